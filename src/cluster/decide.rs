@@ -1,0 +1,440 @@
+//! The decision: where a page belongs. One pure function for the stream and the batch phases alike.
+
+use super::MatchRule;
+use super::candidates::Known;
+use super::union_find::{ClusterRow, Clusters, Merge};
+use crate::document::{ClusterId, DocumentId};
+use crate::sketch::{Equivalences, Rule, Shingle, Sketch, SketchedContent, compare};
+use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// How a page came to its document and cluster, the closest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Relation {
+    /// The bytes are those of a known document.
+    Identical,
+    /// The canonical form is that of a known document.
+    Lexical,
+    /// The sketch is that of a known document.
+    Shingle,
+    /// A document of its own that resembles a known one.
+    Near,
+    /// A document of its own, like no other yet.
+    New,
+}
+
+/// A known document that a page was matched with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Match {
+    /// The known document.
+    pub document: DocumentId,
+    /// The estimated resemblance.
+    pub resemblance: f64,
+}
+
+/// Where a page belongs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// Its document, new or known.
+    pub document: DocumentId,
+    /// The document's cluster after the merges.
+    pub cluster: ClusterId,
+    /// How it got there.
+    pub relation: Relation,
+    /// The known document it was matched with first; none for [`Relation::New`].
+    pub matched: Option<Match>,
+    /// The clusters that the page brought together, in order.
+    pub merges: Vec<Merge>,
+}
+
+/// A verified link between two documents that changed a cluster.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// The later document.
+    pub document: DocumentId,
+    /// The earlier one.
+    pub to: DocumentId,
+    /// Their estimated resemblance.
+    pub resemblance: f64,
+}
+
+/// A document that is to be written.
+#[derive(Clone, Debug)]
+pub struct NewDocument {
+    /// Its id.
+    pub document: DocumentId,
+    /// Its equivalence fingerprints.
+    pub equivalences: Equivalences,
+    /// Its sketch.
+    pub sketch: Arc<Sketch>,
+    /// Words in its canonical form.
+    pub n_words: u32,
+    /// Bytes of the page that brought it.
+    pub n_bytes: u64,
+}
+
+/// What a batch of decisions changes, to be written together. Changed posting lists are in [`Known`].
+#[derive(Clone, Debug, Default)]
+pub struct Effects {
+    /// New documents, ascending.
+    pub documents: Vec<NewDocument>,
+    /// The last state of every cluster row that changed.
+    pub rows: HashMap<DocumentId, ClusterRow>,
+    /// Links that changed a cluster.
+    pub links: Vec<Link>,
+    /// Shingles that became common.
+    pub common: Vec<Shingle>,
+    /// How many pairs of sketches were compared.
+    pub n_compared: u64,
+}
+
+/// The sketches of known documents, read as they are needed.
+pub trait View {
+    /// What can go wrong in reading.
+    type Error;
+
+    /// The sketches of some documents, in their order.
+    ///
+    /// # Errors
+    /// Whatever keeps the view from reading them.
+    fn sketches(&mut self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, Self::Error>;
+}
+
+/// The store has given out its last document id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the store holds 4,294,967,295 documents, the most that it can; start another one")]
+pub struct TooManyDocuments;
+
+/// Decides where pages belong. It holds what every decision needs: the clusters and the common shingles.
+#[derive(Clone, Debug)]
+pub struct Decider {
+    rule: MatchRule,
+    sketch_rule: Rule,
+    clusters: Clusters,
+    common: HashSet<Shingle>,
+}
+
+impl Decider {
+    /// A decider over the clusters and common shingles that a store holds.
+    pub fn new(rule: MatchRule, sketch_rule: Rule, clusters: Clusters, common: HashSet<Shingle>) -> Self {
+        Decider { rule, sketch_rule, clusters, common }
+    }
+
+    /// The shingles that index a sketch: the smallest that are not common.
+    pub fn index_of(&self, sketch: &Sketch) -> Vec<Shingle> {
+        let most = if self.rule.index_size == 0 { usize::MAX } else { self.rule.index_size };
+        let uncommon = sketch.values.iter().filter(|shingle| !self.common.contains(shingle));
+        uncommon.take(most).copied().collect()
+    }
+
+    /// The document that a content equals, and how.
+    pub fn equal_document(known: &Known, equivalences: &Equivalences) -> Option<(Relation, DocumentId)> {
+        [
+            (Relation::Identical, Some(equivalences.identical)),
+            (Relation::Lexical, Some(equivalences.lexical)),
+            (Relation::Shingle, equivalences.shingle),
+        ]
+        .into_iter()
+        .find_map(|(relation, key)| Some((relation, *known.equal.get(&key?)?)))
+    }
+
+    /// The clusters.
+    pub fn clusters(&mut self) -> &mut Clusters {
+        &mut self.clusters
+    }
+
+    /// Decides where a content belongs. `known` must hold what the store knows of its equivalences, index shingles
+    /// and super shingles; it and `effects` take what the decision changes.
+    ///
+    /// # Errors
+    /// What the view could not read, or [`TooManyDocuments`]. `known`, `effects` and the decider are then of no more
+    /// use: read them again from the store.
+    pub fn decide<V: View>(
+        &mut self,
+        content: &SketchedContent,
+        known: &mut Known,
+        view: &mut V,
+        effects: &mut Effects,
+    ) -> Result<Decision, V::Error>
+    where
+        V::Error: From<TooManyDocuments>,
+    {
+        if let Some((relation, document)) = Self::equal_document(known, &content.equivalences) {
+            return Ok(Decision {
+                document,
+                cluster: self.clusters.cluster_of(document),
+                relation,
+                matched: Some(Match { document, resemblance: 1.0 }),
+                merges: Vec::new(),
+            });
+        }
+        let index = self.index_of(&content.sketch);
+        let matches = self.matches(content, &index, known, view, effects)?;
+        let document = self.clusters.push().ok_or(TooManyDocuments)?;
+        self.enter(document, content, &index, known, effects);
+        let merges = self.join(document, &matches, effects);
+        Ok(Decision {
+            document,
+            cluster: self.clusters.cluster_of(document),
+            relation: if matches.is_empty() { Relation::New } else { Relation::Near },
+            matched: matches.first().copied(),
+            merges,
+        })
+    }
+
+    /// One verified match in every cluster that has one, in the order of verification. In each round the best
+    /// candidate of every cluster not yet joined is compared: no comparison is made that cannot change the partition.
+    fn matches<V: View>(
+        &mut self,
+        content: &SketchedContent,
+        index: &[Shingle],
+        known: &Known,
+        view: &mut V,
+        effects: &mut Effects,
+    ) -> Result<Vec<Match>, V::Error> {
+        let needed = self.rule.shared_needed(index.len());
+        let mut candidates = known.candidates(index, &content.super_shingles, needed, self.rule.common_limit);
+        let mut joined = HashSet::new();
+        let mut matches = Vec::new();
+        while !candidates.is_empty() {
+            let mut asked = HashSet::new();
+            let mut round = Vec::new();
+            candidates.retain(|candidate| {
+                let cluster = self.clusters.cluster_of(*candidate);
+                let best = !joined.contains(&cluster) && asked.insert(cluster);
+                if best {
+                    round.push((*candidate, cluster));
+                }
+                !best && !joined.contains(&cluster)
+            });
+            let ids: Vec<DocumentId> = round.iter().map(|(document, _)| *document).collect();
+            let sketches = view.sketches(&ids)?;
+            effects.n_compared += round.len() as u64;
+            for ((document, cluster), sketch) in round.into_iter().zip(sketches) {
+                let resemblance = self.resemblance(&content.sketch, &sketch);
+                if resemblance >= self.rule.threshold {
+                    joined.insert(cluster);
+                    matches.push(Match { document, resemblance });
+                }
+            }
+        }
+        Ok(matches)
+    }
+
+    /// The estimated resemblance of two sketches under the rule.
+    pub fn resemblance(&self, a: &Sketch, b: &Sketch) -> f64 {
+        if !self.rule.ignore_common || self.common.is_empty() {
+            return compare(a, b, self.sketch_rule).resemblance;
+        }
+        let uncommon = |sketch: &Sketch| Sketch {
+            values: sketch.values.iter().copied().filter(|value| !self.common.contains(value)).collect(),
+            ..*sketch
+        };
+        compare(&uncommon(a), &uncommon(b), self.sketch_rule).resemblance
+    }
+
+    /// Makes a new document known: its equivalences, its postings.
+    fn enter(
+        &mut self,
+        document: DocumentId,
+        content: &SketchedContent,
+        index: &[Shingle],
+        known: &mut Known,
+        effects: &mut Effects,
+    ) {
+        let Equivalences { identical, lexical, shingle } = content.equivalences;
+        for key in [Some(identical), Some(lexical), shingle].into_iter().flatten() {
+            known.equal.insert(key, document);
+        }
+        for shingle in index {
+            let list = known.postings.entry(*shingle).or_default();
+            if list.add(document, self.rule.common_limit) {
+                self.common.insert(*shingle);
+                effects.common.push(*shingle);
+            }
+        }
+        for shingle in &content.super_shingles {
+            known.supers.entry(*shingle).or_default().add(document, self.rule.common_limit);
+        }
+        effects.documents.push(NewDocument {
+            document,
+            equivalences: content.equivalences,
+            sketch: Arc::new(content.sketch.clone()),
+            n_words: content.n_words,
+            n_bytes: content.n_bytes,
+        });
+    }
+
+    /// Joins a new document with the cluster of every match. Only unions of clusters that were known before are
+    /// merges: the document's own name was never given out.
+    fn join(&mut self, document: DocumentId, matches: &[Match], effects: &mut Effects) -> Vec<Merge> {
+        let mut merges = Vec::new();
+        for found in matches {
+            let Some((merge, rows)) = self.clusters.union(document, found.document) else {
+                continue;
+            };
+            effects.rows.extend(rows.map(|row| (row.document, row)));
+            effects.links.push(Link { document, to: found.document, resemblance: found.resemblance });
+            if merge.loser.0 != document.0 {
+                merges.push(merge);
+            }
+        }
+        merges
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{CanonicalForm, Seed};
+    use crate::sketch::{SketchRule, Sketcher};
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// A view over the documents decided so far.
+    struct Decided<'a>(&'a [NewDocument]);
+
+    impl View for Decided<'_> {
+        type Error = TooManyDocuments;
+
+        fn sketches(&mut self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, TooManyDocuments> {
+            Ok(documents.iter().map(|id| self.0[id.0 as usize - 1].sketch.clone()).collect())
+        }
+    }
+
+    struct World {
+        sketcher: Sketcher,
+        decider: Decider,
+        known: Known,
+        effects: Effects,
+    }
+
+    impl World {
+        fn new(sketch_rule: SketchRule, rule: MatchRule) -> Self {
+            World {
+                sketcher: Sketcher::new(&sketch_rule, &Seed([1, 1, 1, 1])),
+                decider: Decider::new(rule, sketch_rule.rule, Clusters::default(), HashSet::new()),
+                known: Known::default(),
+                effects: Effects::default(),
+            }
+        }
+
+        fn push(&mut self, text: &str) -> Decision {
+            let content = self.sketcher.sketch_form(&CanonicalForm::of_text(text));
+            let decided = self.effects.documents.clone();
+            self.decider
+                .decide(&content, &mut self.known, &mut Decided(&decided), &mut self.effects)
+                .expect("room for a document")
+        }
+    }
+
+    fn exact(w: usize) -> SketchRule {
+        SketchRule { w, rule: Rule::All, ..SketchRule::default() }
+    }
+
+    fn paper() -> MatchRule {
+        MatchRule { index_size: 0, min_shared: 1, ..MatchRule::default() }
+    }
+
+    #[test]
+    fn each_relation() {
+        let mut world = World::new(exact(2), paper());
+        let mut relation = |text| {
+            let decision = world.push(text);
+            (decision.relation, decision.document.0, decision.cluster.0)
+        };
+        assert_eq!(relation("a b c d e f"), (Relation::New, 1, 1));
+        assert_eq!(relation("a b c d e f"), (Relation::Identical, 1, 1));
+        assert_eq!(relation("a b c d e g"), (Relation::Near, 2, 1));
+        assert_eq!(relation("x y z"), (Relation::New, 3, 3));
+        assert_eq!(relation("p q p q p"), (Relation::New, 4, 4));
+        assert_eq!(relation("p q p q p q"), (Relation::Shingle, 4, 4));
+        assert_eq!(relation("one"), (Relation::New, 5, 5));
+    }
+
+    #[test]
+    fn a_page_between_two_clusters_merges_them_under_the_smaller_name() {
+        let mut world = World::new(exact(1), paper());
+        world.push("a b c");
+        world.push("d e f");
+        let decision = world.push("a b c d e f");
+        assert_eq!(decision.merges, [Merge { loser: ClusterId(2), winner: ClusterId(1) }]);
+        assert_eq!(decision.cluster, ClusterId(1));
+        assert_eq!(world.effects.links.len(), 2);
+        assert_eq!(world.decider.clusters().size_of(DocumentId(3)), 3);
+    }
+
+    #[test]
+    fn common_shingles_nominate_nobody() {
+        let rule = MatchRule { common_limit: 2, ..paper() };
+        let mut world = World::new(SketchRule { super_shingles: 0, ..exact(1) }, rule);
+        for text in ["t a", "t b", "t c"] {
+            world.push(text);
+        }
+        assert_eq!(world.effects.common.len(), 1);
+        assert_eq!(world.push("t d").relation, Relation::New);
+        assert_eq!(world.known.postings.values().map(|list| list.documents.len()).max(), Some(3));
+    }
+
+    /// Pages of a few words from a small vocabulary, so that they resemble each other in every degree.
+    fn pages() -> impl Strategy<Value = Vec<String>> {
+        let page = proptest::collection::vec(0u8..12, 1..14)
+            .prop_map(|words| words.iter().map(|word| format!("w{word}")).collect::<Vec<_>>().join(" "));
+        proptest::collection::vec(page, 1..25)
+    }
+
+    /// The plain reference: shingle sets as strings, all pairs, breadth-first search.
+    fn reference(pages: &[String], w: usize, threshold: f64) -> BTreeSet<BTreeSet<usize>> {
+        let sets: Vec<BTreeSet<String>> = pages
+            .iter()
+            .map(|page| page.split(' ').collect::<Vec<_>>().windows(w).map(|words| words.join(" ")).collect())
+            .collect();
+        let linked = |a: usize, b: usize| {
+            let common = sets[a].intersection(&sets[b]).count();
+            let union = sets[a].union(&sets[b]).count();
+            pages[a] == pages[b] || (union > 0 && common as f64 / union as f64 >= threshold)
+        };
+        let mut left: BTreeSet<usize> = (0..pages.len()).collect();
+        let mut components = BTreeSet::new();
+        while let Some(first) = left.pop_first() {
+            let (mut component, mut queue) = (BTreeSet::from([first]), vec![first]);
+            while let Some(at) = queue.pop() {
+                let found: Vec<usize> = left.iter().copied().filter(|other| linked(at, *other)).collect();
+                for other in found {
+                    left.remove(&other);
+                    component.insert(other);
+                    queue.push(other);
+                }
+            }
+            components.insert(component);
+        }
+        components
+    }
+
+    fn partition(world: &mut World, pages: &[String], order: &[usize]) -> BTreeSet<BTreeSet<usize>> {
+        let documents: Vec<(usize, DocumentId)> =
+            order.iter().map(|page| (*page, world.push(&pages[*page]).document)).collect();
+        let mut clusters: HashMap<ClusterId, BTreeSet<usize>> = HashMap::new();
+        for (page, document) in documents {
+            clusters.entry(world.decider.clusters().cluster_of(document)).or_default().insert(page);
+        }
+        clusters.into_values().collect()
+    }
+
+    proptest! {
+        /// With every shingle kept and indexed, any order of arrival gives the clusters of the plain reference.
+        #[test]
+        fn the_exact_rule_is_exact_in_any_order(
+            (pages, order) in pages().prop_flat_map(|pages| {
+                let order: Vec<usize> = (0..pages.len()).collect();
+                (Just(pages), Just(order).prop_shuffle())
+            }),
+            w in 1usize..4,
+        ) {
+            let mut world = World::new(exact(w), paper());
+            prop_assert_eq!(partition(&mut world, &pages, &order), reference(&pages, w, 0.5));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Clusters: connected components of documents that resemble each other (Broder 1997, section 4).
+//!
+//! ```text
+//! SketchedContent ─▶ equivalences ─▶ candidates (super shingles, postings) ─▶ sketches decide ─▶ union-find
+//!                     decide(known, view, content) → Decision + Effects
+//! ```
+//! Nothing here reads or writes: what the store knows comes in as [`Known`] and through a [`View`], what is to be
+//! written goes out as [`Effects`].
+
+mod candidates;
+mod decide;
+mod union_find;
+
+pub use candidates::{Known, PostingList};
+pub use decide::{Decider, Decision, Effects, Link, Match, NewDocument, Relation, TooManyDocuments, View};
+pub use union_find::{ClusterRow, Clusters, Merge};
+
+use serde::{Deserialize, Serialize};
+
+/// When two documents belong together. A store is made with one rule and keeps it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MatchRule {
+    /// Documents of this resemblance or more are linked; 0.5 in the paper.
+    pub threshold: f64,
+    /// How many of a sketch's smallest shingles are indexed; 0: all of them, as in the paper.
+    pub index_size: usize,
+    /// A document is a candidate from this many shared index shingles on, or fewer for documents that have few.
+    pub min_shared: usize,
+    /// A shingle in more documents than this is common and no longer nominates candidates; 1000 in the paper.
+    pub common_limit: usize,
+    /// Whether common shingles are left out of the resemblance as well, as in the paper.
+    pub ignore_common: bool,
+}
+
+impl Default for MatchRule {
+    fn default() -> Self {
+        MatchRule { threshold: 0.5, index_size: 16, min_shared: 3, common_limit: 1000, ignore_common: false }
+    }
+}
+
+impl MatchRule {
+    /// What is wrong with the rule, if anything.
+    pub fn problem(&self) -> Option<String> {
+        match self {
+            _ if !(self.threshold > 0.0 && self.threshold <= 1.0) => {
+                Some(format!("threshold is {}, must be over 0 and at most 1", self.threshold))
+            }
+            _ if self.min_shared == 0 => Some("min_shared is 0, must be at least 1".into()),
+            _ if self.common_limit == 0 => Some("common_limit is 0, must be at least 1".into()),
+            _ => None,
+        }
+    }
+
+    /// How many index shingles a document with `n_indexed` of them must share with a candidate. Where both documents
+    /// are indexed whole, two that resemble each other share at least threshold × the larger of them.
+    fn shared_needed(&self, n_indexed: usize) -> usize {
+        let implied = (self.threshold * n_indexed as f64).ceil() as usize;
+        implied.clamp(1, self.min_shared)
+    }
+}

@@ -1,0 +1,181 @@
+//! HTML to text: what the WHATWG tokenizer calls character tokens, less what a reader never sees.
+//!
+//! Block-level tags and `<br>` separate words; inline tags do not. One pass, no tree, no recursion.
+
+use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
+use html5gum::{Span, Tokenizer};
+use std::convert::Infallible;
+
+/// Appends the text of `html` to `out`, a space where a block-level tag stood. Character references are decoded;
+/// scripts, styles, comments and attributes are left out, the title stays.
+pub fn append_text(html: &str, out: &mut String) {
+    let mut hidden = Hidden::default();
+    let callback = |event: CallbackEvent<'_>, _: Span<()>| -> Option<Infallible> {
+        match event {
+            CallbackEvent::OpenStartTag { name } => {
+                hidden.open(name);
+                separate(name, out);
+            }
+            CallbackEvent::EndTag { name } => {
+                hidden.close(name);
+                separate(name, out);
+            }
+            CallbackEvent::String { value } if !hidden.any() => out.push_str(&String::from_utf8_lossy(value)),
+            _ => {}
+        }
+        None
+    };
+    let mut emitter = CallbackEmitter::new(callback);
+    emitter.naively_switch_states(true);
+    for never in Tokenizer::new_with_emitter(html, emitter) {
+        match never {
+            Ok(never) => match never {},
+            Err(never) => match never {},
+        }
+    }
+}
+
+fn separate(name: &[u8], out: &mut String) {
+    if separates_words(name) && !out.ends_with(' ') {
+        out.push(' ');
+    }
+}
+
+/// The elements open now whose text no reader sees.
+#[derive(Default)]
+struct Hidden {
+    /// The open element whose content is raw text, so that only its own end tag can follow.
+    raw: Option<&'static [u8]>,
+    /// How many templates are open; they nest.
+    n_templates: usize,
+}
+
+/// Elements that the tokenizer reads as raw text and whose text is not the page's.
+const RAW: [&[u8]; 6] = [b"script", b"style", b"noscript", b"iframe", b"noembed", b"noframes"];
+
+impl Hidden {
+    fn open(&mut self, name: &[u8]) {
+        if name == b"template" {
+            self.n_templates += 1;
+        } else if self.raw.is_none() {
+            self.raw = RAW.into_iter().find(|raw| *raw == name);
+        }
+    }
+
+    fn close(&mut self, name: &[u8]) {
+        if name == b"template" {
+            self.n_templates = self.n_templates.saturating_sub(1);
+        } else if self.raw == Some(name) {
+            self.raw = None;
+        }
+    }
+
+    fn any(&self) -> bool {
+        self.raw.is_some() || self.n_templates > 0
+    }
+}
+
+/// Whether a tag of this name stands between two words: block-level elements, parts of tables and lists, `br`, and
+/// form fields with text of their own.
+fn separates_words(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"address"
+            | b"article"
+            | b"aside"
+            | b"blockquote"
+            | b"body"
+            | b"br"
+            | b"button"
+            | b"caption"
+            | b"center"
+            | b"col"
+            | b"colgroup"
+            | b"dd"
+            | b"details"
+            | b"dialog"
+            | b"dir"
+            | b"div"
+            | b"dl"
+            | b"dt"
+            | b"fieldset"
+            | b"figcaption"
+            | b"figure"
+            | b"footer"
+            | b"form"
+            | b"frameset"
+            | b"h1"
+            | b"h2"
+            | b"h3"
+            | b"h4"
+            | b"h5"
+            | b"h6"
+            | b"head"
+            | b"header"
+            | b"hgroup"
+            | b"hr"
+            | b"html"
+            | b"iframe"
+            | b"legend"
+            | b"li"
+            | b"listing"
+            | b"main"
+            | b"menu"
+            | b"nav"
+            | b"noframes"
+            | b"noscript"
+            | b"ol"
+            | b"optgroup"
+            | b"option"
+            | b"p"
+            | b"plaintext"
+            | b"pre"
+            | b"search"
+            | b"section"
+            | b"select"
+            | b"summary"
+            | b"table"
+            | b"tbody"
+            | b"td"
+            | b"textarea"
+            | b"tfoot"
+            | b"th"
+            | b"thead"
+            | b"title"
+            | b"tr"
+            | b"ul"
+            | b"xmp"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_html() {
+        for (html, text) in [
+            ("a<b>b</b>c", "abc"),
+            ("a<p>b</p>c", "a b c"),
+            ("a<BR/>b", "a b"),
+            ("<td>1</td><td>2</td>", " 1 2 "),
+            ("x<!-- no -->y", "xy"),
+            ("&lt;b&gt; &eacute;&#233;&#xe9; &amp", "<b> ééé &"),
+            ("<script>if (a</b) </scr</script>z", "z"),
+            ("<style>a>b</style>z", "z"),
+            ("<title>a<b></title>z", " a<b> z"),
+            ("<textarea><p>a</textarea>z", " <p>a z"),
+            ("<template>a<template>b</template>c</template>d", "d"),
+            ("<noscript>a<p>b</noscript>c", " c"),
+            ("<a title='<p>no</p>'>yes</a>", "yes"),
+            ("1 < 2 <3", "1 < 2 <3"),
+            ("<unclosed attr='", ""),
+            ("<!-- unclosed", ""),
+            ("<script>unclosed", ""),
+        ] {
+            let mut out = String::new();
+            append_text(html, &mut out);
+            assert_eq!(out, text, "{html}");
+        }
+    }
+}

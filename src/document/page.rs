@@ -1,0 +1,190 @@
+//! What the crawler sends: URL, time, sweep, content.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+
+/// A page as a crawler saw it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// The page's address, an opaque key to us: never normalised.
+    pub url: String,
+    /// When the crawler saw it.
+    pub fetched_at: FetchTime,
+    /// The dated walk that the page was seen on, in the crawler's own name for it.
+    pub sweep: Option<String>,
+    /// What stood there.
+    pub content: Content,
+}
+
+/// What stood at the URL.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// Text or markup.
+    Body {
+        /// How to read it.
+        media_type: MediaType,
+        /// The bytes or the text.
+        body: Body,
+    },
+    /// Not text: the caller's own features, a set, sketched as shingles are.
+    Features(Vec<String>),
+    /// Nothing stands there any more (null body, 404, 410).
+    Gone,
+}
+
+/// A page's body, before or after charset decoding.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// As it came over the wire.
+    Bytes {
+        /// The bytes, content encodings (gzip and the like) already undone.
+        bytes: Vec<u8>,
+        /// The charset label of the HTTP header, if there was one.
+        charset: Option<String>,
+    },
+    /// Already decoded by the sender.
+    Text(String),
+}
+
+impl Body {
+    /// The bytes that stand for this body.
+    pub fn as_bytes(&self) -> &[u8] {
+        match self {
+            Body::Bytes { bytes, .. } => bytes,
+            Body::Text(text) => text.as_bytes(),
+        }
+    }
+}
+
+/// How a body is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MediaType {
+    /// `text/html` and `application/xhtml+xml`.
+    Html,
+    /// Every other `text/…` type.
+    PlainText,
+    /// No label: HTML if it looks like markup.
+    Unknown,
+}
+
+impl MediaType {
+    /// The media type and charset that a `Content-Type` value names; `None` for a type that holds no text for us.
+    pub fn parse(content_type: &str) -> Option<(MediaType, Option<String>)> {
+        let mut parts = content_type.split(';');
+        let essence = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
+        let media_type = match essence.as_str() {
+            "text/html" | "application/xhtml+xml" => MediaType::Html,
+            "" => MediaType::Unknown,
+            "text/css" | "text/javascript" | "text/xml" => return None,
+            text if text.starts_with("text/") => MediaType::PlainText,
+            _ => return None,
+        };
+        let charset = parts.find_map(|parameter| {
+            let (name, value) = parameter.split_once('=')?;
+            name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches(['"', '\'']).to_string())
+        });
+        Some((media_type, charset.filter(|label| !label.is_empty())))
+    }
+
+    /// This type, or where it is unknown what the text looks like.
+    pub(super) fn or_sniffed(self, text: &str) -> MediaType {
+        if self != MediaType::Unknown {
+            return self;
+        }
+        let start = text.trim_start().as_bytes();
+        let markup = start.first() == Some(&b'<')
+            && start.get(1).is_some_and(|b| b.is_ascii_alphabetic() || matches!(b, b'!' | b'?' | b'/'));
+        if markup { MediaType::Html } else { MediaType::PlainText }
+    }
+}
+
+/// Why a decoded body is no text, judged by its first 4 KiB.
+pub(super) fn binary_sign(text: &str) -> Option<&'static str> {
+    if text.trim_start().starts_with("%PDF-") {
+        return Some("it is a PDF");
+    }
+    let (mut n, mut bad) = (0usize, 0usize);
+    for c in text.chars().take(4096) {
+        n += 1;
+        let control = c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{c}' | '\u{1b}' | '\u{85}');
+        bad += usize::from(control || c == char::REPLACEMENT_CHARACTER);
+    }
+    (bad * 5 > n).then_some("more than a fifth of its beginning is control characters or undecodable bytes")
+}
+
+/// A moment, in microseconds since 1970-01-01T00:00:00Z.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FetchTime(pub i64);
+
+/// A text that is no RFC 3339 moment.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no RFC 3339 time such as 2026-11-21T08:00:00Z")]
+pub struct InvalidTime(pub String);
+
+impl FromStr for FetchTime {
+    type Err = InvalidTime;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTime> {
+        let time: jiff::Timestamp = text.parse().map_err(|_| InvalidTime(text.chars().take(64).collect()))?;
+        Ok(FetchTime(time.as_microsecond()))
+    }
+}
+
+impl fmt::Display for FetchTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_microsecond(self.0) {
+            Ok(time) => time.fmt(f),
+            Err(_) => write!(f, "{} us", self.0),
+        }
+    }
+}
+
+impl Serialize for FetchTime {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for FetchTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_types() {
+        let html = |charset: Option<&str>| Some((MediaType::Html, charset.map(String::from)));
+        for (value, expected) in [
+            ("text/html", html(None)),
+            ("Text/HTML; Charset=\"utf-8\"", html(Some("utf-8"))),
+            ("application/xhtml+xml;charset=euc-kr", html(Some("euc-kr"))),
+            ("text/plain; format=flowed", Some((MediaType::PlainText, None))),
+            ("text/markdown", Some((MediaType::PlainText, None))),
+            ("", Some((MediaType::Unknown, None))),
+            ("application/pdf", None),
+            ("image/png", None),
+        ] {
+            assert_eq!(MediaType::parse(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn times_round_trip_in_utc() {
+        for (text, shown) in [
+            ("2014-08-01T00:00:00Z", "2014-08-01T00:00:00Z"),
+            ("2014-08-01T02:00:00.25+02:00", "2014-08-01T00:00:00.25Z"),
+            ("1969-12-31T23:59:59Z", "1969-12-31T23:59:59Z"),
+        ] {
+            assert_eq!(text.parse::<FetchTime>().expect(text).to_string(), shown);
+        }
+        for text in ["", "yesterday", "2014-13-01T00:00:00Z", "2014-08-01"] {
+            assert!(text.parse::<FetchTime>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What an engine needs of the world: a source of records, a sink of events, a store. Adapters implement these;
+//! tests put plain ones in memory in their place.
+
+use crate::cluster::{ClusterRow, Link, NewDocument, PostingList};
+use crate::document::{DocumentId, FetchTime, Fingerprint};
+use crate::sketch::{Shingle, Sketch};
+use crate::wire::{Origin, Record};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How far a partition of a source has been taken in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The offset of the first record not yet taken.
+    pub next_offset: i64,
+    /// A chained fingerprint of the records taken, where the source can be replaced behind our back (files): the
+    /// source compares it when it reads past them again. 0 elsewhere.
+    pub chain: u64,
+}
+
+/// How far every (source, partition) has been taken in.
+pub type ProgressMap = HashMap<(String, i32), Progress>;
+
+/// A record, its name, and the progress of its partition once it is taken in.
+#[derive(Clone, Debug)]
+pub struct Incoming {
+    /// Where it came from.
+    pub origin: Origin,
+    /// [`Progress::chain`] after this record.
+    pub chain: u64,
+    /// What it is.
+    pub record: Record,
+}
+
+/// What a source has to say when asked.
+#[derive(Debug)]
+pub enum Polled {
+    /// A record.
+    Record(Incoming),
+    /// Nothing just now.
+    Idle,
+    /// Part of the input cannot be read; the source goes on with the rest. The text names the place and what to do.
+    Unreadable(String),
+    /// Nothing more, ever.
+    End,
+}
+
+/// A source that cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct SourceError(pub String);
+
+/// Where records come from, partition by partition in order of their offsets.
+pub trait Source: Send {
+    /// The next record, waiting for it no longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`SourceError`] where the whole source is lost; what can be passed over is [`Polled::Unreadable`].
+    fn poll(&mut self, timeout: Duration) -> Result<Polled, SourceError>;
+
+    /// Is told what is durable, for those who keep score outside (Kafka's lag tools). Not a promise of anything.
+    fn committed(&mut self, progress: &ProgressMap) {
+        let _ = progress;
+    }
+
+    /// How far behind the source's end it is, in records, where that is known.
+    fn lag(&mut self) -> Option<u64> {
+        None
+    }
+}
+
+/// An event on its way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Its number.
+    pub seq: u64,
+    /// The page's URL.
+    pub key: Option<String>,
+    /// Its bytes: one line of JSON without the line feed.
+    pub json: Vec<u8>,
+}
+
+/// A sink that cannot take an event.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct SinkError(pub String);
+
+/// Where events go, in the order of their sequence.
+pub trait Sink: Send {
+    /// The sequence number of the last event out there, where the sink can tell: whoever published it need not
+    /// remember having done so.
+    ///
+    /// # Errors
+    /// [`SinkError`] where the output cannot be read.
+    fn last_seq(&mut self) -> Result<Option<u64>, SinkError>;
+
+    /// Publishes events; when it returns, they are durable out there.
+    ///
+    /// # Errors
+    /// [`SinkError`]; some of the events may be out there nevertheless.
+    fn publish(&mut self, events: &[Outgoing]) -> Result<(), SinkError>;
+}
+
+/// A store that cannot do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file system or RocksDB failed.
+    #[error("the store failed: {0}")]
+    Failed(String),
+    /// What was read cannot be.
+    #[error("the store is damaged: {0}; restore it from a copy, or make a new one from the pages")]
+    Damaged(String),
+    /// It cannot hold more.
+    #[error(transparent)]
+    Full(#[from] crate::cluster::TooManyDocuments),
+}
+
+/// A document as it is stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredDocument {
+    /// Words in its canonical form.
+    pub n_words: u32,
+    /// Bytes of the page that brought it.
+    pub n_bytes: u64,
+    /// The fingerprint of the URL where it was first seen.
+    pub first_url: Fingerprint,
+    /// Its sketch.
+    pub sketch: Arc<Sketch>,
+}
+
+/// A sighting on its way into the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewSighting {
+    /// The URL's fingerprint.
+    pub url: Fingerprint,
+    /// When.
+    pub fetched_at: FetchTime,
+    /// On which sweep.
+    pub sweep: Option<String>,
+    /// What stood there; none: nothing did.
+    pub document: Option<DocumentId>,
+}
+
+/// All that one micro-batch changes: written together or not at all.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// New documents and the fingerprint of the URL that brought each.
+    pub documents: Vec<(NewDocument, Fingerprint)>,
+    /// Cluster rows in their last state.
+    pub rows: Vec<ClusterRow>,
+    /// Links that changed a cluster.
+    pub links: Vec<Link>,
+    /// Posting lists in their last state.
+    pub postings: Vec<(Shingle, PostingList)>,
+    /// The same of super shingles.
+    pub supers: Vec<(Shingle, PostingList)>,
+    /// Shingles that became common.
+    pub common: Vec<Shingle>,
+    /// URLs seen, by fingerprint.
+    pub urls: Vec<(Fingerprint, String)>,
+    /// Sightings.
+    pub sightings: Vec<NewSighting>,
+    /// How far the sources have been taken in.
+    pub progress: ProgressMap,
+    /// The sequence number that the next event gets.
+    pub next_seq: u64,
+    /// Events to be published; empty where nobody listens.
+    pub outbox: Vec<Outgoing>,
+    /// Events below this number are out and may be forgotten.
+    pub published: u64,
+}
+
+/// What the stream asks of its store. Questions come by the batch; answers are in the order of the questions.
+pub trait Store: Send {
+    /// Equivalence fingerprint → document.
+    ///
+    /// # Errors
+    /// [`StoreError`], as for all of these.
+    fn equal(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError>;
+
+    /// Shingle → documents.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError>;
+
+    /// Super shingle → documents.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError>;
+
+    /// Documents that must be there.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn documents(&self, documents: &[DocumentId]) -> Result<Vec<StoredDocument>, StoreError>;
+
+    /// URLs that must be there, by fingerprint.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn urls(&self, keys: &[Fingerprint]) -> Result<Vec<String>, StoreError>;
+
+    /// Writes a batch, all or nothing. When it returns, the batch is durable.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the batch is then not in the store, or the process must end.
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError>;
+
+    /// Events written and not yet forgotten, from a sequence number on, at most `most` of them.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn outbox(&self, from: u64, most: usize) -> Result<Vec<Outgoing>, StoreError>;
+}

@@ -1,0 +1,147 @@
+//! Sketches: from a canonical form to the few numbers that stand for it.
+//!
+//! ```text
+//! words ─▶ shingle fingerprints (rabin, shingle) ─▶ Sketch (sample) ─▶ index shingles, super shingles
+//!                                                     Sketch × Sketch ─▶ Estimate (resemblance)
+//! ```
+
+mod codec;
+mod rabin;
+mod resemblance;
+mod sample;
+mod shingle;
+mod super_shingle;
+
+pub use codec::{InvalidSketch, decode, encode};
+pub use rabin::{Polynomial, Rabin};
+pub use resemblance::{Estimate, compare};
+pub use sample::{Rule, Sketch, SketchRule};
+pub use shingle::{Multiplicity, Shingler};
+pub use super_shingle::SuperShingles;
+
+use crate::document::{CanonicalForm, Fingerprint, NoText, Page, Seed};
+use crate::document::{Content, MediaType};
+
+/// A fingerprint of one shingle, under the store's permutation, in the low `bits` bits.
+pub type Shingle = u64;
+
+/// The three equivalences of Broder 1997, section 3.3, each found by one fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Equivalences {
+    /// Equal bytes, read the same way.
+    pub identical: Fingerprint,
+    /// Equal canonical forms.
+    pub lexical: Fingerprint,
+    /// Equal sketches; `None` for a page without shingles.
+    pub shingle: Option<Fingerprint>,
+}
+
+/// All that the clustering needs to know of a page's content.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SketchedContent {
+    /// What makes it equal to another content.
+    pub equivalences: Equivalences,
+    /// The sketch.
+    pub sketch: Sketch,
+    /// The super shingles of the sketch.
+    pub super_shingles: Vec<Shingle>,
+    /// Words in the canonical form, or the number of features.
+    pub n_words: u32,
+    /// Bytes of the body as it came.
+    pub n_bytes: u64,
+}
+
+/// Turns contents into sketches under one rule and one seed. One per thread: it keeps its buffers.
+#[derive(Clone)]
+pub struct Sketcher {
+    rule: SketchRule,
+    seed: Seed,
+    shingler: Shingler,
+    super_shingles: SuperShingles,
+    buffer: Vec<Shingle>,
+}
+
+impl Sketcher {
+    /// A sketcher for a rule and a store's secret.
+    pub fn new(rule: &SketchRule, seed: &Seed) -> Self {
+        Sketcher {
+            rule: rule.clone(),
+            seed: *seed,
+            shingler: Shingler::new(rule, seed),
+            super_shingles: SuperShingles::new(rule, seed),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Sketches what stood at a page's URL; `None` where nothing stands there any more.
+    ///
+    /// # Errors
+    /// [`NoText`] where the body is not text.
+    pub fn sketch_page(&mut self, page: &Page) -> Result<Option<SketchedContent>, NoText> {
+        match &page.content {
+            Content::Gone => Ok(None),
+            Content::Features(features) => Ok(Some(self.sketch_features(features))),
+            Content::Body { media_type, body } => {
+                let form = CanonicalForm::of_body(body, *media_type)?;
+                let charset = match body {
+                    crate::document::Body::Bytes { charset, .. } => charset.as_deref().unwrap_or(""),
+                    crate::document::Body::Text(_) => "",
+                };
+                let reading = match media_type {
+                    MediaType::Html => "html",
+                    MediaType::PlainText => "text",
+                    MediaType::Unknown => "",
+                };
+                let raw = [reading.as_bytes(), charset.as_bytes(), body.as_bytes()];
+                let identical = self.seed.fingerprint("identical", &raw);
+                Ok(Some(self.finish(&form, identical, body.as_bytes().len())))
+            }
+        }
+    }
+
+    /// Sketches a canonical form alone.
+    pub fn sketch_form(&mut self, form: &CanonicalForm) -> SketchedContent {
+        let text = form.as_str().as_bytes();
+        let identical = self.seed.fingerprint("identical", &[b"form", b"", text]);
+        self.finish(form, identical, text.len())
+    }
+
+    fn finish(&mut self, form: &CanonicalForm, identical: Fingerprint, n_bytes: usize) -> SketchedContent {
+        self.buffer.clear();
+        self.shingler.shingle_words(form.words(), &mut self.buffer);
+        let lexical = self.seed.fingerprint("lexical", &[form.as_str().as_bytes()]);
+        self.sample(identical, lexical, form.n_words(), n_bytes)
+    }
+
+    fn sketch_features(&mut self, features: &[String]) -> SketchedContent {
+        self.buffer.clear();
+        self.shingler.shingle_features(features.iter().map(String::as_str), &mut self.buffer);
+        let mut sorted: Vec<&[u8]> = features.iter().map(|feature| feature.as_bytes()).collect();
+        let n_bytes = sorted.iter().map(|feature| feature.len()).sum();
+        let identical = self.seed.fingerprint("features", &sorted);
+        sorted.sort_unstable();
+        let lexical = self.seed.fingerprint("features", &sorted);
+        self.sample(identical, lexical, features.len(), n_bytes)
+    }
+
+    fn sample(
+        &mut self,
+        identical: Fingerprint,
+        lexical: Fingerprint,
+        n_words: usize,
+        n_bytes: usize,
+    ) -> SketchedContent {
+        let sketch = self.rule.sample(&mut self.buffer);
+        let shingle = (!sketch.values.is_empty()).then(|| {
+            let values: Vec<u8> = sketch.values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            self.seed.fingerprint("shingle", &[&values, &sketch.bound.to_le_bytes()])
+        });
+        SketchedContent {
+            equivalences: Equivalences { identical, lexical, shingle },
+            super_shingles: self.super_shingles.of(&sketch.values),
+            sketch,
+            n_words: u32::try_from(n_words).unwrap_or(u32::MAX),
+            n_bytes: n_bytes as u64,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Super shingles: shingles of the sorted sketch (Broder 1997, section 6.1). Two documents that have one in common
+//! share a run of consecutive sketch values, so that they probably resemble each other much.
+
+use super::rabin::{Polynomial, Rabin};
+use super::{Shingle, SketchRule};
+use crate::document::Seed;
+
+/// Makes the super shingles of sketches.
+#[derive(Clone)]
+pub struct SuperShingles {
+    rabin: Rabin,
+    length: usize,
+    count: usize,
+}
+
+impl SuperShingles {
+    /// For a rule's length and number, under a store's secret.
+    pub fn new(rule: &SketchRule, seed: &Seed) -> Self {
+        SuperShingles {
+            rabin: Rabin::new(Polynomial::from_seed(seed), rule.super_shingle_length),
+            length: rule.super_shingle_length,
+            count: rule.super_shingles,
+        }
+    }
+
+    /// The smallest few of the super shingles of sorted sketch values, ascending. The smallest, so that documents
+    /// which share most of their super shingles share some of those that are kept. A sketch shorter than one super
+    /// shingle has none: short documents are the ones that the paper warns of.
+    pub fn of(&self, values: &[Shingle]) -> Vec<Shingle> {
+        let mut found = Vec::new();
+        if self.count > 0 && values.len() >= self.length {
+            self.rabin.windows(values, |residue| found.push(residue));
+            found.sort_unstable();
+            found.dedup();
+            found.truncate(self.count);
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_runs_give_equal_super_shingles() {
+        let make = SuperShingles::new(&SketchRule::default(), &Seed([1, 2, 3, 4]));
+        let a: Vec<Shingle> = (0..100).map(|n| n * n * 1_000_003).collect();
+        let mut b = a.clone();
+        b[50] += 1;
+        let (of_a, of_b) = (make.of(&a), make.of(&b));
+        assert_eq!(of_a.len(), 4);
+        assert!(of_a.iter().any(|shingle| of_b.contains(shingle)));
+        assert!(make.of(&a[..7]).is_empty());
+    }
+}

@@ -1,0 +1,64 @@
+//! Lost and found: where the content of a URL stands now.
+
+use super::Sighting;
+use crate::document::{DocumentId, FetchTime};
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// A URL that carries the content of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Found {
+    /// Where.
+    pub url: String,
+    /// When it was last seen there.
+    pub last_seen: FetchTime,
+    /// On which sweep.
+    pub sweep: Option<String>,
+    /// The document that it carries.
+    pub document: DocumentId,
+}
+
+/// The URLs at which the documents of a cluster were seen last, most recent first, then by URL. A URL that has
+/// carried something else since, or nothing, is not among them: `latest` is the newest sighting of each URL.
+pub fn found(cluster: &[DocumentId], latest: &HashMap<String, Sighting>) -> Vec<Found> {
+    let mut found: Vec<Found> = latest
+        .values()
+        .filter_map(|sighting| {
+            let document = sighting.document.filter(|document| cluster.contains(document))?;
+            Some(Found {
+                url: sighting.url.clone(),
+                last_seen: sighting.fetched_at,
+                sweep: sighting.sweep.clone(),
+                document,
+            })
+        })
+        .collect();
+    found.sort_by(|a, b| b.last_seen.cmp(&a.last_seen).then_with(|| a.url.cmp(&b.url)));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn most_recent_first_and_only_what_still_stands() {
+        let sighting = |url: &str, time, document: Option<u32>| {
+            let url = url.to_string();
+            (
+                url.clone(),
+                Sighting { url, fetched_at: FetchTime(time), sweep: None, document: document.map(DocumentId) },
+            )
+        };
+        let latest = HashMap::from([
+            sighting("http://old", 1, Some(1)),
+            sighting("http://new", 3, Some(2)),
+            sighting("http://also-new", 3, Some(1)),
+            sighting("http://gone", 4, None),
+            sighting("http://other", 4, Some(9)),
+        ]);
+        let urls: Vec<String> =
+            found(&[DocumentId(1), DocumentId(2)], &latest).into_iter().map(|found| found.url).collect();
+        assert_eq!(urls, ["http://also-new", "http://new", "http://old"]);
+    }
+}

@@ -1,0 +1,220 @@
+//! Events: what happened to each record, one JSON object each.
+
+use super::record::Reason;
+use super::{Origin, Rejection};
+use crate::cluster::{Decision, Merge, Relation};
+use crate::document::{ClusterId, DocumentId, FetchTime};
+use serde::{Deserialize, Serialize};
+
+/// The version of the event format.
+pub const WIRE_VERSION: u32 = 1;
+
+/// What an event tells. Every input record gets exactly one of the terminal ones: all but `merged`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventType {
+    /// A page belongs to a document and a cluster. Terminal.
+    Assigned,
+    /// The record was not a page that can be sketched. Terminal.
+    Rejected,
+    /// Nothing stands at the URL any more. Terminal.
+    Gone,
+    /// Two clusters became one.
+    Merged,
+}
+
+impl EventType {
+    /// Whether it is the one event that its record gets.
+    pub fn is_terminal(self) -> bool {
+        self != EventType::Merged
+    }
+}
+
+/// One event. Fields that do not belong to its type are absent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Event {
+    /// What it tells.
+    #[serde(rename = "type")]
+    pub kind: EventType,
+    /// Its number in the store's sequence: dense, from 0.
+    pub seq: u64,
+    /// The record that caused it: file or topic.
+    pub source: String,
+    /// The record's partition.
+    pub partition: i32,
+    /// The record's offset.
+    pub offset: i64,
+    /// The page's URL, where the record had one.
+    pub url: Option<String>,
+    /// When the page was seen.
+    pub fetched_at: Option<FetchTime>,
+    /// The sweep it was seen on.
+    pub sweep: Option<String>,
+    /// `assigned`: the page's document.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub document: Option<DocumentId>,
+    /// `assigned`: the document's cluster. `merged`: the winner.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cluster: Option<ClusterId>,
+    /// `assigned`: how the page came to its document and cluster.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub relation: Option<Relation>,
+    /// `assigned`: the known document that it was matched with.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub matched_document: Option<DocumentId>,
+    /// `assigned`: where that document was first seen.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub matched_url: Option<String>,
+    /// `assigned`: the estimated resemblance to it, rounded to four places.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub resemblance: Option<f64>,
+    /// `merged`: the cluster whose name is gone.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub loser: Option<ClusterId>,
+    /// `merged`: the cluster that its documents belong to now.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub winner: Option<ClusterId>,
+    /// `rejected`: why, as a word that does not change.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<Reason>,
+    /// `rejected`: why, for a person.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub message: Option<String>,
+}
+
+/// The page that an event is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// Its URL.
+    pub url: Option<&'a str>,
+    /// When it was seen.
+    pub fetched_at: Option<FetchTime>,
+    /// On which sweep.
+    pub sweep: Option<&'a str>,
+}
+
+impl Event {
+    fn bare(kind: EventType, seq: u64, origin: &Origin, subject: Subject<'_>) -> Self {
+        Event {
+            kind,
+            seq,
+            source: origin.source.to_string(),
+            partition: origin.partition,
+            offset: origin.offset,
+            url: subject.url.map(String::from),
+            fetched_at: subject.fetched_at,
+            sweep: subject.sweep.map(String::from),
+            document: None,
+            cluster: None,
+            relation: None,
+            matched_document: None,
+            matched_url: None,
+            resemblance: None,
+            loser: None,
+            winner: None,
+            reason: None,
+            message: None,
+        }
+    }
+
+    /// The event of a page that got its place; `matched_url` is where the matched document was first seen.
+    pub fn assigned(
+        seq: u64,
+        origin: &Origin,
+        subject: Subject<'_>,
+        decision: &Decision,
+        matched_url: Option<String>,
+    ) -> Self {
+        Event {
+            document: Some(decision.document),
+            cluster: Some(decision.cluster),
+            relation: Some(decision.relation),
+            matched_document: decision.matched.map(|found| found.document),
+            matched_url,
+            resemblance: decision.matched.map(|found| (found.resemblance * 1e4).round() / 1e4),
+            ..Self::bare(EventType::Assigned, seq, origin, subject)
+        }
+    }
+
+    /// The event of two clusters that a page brought together.
+    pub fn merged(seq: u64, origin: &Origin, subject: Subject<'_>, merge: Merge) -> Self {
+        Event {
+            cluster: Some(merge.winner),
+            loser: Some(merge.loser),
+            winner: Some(merge.winner),
+            ..Self::bare(EventType::Merged, seq, origin, subject)
+        }
+    }
+
+    /// The event of a URL at which nothing stands any more.
+    pub fn gone(seq: u64, origin: &Origin, subject: Subject<'_>) -> Self {
+        Self::bare(EventType::Gone, seq, origin, subject)
+    }
+
+    /// The event of a record that was no page.
+    pub fn rejected(seq: u64, origin: &Origin, rejection: &Rejection) -> Self {
+        let subject = Subject {
+            url: rejection.url.as_deref(),
+            fetched_at: rejection.fetched_at,
+            sweep: rejection.sweep.as_deref(),
+        };
+        Event {
+            reason: Some(rejection.reason),
+            message: Some(rejection.message.clone()),
+            ..Self::bare(EventType::Rejected, seq, origin, subject)
+        }
+    }
+
+    /// One line of JSON, without the line feed.
+    pub fn to_json(&self) -> Vec<u8> {
+        // Only maps with odd keys and failing writers make serde_json fail; there are none here.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Match;
+
+    fn origin() -> Origin {
+        Origin { source: "/crawl/a.jsonl".into(), partition: 0, offset: 7 }
+    }
+
+    const SUBJECT: Subject<'static> =
+        Subject { url: Some("http://a/"), fetched_at: Some(FetchTime(0)), sweep: Some("s1") };
+
+    fn check(event: Event, json: &str) {
+        assert_eq!(String::from_utf8_lossy(&event.to_json()), json);
+        assert_eq!(serde_json::from_str::<Event>(json).expect("an event"), event);
+    }
+
+    /// Golden bytes: what version 1 looks like.
+    #[test]
+    fn events_as_json() {
+        let decision = Decision {
+            document: DocumentId(3),
+            cluster: ClusterId(1),
+            relation: Relation::Near,
+            matched: Some(Match { document: DocumentId(2), resemblance: 2.0 / 3.0 }),
+            merges: vec![],
+        };
+        check(
+            Event::assigned(5, &origin(), SUBJECT, &decision, Some("http://b/".into())),
+            r#"{"type":"assigned","seq":5,"source":"/crawl/a.jsonl","partition":0,"offset":7,"url":"http://a/","fetched_at":"1970-01-01T00:00:00Z","sweep":"s1","document":3,"cluster":1,"relation":"near","matched_document":2,"matched_url":"http://b/","resemblance":0.6667}"#,
+        );
+        check(
+            Event::merged(6, &origin(), SUBJECT, Merge { loser: ClusterId(2), winner: ClusterId(1) }),
+            r#"{"type":"merged","seq":6,"source":"/crawl/a.jsonl","partition":0,"offset":7,"url":"http://a/","fetched_at":"1970-01-01T00:00:00Z","sweep":"s1","cluster":1,"loser":2,"winner":1}"#,
+        );
+        check(
+            Event::rejected(7, &origin(), &Rejection::new(Reason::MissingField, "no url")),
+            r#"{"type":"rejected","seq":7,"source":"/crawl/a.jsonl","partition":0,"offset":7,"url":null,"fetched_at":null,"sweep":null,"reason":"missing-field","message":"no url"}"#,
+        );
+        check(
+            Event::gone(8, &origin(), SUBJECT),
+            r#"{"type":"gone","seq":8,"source":"/crawl/a.jsonl","partition":0,"offset":7,"url":"http://a/","fetched_at":"1970-01-01T00:00:00Z","sweep":"s1"}"#,
+        );
+    }
+}

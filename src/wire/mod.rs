@@ -1,0 +1,28 @@
+//! The bytes that other people see: records in, events out. Versioned; a change that a reader could trip over makes a
+//! new version.
+
+mod event;
+mod record;
+
+pub use event::{Event, EventType, Subject, WIRE_VERSION};
+pub use record::{Limits, Reason, Record, Rejection, page_of_json, status_meaning};
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Where a record came from: the one name that it has.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// A file's absolute path, or a topic's name.
+    pub source: Arc<str>,
+    /// The topic's partition; 0 for a file.
+    pub partition: i32,
+    /// The record's number in the partition or the file, from 0.
+    pub offset: i64,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]@{}", self.source, self.partition, self.offset)
+    }
+}

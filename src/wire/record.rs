@@ -1,0 +1,395 @@
+//! Records: what a source hands over, and the JSON page.
+//!
+//! ```json
+//! {"url": "https://…", "fetched_at": "2026-11-21T08:00:00Z", "sweep": "2026-47", "content_type": "text/html; charset=utf-8",
+//!  "http_status": 200, "body": "<!doctype html>…"}
+//! ```
+//! In place of `body` (text) there may be `body_base64` (bytes), `text` (plain text) or `features` (an array of strings).
+//! `url` and `fetched_at` and one of these four are required. `"body": null`, `"gone": true` and the statuses 404 and
+//! 410 say that nothing stands at the URL any more. Unknown fields are ignored.
+
+use crate::document::{Body, Content, FetchTime, MediaType, Page};
+use base64::Engine as _;
+use serde::{Deserialize, Serialize};
+
+/// What a source hands over for one position.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// A JSON page, not yet parsed.
+    Json(Vec<u8>),
+    /// A page whose parts came apart already: WARC, Kafka headers.
+    Page(Box<Page>),
+    /// The source itself could tell that this is no page.
+    Rejected(Rejection),
+}
+
+impl Record {
+    /// Roughly how much memory it holds, in bytes.
+    pub fn n_bytes(&self) -> usize {
+        match self {
+            Record::Json(bytes) => bytes.len(),
+            Record::Page(page) => match &page.content {
+                Content::Body { body, .. } => body.as_bytes().len(),
+                Content::Features(features) => features.iter().map(|feature| feature.len() + 24).sum(),
+                Content::Gone => 0,
+            },
+            Record::Rejected(rejection) => rejection.message.len(),
+        }
+    }
+}
+
+/// Why a record was rejected, as a word that does not change between versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// Not a JSON object.
+    InvalidJson,
+    /// `url`, `fetched_at` or the content is not there.
+    MissingField,
+    /// A field has another type or more than one content field is there.
+    InvalidField,
+    /// Empty, too long, or with control characters or blanks in it.
+    InvalidUrl,
+    /// Not RFC 3339.
+    InvalidTime,
+    /// An HTTP status that brings no page.
+    HttpStatus,
+    /// A content type that holds no text.
+    MediaType,
+    /// More bytes than the limit, after decompression.
+    TooLarge,
+    /// Bytes that are no text in any charset.
+    NotText,
+    /// A WARC revisit: it names an earlier capture and has no body of its own.
+    Revisit,
+    /// The content encoding (gzip, br, …) cannot be undone.
+    ContentEncoding,
+    /// The page made the program fail: a fault of ours, worth a report.
+    Internal,
+}
+
+impl Reason {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::InvalidJson => "invalid-json",
+            Reason::MissingField => "missing-field",
+            Reason::InvalidField => "invalid-field",
+            Reason::InvalidUrl => "invalid-url",
+            Reason::InvalidTime => "invalid-time",
+            Reason::HttpStatus => "http-status",
+            Reason::MediaType => "media-type",
+            Reason::TooLarge => "too-large",
+            Reason::NotText => "not-text",
+            Reason::Revisit => "revisit",
+            Reason::ContentEncoding => "content-encoding",
+            Reason::Internal => "internal",
+        }
+    }
+}
+
+/// A record that is no page, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// Why, as a word.
+    pub reason: Reason,
+    /// Why, for a person, with what to do.
+    pub message: String,
+    /// What could be read of the record's URL.
+    pub url: Option<String>,
+    /// What could be read of its time.
+    pub fetched_at: Option<FetchTime>,
+    /// What could be read of its sweep.
+    pub sweep: Option<String>,
+}
+
+impl Rejection {
+    /// A rejection of a record of which nothing could be read.
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Rejection { reason, message: message.into(), url: None, fetched_at: None, sweep: None }
+    }
+
+    /// The same, with what a page says of itself.
+    pub fn about(mut self, page: &Page) -> Self {
+        self.url = Some(page.url.clone());
+        self.fetched_at = Some(page.fetched_at);
+        self.sweep.clone_from(&page.sweep);
+        self
+    }
+}
+
+/// How much of everything a record may have; beyond it the record is rejected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes of a body, after decompression.
+    pub body_bytes_max: usize,
+    /// Bytes of a URL.
+    pub url_bytes_max: usize,
+    /// Bytes of a sweep's name.
+    pub sweep_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { body_bytes_max: 8 << 20, url_bytes_max: 8 << 10, sweep_bytes_max: 256 }
+    }
+}
+
+impl Limits {
+    /// The most bytes that a JSON line can need for a body at the limit: six (`\u0000`) a byte, and the other fields.
+    pub fn json_bytes_max(&self) -> usize {
+        self.body_bytes_max * 6 + self.url_bytes_max * 6 + (64 << 10)
+    }
+
+    /// The rejection of a body over the limit.
+    pub fn body_too_large(&self, n_bytes: usize) -> Rejection {
+        let max = self.body_bytes_max;
+        Rejection::new(
+            Reason::TooLarge,
+            format!("the body has {n_bytes} bytes, over limits.body_bytes_max = {max}; raise it to take such pages"),
+        )
+    }
+}
+
+#[derive(Deserialize)]
+struct JsonPage {
+    url: Option<String>,
+    fetched_at: Option<String>,
+    sweep: Option<String>,
+    content_type: Option<String>,
+    http_status: Option<u16>,
+    #[serde(default, deserialize_with = "present")]
+    body: Option<Option<String>>,
+    body_base64: Option<String>,
+    text: Option<String>,
+    features: Option<Vec<String>>,
+    #[serde(default)]
+    gone: bool,
+}
+
+/// Tells `"body": null` from no body at all.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::<String>::deserialize(deserializer).map(Some)
+}
+
+/// What an HTTP status says of a page: `Ok(true)` it stands there, `Ok(false)` it is gone.
+///
+/// # Errors
+/// A [`Rejection`] for the statuses that say neither.
+pub fn status_meaning(status: u16) -> Result<bool, Rejection> {
+    match status {
+        200..=299 => Ok(true),
+        404 | 410 => Ok(false),
+        _ => Err(Rejection::new(Reason::HttpStatus, format!("HTTP status {status} brings no page"))),
+    }
+}
+
+/// Parses a JSON page.
+///
+/// # Errors
+/// A [`Rejection`] that says what is wrong with it, and has its URL, time and sweep where they could be read.
+pub fn page_of_json(json: &[u8], limits: &Limits) -> Result<Page, Rejection> {
+    let parsed: JsonPage = serde_json::from_slice(json).map_err(|error| rejection_of(json, &error))?;
+    let mut told = Rejection::new(Reason::InvalidJson, "");
+    told.url = parsed.url.clone().filter(|url| url.len() <= limits.url_bytes_max);
+    told.sweep = parsed.sweep.clone().filter(|sweep| sweep.len() <= limits.sweep_bytes_max);
+    told.fetched_at = parsed.fetched_at.as_deref().and_then(|time| time.parse().ok());
+    checked(parsed, limits).map_err(|wrong| Rejection { reason: wrong.reason, message: wrong.message, ..told })
+}
+
+fn checked(parsed: JsonPage, limits: &Limits) -> Result<Page, Rejection> {
+    let missing = |field| Rejection::new(Reason::MissingField, format!("the page has no \"{field}\""));
+    let url = parsed.url.clone().ok_or_else(|| missing("url"))?;
+    check_url(&url, limits)?;
+    let fetched_at = parsed.fetched_at.as_deref().ok_or_else(|| missing("fetched_at"))?;
+    let fetched_at = fetched_at
+        .parse()
+        .map_err(|error: crate::document::InvalidTime| Rejection::new(Reason::InvalidTime, error.to_string()))?;
+    let sweep = parsed.sweep.clone().filter(|sweep| !sweep.is_empty());
+    if sweep.as_ref().is_some_and(|sweep| sweep.len() > limits.sweep_bytes_max) {
+        return Err(Rejection::new(
+            Reason::InvalidField,
+            format!("the sweep's name is longer than limits.sweep_bytes_max = {} bytes", limits.sweep_bytes_max),
+        ));
+    }
+    Ok(Page { url, fetched_at, sweep, content: content_of(parsed, limits)? })
+}
+
+/// Whether a text may be a page's key: anything without blanks and control characters, of a bearable length.
+fn check_url(url: &str, limits: &Limits) -> Result<(), Rejection> {
+    let invalid = |message: String| Err(Rejection::new(Reason::InvalidUrl, message));
+    if url.is_empty() {
+        invalid("the URL is empty".into())
+    } else if url.len() > limits.url_bytes_max {
+        invalid(format!("the URL has {} bytes, over limits.url_bytes_max = {}", url.len(), limits.url_bytes_max))
+    } else if url.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        invalid("the URL has blanks or control characters; percent-encode them".into())
+    } else {
+        Ok(())
+    }
+}
+
+fn content_of(parsed: JsonPage, limits: &Limits) -> Result<Content, Rejection> {
+    let stands = parsed.http_status.map_or(Ok(true), status_meaning)?;
+    if parsed.gone || !stands {
+        return Ok(Content::Gone);
+    }
+    let n_contents =
+        [parsed.body.is_some(), parsed.body_base64.is_some(), parsed.text.is_some(), parsed.features.is_some()];
+    match n_contents.into_iter().filter(|is_there| *is_there).count() {
+        1 => {}
+        0 => {
+            let message = "the page has none of \"body\", \"body_base64\", \"text\", \"features\"";
+            return Err(Rejection::new(Reason::MissingField, message));
+        }
+        _ => {
+            let message = "the page has more than one of \"body\", \"body_base64\", \"text\", \"features\"";
+            return Err(Rejection::new(Reason::InvalidField, message));
+        }
+    }
+    if let Some(features) = parsed.features {
+        let n_bytes = features.iter().map(String::len).sum();
+        return if n_bytes > limits.body_bytes_max {
+            Err(limits.body_too_large(n_bytes))
+        } else {
+            Ok(Content::Features(features))
+        };
+    }
+    let (label_type, charset) = match &parsed.content_type {
+        Some(content_type) => MediaType::parse(content_type).ok_or_else(|| no_text(content_type))?,
+        None => (MediaType::Unknown, None),
+    };
+    let (media_type, body) = match (parsed.body, parsed.body_base64, parsed.text) {
+        (Some(None), _, _) => return Ok(Content::Gone),
+        (Some(Some(text)), _, _) => (label_type, Body::Text(text)),
+        (_, Some(encoded), _) => {
+            let bytes = base64::engine::general_purpose::STANDARD
+                .decode(encoded)
+                .map_err(|error| Rejection::new(Reason::InvalidField, format!("body_base64: {error}")))?;
+            (label_type, Body::Bytes { bytes, charset })
+        }
+        (_, _, text) => (MediaType::PlainText, Body::Text(text.unwrap_or_default())),
+    };
+    let n_bytes = body.as_bytes().len();
+    if n_bytes > limits.body_bytes_max {
+        return Err(limits.body_too_large(n_bytes));
+    }
+    Ok(Content::Body { media_type, body })
+}
+
+fn no_text(content_type: &str) -> Rejection {
+    let shown: String = content_type.chars().take(100).collect();
+    Rejection::new(Reason::MediaType, format!("the content type {shown:?} holds no text"))
+}
+
+/// Tells broken JSON from JSON of the wrong shape.
+fn rejection_of(json: &[u8], error: &serde_json::Error) -> Rejection {
+    match error.classify() {
+        serde_json::error::Category::Data => {
+            let mut rejection = Rejection::new(Reason::InvalidField, format!("the JSON page: {error}"));
+            if let Ok(serde_json::Value::Object(fields)) = serde_json::from_slice(json) {
+                rejection.url =
+                    fields.get("url").and_then(|url| url.as_str()).map(|url| url.chars().take(2048).collect());
+            } else if serde_json::from_slice::<serde_json::Value>(json).is_ok() {
+                rejection.reason = Reason::InvalidJson;
+            }
+            rejection
+        }
+        _ => Rejection::new(Reason::InvalidJson, format!("not a JSON page: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(json: &str) -> Result<Page, Rejection> {
+        page_of_json(json.as_bytes(), &Limits { body_bytes_max: 100, url_bytes_max: 20, sweep_bytes_max: 8 })
+    }
+
+    fn content(fields: &str) -> Content {
+        parse(&format!(r#"{{"url":"http://a/","fetched_at":"2020-01-01T00:00:00Z",{fields}}}"#))
+            .expect("a page")
+            .content
+    }
+
+    fn text_body(media_type: MediaType, text: &str) -> Content {
+        Content::Body { media_type, body: Body::Text(text.into()) }
+    }
+
+    #[test]
+    fn pages() {
+        assert_eq!(content(r#""body":"x""#), text_body(MediaType::Unknown, "x"));
+        assert_eq!(content(r#""content_type":"text/html","body":"x""#), text_body(MediaType::Html, "x"));
+        assert_eq!(content(r#""content_type":"text/html","text":"x""#), text_body(MediaType::PlainText, "x"));
+        assert_eq!(content(r#""features":["a","b"]"#), Content::Features(vec!["a".into(), "b".into()]));
+        assert_eq!(
+            content(r#""content_type":"text/html;charset=latin1","body_base64":"6Q==""#),
+            Content::Body {
+                media_type: MediaType::Html,
+                body: Body::Bytes { bytes: vec![0xe9], charset: Some("latin1".into()) },
+            }
+        );
+        for gone in [r#""body":null"#, r#""gone":true"#, r#""http_status":404,"body":"x""#, r#""http_status":410"#] {
+            assert_eq!(content(gone), Content::Gone, "{gone}");
+        }
+        assert_eq!(content(r#""http_status":200,"extra":{"deep":[1]},"body":"x""#), text_body(MediaType::Unknown, "x"));
+    }
+
+    #[test]
+    fn rejections() {
+        let long = "x".repeat(101);
+        let page = |fields: &str| format!(r#"{{"url":"http://a/","fetched_at":"2020-01-01T00:00:00Z",{fields}}}"#);
+        for (json, reason) in [
+            ("", Reason::InvalidJson),
+            ("{", Reason::InvalidJson),
+            ("[1]", Reason::InvalidJson),
+            ("null", Reason::InvalidJson),
+            ("{}", Reason::MissingField),
+            (r#"{"url":7}"#, Reason::InvalidField),
+            (r#"{"url":"http://a/","body":"x"}"#, Reason::MissingField),
+            (r#"{"url":"","fetched_at":"2020-01-01T00:00:00Z","body":"x"}"#, Reason::InvalidUrl),
+            (r#"{"url":"http://a b","fetched_at":"2020-01-01T00:00:00Z","body":"x"}"#, Reason::InvalidUrl),
+            (
+                r#"{"url":"http://aaaaaaaaaaaaaaaaa/","fetched_at":"2020-01-01T00:00:00Z","body":"x"}"#,
+                Reason::InvalidUrl,
+            ),
+            (r#"{"url":"http://a/","fetched_at":"soon","body":"x"}"#, Reason::InvalidTime),
+            (r#"{"url":"http://a/","fetched_at":"2020-01-01T00:00:00Z"}"#, Reason::MissingField),
+            (&page(r#""body":"x","text":"y""#), Reason::InvalidField),
+            (&page(r#""body_base64":"?""#), Reason::InvalidField),
+            (&page(r#""body":7"#), Reason::InvalidField),
+            (&page(r#""features":[1]"#), Reason::InvalidField),
+            (&page(r#""http_status":99999999,"body":"x""#), Reason::InvalidField),
+            (&page(r#""http_status":500,"body":"x""#), Reason::HttpStatus),
+            (&page(r#""http_status":301,"body":"x""#), Reason::HttpStatus),
+            (&page(r#""content_type":"image/png","body":"x""#), Reason::MediaType),
+            (&page(r#""sweep":"much too long","body":"x""#), Reason::InvalidField),
+            (&page(&format!(r#""body":"{long}""#)), Reason::TooLarge),
+            (&page(&format!(r#""features":["{long}"]"#)), Reason::TooLarge),
+            (&page(r#""body":"\ud800""#), Reason::InvalidJson),
+        ] {
+            let rejection = parse(json).expect_err(json);
+            assert_eq!(rejection.reason, reason, "{json}: {}", rejection.message);
+            assert!(!rejection.message.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_rejection_tells_what_could_be_read() {
+        let told =
+            parse(r#"{"url":"http://a/","fetched_at":"2020-01-01T00:00:00Z","sweep":"s"}"#).expect_err("no body");
+        assert_eq!(told.url.as_deref(), Some("http://a/"));
+        assert_eq!(told.sweep.as_deref(), Some("s"));
+        assert!(told.fetched_at.is_some());
+        let told = parse(r#"{"url":"http://a/","fetched_at":7}"#).expect_err("a number for a time");
+        assert_eq!(told.url.as_deref(), Some("http://a/"));
+    }
+
+    #[test]
+    fn deep_json_is_passed_over_without_recursion() {
+        let deep = format!(r#"{{"url":"http://a/","x":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(parse(&deep).expect_err("deep").reason, Reason::MissingField);
+    }
+}
