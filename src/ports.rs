@@ -1,10 +1,12 @@
 //! What an engine needs of the world: a source of records, a sink of events, a store. Adapters implement these;
 //! tests put plain ones in memory in their place.
 
-use crate::cluster::{ClusterRow, Link, NewDocument, PostingList};
-use crate::document::{DocumentId, FetchTime, Fingerprint};
-use crate::sketch::{Shingle, Sketch};
+use crate::cluster::{ClusterRow, Clusters, Link, MatchRule, NewDocument, PostingList};
+use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed};
+use crate::sketch::{Equivalences, Shingle, Sketch, SketchRule};
+use crate::sweep::Sighting;
 use crate::wire::{Origin, Record};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,6 +131,17 @@ pub struct StoredDocument {
     pub sketch: Arc<Sketch>,
 }
 
+/// The rules that a store is made with and keeps: pages taken in under other ones could not be compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoreRule {
+    /// The version of the canonical form.
+    pub canonical_version: u32,
+    /// How documents are sketched.
+    pub sketch: SketchRule,
+    /// When documents belong together.
+    pub cluster: MatchRule,
+}
+
 /// A sighting on its way into the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewSighting {
@@ -191,17 +204,17 @@ pub trait Store: Send {
     /// [`StoreError`]
     fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError>;
 
-    /// Documents that must be there.
+    /// The sketches of documents that must be there.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn documents(&self, documents: &[DocumentId]) -> Result<Vec<StoredDocument>, StoreError>;
+    fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError>;
 
-    /// URLs that must be there, by fingerprint.
+    /// The URL at which each of some documents, that must be there, was first seen.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn urls(&self, keys: &[Fingerprint]) -> Result<Vec<String>, StoreError>;
+    fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError>;
 
     /// Writes a batch, all or nothing. When it returns, the batch is durable.
     ///
@@ -214,4 +227,76 @@ pub trait Store: Send {
     /// # Errors
     /// [`StoreError`]
     fn outbox(&self, from: u64, most: usize) -> Result<Vec<Outgoing>, StoreError>;
+}
+
+/// What queries ask: a read-only view of the store at one moment.
+pub trait Snapshot {
+    /// The rules that the store was made with.
+    fn rule(&self) -> &StoreRule;
+
+    /// The store's secret.
+    fn seed(&self) -> &Seed;
+
+    /// How many documents there are: their ids are 1 to this.
+    fn n_documents(&self) -> u32;
+
+    /// The sequence number of the next event: what the view has seen.
+    fn next_seq(&self) -> u64;
+
+    /// A document; none where it is not there.
+    ///
+    /// # Errors
+    /// [`StoreError`], as for all of these.
+    fn document(&self, document: DocumentId) -> Result<Option<StoredDocument>, StoreError>;
+
+    /// The cluster of a document that is there, found by following the stored tree.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn cluster_of(&self, document: DocumentId) -> Result<ClusterId, StoreError>;
+
+    /// The documents of the cluster that a document belongs to, ascending.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn members(&self, document: DocumentId) -> Result<Vec<DocumentId>, StoreError>;
+
+    /// The clusters of all documents.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn clusters(&self) -> Result<Clusters, StoreError>;
+
+    /// All sightings of a URL, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn sightings_of_url(&self, url: &str) -> Result<Vec<Sighting>, StoreError>;
+
+    /// All sightings of a document, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn sightings_of_document(&self, document: DocumentId) -> Result<Vec<Sighting>, StoreError>;
+
+    /// Calls `each` with every sighting, by URL fingerprint and then by time, until it says stop (false).
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn each_sighting(&self, each: &mut dyn FnMut(Sighting) -> bool) -> Result<(), StoreError>;
+
+    /// The documents that share index shingles with a sketch, and how many each shares.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn sharing(&self, sketch: &Sketch) -> Result<HashMap<DocumentId, usize>, StoreError>;
+
+    /// The documents that a content equals, by any of the three equivalences, each once.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn equal_to(&self, equivalences: &Equivalences) -> Result<Vec<DocumentId>, StoreError>;
+
+    /// The bytes that the store takes on disk.
+    fn n_bytes_on_disk(&self) -> u64;
 }

@@ -1,5 +1,6 @@
 //! Candidates: which documents might resemble a page, by the shingles they share with it.
 
+use super::decide::View;
 use crate::document::{DocumentId, Fingerprint};
 use crate::sketch::Shingle;
 use std::collections::HashMap;
@@ -44,6 +45,26 @@ pub struct Known {
 }
 
 impl Known {
+    /// Asks the view for the lists that are not known yet.
+    pub(super) fn learn<V: View>(
+        &mut self,
+        mut index: Vec<Shingle>,
+        mut supers: Vec<Shingle>,
+        view: &mut V,
+    ) -> Result<(), V::Error> {
+        unknown(&mut index, &self.postings);
+        if !index.is_empty() {
+            let lists = view.postings(&index)?.into_iter().map(PostingList::stored);
+            self.postings.extend(index.into_iter().zip(lists));
+        }
+        unknown(&mut supers, &self.supers);
+        if !supers.is_empty() {
+            let lists = view.supers(&supers)?.into_iter().map(PostingList::stored);
+            self.supers.extend(supers.into_iter().zip(lists));
+        }
+        Ok(())
+    }
+
     /// The candidates for a document with these index and super shingles: those with at least `needed` shared index
     /// shingles, or any super shingle in common. Most shared shingles first, then by age.
     pub(super) fn candidates(
@@ -75,6 +96,13 @@ impl Known {
         candidates.sort_unstable_by_key(|(n_shared, document)| (std::cmp::Reverse(*n_shared), *document));
         candidates.into_iter().map(|(_, document)| document).collect()
     }
+}
+
+/// Sorts and thins a question to what is not known yet.
+fn unknown(shingles: &mut Vec<Shingle>, known: &HashMap<Shingle, PostingList>) {
+    shingles.retain(|shingle| !known.contains_key(shingle));
+    shingles.sort_unstable();
+    shingles.dedup();
 }
 
 #[cfg(test)]

@@ -49,6 +49,13 @@ pub struct Decision {
     pub merges: Vec<Merge>,
 }
 
+impl Decision {
+    /// Whether the page brought a document that was not known.
+    pub fn is_new_document(&self) -> bool {
+        matches!(self.relation, Relation::Near | Relation::New)
+    }
+}
+
 /// A verified link between two documents that changed a cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
@@ -90,10 +97,22 @@ pub struct Effects {
     pub n_compared: u64,
 }
 
-/// The sketches of known documents, read as they are needed.
+/// What the store knows, asked for as it is needed: by the batch where that can be foreseen (see [`Decider::learn`]).
 pub trait View {
     /// What can go wrong in reading.
-    type Error;
+    type Error: From<TooManyDocuments>;
+
+    /// The documents in which each of some shingles stands.
+    ///
+    /// # Errors
+    /// Whatever keeps the view from reading them.
+    fn postings(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, Self::Error>;
+
+    /// The same of super shingles.
+    ///
+    /// # Errors
+    /// Whatever keeps the view from reading them.
+    fn supers(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, Self::Error>;
 
     /// The sketches of some documents, in their order.
     ///
@@ -145,8 +164,28 @@ impl Decider {
         &mut self.clusters
     }
 
-    /// Decides where a content belongs. `known` must hold what the store knows of its equivalences, index shingles
-    /// and super shingles; it and `effects` take what the decision changes.
+    /// Asks for all that the decisions over some contents will need to know, in one question of each kind.
+    ///
+    /// # Errors
+    /// What the view could not read.
+    pub fn learn<'a, V: View>(
+        &self,
+        contents: impl Iterator<Item = &'a SketchedContent>,
+        known: &mut Known,
+        view: &mut V,
+    ) -> Result<(), V::Error> {
+        let (mut index, mut supers) = (Vec::new(), Vec::new());
+        for content in contents {
+            if Self::equal_document(known, &content.equivalences).is_none() {
+                index.extend(self.index_of(&content.sketch));
+                supers.extend_from_slice(&content.super_shingles);
+            }
+        }
+        known.learn(index, supers, view)
+    }
+
+    /// Decides where a content belongs. `known` must hold what the store knows of its equivalences; it and `effects`
+    /// take what the decision changes.
     ///
     /// # Errors
     /// What the view could not read, or [`TooManyDocuments`]. `known`, `effects` and the decider are then of no more
@@ -157,10 +196,7 @@ impl Decider {
         known: &mut Known,
         view: &mut V,
         effects: &mut Effects,
-    ) -> Result<Decision, V::Error>
-    where
-        V::Error: From<TooManyDocuments>,
-    {
+    ) -> Result<Decision, V::Error> {
         if let Some((relation, document)) = Self::equal_document(known, &content.equivalences) {
             return Ok(Decision {
                 document,
@@ -171,6 +207,7 @@ impl Decider {
             });
         }
         let index = self.index_of(&content.sketch);
+        known.learn(index.clone(), content.super_shingles.clone(), view)?;
         let matches = self.matches(content, &index, known, view, effects)?;
         let document = self.clusters.push().ok_or(TooManyDocuments)?;
         self.enter(document, content, &index, known, effects);
@@ -244,10 +281,7 @@ impl Decider {
         known: &mut Known,
         effects: &mut Effects,
     ) {
-        let Equivalences { identical, lexical, shingle } = content.equivalences;
-        for key in [Some(identical), Some(lexical), shingle].into_iter().flatten() {
-            known.equal.insert(key, document);
-        }
+        known.equal.extend(content.equivalences.keys().map(|key| (key, document)));
         for shingle in index {
             let list = known.postings.entry(*shingle).or_default();
             if list.add(document, self.rule.common_limit) {
@@ -298,6 +332,14 @@ mod tests {
 
     impl View for Decided<'_> {
         type Error = TooManyDocuments;
+
+        fn postings(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
+            Ok(vec![Vec::new(); shingles.len()])
+        }
+
+        fn supers(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
+            self.postings(shingles)
+        }
 
         fn sketches(&mut self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, TooManyDocuments> {
             Ok(documents.iter().map(|id| self.0[id.0 as usize - 1].sketch.clone()).collect())

@@ -36,6 +36,13 @@ pub struct Equivalences {
     pub shingle: Option<Fingerprint>,
 }
 
+impl Equivalences {
+    /// The fingerprints, the closest equivalence first.
+    pub fn keys(&self) -> impl Iterator<Item = Fingerprint> {
+        [Some(self.identical), Some(self.lexical), self.shingle].into_iter().flatten()
+    }
+}
+
 /// All that the clustering needs to know of a page's content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SketchedContent {

@@ -1,0 +1,437 @@
+//! The one writer: decides over a micro-batch of pages, writes what that changes, and lets its events go.
+
+use super::gate::Gate;
+use super::sequencer::{Sequencer, Ticketed};
+use super::sketcher::{Prepared, SketchedPage};
+use super::stats::{BatchCounts, Stats};
+use super::{PipelineError, Settings};
+use crate::cluster::{Decider, Decision, Effects, Known, PostingList, View};
+use crate::document::{DocumentId, Fingerprint, Seed};
+use crate::ports::{Batch, NewSighting, Outgoing, Progress, ProgressMap, Store, StoreError};
+use crate::sketch::{Shingle, Sketch, SketchedContent};
+use crate::wire::{Event, Subject};
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes that a cached sketch takes beside its values.
+const SKETCH_OVERHEAD: usize = 96;
+
+/// Decides and writes.
+pub(super) struct Applier<'a, S: Store> {
+    store: &'a mut S,
+    decider: Decider,
+    seed: Seed,
+    next_seq: u64,
+    published: Arc<AtomicU64>,
+    listening: bool,
+    cache: SketchCache,
+    batch_records_max: usize,
+    batch_latency: Duration,
+    stats: Arc<Stats>,
+}
+
+impl<'a, S: Store> Applier<'a, S> {
+    #[expect(clippy::too_many_arguments, reason = "called once, where the stream is wired")]
+    pub fn new(
+        store: &'a mut S,
+        decider: Decider,
+        seed: Seed,
+        settings: &Settings,
+        next_seq: u64,
+        published: Arc<AtomicU64>,
+        listening: bool,
+        stats: Arc<Stats>,
+    ) -> Self {
+        Applier {
+            store,
+            decider,
+            seed,
+            next_seq,
+            published,
+            listening,
+            cache: SketchCache::new(settings.sketch_cache_mib << 20),
+            batch_records_max: settings.batch_records_max,
+            batch_latency: Duration::from_millis(settings.batch_latency_ms_max),
+            stats,
+        }
+    }
+
+    /// Runs until no more pages come, or nobody takes the events.
+    pub fn run(
+        &mut self,
+        pages: &Receiver<Ticketed<Prepared>>,
+        committed: &Sender<ProgressMap>,
+        events: Sender<Vec<Outgoing>>,
+        gate: &Gate,
+    ) -> Result<(), PipelineError> {
+        let mut sequencer = Sequencer::new();
+        while let Some(batch) = self.gather(pages, &mut sequencer) {
+            let n_records = batch.len();
+            let applied = self.apply(batch)?;
+            gate.release_records(n_records);
+            // Kafka's lag tools may miss a number; the stream must not wait for them.
+            let _ = committed.try_send(applied.progress);
+            if self.listening && events.send(applied.outbox).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes how far publishing came, so that the next run need not look.
+    pub fn finish(&mut self) -> Result<(), PipelineError> {
+        let batch = Batch { next_seq: self.next_seq, published: self.n_published(), ..Batch::default() };
+        Ok(self.store.commit(&batch)?)
+    }
+
+    /// The next micro-batch, in order: full, or as much as came in time. None at the end.
+    fn gather(
+        &self,
+        pages: &Receiver<Ticketed<Prepared>>,
+        sequencer: &mut Sequencer<Prepared>,
+    ) -> Option<Vec<Prepared>> {
+        let mut batch: Vec<Prepared> = Vec::new();
+        let mut deadline = None;
+        loop {
+            while batch.len() < self.batch_records_max {
+                let Some(prepared) = sequencer.pop() else { break };
+                batch.push(prepared);
+            }
+            if batch.len() == self.batch_records_max {
+                return Some(batch);
+            }
+            let received = if batch.is_empty() {
+                pages.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
+                pages.recv_deadline(*deadline.get_or_insert_with(|| Instant::now() + self.batch_latency))
+            };
+            match received {
+                Ok(ticketed) => sequencer.push(ticketed),
+                Err(_) if batch.is_empty() => return None,
+                Err(_) => return Some(batch),
+            }
+        }
+    }
+
+    /// Decides over a batch and writes what it changes.
+    fn apply(&mut self, pages: Vec<Prepared>) -> Result<Batch, PipelineError> {
+        let begin = Instant::now();
+        let decided = self.decide(&pages)?;
+        let mut counts = decided.counts();
+        counts.rejected = pages.iter().filter_map(|page| page.outcome.as_ref().err()).map(|why| why.reason).collect();
+        counts.gone = pages.len() as u64 - counts.relations.len() as u64 - counts.rejected.len() as u64;
+        let n_events = pages.len() as u64 + counts.merged;
+        let outbox = if self.listening { self.events(&pages, &decided.decisions)? } else { Vec::new() };
+        let mut batch = self.batch(&pages, decided);
+        batch.outbox = outbox;
+        batch.next_seq = self.next_seq + n_events;
+        batch.published = if self.listening { self.n_published() } else { batch.next_seq };
+        let deciding = begin.elapsed();
+        let begin = Instant::now();
+        self.store.commit(&batch)?;
+        self.next_seq = batch.next_seq;
+        self.stats.batch(pages.len(), &counts, deciding, begin.elapsed());
+        let clusters = self.decider.clusters();
+        self.stats.store(clusters.n_documents(), clusters.n_clusters());
+        Ok(batch)
+    }
+
+    /// Decides over a batch, page by page in order; each sees what those before it changed.
+    fn decide(&mut self, pages: &[Prepared]) -> Result<Decided, StoreError> {
+        let mut known = self.known_equals(pages.iter().filter_map(content_of))?;
+        let mut effects = Effects::default();
+        let mut view = BatchView { store: &*self.store, cache: &mut self.cache, fresh: HashMap::new() };
+        self.decider.learn(pages.iter().filter_map(content_of), &mut known, &mut view)?;
+        let mut decisions = Vec::with_capacity(pages.len());
+        for page in pages {
+            let before = effects.documents.len();
+            let decision = content_of(page)
+                .map(|content| self.decider.decide(content, &mut known, &mut view, &mut effects))
+                .transpose()?;
+            view.fresh.extend(effects.documents[before..].iter().map(|new| (new.document, Arc::clone(&new.sketch))));
+            decisions.push(decision);
+        }
+        let fresh = view.fresh;
+        for (document, sketch) in fresh {
+            self.cache.insert(document, sketch);
+        }
+        Ok(Decided { decisions, known, effects })
+    }
+
+    fn known_equals<'p>(&self, contents: impl Iterator<Item = &'p SketchedContent>) -> Result<Known, StoreError> {
+        let mut keys: Vec<Fingerprint> = contents.flat_map(|content| content.equivalences.keys()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let documents = self.store.equal(&keys)?;
+        let equal = keys.into_iter().zip(documents).filter_map(|(key, document)| Some((key, document?))).collect();
+        Ok(Known { equal, ..Known::default() })
+    }
+
+    /// The events of a batch, numbered. A page's merges follow its own event.
+    fn events(&self, pages: &[Prepared], decisions: &[Option<Decision>]) -> Result<Vec<Outgoing>, StoreError> {
+        let first_urls = self.matched_urls(pages, decisions)?;
+        let mut events = Vec::with_capacity(pages.len());
+        let mut push = |key: Option<&str>, make: &dyn Fn(u64) -> Event| {
+            let seq = self.next_seq + events.len() as u64;
+            events.push(Outgoing { seq, key: key.map(String::from), json: make(seq).to_json() });
+        };
+        for (page, decision) in pages.iter().zip(decisions) {
+            let origin = &page.origin;
+            let sketched = match &page.outcome {
+                Ok(sketched) => sketched,
+                Err(why) => {
+                    push(why.url.as_deref(), &|seq| Event::rejected(seq, origin, why));
+                    continue;
+                }
+            };
+            let (key, subject) = (Some(sketched.url.as_str()), subject_of(sketched));
+            let Some(decision) = decision else {
+                push(key, &|seq| Event::gone(seq, origin, subject));
+                continue;
+            };
+            let url = decision.matched.and_then(|found| first_urls.get(&found.document));
+            push(key, &|seq| Event::assigned(seq, origin, subject, decision, url.cloned()));
+            for merge in &decision.merges {
+                push(key, &|seq| Event::merged(seq, origin, subject, *merge));
+            }
+        }
+        Ok(events)
+    }
+
+    /// Where each document that a decision names as its match was first seen: in the store, or in this very batch.
+    fn matched_urls(
+        &self,
+        pages: &[Prepared],
+        decisions: &[Option<Decision>],
+    ) -> Result<HashMap<DocumentId, String>, StoreError> {
+        let mut urls: HashMap<DocumentId, String> = HashMap::new();
+        let mut asked = Vec::new();
+        for (page, decision) in pages.iter().zip(decisions) {
+            let (Ok(sketched), Some(decision)) = (&page.outcome, decision) else { continue };
+            if let Some(found) = decision.matched
+                && !urls.contains_key(&found.document)
+            {
+                asked.push(found.document);
+            }
+            if decision.is_new_document() {
+                urls.insert(decision.document, sketched.url.clone());
+            }
+        }
+        asked.sort_unstable();
+        asked.dedup();
+        let found = self.store.first_urls(&asked)?;
+        urls.extend(asked.into_iter().zip(found));
+        Ok(urls)
+    }
+
+    /// What a batch changes, but for its events.
+    fn batch(&self, pages: &[Prepared], decided: Decided) -> Batch {
+        let Decided { decisions, known, effects } = decided;
+        let mut batch = Batch { links: effects.links, common: effects.common, ..Batch::default() };
+        batch.rows = effects.rows.into_values().collect();
+        batch.rows.sort_unstable_by_key(|row| row.document);
+        batch.postings = changed(known.postings);
+        batch.supers = changed(known.supers);
+        let mut new_documents = effects.documents.into_iter();
+        for (page, decision) in pages.iter().zip(&decisions) {
+            let progress = Progress { next_offset: page.origin.offset + 1, chain: page.chain };
+            batch.progress.insert((page.origin.source.to_string(), page.origin.partition), progress);
+            let Ok(sketched) = &page.outcome else { continue };
+            let url = self.seed.fingerprint("url", &[sketched.url.as_bytes()]);
+            batch.urls.push((url, sketched.url.clone()));
+            batch.sightings.push(NewSighting {
+                url,
+                fetched_at: sketched.fetched_at,
+                sweep: sketched.sweep.clone(),
+                document: decision.as_ref().map(|decision| decision.document),
+            });
+            if decision.as_ref().is_some_and(Decision::is_new_document) {
+                batch.documents.extend(new_documents.next().map(|document| (document, url)));
+            }
+        }
+        batch
+    }
+
+    fn n_published(&self) -> u64 {
+        self.published.load(Ordering::Acquire)
+    }
+}
+
+/// A batch of decisions and what they change.
+struct Decided {
+    /// One for each page that has a content.
+    decisions: Vec<Option<Decision>>,
+    known: Known,
+    effects: Effects,
+}
+
+impl Decided {
+    fn counts(&self) -> BatchCounts {
+        let decisions = || self.decisions.iter().flatten();
+        BatchCounts {
+            relations: decisions().map(|decision| decision.relation).collect(),
+            merged: decisions().map(|decision| decision.merges.len() as u64).sum(),
+            compared: self.effects.n_compared,
+            ..BatchCounts::default()
+        }
+    }
+}
+
+fn content_of(page: &Prepared) -> Option<&SketchedContent> {
+    page.outcome.as_ref().ok()?.content.as_ref()
+}
+
+fn subject_of(page: &SketchedPage) -> Subject<'_> {
+    Subject { url: Some(&page.url), fetched_at: Some(page.fetched_at), sweep: page.sweep.as_deref() }
+}
+
+/// The lists that differ from the store's, sorted, so that equal batches are equal bytes.
+fn changed(lists: HashMap<Shingle, PostingList>) -> Vec<(Shingle, PostingList)> {
+    let mut changed: Vec<_> = lists.into_iter().filter(|(_, list)| list.changed).collect();
+    changed.sort_unstable_by_key(|(shingle, _)| *shingle);
+    changed
+}
+
+/// What the decisions see: the store, the sketches at hand, and those of the batch under way.
+struct BatchView<'v, S: Store> {
+    store: &'v S,
+    cache: &'v mut SketchCache,
+    /// Sketches that the store does not have yet.
+    fresh: HashMap<DocumentId, Arc<Sketch>>,
+}
+
+impl<S: Store> View for BatchView<'_, S> {
+    type Error = StoreError;
+
+    fn postings(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
+        self.store.postings(shingles)
+    }
+
+    fn supers(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
+        self.store.supers(shingles)
+    }
+
+    fn sketches(&mut self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError> {
+        let mut found: Vec<Option<Arc<Sketch>>> = documents
+            .iter()
+            .map(|document| self.fresh.get(document).cloned().or_else(|| self.cache.get(*document)))
+            .collect();
+        let missing: Vec<usize> = (0..found.len()).filter(|at| found[*at].is_none()).collect();
+        let asked: Vec<DocumentId> = missing.iter().map(|at| documents[*at]).collect();
+        for (at, sketch) in missing.into_iter().zip(self.store.sketches(&asked)?) {
+            self.cache.insert(documents[at], Arc::clone(&sketch));
+            found[at] = Some(sketch);
+        }
+        Ok(found.into_iter().flatten().collect())
+    }
+}
+
+/// Decoded sketches of the store, in two generations of half the limit each: when the young one is full, the old one
+/// goes.
+struct SketchCache {
+    young: HashMap<DocumentId, Arc<Sketch>>,
+    old: HashMap<DocumentId, Arc<Sketch>>,
+    n_bytes_young: usize,
+    n_bytes_max: usize,
+}
+
+impl SketchCache {
+    fn new(n_bytes_max: usize) -> Self {
+        SketchCache { young: HashMap::new(), old: HashMap::new(), n_bytes_young: 0, n_bytes_max }
+    }
+
+    fn get(&mut self, document: DocumentId) -> Option<Arc<Sketch>> {
+        if let Some(sketch) = self.young.get(&document) {
+            return Some(Arc::clone(sketch));
+        }
+        let sketch = self.old.remove(&document)?;
+        self.insert(document, Arc::clone(&sketch));
+        Some(sketch)
+    }
+
+    fn insert(&mut self, document: DocumentId, sketch: Arc<Sketch>) {
+        let n_bytes = sketch.values.len() * size_of::<Shingle>() + SKETCH_OVERHEAD;
+        if self.n_bytes_young + n_bytes > self.n_bytes_max / 2 {
+            self.old = std::mem::take(&mut self.young);
+            self.n_bytes_young = 0;
+        }
+        self.n_bytes_young += n_bytes;
+        self.young.insert(document, sketch);
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    /// A store in memory that can be told to fail.
+    #[derive(Default)]
+    pub struct MemoryStore {
+        pub equal: HashMap<Fingerprint, DocumentId>,
+        pub postings: HashMap<Shingle, PostingList>,
+        pub supers: HashMap<Shingle, PostingList>,
+        pub sketches: HashMap<DocumentId, Arc<Sketch>>,
+        pub first_urls: HashMap<DocumentId, Fingerprint>,
+        pub urls: HashMap<Fingerprint, String>,
+        pub outbox: Vec<Outgoing>,
+        pub sightings: Vec<NewSighting>,
+        pub progress: ProgressMap,
+    }
+
+    impl Store for MemoryStore {
+        fn equal(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {
+            Ok(keys.iter().map(|key| self.equal.get(key).copied()).collect())
+        }
+
+        fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
+            let list = |shingle| self.postings.get(shingle).map(|list| list.documents.clone()).unwrap_or_default();
+            Ok(shingles.iter().map(list).collect())
+        }
+
+        fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
+            let list = |shingle| self.supers.get(shingle).map(|list| list.documents.clone()).unwrap_or_default();
+            Ok(shingles.iter().map(list).collect())
+        }
+
+        fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError> {
+            Ok(documents.iter().map(|document| Arc::clone(&self.sketches[document])).collect())
+        }
+
+        fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError> {
+            Ok(documents.iter().map(|document| self.urls[&self.first_urls[document]].clone()).collect())
+        }
+
+        fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+            for (document, url) in &batch.documents {
+                self.equal.extend(document.equivalences.keys().map(|key| (key, document.document)));
+                self.sketches.insert(document.document, Arc::clone(&document.sketch));
+                self.first_urls.insert(document.document, *url);
+            }
+            self.postings.extend(batch.postings.iter().cloned());
+            self.supers.extend(batch.supers.iter().cloned());
+            self.urls.extend(batch.urls.iter().cloned());
+            self.sightings.extend(batch.sightings.iter().cloned());
+            self.progress.extend(batch.progress.clone());
+            self.outbox.retain(|event| event.seq >= batch.published);
+            self.outbox.extend(batch.outbox.iter().cloned());
+            Ok(())
+        }
+
+        fn outbox(&self, from: u64, most: usize) -> Result<Vec<Outgoing>, StoreError> {
+            Ok(self.outbox.iter().filter(|event| event.seq >= from).take(most).cloned().collect())
+        }
+    }
+
+    #[test]
+    fn the_sketch_cache_keeps_to_its_limit_and_what_is_used() {
+        let sketch = Arc::new(Sketch { values: vec![0; 100], bound: 1, n_shingles: 100 });
+        let mut cache = SketchCache::new(10 * (800 + SKETCH_OVERHEAD));
+        for id in 1..100 {
+            cache.insert(DocumentId(id), Arc::clone(&sketch));
+            cache.get(DocumentId(1)).expect("used all the time, so kept");
+            assert!(cache.young.len() + cache.old.len() <= 10);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The stream: from a source's records to durable clusters and published events.
+//!
+//! ```text
+//! ingest ─▶ sketcher ×n ─▶ sequencer ─▶ applier ─▶ publisher
+//! source    pure, parallel  input order  one writer  after the batch is durable
+//! ```
+//! Stages are threads joined by bounded channels; a gate limits the records and bytes that are under way. The first
+//! stage that fails closes the gate and its channels, and every other stage ends.
+
+mod applier;
+mod gate;
+mod ingest;
+mod publisher;
+mod sequencer;
+mod sketcher;
+mod stats;
+
+pub use publisher::{PublishError, recover};
+pub use stats::{Stats, Summary};
+
+use crate::cluster::Decider;
+use crate::document::Seed;
+use crate::ports::{SinkError, Source, SourceError, Store, StoreError};
+use crate::sketch::Sketcher;
+use crate::wire;
+use applier::Applier;
+use gate::Gate;
+use publisher::Publisher;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The stream's sizes. Each is a limit: when it is reached, the stages before it wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Sketcher threads; 0: one for each core.
+    pub sketchers: usize,
+    /// Records in a micro-batch, at most.
+    pub batch_records_max: usize,
+    /// How long a micro-batch waits for more records.
+    pub batch_latency_ms_max: u64,
+    /// Records between source and store, at most.
+    pub in_flight_records_max: usize,
+    /// MiB of record bodies between source and sketchers, at most.
+    pub in_flight_mib_max: usize,
+    /// MiB of decoded sketches that the applier keeps.
+    pub sketch_cache_mib: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            sketchers: 0,
+            batch_records_max: 1024,
+            batch_latency_ms_max: 100,
+            in_flight_records_max: 8192,
+            in_flight_mib_max: 256,
+            sketch_cache_mib: 256,
+        }
+    }
+}
+
+impl Settings {
+    /// What is wrong with them, if anything.
+    pub fn problem(&self) -> Option<String> {
+        let zero = |name: &str| Some(format!("{name} is 0, must be at least 1"));
+        match self {
+            Settings { batch_records_max: 0, .. } => zero("batch_records_max"),
+            Settings { in_flight_records_max: 0, .. } => zero("in_flight_records_max"),
+            Settings { in_flight_mib_max: 0, .. } => zero("in_flight_mib_max"),
+            _ => None,
+        }
+    }
+}
+
+/// Why the stream ended before its source did.
+#[derive(Debug, thiserror::Error)]
+pub enum PipelineError {
+    /// The source is lost.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The sink failed.
+    #[error("events cannot be published: {0}")]
+    Sink(#[from] SinkError),
+    /// A stage's thread died.
+    #[error("the stage `{0}` died; this is a fault of the program, its message is above")]
+    Died(&'static str),
+}
+
+/// All that the stream is made of.
+pub struct Pipeline<'a, S: Store> {
+    /// Sizes.
+    pub settings: Settings,
+    /// What a record may have.
+    pub limits: wire::Limits,
+    /// The store's secret.
+    pub seed: Seed,
+    /// Makes sketches under the store's rule.
+    pub sketcher: Sketcher,
+    /// Decides over the store's clusters.
+    pub decider: Decider,
+    /// The store.
+    pub store: &'a mut S,
+    /// The next event's number.
+    pub next_seq: u64,
+    /// Where records come from.
+    pub source: Box<dyn Source>,
+    /// Where events go; none: nobody listens, and no events are kept.
+    pub sink: Option<Box<dyn crate::ports::Sink>>,
+    /// Set from outside to end the stream cleanly.
+    pub shutdown: Arc<AtomicBool>,
+    /// What is counted on the way.
+    pub stats: Arc<Stats>,
+}
+
+impl<S: Store> Pipeline<'_, S> {
+    /// Runs until the source ends or the shutdown is set; all that was taken from the source is then durable and
+    /// published.
+    ///
+    /// # Errors
+    /// [`PipelineError`]. What was durable stays; the next run goes on from there.
+    pub fn run(self) -> Result<Summary, PipelineError> {
+        let n_sketchers = match self.settings.sketchers {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n,
+        };
+        let gate = Gate::new(self.settings.in_flight_records_max, self.settings.in_flight_mib_max << 20);
+        let (work_out, work_in) = crossbeam::channel::bounded(self.settings.in_flight_records_max);
+        let (done_out, done_in) = crossbeam::channel::bounded(self.settings.in_flight_records_max);
+        let (committed_out, committed_in) = crossbeam::channel::bounded(64);
+        let (events_out, events_in) = crossbeam::channel::bounded(4);
+        let publisher = Publisher::new(self.sink, self.next_seq);
+        let published = publisher.published();
+        let mut applier = Applier::new(
+            self.store,
+            self.decider,
+            self.seed,
+            &self.settings,
+            self.next_seq,
+            published,
+            publisher.is_listening(),
+            Arc::clone(&self.stats),
+        );
+        let (limits, stats, source) = (&self.limits, &self.stats, self.source);
+        let (gate, shutdown) = (&gate, &self.shutdown);
+        std::thread::scope(|scope| {
+            let ingest = scope.spawn(move || {
+                let _closer = gate.closer();
+                ingest::run(source, &work_out, &committed_in, gate, shutdown, stats)
+            });
+            for _ in 0..n_sketchers {
+                let (work_in, done_out, sketcher) = (work_in.clone(), done_out.clone(), self.sketcher.clone());
+                scope.spawn(move || sketcher::run(sketcher, limits, &work_in, &done_out, gate, stats));
+            }
+            drop((work_in, done_out));
+            let publishing = scope.spawn(move || publisher.run(&events_in));
+            let applied = {
+                let _closer = gate.closer();
+                applier.run(&done_in, &committed_out, events_out, gate)
+            };
+            drop((done_in, committed_out));
+            let published = publishing.join().map_err(|_| PipelineError::Died("publisher"))?;
+            let ingested = ingest.join().map_err(|_| PipelineError::Died("ingest"))?;
+            // A failing publisher or source shows up at the applier as a closed channel: theirs is the cause.
+            published?;
+            applied?;
+            ingested?;
+            applier.finish()
+        })?;
+        Ok(self.stats.summary())
+    }
+}

@@ -1,0 +1,133 @@
+//! Publishes events after the batch that holds them is durable.
+
+use crate::ports::{Outgoing, Sink, SinkError, Store, StoreError};
+use crossbeam::channel::Receiver;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Events handed to a sink at once while catching up.
+const RECOVERY_CHUNK: usize = 4096;
+
+/// Why publishing could not be taken up where it stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishError {
+    /// The output is ahead of the store.
+    #[error(
+        "the output holds event {tail}, but the store's next is {next_seq}: the store is an older copy, or the output is another store's; give a new events file, or the store that wrote this one"
+    )]
+    Ahead {
+        /// The last event in the output.
+        tail: u64,
+        /// The store's next event.
+        next_seq: u64,
+    },
+    /// The output lacks events that the store no longer has.
+    #[error(
+        "the output ends at event {tail}, but events up to {published} went elsewhere and are no longer in the store; give a new events file"
+    )]
+    Behind {
+        /// The last event in the output.
+        tail: u64,
+        /// Events below this number are no longer in the store.
+        published: u64,
+    },
+    /// The sink failed.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Takes publishing up where the last run left it: what is durable in the store and not in the output goes out now.
+///
+/// # Errors
+/// [`PublishError`] where the output does not belong to the store, or one of them fails.
+pub fn recover<S: Store>(store: &S, sink: &mut dyn Sink, published: u64, next_seq: u64) -> Result<(), PublishError> {
+    let mut from = match sink.last_seq()? {
+        None => published,
+        Some(tail) if tail >= next_seq => return Err(PublishError::Ahead { tail, next_seq }),
+        Some(tail) if tail + 1 < published => return Err(PublishError::Behind { tail, published }),
+        Some(tail) => tail + 1,
+    };
+    while from < next_seq {
+        let events = store.outbox(from, RECOVERY_CHUNK)?;
+        let Some(last) = events.last() else { break };
+        from = last.seq + 1;
+        sink.publish(&events)?;
+    }
+    Ok(())
+}
+
+/// Publishes in order and tells how far it came.
+pub(super) struct Publisher {
+    sink: Option<Box<dyn Sink>>,
+    published: Arc<AtomicU64>,
+}
+
+impl Publisher {
+    pub fn new(sink: Option<Box<dyn Sink>>, next_seq: u64) -> Self {
+        Publisher { sink, published: Arc::new(AtomicU64::new(next_seq)) }
+    }
+
+    /// Events below this number are out.
+    pub fn published(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.published)
+    }
+
+    pub fn is_listening(&self) -> bool {
+        self.sink.is_some()
+    }
+
+    /// Runs until no more batches come.
+    pub fn run(self, batches: &Receiver<Vec<Outgoing>>) -> Result<(), SinkError> {
+        let Some(mut sink) = self.sink else { return Ok(()) };
+        for events in batches {
+            if let Some(last) = events.last() {
+                sink.publish(&events)?;
+                self.published.store(last.seq + 1, Ordering::Release);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::applier::tests::MemoryStore;
+
+    struct Output(Vec<u64>);
+
+    impl Sink for Output {
+        fn last_seq(&mut self) -> Result<Option<u64>, SinkError> {
+            Ok(self.0.last().copied())
+        }
+
+        fn publish(&mut self, events: &[Outgoing]) -> Result<(), SinkError> {
+            self.0.extend(events.iter().map(|event| event.seq));
+            Ok(())
+        }
+    }
+
+    fn store() -> MemoryStore {
+        let outbox = (5..9).map(|seq| Outgoing { seq, key: None, json: vec![] }).collect();
+        MemoryStore { outbox, ..MemoryStore::default() }
+    }
+
+    #[test]
+    fn what_is_durable_and_not_out_goes_out() {
+        for (tail, expected) in [(vec![4], vec![4, 5, 6, 7, 8]), (vec![6], vec![6, 7, 8]), (vec![], vec![5, 6, 7, 8])] {
+            let mut output = Output(tail);
+            recover(&store(), &mut output, 5, 9).expect("recovers");
+            assert_eq!(output.0, expected);
+        }
+    }
+
+    #[test]
+    fn an_output_that_is_not_the_stores_is_refused() {
+        let recovered = |tail| recover(&store(), &mut Output(vec![tail]), 5, 9);
+        assert!(matches!(recovered(9), Err(PublishError::Ahead { tail: 9, next_seq: 9 })));
+        assert!(matches!(recovered(3), Err(PublishError::Behind { tail: 3, published: 5 })));
+    }
+}

@@ -1,0 +1,147 @@
+//! What the stream counts: for the summary, the progress bar and the metrics endpoint.
+
+use crate::cluster::Relation;
+use crate::wire::Reason;
+use metrics::{counter, gauge, histogram};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Counts of one run. Shared by all stages.
+pub struct Stats {
+    begin: Instant,
+    counts: Mutex<Summary>,
+}
+
+/// What one run did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// Records taken off the source.
+    pub records_read: u64,
+    /// Their bytes, decompressed.
+    pub bytes_read: u64,
+    /// Records that are durable: the sum of the three below.
+    pub records: u64,
+    /// Pages that got a document and a cluster, by how.
+    pub assigned: BTreeMap<&'static str, u64>,
+    /// URLs at which nothing stands any more.
+    pub gone: u64,
+    /// Records that were no pages, by reason.
+    pub rejected: BTreeMap<&'static str, u64>,
+    /// Clusters that lost their name to another one.
+    pub merged: u64,
+    /// Pairs of sketches compared.
+    pub compared: u64,
+    /// Micro-batches written.
+    pub batches: u64,
+    /// Inputs that could not be read to their end.
+    pub unreadable: Vec<String>,
+    /// Records between here and the source's end, where known.
+    pub lag: Option<u64>,
+    /// Wall time.
+    pub seconds: f64,
+}
+
+impl Summary {
+    /// Pages that got a document and a cluster.
+    pub fn n_assigned(&self) -> u64 {
+        self.assigned.values().sum()
+    }
+
+    /// Records that were no pages.
+    pub fn n_rejected(&self) -> u64 {
+        self.rejected.values().sum()
+    }
+}
+
+/// What one batch did.
+#[derive(Default)]
+pub(super) struct BatchCounts {
+    pub relations: Vec<Relation>,
+    pub gone: u64,
+    pub rejected: Vec<Reason>,
+    pub merged: u64,
+    pub compared: u64,
+}
+
+/// The word for a relation in counts and metrics.
+fn relation_name(relation: Relation) -> &'static str {
+    match relation {
+        Relation::Identical => "identical",
+        Relation::Lexical => "lexical",
+        Relation::Shingle => "shingle",
+        Relation::Near => "near",
+        Relation::New => "new",
+    }
+}
+
+impl Default for Stats {
+    fn default() -> Self {
+        Stats { begin: Instant::now(), counts: Mutex::default() }
+    }
+}
+
+impl Stats {
+    /// The counts so far.
+    pub fn summary(&self) -> Summary {
+        Summary { seconds: self.begin.elapsed().as_secs_f64(), ..self.counts().clone() }
+    }
+
+    /// Counts stay valid whatever panics elsewhere.
+    fn counts(&self) -> MutexGuard<'_, Summary> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn record_read(&self, n_bytes: usize) {
+        let mut counts = self.counts();
+        counts.records_read += 1;
+        counts.bytes_read += n_bytes as u64;
+        counter!("lookalike_read_bytes_total").increment(n_bytes as u64);
+    }
+
+    pub(super) fn unreadable(&self, what: String) {
+        counter!("lookalike_unreadable_inputs_total").increment(1);
+        tracing::error!("{what}");
+        self.counts().unreadable.push(what);
+    }
+
+    pub(super) fn set_lag(&self, lag: u64) {
+        gauge!("lookalike_lag_records").set(lag as f64);
+        self.counts().lag = Some(lag);
+    }
+
+    pub(super) fn sketched(&self, elapsed: Duration) {
+        histogram!("lookalike_stage_seconds", "stage" => "sketch").record(elapsed);
+    }
+
+    pub(super) fn batch(&self, n_records: usize, batch: &BatchCounts, decide: Duration, commit: Duration) {
+        histogram!("lookalike_batch_records").record(n_records as f64);
+        histogram!("lookalike_stage_seconds", "stage" => "decide").record(decide);
+        histogram!("lookalike_stage_seconds", "stage" => "commit").record(commit);
+        counter!("lookalike_pages_total", "outcome" => "gone").increment(batch.gone);
+        counter!("lookalike_merges_total").increment(batch.merged);
+        counter!("lookalike_sketches_compared_total").increment(batch.compared);
+        let mut counts = self.counts();
+        counts.batches += 1;
+        counts.records += n_records as u64;
+        counts.gone += batch.gone;
+        counts.merged += batch.merged;
+        counts.compared += batch.compared;
+        for relation in &batch.relations {
+            let name = relation_name(*relation);
+            counter!("lookalike_pages_total", "outcome" => name).increment(1);
+            *counts.assigned.entry(name).or_default() += 1;
+        }
+        for reason in &batch.rejected {
+            counter!("lookalike_pages_total", "outcome" => "rejected").increment(1);
+            counter!("lookalike_rejected_total", "reason" => reason.as_str()).increment(1);
+            *counts.rejected.entry(reason.as_str()).or_default() += 1;
+        }
+    }
+
+    pub(super) fn store(&self, n_documents: usize, n_clusters: usize) {
+        gauge!("lookalike_documents").set(n_documents as f64);
+        gauge!("lookalike_clusters").set(n_clusters as f64);
+    }
+}

@@ -1,0 +1,11 @@
+//! RocksDB, the only truth: what one micro-batch changes is written in one synced batch, or not at all.
+//!
+//! The bytes of every column family are described in [`schema`]. Look-ups that other processes make open the same
+//! folder read-only, beside the one process that writes.
+
+mod open;
+mod read;
+pub mod schema;
+mod write;
+
+pub use open::{OpenError, RocksStore, Settings};

@@ -1,0 +1,285 @@
+//! Opening a store: what is refused, and what to do then.
+
+use super::schema::{FORMAT_VERSION, Fields, OLDEST_READABLE_FORMAT, cf, meta};
+use crate::document::Seed;
+use crate::ports::{StoreError, StoreRule};
+use rocksdb::{BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBRecoveryMode, Options};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// How RocksDB is to use the machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// MiB of decompressed blocks kept in memory.
+    pub block_cache_mib: usize,
+    /// MiB that all write buffers together may take before they are flushed.
+    pub write_buffer_mib: usize,
+    /// Threads that flush and compact.
+    pub background_threads: i32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { block_cache_mib: 256, write_buffer_mib: 256, background_threads: 2 }
+    }
+}
+
+/// Why a store was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process writes to it.
+    #[error("the store {0} is in use by another process; stop that one, or give this one a store of its own")]
+    Locked(PathBuf),
+    /// There is no store.
+    #[error("there is no store in {0}; `lookalike run --store {0} INPUT…` makes one")]
+    Missing(PathBuf),
+    /// The folder holds something else.
+    #[error("{0} is not empty and holds no store; give an empty or a new folder")]
+    NotAStore(PathBuf),
+    /// It was made by another version of the program.
+    #[error("the store {path} has format {found}, this program reads {OLDEST_READABLE_FORMAT} to {FORMAT_VERSION}; {advice}", advice = if *found > FORMAT_VERSION { "use a newer program" } else { "use an older program, or make a new store from the pages" })]
+    OtherFormat {
+        /// The store.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// It was made with other rules.
+    #[error(
+        "the store {path} was made with other rules: {differences}; run with the configuration it was made with, or make a new store"
+    )]
+    OtherRule {
+        /// The store.
+        path: PathBuf,
+        /// Each rule that differs: its name, the store's value and the configured one.
+        differences: String,
+    },
+    /// It was made with another seed.
+    #[error("the store {0} was made with another seed; leave store.seed empty to use the one it has")]
+    OtherSeed(PathBuf),
+    /// It cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A store in a folder.
+pub struct RocksStore {
+    pub(super) db: DB,
+    pub(super) rule: StoreRule,
+    pub(super) seed: Seed,
+    pub(super) n_documents: u32,
+    pub(super) next_seq: u64,
+    pub(super) published: u64,
+    path: PathBuf,
+}
+
+pub(super) fn failed(error: rocksdb::Error) -> StoreError {
+    match error.kind() {
+        rocksdb::ErrorKind::Corruption => StoreError::Damaged(error.into_string()),
+        _ => StoreError::Failed(error.into_string()),
+    }
+}
+
+pub(super) fn damaged(what: impl Into<String>) -> StoreError {
+    StoreError::Damaged(what.into())
+}
+
+impl RocksStore {
+    /// Opens a store to write to it, or makes one. `seed` matters only to a new store, or must be that of the old.
+    ///
+    /// # Errors
+    /// [`OpenError`], each with what to do.
+    pub fn open(
+        path: &Path,
+        settings: &Settings,
+        rule: &StoreRule,
+        seed: Option<Seed>,
+        new_seed: impl FnOnce() -> Seed,
+    ) -> Result<Self, OpenError> {
+        let is_there = path.join("CURRENT").exists();
+        if !is_there && path.read_dir().is_ok_and(|mut files| files.next().is_some()) {
+            return Err(OpenError::NotAStore(path.to_path_buf()));
+        }
+        let mut options = options(settings);
+        options.create_if_missing(true);
+        options.create_missing_column_families(true);
+        let db =
+            DB::open_cf_descriptors(&options, path, families(settings)).map_err(|error| open_error(path, error))?;
+        if get_meta(&db, meta::FORMAT)?.is_none() {
+            initialise(&db, rule, seed.unwrap_or_else(new_seed))?;
+        }
+        let store = Self::of(db, path)?;
+        if store.rule != *rule {
+            return Err(OpenError::OtherRule { path: path.to_path_buf(), differences: differences(&store.rule, rule) });
+        }
+        if seed.is_some_and(|seed| seed != store.seed) {
+            return Err(OpenError::OtherSeed(path.to_path_buf()));
+        }
+        Ok(store)
+    }
+
+    /// Opens a store to read what it holds now, whether or not another process writes to it.
+    ///
+    /// # Errors
+    /// [`OpenError`], each with what to do.
+    pub fn open_read_only(path: &Path, settings: &Settings) -> Result<Self, OpenError> {
+        if !path.join("CURRENT").exists() {
+            return Err(OpenError::Missing(path.to_path_buf()));
+        }
+        let db = DB::open_cf_descriptors_read_only(&options(settings), path, families(settings), false)
+            .map_err(|error| open_error(path, error))?;
+        Self::of(db, path)
+    }
+
+    fn of(db: DB, path: &Path) -> Result<Self, OpenError> {
+        let path = path.to_path_buf();
+        let Some(format) = get_meta(&db, meta::FORMAT)? else {
+            return Err(OpenError::NotAStore(path));
+        };
+        let found = Fields(&format).u32().ok_or_else(|| damaged("meta/format"))?;
+        if !(OLDEST_READABLE_FORMAT..=FORMAT_VERSION).contains(&found) {
+            return Err(OpenError::OtherFormat { path, found });
+        }
+        let number = |key| -> Result<u64, StoreError> {
+            match get_meta(&db, key)? {
+                None => Ok(0),
+                Some(row) => Fields(&row).u64().ok_or_else(|| damaged(String::from_utf8_lossy(key))),
+            }
+        };
+        let (next_seq, published) = (number(meta::NEXT_SEQ)?, number(meta::PUBLISHED)?);
+        let n_documents = match get_meta(&db, meta::DOCUMENTS)? {
+            None => 0,
+            Some(row) => Fields(&row).u32().ok_or_else(|| damaged("meta/documents"))?,
+        };
+        let rule = get_meta(&db, meta::RULE)?.ok_or_else(|| damaged("meta/rule"))?;
+        let rule = serde_json::from_slice(&rule).map_err(|error| damaged(format!("meta/rule: {error}")))?;
+        let seed = get_meta(&db, meta::SEED)?.and_then(|row| read_seed(&row)).ok_or_else(|| damaged("meta/seed"))?;
+        Ok(RocksStore { db, rule, seed, n_documents, next_seq, published, path })
+    }
+
+    /// The store's secret.
+    pub fn seed(&self) -> &Seed {
+        &self.seed
+    }
+
+    /// The next event's sequence number.
+    pub fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// Events below this number are out.
+    pub fn published(&self) -> u64 {
+        self.published
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn cf(&self, name: &'static str) -> Result<&ColumnFamily, StoreError> {
+        family(&self.db, name)
+    }
+}
+
+pub(super) fn family<'a>(db: &'a DB, name: &'static str) -> Result<&'a ColumnFamily, StoreError> {
+    db.cf_handle(name).ok_or_else(|| damaged(format!("there is no column family {name}")))
+}
+
+fn get_meta(db: &DB, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+    db.get_cf(family(db, cf::META)?, key).map_err(failed)
+}
+
+/// Writes what makes a folder a store, at once.
+fn initialise(db: &DB, rule: &StoreRule, seed: Seed) -> Result<(), StoreError> {
+    let family = family(db, cf::META)?;
+    let rule = serde_json::to_vec(rule).map_err(|error| StoreError::Failed(error.to_string()))?;
+    let mut batch = rocksdb::WriteBatch::default();
+    batch.put_cf(family, meta::SEED, seed.0.map(u64::to_be_bytes).concat());
+    batch.put_cf(family, meta::RULE, rule);
+    batch.put_cf(family, meta::FORMAT, FORMAT_VERSION.to_be_bytes());
+    db.write_opt(batch, &super::write::synced()).map_err(failed)
+}
+
+fn read_seed(row: &[u8]) -> Option<Seed> {
+    let mut fields = Fields(row);
+    Some(Seed([fields.u64()?, fields.u64()?, fields.u64()?, fields.u64()?]))
+}
+
+fn open_error(path: &Path, error: rocksdb::Error) -> OpenError {
+    let message = error.to_string();
+    if message.contains("lock") && error.kind() == rocksdb::ErrorKind::IOError {
+        OpenError::Locked(path.to_path_buf())
+    } else {
+        OpenError::Store(failed(error))
+    }
+}
+
+/// Which rules differ, for the message.
+fn differences(stored: &StoreRule, wanted: &StoreRule) -> String {
+    let flat = |rule: &StoreRule| -> Vec<(String, String)> {
+        let mut flat = Vec::new();
+        if let Ok(value) = serde_json::to_value(rule) {
+            flatten("", &value, &mut flat);
+        }
+        flat
+    };
+    let (stored, wanted) = (flat(stored), flat(wanted));
+    let mut names: Vec<&String> = stored.iter().chain(&wanted).map(|(name, _)| name).collect();
+    names.sort();
+    names.dedup();
+    let value = |rules: &[(String, String)], name: &str| {
+        rules.iter().find(|(other, _)| other == name).map_or("unset".to_string(), |(_, value)| value.clone())
+    };
+    names
+        .into_iter()
+        .map(|name| (name, value(&stored, name), value(&wanted, name)))
+        .filter(|(_, stored, wanted)| stored != wanted)
+        .map(|(name, stored, wanted)| format!("{name} is {stored} there and {wanted} here"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn flatten(prefix: &str, value: &serde_json::Value, out: &mut Vec<(String, String)>) {
+    if let serde_json::Value::Object(fields) = value {
+        for (name, value) in fields {
+            let dot = if prefix.is_empty() { "" } else { "." };
+            flatten(&format!("{prefix}{dot}{name}"), value, out);
+        }
+    } else {
+        out.push((prefix.to_string(), value.to_string()));
+    }
+}
+
+fn options(settings: &Settings) -> Options {
+    let mut options = Options::default();
+    // One flipped byte in the log makes RocksDB's default recovery drop everything after it without a word.
+    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+    options.set_db_write_buffer_size(settings.write_buffer_mib << 20);
+    options.increase_parallelism(settings.background_threads.max(1));
+    options.set_max_open_files(1024);
+    options.set_keep_log_file_num(4);
+    options
+}
+
+fn families(settings: &Settings) -> Vec<ColumnFamilyDescriptor> {
+    let cache = Cache::new_lru_cache(settings.block_cache_mib << 20);
+    cf::ALL
+        .into_iter()
+        .map(|name| {
+            let mut table = BlockBasedOptions::default();
+            table.set_block_cache(&cache);
+            table.set_format_version(5);
+            // Families asked for keys that are mostly absent, or one key at a time.
+            if matches!(name, cf::EQUAL | cf::POSTINGS | cf::SUPERS | cf::URLS | cf::DOCS | cf::CLUSTERS) {
+                table.set_bloom_filter(10.0, false);
+            }
+            let mut options = Options::default();
+            options.set_block_based_table_factory(&table);
+            options.set_compression_type(rocksdb::DBCompressionType::Lz4);
+            options.set_bottommost_compression_type(rocksdb::DBCompressionType::Zstd);
+            ColumnFamilyDescriptor::new(name, options)
+        })
+        .collect()
+}

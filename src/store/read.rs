@@ -1,0 +1,289 @@
+//! Reading the store: the stream's questions by the batch, the queries' one by one.
+
+use super::open::{RocksStore, damaged, failed};
+use super::schema::{self, Fields, cf};
+use crate::cluster::{ClusterRow, Clusters};
+use crate::document::{ClusterId, DocumentId, Fingerprint, Seed};
+use crate::ports::{NewSighting, Outgoing, ProgressMap, Snapshot, StoreError, StoreRule, StoredDocument};
+use crate::sketch::{Equivalences, Shingle, Sketch};
+use crate::sweep::Sighting;
+use rocksdb::{Direction, IteratorMode, ReadOptions};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+impl RocksStore {
+    /// The rows of some keys of a column family, in their order.
+    fn rows<K: AsRef<[u8]>>(
+        &self,
+        name: &'static str,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        let family = self.cf(name)?;
+        let keys: Vec<K> = keys.into_iter().collect();
+        self.db
+            .batched_multi_get_cf(family, &keys, false)
+            .into_iter()
+            .map(|row| row.map(|row| row.map(|bytes| bytes.to_vec())).map_err(failed))
+            .collect()
+    }
+
+    /// Calls `each` with the rows whose keys begin with `prefix`, in order, until it says stop.
+    fn scan(
+        &self,
+        name: &'static str,
+        prefix: &[u8],
+        each: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let mode = if prefix.is_empty() { IteratorMode::Start } else { IteratorMode::From(prefix, Direction::Forward) };
+        let mut options = ReadOptions::default();
+        options.set_readahead_size(if prefix.is_empty() { 2 << 20 } else { 0 });
+        for row in self.db.iterator_cf_opt(self.cf(name)?, options, mode) {
+            let (key, value) = row.map_err(failed)?;
+            if !key.starts_with(prefix) || !each(&key, &value)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn lists(&self, name: &'static str, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
+        self.rows(name, shingles.iter().map(|shingle| shingle.to_be_bytes()))?
+            .into_iter()
+            .map(|row| match row {
+                None => Ok(Vec::new()),
+                Some(row) => schema::read_documents(&row).ok_or_else(|| damaged(format!("a row of {name}"))),
+            })
+            .collect()
+    }
+
+    pub(super) fn equal_documents(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {
+        self.rows(cf::EQUAL, keys.iter().map(|key| schema::fingerprint_key(*key)))?
+            .into_iter()
+            .map(|row| row.map(|row| Fields(&row).document().ok_or_else(|| damaged("a row of equal"))).transpose())
+            .collect()
+    }
+
+    pub(super) fn stored_documents(&self, documents: &[DocumentId]) -> Result<Vec<StoredDocument>, StoreError> {
+        let rows = self.rows(cf::DOCS, documents.iter().map(|document| document.0.to_be_bytes()))?;
+        rows.into_iter()
+            .zip(documents)
+            .map(|(row, document)| {
+                let row = row.ok_or_else(|| damaged(format!("document {document} is not there")))?;
+                read_document(&row).ok_or_else(|| damaged(format!("the row of document {document}")))
+            })
+            .collect()
+    }
+
+    pub(super) fn urls_of(&self, keys: &[Fingerprint]) -> Result<Vec<String>, StoreError> {
+        self.rows(cf::URLS, keys.iter().map(|key| schema::fingerprint_key(*key)))?
+            .into_iter()
+            .map(|row| {
+                row.and_then(|row| String::from_utf8(row).ok())
+                    .ok_or_else(|| damaged("a URL that was seen is not there"))
+            })
+            .collect()
+    }
+
+    pub(super) fn first_urls_of(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError> {
+        let rows = self.rows(cf::DOCS, documents.iter().map(|document| document.0.to_be_bytes()))?;
+        let keys = rows
+            .into_iter()
+            .zip(documents)
+            .map(|(row, document)| {
+                let row = row.ok_or_else(|| damaged(format!("document {document} is not there")))?;
+                let first_url = Fields(row.get(12..).unwrap_or_default()).fingerprint();
+                first_url.ok_or_else(|| damaged(format!("the row of document {document}")))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        self.urls_of(&keys)
+    }
+
+    pub(super) fn outbox_from(&self, from: u64, most: usize) -> Result<Vec<Outgoing>, StoreError> {
+        let mut events = Vec::new();
+        let mode = IteratorMode::From(&from.to_be_bytes(), Direction::Forward);
+        for row in self.db.iterator_cf(self.cf(cf::OUTBOX)?, mode).take(most) {
+            let (key, value) = row.map_err(failed)?;
+            events.push(schema::read_outbox(&key, &value).ok_or_else(|| damaged("a row of outbox"))?);
+        }
+        Ok(events)
+    }
+
+    /// How far the sources have been taken in.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn progress(&self) -> Result<ProgressMap, StoreError> {
+        let mut map = ProgressMap::new();
+        self.scan(cf::OFFSETS, &[], &mut |key, row| {
+            let read = schema::read_progress_key(key).zip(schema::read_progress(row));
+            let (key, progress) = read.ok_or_else(|| damaged("a row of offsets"))?;
+            map.insert(key, progress);
+            Ok(true)
+        })?;
+        Ok(map)
+    }
+
+    /// The shingles that are common.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn common(&self) -> Result<HashSet<Shingle>, StoreError> {
+        let mut common = HashSet::new();
+        self.scan(cf::COMMON, &[], &mut |key, _| {
+            common.insert(Fields(key).u64().ok_or_else(|| damaged("a row of common"))?);
+            Ok(true)
+        })?;
+        Ok(common)
+    }
+
+    fn cluster_row(&self, document: DocumentId) -> Result<ClusterRow, StoreError> {
+        match self.db.get_cf(self.cf(cf::CLUSTERS)?, document.0.to_be_bytes()).map_err(failed)? {
+            None => Ok(ClusterRow { document, parent: document, next: document, size: 1, name: document }),
+            Some(row) => schema::read_cluster_row(document, &row).ok_or_else(|| damaged("a row of clusters")),
+        }
+    }
+
+    fn with_url(&self, sighting: NewSighting) -> Result<Sighting, StoreError> {
+        let url = self.urls_of(&[sighting.url])?.pop().unwrap_or_default();
+        Ok(Sighting { url, fetched_at: sighting.fetched_at, sweep: sighting.sweep, document: sighting.document })
+    }
+}
+
+fn read_document(row: &[u8]) -> Option<StoredDocument> {
+    let mut fields = Fields(row);
+    Some(StoredDocument {
+        n_words: fields.u32()?,
+        n_bytes: fields.u64()?,
+        first_url: fields.fingerprint()?,
+        sketch: Arc::new(crate::sketch::decode(fields.0).ok()?),
+    })
+}
+
+impl Snapshot for RocksStore {
+    fn rule(&self) -> &StoreRule {
+        &self.rule
+    }
+
+    fn seed(&self) -> &Seed {
+        &self.seed
+    }
+
+    fn n_documents(&self) -> u32 {
+        self.n_documents
+    }
+
+    fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    fn document(&self, document: DocumentId) -> Result<Option<StoredDocument>, StoreError> {
+        if (1..=self.n_documents).contains(&document.0) {
+            Ok(self.stored_documents(&[document])?.pop())
+        } else {
+            Ok(None)
+        }
+    }
+
+    fn cluster_of(&self, document: DocumentId) -> Result<ClusterId, StoreError> {
+        let mut row = self.cluster_row(document)?;
+        // Union by size keeps a tree at most 32 deep.
+        for _ in 0..=32 {
+            if row.parent == row.document {
+                return Ok(ClusterId(row.name.0));
+            }
+            row = self.cluster_row(row.parent)?;
+        }
+        Err(damaged(format!("the tree above document {document} has no root")))
+    }
+
+    fn members(&self, document: DocumentId) -> Result<Vec<DocumentId>, StoreError> {
+        let mut members = vec![document];
+        let mut next = self.cluster_row(document)?.next;
+        while next != document {
+            if members.len() > self.n_documents as usize {
+                return Err(damaged(format!("the ring of document {document} does not close")));
+            }
+            members.push(next);
+            next = self.cluster_row(next)?.next;
+        }
+        members.sort_unstable();
+        Ok(members)
+    }
+
+    fn clusters(&self) -> Result<Clusters, StoreError> {
+        let mut clusters = Clusters::alone(self.n_documents as usize);
+        self.scan(cf::CLUSTERS, &[], &mut |key, row| {
+            let row = Fields(key).document().and_then(|document| schema::read_cluster_row(document, row));
+            row.and_then(|row| clusters.restore(&row)).ok_or_else(|| damaged("a row of clusters"))?;
+            Ok(true)
+        })?;
+        Ok(clusters)
+    }
+
+    fn sightings_of_url(&self, url: &str) -> Result<Vec<Sighting>, StoreError> {
+        let key = self.seed.fingerprint("url", &[url.as_bytes()]);
+        let mut sightings = Vec::new();
+        self.scan(cf::SIGHTINGS, &schema::fingerprint_key(key), &mut |key, _| {
+            let found = schema::read_sighting(key).ok_or_else(|| damaged("a row of sightings"))?;
+            let NewSighting { fetched_at, sweep, document, .. } = found;
+            sightings.push(Sighting { url: url.to_string(), fetched_at, sweep, document });
+            Ok(true)
+        })?;
+        Ok(sightings)
+    }
+
+    fn sightings_of_document(&self, document: DocumentId) -> Result<Vec<Sighting>, StoreError> {
+        let mut sightings = Vec::new();
+        self.scan(cf::STANDINGS, &document.0.to_be_bytes(), &mut |key, _| {
+            let found = schema::read_standing(key).ok_or_else(|| damaged("a row of standings"))?;
+            sightings.push(self.with_url(found)?);
+            Ok(true)
+        })?;
+        Ok(sightings)
+    }
+
+    fn each_sighting(&self, each: &mut dyn FnMut(Sighting) -> bool) -> Result<(), StoreError> {
+        let mut known: Option<(Fingerprint, String)> = None;
+        self.scan(cf::SIGHTINGS, &[], &mut |key, _| {
+            let found = schema::read_sighting(key).ok_or_else(|| damaged("a row of sightings"))?;
+            let url = match &known {
+                Some((key, url)) if *key == found.url => url.clone(),
+                _ => self.urls_of(&[found.url])?.pop().unwrap_or_default(),
+            };
+            known = Some((found.url, url.clone()));
+            let NewSighting { fetched_at, sweep, document, .. } = found;
+            Ok(each(Sighting { url, fetched_at, sweep, document }))
+        })
+    }
+
+    fn sharing(&self, sketch: &Sketch) -> Result<HashMap<DocumentId, usize>, StoreError> {
+        // A document's index shingles are among the smallest of its sketch, so looking all of them up would find no
+        // more than this many can share.
+        let most = match self.rule.cluster.index_size {
+            0 => sketch.values.len(),
+            size => sketch.values.len().min(size * 8),
+        };
+        let mut shared = HashMap::new();
+        for list in self.lists(cf::POSTINGS, &sketch.values[..most])? {
+            if list.len() <= self.rule.cluster.common_limit {
+                for document in list {
+                    *shared.entry(document).or_default() += 1;
+                }
+            }
+        }
+        Ok(shared)
+    }
+
+    fn equal_to(&self, equivalences: &Equivalences) -> Result<Vec<DocumentId>, StoreError> {
+        let keys: Vec<Fingerprint> = equivalences.keys().collect();
+        let mut documents: Vec<DocumentId> = self.equal_documents(&keys)?.into_iter().flatten().collect();
+        documents.sort_unstable();
+        documents.dedup();
+        Ok(documents)
+    }
+
+    fn n_bytes_on_disk(&self) -> u64 {
+        let Ok(files) = self.path().read_dir() else { return 0 };
+        files.flatten().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
+    }
+}

@@ -1,0 +1,258 @@
+//! The bytes on disk: format version 1.
+//!
+//! Numbers in keys and rows are big-endian, so that keys sort as numbers do. A fingerprint is 16 bytes, a document
+//! 4 bytes, a shingle 8 bytes, a time 8 bytes (microseconds since 1970 with the sign bit turned, so that earlier sorts
+//! first). Documents are numbered from 1; 0 stands for none.
+//!
+//! | column family | key | value |
+//! |---|---|---|
+//! | `meta` | a name, see [`meta`] | |
+//! | `offsets` | source, `00`, partition (4) | next offset (8), chain (8) |
+//! | `docs` | document | words (4), bytes (8), first URL's fingerprint (16), sketch ([`crate::sketch::encode`]) |
+//! | `equal` | equivalence fingerprint | document |
+//! | `urls` | URL's fingerprint | URL |
+//! | `sightings` | URL's fingerprint, time, document (0: gone), sweep | empty |
+//! | `standings` | document, time, URL's fingerprint, sweep | empty |
+//! | `clusters` | document | parent, next in ring, size, name (4 each); no row: a cluster of its own |
+//! | `links` | later document, earlier document | resemblance (8, IEEE 754) |
+//! | `supers` | super shingle | documents, in order of arrival |
+//! | `postings` | shingle | documents, in order of arrival, at most one more than the common limit |
+//! | `common` | shingle | empty |
+//! | `outbox` | sequence number (8) | key's length (4, `ffffffff`: no key), key, event |
+//!
+//! Invariants: every document in `standings`, `equal`, `postings`, `supers` is in `docs`; documents are dense from 1 to
+//! `meta/documents`; `sightings` and `standings` hold the same sightings, but for those of nothing; parents form trees;
+//! `outbox` holds the events from `meta/published` to `meta/next-seq`, or none where nobody listens.
+
+use crate::cluster::ClusterRow;
+use crate::document::{DocumentId, FetchTime, Fingerprint};
+use crate::ports::{NewSighting, Outgoing, Progress};
+
+/// The format that is written.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// The oldest format that can be read.
+pub const OLDEST_READABLE_FORMAT: u32 = 1;
+
+/// The names of the column families.
+pub mod cf {
+    /// What the store is.
+    pub const META: &str = "meta";
+    /// How far the sources have been taken in.
+    pub const OFFSETS: &str = "offsets";
+    /// Documents.
+    pub const DOCS: &str = "docs";
+    /// Equivalence fingerprints.
+    pub const EQUAL: &str = "equal";
+    /// URLs.
+    pub const URLS: &str = "urls";
+    /// Sightings by URL.
+    pub const SIGHTINGS: &str = "sightings";
+    /// Sightings by document.
+    pub const STANDINGS: &str = "standings";
+    /// The union-find forest.
+    pub const CLUSTERS: &str = "clusters";
+    /// Verified links.
+    pub const LINKS: &str = "links";
+    /// Super shingles.
+    pub const SUPERS: &str = "supers";
+    /// Index shingles.
+    pub const POSTINGS: &str = "postings";
+    /// Common shingles.
+    pub const COMMON: &str = "common";
+    /// Events not yet known to be out.
+    pub const OUTBOX: &str = "outbox";
+
+    /// All of them.
+    pub const ALL: [&str; 13] =
+        [META, OFFSETS, DOCS, EQUAL, URLS, SIGHTINGS, STANDINGS, CLUSTERS, LINKS, SUPERS, POSTINGS, COMMON, OUTBOX];
+}
+
+/// The keys of the column family `meta`.
+pub mod meta {
+    /// The format version (4).
+    pub const FORMAT: &[u8] = b"format";
+    /// The store's secret seed (32).
+    pub const SEED: &[u8] = b"seed";
+    /// The rules, as JSON.
+    pub const RULE: &[u8] = b"rule";
+    /// How many documents there are (4).
+    pub const DOCUMENTS: &[u8] = b"documents";
+    /// The next event's sequence number (8).
+    pub const NEXT_SEQ: &[u8] = b"next-seq";
+    /// Events below this number are out (8).
+    pub const PUBLISHED: &[u8] = b"published";
+}
+
+/// Reads fixed-size fields off a row, front to back.
+pub(super) struct Fields<'a>(pub &'a [u8]);
+
+impl Fields<'_> {
+    pub fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (field, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*field)
+    }
+
+    pub fn u32(&mut self) -> Option<u32> {
+        self.bytes().map(u32::from_be_bytes)
+    }
+
+    pub fn u64(&mut self) -> Option<u64> {
+        self.bytes().map(u64::from_be_bytes)
+    }
+
+    pub fn fingerprint(&mut self) -> Option<Fingerprint> {
+        self.bytes().map(|bytes| Fingerprint(u128::from_be_bytes(bytes)))
+    }
+
+    pub fn time(&mut self) -> Option<FetchTime> {
+        self.u64().map(|sortable| FetchTime((sortable ^ (1 << 63)) as i64))
+    }
+
+    pub fn document(&mut self) -> Option<DocumentId> {
+        self.u32().map(DocumentId)
+    }
+}
+
+pub(super) fn fingerprint_key(fingerprint: Fingerprint) -> [u8; 16] {
+    fingerprint.0.to_be_bytes()
+}
+
+fn sortable(time: FetchTime) -> [u8; 8] {
+    ((time.0 as u64) ^ (1 << 63)).to_be_bytes()
+}
+
+fn sweep_bytes(sighting: &NewSighting) -> &[u8] {
+    sighting.sweep.as_deref().unwrap_or("").as_bytes()
+}
+
+pub(super) fn sighting_key(sighting: &NewSighting) -> Vec<u8> {
+    let document = sighting.document.map_or(0, |document| document.0);
+    [&fingerprint_key(sighting.url), &sortable(sighting.fetched_at)[..], &document.to_be_bytes(), sweep_bytes(sighting)]
+        .concat()
+}
+
+pub(super) fn standing_key(document: DocumentId, sighting: &NewSighting) -> Vec<u8> {
+    [
+        &document.0.to_be_bytes(),
+        &sortable(sighting.fetched_at)[..],
+        &fingerprint_key(sighting.url),
+        sweep_bytes(sighting),
+    ]
+    .concat()
+}
+
+fn read_sweep(bytes: &[u8]) -> Option<Option<String>> {
+    let sweep = std::str::from_utf8(bytes).ok()?;
+    Some((!sweep.is_empty()).then(|| sweep.to_string()))
+}
+
+pub(super) fn read_sighting(key: &[u8]) -> Option<NewSighting> {
+    let mut fields = Fields(key);
+    let (url, fetched_at, document) = (fields.fingerprint()?, fields.time()?, fields.document()?);
+    let document = (document.0 != 0).then_some(document);
+    Some(NewSighting { url, fetched_at, sweep: read_sweep(fields.0)?, document })
+}
+
+pub(super) fn read_standing(key: &[u8]) -> Option<NewSighting> {
+    let mut fields = Fields(key);
+    let (document, fetched_at, url) = (fields.document()?, fields.time()?, fields.fingerprint()?);
+    Some(NewSighting { url, fetched_at, sweep: read_sweep(fields.0)?, document: Some(document) })
+}
+
+pub(super) fn progress_key(source: &str, partition: i32) -> Vec<u8> {
+    [source.as_bytes(), &[0], &partition.to_be_bytes()].concat()
+}
+
+pub(super) fn read_progress_key(key: &[u8]) -> Option<(String, i32)> {
+    let (source, partition) = key.split_last_chunk::<4>()?;
+    let source = source.strip_suffix(&[0])?;
+    Some((String::from_utf8(source.to_vec()).ok()?, i32::from_be_bytes(*partition)))
+}
+
+pub(super) fn progress_row(progress: Progress) -> Vec<u8> {
+    [progress.next_offset.to_be_bytes(), progress.chain.to_be_bytes()].concat()
+}
+
+pub(super) fn read_progress(row: &[u8]) -> Option<Progress> {
+    let mut fields = Fields(row);
+    Some(Progress { next_offset: fields.u64()? as i64, chain: fields.u64()? })
+}
+
+pub(super) fn cluster_row(row: &ClusterRow) -> Vec<u8> {
+    [row.parent.0, row.next.0, row.size, row.name.0].map(u32::to_be_bytes).concat()
+}
+
+pub(super) fn read_cluster_row(document: DocumentId, row: &[u8]) -> Option<ClusterRow> {
+    let mut fields = Fields(row);
+    Some(ClusterRow {
+        document,
+        parent: fields.document()?,
+        next: fields.document()?,
+        size: fields.u32()?,
+        name: fields.document()?,
+    })
+}
+
+pub(super) fn documents_row(documents: &[DocumentId]) -> Vec<u8> {
+    documents.iter().flat_map(|document| document.0.to_be_bytes()).collect()
+}
+
+pub(super) fn read_documents(row: &[u8]) -> Option<Vec<DocumentId>> {
+    let (documents, rest) = row.as_chunks::<4>();
+    rest.is_empty().then(|| documents.iter().map(|bytes| DocumentId(u32::from_be_bytes(*bytes))).collect())
+}
+
+const NO_KEY: u32 = u32::MAX;
+
+pub(super) fn outbox_row(event: &Outgoing) -> Vec<u8> {
+    let key = event.key.as_deref().unwrap_or("");
+    let length = if event.key.is_some() { key.len() as u32 } else { NO_KEY };
+    [&length.to_be_bytes(), key.as_bytes(), &event.json].concat()
+}
+
+pub(super) fn read_outbox(key: &[u8], row: &[u8]) -> Option<Outgoing> {
+    let seq = Fields(key).u64()?;
+    let mut fields = Fields(row);
+    let length = fields.u32()?;
+    if length == NO_KEY {
+        return Some(Outgoing { seq, key: None, json: fields.0.to_vec() });
+    }
+    let (key, json) = fields.0.split_at_checked(length as usize)?;
+    Some(Outgoing { seq, key: Some(String::from_utf8(key.to_vec()).ok()?), json: json.to_vec() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_round_trip() {
+        for document in [None, Some(DocumentId(7))] {
+            for sweep in [None, Some("2026-47".to_string())] {
+                let sighting = NewSighting { url: Fingerprint(99), fetched_at: FetchTime(-5), sweep, document };
+                assert_eq!(read_sighting(&sighting_key(&sighting)).as_ref(), Some(&sighting));
+                if let Some(document) = document {
+                    assert_eq!(read_standing(&standing_key(document, &sighting)), Some(sighting));
+                }
+            }
+        }
+        assert_eq!(read_progress_key(&progress_key("/a b", -1)), Some(("/a b".into(), -1)));
+        let progress = Progress { next_offset: 12, chain: 34 };
+        assert_eq!(read_progress(&progress_row(progress)), Some(progress));
+        for key in [None, Some("".to_string()), Some("http://a/".to_string())] {
+            let event = Outgoing { seq: 3, key, json: b"{}".to_vec() };
+            assert_eq!(read_outbox(&3u64.to_be_bytes(), &outbox_row(&event)), Some(event));
+        }
+        let documents = vec![DocumentId(1), DocumentId(0x0102_0304)];
+        assert_eq!(read_documents(&documents_row(&documents)), Some(documents));
+        assert_eq!(read_documents(&[1]), None);
+    }
+
+    #[test]
+    fn times_sort_as_keys() {
+        let key = |time| sortable(FetchTime(time));
+        assert!(key(-1) < key(0) && key(0) < key(1) && key(i64::MIN) < key(-1));
+    }
+}

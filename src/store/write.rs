@@ -1,0 +1,141 @@
+//! Writing the store: one batch, synced, for everything that a micro-batch changes.
+
+use super::open::{RocksStore, failed};
+use super::schema::{self, cf, meta};
+use crate::cluster::{NewDocument, PostingList};
+use crate::document::{DocumentId, Fingerprint};
+use crate::ports::{Batch, Outgoing, Store, StoreError};
+use crate::sketch::{Shingle, Sketch};
+use rocksdb::{WriteBatch, WriteOptions};
+use std::sync::Arc;
+
+/// Nothing counts as written before it would survive a power loss.
+pub(super) fn synced() -> WriteOptions {
+    let mut options = WriteOptions::default();
+    options.set_sync(true);
+    options
+}
+
+impl Store for RocksStore {
+    fn equal(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {
+        self.equal_documents(keys)
+    }
+
+    fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
+        self.lists(cf::POSTINGS, shingles)
+    }
+
+    fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
+        self.lists(cf::SUPERS, shingles)
+    }
+
+    fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError> {
+        Ok(self.stored_documents(documents)?.into_iter().map(|document| document.sketch).collect())
+    }
+
+    fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError> {
+        self.first_urls_of(documents)
+    }
+
+    fn outbox(&self, from: u64, most: usize) -> Result<Vec<Outgoing>, StoreError> {
+        self.outbox_from(from, most)
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        let mut rows = WriteBatch::default();
+        let n_documents = self.n_documents + batch.documents.len() as u32;
+        self.put_documents(batch, &mut rows)?;
+        self.put_clusters(batch, &mut rows)?;
+        self.put_lists(cf::POSTINGS, &batch.postings, &mut rows)?;
+        self.put_lists(cf::SUPERS, &batch.supers, &mut rows)?;
+        for shingle in &batch.common {
+            rows.put_cf(self.cf(cf::COMMON)?, shingle.to_be_bytes(), []);
+        }
+        self.put_sightings(batch, &mut rows)?;
+        self.put_progress(batch, n_documents, &mut rows)?;
+        self.db.write_opt(rows, &synced()).map_err(failed)?;
+        self.n_documents = n_documents;
+        self.next_seq = batch.next_seq;
+        self.published = batch.published;
+        Ok(())
+    }
+}
+
+impl RocksStore {
+    fn put_documents(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
+        let (docs, equal) = (self.cf(cf::DOCS)?, self.cf(cf::EQUAL)?);
+        for (document, first_url) in &batch.documents {
+            let key = document.document.0.to_be_bytes();
+            rows.put_cf(docs, key, document_row(document, *first_url));
+            for fingerprint in document.equivalences.keys() {
+                rows.put_cf(equal, schema::fingerprint_key(fingerprint), key);
+            }
+        }
+        Ok(())
+    }
+
+    fn put_clusters(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
+        let (clusters, links) = (self.cf(cf::CLUSTERS)?, self.cf(cf::LINKS)?);
+        for row in &batch.rows {
+            rows.put_cf(clusters, row.document.0.to_be_bytes(), schema::cluster_row(row));
+        }
+        for link in &batch.links {
+            let key = [link.document.0.to_be_bytes(), link.to.0.to_be_bytes()].concat();
+            rows.put_cf(links, key, link.resemblance.to_be_bytes());
+        }
+        Ok(())
+    }
+
+    fn put_lists(
+        &self,
+        name: &'static str,
+        lists: &[(Shingle, PostingList)],
+        rows: &mut WriteBatch,
+    ) -> Result<(), StoreError> {
+        let family = self.cf(name)?;
+        for (shingle, list) in lists {
+            rows.put_cf(family, shingle.to_be_bytes(), schema::documents_row(&list.documents));
+        }
+        Ok(())
+    }
+
+    fn put_sightings(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
+        let (urls, sightings, standings) = (self.cf(cf::URLS)?, self.cf(cf::SIGHTINGS)?, self.cf(cf::STANDINGS)?);
+        for (fingerprint, url) in &batch.urls {
+            rows.put_cf(urls, schema::fingerprint_key(*fingerprint), url);
+        }
+        for sighting in &batch.sightings {
+            rows.put_cf(sightings, schema::sighting_key(sighting), []);
+            if let Some(document) = sighting.document {
+                rows.put_cf(standings, schema::standing_key(document, sighting), []);
+            }
+        }
+        Ok(())
+    }
+
+    fn put_progress(&self, batch: &Batch, n_documents: u32, rows: &mut WriteBatch) -> Result<(), StoreError> {
+        let (offsets, outbox, metas) = (self.cf(cf::OFFSETS)?, self.cf(cf::OUTBOX)?, self.cf(cf::META)?);
+        for ((source, partition), progress) in &batch.progress {
+            rows.put_cf(offsets, schema::progress_key(source, *partition), schema::progress_row(*progress));
+        }
+        for event in &batch.outbox {
+            rows.put_cf(outbox, event.seq.to_be_bytes(), schema::outbox_row(event));
+        }
+        if batch.published > self.published {
+            rows.delete_range_cf(outbox, self.published.to_be_bytes(), batch.published.to_be_bytes());
+        }
+        rows.put_cf(metas, meta::DOCUMENTS, n_documents.to_be_bytes());
+        rows.put_cf(metas, meta::NEXT_SEQ, batch.next_seq.to_be_bytes());
+        rows.put_cf(metas, meta::PUBLISHED, batch.published.to_be_bytes());
+        Ok(())
+    }
+}
+
+fn document_row(document: &NewDocument, first_url: Fingerprint) -> Vec<u8> {
+    let mut row = Vec::with_capacity(32 + document.sketch.values.len() * 5);
+    row.extend(document.n_words.to_be_bytes());
+    row.extend(document.n_bytes.to_be_bytes());
+    row.extend(schema::fingerprint_key(first_url));
+    crate::sketch::encode(&document.sketch, &mut row);
+    row
+}
