@@ -1,13 +1,47 @@
-//! probe
-pub mod cluster;
+//! Lookalike watches a crawl go by and keeps, for every page, the answer to one question: *where else is this?*
+//!
+//! It is the system of Broder, Glassman, Manasse and Zweig, "Syntactic Clustering of the Web" (1997), as a stream:
+//!
+//! ```text
+//! source ─▶ canonicalise ─▶ sketch ─▶ match ─▶ cluster ─▶ store (one atomic batch) ─▶ publish
+//! files,    document        sketch    cluster              store                      files,
+//! kafka                                                                               kafka
+//! ```
+//!
+//! 1. A [`document::Page`] becomes a [`document::CanonicalForm`]: its words, markup and case gone.
+//! 2. Its shingles (w words in a row) become fingerprints, and a sample of these its [`sketch::Sketch`].
+//! 3. [`cluster::Decider::decide`] finds the document that the page equals, or the ones it resembles, and joins their
+//!    clusters: one pure function.
+//! 4. [`pipeline`] writes what that changes, with the source's offsets and the outgoing events, in one batch.
+//! 5. [`query`] answers from a read-only view of the store.
+//!
+//! Reading order: the pure rooms ([`document`], [`sketch`], [`cluster`], [`sweep`], [`wire`]) do no I/O, know no clock
+//! and no threads. [`ports`] is what an engine needs of the world; the adapters (`store`, `kafka`, `files`) provide it
+//! and know only it; the engines (`pipeline`, `query`) know only it, too. `cli` puts them together.
+
 pub mod document;
-#[cfg(feature = "service")]
-pub mod pipeline;
-pub mod ports;
-#[cfg(feature = "service")]
-pub mod query;
 pub mod sketch;
+
+pub mod cluster;
+pub mod sweep;
+
+pub mod wire;
+
+pub mod ports;
+
+#[cfg(feature = "service")]
+pub mod files;
+#[cfg(feature = "service")]
+pub mod kafka;
 #[cfg(feature = "service")]
 pub mod store;
-pub mod sweep;
-pub mod wire;
+
+#[cfg(feature = "service")]
+pub mod pipeline;
+#[cfg(feature = "service")]
+pub mod query;
+
+#[cfg(feature = "service")]
+pub mod cli;
+#[cfg(feature = "service")]
+pub mod config;

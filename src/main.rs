@@ -1,2 +1,5 @@
-//! probe
-fn main() {}
+//! The program: see [`lookalike::cli`].
+
+fn main() -> std::process::ExitCode {
+    lookalike::cli::main()
+}

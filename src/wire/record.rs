@@ -109,6 +109,12 @@ impl Rejection {
         Rejection { reason, message: message.into(), url: None, fetched_at: None, sweep: None }
     }
 
+    /// The rejection of a content type that holds no text.
+    pub fn no_text(content_type: &str) -> Self {
+        let shown: String = content_type.chars().take(100).collect();
+        Rejection::new(Reason::MediaType, format!("the content type {shown:?} holds no text"))
+    }
+
     /// The same, with what a page says of itself.
     pub fn about(mut self, page: &Page) -> Self {
         self.url = Some(page.url.clone());
@@ -149,6 +155,23 @@ impl Limits {
             Reason::TooLarge,
             format!("the body has {n_bytes} bytes, over limits.body_bytes_max = {max}; raise it to take such pages"),
         )
+    }
+
+    /// Whether a text may be a page's key: anything without blanks and control characters, of a bearable length.
+    ///
+    /// # Errors
+    /// A [`Rejection`] that says what is wrong with it.
+    pub fn check_url(&self, url: &str) -> Result<(), Rejection> {
+        let invalid = |message: String| Err(Rejection::new(Reason::InvalidUrl, message));
+        if url.is_empty() {
+            invalid("the URL is empty".into())
+        } else if url.len() > self.url_bytes_max {
+            invalid(format!("the URL has {} bytes, over limits.url_bytes_max = {}", url.len(), self.url_bytes_max))
+        } else if url.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            invalid("the URL has blanks or control characters; percent-encode them".into())
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -201,7 +224,7 @@ pub fn page_of_json(json: &[u8], limits: &Limits) -> Result<Page, Rejection> {
 fn checked(parsed: JsonPage, limits: &Limits) -> Result<Page, Rejection> {
     let missing = |field| Rejection::new(Reason::MissingField, format!("the page has no \"{field}\""));
     let url = parsed.url.clone().ok_or_else(|| missing("url"))?;
-    check_url(&url, limits)?;
+    limits.check_url(&url)?;
     let fetched_at = parsed.fetched_at.as_deref().ok_or_else(|| missing("fetched_at"))?;
     let fetched_at = fetched_at
         .parse()
@@ -214,20 +237,6 @@ fn checked(parsed: JsonPage, limits: &Limits) -> Result<Page, Rejection> {
         ));
     }
     Ok(Page { url, fetched_at, sweep, content: content_of(parsed, limits)? })
-}
-
-/// Whether a text may be a page's key: anything without blanks and control characters, of a bearable length.
-fn check_url(url: &str, limits: &Limits) -> Result<(), Rejection> {
-    let invalid = |message: String| Err(Rejection::new(Reason::InvalidUrl, message));
-    if url.is_empty() {
-        invalid("the URL is empty".into())
-    } else if url.len() > limits.url_bytes_max {
-        invalid(format!("the URL has {} bytes, over limits.url_bytes_max = {}", url.len(), limits.url_bytes_max))
-    } else if url.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        invalid("the URL has blanks or control characters; percent-encode them".into())
-    } else {
-        Ok(())
-    }
 }
 
 fn content_of(parsed: JsonPage, limits: &Limits) -> Result<Content, Rejection> {
@@ -257,7 +266,7 @@ fn content_of(parsed: JsonPage, limits: &Limits) -> Result<Content, Rejection> {
         };
     }
     let (label_type, charset) = match &parsed.content_type {
-        Some(content_type) => MediaType::parse(content_type).ok_or_else(|| no_text(content_type))?,
+        Some(content_type) => MediaType::parse(content_type).ok_or_else(|| Rejection::no_text(content_type))?,
         None => (MediaType::Unknown, None),
     };
     let (media_type, body) = match (parsed.body, parsed.body_base64, parsed.text) {
@@ -276,11 +285,6 @@ fn content_of(parsed: JsonPage, limits: &Limits) -> Result<Content, Rejection> {
         return Err(limits.body_too_large(n_bytes));
     }
     Ok(Content::Body { media_type, body })
-}
-
-fn no_text(content_type: &str) -> Rejection {
-    let shown: String = content_type.chars().take(100).collect();
-    Rejection::new(Reason::MediaType, format!("the content type {shown:?} holds no text"))
 }
 
 /// Tells broken JSON from JSON of the wrong shape.

@@ -1,0 +1,170 @@
+//! Streams opened by what is in them: gzip and zstd are undone, whatever the file is called.
+
+use super::Stream;
+use flate2::bufread::MultiGzDecoder;
+use std::io::{self, BufReader, Cursor, Read};
+
+/// What is read of a file at once.
+const BUFFER_BYTES: usize = 128 << 10;
+/// The largest zstd window that is taken (`zstd --long=27`): 128 MiB of memory.
+const WINDOW_LOG_MAX: u32 = 27;
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// The stream without its compression.
+///
+/// Gzip of many members and zstd of many frames are one stream. Where it is cut short or damaged, reading fails, and
+/// goes on failing: it never just ends.
+///
+/// # Errors
+/// What reading its first bytes says.
+pub(super) fn decompressed(raw: Stream) -> io::Result<Stream> {
+    let (head, raw) = peeked(raw, ZSTD.len())?;
+    let raw = BufReader::with_capacity(BUFFER_BYTES, raw);
+    Ok(if head.starts_with(GZIP) {
+        Box::new(Steadfast::new(MultiGzDecoder::new(raw)))
+    } else if is_zstd(&head) {
+        let mut decoder = zstd::stream::read::Decoder::with_buffer(raw)?;
+        decoder.window_log_max(WINDOW_LOG_MAX)?;
+        Box::new(Steadfast::new(decoder))
+    } else {
+        Box::new(Steadfast::new(raw))
+    })
+}
+
+/// A zstd frame, or one of the skippable frames that may stand before it.
+fn is_zstd(head: &[u8]) -> bool {
+    head.starts_with(ZSTD) || (head.len() >= 4 && head[0] & 0xf0 == 0x50 && head[1..4] == [0x2a, 0x4d, 0x18])
+}
+
+/// The first bytes of a stream, at least `n_bytes` unless it is shorter, and the whole stream again. Nothing is sought,
+/// and no more is waited for, so that it works on a pipe.
+pub(super) fn peeked(mut stream: Stream, n_bytes: usize) -> io::Result<(Vec<u8>, Stream)> {
+    let mut head = vec![0; 4096.max(n_bytes)];
+    let mut n_read = 0;
+    while n_read < n_bytes {
+        match stream.read(&mut head[n_read..]) {
+            Ok(0) => break,
+            Ok(n) => n_read += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    head.truncate(n_read);
+    Ok((head.clone(), Box::new(Cursor::new(head).chain(stream))))
+}
+
+/// The stream itself cannot be read, as against what is in it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Damaged(String);
+
+impl Damaged {
+    /// Whether this is why something failed.
+    pub(super) fn caused(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|inner| inner.is::<Damaged>())
+    }
+}
+
+/// Fails for ever once it has failed: decompressors that are asked again after an error may just end.
+struct Steadfast<R> {
+    inner: R,
+    failure: Option<(io::ErrorKind, Damaged)>,
+}
+
+impl<R> Steadfast<R> {
+    fn new(inner: R) -> Self {
+        Steadfast { inner, failure: None }
+    }
+}
+
+impl<R: Read> Read for Steadfast<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some((kind, damage)) = &self.failure {
+            return Err(io::Error::new(*kind, damage.clone()));
+        }
+        self.inner.read(buffer).map_err(|error| {
+            if error.kind() == io::ErrorKind::Interrupted {
+                return error;
+            }
+            let damage = Damaged(error.to_string());
+            self.failure = Some((error.kind(), damage.clone()));
+            io::Error::new(error.kind(), damage)
+        })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use flate2::{Compression, write::GzEncoder};
+    use std::io::Write;
+
+    pub(in crate::files) fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(bytes).expect("memory");
+        encoder.finish().expect("memory")
+    }
+
+    pub(in crate::files) fn zstd(bytes: &[u8]) -> Vec<u8> {
+        zstd::encode_all(bytes, 3).expect("memory")
+    }
+
+    fn read(bytes: &[u8]) -> io::Result<Vec<u8>> {
+        let mut read = Vec::new();
+        decompressed(Box::new(Cursor::new(bytes.to_vec())))?.read_to_end(&mut read)?;
+        Ok(read)
+    }
+
+    fn text() -> Vec<u8> {
+        (0..20_000).flat_map(|n: u32| format!("{} ", n.wrapping_mul(2_654_435_761)).into_bytes()).collect()
+    }
+
+    #[test]
+    fn compression_is_told_by_content() {
+        let text = text();
+        let skippable = [&[0x51, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3], zstd(&text).as_slice()].concat();
+        for (name, bytes) in
+            [("plain", text.clone()), ("gzip", gzip(&text)), ("zstd", zstd(&text)), ("skippable frame", skippable)]
+        {
+            assert_eq!(read(&bytes).expect(name), text, "{name}");
+        }
+        for short in ["", "a", "ab", "abc", "abcd"] {
+            assert_eq!(read(short.as_bytes()).expect(short), short.as_bytes());
+        }
+    }
+
+    #[test]
+    fn members_and_frames_are_one_stream() {
+        let (a, b) = (text(), b"and more".to_vec());
+        let both = [a.clone(), b.clone()].concat();
+        assert_eq!(read(&[gzip(&a), gzip(b""), gzip(&b)].concat()).expect("gzip"), both);
+        assert_eq!(read(&[zstd(&a), zstd(b""), zstd(&b)].concat()).expect("zstd"), both);
+    }
+
+    /// Nothing that is cut short may pass for something shorter, wherever the cut is.
+    #[test]
+    fn a_cut_never_passes_for_the_end() {
+        for (name, first, second) in [("gzip", gzip(b"one"), gzip(b"two")), ("zstd", zstd(b"one"), zstd(b"two"))] {
+            let whole = [first.clone(), second].concat();
+            for cut in 4..whole.len() {
+                let result = read(&whole[..cut]);
+                assert_eq!(result.is_ok(), cut == first.len(), "{name} cut at {cut}: {result:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn damage_is_an_error_that_stays() {
+        for (name, mut bytes) in [("gzip", gzip(&text())), ("zstd", zstd(&text()))] {
+            let middle = bytes.len() / 2;
+            bytes[middle..middle + 8].fill(0x55);
+            let mut stream = decompressed(Box::new(Cursor::new(bytes))).expect(name);
+            let first = io::copy(&mut stream, &mut io::sink()).expect_err(name);
+            assert!(Damaged::caused(&first));
+            for _ in 0..3 {
+                assert_eq!(stream.read(&mut [0; 16]).expect_err(name).to_string(), first.to_string());
+            }
+        }
+    }
+}

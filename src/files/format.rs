@@ -1,0 +1,92 @@
+//! What a decompressed stream holds, told by its first bytes.
+
+use super::compression::peeked;
+use super::{ReadError, Stream};
+
+/// What can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// One JSON page a line: whatever text is not WARC.
+    Jsonl,
+    /// WARC, WET.
+    Warc,
+}
+
+/// The longest of the signatures.
+const SIGNATURE_BYTES: usize = 16;
+const BOM: &[u8] = &[0xef, 0xbb, 0xbf];
+
+/// What starts so cannot be read; why, and what to do.
+const UNREADABLE: &[(&[u8], &str)] = &[
+    (b"filedesc://", "an ARC file; convert it to WARC, for example with `warcio recompress`"),
+    (b"PK\x03\x04", "a zip or WACZ archive; unpack it and give the WARC files inside"),
+    (b"PK\x05\x06", "a zip or WACZ archive; unpack it and give the WARC files inside"),
+    (b"\x1f\x8b", "compressed twice; undo one gzip first"),
+    (b"\x28\xb5\x2f\xfd", "compressed twice; undo one zstd first"),
+    (b"\xfd7zXZ\x00", "compressed with xz; use gzip or zstd"),
+    (b"BZh", "compressed with bzip2; use gzip or zstd"),
+    (b"\x04\x22\x4d\x18", "compressed with lz4; use gzip or zstd"),
+    (b"PAR1", "a Parquet file; convert it to JSONL"),
+    (b"\xff\xfe", "text in UTF-16; JSONL must be UTF-8"),
+    (b"\xfe\xff", "text in UTF-16; JSONL must be UTF-8"),
+];
+
+/// Tells the format, and gives the stream back, without the byte order mark that it may start with.
+///
+/// # Errors
+/// [`ReadError::Format`] for what cannot be read, and what reading the first bytes says.
+pub(super) fn sniffed(stream: Stream) -> Result<(Format, Stream), ReadError> {
+    let (head, mut stream) = peeked(stream, SIGNATURE_BYTES)?;
+    let format = format_of(&head)?;
+    if head.starts_with(BOM) {
+        stream.read_exact(&mut [0; BOM.len()])?;
+    }
+    Ok((format, stream))
+}
+
+fn format_of(head: &[u8]) -> Result<Format, ReadError> {
+    if let Some((_, what)) = UNREADABLE.iter().find(|(signature, _)| head.starts_with(signature)) {
+        return Err(ReadError::Format(what));
+    }
+    if head.trim_ascii_start().starts_with(b"WARC/") {
+        return Ok(Format::Warc);
+    }
+    if head.contains(&0) {
+        return Err(ReadError::Format("a binary file, neither JSONL nor WARC"));
+    }
+    Ok(Format::Jsonl)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    fn check(bytes: &[u8], expected: Result<(Format, &str), &str>) {
+        let found = sniffed(Box::new(Cursor::new(bytes.to_vec()))).map(|(format, mut stream)| {
+            let mut text = String::new();
+            stream.read_to_string(&mut text).expect("text");
+            (format, text)
+        });
+        match (found, expected) {
+            (Ok((format, text)), Ok(expected)) => assert_eq!((format, text.as_str()), expected),
+            (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{error}"),
+            (found, expected) => panic!("{:?} is not {expected:?}", found.is_ok()),
+        }
+    }
+
+    #[test]
+    fn formats() {
+        check(b"", Ok((Format::Jsonl, "")));
+        check(b"{\"url\":1}\n", Ok((Format::Jsonl, "{\"url\":1}\n")));
+        check(b"\xef\xbb\xbf{}\n", Ok((Format::Jsonl, "{}\n")));
+        check(b"WARC/1.0\r\n", Ok((Format::Warc, "WARC/1.0\r\n")));
+        check(b"\r\nWARC/1.1\r\n", Ok((Format::Warc, "\r\nWARC/1.1\r\n")));
+        check(b"WARC/1.1\r\n\0", Ok((Format::Warc, "WARC/1.1\r\n\0")));
+        check(b"filedesc://a.arc 0.0.0.0", Err("ARC"));
+        check(b"PK\x03\x04\x14\x00", Err("WACZ"));
+        check(&crate::files::compression::tests::gzip(b"x"), Err("twice"));
+        check(b"\x7fELF\x02\x01\x01\x00\x00", Err("binary"));
+        check(b"\xff\xfe{\x00", Err("UTF-16"));
+    }
+}

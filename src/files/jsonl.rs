@@ -1,0 +1,181 @@
+//! JSONL: one record a line, in bounded memory.
+
+use super::chain::RecordHash;
+use super::{Advance, ReadError, Records, Stream, filled};
+use crate::wire::{Limits, Reason, Record, Rejection};
+use memchr::memchr;
+use serde::de::IgnoredAny;
+use std::io::{self, BufRead, BufReader};
+
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// The lines of a stream. Blank ones are no records; those over [`Limits::json_bytes_max`] are rejected, and no more of
+/// them is kept than that.
+pub(super) struct JsonLines {
+    reader: BufReader<Stream>,
+    bytes_max: usize,
+    /// The line, or nothing of it once it is too long.
+    line: Vec<u8>,
+    /// The length of the whole line, its line end apart.
+    n_bytes: usize,
+    ends_in_return: bool,
+}
+
+impl JsonLines {
+    pub(super) fn new(stream: Stream, limits: &Limits) -> Self {
+        JsonLines {
+            reader: BufReader::with_capacity(BUFFER_BYTES, stream),
+            bytes_max: limits.json_bytes_max(),
+            line: Vec::new(),
+            n_bytes: 0,
+            ends_in_return: false,
+        }
+    }
+
+    /// Reads on to a line feed; false where the stream ended first.
+    fn read_line(&mut self, hash: &mut RecordHash) -> io::Result<bool> {
+        self.line.clear();
+        self.n_bytes = 0;
+        self.ends_in_return = false;
+        loop {
+            let buffer = filled(&mut self.reader)?;
+            if buffer.is_empty() {
+                self.drop_return();
+                return Ok(false);
+            }
+            let (n, ended) = memchr(b'\n', buffer).map_or((buffer.len(), false), |at| (at, true));
+            hash.append(&buffer[..n]);
+            self.n_bytes += n;
+            self.ends_in_return = buffer[..n].last().map_or(self.ends_in_return, |last| *last == b'\r');
+            // One byte more than may be, for a carriage return.
+            if self.n_bytes <= self.bytes_max + 1 {
+                self.line.extend_from_slice(&buffer[..n]);
+            } else {
+                self.line = Vec::new();
+            }
+            self.reader.consume(n + usize::from(ended));
+            if ended {
+                self.drop_return();
+                return Ok(true);
+            }
+        }
+    }
+
+    fn drop_return(&mut self) {
+        if self.ends_in_return {
+            self.line.pop();
+            self.n_bytes -= 1;
+        }
+    }
+
+    fn is_blank(&self) -> bool {
+        self.line.len() == self.n_bytes && self.line.trim_ascii().is_empty()
+    }
+
+    /// Whether a line that lacks its line feed cannot go on: a number could, an object cannot.
+    fn is_complete(&self) -> bool {
+        matches!(self.line.trim_ascii().first(), Some(b'{' | b'['))
+            && serde_json::from_slice::<IgnoredAny>(&self.line).is_ok()
+    }
+}
+
+impl Records for JsonLines {
+    fn advance(&mut self, chain: u64) -> Result<Advance, ReadError> {
+        loop {
+            let mut hash = RecordHash::after(chain);
+            let ended = self.read_line(&mut hash)?;
+            match (self.is_blank(), ended) {
+                (true, true) => {}
+                (true, false) => return Ok(Advance::End),
+                (false, false) if !self.is_complete() => return Err(ReadError::UnfinishedLine),
+                (false, _) => return Ok(Advance::Record(hash.finish())),
+            }
+        }
+    }
+
+    fn take(&mut self) -> Record {
+        let (n, max) = (self.n_bytes, self.bytes_max);
+        if n <= max {
+            return Record::Json(std::mem::take(&mut self.line));
+        }
+        self.line = Vec::new();
+        let message = format!("the line has {n} bytes, over {max}; raise limits.body_bytes_max to take such pages");
+        Record::Rejected(Rejection::new(Reason::TooLarge, message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    /// 6 × 10 + 6 × 10 + 64 KiB = 65,656 bytes a line.
+    const LIMITS: Limits = Limits { body_bytes_max: 10, url_bytes_max: 10, sweep_bytes_max: 10 };
+
+    /// The lines, `<n>` for one of n bytes that is too long, and what stands at the end.
+    fn lines(bytes: &[u8]) -> (Vec<String>, &'static str, u64) {
+        let mut reader = JsonLines::new(Box::new(Cursor::new(bytes.to_vec())), &LIMITS);
+        let (mut lines, mut chain) = (Vec::new(), 0);
+        loop {
+            match reader.advance(chain) {
+                Ok(Advance::Record(after)) => chain = after,
+                Ok(Advance::End) => return (lines, "end", chain),
+                Ok(Advance::Gap(text)) => panic!("{text}"),
+                Err(ReadError::UnfinishedLine) => return (lines, "unfinished", chain),
+                Err(error) => panic!("{error}"),
+            }
+            lines.push(match reader.take() {
+                Record::Json(json) => String::from_utf8(json).expect("text"),
+                Record::Rejected(rejection) => {
+                    assert_eq!(rejection.reason, Reason::TooLarge);
+                    format!("<{}>", rejection.message.split(' ').nth(3).expect("a number"))
+                }
+                Record::Page(_) => panic!("a page"),
+            });
+        }
+    }
+
+    #[test]
+    fn lines_and_their_ends() {
+        for (text, expected, end) in [
+            ("", vec![], "end"),
+            ("\n\r\n  \n\n", vec![], "end"),
+            ("   ", vec![], "end"),
+            ("a\nb\n", vec!["a", "b"], "end"),
+            ("a\r\n\r\nb\r\n", vec!["a", "b"], "end"),
+            ("a\n{\"b\":1}", vec!["a", "{\"b\":1}"], "end"),
+            ("a\n{\"b\":1} \r", vec!["a", "{\"b\":1} "], "end"),
+            ("a\n{\"b\":1", vec!["a"], "unfinished"),
+            ("a\nb", vec!["a"], "unfinished"),
+            ("a\n12", vec!["a"], "unfinished"),
+        ] {
+            let (found, found_end, _) = lines(text.as_bytes());
+            assert_eq!((found.iter().map(String::as_str).collect::<Vec<_>>(), found_end), (expected, end), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn over_long_lines_are_rejected_and_the_next_one_is_read() {
+        let max = LIMITS.json_bytes_max();
+        for n in [max, max + 1, 3 * BUFFER_BYTES, 1 << 20] {
+            for end in ["\n", "\r\n"] {
+                let long = "x".repeat(n);
+                let (found, at_end, _) = lines(format!("a{end}{long}{end}b{end}").as_bytes());
+                let expected = if n > max { format!("<{n}>") } else { long };
+                assert_eq!(found, ["a".to_string(), expected, "b".to_string()], "{n}");
+                assert_eq!(at_end, "end");
+            }
+        }
+        assert_eq!(lines(&vec![b'x'; 1 << 20]).1, "unfinished");
+    }
+
+    #[test]
+    fn the_chain_knows_records_whatever_their_line_ends() {
+        let of = |text: &str| lines(text.as_bytes()).2;
+        assert_eq!(of("{}\n[]\n"), of("{}\r\n\n[]"));
+        assert_ne!(of("{}\n[]\n"), of("[]\n{}\n"));
+        assert_ne!(of("{}\n[]\n"), of("{}[]\n"));
+        let long = "x".repeat(1 << 20);
+        assert_ne!(of(&format!("{long}\n")), of(&format!("{long}x\n")));
+    }
+}

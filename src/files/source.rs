@@ -1,0 +1,493 @@
+//! The source over files and standard input, one after the other.
+
+use super::format::{Format, sniffed};
+use super::jsonl::JsonLines;
+use super::warc::WarcRecords;
+use super::{Advance, ReadError, Records, Stream, compression::decompressed};
+use crate::ports::{Incoming, Polled, Progress, ProgressMap, Source, SourceError};
+use crate::wire::{Limits, Origin};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+/// Records read ahead of whoever polls standard input.
+const STDIN_RECORDS_MAX: usize = 8;
+
+/// Where to read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A file, known by its absolute path. Read again, it yields what is new.
+    File(PathBuf),
+    /// Standard input.
+    Stdin {
+        /// With a name, it is what a file of that name would be: what was read before is passed over. Without, it goes
+        /// on where it stopped the last time, under the name `stdin`.
+        name: Option<String>,
+    },
+}
+
+/// How far reading has come; may be read at any time.
+#[derive(Debug, Default)]
+pub struct ReadProgress {
+    /// Bytes read of the inputs, as they are stored: compressed.
+    pub n_bytes_read: AtomicU64,
+    /// Bytes of the inputs that are files, when the source was made.
+    pub n_bytes_total: AtomicU64,
+    /// Inputs that could not be read, or not all of them.
+    pub n_inputs_unreadable: AtomicU64,
+}
+
+/// Files and standard input as a source: its name for a file is the file's absolute path, the partition is 0, and a
+/// record's offset its number in the file.
+pub struct FileSource {
+    /// Inputs not begun, the next one last.
+    inputs: Vec<Input>,
+    stdin: Option<Stream>,
+    progress: ProgressMap,
+    settings: Settings,
+    read: Arc<ReadProgress>,
+    current: Option<Current>,
+}
+
+/// What reading any input takes.
+#[derive(Clone)]
+struct Settings {
+    limits: Limits,
+    sweep: Option<String>,
+}
+
+/// The input being read.
+struct Current {
+    name: String,
+    reading: Reading,
+    /// What [`ReadProgress::n_bytes_read`] is to show once it is over.
+    n_bytes_after: u64,
+    has_faults: bool,
+}
+
+enum Reading {
+    Here(Box<Reader>),
+    /// Another thread waits for standard input, because that can take longer than one may wait.
+    There(Receiver<Turn>),
+}
+
+/// What became of one step.
+enum Turn {
+    Record(Incoming),
+    /// A record was passed over that had been read before.
+    Passed,
+    Gap(String),
+    /// The input is over; why, if not because it was read to its end.
+    Over(Option<String>),
+}
+
+impl FileSource {
+    /// A source over some inputs in the order given, which goes on where `progress` says. WARC records, which have no
+    /// sweep of their own, are given `sweep`.
+    pub fn new(mut inputs: Vec<Input>, progress: ProgressMap, limits: Limits, sweep: Option<String>) -> Self {
+        let read = ReadProgress::default();
+        let n_bytes = inputs.iter().map(|input| match input {
+            Input::File(path) => file_bytes(path),
+            Input::Stdin { .. } => 0,
+        });
+        read.n_bytes_total.store(n_bytes.sum(), Relaxed);
+        inputs.reverse();
+        FileSource {
+            inputs,
+            stdin: Some(Box::new(io::stdin())),
+            progress,
+            settings: Settings { limits, sweep },
+            read: Arc::new(read),
+            current: None,
+        }
+    }
+
+    /// The same with something else in place of standard input.
+    #[must_use]
+    pub fn with_stdin(mut self, stdin: Box<dyn Read + Send>) -> Self {
+        self.stdin = Some(stdin);
+        self
+    }
+
+    /// How far reading has come.
+    pub fn read_progress(&self) -> Arc<ReadProgress> {
+        Arc::clone(&self.read)
+    }
+
+    /// Opens the next input.
+    fn begin(&mut self, input: Input) -> Result<Current, String> {
+        let n_bytes_before = self.read.n_bytes_read.load(Relaxed);
+        let (name, reading, n_bytes) = match input {
+            Input::File(path) => {
+                let shown = path.display().to_string();
+                let path = path.canonicalize().map_err(|error| unopened(&shown, &error))?;
+                let file = File::open(&path).map_err(|error| unopened(&shown, &error))?;
+                let name = path.to_string_lossy().into_owned();
+                let reader = self.reader(&name, Box::new(file), true);
+                (name, Reading::Here(Box::new(reader)), file_bytes(&path))
+            }
+            Input::Stdin { name } => {
+                let stdin = self.stdin.take().ok_or("standard input is given twice; give it once")?;
+                let is_named = name.is_some();
+                let name = name.unwrap_or_else(|| "stdin".into());
+                let reader = self.reader(&name, stdin, is_named);
+                (name, Reading::There(elsewhere(reader)), 0)
+            }
+        };
+        Ok(Current { name, reading, n_bytes_after: n_bytes_before + n_bytes, has_faults: false })
+    }
+
+    fn reader(&self, name: &str, stream: Stream, has_a_past: bool) -> Reader {
+        let taken = self.progress.get(&(name.to_string(), 0)).copied().unwrap_or_default();
+        let stream = Box::new(Counted { stream, read: Arc::clone(&self.read) });
+        Reader::new(name, stream, taken, has_a_past, self.settings.clone())
+    }
+
+    fn unreadable(&self, had_faults: bool, text: String) -> Polled {
+        self.read.n_inputs_unreadable.fetch_add(u64::from(!had_faults), Relaxed);
+        Polled::Unreadable(text)
+    }
+
+    /// Takes what a step brought; nothing where there is nothing to tell.
+    fn told(&mut self, mut current: Current, turn: Turn) -> Option<Polled> {
+        let polled = match turn {
+            Turn::Record(incoming) => {
+                let progress = Progress { next_offset: incoming.origin.offset + 1, chain: incoming.chain };
+                self.progress.insert((current.name.clone(), 0), progress);
+                Some(Polled::Record(incoming))
+            }
+            Turn::Passed => None,
+            Turn::Gap(text) => {
+                let had_faults = std::mem::replace(&mut current.has_faults, true);
+                Some(self.unreadable(had_faults, text))
+            }
+            Turn::Over(why) => {
+                self.read.n_bytes_read.fetch_max(current.n_bytes_after, Relaxed);
+                return why.map(|why| self.unreadable(current.has_faults, why));
+            }
+        };
+        self.current = Some(current);
+        polled
+    }
+}
+
+impl Source for FileSource {
+    fn poll(&mut self, timeout: Duration) -> Result<Polled, SourceError> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let Some(mut current) = self.current.take() else {
+                let Some(input) = self.inputs.pop() else { return Ok(Polled::End) };
+                match self.begin(input) {
+                    Ok(current) => self.current = Some(current),
+                    Err(text) => return Ok(self.unreadable(false, text)),
+                }
+                continue;
+            };
+            let turn = match &mut current.reading {
+                Reading::Here(reader) => reader.step(),
+                Reading::There(turns) => match turns.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                    Ok(turn) => turn,
+                    Err(RecvTimeoutError::Timeout) => {
+                        self.current = Some(current);
+                        return Ok(Polled::Idle);
+                    }
+                    Err(RecvTimeoutError::Disconnected) => {
+                        return Err(SourceError("the thread that reads standard input has died".into()));
+                    }
+                },
+            };
+            if let Some(polled) = self.told(current, turn) {
+                return Ok(polled);
+            }
+            if Instant::now() >= deadline {
+                return Ok(Polled::Idle);
+            }
+        }
+    }
+}
+
+fn unopened(path: &str, error: &io::Error) -> String {
+    format!("{path}: {error}; check the path and its permissions, and run again")
+}
+
+fn file_bytes(path: &Path) -> u64 {
+    path.metadata().ok().filter(std::fs::Metadata::is_file).map_or(0, |metadata| metadata.len())
+}
+
+/// Lets another thread read to the end. It ends with the process if its stream never does.
+fn elsewhere(mut reader: Reader) -> Receiver<Turn> {
+    let (sender, receiver): (SyncSender<Turn>, _) = sync_channel(STDIN_RECORDS_MAX);
+    std::thread::spawn(move || {
+        loop {
+            let turn = reader.step();
+            let is_over = matches!(turn, Turn::Over(_));
+            if sender.send(turn).is_err() || is_over {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// One input: numbers its records, chains them, and passes over those that were read before.
+struct Reader {
+    name: Arc<str>,
+    /// Until the first step, which looks into it.
+    stream: Option<Stream>,
+    records: Option<Box<dyn Records>>,
+    settings: Settings,
+    /// The number of the next record, and the chain before it.
+    at: Progress,
+    /// What was read before and is to be passed over.
+    past: Option<Progress>,
+}
+
+impl Reader {
+    fn new(name: &str, stream: Stream, taken: Progress, has_a_past: bool, settings: Settings) -> Self {
+        let past = Some(taken).filter(|taken| has_a_past && taken.next_offset > 0);
+        let at = if has_a_past { Progress::default() } else { taken };
+        Reader { name: name.into(), stream: Some(stream), records: None, settings, at, past }
+    }
+
+    fn step(&mut self) -> Turn {
+        self.try_step().unwrap_or_else(|error| Turn::Over(Some(self.placed(&error))))
+    }
+
+    /// A text with its place.
+    fn placed(&self, text: &dyn std::fmt::Display) -> String {
+        format!("{}: record {}: {text}", self.name, self.at.next_offset)
+    }
+
+    fn try_step(&mut self) -> Result<Turn, ReadError> {
+        if let Some(stream) = self.stream.take() {
+            self.records = Some(open(stream, &self.settings)?);
+        }
+        let Some(records) = &mut self.records else { return Ok(Turn::Over(None)) };
+        let chain = match records.advance(self.at.chain)? {
+            Advance::Record(chain) => chain,
+            Advance::Gap(text) => return Ok(Turn::Gap(self.placed(&text))),
+            Advance::End => {
+                let (n_found, past) = (self.at.next_offset, self.past);
+                let shorter = past.map(|past| ReadError::Shorter { n_found, n_records: past.next_offset });
+                return shorter.map_or(Ok(Turn::Over(None)), Err);
+            }
+        };
+        let offset = self.at.next_offset;
+        self.at = Progress { next_offset: offset + 1, chain };
+        let Some(past) = self.past else {
+            let origin = Origin { source: Arc::clone(&self.name), partition: 0, offset };
+            return Ok(Turn::Record(Incoming { origin, chain, record: records.take() }));
+        };
+        if self.at.next_offset == past.next_offset {
+            if chain != past.chain {
+                return Err(ReadError::Replaced { n_records: past.next_offset });
+            }
+            self.past = None;
+        }
+        Ok(Turn::Passed)
+    }
+}
+
+fn open(stream: Stream, settings: &Settings) -> Result<Box<dyn Records>, ReadError> {
+    let (format, stream) = sniffed(decompressed(stream)?)?;
+    Ok(match format {
+        Format::Jsonl => Box::new(JsonLines::new(stream, &settings.limits)),
+        Format::Warc => Box::new(WarcRecords::new(stream, &settings.limits, settings.sweep.clone())),
+    })
+}
+
+/// A stream that counts what is read of it.
+struct Counted {
+    stream: Stream,
+    read: Arc<ReadProgress>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.stream.read(buffer)?;
+        self.read.n_bytes_read.fetch_add(n as u64, Relaxed);
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::compression::tests::{gzip, zstd};
+    use crate::wire::Record;
+    use std::io::Write;
+
+    const WAIT: Duration = Duration::from_secs(30);
+
+    struct Folder(tempfile::TempDir);
+
+    impl Folder {
+        fn new() -> Self {
+            Folder(tempfile::tempdir().expect("a folder"))
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().canonicalize().expect("a folder").join(name)
+        }
+
+        fn file(&self, name: &str, bytes: &[u8]) -> Input {
+            std::fs::write(self.path(name), bytes).expect("written");
+            Input::File(self.path(name))
+        }
+    }
+
+    /// What a source says until its end, `offset:record` for records, `!text` for what cannot be read; and the progress.
+    fn read_all(mut source: FileSource, mut progress: ProgressMap) -> (Vec<String>, ProgressMap) {
+        let mut told = Vec::new();
+        loop {
+            match source.poll(WAIT).expect("a source") {
+                Polled::Record(Incoming { origin, chain, record }) => {
+                    let shown = match record {
+                        Record::Json(json) => String::from_utf8(json).expect("text"),
+                        Record::Page(page) => page.url,
+                        Record::Rejected(rejection) => rejection.reason.as_str().into(),
+                    };
+                    told.push(format!("{}:{shown}", origin.offset));
+                    let taken = Progress { next_offset: origin.offset + 1, chain };
+                    progress.insert((origin.source.to_string(), origin.partition), taken);
+                }
+                Polled::Unreadable(text) => told.push(format!("!{text}")),
+                Polled::Idle => {}
+                Polled::End => break,
+            }
+        }
+        assert!(matches!(source.poll(WAIT), Ok(Polled::End)));
+        (told, progress)
+    }
+
+    fn read(inputs: Vec<Input>, progress: &ProgressMap) -> (Vec<String>, ProgressMap) {
+        read_all(FileSource::new(inputs, progress.clone(), Limits::default(), None), progress.clone())
+    }
+
+    fn read_stdin(name: Option<&str>, bytes: &'static [u8], progress: &ProgressMap) -> (Vec<String>, ProgressMap) {
+        let inputs = vec![Input::Stdin { name: name.map(String::from) }];
+        let source = FileSource::new(inputs, progress.clone(), Limits::default(), None);
+        read_all(source.with_stdin(Box::new(bytes)), progress.clone())
+    }
+
+    fn check(found: &[String], expected: &[&str]) {
+        let agree = |(found, expected): (&String, &&str)| match expected.strip_prefix('!') {
+            Some(part) => found.starts_with('!') && found.contains(part),
+            None => found == expected,
+        };
+        assert!(
+            found.len() == expected.len() && found.iter().zip(expected).all(agree),
+            "{found:?} is not {expected:?}"
+        );
+    }
+
+    #[test]
+    fn files_are_read_one_after_the_other() {
+        let folder = Folder::new();
+        let inputs = vec![
+            folder.file("b", b"[1]\n[2]\n"),
+            Input::File(folder.path("missing")),
+            folder.file("empty", b""),
+            Input::File(folder.path("")),
+            folder.file("a", &gzip(b"[3]\n")),
+            folder.file("arc", b"filedesc://x"),
+            folder.file("z", &zstd(b"[4]\n")),
+            folder.file("cut", &gzip(b"[5]\n[6]\n")[..20]),
+        ];
+        let source = FileSource::new(inputs, ProgressMap::new(), Limits::default(), None);
+        let counts = source.read_progress();
+        let total = counts.n_bytes_total.load(Relaxed);
+        let (told, progress) = read_all(source, ProgressMap::new());
+        check(
+            &told[..7],
+            &["0:[1]", "1:[2]", "!missing: No such file", "!record 0: Is a directory", "0:[3]", "!ARC", "0:[4]"],
+        );
+        assert!(
+            told[7..].last().is_some_and(|text| text.starts_with('!') && text.contains("fetch it again")),
+            "{told:?}"
+        );
+        assert_eq!(progress[&(folder.path("b").display().to_string(), 0)].next_offset, 2);
+        assert_eq!(counts.n_inputs_unreadable.load(Relaxed), 4);
+        assert_eq!(counts.n_bytes_read.load(Relaxed), total);
+    }
+
+    #[test]
+    fn a_grown_file_yields_what_is_new() {
+        let folder = Folder::new();
+        let mut progress = ProgressMap::new();
+        for (text, expected) in [
+            ("[0]\n[1]\n", &["0:[0]", "1:[1]"][..]),
+            ("[0]\n[1]\n", &[]),
+            ("[0]\n[1]\n\n[2", &["!record 2: the last line is incomplete"]),
+            ("[0]\n[1]\n\n[2]", &["2:[2]"]),
+            ("[0]\r\n[1]\r\n[2]\r\n[3]\r\n", &["3:[3]"]),
+        ] {
+            for pack in [|text: &str| text.as_bytes().to_vec(), |text: &str| gzip(text.as_bytes())] {
+                let (told, after) = read(vec![folder.file("f", &pack(text))], &progress);
+                check(&told, expected);
+                if pack("") != b"" {
+                    progress = after;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_replaced_file_is_refused_and_the_next_one_read() {
+        let folder = Folder::new();
+        let (_, progress) = read(vec![folder.file("f", b"[0]\n[1]\n[2]\n")], &ProgressMap::new());
+        for (text, expected) in [
+            ("[9]\n[1]\n[2]\n[3]\n", "its first 3 records differ"),
+            ("[0]\n[1]\n[9]\n", "its first 3 records differ"),
+            ("[0]\n[1]\n", "only 2 of the 3 records"),
+            ("", "only 0 of the 3 records"),
+        ] {
+            let inputs = vec![folder.file("f", text.as_bytes()), folder.file("g", b"[5]\n")];
+            check(&read(inputs, &progress).0, &[&format!("!{expected}"), "0:[5]"]);
+        }
+    }
+
+    #[test]
+    fn a_file_given_twice_is_read_once() {
+        let folder = Folder::new();
+        let file = folder.file("f", b"[0]\n");
+        check(&read(vec![file.clone(), file], &ProgressMap::new()).0, &["0:[0]"]);
+    }
+
+    #[test]
+    fn standard_input_goes_on_or_is_a_file_by_its_name() {
+        let (told, progress) = read_stdin(None, b"[0]\n[1]\n", &ProgressMap::new());
+        check(&told, &["0:[0]", "1:[1]"]);
+        check(&read_stdin(None, b"[0]\n", &progress).0, &["2:[0]"]);
+
+        let (told, progress) = read_stdin(Some("crawl"), b"[0]\n[1]\n", &ProgressMap::new());
+        check(&told, &["0:[0]", "1:[1]"]);
+        check(&read_stdin(Some("crawl"), b"[0]\n[1]\n[2]\n", &progress).0, &["2:[2]"]);
+        check(&read_stdin(Some("crawl"), b"[9]\n[1]\n", &progress).0, &["!records differ"]);
+        assert!(progress.contains_key(&("crawl".to_string(), 0)));
+
+        let twice = vec![Input::Stdin { name: None }, Input::Stdin { name: None }];
+        let source = FileSource::new(twice, ProgressMap::new(), Limits::default(), None);
+        check(&read_all(source.with_stdin(Box::new(&b"[0]\n"[..])), ProgressMap::new()).0, &["0:[0]", "!given twice"]);
+    }
+
+    #[test]
+    fn a_silent_pipe_is_not_waited_for() {
+        let (reader, mut writer) = io::pipe().expect("a pipe");
+        let inputs = vec![Input::Stdin { name: None }];
+        let mut source =
+            FileSource::new(inputs, ProgressMap::new(), Limits::default(), None).with_stdin(Box::new(reader));
+        assert!(matches!(source.poll(Duration::from_millis(5)), Ok(Polled::Idle)));
+        writer.write_all(b"{\"url\":\"http://a/\"}\n{").expect("written");
+        assert!(matches!(source.poll(WAIT), Ok(Polled::Record(_))));
+        assert!(matches!(source.poll(Duration::from_millis(5)), Ok(Polled::Idle)));
+        writer.write_all(b"}\n").expect("written");
+        assert!(matches!(source.poll(WAIT), Ok(Polled::Record(_))));
+        drop(writer);
+        assert!(matches!(source.poll(WAIT), Ok(Polled::End)));
+    }
+}

@@ -1,0 +1,607 @@
+//! WARC and WET: the records that show what stood at a URL, as pages.
+
+use super::chain::RecordHash;
+use super::compression::Damaged;
+use super::http_body::decoded;
+use super::{Advance, ReadError, Records, Stream, filled};
+use crate::document::{Body, Content, FetchTime, InvalidTime, MediaType, Page};
+use crate::wire::{Limits, Reason, Record, Rejection, status_meaning};
+use fastwarc::stream_io::bufread::LimitedBufReader;
+use fastwarc::stream_io::traits::{IntoWarcReader, WarcRead};
+use fastwarc::warc::header::{HeaderEncoding, HeaderMap};
+use fastwarc::warc::record::WarcRecord;
+use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
+
+const BUFFER_BYTES: usize = 128 << 10;
+/// Bytes of a WARC or HTTP header; a longer WARC header is passed over, a longer HTTP header rejected.
+const HEADER_BYTES_MAX: usize = 256 << 10;
+/// WARC headers with LF alone, and whatever stands between two records, do not end the file.
+const QUIRKS: bool = true;
+
+/// The records of a stream that are input: `response`, `resource`, `conversion` and `revisit`.
+pub(super) struct WarcRecords {
+    /// None after an error, which ends the file.
+    reader: Option<Box<dyn WarcRead>>,
+    limits: Limits,
+    sweep: Option<String>,
+    /// Where the last readable record ended, if what follows may be no record.
+    gap_from: Option<u64>,
+    /// What follows was announced by a rejected record.
+    gap_is_known: bool,
+    /// A record whose header has been read, kept while the gap before it is told.
+    opened: Option<Box<WarcRecord>>,
+    head: Head,
+    /// The record's content, or as much of it as can be of use.
+    block: Vec<u8>,
+    /// What is wrong with the record as a whole.
+    fault: Option<Rejection>,
+}
+
+/// What a record's header says.
+#[derive(Default)]
+struct Head {
+    kind: String,
+    url: Option<String>,
+    date: Option<String>,
+    content_type: Option<String>,
+    n_bytes: Option<u64>,
+}
+
+impl Head {
+    fn of(headers: &HeaderMap) -> Self {
+        let text = |name: &str| headers.get(name).map(|value| value.trim().to_string());
+        Head {
+            kind: text("WARC-Type").unwrap_or_default().to_ascii_lowercase(),
+            // Some writers follow the standard's grammar, which put the URL in angle brackets by mistake.
+            url: text("WARC-Target-URI").map(|url| match url.strip_prefix('<').and_then(|url| url.strip_suffix('>')) {
+                Some(bare) => bare.to_string(),
+                None => url,
+            }),
+            date: text("WARC-Date"),
+            content_type: text("Content-Type"),
+            n_bytes: text("Content-Length").and_then(|length| length.parse().ok()),
+        }
+    }
+
+    fn is_input(&self) -> bool {
+        matches!(self.kind.as_str(), "response" | "resource" | "conversion" | "revisit")
+    }
+}
+
+impl WarcRecords {
+    pub(super) fn new(stream: Stream, limits: &Limits, sweep: Option<String>) -> Self {
+        let reader = BufReader::with_capacity(BUFFER_BYTES, Unseekable(stream)).into_warc_reader();
+        WarcRecords {
+            reader: Some(reader),
+            limits: limits.clone(),
+            sweep,
+            gap_from: None,
+            gap_is_known: false,
+            opened: None,
+            head: Head::default(),
+            block: Vec::new(),
+            fault: None,
+        }
+    }
+
+    /// Reads the next record's header; a gap before it is told first.
+    fn open(&mut self) -> Result<Opened, ReadError> {
+        if let Some(record) = self.opened.take() {
+            return Ok(Opened::Record(record));
+        }
+        let mut reader = self.reader.take().ok_or_else(|| io::Error::other("the file was given up"))?;
+        skip_blank_bytes(&mut *reader)?;
+        let gap_from = self.gap_from.take().unwrap_or(reader.stream_position()?);
+        let mut record = Box::new(WarcRecord::new());
+        record.attach_reader(reader);
+        let found = match record.parse_warc_headers_with_opts(QUIRKS, HEADER_BYTES_MAX) {
+            Ok(n_bytes) => n_bytes > 0,
+            // The header is broken, the stream is not: look for the next one behind it.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData && !Damaged::caused(&error) => {
+                self.reader = record.detach_reader();
+                self.gap_from = Some(gap_from);
+                return Ok(Opened::Nothing);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let n_gap = if found { record.stream_pos() } else { position_of(&mut record)? } - gap_from;
+        let is_known = std::mem::take(&mut self.gap_is_known);
+        if n_gap > 0 && !is_known {
+            let text = format!(
+                "{n_gap} bytes belong to no WARC record and were passed over; a Content-Length before them is wrong"
+            );
+            self.keep(found, record);
+            return Ok(Opened::Gap(text));
+        }
+        if found {
+            return Ok(Opened::Record(record));
+        }
+        self.keep(found, record);
+        Ok(Opened::End)
+    }
+
+    /// Keeps what was opened, a record or the end of the stream, for the next time.
+    fn keep(&mut self, is_record: bool, mut record: Box<WarcRecord>) {
+        if is_record {
+            self.opened = Some(record);
+        } else {
+            self.reader = record.detach_reader();
+        }
+    }
+
+    /// Reads a record's content. Returns false where the record ends in the wrong place.
+    fn read_block(&mut self, mut record: Box<WarcRecord>, hash: &mut RecordHash) -> Result<bool, ReadError> {
+        self.block.clear();
+        let declared = self.head.n_bytes.unwrap_or_default();
+        let n_kept_max = if self.head.is_input() { block_bytes_max(&self.limits) } else { 0 };
+        if !record.is_frozen() {
+            let reader = record.reader_mut().ok_or_else(|| io::Error::other("the record has no content"))?;
+            reader.reset_limit();
+            if declared == 0 && stands_at_the_end(reader)? {
+                return Err(ReadError::UnfinishedHeader);
+            }
+            let mut n_bytes = 0;
+            while n_bytes < declared {
+                let buffer = filled(reader)?;
+                if buffer.is_empty() {
+                    return Err(ReadError::UnfinishedRecord { n_bytes, declared });
+                }
+                let n = buffer.len().min(saturated(declared - n_bytes));
+                hash.append(&buffer[..n]);
+                self.block.extend_from_slice(&buffer[..n.min(n_kept_max - self.block.len())]);
+                reader.consume(n);
+                n_bytes += n as u64;
+            }
+        }
+        let mut reader = record.detach_reader().ok_or_else(|| io::Error::other("the record has no stream"))?;
+        let ends_well = self.head.n_bytes.is_some() && stands_before_a_record(&mut *reader);
+        self.reader = Some(reader);
+        Ok(ends_well)
+    }
+
+    /// What is wrong with a record whose length is.
+    fn wrong_length(&self) -> Rejection {
+        let message = match self.head.n_bytes {
+            None => "the WARC record has no Content-Length; what follows is passed over up to the next record".into(),
+            Some(declared) => format!(
+                "the WARC record's Content-Length is {declared}, but no record ends there; what follows is passed over up \
+                 to the next record"
+            ),
+        };
+        Rejection::new(Reason::InvalidField, message)
+    }
+
+    fn page(&self, url: String, fetched_at: FetchTime) -> Result<Page, Rejection> {
+        Ok(Page { url, fetched_at, sweep: self.sweep.clone(), content: self.content()? })
+    }
+
+    fn content(&self) -> Result<Content, Rejection> {
+        let content_type = self.head.content_type.as_deref().unwrap_or_default();
+        let is_conversion = self.head.kind == "conversion";
+        let is_http = content_type.to_ascii_lowercase().starts_with("application/http")
+            || (content_type.is_empty() && self.block.starts_with(b"HTTP/"));
+        if is_http && !is_conversion {
+            return http_content(&self.block, self.head.n_bytes.unwrap_or_default(), &self.limits);
+        }
+        if content_type.to_ascii_lowercase().starts_with("text/dns") {
+            return Err(Rejection::no_text(content_type));
+        }
+        let (media_type, charset) = match content_type {
+            "" if is_conversion => (MediaType::PlainText, None),
+            _ => MediaType::parse(content_type).ok_or_else(|| Rejection::no_text(content_type))?,
+        };
+        let charset = charset.or_else(|| is_conversion.then(|| "utf-8".to_string()));
+        if self.head.n_bytes.is_some_and(|n| n > self.limits.body_bytes_max as u64) {
+            return Err(self.limits.body_too_large(saturated(self.head.n_bytes.unwrap_or_default())));
+        }
+        Ok(Content::Body { media_type, body: Body::Bytes { bytes: self.block.clone(), charset } })
+    }
+}
+
+impl Records for WarcRecords {
+    fn advance(&mut self, chain: u64) -> Result<Advance, ReadError> {
+        loop {
+            let record = match self.open()? {
+                Opened::Record(record) => record,
+                Opened::Gap(text) => return Ok(Advance::Gap(text)),
+                Opened::Nothing => continue,
+                Opened::End => return Ok(Advance::End),
+            };
+            self.head = Head::of(record.headers());
+            let mut hash = RecordHash::after(chain);
+            for (name, value) in record.headers().items_bytes() {
+                [&*name, b":", &*value, b"\n"].into_iter().for_each(|piece| hash.append(piece));
+            }
+            let is_input = self.head.is_input();
+            let ends_well = self.read_block(record, &mut hash)?;
+            if is_input {
+                self.fault = (!ends_well).then(|| self.wrong_length());
+                self.gap_is_known = !ends_well;
+                return Ok(Advance::Record(hash.finish()));
+            }
+        }
+    }
+
+    fn take(&mut self) -> Record {
+        let url = self.head.url.clone().unwrap_or_default();
+        let date = self.head.date.clone().unwrap_or_default();
+        let time: Result<FetchTime, InvalidTime> = date.parse();
+        let fetched_at = time.as_ref().ok().copied();
+        let result = match self.fault.take() {
+            Some(fault) => Err(fault),
+            None if self.head.kind == "revisit" => Err(Rejection::new(
+                Reason::Revisit,
+                "a WARC revisit has no content of its own; it stands with the capture that it refers to",
+            )),
+            None => self.limits.check_url(&url).and_then(|()| {
+                let fetched_at =
+                    time.map_err(|error| Rejection::new(Reason::InvalidTime, format!("WARC-Date: {error}")))?;
+                self.page(url.clone(), fetched_at)
+            }),
+        };
+        match result {
+            Ok(page) => Record::Page(Box::new(page)),
+            Err(rejection) => Record::Rejected(Rejection {
+                url: Some(url).filter(|url| !url.is_empty() && url.len() <= self.limits.url_bytes_max),
+                fetched_at,
+                sweep: self.sweep.clone(),
+                ..rejection
+            }),
+        }
+    }
+}
+
+/// What stands next in the stream.
+enum Opened {
+    Record(Box<WarcRecord>),
+    Gap(String),
+    /// A broken header: look on.
+    Nothing,
+    End,
+}
+
+/// The most of a record's content that is ever of use: a body at the limit, in chunks, and the HTTP header.
+fn block_bytes_max(limits: &Limits) -> usize {
+    limits.body_bytes_max.saturating_mul(2).saturating_add(HEADER_BYTES_MAX)
+}
+
+fn saturated(n_bytes: u64) -> usize {
+    usize::try_from(n_bytes).unwrap_or(usize::MAX)
+}
+
+/// Even an empty record is followed by line ends: where there is nothing, its header may be cut short.
+fn stands_at_the_end(reader: &mut LimitedBufReader) -> io::Result<bool> {
+    Ok(filled(reader)?.is_empty())
+}
+
+fn position_of(record: &mut WarcRecord) -> io::Result<u64> {
+    record.reader_mut().map_or(Ok(0), |reader| reader.real_stream_position())
+}
+
+/// Passes over line ends, and the zeros that archives are padded with.
+fn skip_blank_bytes(reader: &mut dyn WarcRead) -> io::Result<()> {
+    loop {
+        let buffer = filled(reader)?;
+        let n_blank = buffer.iter().take_while(|byte| matches!(byte, b'\r' | b'\n' | 0)).count();
+        let is_over = n_blank < buffer.len() || buffer.is_empty();
+        reader.consume(n_blank);
+        if is_over {
+            return Ok(());
+        }
+    }
+}
+
+/// Whether the stream goes on with a record or ends, as far as the buffer tells; a stream that fails here fails again when
+/// the next record is asked for.
+fn stands_before_a_record(reader: &mut dyn WarcRead) -> bool {
+    if skip_blank_bytes(reader).is_err() {
+        return true;
+    }
+    filled(reader).map_or(true, |buffer| buffer.iter().zip(b"WARC/").all(|(found, expected)| found == expected))
+}
+
+/// What an HTTP response brought.
+fn http_content(block: &[u8], n_block: u64, limits: &Limits) -> Result<Content, Rejection> {
+    let unreadable = |why: String| Rejection::new(Reason::HttpStatus, format!("no readable HTTP header: {why}"));
+    let n_header = header_bytes(block);
+    let mut headers = HeaderMap::new(HeaderEncoding::Latin1);
+    headers
+        .parse_with_opts(&mut Cursor::new(block[..n_header].to_vec()), true, HEADER_BYTES_MAX, QUIRKS)
+        .map_err(|error| unreadable(error.to_string()))?;
+    let status_line = headers.status_line().unwrap_or_default();
+    let status = status_line
+        .split_whitespace()
+        .nth(1)
+        .filter(|_| status_line.starts_with("HTTP/"))
+        .and_then(|status| status.parse().ok())
+        .ok_or_else(|| unreadable("it has no status line".into()))?;
+    if !status_meaning(status)? {
+        return Ok(Content::Gone);
+    }
+    let content_type = headers.get("Content-Type").unwrap_or_default();
+    let (media_type, charset) = MediaType::parse(&content_type).ok_or_else(|| Rejection::no_text(&content_type))?;
+    if n_block > block.len() as u64 {
+        return Err(limits.body_too_large(saturated(n_block - n_header as u64)));
+    }
+    let codings = [headers.get_multiple("Content-Encoding"), headers.get_multiple("Transfer-Encoding")].concat();
+    let bytes = decoded(&block[n_header..], &codings, limits)?;
+    Ok(Content::Body { media_type, body: Body::Bytes { bytes, charset } })
+}
+
+/// Where the HTTP header ends: after the first blank line, or with the block.
+fn header_bytes(block: &[u8]) -> usize {
+    let mut start = 0;
+    for end in memchr::memchr_iter(b'\n', block) {
+        if block[start..end].trim_ascii().is_empty() {
+            return end + 1;
+        }
+        start = end + 1;
+    }
+    block.len()
+}
+
+/// A stream that claims to seek, because fastwarc asks where it stands; it only counts from where it starts.
+struct Unseekable(Stream);
+
+impl Read for Unseekable {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl Seek for Unseekable {
+    fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
+        match position {
+            SeekFrom::Current(0) => Ok(0),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::compression::tests::gzip;
+
+    const LIMITS: Limits = Limits { body_bytes_max: 1000, url_bytes_max: 40, sweep_bytes_max: 10 };
+    const HTTP: &str = "application/http; msgtype=response";
+
+    fn record(kind: &str, content_type: &str, block: &[u8]) -> Vec<u8> {
+        with_length(kind, content_type, &block.len().to_string(), block)
+    }
+
+    fn with_length(kind: &str, content_type: &str, length: &str, block: &[u8]) -> Vec<u8> {
+        let head = format!(
+            "WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: http://a/{kind}\r\nWARC-Date: 2020-01-01T00:00:00Z\r\n\
+             Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n"
+        );
+        [head.as_bytes(), block, b"\r\n\r\n"].concat()
+    }
+
+    fn http(head: &str, body: &[u8]) -> Vec<u8> {
+        record("response", HTTP, &[head.replace('\n', "\r\n").as_bytes(), b"\r\n\r\n", body].concat())
+    }
+
+    /// A file whose one page is what must still be found after `before`.
+    fn followed(before: &[u8]) -> Vec<u8> {
+        [before, http("HTTP/1.1 200 OK\nContent-Type: text/plain", b"the next").as_slice()].concat()
+    }
+
+    /// What is read, in short: contents of pages, reasons of rejections, `gap`, and the error at the end.
+    fn read(bytes: &[u8]) -> Vec<String> {
+        let mut records = WarcRecords::new(Box::new(Cursor::new(bytes.to_vec())), &LIMITS, Some("s".into()));
+        let mut told = Vec::new();
+        let mut chain = 0;
+        loop {
+            told.push(match records.advance(chain) {
+                Ok(Advance::Record(after)) => {
+                    chain = after;
+                    shown(records.take())
+                }
+                Ok(Advance::Gap(_)) => "gap".into(),
+                Ok(Advance::End) => return told,
+                Err(error) => {
+                    told.push(format!("error: {error}"));
+                    return told;
+                }
+            });
+        }
+    }
+
+    /// How each step went, for files of which nothing can be expected.
+    fn read_any(bytes: &[u8]) -> Vec<bool> {
+        let mut records = WarcRecords::new(Box::new(Cursor::new(bytes.to_vec())), &LIMITS, None);
+        let mut told = Vec::new();
+        loop {
+            match records.advance(0) {
+                Ok(Advance::Record(_)) => told.push(matches!(records.take(), Record::Page(_))),
+                Ok(Advance::Gap(_)) => told.push(false),
+                Ok(Advance::End) | Err(_) => return told,
+            }
+        }
+    }
+
+    fn shown(record: Record) -> String {
+        match record {
+            Record::Json(_) => panic!("JSON"),
+            Record::Rejected(rejection) => {
+                assert!(!rejection.message.is_empty());
+                rejection.reason.as_str().into()
+            }
+            Record::Page(page) => {
+                assert!(page.url.starts_with("http://a/"));
+                assert_eq!(page.sweep.as_deref(), Some("s"));
+                match page.content {
+                    Content::Gone => "gone".into(),
+                    Content::Features(_) => panic!("features"),
+                    Content::Body { media_type, body: Body::Text(_) } => panic!("text as {media_type:?}"),
+                    Content::Body { media_type, body: Body::Bytes { bytes, charset } } => {
+                        let charset = charset.map(|charset| format!(" {charset}")).unwrap_or_default();
+                        format!("{media_type:?}{charset}: {}", String::from_utf8_lossy(&bytes))
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn responses() {
+        let ok = "HTTP/1.1 200 OK\nContent-Type: text/html";
+        for (head, body, expected) in [
+            (ok, b"<p>x".to_vec(), "Html: <p>x"),
+            ("HTTP/1.1 200 \nContent-Type: text/html; charset=latin1", b"x".to_vec(), "Html latin1: x"),
+            ("HTTP/2 200\ncontent-type: text/plain", b"x".to_vec(), "PlainText: x"),
+            ("HTTP/1.1 200 OK\nServer: s", b"x".to_vec(), "Unknown: x"),
+            (ok, b"".to_vec(), "Html: "),
+            (&format!("{ok}\nContent-Encoding: gzip"), gzip(b"x"), "Html: x"),
+            (&format!("{ok}\nTransfer-Encoding: chunked"), b"1\r\nx\r\n0\r\n\r\n".to_vec(), "Html: x"),
+            (&format!("{ok}\nContent-Encoding: gzip"), gzip(&vec![0; 10 << 20]), "too-large"),
+            (&format!("{ok}\nContent-Encoding: gzip"), gzip(b"xyz")[..20].to_vec(), "content-encoding"),
+            (&format!("{ok}\nContent-Encoding: rot13"), b"x".to_vec(), "content-encoding"),
+            (ok, vec![b'x'; 1001], "too-large"),
+            (ok, vec![b'x'; 1 << 20], "too-large"),
+            ("HTTP/1.1 404 Not Found\nContent-Type: text/html", b"none".to_vec(), "gone"),
+            ("HTTP/1.1 410 Gone", b"".to_vec(), "gone"),
+            ("HTTP/1.1 301 Moved\nLocation: /b", b"".to_vec(), "http-status"),
+            ("HTTP/1.1 500 Error\nContent-Type: text/html", b"x".to_vec(), "http-status"),
+            ("HTTP/1.1 200 OK\nContent-Type: image/png", b"\x89PNG".to_vec(), "media-type"),
+            ("nothing like HTTP", b"x".to_vec(), "http-status"),
+        ] {
+            assert_eq!(read(&followed(&http(head, &body))), [expected, "PlainText: the next"], "{head}");
+        }
+    }
+
+    #[test]
+    fn kinds_of_records() {
+        for (kind, content_type, expected) in [
+            ("resource", "text/html; charset=utf-8", Some("Html utf-8: x")),
+            ("resource", "image/png", Some("media-type")),
+            ("resource", "text/dns", Some("media-type")),
+            ("response", "text/dns", Some("media-type")),
+            ("conversion", "text/plain", Some("PlainText utf-8: x")),
+            ("conversion", "", Some("PlainText utf-8: x")),
+            ("revisit", HTTP, Some("revisit")),
+            ("warcinfo", "application/warc-fields", None),
+            ("request", "application/http; msgtype=request", None),
+            ("metadata", "text/plain", None),
+            ("continuation", "text/plain", None),
+            ("of a later standard", "text/plain", None),
+        ] {
+            let expected: Vec<&str> = expected.into_iter().chain(["PlainText: the next"]).collect();
+            assert_eq!(read(&followed(&record(kind, content_type, b"x"))), expected, "{kind} {content_type}");
+        }
+    }
+
+    #[test]
+    fn headers_are_checked_and_forgiven() {
+        let page = String::from_utf8(record("resource", "text/plain", b"x")).expect("text");
+        for (from, to, expected) in [
+            ("http://a/resource", "<http://a/resource>", "PlainText: x"),
+            ("\r\n", "\n", "PlainText: x"),
+            ("WARC/1.0", "WARC/1.1", "PlainText: x"),
+            ("WARC-Type", "warc-type", "PlainText: x"),
+            ("Content-Length", "content-length", "PlainText: x"),
+            ("http://a/resource", "http://a/b c", "invalid-url"),
+            ("http://a/resource", "", "invalid-url"),
+            ("WARC-Target-URI", "Other", "invalid-url"),
+            ("http://a/resource", &format!("http://a/{}", "b".repeat(40)), "invalid-url"),
+            ("2020-01-01T00:00:00Z", "2020", "invalid-time"),
+            ("WARC-Date", "Other", "invalid-time"),
+            ("Content-Length", "Other", "invalid-field"),
+            ("Content-Length: 1", "Content-Length: one", "invalid-field"),
+            ("Content-Length: 1", "Content-Length: -1", "invalid-field"),
+            ("Content-Length: 1", "Content-Length: 99999999999999999999999", "invalid-field"),
+        ] {
+            let page = page.replace(from, to);
+            assert_eq!(read(&followed(page.as_bytes())), [expected, "PlainText: the next"], "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn a_rejection_tells_url_and_time() {
+        let bytes = record("revisit", HTTP, b"");
+        let mut records = WarcRecords::new(Box::new(Cursor::new(bytes)), &LIMITS, None);
+        assert!(matches!(records.advance(0), Ok(Advance::Record(_))));
+        let Record::Rejected(rejection) = records.take() else { panic!("not rejected") };
+        assert_eq!(rejection.url.as_deref(), Some("http://a/revisit"));
+        assert_eq!(rejection.fetched_at, "2020-01-01T00:00:00Z".parse().ok());
+    }
+
+    #[test]
+    fn lengths_that_lie() {
+        let text = b"some text\r\nof a few lines\r\n";
+        let resource = |length: &str| with_length("resource", "text/plain", length, text);
+        let request = |length: &str| with_length("request", "text/plain", length, text);
+        for (bytes, expected) in [
+            (resource("10"), &["invalid-field", "PlainText: the next"][..]),
+            (resource("60"), &["invalid-field"]),
+            (request("10"), &["gap", "PlainText: the next"]),
+            (resource("18446744073709551615"), &["error"]),
+            (resource("1000000"), &["error"]),
+            (request("1000000"), &["error"]),
+        ] {
+            let mut told = read(&followed(&bytes));
+            told.iter_mut().filter(|text| text.starts_with("error: the file ends")).for_each(|text| text.truncate(5));
+            assert_eq!(told, expected);
+        }
+    }
+
+    #[test]
+    fn what_is_no_record_is_told_once() {
+        let page = followed(b"");
+        let long = format!("WARC/1.0\r\nX: {}\r\n\r\n", "x".repeat(2 * HEADER_BYTES_MAX));
+        for (between, expected) in [
+            (&b"\r\n\r\n\0\0\0"[..], &["PlainText: the next", "PlainText: the next"][..]),
+            (b"rubbish\r\nand more\r\n", &["invalid-field", "PlainText: the next"]),
+            (b"WARC/7.7\r\nnot known\r\n", &["PlainText: the next", "gap", "PlainText: the next"]),
+            (long.as_bytes(), &["PlainText: the next", "gap", "PlainText: the next"]),
+        ] {
+            assert_eq!(read(&[&page, between, &page].concat()), expected);
+        }
+        assert_eq!(read(&[&page, &b"WARC/7.7"[..]].concat()), ["PlainText: the next", "gap"]);
+    }
+
+    /// A file that is still being written must not lose its last record, nor have it taken half.
+    #[test]
+    fn a_cut_is_an_error_or_the_end_of_a_record() {
+        let first = http("HTTP/1.1 200 OK\nContent-Type: text/plain", b"first");
+        let bytes = [first.clone(), record("revisit", HTTP, b"")].concat();
+        for cut in first.len()..bytes.len() {
+            let told = read(&bytes[..cut]);
+            assert_eq!(told[0], "PlainText: first");
+            match told.get(1).map(String::as_str) {
+                None => assert_eq!(cut, first.len()),
+                Some("revisit") => assert!(cut > bytes.len() - 4, "{cut}"),
+                Some(text) => assert!(text.starts_with("error") || text == "gap", "{cut}: {text}"),
+            }
+        }
+        for cut in 60..first.len() - 4 {
+            assert!(read(&first[..cut]).last().is_some_and(|text| text.starts_with("error")), "{cut}");
+        }
+    }
+
+    proptest::proptest! {
+        /// Whatever is broken, reading ends, and nothing is made up.
+        #[test]
+        fn broken_files_end(breaks in proptest::collection::vec((0..2000_usize, proptest::num::u8::ANY), 0..20)) {
+            let request = record("request", HTTP, b"GET / HTTP/1.0\r\n\r\n");
+            let chunked = "HTTP/1.1 200 OK\nContent-Type: text/plain\nTransfer-Encoding: chunked";
+            let mut bytes = [followed(&request), http(chunked, b"3\r\nabc\r\n0\r\n\r\n"), followed(&request)].concat();
+            for (at, byte) in breaks {
+                let at = at % bytes.len();
+                bytes[at] = byte;
+            }
+            proptest::prop_assert!(read_any(&bytes).len() <= 10);
+        }
+    }
+
+    #[test]
+    fn a_damaged_stream_ends_the_file_with_an_error() {
+        let packed = [gzip(&followed(b"")), gzip(&followed(b""))].concat();
+        let stream =
+            super::super::compression::decompressed(Box::new(Cursor::new(packed[..packed.len() - 20].to_vec())));
+        let mut records = WarcRecords::new(stream.expect("gzip"), &LIMITS, None);
+        assert!(matches!(records.advance(0), Ok(Advance::Record(_))));
+        assert!(matches!(records.advance(0), Err(ReadError::Io(_))));
+    }
+}
