@@ -1,6 +1,8 @@
 //! probe
 pub mod cluster;
 pub mod document;
+#[cfg(feature = "service")]
+pub mod kafka;
 pub mod ports;
 pub mod sketch;
 pub mod sweep;

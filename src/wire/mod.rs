@@ -6,6 +6,8 @@ mod record;
 
 pub use event::{Event, EventType, Subject, WIRE_VERSION};
 pub use record::{Limits, Reason, Record, Rejection, page_of_json, status_meaning};
+#[cfg(feature = "service")]
+pub(crate) use record::{check_sweep, check_url, no_text};
 
 use std::fmt;
 use std::sync::Arc;

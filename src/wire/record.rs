@@ -207,17 +207,22 @@ fn checked(parsed: JsonPage, limits: &Limits) -> Result<Page, Rejection> {
         .parse()
         .map_err(|error: crate::document::InvalidTime| Rejection::new(Reason::InvalidTime, error.to_string()))?;
     let sweep = parsed.sweep.clone().filter(|sweep| !sweep.is_empty());
-    if sweep.as_ref().is_some_and(|sweep| sweep.len() > limits.sweep_bytes_max) {
-        return Err(Rejection::new(
-            Reason::InvalidField,
-            format!("the sweep's name is longer than limits.sweep_bytes_max = {} bytes", limits.sweep_bytes_max),
-        ));
-    }
+    check_sweep(sweep.as_deref(), limits)?;
     Ok(Page { url, fetched_at, sweep, content: content_of(parsed, limits)? })
 }
 
+/// Whether a sweep's name is of a bearable length.
+pub(crate) fn check_sweep(sweep: Option<&str>, limits: &Limits) -> Result<(), Rejection> {
+    let max = limits.sweep_bytes_max;
+    if sweep.is_some_and(|sweep| sweep.len() > max) {
+        let message = format!("the sweep's name is longer than limits.sweep_bytes_max = {max} bytes");
+        return Err(Rejection::new(Reason::InvalidField, message));
+    }
+    Ok(())
+}
+
 /// Whether a text may be a page's key: anything without blanks and control characters, of a bearable length.
-fn check_url(url: &str, limits: &Limits) -> Result<(), Rejection> {
+pub(crate) fn check_url(url: &str, limits: &Limits) -> Result<(), Rejection> {
     let invalid = |message: String| Err(Rejection::new(Reason::InvalidUrl, message));
     if url.is_empty() {
         invalid("the URL is empty".into())
@@ -278,7 +283,8 @@ fn content_of(parsed: JsonPage, limits: &Limits) -> Result<Content, Rejection> {
     Ok(Content::Body { media_type, body })
 }
 
-fn no_text(content_type: &str) -> Rejection {
+/// The rejection of a content type that no text comes in.
+pub(crate) fn no_text(content_type: &str) -> Rejection {
     let shown: String = content_type.chars().take(100).collect();
     Rejection::new(Reason::MediaType, format!("the content type {shown:?} holds no text"))
 }
