@@ -3,6 +3,7 @@
 use rdkafka::ClientContext;
 use rdkafka::client::Client;
 use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::KafkaError;
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -30,12 +31,13 @@ impl Seldom {
     }
 }
 
-/// The last trouble that librdkafka told of: its error codes do not say which broker or why, its log does.
+/// The last trouble that librdkafka told of: its error codes do not say which broker, offset or why, its words do. They
+/// come in when the client is polled.
 #[derive(Debug, Default)]
 pub(super) struct Trouble(Mutex<Option<String>>);
 
 impl Trouble {
-    /// Passes a line on and keeps it if it is trouble. Warnings are ours to give, at our own pace.
+    /// Passes a line of the log on and keeps it if it is trouble. Warnings are ours to give, at our own pace.
     pub(super) fn hear(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
         tracing::debug!(target: "librdkafka", "{facility} {line}");
         let is_trouble = matches!(
@@ -43,8 +45,21 @@ impl Trouble {
             RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical | RDKafkaLogLevel::Error
         );
         if is_trouble {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(line.to_string());
+            self.keep(line);
         }
+    }
+
+    /// Keeps the reason of an error.
+    pub(super) fn hear_error(&self, error: &KafkaError, reason: &str) {
+        tracing::debug!(target: "librdkafka", "{error}: {reason}");
+        // That all brokers are down is said after each has said why it is.
+        if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
+            self.keep(reason);
+        }
+    }
+
+    fn keep(&self, line: &str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(line.to_string());
     }
 
     /// The last line, in brackets, or nothing.
@@ -84,6 +99,9 @@ impl TopicError {
         }
     }
 }
+
+/// How often a client is polled to hear why it cannot go on: once for each thing it has to say.
+pub(super) const N_LAST_WORDS: usize = 20;
 
 /// How long a topic may be unknown to the brokers before it counts as missing: a new one takes a moment to get around.
 const MISSING_MAX: Duration = Duration::from_secs(2);

@@ -1,6 +1,6 @@
 //! Events to a topic, acknowledged one by one.
 
-use super::client::{Trouble, partitions_of};
+use super::client::{N_LAST_WORDS, Trouble, partitions_of};
 use super::settings::{KafkaSettings, SettingsError, explain};
 use crate::ports::{Outgoing, Sink, SinkError};
 use crate::wire::WIRE_VERSION;
@@ -54,6 +54,7 @@ impl KafkaSink {
             .map_err(|error| SinkError(format!("Kafka's client does not start: {}", explain(&error))))?;
         let topic = settings.events_topic.clone();
         partitions_of(producer.client(), &topic, settings.connect_max()).map_err(|error| {
+            (0..N_LAST_WORDS).for_each(|_| producer.poll(Duration::ZERO));
             SinkError(error.explain(&topic, "events_topic", &settings.brokers, &producer.context().trouble))
         })?;
         Ok(KafkaSink { producer, topic, delivery_max: settings.delivery_max(), round: 0 })
@@ -166,6 +167,10 @@ impl Deliveries {
 impl ClientContext for Deliveries {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
         self.trouble.hear(level, facility, line);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.trouble.hear_error(&error, reason);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Pages from a topic, each partition from the offset that the store knows.
 
-use super::client::{Seldom, TopicError, Trouble, partitions_of};
+use super::client::{N_LAST_WORDS, Seldom, TopicError, Trouble, partitions_of};
 use super::offsets::{self, Held, Stored};
 use super::record::record_of;
 use super::settings::{KafkaSettings, RecordFormat, explain};
@@ -288,7 +288,8 @@ impl KafkaSource {
             })
             .collect();
         if wrong.is_empty() {
-            return self.not_as_stored("the broker refused an offset and does not say which");
+            let told = self.consumer.context().trouble.told();
+            return self.not_as_stored(&format!("the broker refused an offset{told}"));
         }
         self.not_as_stored(&wrong.join("; "))
     }
@@ -302,6 +303,10 @@ impl KafkaSource {
     }
 
     fn topic_lost(&self, error: &TopicError) -> SourceError {
+        for _ in 0..N_LAST_WORDS {
+            // Only errors can come: there is nothing assigned, or nothing will be read any more.
+            drop(self.consumer.poll(Duration::ZERO));
+        }
         SourceError(error.explain(&self.topic, "topic", &self.brokers, &self.consumer.context().trouble))
     }
 }
@@ -419,6 +424,10 @@ fn partitions_in(statistics: &[u8], topic: &str) -> Vec<(i32, i64)> {
 impl ClientContext for Watch {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
         self.trouble.hear(level, facility, line);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.trouble.hear_error(&error, reason);
     }
 
     fn stats_raw(&self, statistics: &[u8]) {
