@@ -30,7 +30,8 @@ const POLL: Duration = Duration::from_millis(100);
 /// `lookalike-seq`, where the whole order matters. A `merged` event has the key of the page that caused it.
 ///
 /// Delivery is at least once: an event whose publication was cut short is published again, with the same sequence number
-/// and the same bytes, and a consumer that keeps the highest number of each partition can drop it.
+/// and the same bytes. A consumer can drop an event whose number it has seen; remembering only the highest is not enough,
+/// because an event that failed may come again behind later ones that did not.
 pub struct KafkaSink {
     producer: BaseProducer<Deliveries>,
     topic: String,
