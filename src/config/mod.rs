@@ -185,11 +185,7 @@ impl Config {
 
     /// The rules that a store is made with.
     pub fn rule(&self) -> StoreRule {
-        StoreRule {
-            canonical_version: CANONICAL_VERSION,
-            sketch: self.sketch.rule(),
-            cluster: self.cluster.clone(),
-        }
+        StoreRule { canonical_version: CANONICAL_VERSION, sketch: self.sketch.rule(), cluster: self.cluster.clone() }
     }
 
     /// The seed of a new store, where one is configured.

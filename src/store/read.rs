@@ -11,6 +11,9 @@ use rocksdb::{Direction, IteratorMode, ReadOptions};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+/// Is shown a key and its row; false stops.
+type EachRow<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError> + 'a;
+
 impl RocksStore {
     /// The rows of some keys of a column family, in their order.
     fn rows<K: AsRef<[u8]>>(
@@ -28,12 +31,7 @@ impl RocksStore {
     }
 
     /// Calls `each` with the rows whose keys begin with `prefix`, in order, until it says stop.
-    fn scan(
-        &self,
-        name: &'static str,
-        prefix: &[u8],
-        each: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
-    ) -> Result<(), StoreError> {
+    fn scan(&self, name: &'static str, prefix: &[u8], each: &mut EachRow<'_>) -> Result<(), StoreError> {
         let mode = if prefix.is_empty() { IteratorMode::Start } else { IteratorMode::From(prefix, Direction::Forward) };
         let mut options = ReadOptions::default();
         options.set_readahead_size(if prefix.is_empty() { 2 << 20 } else { 0 });

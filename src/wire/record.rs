@@ -157,6 +157,19 @@ impl Limits {
         )
     }
 
+    /// Whether a sweep's name is of a bearable length.
+    ///
+    /// # Errors
+    /// A [`Rejection`] where it is not.
+    pub fn check_sweep(&self, sweep: Option<&str>) -> Result<(), Rejection> {
+        let max = self.sweep_bytes_max;
+        if sweep.is_some_and(|sweep| sweep.len() > max) {
+            let message = format!("the sweep's name is longer than limits.sweep_bytes_max = {max} bytes");
+            return Err(Rejection::new(Reason::InvalidField, message));
+        }
+        Ok(())
+    }
+
     /// Whether a text may be a page's key: anything without blanks and control characters, of a bearable length.
     ///
     /// # Errors
@@ -230,12 +243,7 @@ fn checked(parsed: JsonPage, limits: &Limits) -> Result<Page, Rejection> {
         .parse()
         .map_err(|error: crate::document::InvalidTime| Rejection::new(Reason::InvalidTime, error.to_string()))?;
     let sweep = parsed.sweep.clone().filter(|sweep| !sweep.is_empty());
-    if sweep.as_ref().is_some_and(|sweep| sweep.len() > limits.sweep_bytes_max) {
-        return Err(Rejection::new(
-            Reason::InvalidField,
-            format!("the sweep's name is longer than limits.sweep_bytes_max = {} bytes", limits.sweep_bytes_max),
-        ));
-    }
+    limits.check_sweep(sweep.as_deref())?;
     Ok(Page { url, fetched_at, sweep, content: content_of(parsed, limits)? })
 }
 

@@ -1,0 +1,142 @@
+//! The command line's words.
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Near-duplicate detection for web crawls: which pages are copies, versions and moves of each other.
+#[derive(Debug, Parser)]
+#[command(name = "lookalike", version, max_term_width = 100)]
+pub struct Args {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Global {
+    /// A TOML file of settings that differ from the defaults; may be given several times, later ones win
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Vec<PathBuf>,
+    /// The folder that holds the store [default: lookalike.store]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub store: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Take pages in: from files or standard input, or from Kafka as the configuration says
+    ///
+    /// Run again over the same inputs it goes on where it stopped; of a file that has grown it takes what is new.
+    #[command(after_help = "Exit codes: 0 all taken in; 1 failed; 2 wrong usage or configuration; 3 some input could \
+                            not be read, the rest is taken in; 130 stopped by a signal, run again to go on.")]
+    Run(RunArgs),
+    /// Ask the store: what stood at a URL, what belongs together, what is like a document, where a lost page is
+    Query {
+        #[command(subcommand)]
+        question: Question,
+        /// Answer in JSON
+        #[arg(long, global = true)]
+        json: bool,
+    },
+    /// Count the store: documents, sightings, clusters, as in section 5 of the paper
+    Stats {
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write out what the store holds
+    Export {
+        #[command(subcommand)]
+        what: ExportCommand,
+    },
+    /// Show or check the configuration
+    Config {
+        #[command(subcommand)]
+        what: ConfigCommand,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct RunArgs {
+    /// JSONL or WARC/WET files, plain, gzip or zstd, told apart by their content; `-` is standard input
+    pub inputs: Vec<PathBuf>,
+    /// Where events go: a file that is appended to, or `-` for standard output
+    #[arg(long, value_name = "FILE")]
+    pub events: Option<String>,
+    /// The sweep of pages that name none themselves (WARC)
+    #[arg(long, value_name = "NAME")]
+    pub sweep: Option<String>,
+    /// What standard input is called: under a name, records that were read before are passed over
+    #[arg(long, value_name = "NAME")]
+    pub stdin_name: Option<String>,
+    /// Serve metrics to Prometheus at this address, such as 127.0.0.1:9464
+    #[arg(long, value_name = "HOST:PORT")]
+    pub metrics: Option<String>,
+    /// Print the summary as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// No progress and no summary
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Question {
+    /// The history of a URL: what stood there and when
+    Url { url: String },
+    /// The URLs of a cluster, with their dates
+    Cluster {
+        /// The cluster's number, or that of any document in it
+        id: u32,
+    },
+    /// Resemblance and containment of two documents
+    Compare {
+        /// A file, or a URL that the store knows
+        a: String,
+        /// A file, or a URL that the store knows
+        b: String,
+    },
+    /// The documents of the store that are most like any document
+    Similar {
+        /// A file: HTML or text
+        file: PathBuf,
+        /// How many, at most
+        #[arg(long, default_value_t = 10, value_name = "N")]
+        most: usize,
+    },
+    /// Where the content of a URL stands now
+    Lost { url: String },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ExportCommand {
+    /// One row for each sighting: url, fetched_at, sweep, document, cluster
+    Clusters {
+        /// Write here instead of standard output
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// One JSON object a line instead of CSV
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print the configuration that results from the defaults, the files and the environment
+    Show,
+    /// Check it
+    Validate,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+}

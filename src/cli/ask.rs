@@ -1,0 +1,92 @@
+//! `lookalike query` and `lookalike stats`: questions to a store, answers for people or in JSON.
+
+use super::args::Question;
+use super::files::sketch_file;
+use super::{Exit, ending, render};
+use crate::config::Config;
+use crate::document::{ClusterId, Seed};
+use crate::ports::Snapshot;
+use crate::query;
+use crate::sketch::{Rule, Sketch, SketchRule, Sketcher};
+use crate::store::RocksStore;
+use anyhow::Result;
+use serde::Serialize;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Answers one question.
+pub(super) fn query(config: &Config, question: Question, json: bool) -> Result<Exit> {
+    match question {
+        Question::Url { url } => {
+            let answer = query::url(&open(config)?, &url)?;
+            known(!answer.sightings.is_empty(), || format!("{url} was never seen"))?;
+            print(&answer, json, render::url)
+        }
+        Question::Cluster { id } => {
+            let answer = query::cluster(&open(config)?, ClusterId(id))?;
+            let answer = answer.ok_or_else(|| ending(Exit::NotFound, format!("there is no cluster {id}")))?;
+            print(&answer, json, render::cluster)
+        }
+        Question::Lost { url } => {
+            let answer = query::lost(&open(config)?, &url)?;
+            known(answer.last_seen.is_some(), || format!("{url} was never seen with a content"))?;
+            print(&answer, json, render::lost)
+        }
+        Question::Similar { file, most } => {
+            let store = open(config)?;
+            let mut sketcher = Sketcher::new(&store.rule().sketch, store.seed());
+            let content = sketch_file(&file, &mut sketcher, config.limits.body_bytes_max)?;
+            let answer = query::similar(&store, &content, most)?;
+            print(&answer, json, |answer| render::similar(answer))
+        }
+        Question::Compare { a, b } => {
+            let answer = compare(config, &a, &b)?;
+            print(&answer, json, render::comparison)
+        }
+    }
+}
+
+/// Counts the store.
+pub(super) fn stats(config: &Config, json: bool) -> Result<Exit> {
+    let status = query::status(&open(config)?)?;
+    print(&status, json, render::status)
+}
+
+fn open(config: &Config) -> Result<RocksStore> {
+    Ok(RocksStore::open_read_only(&config.store.path, &config.store_settings())?)
+}
+
+fn known(is_known: bool, message: impl FnOnce() -> String) -> Result<()> {
+    if is_known { Ok(()) } else { Err(ending(Exit::NotFound, message())) }
+}
+
+fn print<T: Serialize>(answer: &T, json: bool, render: impl FnOnce(&T) -> String) -> Result<Exit> {
+    use std::io::Write;
+    let text = if json { serde_json::to_string(answer)? + "\n" } else { render(answer) };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+/// Two files are compared by all their shingles; where a URL is one of them, by the store's sketches.
+fn compare(config: &Config, a: &str, b: &str) -> Result<query::Comparison> {
+    let (path_a, path_b) = (Path::new(a), Path::new(b));
+    let bytes_max = config.limits.body_bytes_max;
+    if path_a.is_file() && path_b.is_file() {
+        let rule = SketchRule { rule: Rule::All, bits: 64, ..config.rule().sketch };
+        let mut sketcher = Sketcher::new(&rule, &Seed([0; 4]));
+        let a = sketch_file(path_a, &mut sketcher, bytes_max)?;
+        let b = sketch_file(path_b, &mut sketcher, bytes_max)?;
+        return Ok(query::compare_sketches(&a.sketch, &b.sketch, rule.rule));
+    }
+    let store = open(config)?;
+    let mut sketcher = Sketcher::new(&store.rule().sketch, store.seed());
+    let mut sketch = |name: &str| -> Result<Arc<Sketch>> {
+        let path = Path::new(name);
+        if path.is_file() {
+            return Ok(Arc::new(sketch_file(path, &mut sketcher, bytes_max)?.sketch));
+        }
+        query::sketch_of_url(&store, name)?
+            .ok_or_else(|| ending(Exit::NotFound, format!("{name} is neither a file nor a URL that was seen")))
+    };
+    Ok(query::compare_sketches(&*sketch(a)?, &*sketch(b)?, store.rule().sketch.rule))
+}

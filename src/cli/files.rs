@@ -1,0 +1,74 @@
+//! Files that the command line reads and writes: exports out, documents to compare in.
+
+use super::Exit;
+use crate::config::Config;
+use crate::document::{Body, Content, FetchTime, MediaType, Page};
+use crate::query;
+use crate::sketch::{SketchedContent, Sketcher};
+use crate::store::RocksStore;
+use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::io::{BufWriter, Read, Write, stdout};
+use std::path::Path;
+
+/// Writes one row for each sighting.
+pub(super) fn export_clusters(config: &Config, output: Option<&Path>, json: bool) -> Result<Exit> {
+    let store = RocksStore::open_read_only(&config.store.path, &config.store_settings())?;
+    let out: Box<dyn Write> = match output {
+        None => Box::new(stdout().lock()),
+        Some(path) => Box::new(File::create(path).with_context(|| format!("{} cannot be written", path.display()))?),
+    };
+    let mut out = BufWriter::new(out);
+    if json {
+        write_rows(&store, |row| {
+            serde_json::to_writer(&mut out, &row).map_err(std::io::Error::from)?;
+            out.write_all(b"\n")
+        })?;
+        out.flush()?;
+    } else {
+        let mut csv = csv::Writer::from_writer(out);
+        write_rows(&store, |row| csv.serialize(row).map_err(csv_error))?;
+        csv.flush()?;
+    }
+    Ok(Exit::Done)
+}
+
+fn csv_error(error: csv::Error) -> std::io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => std::io::Error::other(format!("{other:?}")),
+    }
+}
+
+fn write_rows(store: &RocksStore, mut write: impl FnMut(query::ExportRow) -> std::io::Result<()>) -> Result<()> {
+    let mut failed = None;
+    query::export(store, |row| match write(row) {
+        Ok(()) => true,
+        Err(error) => {
+            failed = Some(error);
+            false
+        }
+    })?;
+    failed.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Sketches a file of HTML or text, told apart by its content.
+pub(super) fn sketch_file(path: &Path, sketcher: &mut Sketcher, bytes_max: usize) -> Result<SketchedContent> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    file.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > bytes_max {
+        bail!("{} is larger than limits.body_bytes_max = {bytes_max} bytes", path.display());
+    }
+    let page = Page {
+        url: path.display().to_string(),
+        fetched_at: FetchTime(0),
+        sweep: None,
+        content: Content::Body { media_type: MediaType::Unknown, body: Body::Bytes { bytes, charset: None } },
+    };
+    match sketcher.sketch_page(&page) {
+        Ok(Some(content)) => Ok(content),
+        Ok(None) => bail!("{} has no content", path.display()),
+        Err(no_text) => bail!("{}: {no_text}", path.display()),
+    }
+}

@@ -1,0 +1,92 @@
+//! The command line: the composition root, the only place that knows everything.
+
+mod args;
+mod ask;
+mod files;
+mod render;
+mod run;
+mod settings;
+mod telemetry;
+
+use anyhow::Result;
+use args::{Args, Command, ConfigCommand, ExportCommand};
+use clap::Parser;
+use std::fmt;
+use std::io::ErrorKind;
+use std::process::ExitCode;
+
+/// What the program's exit code says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// All that was asked for was done.
+    Done = 0,
+    /// It failed; the message says why and what to do.
+    Failed = 1,
+    /// The command line or the configuration is wrong. (clap uses the same.)
+    Usage = 2,
+    /// All that could be read was done; some input could not be.
+    Unreadable = 3,
+    /// What was asked for is not in the store.
+    NotFound = 4,
+    /// Stopped by a signal before the input ended; run again to go on.
+    Interrupted = 130,
+}
+
+/// An error that has an exit code of its own.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    exit: Exit,
+    message: String,
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Ending {}
+
+/// An error that ends the program with this code.
+pub(crate) fn ending(exit: Exit, message: impl Into<String>) -> anyhow::Error {
+    Ending { exit, message: message.into() }.into()
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let args = Args::parse();
+    match dispatch(args) {
+        Ok(exit) => ExitCode::from(exit as u8),
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("lookalike: {error:#}");
+            let exit = error.downcast_ref::<Ending>().map_or(Exit::Failed, |ending| ending.exit);
+            ExitCode::from(exit as u8)
+        }
+    }
+}
+
+fn dispatch(args: Args) -> Result<Exit> {
+    let load = || settings::load(&args.global);
+    match args.command {
+        Command::Run(run) => run::run(load()?, run),
+        Command::Query { question, json } => ask::query(&load()?, question, json),
+        Command::Stats { json } => ask::stats(&load()?, json),
+        Command::Export { what: ExportCommand::Clusters { output, json } } => {
+            files::export_clusters(&load()?, output.as_deref(), json)
+        }
+        Command::Config { what: ConfigCommand::Show } => settings::show(&load()?),
+        Command::Config { what: ConfigCommand::Validate } => {
+            load()?;
+            println!("the configuration is valid");
+            Ok(Exit::Done)
+        }
+    }
+}
+
+/// Whoever reads our output has had enough (`| head`): not a failure of ours.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe))
+}

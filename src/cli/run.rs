@@ -1,0 +1,160 @@
+//! `lookalike run`: puts source, store and sink together and lets the stream flow.
+
+use super::args::RunArgs;
+use super::telemetry::{self, Progress};
+use super::{Exit, ending, render};
+use crate::cluster::Decider;
+use crate::config::{Config, InputKind};
+use crate::document::Seed;
+use crate::files::{EventFile, EventStdout, FileSource, Input};
+use crate::kafka::{KafkaSink, KafkaSource};
+use crate::pipeline::{self, Pipeline, Stats, Summary};
+use crate::ports::{Batch, Sink, Snapshot, Source, Store};
+use crate::sketch::Sketcher;
+use crate::store::{OpenError, RocksStore};
+use anyhow::{Context, Result};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Takes pages in until the inputs end or a signal comes.
+pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
+    override_with(&mut config, &args);
+    let metrics = config.metrics_address().map_err(|error| ending(Exit::Usage, error.to_string()))?;
+    telemetry::start_logs(&config.log.level)?;
+    let _metrics = metrics.map(telemetry::serve_metrics).transpose()?;
+    let shutdown = watch_signals()?;
+
+    let mut store = open_store(&config)?;
+    let mut progress = Progress::new(config.log.progress_seconds, args.quiet);
+    let source = open_source(&config, &args, &mut store, &mut progress)?;
+    let mut sink = open_sink(&config)?;
+    let next_seq = store.next_seq();
+    if let Some(sink) = &mut sink {
+        pipeline::recover(&store, sink.as_mut(), store.published(), next_seq)?;
+    }
+    let rule = config.rule();
+    let stats = Arc::new(Stats::default());
+    let pipeline = Pipeline {
+        settings: config.pipeline.clone(),
+        limits: config.limits.clone(),
+        seed: *store.seed(),
+        sketcher: Sketcher::new(&rule.sketch, store.seed()),
+        decider: Decider::new(rule.cluster, rule.sketch.rule, store.clusters()?, store.common()?),
+        store: &mut store,
+        next_seq,
+        source,
+        sink,
+        shutdown: Arc::clone(&shutdown),
+        stats: Arc::clone(&stats),
+    };
+    let showing = progress.start(stats);
+    let summary = pipeline.run();
+    showing.finish();
+    let summary = summary?;
+    report(&summary, &args)?;
+    Ok(exit_of(&config, &summary, shutdown.load(Ordering::Relaxed)))
+}
+
+fn override_with(config: &mut Config, args: &RunArgs) {
+    if let Some(events) = &args.events {
+        config.events.file.clone_from(events);
+    }
+    if let Some(sweep) = &args.sweep {
+        config.input.sweep.clone_from(sweep);
+    }
+    if let Some(listen) = &args.metrics {
+        config.metrics.listen.clone_from(listen);
+    }
+}
+
+/// The first SIGTERM or SIGINT drains and ends; a second one ends at once.
+fn watch_signals() -> Result<Arc<AtomicBool>> {
+    let shutdown = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&shutdown))?;
+        signal_hook::flag::register(signal, Arc::clone(&shutdown))?;
+    }
+    Ok(shutdown)
+}
+
+fn open_store(config: &Config) -> Result<RocksStore> {
+    let seed = config.seed().map_err(|error| ending(Exit::Usage, error.to_string()))?;
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("there is no randomness for a new store: {error}"))?;
+    let new_seed = || {
+        let (words, _) = random.as_chunks::<8>();
+        Seed([0, 1, 2, 3].map(|at| u64::from_le_bytes(words[at])))
+    };
+    RocksStore::open(&config.store.path, &config.store_settings(), &config.rule(), seed, new_seed).map_err(|error| {
+        match error {
+            OpenError::OtherRule { .. } | OpenError::OtherSeed(_) => ending(Exit::Usage, error.to_string()),
+            other => other.into(),
+        }
+    })
+}
+
+fn open_source(
+    config: &Config,
+    args: &RunArgs,
+    store: &mut RocksStore,
+    progress: &mut Progress,
+) -> Result<Box<dyn Source>> {
+    if config.input.from == InputKind::Kafka {
+        if !args.inputs.is_empty() {
+            return Err(ending(Exit::Usage, "input.from is \"kafka\", so no files can be given"));
+        }
+        let source = KafkaSource::open(&config.kafka, config.limits.clone(), &store.progress()?)?;
+        // Where an unknown partition begins is decided once: after a restart "latest" would be somewhere else.
+        let (next_seq, published) = (store.next_seq(), store.published());
+        store.commit(&Batch { progress: source.positions(), next_seq, published, ..Batch::default() })?;
+        return Ok(Box::new(source));
+    }
+    let sweep = Some(config.input.sweep.clone()).filter(|sweep| !sweep.is_empty());
+    let source = FileSource::new(inputs(args)?, store.progress()?, config.limits.clone(), sweep);
+    progress.reads(source.read_progress());
+    Ok(Box::new(source))
+}
+
+fn inputs(args: &RunArgs) -> Result<Vec<Input>> {
+    let stdin = || Input::Stdin { name: args.stdin_name.clone() };
+    if args.inputs.is_empty() {
+        if std::io::stdin().is_terminal() {
+            return Err(ending(Exit::Usage, "no input: name JSONL or WARC files, or pipe pages in"));
+        }
+        return Ok(vec![stdin()]);
+    }
+    let input = |path: &std::path::PathBuf| {
+        if path.as_os_str() == "-" { stdin() } else { Input::File(path.clone()) }
+    };
+    Ok(args.inputs.iter().map(input).collect())
+}
+
+fn open_sink(config: &Config) -> Result<Option<Box<dyn Sink>>> {
+    match config.events.file.as_str() {
+        "-" => Ok(Some(Box::new(EventStdout::new()))),
+        "" if config.input.from == InputKind::Kafka && !config.kafka.events_topic.is_empty() => {
+            Ok(Some(Box::new(KafkaSink::open(&config.kafka)?)))
+        }
+        "" => Ok(None),
+        path => Ok(Some(Box::new(EventFile::open(path).with_context(|| format!("the events file {path}"))?))),
+    }
+}
+
+fn report(summary: &Summary, args: &RunArgs) -> Result<()> {
+    if args.json {
+        println!("{}", serde_json::to_string(summary)?);
+    } else if !args.quiet {
+        eprint!("{}", render::summary(summary));
+    }
+    Ok(())
+}
+
+fn exit_of(config: &Config, summary: &Summary, interrupted: bool) -> Exit {
+    match config.input.from {
+        InputKind::Kafka => Exit::Done,
+        InputKind::Files if interrupted => Exit::Interrupted,
+        InputKind::Files if !summary.unreadable.is_empty() => Exit::Unreadable,
+        InputKind::Files => Exit::Done,
+    }
+}

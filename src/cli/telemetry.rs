@@ -1,0 +1,130 @@
+//! What the program says of itself while it runs: logs, metrics, progress.
+
+use crate::files::ReadProgress;
+use crate::pipeline::Stats;
+use anyhow::{Context, Result};
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
+use std::io::{IsTerminal, stderr};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tracing_subscriber::EnvFilter;
+
+/// How often the bar on a terminal moves.
+const BAR_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Buckets of the stage times, in seconds.
+const STAGE_SECONDS: [f64; 9] = [0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
+
+/// Buckets of the batch sizes, in records.
+const BATCH_RECORDS: [f64; 6] = [1.0, 8.0, 64.0, 256.0, 1024.0, 4096.0];
+
+/// Logs go to standard error.
+pub(super) fn start_logs(level: &str) -> Result<()> {
+    let filter = EnvFilter::try_new(level).with_context(|| format!("log.level = {level:?}"))?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_ansi(stderr().is_terminal()).init();
+    Ok(())
+}
+
+/// Serves metrics to Prometheus at `http://ADDRESS/metrics` for as long as what it returns lives.
+pub(super) fn serve_metrics(address: SocketAddr) -> Result<Runtime> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let builder = PrometheusBuilder::new()
+        .with_http_listener(address)
+        .set_buckets_for_metric(Matcher::Full("lookalike_stage_seconds".into()), &STAGE_SECONDS)?
+        .set_buckets_for_metric(Matcher::Full("lookalike_batch_records".into()), &BATCH_RECORDS)?;
+    let (recorder, exporter) = {
+        let _inside = runtime.enter();
+        builder.build().with_context(|| format!("metrics cannot be served at {address}"))?
+    };
+    metrics::set_global_recorder(recorder).map_err(|error| anyhow::anyhow!("metrics: {error}"))?;
+    runtime.spawn(exporter);
+    Ok(runtime)
+}
+
+/// Shows how far a run has come: a bar on a terminal, a line every few seconds elsewhere.
+pub(super) struct Progress {
+    line_interval: Duration,
+    quiet: bool,
+    read: Option<Arc<ReadProgress>>,
+}
+
+/// A progress that is shown until it is finished.
+pub(super) struct Showing {
+    stop: Sender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Progress {
+    pub fn new(line_seconds: u64, quiet: bool) -> Self {
+        Progress { line_interval: Duration::from_secs(line_seconds), quiet, read: None }
+    }
+
+    /// The files that are read, for the share of them that is.
+    pub fn reads(&mut self, read: Arc<ReadProgress>) {
+        self.read = Some(read);
+    }
+
+    /// Begins to show.
+    pub fn start(self, stats: Arc<Stats>) -> Showing {
+        let (stop, stopped) = channel();
+        let terminal = stderr().is_terminal();
+        if self.quiet || (!terminal && self.line_interval.is_zero()) {
+            return Showing { stop, thread: None };
+        }
+        let interval = if terminal { BAR_INTERVAL } else { self.line_interval };
+        let thread = std::thread::spawn(move || {
+            let bar = terminal.then(|| self.bar());
+            let begin = Instant::now();
+            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                self.show(bar.as_ref(), &stats, begin.elapsed());
+            }
+            if let Some(bar) = bar {
+                bar.finish_and_clear();
+            }
+        });
+        Showing { stop, thread: Some(thread) }
+    }
+
+    fn bar(&self) -> ProgressBar {
+        let total = self.read.as_ref().map_or(0, |read| read.n_bytes_total.load(Relaxed));
+        if total == 0 {
+            return ProgressBar::new_spinner();
+        }
+        let bar = ProgressBar::new(total);
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}") {
+            bar.set_style(style);
+        }
+        bar
+    }
+
+    fn show(&self, bar: Option<&ProgressBar>, stats: &Stats, elapsed: Duration) {
+        let counts = stats.summary();
+        let rate = counts.records as f64 / elapsed.as_secs_f64().max(0.001);
+        let lag = counts.lag.map(|lag| format!(", {lag} records behind")).unwrap_or_default();
+        let told = format!("{} pages, {rate:.0}/s, {}{lag}", counts.records, HumanBytes(counts.bytes_read));
+        let read = self.read.as_ref().map_or(0, |read| read.n_bytes_read.load(Relaxed));
+        match bar {
+            Some(bar) => {
+                bar.set_position(read);
+                bar.set_message(told);
+            }
+            None => eprintln!("lookalike: {told}"),
+        }
+    }
+}
+
+impl Showing {
+    /// Ends the show.
+    pub fn finish(mut self) {
+        let _ = self.stop.send(());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

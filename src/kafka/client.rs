@@ -1,0 +1,142 @@
+//! What a consumer and a producer have in common: librdkafka's log, and finding a topic.
+
+use rdkafka::ClientContext;
+use rdkafka::client::Client;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::KafkaError;
+use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Something not to be done more often than every so often.
+#[derive(Debug)]
+pub(super) struct Seldom {
+    every: Duration,
+    last: Option<Instant>,
+}
+
+impl Seldom {
+    /// Due at once, and then every so often.
+    pub(super) fn every(every: Duration) -> Self {
+        Seldom { every, last: None }
+    }
+
+    /// Whether it is time; if so, the next time is counted from now.
+    pub(super) fn due(&mut self) -> bool {
+        let due = self.last.is_none_or(|last| last.elapsed() >= self.every);
+        if due {
+            self.last = Some(Instant::now());
+        }
+        due
+    }
+}
+
+/// The last trouble that librdkafka told of: its error codes do not say which broker, offset or why, its words do. They
+/// come in when the client is polled.
+#[derive(Debug, Default)]
+pub(super) struct Trouble(Mutex<Option<String>>);
+
+impl Trouble {
+    /// Passes a line of the log on and keeps it if it is trouble. Warnings are ours to give, at our own pace.
+    pub(super) fn hear(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
+        tracing::debug!(target: "librdkafka", "{facility} {line}");
+        let is_trouble = matches!(
+            level,
+            RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical | RDKafkaLogLevel::Error
+        );
+        if is_trouble {
+            self.keep(line);
+        }
+    }
+
+    /// Keeps the reason of an error.
+    pub(super) fn hear_error(&self, error: &KafkaError, reason: &str) {
+        tracing::debug!(target: "librdkafka", "{error}: {reason}");
+        // That all brokers are down is said after each has said why it is.
+        if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
+            self.keep(reason);
+        }
+    }
+
+    fn keep(&self, line: &str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(line.to_string());
+    }
+
+    /// The last line, in brackets, or nothing.
+    pub(super) fn told(&self) -> String {
+        let line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        line.as_ref().map_or_else(String::new, |line| format!(" (librdkafka: {line})"))
+    }
+}
+
+/// Why a topic's partitions cannot be told.
+#[derive(Debug)]
+pub(super) enum TopicError {
+    /// The brokers do not have it.
+    Missing,
+    /// They have it, and not for us.
+    Refused(RDKafkaErrorCode),
+    /// No broker answered in time.
+    Unreachable(String),
+}
+
+impl TopicError {
+    /// The same for a person; `field` is where the topic's name is set.
+    pub(super) fn explain(&self, topic: &str, field: &str, brokers: &str, trouble: &Trouble) -> String {
+        match self {
+            TopicError::Missing => format!(
+                "the brokers at {brokers} have no topic {topic:?}; create it (lookalike does not), or correct kafka.{field}"
+            ),
+            TopicError::Refused(code) => format!(
+                "the brokers at {brokers} refuse the topic {topic:?}: {code}; check kafka.{field}, and what the user in \
+                 kafka.properties may do"
+            ),
+            TopicError::Unreachable(reason) => format!(
+                "no answer from {brokers}: {reason}{}; check kafka.brokers, the network, and TLS and SASL in \
+                 kafka.properties",
+                trouble.told()
+            ),
+        }
+    }
+}
+
+/// How often a client is polled to hear why it cannot go on: once for each thing it has to say.
+pub(super) const N_LAST_WORDS: usize = 20;
+
+/// How long a topic may be unknown to the brokers before it counts as missing: a new one takes a moment to get around.
+const MISSING_MAX: Duration = Duration::from_secs(2);
+
+/// The pause between two questions.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The numbers of a topic's partitions; the brokers are asked for no longer than `within`.
+pub(super) fn partitions_of<C: ClientContext>(
+    client: &Client<C>,
+    topic: &str,
+    within: Duration,
+) -> Result<Vec<i32>, TopicError> {
+    let until = Instant::now() + within.min(MISSING_MAX);
+    loop {
+        match ask(client, topic, within) {
+            Err(TopicError::Missing) if Instant::now() + PAUSE < until => std::thread::sleep(PAUSE),
+            answer => return answer,
+        }
+    }
+}
+
+fn ask<C: ClientContext>(client: &Client<C>, topic: &str, within: Duration) -> Result<Vec<i32>, TopicError> {
+    let metadata =
+        client.fetch_metadata(Some(topic), within).map_err(|error| TopicError::Unreachable(error.to_string()))?;
+    let found = metadata.topics().iter().find(|found| found.name() == topic).ok_or(TopicError::Missing)?;
+    match found.error() {
+        None if found.partitions().is_empty() => Err(TopicError::Missing),
+        // A topic being made has no leaders yet.
+        None | Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) => {
+            Ok(found.partitions().iter().map(|partition| partition.id()).collect())
+        }
+        Some(
+            RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART | RDKafkaRespErr::RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC,
+        ) => Err(TopicError::Missing),
+        Some(error) => Err(TopicError::Refused(error.into())),
+    }
+}
