@@ -7,6 +7,7 @@ use crate::ports::StoreRule;
 use crate::sketch::{Multiplicity, Rule, SketchRule};
 use crate::{pipeline, store, wire};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -164,6 +165,10 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] that names the file or key and says what is wrong with it.
     pub fn load(files: &[PathBuf]) -> Result<Self, ConfigError> {
+        Self::load_over(files, std::env::vars().collect())
+    }
+
+    fn load_over(files: &[PathBuf], variables: HashMap<String, String>) -> Result<Self, ConfigError> {
         let mut builder =
             config::Config::builder().add_source(config::File::from_str(DEFAULT, config::FileFormat::Toml));
         for file in files {
@@ -172,8 +177,7 @@ impl Config {
         let environment = config::Environment::with_prefix(ENVIRONMENT_PREFIX)
             .prefix_separator("__")
             .separator("__")
-            .try_parsing(true)
-            .ignore_empty(true);
+            .source(Some(variables));
         let config: Config = builder
             .add_source(environment)
             .build()
@@ -284,6 +288,27 @@ mod tests {
         let config = Config::load(&[]).expect("the default");
         let shown = toml::to_string(&config).expect("TOML");
         assert_eq!(toml::to_string(&with(&shown).expect("loads")).expect("TOML"), shown);
+    }
+
+    /// Lost once: a seed of digits alone was taken for a number and refused.
+    #[test]
+    fn the_environment_overrides_and_keeps_text_as_text() {
+        let seed = "1".repeat(64);
+        let variables = [
+            ("LOOKALIKE__STORE__SEED", seed.as_str()),
+            ("LOOKALIKE__SKETCH__W", "8"),
+            ("LOOKALIKE__CLUSTER__IGNORE_COMMON", "true"),
+            ("LOOKALIKE__KAFKA__TOPIC", "2026"),
+            ("LOOKALIKE_OTHER", "not ours"),
+        ];
+        let variables = variables.map(|(name, value)| (name.to_string(), value.to_string())).into();
+        let config = Config::load_over(&[], variables).expect("loads");
+        assert_eq!(config.store.seed, seed);
+        assert_eq!(config.sketch.rule().w, 8);
+        assert!(config.cluster.ignore_common);
+        assert_eq!(config.kafka.topic, "2026");
+        let unknown = HashMap::from([("LOOKALIKE__SKETCH__WW".to_string(), "8".to_string())]);
+        assert!(Config::load_over(&[], unknown).expect_err("unknown").to_string().contains("ww"));
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Default for SketchRule {
             w: 10,
             bits: 40,
             multiplicity: Multiplicity::Set,
-            rule: Rule::Adaptive { size: 1024 },
+            rule: Rule::Adaptive { size: 4096 },
             super_shingle_length: 8,
             super_shingles: 4,
         }
