@@ -9,10 +9,12 @@
 #![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
 #![cfg(feature = "service")]
 
+mod harness;
+
 use lookalike::document::{Body, Content, FetchTime, MediaType, Page};
 use lookalike::kafka::{KafkaSettings, KafkaSink, KafkaSource, RecordFormat, SEQ_HEADER, Start, VERSION_HEADER};
 use lookalike::ports::{Incoming, Outgoing, Polled, Progress, ProgressMap, Sink, Source, SourceError};
-use lookalike::wire::{Limits, Reason, Record, WIRE_VERSION};
+use lookalike::wire::{Event, Limits, Reason, Record, WIRE_VERSION};
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -670,4 +672,84 @@ fn events_to_a_topic_that_went_away_are_an_error() {
     topic.delete();
     let error = sink.publish(&[event(0, None)]).expect_err("no topic");
     assert_says(&error.to_string(), &["not delivered", &topic.name]);
+}
+
+/// The events in a topic's one partition, by their numbers, until they are `n` different ones: after a crash some may
+/// be there twice.
+fn see_events(topic: &Topic, n: usize) -> Vec<Event> {
+    let consumer: BaseConsumer = topic.config().set("group.id", "plain").create().expect("a consumer");
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(&topic.name, 0, Offset::Beginning).expect("an offset");
+    consumer.assign(&list).expect("an assignment");
+    let mut events: BTreeMap<u64, Event> = BTreeMap::new();
+    while events.len() < n {
+        let value = seen(&consumer.poll(PATIENCE).expect("an event").expect("no error")).value;
+        let event: Event = serde_json::from_str(&value).expect("an event");
+        let earlier = events.insert(event.seq, event.clone());
+        assert!(earlier.is_none_or(|earlier| earlier == event), "a repeated event is the same event");
+    }
+    events.into_values().collect()
+}
+
+/// Pages in one topic, events in another, the program between them killed and started again; then it is told to end.
+#[test]
+fn the_whole_way_through_a_broker() {
+    let Some(pages) = topic(2) else { return };
+    let events = topic(1).expect("a broker");
+    let sample = harness::sweeps().into_iter().take(2).flat_map(|path| {
+        let file = std::fs::File::open(path).expect("a sweep");
+        let text = std::io::read_to_string(zstd::Decoder::new(file).expect("zstd")).expect("text");
+        text.lines().map(String::from).collect::<Vec<_>>()
+    });
+    let (even, odd): (Vec<_>, Vec<_>) = sample.enumerate().partition(|(at, _)| at % 2 == 0);
+    let (n_even, n_odd) = (even.len() as i64, odd.len() as i64);
+    let n_records = even.len() + odd.len();
+    for (partition, lines) in [(0, even), (1, odd)] {
+        let lines: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
+        pages.send_json(partition, &lines);
+    }
+
+    let world = harness::World::new()
+        .with_config("kafka.toml")
+        .with("kafka.brokers", &pages.brokers)
+        .with("kafka.topic", &pages.name)
+        .with("kafka.events_topic", &events.name)
+        .with("kafka.group", format!("{}-group", pages.name))
+        .with("metrics.listen", "")
+        .with("pipeline.batch_records_max", 16);
+    let start = || world.command("run -q").spawn().expect("the program starts");
+    let mut killed = start();
+    see_events(&events, 100);
+    killed.kill().expect("killed");
+    killed.wait().expect("ended");
+
+    let mut process = start();
+    let mut n_events = n_records;
+    let told = loop {
+        let told = see_events(&events, n_events);
+        let n_merged = told.iter().filter(|event| !event.kind.is_terminal()).count();
+        if n_events == n_records + n_merged {
+            break told;
+        }
+        n_events = n_records + n_merged;
+    };
+    let ended = std::process::Command::new("kill").arg(process.id().to_string()).status().expect("kill");
+    assert!(ended.success());
+    assert_eq!(process.wait().expect("ended").code(), Some(0), "SIGTERM ends it in good order");
+
+    let mut by_partition: BTreeMap<i32, Vec<Event>> = BTreeMap::new();
+    told.iter().for_each(|event| by_partition.entry(event.partition).or_default().push(event.clone()));
+    for (partition, n) in [(0, n_even), (1, n_odd)] {
+        let offsets: Vec<i64> = by_partition[&partition]
+            .iter()
+            .filter(|event| event.kind.is_terminal())
+            .map(|event| event.offset)
+            .collect();
+        assert_eq!(offsets, (0..n).collect::<Vec<i64>>(), "partition {partition}: each record once, in order");
+    }
+    assert!(told.iter().enumerate().all(|(at, event)| event.seq == at as u64));
+    let from_files = harness::World::new();
+    from_files.run(&harness::sweeps()[..2]);
+    assert_eq!(world.partition(), from_files.partition());
+    assert_eq!(harness::fold(&told), from_files.partition());
 }

@@ -1,0 +1,387 @@
+//! The command line as a user meets it: what goes in, what comes out, what it says when something is wrong.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
+#![cfg(feature = "service")]
+
+mod harness;
+
+use harness::{World, check_events, page, sweeps, text};
+use lookalike::wire::{EventType, Reason};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{Read, Write};
+use std::process::Stdio;
+
+const DAY: &str = "2026-11-21T00:00:00Z";
+
+/// Twenty words that no other number shares.
+fn body(number: u32) -> String {
+    (0..20).map(|n| format!("word{number}x{n} ")).collect()
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect(text)
+}
+
+fn lines<S: AsRef<str>>(lines: &[S]) -> String {
+    lines.iter().map(|line| format!("{}\n", line.as_ref())).collect()
+}
+
+#[test]
+fn every_bad_record_gets_one_rejection_and_the_rest_is_processed() {
+    let world = World::new().with("limits.body_bytes_max", 1000);
+    let good = |n: u32| page(&format!("http://a/{n}"), DAY, "s", &body(n));
+    let bad: Vec<(String, Reason)> = vec![
+        ("{".into(), Reason::InvalidJson),
+        ("\u{feff}not json".into(), Reason::InvalidJson),
+        (r#"{"fetched_at":"2026-11-21T00:00:00Z","body":"x"}"#.into(), Reason::MissingField),
+        (r#"{"url":7,"body":"x"}"#.into(), Reason::InvalidField),
+        (r#"{"url":"http://a","fetched_at":"2026-11-21T00:00:00Z","body":["x"]}"#.into(), Reason::InvalidField),
+        (r#"{"url":"http://a","fetched_at":"+999999-01-01T00:00:00Z","body":"x"}"#.into(), Reason::InvalidTime),
+        (page("http://a", DAY, "s", &"x".repeat(1001)), Reason::TooLarge),
+        (page("http://a", DAY, "s", &"x".repeat(100_000)), Reason::TooLarge),
+        (page("http://a", DAY, "s", &"\u{1}\u{2}\u{fffd}".repeat(100)), Reason::NotText),
+        (page("http://a b", DAY, "s", "x"), Reason::InvalidUrl),
+    ];
+    let mut text = good(0) + "\n\n";
+    for (n, (line, _)) in bad.iter().enumerate() {
+        text += &lines(&[line, &good(n as u32 + 1)]);
+    }
+    let input = world.write("pages.jsonl", text);
+    let output = world.run_command(std::slice::from_ref(&input)).arg("--json").output().expect("starts");
+    assert_eq!(output.status.code(), Some(0), "{}", harness::text(&output.stderr));
+    let summary = json(&harness::text(&output.stdout));
+    assert_eq!(summary["records"], 1 + 2 * bad.len());
+    assert_eq!(summary["assigned"]["new"], 1 + bad.len());
+    let events = world.events();
+    check_events(&events, &BTreeMap::from([(input.display().to_string(), 1 + 2 * bad.len() as i64)]));
+    let reasons: Vec<Reason> = events.iter().filter_map(|event| event.reason).collect();
+    assert_eq!(reasons, bad.iter().map(|(_, reason)| *reason).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_broken_stream_is_told_with_its_place_and_the_other_inputs_are_read() {
+    let world = World::new();
+    let whole: String = (0..200).map(|n| page(&format!("http://a/{n}"), DAY, "s", &body(n)) + "\n").collect();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(whole.as_bytes()).expect("packed");
+    let gzip = gzip.finish().expect("packed");
+    let zstd = zstd::encode_all(whole.as_bytes(), 1).expect("packed");
+    let inputs = [
+        world.write("cut.gz", &gzip[..gzip.len() / 2]),
+        world.write("cut.zst", &zstd[..zstd.len() / 2]),
+        world.path("missing"),
+        world.write("cut.warc", "WARC/1.0\r\nWARC-Type: response\r\nContent-Length: 1000\r\n\r\nHTTP/1.1 200 OK\r\n"),
+        world.write("good.jsonl", page("http://good/", DAY, "s", &body(1000)) + "\n"),
+    ];
+    let output = world.run_command(&inputs).arg("--json").output().expect("starts");
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let summary = json(&text(&output.stdout));
+    let unreadable = summary["unreadable"].as_array().expect("a list");
+    assert_eq!(unreadable.len(), 4, "{unreadable:?}");
+    for (what, input) in unreadable.iter().zip(&inputs) {
+        let (what, name) = (what.as_str().expect("text"), input.file_name().expect("a name"));
+        assert!(what.contains(&*name.to_string_lossy()), "{what}");
+    }
+    assert_eq!(json(&world.ask("query url --json", &["http://good/"]))["sightings"][0]["sweep"], "s");
+
+    // Whole again, the rest of each is taken, and nothing twice.
+    fs::write(&inputs[0], &gzip).expect("written");
+    fs::write(&inputs[1], &zstd).expect("written");
+    world.run(&[inputs[0].clone(), inputs[1].clone()]);
+    let counts = [(&inputs[0], 200), (&inputs[1], 200), (&inputs[4], 1)];
+    check_events(&world.events(), &counts.map(|(input, n)| (input.display().to_string(), n)).into());
+}
+
+#[test]
+fn a_grown_file_yields_what_is_new_and_a_replaced_one_is_refused() {
+    let world = World::new();
+    let pages: Vec<String> = (0..5).map(|n| page(&format!("http://a/{n}"), DAY, "s", &body(n))).collect();
+    let input = world.write("pages.jsonl", lines(&pages[..3]));
+    world.run(std::slice::from_ref(&input));
+    fs::write(&input, lines(&pages)).expect("grown");
+    world.run(std::slice::from_ref(&input));
+    assert_eq!(world.events().len(), 5);
+    fs::write(&input, lines(&pages[2..])).expect("replaced");
+    let output = world.run_command(std::slice::from_ref(&input)).output().expect("starts");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stderr).contains("not the file that was read before"), "{}", text(&output.stderr));
+    assert_eq!(world.events().len(), 5);
+}
+
+#[test]
+fn standard_input_goes_on_where_it_stopped() {
+    let world = World::new();
+    let pipe = |text: &str, arguments: &[&str]| {
+        let mut process =
+            world.run_command(&[]).args(arguments).stdin(Stdio::piped()).spawn().expect("the program starts");
+        process.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("piped");
+        assert!(process.wait().expect("ended").success());
+    };
+    let pages: Vec<String> = (0..4).map(|n| page(&format!("http://a/{n}"), DAY, "s", &body(n))).collect();
+    pipe(&lines(&pages[..2]), &[]);
+    pipe(&lines(&pages[2..]), &[]);
+    assert_eq!(world.events().iter().map(|event| event.offset).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    pipe(&lines(&pages[..1]), &["--stdin-name", "crawl"]);
+    pipe(&lines(&pages[..2]), &["--stdin-name", "crawl", "-"]);
+    let events = world.events();
+    assert_eq!(events.len(), 6, "under a name, what was read before is passed over");
+    assert_eq!((events[5].source.as_str(), events[5].offset), ("crawl", 1));
+}
+
+#[test]
+fn events_tell_how_a_page_came_to_its_cluster() {
+    let world = World::new();
+    let (one, other) = (body(1), body(2));
+    let near = one.clone() + "and a few more";
+    let between = one.clone() + &other;
+    let pages = [
+        page("http://a/", DAY, "s", &one),
+        page("http://b/", DAY, "s", &one),
+        page("http://c/", DAY, "s", &one.to_uppercase()),
+        page("http://d/", DAY, "s", &near),
+        page("http://e/", DAY, "s", &other),
+        r#"{"url":"http://a/","fetched_at":"2026-11-22T00:00:00Z","body":null}"#.into(),
+        page("http://f/", DAY, "s", &between),
+        page("http://g/", DAY, "s", "too short"),
+        page("http://h/", DAY, "s", "Too short!"),
+    ];
+    let input = world.write("pages.jsonl", lines(&pages));
+    world.run(&[input]);
+    let shown: Vec<String> = world
+        .events()
+        .iter()
+        .map(|event| {
+            let json = serde_json::to_value(event).expect("JSON");
+            let relation = json["relation"].as_str().unwrap_or("-").to_string();
+            let matched = event.matched_url.clone().unwrap_or("-".into());
+            let cluster = event.cluster.map_or("-".into(), |cluster| cluster.to_string());
+            format!("{} {relation} {cluster} {matched}", json["type"].as_str().expect("a type"))
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "assigned new 1 -",
+            "assigned identical 1 http://a/",
+            "assigned lexical 1 http://a/",
+            "assigned near 1 http://a/",
+            "assigned new 3 -",
+            "gone - - -",
+            "assigned new 4 -",
+            "assigned new 5 -",
+            "assigned lexical 5 http://g/",
+        ]
+    );
+    assert_eq!(world.events()[5].kind, EventType::Gone);
+    let history = json(&world.ask("query url --json", &["http://a/"]));
+    assert_eq!(history["sightings"][1]["document"], Value::Null);
+    let status = json(&world.ask("stats --json", &[]));
+    assert_eq!((&status["sightings"], &status["gone"], &status["documents"]), (&8.into(), &1.into(), &5.into()));
+}
+
+#[test]
+fn a_page_between_two_clusters_merges_them() {
+    let world = World::new().with("cluster.threshold", 0.4);
+    let (one, other): (String, String) =
+        ((0..30).map(|n| format!("a{n} ")).collect(), (0..30).map(|n| format!("b{n} ")).collect());
+    let pages = [
+        page("http://a/", DAY, "s", &one),
+        page("http://b/", DAY, "s", &other),
+        page("http://ab/", DAY, "s", &(one + &other)),
+    ];
+    let input = world.write("pages.jsonl", lines(&pages));
+    world.run(&[input]);
+    let merged = &world.events()[3];
+    assert_eq!(merged.kind, EventType::Merged);
+    assert_eq!((merged.winner.map(|id| id.0), merged.loser.map(|id| id.0)), (Some(1), Some(2)));
+    let cluster = json(&world.ask("query cluster --json", &["2"]));
+    assert_eq!(cluster["cluster"], 1);
+    let urls: BTreeSet<&str> =
+        cluster["sightings"].as_array().expect("a list").iter().filter_map(|s| s["url"].as_str()).collect();
+    assert_eq!(urls, BTreeSet::from(["http://a/", "http://ab/", "http://b/"]));
+}
+
+#[test]
+fn the_sample_answers_questions() {
+    let world = World::new();
+    world.run(&sweeps());
+    let moved = json(&world.ask("query lost --json", &["https://docs.npm.example/html/doc/api/npm-bin.html"]));
+    assert_eq!(moved["last_seen"]["sweep"], "2-2015-08-01");
+    let old = "https://docs.npm.example/html/api/bin.html";
+    let lost = json(&world.ask("query lost --json", &[old]));
+    assert_eq!(lost["answers"][0]["url"], "https://docs.npm.example/html/doc/api/npm-bin.html");
+    assert_eq!(json(&world.ask("query url --json", &[old]))["sightings"][0]["sweep"], "1-2014-08-01");
+    let new = "https://docs.npm.example/html/doc/api/npm-bin.html";
+    let comparison = json(&world.ask("query compare --json", &[old, new]));
+    let resemblance = comparison["resemblance"].as_f64().expect("a number");
+    // The truth that is shipped with the sample.
+    assert!((resemblance - 0.6341).abs() < 0.02, "{resemblance}");
+    assert_eq!(comparison["error"], 0.0);
+    let text = world.ask("query url", &[old]);
+    assert!(text.contains("1-2014-08-01") && text.contains("cluster"), "{text}");
+    for subcommand in ["query lost", "query url"] {
+        let output = world.command(subcommand).arg("http://nowhere/").output().expect("starts");
+        assert_eq!(output.status.code(), Some(4), "{subcommand}");
+    }
+    assert_eq!(world.command("query cluster").arg("999999").output().expect("starts").status.code(), Some(4));
+    let stats = world.ask("stats", &[]);
+    assert!(stats.contains("646 sightings of 371 URLs in 3 sweeps"), "{stats}");
+    assert_eq!(world.ask("export clusters --json", &[]).lines().count(), 646);
+}
+
+#[test]
+fn any_document_is_held_against_the_store() {
+    let world = World::new();
+    let words: Vec<String> = (0..400).map(|n| format!("w{n}")).collect();
+    let pages = [
+        page("http://whole/", DAY, "s", &words.join(" ")),
+        page("http://half/", DAY, "s", &words[..200].join(" ")),
+        page("http://other/", DAY, "s", &body(1)),
+    ];
+    let input = world.write("pages.jsonl", lines(&pages));
+    world.run(&[input]);
+    let file = world.write("mine.html", format!("<html><p>{}</p>", words[..209].join("</p> <p>")));
+    let found = json(&world.ask("query similar --json", &[file.to_str().expect("a path")]));
+    assert_eq!(found[0]["last_seen"]["url"], "http://half/");
+    assert_eq!(found[0]["containment_of_b_in_a"], 1.0);
+    assert_eq!(found[1]["last_seen"]["url"], "http://whole/");
+    assert_eq!(found[1]["containment_of_a_in_b"], 1.0);
+    assert_eq!(found.as_array().map(Vec::len), Some(2));
+    let (a, b) = (file.to_str().expect("a path"), "http://half/");
+    let comparison = json(&world.ask("query compare --json", &[a, b]));
+    // 200 and 191 shingles, of which 191 are common.
+    assert_eq!(comparison["resemblance"], 191.0 / 200.0);
+    let fresh = World::new();
+    let other = fresh.write("other.txt", words[..200].join(" "));
+    let without_store = json(&fresh.ask("query compare --json", &[a, other.to_str().expect("a path")]));
+    assert_eq!(without_store["resemblance"], comparison["resemblance"]);
+}
+
+#[test]
+fn a_store_refuses_other_rules_and_a_second_writer() {
+    let world = World::new();
+    world.run(&sweeps()[..1]);
+    let refused = |arguments: &[&str], variable: (&str, &str), message: &str| {
+        let mut command = world.command("run -q");
+        let output = command.args(arguments).env(variable.0, variable.1).output().expect("starts");
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
+    };
+    refused(&["-"], ("LOOKALIKE__SKETCH__W", "9"), "sketch.w is 10 there and 9 here");
+    refused(&["-"], ("LOOKALIKE__CLUSTER__THRESHOLD", "0.6"), "cluster.threshold is 0.5 there and 0.6 here");
+    refused(&["-"], ("LOOKALIKE__STORE__SEED", &"f".repeat(64)), "another seed");
+    refused(&["-"], ("LOOKALIKE__SKETCH__WW", "9"), "ww");
+
+    let mut first = world.command("run -q").stdin(Stdio::piped()).spawn().expect("starts");
+    let pipe = first.stdin.take().expect("a pipe");
+    let locked = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let second = world.command("run -q -").output().expect("starts");
+        second.status.code() == Some(1) && text(&second.stderr).contains("in use by another process")
+    });
+    assert!(locked, "the second writer is refused");
+    world.ask("stats", &[]);
+    drop(pipe);
+    assert!(first.wait().expect("ended").success(), "the first one is unharmed");
+
+    let elsewhere = World::new();
+    fs::create_dir(elsewhere.path("store")).expect("a folder");
+    elsewhere.write("store/precious", "data");
+    let output = elsewhere.command("run -q -").output().expect("starts");
+    assert!(text(&output.stderr).contains("holds no store"), "{}", text(&output.stderr));
+    let output = World::new().command("stats").output().expect("starts");
+    assert!(text(&output.stderr).contains("there is no store"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_signal_drains_and_ends() {
+    let world = World::new();
+    let mut process = world.run_command(&[]).stdin(Stdio::piped()).spawn().expect("starts");
+    let mut pipe = process.stdin.take().expect("a pipe");
+    pipe.write_all(lines(&[page("http://a/", DAY, "s", &body(1))]).as_bytes()).expect("piped");
+    pipe.flush().expect("piped");
+    let taken = (0..200).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        world.path("events.jsonl").exists() && world.events().len() == 1
+    });
+    assert!(taken, "a page is taken in while the pipe is open");
+    // The pipe stays open: only the signal can end it.
+    let status = std::process::Command::new("kill").arg(process.id().to_string()).status().expect("kill");
+    assert!(status.success());
+    assert_eq!(process.wait().expect("ended").code(), Some(130));
+    assert_eq!(world.partition().len(), 1);
+}
+
+#[test]
+fn configuration_is_shown_and_validated() {
+    let world = World::new().with_config("paper-1997.toml");
+    let shown = world.ask("config show", &[]);
+    assert!(shown.contains("rule = \"mod\"") && shown.contains("modulus = 25"), "{shown}");
+    assert!(!shown.contains(&format!("{:064x}", 7)), "the seed is secret");
+    world.ask("config validate", &[]);
+    let wrong = world.write("wrong.toml", "[sketch]\nbits = 12\n");
+    let output = world.command("config validate").arg("--config").arg(wrong).output().expect("starts");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("sketch.bits"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn metrics_are_served_while_it_runs() {
+    let world = World::new();
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
+    let address = format!("127.0.0.1:{port}");
+    let mut process =
+        world.run_command(&[]).args(["--metrics", &address]).stdin(Stdio::piped()).spawn().expect("starts");
+    let mut pipe = process.stdin.take().expect("a pipe");
+    let text: String = (0..50).map(|n| page(&format!("http://a/{n}"), DAY, "s", &body(n % 40)) + "\n").collect();
+    pipe.write_all((text + "broken\n").as_bytes()).expect("piped");
+    let wanted = [
+        "lookalike_pages_total{outcome=\"new\"} 40",
+        "lookalike_pages_total{outcome=\"identical\"} 10",
+        "lookalike_rejected_total{reason=\"invalid-json\"} 1",
+        "lookalike_documents 40",
+        "lookalike_stage_seconds_bucket{stage=\"commit\"",
+        "lookalike_batch_records_count",
+    ];
+    let mut served = String::new();
+    let found = (0..200).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        served = std::net::TcpStream::connect(&address).map_or(String::new(), |mut stream| {
+            let mut answer = String::new();
+            let _ = stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n");
+            let _ = stream.read_to_string(&mut answer);
+            answer
+        });
+        wanted.iter().all(|line| served.contains(line))
+    });
+    assert!(found, "{served}");
+    drop(pipe);
+    assert!(process.wait().expect("ended").success());
+}
+
+#[test]
+fn a_reader_that_has_had_enough_is_no_failure() {
+    let world = World::new();
+    world.run(&sweeps());
+    let mut process = world.command("export clusters").stdout(Stdio::piped()).spawn().expect("starts");
+    drop(process.stdout.take());
+    assert!(process.wait().expect("ended").success());
+}
+
+#[test]
+fn features_in_place_of_a_body() {
+    let world = World::new();
+    let page = |url: &str, features: std::ops::Range<u32>| {
+        let features: Vec<String> = features.map(|n| format!("f{n}")).collect();
+        serde_json::json!({"url": url, "fetched_at": DAY, "features": features}).to_string()
+    };
+    let pages = [page("http://a/", 0..30), page("http://b/", 5..35), page("http://c/", 100..130)];
+    let input = world.write("pages.jsonl", lines(&pages));
+    world.run(&[input]);
+    let sizes: Vec<usize> = world.partition().iter().map(BTreeSet::len).collect();
+    assert_eq!(sizes.iter().sum::<usize>(), 3);
+    assert_eq!(sizes.len(), 2);
+}

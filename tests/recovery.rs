@@ -1,0 +1,83 @@
+//! Killed at any moment and started again, it loses nothing and does nothing twice.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
+#![cfg(feature = "service")]
+
+mod harness;
+
+use harness::{World, check_events, fold, sweeps};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Kills each run after this many microseconds, one more each time, so that every stage is hit.
+const KILL_AFTER_US: u64 = 15_000;
+const KILL_STEP_US: u64 = 700;
+const KILLS_MAX: usize = 400;
+
+fn counts(inputs: &[PathBuf], counts: &[i64]) -> BTreeMap<String, i64> {
+    inputs.iter().map(|path| path.display().to_string()).zip(counts.iter().copied()).collect()
+}
+
+/// Runs and kills until a run ends by itself; returns how often it was killed.
+fn kill_until_done(world: &World, inputs: &[PathBuf]) -> usize {
+    for n_kills in 0..KILLS_MAX {
+        let mut process = world.run_command(inputs).spawn().expect("the program starts");
+        std::thread::sleep(Duration::from_micros(KILL_AFTER_US + KILL_STEP_US * n_kills as u64));
+        if let Some(status) = process.try_wait().expect("a status") {
+            assert!(status.success(), "the run failed by itself: {status}");
+            return n_kills;
+        }
+        process.kill().expect("killed");
+        process.wait().expect("ended");
+    }
+    panic!("no run ended by itself");
+}
+
+#[test]
+fn kill_9_at_any_moment() {
+    let unharmed = World::new();
+    unharmed.run(&sweeps());
+    let mut n_kills = 0;
+    for batch in [1, 16, 128] {
+        let world = World::new().with("pipeline.batch_records_max", batch);
+        n_kills += kill_until_done(&world, &sweeps());
+        check_events(&world.events(), &counts(&sweeps(), &[164, 255, 227]));
+        assert_eq!(world.partition(), unharmed.partition(), "batches of {batch}");
+        assert_eq!(world.events(), unharmed.events(), "the very same events");
+        assert_eq!(fold(&world.events()), unharmed.partition());
+    }
+    println!("killed {n_kills} times");
+    assert!(n_kills > 10, "{n_kills} kills are too few to have found anything");
+}
+
+#[test]
+fn a_torn_events_file_is_mended() {
+    let world = World::new();
+    world.run(&sweeps()[..1]);
+    let whole = fs::read(world.path("events.jsonl")).expect("events");
+    fs::write(world.path("events.jsonl"), &whole[..whole.len() - 7]).expect("torn");
+    let torn = world.run_command(&sweeps()).output().expect("starts");
+    assert_eq!(torn.status.code(), Some(1), "an event that was out and is no longer in the store cannot be mended");
+
+    // What is still in the store can: as after a crash between the batch and the file.
+    let unharmed = World::new();
+    unharmed.run(&sweeps());
+    let world = World::new();
+    fs::write(world.path("events.jsonl"), b"{\"type\":\"assi").expect("torn at the very beginning");
+    world.run(&sweeps());
+    assert_eq!(world.events(), unharmed.events());
+}
+
+#[test]
+fn an_events_file_of_another_store_is_refused() {
+    let (first, second) = (World::new(), World::new());
+    first.run(&sweeps());
+    second.run(&sweeps()[..1]);
+    fs::copy(first.path("events.jsonl"), second.path("events.jsonl")).expect("copied");
+    let output = second.run_command(&sweeps()).output().expect("starts");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(harness::text(&output.stderr).contains("give a new events file"));
+    second.ask("stats", &[]);
+}
