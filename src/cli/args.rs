@@ -87,8 +87,9 @@ pub enum Question {
     Url { url: String },
     /// The URLs of a cluster, with their dates
     Cluster {
-        /// The cluster's number, or that of any document in it
-        id: u32,
+        /// The cluster's number, that of any document in it, or a URL that was seen
+        #[arg(value_name = "ID|URL")]
+        of: String,
     },
     /// Resemblance and containment of two documents
     Compare {

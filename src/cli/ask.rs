@@ -22,9 +22,14 @@ pub(super) fn query(config: &Config, question: Question, json: bool) -> Result<E
             known(!answer.sightings.is_empty(), || format!("{url} was never seen"))?;
             print(&answer, json, render::url)
         }
-        Question::Cluster { id } => {
-            let answer = query::cluster(&open(config)?, ClusterId(id))?;
-            let answer = answer.ok_or_else(|| ending(Exit::NotFound, format!("there is no cluster {id}")))?;
+        Question::Cluster { of } => {
+            let store = open(config)?;
+            let id = match of.parse() {
+                Ok(id) => Some(ClusterId(id)),
+                Err(_) => query::url(&store, &of)?.sightings.iter().rev().find_map(|sighting| sighting.cluster),
+            };
+            let answer = id.map(|id| query::cluster(&store, id)).transpose()?.flatten();
+            let answer = answer.ok_or_else(|| ending(Exit::NotFound, format!("there is no cluster of {of}")))?;
             print(&answer, json, render::cluster)
         }
         Question::Lost { url } => {

@@ -48,7 +48,7 @@ pub(super) fn summary(summary: &Summary) -> String {
         n("lexical"),
         n("shingle"),
     );
-    let _ = writeln!(text, "  gone {}, merged {} clusters", HumanCount(summary.gone), HumanCount(summary.merged));
+    let _ = writeln!(text, "  gone {}, clusters merged {}", HumanCount(summary.gone), HumanCount(summary.merged));
     if summary.n_rejected() > 0 {
         let reasons: Vec<String> =
             summary.rejected.iter().map(|(reason, n)| format!("{} {reason}", HumanCount(*n))).collect();

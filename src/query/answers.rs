@@ -79,7 +79,8 @@ pub struct LostAnswer {
     pub url: String,
     /// Its newest sighting that had a content.
     pub last_seen: Option<Standing>,
-    /// Where a document of the same cluster stood when its URL was last seen, most recent first.
+    /// Where a document of the same cluster was last seen, and not before `last_seen`: most recent first. The URL
+    /// itself is among them only while nothing more recent is.
     pub answers: Vec<Found>,
 }
 
@@ -90,7 +91,7 @@ pub struct LostAnswer {
 pub fn lost(view: &impl Snapshot, asked: &str) -> Result<LostAnswer, StoreError> {
     let last_seen = url(view, asked)?.sightings.into_iter().rfind(|sighting| sighting.document.is_some());
     let mut answers = Vec::new();
-    if let Some(document) = last_seen.as_ref().and_then(|sighting| sighting.document) {
+    if let Some(Standing { document: Some(document), fetched_at, .. }) = last_seen {
         let members = view.members(document)?;
         let mut latest: HashMap<String, Sighting> = HashMap::new();
         for member in &members {
@@ -103,6 +104,8 @@ pub fn lost(view: &impl Snapshot, asked: &str) -> Result<LostAnswer, StoreError>
             }
         }
         answers = found(&members, &latest);
+        let is_newer = answers.first().is_some_and(|newest| newest.last_seen > fetched_at);
+        answers.retain(|found| found.last_seen >= fetched_at && !(is_newer && found.url == asked));
     }
     Ok(LostAnswer { url: asked.to_string(), last_seen, answers })
 }

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Sees to it that the Debian packages are there that building (and, with --tests, testing) needs.
+# Installs them where it may; else it says exactly what is missing, and ends with 1.
+set -euo pipefail
+
+packages=(build-essential clang libclang-dev libssl-dev pkg-config zlib1g-dev)
+[ "${1:-}" = "--tests" ] && packages+=(default-jre-headless maven)
+
+# On a system that is not Debian's, the compiler will say what it lacks.
+command -v dpkg-query >/dev/null || exit 0
+
+present() {
+  case $1 in
+    # Any Java 17 and any Maven will do, wherever they come from.
+    default-jre-headless) command -v java >/dev/null && return ;;
+    maven) command -v mvn >/dev/null && return ;;
+  esac
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+missing=()
+for package in "${packages[@]}"; do
+  present "$package" || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if sudo -n true 2>/dev/null; then
+    as_root=(sudo)
+  else
+    echo "these Debian packages are missing; install them and run this again:" >&2
+    echo "  sudo apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+fi
+echo "installing ${missing[*]}" >&2
+"${as_root[@]}" apt-get update -qq
+DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

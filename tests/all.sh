@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Every test: format, lints, documentation, unit and integration tests, a real Kafka, and the README's main command.
+# Installs what is missing where it may. The first run builds RocksDB once, a quarter of an hour on two cores.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() { printf '\n== %s\n' "$*"; }
+
+step packages
+deploy/debian-packages.sh --tests
+rustup component list --installed 2>/dev/null | grep -q clippy || rustup component add clippy rustfmt
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/lookalike/target}
+
+step format
+cargo fmt --check
+
+step "the pure rooms alone, with overflow checks and debug assertions"
+cargo test --locked --no-default-features --lib
+
+# One optimised profile serves all that needs RocksDB.
+step lints
+cargo clippy --release --locked --all-targets -- -D warnings
+
+step documentation
+RUSTDOCFLAGS="-D warnings" cargo doc --release --locked --no-deps --quiet
+
+step "a broker for the Kafka tests"
+broker=$(mktemp -d)
+trap 'deploy/kafka-local.sh clean --dir "$broker"; rm -rf "$broker"' EXIT
+port=19092
+while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 10)); done
+LOOKALIKE_TEST_KAFKA=$(deploy/kafka-local.sh start --dir "$broker" --port "$port")
+export LOOKALIKE_TEST_KAFKA
+
+step tests
+cargo test --release --locked
+
+step "the main command, and what it must show"
+shown=$(deploy/demo.sh)
+printf '%s\n' "$shown"
+for line in \
+  "646 sightings of 371 URLs in 3 sweeps" \
+  "https://docs.npm.example/html/doc/pack.html" \
+  "found      https://docs.npm.example/html/doc/cli/npm-cache.html"; do
+  grep -qF "$line" <<<"$shown" || { echo "the demonstration did not show: $line" >&2; exit 1; }
+done
+printf '\nall tests passed\n'
