@@ -285,11 +285,11 @@ pub trait Snapshot {
     /// [`StoreError`]
     fn each_sighting(&self, each: &mut dyn FnMut(Sighting) -> bool) -> Result<(), StoreError>;
 
-    /// The documents that share index shingles with a sketch, and how many each shares.
+    /// The documents that have some of these index shingles, and how many each has.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn sharing(&self, sketch: &Sketch) -> Result<HashMap<DocumentId, usize>, StoreError>;
+    fn sharing(&self, index: &[Shingle]) -> Result<HashMap<DocumentId, usize>, StoreError>;
 
     /// The documents that a content equals, by any of the three equivalences, each once.
     ///

@@ -188,9 +188,10 @@ fn f1(found: &Partition, truth: &Partition) -> f64 {
 fn the_sampled_profiles_come_near_the_truth() {
     let canon = root().join("bench-data/exact/canon.jsonl.zst");
     let truth = reference(&canonical(&canon));
-    for (world, least) in [(World::new(), 0.98), (World::new().with_config("paper-1997.toml"), 0.85)] {
+    for (profile, least) in [("default.toml", 0.98), ("compact.toml", 0.98), ("paper-1997.toml", 0.85)] {
+        let world = World::new().with_config(profile);
         world.run(std::slice::from_ref(&canon));
         let f1 = f1(&world.partition(), &truth);
-        assert!(f1 >= least, "F1 is {f1}, should be {least} or more");
+        assert!(f1 >= least, "{profile}: F1 is {f1}, should be {least} or more");
     }
 }

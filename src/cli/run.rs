@@ -40,7 +40,7 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
         limits: config.limits.clone(),
         seed: *store.seed(),
         sketcher: Sketcher::new(&rule.sketch, store.seed()),
-        decider: Decider::new(rule.cluster, rule.sketch.rule, store.clusters()?, store.common()?),
+        decider: Decider::new(rule.cluster, &rule.sketch, store.clusters()?, store.common()?),
         store: &mut store,
         next_seq,
         source,

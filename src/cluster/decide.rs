@@ -4,7 +4,7 @@ use super::MatchRule;
 use super::candidates::Known;
 use super::union_find::{ClusterRow, Clusters, Merge};
 use crate::document::{ClusterId, DocumentId};
-use crate::sketch::{Equivalences, Rule, Shingle, Sketch, SketchedContent, compare};
+use crate::sketch::{Equivalences, Form, Rule, Shingle, Sketch, SketchRule, SketchedContent, compare};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -131,21 +131,23 @@ pub struct TooManyDocuments;
 pub struct Decider {
     rule: MatchRule,
     sketch_rule: Rule,
+    /// Index shingles a document, at most.
+    index_size: usize,
     clusters: Clusters,
     common: HashSet<Shingle>,
 }
 
 impl Decider {
     /// A decider over the clusters and common shingles that a store holds.
-    pub fn new(rule: MatchRule, sketch_rule: Rule, clusters: Clusters, common: HashSet<Shingle>) -> Self {
-        Decider { rule, sketch_rule, clusters, common }
+    pub fn new(rule: MatchRule, sketch_rule: &SketchRule, clusters: Clusters, common: HashSet<Shingle>) -> Self {
+        let index_size = if sketch_rule.index_size == 0 { usize::MAX } else { sketch_rule.index_size };
+        Decider { rule, sketch_rule: sketch_rule.rule, index_size, clusters, common }
     }
 
-    /// The shingles that index a sketch: the smallest that are not common.
-    pub fn index_of(&self, sketch: &Sketch) -> Vec<Shingle> {
-        let most = if self.rule.index_size == 0 { usize::MAX } else { self.rule.index_size };
-        let uncommon = sketch.values.iter().filter(|shingle| !self.common.contains(shingle));
-        uncommon.take(most).copied().collect()
+    /// The shingles that index a content: the smallest that are not common.
+    fn index_of(&self, content: &SketchedContent) -> Vec<Shingle> {
+        let uncommon = content.index.iter().filter(|shingle| !self.common.contains(shingle));
+        uncommon.take(self.index_size).copied().collect()
     }
 
     /// The document that a content equals, and how.
@@ -177,7 +179,7 @@ impl Decider {
         let (mut index, mut supers) = (Vec::new(), Vec::new());
         for content in contents {
             if Self::equal_document(known, &content.equivalences).is_none() {
-                index.extend(self.index_of(&content.sketch));
+                index.extend(self.index_of(content));
                 supers.extend_from_slice(&content.super_shingles);
             }
         }
@@ -206,7 +208,7 @@ impl Decider {
                 merges: Vec::new(),
             });
         }
-        let index = self.index_of(&content.sketch);
+        let index = self.index_of(content);
         known.learn(index.clone(), content.super_shingles.clone(), view)?;
         let matches = self.matches(content, &index, known, view, effects)?;
         let document = self.clusters.push().ok_or(TooManyDocuments)?;
@@ -265,11 +267,16 @@ impl Decider {
         if !self.rule.ignore_common || self.common.is_empty() {
             return compare(a, b, self.sketch_rule).resemblance;
         }
-        let uncommon = |sketch: &Sketch| Sketch {
-            values: sketch.values.iter().copied().filter(|value| !self.common.contains(value)).collect(),
-            ..*sketch
-        };
-        compare(&uncommon(a), &uncommon(b), self.sketch_rule).resemblance
+        compare(&self.without_common(a), &self.without_common(b), self.sketch_rule).resemblance
+    }
+
+    /// A sample less its common shingles; the other forms do not tell which shingles they are made of.
+    fn without_common(&self, sketch: &Sketch) -> Sketch {
+        let mut sketch = sketch.clone();
+        if let Form::Sample { values, .. } = &mut sketch.form {
+            values.retain(|value| !self.common.contains(value));
+        }
+        sketch
     }
 
     /// Makes a new document known: its equivalences, its postings.
@@ -323,7 +330,7 @@ impl Decider {
 mod tests {
     use super::*;
     use crate::document::{CanonicalForm, Seed};
-    use crate::sketch::{SketchRule, Sketcher};
+    use crate::sketch::Sketcher;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -357,7 +364,7 @@ mod tests {
         fn new(sketch_rule: SketchRule, rule: MatchRule) -> Self {
             World {
                 sketcher: Sketcher::new(&sketch_rule, &Seed([1, 1, 1, 1])),
-                decider: Decider::new(rule, sketch_rule.rule, Clusters::default(), HashSet::new()),
+                decider: Decider::new(rule, &sketch_rule, Clusters::default(), HashSet::new()),
                 known: Known::default(),
                 effects: Effects::default(),
             }
@@ -373,11 +380,11 @@ mod tests {
     }
 
     fn exact(w: usize) -> SketchRule {
-        SketchRule { w, rule: Rule::All, ..SketchRule::default() }
+        SketchRule { w, rule: Rule::All, index_size: 0, ..SketchRule::default() }
     }
 
     fn paper() -> MatchRule {
-        MatchRule { index_size: 0, min_shared: 1, ..MatchRule::default() }
+        MatchRule { min_shared: 1, ..MatchRule::default() }
     }
 
     #[test]

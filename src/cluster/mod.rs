@@ -23,8 +23,6 @@ use serde::{Deserialize, Serialize};
 pub struct MatchRule {
     /// Documents of this resemblance or more are linked; 0.5 in the paper.
     pub threshold: f64,
-    /// How many of a sketch's smallest shingles are indexed; 0: all of them, as in the paper.
-    pub index_size: usize,
     /// A document is a candidate from this many shared index shingles on, or fewer for documents that have few.
     pub min_shared: usize,
     /// A shingle in more documents than this is common and no longer nominates candidates; 1000 in the paper.
@@ -35,7 +33,7 @@ pub struct MatchRule {
 
 impl Default for MatchRule {
     fn default() -> Self {
-        MatchRule { threshold: 0.5, index_size: 16, min_shared: 3, common_limit: 1000, ignore_common: false }
+        MatchRule { threshold: 0.5, min_shared: 3, common_limit: 1000, ignore_common: false }
     }
 }
 

@@ -75,6 +75,8 @@ pub struct SketchSection {
     rule: RuleName,
     size: usize,
     modulus: u64,
+    error_per_mille: u32,
+    index_size: usize,
     super_shingle_length: usize,
     super_shingles: usize,
 }
@@ -86,6 +88,7 @@ enum RuleName {
     Min,
     MinOfMod,
     Adaptive,
+    Parity,
     All,
 }
 
@@ -151,8 +154,10 @@ impl SketchSection {
                 RuleName::Min => Rule::Min { size },
                 RuleName::MinOfMod => Rule::MinOfMod { size, modulus },
                 RuleName::Adaptive => Rule::Adaptive { size },
+                RuleName::Parity => Rule::Parity { size, error_per_mille: self.error_per_mille },
                 RuleName::All => Rule::All,
             },
+            index_size: self.index_size,
             super_shingle_length: self.super_shingle_length,
             super_shingles: self.super_shingles,
         }
@@ -279,6 +284,7 @@ mod tests {
     fn the_shipped_profiles_load() {
         assert_eq!(shipped("paper-1997.toml").sketch.rule().rule, Rule::Mod { modulus: 25 });
         assert_eq!(shipped("paper-1997.toml").cluster.common_limit, 1000);
+        assert_eq!(shipped("compact.toml").sketch.rule().rule, Rule::Parity { size: 256, error_per_mille: 12 });
         assert_eq!(shipped("exact.toml").sketch.rule().rule, Rule::All);
         assert_eq!(shipped("kafka.toml").input.from, InputKind::Kafka);
     }

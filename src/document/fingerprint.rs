@@ -32,6 +32,20 @@ impl Seed {
     }
 }
 
+impl Seed {
+    /// The fingerprint of a sequence of numbers, for a purpose.
+    pub fn fingerprint_numbers(&self, purpose: &str, numbers: &[u64]) -> Fingerprint {
+        let mut hasher = HighwayHasher::new(Key(self.0));
+        hasher.append(purpose.as_bytes());
+        hasher.append(&[0]);
+        for number in numbers {
+            hasher.append(&number.to_le_bytes());
+        }
+        let [low, high] = hasher.finalize128();
+        Fingerprint((u128::from(high) << 64) | u128::from(low))
+    }
+}
+
 impl fmt::Debug for Seed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Seed(secret)")

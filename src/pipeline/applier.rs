@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes that a cached sketch takes beside its values.
-const SKETCH_OVERHEAD: usize = 96;
+/// Bytes that a cached sketch takes beside itself: its place in a map, and what an allocation costs.
+const SKETCH_OVERHEAD: usize = 64;
 
 /// Decides and writes.
 pub(super) struct Applier<'a, S: Store> {
@@ -353,7 +353,7 @@ impl SketchCache {
     }
 
     fn insert(&mut self, document: DocumentId, sketch: Arc<Sketch>) {
-        let n_bytes = sketch.values.len() * size_of::<Shingle>() + SKETCH_OVERHEAD;
+        let n_bytes = sketch.n_bytes() + SKETCH_OVERHEAD;
         if self.n_bytes_young + n_bytes > self.n_bytes_max / 2 {
             self.old = std::mem::take(&mut self.young);
             self.n_bytes_young = 0;
@@ -366,6 +366,7 @@ impl SketchCache {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::sketch::Form;
     /// A store in memory that can be told to fail.
     #[derive(Default)]
     pub struct MemoryStore {
@@ -426,8 +427,8 @@ pub(super) mod tests {
 
     #[test]
     fn the_sketch_cache_keeps_to_its_limit_and_what_is_used() {
-        let sketch = Arc::new(Sketch { values: vec![0; 100], bound: 1, n_shingles: 100 });
-        let mut cache = SketchCache::new(10 * (800 + SKETCH_OVERHEAD));
+        let sketch = Arc::new(Sketch { n_shingles: 100, form: Form::Whole(vec![0; 100]) });
+        let mut cache = SketchCache::new(10 * (sketch.n_bytes() + SKETCH_OVERHEAD));
         for id in 1..100 {
             cache.insert(DocumentId(id), Arc::clone(&sketch));
             cache.get(DocumentId(1)).expect("used all the time, so kept");

@@ -75,7 +75,7 @@ pub struct Likeness {
 /// # Errors
 /// [`StoreError`]
 pub fn similar(view: &impl Snapshot, content: &SketchedContent, most: usize) -> Result<Vec<Likeness>, StoreError> {
-    let shared = view.sharing(&content.sketch)?;
+    let shared = view.sharing(&content.index)?;
     let equal: HashSet<DocumentId> = view.equal_to(&content.equivalences)?.into_iter().collect();
     let rule = view.rule().sketch.rule;
     let mut found = Vec::new();

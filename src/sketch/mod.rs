@@ -6,6 +6,7 @@
 //! ```
 
 mod codec;
+mod parity;
 mod rabin;
 mod resemblance;
 mod sample;
@@ -15,7 +16,7 @@ mod super_shingle;
 pub use codec::{InvalidSketch, decode, encode};
 pub use rabin::{Polynomial, Rabin};
 pub use resemblance::{Estimate, compare};
-pub use sample::{Rule, Sketch, SketchRule};
+pub use sample::{Form, Rule, Sketch, SketchRule};
 pub use shingle::{Multiplicity, Shingler};
 pub use super_shingle::SuperShingles;
 
@@ -25,6 +26,10 @@ use crate::document::{Content, MediaType};
 /// A fingerprint of one shingle, under the store's permutation, in the low `bits` bits.
 pub type Shingle = u64;
 
+/// Super shingles are made of this many of a document's smallest shingles: the few that are kept of them are drawn from
+/// as many windows, whatever the document's length.
+const SUPER_SHINGLED: usize = 128;
+
 /// The three equivalences of Broder 1997, section 3.3, each found by one fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Equivalences {
@@ -32,7 +37,7 @@ pub struct Equivalences {
     pub identical: Fingerprint,
     /// Equal canonical forms.
     pub lexical: Fingerprint,
-    /// Equal sketches; `None` for a page without shingles.
+    /// Equal sets of kept shingles; `None` for a page without any.
     pub shingle: Option<Fingerprint>,
 }
 
@@ -50,6 +55,8 @@ pub struct SketchedContent {
     pub equivalences: Equivalences,
     /// The sketch.
     pub sketch: Sketch,
+    /// The shingles that may index it, the smallest first.
+    pub index: Vec<Shingle>,
     /// The super shingles of the sketch.
     pub super_shingles: Vec<Shingle>,
     /// Words in the canonical form, or the number of features.
@@ -138,14 +145,13 @@ impl Sketcher {
         n_words: usize,
         n_bytes: usize,
     ) -> SketchedContent {
-        let sketch = self.rule.sample(&mut self.buffer);
-        let shingle = (!sketch.values.is_empty()).then(|| {
-            let values: Vec<u8> = sketch.values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            self.seed.fingerprint("shingle", &[&values, &sketch.bound.to_le_bytes()])
-        });
+        let sketch = self.rule.sketch(&mut self.buffer);
+        let kept = &self.buffer;
+        let shingle = (!kept.is_empty()).then(|| self.seed.fingerprint_numbers("shingle", kept));
         SketchedContent {
             equivalences: Equivalences { identical, lexical, shingle },
-            super_shingles: self.super_shingles.of(&sketch.values),
+            super_shingles: self.super_shingles.of(&kept[..kept.len().min(SUPER_SHINGLED)]),
+            index: kept[..kept.len().min(self.rule.index_candidates())].to_vec(),
             sketch,
             n_words: u32::try_from(n_words).unwrap_or(u32::MAX),
             n_bytes: n_bytes as u64,

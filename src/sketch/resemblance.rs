@@ -1,6 +1,6 @@
 //! Estimates of resemblance and containment from two sketches (Broder, "On the resemblance …", section 3).
 
-use super::{Rule, Sketch};
+use super::{Form, Rule, Shingle, Sketch, parity};
 use serde::Serialize;
 
 /// What two sketches say of their documents.
@@ -26,10 +26,10 @@ struct Overlap {
 
 impl Overlap {
     /// Of the first `most` values of the union.
-    fn of(a: &[u64], b: &[u64], most: usize) -> Self {
+    fn of<T: Ord>(a: &[T], b: &[T], most: usize) -> Self {
         let (mut i, mut j, mut common, mut union) = (0, 0, 0, 0);
         while i < a.len() && j < b.len() && union < most {
-            let (x, y) = (a[i], b[j]);
+            let (x, y) = (&a[i], &b[j]);
             common += usize::from(x == y);
             i += usize::from(x <= y);
             j += usize::from(y <= x);
@@ -47,14 +47,30 @@ fn ratio(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// The estimate for two sketches of one rule.
-///
-/// Both are cut to the smaller of their bounds, below which each is complete. For the `min` rules the resemblance is
-/// that of the s smallest of the union, as in the paper, which makes it unbiased.
+/// The estimate for two sketches of one rule. Sketches of different rules tell nothing of each other.
 pub fn compare(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
-    let bound = a.bound.min(b.bound);
-    let cut = |sketch: &Sketch| sketch.values.partition_point(|value| u128::from(*value) < bound);
-    let (a_values, b_values) = (&a.values[..cut(a)], &b.values[..cut(b)]);
+    match (&a.form, &b.form) {
+        (Form::Sample { values: a_values, bound: a_bound }, Form::Sample { values: b_values, bound: b_bound }) => {
+            let exact = a.is_whole() && b.is_whole();
+            of_samples((a_values, *a_bound), (b_values, *b_bound), exact, rule)
+        }
+        (Form::Whole(a_tops), Form::Whole(b_tops)) => {
+            let all = Overlap::of(a_tops, b_tops, usize::MAX);
+            of_common(a, b, all.common as f64, 0.0)
+        }
+        (Form::Parity(a_words), Form::Parity(b_words)) => of_bitmaps(a, b, a_words, b_words),
+        (Form::Whole(tops), Form::Parity(words)) => of_bitmaps(a, b, &bitmap_of_tops(tops, words), words),
+        (Form::Parity(words), Form::Whole(tops)) => of_bitmaps(a, b, words, &bitmap_of_tops(tops, words)),
+        _ => of_common(a, b, 0.0, 1.0),
+    }
+}
+
+/// Both samples are cut to the smaller of their bounds, below which each is complete. For the `min` rules the
+/// resemblance is that of the s smallest of the union, as in the paper, which makes it unbiased.
+fn of_samples(a: (&[Shingle], u128), b: (&[Shingle], u128), exact: bool, rule: Rule) -> Estimate {
+    let bound = a.1.min(b.1);
+    let cut = |values: &[Shingle]| values.partition_point(|value| u128::from(*value) < bound);
+    let (a_values, b_values) = (&a.0[..cut(a.0)], &b.0[..cut(b.0)]);
     let all = Overlap::of(a_values, b_values, usize::MAX);
     let (resemblance, n_compared) = match rule {
         Rule::Min { size } | Rule::MinOfMod { size, .. } => {
@@ -63,7 +79,6 @@ pub fn compare(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
         }
         _ => (all.ratio(), all.union),
     };
-    let exact = a.is_whole() && b.is_whole();
     let variance = resemblance * (1.0 - resemblance) / n_compared.max(1) as f64;
     Estimate {
         resemblance,
@@ -71,6 +86,34 @@ pub fn compare(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
         containment_of_second: ratio(all.common, b_values.len()),
         error: if exact { 0.0 } else { variance.sqrt() },
         n_compared: n_compared as u32,
+    }
+}
+
+fn of_bitmaps(a: &Sketch, b: &Sketch, a_words: &[u64], b_words: &[u64]) -> Estimate {
+    let (n_a, n_b) = (f64::from(a.n_shingles), f64::from(b.n_shingles));
+    let (difference, n_bits) = parity::difference(a_words, b_words);
+    let common = ((n_a + n_b - difference) / 2.0).clamp(0.0, n_a.min(n_b));
+    let difference = n_a + n_b - 2.0 * common;
+    of_common(a, b, common, parity::resemblance_error(n_a, n_b, difference, n_bits as f64))
+}
+
+/// A whole sketch as the bitmap that it would have beside another one, or the finest that its 16 bits allow.
+fn bitmap_of_tops(tops: &[u16], beside: &[u64]) -> Vec<u64> {
+    let shingles: Vec<Shingle> = tops.iter().map(|top| Shingle::from(*top)).collect();
+    parity::bitmap(&shingles, 16, (beside.len() * 64).min(1 << 16))
+}
+
+/// The estimate that follows from the number of shingles in common.
+fn of_common(a: &Sketch, b: &Sketch, common: f64, error: f64) -> Estimate {
+    let (n_a, n_b) = (f64::from(a.n_shingles), f64::from(b.n_shingles));
+    let share = |whole: f64| if whole == 0.0 { 0.0 } else { common / whole };
+    let union = n_a + n_b - common;
+    Estimate {
+        resemblance: share(union),
+        containment_of_first: share(n_a),
+        containment_of_second: share(n_b),
+        error,
+        n_compared: union.round() as u32,
     }
 }
 
@@ -90,21 +133,22 @@ mod tests {
     /// Known sets, many permutations: the mean of the estimates is the truth.
     #[test]
     fn estimates_are_unbiased() {
-        let (n, shared) = (1500u64, 1000u64);
-        let truth = shared as f64 / (2 * n - shared) as f64;
-        for rule in [
-            Rule::All,
-            Rule::Mod { modulus: 25 },
-            Rule::Min { size: 100 },
-            Rule::MinOfMod { size: 40, modulus: 5 },
-            Rule::Adaptive { size: 200 },
+        for (rule, n, shared) in [
+            (Rule::All, 1500, 1000),
+            (Rule::Mod { modulus: 25 }, 1500, 1000),
+            (Rule::Min { size: 100 }, 1500, 1000),
+            (Rule::MinOfMod { size: 40, modulus: 5 }, 1500, 1000),
+            (Rule::Adaptive { size: 200 }, 1500, 1000),
+            (Rule::Parity { size: 256, error_per_mille: 20 }, 1500, 1000),
+            (Rule::Parity { size: 256, error_per_mille: 5 }, 300, 200),
         ] {
+            let truth = shared as f64 / (2 * n - shared) as f64;
             let of = SketchRule { rule, ..SketchRule::default() };
             let (mut r, mut c, mut within) = (0.0, 0.0, 0);
             let rounds = 400;
             for seed in 0..rounds {
                 let [mut a, mut b] = sets(seed, n, shared);
-                let estimate = compare(&of.sample(&mut a), &of.sample(&mut b), rule);
+                let estimate = compare(&of.sketch(&mut a), &of.sketch(&mut b), rule);
                 r += estimate.resemblance / rounds as f64;
                 c += estimate.containment_of_first / rounds as f64;
                 within += usize::from((estimate.resemblance - truth).abs() <= 2.0 * estimate.error + 1e-12);
@@ -115,10 +159,32 @@ mod tests {
         }
     }
 
+    /// A document kept whole against one kept as a bitmap, and bitmaps of different sizes against each other.
+    #[test]
+    fn forms_of_one_rule_compare() {
+        let of = SketchRule { rule: Rule::Parity { size: 256, error_per_mille: 15 }, ..SketchRule::default() };
+        let seed = Seed([3, 0, 0, 0]);
+        let set = |range: std::ops::Range<u64>| of.sketch(&mut range.map(|i| seed.derive("n", i) >> 24).collect());
+        for (a, b, r) in [
+            (0..250, 0..300, 250.0 / 300.0),
+            (0..250, 50..350, 200.0 / 350.0),
+            (0..3000, 0..5000, 0.6),
+            (0..1000, 0..9000, 1.0 / 9.0),
+            (0..100, 50..150, 1.0 / 3.0),
+        ] {
+            let estimate = compare(&set(a.clone()), &set(b.clone()), of.rule);
+            let off = (estimate.resemblance - r).abs();
+            assert!(off <= 3.0 * estimate.error + 1e-9, "{a:?} {b:?}: {estimate:?}, truth {r}");
+            let other = compare(&set(b), &set(a), of.rule);
+            assert_eq!(estimate.resemblance, other.resemblance);
+            assert_eq!(estimate.containment_of_first, other.containment_of_second);
+        }
+    }
+
     #[test]
     fn whole_sketches_are_exact() {
-        let of = SketchRule::default();
-        let estimate = compare(&of.sample(&mut vec![1, 2, 3, 4]), &of.sample(&mut vec![3, 4, 5]), of.rule);
+        let of = SketchRule { rule: Rule::All, ..SketchRule::default() };
+        let estimate = compare(&of.sketch(&mut vec![1, 2, 3, 4]), &of.sketch(&mut vec![3, 4, 5]), of.rule);
         assert_eq!(estimate.resemblance, 0.4);
         assert_eq!(estimate.containment_of_first, 0.5);
         assert_eq!(estimate.containment_of_second, 2.0 / 3.0);
@@ -128,7 +194,7 @@ mod tests {
     #[test]
     fn empty_sketches_resemble_nothing() {
         let of = SketchRule::default();
-        let empty = of.sample(&mut Vec::new());
+        let empty = of.sketch(&mut Vec::new());
         assert_eq!(compare(&empty, &empty, of.rule).resemblance, 0.0);
     }
 }

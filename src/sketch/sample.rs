@@ -4,6 +4,7 @@
 //! samples are found in finer ones: the smallest 16 of a sketch are the smallest 16 of the document.
 
 use super::Shingle;
+use super::parity;
 use super::shingle::Multiplicity;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,8 @@ pub struct SketchRule {
     /// Which shingles are kept.
     #[serde(flatten)]
     pub rule: Rule,
+    /// How many of the smallest kept shingles index a document; 0: all of them, as in the paper.
+    pub index_size: usize,
     /// Sketch values in a super shingle.
     pub super_shingle_length: usize,
     /// Super shingles a document, at most; 0 turns them off.
@@ -32,6 +35,7 @@ impl Default for SketchRule {
             bits: 40,
             multiplicity: Multiplicity::Set,
             rule: Rule::Adaptive { size: 4096 },
+            index_size: 16,
             super_shingle_length: 8,
             super_shingles: 4,
         }
@@ -66,34 +70,87 @@ pub enum Rule {
         /// The most that are kept.
         size: usize,
     },
+    /// 16 bits of every shingle up to `size` of them; a parity bitmap above, with as many bits as the error demands.
+    Parity {
+        /// Documents of at most this many shingles are kept whole.
+        size: usize,
+        /// The standard error of a resemblance of one half between larger ones, in thousandths.
+        error_per_mille: u32,
+    },
     /// Every shingle: exact answers.
     All,
 }
 
-/// A document's sample of its shingles.
+/// What is kept of a document's shingles to hold it against others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sketch {
-    /// The kept shingles, ascending, each once.
-    pub values: Vec<Shingle>,
-    /// The rule kept all that it might have kept below this value.
-    pub bound: u128,
     /// |S(D, w)|: how many distinct shingles the document has.
     pub n_shingles: u32,
+    /// What is kept of them.
+    pub form: Form,
+}
+
+/// The forms of a sketch. Sketches of one rule compare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A sample of the shingles.
+    Sample {
+        /// The kept shingles, ascending, each once.
+        values: Vec<Shingle>,
+        /// The rule kept all that it might have kept below this value.
+        bound: u128,
+    },
+    /// The leading 16 bits of every shingle, ascending; equal ones of different shingles are repeated.
+    Whole(Vec<u16>),
+    /// A parity bitmap of all shingles, 64 bits a word; a power of two of them.
+    Parity(Vec<u64>),
 }
 
 impl Sketch {
-    /// Whether the sketch is the whole set S(D, w).
+    /// Whether nothing was left out, so that what it tells of another such one is exact.
     pub fn is_whole(&self) -> bool {
-        self.values.len() == self.n_shingles as usize
+        match &self.form {
+            Form::Sample { values, .. } => values.len() == self.n_shingles as usize,
+            Form::Whole(_) => true,
+            Form::Parity(_) => false,
+        }
+    }
+
+    /// The bytes of memory that it holds.
+    pub fn n_bytes(&self) -> usize {
+        size_of::<Sketch>()
+            + match &self.form {
+                Form::Sample { values, .. } => size_of_val(values.as_slice()),
+                Form::Whole(tops) => size_of_val(tops.as_slice()),
+                Form::Parity(words) => size_of_val(words.as_slice()),
+            }
     }
 }
 
 impl SketchRule {
-    /// Takes the sample of a document's shingles. `shingles` is sorted and thinned in place.
-    pub fn sample(&self, shingles: &mut Vec<Shingle>) -> Sketch {
+    /// Makes the sketch of a document's shingles. `shingles` is sorted and thinned in place to those that may index it.
+    pub fn sketch(&self, shingles: &mut Vec<Shingle>) -> Sketch {
         shingles.sort_unstable();
         shingles.dedup();
         let n_shingles = u32::try_from(shingles.len()).unwrap_or(u32::MAX);
+        let form = match self.rule {
+            Rule::Parity { size, .. } if shingles.len() <= size => {
+                Form::Whole(shingles.iter().map(|shingle| (shingle >> (self.bits - 16)) as u16).collect())
+            }
+            Rule::Parity { error_per_mille, .. } => {
+                let n_bits = parity::n_bits(shingles.len(), f64::from(error_per_mille) / 1000.0);
+                Form::Parity(parity::bitmap(shingles, self.bits, n_bits))
+            }
+            _ => {
+                let bound = self.thin(shingles);
+                Form::Sample { values: shingles.clone(), bound }
+            }
+        };
+        Sketch { n_shingles, form }
+    }
+
+    /// Thins sorted shingles to the sample, and says below what value it is complete.
+    fn thin(&self, shingles: &mut Vec<Shingle>) -> u128 {
         let mut bound = 1u128 << self.bits;
         if let Rule::Mod { modulus } | Rule::MinOfMod { modulus, .. } = self.rule {
             shingles.retain(|shingle| shingle % modulus == 0);
@@ -111,17 +168,24 @@ impl SketchRule {
                     shingles.truncate(shingles.partition_point(|shingle| u128::from(*shingle) < bound));
                 }
             }
-            Rule::Mod { .. } | Rule::All => {}
+            Rule::Mod { .. } | Rule::Parity { .. } | Rule::All => {}
         }
-        Sketch { values: shingles.as_slice().into(), bound, n_shingles }
+        bound
+    }
+
+    /// How many shingles a document hands over to be indexed by: more than index it, for those that are common.
+    pub fn index_candidates(&self) -> usize {
+        if self.index_size == 0 { usize::MAX } else { self.index_size * 4 }
     }
 
     /// What is wrong with the rule, if anything.
     pub fn problem(&self) -> Option<String> {
         let size = match self.rule {
             Rule::Min { size } | Rule::MinOfMod { size, .. } | Rule::Adaptive { size } => size,
-            Rule::Mod { .. } | Rule::All => 1,
+            Rule::Mod { .. } | Rule::Parity { .. } | Rule::All => 1,
         };
+        let is_parity = matches!(self.rule, Rule::Parity { .. });
+        let parity_size = if let Rule::Parity { size, .. } = self.rule { size } else { 0 };
         let modulus = match self.rule {
             Rule::Mod { modulus } | Rule::MinOfMod { modulus, .. } => modulus,
             _ => 1,
@@ -131,6 +195,15 @@ impl SketchRule {
             _ if !(32..=64).contains(&self.bits) => Some(format!("bits is {}, must be 32 to 64", self.bits)),
             _ if size == 0 => Some("size is 0, must be at least 1 shingle".into()),
             _ if modulus == 0 => Some("modulus is 0, must be at least 1".into()),
+            _ if is_parity && self.index_size == 0 => {
+                Some("index_size is 0, which needs a rule that keeps whole shingles; \"parity\" does not".into())
+            }
+            Self { rule: Rule::Parity { size: 1025.., .. }, .. } => {
+                Some(format!("size is {parity_size}, must be at most 1024: 16 bits do not keep more shingles apart"))
+            }
+            Self { rule: Rule::Parity { error_per_mille: 0, .. }, .. } => {
+                Some("error_per_mille is 0, must be at least 1; rule = \"all\" makes no error".into())
+            }
             _ if self.super_shingle_length == 0 => Some("super_shingle_length is 0, must be at least 1".into()),
             _ => None,
         }
@@ -142,8 +215,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn sample(rule: Rule, shingles: &[Shingle]) -> Sketch {
-        SketchRule { rule, ..SketchRule::default() }.sample(&mut shingles.to_vec())
+    /// The values that a rule keeps, their bound and the size of the set.
+    fn sample(rule: Rule, shingles: &[Shingle]) -> (Vec<Shingle>, u128, u32) {
+        let sketch = SketchRule { rule, ..SketchRule::default() }.sketch(&mut shingles.to_vec());
+        match sketch.form {
+            Form::Sample { values, bound } => (values, bound, sketch.n_shingles),
+            other => panic!("{other:?} is no sample"),
+        }
     }
 
     const TOP: u64 = 1 << 40;
@@ -151,15 +229,15 @@ mod tests {
     #[test]
     fn each_rule_keeps_what_it_says() {
         let shingles = [TOP / 2, 75, 50, TOP - 2, 3, 50];
-        let kept = |rule| sample(rule, &shingles).values;
+        let kept = |rule| sample(rule, &shingles).0;
         assert_eq!(kept(Rule::All), [3, 50, 75, TOP / 2, TOP - 2]);
         assert_eq!(kept(Rule::Mod { modulus: 25 }), [50, 75]);
         assert_eq!(kept(Rule::Min { size: 2 }), [3, 50]);
         assert_eq!(kept(Rule::MinOfMod { size: 1, modulus: 25 }), [50]);
         assert_eq!(kept(Rule::Adaptive { size: 4 }), [3, 50, 75]);
-        assert_eq!(sample(Rule::Adaptive { size: 4 }, &shingles).bound, u128::from(TOP / 2));
-        assert_eq!(sample(Rule::Min { size: 2 }, &shingles).bound, 51);
-        assert_eq!(sample(Rule::All, &shingles).n_shingles, 5);
+        assert_eq!(sample(Rule::Adaptive { size: 4 }, &shingles).1, u128::from(TOP / 2));
+        assert_eq!(sample(Rule::Min { size: 2 }, &shingles).1, 51);
+        assert_eq!(sample(Rule::All, &shingles).2, 5);
     }
 
     proptest! {
@@ -167,13 +245,13 @@ mod tests {
         fn adaptive_keeps_every_value_below_its_bound(
             shingles in proptest::collection::vec(0..TOP, 0..400), size in 1usize..100,
         ) {
-            let whole = sample(Rule::All, &shingles);
-            let sketch = sample(Rule::Adaptive { size }, &shingles);
-            prop_assert!(sketch.values.len() <= size);
-            let below: Vec<_> = whole.values.iter().copied().filter(|v| u128::from(*v) < sketch.bound).collect();
-            prop_assert_eq!(sketch.values, below);
-            if sketch.bound < u128::from(TOP) {
-                let twice = whole.values.iter().filter(|v| u128::from(**v) < sketch.bound * 2).count();
+            let (whole, ..) = sample(Rule::All, &shingles);
+            let (values, bound, _) = sample(Rule::Adaptive { size }, &shingles);
+            prop_assert!(values.len() <= size);
+            let below: Vec<_> = whole.iter().copied().filter(|v| u128::from(*v) < bound).collect();
+            prop_assert_eq!(values, below);
+            if bound < u128::from(TOP) {
+                let twice = whole.iter().filter(|v| u128::from(**v) < bound * 2).count();
                 prop_assert!(twice > size);
             }
         }

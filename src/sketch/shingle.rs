@@ -136,7 +136,7 @@ mod tests {
             [(Multiplicity::Labelled, [0.70, 0.50, 0.30]), (Multiplicity::Set, [0.60, 0.50, 0.4285])]
         {
             for (w, expected) in (1..).zip(expected) {
-                let sketch = |text| rule(w, multiplicity).sample(&mut shingles(text, w, multiplicity));
+                let sketch = |text| rule(w, multiplicity).sketch(&mut shingles(text, w, multiplicity));
                 let a = sketch("a rose is a rose is a rose");
                 let b = sketch("a rose is a flower which is a rose");
                 let r = compare(&a, &b, Rule::All).resemblance;

@@ -5,7 +5,7 @@ use super::schema::{self, Fields, cf};
 use crate::cluster::{ClusterRow, Clusters};
 use crate::document::{ClusterId, DocumentId, Fingerprint, Seed};
 use crate::ports::{NewSighting, Outgoing, ProgressMap, Snapshot, StoreError, StoreRule, StoredDocument};
-use crate::sketch::{Equivalences, Shingle, Sketch};
+use crate::sketch::{Equivalences, Shingle};
 use crate::sweep::Sighting;
 use rocksdb::{Direction, IteratorMode, ReadOptions};
 use std::collections::{HashMap, HashSet};
@@ -254,15 +254,9 @@ impl Snapshot for RocksStore {
         })
     }
 
-    fn sharing(&self, sketch: &Sketch) -> Result<HashMap<DocumentId, usize>, StoreError> {
-        // A document's index shingles are among the smallest of its sketch, so looking all of them up would find no
-        // more than this many can share.
-        let most = match self.rule.cluster.index_size {
-            0 => sketch.values.len(),
-            size => sketch.values.len().min(size * 8),
-        };
+    fn sharing(&self, index: &[Shingle]) -> Result<HashMap<DocumentId, usize>, StoreError> {
         let mut shared = HashMap::new();
-        for list in self.lists(cf::POSTINGS, &sketch.values[..most])? {
+        for list in self.lists(cf::POSTINGS, index)? {
             if list.len() <= self.rule.cluster.common_limit {
                 for document in list {
                     *shared.entry(document).or_default() += 1;

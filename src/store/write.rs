@@ -132,7 +132,7 @@ impl RocksStore {
 }
 
 fn document_row(document: &NewDocument, first_url: Fingerprint) -> Vec<u8> {
-    let mut row = Vec::with_capacity(32 + document.sketch.values.len() * 5);
+    let mut row = Vec::with_capacity(64 + document.sketch.n_bytes());
     row.extend(document.n_words.to_be_bytes());
     row.extend(document.n_bytes.to_be_bytes());
     row.extend(schema::fingerprint_key(first_url));

@@ -1,0 +1,116 @@
+//! Parity bitmaps: the form of a large document's fine sketch that costs least for what it tells.
+//!
+//! Every shingle flips one of m bits, chosen by its leading bits (the "odd sketch" of Mitzenmacher, Pagh and Pham,
+//! "Efficient estimation for high similarities using odd sketches", WWW 2014). Shingles that two documents share cancel
+//! out, so that the bits in which two bitmaps differ tell how many shingles they do not share; with the exact sizes of
+//! both sets, which are kept beside, that gives the resemblance. A bitmap of m bits folds into the one of m/2 that the
+//! same set would have, so that documents of different sizes compare.
+
+use super::Shingle;
+
+/// Bits of the smallest bitmap: eight words, one cache line.
+const BITS_MIN: usize = 512;
+
+/// Bits of the largest bitmap, 512 KiB: enough for a million shingles.
+const BITS_MAX: usize = 1 << 22;
+
+/// The bits that a document of `n` shingles needs so that the standard error of the resemblance, where it is one half
+/// to another document of the size, is `error` or less: a power of two.
+pub(super) fn n_bits(n: usize, error: f64) -> usize {
+    let mut bits = BITS_MIN;
+    while bits < BITS_MAX && resemblance_error(n as f64, n as f64, n as f64 * 2.0 / 3.0, bits as f64) > error {
+        bits *= 2;
+    }
+    bits
+}
+
+/// The bitmap of distinct shingles of `width` bits each.
+pub(super) fn bitmap(shingles: &[Shingle], width: u32, n_bits: usize) -> Vec<u64> {
+    let mut words = vec![0; n_bits / 64];
+    let shift = width - n_bits.ilog2();
+    for shingle in shingles {
+        let bit = (shingle >> shift) as usize;
+        words[bit / 64] ^= 1 << (bit % 64);
+    }
+    words
+}
+
+/// The bitmap of half as many bits: neighbouring bits become one.
+fn folded(words: &[u64]) -> Vec<u64> {
+    let (pairs, _) = words.as_chunks::<2>();
+    pairs.iter().map(|[low, high]| halved(*low) | halved(*high) << 32).collect()
+}
+
+/// The parities of the 32 pairs of neighbouring bits.
+fn halved(word: u64) -> u64 {
+    let mut bits = (word ^ word >> 1) & 0x5555_5555_5555_5555;
+    for (shift, mask) in [
+        (1, 0x3333_3333_3333_3333),
+        (2, 0x0f0f_0f0f_0f0f_0f0f),
+        (4, 0x00ff_00ff_00ff_00ff),
+        (8, 0x0000_ffff_0000_ffff),
+        (16, 0x0000_0000_ffff_ffff),
+    ] {
+        bits = (bits | bits >> shift) & mask;
+    }
+    bits
+}
+
+/// How many shingles two documents do not share, as their bitmaps tell, and the number of bits that told it.
+pub(super) fn difference(a: &[u64], b: &[u64]) -> (f64, usize) {
+    if a.len() > b.len() {
+        return difference(&folded(a), b);
+    }
+    if b.len() > a.len() {
+        return difference(a, &folded(b));
+    }
+    let n_bits = a.len() * 64;
+    let n_unequal: u32 = a.iter().zip(b).map(|(a, b)| (a ^ b).count_ones()).sum();
+    let share = (2.0 * f64::from(n_unequal) / n_bits as f64).min(1.0 - 1.0 / n_bits as f64);
+    (-0.5 * n_bits as f64 * (1.0 - share).ln(), n_bits)
+}
+
+/// One standard error of the resemblance of sets of `n_a` and `n_b` that differ in `d`, from bitmaps of `m` bits.
+///
+/// With λ = d/m a bit is odd with probability p = (1 - e^(-2λ))/2. The number of odd bits has the variance
+/// m (p(1-p) - λ e^(-4λ)): that of m independent bits, less what is known because exactly d flips were made.
+pub(super) fn resemblance_error(n_a: f64, n_b: f64, d: f64, m: f64) -> f64 {
+    let lambda = d / m;
+    let decay = (-2.0 * lambda).exp();
+    let p = (1.0 - decay) / 2.0;
+    let variance = m * (p * (1.0 - p) - lambda * decay * decay).max(0.0);
+    let of_difference = variance.sqrt() / decay;
+    of_difference * 2.0 * (n_a + n_b) / (n_a + n_b + d).powi(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn shared_shingles_cancel_out() {
+        let a = bitmap(&[1 << 39, 5 << 30, 7], 40, 512);
+        let b = bitmap(&[5 << 30, 7], 40, 512);
+        assert_eq!(difference(&a, &a).0, 0.0);
+        assert!((difference(&a, &b).0 - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn larger_documents_need_more_bits_and_fewer_for_a_shingle() {
+        let bits: Vec<usize> = [100, 1000, 10_000, 100_000].map(|n| n_bits(n, 0.012)).into();
+        assert!(bits.is_sorted(), "{bits:?}");
+        assert!(bits[3] < 100_000 && bits[0] > 100, "{bits:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_folded_bitmap_is_that_of_half_the_bits(
+            shingles in proptest::collection::vec(0u64..1 << 40, 0..300),
+            log2 in 10u32..14,
+        ) {
+            let n_bits = 1usize << log2;
+            prop_assert_eq!(folded(&bitmap(&shingles, 40, n_bits)), bitmap(&shingles, 40, n_bits / 2));
+        }
+    }
+}
