@@ -10,6 +10,7 @@ mod decode;
 mod fingerprint;
 mod html;
 mod page;
+mod unicode;
 mod words;
 
 pub use decode::decode;

@@ -122,7 +122,7 @@ impl Sketcher {
 
     fn finish(&mut self, form: &CanonicalForm, identical: Fingerprint, n_bytes: usize) -> SketchedContent {
         self.buffer.clear();
-        self.shingler.shingle_words(form.words(), &mut self.buffer);
+        self.shingler.shingle_words(form.as_str(), &mut self.buffer);
         let lexical = self.seed.fingerprint("lexical", &[form.as_str().as_bytes()]);
         self.sample(identical, lexical, form.n_words(), n_bytes)
     }

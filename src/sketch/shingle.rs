@@ -38,24 +38,20 @@ impl Shingler {
         }
     }
 
-    /// Appends the shingle fingerprints of a word sequence to `out`, in the order of the text. Under
-    /// [`Multiplicity::Set`] repetitions are left in: sampling drops them.
-    pub fn shingle_words<'a>(&mut self, words: impl Iterator<Item = &'a str>, out: &mut Vec<Shingle>) {
+    /// Appends the shingle fingerprints of a sequence of words, joined by single spaces, to `out`, in the order of the
+    /// text. Under [`Multiplicity::Set`] repetitions are left in: sampling drops them.
+    pub fn shingle_words(&mut self, words: &str, out: &mut Vec<Shingle>) {
         self.tokens.clear();
-        self.tokens.extend(words.map(|word| self.rabin.token(word.as_bytes())));
+        self.rabin.tokens(words, &mut self.tokens);
         let before = out.len();
+        self.rabin.windows(&self.tokens, out);
+        let found = &mut out[before..];
+        if self.multiplicity == Multiplicity::Labelled {
+            label_occurrences(found);
+        }
         let shift = 64 - self.bits;
-        match self.multiplicity {
-            Multiplicity::Set => {
-                self.rabin.windows(&self.tokens, |residue| out.push(self.permutation.of(residue) >> shift))
-            }
-            Multiplicity::Labelled => {
-                self.rabin.windows(&self.tokens, |residue| out.push(residue));
-                label_occurrences(&mut out[before..]);
-                for shingle in &mut out[before..] {
-                    *shingle = self.permutation.of(*shingle) >> shift;
-                }
-            }
+        for shingle in found {
+            *shingle = self.permutation.of(*shingle) >> shift;
         }
     }
 
@@ -113,7 +109,7 @@ mod tests {
 
     fn shingles(text: &str, w: usize, multiplicity: Multiplicity) -> Vec<Shingle> {
         let mut out = Vec::new();
-        Shingler::new(&rule(w, multiplicity), &Seed([5, 6, 7, 8])).shingle_words(text.split(' '), &mut out);
+        Shingler::new(&rule(w, multiplicity), &Seed([5, 6, 7, 8])).shingle_words(text, &mut out);
         out
     }
 
@@ -154,5 +150,10 @@ mod tests {
     fn golden_vectors() {
         let found = shingles("a rose is a rose", 4, Multiplicity::Set);
         assert_eq!(found, [442_280_766_028, 986_827_873_709]);
+        let long = "resemblance of documents, internationalisation: Веб-страница";
+        assert_eq!(
+            shingles(long, 2, Multiplicity::Set),
+            [842_254_355_667, 532_015_880_322, 282_872_619_683, 896_885_101_255]
+        );
     }
 }

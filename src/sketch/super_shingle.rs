@@ -29,7 +29,7 @@ impl SuperShingles {
     pub fn of(&self, values: &[Shingle]) -> Vec<Shingle> {
         let mut found = Vec::new();
         if self.count > 0 && values.len() >= self.length {
-            self.rabin.windows(values, |residue| found.push(residue));
+            self.rabin.windows(values, &mut found);
             found.sort_unstable();
             found.dedup();
             found.truncate(self.count);

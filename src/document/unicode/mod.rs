@@ -1,0 +1,115 @@
+//! What version 1 of the canonical form knows of characters: frozen tables, so that no page's words ever depend on the
+//! Unicode version of a compiler or a crate.
+
+#[cfg(test)]
+mod generate;
+mod tables;
+
+use tables::{COMBINING_CLASSES, COMPOSITIONS, DECOMPOSITIONS, KINDS, RANGES, SPECIAL};
+
+/// What a character does to the word it stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Class {
+    /// Ends a word.
+    Separator,
+    /// Is dropped, and the word goes on.
+    Ignored,
+    /// A letter or digit: begins a word or goes on with it.
+    Letter,
+    /// A letter or digit of a script without spaces: always begins a word.
+    Alone,
+    /// A letter that may make one character with the one before it: a conjoining jamo.
+    Joining,
+    /// A mark that stays where it is and as it is.
+    Mark,
+    /// A mark that may change places with other marks or make one character with those before it.
+    Combining,
+    /// Stands for the characters that [`special`] gives.
+    Special,
+}
+
+/// From here on the planes decide: 2 and 3 are Han, assigned or not.
+const PLANE_2: u32 = 0x20000;
+
+/// The class of every character below plane 2 by its place in `KINDS`.
+static KIND_OF: [u8; PLANE_2 as usize] = kind_of();
+
+const fn kind_of() -> [u8; PLANE_2 as usize] {
+    let mut kinds = [0; PLANE_2 as usize];
+    let mut n = 0;
+    while n < RANGES.len() {
+        let (first, last, step, kind) = RANGES[n];
+        let mut c = first;
+        while c <= last {
+            kinds[c as usize] = kind;
+            c += step as u32;
+        }
+        n += 1;
+    }
+    kinds
+}
+
+/// The class of a character, and the lower-case, ordinary-width character in its place.
+#[inline]
+pub(super) fn class_and_fold(c: char) -> (Class, char) {
+    let code = u32::from(c);
+    if code < PLANE_2 {
+        let (class, delta) = KINDS[usize::from(KIND_OF[code as usize])];
+        (class, char::from_u32(code.wrapping_add_signed(delta)).unwrap_or(c))
+    } else {
+        (class_of_high_planes(c), c)
+    }
+}
+
+#[cold]
+fn class_of_high_planes(c: char) -> Class {
+    match c {
+        '\u{2f800}'..='\u{2fa1f}' if special(c).is_some() => Class::Special,
+        '\u{2fffe}'..='\u{2ffff}' | '\u{3fffe}'..='\u{3ffff}' => Class::Separator,
+        '\u{20000}'..='\u{3ffff}' => Class::Alone,
+        '\u{e0000}'..='\u{e0fff}' => Class::Ignored,
+        _ => Class::Separator,
+    }
+}
+
+/// What a character of class `Special` becomes: folded, decomposed.
+pub(super) fn special(c: char) -> Option<&'static str> {
+    SPECIAL.binary_search_by_key(&c, |entry| entry.0).ok().map(|at| SPECIAL[at].1)
+}
+
+/// The canonical combining class.
+pub(super) fn combining_class(c: char) -> u8 {
+    let after = COMBINING_CLASSES.partition_point(|range| range.0 <= u32::from(c));
+    match after.checked_sub(1).map(|at| COMBINING_CLASSES[at]) {
+        Some((_, last, class)) if u32::from(c) <= last => class,
+        _ => 0,
+    }
+}
+
+/// The composite that two folded characters are canonically equivalent to.
+pub(super) fn compose(first: char, second: char) -> Option<char> {
+    compose_hangul(first, second).or_else(|| {
+        let at = COMPOSITIONS.binary_search_by_key(&(first, second), |entry| (entry.0, entry.1));
+        at.ok().map(|at| COMPOSITIONS[at].2)
+    })
+}
+
+/// The two characters that a folded character is composed of. Not for Hangul, which has no marks to reorder.
+pub(super) fn decompose(c: char) -> Option<(char, char)> {
+    DECOMPOSITIONS.binary_search_by_key(&c, |entry| entry.0).ok().map(|at| (DECOMPOSITIONS[at].1, DECOMPOSITIONS[at].2))
+}
+
+/// The Unicode Standard, section 3.12, "Hangul Syllable Composition".
+fn compose_hangul(first: char, second: char) -> Option<char> {
+    const N_VOWELS: u32 = 21;
+    const N_TAILS: u32 = 28;
+    let (a, b) = (u32::from(first), u32::from(second));
+    let composite = match (first, second) {
+        ('\u{1100}'..='\u{1112}', '\u{1161}'..='\u{1175}') => {
+            0xac00 + ((a - 0x1100) * N_VOWELS + (b - 0x1161)) * N_TAILS
+        }
+        ('\u{ac00}'..='\u{d7a3}', '\u{11a8}'..='\u{11c2}') if (a - 0xac00).is_multiple_of(N_TAILS) => a + b - 0x11a7,
+        _ => return None,
+    };
+    char::from_u32(composite)
+}
