@@ -12,8 +12,8 @@
 //! 2. Its shingles (w words in a row) become fingerprints, and a sample of these its [`sketch::Sketch`].
 //! 3. [`cluster::Decider::decide`] finds the document that the page equals, or the ones it resembles, and joins their
 //!    clusters: one pure function.
-//! 4. [`pipeline`] writes what that changes, with the source's offsets and the outgoing events, in one batch.
-//! 5. [`query`] answers from a read-only view of the store.
+//! 4. `pipeline` writes what that changes, with the source's offsets and the outgoing events, in one batch.
+//! 5. `query` answers from a read-only view of the store.
 //!
 //! Reading order: the pure rooms ([`document`], [`sketch`], [`cluster`], [`sweep`], [`wire`]) do no I/O, know no clock
 //! and no threads. [`ports`] is what an engine needs of the world; the adapters (`store`, `kafka`, `files`) provide it

@@ -1,7 +1,6 @@
 //! The command line as a user meets it: what goes in, what comes out, what it says when something is wrong.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
-#![cfg(feature = "service")]
 
 mod harness;
 

@@ -1,7 +1,6 @@
 //! Real WARC, WET and ARC files from other projects' test suites, read to the end.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
-#![cfg(feature = "service")]
 
 use lookalike::files::{FileSource, Input};
 use lookalike::ports::{Polled, ProgressMap, Source};

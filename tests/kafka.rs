@@ -7,7 +7,6 @@
 //! Without the variable every test passes without having looked, and says so.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
-#![cfg(feature = "service")]
 
 mod harness;
 

@@ -80,7 +80,19 @@ fn sources() -> Vec<Source> {
         let text = fs::read_to_string(&path).expect("text");
         Source { path, module, text }
     };
-    paths.into_iter().map(source).collect()
+    let sources: Vec<Source> = paths.into_iter().map(source).collect();
+    let only_for_tests: BTreeSet<PathBuf> = sources.iter().flat_map(test_modules).collect();
+    let is_for_tests =
+        |path: &Path| only_for_tests.iter().any(|test| path.starts_with(test) || path.with_extension("") == *test);
+    sources.into_iter().filter(|source| !is_for_tests(&source.path)).collect()
+}
+
+/// The modules that a file declares for its tests alone, as paths without an extension.
+fn test_modules(source: &Source) -> Vec<PathBuf> {
+    let is_root = source.path.file_stem().is_some_and(|stem| stem == "mod" || stem == "lib");
+    let folder = if is_root { source.path.with_file_name("") } else { source.path.with_extension("") };
+    let declared = source.text.split("#[cfg(test)]\nmod ").skip(1);
+    declared.filter_map(|rest| rest.split_once(';')).map(|(name, _)| folder.join(name)).collect()
 }
 
 /// The lines that are code, up to the file's tests.

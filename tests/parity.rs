@@ -1,7 +1,6 @@
 //! The same pages give the same clusters: in any order, batch and number of threads, and as plain references find them.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
-#![cfg(feature = "service")]
 
 mod harness;
 

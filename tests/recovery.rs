@@ -1,7 +1,6 @@
 //! Killed at any moment and started again, it loses nothing and does nothing twice.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
-#![cfg(feature = "service")]
 
 mod harness;
 

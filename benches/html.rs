@@ -1,0 +1,76 @@
+//! HTML to text on real pages and on hostile ones, ours beside html5gum.
+//!
+//! `LOOKALIKE_DATA` names a directory of further data sets; each of its directories is measured as well.
+
+#[path = "../tests/html5gum/mod.rs"]
+mod html5gum_text;
+#[path = "../tests/html_pages/mod.rs"]
+mod html_pages;
+
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use lookalike::document::append_html_text;
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Duration;
+
+/// As much of a data set as is measured.
+const BYTES_MAX: usize = 32 << 20;
+
+fn real_pages(c: &mut Criterion) {
+    let bench_data = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench-data/sweep-3-2017-09-01.jsonl.zst");
+    compare(c, "bench-data", &html_pages::of_file(&bench_data));
+    for (name, files) in html_pages::data_sets() {
+        let pages: Vec<String> = files.iter().flat_map(|file| html_pages::of_file(file)).collect();
+        compare(c, &name, &pages);
+    }
+}
+
+fn compare(c: &mut Criterion, name: &str, pages: &[String]) {
+    let mut n_bytes = 0;
+    let n_pages = pages.iter().take_while(|page| {
+        n_bytes += page.len();
+        n_bytes <= BYTES_MAX
+    });
+    let pages = &pages[..n_pages.count()];
+    let mut group = c.benchmark_group(name);
+    group.throughput(Throughput::Bytes(pages.iter().map(|page| page.len() as u64).sum()));
+    measure(&mut group, "ours", pages, append_html_text);
+    measure(&mut group, "html5gum", pages, html5gum_text::append_text);
+}
+
+fn hostile_pages(c: &mut Criterion) {
+    let mut group = c.benchmark_group("hostile");
+    for (name, page) in html_pages::hostile() {
+        group.throughput(Throughput::Bytes(page.len() as u64));
+        measure(&mut group, name, &[page], append_html_text);
+    }
+}
+
+fn measure(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    name: &str,
+    pages: &[String],
+    append_text: impl Fn(&str, &mut String),
+) {
+    group.bench_function(name, |b| {
+        let mut out = String::new();
+        b.iter(|| {
+            for page in pages {
+                out.clear();
+                append_text(black_box(page), &mut out);
+                black_box(&out);
+            }
+        });
+    });
+}
+
+fn settings() -> Criterion {
+    Criterion::default()
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(1))
+}
+
+criterion_group!(name = benches; config = settings(); targets = real_pages, hostile_pages);
+criterion_main!(benches);

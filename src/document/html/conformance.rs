@@ -1,0 +1,150 @@
+//! The tokenizer against html5lib-tests, where `LOOKALIKE_HTML5LIB_TESTS` names a checkout of
+//! <https://github.com/html5lib/html5lib-tests>.
+
+use super::name::Name;
+use super::scanner::{self, Content, Sink};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Takes text as the tokenizer alone yields it; no tag changes how what follows is read.
+struct AllText<'o>(&'o mut String);
+
+impl Sink for AllText<'_> {
+    const NUL: &'static str = "\0";
+
+    fn text(&mut self, text: &str) {
+        self.0.push_str(text);
+    }
+
+    fn start_tag(&mut self, _: Name, _: bool) -> Content {
+        Content::Data
+    }
+
+    fn end_tag(&mut self, _: Name) {}
+
+    fn in_foreign_content(&self) -> bool {
+        false
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    n_equal: usize,
+    n_undefined: usize,
+    unequal: Vec<String>,
+}
+
+#[test]
+fn text_is_that_of_html5lib_tests() {
+    let Some(root) = std::env::var_os("LOOKALIKE_HTML5LIB_TESTS") else {
+        println!("skipped: LOOKALIKE_HTML5LIB_TESTS names no checkout of html5lib-tests");
+        return;
+    };
+    let mut tally = Tally::default();
+    for file in test_files(&Path::new(&root).join("tokenizer")) {
+        let text = std::fs::read_to_string(&file).expect("a readable file");
+        let suite: Value = serde_json::from_str(&replace_lone_surrogates(&text)).expect("JSON");
+        // The only other key, `xmlViolationTests`, is about output that must be XML.
+        for case in suite["tests"].as_array().into_iter().flatten() {
+            check(case, &mut tally);
+        }
+    }
+    println!("{} equal, {} undefined, {} unequal", tally.n_equal, tally.n_undefined, tally.unequal.len());
+    assert!(tally.n_equal > 6000 && tally.unequal.is_empty(), "{:#?}", tally.unequal);
+}
+
+fn test_files(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).expect("a directory `tokenizer`");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "test")).collect()
+}
+
+fn check(case: &Value, tally: &mut Tally) {
+    let doubly_escaped = case["doubleEscaped"] == true;
+    let string = |value: &Value| {
+        let text = value.as_str().expect("a string");
+        if doubly_escaped { unescape(text) } else { Some(text.to_owned()) }
+    };
+    let expected = characters(&case["output"]).iter().map(string).collect::<Option<String>>();
+    let (Some(input), Some(expected)) = (string(&case["input"]), expected) else {
+        tally.n_undefined += 1;
+        return;
+    };
+    if input.contains(SURROGATE) {
+        tally.n_undefined += 1;
+        return;
+    }
+    for content in initial_contents(case) {
+        let mut text = String::new();
+        scanner::scan(&input, content, AllText(&mut text));
+        if text == expected {
+            tally.n_equal += 1;
+        } else {
+            let description = &case["description"];
+            tally.unequal.push(format!("{description} {content:?} {input:?}: {expected:?}, not {text:?}"));
+        }
+    }
+}
+
+/// The strings of the `["Character", string]` tokens.
+fn characters(output: &Value) -> Vec<Value> {
+    let tokens = output.as_array().expect("tokens").iter();
+    tokens.filter(|token| token[0] == "Character").map(|token| token[1].clone()).collect()
+}
+
+fn initial_contents(case: &Value) -> Vec<Content> {
+    let name: &'static str = case["lastStartTag"].as_str().unwrap_or("none").to_owned().leak();
+    let Some(states) = case["initialStates"].as_array() else { return vec![Content::Data] };
+    let content = |state: &Value| match state.as_str().expect("a state's name") {
+        "Data state" => Content::Data,
+        "RCDATA state" => Content::Rcdata(name),
+        "RAWTEXT state" => Content::Rawtext(name),
+        "Script data state" => Content::Script(name),
+        "CDATA section state" => Content::Cdata,
+        "PLAINTEXT state" => Content::Plaintext,
+        state => panic!("an unknown initial state: {state}"),
+    };
+    states.iter().map(content).collect()
+}
+
+/// Stands for a lone surrogate, which is in no Rust string: a private character that no test uses.
+const SURROGATE: char = '\u{10abcd}';
+
+/// JSON's `\ud800` is no character, and serde_json refuses it. Pairs stay as they are, and so does what is escaped twice.
+fn replace_lone_surrogates(json: &str) -> String {
+    let mut out = String::new();
+    let mut rest = json;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let len = match (surrogate(rest), rest.get(6..).and_then(surrogate)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
+            (Some(_), _) => {
+                out.push(SURROGATE);
+                rest = &rest[6..];
+                continue;
+            }
+            _ => 2,
+        };
+        out.push_str(&rest[..len]);
+        rest = &rest[len..];
+    }
+    out + rest
+}
+
+fn surrogate(escape: &str) -> Option<u32> {
+    let digits = escape.strip_prefix("\\u")?.get(..4)?;
+    u32::from_str_radix(digits, 16).ok().filter(|code| (0xd800..=0xdfff).contains(code))
+}
+
+/// Undoes the second escape of `doubleEscaped` cases; `None` where it is that of a surrogate.
+fn unescape(text: &str) -> Option<String> {
+    let mut parts = text.split("\\u");
+    let mut out = parts.next()?.to_owned();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(4)?;
+        out.push(char::from_u32(u32::from_str_radix(digits, 16).ok()?)?);
+        out.push_str(rest);
+    }
+    Some(out)
+}

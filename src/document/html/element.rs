@@ -1,0 +1,216 @@
+//! The elements that matter to text, and what each does to it.
+
+use super::name::Name;
+use super::scanner::Content;
+
+/// What an element does to the text around and in it.
+#[derive(Debug)]
+pub(super) struct Element {
+    pub(super) name: Name,
+    /// Whether its tags stand between two words.
+    pub(super) separates: bool,
+    /// How its content is read.
+    pub(super) content: Content,
+    pub(super) role: Role,
+    /// Whether its start tag ends SVG and MathML that is still open (WHATWG HTML, 13.2.6.5).
+    pub(super) breaks_out: bool,
+}
+
+/// What an element is besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Nothing.
+    Plain,
+    /// No reader sees its text.
+    Unseen,
+    /// As [`Role::Unseen`], but its content is markup, and it nests.
+    Template,
+    /// `svg` or `math`: what is in it is foreign content.
+    Foreign,
+    /// Within foreign content, what is in it is HTML again.
+    IntegrationPoint,
+}
+
+impl Element {
+    /// The element of this name; for most names one that does nothing.
+    pub(super) fn of(name: Name) -> &'static Self {
+        let element = &ELEMENTS[usize::from(SLOTS[slot(name)])];
+        if element.name == name { element } else { &ELEMENTS[0] }
+    }
+
+    const fn inline(name: &str) -> Self {
+        let name = Name::of(name.as_bytes());
+        Self { name, separates: false, content: Content::Data, role: Role::Plain, breaks_out: false }
+    }
+
+    const fn block(name: &str) -> Self {
+        Self { separates: true, ..Self::inline(name) }
+    }
+
+    const fn rcdata(name: &'static str) -> Self {
+        Self { content: Content::Rcdata(name), ..Self::block(name) }
+    }
+
+    const fn rawtext(name: &'static str) -> Self {
+        Self { content: Content::Rawtext(name), ..Self::inline(name) }
+    }
+
+    const fn role(self, role: Role) -> Self {
+        Self { role, ..self }
+    }
+
+    const fn separating(self) -> Self {
+        Self { separates: true, ..self }
+    }
+
+    const fn breaking_out(self) -> Self {
+        Self { breaks_out: true, ..self }
+    }
+}
+
+/// No two of the elements may share a slot; so many slots make a hash that does so easy to find.
+const N_SLOTS: usize = 1024;
+
+/// A slot holds an index into [`ELEMENTS`].
+static SLOTS: [u8; N_SLOTS] = index();
+
+const fn slot(name: Name) -> usize {
+    (name.hash() >> (64 - N_SLOTS.trailing_zeros())) as usize
+}
+
+const fn index() -> [u8; N_SLOTS] {
+    let mut slots = [0; N_SLOTS];
+    let mut at = 1;
+    while at < ELEMENTS.len() {
+        let slot = slot(ELEMENTS[at].name);
+        assert!(slots[slot] == 0, "two elements in one slot: another multiplier in Name::hash");
+        slots[slot] = at as u8;
+        at += 1;
+    }
+    slots
+}
+
+static ELEMENTS: [Element; 99] = [
+    // All that are not below.
+    Element::inline(""),
+    // Blocks, parts of lists and tables, line breaks, and form fields with text of their own.
+    Element::block("address"),
+    Element::block("article"),
+    Element::block("aside"),
+    Element::block("blockquote").breaking_out(),
+    Element::block("body").breaking_out(),
+    Element::block("br").breaking_out(),
+    Element::block("button"),
+    Element::block("caption"),
+    Element::block("center").breaking_out(),
+    Element::block("col"),
+    Element::block("colgroup"),
+    Element::block("dd").breaking_out(),
+    Element::block("details"),
+    Element::block("dialog"),
+    Element::block("dir"),
+    Element::block("div").breaking_out(),
+    Element::block("dl").breaking_out(),
+    Element::block("dt").breaking_out(),
+    Element::block("fieldset"),
+    Element::block("figcaption"),
+    Element::block("figure"),
+    Element::block("footer"),
+    Element::block("form"),
+    Element::block("frameset"),
+    Element::block("h1").breaking_out(),
+    Element::block("h2").breaking_out(),
+    Element::block("h3").breaking_out(),
+    Element::block("h4").breaking_out(),
+    Element::block("h5").breaking_out(),
+    Element::block("h6").breaking_out(),
+    Element::block("head").breaking_out(),
+    Element::block("header"),
+    Element::block("hgroup"),
+    Element::block("hr").breaking_out(),
+    Element::block("html"),
+    Element::block("legend"),
+    Element::block("li").breaking_out(),
+    Element::block("listing").breaking_out(),
+    Element::block("main"),
+    Element::block("menu").breaking_out(),
+    Element::block("nav"),
+    Element::block("ol").breaking_out(),
+    Element::block("optgroup"),
+    Element::block("option"),
+    Element::block("p").breaking_out(),
+    Element::block("pre").breaking_out(),
+    Element::block("search"),
+    Element::block("section"),
+    Element::block("select"),
+    Element::block("summary"),
+    Element::block("table").breaking_out(),
+    Element::block("tbody"),
+    Element::block("td"),
+    Element::block("tfoot"),
+    Element::block("th"),
+    Element::block("thead"),
+    Element::block("tr"),
+    Element::block("ul").breaking_out(),
+    // Content that is not read as markup.
+    Element::rcdata("textarea"),
+    Element::rcdata("title").role(Role::IntegrationPoint),
+    Element::rawtext("iframe").role(Role::Unseen).separating(),
+    Element::rawtext("noembed").role(Role::Unseen),
+    Element::rawtext("noframes").role(Role::Unseen).separating(),
+    Element::rawtext("noscript").role(Role::Unseen).separating(),
+    Element::rawtext("style").role(Role::Unseen),
+    Element::rawtext("xmp").separating(),
+    Element { content: Content::Script("script"), ..Element::inline("script").role(Role::Unseen) },
+    Element { content: Content::Plaintext, ..Element::block("plaintext") },
+    Element::inline("template").role(Role::Template),
+    // Foreign content, and where it ends.
+    Element::inline("svg").role(Role::Foreign),
+    Element::inline("math").role(Role::Foreign),
+    Element::inline("foreignobject").role(Role::IntegrationPoint),
+    Element::inline("desc").role(Role::IntegrationPoint),
+    Element::inline("mi").role(Role::IntegrationPoint),
+    Element::inline("mn").role(Role::IntegrationPoint),
+    Element::inline("mo").role(Role::IntegrationPoint),
+    Element::inline("ms").role(Role::IntegrationPoint),
+    Element::inline("mtext").role(Role::IntegrationPoint),
+    Element::inline("b").breaking_out(),
+    Element::inline("big").breaking_out(),
+    Element::inline("code").breaking_out(),
+    Element::inline("em").breaking_out(),
+    Element::inline("embed").breaking_out(),
+    Element::inline("i").breaking_out(),
+    Element::inline("img").breaking_out(),
+    Element::inline("meta").breaking_out(),
+    Element::inline("nobr").breaking_out(),
+    Element::inline("ruby").breaking_out(),
+    Element::inline("s").breaking_out(),
+    Element::inline("small").breaking_out(),
+    Element::inline("span").breaking_out(),
+    Element::inline("strike").breaking_out(),
+    Element::inline("strong").breaking_out(),
+    Element::inline("sub").breaking_out(),
+    Element::inline("sup").breaking_out(),
+    Element::inline("tt").breaking_out(),
+    Element::inline("u").breaking_out(),
+    Element::inline("var").breaking_out(),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_element_is_found_by_its_name() {
+        for element in &ELEMENTS {
+            assert!(std::ptr::eq(Element::of(element.name), element));
+        }
+    }
+
+    #[test]
+    fn other_names_do_nothing() {
+        for name in ["a", "font", "x-p", "blockquotes", "a-very-long-custom-element"] {
+            assert!(std::ptr::eq(Element::of(Name::of(name.as_bytes())), &ELEMENTS[0]), "{name}");
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! The tokenizer of HTML as far as text depends on it: what is text, where tags begin and end, and their names.
+//!
+//! WHATWG HTML, section 13.2.5. The standard's states that treat text alike are one function here. What a tag means is
+//! not known here but to the [`Sink`], which in the standard is the tree builder. Every byte is looked at a bounded
+//! number of times, whatever the page.
+
+use super::name::{Name, is_name_end, is_space};
+use super::reference::{self, Decoded};
+use memchr::{memchr, memchr2, memmem};
+
+/// How the tokenizer reads what follows a start tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Markup and character references.
+    Data,
+    /// Character references, and no markup but the end tag of this name.
+    Rcdata(&'static str),
+    /// No markup but the end tag of this name.
+    Rawtext(&'static str),
+    /// Like [`Content::Rawtext`], but that comments in it can hide the end tag. The name is always `script`, but for
+    /// tests that begin here.
+    Script(&'static str),
+    /// No markup until `]]>`.
+    Cdata,
+    /// No markup to the end of the page.
+    Plaintext,
+}
+
+/// Who makes something of the tokens.
+pub(super) trait Sink {
+    /// What a U+0000 among [`Content::Data`] becomes. Elsewhere it is U+FFFD.
+    const NUL: &'static str;
+
+    /// Takes a piece of text, character references decoded and line ends normalised.
+    fn text(&mut self, text: &str);
+
+    /// Takes a start tag and says how to read what follows it.
+    fn start_tag(&mut self, name: Name, self_closing: bool) -> Content;
+
+    /// Takes an end tag.
+    fn end_tag(&mut self, name: Name);
+
+    /// Whether the current element is one of SVG or MathML, where `<![CDATA[` begins text and not a comment.
+    fn in_foreign_content(&self) -> bool;
+}
+
+/// Reads `html` to its end.
+pub(super) fn scan<S: Sink>(html: &str, mut content: Content, sink: S) {
+    let bytes = html.as_bytes();
+    let has_odd_bytes = memchr2(b'\r', b'\0', bytes).is_some();
+    let mut scanner = Scanner { html, bytes, has_odd_bytes, at: 0, sink };
+    while scanner.at < bytes.len() {
+        content = match content {
+            Content::Data => scanner.data(),
+            Content::Rcdata(name) => scanner.rcdata(name),
+            Content::Rawtext(name) => scanner.rawtext(name),
+            Content::Script(name) => scanner.script(name),
+            Content::Cdata => scanner.cdata(),
+            Content::Plaintext => scanner.plaintext(),
+        };
+    }
+}
+
+/// What U+0000 becomes outside of [`Content::Data`].
+const REPLACEMENT: &str = "\u{fffd}";
+
+struct Scanner<'h, S> {
+    html: &'h str,
+    bytes: &'h [u8],
+    /// Whether there is a carriage return or a U+0000 anywhere; hardly a page has one, and then text is copied as is.
+    has_odd_bytes: bool,
+    /// Everything before is done with, but for text that the function at work has yet to emit.
+    at: usize,
+    sink: S,
+}
+
+impl<S: Sink> Scanner<'_, S> {
+    fn data(&mut self) -> Content {
+        let mut text_from = self.at;
+        while let Some(at) = self.find_markup_or_reference() {
+            if self.bytes[at] == b'&' {
+                text_from = self.reference(text_from, at, S::NUL);
+                continue;
+            }
+            // Decided before anything is emitted, so that a lone `<` is part of the text around it.
+            let Some(markup) = self.markup(at) else {
+                self.at = at + 1;
+                continue;
+            };
+            self.emit(text_from, at, S::NUL);
+            let content = match markup {
+                Markup::StartTag => self.start_tag(at + 1),
+                Markup::EndTag => self.end_tag(at + 2),
+                Markup::NamelessEndTag => self.resume(at + 3),
+                Markup::Declaration => self.declaration(at + 2),
+                Markup::BogusComment => self.bogus_comment(at + 2),
+            };
+            if content != Content::Data {
+                return content;
+            }
+            text_from = self.at;
+        }
+        self.rest_is_text(text_from, S::NUL)
+    }
+
+    fn rcdata(&mut self, name: &'static str) -> Content {
+        let mut text_from = self.at;
+        while let Some(at) = self.find_markup_or_reference() {
+            if self.bytes[at] == b'&' {
+                text_from = self.reference(text_from, at, REPLACEMENT);
+            } else if self.is_end_tag(at, name) {
+                self.emit(text_from, at, REPLACEMENT);
+                return self.end_tag(at + 2);
+            } else {
+                self.at = at + 1;
+            }
+        }
+        self.rest_is_text(text_from, REPLACEMENT)
+    }
+
+    fn rawtext(&mut self, name: &'static str) -> Content {
+        let text_from = self.at;
+        while let Some(at) = self.find(b'<') {
+            if self.is_end_tag(at, name) {
+                self.emit(text_from, at, REPLACEMENT);
+                return self.end_tag(at + 2);
+            }
+            self.at = at + 1;
+        }
+        self.rest_is_text(text_from, REPLACEMENT)
+    }
+
+    fn script(&mut self, name: &'static str) -> Content {
+        let text_from = self.at;
+        let mut escape = Escape::None;
+        while let Some(at) = self.find_in_script(escape) {
+            self.at = at + 1;
+            if self.bytes[at] == b'>' {
+                // At least the two dashes of `<!--` stand before, so this looks at nothing older than the comment.
+                if self.bytes[..at].ends_with(b"--") {
+                    escape = Escape::None;
+                }
+            } else if self.is_end_tag(at, name) {
+                if escape != Escape::Double {
+                    self.emit(text_from, at, REPLACEMENT);
+                    return self.end_tag(at + 2);
+                }
+                escape = Escape::Single;
+            } else if escape == Escape::None && self.bytes[at..].starts_with(b"<!--") {
+                escape = Escape::Single;
+                self.at = at + 4;
+            } else if escape == Escape::Single && self.is_name_at(at + 1, "script") {
+                escape = Escape::Double;
+            }
+        }
+        self.rest_is_text(text_from, REPLACEMENT)
+    }
+
+    fn cdata(&mut self) -> Content {
+        let text_from = self.at;
+        let Some(len) = memmem::find(&self.bytes[text_from..], b"]]>") else {
+            return self.rest_is_text(text_from, S::NUL);
+        };
+        self.emit(text_from, text_from + len, S::NUL);
+        self.resume(text_from + len + 3)
+    }
+
+    fn plaintext(&mut self) -> Content {
+        self.rest_is_text(self.at, REPLACEMENT)
+    }
+
+    /// What the `<` at `at` begins; `None` where it is text.
+    fn markup(&self, at: usize) -> Option<Markup> {
+        match self.bytes.get(at + 1)? {
+            b'/' => match self.bytes.get(at + 2)? {
+                b'>' => Some(Markup::NamelessEndTag),
+                b if b.is_ascii_alphabetic() => Some(Markup::EndTag),
+                _ => Some(Markup::BogusComment),
+            },
+            b'!' => Some(Markup::Declaration),
+            b'?' => Some(Markup::BogusComment),
+            b if b.is_ascii_alphabetic() => Some(Markup::StartTag),
+            _ => None,
+        }
+    }
+
+    fn start_tag(&mut self, name_at: usize) -> Content {
+        let (name, len) = Name::read(&self.bytes[name_at..]);
+        match self.tag_end(name_at + len) {
+            Some(self_closing) => self.sink.start_tag(name, self_closing),
+            None => Content::Data,
+        }
+    }
+
+    fn end_tag(&mut self, name_at: usize) -> Content {
+        let (name, len) = Name::read(&self.bytes[name_at..]);
+        if self.tag_end(name_at + len).is_some() {
+            self.sink.end_tag(name);
+        }
+        Content::Data
+    }
+
+    /// Goes from the end of a tag's name past its `>` and says whether the tag closes itself. `None` where the page ends
+    /// before: such a tag is none, and nothing of it is text.
+    #[inline]
+    fn tag_end(&mut self, name_end: usize) -> Option<bool> {
+        if self.bytes.get(name_end) == Some(&b'>') {
+            self.at = name_end + 1;
+            return Some(false);
+        }
+        self.attributes(name_end)
+    }
+
+    /// [`Self::tag_end`] where there is more than a name. An `=` or a `>` matters only outside of values, a quote only as
+    /// the first character of one.
+    fn attributes(&mut self, name_end: usize) -> Option<bool> {
+        let mut names_from = name_end;
+        let mut at = name_end;
+        loop {
+            let Some(stop) = self.find_equals_or_tag_end(at) else {
+                self.at = self.bytes.len();
+                return None;
+            };
+            let names = &self.bytes[names_from..stop];
+            if self.bytes[stop] == b'>' {
+                self.at = stop + 1;
+                return Some(names.last() == Some(&b'/'));
+            }
+            // An `=` with no name before it begins one itself.
+            if matches!(names.iter().rfind(|b| !is_space(**b)), None | Some(b'/')) {
+                names_from = stop;
+                at = stop + 1;
+            } else {
+                names_from = self.attribute_value(stop + 1);
+                at = names_from;
+            }
+        }
+    }
+
+    /// Where the value after an `=` ends, its closing quote included. Unclosed quotes hold the rest of the page.
+    fn attribute_value(&self, after_equals: usize) -> usize {
+        let Some(from) = position(self.bytes, after_equals, |b| !is_space(b)) else {
+            return self.bytes.len();
+        };
+        match self.bytes[from] {
+            quote @ (b'"' | b'\'') if self.bytes.get(from + 1) == Some(&quote) => from + 2,
+            quote @ (b'"' | b'\'') => {
+                memchr(quote, &self.bytes[from + 1..]).map_or(self.bytes.len(), |len| from + 1 + len + 1)
+            }
+            _ => position(self.bytes, from, |b| b == b'>' || is_space(b)).unwrap_or(self.bytes.len()),
+        }
+    }
+
+    fn declaration(&mut self, from: usize) -> Content {
+        let rest = &self.bytes[from..];
+        if rest.starts_with(b"--") {
+            self.comment(from + 2)
+        } else if rest.starts_with(b"[CDATA[") && self.sink.in_foreign_content() {
+            self.at = from + 7;
+            Content::Cdata
+        } else {
+            // A doctype ends at the first `>` as well, even in quotes.
+            self.bogus_comment(from)
+        }
+    }
+
+    fn bogus_comment(&mut self, from: usize) -> Content {
+        let end = memchr(b'>', &self.bytes[from..]).map_or(self.bytes.len(), |len| from + len + 1);
+        self.resume(end)
+    }
+
+    /// A comment ends at a `>` after `--` or `--!`, and at one right at its beginning, or after a single dash there.
+    fn comment(&mut self, from: usize) -> Content {
+        self.at = from;
+        while let Some(at) = self.find(b'>') {
+            self.at = at + 1;
+            let comment = &self.bytes[from..at];
+            if comment.ends_with(b"--") || comment.ends_with(b"--!") || matches!(comment, b"" | b"-") {
+                return Content::Data;
+            }
+        }
+        self.resume(self.bytes.len())
+    }
+
+    /// Decodes the reference at `at`, if it is one, and returns from where on text is yet to be emitted.
+    fn reference(&mut self, text_from: usize, at: usize, nul: &str) -> usize {
+        self.at = at + 1;
+        if !self.bytes.get(self.at).is_some_and(|b| reference::can_begin_with(*b)) {
+            return text_from;
+        }
+        let Some((decoded, len)) = reference::decode(&self.bytes[self.at..]) else {
+            return text_from;
+        };
+        self.emit(text_from, at, nul);
+        match decoded {
+            Decoded::Named(text) => self.sink.text(text),
+            Decoded::Numeric(c) => self.sink.text(c.encode_utf8(&mut [0; 4])),
+        }
+        self.at += len;
+        self.at
+    }
+
+    /// Whether the end tag of `name` begins at the `<` at `at`, and its name is complete.
+    fn is_end_tag(&self, at: usize, name: &str) -> bool {
+        self.bytes.get(at + 1) == Some(&b'/') && self.is_name_at(at + 2, name)
+    }
+
+    fn is_name_at(&self, at: usize, name: &str) -> bool {
+        let end = at + name.len();
+        self.bytes.get(at..end).is_some_and(|found| found.eq_ignore_ascii_case(name.as_bytes()))
+            && self.bytes.get(end).is_some_and(|b| is_name_end(*b))
+    }
+
+    // Of the searches, those that can hit byte after byte look at the next byte before they call memchr: a call costs
+    // as much as a whole vector of bytes without a hit.
+
+    fn find_markup_or_reference(&self) -> Option<usize> {
+        match self.bytes.get(self.at)? {
+            b'<' | b'&' => Some(self.at),
+            _ => memchr2(b'<', b'&', &self.bytes[self.at..]).map(|len| self.at + len),
+        }
+    }
+
+    fn find(&self, byte: u8) -> Option<usize> {
+        if *self.bytes.get(self.at)? == byte {
+            return Some(self.at);
+        }
+        memchr(byte, &self.bytes[self.at..]).map(|len| self.at + len)
+    }
+
+    /// The next `<`, and inside of a script's comment the next `>` as well.
+    fn find_in_script(&self, escape: Escape) -> Option<usize> {
+        if escape == Escape::None {
+            return self.find(b'<');
+        }
+        match self.bytes.get(self.at)? {
+            b'<' | b'>' => Some(self.at),
+            _ => memchr2(b'<', b'>', &self.bytes[self.at..]).map(|len| self.at + len),
+        }
+    }
+
+    fn find_equals_or_tag_end(&self, from: usize) -> Option<usize> {
+        match self.bytes.get(from)? {
+            b'>' => Some(from),
+            _ => memchr2(b'=', b'>', &self.bytes[from..]).map(|len| from + len),
+        }
+    }
+
+    fn resume(&mut self, at: usize) -> Content {
+        self.at = at;
+        Content::Data
+    }
+
+    fn rest_is_text(&mut self, from: usize, nul: &str) -> Content {
+        self.emit(from, self.bytes.len(), nul);
+        self.resume(self.bytes.len())
+    }
+
+    #[inline]
+    fn emit(&mut self, from: usize, to: usize, nul: &str) {
+        // Tags often follow one another.
+        if from != to {
+            self.emit_some(from, to, nul);
+        }
+    }
+
+    fn emit_some(&mut self, from: usize, to: usize, nul: &str) {
+        let text = &self.html[from..to];
+        if self.has_odd_bytes {
+            self.emit_odd(text, nul);
+        } else {
+            self.sink.text(text);
+        }
+    }
+
+    /// Emits text with U+0000 replaced, and carriage returns, with the line feed after them, as line feeds.
+    fn emit_odd(&mut self, mut text: &str, nul: &str) {
+        while let Some(first) = text.bytes().next() {
+            let replacement = match first {
+                b'\0' => nul,
+                // The line feed after it, if there is one, follows as text.
+                b'\r' if text.as_bytes().get(1) == Some(&b'\n') => "",
+                b'\r' => "\n",
+                _ => {
+                    let len = memchr2(b'\r', b'\0', text.as_bytes()).unwrap_or(text.len());
+                    self.sink.text(&text[..len]);
+                    text = &text[len..];
+                    continue;
+                }
+            };
+            self.sink.text(replacement);
+            text = &text[1..];
+        }
+    }
+}
+
+/// What a `<` in [`Content::Data`] can begin.
+enum Markup {
+    StartTag,
+    EndTag,
+    NamelessEndTag,
+    Declaration,
+    BogusComment,
+}
+
+/// How deep in comments a script is. `Single` is after `<!--`: the end tag still ends the script. `Double` is after a
+/// `<script` in there: the next end tag belongs to that one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Escape {
+    None,
+    Single,
+    Double,
+}
+
+fn position(bytes: &[u8], from: usize, is_it: impl Fn(u8) -> bool) -> Option<usize> {
+    bytes.get(from..)?.iter().position(|b| is_it(*b)).map(|len| from + len)
+}

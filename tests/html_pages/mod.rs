@@ -1,0 +1,94 @@
+//! Pages to try HTML on: real ones out of data sets, and hostile ones of one MiB.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
+
+use std::path::{Path, PathBuf};
+
+/// The HTML pages of a file of JSON lines, compressed by zstd.
+pub(crate) fn of_file(file: &Path) -> Vec<String> {
+    let file = std::fs::File::open(file).expect("a data set");
+    let mut decoder = zstd::Decoder::new(file).expect("zstd");
+    decoder.window_log_max(27).expect("a known parameter");
+    let jsonl = std::io::read_to_string(decoder).expect("UTF-8");
+    jsonl.lines().filter_map(body).collect()
+}
+
+fn body(line: &str) -> Option<String> {
+    let record: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    record["body"].as_str().map(str::to_owned)
+}
+
+/// The data sets in the directory that `LOOKALIKE_DATA` names: name and files of pages, both in order.
+pub(crate) fn data_sets() -> Vec<(String, Vec<PathBuf>)> {
+    let Some(root) = std::env::var_os("LOOKALIKE_DATA") else {
+        println!("skipped: LOOKALIKE_DATA names no directory of data sets");
+        return Vec::new();
+    };
+    let sets = entries(Path::new(&root)).into_iter().filter(|path| path.is_dir());
+    let named =
+        sets.map(|set| (name(&set).to_owned(), entries(&set).into_iter().filter(|file| holds_pages(file)).collect()));
+    named.filter(|(_, files): &(_, Vec<_>)| !files.is_empty()).collect()
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    let read = std::fs::read_dir(dir).expect("a directory");
+    let mut paths: Vec<_> = read.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    paths
+}
+
+fn holds_pages(file: &Path) -> bool {
+    name(file).ends_with(".jsonl.zst") && !["lost.", "truth."].iter().any(|other| name(file).starts_with(other))
+}
+
+fn name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).expect("a name in UTF-8")
+}
+
+/// A flat page and hostile ones, each about one MiB.
+pub(crate) fn hostile() -> Vec<(&'static str, String)> {
+    const LEN: usize = 1 << 20;
+    let words = "some words of a page with nothing wrong in it ";
+    let repeated = |head: &str, part: &str| head.to_owned() + &part.repeat(LEN / part.len());
+    vec![
+        ("flat", repeated("", "<p>Some words in a flat <a href=\"page\">page</a> of plain paragraphs</p>\n")),
+        ("nested lists", repeated("", "<ul><li>")),
+        ("nested svg", repeated("", "<svg><desc>")),
+        ("nested templates", repeated("", "<template>")),
+        ("unclosed quote", repeated("<a href=\"", words)),
+        ("unclosed comment", repeated("<!-- ", words)),
+        ("unclosed script", repeated("<script>", words)),
+        ("attributes", repeated("<a ", "b ")),
+        ("attributes with values", repeated("<a ", "b=c ")),
+        ("equals signs", repeated("<a ", " =")),
+        ("slashes", repeated("<a ", "/=")),
+        ("spaces before equals signs", repeated("<a ", " a      = ")),
+        ("references", repeated("", "&lt;")),
+        ("numeric references", repeated("", "&#65;")),
+        ("references without semicolon", repeated("", "&lt")),
+        ("short unknown references", repeated("", "&ab")),
+        ("unknown references", repeated("", "&abcdef")),
+        ("long numeric reference", repeated("&#", "9")),
+        ("<", repeated("", "<")),
+        ("< and a letter", repeated("", "<a")),
+        ("empty tags", repeated("", "<a>")),
+        ("empty blocks", repeated("", "<p>")),
+        ("names with dashes", repeated("", "<a-b>")),
+        ("empty attributes", repeated("<a ", "b=''")),
+        ("</", repeated("", "</")),
+        ("</>", repeated("", "</>")),
+        ("<!", repeated("", "<!>")),
+        ("<!--", repeated("", "<!--")),
+        ("> in a comment", repeated("<!-- ", ">")),
+        ("-> in a comment", repeated("<!-- ", "->")),
+        ("&", repeated("", "&")),
+        ("</scrip in script", repeated("<script>", "</scrip")),
+        ("</script in script", repeated("<script>", "</script")),
+        ("<script in a comment in script", repeated("<script><!--", "<script>")),
+        ("comments in script", repeated("<script>", "<!---->")),
+        ("< in title", repeated("<title>", "<")),
+        ("]] in CDATA", repeated("<svg><![CDATA[", "]]")),
+        ("line ends", repeated("", "\r")),
+        ("NUL", repeated("", "\0")),
+    ]
+}
