@@ -227,6 +227,9 @@ pub trait Store: Send {
     /// # Errors
     /// [`StoreError`]
     fn outbox(&self, from: u64, most: usize) -> Result<Vec<Outgoing>, StoreError>;
+
+    /// The bytes that it takes on disk.
+    fn n_bytes(&self) -> u64;
 }
 
 /// What queries ask: a read-only view of the store at one moment.

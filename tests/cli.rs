@@ -342,6 +342,7 @@ fn metrics_are_served_while_it_runs() {
         "lookalike_pages_total{outcome=\"identical\"} 10",
         "lookalike_rejected_total{reason=\"invalid-json\"} 1",
         "lookalike_documents 40",
+        "lookalike_store_bytes ",
         "lookalike_stage_seconds_bucket{stage=\"commit\"",
         "lookalike_batch_records_count",
     ];

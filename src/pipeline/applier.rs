@@ -16,6 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// How often the store's size on disk is measured: it means to look at every file.
+const WEIGH_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Bytes that a cached sketch takes beside itself: its place in a map, and what an allocation costs.
 const SKETCH_OVERHEAD: usize = 64;
 
@@ -31,6 +34,8 @@ pub(super) struct Applier<'a, S: Store> {
     batch_records_max: usize,
     batch_latency: Duration,
     stats: Arc<Stats>,
+    /// When the store's size was last measured.
+    weighed: Option<Instant>,
 }
 
 impl<'a, S: Store> Applier<'a, S> {
@@ -56,6 +61,7 @@ impl<'a, S: Store> Applier<'a, S> {
             batch_records_max: settings.batch_records_max,
             batch_latency: Duration::from_millis(settings.batch_latency_ms_max),
             stats,
+            weighed: None,
         }
     }
 
@@ -135,7 +141,11 @@ impl<'a, S: Store> Applier<'a, S> {
         self.next_seq = batch.next_seq;
         self.stats.batch(pages.len(), &counts, deciding, begin.elapsed());
         let clusters = self.decider.clusters();
-        self.stats.store(clusters.n_documents(), clusters.n_clusters());
+        self.stats.clusters(clusters.n_documents(), clusters.n_clusters());
+        if self.weighed.is_none_or(|weighed| weighed.elapsed() >= WEIGH_INTERVAL) {
+            self.stats.store_bytes(self.store.n_bytes());
+            self.weighed = Some(Instant::now());
+        }
         Ok(batch)
     }
 
@@ -418,6 +428,10 @@ pub(super) mod tests {
             self.outbox.retain(|event| event.seq >= batch.published);
             self.outbox.extend(batch.outbox.iter().cloned());
             Ok(())
+        }
+
+        fn n_bytes(&self) -> u64 {
+            0
         }
 
         fn outbox(&self, from: u64, most: usize) -> Result<Vec<Outgoing>, StoreError> {

@@ -140,8 +140,12 @@ impl Stats {
         }
     }
 
-    pub(super) fn store(&self, n_documents: usize, n_clusters: usize) {
+    pub(super) fn clusters(&self, n_documents: usize, n_clusters: usize) {
         gauge!("lookalike_documents").set(n_documents as f64);
         gauge!("lookalike_clusters").set(n_clusters as f64);
+    }
+
+    pub(super) fn store_bytes(&self, n_bytes: u64) {
+        gauge!("lookalike_store_bytes").set(n_bytes as f64);
     }
 }

@@ -4,7 +4,7 @@ use super::open::{RocksStore, failed};
 use super::schema::{self, cf, meta};
 use crate::cluster::{NewDocument, PostingList};
 use crate::document::{DocumentId, Fingerprint};
-use crate::ports::{Batch, Outgoing, Store, StoreError};
+use crate::ports::{Batch, Outgoing, Snapshot, Store, StoreError};
 use crate::sketch::{Shingle, Sketch};
 use rocksdb::{WriteBatch, WriteOptions};
 use std::sync::Arc;
@@ -39,6 +39,10 @@ impl Store for RocksStore {
 
     fn outbox(&self, from: u64, most: usize) -> Result<Vec<Outgoing>, StoreError> {
         self.outbox_from(from, most)
+    }
+
+    fn n_bytes(&self) -> u64 {
+        self.n_bytes_on_disk()
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
