@@ -46,6 +46,7 @@ fn name(path: &Path) -> &str {
 }
 
 /// A flat page and hostile ones, each about one MiB.
+#[allow(dead_code, reason = "not every program that reads the pages wants the hostile ones")]
 pub(crate) fn hostile() -> Vec<(&'static str, String)> {
     const LEN: usize = 1 << 20;
     let words = "some words of a page with nothing wrong in it ";
