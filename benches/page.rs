@@ -64,7 +64,7 @@ fn measure_set(c: &mut Criterion, name: &str, pages: Vec<Page>) {
         ("page to sketch, default", SketchRule::default()),
         (
             "page to sketch, compact",
-            SketchRule { rule: Rule::Parity { size: 256, error_per_mille: 12 }, ..SketchRule::default() },
+            SketchRule { rule: Rule::Parity { size: 256, error_per_mille: 8 }, ..SketchRule::default() },
         ),
     ] {
         let mut sketcher = Sketcher::new(&rule, &SEED);

@@ -294,6 +294,35 @@ fn a_store_refuses_other_rules_and_a_second_writer() {
     assert!(text(&output.stderr).contains("there is no store"), "{}", text(&output.stderr));
 }
 
+/// Lost once: a query failed when the writer deleted a file between its listing and its opening.
+#[test]
+fn the_store_answers_while_it_is_written() {
+    let world = World::new().with("store.write_buffer_mib", 1).with("pipeline.batch_records_max", 64);
+    let mut process = world.run_command(&[]).stdin(Stdio::piped()).spawn().expect("starts");
+    let mut pipe = process.stdin.take().expect("a pipe");
+    let writer = std::thread::spawn(move || {
+        for n in 0..20_000 {
+            let page = page(&format!("http://a/{n}"), DAY, "s", &body(n)) + "\n";
+            pipe.write_all(page.as_bytes()).expect("piped");
+        }
+    });
+    while !world.path("events.jsonl").exists()
+        || world.command("stats").output().is_ok_and(|asked| !asked.status.success())
+    {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let mut seen = 0;
+    while !writer.is_finished() {
+        let status = json(&world.ask("stats --json", &[]));
+        let now = status["sightings"].as_u64().expect("a number");
+        assert!(now >= seen, "{now} sightings after {seen}");
+        seen = now;
+    }
+    writer.join().expect("no panic");
+    assert!(process.wait().expect("ended").success());
+    assert_eq!(json(&world.ask("stats --json", &[]))["sightings"], 20_000);
+}
+
 #[test]
 fn a_signal_drains_and_ends() {
     let world = World::new();

@@ -57,6 +57,10 @@ pub(super) fn summary(summary: &Summary) -> String {
     for what in &summary.unreadable {
         let _ = writeln!(text, "  unreadable: {what}");
     }
+    let n_untold = summary.n_unreadable.saturating_sub(summary.unreadable.len() as u64);
+    if n_untold > 0 {
+        let _ = writeln!(text, "  and {} more places that could not be read, see the log", HumanCount(n_untold));
+    }
     text
 }
 

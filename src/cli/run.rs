@@ -154,7 +154,7 @@ fn exit_of(config: &Config, summary: &Summary, interrupted: bool) -> Exit {
     match config.input.from {
         InputKind::Kafka => Exit::Done,
         InputKind::Files if interrupted => Exit::Interrupted,
-        InputKind::Files if !summary.unreadable.is_empty() => Exit::Unreadable,
+        InputKind::Files if summary.n_unreadable > 0 => Exit::Unreadable,
         InputKind::Files => Exit::Done,
     }
 }

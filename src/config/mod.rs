@@ -284,7 +284,7 @@ mod tests {
     fn the_shipped_profiles_load() {
         assert_eq!(shipped("paper-1997.toml").sketch.rule().rule, Rule::Mod { modulus: 25 });
         assert_eq!(shipped("paper-1997.toml").cluster.common_limit, 1000);
-        assert_eq!(shipped("compact.toml").sketch.rule().rule, Rule::Parity { size: 256, error_per_mille: 12 });
+        assert_eq!(shipped("compact.toml").sketch.rule().rule, Rule::Parity { size: 256, error_per_mille: 8 });
         assert_eq!(shipped("exact.toml").sketch.rule().rule, Rule::All);
         assert_eq!(shipped("kafka.toml").input.from, InputKind::Kafka);
     }

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// How many of the places that could not be read the summary names; the log has all.
+const UNREADABLE_TOLD_MAX: usize = 20;
+
 /// Counts of one run. Shared by all stages.
 pub struct Stats {
     begin: Instant,
@@ -35,7 +38,9 @@ pub struct Summary {
     pub compared: u64,
     /// Micro-batches written.
     pub batches: u64,
-    /// Inputs that could not be read to their end.
+    /// Parts of the input that could not be read.
+    pub n_unreadable: u64,
+    /// The first of them, and why.
     pub unreadable: Vec<String>,
     /// Records between here and the source's end, where known.
     pub lag: Option<u64>,
@@ -103,7 +108,11 @@ impl Stats {
     pub(super) fn unreadable(&self, what: String) {
         counter!("lookalike_unreadable_inputs_total").increment(1);
         tracing::error!("{what}");
-        self.counts().unreadable.push(what);
+        let mut counts = self.counts();
+        counts.n_unreadable += 1;
+        if counts.unreadable.len() < UNREADABLE_TOLD_MAX {
+            counts.unreadable.push(what);
+        }
     }
 
     pub(super) fn set_lag(&self, lag: u64) {

@@ -7,6 +7,9 @@ use rocksdb::{BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
+/// How often a read-only opening is tried while a writer moves files about.
+const OPEN_TRIES: u32 = 10;
+
 /// How RocksDB is to use the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -127,9 +130,19 @@ impl RocksStore {
         if !path.join("CURRENT").exists() {
             return Err(OpenError::Missing(path.to_path_buf()));
         }
-        let db = DB::open_cf_descriptors_read_only(&options(settings), path, families(settings), false)
-            .map_err(|error| open_error(path, error))?;
-        Self::of(db, path)
+        let mut options = options(settings);
+        // Every file is opened at once: the writer may delete one at any time, but not out of our hands.
+        options.set_max_open_files(-1);
+        let mut tries_left = OPEN_TRIES;
+        loop {
+            tries_left -= 1;
+            match DB::open_cf_descriptors_read_only(&options, path, families(settings), false) {
+                Ok(db) => return Self::of(db, path),
+                // A file went between reading the list of files and opening them.
+                Err(error) if tries_left > 0 && error.kind() == rocksdb::ErrorKind::IOError => {}
+                Err(error) => return Err(open_error(path, error)),
+            }
+        }
     }
 
     fn of(db: DB, path: &Path) -> Result<Self, OpenError> {

@@ -19,12 +19,13 @@ pub struct Found {
 }
 
 /// The URLs at which the documents of a cluster were seen last, most recent first, then by URL. A URL that has
-/// carried something else since, or nothing, is not among them: `latest` is the newest sighting of each URL.
+/// carried something else since, or nothing, is not among them: `latest` is the newest sighting of each URL. The
+/// documents are given ascending.
 pub fn found(cluster: &[DocumentId], latest: &HashMap<String, Sighting>) -> Vec<Found> {
     let mut found: Vec<Found> = latest
         .values()
         .filter_map(|sighting| {
-            let document = sighting.document.filter(|document| cluster.contains(document))?;
+            let document = sighting.document.filter(|document| cluster.binary_search(document).is_ok())?;
             Some(Found {
                 url: sighting.url.clone(),
                 last_seen: sighting.fetched_at,
