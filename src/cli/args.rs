@@ -31,6 +31,14 @@ pub enum Command {
     #[command(after_help = "Exit codes: 0 all taken in; 1 failed; 2 wrong usage or configuration; 3 some input could \
                             not be read, the rest is taken in; 130 stopped by a signal, run again to go on.")]
     Run(RunArgs),
+    /// Print the sketches of pages, or what the sketch rule costs and how sure it is; needs no store
+    ///
+    /// The rule is the configured one, and the seed store.seed or, where that is empty, 64 zeros, so that sketches can
+    /// be reproduced. With --store they are those of that store. Of the index shingles that are printed, the first
+    /// sketch.index_size that are not common index the page.
+    #[command(after_help = "Exit codes: 0 all read, rejected records included; 1 failed; 2 wrong usage or \
+                            configuration; 3 some input could not be read, the rest is printed.")]
+    Sketch(SketchArgs),
     /// Ask the store: what stood at a URL, what belongs together, what is like a document, where a lost page is
     Query {
         #[command(subcommand)]
@@ -79,6 +87,21 @@ pub struct RunArgs {
     /// No progress and no summary
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct SketchArgs {
+    /// JSONL or WARC/WET files, read as by `run`; `-` is standard input
+    pub inputs: Vec<PathBuf>,
+    /// Each input is one page, HTML or text, and not a file of pages
+    #[arg(long)]
+    pub page: bool,
+    /// Sketch nothing; tell for documents of several sizes what is kept of them and how sure their resemblance is
+    #[arg(long, conflicts_with_all = ["inputs", "page"])]
+    pub explain: bool,
+    /// One JSON object for each page, the sketches in full; with --explain one for all
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Subcommand)]

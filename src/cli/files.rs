@@ -52,19 +52,24 @@ fn write_rows(store: &RocksStore, mut write: impl FnMut(query::ExportRow) -> std
     failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Sketches a file of HTML or text, told apart by its content.
-pub(super) fn sketch_file(path: &Path, sketcher: &mut Sketcher, bytes_max: usize) -> Result<SketchedContent> {
+/// Reads a stream to its end as one page of HTML or text; none where it is larger than `bytes_max`.
+pub(super) fn read_page(name: String, stream: impl Read, bytes_max: usize) -> std::io::Result<Option<Page>> {
     let mut bytes = Vec::new();
-    let file = File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    file.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > bytes_max {
-        bail!("{} is larger than limits.body_bytes_max = {bytes_max} bytes", path.display());
-    }
-    let page = Page {
-        url: path.display().to_string(),
+    stream.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+    let is_bearable = bytes.len() <= bytes_max;
+    Ok(is_bearable.then_some(Page {
+        url: name,
         fetched_at: FetchTime(0),
         sweep: None,
         content: Content::Body { media_type: MediaType::Unknown, body: Body::Bytes { bytes, charset: None } },
+    }))
+}
+
+/// Sketches a file of HTML or text, told apart by its content.
+pub(super) fn sketch_file(path: &Path, sketcher: &mut Sketcher, bytes_max: usize) -> Result<SketchedContent> {
+    let file = File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let Some(page) = read_page(path.display().to_string(), file, bytes_max)? else {
+        bail!("{} is larger than limits.body_bytes_max = {bytes_max} bytes", path.display());
     };
     match sketcher.sketch_page(&page) {
         Ok(Some(content)) => Ok(content),

@@ -2,10 +2,12 @@
 
 mod args;
 mod ask;
+mod explain;
 mod files;
 mod render;
 mod run;
 mod settings;
+mod sketch;
 mod telemetry;
 
 use anyhow::Result;
@@ -71,6 +73,7 @@ fn dispatch(args: Args) -> Result<Exit> {
     match args.command {
         Command::Run(run) => run::run(load()?, run),
         Command::Query { question, json } => ask::query(&load()?, question, json),
+        Command::Sketch(sketch) => sketch::sketch(&load()?, args.global.store.as_deref(), &sketch),
         Command::Stats { json } => ask::stats(&load()?, json),
         Command::Export { what: ExportCommand::Clusters { output, json } } => {
             files::export_clusters(&load()?, output.as_deref(), json)

@@ -1,7 +1,10 @@
 //! Answers as text for people.
 
+use super::explain::{Explanation, FIXED_RESEMBLANCES, OfSize, Sureness, near};
+use super::sketch::Line;
 use crate::pipeline::Summary;
 use crate::query::{ClusterAnswer, Comparison, Likeness, LostAnswer, Standing, Status, UrlAnswer};
+use crate::sketch::SketchRule;
 use crate::sweep::Sighting;
 use indicatif::{HumanBytes, HumanCount};
 use std::fmt::Write;
@@ -179,4 +182,90 @@ pub(super) fn status(status: &Status) -> String {
         n(status.events),
         HumanBytes(status.bytes_on_disk),
     )
+}
+
+/// The head of the columns of [`sketch_line`].
+pub(super) const SKETCH_HEADER: &str = "   words  shingles    kept  form     bytes  index  super  url\n";
+
+/// One page's sketch, or why there is none.
+pub(super) fn sketch_line(line: &Line) -> String {
+    match line {
+        Line::Sketched(page) => format!(
+            "{:>8}  {:>8}  {:>6}  {:<6}  {:>6}  {:>5}  {:>5}  {}\n",
+            page.n_words,
+            page.n_shingles,
+            page.n_kept,
+            page.form,
+            page.n_encoded_bytes,
+            page.index.len(),
+            page.super_shingles.len(),
+            page.url,
+        ),
+        Line::Gone { url, .. } => format!("    gone  {url}\n"),
+        Line::Rejected { url, source, offset, rejected, message } => {
+            let place = url.clone().unwrap_or_else(|| format!("{source}: record {offset}"));
+            format!("rejected  {}: {message}  {place}\n", rejected.as_str())
+        }
+    }
+}
+
+/// A sketch rule's cost and certainty, a line for each size of document.
+pub(super) fn explanation(explanation: &Explanation) -> String {
+    let (threshold, epsilon) = (explanation.threshold, explanation.epsilon);
+    let near = near(threshold);
+    let mut text = format!("{}\n\n", rule(&explanation.rule));
+    let _ = writeln!(
+        text,
+        "{:24}{:>8}  {:16}  {:18}  on the wrong side of {threshold:.2}, at",
+        "",
+        "",
+        "standard error at",
+        format!("within {epsilon:.2}, at"),
+    );
+    let mut heads = vec![format!("{:>8}  {:>14}  {:>6}", "shingles", "kept", "bytes")];
+    heads.extend(FIXED_RESEMBLANCES.map(|r| format!("{r:>8.2}")));
+    heads.extend(FIXED_RESEMBLANCES.map(|r| format!("{r:>8.2}")));
+    heads.extend(near.iter().map(|r| format!("{r:>8.2}")));
+    let _ = writeln!(text, "{}", heads.join("  "));
+    for size in &explanation.sizes {
+        let _ = writeln!(text, "{}", explained_size(size, &near));
+    }
+    text
+}
+
+fn explained_size(size: &OfSize, near: &[f64]) -> String {
+    let kept = match (size.shingles_kept, size.bits_kept) {
+        (Some(n), _) if n == size.n_shingles => "all".to_string(),
+        (Some(n), _) => format!("{n} shingles"),
+        (None, n) => format!("{} bits", n.unwrap_or(0)),
+    };
+    let at = |r: &f64| size.at.iter().find(|at| at.resemblance == *r);
+    let cell = |r: &f64, show: &dyn Fn(&Sureness) -> String| format!("{:>8}", at(r).map_or(String::new(), show));
+    let mut cells = vec![format!("{:>8}  {kept:>14}  {:>6}", size.n_shingles, size.n_bytes)];
+    cells.extend(FIXED_RESEMBLANCES.map(|r| cell(&r, &|at| standard_error(at.standard_error))));
+    cells.extend(FIXED_RESEMBLANCES.map(|r| cell(&r, &|at| probability(at.within_epsilon))));
+    cells.extend(near.iter().map(|r| cell(r, &|at| probability(at.wrong_side))));
+    cells.join("  ")
+}
+
+/// The sampling rule as the configuration spells it.
+fn rule(rule: &SketchRule) -> String {
+    let keys = serde_json::to_value(rule.rule).unwrap_or_default();
+    let keys = keys.as_object().into_iter().flatten().map(|(key, value)| format!("{key} = {value}"));
+    keys.chain([format!("w = {}", rule.w), format!("bits = {}", rule.bits)]).collect::<Vec<_>>().join(", ")
+}
+
+fn standard_error(error: f64) -> String {
+    if error == 0.0 { "exact".into() } else { format!("{error:.4}") }
+}
+
+/// A probability: only what is impossible or certain is shown as such.
+fn probability(p: f64) -> String {
+    match p {
+        0.0 => "0 %".into(),
+        1.0 => "100 %".into(),
+        _ if p < 0.0001 => "<0.01 %".into(),
+        _ if p > 0.9999 => ">99.99 %".into(),
+        _ => format!("{:.2} %", p * 100.0),
+    }
 }

@@ -14,6 +14,7 @@ use crate::sketch::Sketcher;
 use crate::store::{OpenError, RocksStore};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -111,23 +112,29 @@ fn open_source(
         return Ok(Box::new(source));
     }
     let sweep = Some(config.input.sweep.clone()).filter(|sweep| !sweep.is_empty());
-    let source = FileSource::new(inputs(args)?, store.progress()?, config.limits.clone(), sweep);
+    let source = FileSource::new(
+        inputs(&args.inputs, args.stdin_name.as_deref())?,
+        store.progress()?,
+        config.limits.clone(),
+        sweep,
+    );
     progress.reads(source.read_progress());
     Ok(Box::new(source))
 }
 
-fn inputs(args: &RunArgs) -> Result<Vec<Input>> {
-    let stdin = || Input::Stdin { name: args.stdin_name.clone() };
-    if args.inputs.is_empty() {
+/// What the command line names as input; standard input where it names nothing.
+pub(super) fn inputs(paths: &[PathBuf], stdin_name: Option<&str>) -> Result<Vec<Input>> {
+    let stdin = || Input::Stdin { name: stdin_name.map(String::from) };
+    if paths.is_empty() {
         if std::io::stdin().is_terminal() {
             return Err(ending(Exit::Usage, "no input: name JSONL or WARC files, or pipe pages in"));
         }
         return Ok(vec![stdin()]);
     }
-    let input = |path: &std::path::PathBuf| {
+    let input = |path: &PathBuf| {
         if path.as_os_str() == "-" { stdin() } else { Input::File(path.clone()) }
     };
-    Ok(args.inputs.iter().map(input).collect())
+    Ok(paths.iter().map(input).collect())
 }
 
 fn open_sink(config: &Config) -> Result<Option<Box<dyn Sink>>> {

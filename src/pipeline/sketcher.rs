@@ -22,12 +22,43 @@ pub(super) struct Prepared {
 }
 
 /// A page and what the clustering needs to know of it.
-pub(super) struct SketchedPage {
+pub struct SketchedPage {
+    /// Its address.
     pub url: String,
+    /// When the crawler saw it.
     pub fetched_at: FetchTime,
+    /// The walk that it was seen on.
     pub sweep: Option<String>,
     /// None: nothing stands at the URL any more.
     pub content: Option<SketchedContent>,
+}
+
+/// Turns one record after the other into a sketched page, or a rejection, whatever is in it.
+pub struct RecordSketcher {
+    fresh: Sketcher,
+    sketcher: Sketcher,
+    limits: Limits,
+}
+
+impl RecordSketcher {
+    /// One that sketches as `sketcher` does.
+    pub fn new(sketcher: Sketcher, limits: Limits) -> Self {
+        RecordSketcher { fresh: sketcher.clone(), sketcher, limits }
+    }
+
+    /// Sketches a record.
+    ///
+    /// # Errors
+    /// A [`Rejection`] of what is no page, or of a page that makes the sketcher panic.
+    pub fn sketch(&mut self, record: Record) -> Result<SketchedPage, Rejection> {
+        let (sketcher, limits) = (&mut self.sketcher, &self.limits);
+        let sketched = catch_unwind(AssertUnwindSafe(|| prepare(sketcher, record, limits)));
+        sketched.unwrap_or_else(|_| {
+            self.sketcher = self.fresh.clone();
+            let message = "the page made the sketcher panic; please report it with the page";
+            Err(Rejection::new(Reason::Internal, message))
+        })
+    }
 }
 
 /// Runs until there is no more work or nobody wants it.
@@ -39,14 +70,10 @@ pub(super) fn run(
     gate: &Gate,
     stats: &Stats,
 ) {
-    let mut sketcher = fresh.clone();
+    let mut sketcher = RecordSketcher::new(fresh, limits.clone());
     for Work { ticket, incoming, n_bytes } in work {
         let begin = Instant::now();
-        let prepared = catch_unwind(AssertUnwindSafe(|| prepare(&mut sketcher, incoming.record, limits)));
-        let outcome = prepared.unwrap_or_else(|_| {
-            sketcher = fresh.clone();
-            Err(Rejection::new(Reason::Internal, "the page made the sketcher panic; please report it with the page"))
-        });
+        let outcome = sketcher.sketch(incoming.record);
         stats.sketched(begin.elapsed());
         gate.release_bytes(n_bytes);
         let item = Prepared { origin: incoming.origin, chain: incoming.chain, outcome };

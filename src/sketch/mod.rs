@@ -3,8 +3,10 @@
 //! ```text
 //! words ─▶ shingle fingerprints (rabin, shingle) ─▶ Sketch (sample) ─▶ index shingles, super shingles
 //!                                                     Sketch × Sketch ─▶ Estimate (resemblance)
+//! Rule ─▶ what it keeps and how sure it is (certainty)
 //! ```
 
+mod certainty;
 mod codec;
 mod parity;
 mod rabin;
@@ -13,6 +15,7 @@ mod sample;
 mod shingle;
 mod super_shingle;
 
+pub use certainty::{Evidence, Kept, sample_within, sample_wrong_side};
 pub use codec::{InvalidSketch, decode, encode};
 pub use rabin::{Polynomial, Rabin};
 pub use resemblance::{Estimate, compare};

@@ -1,0 +1,223 @@
+//! `lookalike sketch`: the sketches of pages, without taking them in.
+
+use super::args::SketchArgs;
+use super::files::read_page;
+use super::run::inputs;
+use super::{Exit, explain, render};
+use crate::config::Config;
+use crate::document::{Fingerprint, Seed};
+use crate::files::{FileSource, Input};
+use crate::pipeline::{RecordSketcher, SketchedPage};
+use crate::ports::{Incoming, Polled, ProgressMap, Snapshot, Source, StoreRule};
+use crate::sketch::{Form, Shingle, SketchRule, SketchedContent, Sketcher, encode};
+use crate::store::RocksStore;
+use crate::wire::{Limits, Origin, Reason, Record, Rejection};
+use anyhow::Result;
+use serde::Serialize;
+use std::fmt::LowerHex;
+use std::fs::File;
+use std::io::{self, BufWriter, StdoutLock, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// The seed where none is configured: fixed, so that sketches can be compared from run to run and place to place.
+const OPEN_SEED: Seed = Seed([0; 4]);
+
+/// How long to wait for standard input before what was printed is let out.
+const POLL_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// What became of a record. Numbers that need all their 64 bits are hexadecimal: JSON readers round them.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Line {
+    /// Its sketch.
+    Sketched(Box<Sketched>),
+    /// It says that nothing stands at the URL any more.
+    Gone { url: String, gone: bool },
+    /// It is no page.
+    Rejected { url: Option<String>, source: String, offset: i64, rejected: Reason, message: String },
+}
+
+/// A page's sketch, to be read.
+#[derive(Debug, Serialize)]
+pub(super) struct Sketched {
+    pub url: String,
+    pub n_words: u32,
+    pub n_shingles: u32,
+    equivalences: Equivalences,
+    pub form: &'static str,
+    /// How many shingles are kept, or for a bitmap how many bits.
+    pub n_kept: usize,
+    /// The kept shingles, or the leading 16 bits of each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    values: Option<Vec<String>>,
+    /// The bitmap's bytes, the lowest bit of the first one first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bits: Option<String>,
+    pub index: Vec<String>,
+    pub super_shingles: Vec<String>,
+    pub n_encoded_bytes: usize,
+    encoded: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Equivalences {
+    identical: Fingerprint,
+    lexical: Fingerprint,
+    shingle: Option<Fingerprint>,
+}
+
+/// Prints the sketches of the inputs, or explains the rule.
+pub(super) fn sketch(config: &Config, store: Option<&Path>, args: &SketchArgs) -> Result<Exit> {
+    let (rule, seed) = rule_and_seed(config, store)?;
+    if args.explain {
+        return explain::explain(&rule, args.json);
+    }
+    let inputs = inputs(&args.inputs, None)?;
+    let sketcher = RecordSketcher::new(Sketcher::new(&rule.sketch, &seed), config.limits.clone());
+    let out = BufWriter::new(io::stdout().lock());
+    let mut printer = Printer { sketcher, rule: rule.sketch, json: args.json, out, is_all_read: true };
+    printer.begin()?;
+    if args.page {
+        printer.print_files(&inputs, &config.limits)?;
+    } else {
+        printer.print_records(FileSource::new(inputs, ProgressMap::new(), config.limits.clone(), None))?;
+    }
+    printer.out.flush()?;
+    Ok(if printer.is_all_read { Exit::Done } else { Exit::Unreadable })
+}
+
+/// Those of a store that is named, else those of the configuration.
+fn rule_and_seed(config: &Config, store: Option<&Path>) -> Result<(StoreRule, Seed)> {
+    match store {
+        Some(path) => {
+            let store = RocksStore::open_read_only(path, &config.store_settings())?;
+            Ok((Snapshot::rule(&store).clone(), *store.seed()))
+        }
+        None => Ok((config.rule(), config.seed()?.unwrap_or(OPEN_SEED))),
+    }
+}
+
+/// Sketches records and prints them one by one.
+struct Printer<'a> {
+    sketcher: RecordSketcher,
+    rule: SketchRule,
+    json: bool,
+    out: BufWriter<StdoutLock<'a>>,
+    is_all_read: bool,
+}
+
+impl Printer<'_> {
+    fn begin(&mut self) -> io::Result<()> {
+        if self.json { Ok(()) } else { self.out.write_all(render::SKETCH_HEADER.as_bytes()) }
+    }
+
+    fn print_records(&mut self, mut source: FileSource) -> Result<()> {
+        loop {
+            match source.poll(POLL_TIMEOUT)? {
+                Polled::Record(Incoming { origin, record, .. }) => self.print(&origin, record)?,
+                Polled::Unreadable(text) => self.unreadable(&text),
+                Polled::Idle => self.out.flush()?,
+                Polled::End => return Ok(()),
+            }
+        }
+    }
+
+    /// Prints inputs each of which is one page, known by the name that it was given by.
+    fn print_files(&mut self, inputs: &[Input], limits: &Limits) -> Result<()> {
+        for input in inputs {
+            let (name, record) = match input {
+                Input::File(path) => {
+                    let name = path.display().to_string();
+                    let record = File::open(path).and_then(|file| record_of(&name, file, limits));
+                    (name, record)
+                }
+                Input::Stdin { .. } => ("-".to_string(), record_of("-", io::stdin().lock(), limits)),
+            };
+            match record {
+                Ok(record) => self.print(&Origin { source: name.into(), partition: 0, offset: 0 }, record)?,
+                Err(error) => self.unreadable(&format!("{name}: {error}; check the path and its permissions")),
+            }
+        }
+        Ok(())
+    }
+
+    fn print(&mut self, origin: &Origin, record: Record) -> Result<()> {
+        let line = Line::of(origin, self.sketcher.sketch(record), &self.rule);
+        if self.json {
+            serde_json::to_writer(&mut self.out, &line).map_err(io::Error::from)?;
+            self.out.write_all(b"\n")?;
+        } else {
+            self.out.write_all(render::sketch_line(&line).as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn unreadable(&mut self, text: &str) {
+        self.is_all_read = false;
+        eprintln!("lookalike: unreadable: {text}");
+    }
+}
+
+/// One page of a whole stream, or its rejection.
+fn record_of(name: &str, stream: impl io::Read, limits: &Limits) -> io::Result<Record> {
+    let page = read_page(name.to_string(), stream, limits.body_bytes_max)?;
+    Ok(page.map(Box::new).map_or_else(|| Record::Rejected(too_large(name, limits)), Record::Page))
+}
+
+fn too_large(name: &str, limits: &Limits) -> Rejection {
+    let max = limits.body_bytes_max;
+    let message = format!("it is larger than limits.body_bytes_max = {max} bytes; raise it to take such pages");
+    Rejection { url: Some(name.to_string()), ..Rejection::new(Reason::TooLarge, message) }
+}
+
+impl Line {
+    fn of(origin: &Origin, outcome: Result<SketchedPage, Rejection>, rule: &SketchRule) -> Self {
+        match outcome {
+            Ok(SketchedPage { url, content: Some(content), .. }) => {
+                Line::Sketched(Box::new(Sketched::of(url, &content, rule)))
+            }
+            Ok(SketchedPage { url, content: None, .. }) => Line::Gone { url, gone: true },
+            Err(Rejection { reason, message, url, .. }) => {
+                let (source, offset) = (origin.source.to_string(), origin.offset);
+                Line::Rejected { url, source, offset, rejected: reason, message }
+            }
+        }
+    }
+}
+
+impl Sketched {
+    fn of(url: String, content: &SketchedContent, rule: &SketchRule) -> Self {
+        let mut encoded = Vec::new();
+        encode(&content.sketch, &mut encoded);
+        let (form, n_kept, values, bits) = match &content.sketch.form {
+            Form::Sample { values, .. } => ("sample", values.len(), Some(hex(values, rule.bits)), None),
+            Form::Whole(tops) => ("whole", tops.len(), Some(hex(tops, u16::BITS)), None),
+            Form::Parity(words) => {
+                let bytes = words.iter().flat_map(|word| word.to_le_bytes());
+                ("parity", words.len() * 64, None, Some(hex(bytes, u8::BITS).concat()))
+            }
+        };
+        let same = content.equivalences;
+        Sketched {
+            url,
+            n_words: content.n_words,
+            n_shingles: content.sketch.n_shingles,
+            equivalences: Equivalences { identical: same.identical, lexical: same.lexical, shingle: same.shingle },
+            form,
+            n_kept,
+            values,
+            bits,
+            index: hex(&content.index, rule.bits),
+            super_shingles: hex(&content.super_shingles, Shingle::BITS),
+            n_encoded_bytes: encoded.len(),
+            encoded: hex(&encoded, u8::BITS).concat(),
+        }
+    }
+}
+
+/// Numbers of some bits in hexadecimal, all of one width.
+fn hex<T: LowerHex>(numbers: impl IntoIterator<Item = T>, bits: u32) -> Vec<String> {
+    let width = bits.div_ceil(4) as usize;
+    numbers.into_iter().map(|number| format!("{number:0width$x}")).collect()
+}
