@@ -6,6 +6,7 @@ use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use crate::query;
 use crate::sketch::{SketchedContent, Sketcher};
 use crate::store::RocksStore;
+use crate::wire::Limits;
 use anyhow::{Context, Result, bail};
 use std::fs::File;
 use std::io::{BufWriter, Read, Write, stdout};
@@ -53,7 +54,8 @@ fn write_rows(store: &RocksStore, mut write: impl FnMut(query::ExportRow) -> std
 }
 
 /// Sketches a file of HTML or text, told apart by its content.
-pub(super) fn sketch_file(path: &Path, sketcher: &mut Sketcher, bytes_max: usize) -> Result<SketchedContent> {
+pub(super) fn sketch_file(path: &Path, sketcher: &mut Sketcher, limits: &Limits) -> Result<SketchedContent> {
+    let bytes_max = limits.body_bytes_max;
     let mut bytes = Vec::new();
     let file = File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
     file.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
@@ -66,9 +68,9 @@ pub(super) fn sketch_file(path: &Path, sketcher: &mut Sketcher, bytes_max: usize
         sweep: None,
         content: Content::Body { media_type: MediaType::Unknown, body: Body::Bytes { bytes, charset: None } },
     };
-    match sketcher.sketch_page(&page) {
+    match sketcher.sketch_page(&page, limits.words_max) {
         Ok(Some(content)) => Ok(content),
         Ok(None) => bail!("{} has no content", path.display()),
-        Err(no_text) => bail!("{}: {no_text}", path.display()),
+        Err(why) => bail!("{}: {why}", path.display()),
     }
 }

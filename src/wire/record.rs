@@ -56,7 +56,7 @@ pub enum Reason {
     HttpStatus,
     /// A content type that holds no text.
     MediaType,
-    /// More bytes than the limit, after decompression.
+    /// More bytes, after decompression, or more words than the limit.
     TooLarge,
     /// Bytes that are no text in any charset.
     NotText,
@@ -134,11 +134,13 @@ pub struct Limits {
     pub url_bytes_max: usize,
     /// Bytes of a sweep's name.
     pub sweep_bytes_max: usize,
+    /// Words of a page, or its features.
+    pub words_max: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { body_bytes_max: 8 << 20, url_bytes_max: 8 << 10, sweep_bytes_max: 256 }
+        Limits { body_bytes_max: 8 << 20, url_bytes_max: 8 << 10, sweep_bytes_max: 256, words_max: 1_000_000 }
     }
 }
 
@@ -317,7 +319,10 @@ mod tests {
     use super::*;
 
     fn parse(json: &str) -> Result<Page, Rejection> {
-        page_of_json(json.as_bytes(), &Limits { body_bytes_max: 100, url_bytes_max: 20, sweep_bytes_max: 8 })
+        page_of_json(
+            json.as_bytes(),
+            &Limits { body_bytes_max: 100, url_bytes_max: 20, sweep_bytes_max: 8, words_max: 100 },
+        )
     }
 
     fn content(fields: &str) -> Content {
