@@ -68,7 +68,7 @@ fn measure_set(c: &mut Criterion, name: &str, pages: Vec<Page>) {
         ),
     ] {
         let mut sketcher = Sketcher::new(&rule, &SEED);
-        each(&mut group, profile, &pages, |page| drop(black_box(sketcher.sketch_page(page))));
+        each(&mut group, profile, &pages, |page| drop(black_box(sketcher.sketch_page(page, usize::MAX))));
     }
     measure_stages(&mut group, &pages);
     let mut sketcher = Sketcher::new(&SketchRule::default(), &SEED);

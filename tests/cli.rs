@@ -29,7 +29,8 @@ fn lines<S: AsRef<str>>(lines: &[S]) -> String {
 
 #[test]
 fn every_bad_record_gets_one_rejection_and_the_rest_is_processed() {
-    let world = World::new().with("limits.body_bytes_max", 1000);
+    let world = World::new().with("limits.body_bytes_max", 1000).with("limits.words_max", 100);
+    let features = serde_json::json!({"url": "http://a", "fetched_at": DAY, "features": vec![""; 101]}).to_string();
     let good = |n: u32| page(&format!("http://a/{n}"), DAY, "s", &body(n));
     let bad: Vec<(String, Reason)> = vec![
         ("{".into(), Reason::InvalidJson),
@@ -40,6 +41,8 @@ fn every_bad_record_gets_one_rejection_and_the_rest_is_processed() {
         (r#"{"url":"http://a","fetched_at":"+999999-01-01T00:00:00Z","body":"x"}"#.into(), Reason::InvalidTime),
         (page("http://a", DAY, "s", &"x".repeat(1001)), Reason::TooLarge),
         (page("http://a", DAY, "s", &"x".repeat(100_000)), Reason::TooLarge),
+        (page("http://a", DAY, "s", &"a ".repeat(101)), Reason::TooLarge),
+        (features, Reason::TooLarge),
         (page("http://a", DAY, "s", &"\u{1}\u{2}\u{fffd}".repeat(100)), Reason::NotText),
         (page("http://a b", DAY, "s", "x"), Reason::InvalidUrl),
     ];
@@ -57,6 +60,10 @@ fn every_bad_record_gets_one_rejection_and_the_rest_is_processed() {
     check_events(&events, &BTreeMap::from([(input.display().to_string(), 1 + 2 * bad.len() as i64)]));
     let reasons: Vec<Reason> = events.iter().filter_map(|event| event.reason).collect();
     assert_eq!(reasons, bad.iter().map(|(_, reason)| *reason).collect::<Vec<_>>());
+    let messages: Vec<String> = events.into_iter().filter_map(|event| event.message).collect();
+    for (key, n_rejected) in [("limits.body_bytes_max = 1000", 2), ("limits.words_max = 100", 2)] {
+        assert_eq!(messages.iter().filter(|message| message.contains(key)).count(), n_rejected, "{messages:?}");
+    }
 }
 
 #[test]

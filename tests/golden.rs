@@ -36,7 +36,7 @@ fn sketches() -> Result<(), Box<dyn std::error::Error>> {
             ..SketchRule::default()
         },
     ] {
-        let content = Sketcher::new(&rule, &seed).sketch_page(&page(html()))?.ok_or("a content")?;
+        let content = Sketcher::new(&rule, &seed).sketch_page(&page(html()), usize::MAX)?.ok_or("a content")?;
         let keys: Vec<String> = content.equivalences.keys().map(|key| format!("{key:?}")).collect();
         let sketch = content.sketch;
         let mut bytes = Vec::new();

@@ -40,7 +40,7 @@ pub(super) fn query(config: &Config, question: Question, json: bool) -> Result<E
         Question::Similar { file, most } => {
             let store = open(config)?;
             let mut sketcher = Sketcher::new(&store.rule().sketch, store.seed());
-            let content = sketch_file(&file, &mut sketcher, config.limits.body_bytes_max)?;
+            let content = sketch_file(&file, &mut sketcher, &config.limits)?;
             let answer = query::similar(&store, &content, most)?;
             print(&answer, json, |answer| render::similar(answer))
         }
@@ -75,12 +75,12 @@ fn print<T: Serialize>(answer: &T, json: bool, render: impl FnOnce(&T) -> String
 /// Two files are compared by all their shingles; where a URL is one of them, by the store's sketches.
 fn compare(config: &Config, a: &str, b: &str) -> Result<query::Comparison> {
     let (path_a, path_b) = (Path::new(a), Path::new(b));
-    let bytes_max = config.limits.body_bytes_max;
+    let limits = &config.limits;
     if path_a.is_file() && path_b.is_file() {
         let rule = SketchRule { rule: Rule::All, bits: 64, ..config.rule().sketch };
         let mut sketcher = Sketcher::new(&rule, &Seed([0; 4]));
-        let a = sketch_file(path_a, &mut sketcher, bytes_max)?;
-        let b = sketch_file(path_b, &mut sketcher, bytes_max)?;
+        let a = sketch_file(path_a, &mut sketcher, limits)?;
+        let b = sketch_file(path_b, &mut sketcher, limits)?;
         return Ok(query::compare_sketches(&a.sketch, &b.sketch, rule.rule));
     }
     let store = open(config)?;
@@ -88,7 +88,7 @@ fn compare(config: &Config, a: &str, b: &str) -> Result<query::Comparison> {
     let mut sketch = |name: &str| -> Result<Arc<Sketch>> {
         let path = Path::new(name);
         if path.is_file() {
-            return Ok(Arc::new(sketch_file(path, &mut sketcher, bytes_max)?.sketch));
+            return Ok(Arc::new(sketch_file(path, &mut sketcher, limits)?.sketch));
         }
         query::sketch_of_url(&store, name)?
             .ok_or_else(|| ending(Exit::NotFound, format!("{name} is neither a file nor a URL that was seen")))

@@ -6,6 +6,7 @@ use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use crate::query;
 use crate::sketch::{SketchedContent, Sketcher};
 use crate::store::RocksStore;
+use crate::wire::Limits;
 use anyhow::{Context, Result, bail};
 use std::fs::File;
 use std::io::{BufWriter, Read, Write, stdout};
@@ -66,14 +67,15 @@ pub(super) fn read_page(name: String, stream: impl Read, bytes_max: usize) -> st
 }
 
 /// Sketches a file of HTML or text, told apart by its content.
-pub(super) fn sketch_file(path: &Path, sketcher: &mut Sketcher, bytes_max: usize) -> Result<SketchedContent> {
+pub(super) fn sketch_file(path: &Path, sketcher: &mut Sketcher, limits: &Limits) -> Result<SketchedContent> {
+    let bytes_max = limits.body_bytes_max;
     let file = File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
     let Some(page) = read_page(path.display().to_string(), file, bytes_max)? else {
         bail!("{} is larger than limits.body_bytes_max = {bytes_max} bytes", path.display());
     };
-    match sketcher.sketch_page(&page) {
+    match sketcher.sketch_page(&page, limits.words_max) {
         Ok(Some(content)) => Ok(content),
         Ok(None) => bail!("{} has no content", path.display()),
-        Err(no_text) => bail!("{}: {no_text}", path.display()),
+        Err(why) => bail!("{}: {why}", path.display()),
     }
 }

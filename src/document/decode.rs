@@ -1,92 +1,100 @@
 //! Bytes to text: which charset a page is in, and the decoding. Never fails; what cannot be decoded is replaced.
 
-use super::MediaType;
+use super::{MediaType, charset};
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use std::borrow::Cow;
-
-/// How far into a page the `<meta>` prescan looks (WHATWG HTML, "prescan a byte stream": 1024 bytes; real pages put
-/// it later).
-const META_PRESCAN_BYTES: usize = 4096;
 
 /// How much of an unlabelled page the detector sees: it is slow, and the beginning is enough.
 const DETECTION_BYTES: usize = 64 * 1024;
 
-/// Decodes a page. In order of trust: byte order mark, the HTTP header's label, a `<meta>` label (HTML only),
-/// valid UTF-8, detection by content. A label that the bytes belie is passed over where something better is known.
+/// From so many characters on, valid UTF-8 is no text of another multi-byte charset: of two bytes of GBK, the likeliest
+/// to be mistaken, about one pair in seven is valid.
+const SURE_CHARS: usize = 8;
+
+/// Decodes a page. In order of trust: byte order mark, markup that is plainly UTF-16, the HTTP header's label, a label in
+/// the page (HTML only), UTF-8, detection by content. A label that the bytes belie is passed over.
 pub fn decode<'a>(bytes: &'a [u8], header_charset: Option<&str>, media_type: MediaType) -> Cow<'a, str> {
     if let Some((encoding, bom_len)) = Encoding::for_bom(bytes) {
         return encoding.decode_without_bom_handling(&bytes[bom_len..]).0;
     }
-    let header = header_charset.and_then(|label| Encoding::for_label(label.as_bytes()));
-    let meta = || match media_type {
-        MediaType::PlainText => None,
-        MediaType::Html | MediaType::Unknown => meta_charset(bytes),
-    };
-    let labelled = header.or_else(meta);
-    match (labelled, std::str::from_utf8(bytes)) {
-        // An encoding of two or four bytes a unit says nothing about bytes that happen to be valid UTF-8.
-        (Some(encoding), _) if encoding == UTF_16LE || encoding == UTF_16BE => {
-            encoding.decode_without_bom_handling(bytes).0
+    encoding_of(bytes, header_charset, media_type).decode_without_bom_handling(bytes).0
+}
+
+fn encoding_of(bytes: &[u8], header_charset: Option<&str>, media_type: MediaType) -> &'static Encoding {
+    let is_markup = media_type != MediaType::PlainText;
+    if let Some(encoding) = utf_16_of_markup(bytes).filter(|_| is_markup) {
+        return encoding;
+    }
+    let header = header_charset.and_then(|label| charset::of_label(label.as_bytes()));
+    let declared = || if is_markup { charset::declared(bytes) } else { None };
+    match header.or_else(declared) {
+        None => detect(bytes),
+        Some(label) if label != UTF_8 => {
+            if is_belied(label, bytes) {
+                UTF_8
+            } else {
+                label
+            }
         }
-        // Valid UTF-8 with non-ASCII in it is UTF-8, whatever a legacy single-byte label says.
-        (Some(encoding), Ok(text)) if encoding.is_single_byte() || encoding == UTF_8 => Cow::Borrowed(text),
-        (Some(encoding), _) if encoding != UTF_8 => encoding.decode_without_bom_handling(bytes).0,
-        (_, Ok(text)) => Cow::Borrowed(text),
-        (labelled, Err(_)) => {
-            let second = meta().filter(|encoding| *encoding != UTF_8 && labelled == Some(UTF_8));
-            second.unwrap_or_else(|| detect(bytes, labelled)).decode_without_bom_handling(bytes).0
-        }
+        Some(_) if is_mostly_utf8(bytes) => UTF_8,
+        Some(_) => declared().filter(|label| *label != UTF_8).unwrap_or_else(|| detect(bytes)),
     }
 }
 
-/// The encoding by content. A page labelled UTF-8 with a few broken bytes stays UTF-8.
-fn detect(bytes: &[u8], labelled: Option<&'static Encoding>) -> &'static Encoding {
-    if labelled == Some(UTF_8) && mostly_utf8(bytes) {
+/// UTF-16 without a mark, told by a tag at the beginning.
+fn utf_16_of_markup(bytes: &[u8]) -> Option<&'static Encoding> {
+    match bytes {
+        [b'<', 0, b, 0, ..] if b.is_ascii_graphic() => Some(UTF_16LE),
+        [0, b'<', 0, b, ..] if b.is_ascii_graphic() => Some(UTF_16BE),
+        _ => None,
+    }
+}
+
+/// Whether the bytes are UTF-8, whatever the label of another charset says. A page that is cut short may end within a
+/// character.
+fn is_belied(label: &'static Encoding, bytes: &[u8]) -> bool {
+    let is_cut = match std::str::from_utf8(bytes) {
+        Ok(_) => false,
+        Err(error) if error.error_len().is_none() => true,
+        Err(_) => return false,
+    };
+    if charset::is_utf_16(label) {
+        // There the blanks and line ends of any script have a zero byte.
+        return memchr::memchr(0, bytes).is_none();
+    }
+    let is_sure = bytes.iter().filter(|byte| begins_char(**byte)).take(SURE_CHARS).count() == SURE_CHARS;
+    is_sure || (label.is_single_byte() && !is_cut)
+}
+
+/// The encoding by content.
+fn detect(bytes: &[u8]) -> &'static Encoding {
+    if is_mostly_utf8(bytes) {
         return UTF_8;
     }
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     let seen = &bytes[..bytes.len().min(DETECTION_BYTES)];
     detector.feed(seen, seen.len() == bytes.len());
-    let guess = detector.guess(None, Utf8Detection::Allow);
-    if guess == UTF_8 && !mostly_utf8(bytes) { WINDOWS_1252 } else { guess }
+    detector.guess(None, Utf8Detection::Deny)
 }
 
-/// Whether at most one non-ASCII sequence in four is broken.
-fn mostly_utf8(bytes: &[u8]) -> bool {
-    let (mut good, mut broken) = (0usize, 0usize);
-    for chunk in bytes.utf8_chunks() {
-        good += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
-        broken += usize::from(!chunk.invalid().is_empty());
+/// Whether at most one non-ASCII sequence in four is broken: text of another charset has hardly a whole one.
+fn is_mostly_utf8(bytes: &[u8]) -> bool {
+    // Nearly always, and far faster than by the chunk.
+    if std::str::from_utf8(bytes).is_ok() {
+        return true;
     }
-    broken * 4 <= good + broken
+    let (mut n_good, mut n_broken) = (0usize, 0usize);
+    for chunk in bytes.utf8_chunks() {
+        n_good += chunk.valid().bytes().filter(|byte| begins_char(*byte)).count();
+        n_broken += usize::from(!chunk.invalid().is_empty());
+    }
+    n_broken * 4 <= n_good + n_broken
 }
 
-/// The charset that a `<meta charset>` or `<meta http-equiv content="…charset=…">` names.
-fn meta_charset(bytes: &[u8]) -> Option<&'static Encoding> {
-    let head = &bytes[..bytes.len().min(META_PRESCAN_BYTES)];
-    memchr::memchr_iter(b'<', head)
-        .map(|at| &head[at + 1..])
-        .filter(|tag| tag.len() > 5 && tag[..4].eq_ignore_ascii_case(b"meta") && !tag[4].is_ascii_alphanumeric())
-        .find_map(|tag| {
-            let end = memchr::memchr(b'>', tag).unwrap_or(tag.len());
-            charset_label(&tag[..end])
-        })
-        .and_then(Encoding::for_label)
-        // A page whose bytes spell "<meta" is not in UTF-16 (WHATWG: treat as UTF-8).
-        .map(|encoding| if encoding == UTF_16LE || encoding == UTF_16BE { UTF_8 } else { encoding })
-}
-
-fn charset_label(tag: &[u8]) -> Option<&[u8]> {
-    let at = tag.windows(7).position(|name| name.eq_ignore_ascii_case(b"charset"))?;
-    let rest = tag[at + 7..].trim_ascii_start().strip_prefix(b"=")?;
-    let rest = rest.trim_ascii_start();
-    let rest = rest.strip_prefix(b"\"").or(rest.strip_prefix(b"'")).unwrap_or(rest);
-    let end = rest
-        .iter()
-        .position(|b| matches!(b, b'"' | b'\'' | b';' | b'/' | b'>') || b.is_ascii_whitespace())
-        .unwrap_or(rest.len());
-    Some(&rest[..end])
+/// Whether the byte is the first of a character of several in UTF-8.
+fn begins_char(byte: u8) -> bool {
+    byte >= 0xc0
 }
 
 #[cfg(test)]
@@ -105,8 +113,8 @@ mod tests {
         assert_eq!(html(b"caf\xe9", Some("iso-8859-1")), "café");
         assert_eq!(html(b"<meta charset=windows-1251>\xcf\xf0", None), "<meta charset=windows-1251>Пр");
         assert_eq!(
-            html(b"<META http-equiv='x' content='text/html; charset=euc-kr'>\xc7\xd1", None),
-            "<META http-equiv='x' content='text/html; charset=euc-kr'>한"
+            html(b"<META http-equiv='Content-Type' content='text/html; charset=euc-kr'>\xc7\xd1", None),
+            "<META http-equiv='Content-Type' content='text/html; charset=euc-kr'>한"
         );
         assert_eq!(html("漢字".as_bytes(), None), "漢字");
         assert_eq!(html(b"\x93\xfa\x96\x7b", Some("shift_jis")), "日本");
@@ -121,9 +129,144 @@ mod tests {
         assert_eq!(html(b"plain", Some("no-such-charset")), "plain");
     }
 
+    /// Charsets, text in each, and whether content alone tells that it is that one.
+    const TEXTS: [(&str, &str, bool); 16] = [
+        ("windows-1250", "Příliš žluťoučký kůň úpěl ďábelské ódy, řekl starý žid a šel dál.", true),
+        ("windows-1251", "Съешь же ещё этих мягких французских булок, да выпей чаю.", true),
+        ("windows-1252", "Der Bär über den Straßen fraß früh müde Käfer und größere Äpfel.", true),
+        ("windows-1253", "Ξεσκεπάζω την ψυχοφθόρα βδελυγμία, είπε ο γέρος στο χωριό.", true),
+        ("windows-1256", "هذا نص عربي طويل بما يكفي لمعرفة ترميزه من محتواه فقط دون أي علامة", true),
+        ("koi8-r", "Съешь же ещё этих мягких французских булок, да выпей чаю.", true),
+        ("shift_jis", "これは日本語の文章です。文字コードを当ててください。", true),
+        ("euc-jp", "これは日本語の文章です。文字コードを当ててください。", true),
+        ("euc-kr", "이것은 한국어 문장입니다. 문자 코드를 맞춰 보세요.", true),
+        ("gb18030", "这是一个中文句子，请猜一猜它用的是什么编码。", true),
+        ("big5", "這是一個中文句子，請猜一猜它用的是什麼編碼。", true),
+        ("utf-8", "這是一個中文句子，請猜一猜它用的是什麼編碼。", true),
+        // Plain text that is valid UTF-8: without a label nothing denies that it is ASCII with controls in it.
+        ("iso-2022-jp", "これは日本語の文章です。", false),
+        // Beyond the characters of GBK, those of all Unicode, in four bytes.
+        ("gb18030", "中文𠀀€ḿ", false),
+        ("utf-16le", "Straße 漢字", false),
+        ("utf-16be", "Straße 漢字", false),
+    ];
+
+    fn encoded(label: &str, text: &str) -> Vec<u8> {
+        match label {
+            "utf-16le" => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+            "utf-16be" => text.encode_utf16().flat_map(u16::to_be_bytes).collect(),
+            _ => {
+                let encoding = Encoding::for_label(label.as_bytes()).expect(label);
+                let (bytes, _, has_unmappable) = encoding.encode(text);
+                assert!(!has_unmappable, "{label} has not all of {text}");
+                bytes.into_owned()
+            }
+        }
+    }
+
     #[test]
-    fn unlabelled_japanese_is_detected() {
-        let (bytes, _, _) = encoding_rs::EUC_JP.encode("これは日本語の文章です。文字コードを当ててください。");
-        assert_eq!(decode(&bytes, None, MediaType::PlainText), "これは日本語の文章です。文字コードを当ててください。");
+    fn the_header_names_the_charset() {
+        for (label, text, _) in TEXTS {
+            for media_type in [MediaType::Html, MediaType::PlainText, MediaType::Unknown] {
+                assert_eq!(decode(&encoded(label, text), Some(label), media_type), text, "{label}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_names_the_charset() {
+        for (label, text, _) in TEXTS {
+            for page in [
+                format!("<!doctype html><meta charset={label}><p>{text}"),
+                format!("<html><head><META HTTP-EQUIV=\"Content-Type\" CONTENT=\"text/html; charset={label}\">{text}"),
+                format!("<?xml version=\"1.0\" encoding=\"{label}\"?><html>{text}"),
+                // Behind a head longer than the standard looks at, and after labels that are none.
+                format!(
+                    "<!-- <meta charset=big5> --><script>'<meta charset=koi8-r>'</script><style>{}</style>\
+                     <meta charset=klingon><meta charset={label}>{text}",
+                    "p{}".repeat(3000)
+                ),
+            ] {
+                assert_eq!(html(&encoded(label, &page), None), page, "{label}");
+            }
+        }
+    }
+
+    #[test]
+    fn marks_name_the_charset() {
+        for (label, text, _) in TEXTS.into_iter().filter(|(label, ..)| label.starts_with("utf")) {
+            let marked = encoded(label, &format!("\u{feff}{text}"));
+            for header in [None, Some(label), Some("iso-8859-1"), Some("shift_jis"), Some("utf-8")] {
+                assert_eq!(html(&marked, header), text, "{label} under {header:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn content_tells_the_charset() {
+        for (label, text, _) in TEXTS.into_iter().filter(|(.., is_told)| *is_told) {
+            let bytes = encoded(label, text);
+            assert_eq!(decode(&bytes, None, MediaType::PlainText), text, "{label}");
+            assert_eq!(decode(&bytes, Some("klingon"), MediaType::PlainText), text, "{label}");
+            assert_eq!(decode(&bytes, Some("utf-8"), MediaType::PlainText), text, "{label} as UTF-8");
+            let page = format!("<html><title>x</title><p class=\"y\">{text}</p>");
+            assert_eq!(html(&encoded(label, &page), None), page, "{label}");
+            // Too far into the page to be seen, and wrong.
+            let page = format!("<!--{}--><meta charset=windows-1257>{text}", "-".repeat(20_000));
+            assert_eq!(html(&encoded(label, &page), None), page, "{label}");
+        }
+    }
+
+    /// Lost once: one label, of the header or in the page, made a page of UTF-8 a page of others' letters.
+    #[test]
+    fn utf_8_is_known_under_any_label() {
+        for text in
+            ["<p>Съешь же ещё этих мягких булок", "<p>這是一個中文句子", "<p>Größe, Straße, müde, Bär, fräße, höhö"]
+        {
+            for label in ["iso-8859-1", "windows-1251", "koi8-r", "gb2312", "big5", "euc-kr", "shift_jis", "utf-16"] {
+                assert_eq!(html(text.as_bytes(), Some(label)), text, "{label}");
+                let page = format!("<meta charset={label}>{text}");
+                assert_eq!(html(page.as_bytes(), None), page, "{label}");
+            }
+        }
+    }
+
+    /// Lost once: a page of UTF-8 that the crawler cut within a character was read as windows-1252.
+    #[test]
+    fn utf_8_that_is_cut_within_a_character_is_utf_8() {
+        let text = "Größe, Straße, müde, Bär, fräße, höhöhö";
+        let cut = &text.as_bytes()[..text.len() - 1];
+        for label in [None, Some("utf-8"), Some("iso-8859-1"), Some("gbk")] {
+            assert_eq!(html(cut, label), "Größe, Straße, müde, Bär, fräße, höhöh\u{fffd}", "{label:?}");
+        }
+        assert_eq!(html(b"caf\xe9", Some("iso-8859-1")), "café");
+    }
+
+    /// Lost once: where the header said UTF-8, few broken bytes and a lying `<meta>` turned the whole page.
+    #[test]
+    fn a_few_broken_bytes_do_not_make_the_second_label_right() {
+        let page = [b"<meta charset=windows-1251>".as_slice(), "Größe, Straße, müde".as_bytes(), b"\xff"].concat();
+        let expected = "<meta charset=windows-1251>Größe, Straße, müde\u{fffd}";
+        assert_eq!(html(&page, Some("utf-8")), expected);
+        let page = encoded("windows-1251", "<meta charset=windows-1251>Съешь ещё");
+        assert_eq!(html(&page, Some("utf-8")), "<meta charset=windows-1251>Съешь ещё");
+    }
+
+    /// Lost once: a label that the standard gives up on, such as iso-2022-kr, left of any page one U+FFFD.
+    #[test]
+    fn charsets_that_are_given_up_are_unknown() {
+        for label in ["iso-2022-kr", "hz-gb-2312", "replacement"] {
+            assert_eq!(html(b"<p>A rose", Some(label)), "<p>A rose");
+            assert_eq!(html("<p>漢字".as_bytes(), Some(label)), "<p>漢字");
+        }
+    }
+
+    #[test]
+    fn utf_16_without_a_mark_is_told_by_its_markup() {
+        for label in ["utf-16le", "utf-16be"] {
+            for header in [None, Some("utf-16"), Some("utf-8"), Some("iso-8859-1")] {
+                assert_eq!(html(&encoded(label, "<!doctype html>漢字"), header), "<!doctype html>漢字", "{label}");
+            }
+        }
     }
 }

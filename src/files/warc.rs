@@ -363,7 +363,7 @@ mod tests {
     use super::*;
     use crate::files::compression::tests::gzip;
 
-    const LIMITS: Limits = Limits { body_bytes_max: 1000, url_bytes_max: 40, sweep_bytes_max: 10 };
+    const LIMITS: Limits = Limits { body_bytes_max: 1000, url_bytes_max: 40, sweep_bytes_max: 10, words_max: 100 };
     const HTTP: &str = "application/http; msgtype=response";
 
     fn record(kind: &str, content_type: &str, block: &[u8]) -> Vec<u8> {

@@ -165,7 +165,7 @@ mod tests {
     use rdkafka::Timestamp;
     use rdkafka::message::{Header, OwnedHeaders, OwnedMessage};
 
-    const LIMITS: Limits = Limits { body_bytes_max: 10, url_bytes_max: 20, sweep_bytes_max: 8 };
+    const LIMITS: Limits = Limits { body_bytes_max: 10, url_bytes_max: 20, sweep_bytes_max: 8, words_max: 100 };
     const SENT: Timestamp = Timestamp::CreateTime(1_500);
     const URL: Option<&[u8]> = Some(b"http://a/");
 

@@ -5,7 +5,7 @@ use super::ingest::Work;
 use super::sequencer::Ticketed;
 use super::stats::Stats;
 use crate::document::{FetchTime, Page};
-use crate::sketch::{SketchedContent, Sketcher};
+use crate::sketch::{SketchedContent, Sketcher, Unsketchable};
 use crate::wire::{Limits, Origin, Reason, Record, Rejection, page_of_json};
 use crossbeam::channel::{Receiver, Sender};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -89,11 +89,17 @@ fn prepare(sketcher: &mut Sketcher, record: Record, limits: &Limits) -> Result<S
         Record::Page(page) => *page,
         Record::Rejected(rejection) => return Err(rejection),
     };
-    match sketcher.sketch_page(&page) {
+    match sketcher.sketch_page(&page, limits.words_max) {
         Ok(content) => {
             let Page { url, fetched_at, sweep, .. } = page;
             Ok(SketchedPage { url, fetched_at, sweep, content })
         }
-        Err(no_text) => Err(Rejection::new(Reason::NotText, no_text.to_string()).about(&page)),
+        Err(why) => {
+            let reason = match why {
+                Unsketchable::NoText(_) => Reason::NotText,
+                Unsketchable::TooManyWords { .. } => Reason::TooLarge,
+            };
+            Err(Rejection::new(reason, why.to_string()).about(&page))
+        }
     }
 }

@@ -140,6 +140,9 @@ fn decode_whole(n: usize, bytes: &[u8]) -> Result<Form, InvalidSketch> {
         let mut step = 0u32;
         while bit()? == 1 {
             step += 1 << k;
+            if step > u32::from(u16::MAX) {
+                return Err(InvalidSketch);
+            }
         }
         for place in 0..k {
             step |= u32::from(bit()?) << place;
@@ -199,6 +202,15 @@ mod tests {
             (1usize..40).prop_map(|size| Rule::Adaptive { size }),
             (0usize..200).prop_map(|size| Rule::Parity { size, error_per_mille: 20 }),
         ]
+    }
+
+    /// Lost once: a step of ones without end overflowed, and came back as a small one.
+    #[test]
+    fn a_step_over_sixteen_bits_is_no_step() {
+        for n_ones in [1 << 14, (1 << 17) / 8] {
+            let bytes = [vec![1, WHOLE], vec![0xff; n_ones], vec![0; 2]].concat();
+            assert_eq!(decode(&bytes), Err(InvalidSketch), "{n_ones} bytes");
+        }
     }
 
     proptest! {

@@ -51,6 +51,24 @@ impl Equivalences {
     }
 }
 
+/// Why a page has no sketch.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsketchable {
+    /// Its body is not text.
+    #[error(transparent)]
+    NoText(#[from] NoText),
+    /// It has more words or features than are sketched.
+    #[error(
+        "the page has {n_words} words or features, over limits.words_max = {words_max}; raise it to take such pages"
+    )]
+    TooManyWords {
+        /// How many it has.
+        n_words: usize,
+        /// The most that are sketched.
+        words_max: usize,
+    },
+}
+
 /// All that the clustering needs to know of a page's content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SketchedContent {
@@ -92,14 +110,22 @@ impl Sketcher {
 
     /// Sketches what stood at a page's URL; `None` where nothing stands there any more.
     ///
+    /// What a page may cost is limited in words (or features), not in time: with a clock, the same page would be taken
+    /// on one run and rejected on the next, and equal inputs would give different events. Up to its words a page costs no
+    /// more than its bytes, which are limited already.
+    ///
     /// # Errors
-    /// [`NoText`] where the body is not text.
-    pub fn sketch_page(&mut self, page: &Page) -> Result<Option<SketchedContent>, NoText> {
+    /// [`Unsketchable`] where the body is not text or has more than `words_max` words.
+    pub fn sketch_page(&mut self, page: &Page, words_max: usize) -> Result<Option<SketchedContent>, Unsketchable> {
         match &page.content {
             Content::Gone => Ok(None),
-            Content::Features(features) => Ok(Some(self.sketch_features(features))),
+            Content::Features(features) => {
+                check_n_words(features.len(), words_max)?;
+                Ok(Some(self.sketch_features(features)))
+            }
             Content::Body { media_type, body } => {
                 let form = CanonicalForm::of_body(body, *media_type)?;
+                check_n_words(form.n_words(), words_max)?;
                 let charset = match body {
                     crate::document::Body::Bytes { charset, .. } => charset.as_deref().unwrap_or(""),
                     crate::document::Body::Text(_) => "",
@@ -158,6 +184,37 @@ impl Sketcher {
             sketch,
             n_words: u32::try_from(n_words).unwrap_or(u32::MAX),
             n_bytes: n_bytes as u64,
+        }
+    }
+}
+
+fn check_n_words(n_words: usize, words_max: usize) -> Result<(), Unsketchable> {
+    if n_words > words_max { Err(Unsketchable::TooManyWords { n_words, words_max }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{Body, FetchTime};
+
+    #[test]
+    fn a_page_has_as_many_words_as_the_limit_and_no_more() {
+        let page = |content| Page { url: "http://a/".into(), fetched_at: FetchTime(0), sweep: None, content };
+        let mut sketcher = Sketcher::new(&SketchRule::default(), &Seed([1, 2, 3, 4]));
+        for n_words in [0, 1, 30] {
+            let (text, features) = ("a ".repeat(n_words), vec![String::new(); n_words]);
+            for content in [
+                Content::Body { media_type: MediaType::PlainText, body: Body::Text(text) },
+                Content::Features(features),
+            ] {
+                let page = page(content);
+                assert!(sketcher.sketch_page(&page, n_words).is_ok_and(|content| content.is_some()), "{page:?}");
+                if let Some(words_max) = n_words.checked_sub(1) {
+                    let error = sketcher.sketch_page(&page, words_max).expect_err("too many");
+                    assert_eq!(error, Unsketchable::TooManyWords { n_words, words_max });
+                    assert!(error.to_string().contains("limits.words_max"), "{error}");
+                }
+            }
         }
     }
 }

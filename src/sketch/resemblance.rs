@@ -84,7 +84,8 @@ fn of_samples(a: (&[Shingle], u128), b: (&[Shingle], u128), exact: bool, rule: R
         resemblance,
         containment_of_first: ratio(all.common, a_values.len()),
         containment_of_second: ratio(all.common, b_values.len()),
-        error: if exact { 0.0 } else { variance.sqrt() },
+        // A `min` rule may have looked at only part of the union of two whole sketches.
+        error: if exact && n_compared == all.union { 0.0 } else { variance.sqrt() },
         n_compared: n_compared as u32,
     }
 }

@@ -56,7 +56,7 @@ pub enum Reason {
     HttpStatus,
     /// A content type that holds no text.
     MediaType,
-    /// More bytes than the limit, after decompression.
+    /// More bytes, after decompression, or more words than the limit.
     TooLarge,
     /// Bytes that are no text in any charset.
     NotText,
@@ -88,6 +88,12 @@ impl Reason {
     }
 }
 
+/// The longest message of a rejection: it goes into an event and a log.
+const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// Stands where a message was cut.
+const ELLIPSIS: &str = "…";
+
 /// A record that is no page, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
@@ -104,9 +110,16 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    /// A rejection of a record of which nothing could be read.
+    /// A rejection of a record of which nothing could be read. Of a long message, which quotes the record, the beginning
+    /// is kept.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Rejection { reason, message: message.into(), url: None, fetched_at: None, sweep: None }
+        let mut message = message.into();
+        if message.len() > MESSAGE_BYTES_MAX {
+            let longest = MESSAGE_BYTES_MAX - ELLIPSIS.len();
+            message.truncate((0..=longest).rev().find(|at| message.is_char_boundary(*at)).unwrap_or(0));
+            message.push_str(ELLIPSIS);
+        }
+        Rejection { reason, message, url: None, fetched_at: None, sweep: None }
     }
 
     /// The rejection of a content type that holds no text.
@@ -134,11 +147,13 @@ pub struct Limits {
     pub url_bytes_max: usize,
     /// Bytes of a sweep's name.
     pub sweep_bytes_max: usize,
+    /// Words of a page, or its features.
+    pub words_max: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { body_bytes_max: 8 << 20, url_bytes_max: 8 << 10, sweep_bytes_max: 256 }
+        Limits { body_bytes_max: 8 << 20, url_bytes_max: 8 << 10, sweep_bytes_max: 256, words_max: 1_000_000 }
     }
 }
 
@@ -204,6 +219,12 @@ struct JsonPage {
     gone: bool,
 }
 
+/// What is read of a page that is none.
+#[derive(Deserialize)]
+struct JsonUrl {
+    url: Option<String>,
+}
+
 /// Tells `"body": null` from no body at all.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Option::<String>::deserialize(deserializer).map(Some)
@@ -226,7 +247,11 @@ pub fn status_meaning(status: u16) -> Result<bool, Rejection> {
 /// # Errors
 /// A [`Rejection`] that says what is wrong with it, and has its URL, time and sweep where they could be read.
 pub fn page_of_json(json: &[u8], limits: &Limits) -> Result<Page, Rejection> {
-    let parsed: JsonPage = serde_json::from_slice(json).map_err(|error| rejection_of(json, &error))?;
+    let parsed: JsonPage = serde_json::from_slice(json).map_err(|error| rejection_of(json, &error, limits))?;
+    if !is_object(json) {
+        // serde takes an array for the fields in their order.
+        return Err(Rejection::new(Reason::InvalidJson, "not a JSON page: it is no object"));
+    }
     let mut told = Rejection::new(Reason::InvalidJson, "");
     told.url = parsed.url.clone().filter(|url| url.len() <= limits.url_bytes_max);
     told.sweep = parsed.sweep.clone().filter(|sweep| sweep.len() <= limits.sweep_bytes_max);
@@ -296,20 +321,19 @@ fn content_of(parsed: JsonPage, limits: &Limits) -> Result<Content, Rejection> {
 }
 
 /// Tells broken JSON from JSON of the wrong shape.
-fn rejection_of(json: &[u8], error: &serde_json::Error) -> Rejection {
-    match error.classify() {
-        serde_json::error::Category::Data => {
-            let mut rejection = Rejection::new(Reason::InvalidField, format!("the JSON page: {error}"));
-            if let Ok(serde_json::Value::Object(fields)) = serde_json::from_slice(json) {
-                rejection.url =
-                    fields.get("url").and_then(|url| url.as_str()).map(|url| url.chars().take(2048).collect());
-            } else if serde_json::from_slice::<serde_json::Value>(json).is_ok() {
-                rejection.reason = Reason::InvalidJson;
-            }
-            rejection
-        }
-        _ => Rejection::new(Reason::InvalidJson, format!("not a JSON page: {error}")),
+fn rejection_of(json: &[u8], error: &serde_json::Error, limits: &Limits) -> Rejection {
+    if error.classify() != serde_json::error::Category::Data || !is_object(json) {
+        return Rejection::new(Reason::InvalidJson, format!("not a JSON page: {error}"));
     }
+    let mut rejection = Rejection::new(Reason::InvalidField, format!("the JSON page: {error}"));
+    // Everything else is passed over unread: as values it would take many times the memory that it has bytes.
+    let told: Option<JsonUrl> = serde_json::from_slice(json).ok();
+    rejection.url = told.and_then(|told| told.url).filter(|url| url.len() <= limits.url_bytes_max);
+    rejection
+}
+
+fn is_object(json: &[u8]) -> bool {
+    json.trim_ascii_start().starts_with(b"{")
 }
 
 #[cfg(test)]
@@ -317,7 +341,10 @@ mod tests {
     use super::*;
 
     fn parse(json: &str) -> Result<Page, Rejection> {
-        page_of_json(json.as_bytes(), &Limits { body_bytes_max: 100, url_bytes_max: 20, sweep_bytes_max: 8 })
+        page_of_json(
+            json.as_bytes(),
+            &Limits { body_bytes_max: 100, url_bytes_max: 20, sweep_bytes_max: 8, words_max: 100 },
+        )
     }
 
     fn content(fields: &str) -> Content {
@@ -397,6 +424,37 @@ mod tests {
         assert!(told.fetched_at.is_some());
         let told = parse(r#"{"url":"http://a/","fetched_at":7}"#).expect_err("a number for a time");
         assert_eq!(told.url.as_deref(), Some("http://a/"));
+    }
+
+    /// Lost once: the message quoted a field of the wrong type in full, megabytes of it, into the event and the log.
+    #[test]
+    fn a_message_is_short_whatever_it_quotes() {
+        for filler in ["x", "é", "\u{10ffff}", "\\u0001"] {
+            let page = format!(r#"{{"url":"http://a/","http_status":"{}"}}"#, filler.repeat(100_000));
+            let told = parse(&page).expect_err("a text for a number");
+            assert_eq!(told.reason, Reason::InvalidField);
+            assert!(told.message.len() <= MESSAGE_BYTES_MAX && told.message.ends_with(ELLIPSIS), "{}", told.message);
+            assert_eq!(told.url.as_deref(), Some("http://a/"));
+        }
+    }
+
+    /// Lost once: a URL over the limit was told in part where another field was wrong.
+    #[test]
+    fn a_rejection_tells_no_url_over_the_limit() {
+        let page = |url: &str| format!(r#"{{"url":"{url}","fetched_at":7}}"#);
+        assert_eq!(
+            parse(&page("http://a/aaaaaaaaaaa")).expect_err("a number for a time").url.map(|url| url.len()),
+            Some(20)
+        );
+        assert_eq!(parse(&page("http://a/aaaaaaaaaaaa")).expect_err("a number for a time").url, None);
+    }
+
+    /// Lost once: an array of the fields' values, in the order of our struct, was taken for a page.
+    #[test]
+    fn an_array_is_no_page() {
+        let array = r#"["http://a/","2020-01-01T00:00:00Z",null,null,null,"x",null,null,null,false]"#;
+        assert_eq!(parse(array).expect_err("an array").reason, Reason::InvalidJson);
+        assert_eq!(parse(&format!(" {array}")).expect_err("an array").url, None);
     }
 
     #[test]
