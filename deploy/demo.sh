@@ -6,8 +6,7 @@ cd "$(dirname "$0")/.."
 
 deploy/debian-packages.sh
 command -v cargo >/dev/null || { echo "Rust is missing: install it with rustup, 1.90 or newer" >&2; exit 1; }
-# Outside the checkout, so that a fresh clone need not build RocksDB again.
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/lookalike/target}
+. deploy/target-dir.sh
 cargo build --release --locked --quiet
 
 store=$(mktemp -d)

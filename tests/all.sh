@@ -9,7 +9,7 @@ step() { printf '\n== %s\n' "$*"; }
 step packages
 deploy/debian-packages.sh --tests
 rustup component list --installed 2>/dev/null | grep -q clippy || rustup component add clippy rustfmt
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/lookalike/target}
+. deploy/target-dir.sh
 
 step format
 cargo fmt --check

@@ -301,7 +301,8 @@ fn a_store_refuses_other_rules_and_a_second_writer() {
     assert!(text(&output.stderr).contains("there is no store"), "{}", text(&output.stderr));
 }
 
-/// Lost once: a query failed when the writer deleted a file between its listing and its opening.
+/// Lost once: a query failed when the writer deleted a file that it was about to open, and missed rows when the writer
+/// flushed while it opened.
 #[test]
 fn the_store_answers_while_it_is_written() {
     let world = World::new().with("store.write_buffer_mib", 1).with("pipeline.batch_records_max", 64);

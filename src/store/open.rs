@@ -6,9 +6,11 @@ use crate::ports::{StoreError, StoreRule};
 use rocksdb::{BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBRecoveryMode, Options};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// How often a read-only opening is tried while a writer moves files about.
-const OPEN_TRIES: u32 = 10;
+/// How often a read-only opening is tried while a writer moves files about, and the pause between two tries.
+const OPEN_TRIES: u32 = 100;
+const OPEN_PAUSE: Duration = Duration::from_millis(10);
 
 /// How RocksDB is to use the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +63,9 @@ pub enum OpenError {
     /// It was made with another seed.
     #[error("the store {0} was made with another seed; leave store.seed empty to use the one it has")]
     OtherSeed(PathBuf),
+    /// Whoever writes to it flushes faster than it can be opened.
+    #[error("the store {0} changes too fast to be opened for reading; ask again, or raise store.write_buffer_mib")]
+    Unsettled(PathBuf),
     /// It cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -133,16 +138,20 @@ impl RocksStore {
         let mut options = options(settings);
         // Every file is opened at once: the writer may delete one at any time, but not out of our hands.
         options.set_max_open_files(-1);
-        let mut tries_left = OPEN_TRIES;
-        loop {
-            tries_left -= 1;
+        for _ in 0..OPEN_TRIES {
+            let before = manifest_state(path);
             match DB::open_cf_descriptors_read_only(&options, path, families(settings), false) {
-                Ok(db) => return Self::of(db, path),
-                // A file went between reading the list of files and opening them.
-                Err(error) if tries_left > 0 && error.kind() == rocksdb::ErrorKind::IOError => {}
+                // Between the list of files and the log that goes on from it nothing may have been flushed: what was in
+                // a log that is gone since would be missing from the view.
+                Ok(db) if before.is_some() && manifest_state(path) == before => return Self::of(db, path),
+                Ok(_) => {}
+                // A file went before it was opened; RocksDB calls it by several names.
+                Err(error) if error.to_string().contains("No such file") => {}
                 Err(error) => return Err(open_error(path, error)),
             }
+            std::thread::sleep(OPEN_PAUSE);
         }
+        Err(OpenError::Unsettled(path.to_path_buf()))
     }
 
     fn of(db: DB, path: &Path) -> Result<Self, OpenError> {
@@ -227,6 +236,13 @@ fn open_error(path: &Path, error: rocksdb::Error) -> OpenError {
     } else {
         OpenError::Store(failed(error))
     }
+}
+
+/// The manifest's name and length: every flush and compaction appends to it before it deletes anything.
+fn manifest_state(path: &Path) -> Option<(String, u64)> {
+    let name = std::fs::read_to_string(path.join("CURRENT")).ok()?;
+    let length = std::fs::metadata(path.join(name.trim_end())).ok()?.len();
+    Some((name, length))
 }
 
 /// Which rules differ, for the message.
