@@ -127,6 +127,8 @@ pub struct StoredDocument {
     pub n_bytes: u64,
     /// The fingerprint of the URL where it was first seen.
     pub first_url: Fingerprint,
+    /// How many mod shingles index it; 0 under a rule without them.
+    pub n_mod_shingles: u32,
     /// Its sketch.
     pub sketch: Arc<Sketch>,
 }
@@ -293,6 +295,19 @@ pub trait Snapshot {
     /// # Errors
     /// [`StoreError`]
     fn sharing(&self, index: &[Shingle]) -> Result<HashMap<DocumentId, usize>, StoreError>;
+
+    /// The documents that have some of these mod shingles, `most` at most, those with most of them first; a shingle that
+    /// is common finds none. All that are `known` are in the answer as well. With each document, how many of the
+    /// shingles it has, the common ones included.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn sharing_mod(
+        &self,
+        mod_shingles: &[Shingle],
+        known: &[DocumentId],
+        most: usize,
+    ) -> Result<HashMap<DocumentId, u32>, StoreError>;
 
     /// The documents that a content equals, by any of the three equivalences, each once.
     ///

@@ -265,6 +265,77 @@ fn any_document_is_held_against_the_store() {
     assert_eq!(without_store["resemblance"], comparison["resemblance"]);
 }
 
+/// A page of which one part in fifty is a page of its own.
+#[test]
+fn a_page_inside_a_much_larger_one_is_found_by_mod_shingles() {
+    let words: Vec<String> = (0..20_000).map(|n| format!("w{n}")).collect();
+    let small = words[9_000..9_400].join(" ");
+    let pages = [
+        page("http://whole/", DAY, "s", &words.join(" ")),
+        page("http://part/", DAY, "s", &small),
+        page("http://other/", DAY, "s", &body(1)),
+    ];
+    let answers = |world: &World, text: &str| -> BTreeMap<String, Value> {
+        let file = world.write("mine.txt", text);
+        let found = json(&world.ask("query similar --json", &[file.to_str().expect("a path")]));
+        let found = found.as_array().expect("a list").clone();
+        found.into_iter().map(|one| (one["last_seen"]["url"].as_str().expect("a URL").to_string(), one)).collect()
+    };
+    for profile in ["default.toml", "compact.toml", "exact.toml"] {
+        let world = World::new().with_config(profile).with("sketch.index_modulus", 25);
+        let input = world.write("pages.jsonl", lines(&pages));
+        world.run(&[input]);
+        let number = |one: &Value, name: &str| one[name].as_f64().expect("a number");
+        // A word more, so that neither page equals the one asked for.
+        let of_small = answers(&world, &(small.clone() + " more"));
+        assert_eq!(of_small.len(), 2, "{profile}: {of_small:?}");
+        let whole = &of_small["http://whole/"];
+        let (c, error) = (number(whole, "containment_of_a_in_b"), number(whole, "error_of_a_in_b"));
+        assert!(c > 0.85 && error < 0.15 && (c - 391.0 / 392.0).abs() <= 2.0 * error, "{profile}: {c} ± {error}");
+        assert!(whole["shared_mod_shingles"].as_u64() > Some(5), "{profile}: {whole}");
+        let of_whole = answers(&world, &(words.join(" ") + " more"));
+        let part = &of_whole["http://part/"];
+        assert!(number(part, "containment_of_b_in_a") > 0.85, "{profile}: {part}");
+        assert!(number(part, "containment_of_a_in_b") < 0.03, "{profile}: {part}");
+        assert_eq!(world.partition().len(), 3, "{profile}: contained is not alike");
+    }
+    let world = World::new();
+    let input = world.write("pages.jsonl", lines(&pages));
+    world.run(&[input]);
+    let found = answers(&world, &small);
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["http://part/"], "without the option it is not found");
+}
+
+/// Mod shingles that are common find nobody, but what the others find is measured by all of them.
+#[test]
+fn common_mod_shingles_count_in_a_containment() {
+    let words: Vec<String> = (0..8_000).map(|n| format!("w{n}")).collect();
+    let small = words[3_000..4_000].join(" ");
+    let pages = [
+        page("http://whole/", DAY, "s", &words.join(" ")),
+        page("http://one/", DAY, "s", &(body(1) + &words[3_000..3_500].join(" "))),
+        page("http://two/", DAY, "s", &(body(2) + &words[3_000..3_500].join(" "))),
+    ];
+    let found = |limit: usize| {
+        let world = World::new()
+            .with_config("compact.toml")
+            .with("sketch.index_modulus", 10)
+            .with("cluster.common_limit", limit);
+        let input = world.write("pages.jsonl", lines(&pages[..1]));
+        world.run(std::slice::from_ref(&input));
+        fs::write(&input, lines(&pages)).expect("grown");
+        world.run(&[input]);
+        let file = world.write("mine.txt", &small);
+        let found = json(&world.ask("query similar --json", &[file.to_str().expect("a path")]));
+        let whole = found.as_array().expect("a list").iter().find(|one| one["last_seen"]["url"] == "http://whole/");
+        whole.expect("the whole page").clone()
+    };
+    let (uncommon, common) = (found(1000), found(2));
+    assert!(common["shared_mod_shingles"].as_u64() > Some(50), "{common}");
+    assert_eq!(common["shared_mod_shingles"], uncommon["shared_mod_shingles"]);
+    assert_eq!(common["containment_of_a_in_b"], 1.0);
+}
+
 #[test]
 fn a_store_refuses_other_rules_and_a_second_writer() {
     let world = World::new();
@@ -277,6 +348,8 @@ fn a_store_refuses_other_rules_and_a_second_writer() {
     };
     refused(&["-"], ("LOOKALIKE__SKETCH__W", "9"), "sketch.w is 10 there and 9 here");
     refused(&["-"], ("LOOKALIKE__CLUSTER__THRESHOLD", "0.6"), "cluster.threshold is 0.5 there and 0.6 here");
+    let wanted = ("LOOKALIKE__SKETCH__INDEX_MODULUS", "25");
+    refused(&["-"], wanted, "sketch.index_modulus is unset there and 25 here");
     refused(&["-"], ("LOOKALIKE__STORE__SEED", &"f".repeat(64)), "another seed");
     refused(&["-"], ("LOOKALIKE__SKETCH__WW", "9"), "ww");
 

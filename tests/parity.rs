@@ -55,6 +55,18 @@ fn equal_inputs_give_equal_bytes_whatever_the_batches() {
     assert!(bytes(World::new().with("pipeline.batch_records_max", 1).with("pipeline.sketchers", 1)) == expected);
 }
 
+/// Pages inside others are found by more shingles, and nothing else changes: not a byte of the events.
+#[test]
+fn an_index_of_mod_shingles_changes_no_cluster() {
+    let (off, on) = (World::new(), World::new().with("sketch.index_modulus", 25));
+    for world in [&off, &on] {
+        world.run(&sweeps());
+    }
+    assert_eq!(on.partition(), off.partition());
+    let events = [&off, &on].map(|world| std::fs::read(world.path("events.jsonl")).expect("events"));
+    assert!(events[0] == events[1], "the events differ");
+}
+
 /// A page of `canon.jsonl.zst`: its words are cut already, so that nothing of ours is needed to shingle it.
 struct Canonical {
     key: String,

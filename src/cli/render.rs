@@ -124,15 +124,27 @@ pub(super) fn lost(answer: &LostAnswer) -> String {
     text
 }
 
+/// How sure a share is.
+fn sureness(error: f64) -> String {
+    if error == 0.0 { "exact".to_string() } else { format!("± {}", percent(error)) }
+}
+
+/// A share and its standard error, if it has one.
+fn estimate(share: f64, error: f64) -> String {
+    if error == 0.0 { percent(share) } else { format!("{} ± {:.1}", percent(share), error * 100.0) }
+}
+
 /// Two documents against each other.
 pub(super) fn comparison(comparison: &Comparison) -> String {
-    let exact = if comparison.error == 0.0 { "exact".to_string() } else { format!("± {}", percent(comparison.error)) };
     format!(
-        "resemblance           {} ({exact}, {} shingles compared)\ncontainment of A in B {}\ncontainment of B in A {}\nshingles              {} in A, {} in B\n",
+        "resemblance           {} ({}, {} shingles compared)\ncontainment of A in B {} ({})\ncontainment of B in A {} ({})\nshingles              {} in A, {} in B\n",
         percent(comparison.resemblance),
+        sureness(comparison.error),
         comparison.shingles_compared,
         percent(comparison.containment_of_a_in_b),
+        sureness(comparison.error_of_a_in_b),
         percent(comparison.containment_of_b_in_a),
+        sureness(comparison.error_of_b_in_a),
         comparison.shingles_of_a,
         comparison.shingles_of_b,
     )
@@ -140,17 +152,17 @@ pub(super) fn comparison(comparison: &Comparison) -> String {
 
 /// The documents most like one.
 pub(super) fn similar(found: &[Likeness]) -> String {
-    let mut text = String::from("resemblance  contained  contains  document  cluster  last seen at\n");
+    let mut text = String::from("resemblance       contained        contains  document  cluster  last seen at\n");
     for likeness in found {
         let seen = likeness.last_seen.as_ref().map_or(String::new(), |sighting| {
             format!("{} ({})", sighting.url, when(sighting.fetched_at, sighting.sweep.as_deref()))
         });
         let _ = writeln!(
             text,
-            "{:>11}  {:>9}  {:>8}  {:>8}  {:>7}  {seen}",
+            "{:>11}  {:>14}  {:>14}  {:>8}  {:>7}  {seen}",
             percent(likeness.comparison.resemblance),
-            percent(likeness.comparison.containment_of_a_in_b),
-            percent(likeness.comparison.containment_of_b_in_a),
+            estimate(likeness.comparison.containment_of_a_in_b, likeness.comparison.error_of_a_in_b),
+            estimate(likeness.comparison.containment_of_b_in_a, likeness.comparison.error_of_b_in_a),
             likeness.document,
             likeness.cluster,
         );

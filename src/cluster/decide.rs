@@ -76,6 +76,9 @@ pub struct NewDocument {
     pub equivalences: Equivalences,
     /// Its sketch.
     pub sketch: Arc<Sketch>,
+    /// Its mod shingles. They are written and never asked for here: what they find is contained, not alike, and must
+    /// change neither the partition nor what it costs.
+    pub mod_shingles: Vec<Shingle>,
     /// Words in its canonical form.
     pub n_words: u32,
     /// Bytes of the page that brought it.
@@ -303,6 +306,7 @@ impl Decider {
             document,
             equivalences: content.equivalences,
             sketch: Arc::new(content.sketch.clone()),
+            mod_shingles: content.mod_shingles.clone(),
             n_words: content.n_words,
             n_bytes: content.n_bytes,
         });

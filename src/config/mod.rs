@@ -77,6 +77,7 @@ pub struct SketchSection {
     modulus: u64,
     error_per_mille: u32,
     index_size: usize,
+    index_modulus: u64,
     super_shingle_length: usize,
     super_shingles: usize,
 }
@@ -158,6 +159,7 @@ impl SketchSection {
                 RuleName::All => Rule::All,
             },
             index_size: self.index_size,
+            index_modulus: self.index_modulus,
             super_shingle_length: self.super_shingle_length,
             super_shingles: self.super_shingles,
         }

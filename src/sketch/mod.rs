@@ -18,7 +18,7 @@ mod super_shingle;
 pub use certainty::{Evidence, Kept, sample_within, sample_wrong_side};
 pub use codec::{InvalidSketch, decode, encode};
 pub use rabin::{Polynomial, Rabin};
-pub use resemblance::{Estimate, compare};
+pub use resemblance::{Estimate, ModCounts, compare};
 pub use sample::{Form, Rule, Sketch, SketchRule};
 pub use shingle::{Multiplicity, Shingler};
 pub use super_shingle::SuperShingles;
@@ -78,6 +78,8 @@ pub struct SketchedContent {
     pub sketch: Sketch,
     /// The shingles that may index it, the smallest first.
     pub index: Vec<Shingle>,
+    /// The mod shingles, which index it for containment; none where the rule has no `index_modulus`.
+    pub mod_shingles: Vec<Shingle>,
     /// The super shingles of the sketch.
     pub super_shingles: Vec<Shingle>,
     /// Words in the canonical form, or the number of features.
@@ -174,6 +176,7 @@ impl Sketcher {
         n_words: usize,
         n_bytes: usize,
     ) -> SketchedContent {
+        let mod_shingles = self.rule.mod_shingles(&self.buffer);
         let sketch = self.rule.sketch(&mut self.buffer);
         let kept = &self.buffer;
         let shingle = (!kept.is_empty()).then(|| self.seed.fingerprint_numbers("shingle", kept));
@@ -181,6 +184,7 @@ impl Sketcher {
             equivalences: Equivalences { identical, lexical, shingle },
             super_shingles: self.super_shingles.of(&kept[..kept.len().min(SUPER_SHINGLED)]),
             index: kept[..kept.len().min(self.rule.index_candidates())].to_vec(),
+            mod_shingles,
             sketch,
             n_words: u32::try_from(n_words).unwrap_or(u32::MAX),
             n_bytes: n_bytes as u64,

@@ -71,16 +71,20 @@ pub(super) fn difference(a: &[u64], b: &[u64]) -> (f64, usize) {
 }
 
 /// One standard error of the resemblance of sets of `n_a` and `n_b` that differ in `d`, from bitmaps of `m` bits.
+pub(super) fn resemblance_error(n_a: f64, n_b: f64, d: f64, m: f64) -> f64 {
+    difference_error(d, m) * 2.0 * (n_a + n_b) / (n_a + n_b + d).powi(2)
+}
+
+/// One standard error of the number of shingles in which two sets differ, where that is `d`, from bitmaps of `m` bits.
 ///
 /// With λ = d/m a bit is odd with probability p = (1 - e^(-2λ))/2. The number of odd bits has the variance
 /// m (p(1-p) - λ e^(-4λ)): that of m independent bits, less what is known because exactly d flips were made.
-pub(super) fn resemblance_error(n_a: f64, n_b: f64, d: f64, m: f64) -> f64 {
+pub(super) fn difference_error(d: f64, m: f64) -> f64 {
     let lambda = d / m;
     let decay = (-2.0 * lambda).exp();
     let p = (1.0 - decay) / 2.0;
     let variance = m * (p * (1.0 - p) - lambda * decay * decay).max(0.0);
-    let of_difference = variance.sqrt() / decay;
-    of_difference * 2.0 * (n_a + n_b) / (n_a + n_b + d).powi(2)
+    variance.sqrt() / decay
 }
 
 #[cfg(test)]

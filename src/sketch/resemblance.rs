@@ -12,10 +12,68 @@ pub struct Estimate {
     pub containment_of_first: f64,
     /// c(B, A), how much of B is in A, 0 to 1.
     pub containment_of_second: f64,
+    /// One standard error of the first's containment; 0 where both sketches are whole.
+    pub containment_error_of_first: f64,
+    /// One standard error of the second's.
+    pub containment_error_of_second: f64,
     /// One standard error of the resemblance; 0 where both sketches are whole.
     pub error: f64,
     /// How many sampled shingles the resemblance rests on: of the union of both.
     pub n_compared: u32,
+}
+
+/// How many mod shingles two documents have, and have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModCounts {
+    /// Of the first.
+    pub first: u32,
+    /// Of the second.
+    pub second: u32,
+    /// Of both.
+    pub shared: u32,
+}
+
+impl Estimate {
+    /// The estimate with the containments that the mod shingles of `a` and `b` tell, and the resemblance that follows,
+    /// where they tell more than the sketches do: sketches of documents of very different sizes are cut or folded to next to nothing. One in m of
+    /// the smaller document is looked for in the larger, and the exact sizes give the other direction.
+    pub fn refined(self, a: &Sketch, b: &Sketch, counts: ModCounts) -> Self {
+        let first_is_smaller = a.n_shingles <= b.n_shingles;
+        let (n_mod, known_error) = if first_is_smaller {
+            (counts.first, self.containment_error_of_first)
+        } else {
+            (counts.second, self.containment_error_of_second)
+        };
+        let error = share_error(counts.shared as usize, n_mod as usize);
+        if n_mod == 0 || error >= known_error {
+            return self;
+        }
+        let of_smaller = (f64::from(counts.shared) / f64::from(n_mod)).min(1.0);
+        let n_smaller = f64::from(a.n_shingles.min(b.n_shingles));
+        let sizes = [a, b].map(|sketch| n_smaller / f64::from(sketch.n_shingles.max(1)));
+        let [first, second] = sizes.map(|size| of_smaller * size);
+        let [error_of_first, error_of_second] = sizes.map(|size| error * size);
+        // The resemblance rests on the same shingles: x / (n - x) for x in common of n in both.
+        let (common, common_error) = (of_smaller * n_smaller, error * n_smaller);
+        let n_both = f64::from(a.n_shingles) + f64::from(b.n_shingles);
+        Estimate {
+            resemblance: common / (n_both - common),
+            error: common_error * n_both / (n_both - common).powi(2),
+            containment_of_first: first,
+            containment_of_second: second,
+            containment_error_of_first: error_of_first,
+            containment_error_of_second: error_of_second,
+            n_compared: (counts.first + counts.second).saturating_sub(counts.shared),
+        }
+    }
+}
+
+/// One standard error of a share of which `part` of `whole` sampled shingles tell: that of the posterior under a uniform
+/// prior. The binomial one would be 0 where all or none of a handful are found, as is the rule for containment.
+fn share_error(part: usize, whole: usize) -> f64 {
+    let (part, whole) = (part as f64, whole as f64);
+    let mean = (part + 1.0) / (whole + 2.0);
+    (mean * (1.0 - mean) / (whole + 3.0)).max(0.0).sqrt()
 }
 
 /// How many values two ascending slices share, and how many their union has.
@@ -56,12 +114,12 @@ pub fn compare(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
         }
         (Form::Whole(a_tops), Form::Whole(b_tops)) => {
             let all = Overlap::of(a_tops, b_tops, usize::MAX);
-            of_common(a, b, all.common as f64, 0.0)
+            of_common(a, b, all.common as f64, 0.0, 0.0)
         }
         (Form::Parity(a_words), Form::Parity(b_words)) => of_bitmaps(a, b, a_words, b_words),
         (Form::Whole(tops), Form::Parity(words)) => of_bitmaps(a, b, &bitmap_of_tops(tops, words), words),
         (Form::Parity(words), Form::Whole(tops)) => of_bitmaps(a, b, words, &bitmap_of_tops(tops, words)),
-        _ => of_common(a, b, 0.0, 1.0),
+        _ => of_common(a, b, 0.0, 1.0, f64::INFINITY),
     }
 }
 
@@ -80,10 +138,13 @@ fn of_samples(a: (&[Shingle], u128), b: (&[Shingle], u128), exact: bool, rule: R
         _ => (all.ratio(), all.union),
     };
     let variance = resemblance * (1.0 - resemblance) / n_compared.max(1) as f64;
+    let containment_error = |n: usize| if exact { 0.0 } else { share_error(all.common, n) };
     Estimate {
         resemblance,
         containment_of_first: ratio(all.common, a_values.len()),
         containment_of_second: ratio(all.common, b_values.len()),
+        containment_error_of_first: containment_error(a_values.len()),
+        containment_error_of_second: containment_error(b_values.len()),
         // A `min` rule may have looked at only part of the union of two whole sketches.
         error: if exact && n_compared == all.union { 0.0 } else { variance.sqrt() },
         n_compared: n_compared as u32,
@@ -95,7 +156,9 @@ fn of_bitmaps(a: &Sketch, b: &Sketch, a_words: &[u64], b_words: &[u64]) -> Estim
     let (difference, n_bits) = parity::difference(a_words, b_words);
     let common = ((n_a + n_b - difference) / 2.0).clamp(0.0, n_a.min(n_b));
     let difference = n_a + n_b - 2.0 * common;
-    of_common(a, b, common, parity::resemblance_error(n_a, n_b, difference, n_bits as f64))
+    // A bitmap that a much larger document has filled tells nothing: its errors are beyond all numbers.
+    let error = parity::resemblance_error(n_a, n_b, difference, n_bits as f64).min(1.0);
+    of_common(a, b, common, error, parity::difference_error(difference, n_bits as f64) / 2.0)
 }
 
 /// A whole sketch as the bitmap that it would have beside another one, or the finest that its 16 bits allow.
@@ -104,15 +167,18 @@ fn bitmap_of_tops(tops: &[u16], beside: &[u64]) -> Vec<u64> {
     parity::bitmap(&shingles, 16, (beside.len() * 64).min(1 << 16))
 }
 
-/// The estimate that follows from the number of shingles in common.
-fn of_common(a: &Sketch, b: &Sketch, common: f64, error: f64) -> Estimate {
+/// The estimate that follows from the number of shingles in common and its standard error.
+fn of_common(a: &Sketch, b: &Sketch, common: f64, error: f64, common_error: f64) -> Estimate {
     let (n_a, n_b) = (f64::from(a.n_shingles), f64::from(b.n_shingles));
     let share = |whole: f64| if whole == 0.0 { 0.0 } else { common / whole };
+    let containment_error = |whole: f64| if whole == 0.0 { 0.0 } else { (common_error / whole).min(1.0) };
     let union = n_a + n_b - common;
     Estimate {
         resemblance: share(union),
         containment_of_first: share(n_a),
         containment_of_second: share(n_b),
+        containment_error_of_first: containment_error(n_a),
+        containment_error_of_second: containment_error(n_b),
         error,
         n_compared: union.round() as u32,
     }
@@ -180,6 +246,56 @@ mod tests {
             assert_eq!(estimate.resemblance, other.resemblance);
             assert_eq!(estimate.containment_of_first, other.containment_of_second);
         }
+    }
+
+    /// The estimate for a document of 500 shingles, `inside` of them in one of 49,500, and the same the other way round.
+    fn inside(rule: Rule, seed: u64, inside: u64) -> [Estimate; 2] {
+        let of = SketchRule { rule, index_modulus: 25, ..SketchRule::default() };
+        let set = |range: std::ops::Range<u64>| -> Vec<u64> {
+            range.map(|i| Seed([seed, 0, 0, 0]).derive("n", i) >> 24).collect()
+        };
+        let (mut small, mut large) = (set(inside..500 + inside), set(500..50_000));
+        let (of_small, of_large) = (of.mod_shingles(&small), of.mod_shingles(&large));
+        let shared = of_small.iter().filter(|shingle| of_large.contains(shingle)).count() as u32;
+        let (first, second) = (of_small.len() as u32, of_large.len() as u32);
+        let (a, b) = (of.sketch(&mut small), of.sketch(&mut large));
+        [
+            compare(&a, &b, rule).refined(&a, &b, ModCounts { first, second, shared }),
+            compare(&b, &a, rule).refined(&b, &a, ModCounts { first: second, second: first, shared }),
+        ]
+    }
+
+    /// A page inside one a hundred times as large: these sketches do not tell, one shingle in 25 does.
+    #[test]
+    fn mod_counts_tell_containment_whatever_the_sizes() {
+        for rule in [Rule::Parity { size: 256, error_per_mille: 12 }, Rule::Adaptive { size: 128 }] {
+            for n in [500, 400, 100] {
+                let truth = n as f64 / 500.0;
+                let (mut mean, mut within) = (0.0, 0);
+                for seed in 0..50 {
+                    let [there, back] = inside(rule, seed, n);
+                    let (c, error) = (there.containment_of_first, there.containment_error_of_first);
+                    mean += c / 50.0;
+                    within += usize::from((c - truth).abs() <= 2.0 * error);
+                    assert_eq!((back.containment_of_second, back.containment_error_of_second), (c, error));
+                    assert!((there.containment_of_second - c * 500.0 / 49_500.0).abs() < 1e-12);
+                    let r = n as f64 / (50_000.0 - n as f64);
+                    assert!((there.resemblance - r).abs() <= 5.0 * there.error, "{there:?}, truth {r}");
+                    assert!(there.error < 0.02, "{there:?}");
+                }
+                assert!((mean - truth).abs() < 0.04, "{rule:?}: mean {mean}, truth {truth}");
+                assert!(within >= 45, "{rule:?}, {truth}: {within} of 50 within two standard errors");
+            }
+        }
+    }
+
+    #[test]
+    fn mod_counts_do_not_touch_what_is_exact() {
+        let of = SketchRule { rule: Rule::All, ..SketchRule::default() };
+        let (a, b) = (of.sketch(&mut vec![1, 2, 3, 4]), of.sketch(&mut vec![3, 4, 5]));
+        let exact = compare(&a, &b, of.rule);
+        assert_eq!(exact.refined(&a, &b, ModCounts { first: 4, second: 3, shared: 3 }), exact);
+        assert_eq!((exact.containment_error_of_first, exact.containment_error_of_second), (0.0, 0.0));
     }
 
     #[test]

@@ -22,6 +22,10 @@ pub struct SketchRule {
     pub rule: Rule,
     /// How many of the smallest kept shingles index a document; 0: all of them, as in the paper.
     pub index_size: usize,
+    /// A document is also indexed by all its shingles that are 0 modulo this, so that one inside a much larger one is
+    /// found, with which it shares none of the smallest; 0: it is not. Left out of what is written where it is 0.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub index_modulus: u64,
     /// Sketch values in a super shingle.
     pub super_shingle_length: usize,
     /// Super shingles a document, at most; 0 turns them off.
@@ -36,10 +40,15 @@ impl Default for SketchRule {
             multiplicity: Multiplicity::Set,
             rule: Rule::Adaptive { size: 4096 },
             index_size: 16,
+            index_modulus: 0,
             super_shingle_length: 8,
             super_shingles: 4,
         }
     }
+}
+
+fn is_off(index_modulus: &u64) -> bool {
+    *index_modulus == 0
 }
 
 /// Which shingles a sketch keeps (Broder 1997, section 4; Broder, "On the resemblance …", section 3).
@@ -178,6 +187,20 @@ impl SketchRule {
         if self.index_size == 0 { usize::MAX } else { self.index_size * 4 }
     }
 
+    /// The mod shingles of a document: those of all its shingles, in whatever order and number they are given, that are
+    /// 0 modulo `index_modulus`, ascending. They are taken before the sketch is thinned: one in m of any document is
+    /// what makes those of very different sizes comparable.
+    pub fn mod_shingles(&self, shingles: &[Shingle]) -> Vec<Shingle> {
+        if self.index_modulus == 0 {
+            return Vec::new();
+        }
+        let mut found: Vec<Shingle> =
+            shingles.iter().copied().filter(|shingle| shingle % self.index_modulus == 0).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
     /// What is wrong with the rule, if anything.
     pub fn problem(&self) -> Option<String> {
         let size = match self.rule {
@@ -238,6 +261,26 @@ mod tests {
         assert_eq!(sample(Rule::Adaptive { size: 4 }, &shingles).1, u128::from(TOP / 2));
         assert_eq!(sample(Rule::Min { size: 2 }, &shingles).1, 51);
         assert_eq!(sample(Rule::All, &shingles).2, 5);
+    }
+
+    #[test]
+    fn mod_shingles_are_one_in_m_of_all_and_not_of_the_sketch() {
+        let mut shingles = vec![75, TOP - 2, 50, 3, 50, 625];
+        let rule = |index_modulus| SketchRule { rule: Rule::Min { size: 1 }, index_modulus, ..SketchRule::default() };
+        assert_eq!(rule(25).mod_shingles(&shingles), [50, 75, 625]);
+        assert!(rule(0).mod_shingles(&shingles).is_empty());
+        assert_eq!(rule(25).sketch(&mut shingles), rule(0).sketch(&mut vec![75, TOP - 2, 50, 3, 625]));
+    }
+
+    /// Stores that were made before there was a mod index hold rules that do not name it.
+    #[test]
+    fn a_rule_without_a_mod_index_is_written_as_it_always_was() -> Result<(), serde_json::Error> {
+        let off = serde_json::to_string(&SketchRule::default())?;
+        assert!(!off.contains("index_modulus"), "{off}");
+        assert_eq!(serde_json::from_str::<SketchRule>(&off)?, SketchRule::default());
+        let on = SketchRule { index_modulus: 25, ..SketchRule::default() };
+        assert_eq!(serde_json::from_str::<SketchRule>(&serde_json::to_string(&on)?)?, on);
+        Ok(())
     }
 
     proptest! {

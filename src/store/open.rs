@@ -112,9 +112,12 @@ impl RocksStore {
         let mut options = options(settings);
         options.create_if_missing(true);
         options.create_missing_column_families(true);
-        let db =
-            DB::open_cf_descriptors(&options, path, families(settings)).map_err(|error| open_error(path, error))?;
+        let families = families(settings, is_there && has_mod_postings(path).map_err(|error| open_error(path, error))?);
+        let mut db = DB::open_cf_descriptors(&options, path, families).map_err(|error| open_error(path, error))?;
         if get_meta(&db, meta::FORMAT)?.is_none() {
+            if rule.sketch.index_modulus > 0 {
+                add_mod_postings(&mut db, settings)?;
+            }
             initialise(&db, rule, seed.unwrap_or_else(new_seed))?;
         }
         let store = Self::of(db, path)?;
@@ -140,7 +143,10 @@ impl RocksStore {
         options.set_max_open_files(-1);
         for _ in 0..OPEN_TRIES {
             let before = manifest_state(path);
-            match DB::open_cf_descriptors_read_only(&options, path, families(settings), false) {
+            let opened = has_mod_postings(path).and_then(|is_with_mod| {
+                DB::open_cf_descriptors_read_only(&options, path, families(settings, is_with_mod), false)
+            });
+            match opened {
                 // Between the list of files and the log that goes on from it nothing may have been flushed: what was in
                 // a log that is gone since would be missing from the view.
                 Ok(db) if before.is_some() && manifest_state(path) == before => return Self::of(db, path),
@@ -211,6 +217,21 @@ pub(super) fn family<'a>(db: &'a DB, name: &'static str) -> Result<&'a ColumnFam
 
 fn get_meta(db: &DB, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
     db.get_cf(family(db, cf::META)?, key).map_err(failed)
+}
+
+/// Whether the store in a folder has the family of mod shingles. RocksDB opens a database only with all its families,
+/// and the rule that tells of this one can be read only from an open one.
+fn has_mod_postings(path: &Path) -> Result<bool, rocksdb::Error> {
+    Ok(DB::list_cf(&Options::default(), path)?.iter().any(|name| name == cf::MOD_POSTINGS))
+}
+
+/// Makes the family of mod shingles, unless a process that died while making the store had come as far.
+fn add_mod_postings(db: &mut DB, settings: &Settings) -> Result<(), StoreError> {
+    if db.cf_handle(cf::MOD_POSTINGS).is_some() {
+        return Ok(());
+    }
+    let cache = Cache::new_lru_cache(settings.block_cache_mib << 20);
+    db.create_cf(cf::MOD_POSTINGS, &family_options(cf::MOD_POSTINGS, &cache)).map_err(failed)
 }
 
 /// Writes what makes a folder a store, at once.
@@ -292,23 +313,26 @@ fn options(settings: &Settings) -> Options {
     options
 }
 
-fn families(settings: &Settings) -> Vec<ColumnFamilyDescriptor> {
+fn families(settings: &Settings, with_mod_postings: bool) -> Vec<ColumnFamilyDescriptor> {
     let cache = Cache::new_lru_cache(settings.block_cache_mib << 20);
     cf::ALL
         .into_iter()
-        .map(|name| {
-            let mut table = BlockBasedOptions::default();
-            table.set_block_cache(&cache);
-            table.set_format_version(5);
-            // Families asked for keys that are mostly absent, or one key at a time.
-            if matches!(name, cf::EQUAL | cf::POSTINGS | cf::SUPERS | cf::URLS | cf::DOCS | cf::CLUSTERS) {
-                table.set_bloom_filter(10.0, false);
-            }
-            let mut options = Options::default();
-            options.set_block_based_table_factory(&table);
-            options.set_compression_type(rocksdb::DBCompressionType::Lz4);
-            options.set_bottommost_compression_type(rocksdb::DBCompressionType::Zstd);
-            ColumnFamilyDescriptor::new(name, options)
-        })
+        .chain(with_mod_postings.then_some(cf::MOD_POSTINGS))
+        .map(|name| ColumnFamilyDescriptor::new(name, family_options(name, &cache)))
         .collect()
+}
+
+fn family_options(name: &str, cache: &Cache) -> Options {
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(cache);
+    table.set_format_version(5);
+    // Families asked for keys that are mostly absent, or one key at a time.
+    if matches!(name, cf::EQUAL | cf::POSTINGS | cf::SUPERS | cf::URLS | cf::DOCS | cf::CLUSTERS) {
+        table.set_bloom_filter(10.0, false);
+    }
+    let mut options = Options::default();
+    options.set_block_based_table_factory(&table);
+    options.set_compression_type(rocksdb::DBCompressionType::Lz4);
+    options.set_bottommost_compression_type(rocksdb::DBCompressionType::Zstd);
+    options
 }

@@ -67,7 +67,7 @@ impl RocksStore {
             .zip(documents)
             .map(|(row, document)| {
                 let row = row.ok_or_else(|| damaged(format!("document {document} is not there")))?;
-                read_document(&row).ok_or_else(|| damaged(format!("the row of document {document}")))
+                self.read_document(&row).ok_or_else(|| damaged(format!("the row of document {document}")))
             })
             .collect()
     }
@@ -141,20 +141,55 @@ impl RocksStore {
         }
     }
 
+    fn read_document(&self, row: &[u8]) -> Option<StoredDocument> {
+        let mut fields = Fields(row);
+        Some(StoredDocument {
+            n_words: fields.u32()?,
+            n_bytes: fields.u64()?,
+            first_url: fields.fingerprint()?,
+            n_mod_shingles: if self.rule.sketch.index_modulus > 0 { fields.u32()? } else { 0 },
+            sketch: Arc::new(crate::sketch::decode(fields.0).ok()?),
+        })
+    }
+
+    /// The first documents that have a mod shingle: one more than the common limit at most.
+    fn mod_posting(&self, shingle: Shingle) -> Result<Vec<DocumentId>, StoreError> {
+        let mut documents = Vec::new();
+        self.scan(cf::MOD_POSTINGS, &shingle.to_be_bytes(), &mut |key, _| {
+            let (_, document) = schema::read_mod_posting(key).ok_or_else(|| damaged("a row of mod-postings"))?;
+            documents.push(document);
+            Ok(documents.len() <= self.rule.cluster.common_limit)
+        })?;
+        Ok(documents)
+    }
+
+    /// Counts a mod shingle for those documents that have it.
+    fn count_mod_shingle(&self, shingle: Shingle, shared: &mut HashMap<DocumentId, u32>) -> Result<(), StoreError> {
+        let mut documents: Vec<DocumentId> = shared.keys().copied().collect();
+        documents.sort_unstable();
+        let keys = documents.iter().map(|document| schema::mod_posting_key(shingle, *document));
+        for (row, document) in self.rows(cf::MOD_POSTINGS, keys)?.into_iter().zip(documents) {
+            if row.is_some() {
+                *shared.entry(document).or_default() += 1;
+            }
+        }
+        Ok(())
+    }
+
     fn with_url(&self, sighting: NewSighting) -> Result<Sighting, StoreError> {
         let url = self.urls_of(&[sighting.url])?.pop().unwrap_or_default();
         Ok(Sighting { url, fetched_at: sighting.fetched_at, sweep: sighting.sweep, document: sighting.document })
     }
 }
 
-fn read_document(row: &[u8]) -> Option<StoredDocument> {
-    let mut fields = Fields(row);
-    Some(StoredDocument {
-        n_words: fields.u32()?,
-        n_bytes: fields.u64()?,
-        first_url: fields.fingerprint()?,
-        sketch: Arc::new(crate::sketch::decode(fields.0).ok()?),
-    })
+/// The documents that share most, `most` of them at most, the older ones first.
+fn most_shared(shared: HashMap<DocumentId, u32>, most: usize) -> HashMap<DocumentId, u32> {
+    if shared.len() <= most {
+        return shared;
+    }
+    let mut shared: Vec<(DocumentId, u32)> = shared.into_iter().collect();
+    shared.sort_unstable_by_key(|(document, n)| (std::cmp::Reverse(*n), *document));
+    shared.into_iter().take(most).collect()
 }
 
 impl Snapshot for RocksStore {
@@ -262,6 +297,34 @@ impl Snapshot for RocksStore {
                     *shared.entry(document).or_default() += 1;
                 }
             }
+        }
+        Ok(shared)
+    }
+
+    fn sharing_mod(
+        &self,
+        mod_shingles: &[Shingle],
+        known: &[DocumentId],
+        most: usize,
+    ) -> Result<HashMap<DocumentId, u32>, StoreError> {
+        let (mut shared, mut common) = (HashMap::new(), Vec::new());
+        for shingle in mod_shingles {
+            let documents = self.mod_posting(*shingle)?;
+            if documents.len() > self.rule.cluster.common_limit {
+                common.push(*shingle);
+                continue;
+            }
+            for document in documents {
+                *shared.entry(document).or_default() += 1;
+            }
+        }
+        let of_known: Vec<_> =
+            known.iter().map(|document| (*document, shared.get(document).copied().unwrap_or(0))).collect();
+        let mut shared = most_shared(shared, most);
+        shared.extend(of_known);
+        // A common shingle finds nobody, but what is found may have it: a containment is of all shingles.
+        for shingle in common {
+            self.count_mod_shingle(shingle, &mut shared)?;
         }
         Ok(shared)
     }

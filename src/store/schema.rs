@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | `meta` | a name, see [`meta`] | |
 //! | `offsets` | source, `00`, partition (4) | next offset (8), chain (8) |
-//! | `docs` | document | words (4), bytes (8), first URL's fingerprint (16), sketch ([`crate::sketch::encode`]) |
+//! | `docs` | document | words (4), bytes (8), first URL's fingerprint (16), how many mod shingles (4; only under a rule with `index_modulus`), sketch ([`crate::sketch::encode`]) |
 //! | `equal` | equivalence fingerprint | document |
 //! | `urls` | URL's fingerprint | URL |
 //! | `sightings` | URL's fingerprint, time, document (0: gone), sweep | empty |
@@ -18,15 +18,20 @@
 //! | `supers` | super shingle | documents, in order of arrival |
 //! | `postings` | shingle | documents, in order of arrival, at most one more than the common limit |
 //! | `common` | shingle | empty |
+//! | `mod-postings` | mod shingle, document | empty; the family is there only under a rule with `index_modulus` |
 //! | `outbox` | sequence number (8) | key's length (4, `ffffffff`: no key), key, event |
 //!
-//! Invariants: every document in `standings`, `equal`, `postings`, `supers` is in `docs`; documents are dense from 1 to
-//! `meta/documents`; `sightings` and `standings` hold the same sightings, but for those of nothing; parents form trees;
-//! `outbox` holds the events from `meta/published` to `meta/next-seq`, or none where nobody listens.
+//! A posting of a mod shingle is a key of its own, and not a place in a list, because it is written without being read:
+//! only queries ask for it. So lists have no limit here; who reads them has one.
+//!
+//! Invariants: every document in `standings`, `equal`, `postings`, `supers`, `mod-postings` is in `docs`; documents are
+//! dense from 1 to `meta/documents`; `sightings` and `standings` hold the same sightings, but for those of nothing;
+//! parents form trees; `outbox` holds the events from `meta/published` to `meta/next-seq`, or none where nobody listens.
 
 use crate::cluster::ClusterRow;
 use crate::document::{DocumentId, FetchTime, Fingerprint};
 use crate::ports::{NewSighting, Outgoing, Progress};
+use crate::sketch::Shingle;
 
 /// The format that is written.
 pub const FORMAT_VERSION: u32 = 1;
@@ -62,8 +67,10 @@ pub mod cf {
     pub const COMMON: &str = "common";
     /// Events not yet known to be out.
     pub const OUTBOX: &str = "outbox";
+    /// Mod shingles, where the rule indexes them.
+    pub const MOD_POSTINGS: &str = "mod-postings";
 
-    /// All of them.
+    /// Those that every store has.
     pub const ALL: [&str; 13] =
         [META, OFFSETS, DOCS, EQUAL, URLS, SIGHTINGS, STANDINGS, CLUSTERS, LINKS, SUPERS, POSTINGS, COMMON, OUTBOX];
 }
@@ -204,6 +211,16 @@ pub(super) fn read_documents(row: &[u8]) -> Option<Vec<DocumentId>> {
     rest.is_empty().then(|| documents.iter().map(|bytes| DocumentId(u32::from_be_bytes(*bytes))).collect())
 }
 
+pub(super) fn mod_posting_key(shingle: Shingle, document: DocumentId) -> Vec<u8> {
+    [&shingle.to_be_bytes()[..], &document.0.to_be_bytes()].concat()
+}
+
+pub(super) fn read_mod_posting(key: &[u8]) -> Option<(Shingle, DocumentId)> {
+    let mut fields = Fields(key);
+    let posting = (fields.u64()?, fields.document()?);
+    fields.0.is_empty().then_some(posting)
+}
+
 const NO_KEY: u32 = u32::MAX;
 
 pub(super) fn outbox_row(event: &Outgoing) -> Vec<u8> {
@@ -248,6 +265,7 @@ mod tests {
         let documents = vec![DocumentId(1), DocumentId(0x0102_0304)];
         assert_eq!(read_documents(&documents_row(&documents)), Some(documents));
         assert_eq!(read_documents(&[1]), None);
+        assert_eq!(read_mod_posting(&mod_posting_key(5, DocumentId(6))), Some((5, DocumentId(6))));
     }
 
     #[test]

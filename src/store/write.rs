@@ -49,6 +49,7 @@ impl Store for RocksStore {
         let mut rows = WriteBatch::default();
         let n_documents = self.n_documents + batch.documents.len() as u32;
         self.put_documents(batch, &mut rows)?;
+        self.put_mod_postings(batch, &mut rows)?;
         self.put_clusters(batch, &mut rows)?;
         self.put_lists(cf::POSTINGS, &batch.postings, &mut rows)?;
         self.put_lists(cf::SUPERS, &batch.supers, &mut rows)?;
@@ -70,9 +71,22 @@ impl RocksStore {
         let (docs, equal) = (self.cf(cf::DOCS)?, self.cf(cf::EQUAL)?);
         for (document, first_url) in &batch.documents {
             let key = document.document.0.to_be_bytes();
-            rows.put_cf(docs, key, document_row(document, *first_url));
+            rows.put_cf(docs, key, self.document_row(document, *first_url));
             for fingerprint in document.equivalences.keys() {
                 rows.put_cf(equal, schema::fingerprint_key(fingerprint), key);
+            }
+        }
+        Ok(())
+    }
+
+    fn put_mod_postings(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
+        if self.rule.sketch.index_modulus == 0 {
+            return Ok(());
+        }
+        let family = self.cf(cf::MOD_POSTINGS)?;
+        for (document, _) in &batch.documents {
+            for shingle in &document.mod_shingles {
+                rows.put_cf(family, schema::mod_posting_key(*shingle, document.document), []);
             }
         }
         Ok(())
@@ -133,13 +147,16 @@ impl RocksStore {
         rows.put_cf(metas, meta::PUBLISHED, batch.published.to_be_bytes());
         Ok(())
     }
-}
 
-fn document_row(document: &NewDocument, first_url: Fingerprint) -> Vec<u8> {
-    let mut row = Vec::with_capacity(64 + document.sketch.n_bytes());
-    row.extend(document.n_words.to_be_bytes());
-    row.extend(document.n_bytes.to_be_bytes());
-    row.extend(schema::fingerprint_key(first_url));
-    crate::sketch::encode(&document.sketch, &mut row);
-    row
+    fn document_row(&self, document: &NewDocument, first_url: Fingerprint) -> Vec<u8> {
+        let mut row = Vec::with_capacity(64 + document.sketch.n_bytes());
+        row.extend(document.n_words.to_be_bytes());
+        row.extend(document.n_bytes.to_be_bytes());
+        row.extend(schema::fingerprint_key(first_url));
+        if self.rule.sketch.index_modulus > 0 {
+            row.extend((document.mod_shingles.len() as u32).to_be_bytes());
+        }
+        crate::sketch::encode(&document.sketch, &mut row);
+        row
+    }
 }
