@@ -106,7 +106,7 @@ impl RocksStore {
         new_seed: impl FnOnce() -> Seed,
     ) -> Result<Self, OpenError> {
         let is_there = path.join("CURRENT").exists();
-        if !is_there && path.read_dir().is_ok_and(|mut files| files.next().is_some()) {
+        if !is_there && !is_unmade(path) {
             return Err(OpenError::NotAStore(path.to_path_buf()));
         }
         let mut options = options(settings);
@@ -257,6 +257,21 @@ fn open_error(path: &Path, error: rocksdb::Error) -> OpenError {
     } else {
         OpenError::Store(failed(error))
     }
+}
+
+/// Whether a folder without a store is empty, or holds only what a making leaves that was killed before it was done. A
+/// store that has lost its `CURRENT` is neither: it has logs or tables.
+fn is_unmade(path: &Path) -> bool {
+    let Ok(mut files) = path.read_dir() else { return true };
+    files.all(|file| {
+        file.is_ok_and(|file| {
+            let name = file.file_name();
+            let name = name.to_string_lossy();
+            matches!(&*name, "LOCK" | "LOG" | "IDENTITY" | "MANIFEST-000001")
+                || name.starts_with("LOG.old.")
+                || name.ends_with(".dbtmp")
+        })
+    })
 }
 
 /// The manifest's name and length: every flush and compaction appends to it before it deletes anything.
