@@ -377,7 +377,8 @@ impl SketchCache {
 pub(super) mod tests {
     use super::*;
     use crate::sketch::Form;
-    /// A store in memory that can be told to fail.
+
+    /// A store in memory, for the tests of the stages around it.
     #[derive(Default)]
     pub struct MemoryStore {
         pub equal: HashMap<Fingerprint, DocumentId>,
