@@ -15,9 +15,9 @@
 //! 4. `pipeline` writes what that changes, with the source's offsets and the outgoing events, in one batch.
 //! 5. `query` answers from a read-only view of the store.
 //!
-//! Reading order: the pure rooms ([`document`], [`sketch`], [`cluster`], [`sweep`], [`wire`]) do no I/O, know no clock
-//! and no threads. [`ports`] is what an engine needs of the world; the adapters (`store`, `kafka`, `files`) provide it
-//! and know only it; the engines (`pipeline`, `query`) know only it, too. `cli` puts them together.
+//! Reading order: the pure rooms ([`document`], [`sketch`], [`cluster`], [`sweep`], [`wire`], [`intake`]) do no I/O,
+//! know no clock and no threads. [`ports`] is what an engine needs of the world; the adapters (`store`, `kafka`,
+//! `files`) provide it and know only it; the engines (`pipeline`, `query`) know only it, too. `cli` puts them together.
 
 pub mod document;
 pub mod sketch;
@@ -26,6 +26,8 @@ pub mod cluster;
 pub mod sweep;
 
 pub mod wire;
+
+pub mod intake;
 
 pub mod ports;
 

@@ -13,6 +13,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("cluster", &["document", "sketch"]),
     ("sweep", &["document", "sketch"]),
     ("wire", &["document", "cluster", "sweep"]),
+    ("intake", &["document", "sketch", "wire"]),
     ("ports", PURE),
     ("store", PURE_AND_PORTS),
     ("kafka", PURE_AND_PORTS),
@@ -23,13 +24,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "document", "sketch", "cluster", "sweep", "wire", "ports", "store", "kafka", "files", "pipeline", "query",
-            "config",
+            "document", "sketch", "cluster", "sweep", "wire", "intake", "ports", "store", "kafka", "files", "pipeline",
+            "query", "config",
         ],
     ),
 ];
-const PURE: &[&str] = &["document", "sketch", "cluster", "sweep", "wire"];
-const PURE_AND_PORTS: &[&str] = &["document", "sketch", "cluster", "sweep", "wire", "ports"];
+const PURE: &[&str] = &["document", "sketch", "cluster", "sweep", "wire", "intake"];
+const PURE_AND_PORTS: &[&str] = &["document", "sketch", "cluster", "sweep", "wire", "intake", "ports"];
 
 /// Crate → the modules that may name it.
 const ONLY_IN: &[(&str, &[&str])] = &[

@@ -7,7 +7,7 @@ use super::{Exit, explain, render};
 use crate::config::Config;
 use crate::document::{Fingerprint, Seed};
 use crate::files::{FileSource, Input};
-use crate::pipeline::{RecordSketcher, SketchedPage};
+use crate::intake::{RecordSketcher, SketchedPage};
 use crate::ports::{Incoming, Polled, ProgressMap, Snapshot, Source, StoreRule};
 use crate::sketch::{Form, Shingle, SketchRule, SketchedContent, Sketcher, encode};
 use crate::store::RocksStore;

@@ -2,11 +2,12 @@
 
 use super::gate::Gate;
 use super::sequencer::{Sequencer, Ticketed};
-use super::sketcher::{Prepared, SketchedPage};
+use super::sketcher::Prepared;
 use super::stats::{BatchCounts, Stats};
 use super::{PipelineError, Settings};
 use crate::cluster::{Decider, Decision, Effects, Known, PostingList, View};
 use crate::document::{DocumentId, Fingerprint, Seed};
+use crate::intake::SketchedPage;
 use crate::ports::{Batch, NewSighting, Outgoing, Progress, ProgressMap, Store, StoreError};
 use crate::sketch::{Shingle, Sketch, SketchedContent};
 use crate::wire::{Event, Subject};

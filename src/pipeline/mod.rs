@@ -16,7 +16,6 @@ mod sketcher;
 mod stats;
 
 pub use publisher::{PublishError, recover};
-pub use sketcher::{RecordSketcher, SketchedPage};
 pub use stats::{Stats, Summary};
 
 use crate::cluster::Decider;

@@ -4,11 +4,10 @@ use super::gate::Gate;
 use super::ingest::Work;
 use super::sequencer::Ticketed;
 use super::stats::Stats;
-use crate::document::{FetchTime, Page};
-use crate::sketch::{SketchedContent, Sketcher, Unsketchable};
-use crate::wire::{Limits, Origin, Reason, Record, Rejection, page_of_json};
+use crate::intake::{RecordSketcher, SketchedPage};
+use crate::sketch::Sketcher;
+use crate::wire::{Limits, Origin, Rejection};
 use crossbeam::channel::{Receiver, Sender};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 /// A record that only waits for its turn.
@@ -19,46 +18,6 @@ pub(super) struct Prepared {
     pub chain: u64,
     /// The page, sketched, or why it is none.
     pub outcome: Result<SketchedPage, Rejection>,
-}
-
-/// A page and what the clustering needs to know of it.
-pub struct SketchedPage {
-    /// Its address.
-    pub url: String,
-    /// When the crawler saw it.
-    pub fetched_at: FetchTime,
-    /// The walk that it was seen on.
-    pub sweep: Option<String>,
-    /// None: nothing stands at the URL any more.
-    pub content: Option<SketchedContent>,
-}
-
-/// Turns one record after the other into a sketched page, or a rejection, whatever is in it.
-pub struct RecordSketcher {
-    fresh: Sketcher,
-    sketcher: Sketcher,
-    limits: Limits,
-}
-
-impl RecordSketcher {
-    /// One that sketches as `sketcher` does.
-    pub fn new(sketcher: Sketcher, limits: Limits) -> Self {
-        RecordSketcher { fresh: sketcher.clone(), sketcher, limits }
-    }
-
-    /// Sketches a record.
-    ///
-    /// # Errors
-    /// A [`Rejection`] of what is no page, or of a page that makes the sketcher panic.
-    pub fn sketch(&mut self, record: Record) -> Result<SketchedPage, Rejection> {
-        let (sketcher, limits) = (&mut self.sketcher, &self.limits);
-        let sketched = catch_unwind(AssertUnwindSafe(|| prepare(sketcher, record, limits)));
-        sketched.unwrap_or_else(|_| {
-            self.sketcher = self.fresh.clone();
-            let message = "the page made the sketcher panic; please report it with the page";
-            Err(Rejection::new(Reason::Internal, message))
-        })
-    }
 }
 
 /// Runs until there is no more work or nobody wants it.
@@ -79,27 +38,6 @@ pub(super) fn run(
         let item = Prepared { origin: incoming.origin, chain: incoming.chain, outcome };
         if out.send(Ticketed { ticket, item }).is_err() {
             break;
-        }
-    }
-}
-
-fn prepare(sketcher: &mut Sketcher, record: Record, limits: &Limits) -> Result<SketchedPage, Rejection> {
-    let page = match record {
-        Record::Json(json) => page_of_json(&json, limits)?,
-        Record::Page(page) => *page,
-        Record::Rejected(rejection) => return Err(rejection),
-    };
-    match sketcher.sketch_page(&page, limits.words_max) {
-        Ok(content) => {
-            let Page { url, fetched_at, sweep, .. } = page;
-            Ok(SketchedPage { url, fetched_at, sweep, content })
-        }
-        Err(why) => {
-            let reason = match why {
-                Unsketchable::NoText(_) => Reason::NotText,
-                Unsketchable::TooManyWords { .. } => Reason::TooLarge,
-            };
-            Err(Rejection::new(reason, why.to_string()).about(&page))
         }
     }
 }
