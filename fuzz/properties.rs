@@ -200,5 +200,6 @@ fn n_bytes_of(content: &Content) -> usize {
         Content::Body { body, .. } => body.as_bytes().len(),
         Content::Features(features) => features.iter().map(String::len).sum(),
         Content::Gone => 0,
+        Content::Redirect(target) => target.len(),
     }
 }

@@ -4,7 +4,7 @@
 use crate::cluster::{ClusterRow, Clusters, Link, MatchRule, NewDocument, PostingList};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed};
 use crate::sketch::{Equivalences, Shingle, Sketch, SketchRule};
-use crate::sweep::Sighting;
+use crate::sweep::{Moment, Sighting, SweepRow, UrlState};
 use crate::wire::{Origin, Record};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -144,17 +144,24 @@ pub struct StoreRule {
     pub cluster: MatchRule,
 }
 
-/// A sighting on its way into the store.
+/// A sighting as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewSighting {
+pub struct StoredSighting {
     /// The URL's fingerprint.
     pub url: Fingerprint,
-    /// When.
-    pub fetched_at: FetchTime,
-    /// On which sweep.
-    pub sweep: Option<String>,
-    /// What stood there; none: nothing did.
-    pub document: Option<DocumentId>,
+    /// When, what, on which sweep.
+    pub moment: Moment,
+}
+
+/// A URL that is gone or lost, and nobody was told yet where its last copy is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sought {
+    /// The last copy.
+    pub document: DocumentId,
+    /// When it was last seen there.
+    pub last_seen: FetchTime,
+    /// The URL's fingerprint.
+    pub url: Fingerprint,
 }
 
 /// All that one micro-batch changes: written together or not at all.
@@ -175,7 +182,15 @@ pub struct Batch {
     /// URLs seen, by fingerprint.
     pub urls: Vec<(Fingerprint, String)>,
     /// Sightings.
-    pub sightings: Vec<NewSighting>,
+    pub sightings: Vec<StoredSighting>,
+    /// The states of the URLs seen, after it.
+    pub states: Vec<(Fingerprint, UrlState)>,
+    /// URLs that are sought from now on.
+    pub sought: Vec<Sought>,
+    /// URLs that are sought no more.
+    pub not_sought: Vec<Sought>,
+    /// The sweeps that pages were seen on, after it.
+    pub sweeps: Vec<(String, SweepRow)>,
     /// How far the sources have been taken in.
     pub progress: ProgressMap,
     /// The sequence number that the next event gets.
@@ -217,6 +232,24 @@ pub trait Store: Send {
     /// # Errors
     /// [`StoreError`]
     fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError>;
+
+    /// The states of URLs, by fingerprint.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn states(&self, urls: &[Fingerprint]) -> Result<Vec<Option<UrlState>>, StoreError>;
+
+    /// All sightings of a URL, oldest first: only for one that comes late.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn history(&self, url: Fingerprint) -> Result<Vec<Moment>, StoreError>;
+
+    /// Sweeps by name.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn sweeps(&self, names: &[&str]) -> Result<Vec<Option<SweepRow>>, StoreError>;
 
     /// Writes a batch, all or nothing. When it returns, the batch is durable.
     ///
@@ -283,6 +316,18 @@ pub trait Snapshot {
     /// # Errors
     /// [`StoreError`]
     fn sightings_of_document(&self, document: DocumentId) -> Result<Vec<Sighting>, StoreError>;
+
+    /// The states of URLs, in their order.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn states(&self, urls: &[&str]) -> Result<Vec<Option<UrlState>>, StoreError>;
+
+    /// All sweeps, by name.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn sweeps(&self) -> Result<Vec<(String, SweepRow)>, StoreError>;
 
     /// Calls `each` with every sighting, by URL fingerprint and then by time, until it says stop (false).
     ///

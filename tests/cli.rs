@@ -188,6 +188,24 @@ fn events_tell_how_a_page_came_to_its_cluster() {
 }
 
 #[test]
+fn a_redirect_is_a_sighting_and_no_rejection() {
+    let world = World::new().with("input.sweep_cut", "month");
+    let redirect = r#"{"url":"http://a/x","fetched_at":"2026-11-22T00:00:00Z","http_status":301,"redirect_to":"y"}"#;
+    let late = page("http://a/x", "2026-11-21T12:00:00Z", "", &body(2));
+    let input = world.write("pages.jsonl", lines(&[&page("http://a/x", DAY, "", &body(1)), redirect, &late]));
+    world.run(&[input]);
+    let events = world.events();
+    let kinds: Vec<EventType> = events.iter().map(|event| event.kind).collect();
+    assert_eq!(kinds, [EventType::Assigned, EventType::Redirected, EventType::Assigned]);
+    assert_eq!((events[1].redirect_to.as_deref(), events[1].sweep.as_deref()), (Some("http://a/y"), Some("2026-11")));
+    let history = json(&world.ask("query url --json", &["http://a/x"]));
+    let seen: Vec<&str> = (0..3).map(|n| history["sightings"][n]["seen"].as_str().expect("a word")).collect();
+    assert_eq!(seen, ["page", "page", "redirect"]);
+    assert_eq!(history["sightings"][2]["redirect_to"], "http://a/y");
+    assert!(world.ask("query url", &["http://a/x"]).contains("redirect to http://a/y"));
+}
+
+#[test]
 fn a_page_between_two_clusters_merges_them() {
     let world = World::new().with("cluster.threshold", 0.4);
     let (one, other): (String, String) =

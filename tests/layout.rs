@@ -13,14 +13,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("cluster", &["document", "sketch"]),
     ("sweep", &["document", "sketch"]),
     ("wire", &["document", "cluster", "sweep"]),
-    ("intake", &["document", "sketch", "wire"]),
+    ("intake", &["document", "sketch", "sweep", "wire"]),
     ("ports", PURE),
     ("store", PURE_AND_PORTS),
     ("kafka", PURE_AND_PORTS),
     ("files", PURE_AND_PORTS),
     ("pipeline", PURE_AND_PORTS),
     ("query", PURE_AND_PORTS),
-    ("config", &["document", "sketch", "cluster", "ports", "wire", "store", "kafka", "pipeline"]),
+    ("config", &["document", "sketch", "cluster", "sweep", "ports", "wire", "store", "kafka", "pipeline"]),
     (
         "cli",
         &[

@@ -176,6 +176,8 @@ fn page_json() {
         br#""features":["a","b"]}"#,
         br#""features":["#,
         br#""http_status":"#,
+        br#""redirect_to":"../b"}"#,
+        b"301,",
         br#""content_type":"text/html; charset=big5","#,
         b"404",
         b"1e400",

@@ -5,7 +5,7 @@ use super::sketch::Line;
 use crate::pipeline::Summary;
 use crate::query::{ClusterAnswer, Comparison, Likeness, LostAnswer, Standing, Status, UrlAnswer};
 use crate::sketch::SketchRule;
-use crate::sweep::Sighting;
+use crate::sweep::{Moment, Seen};
 use indicatif::{HumanBytes, HumanCount};
 use std::fmt::Write;
 
@@ -68,11 +68,8 @@ pub(super) fn summary(summary: &Summary) -> String {
 }
 
 fn standing(sighting: &Standing) -> String {
-    let what = match (sighting.document, sighting.cluster) {
-        (Some(document), Some(cluster)) => format!("document {document}, cluster {cluster}"),
-        _ => "gone".to_string(),
-    };
-    format!("{}  {what}", when(sighting.fetched_at, sighting.sweep.as_deref()))
+    let cluster = sighting.cluster.map_or(String::new(), |cluster| format!(", cluster {cluster}"));
+    format!("{}{cluster}", dated(&sighting.moment))
 }
 
 /// The history of a URL.
@@ -98,14 +95,18 @@ pub(super) fn cluster(answer: &ClusterAnswer) -> String {
             url = &sighting.url;
             let _ = writeln!(text, "  {url}");
         }
-        let _ = writeln!(text, "    {}", dated(sighting));
+        let _ = writeln!(text, "    {}", dated(&sighting.moment));
     }
     text
 }
 
-fn dated(sighting: &Sighting) -> String {
-    let document = sighting.document.map_or("gone".to_string(), |document| format!("document {document}"));
-    format!("{}  {document}", when(sighting.fetched_at, sighting.sweep.as_deref()))
+fn dated(moment: &Moment) -> String {
+    let what = match &moment.seen {
+        Seen::Document(document) => format!("document {document}"),
+        Seen::Redirect(target) => format!("redirect to {target}"),
+        nothing => nothing.as_str().to_string(),
+    };
+    format!("{}  {what}", when(moment.fetched_at, moment.sweep.as_deref()))
 }
 
 /// Where a page is now.
@@ -155,7 +156,7 @@ pub(super) fn similar(found: &[Likeness]) -> String {
     let mut text = String::from("resemblance       contained        contains  document  cluster  last seen at\n");
     for likeness in found {
         let seen = likeness.last_seen.as_ref().map_or(String::new(), |sighting| {
-            format!("{} ({})", sighting.url, when(sighting.fetched_at, sighting.sweep.as_deref()))
+            format!("{} ({})", sighting.url, when(sighting.moment.fetched_at, sighting.moment.sweep.as_deref()))
         });
         let _ = writeln!(
             text,
@@ -214,6 +215,7 @@ pub(super) fn sketch_line(line: &Line) -> String {
             page.url,
         ),
         Line::Gone { url, .. } => format!("    gone  {url}\n"),
+        Line::Redirect { url, redirect_to } => format!("   moved  {url} to {redirect_to}\n"),
         Line::Rejected { url, source, offset, rejected, message } => {
             let place = url.clone().unwrap_or_else(|| format!("{source}: record {offset}"));
             format!("rejected  {}: {message}  {place}\n", rejected.as_str())

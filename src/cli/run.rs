@@ -39,6 +39,7 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
     let pipeline = Pipeline {
         settings: config.pipeline.clone(),
         limits: config.limits.clone(),
+        sweep_cut: config.input.sweep_cut,
         seed: *store.seed(),
         sketcher: Sketcher::new(&rule.sketch, store.seed()),
         decider: Decider::new(rule.cluster, &rule.sketch, store.clusters()?, store.common()?),

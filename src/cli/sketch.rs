@@ -34,6 +34,8 @@ pub(super) enum Line {
     Sketched(Box<Sketched>),
     /// It says that nothing stands at the URL any more.
     Gone { url: String, gone: bool },
+    /// It says that the page stands elsewhere.
+    Redirect { url: String, redirect_to: String },
     /// It is no page.
     Rejected { url: Option<String>, source: String, offset: i64, rejected: Reason, message: String },
 }
@@ -74,7 +76,8 @@ pub(super) fn sketch(config: &Config, store: Option<&Path>, args: &SketchArgs) -
         return explain::explain(&rule, args.json);
     }
     let inputs = inputs(&args.inputs, None)?;
-    let sketcher = RecordSketcher::new(Sketcher::new(&rule.sketch, &seed), config.limits.clone());
+    let sketcher =
+        RecordSketcher::new(Sketcher::new(&rule.sketch, &seed), config.limits.clone(), config.input.sweep_cut);
     let out = BufWriter::new(io::stdout().lock());
     let mut printer = Printer { sketcher, rule: rule.sketch, json: args.json, out, is_all_read: true };
     printer.begin()?;
@@ -177,7 +180,8 @@ impl Line {
             Ok(SketchedPage { url, content: Some(content), .. }) => {
                 Line::Sketched(Box::new(Sketched::of(url, &content, rule)))
             }
-            Ok(SketchedPage { url, content: None, .. }) => Line::Gone { url, gone: true },
+            Ok(SketchedPage { url, redirect_to: Some(redirect_to), .. }) => Line::Redirect { url, redirect_to },
+            Ok(SketchedPage { url, .. }) => Line::Gone { url, gone: true },
             Err(Rejection { reason, message, url, .. }) => {
                 let (source, offset) = (origin.source.to_string(), origin.offset);
                 Line::Rejected { url, source, offset, rejected: reason, message }

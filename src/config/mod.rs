@@ -5,6 +5,7 @@ use crate::document::{CANONICAL_VERSION, Seed};
 use crate::kafka::KafkaSettings;
 use crate::ports::StoreRule;
 use crate::sketch::{Multiplicity, Rule, SketchRule};
+use crate::sweep::SweepCut;
 use crate::{pipeline, store, wire};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -101,6 +102,8 @@ pub struct InputSection {
     pub from: InputKind,
     /// The sweep of pages that name none themselves.
     pub sweep: String,
+    /// How pages that still have none are put into sweeps by their date.
+    pub sweep_cut: SweepCut,
 }
 
 /// Where pages come from.

@@ -6,6 +6,7 @@
 //!
 //! The canonical form is frozen as [`CANONICAL_VERSION`]; a store remembers which one it was made with.
 
+mod address;
 mod charset;
 mod decode;
 mod entities;
@@ -15,6 +16,7 @@ mod page;
 mod unicode;
 mod words;
 
+pub use address::{host_of, path_of, resolve};
 pub use decode::decode;
 pub use fingerprint::{Fingerprint, Seed};
 pub use html::append_text as append_html_text;

@@ -31,6 +31,8 @@ pub enum Content {
     Features(Vec<String>),
     /// Nothing stands there any more (null body, 404, 410).
     Gone,
+    /// It stands at another URL now (a 3xx status with a target).
+    Redirect(String),
 }
 
 /// A page's body, before or after charset decoding.

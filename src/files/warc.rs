@@ -5,7 +5,7 @@ use super::compression::Damaged;
 use super::http_body::decoded;
 use super::{Advance, ReadError, Records, Stream, filled};
 use crate::document::{Body, Content, FetchTime, InvalidTime, MediaType, Page};
-use crate::wire::{Limits, Reason, Record, Rejection, status_meaning};
+use crate::wire::{Limits, Reason, Record, Rejection, StatusMeaning, status_meaning};
 use fastwarc::stream_io::bufread::LimitedBufReader;
 use fastwarc::stream_io::traits::{IntoWarcReader, WarcRead};
 use fastwarc::warc::header::{HeaderEncoding, HeaderMap};
@@ -172,7 +172,7 @@ impl WarcRecords {
     }
 
     fn page(&self, url: String, fetched_at: FetchTime) -> Result<Page, Rejection> {
-        Ok(Page { url, fetched_at, sweep: self.sweep.clone(), content: self.content()? })
+        Ok(Page { content: self.content()?, url, fetched_at, sweep: self.sweep.clone() })
     }
 
     fn content(&self) -> Result<Content, Rejection> {
@@ -181,7 +181,7 @@ impl WarcRecords {
         let is_http = content_type.to_ascii_lowercase().starts_with("application/http")
             || (content_type.is_empty() && self.block.starts_with(b"HTTP/"));
         if is_http && !is_conversion {
-            return http_content(&self.block, self.head.n_bytes.unwrap_or_default(), &self.limits);
+            return self.http_content();
         }
         if content_type.to_ascii_lowercase().starts_with("text/dns") {
             return Err(Rejection::no_text(content_type));
@@ -195,6 +195,40 @@ impl WarcRecords {
             return Err(self.limits.body_too_large(saturated(self.head.n_bytes.unwrap_or_default())));
         }
         Ok(Content::Body { media_type, body: Body::Bytes { bytes: self.block.clone(), charset } })
+    }
+
+    /// What an HTTP response brought.
+    fn http_content(&self) -> Result<Content, Rejection> {
+        let (block, n_block, limits) = (&self.block, self.head.n_bytes.unwrap_or_default(), &self.limits);
+        let unreadable = |why: String| Rejection::new(Reason::HttpStatus, format!("no readable HTTP header: {why}"));
+        let n_header = header_bytes(block);
+        let mut headers = HeaderMap::new(HeaderEncoding::Latin1);
+        headers
+            .parse_with_opts(&mut Cursor::new(block[..n_header].to_vec()), true, HEADER_BYTES_MAX, QUIRKS)
+            .map_err(|error| unreadable(error.to_string()))?;
+        let status_line = headers.status_line().unwrap_or_default();
+        let status = status_line
+            .split_whitespace()
+            .nth(1)
+            .filter(|_| status_line.starts_with("HTTP/"))
+            .and_then(|status| status.parse().ok())
+            .ok_or_else(|| unreadable("it has no status line".into()))?;
+        match status_meaning(status)? {
+            StatusMeaning::Stands => {}
+            StatusMeaning::Gone => return Ok(Content::Gone),
+            StatusMeaning::Redirects => {
+                let url = self.head.url.as_deref().unwrap_or_default();
+                return limits.redirect(url, headers.get("Location").as_deref());
+            }
+        }
+        let content_type = headers.get("Content-Type").unwrap_or_default();
+        let (media_type, charset) = MediaType::parse(&content_type).ok_or_else(|| Rejection::no_text(&content_type))?;
+        if n_block > block.len() as u64 {
+            return Err(limits.body_too_large(saturated(n_block - n_header as u64)));
+        }
+        let codings = [headers.get_multiple("Content-Encoding"), headers.get_multiple("Transfer-Encoding")].concat();
+        let bytes = decoded(&block[n_header..], &codings, limits)?;
+        Ok(Content::Body { media_type, body: Body::Bytes { bytes, charset } })
     }
 }
 
@@ -298,34 +332,6 @@ fn stands_before_a_record(reader: &mut dyn WarcRead) -> bool {
         return true;
     }
     filled(reader).map_or(true, |buffer| buffer.iter().zip(b"WARC/").all(|(found, expected)| found == expected))
-}
-
-/// What an HTTP response brought.
-fn http_content(block: &[u8], n_block: u64, limits: &Limits) -> Result<Content, Rejection> {
-    let unreadable = |why: String| Rejection::new(Reason::HttpStatus, format!("no readable HTTP header: {why}"));
-    let n_header = header_bytes(block);
-    let mut headers = HeaderMap::new(HeaderEncoding::Latin1);
-    headers
-        .parse_with_opts(&mut Cursor::new(block[..n_header].to_vec()), true, HEADER_BYTES_MAX, QUIRKS)
-        .map_err(|error| unreadable(error.to_string()))?;
-    let status_line = headers.status_line().unwrap_or_default();
-    let status = status_line
-        .split_whitespace()
-        .nth(1)
-        .filter(|_| status_line.starts_with("HTTP/"))
-        .and_then(|status| status.parse().ok())
-        .ok_or_else(|| unreadable("it has no status line".into()))?;
-    if !status_meaning(status)? {
-        return Ok(Content::Gone);
-    }
-    let content_type = headers.get("Content-Type").unwrap_or_default();
-    let (media_type, charset) = MediaType::parse(&content_type).ok_or_else(|| Rejection::no_text(&content_type))?;
-    if n_block > block.len() as u64 {
-        return Err(limits.body_too_large(saturated(n_block - n_header as u64)));
-    }
-    let codings = [headers.get_multiple("Content-Encoding"), headers.get_multiple("Transfer-Encoding")].concat();
-    let bytes = decoded(&block[n_header..], &codings, limits)?;
-    Ok(Content::Body { media_type, body: Body::Bytes { bytes, charset } })
 }
 
 /// Where the HTTP header ends: after the first blank line, or with the block.
@@ -433,6 +439,7 @@ mod tests {
                 assert_eq!(page.sweep.as_deref(), Some("s"));
                 match page.content {
                     Content::Gone => "gone".into(),
+                    Content::Redirect(target) => format!("to {target}"),
                     Content::Features(_) => panic!("features"),
                     Content::Body { media_type, body: Body::Text(_) } => panic!("text as {media_type:?}"),
                     Content::Body { media_type, body: Body::Bytes { bytes, charset } } => {
@@ -462,7 +469,10 @@ mod tests {
             (ok, vec![b'x'; 1 << 20], "too-large"),
             ("HTTP/1.1 404 Not Found\nContent-Type: text/html", b"none".to_vec(), "gone"),
             ("HTTP/1.1 410 Gone", b"".to_vec(), "gone"),
-            ("HTTP/1.1 301 Moved\nLocation: /b", b"".to_vec(), "http-status"),
+            ("HTTP/1.1 301 Moved\nLocation: /b", b"".to_vec(), "to http://a/b"),
+            ("HTTP/1.1 302 Found\nlocation: https://b/c?d#e", b"<p>x".to_vec(), "to https://b/c?d"),
+            ("HTTP/1.1 301 Moved", b"".to_vec(), "http-status"),
+            ("HTTP/1.1 304 Not Modified\nLocation: /b", b"".to_vec(), "http-status"),
             ("HTTP/1.1 500 Error\nContent-Type: text/html", b"x".to_vec(), "http-status"),
             ("HTTP/1.1 200 OK\nContent-Type: image/png", b"\x89PNG".to_vec(), "media-type"),
             ("nothing like HTTP", b"x".to_vec(), "http-status"),

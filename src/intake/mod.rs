@@ -1,7 +1,8 @@
 //! From a record to a sketched page, whatever is in the record: the first step of every way through the house.
 
-use crate::document::{FetchTime, Page};
+use crate::document::{Content, FetchTime, Page};
 use crate::sketch::{SketchedContent, Sketcher, Unsketchable};
+use crate::sweep::SweepCut;
 use crate::wire::{Limits, Reason, Record, Rejection, page_of_json};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,8 +14,10 @@ pub struct SketchedPage {
     pub fetched_at: FetchTime,
     /// The walk that it was seen on.
     pub sweep: Option<String>,
-    /// None: nothing stands at the URL any more.
+    /// None: nothing stands at the URL any more, or it stands elsewhere.
     pub content: Option<SketchedContent>,
+    /// Where it stands now; only where there is no content.
+    pub redirect_to: Option<String>,
 }
 
 /// Turns one record after the other into a sketched page, or a rejection, whatever is in it.
@@ -22,12 +25,13 @@ pub struct RecordSketcher {
     fresh: Sketcher,
     sketcher: Sketcher,
     limits: Limits,
+    sweep_cut: SweepCut,
 }
 
 impl RecordSketcher {
-    /// One that sketches as `sketcher` does.
-    pub fn new(sketcher: Sketcher, limits: Limits) -> Self {
-        RecordSketcher { fresh: sketcher.clone(), sketcher, limits }
+    /// One that sketches as `sketcher` does, and puts pages that name no sweep into those of `sweep_cut`.
+    pub fn new(sketcher: Sketcher, limits: Limits, sweep_cut: SweepCut) -> Self {
+        RecordSketcher { fresh: sketcher.clone(), sketcher, limits, sweep_cut }
     }
 
     /// Sketches a record.
@@ -35,8 +39,8 @@ impl RecordSketcher {
     /// # Errors
     /// A [`Rejection`] of what is no page, or of a page that makes the sketcher panic.
     pub fn sketch(&mut self, record: Record) -> Result<SketchedPage, Rejection> {
-        let (sketcher, limits) = (&mut self.sketcher, &self.limits);
-        let sketched = catch_unwind(AssertUnwindSafe(|| prepare(sketcher, record, limits)));
+        let (sketcher, limits, cut) = (&mut self.sketcher, &self.limits, self.sweep_cut);
+        let sketched = catch_unwind(AssertUnwindSafe(|| prepare(sketcher, record, limits, cut)));
         sketched.unwrap_or_else(|_| {
             self.sketcher = self.fresh.clone();
             let message = "the page made the sketcher panic; please report it with the page";
@@ -45,7 +49,12 @@ impl RecordSketcher {
     }
 }
 
-fn prepare(sketcher: &mut Sketcher, record: Record, limits: &Limits) -> Result<SketchedPage, Rejection> {
+fn prepare(
+    sketcher: &mut Sketcher,
+    record: Record,
+    limits: &Limits,
+    sweep_cut: SweepCut,
+) -> Result<SketchedPage, Rejection> {
     let page = match record {
         Record::Json(json) => page_of_json(&json, limits)?,
         Record::Page(page) => *page,
@@ -53,8 +62,10 @@ fn prepare(sketcher: &mut Sketcher, record: Record, limits: &Limits) -> Result<S
     };
     match sketcher.sketch_page(&page, limits.words_max) {
         Ok(content) => {
-            let Page { url, fetched_at, sweep, .. } = page;
-            Ok(SketchedPage { url, fetched_at, sweep, content })
+            let Page { url, fetched_at, sweep, content: body } = page;
+            let sweep = sweep.or_else(|| sweep_cut.name(fetched_at));
+            let redirect_to = if let Content::Redirect(target) = body { Some(target) } else { None };
+            Ok(SketchedPage { url, fetched_at, sweep, content, redirect_to })
         }
         Err(why) => {
             let reason = match why {

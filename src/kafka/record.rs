@@ -2,7 +2,7 @@
 
 use super::settings::RecordFormat;
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
-use crate::wire::{Limits, Reason, Record, Rejection, status_meaning};
+use crate::wire::{Limits, Reason, Record, Rejection, StatusMeaning, status_meaning};
 use rdkafka::Message;
 use rdkafka::message::Headers;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,6 +57,7 @@ struct Named<'a> {
     content_type: Option<&'a [u8]>,
     fetch_time: Option<&'a [u8]>,
     http_status: Option<&'a [u8]>,
+    location: Option<&'a [u8]>,
     sweep: Option<&'a [u8]>,
 }
 
@@ -73,6 +74,7 @@ fn pick<H: Headers>(headers: &H) -> Named<'_> {
             "content-type" => named.content_type = header.value,
             "fetch-time" => named.fetch_time = header.value,
             "http-status" => named.http_status = header.value,
+            "location" => named.location = header.value,
             "sweep" => named.sweep = header.value,
             _ => {}
         }
@@ -92,7 +94,9 @@ fn page(parts: Parts<'_>, named: Named<'_>, limits: &Limits) -> Record {
         ..Rejection::new(Reason::InvalidField, "")
     };
     let whole = || {
-        Ok(Page { url: url?, fetched_at: fetched_at?, sweep: sweep?, content: content_of(parts.value, named, limits)? })
+        let url = url?;
+        let content = content_of(&url, parts.value, named, limits)?;
+        Ok(Page { url, fetched_at: fetched_at?, sweep: sweep?, content })
     };
     match whole() {
         Ok(page) => Record::Page(Box::new(page)),
@@ -130,9 +134,12 @@ fn sweep_of(header: Option<&[u8]>, limits: &Limits) -> Result<Option<String>, Re
     Ok(sweep.map(String::from))
 }
 
-fn content_of(value: Option<&[u8]>, named: Named<'_>, limits: &Limits) -> Result<Content, Rejection> {
-    let stands = status_of(named.http_status)?.map_or(Ok(true), status_meaning)?;
-    let (true, Some(bytes)) = (stands, value) else { return Ok(Content::Gone) };
+fn content_of(url: &str, value: Option<&[u8]>, named: Named<'_>, limits: &Limits) -> Result<Content, Rejection> {
+    let meaning = status_of(named.http_status)?.map_or(Ok(StatusMeaning::Stands), status_meaning)?;
+    if meaning == StatusMeaning::Redirects {
+        return limits.redirect(url, text("location", named.location)?);
+    }
+    let (StatusMeaning::Stands, Some(bytes)) = (meaning, value) else { return Ok(Content::Gone) };
     let (media_type, charset) = match text("content-type", named.content_type)? {
         Some(content_type) => MediaType::parse(content_type).ok_or_else(|| Rejection::no_text(content_type))?,
         None => (MediaType::Unknown, None),
@@ -241,6 +248,15 @@ mod tests {
             page_in(tombstone),
             Page { url: "http://a/".into(), fetched_at: FetchTime(1_500_000), sweep: None, content: Content::Gone }
         );
+    }
+
+    #[test]
+    fn redirects() {
+        let headers = [("http-status", &b"301"[..]), ("location", b"/b")];
+        for value in [None, Some(&b"moved"[..])] {
+            assert_eq!(page_in(raw_record(value, &headers)).content, Content::Redirect("http://a/b".into()));
+        }
+        assert_eq!(rejection_in(raw_record(None, &headers[..1])).reason, Reason::HttpStatus);
     }
 
     #[test]

@@ -4,11 +4,12 @@ use super::gate::Gate;
 use super::sequencer::{Sequencer, Ticketed};
 use super::sketcher::Prepared;
 use super::stats::{BatchCounts, Stats};
+use super::timeline::Timeline;
 use super::{PipelineError, Settings};
 use crate::cluster::{Decider, Decision, Effects, Known, PostingList, View};
 use crate::document::{DocumentId, Fingerprint, Seed};
 use crate::intake::SketchedPage;
-use crate::ports::{Batch, NewSighting, Outgoing, Progress, ProgressMap, Store, StoreError};
+use crate::ports::{Batch, Outgoing, Progress, ProgressMap, Store, StoreError};
 use crate::sketch::{Shingle, Sketch, SketchedContent};
 use crate::wire::{Event, Subject};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender};
@@ -132,7 +133,9 @@ impl<'a, S: Store> Applier<'a, S> {
         counts.gone = pages.len() as u64 - counts.relations.len() as u64 - counts.rejected.len() as u64;
         let n_events = pages.len() as u64 + counts.merged;
         let outbox = if self.listening { self.events(&pages, &decided.decisions)? } else { Vec::new() };
+        let timeline = Timeline::of(&*self.store, &self.seed, &pages, &decided.decisions)?;
         let mut batch = self.batch(&pages, decided);
+        timeline.write(&mut batch);
         batch.outbox = outbox;
         batch.next_seq = self.next_seq + n_events;
         batch.published = if self.listening { self.n_published() } else { batch.next_seq };
@@ -200,7 +203,10 @@ impl<'a, S: Store> Applier<'a, S> {
             };
             let (key, subject) = (Some(sketched.url.as_str()), subject_of(sketched));
             let Some(decision) = decision else {
-                push(key, &|seq| Event::gone(seq, origin, subject));
+                push(key, &|seq| match &sketched.redirect_to {
+                    Some(target) => Event::redirected(seq, origin, subject, target),
+                    None => Event::gone(seq, origin, subject),
+                });
                 continue;
             };
             let url = decision.matched.and_then(|found| first_urls.get(&found.document));
@@ -253,12 +259,6 @@ impl<'a, S: Store> Applier<'a, S> {
             let Ok(sketched) = &page.outcome else { continue };
             let url = self.seed.fingerprint("url", &[sketched.url.as_bytes()]);
             batch.urls.push((url, sketched.url.clone()));
-            batch.sightings.push(NewSighting {
-                url,
-                fetched_at: sketched.fetched_at,
-                sweep: sketched.sweep.clone(),
-                document: decision.as_ref().map(|decision| decision.document),
-            });
             if decision.as_ref().is_some_and(Decision::is_new_document) {
                 batch.documents.extend(new_documents.next().map(|document| (document, url)));
             }
@@ -377,7 +377,10 @@ impl SketchCache {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::ports::{Sought, StoredSighting};
     use crate::sketch::Form;
+    use crate::sweep::{Moment, SweepRow, UrlState};
+    use std::collections::{BTreeMap, BTreeSet};
 
     /// A store in memory, for the tests of the stages around it.
     #[derive(Default)]
@@ -389,7 +392,10 @@ pub(super) mod tests {
         pub first_urls: HashMap<DocumentId, Fingerprint>,
         pub urls: HashMap<Fingerprint, String>,
         pub outbox: Vec<Outgoing>,
-        pub sightings: Vec<NewSighting>,
+        pub sightings: Vec<StoredSighting>,
+        pub states: HashMap<Fingerprint, UrlState>,
+        pub sought: BTreeSet<Sought>,
+        pub sweeps: BTreeMap<String, SweepRow>,
         pub progress: ProgressMap,
     }
 
@@ -416,6 +422,21 @@ pub(super) mod tests {
             Ok(documents.iter().map(|document| self.urls[&self.first_urls[document]].clone()).collect())
         }
 
+        fn states(&self, urls: &[Fingerprint]) -> Result<Vec<Option<UrlState>>, StoreError> {
+            Ok(urls.iter().map(|url| self.states.get(url).cloned()).collect())
+        }
+
+        fn history(&self, url: Fingerprint) -> Result<Vec<Moment>, StoreError> {
+            let of_url = self.sightings.iter().filter(|sighting| sighting.url == url);
+            let mut moments: Vec<Moment> = of_url.map(|sighting| sighting.moment.clone()).collect();
+            moments.sort();
+            Ok(moments)
+        }
+
+        fn sweeps(&self, names: &[&str]) -> Result<Vec<Option<SweepRow>>, StoreError> {
+            Ok(names.iter().map(|name| self.sweeps.get(*name).copied()).collect())
+        }
+
         fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
             for (document, url) in &batch.documents {
                 self.equal.extend(document.equivalences.keys().map(|key| (key, document.document)));
@@ -426,6 +447,10 @@ pub(super) mod tests {
             self.supers.extend(batch.supers.iter().cloned());
             self.urls.extend(batch.urls.iter().cloned());
             self.sightings.extend(batch.sightings.iter().cloned());
+            self.states.extend(batch.states.iter().cloned());
+            self.sought.retain(|sought| !batch.not_sought.contains(sought));
+            self.sought.extend(&batch.sought);
+            self.sweeps.extend(batch.sweeps.iter().cloned());
             self.progress.extend(batch.progress.clone());
             self.outbox.retain(|event| event.seq >= batch.published);
             self.outbox.extend(batch.outbox.iter().cloned());

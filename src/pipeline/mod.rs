@@ -14,6 +14,7 @@ mod publisher;
 mod sequencer;
 mod sketcher;
 mod stats;
+mod timeline;
 
 pub use publisher::{PublishError, recover};
 pub use stats::{Stats, Summary};
@@ -22,6 +23,7 @@ use crate::cluster::Decider;
 use crate::document::Seed;
 use crate::ports::{SinkError, Source, SourceError, Store, StoreError};
 use crate::sketch::Sketcher;
+use crate::sweep::SweepCut;
 use crate::wire;
 use applier::Applier;
 use gate::Gate;
@@ -97,6 +99,8 @@ pub struct Pipeline<'a, S: Store> {
     pub settings: Settings,
     /// What a record may have.
     pub limits: wire::Limits,
+    /// The sweeps of pages that name none.
+    pub sweep_cut: SweepCut,
     /// The store's secret.
     pub seed: Seed,
     /// Makes sketches under the store's rule.
@@ -145,7 +149,7 @@ impl<S: Store> Pipeline<'_, S> {
             publisher.is_listening(),
             Arc::clone(&self.stats),
         );
-        let (limits, stats, source) = (&self.limits, &self.stats, self.source);
+        let (limits, cut, stats, source) = (&self.limits, self.sweep_cut, &self.stats, self.source);
         let (gate, shutdown) = (&gate, &self.shutdown);
         std::thread::scope(|scope| {
             let ingest = scope.spawn(move || {
@@ -154,7 +158,7 @@ impl<S: Store> Pipeline<'_, S> {
             });
             for _ in 0..n_sketchers {
                 let (work_in, done_out, sketcher) = (work_in.clone(), done_out.clone(), self.sketcher.clone());
-                scope.spawn(move || sketcher::run(sketcher, limits, &work_in, &done_out, gate, stats));
+                scope.spawn(move || sketcher::run(sketcher, limits, cut, &work_in, &done_out, gate, stats));
             }
             drop((work_in, done_out));
             let publishing = scope.spawn(move || publisher.run(&events_in));

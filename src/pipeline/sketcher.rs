@@ -6,6 +6,7 @@ use super::sequencer::Ticketed;
 use super::stats::Stats;
 use crate::intake::{RecordSketcher, SketchedPage};
 use crate::sketch::Sketcher;
+use crate::sweep::SweepCut;
 use crate::wire::{Limits, Origin, Rejection};
 use crossbeam::channel::{Receiver, Sender};
 use std::time::Instant;
@@ -24,12 +25,13 @@ pub(super) struct Prepared {
 pub(super) fn run(
     fresh: Sketcher,
     limits: &Limits,
+    sweep_cut: SweepCut,
     work: &Receiver<Work>,
     out: &Sender<Ticketed<Prepared>>,
     gate: &Gate,
     stats: &Stats,
 ) {
-    let mut sketcher = RecordSketcher::new(fresh, limits.clone());
+    let mut sketcher = RecordSketcher::new(fresh, limits.clone(), sweep_cut);
     for Work { ticket, incoming, n_bytes } in work {
         let begin = Instant::now();
         let outcome = sketcher.sketch(incoming.record);

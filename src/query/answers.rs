@@ -1,20 +1,17 @@
 //! What stood at a URL, what belongs to a cluster, where a lost page is now.
 
-use crate::document::{ClusterId, DocumentId, FetchTime};
+use crate::document::{ClusterId, DocumentId};
 use crate::ports::{Snapshot, StoreError};
-use crate::sweep::{Found, Sighting, found};
+use crate::sweep::{Found, Moment, Sighting, found};
 use serde::Serialize;
 use std::collections::HashMap;
 
 /// One sighting of a URL and the cluster that its document belongs to now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Standing {
-    /// When.
-    pub fetched_at: FetchTime,
-    /// On which sweep.
-    pub sweep: Option<String>,
-    /// What stood there; none: nothing did.
-    pub document: Option<DocumentId>,
+    /// When, what, on which sweep.
+    #[serde(flatten)]
+    pub moment: Moment,
     /// The document's cluster.
     pub cluster: Option<ClusterId>,
 }
@@ -35,9 +32,8 @@ pub struct UrlAnswer {
 pub fn url(view: &impl Snapshot, url: &str) -> Result<UrlAnswer, StoreError> {
     let mut sightings = Vec::new();
     for sighting in view.sightings_of_url(url)? {
-        let cluster = sighting.document.map(|document| view.cluster_of(document)).transpose()?;
-        let Sighting { fetched_at, sweep, document, .. } = sighting;
-        sightings.push(Standing { fetched_at, sweep, document, cluster });
+        let cluster = sighting.moment.seen.document().map(|document| view.cluster_of(document)).transpose()?;
+        sightings.push(Standing { moment: sighting.moment, cluster });
     }
     Ok(UrlAnswer { url: url.to_string(), sightings })
 }
@@ -68,7 +64,7 @@ pub fn cluster(view: &impl Snapshot, id: ClusterId) -> Result<Option<ClusterAnsw
     for member in &documents {
         sightings.extend(view.sightings_of_document(*member)?);
     }
-    sightings.sort_by(|a, b| (&a.url, a.fetched_at).cmp(&(&b.url, b.fetched_at)));
+    sightings.sort_by(|a, b| (&a.url, &a.moment).cmp(&(&b.url, &b.moment)));
     Ok(Some(ClusterAnswer { cluster: view.cluster_of(document)?, documents, sightings }))
 }
 
@@ -89,9 +85,11 @@ pub struct LostAnswer {
 /// # Errors
 /// [`StoreError`]
 pub fn lost(view: &impl Snapshot, asked: &str) -> Result<LostAnswer, StoreError> {
-    let last_seen = url(view, asked)?.sightings.into_iter().rfind(|sighting| sighting.document.is_some());
+    let last_seen = url(view, asked)?.sightings.into_iter().rfind(|sighting| sighting.cluster.is_some());
     let mut answers = Vec::new();
-    if let Some(Standing { document: Some(document), fetched_at, .. }) = last_seen {
+    if let Some((document, fetched_at)) =
+        last_seen.as_ref().and_then(|last: &Standing| Some((last.moment.seen.document()?, last.moment.fetched_at)))
+    {
         let members = view.members(document)?;
         let mut latest: HashMap<String, Sighting> = HashMap::new();
         for member in &members {

@@ -27,11 +27,11 @@ pub struct ExportRow {
 pub fn export(view: &impl Snapshot, mut each: impl FnMut(ExportRow) -> bool) -> Result<(), StoreError> {
     let mut clusters = view.clusters()?;
     view.each_sighting(&mut |sighting| {
-        let Some(document) = sighting.document else { return true };
+        let Some(document) = sighting.moment.seen.document() else { return true };
         each(ExportRow {
             url: sighting.url,
-            fetched_at: sighting.fetched_at,
-            sweep: sighting.sweep.unwrap_or_default(),
+            fetched_at: sighting.moment.fetched_at,
+            sweep: sighting.moment.sweep.unwrap_or_default(),
             document,
             cluster: clusters.cluster_of(document),
         })
@@ -118,7 +118,7 @@ fn count_sightings(view: &impl Snapshot, status: &mut Status) -> Result<HashMap<
             url.clone_from(&sighting.url);
             documents_of_url.clear();
         }
-        match sighting.document {
+        match sighting.moment.seen.document() {
             None => status.gone += 1,
             Some(document) => {
                 status.sightings += 1;
@@ -127,7 +127,7 @@ fn count_sightings(view: &impl Snapshot, status: &mut Status) -> Result<HashMap<
                 }
             }
         }
-        sweeps.extend(sighting.sweep);
+        sweeps.extend(sighting.moment.sweep);
         true
     })?;
     status.sweeps = sweeps.len() as u64;

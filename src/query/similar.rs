@@ -79,7 +79,7 @@ impl Comparison {
 /// # Errors
 /// [`StoreError`]
 pub fn sketch_of_url(view: &impl Snapshot, url: &str) -> Result<Option<Arc<Sketch>>, StoreError> {
-    let last = view.sightings_of_url(url)?.into_iter().rev().find_map(|sighting| sighting.document);
+    let last = view.sightings_of_url(url)?.into_iter().rev().find_map(|sighting| sighting.moment.seen.document());
     match last {
         None => Ok(None),
         Some(document) => Ok(view.document(document)?.map(|document| document.sketch)),

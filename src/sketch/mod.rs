@@ -120,7 +120,7 @@ impl Sketcher {
     /// [`Unsketchable`] where the body is not text or has more than `words_max` words.
     pub fn sketch_page(&mut self, page: &Page, words_max: usize) -> Result<Option<SketchedContent>, Unsketchable> {
         match &page.content {
-            Content::Gone => Ok(None),
+            Content::Gone | Content::Redirect(_) => Ok(None),
             Content::Features(features) => {
                 check_n_words(features.len(), words_max)?;
                 Ok(Some(self.sketch_features(features)))

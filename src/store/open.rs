@@ -342,7 +342,7 @@ fn family_options(name: &str, cache: &Cache) -> Options {
     table.set_block_cache(cache);
     table.set_format_version(5);
     // Families asked for keys that are mostly absent, or one key at a time.
-    if matches!(name, cf::EQUAL | cf::POSTINGS | cf::SUPERS | cf::URLS | cf::DOCS | cf::CLUSTERS) {
+    if matches!(name, cf::EQUAL | cf::POSTINGS | cf::SUPERS | cf::URLS | cf::STATES | cf::DOCS | cf::CLUSTERS) {
         table.set_bloom_filter(10.0, false);
     }
     let mut options = Options::default();

@@ -4,9 +4,9 @@ use super::open::{RocksStore, damaged, failed};
 use super::schema::{self, Fields, cf};
 use crate::cluster::{ClusterRow, Clusters};
 use crate::document::{ClusterId, DocumentId, Fingerprint, Seed};
-use crate::ports::{NewSighting, Outgoing, ProgressMap, Snapshot, StoreError, StoreRule, StoredDocument};
+use crate::ports::{Outgoing, ProgressMap, Snapshot, StoreError, StoreRule, StoredDocument, StoredSighting};
 use crate::sketch::{Equivalences, Shingle};
-use crate::sweep::Sighting;
+use crate::sweep::{Moment, Sighting, SweepRow, UrlState};
 use rocksdb::{Direction, IteratorMode, ReadOptions};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -176,9 +176,35 @@ impl RocksStore {
         Ok(())
     }
 
-    fn with_url(&self, sighting: NewSighting) -> Result<Sighting, StoreError> {
+    pub(super) fn states_of(&self, urls: &[Fingerprint]) -> Result<Vec<Option<UrlState>>, StoreError> {
+        self.rows(cf::STATES, urls.iter().map(|url| schema::fingerprint_key(*url)))?
+            .into_iter()
+            .map(|row| row.map(|row| schema::read_state(&row).ok_or_else(|| damaged("a row of states"))).transpose())
+            .collect()
+    }
+
+    pub(super) fn history_of(&self, url: Fingerprint) -> Result<Vec<Moment>, StoreError> {
+        let mut moments = Vec::new();
+        self.scan(cf::SIGHTINGS, &schema::fingerprint_key(url), &mut |key, _| {
+            let found = schema::read_sighting(key).ok_or_else(|| damaged("a row of sightings"))?;
+            moments.push(found.moment);
+            Ok(true)
+        })?;
+        Ok(moments)
+    }
+
+    pub(super) fn sweeps_of(&self, names: &[&str]) -> Result<Vec<Option<SweepRow>>, StoreError> {
+        self.rows(cf::SWEEPS, names)?
+            .into_iter()
+            .map(|row| {
+                row.map(|row| schema::read_sweep_row(&row).ok_or_else(|| damaged("a row of sweeps"))).transpose()
+            })
+            .collect()
+    }
+
+    fn with_url(&self, sighting: StoredSighting) -> Result<Sighting, StoreError> {
         let url = self.urls_of(&[sighting.url])?.pop().unwrap_or_default();
-        Ok(Sighting { url, fetched_at: sighting.fetched_at, sweep: sighting.sweep, document: sighting.document })
+        Ok(Sighting { url, moment: sighting.moment })
     }
 }
 
@@ -254,15 +280,8 @@ impl Snapshot for RocksStore {
     }
 
     fn sightings_of_url(&self, url: &str) -> Result<Vec<Sighting>, StoreError> {
-        let key = self.seed.fingerprint("url", &[url.as_bytes()]);
-        let mut sightings = Vec::new();
-        self.scan(cf::SIGHTINGS, &schema::fingerprint_key(key), &mut |key, _| {
-            let found = schema::read_sighting(key).ok_or_else(|| damaged("a row of sightings"))?;
-            let NewSighting { fetched_at, sweep, document, .. } = found;
-            sightings.push(Sighting { url: url.to_string(), fetched_at, sweep, document });
-            Ok(true)
-        })?;
-        Ok(sightings)
+        let moments = self.history_of(self.seed.fingerprint("url", &[url.as_bytes()]))?;
+        Ok(moments.into_iter().map(|moment| Sighting { url: url.to_string(), moment }).collect())
     }
 
     fn sightings_of_document(&self, document: DocumentId) -> Result<Vec<Sighting>, StoreError> {
@@ -284,9 +303,23 @@ impl Snapshot for RocksStore {
                 _ => self.urls_of(&[found.url])?.pop().unwrap_or_default(),
             };
             known = Some((found.url, url.clone()));
-            let NewSighting { fetched_at, sweep, document, .. } = found;
-            Ok(each(Sighting { url, fetched_at, sweep, document }))
+            Ok(each(Sighting { url, moment: found.moment }))
         })
+    }
+
+    fn states(&self, urls: &[&str]) -> Result<Vec<Option<UrlState>>, StoreError> {
+        let keys: Vec<Fingerprint> = urls.iter().map(|url| self.seed.fingerprint("url", &[url.as_bytes()])).collect();
+        self.states_of(&keys)
+    }
+
+    fn sweeps(&self) -> Result<Vec<(String, SweepRow)>, StoreError> {
+        let mut sweeps = Vec::new();
+        self.scan(cf::SWEEPS, &[], &mut |name, row| {
+            let name = String::from_utf8(name.to_vec()).ok();
+            sweeps.push(name.zip(schema::read_sweep_row(row)).ok_or_else(|| damaged("a row of sweeps"))?);
+            Ok(true)
+        })?;
+        Ok(sweeps)
     }
 
     fn sharing(&self, index: &[Shingle]) -> Result<HashMap<DocumentId, usize>, StoreError> {

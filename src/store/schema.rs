@@ -11,8 +11,11 @@
 //! | `docs` | document | words (4), bytes (8), first URL's fingerprint (16), how many mod shingles (4; only under a rule with `index_modulus`), sketch ([`crate::sketch::encode`]) |
 //! | `equal` | equivalence fingerprint | document |
 //! | `urls` | URL's fingerprint | URL |
-//! | `sightings` | URL's fingerprint, time, document (0: gone), sweep | empty |
+//! | `sightings` | URL's fingerprint, time, kind (1), sweep's length (4), sweep, then by kind: 0 lost, 1 gone: nothing; 2 redirect: the target; 3 page: document | empty |
 //! | `standings` | document, time, URL's fingerprint, sweep | empty |
+//! | `states` | URL's fingerprint | host's fingerprint (8), found (1), the newest sighting as in `sightings` (length (4), time to end), and the last copy in the same way, or nothing |
+//! | `sought` | document, time, URL's fingerprint | empty |
+//! | `sweeps` | name | first time, last time, pages (8), gone (8), closed (1), lost (8) |
 //! | `clusters` | document | parent, next in ring, size, name (4 each); no row: a cluster of its own |
 //! | `links` | later document, earlier document | resemblance (8, IEEE 754) |
 //! | `supers` | super shingle | documents, in order of arrival |
@@ -26,12 +29,14 @@
 //!
 //! Invariants: every document in `standings`, `equal`, `postings`, `supers`, `mod-postings` is in `docs`; documents are
 //! dense from 1 to `meta/documents`; `sightings` and `standings` hold the same sightings, but for those of nothing;
-//! parents form trees; `outbox` holds the events from `meta/published` to `meta/next-seq`, or none where nobody listens.
+//! `states` is what [`UrlState::of`] makes of each URL's sightings, but for `found`, and `sought` holds the last copy of
+//! each that is [`UrlState::sought`]; parents form trees; `outbox` holds the events from `meta/published` to `meta/next-seq`, or none where nobody listens.
 
 use crate::cluster::ClusterRow;
 use crate::document::{DocumentId, FetchTime, Fingerprint};
-use crate::ports::{NewSighting, Outgoing, Progress};
+use crate::ports::{Outgoing, Progress, Sought, StoredSighting};
 use crate::sketch::Shingle;
+use crate::sweep::{LastCopy, Moment, Seen, SweepRow, UrlState};
 
 /// The format that is written.
 pub const FORMAT_VERSION: u32 = 1;
@@ -55,6 +60,12 @@ pub mod cf {
     pub const SIGHTINGS: &str = "sightings";
     /// Sightings by document.
     pub const STANDINGS: &str = "standings";
+    /// What each URL's sightings add up to.
+    pub const STATES: &str = "states";
+    /// Last copies of URLs that are gone or lost and not found yet.
+    pub const SOUGHT: &str = "sought";
+    /// Sweeps.
+    pub const SWEEPS: &str = "sweeps";
     /// The union-find forest.
     pub const CLUSTERS: &str = "clusters";
     /// Verified links.
@@ -71,8 +82,10 @@ pub mod cf {
     pub const MOD_POSTINGS: &str = "mod-postings";
 
     /// Those that every store has.
-    pub const ALL: [&str; 13] =
-        [META, OFFSETS, DOCS, EQUAL, URLS, SIGHTINGS, STANDINGS, CLUSTERS, LINKS, SUPERS, POSTINGS, COMMON, OUTBOX];
+    pub const ALL: [&str; 16] = [
+        META, OFFSETS, DOCS, EQUAL, URLS, SIGHTINGS, STANDINGS, STATES, SOUGHT, SWEEPS, CLUSTERS, LINKS, SUPERS,
+        POSTINGS, COMMON, OUTBOX,
+    ];
 }
 
 /// The keys of the column family `meta`.
@@ -130,42 +143,119 @@ fn sortable(time: FetchTime) -> [u8; 8] {
     ((time.0 as u64) ^ (1 << 63)).to_be_bytes()
 }
 
-fn sweep_bytes(sighting: &NewSighting) -> &[u8] {
-    sighting.sweep.as_deref().unwrap_or("").as_bytes()
+fn kind_of(seen: &Seen) -> u8 {
+    match seen {
+        Seen::Lost => 0,
+        Seen::Gone => 1,
+        Seen::Redirect(_) => 2,
+        Seen::Document(_) => 3,
+    }
 }
 
-pub(super) fn sighting_key(sighting: &NewSighting) -> Vec<u8> {
-    let document = sighting.document.map_or(0, |document| document.0);
-    [&fingerprint_key(sighting.url), &sortable(sighting.fetched_at)[..], &document.to_be_bytes(), sweep_bytes(sighting)]
-        .concat()
+/// A moment as the end of a key: sorts as moments do, but for the names of sweeps of different lengths.
+fn push_moment(moment: &Moment, key: &mut Vec<u8>) {
+    let sweep = moment.sweep.as_deref().unwrap_or("").as_bytes();
+    key.extend(sortable(moment.fetched_at));
+    key.push(kind_of(&moment.seen));
+    key.extend((sweep.len() as u32).to_be_bytes());
+    key.extend(sweep);
+    match &moment.seen {
+        Seen::Lost | Seen::Gone => {}
+        Seen::Redirect(target) => key.extend(target.as_bytes()),
+        Seen::Document(document) => key.extend(document.0.to_be_bytes()),
+    }
 }
 
-pub(super) fn standing_key(document: DocumentId, sighting: &NewSighting) -> Vec<u8> {
-    [
-        &document.0.to_be_bytes(),
-        &sortable(sighting.fetched_at)[..],
-        &fingerprint_key(sighting.url),
-        sweep_bytes(sighting),
-    ]
-    .concat()
+fn read_moment(bytes: &[u8]) -> Option<Moment> {
+    let mut fields = Fields(bytes);
+    let fetched_at = fields.time()?;
+    let [kind] = fields.bytes()?;
+    let n_sweep = fields.u32()?;
+    let (sweep, rest) = fields.0.split_at_checked(n_sweep as usize)?;
+    let seen = match kind {
+        0 if rest.is_empty() => Seen::Lost,
+        1 if rest.is_empty() => Seen::Gone,
+        2 => Seen::Redirect(String::from_utf8(rest.to_vec()).ok()?),
+        3 => Seen::Document(DocumentId(u32::from_be_bytes(rest.try_into().ok()?))),
+        _ => return None,
+    };
+    Some(Moment { fetched_at, seen, sweep: read_sweep(sweep)? })
+}
+
+pub(super) fn sighting_key(sighting: &StoredSighting) -> Vec<u8> {
+    let mut key = fingerprint_key(sighting.url).to_vec();
+    push_moment(&sighting.moment, &mut key);
+    key
+}
+
+pub(super) fn read_sighting(key: &[u8]) -> Option<StoredSighting> {
+    let mut fields = Fields(key);
+    Some(StoredSighting { url: fields.fingerprint()?, moment: read_moment(fields.0)? })
+}
+
+pub(super) fn standing_key(document: DocumentId, sighting: &StoredSighting) -> Vec<u8> {
+    let sweep = sighting.moment.sweep.as_deref().unwrap_or("").as_bytes();
+    let time = sortable(sighting.moment.fetched_at);
+    [&document.0.to_be_bytes(), &time[..], &fingerprint_key(sighting.url), sweep].concat()
+}
+
+pub(super) fn read_standing(key: &[u8]) -> Option<StoredSighting> {
+    let mut fields = Fields(key);
+    let (document, fetched_at, url) = (fields.document()?, fields.time()?, fields.fingerprint()?);
+    let moment = Moment { fetched_at, seen: Seen::Document(document), sweep: read_sweep(fields.0)? };
+    Some(StoredSighting { url, moment })
+}
+
+pub(super) fn state_row(state: &UrlState) -> Vec<u8> {
+    let mut row = state.host.to_be_bytes().to_vec();
+    row.push(u8::from(state.found));
+    let mut newest = Vec::new();
+    push_moment(&state.newest, &mut newest);
+    row.extend((newest.len() as u32).to_be_bytes());
+    row.extend(newest);
+    // Mostly the newest sighting is the last copy.
+    if let Some(copy) = state.copy.as_ref().map(LastCopy::moment).filter(|copy| *copy != state.newest) {
+        push_moment(&copy, &mut row);
+    }
+    row
+}
+
+pub(super) fn read_state(row: &[u8]) -> Option<UrlState> {
+    let mut fields = Fields(row);
+    let host = fields.u64()?;
+    let [found] = fields.bytes()?;
+    let n_newest = fields.u32()?;
+    let (newest, copy) = fields.0.split_at_checked(n_newest as usize)?;
+    let newest = read_moment(newest)?;
+    let copy = match copy {
+        [] => LastCopy::of(&newest),
+        copy => Some(LastCopy::of(&read_moment(copy)?)?),
+    };
+    Some(UrlState { newest, copy, host, found: found != 0 })
+}
+
+pub(super) fn sought_key(sought: &Sought) -> Vec<u8> {
+    [&sought.document.0.to_be_bytes(), &sortable(sought.last_seen)[..], &fingerprint_key(sought.url)].concat()
+}
+
+pub(super) fn sweep_row(row: &SweepRow) -> Vec<u8> {
+    let mut bytes =
+        [sortable(row.first), sortable(row.last), row.n_pages.to_be_bytes(), row.n_gone.to_be_bytes()].concat();
+    bytes.push(u8::from(row.is_closed));
+    bytes.extend(row.n_lost.to_be_bytes());
+    bytes
+}
+
+pub(super) fn read_sweep_row(row: &[u8]) -> Option<SweepRow> {
+    let mut fields = Fields(row);
+    let (first, last, n_pages, n_gone) = (fields.time()?, fields.time()?, fields.u64()?, fields.u64()?);
+    let [closed] = fields.bytes()?;
+    Some(SweepRow { first, last, n_pages, n_gone, is_closed: closed != 0, n_lost: fields.u64()? })
 }
 
 fn read_sweep(bytes: &[u8]) -> Option<Option<String>> {
     let sweep = std::str::from_utf8(bytes).ok()?;
     Some((!sweep.is_empty()).then(|| sweep.to_string()))
-}
-
-pub(super) fn read_sighting(key: &[u8]) -> Option<NewSighting> {
-    let mut fields = Fields(key);
-    let (url, fetched_at, document) = (fields.fingerprint()?, fields.time()?, fields.document()?);
-    let document = (document.0 != 0).then_some(document);
-    Some(NewSighting { url, fetched_at, sweep: read_sweep(fields.0)?, document })
-}
-
-pub(super) fn read_standing(key: &[u8]) -> Option<NewSighting> {
-    let mut fields = Fields(key);
-    let (document, fetched_at, url) = (fields.document()?, fields.time()?, fields.fingerprint()?);
-    Some(NewSighting { url, fetched_at, sweep: read_sweep(fields.0)?, document: Some(document) })
 }
 
 pub(super) fn progress_key(source: &str, partition: i32) -> Vec<u8> {
@@ -246,15 +336,26 @@ mod tests {
 
     #[test]
     fn rows_round_trip() {
-        for document in [None, Some(DocumentId(7))] {
+        for seen in [Seen::Lost, Seen::Gone, Seen::Redirect("http://b/".into()), Seen::Document(DocumentId(7))] {
             for sweep in [None, Some("2026-47".to_string())] {
-                let sighting = NewSighting { url: Fingerprint(99), fetched_at: FetchTime(-5), sweep, document };
+                let moment = Moment { fetched_at: FetchTime(-5), sweep, seen: seen.clone() };
+                let sighting = StoredSighting { url: Fingerprint(99), moment: moment.clone() };
                 assert_eq!(read_sighting(&sighting_key(&sighting)).as_ref(), Some(&sighting));
-                if let Some(document) = document {
+                if let Some(document) = seen.document() {
                     assert_eq!(read_standing(&standing_key(document, &sighting)), Some(sighting));
+                }
+                let copy = LastCopy { fetched_at: FetchTime(-9), sweep: None, document: DocumentId(3) };
+                for copy in [LastCopy::of(&moment), Some(copy)] {
+                    let state = UrlState { newest: moment.clone(), copy, host: 5, found: true };
+                    // A page is its own last copy, unless an older sighting of it came with a larger sweep's name.
+                    if seen.document().is_none() || state.copy.is_some() {
+                        assert_eq!(read_state(&state_row(&state)), Some(state));
+                    }
                 }
             }
         }
+        let row = SweepRow { is_closed: true, n_lost: 4, n_gone: 3, ..SweepRow::begun(FetchTime(1)) };
+        assert_eq!(read_sweep_row(&sweep_row(&row)), Some(row));
         assert_eq!(read_progress_key(&progress_key("/a b", -1)), Some(("/a b".into(), -1)));
         let progress = Progress { next_offset: 12, chain: 34 };
         assert_eq!(read_progress(&progress_row(progress)), Some(progress));

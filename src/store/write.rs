@@ -6,6 +6,7 @@ use crate::cluster::{NewDocument, PostingList};
 use crate::document::{DocumentId, Fingerprint};
 use crate::ports::{Batch, Outgoing, Snapshot, Store, StoreError};
 use crate::sketch::{Shingle, Sketch};
+use crate::sweep::{Moment, SweepRow, UrlState};
 use rocksdb::{WriteBatch, WriteOptions};
 use std::sync::Arc;
 
@@ -37,6 +38,18 @@ impl Store for RocksStore {
         self.first_urls_of(documents)
     }
 
+    fn states(&self, urls: &[Fingerprint]) -> Result<Vec<Option<UrlState>>, StoreError> {
+        self.states_of(urls)
+    }
+
+    fn history(&self, url: Fingerprint) -> Result<Vec<Moment>, StoreError> {
+        self.history_of(url)
+    }
+
+    fn sweeps(&self, names: &[&str]) -> Result<Vec<Option<SweepRow>>, StoreError> {
+        self.sweeps_of(names)
+    }
+
     fn outbox(&self, from: u64, most: usize) -> Result<Vec<Outgoing>, StoreError> {
         self.outbox_from(from, most)
     }
@@ -57,6 +70,7 @@ impl Store for RocksStore {
             rows.put_cf(self.cf(cf::COMMON)?, shingle.to_be_bytes(), []);
         }
         self.put_sightings(batch, &mut rows)?;
+        self.put_states(batch, &mut rows)?;
         self.put_progress(batch, n_documents, &mut rows)?;
         self.db.write_opt(rows, &synced()).map_err(failed)?;
         self.n_documents = n_documents;
@@ -124,9 +138,26 @@ impl RocksStore {
         }
         for sighting in &batch.sightings {
             rows.put_cf(sightings, schema::sighting_key(sighting), []);
-            if let Some(document) = sighting.document {
+            if let Some(document) = sighting.moment.seen.document() {
                 rows.put_cf(standings, schema::standing_key(document, sighting), []);
             }
+        }
+        Ok(())
+    }
+
+    fn put_states(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
+        let (states, sought, sweeps) = (self.cf(cf::STATES)?, self.cf(cf::SOUGHT)?, self.cf(cf::SWEEPS)?);
+        for (url, state) in &batch.states {
+            rows.put_cf(states, schema::fingerprint_key(*url), schema::state_row(state));
+        }
+        for no_more in &batch.not_sought {
+            rows.delete_cf(sought, schema::sought_key(no_more));
+        }
+        for now in &batch.sought {
+            rows.put_cf(sought, schema::sought_key(now), []);
+        }
+        for (name, row) in &batch.sweeps {
+            rows.put_cf(sweeps, name, schema::sweep_row(row));
         }
         Ok(())
     }

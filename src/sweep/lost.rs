@@ -25,11 +25,12 @@ pub fn found(cluster: &[DocumentId], latest: &HashMap<String, Sighting>) -> Vec<
     let mut found: Vec<Found> = latest
         .values()
         .filter_map(|sighting| {
-            let document = sighting.document.filter(|document| cluster.binary_search(document).is_ok())?;
+            let moment = &sighting.moment;
+            let document = moment.seen.document().filter(|document| cluster.binary_search(document).is_ok())?;
             Some(Found {
                 url: sighting.url.clone(),
-                last_seen: sighting.fetched_at,
-                sweep: sighting.sweep.clone(),
+                last_seen: moment.fetched_at,
+                sweep: moment.sweep.clone(),
                 document,
             })
         })
@@ -41,15 +42,14 @@ pub fn found(cluster: &[DocumentId], latest: &HashMap<String, Sighting>) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sweep::{Moment, Seen};
 
     #[test]
     fn most_recent_first_and_only_what_still_stands() {
         let sighting = |url: &str, time, document: Option<u32>| {
-            let url = url.to_string();
-            (
-                url.clone(),
-                Sighting { url, fetched_at: FetchTime(time), sweep: None, document: document.map(DocumentId) },
-            )
+            let seen = document.map_or(Seen::Gone, |document| Seen::Document(DocumentId(document)));
+            let moment = Moment { fetched_at: FetchTime(time), seen, sweep: None };
+            (url.to_string(), Sighting { url: url.to_string(), moment })
         };
         let latest = HashMap::from([
             sighting("http://old", 1, Some(1)),

@@ -19,6 +19,8 @@ pub enum EventType {
     Rejected,
     /// Nothing stands at the URL any more. Terminal.
     Gone,
+    /// The page stands at another URL now. Terminal.
+    Redirected,
     /// Two clusters became one.
     Merged,
 }
@@ -69,6 +71,9 @@ pub struct Event {
     /// `assigned`: the estimated resemblance to it, rounded to four places.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub resemblance: Option<f64>,
+    /// `redirected`: where the page stands now.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub redirect_to: Option<String>,
     /// `merged`: the cluster whose name is gone.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub loser: Option<ClusterId>,
@@ -111,6 +116,7 @@ impl Event {
             matched_document: None,
             matched_url: None,
             resemblance: None,
+            redirect_to: None,
             loser: None,
             winner: None,
             reason: None,
@@ -150,6 +156,11 @@ impl Event {
     /// The event of a URL at which nothing stands any more.
     pub fn gone(seq: u64, origin: &Origin, subject: Subject<'_>) -> Self {
         Self::bare(EventType::Gone, seq, origin, subject)
+    }
+
+    /// The event of a URL that leads elsewhere now.
+    pub fn redirected(seq: u64, origin: &Origin, subject: Subject<'_>, target: &str) -> Self {
+        Event { redirect_to: Some(target.to_string()), ..Self::bare(EventType::Redirected, seq, origin, subject) }
     }
 
     /// The event of a record that was no page.
@@ -211,6 +222,10 @@ mod tests {
         check(
             Event::rejected(7, &origin(), &Rejection::new(Reason::MissingField, "no url")),
             r#"{"type":"rejected","seq":7,"source":"/crawl/a.jsonl","partition":0,"offset":7,"url":null,"fetched_at":null,"sweep":null,"reason":"missing-field","message":"no url"}"#,
+        );
+        check(
+            Event::redirected(9, &origin(), SUBJECT, "http://b/"),
+            r#"{"type":"redirected","seq":9,"source":"/crawl/a.jsonl","partition":0,"offset":7,"url":"http://a/","fetched_at":"1970-01-01T00:00:00Z","sweep":"s1","redirect_to":"http://b/"}"#,
         );
         check(
             Event::gone(8, &origin(), SUBJECT),

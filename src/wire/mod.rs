@@ -5,7 +5,7 @@ mod event;
 mod record;
 
 pub use event::{Event, EventType, Subject, WIRE_VERSION};
-pub use record::{Limits, Reason, Record, Rejection, page_of_json, status_meaning};
+pub use record::{Limits, Reason, Record, Rejection, StatusMeaning, page_of_json, status_meaning};
 
 use std::fmt;
 use std::sync::Arc;

@@ -6,9 +6,10 @@
 //! ```
 //! In place of `body` (text) there may be `body_base64` (bytes), `text` (plain text) or `features` (an array of strings).
 //! `url` and `fetched_at` and one of these four are required. `"body": null`, `"gone": true` and the statuses 404 and
-//! 410 say that nothing stands at the URL any more. Unknown fields are ignored.
+//! 410 say that nothing stands at the URL any more; `"redirect_to": "https://…"`, without a status or with one of 3xx,
+//! that it stands there now. Unknown fields are ignored.
 
-use crate::document::{Body, Content, FetchTime, MediaType, Page};
+use crate::document::{Body, Content, FetchTime, MediaType, Page, resolve};
 use base64::Engine as _;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,7 @@ impl Record {
                 Content::Body { body, .. } => body.as_bytes().len(),
                 Content::Features(features) => features.iter().map(|feature| feature.len() + 24).sum(),
                 Content::Gone => 0,
+                Content::Redirect(target) => target.len(),
             },
             Record::Rejected(rejection) => rejection.message.len(),
         }
@@ -185,6 +187,23 @@ impl Limits {
         Ok(())
     }
 
+    /// The content of a page that says where it stands now: an absolute URL, or a reference as in a `Location` header.
+    ///
+    /// # Errors
+    /// A [`Rejection`] where the target is missing, is the page itself, or may be no page's key.
+    pub fn redirect(&self, url: &str, target: Option<&str>) -> Result<Content, Rejection> {
+        let useless = |what: &str| Rejection::new(Reason::HttpStatus, format!("the redirect {what}"));
+        let target = target.filter(|target| !target.trim().is_empty()).ok_or_else(|| useless("has no target"))?;
+        let target = resolve(url, target)
+            .ok_or_else(|| useless("has a relative target, and the page's URL is no absolute one"))?;
+        self.check_url(&target)
+            .map_err(|wrong| Rejection { message: format!("the redirect's target: {}", wrong.message), ..wrong })?;
+        if target == url {
+            return Err(useless("leads to the page itself"));
+        }
+        Ok(Content::Redirect(target))
+    }
+
     /// Whether a text may be a page's key: anything without blanks and control characters, of a bearable length.
     ///
     /// # Errors
@@ -215,6 +234,7 @@ struct JsonPage {
     body_base64: Option<String>,
     text: Option<String>,
     features: Option<Vec<String>>,
+    redirect_to: Option<String>,
     #[serde(default)]
     gone: bool,
 }
@@ -230,14 +250,26 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<O
     Option::<String>::deserialize(deserializer).map(Some)
 }
 
-/// What an HTTP status says of a page: `Ok(true)` it stands there, `Ok(false)` it is gone.
+/// What an HTTP status says of a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusMeaning {
+    /// The page stands there.
+    Stands,
+    /// Nothing stands there any more.
+    Gone,
+    /// It stands elsewhere.
+    Redirects,
+}
+
+/// What an HTTP status says of a URL.
 ///
 /// # Errors
-/// A [`Rejection`] for the statuses that say neither.
-pub fn status_meaning(status: u16) -> Result<bool, Rejection> {
+/// A [`Rejection`] for the statuses that say nothing of it.
+pub fn status_meaning(status: u16) -> Result<StatusMeaning, Rejection> {
     match status {
-        200..=299 => Ok(true),
-        404 | 410 => Ok(false),
+        200..=299 => Ok(StatusMeaning::Stands),
+        300..=303 | 307 | 308 => Ok(StatusMeaning::Redirects),
+        404 | 410 => Ok(StatusMeaning::Gone),
         _ => Err(Rejection::new(Reason::HttpStatus, format!("HTTP status {status} brings no page"))),
     }
 }
@@ -273,9 +305,18 @@ fn checked(parsed: JsonPage, limits: &Limits) -> Result<Page, Rejection> {
 }
 
 fn content_of(parsed: JsonPage, limits: &Limits) -> Result<Content, Rejection> {
-    let stands = parsed.http_status.map_or(Ok(true), status_meaning)?;
-    if parsed.gone || !stands {
-        return Ok(Content::Gone);
+    let meaning = match parsed.http_status {
+        Some(status) => status_meaning(status)?,
+        None if parsed.redirect_to.is_some() => StatusMeaning::Redirects,
+        None => StatusMeaning::Stands,
+    };
+    match meaning {
+        StatusMeaning::Gone => return Ok(Content::Gone),
+        _ if parsed.gone => return Ok(Content::Gone),
+        StatusMeaning::Redirects => {
+            return limits.redirect(parsed.url.as_deref().unwrap_or_default(), parsed.redirect_to.as_deref());
+        }
+        StatusMeaning::Stands => {}
     }
     let n_contents =
         [parsed.body.is_some(), parsed.body_base64.is_some(), parsed.text.is_some(), parsed.features.is_some()];
@@ -373,6 +414,14 @@ mod tests {
         for gone in [r#""body":null"#, r#""gone":true"#, r#""http_status":404,"body":"x""#, r#""http_status":410"#] {
             assert_eq!(content(gone), Content::Gone, "{gone}");
         }
+        for redirect in [
+            r#""redirect_to":"http://b/","body":null"#,
+            r#""http_status":301,"redirect_to":"http://b/","body":"moved""#,
+            r#""http_status":308,"redirect_to":"//b/#part""#,
+        ] {
+            assert_eq!(content(redirect), Content::Redirect("http://b/".into()), "{redirect}");
+        }
+        assert_eq!(content(r#""http_status":200,"redirect_to":"/b","text":"x""#), text_body(MediaType::PlainText, "x"));
         assert_eq!(content(r#""http_status":200,"extra":{"deep":[1]},"body":"x""#), text_body(MediaType::Unknown, "x"));
     }
 
@@ -403,6 +452,12 @@ mod tests {
             (&page(r#""http_status":99999999,"body":"x""#), Reason::InvalidField),
             (&page(r#""http_status":500,"body":"x""#), Reason::HttpStatus),
             (&page(r#""http_status":301,"body":"x""#), Reason::HttpStatus),
+            (&page(r#""http_status":304,"redirect_to":"http://b/""#), Reason::HttpStatus),
+            (&page(r#""http_status":301,"redirect_to":" ""#), Reason::HttpStatus),
+            (&page(r#""http_status":301,"redirect_to":".""#), Reason::HttpStatus),
+            (&page(r#""http_status":301,"redirect_to":"/a b""#), Reason::InvalidUrl),
+            (&page(r#""http_status":301,"redirect_to":"/aaaaaaaaaaaaaaaaaaaaa""#), Reason::InvalidUrl),
+            (&page(r#""redirect_to":7"#), Reason::InvalidField),
             (&page(r#""content_type":"image/png","body":"x""#), Reason::MediaType),
             (&page(r#""sweep":"much too long","body":"x""#), Reason::InvalidField),
             (&page(&format!(r#""body":"{long}""#)), Reason::TooLarge),

@@ -1,0 +1,95 @@
+//! Sweeps: dated walks of the crawler, named by it or cut by date.
+
+use crate::document::FetchTime;
+use jiff::{Timestamp, civil::Date, tz::TimeZone};
+use serde::{Deserialize, Serialize};
+
+/// How pages that name no sweep are put into sweeps, by the date (UTC) on which they were fetched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SweepCut {
+    /// They belong to no sweep.
+    #[default]
+    None,
+    /// `2026-11-21`
+    Day,
+    /// The ISO week: `2026-W47`
+    Week,
+    /// `2026-11`
+    Month,
+    /// `2026`
+    Year,
+}
+
+impl SweepCut {
+    /// The name of the sweep that a moment lies in. The names of one cut sort as their dates do.
+    pub fn name(self, time: FetchTime) -> Option<String> {
+        let date = |time: FetchTime| -> Option<Date> {
+            Some(Timestamp::from_microsecond(time.0).ok()?.to_zoned(TimeZone::UTC).date())
+        };
+        match self {
+            SweepCut::None => None,
+            SweepCut::Day => date(time).map(|date| date.to_string()),
+            SweepCut::Week => {
+                let week = date(time)?.iso_week_date();
+                Some(format!("{:04}-W{:02}", week.year(), week.week()))
+            }
+            SweepCut::Month => date(time).map(|date| format!("{:04}-{:02}", date.year(), date.month())),
+            SweepCut::Year => date(time).map(|date| format!("{:04}", date.year())),
+        }
+    }
+}
+
+/// What is known of a sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SweepRow {
+    /// When its first page was fetched.
+    pub first: FetchTime,
+    /// When its last one was.
+    pub last: FetchTime,
+    /// Pages seen on it.
+    pub n_pages: u64,
+    /// URLs found gone or redirected on it.
+    pub n_gone: u64,
+    /// Whether it was closed.
+    pub is_closed: bool,
+    /// URLs that it should have seen and did not, marked when it was closed.
+    pub n_lost: u64,
+}
+
+impl SweepRow {
+    /// A sweep of which a first sighting is known.
+    pub fn begun(at: FetchTime) -> Self {
+        SweepRow { first: at, last: at, n_pages: 0, n_gone: 0, is_closed: false, n_lost: 0 }
+    }
+
+    /// Counts a sighting.
+    pub fn count(&mut self, at: FetchTime, is_page: bool) {
+        self.first = self.first.min(at);
+        self.last = self.last.max(at);
+        if is_page {
+            self.n_pages += 1;
+        } else {
+            self.n_gone += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sweeps_are_cut_by_date() {
+        for (time, names) in [
+            ("2026-11-21T23:59:59.9Z", ["2026-11-21", "2026-W47", "2026-11", "2026"]),
+            ("2027-01-01T00:00:00Z", ["2027-01-01", "2026-W53", "2027-01", "2027"]),
+            ("2027-01-01T01:00:00+02:00", ["2026-12-31", "2026-W53", "2026-12", "2026"]),
+        ] {
+            let time = time.parse().expect("a time");
+            let cuts = [SweepCut::Day, SweepCut::Week, SweepCut::Month, SweepCut::Year];
+            assert_eq!(cuts.map(|cut| cut.name(time).expect("a name")), names);
+            assert_eq!(SweepCut::None.name(time), None);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What a URL's sightings add up to: its newest one, and the last copy of a page that was there.
+
+use super::{Moment, Seen};
+use crate::document::{DocumentId, FetchTime};
+
+/// The last page that stood at a URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastCopy {
+    /// When it was last seen.
+    pub fetched_at: FetchTime,
+    /// On which sweep.
+    pub sweep: Option<String>,
+    /// What it was.
+    pub document: DocumentId,
+}
+
+impl LastCopy {
+    /// The sighting that it comes from.
+    pub fn moment(&self) -> Moment {
+        Moment { fetched_at: self.fetched_at, seen: Seen::Document(self.document), sweep: self.sweep.clone() }
+    }
+
+    /// The last copy that a sighting is, where it is one of a page.
+    pub fn of(moment: &Moment) -> Option<Self> {
+        let document = moment.seen.document()?;
+        Some(LastCopy { fetched_at: moment.fetched_at, sweep: moment.sweep.clone(), document })
+    }
+}
+
+/// The state of a URL: a function of the set of its sightings, whatever order they came in. Only `found` is more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UrlState {
+    /// The newest sighting.
+    pub newest: Moment,
+    /// The newest one of a page; none where there never was one.
+    pub copy: Option<LastCopy>,
+    /// A fingerprint of the URL's host.
+    pub host: u64,
+    /// Whether it was told already where the last copy moved to.
+    pub found: bool,
+}
+
+impl UrlState {
+    /// The state that a history gives; none where it is empty. A mark of loss counts for nothing where its sweep did see
+    /// the URL after all.
+    pub fn of(history: &[Moment], host: u64) -> Option<Self> {
+        let is_void = |mark: &Moment| {
+            let contradicts = |other: &Moment| other.seen != Seen::Lost && other.sweep == mark.sweep;
+            mark.seen == Seen::Lost && history.iter().any(contradicts)
+        };
+        let newest = history.iter().filter(|moment| !is_void(moment)).max()?.clone();
+        let copy = history.iter().filter(|moment| moment.seen.document().is_some()).max().and_then(LastCopy::of);
+        Some(UrlState { newest, copy, host, found: false })
+    }
+
+    /// The state after one more sighting. None where it comes late, or is a mark of loss or contradicts one: the whole
+    /// history must be asked then.
+    pub fn after(&self, moment: &Moment) -> Option<Self> {
+        let is_contradicted = self.newest.seen == Seen::Lost && moment.sweep == self.newest.sweep;
+        if *moment <= self.newest || is_contradicted || moment.seen == Seen::Lost {
+            return None;
+        }
+        let copy = LastCopy::of(moment);
+        let found = self.found && copy.is_none();
+        Some(UrlState { newest: moment.clone(), copy: copy.or_else(|| self.copy.clone()), host: self.host, found })
+    }
+
+    /// Whether a page stands there, as far as is known.
+    pub fn is_alive(&self) -> bool {
+        matches!(self.newest.seen, Seen::Document(_))
+    }
+
+    /// The last copy of a URL that is gone or lost, while nobody was told where it went. A redirect says so itself.
+    pub fn sought(&self) -> Option<&LastCopy> {
+        let is_sought = matches!(self.newest.seen, Seen::Gone | Seen::Lost) && !self.found;
+        self.copy.as_ref().filter(|_| is_sought)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn moment(time: i64, seen: Seen, sweep: u8) -> Moment {
+        Moment { fetched_at: FetchTime(time), seen, sweep: (sweep > 0).then(|| sweep.to_string()) }
+    }
+
+    fn page(time: i64, document: u32, sweep: u8) -> Moment {
+        moment(time, Seen::Document(DocumentId(document)), sweep)
+    }
+
+    #[test]
+    fn a_lost_url_that_its_sweep_saw_after_all_is_not_lost() {
+        let history = [page(1, 7, 1), moment(5, Seen::Lost, 2)];
+        let lost = UrlState::of(&history, 0).expect("a state");
+        assert_eq!(lost.sought().map(|copy| copy.document), Some(DocumentId(7)));
+        let late = page(4, 8, 2);
+        assert_eq!(lost.after(&late), None, "the history must be asked");
+        let state = UrlState::of(&[history[0].clone(), history[1].clone(), late], 0).expect("a state");
+        assert!(state.is_alive() && state.sought().is_none());
+        assert_eq!(state.copy.map(|copy| copy.document), Some(DocumentId(8)));
+    }
+
+    #[test]
+    fn what_is_sought() {
+        let gone = UrlState::of(&[page(1, 7, 0), moment(2, Seen::Gone, 0)], 0).expect("a state");
+        assert!(gone.sought().is_some());
+        assert!(UrlState { found: true, ..gone.clone() }.sought().is_none());
+        let back = UrlState { found: true, ..gone.clone() }.after(&page(3, 7, 0)).expect("later");
+        assert!(back.sought().is_none() && !back.found);
+        let redirect = gone.after(&moment(3, Seen::Redirect("http://b/".into()), 0)).expect("later");
+        assert!(redirect.sought().is_none(), "a redirect says where it went");
+        assert!(UrlState::of(&[moment(2, Seen::Gone, 0)], 0).expect("a state").sought().is_none());
+    }
+
+    #[test]
+    fn a_moment_is_later_by_time_and_on_another_walk() {
+        assert!(page(2, 1, 2).is_later_than(&page(1, 1, 1)));
+        assert!(!page(2, 1, 1).is_later_than(&page(1, 1, 1)), "of one sweep");
+        assert!(page(2, 1, 0).is_later_than(&page(1, 1, 0)), "without sweeps time decides");
+        assert!(!page(1, 1, 2).is_later_than(&page(1, 1, 1)));
+    }
+
+    proptest! {
+        /// The same sightings in any order give the same state, step by step or at once.
+        #[test]
+        fn the_state_does_not_depend_on_the_order(
+            history in prop::collection::vec((0i64..12, 0u32..6, 0u8..4), 1..12),
+            order in any::<prop::sample::Index>(),
+        ) {
+            let mut history: Vec<Moment> = history.into_iter().map(|(time, what, sweep)| match what {
+                0 => moment(time, Seen::Gone, sweep),
+                1 => moment(time, Seen::Lost, sweep),
+                2 => moment(time, Seen::Redirect("http://b/".into()), sweep),
+                document => page(time, document, sweep),
+            }).collect();
+            let at_once = UrlState::of(&history, 3);
+            let n = order.index(history.len());
+            history.rotate_left(n);
+            let mut state: Option<UrlState> = None;
+            for end in 1..=history.len() {
+                let quick = state.as_ref().and_then(|state| state.after(&history[end - 1]));
+                let slow = UrlState::of(&history[..end], 3);
+                if let Some(quick) = quick {
+                    prop_assert_eq!(Some(&quick), slow.as_ref());
+                }
+                state = slow;
+            }
+            prop_assert_eq!(state, at_once);
+        }
+    }
+}
