@@ -1,7 +1,7 @@
 //! What an engine needs of the world: a source of records, a sink of events, a store. Adapters implement these;
 //! tests put plain ones in memory in their place.
 
-use crate::cluster::{ClusterRow, Clusters, Link, MatchRule, NewDocument, PostingList};
+use crate::cluster::{ClusterRow, Clusters, Link, MatchRule, NewDocument};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed};
 use crate::sketch::{Equivalences, Shingle, Sketch, SketchRule};
 use crate::sweep::{Moment, Sighting, SweepRow, UrlState};
@@ -127,8 +127,14 @@ pub struct StoredDocument {
     pub n_bytes: u64,
     /// The fingerprint of the URL where it was first seen.
     pub first_url: Fingerprint,
-    /// How many mod shingles index it; 0 under a rule without them.
+    /// How many index shingles it is found by.
+    pub n_index_shingles: u32,
+    /// How many super shingles it is found by.
+    pub n_super_shingles: u32,
+    /// How many mod shingles it is found by; 0 under a rule without them.
     pub n_mod_shingles: u32,
+    /// A checksum over all of these, in whatever order they are read.
+    pub postings_checksum: u64,
     /// Its sketch.
     pub sketch: Arc<Sketch>,
 }
@@ -167,16 +173,12 @@ pub struct Sought {
 /// All that one micro-batch changes: written together or not at all.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// New documents and the fingerprint of the URL that brought each.
+    /// New documents, ascending and dense, with their postings, and the fingerprint of the URL that brought each.
     pub documents: Vec<(NewDocument, Fingerprint)>,
     /// Cluster rows in their last state.
     pub rows: Vec<ClusterRow>,
     /// Links that changed a cluster.
     pub links: Vec<Link>,
-    /// Posting lists in their last state.
-    pub postings: Vec<(Shingle, PostingList)>,
-    /// The same of super shingles.
-    pub supers: Vec<(Shingle, PostingList)>,
     /// Shingles that became common.
     pub common: Vec<Shingle>,
     /// URLs seen, by fingerprint.

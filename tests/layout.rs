@@ -45,7 +45,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("zstd", &["files"]),
     ("toml", &["config", "cli"]),
     ("crossbeam", &["pipeline", "files"]),
-    ("metrics", &["pipeline", "cli"]),
+    ("metrics", &["pipeline", "store", "cli"]),
     ("html5gum", &["document"]),
     ("encoding_rs", &["document"]),
 ];

@@ -53,6 +53,8 @@ fn equal_inputs_give_equal_bytes_whatever_the_batches() {
     let expected = bytes(World::new());
     assert!(bytes(World::new().with("pipeline.batch_records_max", 13).with("pipeline.sketchers", 4)) == expected);
     assert!(bytes(World::new().with("pipeline.batch_records_max", 1).with("pipeline.sketchers", 1)) == expected);
+    // No memory for the newest postings: every batch makes a run of its own.
+    assert!(bytes(World::new().with("pipeline.batch_records_max", 50).with("store.delta_mib", 0)) == expected);
 }
 
 /// Pages inside others are found by more shingles, and nothing else changes: not a byte of the events.

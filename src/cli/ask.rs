@@ -88,7 +88,7 @@ fn compare(config: &Config, a: &str, b: &str) -> Result<query::Comparison> {
     let mut sketch = |name: &str| -> Result<Arc<Sketch>> {
         let path = Path::new(name);
         if path.is_file() {
-            return Ok(Arc::new(sketch_file(path, &mut sketcher, limits)?.sketch));
+            return Ok(sketch_file(path, &mut sketcher, limits)?.sketch);
         }
         query::sketch_of_url(&store, name)?
             .ok_or_else(|| ending(Exit::NotFound, format!("{name} is neither a file nor a URL that was seen")))

@@ -3,33 +3,16 @@
 use super::decide::View;
 use crate::document::{DocumentId, Fingerprint};
 use crate::sketch::Shingle;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
-/// The documents in which a shingle stands, in the order of their arrival; one more than the limit at most, so that
-/// its length tells whether the shingle is common.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PostingList {
-    /// The documents.
-    pub documents: Vec<DocumentId>,
-    /// Whether it differs from what the store holds.
-    pub changed: bool,
-}
-
-impl PostingList {
-    /// A list as the store holds it.
-    pub fn stored(documents: Vec<DocumentId>) -> Self {
-        PostingList { documents, changed: false }
+/// Adds a document to those in which a shingle stands, unless they are over the limit; true where it was added. Lists
+/// are in the order of arrival and stop one past the limit, so that a list's length tells whether its shingle is common.
+pub(super) fn add(documents: &mut Vec<DocumentId>, document: DocumentId, limit: usize) -> bool {
+    let has_room = documents.len() <= limit;
+    if has_room {
+        documents.push(document);
     }
-
-    /// Adds a document unless the list is over the limit; true where this addition puts it there.
-    pub(super) fn add(&mut self, document: DocumentId, limit: usize) -> bool {
-        if self.documents.len() > limit {
-            return false;
-        }
-        self.documents.push(document);
-        self.changed = true;
-        self.documents.len() > limit
-    }
+    has_room
 }
 
 /// What the store knows that matters to a batch of pages: asked for once by the batch, then kept up to date as its
@@ -37,11 +20,11 @@ impl PostingList {
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// Equivalence fingerprint → document.
-    pub equal: HashMap<Fingerprint, DocumentId>,
+    pub equal: FxHashMap<Fingerprint, DocumentId>,
     /// Index shingle → documents; lists over the limit are common and nominate nobody.
-    pub postings: HashMap<Shingle, PostingList>,
+    pub postings: FxHashMap<Shingle, Vec<DocumentId>>,
     /// Super shingle → documents; lists over the limit keep nominating the documents they have.
-    pub supers: HashMap<Shingle, PostingList>,
+    pub supers: FxHashMap<Shingle, Vec<DocumentId>>,
 }
 
 impl Known {
@@ -54,12 +37,12 @@ impl Known {
     ) -> Result<(), V::Error> {
         unknown(&mut index, &self.postings);
         if !index.is_empty() {
-            let lists = view.postings(&index)?.into_iter().map(PostingList::stored);
+            let lists = view.postings(&index)?;
             self.postings.extend(index.into_iter().zip(lists));
         }
         unknown(&mut supers, &self.supers);
         if !supers.is_empty() {
-            let lists = view.supers(&supers)?.into_iter().map(PostingList::stored);
+            let lists = view.supers(&supers)?;
             self.supers.extend(supers.into_iter().zip(lists));
         }
         Ok(())
@@ -74,9 +57,9 @@ impl Known {
         needed: usize,
         common_limit: usize,
     ) -> Vec<DocumentId> {
-        let mut shared: HashMap<DocumentId, (usize, bool)> = HashMap::new();
+        let mut shared: FxHashMap<DocumentId, (usize, bool)> = FxHashMap::default();
         for shingle in index {
-            let list = self.postings.get(shingle).map(|list| list.documents.as_slice()).unwrap_or_default();
+            let list = self.postings.get(shingle).map(Vec::as_slice).unwrap_or_default();
             if list.len() <= common_limit {
                 for document in list {
                     shared.entry(*document).or_default().0 += 1;
@@ -84,7 +67,7 @@ impl Known {
             }
         }
         for shingle in supers {
-            for document in self.supers.get(shingle).map(|list| &list.documents).into_iter().flatten() {
+            for document in self.supers.get(shingle).into_iter().flatten() {
                 shared.entry(*document).or_default().1 = true;
             }
         }
@@ -99,7 +82,7 @@ impl Known {
 }
 
 /// Sorts and thins a question to what is not known yet.
-fn unknown(shingles: &mut Vec<Shingle>, known: &HashMap<Shingle, PostingList>) {
+fn unknown(shingles: &mut Vec<Shingle>, known: &FxHashMap<Shingle, Vec<DocumentId>>) {
     shingles.retain(|shingle| !known.contains_key(shingle));
     shingles.sort_unstable();
     shingles.dedup();
@@ -109,20 +92,20 @@ fn unknown(shingles: &mut Vec<Shingle>, known: &HashMap<Shingle, PostingList>) {
 mod tests {
     use super::*;
 
-    fn list(documents: &[u32]) -> PostingList {
-        PostingList::stored(documents.iter().copied().map(DocumentId).collect())
+    fn list(documents: &[u32]) -> Vec<DocumentId> {
+        documents.iter().copied().map(DocumentId).collect()
     }
 
     #[test]
     fn most_shared_first() {
         let known = Known {
-            postings: HashMap::from([
+            postings: FxHashMap::from_iter([
                 (1, list(&[1, 2])),
                 (2, list(&[2, 3])),
                 (3, list(&[2, 3])),
                 (4, list(&[7, 8, 9])),
             ]),
-            supers: HashMap::from([(5, list(&[6]))]),
+            supers: FxHashMap::from_iter([(5, list(&[6]))]),
             ..Known::default()
         };
         let ids = |index: &[u64], supers: &[u64], needed| -> Vec<u32> {
@@ -136,9 +119,9 @@ mod tests {
 
     #[test]
     fn a_list_stops_growing_one_past_the_limit() {
-        let mut list = PostingList::default();
-        let crossed: Vec<bool> = (1..=5).map(|id| list.add(DocumentId(id), 2)).collect();
-        assert_eq!(crossed, [false, false, true, false, false]);
-        assert_eq!(list.documents.len(), 3);
+        let mut list = Vec::new();
+        let added: Vec<bool> = (1..=5).map(|id| add(&mut list, DocumentId(id), 2)).collect();
+        assert_eq!(added, [true, true, true, false, false]);
+        assert_eq!(list.len(), 3);
     }
 }

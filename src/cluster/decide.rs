@@ -1,12 +1,12 @@
 //! The decision: where a page belongs. One pure function for the stream and the batch phases alike.
 
 use super::MatchRule;
-use super::candidates::Known;
+use super::candidates::{Known, add};
 use super::union_find::{ClusterRow, Clusters, Merge};
 use crate::document::{ClusterId, DocumentId};
 use crate::sketch::{Equivalences, Form, Rule, Shingle, Sketch, SketchRule, SketchedContent, compare};
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// How a page came to its document and cluster, the closest first.
@@ -76,6 +76,10 @@ pub struct NewDocument {
     pub equivalences: Equivalences,
     /// Its sketch.
     pub sketch: Arc<Sketch>,
+    /// The index shingles whose lists it was added to.
+    pub index: Vec<Shingle>,
+    /// The super shingles whose lists it was added to.
+    pub super_shingles: Vec<Shingle>,
     /// Its mod shingles. They are written and never asked for here: what they find is contained, not alike, and must
     /// change neither the partition nor what it costs.
     pub mod_shingles: Vec<Shingle>,
@@ -85,13 +89,13 @@ pub struct NewDocument {
     pub n_bytes: u64,
 }
 
-/// What a batch of decisions changes, to be written together. Changed posting lists are in [`Known`].
+/// What a batch of decisions changes, to be written together.
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
     /// New documents, ascending.
     pub documents: Vec<NewDocument>,
     /// The last state of every cluster row that changed.
-    pub rows: HashMap<DocumentId, ClusterRow>,
+    pub rows: FxHashMap<DocumentId, ClusterRow>,
     /// Links that changed a cluster.
     pub links: Vec<Link>,
     /// Shingles that became common.
@@ -137,12 +141,12 @@ pub struct Decider {
     /// Index shingles a document, at most.
     index_size: usize,
     clusters: Clusters,
-    common: HashSet<Shingle>,
+    common: FxHashSet<Shingle>,
 }
 
 impl Decider {
     /// A decider over the clusters and common shingles that a store holds.
-    pub fn new(rule: MatchRule, sketch_rule: &SketchRule, clusters: Clusters, common: HashSet<Shingle>) -> Self {
+    pub fn new(rule: MatchRule, sketch_rule: &SketchRule, clusters: Clusters, common: FxHashSet<Shingle>) -> Self {
         let index_size = if sketch_rule.index_size == 0 { usize::MAX } else { sketch_rule.index_size };
         Decider { rule, sketch_rule: sketch_rule.rule, index_size, clusters, common }
     }
@@ -215,7 +219,7 @@ impl Decider {
         known.learn(index.clone(), content.super_shingles.clone(), view)?;
         let matches = self.matches(content, &index, known, view, effects)?;
         let document = self.clusters.push().ok_or(TooManyDocuments)?;
-        self.enter(document, content, &index, known, effects);
+        self.enter(document, content, index, known, effects);
         let merges = self.join(document, &matches, effects);
         Ok(Decision {
             document,
@@ -238,10 +242,10 @@ impl Decider {
     ) -> Result<Vec<Match>, V::Error> {
         let needed = self.rule.shared_needed(index.len());
         let mut candidates = known.candidates(index, &content.super_shingles, needed, self.rule.common_limit);
-        let mut joined = HashSet::new();
+        let mut joined = FxHashSet::default();
         let mut matches = Vec::new();
         while !candidates.is_empty() {
-            let mut asked = HashSet::new();
+            let mut asked = FxHashSet::default();
             let mut round = Vec::new();
             candidates.retain(|candidate| {
                 let cluster = self.clusters.cluster_of(*candidate);
@@ -287,25 +291,29 @@ impl Decider {
         &mut self,
         document: DocumentId,
         content: &SketchedContent,
-        index: &[Shingle],
+        mut index: Vec<Shingle>,
         known: &mut Known,
         effects: &mut Effects,
     ) {
+        let limit = self.rule.common_limit;
         known.equal.extend(content.equivalences.keys().map(|key| (key, document)));
-        for shingle in index {
+        index.retain(|shingle| {
             let list = known.postings.entry(*shingle).or_default();
-            if list.add(document, self.rule.common_limit) {
+            let added = add(list, document, limit);
+            if added && list.len() > limit {
                 self.common.insert(*shingle);
                 effects.common.push(*shingle);
             }
-        }
-        for shingle in &content.super_shingles {
-            known.supers.entry(*shingle).or_default().add(document, self.rule.common_limit);
-        }
+            added
+        });
+        let mut super_shingles = content.super_shingles.clone();
+        super_shingles.retain(|shingle| add(known.supers.entry(*shingle).or_default(), document, limit));
         effects.documents.push(NewDocument {
             document,
             equivalences: content.equivalences,
-            sketch: Arc::new(content.sketch.clone()),
+            sketch: Arc::clone(&content.sketch),
+            index,
+            super_shingles,
             mod_shingles: content.mod_shingles.clone(),
             n_words: content.n_words,
             n_bytes: content.n_bytes,
@@ -336,7 +344,7 @@ mod tests {
     use crate::document::{CanonicalForm, Seed};
     use crate::sketch::Sketcher;
     use proptest::prelude::*;
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeSet, HashMap};
 
     /// A view over the documents decided so far.
     struct Decided<'a>(&'a [NewDocument]);
@@ -368,7 +376,7 @@ mod tests {
         fn new(sketch_rule: SketchRule, rule: MatchRule) -> Self {
             World {
                 sketcher: Sketcher::new(&sketch_rule, &Seed([1, 1, 1, 1])),
-                decider: Decider::new(rule, &sketch_rule, Clusters::default(), HashSet::new()),
+                decider: Decider::new(rule, &sketch_rule, Clusters::default(), FxHashSet::default()),
                 known: Known::default(),
                 effects: Effects::default(),
             }
@@ -428,7 +436,7 @@ mod tests {
         }
         assert_eq!(world.effects.common.len(), 1);
         assert_eq!(world.push("t d").relation, Relation::New);
-        assert_eq!(world.known.postings.values().map(|list| list.documents.len()).max(), Some(3));
+        assert_eq!(world.known.postings.values().map(Vec::len).max(), Some(3));
     }
 
     /// Pages of a few words from a small vocabulary, so that they resemble each other in every degree.

@@ -11,7 +11,7 @@ mod candidates;
 mod decide;
 mod union_find;
 
-pub use candidates::{Known, PostingList};
+pub use candidates::Known;
 pub use decide::{Decider, Decision, Effects, Link, Match, NewDocument, Relation, TooManyDocuments, View};
 pub use union_find::{ClusterRow, Clusters, Merge};
 

@@ -62,6 +62,10 @@ pub struct StoreSection {
     pub block_cache_mib: usize,
     /// See [`store::Settings::write_buffer_mib`].
     pub write_buffer_mib: usize,
+    /// See [`store::Settings::log_mib`].
+    pub log_mib: usize,
+    /// See [`store::Settings::delta_mib`].
+    pub delta_mib: usize,
     /// See [`store::Settings::background_threads`].
     pub background_threads: i32,
 }
@@ -218,6 +222,8 @@ impl Config {
         store::Settings {
             block_cache_mib: self.store.block_cache_mib,
             write_buffer_mib: self.store.write_buffer_mib,
+            log_mib: self.store.log_mib,
+            delta_mib: self.store.delta_mib,
             background_threads: self.store.background_threads,
         }
     }

@@ -6,7 +6,7 @@ use super::sketcher::Prepared;
 use super::stats::{BatchCounts, Stats};
 use super::timeline::Timeline;
 use super::{PipelineError, Settings};
-use crate::cluster::{Decider, Decision, Effects, Known, PostingList, View};
+use crate::cluster::{Decider, Decision, Effects, Known, View};
 use crate::document::{DocumentId, Fingerprint, Seed};
 use crate::intake::SketchedPage;
 use crate::ports::{Batch, Outgoing, Progress, ProgressMap, Store, StoreError};
@@ -172,7 +172,7 @@ impl<'a, S: Store> Applier<'a, S> {
         for (document, sketch) in fresh {
             self.cache.insert(document, sketch);
         }
-        Ok(Decided { decisions, known, effects })
+        Ok(Decided { decisions, effects })
     }
 
     fn known_equals<'p>(&self, contents: impl Iterator<Item = &'p SketchedContent>) -> Result<Known, StoreError> {
@@ -246,12 +246,10 @@ impl<'a, S: Store> Applier<'a, S> {
 
     /// What a batch changes, but for its events.
     fn batch(&self, pages: &[Prepared], decided: Decided) -> Batch {
-        let Decided { decisions, known, effects } = decided;
+        let Decided { decisions, effects } = decided;
         let mut batch = Batch { links: effects.links, common: effects.common, ..Batch::default() };
         batch.rows = effects.rows.into_values().collect();
         batch.rows.sort_unstable_by_key(|row| row.document);
-        batch.postings = changed(known.postings);
-        batch.supers = changed(known.supers);
         let mut new_documents = effects.documents.into_iter();
         for (page, decision) in pages.iter().zip(&decisions) {
             let progress = Progress { next_offset: page.origin.offset + 1, chain: page.chain };
@@ -275,7 +273,6 @@ impl<'a, S: Store> Applier<'a, S> {
 struct Decided {
     /// One for each page that has a content.
     decisions: Vec<Option<Decision>>,
-    known: Known,
     effects: Effects,
 }
 
@@ -297,13 +294,6 @@ fn content_of(page: &Prepared) -> Option<&SketchedContent> {
 
 fn subject_of(page: &SketchedPage) -> Subject<'_> {
     Subject { url: Some(&page.url), fetched_at: Some(page.fetched_at), sweep: page.sweep.as_deref() }
-}
-
-/// The lists that differ from the store's, sorted, so that equal batches are equal bytes.
-fn changed(lists: HashMap<Shingle, PostingList>) -> Vec<(Shingle, PostingList)> {
-    let mut changed: Vec<_> = lists.into_iter().filter(|(_, list)| list.changed).collect();
-    changed.sort_unstable_by_key(|(shingle, _)| *shingle);
-    changed
 }
 
 /// What the decisions see: the store, the sketches at hand, and those of the batch under way.
@@ -386,8 +376,8 @@ pub(super) mod tests {
     #[derive(Default)]
     pub struct MemoryStore {
         pub equal: HashMap<Fingerprint, DocumentId>,
-        pub postings: HashMap<Shingle, PostingList>,
-        pub supers: HashMap<Shingle, PostingList>,
+        pub postings: HashMap<Shingle, Vec<DocumentId>>,
+        pub supers: HashMap<Shingle, Vec<DocumentId>>,
         pub sketches: HashMap<DocumentId, Arc<Sketch>>,
         pub first_urls: HashMap<DocumentId, Fingerprint>,
         pub urls: HashMap<Fingerprint, String>,
@@ -405,12 +395,12 @@ pub(super) mod tests {
         }
 
         fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-            let list = |shingle| self.postings.get(shingle).map(|list| list.documents.clone()).unwrap_or_default();
+            let list = |shingle| self.postings.get(shingle).cloned().unwrap_or_default();
             Ok(shingles.iter().map(list).collect())
         }
 
         fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-            let list = |shingle| self.supers.get(shingle).map(|list| list.documents.clone()).unwrap_or_default();
+            let list = |shingle| self.supers.get(shingle).cloned().unwrap_or_default();
             Ok(shingles.iter().map(list).collect())
         }
 
@@ -442,9 +432,13 @@ pub(super) mod tests {
                 self.equal.extend(document.equivalences.keys().map(|key| (key, document.document)));
                 self.sketches.insert(document.document, Arc::clone(&document.sketch));
                 self.first_urls.insert(document.document, *url);
+                for shingle in &document.index {
+                    self.postings.entry(*shingle).or_default().push(document.document);
+                }
+                for shingle in &document.super_shingles {
+                    self.supers.entry(*shingle).or_default().push(document.document);
+                }
             }
-            self.postings.extend(batch.postings.iter().cloned());
-            self.supers.extend(batch.supers.iter().cloned());
             self.urls.extend(batch.urls.iter().cloned());
             self.sightings.extend(batch.sightings.iter().cloned());
             self.states.extend(batch.states.iter().cloned());

@@ -25,6 +25,7 @@ pub use super_shingle::SuperShingles;
 
 use crate::document::{CanonicalForm, Fingerprint, NoText, Page, Seed};
 use crate::document::{Content, MediaType};
+use std::sync::Arc;
 
 /// A fingerprint of one shingle, under the store's permutation, in the low `bits` bits.
 pub type Shingle = u64;
@@ -74,8 +75,8 @@ pub enum Unsketchable {
 pub struct SketchedContent {
     /// What makes it equal to another content.
     pub equivalences: Equivalences,
-    /// The sketch.
-    pub sketch: Sketch,
+    /// The sketch; shared, because it goes into the store and stays in memory for comparison.
+    pub sketch: Arc<Sketch>,
     /// The shingles that may index it, the smallest first.
     pub index: Vec<Shingle>,
     /// The mod shingles, which index it for containment; none where the rule has no `index_modulus`.
@@ -185,7 +186,7 @@ impl Sketcher {
             super_shingles: self.super_shingles.of(&kept[..kept.len().min(SUPER_SHINGLED)]),
             index: kept[..kept.len().min(self.rule.index_candidates())].to_vec(),
             mod_shingles,
-            sketch,
+            sketch: Arc::new(sketch),
             n_words: u32::try_from(n_words).unwrap_or(u32::MAX),
             n_bytes: n_bytes as u64,
         }

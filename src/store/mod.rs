@@ -3,8 +3,12 @@
 //! The bytes of every column family are described in [`schema`]. Look-ups that other processes make open the same
 //! folder read-only, beside the one process that writes.
 
+mod delta;
+mod families;
 mod open;
 mod read;
+mod room;
+mod runs;
 pub mod schema;
 mod write;
 

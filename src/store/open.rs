@@ -1,11 +1,15 @@
 //! Opening a store: what is refused, and what to do then.
 
-use super::schema::{FORMAT_VERSION, Fields, OLDEST_READABLE_FORMAT, cf, meta};
+use super::delta::Delta;
+use super::families::{database_options, families};
+use super::runs::Runs;
+use super::schema::{self, FORMAT_VERSION, Fields, OLDEST_READABLE_FORMAT, cf, meta};
 use crate::document::Seed;
 use crate::ports::{StoreError, StoreRule};
-use rocksdb::{BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBRecoveryMode, Options};
+use rocksdb::{ColumnFamily, DB};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How often a read-only opening is tried while a writer moves files about, and the pause between two tries.
@@ -20,13 +24,17 @@ pub struct Settings {
     pub block_cache_mib: usize,
     /// MiB that all write buffers together may take before they are flushed.
     pub write_buffer_mib: usize,
+    /// MiB of log before what it holds is flushed: it is what opening a store reads.
+    pub log_mib: usize,
+    /// MiB of postings held in memory, those on their way into a file included; when they are reached, writing waits.
+    pub delta_mib: usize,
     /// Threads that flush and compact.
     pub background_threads: i32,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { block_cache_mib: 256, write_buffer_mib: 256, background_threads: 2 }
+        Settings { block_cache_mib: 256, write_buffer_mib: 256, log_mib: 128, delta_mib: 192, background_threads: 2 }
     }
 }
 
@@ -73,12 +81,17 @@ pub enum OpenError {
 
 /// A store in a folder.
 pub struct RocksStore {
-    pub(super) db: DB,
+    /// Makes the newest postings runs; none in a read-only view. Before the database, which must outlive it.
+    pub(super) runs: Option<Runs>,
+    pub(super) db: Arc<DB>,
     pub(super) rule: StoreRule,
     pub(super) seed: Seed,
     pub(super) n_documents: u32,
     pub(super) next_seq: u64,
     pub(super) published: u64,
+    /// The newest postings; in a read-only view only once they are asked for.
+    delta: OnceLock<Delta>,
+    delta_bytes_max: usize,
     path: PathBuf,
 }
 
@@ -105,28 +118,26 @@ impl RocksStore {
         seed: Option<Seed>,
         new_seed: impl FnOnce() -> Seed,
     ) -> Result<Self, OpenError> {
-        let is_there = path.join("CURRENT").exists();
-        if !is_there && !is_unmade(path) {
+        if !path.join("CURRENT").exists() && !is_unmade(path) {
             return Err(OpenError::NotAStore(path.to_path_buf()));
         }
-        let mut options = options(settings);
+        let mut options = database_options(settings);
         options.create_if_missing(true);
         options.create_missing_column_families(true);
-        let families = families(settings, is_there && has_mod_postings(path).map_err(|error| open_error(path, error))?);
-        let mut db = DB::open_cf_descriptors(&options, path, families).map_err(|error| open_error(path, error))?;
+        let db =
+            DB::open_cf_descriptors(&options, path, families(settings)).map_err(|error| open_error(path, error))?;
         if get_meta(&db, meta::FORMAT)?.is_none() {
-            if rule.sketch.index_modulus > 0 {
-                add_mod_postings(&mut db, settings)?;
-            }
             initialise(&db, rule, seed.unwrap_or_else(new_seed))?;
         }
-        let store = Self::of(db, path)?;
+        let mut store = Self::of(db, path, settings)?;
         if store.rule != *rule {
             return Err(OpenError::OtherRule { path: path.to_path_buf(), differences: differences(&store.rule, rule) });
         }
         if seed.is_some_and(|seed| seed != store.seed) {
             return Err(OpenError::OtherSeed(path.to_path_buf()));
         }
+        store.delta()?;
+        store.runs = Some(Runs::new(Arc::clone(&store.db), path, store.rule.sketch.bits)?);
         Ok(store)
     }
 
@@ -138,29 +149,32 @@ impl RocksStore {
         if !path.join("CURRENT").exists() {
             return Err(OpenError::Missing(path.to_path_buf()));
         }
-        let mut options = options(settings);
+        let mut options = database_options(settings);
         // Every file is opened at once: the writer may delete one at any time, but not out of our hands.
         options.set_max_open_files(-1);
+        let mut missed = None;
         for _ in 0..OPEN_TRIES {
             let before = manifest_state(path);
-            let opened = has_mod_postings(path).and_then(|is_with_mod| {
-                DB::open_cf_descriptors_read_only(&options, path, families(settings, is_with_mod), false)
-            });
+            let opened = DB::open_cf_descriptors_read_only(&options, path, families(settings), false);
             match opened {
                 // Between the list of files and the log that goes on from it nothing may have been flushed: what was in
                 // a log that is gone since would be missing from the view.
-                Ok(db) if before.is_some() && manifest_state(path) == before => return Self::of(db, path),
+                Ok(db) if before.is_some() && manifest_state(path) == before => {
+                    return Self::of(db, path, settings);
+                }
                 Ok(_) => {}
                 // A file went before it was opened; RocksDB calls it by several names.
                 Err(error) if error.to_string().contains("No such file") => {}
+                // A log went, or one that is not there any more is missed: damage only if it stays so.
+                Err(error) if error.to_string().contains("WAL") => missed = Some(error),
                 Err(error) => return Err(open_error(path, error)),
             }
             std::thread::sleep(OPEN_PAUSE);
         }
-        Err(OpenError::Unsettled(path.to_path_buf()))
+        Err(missed.map_or(OpenError::Unsettled(path.to_path_buf()), |error| open_error(path, error)))
     }
 
-    fn of(db: DB, path: &Path) -> Result<Self, OpenError> {
+    fn of(db: DB, path: &Path, settings: &Settings) -> Result<Self, OpenError> {
         let path = path.to_path_buf();
         let Some(format) = get_meta(&db, meta::FORMAT)? else {
             return Err(OpenError::NotAStore(path));
@@ -183,7 +197,18 @@ impl RocksStore {
         let rule = get_meta(&db, meta::RULE)?.ok_or_else(|| damaged("meta/rule"))?;
         let rule = serde_json::from_slice(&rule).map_err(|error| damaged(format!("meta/rule: {error}")))?;
         let seed = get_meta(&db, meta::SEED)?.and_then(|row| read_seed(&row)).ok_or_else(|| damaged("meta/seed"))?;
-        Ok(RocksStore { db, rule, seed, n_documents, next_seq, published, path })
+        Ok(RocksStore {
+            runs: None,
+            db: Arc::new(db),
+            rule,
+            seed,
+            n_documents,
+            next_seq,
+            published,
+            delta: OnceLock::new(),
+            delta_bytes_max: settings.delta_mib << 20,
+            path,
+        })
     }
 
     /// The store's secret.
@@ -206,6 +231,40 @@ impl RocksStore {
         &self.path
     }
 
+    /// The newest postings, read from `pending` when they are first asked for.
+    pub(super) fn delta(&self) -> Result<&Delta, StoreError> {
+        if let Some(delta) = self.delta.get() {
+            return Ok(delta);
+        }
+        let delta = self.pending_delta()?;
+        Ok(self.delta.get_or_init(|| delta))
+    }
+
+    /// The newest postings of a store that is written.
+    pub(super) fn delta_mut(&mut self) -> Result<&mut Delta, StoreError> {
+        self.delta()?;
+        self.delta.get_mut().ok_or_else(|| damaged("the newest postings"))
+    }
+
+    /// What `pending` holds that may be in no run.
+    fn pending_delta(&self) -> Result<Delta, StoreError> {
+        let mut delta = Delta::new(self.delta_bytes_max);
+        let indexed_up_to = match get_meta(&self.db, meta::INDEXED_UP_TO)? {
+            None => 0,
+            Some(row) => Fields(&row).u32().ok_or_else(|| damaged("meta/indexed-up-to"))?,
+        };
+        let bits = self.rule.sketch.bits;
+        self.scan_from(cf::PENDING, &(indexed_up_to.saturating_add(1)).to_be_bytes(), &mut |key, row| {
+            let part = delta.growing();
+            let last = schema::read_pending(key, row, bits, &mut |posted, shingle, document| {
+                part.add(posted, shingle, document);
+            });
+            part.last = Some(last.ok_or_else(|| damaged("a row of pending"))?);
+            Ok(true)
+        })?;
+        Ok(delta)
+    }
+
     pub(super) fn cf(&self, name: &'static str) -> Result<&ColumnFamily, StoreError> {
         family(&self.db, name)
     }
@@ -217,21 +276,6 @@ pub(super) fn family<'a>(db: &'a DB, name: &'static str) -> Result<&'a ColumnFam
 
 fn get_meta(db: &DB, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
     db.get_cf(family(db, cf::META)?, key).map_err(failed)
-}
-
-/// Whether the store in a folder has the family of mod shingles. RocksDB opens a database only with all its families,
-/// and the rule that tells of this one can be read only from an open one.
-fn has_mod_postings(path: &Path) -> Result<bool, rocksdb::Error> {
-    Ok(DB::list_cf(&Options::default(), path)?.iter().any(|name| name == cf::MOD_POSTINGS))
-}
-
-/// Makes the family of mod shingles, unless a process that died while making the store had come as far.
-fn add_mod_postings(db: &mut DB, settings: &Settings) -> Result<(), StoreError> {
-    if db.cf_handle(cf::MOD_POSTINGS).is_some() {
-        return Ok(());
-    }
-    let cache = Cache::new_lru_cache(settings.block_cache_mib << 20);
-    db.create_cf(cf::MOD_POSTINGS, &family_options(cf::MOD_POSTINGS, &cache)).map_err(failed)
 }
 
 /// Writes what makes a folder a store, at once.
@@ -315,39 +359,4 @@ fn flatten(prefix: &str, value: &serde_json::Value, out: &mut Vec<(String, Strin
     } else {
         out.push((prefix.to_string(), value.to_string()));
     }
-}
-
-fn options(settings: &Settings) -> Options {
-    let mut options = Options::default();
-    // One flipped byte in the log makes RocksDB's default recovery drop everything after it without a word.
-    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
-    options.set_db_write_buffer_size(settings.write_buffer_mib << 20);
-    options.increase_parallelism(settings.background_threads.max(1));
-    options.set_max_open_files(1024);
-    options.set_keep_log_file_num(4);
-    options
-}
-
-fn families(settings: &Settings, with_mod_postings: bool) -> Vec<ColumnFamilyDescriptor> {
-    let cache = Cache::new_lru_cache(settings.block_cache_mib << 20);
-    cf::ALL
-        .into_iter()
-        .chain(with_mod_postings.then_some(cf::MOD_POSTINGS))
-        .map(|name| ColumnFamilyDescriptor::new(name, family_options(name, &cache)))
-        .collect()
-}
-
-fn family_options(name: &str, cache: &Cache) -> Options {
-    let mut table = BlockBasedOptions::default();
-    table.set_block_cache(cache);
-    table.set_format_version(5);
-    // Families asked for keys that are mostly absent, or one key at a time.
-    if matches!(name, cf::EQUAL | cf::POSTINGS | cf::SUPERS | cf::URLS | cf::STATES | cf::DOCS | cf::CLUSTERS) {
-        table.set_bloom_filter(10.0, false);
-    }
-    let mut options = Options::default();
-    options.set_block_based_table_factory(&table);
-    options.set_compression_type(rocksdb::DBCompressionType::Lz4);
-    options.set_bottommost_compression_type(rocksdb::DBCompressionType::Zstd);
-    options
 }

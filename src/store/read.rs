@@ -1,15 +1,15 @@
 //! Reading the store: the stream's questions by the batch, the queries' one by one.
 
 use super::open::{RocksStore, damaged, failed};
-use super::schema::{self, Fields, cf};
+use super::schema::{self, Fields, Posted, cf};
 use crate::cluster::{ClusterRow, Clusters};
 use crate::document::{ClusterId, DocumentId, Fingerprint, Seed};
 use crate::ports::{Outgoing, ProgressMap, Snapshot, StoreError, StoreRule, StoredDocument, StoredSighting};
 use crate::sketch::{Equivalences, Shingle};
 use crate::sweep::{Moment, Sighting, SweepRow, UrlState};
-use rocksdb::{Direction, IteratorMode, ReadOptions};
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use rocksdb::{DBPinnableSlice, Direction, IteratorMode, ReadOptions};
+use rustc_hash::FxHashSet;
+use std::collections::HashMap;
 
 /// Is shown a key and its row; false stops.
 type EachRow<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError> + 'a;
@@ -20,36 +20,53 @@ impl RocksStore {
         &self,
         name: &'static str,
         keys: impl IntoIterator<Item = K>,
-    ) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+    ) -> Result<Vec<Option<DBPinnableSlice<'_>>>, StoreError> {
         let family = self.cf(name)?;
         let keys: Vec<K> = keys.into_iter().collect();
-        self.db
-            .batched_multi_get_cf(family, &keys, false)
-            .into_iter()
-            .map(|row| row.map(|row| row.map(|bytes| bytes.to_vec())).map_err(failed))
-            .collect()
+        // RocksDB goes through a file from one key to the next, so it wants them in order, and sorts them itself if not.
+        let is_sorted = keys.is_sorted_by_key(AsRef::as_ref);
+        self.db.batched_multi_get_cf(family, &keys, is_sorted).into_iter().map(|row| row.map_err(failed)).collect()
     }
 
     /// Calls `each` with the rows whose keys begin with `prefix`, in order, until it says stop.
     fn scan(&self, name: &'static str, prefix: &[u8], each: &mut EachRow<'_>) -> Result<(), StoreError> {
-        let mode = if prefix.is_empty() { IteratorMode::Start } else { IteratorMode::From(prefix, Direction::Forward) };
+        self.scan_from(name, prefix, &mut |key, row| if key.starts_with(prefix) { each(key, row) } else { Ok(false) })
+    }
+
+    /// Calls `each` with the rows from a key on, in order, until it says stop.
+    pub(super) fn scan_from(&self, name: &'static str, from: &[u8], each: &mut EachRow<'_>) -> Result<(), StoreError> {
+        let mode = if from.is_empty() { IteratorMode::Start } else { IteratorMode::From(from, Direction::Forward) };
         let mut options = ReadOptions::default();
-        options.set_readahead_size(if prefix.is_empty() { 2 << 20 } else { 0 });
+        options.set_readahead_size(if from.is_empty() { 2 << 20 } else { 0 });
         for row in self.db.iterator_cf_opt(self.cf(name)?, options, mode) {
             let (key, value) = row.map_err(failed)?;
-            if !key.starts_with(prefix) || !each(&key, &value)? {
+            if !each(&key, &value)? {
                 break;
             }
         }
         Ok(())
     }
 
-    pub(super) fn lists(&self, name: &'static str, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-        self.rows(name, shingles.iter().map(|shingle| shingle.to_be_bytes()))?
+    /// The documents of some shingles, ascending.
+    pub(super) fn lists(&self, posted: Posted, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
+        let (name, width, delta) = (posted.family(), posted.width(self.rule.sketch.bits), self.delta()?);
+        let keys: Vec<[u8; 8]> = shingles.iter().map(|shingle| shingle.to_be_bytes()).collect();
+        self.rows(name, keys.iter().map(|key| &key[8 - width..]))?
             .into_iter()
-            .map(|row| match row {
-                None => Ok(Vec::new()),
-                Some(row) => schema::read_documents(&row).ok_or_else(|| damaged(format!("a row of {name}"))),
+            .zip(shingles)
+            .map(|(row, shingle)| {
+                let mut documents = Vec::new();
+                if let Some(row) = row {
+                    schema::read_documents(&row, &mut documents).ok_or_else(|| damaged(format!("a row of {name}")))?;
+                }
+                let n_stored = documents.len();
+                delta.append(posted, *shingle, &mut documents);
+                // A run may be in the store before the memory part it was made of is forgotten.
+                if n_stored > 0 && documents.len() > n_stored && documents[n_stored] <= documents[n_stored - 1] {
+                    documents.sort_unstable();
+                    documents.dedup();
+                }
+                Ok(documents)
             })
             .collect()
     }
@@ -67,7 +84,7 @@ impl RocksStore {
             .zip(documents)
             .map(|(row, document)| {
                 let row = row.ok_or_else(|| damaged(format!("document {document} is not there")))?;
-                self.read_document(&row).ok_or_else(|| damaged(format!("the row of document {document}")))
+                schema::read_document(&row).ok_or_else(|| damaged(format!("the row of document {document}")))
             })
             .collect()
     }
@@ -76,7 +93,7 @@ impl RocksStore {
         self.rows(cf::URLS, keys.iter().map(|key| schema::fingerprint_key(*key)))?
             .into_iter()
             .map(|row| {
-                row.and_then(|row| String::from_utf8(row).ok())
+                row.and_then(|row| String::from_utf8(row.to_vec()).ok())
                     .ok_or_else(|| damaged("a URL that was seen is not there"))
             })
             .collect()
@@ -89,8 +106,7 @@ impl RocksStore {
             .zip(documents)
             .map(|(row, document)| {
                 let row = row.ok_or_else(|| damaged(format!("document {document} is not there")))?;
-                let first_url = Fields(row.get(12..).unwrap_or_default()).fingerprint();
-                first_url.ok_or_else(|| damaged(format!("the row of document {document}")))
+                schema::read_first_url(&row).ok_or_else(|| damaged(format!("the row of document {document}")))
             })
             .collect::<Result<Vec<_>, _>>()?;
         self.urls_of(&keys)
@@ -125,10 +141,11 @@ impl RocksStore {
     ///
     /// # Errors
     /// [`StoreError`]
-    pub fn common(&self) -> Result<HashSet<Shingle>, StoreError> {
-        let mut common = HashSet::new();
+    pub fn common(&self) -> Result<FxHashSet<Shingle>, StoreError> {
+        let mut common = FxHashSet::default();
+        let width = Posted::Index.width(self.rule.sketch.bits);
         self.scan(cf::COMMON, &[], &mut |key, _| {
-            common.insert(Fields(key).u64().ok_or_else(|| damaged("a row of common"))?);
+            common.insert(Fields(key).shingle(width).ok_or_else(|| damaged("a row of common"))?);
             Ok(true)
         })?;
         Ok(common)
@@ -141,25 +158,19 @@ impl RocksStore {
         }
     }
 
-    fn read_document(&self, row: &[u8]) -> Option<StoredDocument> {
-        let mut fields = Fields(row);
-        Some(StoredDocument {
-            n_words: fields.u32()?,
-            n_bytes: fields.u64()?,
-            first_url: fields.fingerprint()?,
-            n_mod_shingles: if self.rule.sketch.index_modulus > 0 { fields.u32()? } else { 0 },
-            sketch: Arc::new(crate::sketch::decode(fields.0).ok()?),
-        })
-    }
-
     /// The first documents that have a mod shingle: one more than the common limit at most.
     fn mod_posting(&self, shingle: Shingle) -> Result<Vec<DocumentId>, StoreError> {
+        let (bits, limit) = (self.rule.sketch.bits, self.rule.cluster.common_limit);
         let mut documents = Vec::new();
-        self.scan(cf::MOD_POSTINGS, &shingle.to_be_bytes(), &mut |key, _| {
-            let (_, document) = schema::read_mod_posting(key).ok_or_else(|| damaged("a row of mod-postings"))?;
+        self.scan(cf::MOD_POSTINGS, &schema::shingle_key(shingle, Posted::Mod.width(bits)), &mut |key, _| {
+            let (_, document) = schema::read_mod_posting(key, bits).ok_or_else(|| damaged("a row of mod-postings"))?;
             documents.push(document);
-            Ok(documents.len() <= self.rule.cluster.common_limit)
+            Ok(documents.len() <= limit)
         })?;
+        self.delta()?.append(Posted::Mod, shingle, &mut documents);
+        documents.sort_unstable();
+        documents.dedup();
+        documents.truncate(limit + 1);
         Ok(documents)
     }
 
@@ -167,9 +178,11 @@ impl RocksStore {
     fn count_mod_shingle(&self, shingle: Shingle, shared: &mut HashMap<DocumentId, u32>) -> Result<(), StoreError> {
         let mut documents: Vec<DocumentId> = shared.keys().copied().collect();
         documents.sort_unstable();
-        let keys = documents.iter().map(|document| schema::mod_posting_key(shingle, *document));
+        let mut newest = Vec::new();
+        self.delta()?.append(Posted::Mod, shingle, &mut newest);
+        let keys = documents.iter().map(|document| schema::mod_posting_key(shingle, *document, self.rule.sketch.bits));
         for (row, document) in self.rows(cf::MOD_POSTINGS, keys)?.into_iter().zip(documents) {
-            if row.is_some() {
+            if row.is_some() || newest.binary_search(&document).is_ok() {
                 *shared.entry(document).or_default() += 1;
             }
         }
@@ -324,7 +337,7 @@ impl Snapshot for RocksStore {
 
     fn sharing(&self, index: &[Shingle]) -> Result<HashMap<DocumentId, usize>, StoreError> {
         let mut shared = HashMap::new();
-        for list in self.lists(cf::POSTINGS, index)? {
+        for list in self.lists(Posted::Index, index)? {
             if list.len() <= self.rule.cluster.common_limit {
                 for document in list {
                     *shared.entry(document).or_default() += 1;

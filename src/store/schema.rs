@@ -1,14 +1,15 @@
 //! The bytes on disk: format version 1.
 //!
 //! Numbers in keys and rows are big-endian, so that keys sort as numbers do. A fingerprint is 16 bytes, a document
-//! 4 bytes, a shingle 8 bytes, a time 8 bytes (microseconds since 1970 with the sign bit turned, so that earlier sorts
-//! first). Documents are numbered from 1; 0 stands for none.
+//! 4 bytes, a super shingle 8 bytes, a shingle as many bytes as its bits need (5 at 40 bits), a time 8 bytes
+//! (microseconds since 1970 with the sign bit turned, so that earlier sorts first). A varint is LEB128. Documents are
+//! numbered from 1; 0 stands for none.
 //!
 //! | column family | key | value |
 //! |---|---|---|
 //! | `meta` | a name, see [`meta`] | |
 //! | `offsets` | source, `00`, partition (4) | next offset (8), chain (8) |
-//! | `docs` | document | words (4), bytes (8), first URL's fingerprint (16), how many mod shingles (4; only under a rule with `index_modulus`), sketch ([`crate::sketch::encode`]) |
+//! | `docs` | document | first URL's fingerprint (16), postings' checksum (8), varints: words, bytes, index shingles, super shingles, mod shingles; sketch ([`crate::sketch::encode`]) |
 //! | `equal` | equivalence fingerprint | document |
 //! | `urls` | URL's fingerprint | URL |
 //! | `sightings` | URL's fingerprint, time, kind (1), sweep's length (4), sweep, then by kind: 0 lost, 1 gone: nothing; 2 redirect: the target; 3 page: document | empty |
@@ -18,25 +19,38 @@
 //! | `sweeps` | name | first time, last time, pages (8), gone (8), closed (1), lost (8) |
 //! | `clusters` | document | parent, next in ring, size, name (4 each); no row: a cluster of its own |
 //! | `links` | later document, earlier document | resemblance (8, IEEE 754) |
-//! | `supers` | super shingle | documents, in order of arrival |
-//! | `postings` | shingle | documents, in order of arrival, at most one more than the common limit |
+//! | `supers` | super shingle | documents |
+//! | `postings` | shingle | documents, at most one more than the common limit |
+//! | `mod-postings` | mod shingle, document | empty |
+//! | `pending` | first document of a batch | for it and each that follows: varint n, n shingles; varint n, n super shingles; varint n, n mod shingles |
 //! | `common` | shingle | empty |
-//! | `mod-postings` | mod shingle, document | empty; the family is there only under a rule with `index_modulus` |
 //! | `outbox` | sequence number (8) | key's length (4, `ffffffff`: no key), key, event |
 //!
-//! A posting of a mod shingle is a key of its own, and not a place in a list, because it is written without being read:
-//! only queries ask for it. So lists have no limit here; who reads them has one.
+//! Documents of a list ascend: the first as a varint, then the step to each next one. A list may lie in pieces in
+//! several files; a merge operator, the union of sets, puts them together as RocksDB reads or compacts.
+//!
+//! `supers`, `postings` and `mod-postings` are derived: a batch writes what its documents add to them as one row of
+//! `pending`, and they are held in memory until a run of them, sorted, is taken in as a file (see `store::runs`). What
+//! is asked for is what the families hold and what `pending` holds above `meta/indexed-up-to`, together; to have a
+//! posting in both is harmless. Under a list's limit nothing is lost by the split: the decision knows both.
+//!
+//! A posting of a mod shingle is a key of its own, and not a place in a list, because only queries ask for it. So
+//! lists have no limit here; who reads them has one.
 //!
 //! Invariants: every document in `standings`, `equal`, `postings`, `supers`, `mod-postings` is in `docs`; documents are
-//! dense from 1 to `meta/documents`; `sightings` and `standings` hold the same sightings, but for those of nothing;
-//! `states` is what [`UrlState::of`] makes of each URL's sightings, but for `found`, and `sought` holds the last copy of
-//! each that is [`UrlState::sought`]; parents form trees; `outbox` holds the events from `meta/published` to `meta/next-seq`, or none where nobody listens.
+//! dense from 1 to `meta/documents`; a document is in as many lists of each derived family, `pending` included, as its
+//! row says, and their shingles give its checksum; every document above `meta/indexed-up-to` is in one row of
+//! `pending`; `sightings` and `standings` hold the same sightings, but for those of nothing; `states` is what
+//! [`UrlState::of`] makes of each URL's sightings, but for `found`, and `sought` holds the last copy of each that is
+//! [`UrlState::sought`]; parents form trees; `outbox` holds the events from `meta/published` to `meta/next-seq`, or none
+//! where nobody listens.
 
-use crate::cluster::ClusterRow;
+use crate::cluster::{ClusterRow, NewDocument};
 use crate::document::{DocumentId, FetchTime, Fingerprint};
-use crate::ports::{Outgoing, Progress, Sought, StoredSighting};
+use crate::ports::{Outgoing, Progress, Sought, StoredDocument, StoredSighting};
 use crate::sketch::Shingle;
 use crate::sweep::{LastCopy, Moment, Seen, SweepRow, UrlState};
+use std::sync::Arc;
 
 /// The format that is written.
 pub const FORMAT_VERSION: u32 = 1;
@@ -80,11 +94,29 @@ pub mod cf {
     pub const OUTBOX: &str = "outbox";
     /// Mod shingles, where the rule indexes them.
     pub const MOD_POSTINGS: &str = "mod-postings";
+    /// Postings that may be in no run yet.
+    pub const PENDING: &str = "pending";
 
-    /// Those that every store has.
-    pub const ALL: [&str; 16] = [
-        META, OFFSETS, DOCS, EQUAL, URLS, SIGHTINGS, STANDINGS, STATES, SOUGHT, SWEEPS, CLUSTERS, LINKS, SUPERS,
-        POSTINGS, COMMON, OUTBOX,
+    /// All of them.
+    pub const ALL: [&str; 18] = [
+        META,
+        OFFSETS,
+        DOCS,
+        EQUAL,
+        URLS,
+        SIGHTINGS,
+        STANDINGS,
+        STATES,
+        SOUGHT,
+        SWEEPS,
+        CLUSTERS,
+        LINKS,
+        SUPERS,
+        POSTINGS,
+        MOD_POSTINGS,
+        PENDING,
+        COMMON,
+        OUTBOX,
     ];
 }
 
@@ -102,6 +134,55 @@ pub mod meta {
     pub const NEXT_SEQ: &[u8] = b"next-seq";
     /// Events below this number are out (8).
     pub const PUBLISHED: &[u8] = b"published";
+    /// The postings of the documents up to this one are in runs (4).
+    pub const INDEXED_UP_TO: &[u8] = b"indexed-up-to";
+}
+
+/// What finds documents: the three families of postings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Posted {
+    /// By index shingles.
+    Index,
+    /// By super shingles.
+    Super,
+    /// By mod shingles.
+    Mod,
+}
+
+impl Posted {
+    /// In the order in which a row of `pending` has them.
+    pub const ALL: [Posted; 3] = [Posted::Index, Posted::Super, Posted::Mod];
+
+    /// The column family.
+    pub fn family(self) -> &'static str {
+        match self {
+            Posted::Index => cf::POSTINGS,
+            Posted::Super => cf::SUPERS,
+            Posted::Mod => cf::MOD_POSTINGS,
+        }
+    }
+
+    /// The bytes of a shingle of `bits` bits in keys and rows.
+    pub(super) fn width(self, bits: u32) -> usize {
+        match self {
+            Posted::Index | Posted::Mod => bits.div_ceil(8) as usize,
+            Posted::Super => 8,
+        }
+    }
+}
+
+/// The share of one posting in its document's checksum: sums of these do not depend on the order.
+pub fn posting_checksum(posted: Posted, shingle: Shingle) -> u64 {
+    // The mixer of SplitMix64: every bit of the number changes half of the bits of what comes out.
+    let mut mixed = shingle.wrapping_add((posted as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// The postings of a new document, family by family.
+pub(super) fn postings_of(document: &NewDocument) -> [&[Shingle]; 3] {
+    [&document.index, &document.super_shingles, &document.mod_shingles]
 }
 
 /// Reads fixed-size fields off a row, front to back.
@@ -133,6 +214,38 @@ impl Fields<'_> {
     pub fn document(&mut self) -> Option<DocumentId> {
         self.u32().map(DocumentId)
     }
+
+    pub fn varint(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for place in (0..64).step_by(7) {
+            let [byte] = self.bytes()?;
+            number |= u64::from(byte & 0x7f) << place;
+            if byte < 0x80 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// A shingle of `width` bytes.
+    pub fn shingle(&mut self, width: usize) -> Option<Shingle> {
+        let (bytes, rest) = self.0.split_at_checked(width)?;
+        self.0 = rest;
+        Some(bytes.iter().fold(0, |shingle, byte| shingle << 8 | Shingle::from(*byte)))
+    }
+}
+
+pub(super) fn put_varint(row: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        row.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    row.push(number as u8);
+}
+
+/// The last `width` bytes of a shingle, which are all that are not 0.
+pub(super) fn put_shingle(row: &mut Vec<u8>, shingle: Shingle, width: usize) {
+    row.extend_from_slice(&shingle.to_be_bytes()[8 - width..]);
 }
 
 pub(super) fn fingerprint_key(fingerprint: Fingerprint) -> [u8; 16] {
@@ -292,22 +405,121 @@ pub(super) fn read_cluster_row(document: DocumentId, row: &[u8]) -> Option<Clust
     })
 }
 
+/// A list; `documents` ascend.
 pub(super) fn documents_row(documents: &[DocumentId]) -> Vec<u8> {
-    documents.iter().flat_map(|document| document.0.to_be_bytes()).collect()
+    let mut row = Vec::with_capacity(4 + documents.len());
+    let mut previous = 0;
+    for document in documents {
+        put_varint(&mut row, u64::from(document.0 - previous));
+        previous = document.0;
+    }
+    row
 }
 
-pub(super) fn read_documents(row: &[u8]) -> Option<Vec<DocumentId>> {
-    let (documents, rest) = row.as_chunks::<4>();
-    rest.is_empty().then(|| documents.iter().map(|bytes| DocumentId(u32::from_be_bytes(*bytes))).collect())
+/// Appends the documents of a list.
+pub(super) fn read_documents(row: &[u8], documents: &mut Vec<DocumentId>) -> Option<()> {
+    let mut fields = Fields(row);
+    let mut previous = 0u32;
+    while !fields.0.is_empty() {
+        previous = previous.checked_add(u32::try_from(fields.varint()?).ok()?)?;
+        documents.push(DocumentId(previous));
+    }
+    Some(())
 }
 
-pub(super) fn mod_posting_key(shingle: Shingle, document: DocumentId) -> Vec<u8> {
-    [&shingle.to_be_bytes()[..], &document.0.to_be_bytes()].concat()
+pub(super) fn document_row(document: &NewDocument, first_url: Fingerprint) -> Vec<u8> {
+    let mut row = Vec::with_capacity(48 + document.sketch.n_bytes());
+    row.extend(fingerprint_key(first_url));
+    let postings = postings_of(document);
+    let shares = Posted::ALL
+        .into_iter()
+        .zip(postings)
+        .flat_map(|(posted, shingles)| shingles.iter().map(move |shingle| posting_checksum(posted, *shingle)));
+    row.extend(shares.fold(0, u64::wrapping_add).to_be_bytes());
+    put_varint(&mut row, u64::from(document.n_words));
+    put_varint(&mut row, document.n_bytes);
+    for shingles in postings {
+        put_varint(&mut row, shingles.len() as u64);
+    }
+    crate::sketch::encode(&document.sketch, &mut row);
+    row
 }
 
-pub(super) fn read_mod_posting(key: &[u8]) -> Option<(Shingle, DocumentId)> {
+pub(super) fn read_document(row: &[u8]) -> Option<StoredDocument> {
+    let mut fields = Fields(row);
+    let (first_url, postings_checksum) = (fields.fingerprint()?, fields.u64()?);
+    let mut count = || fields.varint().and_then(|number| u32::try_from(number).ok());
+    let n_words = count()?;
+    let n_bytes = fields.varint()?;
+    let mut count = || fields.varint().and_then(|number| u32::try_from(number).ok());
+    let (n_index_shingles, n_super_shingles, n_mod_shingles) = (count()?, count()?, count()?);
+    let sketch = Arc::new(crate::sketch::decode(fields.0).ok()?);
+    Some(StoredDocument {
+        n_words,
+        n_bytes,
+        first_url,
+        n_index_shingles,
+        n_super_shingles,
+        n_mod_shingles,
+        postings_checksum,
+        sketch,
+    })
+}
+
+/// The first URL alone, which most who ask for a row want.
+pub(super) fn read_first_url(row: &[u8]) -> Option<Fingerprint> {
+    Fields(row).fingerprint()
+}
+
+/// Appends a document's postings to its batch's row of `pending`.
+pub(super) fn put_pending(row: &mut Vec<u8>, document: &NewDocument, bits: u32) {
+    for (posted, shingles) in Posted::ALL.into_iter().zip(postings_of(document)) {
+        let width = posted.width(bits);
+        put_varint(row, shingles.len() as u64);
+        for shingle in shingles {
+            put_shingle(row, *shingle, width);
+        }
+    }
+}
+
+/// Calls `each` with every posting of a row of `pending`; the last document of the row comes back.
+pub(super) fn read_pending(
+    key: &[u8],
+    row: &[u8],
+    bits: u32,
+    each: &mut dyn FnMut(Posted, Shingle, DocumentId),
+) -> Option<DocumentId> {
+    let mut document = Fields(key).document()?;
+    let mut fields = Fields(row);
+    loop {
+        for posted in Posted::ALL {
+            let width = posted.width(bits);
+            for _ in 0..fields.varint()? {
+                each(posted, fields.shingle(width)?, document);
+            }
+        }
+        if fields.0.is_empty() {
+            return Some(document);
+        }
+        document.0 = document.0.checked_add(1)?;
+    }
+}
+
+pub(super) fn shingle_key(shingle: Shingle, width: usize) -> Vec<u8> {
+    let mut key = Vec::with_capacity(width);
+    put_shingle(&mut key, shingle, width);
+    key
+}
+
+pub(super) fn mod_posting_key(shingle: Shingle, document: DocumentId, bits: u32) -> Vec<u8> {
+    let mut key = shingle_key(shingle, Posted::Mod.width(bits));
+    key.extend(document.0.to_be_bytes());
+    key
+}
+
+pub(super) fn read_mod_posting(key: &[u8], bits: u32) -> Option<(Shingle, DocumentId)> {
     let mut fields = Fields(key);
-    let posting = (fields.u64()?, fields.document()?);
+    let posting = (fields.shingle(Posted::Mod.width(bits))?, fields.document()?);
     fields.0.is_empty().then_some(posting)
 }
 
@@ -333,6 +545,7 @@ pub(super) fn read_outbox(key: &[u8], row: &[u8]) -> Option<Outgoing> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sketch::{Equivalences, Form, Sketch};
 
     #[test]
     fn rows_round_trip() {
@@ -363,10 +576,70 @@ mod tests {
             let event = Outgoing { seq: 3, key, json: b"{}".to_vec() };
             assert_eq!(read_outbox(&3u64.to_be_bytes(), &outbox_row(&event)), Some(event));
         }
-        let documents = vec![DocumentId(1), DocumentId(0x0102_0304)];
-        assert_eq!(read_documents(&documents_row(&documents)), Some(documents));
-        assert_eq!(read_documents(&[1]), None);
-        assert_eq!(read_mod_posting(&mod_posting_key(5, DocumentId(6))), Some((5, DocumentId(6))));
+    }
+
+    #[test]
+    fn lists_round_trip_and_others_are_refused() {
+        for ids in [&[][..], &[1], &[1, 2, 0x0102_0304, u32::MAX]] {
+            let documents: Vec<DocumentId> = ids.iter().copied().map(DocumentId).collect();
+            let mut read = Vec::new();
+            assert_eq!(read_documents(&documents_row(&documents), &mut read), Some(()));
+            assert_eq!(read, documents);
+        }
+        for row in [&[0x80][..], &[0xff; 5], &[0xff; 11], &[0xff, 0xff, 0xff, 0xff, 0x0f, 1]] {
+            assert_eq!(read_documents(row, &mut Vec::new()), None, "{row:?}");
+        }
+    }
+
+    fn document(id: u32, index: Vec<Shingle>) -> NewDocument {
+        let equivalences = Equivalences { identical: Fingerprint(1), lexical: Fingerprint(2), shingle: None };
+        NewDocument {
+            document: DocumentId(id),
+            equivalences,
+            sketch: Arc::new(Sketch { n_shingles: 3, form: Form::Whole(vec![1, 2, 3]) }),
+            index,
+            super_shingles: vec![u64::MAX],
+            mod_shingles: vec![],
+            n_words: 300,
+            n_bytes: 1 << 40,
+        }
+    }
+
+    #[test]
+    fn documents_round_trip() {
+        let new = document(5, vec![7, 8]);
+        let read = read_document(&document_row(&new, Fingerprint(9))).expect("a document");
+        assert_eq!((read.n_words, read.n_bytes, read.first_url), (300, 1 << 40, Fingerprint(9)));
+        assert_eq!((read.n_index_shingles, read.n_super_shingles, read.n_mod_shingles), (2, 1, 0));
+        assert_eq!(read.sketch, new.sketch);
+        let checksum = [(Posted::Super, u64::MAX), (Posted::Index, 8), (Posted::Index, 7)]
+            .map(|(posted, shingle)| posting_checksum(posted, shingle));
+        assert_eq!(read.postings_checksum, checksum.into_iter().fold(0, u64::wrapping_add));
+    }
+
+    #[test]
+    fn pending_postings_round_trip() {
+        for bits in [32, 40, 64] {
+            let mut row = Vec::new();
+            put_pending(&mut row, &document(5, vec![7, u64::MAX >> (64 - bits)]), bits);
+            put_pending(&mut row, &document(6, vec![]), bits);
+            let mut read = Vec::new();
+            let key = 5u32.to_be_bytes();
+            let last = read_pending(&key, &row, bits, &mut |posted, shingle, id| read.push((posted, shingle, id.0)));
+            assert_eq!(last, Some(DocumentId(6)));
+            let top = u64::MAX >> (64 - bits);
+            let expected = [
+                (Posted::Index, 7, 5),
+                (Posted::Index, top, 5),
+                (Posted::Super, u64::MAX, 5),
+                (Posted::Super, u64::MAX, 6),
+            ];
+            assert_eq!(read, expected);
+            row.pop();
+            assert_eq!(read_pending(&key, &row, bits, &mut |_, _, _| {}), None);
+            let posting = read_mod_posting(&mod_posting_key(top, DocumentId(6), bits), bits);
+            assert_eq!(posting, Some((top, DocumentId(6))));
+        }
     }
 
     #[test]

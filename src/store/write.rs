@@ -1,14 +1,15 @@
 //! Writing the store: one batch, synced, for everything that a micro-batch changes.
 
 use super::open::{RocksStore, failed};
-use super::schema::{self, cf, meta};
-use crate::cluster::{NewDocument, PostingList};
+use super::room::when_there_is_room;
+use super::schema::{self, Posted, cf, meta};
 use crate::document::{DocumentId, Fingerprint};
 use crate::ports::{Batch, Outgoing, Snapshot, Store, StoreError};
 use crate::sketch::{Shingle, Sketch};
 use crate::sweep::{Moment, SweepRow, UrlState};
 use rocksdb::{WriteBatch, WriteOptions};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Nothing counts as written before it would survive a power loss.
 pub(super) fn synced() -> WriteOptions {
@@ -23,11 +24,11 @@ impl Store for RocksStore {
     }
 
     fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-        self.lists(cf::POSTINGS, shingles)
+        self.lists(Posted::Index, shingles)
     }
 
     fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-        self.lists(cf::SUPERS, shingles)
+        self.lists(Posted::Super, shingles)
     }
 
     fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError> {
@@ -59,49 +60,64 @@ impl Store for RocksStore {
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        let mut rows = WriteBatch::default();
-        let n_documents = self.n_documents + batch.documents.len() as u32;
-        self.put_documents(batch, &mut rows)?;
-        self.put_mod_postings(batch, &mut rows)?;
-        self.put_clusters(batch, &mut rows)?;
-        self.put_lists(cf::POSTINGS, &batch.postings, &mut rows)?;
-        self.put_lists(cf::SUPERS, &batch.supers, &mut rows)?;
-        for shingle in &batch.common {
-            rows.put_cf(self.cf(cf::COMMON)?, shingle.to_be_bytes(), []);
-        }
-        self.put_sightings(batch, &mut rows)?;
-        self.put_states(batch, &mut rows)?;
-        self.put_progress(batch, n_documents, &mut rows)?;
-        self.db.write_opt(rows, &synced()).map_err(failed)?;
-        self.n_documents = n_documents;
+        // Nobody but a signal ends the wait for room: the batch must not be lost.
+        when_there_is_room(&AtomicBool::new(false), || {
+            self.db.write_opt(self.rows_of(batch)?, &synced()).map_err(failed)
+        })?;
+        self.n_documents += batch.documents.len() as u32;
         self.next_seq = batch.next_seq;
         self.published = batch.published;
-        Ok(())
+        self.index(batch)
     }
 }
 
 impl RocksStore {
-    fn put_documents(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
-        let (docs, equal) = (self.cf(cf::DOCS)?, self.cf(cf::EQUAL)?);
-        for (document, first_url) in &batch.documents {
-            let key = document.document.0.to_be_bytes();
-            rows.put_cf(docs, key, self.document_row(document, *first_url));
-            for fingerprint in document.equivalences.keys() {
-                rows.put_cf(equal, schema::fingerprint_key(fingerprint), key);
-            }
+    /// Takes a batch's postings into memory, and begins a run of them where their part of it is full. Where the run
+    /// before is not done by then, this waits for it.
+    fn index(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        let delta = self.delta_mut()?;
+        for (document, _) in &batch.documents {
+            delta.add_document(document);
         }
+        let is_full = delta.is_full();
+        let Some(mut runs) = self.runs.take() else { return Ok(()) };
+        if (is_full || !runs.is_busy()) && runs.finish()? {
+            self.delta_mut()?.thaw();
+        }
+        if is_full {
+            runs.begin(self.delta_mut()?.freeze());
+        }
+        self.runs = Some(runs);
         Ok(())
     }
 
-    fn put_mod_postings(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
-        if self.rule.sketch.index_modulus == 0 {
-            return Ok(());
+    fn rows_of(&self, batch: &Batch) -> Result<WriteBatch, StoreError> {
+        let mut rows = WriteBatch::default();
+        self.put_documents(batch, &mut rows)?;
+        self.put_clusters(batch, &mut rows)?;
+        let (common, width) = (self.cf(cf::COMMON)?, Posted::Index.width(self.rule.sketch.bits));
+        for shingle in &batch.common {
+            rows.put_cf(common, schema::shingle_key(*shingle, width), []);
         }
-        let family = self.cf(cf::MOD_POSTINGS)?;
-        for (document, _) in &batch.documents {
-            for shingle in &document.mod_shingles {
-                rows.put_cf(family, schema::mod_posting_key(*shingle, document.document), []);
+        self.put_sightings(batch, &mut rows)?;
+        self.put_states(batch, &mut rows)?;
+        self.put_progress(batch, &mut rows)?;
+        Ok(rows)
+    }
+
+    fn put_documents(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
+        let (docs, equal) = (self.cf(cf::DOCS)?, self.cf(cf::EQUAL)?);
+        let mut pending = Vec::new();
+        for (document, first_url) in &batch.documents {
+            let key = document.document.0.to_be_bytes();
+            rows.put_cf(docs, key, schema::document_row(document, *first_url));
+            for fingerprint in document.equivalences.keys() {
+                rows.put_cf(equal, schema::fingerprint_key(fingerprint), key);
             }
+            schema::put_pending(&mut pending, document, self.rule.sketch.bits);
+        }
+        if let Some((first, _)) = batch.documents.first() {
+            rows.put_cf(self.cf(cf::PENDING)?, first.document.0.to_be_bytes(), pending);
         }
         Ok(())
     }
@@ -114,19 +130,6 @@ impl RocksStore {
         for link in &batch.links {
             let key = [link.document.0.to_be_bytes(), link.to.0.to_be_bytes()].concat();
             rows.put_cf(links, key, link.resemblance.to_be_bytes());
-        }
-        Ok(())
-    }
-
-    fn put_lists(
-        &self,
-        name: &'static str,
-        lists: &[(Shingle, PostingList)],
-        rows: &mut WriteBatch,
-    ) -> Result<(), StoreError> {
-        let family = self.cf(name)?;
-        for (shingle, list) in lists {
-            rows.put_cf(family, shingle.to_be_bytes(), schema::documents_row(&list.documents));
         }
         Ok(())
     }
@@ -162,7 +165,7 @@ impl RocksStore {
         Ok(())
     }
 
-    fn put_progress(&self, batch: &Batch, n_documents: u32, rows: &mut WriteBatch) -> Result<(), StoreError> {
+    fn put_progress(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
         let (offsets, outbox, metas) = (self.cf(cf::OFFSETS)?, self.cf(cf::OUTBOX)?, self.cf(cf::META)?);
         for ((source, partition), progress) in &batch.progress {
             rows.put_cf(offsets, schema::progress_key(source, *partition), schema::progress_row(*progress));
@@ -173,21 +176,10 @@ impl RocksStore {
         if batch.published > self.published {
             rows.delete_range_cf(outbox, self.published.to_be_bytes(), batch.published.to_be_bytes());
         }
+        let n_documents = self.n_documents + batch.documents.len() as u32;
         rows.put_cf(metas, meta::DOCUMENTS, n_documents.to_be_bytes());
         rows.put_cf(metas, meta::NEXT_SEQ, batch.next_seq.to_be_bytes());
         rows.put_cf(metas, meta::PUBLISHED, batch.published.to_be_bytes());
         Ok(())
-    }
-
-    fn document_row(&self, document: &NewDocument, first_url: Fingerprint) -> Vec<u8> {
-        let mut row = Vec::with_capacity(64 + document.sketch.n_bytes());
-        row.extend(document.n_words.to_be_bytes());
-        row.extend(document.n_bytes.to_be_bytes());
-        row.extend(schema::fingerprint_key(first_url));
-        if self.rule.sketch.index_modulus > 0 {
-            row.extend((document.mod_shingles.len() as u32).to_be_bytes());
-        }
-        crate::sketch::encode(&document.sketch, &mut row);
-        row
     }
 }

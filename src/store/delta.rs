@@ -1,0 +1,163 @@
+//! The newest postings, in memory until a run of them is in the store.
+
+use super::schema::{Posted, postings_of};
+use crate::cluster::NewDocument;
+use crate::document::DocumentId;
+use crate::sketch::Shingle;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// What a posting takes in memory at most: 17 bytes for a shingle's place in a table that is never less than seven
+/// sixteenths full, 8 for the posting itself.
+const POSTING_BYTES: usize = 48;
+
+/// Marks the first posting of a chain.
+const NONE: u32 = u32::MAX;
+
+/// Shingle → documents, each shingle's postings chained from the newest to the oldest: a document costs no allocation.
+#[derive(Default)]
+pub(super) struct Chains {
+    /// The newest posting of each shingle.
+    heads: FxHashMap<Shingle, u32>,
+    /// A posting's document, and the shingle's posting before it.
+    postings: Vec<(DocumentId, u32)>,
+}
+
+impl Chains {
+    fn add(&mut self, shingle: Shingle, document: DocumentId) {
+        let head = self.heads.entry(shingle).or_insert(NONE);
+        let before = std::mem::replace(head, self.postings.len() as u32);
+        self.postings.push((document, before));
+    }
+
+    /// Appends the documents of a shingle, ascending.
+    pub fn append(&self, shingle: Shingle, documents: &mut Vec<DocumentId>) {
+        let Some(mut at) = self.heads.get(&shingle).copied() else { return };
+        let begin = documents.len();
+        while at != NONE {
+            let (document, before) = self.postings[at as usize];
+            documents.push(document);
+            at = before;
+        }
+        documents[begin..].reverse();
+    }
+
+    /// All shingles, ascending.
+    pub fn shingles(&self) -> Vec<Shingle> {
+        let mut shingles: Vec<Shingle> = self.heads.keys().copied().collect();
+        shingles.sort_unstable();
+        shingles
+    }
+}
+
+/// The postings of documents that follow each other: what becomes a run.
+#[derive(Default)]
+pub(super) struct Part {
+    chains: [Chains; 3],
+    /// The last document.
+    pub last: Option<DocumentId>,
+}
+
+impl Part {
+    pub fn add(&mut self, posted: Posted, shingle: Shingle, document: DocumentId) {
+        self.chains(posted).add(shingle, document);
+    }
+
+    fn chains(&mut self, posted: Posted) -> &mut Chains {
+        &mut self.chains[posted as usize]
+    }
+
+    pub fn of(&self, posted: Posted) -> &Chains {
+        &self.chains[posted as usize]
+    }
+
+    fn n_postings(&self) -> usize {
+        self.chains.iter().map(|chains| chains.postings.len()).sum()
+    }
+}
+
+/// The part that grows, and the one before it while that is made a run.
+pub(super) struct Delta {
+    growing: Part,
+    frozen: Option<Arc<Part>>,
+    part_postings_max: usize,
+}
+
+impl Delta {
+    /// An empty one that takes `n_bytes_max` of memory: half of it for each part.
+    pub fn new(n_bytes_max: usize) -> Self {
+        let part_postings_max = (n_bytes_max / 2 / POSTING_BYTES).max(1);
+        Delta { growing: Part::default(), frozen: None, part_postings_max }
+    }
+
+    /// The part that takes postings.
+    pub fn growing(&mut self) -> &mut Part {
+        &mut self.growing
+    }
+
+    /// Takes the postings of a new document.
+    pub fn add_document(&mut self, document: &NewDocument) {
+        for (posted, shingles) in Posted::ALL.into_iter().zip(postings_of(document)) {
+            for shingle in shingles {
+                self.growing.add(posted, *shingle, document.document);
+            }
+        }
+        self.growing.last = Some(document.document);
+    }
+
+    /// Whether the growing part has reached its limit.
+    pub fn is_full(&self) -> bool {
+        self.growing.n_postings() >= self.part_postings_max
+    }
+
+    /// Makes the growing part the frozen one, of which there must be none.
+    pub fn freeze(&mut self) -> Arc<Part> {
+        let frozen = Arc::new(std::mem::take(&mut self.growing));
+        self.frozen = Some(Arc::clone(&frozen));
+        frozen
+    }
+
+    /// Forgets the frozen part: its run is in the store.
+    pub fn thaw(&mut self) {
+        self.frozen = None;
+    }
+
+    /// Appends the documents of a shingle, ascending.
+    pub fn append(&self, posted: Posted, shingle: Shingle, documents: &mut Vec<DocumentId>) {
+        for part in self.frozen.as_deref().into_iter().chain([&self.growing]) {
+            part.of(posted).append(shingle, documents);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn documents(delta: &Delta, shingle: Shingle) -> Vec<u32> {
+        let mut documents = Vec::new();
+        delta.append(Posted::Index, shingle, &mut documents);
+        documents.into_iter().map(|document| document.0).collect()
+    }
+
+    #[test]
+    fn lists_ascend_over_both_parts() {
+        let mut delta = Delta::new(8 * POSTING_BYTES);
+        for document in 1..=4 {
+            assert!(!delta.is_full());
+            delta.growing().add(Posted::Index, u64::from(document % 2), DocumentId(document));
+        }
+        assert!(delta.is_full());
+        assert_eq!(delta.freeze().of(Posted::Index).shingles(), [0, 1]);
+        for document in 5..=6 {
+            delta.growing().add(Posted::Index, u64::from(document % 2), DocumentId(document));
+        }
+        assert_eq!((documents(&delta, 0), documents(&delta, 1)), (vec![2, 4, 6], vec![1, 3, 5]));
+        delta.thaw();
+        assert_eq!((documents(&delta, 0), documents(&delta, 1)), (vec![6], vec![5]));
+        assert_eq!(documents(&delta, 2), [] as [u32; 0]);
+        let mut supers = Vec::new();
+        delta.append(Posted::Super, 0, &mut supers);
+        assert!(supers.is_empty());
+    }
+}

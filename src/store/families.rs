@@ -1,0 +1,90 @@
+//! How RocksDB keeps each column family.
+
+use super::open::Settings;
+use super::schema::{self, Posted, cf};
+use rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompactionStyle, DBCompressionType, DBRecoveryMode,
+    MergeOperands, Options, UniversalCompactOptions,
+};
+
+/// What the database as a whole is opened with.
+pub(super) fn database_options(settings: &Settings) -> Options {
+    let mut options = Options::default();
+    // One flipped byte in the log makes RocksDB's default recovery drop everything after it without a word.
+    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+    // A log that is gone would otherwise open as an empty one.
+    options.set_track_and_verify_wals_in_manifest(true);
+    options.set_db_write_buffer_size(settings.write_buffer_mib << 20);
+    // Whoever opens the store reads the log: it is kept short.
+    options.set_max_total_wal_size((settings.log_mib as u64) << 20);
+    options.increase_parallelism(settings.background_threads.max(1));
+    options.set_max_open_files(1024);
+    options.set_keep_log_file_num(4);
+    options
+}
+
+/// All families with their options.
+pub(super) fn families(settings: &Settings) -> Vec<ColumnFamilyDescriptor> {
+    let cache = Cache::new_lru_cache(settings.block_cache_mib << 20);
+    cf::ALL.into_iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name, Some(&cache)))).collect()
+}
+
+/// The options of a file that is to be taken into a family.
+pub(super) fn run_options(posted: Posted) -> Options {
+    family_options(posted.family(), None)
+}
+
+/// Families whose keys come in no order: leveled compaction would rewrite all of a level for every file that comes in,
+/// tiered compaction rewrites a row a few times altogether.
+fn is_scattered(name: &str) -> bool {
+    matches!(name, cf::EQUAL | cf::URLS | cf::SIGHTINGS | cf::STATES | cf::POSTINGS | cf::SUPERS | cf::MOD_POSTINGS)
+}
+
+/// Families that are asked for whole keys, one by one.
+fn is_asked_by_key(name: &str) -> bool {
+    matches!(
+        name,
+        cf::EQUAL | cf::POSTINGS | cf::SUPERS | cf::URLS | cf::STATES | cf::DOCS | cf::CLUSTERS | cf::MOD_POSTINGS
+    )
+}
+
+fn family_options(name: &str, cache: Option<&Cache>) -> Options {
+    let mut table = BlockBasedOptions::default();
+    match cache {
+        Some(cache) => table.set_block_cache(cache),
+        None => table.disable_cache(),
+    }
+    table.set_format_version(5);
+    if is_asked_by_key(name) {
+        table.set_bloom_filter(10.0, false);
+    }
+    let mut options = Options::default();
+    options.set_block_based_table_factory(&table);
+    // One compression on every level: RocksDB moves a file down without rewriting it where nothing overlaps it, which
+    // is the case of all that is keyed by document, but only if it need not be compressed anew.
+    options.set_compression_type(DBCompressionType::Lz4);
+    if is_scattered(name) {
+        let mut universal = UniversalCompactOptions::default();
+        universal.set_min_merge_width(4);
+        universal.set_size_ratio(20);
+        options.set_compaction_style(DBCompactionStyle::Universal);
+        options.set_universal_compaction_options(&universal);
+        options.set_bottommost_compression_type(DBCompressionType::Zstd);
+    }
+    if matches!(name, cf::POSTINGS | cf::SUPERS) {
+        options.set_merge_operator_associative("union of documents", union);
+    }
+    options
+}
+
+/// The union of lists of documents. Never panics, which would end the process: a list that is none makes the read or
+/// the compaction fail with a corruption.
+fn union(_key: &[u8], stored: Option<&[u8]>, others: &MergeOperands) -> Option<Vec<u8>> {
+    let mut documents = Vec::new();
+    for list in stored.into_iter().chain(others) {
+        schema::read_documents(list, &mut documents)?;
+    }
+    documents.sort_unstable();
+    documents.dedup();
+    Some(schema::documents_row(&documents))
+}

@@ -1,0 +1,63 @@
+//! A full disk: whoever writes waits for room, says so, and goes on by itself.
+
+use crate::ports::StoreError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often a write is tried again while the disk is full.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Does something, and again for as long as it fails for want of room on the disk only, unless the store closes. What
+/// it does must be harmless to do twice.
+pub(super) fn when_there_is_room(
+    closing: &AtomicBool,
+    mut act: impl FnMut() -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut is_waiting = false;
+    loop {
+        let done = act();
+        let is_full = matches!(&done, Err(StoreError::Failed(why)) if is_want_of_room(why));
+        if is_full != is_waiting {
+            tell(is_full);
+            is_waiting = is_full;
+        }
+        if !is_full || closing.load(Ordering::Relaxed) {
+            return done;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Whether RocksDB says that nothing but room is missing. A failed sync is none of it, whatever the reason: what the
+/// system could not keep then it has forgotten, and a second try would succeed and mean nothing.
+fn is_want_of_room(why: &str) -> bool {
+    why.contains("No space left on device") && !why.to_ascii_lowercase().contains("sync")
+}
+
+fn tell(is_full: bool) {
+    metrics::gauge!("lookalike_disk_full").set(f64::from(u8::from(is_full)));
+    if is_full {
+        tracing::error!("the disk is full: writing waits until there is room again; queries go on");
+    } else {
+        tracing::warn!("there is room on the disk again: writing goes on");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_want_of_room_is_waited_for() {
+        let full = "IO error: No space left on device: While appending to file: /store/000012.log";
+        let mut answers = vec![Ok(()), Err(full), Err(full)];
+        let act = || answers.pop().expect("asked no more").map_err(|why| StoreError::Failed(why.into()));
+        assert!(when_there_is_room(&AtomicBool::new(false), act).is_ok());
+        for why in ["IO error: Input/output error", "IO error: No space left on device: While fsync: x"] {
+            let act = || Err(StoreError::Failed(why.into()));
+            assert!(when_there_is_room(&AtomicBool::new(false), act).is_err());
+        }
+        let act = || Err(StoreError::Failed(full.into()));
+        assert!(when_there_is_room(&AtomicBool::new(true), act).is_err(), "a store that closes does not wait");
+    }
+}

@@ -1,0 +1,266 @@
+//! Sorted runs: a frozen part of the newest postings, written as files that RocksDB takes in whole.
+//!
+//! ```text
+//! frozen part ─▶ runs/FAMILY.sst ─▶ ingested, family by family ─▶ indexed-up-to raised, pending deleted up to there
+//! ```
+//! Killed anywhere on that way, nothing is lost and nothing is wrong: until the last step the postings are in `pending`
+//! as well, and a run that is taken in again adds what is there already.
+
+use super::delta::{Chains, Part};
+use super::families;
+use super::open::{damaged, failed, family};
+use super::room::when_there_is_room;
+use super::schema::{self, Posted, cf, meta};
+use crate::document::DocumentId;
+use crate::ports::StoreError;
+use rocksdb::{DB, IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread::JoinHandle;
+
+/// The folder of runs on their way, inside the store's.
+const FOLDER: &str = "runs";
+
+/// Writes one run at a time, in a thread of its own.
+pub(super) struct Runs {
+    db: Arc<DB>,
+    folder: PathBuf,
+    bits: u32,
+    under_way: Option<JoinHandle<Result<(), StoreError>>>,
+    /// Set when the store is closed: what waits for room on the disk is to give up.
+    closing: Arc<AtomicBool>,
+}
+
+impl Runs {
+    /// Clears away what a killed process left, and begins with none under way.
+    pub fn new(db: Arc<DB>, store: &Path, bits: u32) -> Result<Self, StoreError> {
+        let folder = store.join(FOLDER);
+        let made = if folder.exists() { std::fs::remove_dir_all(&folder) } else { Ok(()) };
+        made.and_then(|()| std::fs::create_dir(&folder))
+            .map_err(|error| StoreError::Failed(format!("{}: {error}", folder.display())))?;
+        Ok(Runs { db, folder, bits, under_way: None, closing: Arc::default() })
+    }
+
+    /// Begins a run of a part. None may be under way.
+    pub fn begin(&mut self, part: Arc<Part>) {
+        let run = Run { db: Arc::clone(&self.db), folder: self.folder.clone(), bits: self.bits, part };
+        let closing = Arc::clone(&self.closing);
+        self.under_way = Some(std::thread::spawn(move || when_there_is_room(&closing, || run.write_and_ingest())));
+    }
+
+    /// Whether a run is under way and not yet done.
+    pub fn is_busy(&self) -> bool {
+        self.under_way.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Waits for the run under way; true if there was one.
+    pub fn finish(&mut self) -> Result<bool, StoreError> {
+        let Some(thread) = self.under_way.take() else { return Ok(false) };
+        let ended = thread.join();
+        ended.unwrap_or_else(|_| Err(StoreError::Failed("the thread that writes runs died".into())))?;
+        Ok(true)
+    }
+}
+
+impl Drop for Runs {
+    /// The database must not be closed under a run.
+    fn drop(&mut self) {
+        self.closing.store(true, std::sync::atomic::Ordering::Relaxed);
+        if let Err(error) = self.finish() {
+            tracing::error!("the last run of postings was not written; they are still pending: {error}");
+        }
+    }
+}
+
+/// A run on its way.
+struct Run {
+    db: Arc<DB>,
+    folder: PathBuf,
+    bits: u32,
+    part: Arc<Part>,
+}
+
+impl Run {
+    fn write_and_ingest(&self) -> Result<(), StoreError> {
+        for posted in Posted::ALL {
+            self.take_in(posted)?;
+        }
+        let Some(last) = self.part.last else { return Ok(()) };
+        raise_indexed(&self.db, last)
+    }
+
+    fn take_in(&self, posted: Posted) -> Result<(), StoreError> {
+        let chains = self.part.of(posted);
+        let shingles = chains.shingles();
+        if shingles.is_empty() {
+            return Ok(());
+        }
+        let path = self.folder.join(format!("{}.sst", posted.family()));
+        self.write(&path, &families::run_options(posted), posted, chains, &shingles)?;
+        self.ingest(&path, posted)
+    }
+
+    fn write(
+        &self,
+        path: &Path,
+        options: &Options,
+        posted: Posted,
+        chains: &Chains,
+        shingles: &[u64],
+    ) -> Result<(), StoreError> {
+        let width = posted.width(self.bits);
+        let mut file = SstFileWriter::create(options);
+        file.open(path).map_err(failed)?;
+        let mut documents = Vec::new();
+        for shingle in shingles {
+            documents.clear();
+            chains.append(*shingle, &mut documents);
+            if posted == Posted::Mod {
+                for document in &documents {
+                    file.put(schema::mod_posting_key(*shingle, *document, self.bits), []).map_err(failed)?;
+                }
+            } else {
+                let key = &shingle.to_be_bytes()[8 - width..];
+                file.merge(key, schema::documents_row(&documents)).map_err(failed)?;
+            }
+        }
+        file.finish().map_err(failed)
+    }
+
+    fn ingest(&self, path: &Path, posted: Posted) -> Result<(), StoreError> {
+        let mut options = IngestExternalFileOptions::default();
+        options.set_move_files(true);
+        let family = family(&self.db, posted.family())?;
+        self.db.ingest_external_file_cf_opts(family, &options, vec![path]).map_err(failed)
+    }
+}
+
+/// Notes that the postings of documents up to this one are in runs. Need not be synced: lost, the run comes again.
+fn raise_indexed(db: &DB, last: DocumentId) -> Result<(), StoreError> {
+    let beyond = last.0.checked_add(1).ok_or_else(|| damaged("the last document"))?;
+    let mut rows = WriteBatch::default();
+    rows.put_cf(family(db, cf::META)?, meta::INDEXED_UP_TO, last.0.to_be_bytes());
+    rows.delete_range_cf(family(db, cf::PENDING)?, 0u32.to_be_bytes(), beyond.to_be_bytes());
+    db.write(rows).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::NewDocument;
+    use crate::document::{CANONICAL_VERSION, Fingerprint, Seed};
+    use crate::ports::{Batch, Snapshot, Store, StoreRule};
+    use crate::sketch::{Equivalences, Form, Shingle, Sketch, SketchRule};
+    use crate::store::{RocksStore, Settings};
+    use std::collections::HashMap;
+
+    const SETTINGS: Settings =
+        Settings { block_cache_mib: 8, write_buffer_mib: 8, log_mib: 8, delta_mib: 0, background_threads: 1 };
+
+    fn open(path: &Path, delta_mib: usize) -> RocksStore {
+        let sketch = SketchRule { index_modulus: 25, ..SketchRule::default() };
+        let rule = StoreRule { canonical_version: CANONICAL_VERSION, sketch, cluster: Default::default() };
+        let settings = Settings { delta_mib, ..SETTINGS };
+        RocksStore::open(path, &settings, &rule, None, || Seed([1, 2, 3, 4])).expect("opens")
+    }
+
+    /// Document n stands under shingle n modulo 3, super shingle n modulo 2 and mod shingle 25.
+    fn batch(ids: std::ops::RangeInclusive<u32>) -> Batch {
+        let document = |id: u32| {
+            let fingerprint = |kind: u128| Fingerprint(kind << 32 | u128::from(id));
+            let new = NewDocument {
+                document: DocumentId(id),
+                equivalences: Equivalences { identical: fingerprint(1), lexical: fingerprint(2), shingle: None },
+                sketch: Arc::new(Sketch { n_shingles: 1, form: Form::Whole(vec![7]) }),
+                index: vec![Shingle::from(id % 3)],
+                super_shingles: vec![Shingle::from(id % 2)],
+                mod_shingles: vec![25],
+                n_words: 10,
+                n_bytes: 100,
+            };
+            (new, Fingerprint(1))
+        };
+        Batch { documents: ids.map(document).collect(), ..Batch::default() }
+    }
+
+    fn check(store: &RocksStore, n: u32) {
+        let ids = |of: &dyn Fn(u32) -> bool| (1..=n).filter(|id| of(*id)).map(DocumentId).collect::<Vec<_>>();
+        let by_thirds = [0, 1, 2].map(|rest| ids(&|id| id % 3 == rest));
+        assert_eq!(store.postings(&[0, 1, 2, 3]).expect("read"), [&by_thirds[..], &[vec![]]].concat());
+        assert_eq!(store.supers(&[0, 1]).expect("read"), [ids(&|id| id % 2 == 0), ids(&|id| id % 2 == 1)]);
+        let shared: HashMap<DocumentId, u32> = (1..=n).map(|id| (DocumentId(id), 1)).collect();
+        assert_eq!(store.sharing_mod(&[25, 50], &[], 1000).expect("read"), shared);
+    }
+
+    fn is_in_runs(store: &RocksStore) -> bool {
+        let family = family(&store.db, cf::PENDING).expect("a family");
+        store.db.iterator_cf(family, rocksdb::IteratorMode::Start).next().is_none()
+    }
+
+    fn read_only(path: &Path) -> RocksStore {
+        RocksStore::open_read_only(path, &SETTINGS).expect("opens")
+    }
+
+    #[test]
+    fn postings_are_the_same_in_memory_in_runs_and_in_both() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut store = open(folder.path(), 1);
+        store.commit(&batch(1..=10)).expect("written");
+        check(&store, 10);
+        check(&read_only(folder.path()), 10);
+        drop(store);
+        let mut store = open(folder.path(), 0);
+        assert!(!is_in_runs(&store));
+        for n in [20, 21, 30] {
+            store.commit(&batch(store.n_documents() + 1..=n)).expect("written");
+            check(&store, n);
+            check(&read_only(folder.path()), n);
+        }
+        drop(store);
+        let mut store = open(folder.path(), 1);
+        assert!(is_in_runs(&store));
+        store.commit(&batch(31..=40)).expect("written");
+        check(&store, 40);
+        check(&read_only(folder.path()), 40);
+    }
+
+    /// Killed between any two of its steps, a run is made again: what it took in already is taken in twice.
+    #[test]
+    fn a_run_that_comes_again_changes_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut store = open(folder.path(), 1);
+        store.commit(&batch(1..=10)).expect("written");
+        let runs = folder.path().join(FOLDER);
+        for posted in Posted::ALL {
+            let part = store.delta_mut().expect("a delta").freeze();
+            let run = Run { db: Arc::clone(&store.db), folder: runs.clone(), bits: 40, part };
+            run.take_in(posted).expect("taken in");
+            check(&store, 10);
+            std::fs::write(runs.join("orphan.sst"), "half a file").expect("written");
+            drop(run);
+            drop(store);
+            store = open(folder.path(), 1);
+            assert_eq!(runs.read_dir().expect("a folder").count(), 0, "what was left is cleared away");
+            check(&store, 10);
+            check(&read_only(folder.path()), 10);
+        }
+        drop(store);
+        let mut store = open(folder.path(), 0);
+        store.commit(&batch(11..=12)).expect("written");
+        check(&store, 12);
+        store.db.compact_range_cf::<&[u8], &[u8]>(family(&store.db, cf::POSTINGS).expect("a family"), None, None);
+        check(&store, 12);
+    }
+
+    #[test]
+    fn a_row_that_is_no_list_is_an_error_and_no_crash() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = open(folder.path(), 1);
+        let family = family(&store.db, cf::POSTINGS).expect("a family");
+        for list in [&[0xff][..], &[1]] {
+            store.db.merge_cf(family, [0, 0, 0, 0, 1], list).expect("written");
+        }
+        assert!(matches!(store.postings(&[1]), Err(StoreError::Damaged(_))));
+    }
+}
