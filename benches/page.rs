@@ -62,10 +62,7 @@ fn measure_set(c: &mut Criterion, name: &str, pages: Vec<Page>) {
     group.throughput(Throughput::Bytes(pages.iter().map(|page| bytes_of(page).len() as u64).sum()));
     for (profile, rule) in [
         ("page to sketch, default", SketchRule::default()),
-        (
-            "page to sketch, compact",
-            SketchRule { rule: Rule::Parity { size: 256, error_per_mille: 8 }, ..SketchRule::default() },
-        ),
+        ("page to sketch, accurate", SketchRule { rule: Rule::Adaptive { size: 4096 }, ..SketchRule::default() }),
     ] {
         let mut sketcher = Sketcher::new(&rule, &SEED);
         each(&mut group, profile, &pages, |page| drop(black_box(sketcher.sketch_page(page, usize::MAX))));

@@ -7,7 +7,7 @@
 //! does; `bench-data` is taken where none is named. Only the first document of each distinct set of shingles counts.
 
 use lookalike::document::{CanonicalForm, Seed};
-use lookalike::sketch::{ModCounts, Rule, Shingle, SketchRule, SketchedContent, Sketcher, compare};
+use lookalike::sketch::{ModCounts, Shingle, SketchRule, SketchedContent, Sketcher, compare};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::error::Error;
 use std::io::{BufRead, BufReader};
@@ -203,9 +203,9 @@ fn super_shingles(corpus: &Corpus, seeds: &[Seed]) {
     }
     let mut nominated = Nominated::default();
     for seed in seeds {
-        nominated.add(corpus, &by_index(&corpus.sketched(&SketchRule::default(), seed), 3));
+        nominated.add(corpus, &by_index(&corpus.sketched(&SketchRule::default(), seed), 4));
     }
-    nominated.print("16 smallest, 3 shared", corpus, seeds);
+    nominated.print("16 smallest, 4 shared", corpus, seeds);
 }
 
 /// Pairs that the index of the smallest shingles finds.
@@ -242,13 +242,12 @@ fn containment(corpus: &Corpus, seeds: &[Seed]) {
         let pairs: Vec<Pair> = corpus.contained.iter().filter(|(_, r)| *r < below).map(|(pair, _)| *pair).collect();
         for modulus in MODULI {
             let mut counted = Contained::default();
-            let rule = Rule::Parity { size: 256, error_per_mille: 12 };
-            let rule = SketchRule { rule, index_modulus: modulus, ..SketchRule::default() };
+            let rule = SketchRule { index_modulus: modulus, ..SketchRule::default() };
             for seed in seeds {
                 let contents = corpus.sketched(&rule, seed);
                 pairs.iter().for_each(|(a, b)| count(&mut counted, &contents[a], &contents[b], &rule));
             }
-            counted.print(&format!("{name}, mod {modulus}, compact sketches"));
+            counted.print(&format!("{name}, mod {modulus}"));
         }
         let mut counted = Contained::default();
         for seed in seeds {

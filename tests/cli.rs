@@ -258,7 +258,7 @@ fn the_sample_answers_questions() {
 #[test]
 fn any_document_is_held_against_the_store() {
     let world = World::new();
-    let words: Vec<String> = (0..400).map(|n| format!("w{n}")).collect();
+    let words: Vec<String> = (0..300).map(|n| format!("w{n}")).collect();
     let pages = [
         page("http://whole/", DAY, "s", &words.join(" ")),
         page("http://half/", DAY, "s", &words[..200].join(" ")),
@@ -299,7 +299,7 @@ fn a_page_inside_a_much_larger_one_is_found_by_mod_shingles() {
         let found = found.as_array().expect("a list").clone();
         found.into_iter().map(|one| (one["last_seen"]["url"].as_str().expect("a URL").to_string(), one)).collect()
     };
-    for profile in ["default.toml", "compact.toml", "exact.toml"] {
+    for profile in ["default.toml", "accurate.toml", "exact.toml"] {
         let world = World::new().with_config(profile).with("sketch.index_modulus", 25);
         let input = world.write("pages.jsonl", lines(&pages));
         world.run(&[input]);
@@ -335,10 +335,7 @@ fn common_mod_shingles_count_in_a_containment() {
         page("http://two/", DAY, "s", &(body(2) + &words[3_000..3_500].join(" "))),
     ];
     let found = |limit: usize| {
-        let world = World::new()
-            .with_config("compact.toml")
-            .with("sketch.index_modulus", 10)
-            .with("cluster.common_limit", limit);
+        let world = World::new().with("sketch.index_modulus", 10).with("cluster.common_limit", limit);
         let input = world.write("pages.jsonl", lines(&pages[..1]));
         world.run(std::slice::from_ref(&input));
         fs::write(&input, lines(&pages)).expect("grown");

@@ -26,7 +26,7 @@ fn sketches() -> Result<(), Box<dyn std::error::Error>> {
     let seed: Seed = "00112233445566778899aabbccddeeff102132435465768798a9bacbdcedfe0f".parse()?;
     let mut shown = Vec::new();
     for rule in [
-        SketchRule::default(),
+        SketchRule { rule: Rule::Adaptive { size: 4096 }, ..SketchRule::default() },
         SketchRule { w: 4, rule: Rule::Mod { modulus: 3 }, ..SketchRule::default() },
         SketchRule { w: 2, bits: 64, rule: Rule::Min { size: 3 }, ..SketchRule::default() },
         SketchRule {
@@ -35,6 +35,8 @@ fn sketches() -> Result<(), Box<dyn std::error::Error>> {
             rule: Rule::Adaptive { size: 6 },
             ..SketchRule::default()
         },
+        SketchRule::default(),
+        SketchRule { w: 2, rule: Rule::Parity { size: 8, error_per_mille: 16 }, ..SketchRule::default() },
     ] {
         let content = Sketcher::new(&rule, &seed).sketch_page(&page(html()), usize::MAX)?.ok_or("a content")?;
         let keys: Vec<String> = content.equivalences.keys().map(|key| format!("{key:?}")).collect();

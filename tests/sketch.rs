@@ -66,8 +66,8 @@ fn every_page_of_the_sample_has_a_line_and_its_bytes_are_its_sketch() {
         forms.dedup();
         forms
     };
-    assert_eq!(forms(&[]), ["\"sample\""]);
-    assert_eq!(forms(&["--config", &config("compact.toml")]), ["\"parity\"", "\"whole\""]);
+    assert_eq!(forms(&[]), ["\"parity\"", "\"whole\""]);
+    assert_eq!(forms(&["--config", &config("accurate.toml")]), ["\"sample\""]);
     let shown = text(&output(&[], &sweeps()).stdout);
     assert_eq!(shown.lines().count(), 1 + 646);
 }
@@ -96,11 +96,11 @@ fn the_seed_is_open_unless_configured_and_a_store_brings_its_own() {
     assert!(text(&missing.stderr).contains("there is no store"), "{}", text(&missing.stderr));
     world.run(inputs);
     // Another rule in the configuration does not matter to a store that is named.
-    let of_store = of_world(&["--config", &config("compact.toml"), input.to_str().expect("a path")]);
+    let of_store = of_world(&["--config", &config("accurate.toml"), input.to_str().expect("a path")]);
     let seeded = command(&["--json"]).args(inputs).env("LOOKALIKE__STORE__SEED", format!("{:064x}", 7)).output();
     assert_eq!(lines(&seeded.expect("starts").stdout), of_store);
     assert_ne!(of_store[0]["values"], open[0]["values"]);
-    assert_eq!(of_store[0]["form"], "sample");
+    assert_eq!(of_store[0]["form"], "whole");
     assert!(!of_store[0].to_string().contains(&format!("{:064x}", 7)), "the seed is secret");
 }
 
@@ -193,10 +193,10 @@ fn a_rule_is_explained() {
         assert!((found - expected).abs() < 1e-9, "{key}: {found}");
     }
     assert_eq!(at(&explain("exact.toml"), 20_000, 0.45)["wrong_side"], 0.0);
-    assert_eq!(explain("compact.toml")["sizes"][5]["bits_kept"], 8192);
-    let default = explain("default.toml");
-    assert_eq!(at(&default, 2000, 0.45)["within_epsilon"], 1.0);
-    assert_eq!(default["sizes"][5]["shingles_kept"], 2500);
+    assert_eq!(explain("default.toml")["sizes"][5]["bits_kept"], 8192);
+    let accurate = explain("accurate.toml");
+    assert_eq!(at(&accurate, 2000, 0.45)["within_epsilon"], 1.0);
+    assert_eq!(accurate["sizes"][5]["shingles_kept"], 2500);
 
     let shown = text(&output(&["--explain", "--config", &config("paper-1997.toml")], &[]).stdout);
     let row = shown.lines().find(|line| line.starts_with("    1000 ")).expect("a row");

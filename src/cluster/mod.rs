@@ -33,7 +33,7 @@ pub struct MatchRule {
 
 impl Default for MatchRule {
     fn default() -> Self {
-        MatchRule { threshold: 0.5, min_shared: 3, common_limit: 1000, ignore_common: false }
+        MatchRule { threshold: 0.5, min_shared: 4, common_limit: 1000, ignore_common: false }
     }
 }
 

@@ -251,6 +251,10 @@ impl Config {
                 return Err(ConfigError(format!("{section}.{problem}")));
             }
         }
+        if self.cluster.ignore_common && matches!(self.sketch.rule, RuleName::Parity) {
+            let why = "which needs sketches of whole shingles; sketch.rule = \"parity\" keeps none";
+            return Err(ConfigError(format!("cluster.ignore_common is true, {why}")));
+        }
         self.seed()?;
         self.metrics_address()?;
         self.kafka.check().map_err(|error| ConfigError(error.to_string()))
@@ -295,7 +299,7 @@ mod tests {
     fn the_shipped_profiles_load() {
         assert_eq!(shipped("paper-1997.toml").sketch.rule().rule, Rule::Mod { modulus: 25 });
         assert_eq!(shipped("paper-1997.toml").cluster.common_limit, 1000);
-        assert_eq!(shipped("compact.toml").sketch.rule().rule, Rule::Parity { size: 256, error_per_mille: 8 });
+        assert_eq!(shipped("accurate.toml").sketch.rule().rule, Rule::Adaptive { size: 4096 });
         assert_eq!(shipped("exact.toml").sketch.rule().rule, Rule::All);
         assert_eq!(shipped("kafka.toml").input.from, InputKind::Kafka);
     }
@@ -315,6 +319,7 @@ mod tests {
             ("LOOKALIKE__STORE__SEED", seed.as_str()),
             ("LOOKALIKE__SKETCH__W", "8"),
             ("LOOKALIKE__CLUSTER__IGNORE_COMMON", "true"),
+            ("LOOKALIKE__SKETCH__RULE", "mod"),
             ("LOOKALIKE__KAFKA__TOPIC", "2026"),
             ("LOOKALIKE_OTHER", "not ours"),
         ];
@@ -337,6 +342,7 @@ mod tests {
             ("[sketch]\nw = \"ten\"", "sketch.w"),
             ("[sketch]\nrule = \"best\"", "sketch.rule"),
             ("[cluster]\nthreshold = 1.5", "cluster.threshold"),
+            ("[cluster]\nignore_common = true", "cluster.ignore_common"),
             ("[store]\nseed = \"12\"", "store.seed"),
             ("[metrics]\nlisten = \"here\"", "metrics.listen"),
             ("[sketch\n", "line 1"),

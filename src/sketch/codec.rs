@@ -5,12 +5,13 @@
 //! form 0, a sample:  varint n_values | varint bound's exponent or 0 | varints value[0], value[1] - value[0], …
 //! form 1, whole:     n_shingles Rice-coded steps between leading bits, padded with zeros to a byte
 //! form 2, parity:    log2 of the bits, one byte | the bitmap, 64-bit words, little-endian
+//! form 3, parity:    log2 of the bits, one byte | varint n_ones | the zeros before each one, n_ones Rice-coded steps
 //! ```
 //! Varints are LEB128. A bound that is a power of two is written as its exponent; another one (the `min` rules) is the
-//! last value plus one and is written as 0. The Rice parameter k follows from n_shingles: a step is its quotient by 2^k
-//! in ones, a zero, and k bits of remainder; bits fill each byte from the lowest.
+//! last value plus one and is written as 0. The Rice parameters follow from the counts. Of the two forms of a bitmap the
+//! shorter one is written: it has few ones where the document is small for its bits.
 
-use super::{Form, Shingle, Sketch};
+use super::{Form, Shingle, Sketch, parity, rice};
 
 /// Bytes that are no sketch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +21,10 @@ pub struct InvalidSketch;
 const SAMPLE: u8 = 0;
 const WHOLE: u8 = 1;
 const PARITY: u8 = 2;
+const SPARSE_PARITY: u8 = 3;
+
+/// The logarithm of the bits of the largest bitmap: a few bytes must not ask for more memory than it has.
+const MAX_LOG2_BITS: u8 = parity::BITS_MAX.ilog2() as u8;
 
 /// Appends a sketch's bytes to `out`.
 pub fn encode(sketch: &Sketch, out: &mut Vec<u8>) {
@@ -33,11 +38,7 @@ pub fn encode(sketch: &Sketch, out: &mut Vec<u8>) {
             out.push(WHOLE);
             encode_whole(tops, out);
         }
-        Form::Parity(words) => {
-            out.push(PARITY);
-            out.push((words.len() * 64).ilog2() as u8);
-            out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-        }
+        Form::Parity(words) => encode_parity(words, out),
     }
 }
 
@@ -52,6 +53,7 @@ pub fn decode(mut bytes: &[u8]) -> Result<Sketch, InvalidSketch> {
         SAMPLE => decode_sample(n_shingles, rest)?,
         WHOLE => decode_whole(n_shingles as usize, rest)?,
         PARITY => decode_parity(rest)?,
+        SPARSE_PARITY => decode_sparse_parity(rest)?,
         _ => return Err(InvalidSketch),
     };
     Ok(Sketch { n_shingles, form })
@@ -99,65 +101,80 @@ fn rice_parameter(n: usize) -> u32 {
 }
 
 fn encode_whole(tops: &[u16], out: &mut Vec<u8>) {
-    let k = rice_parameter(tops.len());
-    let (mut bits, mut n_bits) = (0u64, 0);
-    let mut push = |value: u64, n: u32| {
-        bits |= value << n_bits;
-        n_bits += n;
-        while n_bits >= 8 {
-            out.push(bits as u8);
-            bits >>= 8;
-            n_bits -= 8;
-        }
-    };
     let mut previous = 0;
-    for top in tops {
-        let step = u64::from(top - previous);
-        previous = *top;
-        for _ in 0..step >> k {
-            push(1, 1);
-        }
-        push(0, 1);
-        push(step & ((1 << k) - 1), k);
-    }
-    push(0, 7);
+    let steps = tops.iter().map(|top| u32::from(top - std::mem::replace(&mut previous, *top)));
+    rice::encode(steps, rice_parameter(tops.len()), out);
 }
 
 fn decode_whole(n: usize, bytes: &[u8]) -> Result<Form, InvalidSketch> {
-    if n > bytes.len() * 8 {
-        return Err(InvalidSketch);
-    }
-    let k = rice_parameter(n);
-    let mut at = 0;
-    let mut bit = || {
-        let bit = bytes.get(at / 8).map(|byte| byte >> (at % 8) & 1);
-        at += 1;
-        bit.ok_or(InvalidSketch)
-    };
-    let mut tops = Vec::with_capacity(n);
-    let mut previous = 0u32;
-    for _ in 0..n {
-        let mut step = 0u32;
-        while bit()? == 1 {
-            step += 1 << k;
-            if step > u32::from(u16::MAX) {
-                return Err(InvalidSketch);
-            }
-        }
-        for place in 0..k {
-            step |= u32::from(bit()?) << place;
-        }
-        previous = previous.checked_add(step).ok_or(InvalidSketch)?;
+    let mut tops = Vec::with_capacity(n.min(bytes.len() * 8));
+    let mut previous = 0;
+    rice::decode(n, rice_parameter(n), u32::from(u16::MAX), bytes, |step| {
+        previous += step;
         tops.push(u16::try_from(previous).map_err(|_| InvalidSketch)?);
+        Ok(())
+    })?;
+    Ok(Form::Whole(tops))
+}
+
+/// The Rice parameter for the zeros before each of `n_ones` ones among `n_bits`.
+fn rice_parameter_of_zeros(n_ones: usize, n_bits: usize) -> u32 {
+    let n_zeros = n_bits.saturating_sub(n_ones);
+    (n_zeros / n_ones.max(1)).max(1).ilog2()
+}
+
+fn encode_parity(words: &[u64], out: &mut Vec<u8>) {
+    let n_bits = words.len() * 64;
+    let n_ones = words.iter().map(|word| word.count_ones() as usize).sum();
+    let start = out.len();
+    out.extend([SPARSE_PARITY, n_bits.ilog2() as u8]);
+    put(out, n_ones as u64);
+    rice::encode(zeros_before_ones(words), rice_parameter_of_zeros(n_ones, n_bits), out);
+    if out.len() - start >= 2 + n_bits / 8 {
+        out.truncate(start);
+        out.extend([PARITY, n_bits.ilog2() as u8]);
+        out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     }
-    let is_padded = (at..bytes.len() * 8).all(|at| bytes[at / 8] >> (at % 8) & 1 == 0);
-    if at.div_ceil(8) == bytes.len() && is_padded { Ok(Form::Whole(tops)) } else { Err(InvalidSketch) }
+}
+
+/// The number of zeros between each one and the one before it.
+fn zeros_before_ones(words: &[u64]) -> impl Iterator<Item = u32> {
+    let ones = words.iter().zip(0u32..).flat_map(|(word, at)| {
+        let mut rest = *word;
+        std::iter::from_fn(move || {
+            let place = (rest != 0).then(|| rest.trailing_zeros())?;
+            rest &= rest - 1;
+            Some(at * 64 + place)
+        })
+    });
+    let mut next = 0;
+    ones.map(move |one| one - std::mem::replace(&mut next, one + 1))
+}
+
+/// Words of a bitmap by the logarithm of its bits.
+fn n_words(log2_bits: u8) -> Result<usize, InvalidSketch> {
+    if (6..=MAX_LOG2_BITS).contains(&log2_bits) { Ok(1 << (log2_bits - 6)) } else { Err(InvalidSketch) }
+}
+
+fn decode_sparse_parity(bytes: &[u8]) -> Result<Form, InvalidSketch> {
+    let (log2_bits, mut rest) = bytes.split_first().ok_or(InvalidSketch)?;
+    let n_ones = usize::try_from(take(&mut rest)?).map_err(|_| InvalidSketch)?;
+    let mut words = vec![0u64; n_words(*log2_bits)?];
+    let n_bits = words.len() * 64;
+    let mut next = 0;
+    rice::decode(n_ones, rice_parameter_of_zeros(n_ones, n_bits), n_bits as u32, rest, |n_zeros| {
+        let at = next + n_zeros as usize;
+        *words.get_mut(at / 64).ok_or(InvalidSketch)? |= 1 << (at % 64);
+        next = at + 1;
+        Ok(())
+    })?;
+    Ok(Form::Parity(words))
 }
 
 fn decode_parity(bytes: &[u8]) -> Result<Form, InvalidSketch> {
     let (log2, rest) = bytes.split_first().ok_or(InvalidSketch)?;
     let (words, odd) = rest.as_chunks::<8>();
-    if !odd.is_empty() || !(6..=32).contains(log2) || words.len() as u64 * 64 != 1 << log2 {
+    if !odd.is_empty() || words.len() != n_words(*log2)? {
         return Err(InvalidSketch);
     }
     Ok(Form::Parity(words.iter().map(|word| u64::from_le_bytes(*word)).collect()))

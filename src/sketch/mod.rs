@@ -11,6 +11,7 @@ mod codec;
 mod parity;
 mod rabin;
 mod resemblance;
+mod rice;
 mod sample;
 mod shingle;
 mod super_shingle;

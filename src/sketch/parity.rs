@@ -8,11 +8,12 @@
 
 use super::Shingle;
 
-/// Bits of the smallest bitmap: eight words, one cache line.
-const BITS_MIN: usize = 512;
+/// Bits of the smallest bitmap, half a KiB. A small document leaves it nearly empty and is stored by its ones, in fewer
+/// bytes than the largest document that is kept whole: what more bits cost, small documents hardly pay.
+const BITS_MIN: usize = 4096;
 
 /// Bits of the largest bitmap, 512 KiB: enough for a million shingles.
-const BITS_MAX: usize = 1 << 22;
+pub(super) const BITS_MAX: usize = 1 << 22;
 
 /// The bits that a document of `n` shingles needs so that the standard error of the resemblance, where it is one half
 /// to another document of the size, is `error` or less: a power of two.

@@ -38,7 +38,7 @@ impl Default for SketchRule {
             w: 10,
             bits: 40,
             multiplicity: Multiplicity::Set,
-            rule: Rule::Adaptive { size: 4096 },
+            rule: Rule::Parity { size: 384, error_per_mille: 16 },
             index_size: 16,
             index_modulus: 0,
             super_shingle_length: 8,

@@ -1,0 +1,153 @@
+//! Ascending numbers as Rice-coded steps: what the bytes of stored sketches are made of (R. F. Rice, "Some practical
+//! universal noiseless coding techniques", 1979).
+//!
+//! A step is its quotient by 2^k in ones, a zero, and k bits of remainder; bits fill each byte from the lowest, and zeros
+//! fill the last one.
+
+use super::codec::InvalidSketch;
+
+/// Appends steps with the parameter `k`.
+pub(super) fn encode(steps: impl Iterator<Item = u32>, k: u32, out: &mut Vec<u8>) {
+    let (mut bits, mut n_bits) = (0u64, 0);
+    let mut push = |value: u64, n: u32| {
+        bits |= value << n_bits;
+        n_bits += n;
+        while n_bits >= 8 {
+            out.push(bits as u8);
+            bits >>= 8;
+            n_bits -= 8;
+        }
+    };
+    for step in steps {
+        let mut quotient = step >> k;
+        while quotient >= 16 {
+            push(0xffff, 16);
+            quotient -= 16;
+        }
+        push((1 << quotient) - 1, quotient + 1);
+        push(u64::from(step) & ((1 << k) - 1), k);
+    }
+    push(0, 7);
+}
+
+/// Reads `n` steps with the parameter `k`, each at most `most`, that fill `bytes`; `take` is given each of them.
+///
+/// # Errors
+/// [`InvalidSketch`] where the bytes are others, or `take` says so.
+pub(super) fn decode(
+    n: usize,
+    k: u32,
+    most: u32,
+    bytes: &[u8],
+    mut take: impl FnMut(u32) -> Result<(), InvalidSketch>,
+) -> Result<(), InvalidSketch> {
+    if n > bytes.len() * 8 {
+        return Err(InvalidSketch);
+    }
+    let mut reader = Reader { bytes, at: 0 };
+    for _ in 0..n {
+        let step = reader.step(k, most).ok_or(InvalidSketch)?;
+        take(step)?;
+    }
+    if reader.is_at_end() { Ok(()) } else { Err(InvalidSketch) }
+}
+
+/// Bits in their order; after the last one come zeros.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+/// So many bits a look at the next ones shows at least.
+const SHOWN: u32 = 57;
+
+impl Reader<'_> {
+    fn shown(&self) -> u64 {
+        let rest = self.bytes.get(self.at / 8..).unwrap_or_default();
+        let next = match rest.first_chunk() {
+            Some(chunk) => u64::from_le_bytes(*chunk),
+            None => rest.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte)),
+        };
+        next >> (self.at % 8)
+    }
+
+    /// The next step; `None` where it is over `most` or there is none.
+    fn step(&mut self, k: u32, most: u32) -> Option<u32> {
+        let mut quotient = 0;
+        let mut shown = self.shown();
+        let mut ones = shown.trailing_ones();
+        while ones + 1 + k > SHOWN {
+            // A part of them only, so that what follows is shown at once.
+            let part = ones.min(SHOWN - 1 - k);
+            quotient += u64::from(part);
+            self.at += part as usize;
+            if quotient << k > u64::from(most) {
+                return None;
+            }
+            shown = self.shown();
+            ones = shown.trailing_ones();
+        }
+        quotient += u64::from(ones);
+        self.at += (ones + 1 + k) as usize;
+        let step = quotient << k | (shown >> (ones + 1)) & ((1 << k) - 1);
+        let is_there = self.at <= self.bytes.len() * 8 && step <= u64::from(most);
+        is_there.then_some(step as u32)
+    }
+
+    /// Whether nothing follows but the zeros that fill the last byte.
+    fn is_at_end(&self) -> bool {
+        self.at.div_ceil(8) == self.bytes.len() && self.shown() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn decoded(n: usize, k: u32, most: u32, bytes: &[u8]) -> Result<Vec<u32>, InvalidSketch> {
+        let mut steps = Vec::new();
+        decode(n, k, most, bytes, |step| {
+            steps.push(step);
+            Ok(())
+        })?;
+        Ok(steps)
+    }
+
+    #[test]
+    fn known_bytes() {
+        let mut bytes = Vec::new();
+        // 5 = 1 · 4 + 1: 10 then 10 (the lowest bit first); 0: 0 then 00; 15 = 3 · 4 + 3: 1110 then 11.
+        encode([5, 0, 15].into_iter(), 2, &mut bytes);
+        assert_eq!(bytes, [0b1000_0101, 0b0001_1011]);
+        assert_eq!(decoded(3, 2, 15, &bytes), Ok(vec![5, 0, 15]));
+    }
+
+    #[test]
+    fn what_is_not_so_written_is_refused() {
+        let bytes = [0b1000_0101, 0b0001_1011];
+        for (n, most, bytes) in [
+            (3, 14, &bytes[..]),
+            (3, 15, &bytes[..1]),
+            (2, 15, &bytes[..]),
+            (5, 15, &bytes[..]),
+            (3, 15, &[bytes[0], bytes[1] | 0x20]),
+            (3, 15, &[bytes[0], bytes[1], 0]),
+            (1, u32::MAX, &[0xff; 3]),
+            (25, u32::MAX, &[0; 3]),
+        ] {
+            assert_eq!(decoded(n, 2, most, bytes), Err(InvalidSketch), "{n} of {most}: {bytes:?}");
+        }
+        assert_eq!(decoded(0, 0, 0, &[]), Ok(vec![]));
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(k in 0u32..=22, steps in proptest::collection::vec((0u32..300, any::<u32>()), 0..100)) {
+            let steps: Vec<u32> = steps.iter().map(|(q, r)| q << k | r & ((1 << k) - 1)).collect();
+            let mut bytes = Vec::new();
+            encode(steps.iter().copied(), k, &mut bytes);
+            prop_assert_eq!(decoded(steps.len(), k, u32::MAX, &bytes), Ok(steps));
+        }
+    }
+}
