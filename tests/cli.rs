@@ -510,3 +510,26 @@ fn features_in_place_of_a_body() {
     assert_eq!(sizes.iter().sum::<usize>(), 3);
     assert_eq!(sizes.len(), 2);
 }
+
+#[test]
+fn verify_tells_a_sound_store_from_a_damaged_one() {
+    let world = World::new();
+    world.run(&sweeps());
+    assert!(world.ask("verify", &[]).starts_with("sound: 635 documents, "), "{}", world.ask("verify", &[]));
+    assert_eq!(json(&world.ask("verify --json", &[]))["is_sound"], true);
+
+    let path = world.path("store");
+    let options = rocksdb::Options::default();
+    let families = rocksdb::DB::list_cf(&options, &path).expect("families");
+    let db = rocksdb::DB::open_cf(&options, &path, families).expect("opens");
+    let links = db.cf_handle("links").expect("links");
+    let (key, _) = db.iterator_cf(links, rocksdb::IteratorMode::Start).next().expect("a row").expect("read");
+    db.delete_cf(links, key).expect("deleted");
+    drop(db);
+    let output = world.command("verify").output().expect("starts");
+    assert_eq!(output.status.code(), Some(5));
+    let told = text(&output.stdout);
+    assert!(told.starts_with("links ") && told.contains("no links join it") && told.contains("not sound: "), "{told}");
+    let missing = World::new().command("verify").output().expect("starts");
+    assert_eq!(missing.status.code(), Some(1));
+}

@@ -9,6 +9,7 @@ mod run;
 mod settings;
 mod sketch;
 mod telemetry;
+mod verify;
 
 use anyhow::Result;
 use args::{Args, Command, ConfigCommand, ExportCommand};
@@ -30,6 +31,8 @@ pub(crate) enum Exit {
     Unreadable = 3,
     /// What was asked for is not in the store.
     NotFound = 4,
+    /// The store was read and is not sound.
+    Unsound = 5,
     /// Stopped by a signal before the input ended; run again to go on.
     Interrupted = 130,
 }
@@ -75,6 +78,7 @@ fn dispatch(args: Args) -> Result<Exit> {
         Command::Query { question, json } => ask::query(&load()?, question, json),
         Command::Sketch(sketch) => sketch::sketch(&load()?, args.global.store.as_deref(), &sketch),
         Command::Stats { json } => ask::stats(&load()?, json),
+        Command::Verify { most, json } => verify::verify(&load()?, most, json),
         Command::Export { what: ExportCommand::Clusters { output, json } } => {
             files::export_clusters(&load()?, output.as_deref(), json)
         }

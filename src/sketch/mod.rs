@@ -167,7 +167,7 @@ impl Sketcher {
         let n_bytes = sorted.iter().map(|feature| feature.len()).sum();
         let identical = self.seed.fingerprint("features", &sorted);
         sorted.sort_unstable();
-        let lexical = self.seed.fingerprint("features", &sorted);
+        let lexical = self.seed.fingerprint("feature-set", &sorted);
         self.sample(identical, lexical, features.len(), n_bytes)
     }
 

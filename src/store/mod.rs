@@ -3,6 +3,7 @@
 //! The bytes of every column family are described in [`schema`]. Look-ups that other processes make open the same
 //! folder read-only, beside the one process that writes.
 
+mod check;
 mod delta;
 mod families;
 mod open;
@@ -12,4 +13,5 @@ mod runs;
 pub mod schema;
 mod write;
 
+pub use check::{Finding, Report};
 pub use open::{OpenError, RocksStore, Settings};

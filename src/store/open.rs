@@ -249,12 +249,8 @@ impl RocksStore {
     /// What `pending` holds that may be in no run.
     fn pending_delta(&self) -> Result<Delta, StoreError> {
         let mut delta = Delta::new(self.delta_bytes_max);
-        let indexed_up_to = match get_meta(&self.db, meta::INDEXED_UP_TO)? {
-            None => 0,
-            Some(row) => Fields(&row).u32().ok_or_else(|| damaged("meta/indexed-up-to"))?,
-        };
-        let bits = self.rule.sketch.bits;
-        self.scan_from(cf::PENDING, &(indexed_up_to.saturating_add(1)).to_be_bytes(), &mut |key, row| {
+        let (first, bits) = (self.indexed_up_to()?.saturating_add(1), self.rule.sketch.bits);
+        self.scan_from(cf::PENDING, &first.to_be_bytes(), &mut |key, row| {
             let part = delta.growing();
             let last = schema::read_pending(key, row, bits, &mut |posted, shingle, document| {
                 part.add(posted, shingle, document);
@@ -263,6 +259,14 @@ impl RocksStore {
             Ok(true)
         })?;
         Ok(delta)
+    }
+
+    /// The postings of the documents up to this one are in runs.
+    pub(super) fn indexed_up_to(&self) -> Result<u32, StoreError> {
+        match get_meta(&self.db, meta::INDEXED_UP_TO)? {
+            None => Ok(0),
+            Some(row) => Fields(&row).u32().ok_or_else(|| damaged("meta/indexed-up-to")),
+        }
     }
 
     pub(super) fn cf(&self, name: &'static str) -> Result<&ColumnFamily, StoreError> {

@@ -29,7 +29,7 @@ impl RocksStore {
     }
 
     /// Calls `each` with the rows whose keys begin with `prefix`, in order, until it says stop.
-    fn scan(&self, name: &'static str, prefix: &[u8], each: &mut EachRow<'_>) -> Result<(), StoreError> {
+    pub(super) fn scan(&self, name: &'static str, prefix: &[u8], each: &mut EachRow<'_>) -> Result<(), StoreError> {
         self.scan_from(name, prefix, &mut |key, row| if key.starts_with(prefix) { each(key, row) } else { Ok(false) })
     }
 

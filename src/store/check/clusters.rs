@@ -1,0 +1,157 @@
+//! Clusters: trees with right sizes and names, rings that list them, and links that span them.
+
+use super::{Check, at, hex};
+use crate::document::DocumentId;
+use crate::store::schema::{self, Fields, cf};
+
+/// Union by size keeps a tree of 2^32 documents as deep as this at most.
+const DEPTH_MAX: usize = 32;
+
+/// The forest as it is stored: parent, next in ring, size, name of each document.
+struct Forest {
+    rows: Vec<[u32; 4]>,
+    /// Each document's root; 0 where it has none.
+    roots: Vec<u32>,
+}
+
+impl Check<'_> {
+    pub(super) fn clusters(&mut self) {
+        let forest = self.forest();
+        self.sizes_and_names(&forest);
+        self.rings(&forest);
+        self.links(&forest.roots);
+    }
+
+    fn forest(&mut self) -> Forest {
+        let n_documents = self.store.n_documents;
+        let mut all: Vec<[u32; 4]> = (1..=n_documents).map(|id| [id, id, 1, id]).collect();
+        let mut rows = self.rows(cf::CLUSTERS);
+        while let Some((key, row)) = self.next(&mut rows) {
+            let document = Fields(&key).document().filter(|id| key.len() == 4 && self.is_document(*id));
+            let row = document.and_then(|id| schema::read_cluster_row(id, &row).filter(|_| row.len() == 16));
+            let Some(row) = row else {
+                self.find(cf::CLUSTERS, hex(&key), "the row cannot be read, or is of no document");
+                continue;
+            };
+            if [row.parent, row.next, row.name].into_iter().all(|id| self.is_document(id)) {
+                all[at(row.document)] = [row.parent.0, row.next.0, row.size, row.name.0];
+            } else {
+                self.find(cf::CLUSTERS, row.document, "its parent, next or name is no document");
+            }
+        }
+        let mut roots = vec![0; all.len()];
+        for id in 1..=n_documents {
+            let mut root = id;
+            let found = (0..=DEPTH_MAX).any(|_| {
+                let parent = all[root as usize - 1][0];
+                parent == std::mem::replace(&mut root, parent)
+            });
+            if found {
+                roots[id as usize - 1] = root;
+            } else {
+                self.find(cf::CLUSTERS, id, "the tree above it has no root: parents go in a circle");
+            }
+        }
+        Forest { rows: all, roots }
+    }
+
+    fn sizes_and_names(&mut self, forest: &Forest) {
+        let mut counted = vec![(0u32, 0u32); forest.rows.len()];
+        for (at, root) in forest.roots.iter().enumerate().filter(|(_, root)| **root > 0) {
+            let (n, least) = &mut counted[*root as usize - 1];
+            if *n == 0 {
+                *least = at as u32 + 1;
+            }
+            *n += 1;
+        }
+        for (at, ((n, least), [_, _, size, name])) in counted.iter().zip(&forest.rows).enumerate() {
+            if *n > 0 && size != n {
+                self.find(cf::CLUSTERS, at + 1, format!("its size is {size}, but {n} documents are under it"));
+            }
+            if *n > 0 && name != least {
+                self.find(cf::CLUSTERS, at + 1, format!("its name is {name}, but its smallest document {least}"));
+            }
+        }
+    }
+
+    /// Each ring lists the documents under one root, all of them and each once.
+    fn rings(&mut self, forest: &Forest) {
+        let mut listed = vec![false; forest.rows.len()];
+        for (at, root) in forest.roots.iter().enumerate() {
+            if *root as usize != at + 1 {
+                continue;
+            }
+            let mut here = at;
+            loop {
+                listed[here] = true;
+                let next = forest.rows[here][1] as usize - 1;
+                if next == at {
+                    break;
+                }
+                if listed[next] || forest.roots[next] != *root {
+                    let what = format!("its ring goes on to document {}, which {}", next + 1, wrong(listed[next]));
+                    self.find(cf::CLUSTERS, here + 1, what);
+                    break;
+                }
+                here = next;
+            }
+        }
+        for (at, _) in listed.iter().enumerate().filter(|(at, listed)| !**listed && forest.roots[*at] > 0) {
+            self.find(cf::CLUSTERS, at + 1, format!("no ring lists it; its root is {}", forest.roots[at]));
+        }
+    }
+
+    /// Each link joined two trees of links, and these are the clusters.
+    fn links(&mut self, roots: &[u32]) {
+        let mut parents: Vec<u32> = (0..roots.len() as u32).collect();
+        let threshold = self.store.rule.cluster.threshold;
+        let mut rows = self.rows(cf::LINKS);
+        while let Some((key, row)) = self.next(&mut rows) {
+            let mut fields = Fields(&key);
+            let ends = fields.document().zip(fields.document()).filter(|_| key.len() == 8);
+            let Some((a, b)) = ends.filter(|(a, b)| b < a && self.is_document(*a) && self.is_document(*b)) else {
+                self.find(cf::LINKS, hex(&key), "the key is no later and earlier document");
+                continue;
+            };
+            let resemblance = Fields(&row).bytes().map(f64::from_be_bytes);
+            if !resemblance.is_some_and(|r| (threshold..=1.0).contains(&r)) {
+                self.find(cf::LINKS, link(a, b), format!("its resemblance is not of {threshold} to 1"));
+            }
+            if roots[at(a)] != roots[at(b)] {
+                self.find(cf::LINKS, link(a, b), "it joins two clusters that are apart");
+            }
+            let (top, under) = (top(&mut parents, at(a)), top(&mut parents, at(b)));
+            if top == under {
+                self.find(cf::LINKS, link(a, b), "it closes a circle of links, so that it joined nothing");
+            }
+            parents[under] = top as u32;
+        }
+        let mut linked = vec![0; roots.len()];
+        for (document, root) in roots.iter().enumerate().filter(|(_, root)| **root > 0) {
+            let of_links = top(&mut parents, document) as u32 + 1;
+            let first = &mut linked[*root as usize - 1];
+            if *first == 0 {
+                *first = of_links;
+            } else if *first != of_links {
+                self.find(cf::LINKS, document + 1, "no links join it with the other documents of its cluster");
+            }
+        }
+    }
+}
+
+fn wrong(is_listed: bool) -> &'static str {
+    if is_listed { "it has listed already" } else { "is of another cluster" }
+}
+
+fn link(later: DocumentId, earlier: DocumentId) -> String {
+    format!("{later}-{earlier}")
+}
+
+/// The top of a tree of links, halving the way to it.
+fn top(parents: &mut [u32], mut at: usize) -> usize {
+    while parents[at] as usize != at {
+        parents[at] = parents[parents[at] as usize];
+        at = parents[at] as usize;
+    }
+    at
+}

@@ -1,0 +1,321 @@
+//! Every kind of damage, planted in a sound store, is found and named.
+
+use super::Report;
+use crate::cluster::{ClusterRow, Clusters, Decider, MatchRule};
+use crate::document::{CANONICAL_VERSION, DocumentId, Seed};
+use crate::pipeline::{self, Pipeline, Stats};
+use crate::ports::{Incoming, Outgoing, Polled, Sink, SinkError, Snapshot, Source, SourceError, StoreRule};
+use crate::sketch::{Rule, SketchRule, Sketcher};
+use crate::store::schema::{self, cf, meta};
+use crate::store::{RocksStore, Settings};
+use crate::sweep::{SweepCut, SweepRow};
+use crate::wire::{Limits, Origin, Record};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const COMMON_LIMIT: usize = 20;
+
+fn rule() -> StoreRule {
+    StoreRule {
+        canonical_version: CANONICAL_VERSION,
+        sketch: SketchRule { w: 3, rule: Rule::All, index_size: 0, index_modulus: 5, ..SketchRule::default() },
+        cluster: MatchRule { common_limit: COMMON_LIMIT, min_shared: 1, ..MatchRule::default() },
+    }
+}
+
+/// So little memory for postings that some are in runs and some are pending.
+fn settings() -> Settings {
+    Settings { delta_mib: 1, ..Settings::default() }
+}
+
+/// Families of three versions and a template, seen twice, some of them gone the second time; an empty page.
+fn records() -> Vec<String> {
+    let mut records = Vec::new();
+    for sweep in 1..=2 {
+        for page in 0..120 {
+            let (family, version) = (page / 3, page % 3);
+            let mut words: Vec<String> = (0..200).map(|n| format!("f{family}n{n}")).collect();
+            words[7 * version] = format!("v{version}");
+            let template = if page % 4 == 0 { "one same line on many pages of the site" } else { "" };
+            let text = if page == 119 { String::new() } else { format!("{template} {}", words.join(" ")) };
+            let content =
+                if sweep == 2 && page % 10 == 0 { "\"body\":null".into() } else { format!("\"text\":\"{text}\"") };
+            records.push(format!(
+                "{{\"url\":\"http://a/{page}\",\"fetched_at\":\"200{sweep}-01-01T00:00:00Z\",\"sweep\":\"{sweep}\",{content}}}"
+            ));
+        }
+    }
+    records
+}
+
+struct Memory(std::vec::IntoIter<String>, i64);
+
+impl Source for Memory {
+    fn poll(&mut self, _: Duration) -> Result<Polled, SourceError> {
+        let Some(json) = self.0.next() else { return Ok(Polled::End) };
+        let origin = Origin { source: "memory".into(), partition: 0, offset: self.1 };
+        self.1 += 1;
+        Ok(Polled::Record(Incoming { origin, chain: 0, record: Record::Json(json.into_bytes()) }))
+    }
+}
+
+/// Takes some events and then is lost, so that the outbox keeps the others.
+struct Stuck(usize);
+
+impl Sink for Stuck {
+    fn last_seq(&mut self) -> Result<Option<u64>, SinkError> {
+        Ok(None)
+    }
+
+    fn publish(&mut self, _: &[Outgoing]) -> Result<(), SinkError> {
+        self.0 = self.0.checked_sub(1).ok_or_else(|| SinkError("lost".into()))?;
+        Ok(())
+    }
+}
+
+/// A store with rows in every family.
+fn made() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rule = rule();
+    let mut store = RocksStore::open(folder.path(), &settings(), &rule, None, || Seed([1, 2, 3, 4])).expect("opens");
+    let pipeline = Pipeline {
+        settings: pipeline::Settings { batch_records_max: 10, ..Default::default() },
+        limits: Limits::default(),
+        sweep_cut: SweepCut::default(),
+        seed: *store.seed(),
+        sketcher: Sketcher::new(&rule.sketch, store.seed()),
+        decider: Decider::new(rule.cluster, &rule.sketch, Clusters::default(), Default::default()),
+        next_seq: store.next_seq(),
+        store: &mut store,
+        source: Box::new(Memory(records().into_iter(), 0)),
+        sink: Some(Box::new(Stuck(20))),
+        shutdown: Arc::new(AtomicBool::new(false)),
+        stats: Arc::new(Stats::default()),
+    };
+    pipeline.run().expect_err("the sink is lost");
+    folder
+}
+
+fn checked(path: &Path) -> Report {
+    RocksStore::open_read_only(path, &settings()).expect("opens").check(100)
+}
+
+/// A copy of the store with some damage.
+fn damaged(sound: &Path, damage: impl FnOnce(&RocksStore)) -> Report {
+    let copy = tempfile::tempdir().expect("a folder");
+    for file in fs::read_dir(sound).expect("a folder").map(|file| file.expect("a file").path()) {
+        if file.is_file() {
+            fs::copy(&file, copy.path().join(file.file_name().expect("a name"))).expect("copied");
+        }
+    }
+    let store = RocksStore::open(copy.path(), &settings(), &rule(), None, || Seed([0; 4])).expect("opens");
+    damage(&store);
+    drop(store);
+    checked(copy.path())
+}
+
+impl RocksStore {
+    fn plant(&self, family: &'static str, key: impl AsRef<[u8]>, row: impl AsRef<[u8]>) {
+        self.db.put_cf(self.cf(family).expect("a family"), key, row).expect("put");
+    }
+
+    fn cut(&self, family: &'static str, key: impl AsRef<[u8]>) {
+        self.db.delete_cf(self.cf(family).expect("a family"), key).expect("deleted");
+    }
+
+    /// A row in the middle of a family.
+    fn some(&self, family: &'static str) -> (Vec<u8>, Vec<u8>) {
+        let mut rows = Vec::new();
+        self.scan(family, &[], &mut |key, row| {
+            rows.push((key.to_vec(), row.to_vec()));
+            Ok(true)
+        })
+        .expect("scanned");
+        rows.swap_remove(rows.len() / 2)
+    }
+
+    fn cut_some(&self, family: &'static str) {
+        let (key, _) = self.some(family);
+        self.cut(family, key);
+    }
+
+    fn plant_cluster(&self, document: u32, change: impl FnOnce(&mut ClusterRow)) {
+        let key = document.to_be_bytes();
+        let row = self.db.get_cf(self.cf(cf::CLUSTERS).expect("a family"), key).expect("read").expect("a row");
+        let mut row = schema::read_cluster_row(DocumentId(document), &row).expect("a row");
+        change(&mut row);
+        self.plant(cf::CLUSTERS, key, schema::cluster_row(&row));
+    }
+}
+
+#[test]
+fn a_sound_store_is_found_sound_and_holds_something_in_every_family() {
+    let folder = made();
+    let report = checked(folder.path());
+    assert!(report.is_sound && report.findings.is_empty(), "{:#?}", report.findings);
+    for family in cf::ALL {
+        assert!(report.rows[family] > 0, "there is nothing in {family}: {:?}", report.rows);
+    }
+    let copied = damaged(folder.path(), |_| {});
+    assert!(copied.is_sound, "{:#?}", copied.findings);
+}
+
+#[test]
+fn what_is_told_is_bounded_and_what_is_counted_is_not() {
+    let folder = made();
+    let report = damaged(folder.path(), |store| {
+        (1..=50u32).for_each(|document| store.cut(cf::DOCS, document.to_be_bytes()));
+        (1..=9u32).for_each(|n| store.plant(cf::EQUAL, n.to_be_bytes(), []));
+    });
+    assert!(report.n_findings > 100 && report.findings.len() == 100 && !report.is_sound);
+}
+
+type Damage = (&'static str, &'static str, fn(&RocksStore));
+
+/// Family, a part of what is told, and the damage.
+const DAMAGES: &[Damage] = &[
+    (cf::META, "what it may be", |store| store.plant(cf::META, meta::PUBLISHED, u64::MAX.to_be_bytes())),
+    (cf::META, "what it may be", |store| store.plant(cf::META, meta::INDEXED_UP_TO, 9999u32.to_be_bytes())),
+    (cf::DOCS, "no document of 1 to", |store| store.plant(cf::META, meta::DOCUMENTS, 50u32.to_be_bytes())),
+    (cf::DOCS, "70 documents are missing", |store| {
+        store.plant(cf::META, meta::DOCUMENTS, (store.n_documents + 70).to_be_bytes());
+    }),
+    (cf::DOCS, "1 documents are missing", |store| store.cut_some(cf::DOCS)),
+    (cf::DOCS, "cannot be read", |store| store.plant(cf::DOCS, store.some(cf::DOCS).0, [1, 2, 3])),
+    (cf::EQUAL, "lead to this document", |store| store.cut_some(cf::EQUAL)),
+    (cf::EQUAL, "lead to this document", |store| store.plant(cf::EQUAL, [7; 16], 3u32.to_be_bytes())),
+    (cf::EQUAL, "it leads to no document", |store| store.plant(cf::EQUAL, [7; 16], 0u32.to_be_bytes())),
+    (cf::URLS, "another fingerprint", |store| store.plant(cf::URLS, store.some(cf::URLS).0, "http://b/")),
+    (cf::URLS, "never seen", |store| {
+        let url = store.seed.fingerprint("url", &[b"http://b/"]);
+        store.plant(cf::URLS, schema::fingerprint_key(url), "http://b/");
+    }),
+    (cf::SIGHTINGS, "no URL of this fingerprint", |store| store.cut_some(cf::URLS)),
+    (cf::STATES, "never seen", |store| {
+        let (_, row) = store.some(cf::STATES);
+        store.plant(cf::STATES, [7; 16], row);
+    }),
+    (cf::STATES, "is not there", |store| store.cut_some(cf::STATES)),
+    (cf::STATES, "add up to", |store| {
+        let (key, mut row) = store.some(cf::STATES);
+        row[0] ^= 1;
+        store.plant(cf::STATES, key, row);
+    }),
+    (cf::SOUGHT, "is missing", |store| store.cut_some(cf::SOUGHT)),
+    (cf::SOUGHT, "does not seek it", |store| {
+        let (mut key, _) = store.some(cf::SOUGHT);
+        key[3] ^= 1;
+        store.plant(cf::SOUGHT, key, []);
+    }),
+    (cf::SWEEPS, "is missing", |store| store.cut_some(cf::SWEEPS)),
+    (cf::SWEEPS, "nothing was seen", |store| store.plant(cf::SWEEPS, "never", store.some(cf::SWEEPS).1)),
+    (cf::SWEEPS, "were seen on it", |store| {
+        let (key, row) = store.some(cf::SWEEPS);
+        let row = schema::read_sweep_row(&row).expect("a row");
+        store.plant(cf::SWEEPS, key, schema::sweep_row(&SweepRow { n_pages: row.n_pages - 1, ..row }));
+    }),
+    (cf::SIGHTINGS, "no such row in standings", |store| store.cut_some(cf::STANDINGS)),
+    (cf::STANDINGS, "no such row in sightings", |store| store.cut_some(cf::SIGHTINGS)),
+    (cf::STANDINGS, "never stood at its first URL", |store| {
+        let mut keys = Vec::new();
+        store
+            .scan(cf::STANDINGS, &5u32.to_be_bytes(), &mut |key, _| {
+                keys.push(key.to_vec());
+                Ok(true)
+            })
+            .expect("scanned");
+        keys.iter().for_each(|key| store.cut(cf::STANDINGS, key));
+    }),
+    (cf::STANDINGS, "not in docs", |store| store.cut_some(cf::DOCS)),
+    (cf::CLUSTERS, "parents go in a circle", |store| {
+        store.plant_cluster(2, |row| row.parent = DocumentId(3));
+        store.plant_cluster(3, |row| row.parent = DocumentId(2));
+    }),
+    (cf::CLUSTERS, "is no document", |store| store.plant_cluster(2, |row| row.next = DocumentId(0))),
+    (cf::CLUSTERS, "documents are under it", |store| store.plant_cluster(1, |row| row.size += 1)),
+    (cf::CLUSTERS, "its smallest document 1", |store| store.plant_cluster(1, |row| row.name = DocumentId(2))),
+    (cf::CLUSTERS, "is of another cluster", |store| store.plant_cluster(2, |row| row.next = DocumentId(9))),
+    (cf::CLUSTERS, "it has listed already", |store| store.plant_cluster(3, |row| row.next = DocumentId(3))),
+    (cf::CLUSTERS, "no ring lists it", |store| store.plant_cluster(1, |row| row.next = DocumentId(1))),
+    (cf::LINKS, "no links join it", |store| store.cut_some(cf::LINKS)),
+    (cf::LINKS, "clusters that are apart", |store| {
+        store.plant(cf::LINKS, [30u32.to_be_bytes(), 2u32.to_be_bytes()].concat(), 0.7f64.to_be_bytes());
+    }),
+    (cf::LINKS, "closes a circle", |store| {
+        store.plant(cf::LINKS, [2u32.to_be_bytes(), 1u32.to_be_bytes()].concat(), 0.7f64.to_be_bytes());
+        store.plant(cf::LINKS, [3u32.to_be_bytes(), 1u32.to_be_bytes()].concat(), 0.7f64.to_be_bytes());
+        store.plant(cf::LINKS, [3u32.to_be_bytes(), 2u32.to_be_bytes()].concat(), 0.7f64.to_be_bytes());
+    }),
+    (cf::LINKS, "its resemblance", |store| store.plant(cf::LINKS, store.some(cf::LINKS).0, 0.1f64.to_be_bytes())),
+    (cf::LINKS, "later and earlier", |store| store.plant(cf::LINKS, [0; 8], 0.7f64.to_be_bytes())),
+    (cf::POSTINGS, "lists too few", |store| store.cut_some(cf::POSTINGS)),
+    (cf::POSTINGS, "lists too many", |store| {
+        let row = schema::documents_row(&[DocumentId(1)]);
+        store.plant(cf::POSTINGS, [9; 5], row);
+    }),
+    (cf::POSTINGS, "shingles that are not its", |store| {
+        let (key, row) = store.some(cf::POSTINGS);
+        store.cut(cf::POSTINGS, &key);
+        store.plant(cf::POSTINGS, [9; 5], row);
+    }),
+    (cf::POSTINGS, "do not ascend", |store| {
+        let (key, row) = store.some(cf::POSTINGS);
+        store.plant(cf::POSTINGS, key, [&row[..], &[0]].concat());
+    }),
+    (cf::POSTINGS, "no document", |store| {
+        store.plant(cf::POSTINGS, [9; 5], schema::documents_row(&[DocumentId(9999)]));
+    }),
+    (cf::SUPERS, "lists too few", |store| store.cut_some(cf::SUPERS)),
+    (cf::MOD_POSTINGS, "lists too few", |store| store.cut_some(cf::MOD_POSTINGS)),
+    (cf::MOD_POSTINGS, "cannot be read", |store| store.plant(cf::MOD_POSTINGS, [0; 3], [])),
+    (cf::POSTINGS, "lists too few", |store| store.cut_some(cf::PENDING)),
+    (cf::PENDING, "cannot be read", |store| store.plant(cf::PENDING, store.some(cf::PENDING).0, [255])),
+    (cf::COMMON, "is missing", |store| store.cut_some(cf::COMMON)),
+    (cf::COMMON, "not over the limit", |store| store.plant(cf::COMMON, [9; 5], [])),
+    (cf::OFFSETS, "not an offset", |store| store.plant(cf::OFFSETS, store.some(cf::OFFSETS).0, [255; 16])),
+    (cf::OFFSETS, "not a source", |store| store.plant(cf::OFFSETS, "memory", [0; 16])),
+    (cf::OUTBOX, "are missing", |store| store.cut_some(cf::OUTBOX)),
+    (cf::OUTBOX, "not the event of this number", |store| {
+        let (key, _) = store.some(cf::OUTBOX);
+        store.plant(cf::OUTBOX, key, schema::outbox_row(&Outgoing { seq: 0, key: None, json: b"{}".to_vec() }));
+    }),
+    (cf::OUTBOX, "it is out", |store| {
+        let event = Outgoing { seq: 0, key: None, json: b"{}".to_vec() };
+        store.plant(cf::OUTBOX, 0u64.to_be_bytes(), schema::outbox_row(&event));
+    }),
+    (cf::OUTBOX, "the outbox ends here", |store| {
+        store.plant(cf::META, meta::NEXT_SEQ, (store.next_seq + 5).to_be_bytes());
+    }),
+];
+
+#[test]
+fn planted_damage_is_found_and_named() {
+    let folder = made();
+    for (family, what, damage) in DAMAGES {
+        let report = damaged(folder.path(), damage);
+        let found = report.findings.iter().any(|finding| finding.family == *family && finding.what.contains(what));
+        assert!(found && !report.is_sound, "{family}, {what}: {:#?}", report.findings);
+    }
+}
+
+/// A byte of a table that is flipped is a finding, not an end.
+#[test]
+fn what_cannot_be_read_is_found() {
+    let folder = made();
+    let store = RocksStore::open(folder.path(), &settings(), &rule(), None, || Seed([0; 4])).expect("opens");
+    let document = store.n_documents();
+    store.db.flush_cf(store.cf(cf::EQUAL).expect("a family")).expect("flushed");
+    drop(store);
+    let tables = fs::read_dir(folder.path()).expect("a folder").map(|file| file.expect("a file").path());
+    let table = tables.filter(|path| path.extension().is_some_and(|end| end == "sst")).max().expect("a table");
+    let mut bytes = fs::read(&table).expect("read");
+    bytes[20] ^= 1;
+    fs::write(&table, bytes).expect("written");
+    let report = checked(folder.path());
+    let found = report.findings.iter().any(|finding| finding.what.contains("cannot be read"));
+    assert!(found && report.n_documents == document, "{:#?}", report.findings);
+}
