@@ -299,7 +299,17 @@ pub trait Snapshot {
     ///
     /// # Errors
     /// [`StoreError`]
-    fn members(&self, document: DocumentId) -> Result<Vec<DocumentId>, StoreError>;
+    fn members(&self, document: DocumentId) -> Result<Vec<DocumentId>, StoreError> {
+        let mut members = self.some_members(document, usize::MAX)?;
+        members.sort_unstable();
+        Ok(members)
+    }
+
+    /// The documents of the cluster that a document belongs to, this one first, or as many of them as are asked for.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn some_members(&self, document: DocumentId, most: usize) -> Result<Vec<DocumentId>, StoreError>;
 
     /// The clusters of all documents.
     ///
@@ -319,11 +329,46 @@ pub trait Snapshot {
     /// [`StoreError`]
     fn sightings_of_document(&self, document: DocumentId) -> Result<Vec<Sighting>, StoreError>;
 
+    /// The fingerprint by which a URL is known.
+    fn key_of(&self, url: &str) -> Fingerprint {
+        self.seed().fingerprint("url", &[url.as_bytes()])
+    }
+
     /// The states of URLs, in their order.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn states(&self, urls: &[&str]) -> Result<Vec<Option<UrlState>>, StoreError>;
+    fn states(&self, urls: &[Fingerprint]) -> Result<Vec<Option<UrlState>>, StoreError>;
+
+    /// URLs that were seen, in the order of their fingerprints.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn urls(&self, keys: &[Fingerprint]) -> Result<Vec<String>, StoreError>;
+
+    /// Documents that are there, in their order.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn documents(&self, documents: &[DocumentId]) -> Result<Vec<StoredDocument>, StoreError>;
+
+    /// The newest sightings of each of some documents, at most `most_each` of each.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn standings(&self, documents: &[DocumentId], most_each: usize) -> Result<Vec<StoredSighting>, StoreError>;
+
+    /// The links of some documents to earlier ones.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn links(&self, documents: &[DocumentId]) -> Result<Vec<Link>, StoreError>;
+
+    /// Sweeps by name.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn sweeps_named(&self, names: &[&str]) -> Result<Vec<Option<SweepRow>>, StoreError>;
 
     /// All sweeps, by name.
     ///

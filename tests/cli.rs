@@ -235,7 +235,8 @@ fn the_sample_answers_questions() {
     assert_eq!(moved["last_seen"]["sweep"], "2-2015-08-01");
     let old = "https://docs.npm.example/html/api/bin.html";
     let lost = json(&world.ask("query lost --json", &[old]));
-    assert_eq!(lost["answers"][0]["url"], "https://docs.npm.example/html/doc/api/npm-bin.html");
+    assert_eq!(lost["answers"][0], "https://docs.npm.example/html/doc/api/npm-bin.html");
+    assert_eq!(lost["details"][0]["evidence"]["kind"], "direct");
     assert_eq!(json(&world.ask("query url --json", &[old]))["sightings"][0]["sweep"], "1-2014-08-01");
     let new = "https://docs.npm.example/html/doc/api/npm-bin.html";
     let comparison = json(&world.ask("query compare --json", &[old, new]));
@@ -253,6 +254,85 @@ fn the_sample_answers_questions() {
     let stats = world.ask("stats", &[]);
     assert!(stats.contains("646 sightings of 371 URLs in 3 sweeps"), "{stats}");
     assert_eq!(world.ask("export clusters --json", &[]).lines().count(), 646);
+}
+
+/// The truth that is shipped with the sample: for every URL that disappears, where exact clusters find it last.
+#[test]
+fn lost_pages_of_the_sample_are_found() {
+    let world = World::new();
+    world.run(&sweeps());
+    let truth = fs::read_to_string(harness::root().join("bench-data/lost.jsonl")).expect("the truth");
+    let truth: Vec<Value> = truth.lines().map(json).collect();
+    let urls: Vec<&str> = truth.iter().filter_map(|lost| lost["url"].as_str()).collect();
+    let file = world.write("urls", lines(&urls));
+    let answers = world.ask("query lost --json", &["--urls-from", file.to_str().expect("a path")]);
+    let answers: Vec<Value> = answers.lines().map(json).collect();
+    assert_eq!(answers.len(), truth.len());
+    let (mut n_found, mut n_gone, mut n_missed) = (0, 0, 0);
+    for (lost, answer) in truth.iter().zip(&answers) {
+        assert_eq!(answer["url"], lost["url"]);
+        let latest = lost["cluster_latest"].as_array().expect("a list");
+        let found = answer["answers"].as_array().expect("a list");
+        assert_eq!(found.len(), answer["details"].as_array().map_or(0, Vec::len));
+        match lost["status"].as_str() {
+            Some("alive-in-cluster") => {
+                n_found += 1;
+                assert!(found.first().is_some_and(|first| latest.contains(first)), "{answer}");
+            }
+            Some("gone") => {
+                n_gone += 1;
+                assert!(found.iter().all(|found| *found == lost["url"]), "{answer}");
+            }
+            _ => n_missed += u32::from(!found.first().is_some_and(|first| latest.contains(first))),
+        }
+    }
+    assert_eq!((n_found, n_gone), (28, 70));
+    // Seen later, but not on the last sweep. Seven are tied by hardly one half where every tag parts words, as in the
+    // truth, and by less where inline ones do not.
+    assert!(n_missed <= 8, "{n_missed} of 46");
+}
+
+#[test]
+fn redirects_are_followed() {
+    let world = World::new();
+    let leads = |from: &str, day: u32, to: &str| {
+        format!(r#"{{"url":"http://a/{from}","fetched_at":"2026-11-{day}T00:00:00Z","redirect_to":"/{to}"}}"#)
+    };
+    let at = |url: &str, day: u32, n: u32| {
+        page(&format!("http://a/{url}"), &format!("2026-11-{day}T00:00:00Z"), &day.to_string(), &body(n))
+    };
+    let pages = [
+        at("1", 10, 1),
+        at("mirror", 10, 1),
+        leads("1", 11, "2"),
+        leads("2", 11, "3"),
+        at("3", 11, 3),
+        // What it leads to is gone, but stands elsewhere.
+        leads("4", 12, "5"),
+        at("5", 10, 5),
+        r#"{"url":"http://a/5","fetched_at":"2026-11-13T00:00:00Z","body":null}"#.into(),
+        at("6", 12, 5),
+        // A loop ends, and where it leads is not an answer.
+        leads("7", 12, "8"),
+        leads("8", 12, "7"),
+        leads("9", 12, "never-seen"),
+    ];
+    let input = world.write("pages.jsonl", lines(&pages));
+    world.run(&[input]);
+    for (url, expected, evidence) in [
+        ("1", vec!["http://a/3"], "redirect"),
+        ("mirror", vec!["http://a/3"], "redirect"),
+        ("4", vec!["http://a/6"], "same"),
+        ("7", vec![], ""),
+        ("9", vec!["http://a/never-seen"], "redirect"),
+        ("3", vec!["http://a/3"], "itself"),
+    ] {
+        let answer = json(&world.ask("query lost --json", &[&format!("http://a/{url}")]));
+        assert_eq!(answer["answers"], serde_json::json!(expected), "{answer}");
+        if let Some(first) = answer["details"].get(0) {
+            assert_eq!(first["evidence"]["kind"], evidence, "{answer}");
+        }
+    }
 }
 
 #[test]

@@ -145,8 +145,18 @@ pub enum Question {
         #[arg(long, default_value_t = 10, value_name = "N")]
         most: usize,
     },
-    /// Where the content of a URL stands now
-    Lost { url: String },
+    /// Where the content of a URL stands now, best first
+    Lost {
+        /// A URL that was seen
+        #[arg(required_unless_present = "urls_from")]
+        url: Option<String>,
+        /// Take many URLs from a file, one a line; `-` is standard input. With --json one object a line
+        #[arg(long, value_name = "FILE", conflicts_with = "url")]
+        urls_from: Option<PathBuf>,
+        /// How many answers a URL, at most
+        #[arg(long, default_value_t = 10, value_name = "N")]
+        most: usize,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -6,11 +6,12 @@ use super::{Exit, ending, render};
 use crate::config::Config;
 use crate::document::{ClusterId, Seed};
 use crate::ports::Snapshot;
-use crate::query;
+use crate::query::{self, Search};
 use crate::sketch::{Rule, Sketch, SketchRule, Sketcher};
 use crate::store::RocksStore;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Serialize;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -32,10 +33,16 @@ pub(super) fn query(config: &Config, question: Question, json: bool) -> Result<E
             let answer = answer.ok_or_else(|| ending(Exit::NotFound, format!("there is no cluster of {of}")))?;
             print(&answer, json, render::cluster)
         }
-        Question::Lost { url } => {
-            let answer = query::lost(&open(config)?, &url)?;
-            known(answer.last_seen.is_some(), || format!("{url} was never seen with a content"))?;
+        Question::Lost { url: Some(url), most, .. } => {
+            let search = Search { ranking: config.lost.clone(), most };
+            let answer = query::lost(&open(config)?, &url, &search)?;
+            known(answer.newest.is_some(), || format!("{url} was never seen"))?;
             print(&answer, json, render::lost)
+        }
+        Question::Lost { urls_from, most, .. } => {
+            let search = Search { ranking: config.lost.clone(), most };
+            let urls = lines(urls_from.as_deref().unwrap_or(Path::new("-")))?;
+            each_lost(&open(config)?, &urls, &search, json)
         }
         Question::Similar { file, most } => {
             let store = open(config)?;
@@ -66,10 +73,41 @@ fn known(is_known: bool, message: impl FnOnce() -> String) -> Result<()> {
 }
 
 fn print<T: Serialize>(answer: &T, json: bool, render: impl FnOnce(&T) -> String) -> Result<Exit> {
-    use std::io::Write;
-    let text = if json { serde_json::to_string(answer)? + "\n" } else { render(answer) };
-    std::io::stdout().write_all(text.as_bytes())?;
+    write_answer(&mut std::io::stdout(), answer, json, render)?;
     Ok(Exit::Done)
+}
+
+/// The lines of a file, or of standard input; blank ones are passed over.
+fn lines(path: &Path) -> Result<Vec<String>> {
+    let text = if path == Path::new("-") {
+        std::io::read_to_string(std::io::stdin()).context("standard input")?
+    } else {
+        std::fs::read_to_string(path).with_context(|| path.display().to_string())?
+    };
+    Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(String::from).collect())
+}
+
+/// Answers for many URLs, each as soon as it is there.
+fn each_lost(view: &impl Snapshot, urls: &[String], search: &Search, json: bool) -> Result<Exit> {
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut written = Ok(());
+    query::lost_many(view, urls, search, |answer| {
+        written = write_answer(&mut out, &answer, json, render::lost);
+        written.is_ok()
+    })?;
+    written?;
+    out.flush()?;
+    Ok(Exit::Done)
+}
+
+fn write_answer<T: Serialize>(
+    out: &mut impl Write,
+    answer: &T,
+    json: bool,
+    render: impl FnOnce(&T) -> String,
+) -> Result<()> {
+    let text = if json { serde_json::to_string(answer)? + "\n" } else { render(answer) };
+    Ok(out.write_all(text.as_bytes())?)
 }
 
 /// Two files are compared by all their shingles; where a URL is one of them, by the store's sketches.

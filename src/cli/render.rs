@@ -2,10 +2,11 @@
 
 use super::explain::{Explanation, FIXED_RESEMBLANCES, OfSize, Sureness, near};
 use super::sketch::Line;
+use crate::document::DocumentId;
 use crate::pipeline::Summary;
-use crate::query::{ClusterAnswer, Comparison, Likeness, LostAnswer, Standing, Status, UrlAnswer};
+use crate::query::{ClusterAnswer, Comparison, Found, Likeness, LostAnswer, Standing, Status, UrlAnswer};
 use crate::sketch::SketchRule;
-use crate::sweep::{Moment, Seen};
+use crate::sweep::{Evidence, Moment, Seen};
 use indicatif::{HumanBytes, HumanCount};
 use std::fmt::Write;
 
@@ -115,14 +116,33 @@ pub(super) fn lost(answer: &LostAnswer) -> String {
     if let Some(sighting) = &answer.last_seen {
         let _ = writeln!(text, "  last seen  {}", standing(sighting));
     }
-    for found in &answer.answers {
-        let seen = when(found.last_seen, found.sweep.as_deref());
-        let _ = writeln!(text, "  found      {}\n             {seen}  document {}", found.url, found.document);
+    for found in &answer.details {
+        let seen = found.last_seen.map_or("never seen".into(), |time| when(time, found.sweep.as_deref()));
+        let _ = writeln!(text, "  found      {}\n             {seen}{}", found.url, likeness(found));
     }
-    if answer.answers.is_empty() {
-        text.push_str("  nothing like it stands anywhere\n");
+    if answer.details.is_empty() {
+        text.push_str("  nothing like it stands anywhere later\n");
     }
     text
+}
+
+/// How a place is like the last copy, and how that is known.
+fn likeness(found: &Found) -> String {
+    let list = |documents: &[DocumentId]| documents.iter().map(DocumentId::to_string).collect::<Vec<_>>().join(", ");
+    let evidence = match &found.evidence {
+        Evidence::Itself => "alive".to_string(),
+        Evidence::Same => "the same".to_string(),
+        Evidence::Direct => "resembles it".to_string(),
+        Evidence::Chain { through } => format!("through documents {}", list(through)),
+        Evidence::Cluster => "of its cluster".to_string(),
+        Evidence::Redirect { through } if through.is_empty() => "by a redirect".to_string(),
+        Evidence::Redirect { through } => format!("by a redirect through {}", through.join(", ")),
+    };
+    let document = found.document.map_or(String::new(), |document| format!("  document {document}"));
+    let shares = found.resemblance.zip(found.contains).map_or(String::new(), |(resemblance, contains)| {
+        format!(", resemblance {}, has {} of it", percent(resemblance), percent(contains))
+    });
+    format!("{document}  {evidence}{shares}")
 }
 
 /// How sure a share is.

@@ -5,7 +5,7 @@ use crate::document::{CANONICAL_VERSION, Seed};
 use crate::kafka::KafkaSettings;
 use crate::ports::StoreRule;
 use crate::sketch::{Multiplicity, Rule, SketchRule};
-use crate::sweep::SweepCut;
+use crate::sweep::{Ranking, SweepCut};
 use crate::{pipeline, store, wire};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -39,6 +39,8 @@ pub struct Config {
     pub pipeline: pipeline::Settings,
     /// `[input]`
     pub input: InputSection,
+    /// `[lost]`
+    pub lost: Ranking,
     /// `[events]`
     pub events: EventsSection,
     /// `[kafka]`
@@ -245,6 +247,7 @@ impl Config {
             ("sketch", self.sketch.rule().problem()),
             ("cluster", self.cluster.problem()),
             ("pipeline", self.pipeline.problem()),
+            ("lost", self.lost.problem()),
         ];
         for (section, problem) in problems {
             if let Some(problem) = problem {
@@ -290,6 +293,7 @@ mod tests {
         assert_eq!(config.sketch.rule(), SketchRule::default());
         assert_eq!(config.cluster, MatchRule::default());
         assert_eq!(config.limits, wire::Limits::default());
+        assert_eq!(config.lost, Ranking::default());
         assert_eq!(config.pipeline, pipeline::Settings::default());
         assert_eq!(config.store_settings(), store::Settings::default());
         assert_eq!(config.kafka, KafkaSettings::default());

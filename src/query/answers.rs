@@ -1,10 +1,9 @@
-//! What stood at a URL, what belongs to a cluster, where a lost page is now.
+//! What stood at a URL, what belongs to a cluster.
 
 use crate::document::{ClusterId, DocumentId};
 use crate::ports::{Snapshot, StoreError};
-use crate::sweep::{Found, Moment, Sighting, found};
+use crate::sweep::{Moment, Sighting};
 use serde::Serialize;
-use std::collections::HashMap;
 
 /// One sighting of a URL and the cluster that its document belongs to now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -66,44 +65,4 @@ pub fn cluster(view: &impl Snapshot, id: ClusterId) -> Result<Option<ClusterAnsw
     }
     sightings.sort_by(|a, b| (&a.url, &a.moment).cmp(&(&b.url, &b.moment)));
     Ok(Some(ClusterAnswer { cluster: view.cluster_of(document)?, documents, sightings }))
-}
-
-/// Where the content of a URL stands now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LostAnswer {
-    /// The URL asked for.
-    pub url: String,
-    /// Its newest sighting that had a content.
-    pub last_seen: Option<Standing>,
-    /// Where a document of the same cluster was last seen, and not before `last_seen`: most recent first. The URL
-    /// itself is among them only while nothing more recent is.
-    pub answers: Vec<Found>,
-}
-
-/// Follows a URL's last content to where it, or something that resembles it, was seen last.
-///
-/// # Errors
-/// [`StoreError`]
-pub fn lost(view: &impl Snapshot, asked: &str) -> Result<LostAnswer, StoreError> {
-    let last_seen = url(view, asked)?.sightings.into_iter().rfind(|sighting| sighting.cluster.is_some());
-    let mut answers = Vec::new();
-    if let Some((document, fetched_at)) =
-        last_seen.as_ref().and_then(|last: &Standing| Some((last.moment.seen.document()?, last.moment.fetched_at)))
-    {
-        let members = view.members(document)?;
-        let mut latest: HashMap<String, Sighting> = HashMap::new();
-        for member in &members {
-            for sighting in view.sightings_of_document(*member)? {
-                if !latest.contains_key(&sighting.url)
-                    && let Some(newest) = view.sightings_of_url(&sighting.url)?.pop()
-                {
-                    latest.insert(sighting.url, newest);
-                }
-            }
-        }
-        answers = found(&members, &latest);
-        let is_newer = answers.first().is_some_and(|newest| newest.last_seen > fetched_at);
-        answers.retain(|found| found.last_seen >= fetched_at && !(is_newer && found.url == asked));
-    }
-    Ok(LostAnswer { url: asked.to_string(), last_seen, answers })
 }

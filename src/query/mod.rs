@@ -2,8 +2,10 @@
 
 mod answers;
 mod clusters;
+mod lost;
 mod similar;
 
-pub use answers::{ClusterAnswer, LostAnswer, Standing, UrlAnswer, cluster, lost, url};
+pub use answers::{ClusterAnswer, Standing, UrlAnswer, cluster, url};
 pub use clusters::{ExportRow, Status, export, status};
+pub use lost::{Found, LostAnswer, Search, lost, lost_many};
 pub use similar::{Comparison, Likeness, compare_sketches, similar, sketch_of_url};

@@ -2,7 +2,7 @@
 
 use super::open::{RocksStore, damaged, failed};
 use super::schema::{self, Fields, Posted, cf};
-use crate::cluster::{ClusterRow, Clusters};
+use crate::cluster::{ClusterRow, Clusters, Link};
 use crate::document::{ClusterId, DocumentId, Fingerprint, Seed};
 use crate::ports::{Outgoing, ProgressMap, Snapshot, StoreError, StoreRule, StoredDocument, StoredSighting};
 use crate::sketch::{Equivalences, Shingle};
@@ -215,6 +215,41 @@ impl RocksStore {
             .collect()
     }
 
+    pub(super) fn newest_standings(
+        &self,
+        documents: &[DocumentId],
+        most_each: usize,
+    ) -> Result<Vec<StoredSighting>, StoreError> {
+        let mut found = Vec::new();
+        let mut rows = self.db.raw_iterator_cf(self.cf(cf::STANDINGS)?);
+        for document in documents {
+            let mut n_left = most_each;
+            rows.seek_for_prev(schema::end_of_standings(*document));
+            while let Some(key) = rows.key().filter(|key| key.starts_with(&document.0.to_be_bytes()) && n_left > 0) {
+                found.push(schema::read_standing(key).ok_or_else(|| damaged("a row of standings"))?);
+                n_left -= 1;
+                rows.prev();
+            }
+            rows.status().map_err(failed)?;
+        }
+        Ok(found)
+    }
+
+    fn links_of(&self, documents: &[DocumentId]) -> Result<Vec<Link>, StoreError> {
+        let mut links = Vec::new();
+        let mut rows = self.db.raw_iterator_cf(self.cf(cf::LINKS)?);
+        for document in documents {
+            let prefix = document.0.to_be_bytes();
+            rows.seek(prefix);
+            while let Some((key, row)) = rows.item().filter(|(key, _)| key.starts_with(&prefix)) {
+                links.push(schema::read_link(key, row).ok_or_else(|| damaged("a row of links"))?);
+                rows.next();
+            }
+            rows.status().map_err(failed)?;
+        }
+        Ok(links)
+    }
+
     fn with_url(&self, sighting: StoredSighting) -> Result<Sighting, StoreError> {
         let url = self.urls_of(&[sighting.url])?.pop().unwrap_or_default();
         Ok(Sighting { url, moment: sighting.moment })
@@ -268,17 +303,16 @@ impl Snapshot for RocksStore {
         Err(damaged(format!("the tree above document {document} has no root")))
     }
 
-    fn members(&self, document: DocumentId) -> Result<Vec<DocumentId>, StoreError> {
+    fn some_members(&self, document: DocumentId, most: usize) -> Result<Vec<DocumentId>, StoreError> {
         let mut members = vec![document];
         let mut next = self.cluster_row(document)?.next;
-        while next != document {
+        while next != document && members.len() < most {
             if members.len() > self.n_documents as usize {
                 return Err(damaged(format!("the ring of document {document} does not close")));
             }
             members.push(next);
             next = self.cluster_row(next)?.next;
         }
-        members.sort_unstable();
         Ok(members)
     }
 
@@ -320,9 +354,28 @@ impl Snapshot for RocksStore {
         })
     }
 
-    fn states(&self, urls: &[&str]) -> Result<Vec<Option<UrlState>>, StoreError> {
-        let keys: Vec<Fingerprint> = urls.iter().map(|url| self.seed.fingerprint("url", &[url.as_bytes()])).collect();
-        self.states_of(&keys)
+    fn states(&self, urls: &[Fingerprint]) -> Result<Vec<Option<UrlState>>, StoreError> {
+        self.states_of(urls)
+    }
+
+    fn urls(&self, keys: &[Fingerprint]) -> Result<Vec<String>, StoreError> {
+        self.urls_of(keys)
+    }
+
+    fn documents(&self, documents: &[DocumentId]) -> Result<Vec<StoredDocument>, StoreError> {
+        self.stored_documents(documents)
+    }
+
+    fn standings(&self, documents: &[DocumentId], most_each: usize) -> Result<Vec<StoredSighting>, StoreError> {
+        self.newest_standings(documents, most_each)
+    }
+
+    fn links(&self, documents: &[DocumentId]) -> Result<Vec<Link>, StoreError> {
+        self.links_of(documents)
+    }
+
+    fn sweeps_named(&self, names: &[&str]) -> Result<Vec<Option<SweepRow>>, StoreError> {
+        self.sweeps_of(names)
     }
 
     fn sweeps(&self) -> Result<Vec<(String, SweepRow)>, StoreError> {

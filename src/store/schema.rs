@@ -45,7 +45,7 @@
 //! [`UrlState::sought`]; parents form trees; `outbox` holds the events from `meta/published` to `meta/next-seq`, or none
 //! where nobody listens.
 
-use crate::cluster::{ClusterRow, NewDocument};
+use crate::cluster::{ClusterRow, Link, NewDocument};
 use crate::document::{DocumentId, FetchTime, Fingerprint};
 use crate::ports::{Outgoing, Progress, Sought, StoredDocument, StoredSighting};
 use crate::sketch::Shingle;
@@ -310,6 +310,17 @@ pub(super) fn standing_key(document: DocumentId, sighting: &StoredSighting) -> V
     let sweep = sighting.moment.sweep.as_deref().unwrap_or("").as_bytes();
     let time = sortable(sighting.moment.fetched_at);
     [&document.0.to_be_bytes(), &time[..], &fingerprint_key(sighting.url), sweep].concat()
+}
+
+/// No standing of a document is above it.
+pub(super) fn end_of_standings(document: DocumentId) -> Vec<u8> {
+    [&document.0.to_be_bytes(), &[0xff; 25][..]].concat()
+}
+
+pub(super) fn read_link(key: &[u8], row: &[u8]) -> Option<Link> {
+    let mut fields = Fields(key);
+    let (document, to) = (fields.document()?, fields.document()?);
+    Some(Link { document, to, resemblance: f64::from_be_bytes(row.try_into().ok()?) })
 }
 
 pub(super) fn read_standing(key: &[u8]) -> Option<StoredSighting> {

@@ -1,65 +1,233 @@
-//! Lost and found: where the content of a URL stands now.
+//! Lost and found: which of the places where a lost page's content stands now is the best, and why.
 
-use super::Sighting;
-use crate::document::{DocumentId, FetchTime};
-use serde::Serialize;
-use std::collections::HashMap;
+use crate::document::{DocumentId, host_of, path_of};
+use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, VecDeque};
 
-/// A URL that carries the content of a cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Found {
-    /// Where.
-    pub url: String,
-    /// When it was last seen there.
-    pub last_seen: FetchTime,
-    /// On which sweep.
-    pub sweep: Option<String>,
-    /// The document that it carries.
-    pub document: DocumentId,
+/// How much each sign counts when the places of a content are ranked. Only their proportions matter.
+///
+/// The defaults are measured: of the moves that the authors of two sites made themselves, 917 and 536, of which exact
+/// clusters reach 909 and 511, so many come out first or within five, and so many with one sign left out:
+///
+/// | | site of 6,331 pages: first | in five | site of 52,359 pages: first | in five |
+/// |---|---|---|---|---|
+/// | all | 904 | 909 | 508 | 509 |
+/// | no recency | 788 | 909 | 508 | 509 |
+/// | no resemblance | 908 | 909 | 509 | 509 |
+/// | no path | 904 | 909 | 252 | 489 |
+/// | no site (each is one) | 904 | 909 | 508 | 509 |
+///
+/// Recency is worth most, because a URL is asked for to be visited. Where many versions stand side by side the path tells
+/// the successor, which the text cannot; the resemblance, misled by pages of one text in two formats there, has the least
+/// say: it decides where the paths tell nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ranking {
+    /// How recently it was seen there.
+    pub recency: f64,
+    /// How much what stands there resembles the last copy.
+    pub resemblance: f64,
+    /// How like the paths are.
+    pub path: f64,
+    /// How near the hosts are.
+    pub site: f64,
 }
 
-/// The URLs at which the documents of a cluster were seen last, most recent first, then by URL. A URL that has
-/// carried something else since, or nothing, is not among them: `latest` is the newest sighting of each URL. The
-/// documents are given ascending.
-pub fn found(cluster: &[DocumentId], latest: &HashMap<String, Sighting>) -> Vec<Found> {
-    let mut found: Vec<Found> = latest
-        .values()
-        .filter_map(|sighting| {
-            let moment = &sighting.moment;
-            let document = moment.seen.document().filter(|document| cluster.binary_search(document).is_ok())?;
-            Some(Found {
-                url: sighting.url.clone(),
-                last_seen: moment.fetched_at,
-                sweep: moment.sweep.clone(),
-                document,
-            })
-        })
-        .collect();
-    found.sort_by(|a, b| b.last_seen.cmp(&a.last_seen).then_with(|| a.url.cmp(&b.url)));
-    found
+impl Default for Ranking {
+    fn default() -> Self {
+        Ranking { recency: 8.0, resemblance: 0.5, path: 2.0, site: 1.0 }
+    }
+}
+
+impl Ranking {
+    /// What is wrong with it, if anything.
+    pub fn problem(&self) -> Option<String> {
+        let weights = [self.recency, self.resemblance, self.path, self.site];
+        let is_weight = |weight: &f64| (0.0..=1e6).contains(weight);
+        if !weights.iter().all(is_weight) || weights.iter().sum::<f64>() <= 0.0 {
+            return Some("recency, resemblance, path and site must be 0 to 1000000, and not all 0".into());
+        }
+        None
+    }
+
+    /// The weighted mean of the signs, 0 to 1.
+    pub fn score(&self, signs: &Signs) -> f64 {
+        let weighted = self.recency * signs.recency
+            + self.resemblance * signs.resemblance
+            + self.path * signs.path
+            + self.site * signs.site;
+        weighted / (self.recency + self.resemblance + self.path + self.site)
+    }
+}
+
+/// What speaks for a place, each from 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Signs {
+    /// 1: as recent as any other place; 0: no more recent than the last copy.
+    pub recency: f64,
+    /// The resemblance to the last copy.
+    pub resemblance: f64,
+    /// See [`path_likeness`].
+    pub path: f64,
+    /// See [`site_likeness`].
+    pub site: f64,
+}
+
+/// How a place is known to carry a lost content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Evidence {
+    /// It is the URL itself, which is alive as far as is known.
+    Itself,
+    /// The last copy stands there, unchanged.
+    Same,
+    /// What stands there resembles the last copy by the threshold or more.
+    Direct,
+    /// What stands there is tied to the last copy through other documents, each of which resembles the next.
+    Chain {
+        /// These documents, from the last copy's side.
+        through: Vec<DocumentId>,
+    },
+    /// What stands there belongs to the last copy's cluster, which is too large to look for the documents between.
+    Cluster,
+    /// The URL led there.
+    Redirect {
+        /// The URLs between.
+        through: Vec<String>,
+    },
+}
+
+/// How like the paths of two URLs are, 0 to 1: the mean of how like they are as wholes and in their last segments. Each
+/// of the two is Dice's coefficient over pairs of neighbouring characters: a renamed folder or a prefix costs little, and
+/// an ending in common is worth something.
+pub fn path_likeness(a: &str, b: &str) -> f64 {
+    let (a, b) = (path_of(a), path_of(b));
+    (dice(a, b) + dice(last_segment(a), last_segment(b))) / 2.0
+}
+
+fn last_segment(path: &str) -> &str {
+    path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
+}
+
+/// Twice the pairs in common over all pairs; repeated pairs count as often as they stand there.
+fn dice(a: &str, b: &str) -> f64 {
+    if a == b {
+        return 1.0;
+    }
+    let (a, b) = (pairs(a), pairs(b));
+    let n_all = a.len() + b.len();
+    let (mut i, mut j, mut n_common) = (0, 0, 0);
+    while i < a.len() && j < b.len() {
+        match a[i].cmp(&b[j]) {
+            std::cmp::Ordering::Less => i += 1,
+            std::cmp::Ordering::Greater => j += 1,
+            std::cmp::Ordering::Equal => {
+                n_common += 1;
+                i += 1;
+                j += 1;
+            }
+        }
+    }
+    if n_all == 0 { 0.0 } else { 2.0 * f64::from(n_common) / n_all as f64 }
+}
+
+fn pairs(text: &str) -> Vec<(u8, u8)> {
+    let bytes = text.as_bytes();
+    let mut pairs: Vec<(u8, u8)> = bytes.iter().zip(bytes.iter().skip(1)).map(|(a, b)| (*a, *b)).collect();
+    pairs.sort_unstable();
+    pairs
+}
+
+/// How near two hosts are, 0 to 1: the labels that their names have in common from the right, as a share of the longer
+/// name. The same host is 1; `www.a.example` and `docs.a.example` are 2/3.
+pub fn site_likeness(a: &str, b: &str) -> f64 {
+    let (a, b) = (host_of(a), host_of(b));
+    if a == b {
+        return 1.0;
+    }
+    let n_common = a.rsplit('.').zip(b.rsplit('.')).take_while(|(a, b)| a == b).count();
+    n_common as f64 / a.split('.').count().max(b.split('.').count()) as f64
+}
+
+/// The documents between two of one cluster along verified links, which form a tree; none where they are not tied.
+pub fn documents_between(
+    links: &[(DocumentId, DocumentId)],
+    from: DocumentId,
+    to: DocumentId,
+) -> Option<Vec<DocumentId>> {
+    let mut neighbours: HashMap<DocumentId, Vec<DocumentId>> = HashMap::new();
+    for (a, b) in links {
+        neighbours.entry(*a).or_default().push(*b);
+        neighbours.entry(*b).or_default().push(*a);
+    }
+    let mut came_from = HashMap::from([(to, to)]);
+    let mut queue = VecDeque::from([to]);
+    while let Some(here) = queue.pop_front() {
+        if here == from {
+            let next = |document: &DocumentId| came_from.get(document).copied().filter(|next| next != document);
+            let mut path: Vec<DocumentId> = std::iter::successors(next(&from), next).collect();
+            path.pop();
+            return Some(path);
+        }
+        for neighbour in neighbours.get(&here).into_iter().flatten() {
+            if !came_from.contains_key(neighbour) {
+                came_from.insert(*neighbour, here);
+                queue.push_back(*neighbour);
+            }
+        }
+    }
+    None
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sweep::{Moment, Seen};
 
     #[test]
-    fn most_recent_first_and_only_what_still_stands() {
-        let sighting = |url: &str, time, document: Option<u32>| {
-            let seen = document.map_or(Seen::Gone, |document| Seen::Document(DocumentId(document)));
-            let moment = Moment { fetched_at: FetchTime(time), seen, sweep: None };
-            (url.to_string(), Sighting { url: url.to_string(), moment })
-        };
-        let latest = HashMap::from([
-            sighting("http://old", 1, Some(1)),
-            sighting("http://new", 3, Some(2)),
-            sighting("http://also-new", 3, Some(1)),
-            sighting("http://gone", 4, None),
-            sighting("http://other", 4, Some(9)),
-        ]);
-        let urls: Vec<String> =
-            found(&[DocumentId(1), DocumentId(2)], &latest).into_iter().map(|found| found.url).collect();
-        assert_eq!(urls, ["http://also-new", "http://new", "http://old"]);
+    fn paths_and_sites() {
+        let asked = "http://docs.a.example/html/doc/cache.html";
+        let ranked = [
+            "http://docs.a.example/html/doc/cache.html",
+            "http://docs.a.example/html/doc/cli/cache.html",
+            "http://docs.a.example/html/doc/cli/npm-cache.html",
+            "http://docs.a.example/html/doc/cli/npm-build.html",
+            "http://docs.a.example/",
+        ];
+        let likeness = ranked.map(|url| path_likeness(asked, url));
+        assert!(likeness.is_sorted_by(|a, b| a > b), "{likeness:?}");
+        assert_eq!((likeness[0], likeness[4]), (1.0, 0.0));
+        assert_eq!(site_likeness(asked, "https://docs.a.example/x"), 1.0);
+        assert_eq!(site_likeness(asked, "http://www.a.example/"), 2.0 / 3.0);
+        assert_eq!(site_likeness(asked, "http://a.example/"), 2.0 / 3.0);
+        assert_eq!(site_likeness(asked, "http://b.org/"), 0.0);
+        assert_eq!(path_likeness("key", "other"), path_likeness("other", "key"));
+    }
+
+    #[test]
+    fn a_score_is_a_weighted_mean() {
+        let ranking = Ranking { recency: 2.0, resemblance: 1.0, path: 1.0, site: 0.0 };
+        let signs = Signs { recency: 1.0, resemblance: 0.5, path: 0.0, site: 1.0 };
+        assert_eq!(ranking.score(&signs), 2.5 / 4.0);
+        assert!(Ranking::default().problem().is_none());
+        for wrong in [-1.0, f64::NAN, f64::INFINITY] {
+            assert!(Ranking { path: wrong, ..ranking.clone() }.problem().is_some());
+        }
+        assert!(Ranking { recency: 0.0, resemblance: 0.0, path: 0.0, site: 0.0 }.problem().is_some());
+    }
+
+    #[test]
+    fn the_documents_between() {
+        let ids = |ids: &[u32]| ids.iter().map(|id| DocumentId(*id)).collect::<Vec<_>>();
+        let links: Vec<_> =
+            [(2, 1), (3, 2), (4, 2), (5, 4), (9, 8)].iter().map(|(a, b)| (DocumentId(*a), DocumentId(*b))).collect();
+        for (from, to, between) in [
+            (1, 5, Some(ids(&[2, 4]))),
+            (5, 1, Some(ids(&[4, 2]))),
+            (1, 2, Some(vec![])),
+            (3, 3, Some(vec![])),
+            (1, 9, None),
+        ] {
+            assert_eq!(documents_between(&links, DocumentId(from), DocumentId(to)), between, "{from} to {to}");
+        }
     }
 }
