@@ -19,6 +19,15 @@
 //! know no clock and no threads. [`ports`] is what an engine needs of the world; the adapters (`store`, `kafka`,
 //! `files`) provide it and know only it; the engines (`pipeline`, `query`) know only it, too. `cli` puts them together.
 
+/// A point at which the tests of recovery kill the program; nothing at all without the feature `failpoints`.
+#[cfg(feature = "service")]
+macro_rules! kill_point {
+    ($name:literal) => {
+        #[cfg(feature = "failpoints")]
+        fail::fail_point!($name, |_| std::process::abort())
+    };
+}
+
 pub mod document;
 pub mod sketch;
 

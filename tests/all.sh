@@ -35,6 +35,10 @@ export LOOKALIKE_TEST_KAFKA
 step tests
 cargo test --release --locked
 
+# The same profile with one more feature of our own: nothing but our crate is built again, here and after it.
+step "kills at every step of a batch"
+cargo test --release --locked --features failpoints --test failpoints
+
 step "the main command, and what it must show"
 shown=$(deploy/demo.sh)
 printf '%s\n' "$shown"

@@ -59,6 +59,8 @@ pub(crate) fn ending(exit: Exit, message: impl Into<String>) -> anyhow::Error {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
+    #[cfg(feature = "failpoints")]
+    let _points = fail::FailScenario::setup();
     let args = Args::parse();
     match dispatch(args) {
         Ok(exit) => ExitCode::from(exit as u8),

@@ -169,6 +169,7 @@ impl Sink for EventFile {
             self.state = State::Unchecked;
             return Err(failed(&self.path, &error));
         }
+        kill_point!("events-written");
         if self.is_regular
             && let Err(error) = self.file.sync_data()
         {

@@ -78,13 +78,16 @@ impl<'a, S: Store> Applier<'a, S> {
         let mut sequencer = Sequencer::new();
         while let Some(batch) = self.gather(pages, &mut sequencer) {
             let n_records = batch.len();
+            kill_point!("gathered");
             let applied = self.apply(batch)?;
+            kill_point!("applied");
             gate.release_records(n_records);
             // Kafka's lag tools may miss a number; the stream must not wait for them.
             let _ = committed.try_send(applied.progress);
             if self.listening && events.send(applied.outbox).is_err() {
                 break;
             }
+            kill_point!("handed-over");
         }
         Ok(())
     }
@@ -92,7 +95,10 @@ impl<'a, S: Store> Applier<'a, S> {
     /// Writes how far publishing came, so that the next run need not look.
     pub fn finish(&mut self) -> Result<(), PipelineError> {
         let batch = Batch { next_seq: self.next_seq, published: self.n_published(), ..Batch::default() };
-        Ok(self.store.commit(&batch)?)
+        kill_point!("finishing");
+        self.store.commit(&batch)?;
+        kill_point!("finished");
+        Ok(())
     }
 
     /// The next micro-batch, in order: full, or as much as came in time. None at the end.
@@ -128,6 +134,7 @@ impl<'a, S: Store> Applier<'a, S> {
     fn apply(&mut self, pages: Vec<Prepared>) -> Result<Batch, PipelineError> {
         let begin = Instant::now();
         let decided = self.decide(&pages)?;
+        kill_point!("decided");
         let mut counts = decided.counts();
         counts.rejected = pages.iter().filter_map(|page| page.outcome.as_ref().err()).map(|why| why.reason).collect();
         counts.gone = pages.len() as u64 - counts.relations.len() as u64 - counts.rejected.len() as u64;

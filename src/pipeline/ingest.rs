@@ -45,6 +45,7 @@ pub(super) fn run(
             Polled::Record(incoming) => {
                 let n_bytes = incoming.record.n_bytes();
                 stats.record_read(n_bytes);
+                kill_point!("record-read");
                 let work = Work { ticket, incoming, n_bytes };
                 if !gate.enter(n_bytes) || out.send(work).is_err() {
                     break;

@@ -54,7 +54,9 @@ pub fn recover<S: Store>(store: &S, sink: &mut dyn Sink, published: u64, next_se
         let events = store.outbox(from, RECOVERY_CHUNK)?;
         let Some(last) = events.last() else { break };
         from = last.seq + 1;
+        kill_point!("catching-up");
         sink.publish(&events)?;
+        kill_point!("caught-up");
     }
     Ok(())
 }
@@ -84,7 +86,9 @@ impl Publisher {
         let Some(mut sink) = self.sink else { return Ok(()) };
         for events in batches {
             if let Some(last) = events.last() {
+                kill_point!("before-publish");
                 sink.publish(&events)?;
+                kill_point!("after-publish");
                 self.published.store(last.seq + 1, Ordering::Release);
             }
         }

@@ -37,6 +37,7 @@ pub(super) fn run(
         let outcome = sketcher.sketch(incoming.record);
         stats.sketched(begin.elapsed());
         gate.release_bytes(n_bytes);
+        kill_point!("sketched");
         let item = Prepared { origin: incoming.origin, chain: incoming.chain, outcome };
         if out.send(Ticketed { ticket, item }).is_err() {
             break;

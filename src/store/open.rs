@@ -127,7 +127,9 @@ impl RocksStore {
         let db =
             DB::open_cf_descriptors(&options, path, families(settings)).map_err(|error| open_error(path, error))?;
         if get_meta(&db, meta::FORMAT)?.is_none() {
+            kill_point!("store-made");
             initialise(&db, rule, seed.unwrap_or_else(new_seed))?;
+            kill_point!("store-named");
         }
         let mut store = Self::of(db, path, settings)?;
         if store.rule != *rule {

@@ -37,6 +37,7 @@ impl Runs {
     pub fn new(db: Arc<DB>, store: &Path, bits: u32) -> Result<Self, StoreError> {
         let folder = store.join(FOLDER);
         let made = if folder.exists() { std::fs::remove_dir_all(&folder) } else { Ok(()) };
+        kill_point!("runs-cleared");
         made.and_then(|()| std::fs::create_dir(&folder))
             .map_err(|error| StoreError::Failed(format!("{}: {error}", folder.display())))?;
         Ok(Runs { db, folder, bits, under_way: None, closing: Arc::default() })
@@ -97,8 +98,12 @@ impl Run {
             return Ok(());
         }
         let path = self.folder.join(format!("{}.sst", posted.family()));
+        kill_point!("run-begun");
         self.write(&path, &families::run_options(posted), posted, chains, &shingles)?;
-        self.ingest(&path, posted)
+        kill_point!("run-written");
+        self.ingest(&path, posted)?;
+        kill_point!("run-ingested");
+        Ok(())
     }
 
     fn write(
@@ -142,7 +147,10 @@ fn raise_indexed(db: &DB, last: DocumentId) -> Result<(), StoreError> {
     let mut rows = WriteBatch::default();
     rows.put_cf(family(db, cf::META)?, meta::INDEXED_UP_TO, last.0.to_be_bytes());
     rows.delete_range_cf(family(db, cf::PENDING)?, 0u32.to_be_bytes(), beyond.to_be_bytes());
-    db.write(rows).map_err(failed)
+    kill_point!("run-complete");
+    db.write(rows).map_err(failed)?;
+    kill_point!("run-noted");
+    Ok(())
 }
 
 #[cfg(test)]

@@ -60,10 +60,12 @@ impl Store for RocksStore {
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        kill_point!("before-write");
         // Nobody but a signal ends the wait for room: the batch must not be lost.
         when_there_is_room(&AtomicBool::new(false), || {
             self.db.write_opt(self.rows_of(batch)?, &synced()).map_err(failed)
         })?;
+        kill_point!("after-write");
         self.n_documents += batch.documents.len() as u32;
         self.next_seq = batch.next_seq;
         self.published = batch.published;
@@ -80,12 +82,14 @@ impl RocksStore {
             delta.add_document(document);
         }
         let is_full = delta.is_full();
+        kill_point!("in-memory");
         let Some(mut runs) = self.runs.take() else { return Ok(()) };
         if (is_full || !runs.is_busy()) && runs.finish()? {
             self.delta_mut()?.thaw();
         }
         if is_full {
             runs.begin(self.delta_mut()?.freeze());
+            kill_point!("frozen");
         }
         self.runs = Some(runs);
         Ok(())

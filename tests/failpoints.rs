@@ -1,0 +1,118 @@
+//! Killed at every step of the way of a batch, and started again: the same events, the same clusters, a sound store.
+//!
+//! ```sh
+//! cargo test --release --features failpoints --test failpoints
+//! ```
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod harness;
+
+use harness::{World, fold, sweeps, text};
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Output;
+
+const SIGABRT: i32 = 6;
+
+/// Every point on the way of a batch, in its order, and after how many hits the program is killed there.
+const POINTS: &[(&str, &[u32])] = &[
+    ("store-made", &[0]),
+    ("store-named", &[0]),
+    ("runs-cleared", &[0]),
+    ("record-read", &[70]),
+    ("sketched", &[70]),
+    ("gathered", &[4]),
+    ("decided", &[4]),
+    ("before-write", &[0, 4]),
+    ("after-write", &[0, 4]),
+    ("in-memory", &[4]),
+    ("frozen", &[0, 3]),
+    ("run-begun", &[4]),
+    ("run-written", &[0, 4]),
+    ("run-ingested", &[0, 3]),
+    ("run-complete", &[2]),
+    ("run-noted", &[2]),
+    ("applied", &[4]),
+    ("handed-over", &[4]),
+    ("before-publish", &[0, 4]),
+    ("events-written", &[0, 4]),
+    ("after-publish", &[4]),
+    ("finishing", &[0]),
+    ("finished", &[0]),
+];
+
+/// Every batch of postings becomes a run, of two families.
+fn world() -> World {
+    World::new().with("pipeline.batch_records_max", 16).with("store.delta_mib", 0).with("sketch.index_modulus", 25)
+}
+
+fn killed_at(world: &World, point: &str, n_passed: u32) -> Output {
+    let mut command = world.run_command(&sweeps()[..1]);
+    command.env("FAILPOINTS", format!("{point}={n_passed}*off->return"));
+    command.output().expect("the program starts")
+}
+
+fn check(world: &World, unharmed: &World, what: &str) {
+    world.run(&sweeps()[..1]);
+    let events = |world: &World| fs::read(world.path("events.jsonl")).expect("events");
+    assert!(events(world) == events(unharmed), "{what}: the events differ");
+    assert_eq!(world.partition(), fold(&unharmed.events()), "{what}");
+    let verified = world.command("verify").output().expect("starts");
+    assert!(verified.status.success(), "{what}: {}", text(&verified.stdout));
+}
+
+fn unharmed() -> World {
+    let unharmed = world();
+    unharmed.run(&sweeps()[..1]);
+    unharmed
+}
+
+#[test]
+fn killed_at_every_point() {
+    let unharmed = unharmed();
+    for (point, hits) in POINTS {
+        for n_passed in *hits {
+            let (world, what) = (world(), format!("{point} after {n_passed}"));
+            let output = killed_at(&world, point, *n_passed);
+            let signal = output.status.signal();
+            assert_eq!(signal, Some(SIGABRT), "{what} was not hit: {}", text(&output.stderr));
+            check(&world, &unharmed, &what);
+        }
+    }
+}
+
+/// What is durable and not yet out goes out when the program starts; killed then, it goes out when it starts again.
+#[test]
+fn killed_while_catching_up() {
+    let unharmed = unharmed();
+    for point in ["catching-up", "events-written", "caught-up"] {
+        let world = world();
+        assert_eq!(killed_at(&world, "before-publish", 2).status.signal(), Some(SIGABRT));
+        assert_eq!(killed_at(&world, point, 0).status.signal(), Some(SIGABRT), "{point} was not hit");
+        check(&world, &unharmed, point);
+    }
+}
+
+/// The list above is the list of the sources.
+#[test]
+fn every_point_is_tried() {
+    let mut named = Vec::new();
+    let mut folders = vec![harness::root().join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let source = fs::read_to_string(path).expect("text");
+                let names = source.split("kill_point!(\"").skip(1).filter_map(|rest| rest.split('"').next());
+                named.extend(names.map(String::from));
+            }
+        }
+    }
+    named.sort();
+    let mut tried: Vec<&str> = POINTS.iter().map(|(point, _)| *point).chain(["catching-up", "caught-up"]).collect();
+    tried.sort_unstable();
+    assert_eq!(named, tried);
+}
