@@ -101,18 +101,33 @@ impl MediaType {
     }
 }
 
-/// Why a decoded body is no text, judged by its first 4 KiB.
+/// Characters at a body's beginning that tell whether it is text.
+const JUDGED_CHARS: usize = 4096;
+
+/// Why a decoded body is no text, judged by its beginning.
 pub(super) fn binary_sign(text: &str) -> Option<&'static str> {
     if text.trim_start().starts_with("%PDF-") {
         return Some("it is a PDF");
     }
+    let beginning = &text.as_bytes()[..text.len().min(JUDGED_CHARS * 4)];
+    if !beginning.chunks(64).any(|bytes| bytes.iter().fold(false, |any, byte| any | may_be_bad(*byte))) {
+        return None;
+    }
     let (mut n, mut bad) = (0usize, 0usize);
-    for c in text.chars().take(4096) {
+    for c in text.chars().take(JUDGED_CHARS) {
         n += 1;
         let control = c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{c}' | '\u{1b}' | '\u{85}');
         bad += usize::from(control || c == char::REPLACEMENT_CHARACTER);
     }
     (bad * 5 > n).then_some("more than a fifth of its beginning is control characters or undecodable bytes")
+}
+
+/// Whether a byte of UTF-8 is or begins a character that counts against a text: without branches, so that most texts are
+/// passed many bytes at a time.
+fn may_be_bad(byte: u8) -> bool {
+    let is_space = (byte == b'\t') | (byte == b'\n') | (byte == b'\r') | (byte == 0x0c) | (byte == 0x1b);
+    // C2 begins the control characters above ASCII, EF the replacement character.
+    ((byte < b' ') & !is_space) | (byte == 0x7f) | (byte == 0xc2) | (byte == 0xef)
 }
 
 /// A moment, in microseconds since 1970-01-01T00:00:00Z.
@@ -158,6 +173,21 @@ impl<'de> Deserialize<'de> for FetchTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fifth_of_bad_characters_is_binary() {
+        let padded = |beginning: &str| format!("{beginning}{}", "ä".repeat(96));
+        for bad in (0..=char::MAX as u32).filter_map(char::from_u32) {
+            let counts = matches!(bad, '\0'..='\u{8}' | '\u{b}' | '\u{e}'..='\u{1a}' | '\u{1c}'..='\u{1f}' | '\u{7f}')
+                || matches!(bad, '\u{80}'..='\u{84}' | '\u{86}'..='\u{9f}' | '\u{fffd}');
+            let text: String = ["aaaa", &bad.to_string()].concat();
+            assert_eq!(binary_sign(&text[1..]).is_some(), counts, "{bad:?}");
+            assert_eq!(binary_sign(&text), None, "{bad:?}");
+        }
+        assert_eq!(binary_sign(&padded(&"\0".repeat(24))), None);
+        assert!(binary_sign(&padded(&"\0".repeat(25))).is_some());
+        assert_eq!(binary_sign(&format!("{}{}", "a".repeat(JUDGED_CHARS), "\0".repeat(99_999))), None);
+    }
 
     #[test]
     fn content_types() {
