@@ -13,7 +13,8 @@ use crate::ports::{Batch, Outgoing, Progress, ProgressMap, Store, StoreError};
 use crate::sketch::{Shingle, Sketch, SketchedContent};
 use crate::wire::{Event, Subject};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -70,13 +71,13 @@ impl<'a, S: Store> Applier<'a, S> {
     /// Runs until no more pages come, or nobody takes the events.
     pub fn run(
         &mut self,
-        pages: &Receiver<Ticketed<Prepared>>,
+        pages: &Receiver<Ticketed<Vec<Prepared>>>,
         committed: &Sender<ProgressMap>,
         events: Sender<Vec<Outgoing>>,
         gate: &Gate,
     ) -> Result<(), PipelineError> {
-        let mut sequencer = Sequencer::new();
-        while let Some(batch) = self.gather(pages, &mut sequencer) {
+        let (mut sequencer, mut ready) = (Sequencer::new(), VecDeque::new());
+        while let Some(batch) = self.gather(pages, &mut sequencer, &mut ready) {
             let n_records = batch.len();
             kill_point!("gathered");
             let applied = self.apply(batch)?;
@@ -101,31 +102,31 @@ impl<'a, S: Store> Applier<'a, S> {
         Ok(())
     }
 
-    /// The next micro-batch, in order: full, or as much as came in time. None at the end.
+    /// The next micro-batch, in order: full, or as much as came in time. None at the end. `ready` is what came with it
+    /// and is for the next one.
     fn gather(
         &self,
-        pages: &Receiver<Ticketed<Prepared>>,
-        sequencer: &mut Sequencer<Prepared>,
+        pages: &Receiver<Ticketed<Vec<Prepared>>>,
+        sequencer: &mut Sequencer<Vec<Prepared>>,
+        ready: &mut VecDeque<Prepared>,
     ) -> Option<Vec<Prepared>> {
-        let mut batch: Vec<Prepared> = Vec::new();
         let mut deadline = None;
         loop {
-            while batch.len() < self.batch_records_max {
-                let Some(prepared) = sequencer.pop() else { break };
-                batch.push(prepared);
+            while let Some(prepared) = sequencer.pop() {
+                ready.extend(prepared);
             }
-            if batch.len() == self.batch_records_max {
-                return Some(batch);
+            if ready.len() >= self.batch_records_max {
+                return Some(ready.drain(..self.batch_records_max).collect());
             }
-            let received = if batch.is_empty() {
+            let received = if ready.is_empty() {
                 pages.recv().map_err(|_| RecvTimeoutError::Disconnected)
             } else {
                 pages.recv_deadline(*deadline.get_or_insert_with(|| Instant::now() + self.batch_latency))
             };
             match received {
                 Ok(ticketed) => sequencer.push(ticketed),
-                Err(_) if batch.is_empty() => return None,
-                Err(_) => return Some(batch),
+                Err(_) if ready.is_empty() => return None,
+                Err(_) => return Some(ready.drain(..).collect()),
             }
         }
     }
@@ -137,7 +138,7 @@ impl<'a, S: Store> Applier<'a, S> {
         kill_point!("decided");
         let mut counts = decided.counts();
         counts.rejected = pages.iter().filter_map(|page| page.outcome.as_ref().err()).map(|why| why.reason).collect();
-        counts.gone = pages.len() as u64 - counts.relations.len() as u64 - counts.rejected.len() as u64;
+        counts.gone = pages.len() as u64 - counts.relations.values().sum::<u64>() - counts.rejected.len() as u64;
         let n_events = pages.len() as u64 + counts.merged;
         let outbox = if self.listening { self.events(&pages, &decided.decisions)? } else { Vec::new() };
         let timeline = Timeline::of(&*self.store, &self.seed, &pages, &decided.decisions)?;
@@ -164,7 +165,7 @@ impl<'a, S: Store> Applier<'a, S> {
     fn decide(&mut self, pages: &[Prepared]) -> Result<Decided, StoreError> {
         let mut known = self.known_equals(pages.iter().filter_map(content_of))?;
         let mut effects = Effects::default();
-        let mut view = BatchView { store: &*self.store, cache: &mut self.cache, fresh: HashMap::new() };
+        let mut view = BatchView { store: &*self.store, cache: &mut self.cache, fresh: FxHashMap::default() };
         self.decider.learn(pages.iter().filter_map(content_of), &mut known, &mut view)?;
         let mut decisions = Vec::with_capacity(pages.len());
         for page in pages {
@@ -230,8 +231,8 @@ impl<'a, S: Store> Applier<'a, S> {
         &self,
         pages: &[Prepared],
         decisions: &[Option<Decision>],
-    ) -> Result<HashMap<DocumentId, String>, StoreError> {
-        let mut urls: HashMap<DocumentId, String> = HashMap::new();
+    ) -> Result<FxHashMap<DocumentId, String>, StoreError> {
+        let mut urls: FxHashMap<DocumentId, String> = FxHashMap::default();
         let mut asked = Vec::new();
         for (page, decision) in pages.iter().zip(decisions) {
             let (Ok(sketched), Some(decision)) = (&page.outcome, decision) else { continue };
@@ -257,10 +258,9 @@ impl<'a, S: Store> Applier<'a, S> {
         let mut batch = Batch { links: effects.links, common: effects.common, ..Batch::default() };
         batch.rows = effects.rows.into_values().collect();
         batch.rows.sort_unstable_by_key(|row| row.document);
+        batch.progress = progress_after(pages);
         let mut new_documents = effects.documents.into_iter();
         for (page, decision) in pages.iter().zip(&decisions) {
-            let progress = Progress { next_offset: page.origin.offset + 1, chain: page.chain };
-            batch.progress.insert((page.origin.source.to_string(), page.origin.partition), progress);
             let Ok(sketched) = &page.outcome else { continue };
             let url = self.seed.fingerprint("url", &[sketched.url.as_bytes()]);
             batch.urls.push((url, sketched.url.clone()));
@@ -286,13 +286,30 @@ struct Decided {
 impl Decided {
     fn counts(&self) -> BatchCounts {
         let decisions = || self.decisions.iter().flatten();
+        let mut relations = BTreeMap::new();
+        for decision in decisions() {
+            *relations.entry(decision.relation).or_default() += 1;
+        }
         BatchCounts {
-            relations: decisions().map(|decision| decision.relation).collect(),
+            relations,
             merged: decisions().map(|decision| decision.merges.len() as u64).sum(),
             compared: self.effects.n_compared,
             ..BatchCounts::default()
         }
     }
+}
+
+/// How far some pages take their partitions: the last one of each counts.
+fn progress_after(pages: &[Prepared]) -> ProgressMap {
+    let mut progress = ProgressMap::new();
+    let of_one_partition =
+        |a: &Prepared, b: &Prepared| a.origin.partition == b.origin.partition && a.origin.source == b.origin.source;
+    for pages in pages.chunk_by(of_one_partition) {
+        let Some(Prepared { origin, chain, .. }) = pages.last() else { continue };
+        let after = Progress { next_offset: origin.offset + 1, chain: *chain };
+        progress.insert((origin.source.to_string(), origin.partition), after);
+    }
+    progress
 }
 
 fn content_of(page: &Prepared) -> Option<&SketchedContent> {
@@ -308,7 +325,7 @@ struct BatchView<'v, S: Store> {
     store: &'v S,
     cache: &'v mut SketchCache,
     /// Sketches that the store does not have yet.
-    fresh: HashMap<DocumentId, Arc<Sketch>>,
+    fresh: FxHashMap<DocumentId, Arc<Sketch>>,
 }
 
 impl<S: Store> View for BatchView<'_, S> {
@@ -340,15 +357,15 @@ impl<S: Store> View for BatchView<'_, S> {
 /// Decoded sketches of the store, in two generations of half the limit each: when the young one is full, the old one
 /// goes.
 struct SketchCache {
-    young: HashMap<DocumentId, Arc<Sketch>>,
-    old: HashMap<DocumentId, Arc<Sketch>>,
+    young: FxHashMap<DocumentId, Arc<Sketch>>,
+    old: FxHashMap<DocumentId, Arc<Sketch>>,
     n_bytes_young: usize,
     n_bytes_max: usize,
 }
 
 impl SketchCache {
     fn new(n_bytes_max: usize) -> Self {
-        SketchCache { young: HashMap::new(), old: HashMap::new(), n_bytes_young: 0, n_bytes_max }
+        SketchCache { young: FxHashMap::default(), old: FxHashMap::default(), n_bytes_young: 0, n_bytes_max }
     }
 
     fn get(&mut self, document: DocumentId) -> Option<Arc<Sketch>> {
@@ -377,7 +394,7 @@ pub(super) mod tests {
     use crate::ports::{Sought, StoredSighting};
     use crate::sketch::Form;
     use crate::sweep::{Moment, SweepRow, UrlState};
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::{BTreeSet, HashMap};
 
     /// A store in memory, for the tests of the stages around it.
     #[derive(Default)]

@@ -36,21 +36,22 @@ impl Gate {
         Closer(self)
     }
 
-    /// Waits until there is room for a record of `n_bytes`; false where the gate is closed. A record larger than the
-    /// whole room gets in alone.
-    pub fn enter(&self, n_bytes: usize) -> bool {
+    /// Waits until there is room for some records of `n_bytes` together; false where the gate is closed. What is larger
+    /// than the whole room gets in alone.
+    pub fn enter(&self, n_records: usize, n_bytes: usize) -> bool {
         let mut room = self.room();
         while !room.closed
-            && (room.n_records >= self.records_max || (room.n_bytes > 0 && room.n_bytes + n_bytes > self.bytes_max))
+            && ((room.n_records > 0 && room.n_records + n_records > self.records_max)
+                || (room.n_bytes > 0 && room.n_bytes + n_bytes > self.bytes_max))
         {
             room = self.changed.wait(room).unwrap_or_else(PoisonError::into_inner);
         }
-        room.n_records += 1;
+        room.n_records += n_records;
         room.n_bytes += n_bytes;
         !room.closed
     }
 
-    /// A record's bytes are no longer held.
+    /// These bytes are no longer held.
     pub fn release_bytes(&self, n_bytes: usize) {
         self.room().n_bytes -= n_bytes;
         self.changed.notify_one();
@@ -76,9 +77,9 @@ mod tests {
     #[test]
     fn a_full_gate_waits_until_there_is_room() {
         let gate = Gate::new(2, 100);
-        assert!(gate.enter(60) && gate.enter(30));
+        assert!(gate.enter(1, 60) && gate.enter(1, 30));
         std::thread::scope(|scope| {
-            let third = scope.spawn(|| gate.enter(60));
+            let third = scope.spawn(|| gate.enter(1, 60));
             std::thread::sleep(Duration::from_millis(20));
             assert!(!third.is_finished());
             gate.release_records(1);
@@ -92,9 +93,9 @@ mod tests {
     #[test]
     fn a_giant_gets_in_alone_and_a_closed_gate_lets_nobody_in() {
         let gate = Gate::new(2, 100);
-        assert!(gate.enter(1000));
+        assert!(gate.enter(9, 1000));
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| gate.enter(1));
+            let second = scope.spawn(|| gate.enter(1, 1));
             drop(gate.closer());
             assert!(!second.join().expect("no panic"));
         });

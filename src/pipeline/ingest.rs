@@ -11,14 +11,27 @@ use std::time::Duration;
 /// How long a source may keep the thread from noticing a shutdown.
 const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// A record on its way to a sketcher.
+/// Records handed on together: what passes between threads one by one costs more in waking them than in work.
+const CHUNK_RECORDS_MAX: usize = 64;
+
+/// Bytes of records handed on together, so that large pages are shared among the sketchers.
+const CHUNK_BYTES_MAX: usize = 512 << 10;
+
+/// Records on their way to a sketcher.
+#[derive(Default)]
 pub(super) struct Work {
-    /// Its place in the order of arrival, dense from 0.
+    /// Their place in the order of arrival, dense from 0.
     pub ticket: u64,
-    /// What it is.
-    pub incoming: Incoming,
-    /// What it holds at the gate.
+    /// What they are, in their order.
+    pub records: Vec<Incoming>,
+    /// What they hold at the gate.
     pub n_bytes: usize,
+}
+
+impl Work {
+    fn is_full(&self) -> bool {
+        self.records.len() >= CHUNK_RECORDS_MAX || self.n_bytes >= CHUNK_BYTES_MAX
+    }
 }
 
 /// Runs until the source ends, the shutdown is set or the gate is closed.
@@ -38,21 +51,36 @@ pub(super) fn run(
         if let Some(lag) = source.lag() {
             stats.set_lag(lag);
         }
-        match source.poll(POLL_TIMEOUT)? {
-            Polled::Idle => {}
-            Polled::End => break,
-            Polled::Unreadable(what) => stats.unreadable(what),
-            Polled::Record(incoming) => {
-                let n_bytes = incoming.record.n_bytes();
-                stats.record_read(n_bytes);
-                kill_point!("record-read");
-                let work = Work { ticket, incoming, n_bytes };
-                if !gate.enter(n_bytes) || out.send(work).is_err() {
-                    break;
-                }
-                ticket += 1;
+        let mut work = Work { ticket, ..Work::default() };
+        let goes_on = fill(&mut work, source.as_mut(), stats);
+        if !work.records.is_empty() {
+            stats.records_read(work.records.len(), work.n_bytes);
+            if !gate.enter(work.records.len(), work.n_bytes) || out.send(work).is_err() {
+                break;
             }
+            ticket += 1;
+        }
+        if !goes_on? {
+            break;
         }
     }
     Ok(())
+}
+
+/// Takes what the source has at hand, and waits only for the first record; false where nothing more comes.
+fn fill(work: &mut Work, source: &mut dyn Source, stats: &Stats) -> Result<bool, PipelineError> {
+    while !work.is_full() {
+        let timeout = if work.records.is_empty() { POLL_TIMEOUT } else { Duration::ZERO };
+        match source.poll(timeout)? {
+            Polled::Idle => break,
+            Polled::End => return Ok(false),
+            Polled::Unreadable(what) => stats.unreadable(what),
+            Polled::Record(incoming) => {
+                work.n_bytes += incoming.record.n_bytes();
+                work.records.push(incoming);
+                kill_point!("record-read");
+            }
+        }
+    }
+    Ok(true)
 }

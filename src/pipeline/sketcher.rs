@@ -5,6 +5,7 @@ use super::ingest::Work;
 use super::sequencer::Ticketed;
 use super::stats::Stats;
 use crate::intake::{RecordSketcher, SketchedPage};
+use crate::ports::Incoming;
 use crate::sketch::Sketcher;
 use crate::sweep::SweepCut;
 use crate::wire::{Limits, Origin, Rejection};
@@ -27,18 +28,22 @@ pub(super) fn run(
     limits: &Limits,
     sweep_cut: SweepCut,
     work: &Receiver<Work>,
-    out: &Sender<Ticketed<Prepared>>,
+    out: &Sender<Ticketed<Vec<Prepared>>>,
     gate: &Gate,
     stats: &Stats,
 ) {
     let mut sketcher = RecordSketcher::new(fresh, limits.clone(), sweep_cut);
-    for Work { ticket, incoming, n_bytes } in work {
-        let begin = Instant::now();
-        let outcome = sketcher.sketch(incoming.record);
-        stats.sketched(begin.elapsed());
+    let sketch_seconds = stats.sketch_seconds();
+    for Work { ticket, records, n_bytes } in work {
+        let prepare = |incoming: Incoming| {
+            let begin = Instant::now();
+            let outcome = sketcher.sketch(incoming.record);
+            sketch_seconds.record(begin.elapsed());
+            kill_point!("sketched");
+            Prepared { origin: incoming.origin, chain: incoming.chain, outcome }
+        };
+        let item = records.into_iter().map(prepare).collect();
         gate.release_bytes(n_bytes);
-        kill_point!("sketched");
-        let item = Prepared { origin: incoming.origin, chain: incoming.chain, outcome };
         if out.send(Ticketed { ticket, item }).is_err() {
             break;
         }

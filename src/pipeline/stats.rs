@@ -2,7 +2,7 @@
 
 use crate::cluster::Relation;
 use crate::wire::Reason;
-use metrics::{counter, gauge, histogram};
+use metrics::{Histogram, counter, gauge, histogram};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -63,7 +63,7 @@ impl Summary {
 /// What one batch did.
 #[derive(Default)]
 pub(super) struct BatchCounts {
-    pub relations: Vec<Relation>,
+    pub relations: BTreeMap<Relation, u64>,
     pub gone: u64,
     pub rejected: Vec<Reason>,
     pub merged: u64,
@@ -98,9 +98,9 @@ impl Stats {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn record_read(&self, n_bytes: usize) {
+    pub(super) fn records_read(&self, n_records: usize, n_bytes: usize) {
         let mut counts = self.counts();
-        counts.records_read += 1;
+        counts.records_read += n_records as u64;
         counts.bytes_read += n_bytes as u64;
         counter!("lookalike_read_bytes_total").increment(n_bytes as u64);
     }
@@ -120,8 +120,9 @@ impl Stats {
         self.counts().lag = Some(lag);
     }
 
-    pub(super) fn sketched(&self, elapsed: Duration) {
-        histogram!("lookalike_stage_seconds", "stage" => "sketch").record(elapsed);
+    /// Where a sketcher counts what each record takes it: looked up once.
+    pub(super) fn sketch_seconds(&self) -> Histogram {
+        histogram!("lookalike_stage_seconds", "stage" => "sketch")
     }
 
     pub(super) fn batch(&self, n_records: usize, batch: &BatchCounts, decide: Duration, commit: Duration) {
@@ -137,10 +138,10 @@ impl Stats {
         counts.gone += batch.gone;
         counts.merged += batch.merged;
         counts.compared += batch.compared;
-        for relation in &batch.relations {
+        for (relation, n) in &batch.relations {
             let name = relation_name(*relation);
-            counter!("lookalike_pages_total", "outcome" => name).increment(1);
-            *counts.assigned.entry(name).or_default() += 1;
+            counter!("lookalike_pages_total", "outcome" => name).increment(*n);
+            *counts.assigned.entry(name).or_default() += n;
         }
         for reason in &batch.rejected {
             counter!("lookalike_pages_total", "outcome" => "rejected").increment(1);

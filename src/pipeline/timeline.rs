@@ -92,9 +92,12 @@ impl Timeline {
             self.states.insert(*key, state);
             return Ok(before);
         }
-        let mut history = if known.is_some() { store.history(*key)? } else { Vec::new() };
-        let earlier = self.sightings[..at].iter().flatten().filter(|sighting| sighting.url == *key);
-        history.extend(earlier.map(|sighting| sighting.moment.clone()));
+        let mut history = Vec::new();
+        if known.is_some() {
+            history = store.history(*key)?;
+            let earlier = self.sightings[..at].iter().flatten().filter(|sighting| sighting.url == *key);
+            history.extend(earlier.map(|sighting| sighting.moment.clone()));
+        }
         let before = history.iter().filter(|other| *other < moment && other.seen.document().is_some()).max();
         let before = before.and_then(|moment| moment.seen.document());
         history.push(moment.clone());
