@@ -380,7 +380,19 @@ pub trait Snapshot {
     ///
     /// # Errors
     /// [`StoreError`]
-    fn each_sighting(&self, each: &mut dyn FnMut(Sighting) -> bool) -> Result<(), StoreError>;
+    fn each_sighting(&self, each: &mut dyn FnMut(Sighting) -> bool) -> Result<(), StoreError> {
+        self.each_sighting_after(None, each)
+    }
+
+    /// The same from after one of them on, whether or not that one is there.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn each_sighting_after(
+        &self,
+        after: Option<&Sighting>,
+        each: &mut dyn FnMut(Sighting) -> bool,
+    ) -> Result<(), StoreError>;
 
     /// The documents that have some of these index shingles, and how many each has.
     ///
@@ -409,4 +421,27 @@ pub trait Snapshot {
 
     /// The bytes that the store takes on disk.
     fn n_bytes_on_disk(&self) -> u64;
+}
+
+/// How far a view may be behind the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Freshness {
+    /// Milliseconds since the view was last known to hold all that the store holds.
+    pub behind_ms: u64,
+    /// Bytes of the store's logs that the view does not hold, when that was last looked at.
+    pub behind_bytes: u64,
+    /// Why there is no newer view, where there should be one.
+    pub problem: Option<String>,
+}
+
+/// Views of a store that another process, or another thread, writes to: each is of one moment and only reads.
+pub trait Views: Send + Sync + 'static {
+    /// A view.
+    type View: Snapshot + Send + Sync + 'static;
+
+    /// The newest view.
+    fn view(&self) -> Arc<Self::View>;
+
+    /// How far it is behind.
+    fn freshness(&self) -> Freshness;
 }

@@ -4,7 +4,7 @@ use super::args::Question;
 use super::files::sketch_file;
 use super::{Exit, ending, render};
 use crate::config::Config;
-use crate::document::{ClusterId, Seed};
+use crate::document::Seed;
 use crate::ports::Snapshot;
 use crate::query::{self, Search};
 use crate::sketch::{Rule, Sketch, SketchRule, Sketcher};
@@ -25,10 +25,7 @@ pub(super) fn query(config: &Config, question: Question, json: bool) -> Result<E
         }
         Question::Cluster { of } => {
             let store = open(config)?;
-            let id = match of.parse() {
-                Ok(id) => Some(ClusterId(id)),
-                Err(_) => query::url(&store, &of)?.sightings.iter().rev().find_map(|sighting| sighting.cluster),
-            };
+            let id = query::named_cluster(&store, &of)?;
             let answer = id.map(|id| query::cluster(&store, id)).transpose()?.flatten();
             let answer = answer.ok_or_else(|| ending(Exit::NotFound, format!("there is no cluster of {of}")))?;
             print(&answer, json, render::cluster)

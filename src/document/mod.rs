@@ -21,9 +21,10 @@ pub use decode::decode;
 pub use fingerprint::{Fingerprint, Seed};
 pub use html::append_text as append_html_text;
 pub use page::{Body, Content, FetchTime, InvalidTime, MediaType, Page};
-pub use words::append_words;
+pub use words::{append_words, word_starts};
 
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 
 /// The version of the canonical form. It changes only when some page's words change.
@@ -66,6 +67,26 @@ pub struct CanonicalForm {
     n_words: usize,
 }
 
+/// The text of a body, as a reader sees it: decoded, and without markup.
+///
+/// # Errors
+/// [`NoText`] where the bytes are not text.
+pub fn plain_text(body: &Body, media_type: MediaType) -> Result<Cow<'_, str>, NoText> {
+    let text = match body {
+        Body::Text(text) => Cow::Borrowed(text.as_str()),
+        Body::Bytes { bytes, charset } => decode(bytes, charset.as_deref(), media_type),
+    };
+    if let Some(why) = page::binary_sign(&text) {
+        return Err(NoText::Binary(why));
+    }
+    if media_type.or_sniffed(&text) != MediaType::Html {
+        return Ok(text);
+    }
+    let mut plain = String::with_capacity(text.len() / 4);
+    append_html_text(&text, &mut plain);
+    Ok(plain.into())
+}
+
 impl CanonicalForm {
     /// The canonical form of plain text.
     pub fn of_text(text: &str) -> Self {
@@ -79,24 +100,7 @@ impl CanonicalForm {
     /// # Errors
     /// [`NoText`] where the bytes are not text.
     pub fn of_body(body: &Body, media_type: MediaType) -> Result<Self, NoText> {
-        let decoded;
-        let text = match body {
-            Body::Text(text) => text,
-            Body::Bytes { bytes, charset } => {
-                decoded = decode(bytes, charset.as_deref(), media_type);
-                decoded.as_ref()
-            }
-        };
-        if let Some(why) = page::binary_sign(text) {
-            return Err(NoText::Binary(why));
-        }
-        if media_type.or_sniffed(text) == MediaType::Html {
-            let mut plain = String::with_capacity(text.len() / 4);
-            append_html_text(text, &mut plain);
-            Ok(Self::of_text(&plain))
-        } else {
-            Ok(Self::of_text(text))
-        }
+        Ok(Self::of_text(&plain_text(body, media_type)?))
     }
 
     fn push_text(&mut self, text: &str) {

@@ -33,6 +33,18 @@ pub fn append_words(text: &str, out: &mut String) -> usize {
     words.n_words
 }
 
+/// Where in `text` each of the words begins that [`append_words`] finds in it, in bytes.
+pub fn word_starts(text: &str) -> Vec<usize> {
+    let (mut out, mut starts) = (String::new(), Vec::new());
+    let mut words =
+        Words { out: &mut out, n_words: 0, place: Place::Outside, run: Vec::new(), place_of_run: Place::Outside };
+    for (at, c) in text.char_indices() {
+        words.push(c);
+        starts.resize(words.n_words, at);
+    }
+    starts
+}
+
 /// Where the last character left off.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -249,6 +261,34 @@ mod tests {
             let (got, n) = words(text);
             assert_eq!(got, *expected, "{text} gives {}", got.escape_unicode());
             assert_eq!(n, expected.split(' ').filter(|word| !word.is_empty()).count(), "{text}");
+        }
+    }
+
+    /// As many starts as words, in order, and the text from each on begins with that word.
+    fn check_starts(text: &str) {
+        let (all, n) = words(text);
+        let starts = word_starts(text);
+        assert_eq!(starts.len(), n, "{text:?}");
+        assert!(starts.is_sorted(), "{text:?}");
+        for (start, word) in starts.iter().zip(all.split(' ')) {
+            let (rest, _) = words(&text[*start..]);
+            assert!(rest.starts_with(word), "{text:?} from {start}: {rest:?}");
+        }
+    }
+
+    #[test]
+    fn words_begin_where_they_are_said_to() {
+        for text in [
+            "",
+            " ",
+            "A rose, is",
+            "東京 2024年",
+            "e\u{301}a \u{301}b",
+            "ﷺ x",
+            "한국 \u{1112}\u{1161}\u{11ab} ｶﾞx",
+            "½a",
+        ] {
+            check_starts(text);
         }
     }
 

@@ -66,3 +66,14 @@ pub fn cluster(view: &impl Snapshot, id: ClusterId) -> Result<Option<ClusterAnsw
     sightings.sort_by(|a, b| (&a.url, &a.moment).cmp(&(&b.url, &b.moment)));
     Ok(Some(ClusterAnswer { cluster: view.cluster_of(document)?, documents, sightings }))
 }
+
+/// The cluster that a text names: by its number or that of any document in it, or by a URL, whose newest content counts.
+///
+/// # Errors
+/// [`StoreError`]
+pub fn named_cluster(view: &impl Snapshot, name: &str) -> Result<Option<ClusterId>, StoreError> {
+    if let Ok(id) = name.parse() {
+        return Ok(Some(ClusterId(id)));
+    }
+    Ok(url(view, name)?.sightings.iter().rev().find_map(|sighting| sighting.cluster))
+}

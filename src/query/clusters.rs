@@ -2,6 +2,7 @@
 
 use crate::document::{ClusterId, DocumentId, FetchTime};
 use crate::ports::{Snapshot, StoreError};
+use crate::sweep::Sighting;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 
@@ -36,6 +37,34 @@ pub fn export(view: &impl Snapshot, mut each: impl FnMut(ExportRow) -> bool) -> 
             cluster: clusters.cluster_of(document),
         })
     })
+}
+
+/// The sightings after one, `most` at most, in the order of [`export`] and without those of nothing; and where more
+/// follow, the last one looked at, be it one of nothing.
+///
+/// # Errors
+/// [`StoreError`]
+pub fn export_page(
+    view: &impl Snapshot,
+    after: Option<&Sighting>,
+    most: usize,
+) -> Result<(Vec<ExportRow>, Option<Sighting>), StoreError> {
+    let mut sightings = Vec::new();
+    view.each_sighting_after(after, &mut |sighting| {
+        sightings.push(sighting);
+        sightings.len() <= most
+    })?;
+    let has_more = sightings.len() > most;
+    sightings.truncate(most);
+    let next = sightings.last().filter(|_| has_more).cloned();
+    let mut rows = Vec::new();
+    for Sighting { url, moment } in sightings {
+        if let Some(document) = moment.seen.document() {
+            let (fetched_at, sweep) = (moment.fetched_at, moment.sweep.unwrap_or_default());
+            rows.push(ExportRow { url, fetched_at, sweep, document, cluster: view.cluster_of(document)? });
+        }
+    }
+    Ok((rows, next))
 }
 
 /// The numbers of Broder 1997, section 5 ("Status"), for this store.

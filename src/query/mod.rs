@@ -3,9 +3,11 @@
 mod answers;
 mod clusters;
 mod lost;
+mod passages;
 mod similar;
 
-pub use answers::{ClusterAnswer, Standing, UrlAnswer, cluster, url};
-pub use clusters::{ExportRow, Status, export, status};
+pub use answers::{ClusterAnswer, Standing, UrlAnswer, cluster, named_cluster, url};
+pub use clusters::{ExportRow, Status, export, export_page, status};
 pub use lost::{Found, LostAnswer, Search, lost, lost_many};
+pub use passages::{Passage, SharedPassages, shared_passages};
 pub use similar::{Comparison, Likeness, compare_sketches, similar, sketch_of_url};

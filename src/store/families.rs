@@ -24,9 +24,8 @@ pub(super) fn database_options(settings: &Settings) -> Options {
 }
 
 /// All families with their options.
-pub(super) fn families(settings: &Settings) -> Vec<ColumnFamilyDescriptor> {
-    let cache = Cache::new_lru_cache(settings.block_cache_mib << 20);
-    cf::ALL.into_iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name, Some(&cache)))).collect()
+pub(super) fn families(cache: &Cache) -> Vec<ColumnFamilyDescriptor> {
+    cf::ALL.into_iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name, Some(cache)))).collect()
 }
 
 /// The options of a file that is to be taken into a family.

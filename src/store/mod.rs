@@ -6,6 +6,7 @@
 mod check;
 mod delta;
 mod families;
+mod follow;
 mod open;
 mod read;
 mod room;
@@ -14,4 +15,5 @@ pub mod schema;
 mod write;
 
 pub use check::{Finding, Report};
+pub use follow::Follower;
 pub use open::{OpenError, RocksStore, Settings};

@@ -6,7 +6,7 @@ use super::runs::Runs;
 use super::schema::{self, FORMAT_VERSION, Fields, OLDEST_READABLE_FORMAT, cf, meta};
 use crate::document::Seed;
 use crate::ports::{StoreError, StoreRule};
-use rocksdb::{ColumnFamily, DB};
+use rocksdb::{Cache, ColumnFamily, DB};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -79,6 +79,18 @@ pub enum OpenError {
     Store(#[from] StoreError),
 }
 
+/// What views of one store share, one after the other: the blocks in memory.
+pub(super) struct ViewFiles {
+    settings: Settings,
+    cache: Cache,
+}
+
+impl ViewFiles {
+    pub fn new(settings: &Settings) -> Self {
+        ViewFiles { settings: settings.clone(), cache: Cache::new_lru_cache(settings.block_cache_mib << 20) }
+    }
+}
+
 /// A store in a folder.
 pub struct RocksStore {
     /// Makes the newest postings runs; none in a read-only view. Before the database, which must outlive it.
@@ -124,8 +136,8 @@ impl RocksStore {
         let mut options = database_options(settings);
         options.create_if_missing(true);
         options.create_missing_column_families(true);
-        let db =
-            DB::open_cf_descriptors(&options, path, families(settings)).map_err(|error| open_error(path, error))?;
+        let cache = Cache::new_lru_cache(settings.block_cache_mib << 20);
+        let db = DB::open_cf_descriptors(&options, path, families(&cache)).map_err(|error| open_error(path, error))?;
         if get_meta(&db, meta::FORMAT)?.is_none() {
             kill_point!("store-made");
             initialise(&db, rule, seed.unwrap_or_else(new_seed))?;
@@ -148,6 +160,12 @@ impl RocksStore {
     /// # Errors
     /// [`OpenError`], each with what to do.
     pub fn open_read_only(path: &Path, settings: &Settings) -> Result<Self, OpenError> {
+        Self::open_view(path, &ViewFiles::new(settings))
+    }
+
+    /// The same, with what all views of the store share.
+    pub(super) fn open_view(path: &Path, files: &ViewFiles) -> Result<Self, OpenError> {
+        let settings = &files.settings;
         if !path.join("CURRENT").exists() {
             return Err(OpenError::Missing(path.to_path_buf()));
         }
@@ -157,7 +175,7 @@ impl RocksStore {
         let mut missed = None;
         for _ in 0..OPEN_TRIES {
             let before = manifest_state(path);
-            let opened = DB::open_cf_descriptors_read_only(&options, path, families(settings), false);
+            let opened = DB::open_cf_descriptors_read_only(&options, path, families(&files.cache), false);
             match opened {
                 // Between the list of files and the log that goes on from it nothing may have been flushed: what was in
                 // a log that is gone since would be missing from the view.
@@ -325,7 +343,7 @@ fn is_unmade(path: &Path) -> bool {
 }
 
 /// The manifest's name and length: every flush and compaction appends to it before it deletes anything.
-fn manifest_state(path: &Path) -> Option<(String, u64)> {
+pub(super) fn manifest_state(path: &Path) -> Option<(String, u64)> {
     let name = std::fs::read_to_string(path.join("CURRENT")).ok()?;
     let length = std::fs::metadata(path.join(name.trim_end())).ok()?.len();
     Some((name, length))

@@ -341,9 +341,21 @@ impl Snapshot for RocksStore {
         Ok(sightings)
     }
 
-    fn each_sighting(&self, each: &mut dyn FnMut(Sighting) -> bool) -> Result<(), StoreError> {
+    fn each_sighting_after(
+        &self,
+        after: Option<&Sighting>,
+        each: &mut dyn FnMut(Sighting) -> bool,
+    ) -> Result<(), StoreError> {
+        let after = after.map(|Sighting { url, moment }| {
+            let url = self.seed.fingerprint("url", &[url.as_bytes()]);
+            schema::sighting_key(&StoredSighting { url, moment: moment.clone() })
+        });
+        let after = after.unwrap_or_default();
         let mut known: Option<(Fingerprint, String)> = None;
-        self.scan(cf::SIGHTINGS, &[], &mut |key, _| {
+        self.scan_from(cf::SIGHTINGS, &after, &mut |key, _| {
+            if key == after {
+                return Ok(true);
+            }
             let found = schema::read_sighting(key).ok_or_else(|| damaged("a row of sightings"))?;
             let url = match &known {
                 Some((key, url)) if *key == found.url => url.clone(),

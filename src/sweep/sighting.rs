@@ -2,10 +2,11 @@
 
 use crate::document::{DocumentId, FetchTime};
 use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// What was found at a URL. Of two sightings of one moment the later in this order counts as the newer.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "SeenFields")]
 pub enum Seen {
     /// Nothing was looked for: a sweep that should have come by was closed without it.
     Lost,
@@ -37,6 +38,28 @@ impl Seen {
     }
 }
 
+/// The fields that a [`Seen`] is written as.
+#[derive(Deserialize)]
+struct SeenFields {
+    seen: String,
+    document: Option<DocumentId>,
+    redirect_to: Option<String>,
+}
+
+impl TryFrom<SeenFields> for Seen {
+    type Error = &'static str;
+
+    fn try_from(fields: SeenFields) -> Result<Self, &'static str> {
+        match (fields.seen.as_str(), fields.document, fields.redirect_to) {
+            ("lost", None, None) => Ok(Seen::Lost),
+            ("gone", None, None) => Ok(Seen::Gone),
+            ("redirect", None, Some(target)) => Ok(Seen::Redirect(target)),
+            ("page", Some(document), None) => Ok(Seen::Document(document)),
+            _ => Err("no sighting has these fields together"),
+        }
+    }
+}
+
 /// Flat fields: `seen`, a word; `document`, null where there was none; `redirect_to`, only with a redirect.
 impl Serialize for Seen {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -52,7 +75,7 @@ impl Serialize for Seen {
 
 /// One sighting of some URL. The order is that of time, with whatever breaks a tie the same way in any order of arrival:
 /// what was seen, and the sweep.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Moment {
     /// When.
     pub fetched_at: FetchTime,
@@ -72,7 +95,7 @@ impl Moment {
 }
 
 /// A sighting and its URL.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Sighting {
     /// Where.
     pub url: String,
@@ -87,7 +110,18 @@ mod tests {
 
     fn json(seen: Seen) -> String {
         let moment = Moment { fetched_at: FetchTime(0), seen, sweep: Some("s".into()) };
-        serde_json::to_string(&Sighting { url: "http://a/".into(), moment }).expect("JSON")
+        let sighting = Sighting { url: "http://a/".into(), moment };
+        let json = serde_json::to_string(&sighting).expect("JSON");
+        assert_eq!(serde_json::from_str::<Sighting>(&json).expect("read back"), sighting);
+        json
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_no_sighting() {
+        for fields in [r#""seen":"page","document":null"#, r#""seen":"gone","document":7"#, r#""seen":"redirect""#] {
+            let json = format!(r#"{{"url":"http://a/","fetched_at":"1970-01-01T00:00:00Z",{fields},"sweep":null}}"#);
+            assert!(serde_json::from_str::<Sighting>(&json).is_err(), "{json}");
+        }
     }
 
     #[test]
