@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(build-essential clang libclang-dev libssl-dev pkg-config zlib1g-dev)
-[ "${1:-}" = "--tests" ] && packages+=(default-jre-headless maven)
+[ "${1:-}" = "--tests" ] && packages+=(chromium chromium-driver default-jre-headless fonts-dejavu-core maven)
 
 # On a system that is not Debian's, the compiler will say what it lacks.
 command -v dpkg-query >/dev/null || exit 0
@@ -13,6 +13,9 @@ present() {
   case $1 in
     # Any Java 17 and any Maven will do, wherever they come from.
     default-jre-headless) command -v java >/dev/null && return ;;
+    # Any Chromium with its driver.
+    chromium) command -v chromium >/dev/null && return ;;
+    chromium-driver) command -v chromedriver >/dev/null && return ;;
     maven) command -v mvn >/dev/null && return ;;
   esac
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]

@@ -17,7 +17,8 @@
 //!
 //! Reading order: the pure rooms ([`document`], [`sketch`], [`cluster`], [`sweep`], [`wire`], [`intake`]) do no I/O,
 //! know no clock and no threads. [`ports`] is what an engine needs of the world; the adapters (`store`, `kafka`,
-//! `files`) provide it and know only it; the engines (`pipeline`, `query`) know only it, too. `cli` puts them together.
+//! `files`) provide it and know only it; the engines (`pipeline`, `query`) know only it, too. `http` serves what `query`
+//! answers. `cli` puts them together.
 
 /// A point at which the tests of recovery kill the program; nothing at all without the feature `failpoints`.
 #[cfg(feature = "service")]
@@ -51,6 +52,9 @@ pub mod store;
 pub mod pipeline;
 #[cfg(feature = "service")]
 pub mod query;
+
+#[cfg(feature = "service")]
+pub mod http;
 
 #[cfg(feature = "service")]
 pub mod cli;

@@ -69,6 +69,10 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Answer the same questions over HTTP, in JSON and on a page, beside the process that writes to the store
+    ///
+    /// It can change nothing. It listens on this machine alone unless told otherwise, and ends at SIGTERM or SIGINT.
+    Serve(ServeArgs),
     /// Write out what the store holds
     Export {
         #[command(subcommand)]
@@ -97,6 +101,9 @@ pub struct RunArgs {
     /// Serve metrics to Prometheus at this address, such as 127.0.0.1:9464
     #[arg(long, value_name = "HOST:PORT")]
     pub metrics: Option<String>,
+    /// Answer questions over HTTP at this address while running, as `serve` does
+    #[arg(long, value_name = "HOST:PORT")]
+    pub http: Option<String>,
     /// Print the summary as JSON on standard output
     #[arg(long)]
     pub json: bool,
@@ -118,6 +125,13 @@ pub struct SketchArgs {
     /// One JSON object for each page, the sketches in full; with --explain one for all
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct ServeArgs {
+    /// Where to listen [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -6,6 +6,7 @@ mod explain;
 mod files;
 mod render;
 mod run;
+mod serve;
 mod settings;
 mod sketch;
 mod telemetry;
@@ -79,6 +80,7 @@ fn dispatch(args: Args) -> Result<Exit> {
         Command::Run(run) => run::run(load()?, run),
         Command::Query { question, json } => ask::query(&load()?, question, json),
         Command::Sketch(sketch) => sketch::sketch(&load()?, args.global.store.as_deref(), &sketch),
+        Command::Serve(serve) => serve::serve(load()?, serve),
         Command::Stats { json } => ask::stats(&load()?, json),
         Command::Verify { most, json } => verify::verify(&load()?, most, json),
         Command::Export { what: ExportCommand::Clusters { output, json } } => {

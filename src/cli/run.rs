@@ -1,7 +1,8 @@
 //! `lookalike run`: puts source, store and sink together and lets the stream flow.
 
 use super::args::RunArgs;
-use super::telemetry::{self, Progress};
+use super::serve::Door;
+use super::telemetry::{self, Metrics, Progress};
 use super::{Exit, ending, render};
 use crate::cluster::Decider;
 use crate::config::{Config, InputKind};
@@ -23,10 +24,13 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
     override_with(&mut config, &args);
     let metrics = config.metrics_address().map_err(|error| ending(Exit::Usage, error.to_string()))?;
     telemetry::start_logs(&config.log.level)?;
-    let _metrics = metrics.map(telemetry::serve_metrics).transpose()?;
+    let is_counting = metrics.is_some() || args.http.is_some();
+    let metrics = is_counting.then(|| Metrics::start(metrics)).transpose()?;
     let shutdown = watch_signals()?;
 
     let mut store = open_store(&config)?;
+    let metrics_of_door = metrics.as_ref().filter(|_| args.http.is_some());
+    let _door = metrics_of_door.map(|metrics| Door::open(&config, metrics)).transpose()?;
     let mut progress = Progress::new(config.log.progress_seconds, args.quiet);
     let source = open_source(&config, &args, &mut store, &mut progress)?;
     let mut sink = open_sink(&config)?;
@@ -65,13 +69,16 @@ fn override_with(config: &mut Config, args: &RunArgs) {
     if let Some(sweep) = &args.sweep {
         config.input.sweep.clone_from(sweep);
     }
+    if let Some(listen) = &args.http {
+        config.http.listen.clone_from(listen);
+    }
     if let Some(listen) = &args.metrics {
         config.metrics.listen.clone_from(listen);
     }
 }
 
 /// The first SIGTERM or SIGINT drains and ends; a second one ends at once.
-fn watch_signals() -> Result<Arc<AtomicBool>> {
+pub(super) fn watch_signals() -> Result<Arc<AtomicBool>> {
     let shutdown = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&shutdown))?;

@@ -4,7 +4,7 @@ use crate::files::ReadProgress;
 use crate::pipeline::Stats;
 use anyhow::{Context, Result};
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use std::io::{IsTerminal, stderr};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,8 +18,14 @@ use tracing_subscriber::EnvFilter;
 /// How often the bar on a terminal moves.
 const BAR_INTERVAL: Duration = Duration::from_millis(200);
 
+/// How often what was measured is added up, so that it does not pile up where nobody asks for it.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Buckets of the stage times, in seconds.
 const STAGE_SECONDS: [f64; 9] = [0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
+
+/// Buckets of the times that HTTP answers take, in seconds.
+const HTTP_SECONDS: [f64; 10] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 1.0, 10.0];
 
 /// Buckets of the batch sizes, in records.
 const BATCH_RECORDS: [f64; 6] = [1.0, 8.0, 64.0, 256.0, 1024.0, 4096.0];
@@ -31,20 +37,47 @@ pub(super) fn start_logs(level: &str) -> Result<()> {
     Ok(())
 }
 
-/// Serves metrics to Prometheus at `http://ADDRESS/metrics` for as long as what it returns lives.
-pub(super) fn serve_metrics(address: SocketAddr) -> Result<Runtime> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let builder = PrometheusBuilder::new()
-        .with_http_listener(address)
-        .set_buckets_for_metric(Matcher::Full("lookalike_stage_seconds".into()), &STAGE_SECONDS)?
-        .set_buckets_for_metric(Matcher::Full("lookalike_batch_records".into()), &BATCH_RECORDS)?;
-    let (recorder, exporter) = {
-        let _inside = runtime.enter();
-        builder.build().with_context(|| format!("metrics cannot be served at {address}"))?
-    };
-    metrics::set_global_recorder(recorder).map_err(|error| anyhow::anyhow!("metrics: {error}"))?;
-    runtime.spawn(exporter);
-    Ok(runtime)
+/// Counts, for as long as it lives; served to Prometheus at `http://ADDRESS/metrics` where there is an address.
+pub(super) struct Metrics {
+    handle: PrometheusHandle,
+    _runtime: Runtime,
+}
+
+impl Metrics {
+    /// Begins to count.
+    pub fn start(listen: Option<SocketAddr>) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let builder = PrometheusBuilder::new()
+            .set_buckets_for_metric(Matcher::Full("lookalike_stage_seconds".into()), &STAGE_SECONDS)?
+            .set_buckets_for_metric(Matcher::Full("lookalike_http_seconds".into()), &HTTP_SECONDS)?
+            .set_buckets_for_metric(Matcher::Full("lookalike_batch_records".into()), &BATCH_RECORDS)?;
+        let recorder = if let Some(address) = listen {
+            let (recorder, exporter) = {
+                let _inside = runtime.enter();
+                let builder = builder.with_http_listener(address);
+                builder.build().with_context(|| format!("metrics cannot be served at {address}"))?
+            };
+            runtime.spawn(exporter);
+            recorder
+        } else {
+            builder.build_recorder()
+        };
+        let handle = recorder.handle();
+        metrics::set_global_recorder(recorder).map_err(|error| anyhow::anyhow!("metrics: {error}"))?;
+        let kept_up = handle.clone();
+        runtime.spawn(async move {
+            loop {
+                tokio::time::sleep(UPKEEP_INTERVAL).await;
+                kept_up.run_upkeep();
+            }
+        });
+        Ok(Metrics { handle, _runtime: runtime })
+    }
+
+    /// What has been counted, in Prometheus' text form.
+    pub fn handle(&self) -> PrometheusHandle {
+        self.handle.clone()
+    }
 }
 
 /// Shows how far a run has come: a bar on a terminal, a line every few seconds elsewhere.

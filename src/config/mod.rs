@@ -6,7 +6,7 @@ use crate::kafka::KafkaSettings;
 use crate::ports::StoreRule;
 use crate::sketch::{Multiplicity, Rule, SketchRule};
 use crate::sweep::{Ranking, SweepCut};
-use crate::{pipeline, store, wire};
+use crate::{http, pipeline, store, wire};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -47,6 +47,8 @@ pub struct Config {
     pub kafka: KafkaSettings,
     /// `[metrics]`
     pub metrics: MetricsSection,
+    /// `[http]`
+    pub http: http::Settings,
     /// `[log]`
     pub log: LogSection,
 }
@@ -242,12 +244,22 @@ impl Config {
         address.map(Some).map_err(|error| ConfigError(format!("metrics.listen = {:?}: {error}", self.metrics.listen)))
     }
 
+    /// Where the HTTP door listens.
+    ///
+    /// # Errors
+    /// [`ConfigError`] where it is no address.
+    pub fn http_address(&self) -> Result<SocketAddr, ConfigError> {
+        let listen = &self.http.listen;
+        listen.parse().map_err(|error| ConfigError(format!("http.listen = {listen:?}: {error}")))
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         let problems = [
             ("sketch", self.sketch.rule().problem()),
             ("cluster", self.cluster.problem()),
             ("pipeline", self.pipeline.problem()),
             ("lost", self.lost.problem()),
+            ("http", self.http.problem()),
         ];
         for (section, problem) in problems {
             if let Some(problem) = problem {
@@ -260,6 +272,7 @@ impl Config {
         }
         self.seed()?;
         self.metrics_address()?;
+        self.http_address()?;
         self.kafka.check().map_err(|error| ConfigError(error.to_string()))
     }
 }
@@ -295,6 +308,7 @@ mod tests {
         assert_eq!(config.limits, wire::Limits::default());
         assert_eq!(config.lost, Ranking::default());
         assert_eq!(config.pipeline, pipeline::Settings::default());
+        assert_eq!(config.http, http::Settings::default());
         assert_eq!(config.store_settings(), store::Settings::default());
         assert_eq!(config.kafka, KafkaSettings::default());
     }
@@ -348,6 +362,9 @@ mod tests {
             ("[cluster]\nthreshold = 1.5", "cluster.threshold"),
             ("[cluster]\nignore_common = true", "cluster.ignore_common"),
             ("[store]\nseed = \"12\"", "store.seed"),
+            ("[http]\nlisten = \"here\"", "http.listen"),
+            ("[http]\nrows_max = 0", "http.rows_max"),
+            ("[http]\nhead_bytes_max = 100", "http.head_bytes_max"),
             ("[metrics]\nlisten = \"here\"", "metrics.listen"),
             ("[sketch\n", "line 1"),
         ] {

@@ -1,0 +1,79 @@
+//! `lookalike serve`, and `run --http`: the HTTP door before a store that somebody else writes to.
+
+use super::args::ServeArgs;
+use super::run::watch_signals;
+use super::telemetry::{self, Metrics};
+use super::{Exit, ending};
+use crate::config::Config;
+use crate::http::{self, House};
+use crate::store::Follower;
+use anyhow::{Context, Result};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+
+/// How often it is looked whether a signal came.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Serves until a signal comes.
+pub(super) fn serve(mut config: Config, args: ServeArgs) -> Result<Exit> {
+    if let Some(listen) = args.listen {
+        config.http.listen = listen;
+    }
+    telemetry::start_logs(&config.log.level)?;
+    let shutdown = watch_signals()?;
+    let door = Door::open(&config, &Metrics::start(None)?)?;
+    while !shutdown.load(Ordering::Relaxed) {
+        std::thread::sleep(SIGNAL_INTERVAL);
+    }
+    drop(door);
+    Ok(Exit::Done)
+}
+
+/// A door that is open for as long as it lives.
+pub(super) struct Door {
+    runtime: Runtime,
+    close: Option<oneshot::Sender<()>>,
+    closed: oneshot::Receiver<()>,
+}
+
+impl Door {
+    /// Opens the configured store to read it, and the door before it.
+    pub fn open(config: &Config, metrics: &Metrics) -> Result<Self> {
+        let address = config.http_address().map_err(|error| ending(Exit::Usage, error.to_string()))?;
+        let interval = Duration::from_millis(config.http.refresh_ms);
+        let views = Follower::open(&config.store.path, &config.store_settings(), interval)?;
+        let metrics = metrics.handle();
+        let (settings, limits, ranking) = (config.http.clone(), config.limits.clone(), config.lost.clone());
+        let house = House::new(views, settings, limits, ranking, move || metrics.render());
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let listener = runtime.block_on(TcpListener::bind(address)).with_context(|| {
+            format!("{address} cannot be listened at; give another one with --listen, --http or http.listen")
+        })?;
+        let address = listener.local_addr()?;
+        if !address.ip().is_loopback() {
+            tracing::warn!("{address} can be reached from other machines; whoever reaches it can read the store");
+        }
+        eprintln!("lookalike: {} at http://{address}/", config.store.path.display());
+        let (close, closing) = oneshot::channel();
+        let (has_closed, closed) = oneshot::channel();
+        runtime.spawn(async move {
+            let closing = async {
+                let _ = closing.await;
+            };
+            http::serve(listener, house, closing).await;
+            let _ = has_closed.send(());
+        });
+        Ok(Door { runtime, close: Some(close), closed })
+    }
+}
+
+impl Drop for Door {
+    /// Ends what is under way, which [`http::serve`] limits.
+    fn drop(&mut self) {
+        self.close = None;
+        let _ = self.runtime.block_on(&mut self.closed);
+    }
+}

@@ -1,0 +1,125 @@
+//! Cursors: opaque texts that say where the next page of a list begins.
+//!
+//! A cursor holds the last row that was told, not a number of rows, so that it means the same after the store has grown:
+//! every row that was there when the first page was asked for, and is still, comes exactly once. A keyed fingerprint
+//! ties it to its store and its question.
+
+use super::refusal::Refusal;
+use crate::document::Seed;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+const SEAL_BYTES: usize = 8;
+
+/// The cursor after a row of the list that `question` names.
+pub(super) fn seal<P: Serialize>(seed: &Seed, question: &[&str], position: &P) -> String {
+    // A position is made of texts and numbers, which always have a JSON form.
+    let position = serde_json::to_vec(position).unwrap_or_default();
+    let mut bytes = fingerprint(seed, question, &position).to_vec();
+    bytes.extend(position);
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// The row that a cursor names.
+///
+/// # Errors
+/// [`Refusal`] where the cursor is not one that this store gave for this question.
+pub(super) fn open<P: DeserializeOwned>(seed: &Seed, question: &[&str], cursor: &str) -> Result<P, Refusal> {
+    let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
+    let position = bytes.as_deref().and_then(|bytes| {
+        let (sealed, position) = bytes.split_at_checked(SEAL_BYTES)?;
+        (sealed == fingerprint(seed, question, position)).then(|| serde_json::from_slice(position).ok())?
+    });
+    position.ok_or_else(|| {
+        Refusal::wrong(
+            "bad-cursor",
+            "the cursor is not one that this store gave for this question; give back `next` of the page before as it is, \
+             or leave it out to begin again",
+        )
+    })
+}
+
+fn fingerprint(seed: &Seed, question: &[&str], position: &[u8]) -> [u8; SEAL_BYTES] {
+    let mut parts: Vec<&[u8]> = question.iter().map(|part| part.as_bytes()).collect();
+    parts.push(position);
+    ((seed.fingerprint("http-cursor", &parts).0 >> 64) as u64).to_be_bytes()
+}
+
+/// The rows after a position, `most` at most, of rows in the order of their positions; and the position of the last
+/// where more follow.
+pub(super) fn page<T, P: Ord>(
+    rows: Vec<T>,
+    after: Option<&P>,
+    most: usize,
+    position: impl Fn(&T) -> P,
+) -> (Vec<T>, Option<P>) {
+    let begin = after.map_or(0, |after| rows.partition_point(|row| position(row) <= *after));
+    let has_more = rows.len() - begin > most;
+    let page: Vec<T> = rows.into_iter().skip(begin).take(most).collect();
+    let next = page.last().filter(|_| has_more).map(position);
+    (page, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEED: Seed = Seed([1, 2, 3, 4]);
+
+    #[test]
+    fn a_cursor_opens_only_where_it_was_sealed() {
+        let position = ("http://ä/".to_string(), 7);
+        let cursor = seal(&SEED, &["/v1/url", "http://ä/"], &position);
+        assert_eq!(open::<(String, i32)>(&SEED, &["/v1/url", "http://ä/"], &cursor).expect("opens"), position);
+        for (seed, question) in [
+            (Seed([1, 2, 3, 5]), ["/v1/url", "http://ä/"]),
+            (SEED, ["/v1/url", "http://b/"]),
+            (SEED, ["/v1/cluster", "http://ä/"]),
+            (SEED, ["/v1/urlh", "ttp://ä/"]),
+        ] {
+            assert!(open::<(String, i32)>(&seed, &question, &cursor).is_err(), "{question:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_cursor_is_refused() {
+        let cursor = seal(&SEED, &["q"], &7);
+        for at in 0..cursor.len() {
+            let mut changed = cursor.clone().into_bytes();
+            changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(changed).expect("ASCII");
+            assert!(open::<i32>(&SEED, &["q"], &changed).is_err(), "{changed}");
+        }
+        for text in ["", "A", "%", "AAAAAAAAAAA", "====", "é", &"A".repeat(100_000)] {
+            let refusal = open::<i32>(&SEED, &["q"], text).expect_err(text);
+            assert_eq!((refusal.status.as_u16(), refusal.error), (400, "bad-cursor"));
+        }
+    }
+
+    /// Every row once, whatever the size of the page, and also where rows come in between the pages.
+    #[test]
+    fn pages_are_the_whole_list_also_when_it_grows() {
+        for most in 1..12 {
+            let mut rows: Vec<u32> = (0..10).map(|n| n * 10).collect();
+            let (mut seen, mut after) = (Vec::new(), None);
+            loop {
+                let (page, next) = page(rows.clone(), after.as_ref(), most, |row| *row);
+                assert!(page.len() <= most);
+                seen.extend(page);
+                rows.push(seen.last().copied().unwrap_or(0) + 5);
+                rows.push(1);
+                rows.sort_unstable();
+                rows.dedup();
+                match next {
+                    Some(next) if next < 90 => after = Some(next),
+                    _ => break,
+                }
+            }
+            let old: Vec<u32> = seen.iter().copied().filter(|row| row % 10 == 0).collect();
+            assert_eq!(old, (0..10).map(|n| n * 10).collect::<Vec<_>>(), "{most} a page");
+            assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! HTML that cannot be broken out of: markup is what stands in this program, everything else is text and escaped.
+
+use std::fmt::{self, Display, Write};
+
+/// A piece of HTML under way.
+#[derive(Default)]
+pub(super) struct Html(String);
+
+impl Html {
+    /// Markup of this program.
+    pub fn raw(&mut self, markup: &'static str) -> &mut Self {
+        self.0.push_str(markup);
+        self
+    }
+
+    /// Text of anybody's, for an element or a quoted attribute.
+    pub fn text(&mut self, text: impl Display) -> &mut Self {
+        // Writing to a string cannot fail.
+        let _ = write!(Escaping(&mut self.0), "{text}");
+        self
+    }
+
+    /// Text of anybody's as a value after `?`, in a quoted attribute.
+    pub fn query(&mut self, text: &str) -> &mut Self {
+        for byte in text.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                self.0.push(char::from(byte));
+            } else {
+                let _ = write!(self.0, "%{byte:02X}");
+            }
+        }
+        self
+    }
+
+    /// Another piece.
+    pub fn html(&mut self, html: Html) -> &mut Self {
+        self.0.push_str(&html.0);
+        self
+    }
+
+    /// A URL to be read, in one direction and in a piece whatever is in it.
+    pub fn url(&mut self, url: &str) -> &mut Self {
+        self.raw("<bdi class=\"url\">").text(url).raw("</bdi>")
+    }
+
+    /// A link to this page's answer about a URL.
+    pub fn link(&mut self, url: &str) -> &mut Self {
+        self.raw("<a href=\"/?url=").query(url).raw("\">").url(url).raw("</a>")
+    }
+
+    /// A number from 0 to 1 as a bar and in per cent. Nothing under 1 is shown as 100 %.
+    pub fn share(&mut self, share: f64) -> &mut Self {
+        let per_cent = if share < 1.0 { (share * 100.0).round().min(99.0) } else { 100.0 };
+        self.raw("<span class=\"share\"><meter min=\"0\" max=\"1\" aria-hidden=\"true\" value=\"")
+            .text(format_args!("{share:.4}"))
+            .raw("\"></meter> ")
+            .text(per_cent)
+            .raw("&nbsp;%</span>")
+    }
+
+    pub fn into_string(self) -> String {
+        self.0
+    }
+}
+
+struct Escaping<'a>(&'a mut String);
+
+impl Write for Escaping<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for c in text.chars() {
+            match c {
+                '&' => self.0.push_str("&amp;"),
+                '<' => self.0.push_str("&lt;"),
+                '>' => self.0.push_str("&gt;"),
+                '"' => self.0.push_str("&quot;"),
+                '\'' => self.0.push_str("&#39;"),
+                // No parser takes it as it is.
+                '\0' => self.0.push('\u{fffd}'),
+                _ => self.0.push(c),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_leaves_its_place(text in any::<String>()) {
+            let mut html = Html::default();
+            html.raw("<p title=\"").text(&text).raw("\">").text(&text).raw("</p><a href=\"/?url=").query(&text).raw("\">");
+            let html = html.into_string();
+            prop_assert_eq!(html.matches('<').count(), 3, "{}", html);
+            prop_assert_eq!(html.matches('>').count(), 3, "{}", html);
+            prop_assert_eq!(html.matches('"').count(), 4, "{}", html);
+            prop_assert!(!html.contains('\''));
+        }
+
+        /// What a browser makes of it is the text again: read with this program's own reader of HTML.
+        #[test]
+        fn a_reader_gets_the_text_back(text in "[ -~äß&;#x0-9]{0,40}") {
+            let mut html = Html::default();
+            html.text(&text);
+            let mut read = String::new();
+            crate::document::append_html_text(&html.into_string(), &mut read);
+            prop_assert_eq!(read, text);
+        }
+    }
+
+    #[test]
+    fn a_share_under_one_is_never_all() {
+        let shown = |share| {
+            let mut html = Html::default();
+            html.share(share);
+            html.into_string()
+        };
+        assert!(shown(1.0).contains("100&nbsp;%"));
+        assert!(shown(0.9999).contains(" 99&nbsp;%"));
+        assert!(shown(0.125).contains(" 13&nbsp;%"));
+    }
+}

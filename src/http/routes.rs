@@ -1,0 +1,139 @@
+//! Every route, once: the router is made from this table, and the OpenAPI document is checked against it.
+
+use super::house::{Answering, Cost, House, Route, count, protect};
+use super::refusal::Refusal;
+use super::{operations, page, v1};
+use crate::ports::Views;
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, on};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The description of the API, written by hand and held against this table by a test.
+pub(super) const OPENAPI: &str = include_str!("openapi.json");
+
+fn get<V: Views>(
+    path: &'static str,
+    parameters: &'static [&'static str],
+    cost: Cost,
+    answer: Answering<V>,
+) -> Route<V> {
+    Route { method: Method::GET, path, parameters, cost, answer, refuse: IntoResponse::into_response }
+}
+
+fn post<V: Views>(path: &'static str, parameters: &'static [&'static str], answer: Answering<V>) -> Route<V> {
+    Route { method: Method::POST, ..get(path, parameters, Cost::LookUps, answer) }
+}
+
+/// A route for people: what it refuses it tells on a page.
+fn for_people<V: Views>(route: Route<V>) -> Route<V> {
+    Route { refuse: page::refuse, ..route }
+}
+
+/// All routes.
+pub(super) fn routes<V: Views>() -> Vec<Route<V>> {
+    vec![
+        get("/v1/url", &["url", "limit", "cursor"], Cost::LookUps, v1::url),
+        get("/v1/cluster", &["of", "limit", "cursor"], Cost::LookUps, v1::cluster),
+        get("/v1/lost", &["url", "most"], Cost::LookUps, v1::lost),
+        post("/v1/lost", &["most"], v1::lost_many),
+        post("/v1/similar", &["most"], v1::similar),
+        get("/v1/compare", &["a", "b"], Cost::LookUps, v1::compare),
+        get("/v1/stats", &[], Cost::WholeStore, v1::stats),
+        get("/v1/clusters", &["limit", "cursor"], Cost::LookUps, v1::clusters),
+        get("/v1/openapi.json", &[], Cost::Nothing, operations::openapi),
+        get("/healthz", &[], Cost::Nothing, operations::health),
+        get("/readyz", &[], Cost::Nothing, operations::ready),
+        get("/metrics", &[], Cost::Nothing, operations::metrics),
+        for_people(get("/", &["url"], Cost::LookUps, page::home)),
+        for_people(get("/compare", &["a", "b"], Cost::LookUps, page::compare)),
+        for_people(post("/compare", &[], page::compare_texts)),
+        for_people(get("/style.css", &[], Cost::Nothing, page::style)),
+    ]
+}
+
+/// The router: the routes, and what is said to those who miss them.
+pub(super) fn router<V: Views>(house: Arc<House<V>>) -> Router {
+    let mut router = Router::new();
+    for route in routes::<V>() {
+        let house = Arc::clone(&house);
+        let filter = if route.method == Method::POST { MethodFilter::POST } else { MethodFilter::GET };
+        let path = route.path;
+        let answer = move |request: Request| Arc::clone(&house).answer(route.clone(), request);
+        router = router.route(path, on(filter, answer));
+    }
+    router.fallback(no_route).method_not_allowed_fallback(no_method)
+}
+
+async fn no_route(request: Request) -> Response {
+    let path: String = request.uri().path().chars().take(64).collect();
+    let message = format!("there is nothing at {path}; /v1/openapi.json tells what there is");
+    miss(Refusal::new(StatusCode::NOT_FOUND, "no-route", message))
+}
+
+async fn no_method(request: Request) -> Response {
+    let method: String = request.method().as_str().chars().take(16).collect();
+    let message = format!("{} does not take {method}; the allow header tells what it takes", request.uri().path());
+    miss(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "no-method", message))
+}
+
+fn miss(refusal: Refusal) -> Response {
+    let mut response = refusal.into_response();
+    protect(response.headers_mut());
+    count("none", &response, Instant::now());
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Follower;
+    use serde_json::Value;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    fn described() -> BTreeMap<(String, String), BTreeSet<String>> {
+        let document: Value = serde_json::from_str(OPENAPI).expect("JSON");
+        let mut found = BTreeMap::new();
+        for (path, methods) in document["paths"].as_object().expect("paths") {
+            for (method, operation) in methods.as_object().expect("methods") {
+                let parameters = operation["parameters"].as_array().expect("parameters").iter();
+                let parameters = parameters.map(|parameter| parameter["name"].as_str().expect("a name").to_string());
+                found.insert((method.to_uppercase(), path.clone()), parameters.collect());
+            }
+        }
+        found
+    }
+
+    /// What is served is described, and what is described is served: methods, paths and parameters.
+    #[test]
+    fn the_openapi_document_is_of_these_routes() {
+        let served = routes::<Follower>().into_iter().map(|route| {
+            let parameters = route.parameters.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
+            ((route.method.to_string(), route.path.to_string()), parameters)
+        });
+        let served: Vec<_> = served.collect();
+        let n_served = served.len();
+        let served: BTreeMap<_, _> = served.into_iter().collect();
+        assert_eq!(served.len(), n_served, "a route is there twice");
+        assert_eq!(served, described());
+    }
+
+    /// A route that takes a body says so, and every reference leads somewhere.
+    #[test]
+    fn the_openapi_document_holds_together() {
+        let document: Value = serde_json::from_str(OPENAPI).expect("JSON");
+        for route in routes::<Follower>() {
+            let method = route.method.as_str().to_lowercase();
+            let operation = &document["paths"][route.path][&method];
+            assert_eq!(operation["requestBody"].is_object(), route.method == Method::POST, "{method} {}", route.path);
+            assert!(operation["responses"]["200"].is_object(), "{method} {}", route.path);
+        }
+        for part in OPENAPI.split("\"$ref\": \"#").skip(1) {
+            let pointer = part.split('"').next().expect("an end");
+            assert!(document.pointer(pointer).is_some(), "{pointer}");
+        }
+    }
+}

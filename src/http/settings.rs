@@ -1,0 +1,83 @@
+//! What the HTTP door allows itself and others.
+
+use serde::{Deserialize, Serialize};
+
+/// The least that hyper can read a head into.
+const HEAD_BYTES_LEAST: usize = 8192;
+
+/// Limits of the HTTP door, each with what happens when it is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// `host:port`.
+    pub listen: String,
+    /// Connections open at once; one more is told 503 and closed.
+    pub connections_max: usize,
+    /// Questions answered at once; 0: two for each core. More wait for `queue_ms_max`.
+    pub questions_max: usize,
+    /// How long a request waits for its turn, or for memory for its body, before it is told 503.
+    pub queue_ms_max: u64,
+    /// How long an answer may take before the request is told 504.
+    pub answer_ms_max: u64,
+    /// Bytes of a request's line and headers; more is told 431.
+    pub head_bytes_max: usize,
+    /// How long a request's head may take, and an idle connection may stay, before it is closed.
+    pub head_ms_max: u64,
+    /// How long a request's body may take before it is told 408.
+    pub body_ms_max: u64,
+    /// MiB of request bodies held at once; more wait for `queue_ms_max`.
+    pub bodies_mib_max: usize,
+    /// How long a client may take to read an answer before it is cut off.
+    pub write_ms_max: u64,
+    /// Rows in one page of an answer, and URLs in one request; more is told 400.
+    pub rows_max: usize,
+    /// How often a view of what another process writes is made, at most.
+    pub refresh_ms: u64,
+    /// `/readyz` says 503 while the view is more than this behind.
+    pub behind_ms_max: u64,
+    /// How long the counts of the whole store are told again before they are counted anew.
+    pub recount_ms: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            listen: "127.0.0.1:8080".into(),
+            connections_max: 512,
+            questions_max: 0,
+            queue_ms_max: 1000,
+            answer_ms_max: 10_000,
+            head_bytes_max: 32_768,
+            head_ms_max: 5000,
+            body_ms_max: 10_000,
+            bodies_mib_max: 64,
+            write_ms_max: 10_000,
+            rows_max: 1000,
+            refresh_ms: 1000,
+            behind_ms_max: 60_000,
+            recount_ms: 60_000,
+        }
+    }
+}
+
+impl Settings {
+    /// What is wrong with the settings, if anything.
+    pub fn problem(&self) -> Option<String> {
+        if self.head_bytes_max < HEAD_BYTES_LEAST {
+            return Some(format!("head_bytes_max is {}, must be at least {HEAD_BYTES_LEAST}", self.head_bytes_max));
+        }
+        let positive = [
+            ("connections_max", self.connections_max as u64),
+            ("queue_ms_max", self.queue_ms_max),
+            ("answer_ms_max", self.answer_ms_max),
+            ("head_ms_max", self.head_ms_max),
+            ("body_ms_max", self.body_ms_max),
+            ("bodies_mib_max", self.bodies_mib_max as u64),
+            ("write_ms_max", self.write_ms_max),
+            ("rows_max", self.rows_max as u64),
+            ("refresh_ms", self.refresh_ms),
+        ];
+        let zero = positive.iter().find(|(_, value)| *value == 0);
+        zero.map(|(name, _)| format!("{name} is 0, must be at least 1"))
+    }
+}

@@ -1,0 +1,213 @@
+//! The answers under `/v1/`: the questions of [`query`](crate::query) in JSON, each with the store's sequence.
+
+use super::asked::Asked;
+use super::cursor;
+use super::house::{Answer, House};
+use super::refusal::Refusal;
+use crate::document::{Body, ClusterId, Content, FetchTime, MediaType, Page};
+use crate::ports::{Snapshot, Views};
+use crate::query::{self, Comparison, ExportRow, Likeness, LostAnswer, Search, Standing};
+use crate::sketch::{Sketch, SketchedContent};
+use crate::sweep::Sighting;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Rows in a page, and answers of a ranked list, where the request does not say how many.
+const ROWS: usize = 100;
+const BEST: usize = 10;
+
+pub(super) const JSON: &str = "application/json";
+
+/// An answer, and the number of the next event of the store that it is of.
+#[derive(Serialize)]
+struct Sequenced<T> {
+    seq: u64,
+    #[serde(flatten)]
+    answer: T,
+}
+
+pub(super) fn json(view: &impl Snapshot, answer: impl Serialize) -> Result<Answer, Refusal> {
+    let body = serde_json::to_vec(&Sequenced { seq: view.next_seq(), answer }).map_err(|error| {
+        tracing::error!("an answer has no JSON form: {error}");
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "the answer could not be written; the log says why")
+    })?;
+    Ok(Answer { status: StatusCode::OK, content_type: JSON, body: body.into() })
+}
+
+/// One page of a list.
+#[derive(Serialize)]
+struct Rows<H, T> {
+    #[serde(flatten)]
+    head: H,
+    sightings: Vec<T>,
+    /// The cursor of the next page; none: this is the last.
+    next: Option<String>,
+}
+
+#[derive(Serialize)]
+struct UrlHead {
+    url: String,
+}
+
+pub(super) fn url<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
+    let url = asked.needed("url")?;
+    let most = asked.rows("limit", ROWS, &house.settings)?;
+    let question = [asked.path(), url];
+    let after = asked.given("cursor").map(|cursor| cursor::open(view.seed(), &question, cursor)).transpose()?;
+    let mut answer = query::url(view, url)?;
+    if answer.sightings.is_empty() {
+        return Err(never_seen(url));
+    }
+    answer.sightings.sort_by(|a, b| a.moment.cmp(&b.moment));
+    let (sightings, next) = cursor::page(answer.sightings, after.as_ref(), most, |row: &Standing| row.moment.clone());
+    let next = next.map(|next| cursor::seal(view.seed(), &question, &next));
+    json(view, Rows { head: UrlHead { url: answer.url }, sightings, next })
+}
+
+fn never_seen(url: &str) -> Refusal {
+    let url: String = url.chars().take(256).collect();
+    Refusal::unknown(format!("{url} was never seen; URLs are compared byte by byte"))
+}
+
+#[derive(Serialize)]
+struct ClusterHead {
+    cluster: ClusterId,
+    n_documents: usize,
+}
+
+pub(super) fn cluster<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
+    let of = asked.needed("of")?;
+    let most = asked.rows("limit", ROWS, &house.settings)?;
+    let question = [asked.path(), of];
+    let after = asked.given("cursor").map(|cursor| cursor::open(view.seed(), &question, cursor)).transpose()?;
+    let answer = match query::named_cluster(view, of)? {
+        Some(id) => query::cluster(view, id)?,
+        None => None,
+    };
+    let answer = answer.ok_or_else(|| {
+        let of: String = of.chars().take(256).collect();
+        Refusal::unknown(format!("there is no cluster of {of}; give a document's number or a URL that was seen"))
+    })?;
+    let (sightings, next) = cursor::page(answer.sightings, after.as_ref(), most, Sighting::clone);
+    let next = next.map(|next| cursor::seal(view.seed(), &question, &next));
+    let head = ClusterHead { cluster: answer.cluster, n_documents: answer.documents.len() };
+    json(view, Rows { head, sightings, next })
+}
+
+pub(super) fn lost<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
+    let url = asked.needed("url")?;
+    let answer = query::lost(view, url, &search(house, asked)?)?;
+    if answer.newest.is_none() {
+        return Err(never_seen(url));
+    }
+    json(view, answer)
+}
+
+fn search<V: Views>(house: &House<V>, asked: &Asked) -> Result<Search, Refusal> {
+    Ok(Search { ranking: house.ranking.clone(), most: asked.rows("most", BEST, &house.settings)? })
+}
+
+/// The body that asks for many URLs.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Urls {
+    urls: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ManyLost {
+    lost: Vec<LostAnswer>,
+}
+
+pub(super) fn lost_many<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
+    let (urls, search) = (urls(house, asked)?, search(house, asked)?);
+    let mut lost = Vec::new();
+    query::lost_many(view, &urls, &search, |answer| {
+        lost.push(answer);
+        true
+    })?;
+    json(view, ManyLost { lost })
+}
+
+fn urls<V: Views>(house: &House<V>, asked: &Asked) -> Result<Vec<String>, Refusal> {
+    let Urls { urls } = serde_json::from_slice(&asked.body).map_err(|error| {
+        Refusal::wrong("bad-body", format!(r#"the body must be {{"urls": ["http://…", …]}}: {error}"#))
+    })?;
+    let most = house.settings.rows_max;
+    if urls.len() > most {
+        return Err(Refusal::wrong(
+            "bad-body",
+            format!("{} URLs are over http.rows_max = {most}; ask in parts", urls.len()),
+        ));
+    }
+    Ok(urls)
+}
+
+#[derive(Serialize)]
+struct Similar {
+    similar: Vec<Likeness>,
+}
+
+pub(super) fn similar<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
+    let most = asked.rows("most", BEST, &house.settings)?;
+    let content = sketch_body(house, asked)?;
+    json(view, Similar { similar: query::similar(view, &content, most)? })
+}
+
+/// The sketch of a page that is a request's body.
+fn sketch_body<V: Views>(house: &House<V>, asked: &Asked) -> Result<SketchedContent, Refusal> {
+    let content_type = asked.content_type.as_deref().unwrap_or("");
+    let (media_type, charset) = MediaType::parse(content_type).ok_or_else(|| {
+        let content_type: String = content_type.chars().take(64).collect();
+        Refusal::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "media-type",
+            format!("{content_type} is no text; send the page itself with content-type text/html or text/plain"),
+        )
+    })?;
+    let body = Body::Bytes { bytes: asked.body.to_vec(), charset };
+    let content = Content::Body { media_type, body };
+    let page = Page { url: String::new(), fetched_at: FetchTime(0), sweep: None, content };
+    match house.sketcher().sketch_page(&page, house.limits.words_max) {
+        Ok(Some(content)) => Ok(content),
+        Ok(None) => Err(Refusal::wrong("bad-body", "the body is empty; send a page")),
+        Err(why) => Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "no-sketch", why.to_string())),
+    }
+}
+
+#[derive(Serialize)]
+struct Compared<'a> {
+    a: &'a str,
+    b: &'a str,
+    #[serde(flatten)]
+    comparison: Comparison,
+}
+
+pub(super) fn compare<V: Views>(_: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
+    let (a, b) = (asked.needed("a")?, asked.needed("b")?);
+    let sketch =
+        |url: &str| -> Result<Arc<Sketch>, Refusal> { query::sketch_of_url(view, url)?.ok_or_else(|| never_seen(url)) };
+    let comparison = query::compare_sketches(&*sketch(a)?, &*sketch(b)?, view.rule().sketch.rule);
+    json(view, Compared { a, b, comparison })
+}
+
+pub(super) fn stats<V: Views>(_: &House<V>, view: &V::View, _: &Asked) -> Result<Answer, Refusal> {
+    json(view, query::status(view)?)
+}
+
+#[derive(Serialize)]
+struct Clusters {
+    sightings: Vec<ExportRow>,
+    next: Option<String>,
+}
+
+pub(super) fn clusters<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
+    let most = asked.rows("limit", ROWS, &house.settings)?;
+    let question = [asked.path()];
+    let after: Option<Sighting> =
+        asked.given("cursor").map(|cursor| cursor::open(view.seed(), &question, cursor)).transpose()?;
+    let (sightings, next) = query::export_page(view, after.as_ref(), most)?;
+    let next = next.map(|next| cursor::seal(view.seed(), &question, &next));
+    json(view, Clusters { sightings, next })
+}

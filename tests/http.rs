@@ -1,0 +1,523 @@
+//! The HTTP API: the same answers as on the command line, in pages, of a store that grows; and who misuses it.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod door;
+mod harness;
+
+use door::{Door, Response, ask, connect, encoded, response, try_response, until};
+use harness::{World, page, sweeps, text};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::process::Stdio;
+use std::time::Duration;
+
+const DAY: &str = "2026-11-21T00:00:00Z";
+/// Seen in 2014, moved later.
+const MOVED: &str = "https://docs.npm.example/html/doc/cache.html";
+const KEPT: &str = "https://docs.npm.example/html/doc/cli/npm-cache.html";
+
+/// A world that has taken in the shipped sample.
+fn sample() -> World {
+    let world = World::new();
+    world.run(&sweeps());
+    world
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).expect(text)
+}
+
+/// An answer without its sequence and cursor.
+fn bare(response: &Response) -> Value {
+    let mut answer = response.json();
+    assert_eq!(response.status, 200, "{answer}");
+    let fields = answer.as_object_mut().expect("an object");
+    let seq = fields.remove("seq").expect("a sequence");
+    assert_eq!(response.header("lookalike-seq"), Some(seq.to_string().as_str()));
+    assert!(response.header("lookalike-behind-ms").is_some());
+    fields.remove("next");
+    answer
+}
+
+#[test]
+fn answers_are_those_of_the_command_line() {
+    let world = sample();
+    let door = Door::open(&world);
+    let url = encoded(MOVED);
+    let told = |question: &str, arguments: &[&str]| parsed(&world.ask(&format!("{question} --json"), arguments));
+    assert_eq!(bare(&door.get(&format!("/v1/url?url={url}"))), told("query url", &[MOVED]));
+    assert_eq!(bare(&door.get(&format!("/v1/lost?url={url}"))), told("query lost", &[MOVED]));
+    assert_eq!(bare(&door.get("/v1/stats")), told("stats", &[]));
+
+    let many = json!({"urls": [KEPT, MOVED, "http://never/"]}).to_string();
+    let many = bare(&door.post("/v1/lost", "application/json", many.as_bytes()));
+    assert_eq!(many["lost"][0], told("query lost", &[KEPT]));
+    assert_eq!(many["lost"][1], told("query lost", &[MOVED]));
+    assert_eq!(many["lost"][2]["answers"], json!([]));
+
+    let cluster = told("query cluster", &[MOVED]);
+    for of in [url.clone(), cluster["cluster"].to_string(), cluster["documents"][1].to_string()] {
+        let answer = bare(&door.get(&format!("/v1/cluster?of={of}&limit=1000")));
+        assert_eq!(answer["cluster"], cluster["cluster"]);
+        assert_eq!(answer["n_documents"], cluster["documents"].as_array().expect("a list").len());
+        assert_eq!(answer["sightings"], cluster["sightings"]);
+    }
+
+    let compared = bare(&door.get(&format!("/v1/compare?a={url}&b={}", encoded(KEPT))));
+    let comparison = told("query compare", &[MOVED, KEPT]);
+    for (name, value) in comparison.as_object().expect("an object") {
+        assert_eq!(compared[name], *value, "{name}");
+    }
+
+    let file = world.write("like.html", "<p>npm-cache -- manipulates packages cache</p> ".repeat(3));
+    let body = std::fs::read(&file).expect("read");
+    let similar = bare(&door.post("/v1/similar?most=10", "", &body));
+    assert_eq!(similar["similar"], told("query similar", &[&file.display().to_string()]));
+    let whole = zstd::decode_all(&std::fs::read(&sweeps()[0]).expect("read")[..]).expect("unpacked");
+    let first = parsed(text(&whole).lines().next().expect("a line"));
+    let (url, body) = (first["url"].as_str().expect("a URL"), first["body"].as_str().expect("a body"));
+    let similar = bare(&door.post("/v1/similar", "text/html; charset=utf-8", body.as_bytes()));
+    assert_eq!(similar["similar"][0]["resemblance"], 1.0);
+    assert_eq!(similar["similar"][0]["last_seen"]["url"], url);
+}
+
+/// The shape of every answer is what the OpenAPI document says, field by field, in both directions.
+#[test]
+fn answers_have_the_described_shape() {
+    let world = sample();
+    world.run(&[world.write("gone.jsonl", json!({"url": KEPT, "fetched_at": DAY, "body": null}).to_string())]);
+    let door = Door::open(&world);
+    let document = door.get("/v1/openapi.json").json();
+    let (moved, kept) = (encoded(MOVED), encoded(KEPT));
+    let urls = json!({"urls": [MOVED, KEPT, "http://never/"]}).to_string();
+    let like = "<p>npm cache cleans the cache of packages, adds to it and lists what is in it, by name</p>".repeat(2);
+    for (method, path, content_type, body) in [
+        ("get", format!("/v1/url?url={kept}&limit=1"), "", ""),
+        ("get", format!("/v1/cluster?of={moved}&limit=1"), "", ""),
+        ("get", format!("/v1/lost?url={moved}"), "", ""),
+        ("post", "/v1/lost".into(), "application/json", urls.as_str()),
+        ("post", "/v1/similar".into(), "text/html", like.as_str()),
+        ("get", format!("/v1/compare?a={moved}&b={kept}"), "", ""),
+        ("get", "/v1/stats".into(), "", ""),
+        ("get", "/v1/clusters?limit=2".into(), "", ""),
+        ("get", "/readyz".into(), "", ""),
+        ("get", "/v1/url?url=http://never/".into(), "", ""),
+        ("get", "/v1/url".into(), "", ""),
+        ("post", "/v1/similar".into(), "image/png", ""),
+    ] {
+        let answer =
+            ask(door.address, &method.to_uppercase(), &path, &[("content-type", content_type)], body.as_bytes());
+        let route = path.split('?').next().expect("a path");
+        let described = &document["paths"][route][method]["responses"][answer.status.to_string()];
+        let schema = &described["content"]["application/json"]["schema"];
+        assert!(schema.is_object(), "{method} {path}: {} is not described", answer.status);
+        let problem = misfit(&document, schema, &answer.json(), "");
+        assert_eq!(problem, None, "{method} {path}: {}", answer.body);
+    }
+}
+
+/// What in a value is not as a schema says, with its place.
+fn misfit(document: &Value, schema: &Value, value: &Value, place: &str) -> Option<String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        let name = name.strip_prefix("#").expect("a pointer");
+        let target = document.pointer(name).unwrap_or_else(|| panic!("{name} is not there"));
+        return misfit(document, target, value, place);
+    }
+    if let Some(choices) = schema["oneOf"].as_array() {
+        let problems: Vec<_> = choices.iter().map(|choice| misfit(document, choice, value, place)).collect();
+        return if problems.iter().filter(|problem| problem.is_none()).count() == 1 {
+            None
+        } else {
+            problems[0].clone()
+        };
+    }
+    let types = match &schema["type"] {
+        Value::String(one) => vec![one.as_str()],
+        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
+        _ => panic!("{place}: a schema without a type: {schema}"),
+    };
+    let is_of = |kind: &&str| match *kind {
+        "null" => value.is_null(),
+        "string" => value.is_string(),
+        "integer" => value.is_u64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("{place}: what is {other}?"),
+    };
+    if !types.iter().any(is_of) {
+        return Some(format!("{place} is {value}, not {types:?}"));
+    }
+    if let Some(items) = value.as_array() {
+        let each = items.iter().enumerate();
+        return each.filter_map(|(at, item)| misfit(document, &schema["items"], item, &format!("{place}/{at}"))).next();
+    }
+    let fields = value.as_object()?;
+    let described = schema["properties"].as_object().expect("properties");
+    let needed = schema["required"].as_array().expect("required").iter().filter_map(Value::as_str);
+    if let Some(missing) = needed.into_iter().find(|name| !fields.contains_key(*name)) {
+        return Some(format!("{place}/{missing} is missing"));
+    }
+    fields
+        .iter()
+        .filter_map(|(name, value)| match described.get(name) {
+            None => Some(format!("{place}/{name} is not described")),
+            Some(schema) => misfit(document, schema, value, &format!("{place}/{name}")),
+        })
+        .next()
+}
+
+/// All rows of a list, page by page, with what is done between the pages.
+fn all_pages(door: &Door, path: &str, limit: usize, mut between: impl FnMut(usize)) -> Vec<Value> {
+    let (mut rows, mut cursor) = (Vec::new(), String::new());
+    for n_pages in 1.. {
+        let answer = door.get(&format!("{path}limit={limit}{cursor}"));
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        let answer = answer.json();
+        let page = answer["sightings"].as_array().expect("rows");
+        assert!(page.len() <= limit);
+        rows.extend(page.iter().cloned());
+        match answer["next"].as_str() {
+            None => break,
+            Some(next) => cursor = format!("&cursor={next}"),
+        }
+        between(n_pages);
+    }
+    rows
+}
+
+#[test]
+fn pages_are_the_whole_list() {
+    let world = sample();
+    let door = Door::open(&world);
+    let exported: Vec<Value> = world.ask("export clusters --json", &[]).lines().map(parsed).collect();
+    for limit in [7, 1000] {
+        assert_eq!(all_pages(&door, "/v1/clusters?", limit, |_| {}), exported, "{limit} a page");
+    }
+    let cluster = parsed(&world.ask("query cluster --json", &[MOVED]));
+    let path = format!("/v1/cluster?of={}&", encoded(MOVED));
+    for limit in [1, 2, 100] {
+        assert_eq!(Value::from(all_pages(&door, &path, limit, |_| {})), cluster["sightings"], "{limit} a page");
+    }
+}
+
+/// Of a list whose store grows between the pages, every row that was there comes exactly once.
+#[test]
+fn pages_of_a_growing_store_hold_every_old_row_once() {
+    let world = World::new().with("http.refresh_ms", 10);
+    let [first, rest @ ..] = &sweeps()[..] else { panic!("no sweeps") };
+    world.run(std::slice::from_ref(first));
+    let door = Door::open(&world);
+    let key = |row: &Value| format!("{} {} {}", row["url"], row["fetched_at"], row["document"]);
+    let old: BTreeSet<String> =
+        world.ask("export clusters --json", &[]).lines().map(|line| key(&parsed(line))).collect();
+    let mut rest = rest.iter();
+    let rows = all_pages(&door, "/v1/clusters?", 40, |_| {
+        if let Some(sweep) = rest.next() {
+            let before = door.get("/v1/clusters?limit=1").json()["seq"].as_u64();
+            world.run(std::slice::from_ref(sweep));
+            door.wait("/v1/clusters?limit=1", |response| response.json()["seq"].as_u64() > before);
+        }
+    });
+    let keys: Vec<String> = rows.iter().map(key).collect();
+    let distinct: BTreeSet<String> = keys.iter().cloned().collect();
+    assert_eq!(distinct.len(), keys.len(), "a row came twice");
+    assert!(old.is_subset(&distinct), "a row was lost");
+    assert!(distinct.len() > old.len(), "what came in between is told, too");
+}
+
+/// A store is served while another process writes to it, and the answers follow.
+#[test]
+fn it_follows_a_store_that_is_written_to() {
+    let world = World::new().with("http.refresh_ms", 10);
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", &"one two ".repeat(20)))]);
+    let door = Door::open(&world);
+    assert_eq!(door.get("/v1/url?url=http://b/").status, 404);
+
+    let mut writer = world.run_command(&[]).stdin(Stdio::piped()).spawn().expect("starts");
+    let mut pipe = writer.stdin.take().expect("a pipe");
+    for n in 0..3 {
+        let line = page(&format!("http://b/{n}"), DAY, "s", &format!("page {n} ").repeat(20)) + "\n";
+        pipe.write_all(line.as_bytes()).expect("piped");
+        let seen = door.wait(&format!("/v1/url?url=http://b/{n}"), |response| response.status == 200);
+        assert_eq!(seen.json()["sightings"][0]["seen"], "page");
+        let similar = door.post("/v1/similar", "text/plain", format!("page {n} ").repeat(20).as_bytes());
+        assert_eq!(similar.json()["similar"][0]["last_seen"]["url"], format!("http://b/{n}"), "{}", similar.body);
+    }
+    let ready = door.wait("/readyz", |response| response.json()["behind_ms"].as_u64() < Some(1000));
+    assert_eq!((ready.status, &ready.json()["ready"]), (200, &Value::Bool(true)));
+    drop(pipe);
+    assert!(writer.wait().expect("ended").success());
+}
+
+/// A store that is gone, or another one in its place: what is known is still told, and how old it is.
+#[test]
+fn a_store_that_is_gone_is_told() {
+    let world = World::new().with("http.refresh_ms", 10).with("http.behind_ms_max", 300);
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one two three"))]);
+    let door = Door::open(&world);
+    std::fs::rename(world.path("store"), world.path("elsewhere")).expect("renamed");
+    let told = door.wait("/readyz", |response| response.status == 503).json();
+    assert_eq!(told["ready"], false);
+    assert!(told["problem"].as_str().expect("a problem").contains("no store"), "{told}");
+    assert_eq!(door.get("/v1/url?url=http://a/").status, 200, "the view that is open goes on");
+    let other = World::new().with("store.seed", format!("{:064x}", 8));
+    other.run(&[other.write("a.jsonl", page("http://a/", DAY, "s", "four"))]);
+    std::fs::rename(other.path("store"), world.path("store")).expect("renamed");
+    let is_replaced = |response: &Response| response.body.contains("another store now");
+    assert_eq!(door.wait("/readyz", is_replaced).status, 503);
+    std::fs::rename(world.path("store"), world.path("other")).expect("renamed");
+    std::fs::rename(world.path("elsewhere"), world.path("store")).expect("renamed");
+    assert_eq!(door.wait("/readyz", |response| response.status == 200).json()["problem"], Value::Null);
+}
+
+#[test]
+fn run_can_serve_itself() {
+    let world = World::new().with("http.refresh_ms", 10);
+    let mut command = world.run_command(&[]);
+    command.args(["--http", "127.0.0.1:0"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().expect("starts");
+    let mut pipe = process.stdin.take().expect("a pipe");
+    let mut door = Door::of(process);
+    let line = page("http://a/", DAY, "s", "one two three") + "\n";
+    pipe.write_all(line.as_bytes()).expect("piped");
+    door.wait("/v1/url?url=http://a/", |response| response.status == 200);
+    let metrics = door.get("/metrics").body;
+    for name in ["lookalike_pages_total", r#"lookalike_http_requests_total{route="/v1/url",status="200"}"#] {
+        assert!(metrics.contains(name), "{metrics}");
+    }
+    drop(pipe);
+    assert!(door.process.wait().expect("ended").success());
+}
+
+#[test]
+fn it_ends_at_a_signal_and_answers_what_was_asked() {
+    let world = World::new();
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one two three"))]);
+    let mut door = Door::open(&world);
+    let mut slow = door.connect();
+    slow.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n").expect("sent");
+    door.get("/healthz");
+    let id = door.process.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
+    until(|| std::net::TcpStream::connect(door.address).is_err().then_some(()));
+    let _ = slow.write_all(b"\r\n");
+    assert_eq!(door.process.wait().expect("ended").code(), Some(0));
+}
+
+#[test]
+fn what_cannot_be_served_is_said() {
+    let world = World::new();
+    let serve = |address: &str| {
+        let output = world.command("serve").args(["--listen", address]).output().expect("starts");
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, said) = serve("127.0.0.1:0");
+    assert!(code == Some(1) && said.contains("there is no store"), "{said}");
+    let (code, said) = serve("here");
+    assert!(code == Some(2) && said.contains("http.listen"), "{said}");
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one"))]);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (code, said) = serve(&taken.local_addr().expect("an address").to_string());
+    assert!(code == Some(1) && said.contains("--listen"), "{said}");
+    let process = world.command("serve --listen 0.0.0.0:0").stderr(Stdio::piped()).spawn().expect("starts");
+    let door = Door::of(process);
+    assert_eq!(ask(([127, 0, 0, 1], door.address.port()).into(), "GET", "/healthz", &[], b"").status, 200);
+}
+
+/// Wrong requests, each with the status and the word that it gets.
+#[test]
+fn wrong_requests_are_told_what_is_wrong() {
+    let world = sample().with("http.rows_max", 50).with("limits.words_max", 100).with("limits.body_bytes_max", 10_000);
+    let door = Door::open(&world);
+    let first = door.get("/v1/clusters?limit=1").json();
+    let cursor = first["next"].as_str().expect("a cursor");
+    let long = "x".repeat(9000);
+    let many = json!({"urls": vec!["http://a/"; 51]}).to_string();
+    let wordy = "a ".repeat(101);
+    for (method, path, content_type, body, status, error) in [
+        ("GET", "/v1/url", "", "", 400, "missing-parameter"),
+        ("GET", "/v1/url?url=", "", "", 400, "missing-parameter"),
+        ("GET", "/v1/url?url=http://never/", "", "", 404, "not-found"),
+        ("GET", &format!("/v1/url?url={long}"), "", "", 404, "not-found"),
+        ("GET", "/v1/url?url=a&url=b", "", "", 400, "bad-parameter"),
+        ("GET", "/v1/url?uri=a", "", "", 400, "unknown-parameter"),
+        ("GET", &format!("/v1/url?url={}&limit=0", encoded(MOVED)), "", "", 400, "bad-parameter"),
+        ("GET", &format!("/v1/url?url={}&limit=51", encoded(MOVED)), "", "", 400, "bad-parameter"),
+        ("GET", &format!("/v1/url?url={}&limit=-1", encoded(MOVED)), "", "", 400, "bad-parameter"),
+        ("GET", &format!("/v1/url?url={}&cursor={cursor}", encoded(MOVED)), "", "", 400, "bad-cursor"),
+        ("GET", &format!("/v1/clusters?cursor={cursor}x"), "", "", 400, "bad-cursor"),
+        ("GET", "/v1/clusters?cursor=", "", "", 400, "bad-cursor"),
+        ("GET", &format!("/v1/clusters?cursor={long}"), "", "", 400, "bad-cursor"),
+        ("GET", "/v1/cluster?of=0", "", "", 404, "not-found"),
+        ("GET", "/v1/cluster?of=4294967295", "", "", 404, "not-found"),
+        ("GET", "/v1/cluster?of=99999999999999999999", "", "", 404, "not-found"),
+        ("GET", &format!("/v1/compare?a={}&b=x", encoded(MOVED)), "", "", 404, "not-found"),
+        ("POST", "/v1/lost", "application/json", "{", 400, "bad-body"),
+        ("POST", "/v1/lost", "application/json", r#"{"urls":[7]}"#, 400, "bad-body"),
+        ("POST", "/v1/lost", "application/json", r#"{"urls":[],"more":1}"#, 400, "bad-body"),
+        ("POST", "/v1/lost", "application/json", &many, 400, "bad-body"),
+        ("POST", "/v1/similar", "image/png", "x", 415, "media-type"),
+        ("POST", "/v1/similar", "application/x-www-form-urlencoded", "x", 415, "media-type"),
+        ("POST", "/v1/similar", "text/plain", &wordy, 422, "no-sketch"),
+        ("POST", "/v1/similar", "text/plain", "%PDF-1.4", 422, "no-sketch"),
+        ("POST", "/v1/similar", "text/plain", &"x".repeat(10_001), 413, "too-large"),
+        ("POST", "/v1/url", "", "", 405, "no-method"),
+        ("PUT", "/v1/lost", "", "", 405, "no-method"),
+        ("DELETE", "/v1/clusters", "", "", 405, "no-method"),
+        ("BREW", "/v1/stats", "", "", 405, "no-method"),
+        ("GET", "/v1/", "", "", 404, "no-route"),
+        ("GET", "/../../etc/passwd", "", "", 404, "no-route"),
+        ("GET", "/v1/url/", "", "", 404, "no-route"),
+        ("POST", "/v1/sweeps/close", "", "", 404, "no-route"),
+    ] {
+        let answer = ask(door.address, method, path, &[("content-type", content_type)], body.as_bytes());
+        let told = answer.json();
+        assert_eq!((answer.status, told["error"].as_str()), (status, Some(error)), "{method} {path:.80}: {told}");
+        let message = told["message"].as_str().expect("a message");
+        assert!((20..400).contains(&message.len()), "{method} {path:.80}: {message}");
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+        assert_eq!(answer.header("allow").is_some(), status == 405);
+    }
+    assert_eq!(door.get("/healthz").body, "ok\n");
+}
+
+/// What is no HTTP, or more of it than is taken, gets a 4xx or a closed connection.
+#[test]
+fn absurd_requests_are_refused() {
+    let world = World::new();
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one"))]);
+    let door = Door::open(&world);
+    let many_headers: String = (0..2000).map(|n| format!("x-{n}: y\r\n")).collect();
+    for (what, request) in [
+        ("a huge URL", format!("GET /v1/url?url={} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(1 << 20))),
+        ("a huge header", format!("GET /healthz HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "x".repeat(1 << 20))),
+        ("many headers", format!("GET /healthz HTTP/1.1\r\nhost: x\r\n{many_headers}\r\n")),
+        ("no HTTP", "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}\u{1}\u{fc}\r\n\r\n".into()),
+        ("HTTP/2 without asking", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into()),
+        ("a length that is none", "POST /v1/lost HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n".into()),
+        ("two lengths", "POST /v1/lost HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nxx".into()),
+        (
+            "a chunk that lies",
+            "POST /v1/lost HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n".into(),
+        ),
+        ("a length of 1 GB", "POST /v1/similar HTTP/1.1\r\nhost: x\r\ncontent-length: 1073741824\r\n\r\n".into()),
+    ] {
+        let mut stream = door.connect();
+        let _ = stream.write_all(request.as_bytes());
+        let answer = try_response(stream);
+        assert!(answer.as_ref().is_none_or(|answer| (400..500).contains(&answer.status)), "{what}: {answer:?}");
+        assert_eq!(door.get("/healthz").status, 200, "after {what}");
+    }
+}
+
+/// A gigabyte, with and without its length told, is refused early and takes no memory.
+#[test]
+fn huge_bodies_take_no_memory() {
+    const CHUNK: usize = 1 << 20;
+    let world = World::new();
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one"))]);
+    let door = Door::open(&world);
+    door.post("/v1/similar", "text/plain", b"one two three");
+    let before = door.memory_peak();
+    let senders: Vec<_> = (0..4)
+        .map(|_| {
+            let mut stream = door.connect();
+            std::thread::spawn(move || {
+                let head = "POST /v1/similar HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+                stream.write_all(head.as_bytes()).expect("sent");
+                let chunk = [format!("{CHUNK:x}\r\n").as_bytes(), &[b'x'; CHUNK], b"\r\n"].concat();
+                let n_sent = (0..1024).take_while(|_| stream.write_all(&chunk).is_ok()).count();
+                (n_sent, try_response(stream))
+            })
+        })
+        .collect();
+    for sender in senders {
+        let (n_sent, answer) = sender.join().expect("sent");
+        assert!(n_sent < 64, "{n_sent} MiB were taken of a body that is too large");
+        assert!(answer.is_none_or(|answer| answer.status == 413));
+    }
+    let taken = door.memory_peak() - before;
+    assert!(taken < 128 << 20, "{} MiB for four bodies of at most 8", taken >> 20);
+    assert_eq!(door.get("/healthz").status, 200);
+}
+
+/// Slow clients of every kind are cut, and meanwhile others are answered.
+#[test]
+fn slow_clients_are_cut_and_others_unharmed() {
+    let world = World::new()
+        .with("http.head_ms_max", 300)
+        .with("http.body_ms_max", 300)
+        .with("http.write_ms_max", 300)
+        .with("http.connections_max", 100);
+    let (url, sweep) = ("http://a/".to_string() + &"x".repeat(2000), "s".repeat(200));
+    let pages: String = (0..1000)
+        .map(|n| page(&url, &format!("2026-01-01T00:{:02}:{:02}Z", n / 60, n % 60), &sweep, "one two three") + "\n")
+        .collect();
+    world.run(&[world.write("a.jsonl", pages)]);
+    let door = Door::open(&world);
+    let begun = |request: &str| {
+        let mut stream = door.connect();
+        stream.write_all(request.as_bytes()).expect("sent");
+        stream
+    };
+    let ask_for_much = "GET /v1/cluster?of=1&limit=1000 HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut slow: Vec<_> = Vec::new();
+    for _ in 0..20 {
+        slow.push(("no head", begun("")));
+        slow.push(("half a head", begun("GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: ")));
+        slow.push(("half a body", begun("POST /v1/lost HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")));
+        slow.push(("unread answers", begun(&ask_for_much.repeat(20))));
+    }
+    for _ in 0..20 {
+        assert_eq!(door.get("/v1/url?url=http://never/").status, 404);
+    }
+    for (what, mut stream) in slow {
+        if what == "half a head" {
+            // A byte now and then is not enough.
+            until(|| {
+                std::thread::sleep(Duration::from_millis(20));
+                stream.write_all(b"x").is_err().then_some(())
+            });
+            continue;
+        }
+        if what == "unread answers" {
+            until(|| door.get("/metrics").body.contains("lookalike_http_connections 1\n").then_some(()));
+        }
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+        match what {
+            "half a body" => assert!(text(&rest).starts_with("HTTP/1.1 408"), "{}", text(&rest)),
+            "unread answers" => {
+                let whole = text(&rest).matches("HTTP/1.1 200").count();
+                assert!(whole < 20, "all answers were kept for one who did not read");
+            }
+            _ => assert!(rest.is_empty() || text(&rest).starts_with("HTTP/1.1 408"), "{what}: {}", text(&rest)),
+        }
+    }
+}
+
+/// More connections than there are places for are told so at once; as soon as one is free, all is well.
+#[test]
+fn one_connection_too_many_is_told() {
+    let world = World::new().with("http.connections_max", 3);
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one"))]);
+    let door = Door::open(&world);
+    let held: Vec<_> = (0..3)
+        .map(|_| {
+            let mut stream = door.connect();
+            stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").expect("sent");
+            let mut answer = [0; 15];
+            stream.read_exact(&mut answer).expect("an answer");
+            assert_eq!(&answer, b"HTTP/1.1 200 OK");
+            stream
+        })
+        .collect();
+    let answer = response(connect(door.address));
+    assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
+    drop(held);
+    door.wait("/healthz", |response| response.status == 200);
+}
