@@ -79,6 +79,12 @@ fn main() -> Result<()> {
     }
 }
 
+/// Writes the pages that some arguments ask for; what `--output` and `--zstd` say is left to the caller.
+pub fn pages(arguments: &str, out: impl Write) -> Result<()> {
+    let arguments: Vec<String> = arguments.split_whitespace().map(String::from).collect();
+    Ok(write(&Settings::parse(&arguments)?, out)?)
+}
+
 fn write(settings: &Settings, mut out: impl Write) -> std::io::Result<()> {
     let crawl = Crawl::new(settings.clone());
     let mut line = Line::default();
@@ -562,14 +568,9 @@ mod tests {
     use lookalike::wire::{Limits, page_of_json};
     use std::collections::{HashMap, HashSet};
 
-    fn settings(arguments: &str) -> Settings {
-        let arguments: Vec<String> = arguments.split_whitespace().map(String::from).collect();
-        Settings::parse(&arguments).expect("settings")
-    }
-
     fn lines(arguments: &str) -> Vec<String> {
         let mut out = Vec::new();
-        write(&settings(arguments), &mut out).expect("written");
+        super::pages(arguments, &mut out).expect("written");
         String::from_utf8(out).expect("UTF-8").lines().map(String::from).collect()
     }
 

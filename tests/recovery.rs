@@ -2,13 +2,17 @@
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
 
+#[path = "../bench-data/generate.rs"]
+#[expect(dead_code, reason = "an example with a main of its own; here it makes pages")]
+mod generate;
 mod harness;
 
-use harness::{World, check_events, fold, sweeps};
+use harness::failing::{Failure, flow};
+use harness::{Partition, World, check_events, fold, sweeps, text};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Kills each run after this many microseconds, one more each time, so that every stage is hit.
 const KILL_AFTER_US: u64 = 15_000;
@@ -47,6 +51,7 @@ fn kill_9_at_any_moment() {
         assert_eq!(world.partition(), unharmed.partition(), "batches of {batch}");
         assert_eq!(world.events(), unharmed.events(), "the very same events");
         assert_eq!(fold(&world.events()), unharmed.partition());
+        verified(&world, "killed at any moment");
     }
     println!("killed {n_kills} times");
     assert!(n_kills > 10, "{n_kills} kills are too few to have found anything");
@@ -108,4 +113,184 @@ fn an_events_file_of_another_store_is_refused() {
     assert_eq!(output.status.code(), Some(1));
     assert!(harness::text(&output.stderr).contains("give a new events file"));
     second.ask("stats", &[]);
+}
+
+/// SplitMix64, so that a failure can be had again.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (x ^ (x >> 31)) % n.max(1)
+    }
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |value| value.parse().expect(variable))
+}
+
+fn verified(world: &World, when: &str) {
+    let output = world.command("verify").output().expect("starts");
+    assert!(output.status.success(), "{when}: {}", text(&output.stdout));
+}
+
+/// What a run that nobody disturbs comes to.
+struct Unharmed {
+    events: Vec<u8>,
+    partition: Partition,
+    takes: Duration,
+}
+
+impl Unharmed {
+    fn of(world: &World, inputs: &[PathBuf]) -> Self {
+        let begin = Instant::now();
+        world.run(inputs);
+        let takes = begin.elapsed();
+        Unharmed { events: fs::read(world.path("events.jsonl")).expect("events"), partition: world.partition(), takes }
+    }
+
+    fn check(&self, world: &World, when: &str) {
+        assert!(fs::read(world.path("events.jsonl")).expect("events") == self.events, "{when}: the events differ");
+        assert_eq!(world.partition(), self.partition, "{when}");
+        verified(world, when);
+    }
+}
+
+/// Kills at random moments, in one store after the other until there were enough of them. Each recovered store is sound,
+/// and each run that ends by itself has come to what an undisturbed one comes to.
+fn kill_at_random(inputs: &[PathBuf], world: impl Fn() -> World) {
+    let (n_wanted, seed) = (number("LOOKALIKE_TEST_KILLS", 12), number("LOOKALIKE_TEST_SEED", 1));
+    let unharmed = Unharmed::of(&world(), inputs);
+    let mean = (unharmed.takes.as_micros() as u64 / n_wanted).max(30_000);
+    let mut random = Random(seed);
+    let (mut n_kills, mut n_stores) = (0, 0);
+    while n_kills < n_wanted {
+        let world = world();
+        n_stores += 1;
+        loop {
+            let mut process = world.run_command(inputs).spawn().expect("the program starts");
+            std::thread::sleep(Duration::from_micros(random.below(2 * mean)));
+            if n_kills >= n_wanted {
+                assert!(process.wait().expect("a status").success());
+                break;
+            }
+            if let Some(status) = process.try_wait().expect("a status") {
+                assert!(status.success(), "the run failed by itself: {status}");
+                break;
+            }
+            process.kill().expect("killed");
+            process.wait().expect("ended");
+            n_kills += 1;
+            if random.below(4) == 0 && world.path("store/CURRENT").exists() {
+                let output = world.command("verify").output().expect("starts");
+                let told = text(&output.stdout) + &text(&output.stderr);
+                let is_unmade = told.contains("holds no store");
+                assert!(output.status.success() || is_unmade, "seed {seed}, kill {n_kills}: {told}");
+            }
+        }
+        unharmed.check(&world, &format!("seed {seed}, store {n_stores}"));
+    }
+    println!("{n_kills} kills in {n_stores} stores, an undisturbed run takes {:?}", unharmed.takes);
+}
+
+/// `LOOKALIKE_TEST_KILLS=200 LOOKALIKE_TEST_PAGES=1000000` is the long run; `LOOKALIKE_TEST_INPUT=FILE` takes pages of
+/// your own.
+#[test]
+fn kill_9_at_random_over_generated_pages() {
+    let folder = World::new();
+    let input = folder.path("pages.jsonl");
+    let file = fs::File::create(&input).expect("a file");
+    let n_pages = number("LOOKALIKE_TEST_PAGES", 6000);
+    generate::pages(&format!("--profile small --pages {n_pages} --sweeps 3"), std::io::BufWriter::new(file))
+        .expect("pages");
+    let input = std::env::var("LOOKALIKE_TEST_INPUT").map_or(input, PathBuf::from);
+    // So little memory for postings that runs are made all the time.
+    kill_at_random(&[input], || World::new().with("store.delta_mib", 1).with("pipeline.batch_records_max", 200));
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_file() {
+            fs::copy(&path, to.join(path.file_name().expect("a name"))).expect("copied");
+        }
+    }
+}
+
+/// The newest write-ahead log of a store.
+fn newest_log(store: &Path) -> PathBuf {
+    let files = fs::read_dir(store).expect("a folder").map(|entry| entry.expect("an entry").path());
+    files.filter(|path| path.extension().is_some_and(|end| end == "log")).max().expect("a log")
+}
+
+/// Power is lost: the log ends anywhere. The store is then the effect of some prefix of the input. Where that is less
+/// than what was published, which no honest disk does, the program refuses to go on with that output.
+#[test]
+fn a_log_cut_anywhere_leaves_a_prefix() {
+    let new = || World::new().with("pipeline.batch_records_max", 16);
+    let unharmed = Unharmed::of(&new(), &sweeps());
+    let mut random = Random(number("LOOKALIKE_TEST_SEED", 1));
+    let (mut n_whole, mut n_refused) = (0, 0);
+    for at in 0..number("LOOKALIKE_TEST_CUTS", 12) {
+        let killed = new();
+        let mut process = killed.run_command(&sweeps()).spawn().expect("the program starts");
+        std::thread::sleep(
+            unharmed.takes / 8 + Duration::from_micros(random.below(unharmed.takes.as_micros() as u64 / 2)),
+        );
+        process.kill().expect("killed");
+        process.wait().expect("ended");
+        let cut = new();
+        copy_folder(&killed.path("store"), &cut.path("store"));
+        if killed.path("events.jsonl").exists() {
+            fs::copy(killed.path("events.jsonl"), cut.path("events.jsonl")).expect("copied");
+        }
+        let log = newest_log(&cut.path("store"));
+        let length = fs::metadata(&log).expect("a log").len();
+        // Every other cut is near the end, where a torn write ends.
+        let kept = if at % 2 == 0 { random.below(length + 1) } else { length - random.below(length.min(2000) + 1) };
+        fs::File::options().write(true).open(&log).expect("opened").set_len(kept).expect("cut");
+        let output = cut.run_command(&sweeps()).output().expect("starts");
+        if output.status.success() {
+            n_whole += 1;
+            unharmed.check(&cut, &format!("{kept} of {length} bytes kept"));
+        } else {
+            n_refused += 1;
+            let told = text(&output.stderr);
+            assert!(told.contains("the output holds event"), "{kept} of {length} bytes kept: {told}");
+            fs::remove_file(cut.path("events.jsonl")).expect("removed");
+            cut.run(&sweeps());
+            assert_eq!(cut.partition(), unharmed.partition, "{kept} of {length} bytes kept");
+            verified(&cut, "with new events");
+        }
+    }
+    println!("{n_whole} stores went on with their events, {n_refused} were older than them");
+}
+
+/// A store whose n-th call fails, for every n that a small run makes: what was durable stays, and the next run comes to
+/// what an undisturbed one comes to.
+#[test]
+fn every_call_to_the_store_may_fail() {
+    let input = sweeps()[..1].to_vec();
+    let (undisturbed, n_calls) = flow(&World::new(), &input, None);
+    undisturbed.expect("nothing fails");
+    let unharmed = Unharmed::of(&World::new().with("pipeline.batch_records_max", 40), &input);
+    assert!(n_calls > 30, "{n_calls} calls are too few to mean anything");
+    for failure in [Failure::Before, Failure::After] {
+        for n in 0..n_calls {
+            let world = World::new();
+            let (failed, _) = flow(&world, &input, Some((n, failure)));
+            let error = failed.expect_err("a call failed").to_string();
+            assert!(error.contains("planted"), "call {n}: {error}");
+            flow(&world, &input, None).0.expect("nothing fails");
+            let events = fs::read(world.path("events.jsonl")).expect("events");
+            assert!(events == unharmed.events, "{failure:?} call {n}: the events differ");
+            if n % 7 == 0 {
+                unharmed.check(&world, &format!("{failure:?} call {n}"));
+            }
+        }
+    }
 }

@@ -2,6 +2,8 @@
 
 #![expect(dead_code, clippy::expect_used, reason = "each test binary uses a part; a test that cannot go on fails")]
 
+pub mod failing;
+
 use lookalike::wire::{Event, EventType};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
