@@ -4,7 +4,8 @@
 set -euo pipefail
 
 packages=(build-essential clang libclang-dev libssl-dev pkg-config zlib1g-dev)
-[ "${1:-}" = "--tests" ] && packages+=(chromium chromium-driver default-jre-headless fonts-dejavu-core maven)
+[ "${1:-}" = "--tests" ] \
+  && packages+=(chromium chromium-driver default-jre-headless fonts-dejavu-core maven python3-confluent-kafka)
 
 # On a system that is not Debian's, the compiler will say what it lacks.
 command -v dpkg-query >/dev/null || exit 0
@@ -17,6 +18,7 @@ present() {
     chromium) command -v chromium >/dev/null && return ;;
     chromium-driver) command -v chromedriver >/dev/null && return ;;
     maven) command -v mvn >/dev/null && return ;;
+    python3-confluent-kafka) python3 -c 'import confluent_kafka' 2>/dev/null && return ;;
   esac
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }

@@ -5,7 +5,7 @@ use crate::cluster::{ClusterRow, Clusters, Link, MatchRule, NewDocument};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed};
 use crate::sketch::{Equivalences, Shingle, Sketch, SketchRule};
 use crate::sweep::{Moment, Sighting, SweepRow, UrlState};
-use crate::wire::{Origin, Record};
+use crate::wire::{Message, Origin, Record};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -48,10 +48,59 @@ pub enum Polled {
     End,
 }
 
+/// Why a source or a sink stops the stream, where somebody can act on it: each has an exit code of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// None of the others; the message says what to do.
+    Failed,
+    /// Records were deleted before they were read.
+    Overtaken,
+    /// What is there now is not what the store was made from.
+    Replaced,
+    /// The output holds events that the store does not know: the store is an older copy, or another one.
+    OldStore,
+    /// Somebody read the input under our name before, and the store is new.
+    NoStore,
+    /// Another process has taken the output over.
+    Fenced,
+    /// Nobody answered for too long.
+    Unreachable,
+}
+
 /// A source that cannot go on.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct SourceError(pub String);
+#[error("{message}")]
+pub struct SourceError {
+    /// What kind of stop it is.
+    pub halt: Halt,
+    /// What happened, and what to do.
+    pub message: String,
+}
+
+impl SourceError {
+    /// One of no particular kind.
+    pub fn new(message: impl Into<String>) -> Self {
+        SourceError { halt: Halt::Failed, message: message.into() }
+    }
+}
+
+/// A number that an adapter tells of itself, for the metrics endpoint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// The metric's name.
+    pub name: &'static str,
+    /// Its labels.
+    pub labels: Vec<(&'static str, String)>,
+    /// The number now.
+    pub value: f64,
+}
+
+impl Reading {
+    /// One of these.
+    pub fn new(name: &'static str, labels: Vec<(&'static str, String)>, value: f64) -> Self {
+        Reading { name, labels, value }
+    }
+}
 
 /// Where records come from, partition by partition in order of their offsets.
 pub trait Source: Send {
@@ -70,6 +119,11 @@ pub trait Source: Send {
     fn lag(&mut self) -> Option<u64> {
         None
     }
+
+    /// What there is to tell since it was asked last.
+    fn readings(&mut self) -> Vec<Reading> {
+        Vec::new()
+    }
 }
 
 /// An event on its way out.
@@ -81,12 +135,26 @@ pub struct Outgoing {
     pub key: Option<String>,
     /// Its bytes: one line of JSON without the line feed.
     pub json: Vec<u8>,
+    /// Of a rejected message, the message as it came, for a sink that sets such aside.
+    pub original: Option<Box<Message>>,
 }
 
 /// A sink that cannot take an event.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct SinkError(pub String);
+#[error("{message}")]
+pub struct SinkError {
+    /// What kind of stop it is.
+    pub halt: Halt,
+    /// What happened, and what to do.
+    pub message: String,
+}
+
+impl SinkError {
+    /// One of no particular kind.
+    pub fn new(message: impl Into<String>) -> Self {
+        SinkError { halt: Halt::Failed, message: message.into() }
+    }
+}
 
 /// Where events go, in the order of their sequence.
 pub trait Sink: Send {
@@ -102,6 +170,16 @@ pub trait Sink: Send {
     /// # Errors
     /// [`SinkError`]; some of the events may be out there nevertheless.
     fn publish(&mut self, events: &[Outgoing]) -> Result<(), SinkError>;
+
+    /// What there is to tell since it was asked last.
+    fn readings(&mut self) -> Vec<Reading> {
+        Vec::new()
+    }
+
+    /// Whether it has a use for [`Outgoing::original`]; if not, originals are not even stored.
+    fn wants_originals(&self) -> bool {
+        false
+    }
 }
 
 /// A store that cannot do what was asked.

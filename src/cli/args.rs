@@ -29,7 +29,10 @@ pub enum Command {
     ///
     /// Run again over the same inputs it goes on where it stopped; of a file that has grown it takes what is new.
     #[command(after_help = "Exit codes: 0 all taken in; 1 failed; 2 wrong usage or configuration; 3 some input could \
-                            not be read, the rest is taken in; 130 stopped by a signal, run again to go on.")]
+                            not be read, the rest is taken in; 130 stopped by a signal, run again to go on. Kafka: 10 \
+                            records were deleted before they were read; 11 the topic is another one; 12 the store is \
+                            older than its output; 13 another process publishes for this store; 14 the brokers were \
+                            away for too long; 15 the store is new and the group is not.")]
     Run(RunArgs),
     /// Print the sketches of pages, or what the sketch rule costs and how sure it is; needs no store
     ///
@@ -78,6 +81,11 @@ pub enum Command {
         #[command(subcommand)]
         what: ExportCommand,
     },
+    /// Make the topics that Kafka input and output need
+    Topics {
+        #[command(subcommand)]
+        what: TopicsCommand,
+    },
     /// Show or check the configuration
     Config {
         #[command(subcommand)]
@@ -98,6 +106,12 @@ pub struct RunArgs {
     /// What standard input is called: under a name, records that were read before are passed over
     #[arg(long, value_name = "NAME")]
     pub stdin_name: Option<String>,
+    /// Kafka: begin with a new store, although pages were read under the same group before
+    #[arg(long)]
+    pub bootstrap: bool,
+    /// Kafka: go on without records that the topic no longer has; an event says exactly which they were
+    #[arg(long)]
+    pub accept_gap: bool,
     /// Serve metrics to Prometheus at this address, such as 127.0.0.1:9464
     #[arg(long, value_name = "HOST:PORT")]
     pub metrics: Option<String>,
@@ -184,6 +198,32 @@ pub enum ExportCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TopicsCommand {
+    /// Make those that are not there: pages, events, assignments and merges (compacted), dead letters
+    #[command(
+        after_help = "Exit codes: 0 all are there and fit; 1 one could not be made, or one that was there does not \
+                            fit."
+    )]
+    Create(TopicArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct TopicArgs {
+    /// Partitions of the topic of pages
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    pub partitions: i32,
+    /// Partitions of each other topic
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    pub output_partitions: i32,
+    /// Copies of each partition [default: as the brokers have it]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    pub replication: Option<i32>,
+    /// How many days events are kept [default: for ever]
+    #[arg(long, value_name = "N")]
+    pub events_days: Option<u64>,
 }
 
 #[derive(Debug, Subcommand)]

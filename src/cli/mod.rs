@@ -10,10 +10,12 @@ mod serve;
 mod settings;
 mod sketch;
 mod telemetry;
+mod topics;
 mod verify;
 
+use crate::ports::{Halt, SinkError, SourceError};
 use anyhow::Result;
-use args::{Args, Command, ConfigCommand, ExportCommand};
+use args::{Args, Command, ConfigCommand, ExportCommand, TopicsCommand};
 use clap::Parser;
 use std::fmt;
 use std::io::ErrorKind;
@@ -34,6 +36,18 @@ pub(crate) enum Exit {
     NotFound = 4,
     /// The store was read and is not sound.
     Unsound = 5,
+    /// Records were deleted from the topic before they were read; `run --accept-gap` goes on.
+    Overtaken = 10,
+    /// The topic is not the one that the store was made from; `run --accept-gap` goes on.
+    Replaced = 11,
+    /// The output is ahead of the store, or another store's.
+    OldStore = 12,
+    /// Another process publishes the events of this store.
+    Fenced = 13,
+    /// The brokers were away for too long.
+    Unreachable = 14,
+    /// The store is new, and the group is not; `run --bootstrap` goes on.
+    NoStore = 15,
     /// Stopped by a signal before the input ended; run again to go on.
     Interrupted = 130,
 }
@@ -68,9 +82,25 @@ pub fn main() -> ExitCode {
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("lookalike: {error:#}");
-            let exit = error.downcast_ref::<Ending>().map_or(Exit::Failed, |ending| ending.exit);
-            ExitCode::from(exit as u8)
+            ExitCode::from(exit_of(&error) as u8)
         }
+    }
+}
+
+/// The exit code that an error brings with it.
+fn exit_of(error: &anyhow::Error) -> Exit {
+    let halt = error.chain().find_map(|cause| {
+        let of_source = cause.downcast_ref::<SourceError>().map(|error| error.halt);
+        of_source.or_else(|| cause.downcast_ref::<SinkError>().map(|error| error.halt))
+    });
+    match halt {
+        Some(Halt::Overtaken) => Exit::Overtaken,
+        Some(Halt::Replaced) => Exit::Replaced,
+        Some(Halt::OldStore) => Exit::OldStore,
+        Some(Halt::NoStore) => Exit::NoStore,
+        Some(Halt::Fenced) => Exit::Fenced,
+        Some(Halt::Unreachable) => Exit::Unreachable,
+        Some(Halt::Failed) | None => error.downcast_ref::<Ending>().map_or(Exit::Failed, |ending| ending.exit),
     }
 }
 
@@ -86,6 +116,7 @@ fn dispatch(args: Args) -> Result<Exit> {
         Command::Export { what: ExportCommand::Clusters { output, json } } => {
             files::export_clusters(&load()?, output.as_deref(), json)
         }
+        Command::Topics { what: TopicsCommand::Create(args) } => topics::create(&load()?, &args),
         Command::Config { what: ConfigCommand::Show } => settings::show(&load()?),
         Command::Config { what: ConfigCommand::Validate } => {
             load()?;

@@ -7,8 +7,8 @@ use super::{Exit, ending, render};
 use crate::cluster::Decider;
 use crate::config::{Config, InputKind};
 use crate::document::Seed;
-use crate::files::{EventFile, EventStdout, FileSource, Input};
-use crate::kafka::{KafkaSink, KafkaSource};
+use crate::files::{EventFile, EventStdout, FileSource, Input, page_of_warc};
+use crate::kafka::{Beginning, KafkaSink, KafkaSource};
 use crate::pipeline::{self, Pipeline, Stats, Summary};
 use crate::ports::{Batch, Sink, Snapshot, Source, Store};
 use crate::sketch::Sketcher;
@@ -33,7 +33,7 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
     let _door = metrics_of_door.map(|metrics| Door::open(&config, metrics)).transpose()?;
     let mut progress = Progress::new(config.log.progress_seconds, args.quiet);
     let source = open_source(&config, &args, &mut store, &mut progress)?;
-    let mut sink = open_sink(&config)?;
+    let mut sink = open_sink(&config, &store, &shutdown)?;
     let next_seq = store.next_seq();
     if let Some(sink) = &mut sink {
         pipeline::recover(&store, sink.as_mut(), store.published(), next_seq)?;
@@ -113,7 +113,13 @@ fn open_source(
         if !args.inputs.is_empty() {
             return Err(ending(Exit::Usage, "input.from is \"kafka\", so no files can be given"));
         }
-        let source = KafkaSource::open(&config.kafka, config.limits.clone(), &store.progress()?)?;
+        let beginning = Beginning {
+            stored: &store.progress()?,
+            bootstrap: args.bootstrap,
+            accept_gap: args.accept_gap,
+            warc: page_of_warc,
+        };
+        let source = KafkaSource::open(&config.kafka, &config.limits, &beginning)?;
         // Where an unknown partition begins is decided once: after a restart "latest" would be somewhere else.
         let (next_seq, published) = (store.next_seq(), store.published());
         store.commit(&Batch { progress: source.positions(), next_seq, published, ..Batch::default() })?;
@@ -145,11 +151,12 @@ pub(super) fn inputs(paths: &[PathBuf], stdin_name: Option<&str>) -> Result<Vec<
     Ok(paths.iter().map(input).collect())
 }
 
-fn open_sink(config: &Config) -> Result<Option<Box<dyn Sink>>> {
+fn open_sink(config: &Config, store: &RocksStore, shutdown: &Arc<AtomicBool>) -> Result<Option<Box<dyn Sink>>> {
     match config.events.file.as_str() {
         "-" => Ok(Some(Box::new(EventStdout::new()))),
         "" if config.input.from == InputKind::Kafka && !config.kafka.events_topic.is_empty() => {
-            Ok(Some(Box::new(KafkaSink::open(&config.kafka)?)))
+            let sink = KafkaSink::open(&config.kafka, &store.id(), store.next_seq(), Arc::clone(shutdown))?;
+            Ok(Some(Box::new(sink)))
         }
         "" => Ok(None),
         path => Ok(Some(Box::new(EventFile::open(path).with_context(|| format!("the events file {path}"))?))),

@@ -146,7 +146,7 @@ impl Printer<'_> {
     }
 
     fn print(&mut self, origin: &Origin, record: Record) -> Result<()> {
-        let line = Line::of(origin, self.sketcher.sketch(record), &self.rule);
+        let line = Line::of(origin, self.sketcher.sketch(&record), &self.rule);
         if self.json {
             serde_json::to_writer(&mut self.out, &line).map_err(io::Error::from)?;
             self.out.write_all(b"\n")?;

@@ -142,7 +142,7 @@ impl EventFile {
     }
 
     fn foreign(&self, why: &str) -> SinkError {
-        SinkError(format!(
+        SinkError::new(format!(
             "{} is not a file of events ({why}); nothing was written to it: give another path, or remove it",
             self.path.display()
         ))
@@ -182,11 +182,14 @@ impl Sink for EventFile {
 }
 
 fn failed(path: &Path, error: &io::Error) -> SinkError {
-    SinkError(format!("{}: {error}; see to the disk, the path and its permissions, and start again", path.display()))
+    SinkError::new(format!(
+        "{}: {error}; see to the disk, the path and its permissions, and start again",
+        path.display()
+    ))
 }
 
 fn lost(path: &Path) -> SinkError {
-    SinkError(format!(
+    SinkError::new(format!(
         "{}: the system failed to keep what was written; see to the disk and start again",
         path.display()
     ))
@@ -231,7 +234,7 @@ impl Sink for EventStdout {
 
     fn publish(&mut self, events: &[Outgoing]) -> Result<(), SinkError> {
         let written = self.out.write_all(&lines(events)).and_then(|()| self.out.flush());
-        written.map_err(|error| SinkError(format!("standard output: {error}; whoever reads it has gone away")))
+        written.map_err(|error| SinkError::new(format!("standard output: {error}; whoever reads it has gone away")))
     }
 }
 
@@ -242,7 +245,7 @@ mod tests {
     fn event(seq: u64, filler: usize) -> Outgoing {
         let url = "u".repeat(filler);
         let json = format!(r#"{{"type":"gone","seq":{seq},"source":"s","partition":0,"offset":0,"url":"{url}"}}"#);
-        Outgoing { seq, key: None, json: json.into_bytes() }
+        Outgoing { seq, key: None, json: json.into_bytes(), original: None }
     }
 
     fn line(seq: u64, filler: usize) -> Vec<u8> {

@@ -130,7 +130,7 @@ mod tests {
                     assert_eq!(rejection.reason, Reason::TooLarge);
                     format!("<{}>", rejection.message.split(' ').nth(3).expect("a number"))
                 }
-                Record::Page(_) => panic!("a page"),
+                other => panic!("no line: {other:?}"),
             });
         }
     }

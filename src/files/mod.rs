@@ -16,6 +16,7 @@ mod warc;
 
 pub use events::{EventFile, EventStdout};
 pub use source::{FileSource, Input, ReadProgress};
+pub use warc::page_of_warc;
 
 use crate::wire::Record;
 use std::io::{self, BufRead, Read};

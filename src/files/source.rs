@@ -196,7 +196,7 @@ impl Source for FileSource {
                         return Ok(Polled::Idle);
                     }
                     Err(RecvTimeoutError::Disconnected) => {
-                        return Err(SourceError("the thread that reads standard input has died".into()));
+                        return Err(SourceError::new("the thread that reads standard input has died"));
                     }
                 },
             };
@@ -350,6 +350,7 @@ mod tests {
                         Record::Json(json) => String::from_utf8(json).expect("text"),
                         Record::Page(page) => page.url,
                         Record::Rejected(rejection) => rejection.reason.as_str().into(),
+                        Record::Message(..) => panic!("a message"),
                     };
                     told.push(format!("{}:{shown}", origin.offset));
                     let taken = Progress { next_offset: origin.offset + 1, chain };

@@ -1,7 +1,7 @@
 //! WARC and WET: the records that show what stood at a URL, as pages.
 
 use super::chain::RecordHash;
-use super::compression::Damaged;
+use super::compression::{Damaged, decompressed};
 use super::http_body::decoded;
 use super::{Advance, ReadError, Records, Stream, filled};
 use crate::document::{Body, Content, FetchTime, InvalidTime, MediaType, Page};
@@ -285,6 +285,32 @@ impl Records for WarcRecords {
     }
 }
 
+/// The page in a message that holds one WARC record, plain, gzip or zstd; what describes the file (`warcinfo`) may stand
+/// before it.
+///
+/// # Errors
+/// A [`Rejection`] of anything else.
+pub fn page_of_warc(bytes: &[u8], limits: &Limits) -> Result<Page, Rejection> {
+    let no_record = |why: String| Rejection::new(Reason::InvalidField, format!("the message is no WARC record: {why}"));
+    let stream = decompressed(Box::new(Cursor::new(bytes.to_vec()))).map_err(|error| no_record(error.to_string()))?;
+    let mut records = WarcRecords::new(stream, limits, None);
+    let mut page = None;
+    loop {
+        match records.advance(0).map_err(|error| no_record(error.to_string()))? {
+            Advance::Gap(text) => return Err(no_record(text)),
+            Advance::End => return page.unwrap_or_else(|| Err(no_record("it holds no response".into()))),
+            Advance::Record(_) if page.is_some() => return Err(no_record("it holds more than one".into())),
+            Advance::Record(_) => {
+                page = Some(match records.take() {
+                    Record::Page(page) => Ok(*page),
+                    Record::Rejected(rejection) => Err(rejection),
+                    Record::Json(_) | Record::Message(..) => Err(no_record("it is JSON".into())),
+                });
+            }
+        }
+    }
+}
+
 /// What stands next in the stream.
 enum Opened {
     Record(Box<WarcRecord>),
@@ -429,7 +455,7 @@ mod tests {
 
     fn shown(record: Record) -> String {
         match record {
-            Record::Json(_) => panic!("JSON"),
+            Record::Json(_) | Record::Message(..) => panic!("no WARC"),
             Record::Rejected(rejection) => {
                 assert!(!rejection.message.is_empty());
                 rejection.reason.as_str().into()

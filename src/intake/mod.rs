@@ -38,7 +38,7 @@ impl RecordSketcher {
     ///
     /// # Errors
     /// A [`Rejection`] of what is no page, or of a page that makes the sketcher panic.
-    pub fn sketch(&mut self, record: Record) -> Result<SketchedPage, Rejection> {
+    pub fn sketch(&mut self, record: &Record) -> Result<SketchedPage, Rejection> {
         let (sketcher, limits, cut) = (&mut self.sketcher, &self.limits, self.sweep_cut);
         let sketched = catch_unwind(AssertUnwindSafe(|| prepare(sketcher, record, limits, cut)));
         sketched.unwrap_or_else(|_| {
@@ -51,28 +51,36 @@ impl RecordSketcher {
 
 fn prepare(
     sketcher: &mut Sketcher,
-    record: Record,
+    record: &Record,
     limits: &Limits,
     sweep_cut: SweepCut,
 ) -> Result<SketchedPage, Rejection> {
-    let page = match record {
-        Record::Json(json) => page_of_json(&json, limits)?,
-        Record::Page(page) => *page,
-        Record::Rejected(rejection) => return Err(rejection),
+    let decoded;
+    let page: &Page = match record {
+        Record::Json(json) => {
+            decoded = page_of_json(json, limits)?;
+            &decoded
+        }
+        Record::Message(message, format) => {
+            decoded = message.page(format, limits)?;
+            &decoded
+        }
+        Record::Page(page) => page,
+        Record::Rejected(rejection) => return Err(rejection.clone()),
     };
-    match sketcher.sketch_page(&page, limits.words_max) {
+    match sketcher.sketch_page(page, limits.words_max) {
         Ok(content) => {
-            let Page { url, fetched_at, sweep, content: body } = page;
-            let sweep = sweep.or_else(|| sweep_cut.name(fetched_at));
-            let redirect_to = if let Content::Redirect(target) = body { Some(target) } else { None };
-            Ok(SketchedPage { url, fetched_at, sweep, content, redirect_to })
+            let fetched_at = page.fetched_at;
+            let sweep = page.sweep.clone().or_else(|| sweep_cut.name(fetched_at));
+            let redirect_to = if let Content::Redirect(target) = &page.content { Some(target.clone()) } else { None };
+            Ok(SketchedPage { url: page.url.clone(), fetched_at, sweep, content, redirect_to })
         }
         Err(why) => {
             let reason = match why {
                 Unsketchable::NoText(_) => Reason::NotText,
                 Unsketchable::TooManyWords { .. } => Reason::TooLarge,
             };
-            Err(Rejection::new(reason, why.to_string()).about(&page))
+            Err(Rejection::new(reason, why.to_string()).about(page))
         }
     }
 }

@@ -3,6 +3,7 @@
 use rdkafka::ClientContext;
 use rdkafka::client::Client;
 use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::KafkaError;
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 use std::sync::{Mutex, PoisonError};
@@ -69,6 +70,21 @@ impl Trouble {
     }
 }
 
+/// Hears nothing: for clients that only look at something, whose trouble shows in what they return.
+pub(super) struct Quiet;
+
+impl ClientContext for Quiet {
+    fn log(&self, _: RDKafkaLogLevel, facility: &str, line: &str) {
+        tracing::debug!(target: "librdkafka", "{facility} {line}");
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::debug!(target: "librdkafka", "{error}: {reason}");
+    }
+}
+
+impl ConsumerContext for Quiet {}
+
 /// Why a topic's partitions cannot be told.
 #[derive(Debug)]
 pub(super) enum TopicError {
@@ -85,7 +101,7 @@ impl TopicError {
     pub(super) fn explain(&self, topic: &str, field: &str, brokers: &str, trouble: &Trouble) -> String {
         match self {
             TopicError::Missing => format!(
-                "the brokers at {brokers} have no topic {topic:?}; create it (lookalike does not), or correct kafka.{field}"
+                "the brokers at {brokers} have no topic {topic:?}; create it by `lookalike topics create`, or correct kafka.{field}"
             ),
             TopicError::Refused(code) => format!(
                 "the brokers at {brokers} refuse the topic {topic:?}: {code}; check kafka.{field}, and what the user in \

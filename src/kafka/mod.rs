@@ -1,22 +1,40 @@
-//! Kafka at both ends: pages from one topic, events to another.
+//! Kafka at both ends: pages from one topic; events, what they change in the present state, and dead letters to others.
 //!
 //! ```text
-//! topic ─▶ KafkaSource ─▶ … the store … ─▶ KafkaSink ─▶ events topic
+//! pages ─▶ KafkaSource ─▶ … the store … ─▶ KafkaSink ─▶ events, assignments, merges, pages.dlq
 //! ```
 //!
 //! The store alone knows how far the pages have been taken in: partitions are assigned, not subscribed to, each from the
-//! offset in the store. The group's offsets in Kafka are written for lag tools and never read.
+//! offset in the store. The group's offsets in Kafka are written for lag tools and read only to notice that a store is
+//! missing.
 //!
-//! Delivery is at least once. Every event that the store holds comes out; after a crash some may come out twice, with
-//! the same `lookalike-seq`, by which a consumer can drop the repeats.
+//! The output alone knows what is out. Each batch of events goes out in one transaction, so that who reads committed
+//! transactions sees all of it or nothing, and after every start and every trouble the last events in the output tell
+//! where to go on: none is lost, and none appears twice.
+//!
+//! **A consumer's rule.** Read with `isolation.level=read_committed`, remember for each partition the highest
+//! `lookalike-seq`, together with what was made of the events, and drop whatever is not above it. In order, this drops
+//! nothing; it makes repeats harmless where the consumer itself reads again, or brokers lost what they had confirmed and
+//! an operator replayed it.
+//!
+//! **The present state** is in two compacted topics: `assignments` says for each URL the document and cluster of its last
+//! page (nothing: it is gone), `merges` for each cluster that lost its name the one that it became part of. A page's
+//! cluster now is found by following `merges` from the one in its assignment.
 
 mod client;
+mod identity;
 mod offsets;
+mod outputs;
 mod record;
 mod settings;
 mod sink;
 mod source;
+mod statistics;
+mod tail;
+mod topics;
 
+pub use outputs::dead_letter;
 pub use settings::{KafkaSettings, RecordFormat, SettingsError, Start};
-pub use sink::{KafkaSink, SEQ_HEADER, VERSION_HEADER};
-pub use source::KafkaSource;
+pub use sink::{KafkaSink, SEQ_HEADER, STORE_HEADER, VERSION_HEADER};
+pub use source::{Beginning, KafkaSource};
+pub use topics::{TopicMade, TopicPlan, create_topics};

@@ -1,7 +1,8 @@
 //! Where a partition is read from, and whether the broker still has it.
 
 use super::settings::Start;
-use crate::ports::ProgressMap;
+use crate::ports::{Halt, Progress, ProgressMap};
+use crate::wire::{Reason, Rejection};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -14,55 +15,107 @@ pub(super) struct Held {
     pub high: i64,
 }
 
-/// An offset that the broker cannot give.
+/// Stands for the offset of a partition that is no longer there.
+pub(super) const NOWHERE: i64 = -1;
+
+/// Records that the store should read next and the broker cannot give.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct OutOfRange {
+pub(super) struct Gap {
     /// The partition.
     pub partition: i32,
     /// The offset to read next.
     pub next: i64,
-    /// What there is instead.
-    pub held: Held,
+    /// What there is instead; none: the partition is not there at all.
+    pub held: Option<Held>,
+    /// What became of them.
+    pub why: Why,
 }
 
-impl fmt::Display for OutOfRange {
+/// What became of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// They were deleted, by retention or by somebody.
+    Overtaken,
+    /// The topic is another one now, or lost its end.
+    Replaced,
+}
+
+impl Gap {
+    /// How the program ends over it.
+    pub(super) fn halt(&self) -> Halt {
+        match self.why {
+            Why::Overtaken => Halt::Overtaken,
+            Why::Replaced => Halt::Replaced,
+        }
+    }
+
+    /// Where reading goes on once it is accepted.
+    pub(super) fn to(&self) -> i64 {
+        self.held.map_or(NOWHERE, |held| held.low)
+    }
+
+    /// Its event, once it is accepted.
+    pub(super) fn rejection(&self) -> Rejection {
+        let reason = match self.why {
+            Why::Overtaken => Reason::Overtaken,
+            Why::Replaced => Reason::Replaced,
+        };
+        Rejection { gap_to: Some(self.to()), ..Rejection::new(reason, self.to_string()) }
+    }
+}
+
+impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let OutOfRange { partition, next, held: Held { low, high } } = self;
+        let Gap { partition, next, held, why } = self;
+        let Some(Held { low, high }) = held else {
+            return write!(f, "partition {partition}: the stored offset is {next}, the topic has no such partition");
+        };
         write!(f, "partition {partition}: the stored offset is {next}, the broker has {low}..{high}: ")?;
-        if next < low {
-            write!(f, "retention deleted {} records before they were read", low - next)
-        } else {
-            f.write_str("the topic was made anew or its end was lost")
+        match why {
+            Why::Overtaken => write!(f, "retention deleted {} records before they were read", low - next),
+            Why::Replaced if next > high => f.write_str("the topic was made anew or its end was lost"),
+            Why::Replaced => f.write_str("the topic was made anew: the record before it is another one"),
         }
     }
 }
 
 /// Checks that `next` can be read: a record is there, or it is the one that comes next.
-pub(super) fn check(partition: i32, next: i64, held: Held) -> Result<i64, OutOfRange> {
-    if (held.low..=held.high).contains(&next) { Ok(next) } else { Err(OutOfRange { partition, next, held }) }
+pub(super) fn check(partition: i32, next: i64, held: Held) -> Result<i64, Gap> {
+    if (held.low..=held.high).contains(&next) {
+        return Ok(next);
+    }
+    let why = if next < held.low { Why::Overtaken } else { Why::Replaced };
+    Err(Gap { partition, next, held: Some(held), why })
 }
 
 /// What the store knows of one topic.
 #[derive(Clone, Debug)]
-pub(super) struct Stored(BTreeMap<i32, i64>);
+pub(super) struct Stored(pub BTreeMap<i32, Progress>);
 
 impl Stored {
     /// What it knows of `topic`.
     pub(super) fn of(progress: &ProgressMap, topic: &str) -> Self {
-        let ours = progress.iter().filter(|((source, _), _)| source == topic);
-        Stored(ours.map(|((_, partition), progress)| (*partition, progress.next_offset)).collect())
+        let ours = progress.iter().filter(|((source, _), at)| source == topic && at.next_offset != NOWHERE);
+        Stored(ours.map(|((_, partition), progress)| (*partition, *progress)).collect())
     }
 
-    /// A partition that it knows and the topic does not have.
-    pub(super) fn beyond(&self, partitions: &[i32]) -> Option<i32> {
-        self.0.keys().copied().find(|partition| !partitions.contains(partition))
+    /// The partitions that it knows and the topic does not have.
+    pub(super) fn beyond(&self, partitions: &[i32]) -> Vec<Gap> {
+        let gone = self.0.iter().filter(|(partition, _)| !partitions.contains(partition));
+        gone.map(|(partition, progress)| Gap {
+            partition: *partition,
+            next: progress.next_offset,
+            held: None,
+            why: Why::Replaced,
+        })
+        .collect()
     }
 
     /// Where to begin a partition. One unknown in a topic that is known was added later and is read whole: to begin it
     /// at its end would lose what came in the meantime.
-    pub(super) fn begin(&self, partition: i32, start: Start, held: Held) -> Result<i64, OutOfRange> {
+    pub(super) fn begin(&self, partition: i32, start: Start, held: Held) -> Result<i64, Gap> {
         match (self.0.get(&partition), start) {
-            (Some(next), _) => check(partition, *next, held),
+            (Some(progress), _) => check(partition, progress.next_offset, held),
             (None, Start::Latest) if self.0.is_empty() => Ok(held.high),
             (None, _) => Ok(held.low),
         }
@@ -72,7 +125,6 @@ impl Stored {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::Progress;
 
     const HELD: Held = Held { low: 10, high: 20 };
 
@@ -96,25 +148,30 @@ mod tests {
             (&[(0, 15)], Start::Earliest, Ok(15)),
             (&[(0, 20)], Start::Earliest, Ok(20)),
             (&[(1, 15)], Start::Latest, Ok(10)),
-            (&[(0, 9)], Start::Earliest, Err(9)),
-            (&[(0, 21)], Start::Earliest, Err(21)),
+            (&[(0, 9)], Start::Earliest, Err((9, Why::Overtaken))),
+            (&[(0, 21)], Start::Earliest, Err((21, Why::Replaced))),
+            (&[(0, NOWHERE)], Start::Earliest, Ok(10)),
         ] {
-            let expected = expected.map_err(|next| OutOfRange { partition: 0, next, held: HELD });
+            let expected = expected.map_err(|(next, why)| Gap { partition: 0, next, held: Some(HELD), why });
             assert_eq!(stored(known).begin(0, start, HELD), expected, "{known:?}, {start:?}");
         }
     }
 
     #[test]
     fn partitions_that_are_gone() {
-        assert_eq!(stored(&[(0, 1), (2, 1)]).beyond(&[0, 1]), Some(2));
-        assert_eq!(stored(&[(0, 1)]).beyond(&[0, 1]), None);
+        let gone = stored(&[(0, 1), (2, 1)]).beyond(&[0, 1]);
+        assert_eq!(gone, [Gap { partition: 2, next: 1, held: None, why: Why::Replaced }]);
+        assert_eq!((gone[0].to(), gone[0].halt()), (NOWHERE, Halt::Replaced));
+        assert_eq!(stored(&[(0, 1), (2, NOWHERE)]).beyond(&[0, 1]), []);
     }
 
     #[test]
     fn what_is_out_of_range_is_said() {
-        let text = |next| OutOfRange { partition: 3, next, held: HELD }.to_string();
+        let text = |next| check(3, next, HELD).expect_err("out of range").to_string();
         assert!(text(4).contains("partition 3: the stored offset is 4, the broker has 10..20"), "{}", text(4));
         assert!(text(4).contains("deleted 6 records"), "{}", text(4));
         assert!(text(44).contains("made anew"), "{}", text(44));
+        let accepted = check(3, 4, HELD).expect_err("out of range").rejection();
+        assert_eq!((accepted.reason, accepted.gap_to), (Reason::Overtaken, Some(10)));
     }
 }

@@ -1,5 +1,7 @@
 //! What can be set about Kafka, and what cannot because a promise hangs on it.
 
+use super::statistics::STATISTICS_MS;
+use crate::wire::FieldMap;
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
@@ -15,9 +17,11 @@ use std::time::Duration;
 pub enum RecordFormat {
     /// Key: the URL. Value: the body's bytes. Headers: `content-type`, `fetch-time`, `http-status`, `sweep`.
     Raw,
-    /// Value: a JSON page ([`crate::wire::page_of_json`]).
+    /// Value: a JSON page ([`crate::wire::page_of_json`]), or JSON with its parts where `fields` says.
     #[default]
     Json,
+    /// Value: one WARC record, plain, gzip or zstd.
+    Warc,
 }
 
 /// Where a topic is begun that the store knows nothing of.
@@ -41,10 +45,18 @@ pub struct KafkaSettings {
     pub topic: String,
     /// The topic that events go to; empty: none go to Kafka.
     pub events_topic: String,
+    /// The compacted topic that says where each URL stands; empty: none does.
+    pub assignments_topic: String,
+    /// The compacted topic that says which cluster became part of which; empty: none does.
+    pub merges_topic: String,
+    /// Whether rejected messages go to a topic named as that of the pages, with `.dlq` behind.
+    pub dead_letters: bool,
     /// The consumer group under which lag tools find how far we are. Nothing is ever read from it.
     pub group: String,
     /// How pages stand in the topic.
     pub format: RecordFormat,
+    /// Where a page's parts stand in JSON.
+    pub fields: FieldMap,
     /// Where a topic is begun that the store knows nothing of.
     pub start: Start,
     /// Bytes of one answer of a broker, and so of one batch of records, packed: a larger batch stops its partition, and
@@ -54,9 +66,11 @@ pub struct KafkaSettings {
     pub queue_bytes_max: usize,
     /// How long a broker may take to answer at the start; then the program gives up.
     pub connect_ms_max: u64,
-    /// How long an event may take to be acknowledged, retries included; then publishing has failed.
+    /// How long brokers may be away, while events wait to be acknowledged or none can be asked for pages; then the
+    /// program stops.
     pub delivery_ms_max: u64,
-    /// More settings for librdkafka, by its names: TLS, SASL, timeouts. Those that a promise hangs on are refused.
+    /// More settings for librdkafka, by its names: TLS, SASL, timeouts. Those that a promise hangs on are refused. A value
+    /// `file:PATH` or `env:NAME` stands for what is in that file or variable.
     #[serde(serialize_with = "serialize_properties")]
     pub properties: BTreeMap<String, String>,
 }
@@ -67,8 +81,12 @@ impl Default for KafkaSettings {
             brokers: "127.0.0.1:9092".into(),
             topic: "pages".into(),
             events_topic: "lookalike.events.v1".into(),
+            assignments_topic: "lookalike.assignments.v1".into(),
+            merges_topic: "lookalike.merges.v1".into(),
+            dead_letters: true,
             group: "lookalike".into(),
             format: RecordFormat::default(),
+            fields: FieldMap::default(),
             start: Start::default(),
             fetch_bytes_max: 64 << 20,
             queue_bytes_max: 64 << 20,
@@ -85,8 +103,12 @@ impl fmt::Debug for KafkaSettings {
             .field("brokers", &self.brokers)
             .field("topic", &self.topic)
             .field("events_topic", &self.events_topic)
+            .field("assignments_topic", &self.assignments_topic)
+            .field("merges_topic", &self.merges_topic)
+            .field("dead_letters", &self.dead_letters)
             .field("group", &self.group)
             .field("format", &self.format)
+            .field("fields", &self.fields)
             .field("start", &self.start)
             .field("fetch_bytes_max", &self.fetch_bytes_max)
             .field("queue_bytes_max", &self.queue_bytes_max)
@@ -113,9 +135,22 @@ pub enum SettingsError {
         /// What it may say.
         min: u64,
     },
-    /// Events would come back as pages.
-    #[error("kafka.topic and kafka.events_topic are both {0:?}; events would come back as pages: name two topics")]
-    SameTopic(String),
+    /// Events would come back as pages, or state would be mistaken for events.
+    #[error("kafka.{0} and kafka.{1} name the same topic, {2:?}: name two topics")]
+    SameTopic(&'static str, &'static str, String),
+    /// A map that leads nowhere.
+    #[error("kafka.fields.{0}")]
+    Fields(String),
+    /// A secret that is not where it should be.
+    #[error("kafka.properties: {name} is to be read from {from}: {why}")]
+    Secret {
+        /// The property.
+        name: String,
+        /// The file or variable.
+        from: String,
+        /// Why it cannot be.
+        why: String,
+    },
     /// A property on which a promise hangs.
     #[error(
         "kafka.properties: {name} is not negotiable (it is {value}, or lookalike could lose or repeat pages); remove it"
@@ -150,9 +185,6 @@ const HIDDEN: &str = "(hidden)";
 /// librdkafka 2 refuses to run with less: `fetch.max.bytes` must hold a message of `message.max.bytes`, 1,000,000.
 const FETCH_BYTES_MIN: usize = 1 << 20;
 
-/// How often the high watermarks and the number of partitions come in.
-const STATISTICS_MS: &str = "1000";
-
 /// How often librdkafka asks for the topic's partitions anew.
 const METADATA_REFRESH_MS: &str = "10000";
 
@@ -170,26 +202,40 @@ const CONSUMER_ALWAYS: [(&str, &str); 9] = [
     ("topic.metadata.refresh.interval.ms", METADATA_REFRESH_MS),
 ];
 
-/// Events keep their order per key and are not repeated by retries within one run.
-const PRODUCER_ALWAYS: [(&str, &str); 3] =
-    [("enable.idempotence", "true"), ("acks", "all"), ("allow.auto.create.topics", "false")];
+/// How long a transaction may be open, in milliseconds: as long a dead process holds up who reads committed transactions,
+/// unless it is started again.
+const TRANSACTION_MS: &str = "60000";
+
+/// How long a message is tried. Less than a transaction's time, so that it is us who give up, and not the brokers, which
+/// would look as if somebody else had taken over.
+const MESSAGE_MS_MAX: u64 = 30_000;
+
+/// Events keep their order, and are there all or not at all.
+const PRODUCER_ALWAYS: [(&str, &str); 5] = [
+    ("enable.idempotence", "true"),
+    ("acks", "all"),
+    ("allow.auto.create.topics", "false"),
+    ("transaction.timeout.ms", TRANSACTION_MS),
+    ("statistics.interval.ms", STATISTICS_MS),
+];
 
 /// Other names of those, and what would undo them.
 const ALSO_FIXED: [(&str, &str); 5] = [
     ("auto.commit.enable", "false"),
     ("request.required.acks", "all"),
-    ("transactional.id", "not set"),
+    ("transactional.id", "made of the store's id"),
     ("group.instance.id", "not set"),
     ("plugin.library.paths", "not set"),
 ];
 
 /// Properties that are set from fields.
-const FROM_FIELDS: [(&str, &str); 9] = [
+const FROM_FIELDS: [(&str, &str); 10] = [
     ("bootstrap.servers", "brokers"),
     ("metadata.broker.list", "brokers"),
     ("group.id", "group"),
     ("fetch.max.bytes", "fetch_bytes_max"),
     ("receive.message.max.bytes", "fetch_bytes_max"),
+    ("message.max.bytes", "fetch_bytes_max"),
     ("queued.max.messages.kbytes", "queue_bytes_max"),
     ("socket.connection.setup.timeout.ms", "connect_ms_max"),
     ("message.timeout.ms", "delivery_ms_max"),
@@ -207,8 +253,9 @@ impl KafkaSettings {
                 return Err(SettingsError::Empty(field));
             }
         }
-        if self.topic == self.events_topic {
-            return Err(SettingsError::SameTopic(self.topic.clone()));
+        self.check_topics()?;
+        if let Some(problem) = self.fields.problem() {
+            return Err(SettingsError::Fields(problem));
         }
         for (field, value, min) in [
             ("fetch_bytes_max", self.fetch_bytes_max as u64, FETCH_BYTES_MIN as u64),
@@ -221,10 +268,31 @@ impl KafkaSettings {
             }
         }
         self.properties.iter().try_for_each(|(name, value)| check_property(name, value))?;
-        for config in [self.consumer_config(), self.producer_config()] {
+        for config in [self.consumer_config()?, self.producer_config("")?] {
             config.create_native_config().map_err(|error| SettingsError::Refused(explain(&error)))?;
         }
         Ok(())
+    }
+
+    fn check_topics(&self) -> Result<(), SettingsError> {
+        let named = [
+            ("topic", &self.topic),
+            ("events_topic", &self.events_topic),
+            ("assignments_topic", &self.assignments_topic),
+            ("merges_topic", &self.merges_topic),
+        ];
+        for (at, (field, topic)) in named.iter().enumerate() {
+            let same = named[..at].iter().find(|(_, other)| !topic.is_empty() && other == topic);
+            if let Some((other, _)) = same {
+                return Err(SettingsError::SameTopic(other, field, (*topic).clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The topic of rejected messages.
+    pub fn dead_letter_topic(&self) -> String {
+        format!("{}.dlq", self.topic)
     }
 
     /// How long a broker may take to answer at the start.
@@ -232,46 +300,88 @@ impl KafkaSettings {
         Duration::from_millis(self.connect_ms_max)
     }
 
-    /// How long an event may take to be acknowledged.
+    /// How long brokers may be away.
     pub(super) fn delivery_max(&self) -> Duration {
         Duration::from_millis(self.delivery_ms_max)
     }
 
+    /// How long one message is tried.
+    pub(super) fn message_timeout(&self) -> Duration {
+        Duration::from_millis(self.delivery_ms_max.min(MESSAGE_MS_MAX))
+    }
+
     /// What a consumer is made of.
-    pub(super) fn consumer_config(&self) -> ClientConfig {
-        let mut config = self.client_config();
+    pub(super) fn consumer_config(&self) -> Result<ClientConfig, SettingsError> {
+        let mut config = self.client_config()?;
         config
             .set("group.id", &self.group)
             .set("fetch.max.bytes", self.fetch_bytes_max.to_string())
             .set("receive.message.max.bytes", (self.fetch_bytes_max + ENVELOPE_BYTES).to_string())
             .set("queued.max.messages.kbytes", (self.queue_bytes_max >> 10).to_string());
         always(&mut config, &CONSUMER_ALWAYS);
-        config
+        Ok(config)
     }
 
-    /// What a producer is made of.
-    pub(super) fn producer_config(&self) -> ClientConfig {
-        let mut config = self.client_config();
+    /// What a consumer is made of that looks at the ends of the output.
+    pub(super) fn tail_config(&self) -> Result<ClientConfig, SettingsError> {
+        let mut config = self.consumer_config()?;
+        // The end of a partition is told by an empty answer, which a broker holds back for so long.
+        config.set("enable.partition.eof", "true").set("fetch.wait.max.ms", "20").set("statistics.interval.ms", "0");
+        Ok(config)
+    }
+
+    /// What a producer is made of that publishes the events of a store.
+    pub(super) fn producer_config(&self, store: &str) -> Result<ClientConfig, SettingsError> {
+        let mut config = self.client_config()?;
         if !self.properties.contains_key("partitioner") {
             // As Java's clients do it, so that whoever reads with those finds a key where they expect it.
             config.set("partitioner", "murmur2_random");
         }
-        config.set("message.timeout.ms", self.delivery_ms_max.to_string());
-        always(&mut config, &PRODUCER_ALWAYS);
+        if !["compression.type", "compression.codec"].iter().any(|name| self.properties.contains_key(*name)) {
+            config.set("compression.type", "lz4");
+        }
         config
+            .set("message.timeout.ms", self.message_timeout().as_millis().to_string())
+            .set("message.max.bytes", self.fetch_bytes_max.to_string())
+            .set("transactional.id", format!("lookalike-{store}"));
+        always(&mut config, &PRODUCER_ALWAYS);
+        Ok(config)
     }
 
-    fn client_config(&self) -> ClientConfig {
+    /// What any client is made of.
+    pub(super) fn client_config(&self) -> Result<ClientConfig, SettingsError> {
         let mut config = ClientConfig::new();
         for (name, value) in &self.properties {
-            config.set(name, value);
+            config.set(name, resolved(name, value)?);
         }
         config
             .set("bootstrap.servers", &self.brokers)
             .set("socket.connection.setup.timeout.ms", self.connect_ms_max.to_string())
             .set_log_level(RDKafkaLogLevel::Info);
-        config
+        Ok(config)
     }
+}
+
+/// A property's value, read from a file or the environment where it says so.
+fn resolved(name: &str, value: &str) -> Result<String, SettingsError> {
+    let missing = |why: String| SettingsError::Secret { name: name.into(), from: value.into(), why };
+    if let Some(path) = value.strip_prefix(FROM_FILE) {
+        let text = std::fs::read_to_string(path).map_err(|error| missing(error.to_string()))?;
+        return Ok(text.trim_end_matches(['\r', '\n']).to_string());
+    }
+    match value.strip_prefix(FROM_ENVIRONMENT) {
+        Some(variable) => std::env::var(variable).map_err(|error| missing(error.to_string())),
+        None => Ok(value.to_string()),
+    }
+}
+
+/// What the values of properties begin with that are read from elsewhere.
+const FROM_FILE: &str = "file:";
+const FROM_ENVIRONMENT: &str = "env:";
+
+/// Where a secret is to be found is none itself.
+fn is_reference(value: &str) -> bool {
+    value.starts_with(FROM_FILE) || value.starts_with(FROM_ENVIRONMENT)
 }
 
 /// What an answer has around its records; librdkafka wants this much and no less.
@@ -342,7 +452,10 @@ fn is_secret(name: &str) -> bool {
 fn presentable(properties: &BTreeMap<String, String>) -> BTreeMap<&str, &str> {
     properties
         .iter()
-        .map(|(name, value)| (name.as_str(), if is_secret(name) { HIDDEN } else { value.as_str() }))
+        .map(|(name, value)| {
+            let is_hidden = is_secret(name) && !is_reference(value);
+            (name.as_str(), if is_hidden { HIDDEN } else { value.as_str() })
+        })
         .collect()
 }
 
@@ -405,7 +518,9 @@ mod tests {
     #[test]
     fn fixed_settings_reach_the_clients() {
         let settings = with(&[("client.id", "me")]);
-        let (consumer, producer) = (settings.consumer_config(), settings.producer_config());
+        let consumer = settings.consumer_config().expect("a consumer");
+        let producer = settings.producer_config("x").expect("a producer");
+        assert_eq!(producer.get("transactional.id"), Some("lookalike-x"));
         for (name, value) in CONSUMER_ALWAYS {
             assert_eq!(consumer.get(name), Some(value));
         }
@@ -422,6 +537,16 @@ mod tests {
             (KafkaSettings { topic: String::new(), ..default() }, "kafka.topic is empty"),
             (KafkaSettings { brokers: " ".into(), ..default() }, "kafka.brokers is empty"),
             (KafkaSettings { events_topic: "pages".into(), ..default() }, "name two topics"),
+            (
+                KafkaSettings { merges_topic: default().events_topic, ..default() },
+                "events_topic and kafka.merges_topic",
+            ),
+            (
+                KafkaSettings { fields: FieldMap { url: "u".into(), ..FieldMap::default() }, ..default() },
+                "kafka.fields.url",
+            ),
+            (with(&[("sasl.password", "file:/no/such/file")]), "sasl.password is to be read from file:/no/such/file"),
+            (with(&[("sasl.password", "env:LOOKALIKE_NO_SUCH_VARIABLE")]), "env:LOOKALIKE_NO_SUCH_VARIABLE"),
             (KafkaSettings { fetch_bytes_max: 1000, ..default() }, "set it to 1048576 or more"),
             (with(&[("socket.keepalive", "true")]), "there is no property socket.keepalive"),
             (with(&[("socket.timeout.ms", "soon")]), "socket.timeout.ms"),
@@ -430,6 +555,20 @@ mod tests {
             let error = settings.check().expect_err(part).to_string();
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn secrets_come_from_files_and_the_environment() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), "s3cr3t\n").expect("written");
+        let from_file = format!("file:{}", file.path().display());
+        let settings = with(&[("sasl.password", &from_file), ("client.id", "env:HOME")]);
+        assert_eq!(settings.check(), Ok(()));
+        let config = settings.consumer_config().expect("a consumer");
+        assert_eq!(config.get("sasl.password"), Some("s3cr3t"));
+        assert_eq!(config.get("client.id").map(String::from), std::env::var("HOME").ok());
+        let shown = serde_json::to_string(&settings).expect("JSON");
+        assert!(shown.contains(&from_file) && !shown.contains("s3cr3t"), "{shown}");
     }
 
     #[test]

@@ -1,77 +1,222 @@
-//! Events to a topic, acknowledged one by one.
+//! Events to Kafka, each exactly once: one transaction for a batch, and a look at the end of the output whenever it is
+//! not certain what is there.
 
-use super::client::{N_LAST_WORDS, Trouble, partitions_of};
+use super::client::{N_LAST_WORDS, TopicError, Trouble, partitions_of};
+use super::outputs::{OutputMessage, Outputs};
 use super::settings::{KafkaSettings, SettingsError, explain};
-use crate::ports::{Outgoing, Sink, SinkError};
-use crate::wire::WIRE_VERSION;
+use super::statistics::told_in;
+use super::tail::{Tail, TailError, tail_of};
+use crate::ports::{Halt, Outgoing, Reading, Sink, SinkError};
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
-use rdkafka::message::{DeliveryResult, Header, OwnedHeaders};
+use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode;
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The header that holds an event's sequence number, in decimal.
 pub const SEQ_HEADER: &str = "lookalike-seq";
 
-/// The header that holds the version of the event format ([`WIRE_VERSION`]), in decimal.
+/// The header that holds the id of the store that the event came from. It and the sequence number are the event's id.
+pub const STORE_HEADER: &str = "lookalike-store";
+
+/// The header that holds the version of the event format ([`crate::wire::WIRE_VERSION`]), in decimal.
 pub const VERSION_HEADER: &str = "lookalike-version";
 
 /// How long to wait for acknowledgements before looking again.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Events to a Kafka topic: key the URL, if there is one, value the event's JSON, headers [`SEQ_HEADER`] and
+/// The pause between two tries.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// How long a transaction's end may be waited for; after that nobody knows how it ended.
+const COMMIT_MAX: Duration = Duration::from_secs(30);
+
+/// How long a producer whose last transaction went wrong may take to say that it was fenced.
+const ABORT_MAX: Duration = Duration::from_secs(2);
+
+/// How long brokers that do not answer are waited for once the program was told to end.
+const DRAIN_MAX: Duration = Duration::from_secs(5);
+
+/// Events to Kafka topics: all of them to one, and what they change in the present state to two compacted ones; see
+/// [`super`]. Key of an event: the URL, if there is one; value: its JSON; headers [`SEQ_HEADER`], [`STORE_HEADER`] and
 /// [`VERSION_HEADER`].
 ///
-/// The topic may have any number of partitions. Kafka's order is that of a partition and events go where their key
-/// sends them, so those of one URL are in order and those of two may not be; give the topic one partition, or sort by
-/// `lookalike-seq`, where the whole order matters. A `merged` event has the key of the page that caused it.
+/// A topic may have any number of partitions. Kafka's order is that of a partition and events go where their key sends
+/// them, so those of one URL are in order and those of two may not be; give the topic one partition, or sort by
+/// `lookalike-seq`, where the whole order matters. In each partition the numbers only ever rise.
 ///
-/// Delivery is at least once: an event whose publication was cut short is published again, with the same sequence number
-/// and the same bytes. A consumer can drop an event whose number it has seen; remembering only the highest is not enough,
-/// because an event that failed may come again behind later ones that did not.
+/// Who reads committed transactions sees each event once. The transactional id is made of the store's id: whoever opens
+/// the same store, or a copy of it, takes over, and the older one is fenced and stops. After anything but a clear yes a
+/// new epoch is taken, which ends whatever was under way, and the end of the output tells what is to be sent again.
 pub struct KafkaSink {
+    settings: KafkaSettings,
+    outputs: Outputs,
+    store: String,
     producer: BaseProducer<Deliveries>,
-    topic: String,
-    delivery_max: Duration,
     round: usize,
+    /// The last event that is certainly out.
+    tail: Option<u64>,
+    /// Events whose original is too large for the dead letter topic.
+    without_value: HashSet<u64>,
+    shutdown: Arc<AtomicBool>,
+}
+
+/// Why a batch was not published.
+enum Failure {
+    /// Somebody else has taken over.
+    Fenced(String),
+    /// A second try would end as this one did.
+    Refused(String),
+    /// It may be out or not.
+    Unsure(String),
 }
 
 impl KafkaSink {
-    /// Starts a producer and finds the topic.
+    /// Finds the topics, makes sure that the output belongs to this store and is not ahead of it, and takes it over.
+    /// `next_seq` is the number of the store's next event; when `shutdown` is set, brokers that do not answer are no
+    /// longer waited for.
     ///
     /// # Errors
-    /// [`SinkError`] where the settings are wrong, no broker answers or the topic is missing.
-    pub fn open(settings: &KafkaSettings) -> Result<Self, SinkError> {
-        settings.check().map_err(|error| SinkError(error.to_string()))?;
+    /// [`SinkError`] where the settings are wrong, no broker answers, a topic is missing, or the output is another
+    /// store's or ahead of this one ([`Halt::OldStore`]). Then nobody has been fenced.
+    pub fn open(
+        settings: &KafkaSettings,
+        store: &str,
+        next_seq: u64,
+        shutdown: Arc<AtomicBool>,
+    ) -> Result<Self, SinkError> {
+        settings.check().map_err(|error| SinkError::new(error.to_string()))?;
         if settings.events_topic.is_empty() {
-            return Err(SinkError(SettingsError::Empty("events_topic").to_string()));
+            return Err(SinkError::new(SettingsError::Empty("events_topic").to_string()));
         }
-        let producer: BaseProducer<Deliveries> = settings
-            .producer_config()
-            .create_with_context(Deliveries::default())
-            .map_err(|error| SinkError(format!("Kafka's client does not start: {}", explain(&error))))?;
-        let topic = settings.events_topic.clone();
-        partitions_of(producer.client(), &topic, settings.connect_max()).map_err(|error| {
-            (0..N_LAST_WORDS).for_each(|_| producer.poll(Duration::ZERO));
-            SinkError(error.explain(&topic, "events_topic", &settings.brokers, &producer.context().trouble))
-        })?;
-        Ok(KafkaSink { producer, topic, delivery_max: settings.delivery_max(), round: 0 })
+        let mut sink = KafkaSink {
+            settings: settings.clone(),
+            outputs: Outputs::new(settings, store),
+            store: store.to_string(),
+            producer: producer_of(settings, store)?,
+            round: 0,
+            tail: None,
+            without_value: HashSet::new(),
+            shutdown,
+        };
+        sink.find_topics()?;
+        sink.check_tail(next_seq)?;
+        sink.take_over(Instant::now() + settings.delivery_max())?;
+        // Whoever was fenced may have published something in the meantime.
+        sink.tail = sink.check_tail(next_seq)?;
+        Ok(sink)
     }
 
-    fn send(&self, event: &Outgoing) -> Result<(), KafkaError> {
-        let (seq, version) = (event.seq.to_string(), WIRE_VERSION.to_string());
-        let headers = OwnedHeaders::new_with_capacity(2)
-            .insert(Header { key: SEQ_HEADER, value: Some(&seq) })
-            .insert(Header { key: VERSION_HEADER, value: Some(&version) });
-        let record: BaseRecord<'_, str, [u8], usize> =
-            BaseRecord::with_opaque_to(&self.topic, self.round).payload(&event.json[..]).headers(headers);
-        let mut record = match &event.key {
-            Some(key) => record.key(key),
-            None => record,
-        };
+    fn find_topics(&self) -> Result<(), SinkError> {
+        for (topic, field) in self.outputs.topics() {
+            let found = partitions_of(self.producer.client(), topic, self.settings.connect_max());
+            found.map_err(|error| self.topic_lost(topic, field, &error))?;
+        }
+        Ok(())
+    }
+
+    fn topic_lost(&self, topic: &str, field: &str, error: &TopicError) -> SinkError {
+        (0..N_LAST_WORDS).for_each(|_| self.producer.poll(Duration::ZERO));
+        let halt = if matches!(error, TopicError::Unreachable(_)) { Halt::Unreachable } else { Halt::Failed };
+        let message = error.explain(topic, field, &self.settings.brokers, &self.producer.context().trouble);
+        SinkError { halt, message }
+    }
+
+    /// The last event that is out; refuses an output that is not this store's past.
+    fn check_tail(&self, next_seq: u64) -> Result<Option<u64>, SinkError> {
+        let Some(Tail { seq, store }) = self.read_tail()? else { return Ok(None) };
+        let topic = &self.settings.events_topic;
+        if store != self.store {
+            return Err(SinkError {
+                halt: Halt::OldStore,
+                message: format!(
+                    "topic {topic:?} holds events of another store ({store}; this one is {}): give the store that wrote \
+                     them, or name new topics in kafka.events_topic, kafka.assignments_topic and kafka.merges_topic",
+                    self.store
+                ),
+            });
+        }
+        if seq >= next_seq {
+            return Err(SinkError {
+                halt: Halt::OldStore,
+                message: format!(
+                    "topic {topic:?} holds events up to {seq}, the store only knows those before {next_seq}: it is an \
+                     older copy. Give the newest store. If that is lost, replay: name new topics in kafka.events_topic, \
+                     kafka.assignments_topic and kafka.merges_topic and start with this store; what it lacks is taken \
+                     in again from the input and published there"
+                ),
+            });
+        }
+        Ok(Some(seq))
+    }
+
+    fn read_tail(&self) -> Result<Option<Tail>, SinkError> {
+        let mut last: Option<Tail> = None;
+        for (topic, field) in self.outputs.telling() {
+            let tail = tail_of(&self.settings, topic, self.settings.connect_max()).map_err(|error| match error {
+                TailError::Topic(error) => self.topic_lost(topic, field, &error),
+                TailError::Unread(why) => SinkError {
+                    halt: Halt::Unreachable,
+                    message: format!("the end of the output cannot be read: {why}"),
+                },
+            })?;
+            last = last.into_iter().chain(tail).max_by_key(|tail| tail.seq);
+        }
+        Ok(last)
+    }
+
+    /// Takes a new epoch of the transactional id: any other producer that has it is fenced, and what it had under way
+    /// is aborted, or committed if it had come that far.
+    fn take_over(&self, until: Instant) -> Result<(), SinkError> {
+        loop {
+            let error = match self.producer.init_transactions(self.settings.connect_max()) {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            let is_retriable = matches!(&error, KafkaError::Transaction(error) if error.is_retriable());
+            if !is_retriable || Instant::now() >= until || self.must_end(until) {
+                let halt = if is_retriable { Halt::Unreachable } else { Halt::Failed };
+                return Err(self.failed(halt, &format!("no transactions: {error}")));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Whether the program was told to end and has waited long enough.
+    fn must_end(&self, until: Instant) -> bool {
+        let begin = until.checked_sub(self.settings.delivery_max()).unwrap_or(until);
+        self.shutdown.load(Ordering::Relaxed) && begin.elapsed() >= DRAIN_MAX
+    }
+
+    /// Publishes events in one transaction.
+    fn try_publish(&mut self, events: &[Outgoing]) -> Result<(), Failure> {
+        self.round = self.round.wrapping_add(1);
+        self.producer.context().begin(self.round);
+        self.producer.begin_transaction().map_err(|error| self.failure(&error))?;
+        let mut n_sent = 0;
+        for event in events {
+            for message in self.outputs.messages_of(event, self.without_value.contains(&event.seq)) {
+                self.send(event.seq, message)?;
+                n_sent += 1;
+            }
+        }
+        self.await_deliveries(n_sent)?;
+        self.producer.commit_transaction(COMMIT_MAX).map_err(|error| self.failure(&error))
+    }
+
+    fn send(&mut self, seq: u64, message: OutputMessage) -> Result<(), Failure> {
+        let OutputMessage { topic, key, value, headers, time_ms, is_dead_letter } = message;
+        let sent = Sent { round: self.round, seq, is_dead_letter };
+        let mut record: BaseRecord<'_, [u8], [u8], Box<Sent>> =
+            BaseRecord::with_opaque_to(&topic, Box::new(sent)).headers(headers);
+        record.key = key.as_deref();
+        record.payload = value.as_deref();
+        record.timestamp = time_ms;
         loop {
             match self.producer.send(record) {
                 Ok(()) => return Ok(()),
@@ -79,62 +224,184 @@ impl KafkaSink {
                     self.producer.poll(POLL);
                     record = refused;
                 }
-                Err((error, _)) => return Err(error),
+                Err((KafkaError::MessageProduction(RDKafkaErrorCode::MessageSizeTooLarge), _)) if is_dead_letter => {
+                    self.without_value.insert(seq);
+                    return Err(Failure::Unsure(format!("the original of event {seq} is too large")));
+                }
+                Err((error, _)) => return Err(self.failure(&error)),
             }
         }
     }
 
-    /// Waits until every one of this round's events is accounted for.
-    fn await_deliveries(&self, n_sent: usize) -> Result<(), SinkError> {
-        // librdkafka gives up by itself after `delivery_ms_max`; twice that is for a librdkafka that does not.
-        let until = Instant::now() + self.delivery_max * 2;
+    /// Waits until every one of this round's messages is accounted for.
+    fn await_deliveries(&mut self, n_sent: usize) -> Result<(), Failure> {
+        // librdkafka gives each up by itself; twice that time is for a librdkafka that does not.
+        let until = Instant::now() + self.settings.message_timeout() * 2;
         while self.producer.context().n_done() < n_sent {
             if Instant::now() >= until {
-                return Err(self.failed("deliveries are neither confirmed nor refused"));
+                return Err(Failure::Unsure("deliveries are neither confirmed nor refused".into()));
             }
             self.producer.poll(POLL);
         }
-        match self.producer.context().failure() {
-            Some(failure) => Err(self.failed(&failure)),
-            None => Ok(()),
+        let failures = self.producer.context().failures();
+        let Some((first, code, _)) = failures.first() else { return Ok(()) };
+        let why = format!("event {first}: {code}");
+        let too_large = failures.iter().filter(|(_, code, is_dead_letter)| {
+            *is_dead_letter
+                && matches!(code, RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize)
+        });
+        let n_before = self.without_value.len();
+        self.without_value.extend(too_large.map(|(seq, _, _)| *seq));
+        if self.without_value.len() > n_before {
+            return Err(Failure::Unsure(why));
+        }
+        Err(self.failure_of(*code, why))
+    }
+
+    fn failure(&self, error: &KafkaError) -> Failure {
+        let code = match error {
+            KafkaError::Transaction(error) => error.code(),
+            KafkaError::MessageProduction(code) => *code,
+            _ => RDKafkaErrorCode::Fail,
+        };
+        self.failure_of(code, error.to_string())
+    }
+
+    fn failure_of(&self, code: RDKafkaErrorCode, why: String) -> Failure {
+        let fatal = self.producer.client().fatal_error();
+        let why = fatal.as_ref().map_or_else(|| why.clone(), |(code, reason)| format!("{why}; {code}: {reason}"));
+        let is_fencing = |code: RDKafkaErrorCode| {
+            matches!(
+                code,
+                RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced | RDKafkaErrorCode::InvalidProducerEpoch
+            )
+        };
+        if is_fencing(code) || fatal.is_some_and(|(code, _)| is_fencing(code)) {
+            return Failure::Fenced(why);
+        }
+        match code {
+            RDKafkaErrorCode::TopicAuthorizationFailed
+            | RDKafkaErrorCode::TransactionalIdAuthorizationFailed
+            | RDKafkaErrorCode::ClusterAuthorizationFailed
+            | RDKafkaErrorCode::MessageSizeTooLarge => Failure::Refused(why),
+            _ => Failure::Unsure(why),
         }
     }
 
-    fn failed(&self, why: &str) -> SinkError {
-        let fatal = self.producer.client().fatal_error();
-        let why = fatal.map_or_else(|| why.to_string(), |(code, reason)| format!("{why}; {code}: {reason}"));
+    /// Takes a new epoch after something went wrong, and returns how many of the events are out.
+    fn recover(&mut self, events: &[Outgoing], until: Instant) -> Result<usize, SinkError> {
+        // The old producer may yet learn that it was fenced; a new one would fence whoever did it.
+        if let Err(error) = self.producer.abort_transaction(ABORT_MAX)
+            && let Failure::Fenced(why) = self.failure(&error)
+        {
+            return Err(self.fenced(&why));
+        }
+        let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(0) };
+        self.read_until(until, last.seq + 1)?;
+        self.producer = producer_of(&self.settings, &self.store)?;
+        self.take_over(until)?;
+        let out = self.read_until(until, last.seq + 1)?;
+        if out < self.tail {
+            return Err(self.failed(
+                Halt::Failed,
+                &format!(
+                    "events up to {:?} were confirmed, the topic ends at {out:?}: the brokers lost some",
+                    self.tail
+                ),
+            ));
+        }
+        self.tail = out;
+        let n_out = out.map_or(0, |out| (out + 1).saturating_sub(first.seq));
+        Ok(usize::try_from(n_out).unwrap_or(usize::MAX).min(events.len()))
+    }
+
+    /// The end of the output, asked for until it is told. One that holds `next_seq` or more tells of another writer.
+    fn read_until(&self, until: Instant, next_seq: u64) -> Result<Option<u64>, SinkError> {
+        loop {
+            match self.check_tail(next_seq) {
+                Err(SinkError { halt: Halt::OldStore, message }) => return Err(self.fenced(&message)),
+                Err(SinkError { halt: Halt::Unreachable, .. }) if Instant::now() < until && !self.must_end(until) => {
+                    std::thread::sleep(PAUSE);
+                }
+                told => return told,
+            }
+        }
+    }
+
+    fn fenced(&self, why: &str) -> SinkError {
+        SinkError {
+            halt: Halt::Fenced,
+            message: format!(
+                "another process publishes the events of this store, or this one stood still for so long that the brokers \
+                 gave it up ({why}). See that only one runs; if none does, start again: nothing is lost"
+            ),
+        }
+    }
+
+    fn failed(&self, halt: Halt, why: &str) -> SinkError {
         let told = self.producer.context().trouble.told();
-        SinkError(format!(
-            "events were not delivered to topic {:?}: {why}{told}; check the brokers and start again: nothing is lost",
-            self.topic
-        ))
+        let topic = &self.settings.events_topic;
+        SinkError {
+            halt,
+            message: format!(
+                "events were not delivered to topic {topic:?}: {why}{told}; check the brokers and start again: nothing is \
+                 lost"
+            ),
+        }
     }
 }
 
+fn producer_of(settings: &KafkaSettings, store: &str) -> Result<BaseProducer<Deliveries>, SinkError> {
+    let config = settings.producer_config(store).map_err(|error| SinkError::new(error.to_string()))?;
+    config
+        .create_with_context(Deliveries::default())
+        .map_err(|error| SinkError::new(format!("Kafka's client does not start: {}", explain(&error))))
+}
+
 impl Sink for KafkaSink {
-    /// Nothing: what is out there is not read back yet, which is why delivery is at least once.
     fn last_seq(&mut self) -> Result<Option<u64>, SinkError> {
-        Ok(None)
+        Ok(self.tail)
     }
 
     fn publish(&mut self, events: &[Outgoing]) -> Result<(), SinkError> {
-        self.round = self.round.wrapping_add(1);
-        self.producer.context().begin(self.round);
-        let mut n_sent = 0;
-        let mut refused = None;
-        for event in events {
-            match self.send(event) {
-                Ok(()) => n_sent += 1,
-                Err(error) => {
-                    refused = Some(format!("event {}: {error}", event.seq));
+        let until = Instant::now() + self.settings.delivery_max();
+        let mut rest = events;
+        while let Some(last) = rest.last() {
+            let why = match self.try_publish(rest) {
+                Ok(()) => {
+                    self.tail = Some(last.seq);
                     break;
                 }
+                Err(Failure::Fenced(why)) => return Err(self.fenced(&why)),
+                Err(Failure::Refused(why)) => return Err(self.failed(Halt::Failed, &why)),
+                Err(Failure::Unsure(why)) => why,
+            };
+            tracing::warn!("publishing events from {}: {why}; looking at what is out", rest[0].seq);
+            if Instant::now() >= until || self.must_end(until) {
+                return Err(self.failed(Halt::Unreachable, &why));
             }
+            let n_out = self.recover(rest, until)?;
+            rest = &rest[n_out..];
         }
-        // Whatever was sent is waited for, so that none of it is still on its way when the caller tries again.
-        self.await_deliveries(n_sent)?;
-        refused.map_or(Ok(()), |why| Err(self.failed(&why)))
+        self.without_value.clear();
+        Ok(())
     }
+
+    fn readings(&mut self) -> Vec<Reading> {
+        self.producer.context().take_readings()
+    }
+
+    fn wants_originals(&self) -> bool {
+        self.outputs.has_dead_letters()
+    }
+}
+
+/// What a message was sent as.
+struct Sent {
+    /// The round that it was sent in; what a given-up round still brings in is not counted for the next.
+    round: usize,
+    seq: u64,
+    is_dead_letter: bool,
 }
 
 /// Counts the deliveries of one round of publishing.
@@ -142,13 +409,14 @@ impl Sink for KafkaSink {
 struct Deliveries {
     trouble: Trouble,
     tally: Mutex<Tally>,
+    readings: Mutex<Vec<Reading>>,
 }
 
 #[derive(Default)]
 struct Tally {
     round: usize,
     n_done: usize,
-    failure: Option<String>,
+    failures: Vec<(u64, RDKafkaErrorCode, bool)>,
 }
 
 impl Deliveries {
@@ -156,12 +424,17 @@ impl Deliveries {
         *self.tally.lock().unwrap_or_else(PoisonError::into_inner) = Tally { round, ..Tally::default() };
     }
 
+    fn take_readings(&self) -> Vec<Reading> {
+        std::mem::take(&mut *self.readings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn n_done(&self) -> usize {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).n_done
     }
 
-    fn failure(&self) -> Option<String> {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner).failure.clone()
+    /// The messages that were not delivered: event, why, and whether it was its dead letter.
+    fn failures(&self) -> Vec<(u64, RDKafkaErrorCode, bool)> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).failures.clone()
     }
 }
 
@@ -173,20 +446,26 @@ impl ClientContext for Deliveries {
     fn error(&self, error: KafkaError, reason: &str) {
         self.trouble.hear_error(&error, reason);
     }
+
+    fn stats_raw(&self, statistics: &[u8]) {
+        if let Some(told) = told_in(statistics, "") {
+            *self.readings.lock().unwrap_or_else(PoisonError::into_inner) = told.readings;
+        }
+    }
 }
 
 impl ProducerContext for Deliveries {
-    /// The round that an event was sent in; what a given-up round still brings in is not counted for the next.
-    type DeliveryOpaque = usize;
+    type DeliveryOpaque = Box<Sent>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, round: usize) {
+    fn delivery(&self, result: &DeliveryResult<'_>, sent: Box<Sent>) {
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
-        if tally.round != round {
+        if tally.round != sent.round {
             return;
         }
         tally.n_done += 1;
         if let Err((error, _)) = result {
-            tally.failure.get_or_insert_with(|| error.to_string());
+            let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
+            tally.failures.push((sent.seq, code, sent.is_dead_letter));
         }
     }
 }

@@ -1,20 +1,22 @@
 //! Pages from a topic, each partition from the offset that the store knows.
 
 use super::client::{N_LAST_WORDS, Seldom, TopicError, Trouble, partitions_of};
-use super::offsets::{self, Held, Stored};
-use super::record::record_of;
+use super::identity;
+use super::offsets::{self, Gap, Held, Stored, Why};
+use super::record::taken_over;
 use super::settings::{KafkaSettings, RecordFormat, explain};
-use crate::ports::{Incoming, Polled, Progress, ProgressMap, Source, SourceError};
-use crate::wire::{Limits, Origin};
+use super::statistics::{Told, told_in};
+use crate::document::Page;
+use crate::ports::{Halt, Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError};
+use crate::wire::{Limits, MessageFormat, Origin, Record, Rejection};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientContext, Message, Offset, TopicPartitionList};
-use serde::Deserialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How often commits go out, and new partitions and a lost topic are looked for.
 const CHORES_EVERY: Duration = Duration::from_secs(1);
@@ -37,14 +39,23 @@ const LOST_AFTER: Duration = Duration::from_secs(10);
 /// it. Within a partition offsets may skip: transaction markers and compacted records have one and are never seen.
 ///
 /// The source stops, with an error that says which offset is stored and what the broker has, where retention overtook it
-/// or the topic was made anew. A topic made anew that is already longer than the stored offset cannot be told apart.
+/// or the topic was made anew, which shows by its offsets or by the last record taken in being another one. An operator
+/// may accept such a gap; then it is the first thing that the source tells.
 pub struct KafkaSource {
     consumer: BaseConsumer<Watch>,
     topic: Arc<str>,
     brokers: String,
-    format: RecordFormat,
-    limits: Limits,
-    readings: BTreeMap<i32, Reading>,
+    format: MessageFormat,
+    value_bytes_max: usize,
+    outage_max: Duration,
+    accepted: VecDeque<Incoming>,
+    partitions: BTreeMap<i32, Place>,
+    /// When the last record handed out was sent, in milliseconds since 1970.
+    last_sent_ms: Option<i64>,
+    unreachable_since: Option<Instant>,
+    /// Partitions that are there and not read yet.
+    unknown: Vec<i32>,
+    readings: Vec<Reading>,
     to_commit: BTreeMap<i32, i64>,
     chores: Seldom,
     warnings: Seldom,
@@ -53,20 +64,36 @@ pub struct KafkaSource {
     unknown_since: Option<Instant>,
 }
 
+/// How to begin.
+pub struct Beginning<'a> {
+    /// How far the store has come.
+    pub stored: &'a ProgressMap,
+    /// Begins with a new store, although the group has been here before.
+    pub bootstrap: bool,
+    /// Goes on behind records that cannot be had any more, and tells of each such gap.
+    pub accept_gap: bool,
+    /// Reads a WARC record, for [`RecordFormat::Warc`].
+    pub warc: fn(&[u8], &Limits) -> Result<Page, Rejection>,
+}
+
 /// How far a partition has been read.
 #[derive(Clone, Copy, Debug)]
-struct Reading {
+struct Place {
     /// The offset of the next record.
     next: i64,
+    /// The fingerprint of the last record, where it is known.
+    chain: u64,
     /// The last high watermark heard of.
     high: i64,
+    /// How far librdkafka has come: it counts transaction markers, which are never handed out.
+    passed: i64,
     /// What is already committed for lag tools.
     committed: i64,
 }
 
-impl Reading {
+impl Place {
     fn from(next: i64, held: Held) -> Self {
-        Reading { next, high: held.high, committed: -1 }
+        Place { next, chain: 0, high: held.high, passed: next, committed: -1 }
     }
 }
 
@@ -75,21 +102,29 @@ impl KafkaSource {
     /// nothing of the topic. A partition that it does not know in a topic that it does is begun at its oldest record.
     ///
     /// # Errors
-    /// [`SourceError`] where the settings are wrong, no broker answers, the topic is missing, or the broker no longer
-    /// has a stored offset.
-    pub fn open(settings: &KafkaSettings, limits: Limits, stored: &ProgressMap) -> Result<Self, SourceError> {
-        settings.check().map_err(|error| SourceError(error.to_string()))?;
+    /// [`SourceError`] where the settings are wrong, no broker answers, the topic is missing, the store is new and the
+    /// group is not, or the broker no longer has what the store needs next.
+    pub fn open(settings: &KafkaSettings, limits: &Limits, beginning: &Beginning<'_>) -> Result<Self, SourceError> {
+        settings.check().map_err(|error| SourceError::new(error.to_string()))?;
         let consumer: BaseConsumer<Watch> = settings
             .consumer_config()
+            .map_err(|error| SourceError::new(error.to_string()))?
             .create_with_context(Watch::of(&settings.topic))
-            .map_err(|error| SourceError(format!("Kafka's client does not start: {}", explain(&error))))?;
+            .map_err(|error| SourceError::new(format!("Kafka's client does not start: {}", explain(&error))))?;
+        let format = format_of(settings, beginning);
         let mut source = KafkaSource {
             consumer,
             topic: settings.topic.as_str().into(),
             brokers: settings.brokers.clone(),
-            format: settings.format,
-            limits,
-            readings: BTreeMap::new(),
+            value_bytes_max: format.value_bytes_max(limits),
+            format,
+            outage_max: settings.delivery_max(),
+            accepted: VecDeque::new(),
+            partitions: BTreeMap::new(),
+            last_sent_ms: None,
+            unreachable_since: None,
+            unknown: Vec::new(),
+            readings: Vec::new(),
             to_commit: BTreeMap::new(),
             chores: Seldom::every(CHORES_EVERY),
             warnings: Seldom::every(WARN_EVERY),
@@ -97,42 +132,94 @@ impl KafkaSource {
             adoptions: Seldom::every(ADOPT_EVERY),
             unknown_since: None,
         };
-        source.readings = source.beginnings(settings, &Stored::of(stored, &settings.topic))?;
+        source.begin(settings, beginning)?;
         source.assign_all()?;
         Ok(source)
     }
 
-    /// The offset of the next record of every partition. An engine that commits these before its first record makes
-    /// `start = latest` hold across a restart for partitions that nothing came from.
+    /// The offset of the next record of every partition, but for those with a gap to be told first. An engine that
+    /// commits these before its first record makes `start = latest` hold across a restart for partitions that nothing
+    /// came from.
     pub fn positions(&self) -> ProgressMap {
-        let position = |(partition, reading): (&i32, &Reading)| {
-            ((self.topic.to_string(), *partition), Progress { next_offset: reading.next, chain: 0 })
+        let is_whole = |partition: i32| !self.accepted.iter().any(|gap| gap.origin.partition == partition);
+        let whole = self.partitions.iter().filter(|(partition, _)| is_whole(**partition));
+        let position = |(partition, place): (&i32, &Place)| {
+            ((self.topic.to_string(), *partition), Progress { next_offset: place.next, chain: place.chain })
         };
-        self.readings.iter().map(position).collect()
+        whole.map(position).collect()
     }
 
-    fn beginnings(&self, settings: &KafkaSettings, stored: &Stored) -> Result<BTreeMap<i32, Reading>, SourceError> {
+    /// Decides where each partition is begun.
+    fn begin(&mut self, settings: &KafkaSettings, beginning: &Beginning<'_>) -> Result<(), SourceError> {
+        let stored = Stored::of(beginning.stored, &settings.topic);
         let until = Instant::now() + settings.connect_max();
         let partitions = partitions_of(self.consumer.client(), &self.topic, settings.connect_max())
             .map_err(|error| self.topic_lost(&error))?;
-        if let Some(partition) = stored.beyond(&partitions) {
-            let n = partitions.len();
-            return Err(
-                self.not_as_stored(&format!("partition {partition}: the store knows it, the topic has only {n}"))
-            );
+        if stored.0.is_empty() && !beginning.bootstrap {
+            self.refuse_a_known_group(settings, &partitions)?;
         }
-        let mut readings = BTreeMap::new();
-        let mut out_of_range = Vec::new();
+        let mut gaps = stored.beyond(&partitions);
+        let replaced = if stored.0.is_empty() { Vec::new() } else { self.replaced(settings, &stored, &partitions)? };
         for partition in partitions {
             let held = self
                 .held(partition, until.saturating_duration_since(Instant::now()).max(ASK_MAX))
                 .map_err(|error| self.topic_lost(&TopicError::Unreachable(error.to_string())))?;
-            match stored.begin(partition, settings.start, held) {
-                Ok(next) => drop(readings.insert(partition, Reading::from(next, held))),
-                Err(wrong) => out_of_range.push(wrong.to_string()),
-            }
+            let begun = match stored.begin(partition, settings.start, held) {
+                Ok(next) if replaced.contains(&partition) => {
+                    Err(Gap { partition, next, held: Some(held), why: Why::Replaced })
+                }
+                begun => begun,
+            };
+            let next = begun.unwrap_or_else(|gap| {
+                gaps.push(gap);
+                held.low
+            });
+            let chain = stored.0.get(&partition).map_or(0, |progress| progress.chain);
+            self.partitions.insert(partition, Place { chain, ..Place::from(next, held) });
         }
-        if out_of_range.is_empty() { Ok(readings) } else { Err(self.not_as_stored(&out_of_range.join("; "))) }
+        if !gaps.is_empty() && !beginning.accept_gap {
+            return Err(self.not_as_stored(&gaps));
+        }
+        self.accepted = gaps.iter().map(|gap| self.accepted(gap)).collect();
+        Ok(())
+    }
+
+    /// What the source tells of a gap that somebody accepted.
+    fn accepted(&self, gap: &Gap) -> Incoming {
+        tracing::warn!("topic {:?}: accepted: {gap}", self.topic);
+        let origin = Origin { source: Arc::clone(&self.topic), partition: gap.partition, offset: gap.next };
+        Incoming { origin, chain: 0, record: Record::Rejected(gap.rejection()) }
+    }
+
+    /// A new store under the name of a group that has been here: most likely the store is not where it should be.
+    fn refuse_a_known_group(&self, settings: &KafkaSettings, partitions: &[i32]) -> Result<(), SourceError> {
+        let unreachable = |error: KafkaError| self.topic_lost(&TopicError::Unreachable(error.to_string()));
+        let mut list = TopicPartitionList::new();
+        for partition in partitions {
+            list.add_partition(&self.topic, *partition);
+        }
+        let committed = self.consumer.committed_offsets(list, settings.connect_max()).map_err(unreachable)?;
+        let known = committed.elements().iter().find_map(|element| match element.offset() {
+            Offset::Offset(offset) => Some((element.partition(), offset)),
+            _ => None,
+        });
+        let Some((partition, offset)) = known else { return Ok(()) };
+        Err(SourceError {
+            halt: Halt::NoStore,
+            message: format!(
+                "the store is new, but the group {:?} has read topic {:?} before (partition {partition} up to {offset}): is \
+                 the store where it was? Give --store the old one, or --bootstrap to begin anew with this one",
+                settings.group, self.topic
+            ),
+        })
+    }
+
+    /// The partitions that hold another record than the one last taken in.
+    fn replaced(&self, settings: &KafkaSettings, stored: &Stored, there: &[i32]) -> Result<Vec<i32>, SourceError> {
+        let known = stored.0.iter().filter(|(partition, _)| there.contains(partition));
+        let known = known.map(|(partition, progress)| (*partition, *progress)).collect();
+        identity::changed(settings, &known, self.value_bytes_max, settings.connect_max())
+            .map_err(|error| self.topic_lost(&TopicError::Unreachable(error.to_string())))
     }
 
     fn held(&self, partition: i32, within: Duration) -> KafkaResult<Held> {
@@ -142,9 +229,9 @@ impl KafkaSource {
 
     fn assign_all(&self) -> Result<(), SourceError> {
         let assigned = self
-            .offsets(self.readings.iter().map(|(partition, reading)| (*partition, reading.next)))
+            .offsets(self.partitions.iter().map(|(partition, place)| (*partition, place.next)))
             .and_then(|list| self.consumer.assign(&list));
-        assigned.map_err(|error| SourceError(format!("the topic {:?} cannot be assigned: {error}", self.topic)))
+        assigned.map_err(|error| SourceError::new(format!("the topic {:?} cannot be assigned: {error}", self.topic)))
     }
 
     fn offsets(&self, offsets: impl Iterator<Item = (i32, i64)>) -> KafkaResult<TopicPartitionList> {
@@ -160,23 +247,57 @@ impl KafkaSource {
             return Ok(());
         }
         self.send_commits();
-        let unknown = self.take_in_statistics();
-        if !unknown.is_empty() && self.adoptions.due() {
-            unknown.into_iter().for_each(|partition| self.adopt(partition));
+        self.take_in_statistics();
+        if !self.unknown.is_empty() && self.adoptions.due() {
+            std::mem::take(&mut self.unknown).into_iter().for_each(|partition| self.adopt(partition));
         }
+        self.measure_lag();
+        self.look_for_lost_brokers()?;
         self.look_for_lost_topic()
     }
 
-    /// Updates the high watermarks; returns the partitions that are not read yet.
-    fn take_in_statistics(&mut self) -> Vec<i32> {
-        let mut unknown = Vec::new();
-        for (partition, high) in self.consumer.context().take() {
-            match self.readings.get_mut(&partition) {
-                Some(reading) => reading.high = reading.high.max(high),
-                None => unknown.push(partition),
+    /// Updates the high watermarks, and notes the partitions that are not read yet.
+    fn take_in_statistics(&mut self) {
+        let Some(told) = self.consumer.context().take() else { return };
+        if told.is_any_up {
+            self.unreachable_since = None;
+        } else {
+            self.unreachable_since.get_or_insert_with(Instant::now);
+        }
+        self.unknown.clear();
+        for (partition, high) in told.partitions {
+            match self.partitions.get_mut(&partition) {
+                Some(place) => place.high = place.high.max(high),
+                None => self.unknown.push(partition),
             }
         }
-        unknown
+        self.readings = told.readings;
+    }
+
+    /// Learns of passed transaction markers, and says how old the last record is.
+    fn measure_lag(&mut self) {
+        for (partition, passed) in passed_markers(&self.consumer) {
+            self.partitions.entry(partition).and_modify(|place| place.passed = passed);
+        }
+        let seconds = if self.lag() == Some(0) { 0.0 } else { self.last_sent_ms.map_or(0.0, seconds_since) };
+        self.readings.push(Reading::new("lookalike_lag_seconds", Vec::new(), seconds));
+    }
+
+    /// Brokers may be away for a while; for how long is the operator's choice.
+    fn look_for_lost_brokers(&self) -> Result<(), SourceError> {
+        if self.unreachable_since.is_none_or(|since| since.elapsed() < self.outage_max) {
+            return Ok(());
+        }
+        Err(SourceError {
+            halt: Halt::Unreachable,
+            message: format!(
+                "no broker of {} was there for {} s{}; start again when they are back, nothing is lost. How long to wait is \
+                 set by kafka.delivery_ms_max",
+                self.brokers,
+                self.outage_max.as_secs(),
+                self.consumer.context().trouble.told()
+            ),
+        })
     }
 
     /// Begins to read a partition that was added to the topic.
@@ -184,12 +305,12 @@ impl KafkaSource {
         let adopted = self.held(partition, ASK_MAX).and_then(|held| {
             let list = self.offsets([(partition, held.low)].into_iter())?;
             self.consumer.incremental_assign(&list)?;
-            Ok(Reading::from(held.low, held))
+            Ok(Place::from(held.low, held))
         });
         match adopted {
-            Ok(reading) => {
-                tracing::info!("topic {:?} has a new partition {partition}, read from {}", self.topic, reading.next);
-                self.readings.insert(partition, reading);
+            Ok(place) => {
+                tracing::info!("topic {:?} has a new partition {partition}, read from {}", self.topic, place.next);
+                self.partitions.insert(partition, place);
             }
             Err(error) => self.warn(&format!("the new partition {partition} cannot be read yet: {error}")),
         }
@@ -218,7 +339,7 @@ impl KafkaSource {
         match self.consumer.commit(&list, CommitMode::Async) {
             Ok(()) => {
                 for (partition, next) in std::mem::take(&mut self.to_commit) {
-                    self.readings.entry(partition).and_modify(|reading| reading.committed = next);
+                    self.partitions.entry(partition).and_modify(|place| place.committed = next);
                 }
             }
             Err(error) => tracing::debug!("offsets for lag tools were not committed: {error}"),
@@ -230,7 +351,7 @@ impl KafkaSource {
         let code = match error {
             KafkaError::MessageConsumption(code) => *code,
             KafkaError::MessageConsumptionFatal(code) => {
-                return Err(SourceError(format!("Kafka's client gave up: {code}; restart to go on")));
+                return Err(SourceError::new(format!("Kafka's client gave up: {code}; restart to go on")));
             }
             other => return Ok(self.wait_out(&other.to_string())),
         };
@@ -268,7 +389,7 @@ impl KafkaSource {
             return Polled::Idle;
         }
         let at: Vec<String> =
-            self.readings.iter().map(|(partition, reading)| format!("{partition}@{}", reading.next)).collect();
+            self.partitions.iter().map(|(partition, place)| format!("{partition}@{}", place.next)).collect();
         Polled::Unreadable(format!(
             "topic {:?}, a batch of records in one of the partitions, now at {}: {code}{}; where it is too large raise \
              kafka.fetch_bytes_max, where it is damaged look at the broker's disks",
@@ -279,27 +400,32 @@ impl KafkaSource {
     }
 
     fn out_of_range(&self) -> SourceError {
-        let wrong: Vec<String> = self
-            .readings
-            .iter()
-            .filter_map(|(partition, reading)| {
-                let held = self.held(*partition, ASK_MAX).ok()?;
-                offsets::check(*partition, reading.next, held).err().map(|wrong| wrong.to_string())
-            })
-            .collect();
-        if wrong.is_empty() {
+        let gap = |(partition, place): (&i32, &Place)| {
+            offsets::check(*partition, place.next, self.held(*partition, ASK_MAX).ok()?).err()
+        };
+        let gaps: Vec<Gap> = self.partitions.iter().filter_map(gap).collect();
+        if gaps.is_empty() {
             let told = self.consumer.context().trouble.told();
-            return self.not_as_stored(&format!("the broker refused an offset{told}"));
+            return SourceError::new(format!(
+                "the broker refused an offset of topic {:?} and takes it now{told}; start again",
+                self.topic
+            ));
         }
-        self.not_as_stored(&wrong.join("; "))
+        self.not_as_stored(&gaps)
     }
 
-    fn not_as_stored(&self, wrong: &str) -> SourceError {
-        SourceError(format!(
-            "topic {:?} does not go on where the store stopped. {wrong}. Bring back the topic that the store was made \
-             from, or start with a new store; a longer retention.ms keeps this from happening again",
-            self.topic
-        ))
+    fn not_as_stored(&self, gaps: &[Gap]) -> SourceError {
+        let wrong = gaps.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let halts = || gaps.iter().map(Gap::halt);
+        SourceError {
+            halt: halts().find(|halt| *halt == Halt::Replaced).or_else(|| halts().next()).unwrap_or(Halt::Failed),
+            message: format!(
+                "topic {:?} does not go on where the store stopped. {wrong}. Bring back the topic that the store was made \
+                 from, or go on without those records by --accept-gap: an event will say exactly which they were. A longer \
+                 retention.ms keeps records from being deleted before they are read",
+                self.topic
+            ),
+        }
     }
 
     fn topic_lost(&self, error: &TopicError) -> SourceError {
@@ -307,25 +433,33 @@ impl KafkaSource {
             // Only errors can come: there is nothing assigned, or nothing will be read any more.
             drop(self.consumer.poll(Duration::ZERO));
         }
-        SourceError(error.explain(&self.topic, "topic", &self.brokers, &self.consumer.context().trouble))
+        let halt = if matches!(error, TopicError::Unreachable(_)) { Halt::Unreachable } else { Halt::Failed };
+        let message = error.explain(&self.topic, "topic", &self.brokers, &self.consumer.context().trouble);
+        SourceError { halt, message }
     }
 }
 
 impl Source for KafkaSource {
     fn poll(&mut self, timeout: Duration) -> Result<Polled, SourceError> {
+        if let Some(gap) = self.accepted.pop_front() {
+            return Ok(Polled::Record(gap));
+        }
         self.do_chores()?;
         let error = match self.consumer.poll(timeout) {
             None => return Ok(Polled::Idle),
             Some(Err(error)) => error,
             Some(Ok(message)) => {
                 let (partition, offset) = (message.partition(), message.offset());
-                if let Some(reading) = self.readings.get_mut(&partition) {
-                    reading.next = offset + 1;
+                let taken = taken_over(&message, self.value_bytes_max);
+                let chain = identity::fingerprint(&taken);
+                if let Some(place) = self.partitions.get_mut(&partition) {
+                    (place.next, place.chain) = (offset + 1, chain);
                 }
                 self.unknown_since = None;
+                self.last_sent_ms = taken.time_ms;
                 let origin = Origin { source: Arc::clone(&self.topic), partition, offset };
-                let record = record_of(&message, self.format, &self.limits);
-                return Ok(Polled::Record(Incoming { origin, chain: 0, record }));
+                let record = Record::Message(Box::new(taken), self.format.clone());
+                return Ok(Polled::Record(Incoming { origin, chain, record }));
             }
         };
         self.judge(&error)
@@ -335,23 +469,39 @@ impl Source for KafkaSource {
     /// source is dropped.
     fn committed(&mut self, progress: &ProgressMap) {
         for ((source, partition), progress) in progress {
-            let is_news = self.readings.get(partition).is_some_and(|reading| reading.committed != progress.next_offset);
+            let is_news = self.partitions.get(partition).is_some_and(|place| place.committed != progress.next_offset);
             if source.as_str() == &*self.topic && is_news {
                 self.to_commit.insert(*partition, progress.next_offset);
             }
         }
     }
 
-    /// Records and transaction markers between what was handed out and the high watermarks, which are up to a second
-    /// old. An open transaction counts as lag until it ends.
+    /// Records and transaction markers between what was handed out and the high watermarks, as of up to a second
+    /// ago. An open transaction counts as lag until it ends.
     fn lag(&mut self) -> Option<u64> {
-        let _ = self.take_in_statistics();
-        let passed = passed_markers(&self.consumer);
-        let behind = |(partition, reading): (&i32, &Reading)| {
-            let next = passed.get(partition).map_or(reading.next, |passed| reading.next.max(*passed));
-            u64::try_from(reading.high - next).unwrap_or(0)
-        };
-        Some(self.readings.iter().map(behind).sum())
+        self.take_in_statistics();
+        let behind = |place: &Place| u64::try_from(place.high - place.next.max(place.passed)).unwrap_or(0);
+        Some(self.partitions.values().map(behind).sum())
+    }
+
+    fn readings(&mut self) -> Vec<Reading> {
+        std::mem::take(&mut self.readings)
+    }
+}
+
+/// How long ago a record was sent that has just been taken, in seconds.
+fn seconds_since(sent_ms: i64) -> f64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as i64);
+    (now - sent_ms).max(0) as f64 / 1e3
+}
+
+/// How pages stand in the messages.
+fn format_of(settings: &KafkaSettings, beginning: &Beginning<'_>) -> MessageFormat {
+    match settings.format {
+        RecordFormat::Raw => MessageFormat::Raw,
+        RecordFormat::Json if settings.fields.is_plain() => MessageFormat::Json,
+        RecordFormat::Json => MessageFormat::Mapped(Arc::new(settings.fields.clone())),
+        RecordFormat::Warc => MessageFormat::Warc(beginning.warc),
     }
 }
 
@@ -378,7 +528,7 @@ fn passed_markers(consumer: &BaseConsumer<Watch>) -> HashMap<i32, i64> {
 struct Watch {
     topic: String,
     trouble: Trouble,
-    latest: Mutex<Vec<(i32, i64)>>,
+    latest: Mutex<Option<Told>>,
 }
 
 impl Watch {
@@ -386,39 +536,10 @@ impl Watch {
         Watch { topic: topic.into(), trouble: Trouble::default(), latest: Mutex::default() }
     }
 
-    /// Partitions and high watermarks, if there is news.
-    fn take(&self) -> Vec<(i32, i64)> {
-        std::mem::take(&mut self.latest.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The last report, if there is news.
+    fn take(&self) -> Option<Told> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
-}
-
-/// What is read of librdkafka's statistics (its STATISTICS.md).
-#[derive(Deserialize)]
-struct Statistics {
-    topics: HashMap<String, TopicStatistics>,
-}
-
-#[derive(Deserialize)]
-struct TopicStatistics {
-    partitions: HashMap<i32, PartitionStatistics>,
-}
-
-#[derive(Deserialize)]
-struct PartitionStatistics {
-    /// Negative until known.
-    hi_offset: i64,
-    /// Not in the topic's metadata.
-    unknown: bool,
-}
-
-fn partitions_in(statistics: &[u8], topic: &str) -> Vec<(i32, i64)> {
-    let Ok(mut statistics) = serde_json::from_slice::<Statistics>(statistics) else { return Vec::new() };
-    let Some(topic) = statistics.topics.remove(topic) else { return Vec::new() };
-    // Partition -1 holds what has no partition yet.
-    let known = topic.partitions.into_iter().filter(|(partition, found)| *partition >= 0 && !found.unknown);
-    let mut partitions: Vec<(i32, i64)> = known.map(|(partition, found)| (partition, found.hi_offset)).collect();
-    partitions.sort_unstable();
-    partitions
 }
 
 impl ClientContext for Watch {
@@ -431,8 +552,9 @@ impl ClientContext for Watch {
     }
 
     fn stats_raw(&self, statistics: &[u8]) {
-        let partitions = partitions_in(statistics, &self.topic);
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = partitions;
+        if let Some(told) = told_in(statistics, &self.topic) {
+            *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+        }
     }
 }
 
@@ -441,21 +563,5 @@ impl ConsumerContext for Watch {
         if let Err(error) = result {
             tracing::debug!("offsets for lag tools were not committed: {error}");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn statistics_tell_partitions_and_watermarks() {
-        let json = br#"{"name":"x","topics":{"other":{"partitions":{"0":{"hi_offset":5,"unknown":false}}},
-            "t":{"topic":"t","partitions":{
-                "-1":{"hi_offset":-1001,"unknown":false}, "1":{"hi_offset":-1001,"unknown":false},
-                "0":{"hi_offset":9,"unknown":false,"lo_offset":1}, "7":{"hi_offset":1,"unknown":true}}}}}"#;
-        assert_eq!(partitions_in(json, "t"), [(0, 9), (1, -1001)]);
-        assert!(partitions_in(json, "none").is_empty());
-        assert!(partitions_in(b"{", "t").is_empty());
     }
 }

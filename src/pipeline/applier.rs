@@ -11,7 +11,7 @@ use crate::document::{DocumentId, Fingerprint, Seed};
 use crate::intake::SketchedPage;
 use crate::ports::{Batch, Outgoing, Progress, ProgressMap, Store, StoreError};
 use crate::sketch::{Shingle, Sketch, SketchedContent};
-use crate::wire::{Event, Subject};
+use crate::wire::{Event, Message, Subject};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -196,31 +196,32 @@ impl<'a, S: Store> Applier<'a, S> {
     fn events(&self, pages: &[Prepared], decisions: &[Option<Decision>]) -> Result<Vec<Outgoing>, StoreError> {
         let first_urls = self.matched_urls(pages, decisions)?;
         let mut events = Vec::with_capacity(pages.len());
-        let mut push = |key: Option<&str>, make: &dyn Fn(u64) -> Event| {
+        let mut push = |key: Option<&str>, original: Option<&Message>, make: &dyn Fn(u64) -> Event| {
             let seq = self.next_seq + events.len() as u64;
-            events.push(Outgoing { seq, key: key.map(String::from), json: make(seq).to_json() });
+            let original = original.cloned().map(Box::new);
+            events.push(Outgoing { seq, key: key.map(String::from), json: make(seq).to_json(), original });
         };
         for (page, decision) in pages.iter().zip(decisions) {
             let origin = &page.origin;
             let sketched = match &page.outcome {
                 Ok(sketched) => sketched,
                 Err(why) => {
-                    push(why.url.as_deref(), &|seq| Event::rejected(seq, origin, why));
+                    push(why.url.as_deref(), page.original.as_deref(), &|seq| Event::rejected(seq, origin, why));
                     continue;
                 }
             };
             let (key, subject) = (Some(sketched.url.as_str()), subject_of(sketched));
             let Some(decision) = decision else {
-                push(key, &|seq| match &sketched.redirect_to {
+                push(key, None, &|seq| match &sketched.redirect_to {
                     Some(target) => Event::redirected(seq, origin, subject, target),
                     None => Event::gone(seq, origin, subject),
                 });
                 continue;
             };
             let url = decision.matched.and_then(|found| first_urls.get(&found.document));
-            push(key, &|seq| Event::assigned(seq, origin, subject, decision, url.cloned()));
+            push(key, None, &|seq| Event::assigned(seq, origin, subject, decision, url.cloned()));
             for merge in &decision.merges {
-                push(key, &|seq| Event::merged(seq, origin, subject, *merge));
+                push(key, None, &|seq| Event::merged(seq, origin, subject, *merge));
             }
         }
         Ok(events)
@@ -305,8 +306,8 @@ fn progress_after(pages: &[Prepared]) -> ProgressMap {
     let of_one_partition =
         |a: &Prepared, b: &Prepared| a.origin.partition == b.origin.partition && a.origin.source == b.origin.source;
     for pages in pages.chunk_by(of_one_partition) {
-        let Some(Prepared { origin, chain, .. }) = pages.last() else { continue };
-        let after = Progress { next_offset: origin.offset + 1, chain: *chain };
+        let Some(last @ Prepared { origin, chain, .. }) = pages.last() else { continue };
+        let after = Progress { next_offset: last.next_offset(), chain: *chain };
         progress.insert((origin.source.to_string(), origin.partition), after);
     }
     progress

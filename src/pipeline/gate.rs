@@ -51,6 +51,11 @@ impl Gate {
         !room.closed
     }
 
+    /// Whether a stage has ended, so that nothing that comes in now could get out.
+    pub fn is_closed(&self) -> bool {
+        self.room().closed
+    }
+
     /// These bytes are no longer held.
     pub fn release_bytes(&self, n_bytes: usize) {
         self.room().n_bytes -= n_bytes;

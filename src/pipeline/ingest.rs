@@ -44,13 +44,14 @@ pub(super) fn run(
     stats: &Stats,
 ) -> Result<(), PipelineError> {
     let mut ticket = 0;
-    while !shutdown.load(Ordering::Relaxed) {
+    while !shutdown.load(Ordering::Relaxed) && !gate.is_closed() {
         for progress in committed.try_iter() {
             source.committed(&progress);
         }
         if let Some(lag) = source.lag() {
             stats.set_lag(lag);
         }
+        stats.readings(source.readings());
         let mut work = Work { ticket, ..Work::default() };
         let goes_on = fill(&mut work, source.as_mut(), stats);
         if !work.records.is_empty() {

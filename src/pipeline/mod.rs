@@ -81,7 +81,7 @@ impl Settings {
 #[derive(Debug, thiserror::Error)]
 pub enum PipelineError {
     /// The source is lost.
-    #[error(transparent)]
+    #[error("pages cannot be read: {0}")]
     Source(#[from] SourceError),
     /// The store failed.
     #[error(transparent)]
@@ -140,6 +140,7 @@ impl<S: Store> Pipeline<'_, S> {
         let (events_out, events_in) = crossbeam::channel::bounded(4);
         let publisher = Publisher::new(self.sink, self.next_seq);
         let published = publisher.published();
+        let keep_originals = publisher.wants_originals();
         let mut applier = Applier::new(
             self.store,
             self.decider,
@@ -159,11 +160,17 @@ impl<S: Store> Pipeline<'_, S> {
             })?;
             for _ in 0..n_sketchers {
                 let (work_in, done_out, sketcher) = (work_in.clone(), done_out.clone(), self.sketcher.clone());
-                let run = move || sketcher::run(sketcher, limits, cut, &work_in, &done_out, gate, stats);
+                let run =
+                    move || sketcher::run(sketcher, limits, cut, &work_in, &done_out, keep_originals, gate, stats);
                 start(scope, "sketcher", run)?;
             }
             drop((work_in, done_out));
-            let publishing = start(scope, "publisher", move || publisher.run(&events_in))?;
+            let publish = move || {
+                // Where nothing can be published any more, nothing more is to be taken in, least of all waited for.
+                let _closer = gate.closer();
+                publisher.run(&events_in, stats)
+            };
+            let publishing = start(scope, "publisher", publish)?;
             let applied = {
                 let _closer = gate.closer();
                 applier.run(&done_in, &committed_out, events_out, gate)

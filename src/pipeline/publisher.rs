@@ -1,5 +1,6 @@
 //! Publishes events after the batch that holds them is durable.
 
+use super::stats::Stats;
 use crate::ports::{Outgoing, Sink, SinkError, Store, StoreError};
 use crossbeam::channel::Receiver;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub enum PublishError {
         published: u64,
     },
     /// The sink failed.
-    #[error(transparent)]
+    #[error("events cannot be published: {0}")]
     Sink(#[from] SinkError),
     /// The store failed.
     #[error(transparent)]
@@ -81,8 +82,12 @@ impl Publisher {
         self.sink.is_some()
     }
 
+    pub fn wants_originals(&self) -> bool {
+        self.sink.as_ref().is_some_and(|sink| sink.wants_originals())
+    }
+
     /// Runs until no more batches come.
-    pub fn run(self, batches: &Receiver<Vec<Outgoing>>) -> Result<(), SinkError> {
+    pub fn run(self, batches: &Receiver<Vec<Outgoing>>, stats: &Stats) -> Result<(), SinkError> {
         let Some(mut sink) = self.sink else { return Ok(()) };
         for events in batches {
             if let Some(last) = events.last() {
@@ -90,6 +95,7 @@ impl Publisher {
                 sink.publish(&events)?;
                 kill_point!("after-publish");
                 self.published.store(last.seq + 1, Ordering::Release);
+                stats.readings(sink.readings());
             }
         }
         Ok(())
@@ -115,7 +121,7 @@ mod tests {
     }
 
     fn store() -> MemoryStore {
-        let outbox = (5..9).map(|seq| Outgoing { seq, key: None, json: vec![] }).collect();
+        let outbox = (5..9).map(|seq| Outgoing { seq, key: None, json: vec![], original: None }).collect();
         MemoryStore { outbox, ..MemoryStore::default() }
     }
 

@@ -1,6 +1,7 @@
 //! What the stream counts: for the summary, the progress bar and the metrics endpoint.
 
 use crate::cluster::Relation;
+use crate::ports::Reading;
 use crate::wire::Reason;
 use metrics::{Histogram, counter, gauge, histogram};
 use serde::Serialize;
@@ -118,6 +119,12 @@ impl Stats {
     pub(super) fn set_lag(&self, lag: u64) {
         gauge!("lookalike_lag_records").set(lag as f64);
         self.counts().lag = Some(lag);
+    }
+
+    pub(super) fn readings(&self, readings: Vec<Reading>) {
+        for Reading { name, labels, value } in readings {
+            gauge!(name, &labels).set(value);
+        }
     }
 
     /// Where a sketcher counts what each record takes it: looked up once.

@@ -98,6 +98,7 @@ pub struct RocksStore {
     pub(super) db: Arc<DB>,
     pub(super) rule: StoreRule,
     pub(super) seed: Seed,
+    id: u128,
     pub(super) n_documents: u32,
     pub(super) next_seq: u64,
     pub(super) published: u64,
@@ -217,11 +218,14 @@ impl RocksStore {
         let rule = get_meta(&db, meta::RULE)?.ok_or_else(|| damaged("meta/rule"))?;
         let rule = serde_json::from_slice(&rule).map_err(|error| damaged(format!("meta/rule: {error}")))?;
         let seed = get_meta(&db, meta::SEED)?.and_then(|row| read_seed(&row)).ok_or_else(|| damaged("meta/seed"))?;
+        let id = get_meta(&db, meta::ID)?.and_then(|row| Fields(&row).bytes()).map(u128::from_be_bytes);
+        let id = id.ok_or_else(|| damaged("meta/id"))?;
         Ok(RocksStore {
             runs: None,
             db: Arc::new(db),
             rule,
             seed,
+            id,
             n_documents,
             next_seq,
             published,
@@ -234,6 +238,11 @@ impl RocksStore {
     /// The store's secret.
     pub fn seed(&self) -> &Seed {
         &self.seed
+    }
+
+    /// The store's own name: no other has it, but for its copies.
+    pub fn id(&self) -> String {
+        format!("{:032x}", self.id)
     }
 
     /// The next event's sequence number.
@@ -306,7 +315,10 @@ fn get_meta(db: &DB, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
 fn initialise(db: &DB, rule: &StoreRule, seed: Seed) -> Result<(), StoreError> {
     let family = family(db, cf::META)?;
     let rule = serde_json::to_vec(rule).map_err(|error| StoreError::Failed(error.to_string()))?;
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).map_err(|error| StoreError::Failed(format!("there is no randomness: {error}")))?;
     let mut batch = rocksdb::WriteBatch::default();
+    batch.put_cf(family, meta::ID, id);
     batch.put_cf(family, meta::SEED, seed.0.map(u64::to_be_bytes).concat());
     batch.put_cf(family, meta::RULE, rule);
     batch.put_cf(family, meta::FORMAT, FORMAT_VERSION.to_be_bytes());

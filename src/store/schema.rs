@@ -24,7 +24,11 @@
 //! | `mod-postings` | mod shingle, document | empty |
 //! | `pending` | first document of a batch | for it and each that follows: varint n, n shingles; varint n, n super shingles; varint n, n mod shingles |
 //! | `common` | shingle | empty |
-//! | `outbox` | sequence number (8) | key's length (4, `ffffffff`: no key), key, event |
+//! | `outbox` | sequence number (8) | key, event, and of a rejected message the original: see below |
+//!
+//! An outbox row is a list of fields, each with its length before it (4, `ffffffff`: there is none): the key, the event
+//! and, where there is an original, its key and value, its time (8), what could not be taken over (1: nothing, 2: the
+//! value, with its bytes (8), 3: the headers), and its headers, a name and a value each.
 //!
 //! Documents of a list ascend: the first as a varint, then the step to each next one. A list may lie in pieces in
 //! several files; a merge operator, the union of sets, puts them together as RocksDB reads or compacts.
@@ -50,6 +54,7 @@ use crate::document::{DocumentId, FetchTime, Fingerprint};
 use crate::ports::{Outgoing, Progress, Sought, StoredDocument, StoredSighting};
 use crate::sketch::Shingle;
 use crate::sweep::{LastCopy, Moment, Seen, SweepRow, UrlState};
+use crate::wire::{Fault, Message};
 use std::sync::Arc;
 
 /// The format that is written.
@@ -126,6 +131,8 @@ pub mod meta {
     pub const FORMAT: &[u8] = b"format";
     /// The store's secret seed (32).
     pub const SEED: &[u8] = b"seed";
+    /// The store's own name, random (16).
+    pub const ID: &[u8] = b"id";
     /// The rules, as JSON.
     pub const RULE: &[u8] = b"rule";
     /// How many documents there are (4).
@@ -534,23 +541,83 @@ pub(super) fn read_mod_posting(key: &[u8], bits: u32) -> Option<(Shingle, Docume
     fields.0.is_empty().then_some(posting)
 }
 
-const NO_KEY: u32 = u32::MAX;
+/// The length of a field that is not there.
+const NO_FIELD: u32 = u32::MAX;
+
+fn put_field(row: &mut Vec<u8>, field: Option<&[u8]>) {
+    row.extend(field.map_or(NO_FIELD, |field| field.len() as u32).to_be_bytes());
+    row.extend(field.unwrap_or_default());
+}
+
+impl<'a> Fields<'a> {
+    /// A field with its length before it; the outer none: there is no such row, the inner: there is no such field.
+    fn field(&mut self) -> Option<Option<&'a [u8]>> {
+        let length = self.u32()?;
+        if length == NO_FIELD {
+            return Some(None);
+        }
+        let (field, rest) = self.0.split_at_checked(length as usize)?;
+        self.0 = rest;
+        Some(Some(field))
+    }
+}
 
 pub(super) fn outbox_row(event: &Outgoing) -> Vec<u8> {
-    let key = event.key.as_deref().unwrap_or("");
-    let length = if event.key.is_some() { key.len() as u32 } else { NO_KEY };
-    [&length.to_be_bytes(), key.as_bytes(), &event.json].concat()
+    let mut row = Vec::with_capacity(event.json.len() + 128);
+    put_field(&mut row, event.key.as_deref().map(str::as_bytes));
+    put_field(&mut row, Some(&event.json));
+    if let Some(original) = &event.original {
+        put_message(&mut row, original);
+    }
+    row
+}
+
+fn put_message(row: &mut Vec<u8>, message: &Message) {
+    put_field(row, message.key.as_deref());
+    put_field(row, message.value.as_deref());
+    put_field(row, message.time_ms.map(i64::to_be_bytes).as_ref().map(<[u8; 8]>::as_slice));
+    match message.fault {
+        None => row.push(1),
+        Some(Fault::TooLarge(n_bytes)) => {
+            row.push(2);
+            row.extend(n_bytes.to_be_bytes());
+        }
+        Some(Fault::HeaderName) => row.push(3),
+    }
+    for (name, value) in &message.headers {
+        put_field(row, Some(name.as_bytes()));
+        put_field(row, value.as_deref());
+    }
 }
 
 pub(super) fn read_outbox(key: &[u8], row: &[u8]) -> Option<Outgoing> {
     let seq = Fields(key).u64()?;
     let mut fields = Fields(row);
-    let length = fields.u32()?;
-    if length == NO_KEY {
-        return Some(Outgoing { seq, key: None, json: fields.0.to_vec() });
+    let key = fields.field()?.map(|key| String::from_utf8(key.to_vec())).transpose().ok()?;
+    let json = fields.field()??.to_vec();
+    let original = if fields.0.is_empty() { None } else { Some(Box::new(read_message(fields)?)) };
+    Some(Outgoing { seq, key, json, original })
+}
+
+fn read_message(mut fields: Fields<'_>) -> Option<Message> {
+    let owned = |field: Option<&[u8]>| field.map(<[u8]>::to_vec);
+    let (key, value) = (owned(fields.field()?), owned(fields.field()?));
+    let time_ms = match fields.field()? {
+        None => None,
+        Some(time) => Some(i64::from_be_bytes(time.try_into().ok()?)),
+    };
+    let fault = match fields.bytes::<1>()? {
+        [1] => None,
+        [2] => Some(Fault::TooLarge(fields.u64()?)),
+        [3] => Some(Fault::HeaderName),
+        _ => return None,
+    };
+    let mut headers = Vec::new();
+    while !fields.0.is_empty() {
+        let name = String::from_utf8(fields.field()??.to_vec()).ok()?;
+        headers.push((name, owned(fields.field()?)));
     }
-    let (key, json) = fields.0.split_at_checked(length as usize)?;
-    Some(Outgoing { seq, key: Some(String::from_utf8(key.to_vec()).ok()?), json: json.to_vec() })
+    Some(Message { key, value, headers, time_ms, fault })
 }
 
 #[cfg(test)]
@@ -584,8 +651,20 @@ mod tests {
         let progress = Progress { next_offset: 12, chain: 34 };
         assert_eq!(read_progress(&progress_row(progress)), Some(progress));
         for key in [None, Some("".to_string()), Some("http://a/".to_string())] {
-            let event = Outgoing { seq: 3, key, json: b"{}".to_vec() };
-            assert_eq!(read_outbox(&3u64.to_be_bytes(), &outbox_row(&event)), Some(event));
+            let plain = Message::default();
+            let full = Message {
+                key: Some(vec![]),
+                value: Some(vec![0; 300]),
+                headers: vec![("a".into(), None), ("a".into(), Some(vec![255]))],
+                time_ms: Some(-1),
+                fault: None,
+            };
+            let faulty = |fault| Message { fault: Some(fault), ..Message::default() };
+            let messages = [plain, full, faulty(Fault::TooLarge(1 << 40)), faulty(Fault::HeaderName)];
+            for original in messages.into_iter().map(|message| Some(Box::new(message))).chain([None]) {
+                let event = Outgoing { seq: 3, key: key.clone(), json: b"{}".to_vec(), original };
+                assert_eq!(read_outbox(&3u64.to_be_bytes(), &outbox_row(&event)), Some(event));
+            }
         }
     }
 

@@ -21,6 +21,8 @@ pub enum EventType {
     Gone,
     /// The page stands at another URL now. Terminal.
     Redirected,
+    /// Records that could not be read, from the event's offset up to another one. Terminal for all of them.
+    Gap,
     /// Two clusters became one.
     Merged,
 }
@@ -80,10 +82,13 @@ pub struct Event {
     /// `merged`: the cluster that its documents belong to now.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub winner: Option<ClusterId>,
-    /// `rejected`: why, as a word that does not change.
+    /// `gap`: the offset where reading went on.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub gap_to: Option<i64>,
+    /// `rejected`, `gap`: why, as a word that does not change.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<Reason>,
-    /// `rejected`: why, for a person.
+    /// `rejected`, `gap`: why, for a person.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub message: Option<String>,
 }
@@ -119,6 +124,7 @@ impl Event {
             redirect_to: None,
             loser: None,
             winner: None,
+            gap_to: None,
             reason: None,
             message: None,
         }
@@ -163,17 +169,19 @@ impl Event {
         Event { redirect_to: Some(target.to_string()), ..Self::bare(EventType::Redirected, seq, origin, subject) }
     }
 
-    /// The event of a record that was no page.
+    /// The event of a record that was no page, or of a gap.
     pub fn rejected(seq: u64, origin: &Origin, rejection: &Rejection) -> Self {
         let subject = Subject {
             url: rejection.url.as_deref(),
             fetched_at: rejection.fetched_at,
             sweep: rejection.sweep.as_deref(),
         };
+        let kind = if rejection.gap_to.is_some() { EventType::Gap } else { EventType::Rejected };
         Event {
+            gap_to: rejection.gap_to,
             reason: Some(rejection.reason),
             message: Some(rejection.message.clone()),
-            ..Self::bare(EventType::Rejected, seq, origin, subject)
+            ..Self::bare(kind, seq, origin, subject)
         }
     }
 
@@ -222,6 +230,11 @@ mod tests {
         check(
             Event::rejected(7, &origin(), &Rejection::new(Reason::MissingField, "no url")),
             r#"{"type":"rejected","seq":7,"source":"/crawl/a.jsonl","partition":0,"offset":7,"url":null,"fetched_at":null,"sweep":null,"reason":"missing-field","message":"no url"}"#,
+        );
+        let gap = Rejection { gap_to: Some(9), ..Rejection::new(Reason::Overtaken, "2 deleted") };
+        check(
+            Event::rejected(9, &origin(), &gap),
+            r#"{"type":"gap","seq":9,"source":"/crawl/a.jsonl","partition":0,"offset":7,"url":null,"fetched_at":null,"sweep":null,"gap_to":9,"reason":"overtaken","message":"2 deleted"}"#,
         );
         check(
             Event::redirected(9, &origin(), SUBJECT, "http://b/"),

@@ -9,6 +9,7 @@
 //! 410 say that nothing stands at the URL any more; `"redirect_to": "https://…"`, without a status or with one of 3xx,
 //! that it stands there now. Unknown fields are ignored.
 
+use super::message::{Message, MessageFormat};
 use crate::document::{Body, Content, FetchTime, MediaType, Page, resolve};
 use base64::Engine as _;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,8 @@ pub enum Record {
     Json(Vec<u8>),
     /// A page whose parts came apart already: WARC, Kafka headers.
     Page(Box<Page>),
+    /// A broker's message, not yet decoded.
+    Message(Box<Message>, MessageFormat),
     /// The source itself could tell that this is no page.
     Rejected(Rejection),
 }
@@ -35,7 +38,16 @@ impl Record {
                 Content::Gone => 0,
                 Content::Redirect(target) => target.len(),
             },
+            Record::Message(message, _) => message.n_bytes(),
             Record::Rejected(rejection) => rejection.message.len(),
+        }
+    }
+
+    /// The message that it came as, where it did.
+    pub fn into_message(self) -> Option<Box<Message>> {
+        match self {
+            Record::Message(message, _) => Some(message),
+            Record::Json(_) | Record::Page(_) | Record::Rejected(_) => None,
         }
     }
 }
@@ -68,6 +80,14 @@ pub enum Reason {
     ContentEncoding,
     /// The page made the program fail: a fault of ours, worth a report.
     Internal,
+    /// The process died each time that it took the record up.
+    Deadly,
+    /// A gap: the records were deleted before they were read.
+    Overtaken,
+    /// A gap: the topic was made anew.
+    Replaced,
+    /// A gap: records that cannot be unpacked.
+    Undecodable,
 }
 
 impl Reason {
@@ -86,6 +106,10 @@ impl Reason {
             Reason::Revisit => "revisit",
             Reason::ContentEncoding => "content-encoding",
             Reason::Internal => "internal",
+            Reason::Deadly => "deadly",
+            Reason::Overtaken => "overtaken",
+            Reason::Replaced => "replaced",
+            Reason::Undecodable => "undecodable",
         }
     }
 }
@@ -109,6 +133,8 @@ pub struct Rejection {
     pub fetched_at: Option<FetchTime>,
     /// What could be read of its sweep.
     pub sweep: Option<String>,
+    /// Of a gap, the offset where reading goes on: what lies before it is not there to be judged one by one.
+    pub gap_to: Option<i64>,
 }
 
 impl Rejection {
@@ -121,7 +147,7 @@ impl Rejection {
             message.truncate((0..=longest).rev().find(|at| message.is_char_boundary(*at)).unwrap_or(0));
             message.push_str(ELLIPSIS);
         }
-        Rejection { reason, message, url: None, fetched_at: None, sweep: None }
+        Rejection { reason, message, url: None, fetched_at: None, sweep: None, gap_to: None }
     }
 
     /// The rejection of a content type that holds no text.

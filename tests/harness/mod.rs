@@ -53,8 +53,13 @@ impl World {
 
     /// The program with a subcommand, on this world's store.
     pub fn command(&self, subcommand: &str) -> Command {
+        self.command_on(subcommand, &self.path("store"))
+    }
+
+    /// The program with a subcommand, on another store with the settings of this world.
+    pub fn command_on(&self, subcommand: &str, store: &Path) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lookalike"));
-        command.args(subcommand.split(' ')).arg("--store").arg(self.path("store"));
+        command.args(subcommand.split(' ')).arg("--store").arg(store);
         for config in &self.configs {
             command.arg("--config").arg(config);
         }
@@ -88,16 +93,20 @@ impl World {
 
     /// The clusters as `export clusters` tells them.
     pub fn partition(&self) -> Partition {
-        let csv = self.ask("export clusters", &[]);
-        let mut clusters: HashMap<String, BTreeSet<String>> = HashMap::new();
-        let mut rows = csv::Reader::from_reader(csv.as_bytes());
-        assert_eq!(rows.headers().expect("a header"), &["url", "fetched_at", "sweep", "document", "cluster"][..]);
-        for row in rows.records() {
-            let row = row.expect("a row");
-            clusters.entry(row[4].to_string()).or_default().insert(page_key(&row[0], &row[1], &row[2]));
-        }
-        clusters.into_values().collect()
+        partition_of(&self.ask("export clusters", &[]))
     }
+}
+
+/// The clusters in a table as `export clusters` writes it.
+pub fn partition_of(csv: &str) -> Partition {
+    let mut clusters: HashMap<String, BTreeSet<String>> = HashMap::new();
+    let mut rows = csv::Reader::from_reader(csv.as_bytes());
+    assert_eq!(rows.headers().expect("a header"), &["url", "fetched_at", "sweep", "document", "cluster"][..]);
+    for row in rows.records() {
+        let row = row.expect("a row");
+        clusters.entry(row[4].to_string()).or_default().insert(page_key(&row[0], &row[1], &row[2]));
+    }
+    clusters.into_values().collect()
 }
 
 pub fn page_key(url: &str, fetched_at: &str, sweep: &str) -> String {
@@ -170,7 +179,7 @@ pub fn fold(events: &[Event]) -> Partition {
                 );
                 cluster_of.insert((key, event.document), event.cluster.expect("a cluster"));
             }
-            EventType::Rejected | EventType::Gone | EventType::Redirected => {}
+            EventType::Rejected | EventType::Gone | EventType::Redirected | EventType::Gap => {}
         }
     }
     let mut clusters: HashMap<_, BTreeSet<String>> = HashMap::new();

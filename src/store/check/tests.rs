@@ -72,7 +72,7 @@ impl Sink for Stuck {
     }
 
     fn publish(&mut self, _: &[Outgoing]) -> Result<(), SinkError> {
-        self.0 = self.0.checked_sub(1).ok_or_else(|| SinkError("lost".into()))?;
+        self.0 = self.0.checked_sub(1).ok_or_else(|| SinkError::new("lost"))?;
         Ok(())
     }
 }
@@ -281,10 +281,14 @@ const DAMAGES: &[Damage] = &[
     (cf::OUTBOX, "are missing", |store| store.cut_some(cf::OUTBOX)),
     (cf::OUTBOX, "not the event of this number", |store| {
         let (key, _) = store.some(cf::OUTBOX);
-        store.plant(cf::OUTBOX, key, schema::outbox_row(&Outgoing { seq: 0, key: None, json: b"{}".to_vec() }));
+        store.plant(
+            cf::OUTBOX,
+            key,
+            schema::outbox_row(&Outgoing { seq: 0, key: None, json: b"{}".to_vec(), original: None }),
+        );
     }),
     (cf::OUTBOX, "it is out", |store| {
-        let event = Outgoing { seq: 0, key: None, json: b"{}".to_vec() };
+        let event = Outgoing { seq: 0, key: None, json: b"{}".to_vec(), original: None };
         store.plant(cf::OUTBOX, 0u64.to_be_bytes(), schema::outbox_row(&event));
     }),
     (cf::OUTBOX, "the outbox ends here", |store| {

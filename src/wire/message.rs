@@ -1,0 +1,339 @@
+//! Messages: what a broker hands over, kept as it came, and how it becomes a page.
+
+use super::fields::FieldMap;
+use super::record::{Limits, Reason, Rejection, StatusMeaning, page_of_json, status_meaning};
+use crate::document::{Body, Content, FetchTime, MediaType, Page};
+use std::sync::Arc;
+
+/// A message as it came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    /// Its key, where it has one.
+    pub key: Option<Vec<u8>>,
+    /// Its value; none is a tombstone, unless there is a fault.
+    pub value: Option<Vec<u8>>,
+    /// Its headers, in their order.
+    pub headers: Vec<(String, Option<Vec<u8>>)>,
+    /// When it was sent or appended, in milliseconds since 1970, where that is known.
+    pub time_ms: Option<i64>,
+    /// What of it could not be taken over.
+    pub fault: Option<Fault>,
+}
+
+/// What of a message could not be taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Its value is over the limit and was left where it is; how many bytes it has.
+    TooLarge(u64),
+    /// A header's name is not UTF-8: none of the headers could be read.
+    HeaderName,
+}
+
+/// How pages stand in messages.
+#[derive(Clone, Debug)]
+pub enum MessageFormat {
+    /// Key: the URL. Value: the body. Headers: `content-type`, `fetch-time`, `http-status`, `location`, `sweep`.
+    Raw,
+    /// Value: a JSON page.
+    Json,
+    /// Value: a JSON object that has a page's parts where the map says.
+    Mapped(Arc<FieldMap>),
+    /// Value: one WARC record, which this function reads.
+    Warc(fn(&[u8], &Limits) -> Result<Page, Rejection>),
+}
+
+/// Two formats are one where they are made of the same; a function is known by the variant that holds it.
+impl PartialEq for MessageFormat {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (MessageFormat::Mapped(one), MessageFormat::Mapped(two)) => one == two,
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+}
+
+impl MessageFormat {
+    /// The longest value, in bytes, that can hold a page within the limits.
+    pub fn value_bytes_max(&self, limits: &Limits) -> usize {
+        match self {
+            MessageFormat::Raw => limits.body_bytes_max,
+            MessageFormat::Json | MessageFormat::Mapped(_) => limits.json_bytes_max(),
+            // A body in chunks, and two headers.
+            MessageFormat::Warc(_) => limits.body_bytes_max.saturating_mul(2).saturating_add(1 << 20),
+        }
+    }
+}
+
+impl Message {
+    /// Roughly how much memory it holds, in bytes.
+    pub fn n_bytes(&self) -> usize {
+        let length = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
+        let headers = self.headers.iter().map(|(name, value)| name.len() + length(value) + 48).sum::<usize>();
+        length(&self.key) + length(&self.value) + headers
+    }
+
+    /// The page that it brings. A message without a value says that its key, a URL, is gone, in every format.
+    ///
+    /// # Errors
+    /// A [`Rejection`] with whatever could be read of URL, time and sweep.
+    pub fn page(&self, format: &MessageFormat, limits: &Limits) -> Result<Page, Rejection> {
+        match (self.fault, format, &self.value) {
+            (Some(Fault::TooLarge(n_bytes)), _, _) => Err(self.about(too_large(n_bytes, format, limits), limits)),
+            (Some(Fault::HeaderName), _, _) => {
+                Err(self.about(Rejection::new(Reason::InvalidField, "a header's name is not UTF-8"), limits))
+            }
+            (None, MessageFormat::Raw, _) => self.raw_page(self.named(), limits),
+            (None, _, None) => self.raw_page(Named::default(), limits),
+            (None, MessageFormat::Json, Some(value)) => page_of_json(value, limits),
+            (None, MessageFormat::Mapped(fields), Some(value)) => fields.page(value, self.time(), limits),
+            (None, MessageFormat::Warc(read), Some(value)) => read(value, limits),
+        }
+    }
+
+    fn about(&self, rejection: Rejection, limits: &Limits) -> Rejection {
+        Rejection { url: self.url(limits).ok(), fetched_at: self.time(), ..rejection }
+    }
+
+    /// The headers that we know, the last one of each name. One without a value counts as absent.
+    fn named(&self) -> Named<'_> {
+        let mut named = Named::default();
+        for (name, value) in &self.headers {
+            match name.as_str() {
+                "content-type" => named.content_type = value.as_deref(),
+                "fetch-time" => named.fetch_time = value.as_deref(),
+                "http-status" => named.http_status = value.as_deref(),
+                "location" => named.location = value.as_deref(),
+                "sweep" => named.sweep = value.as_deref(),
+                _ => {}
+            }
+        }
+        named
+    }
+
+    fn raw_page(&self, named: Named<'_>, limits: &Limits) -> Result<Page, Rejection> {
+        let url = self.url(limits);
+        let fetched_at = fetch_time(self.time(), named.fetch_time);
+        let sweep = sweep_of(named.sweep, limits);
+        let told = Rejection {
+            url: url.as_ref().ok().cloned(),
+            fetched_at: fetched_at.as_ref().ok().copied(),
+            sweep: sweep.as_ref().ok().cloned().flatten(),
+            ..Rejection::new(Reason::InvalidField, "")
+        };
+        let whole = || {
+            let url = url?;
+            let content = content_of(&url, self.value.as_deref(), named, limits)?;
+            Ok(Page { url, fetched_at: fetched_at?, sweep: sweep?, content })
+        };
+        whole().map_err(|Rejection { reason, message, .. }| Rejection { reason, message, ..told })
+    }
+
+    fn url(&self, limits: &Limits) -> Result<String, Rejection> {
+        let missing = || Rejection::new(Reason::MissingField, "the record has no key; it must be the URL");
+        let url = std::str::from_utf8(self.key.as_ref().ok_or_else(missing)?)
+            .map_err(|_| Rejection::new(Reason::InvalidUrl, "the key is not UTF-8; it must be the URL"))?;
+        limits.check_url(url)?;
+        Ok(url.to_string())
+    }
+
+    fn time(&self) -> Option<FetchTime> {
+        // Beyond the year 9999 it could not be written as RFC 3339 again.
+        let time = jiff::Timestamp::from_millisecond(self.time_ms?).ok()?;
+        Some(FetchTime(time.as_microsecond()))
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Named<'a> {
+    content_type: Option<&'a [u8]>,
+    fetch_time: Option<&'a [u8]>,
+    http_status: Option<&'a [u8]>,
+    location: Option<&'a [u8]>,
+    sweep: Option<&'a [u8]>,
+}
+
+fn too_large(n_bytes: u64, format: &MessageFormat, limits: &Limits) -> Rejection {
+    let max = format.value_bytes_max(limits);
+    let message =
+        format!("the message has {n_bytes} bytes, over the {max} that limits.body_bytes_max allows for; raise it");
+    Rejection::new(Reason::TooLarge, message)
+}
+
+fn fetch_time(sent: Option<FetchTime>, header: Option<&[u8]>) -> Result<FetchTime, Rejection> {
+    match text("fetch-time", header)? {
+        Some(time) => {
+            time.parse().map_err(|error| Rejection::new(Reason::InvalidTime, format!("the header fetch-time: {error}")))
+        }
+        None => sent.ok_or_else(|| {
+            Rejection::new(Reason::MissingField, "the record has neither a header fetch-time nor a usable timestamp")
+        }),
+    }
+}
+
+fn sweep_of(header: Option<&[u8]>, limits: &Limits) -> Result<Option<String>, Rejection> {
+    let sweep = text("sweep", header)?.filter(|sweep| !sweep.is_empty());
+    limits.check_sweep(sweep)?;
+    Ok(sweep.map(String::from))
+}
+
+fn content_of(url: &str, value: Option<&[u8]>, named: Named<'_>, limits: &Limits) -> Result<Content, Rejection> {
+    let meaning = status_of(named.http_status)?.map_or(Ok(StatusMeaning::Stands), status_meaning)?;
+    if meaning == StatusMeaning::Redirects {
+        return limits.redirect(url, text("location", named.location)?);
+    }
+    let (StatusMeaning::Stands, Some(bytes)) = (meaning, value) else { return Ok(Content::Gone) };
+    let (media_type, charset) = match text("content-type", named.content_type)? {
+        Some(content_type) => MediaType::parse(content_type).ok_or_else(|| Rejection::no_text(content_type))?,
+        None => (MediaType::Unknown, None),
+    };
+    if bytes.len() > limits.body_bytes_max {
+        return Err(limits.body_too_large(bytes.len()));
+    }
+    Ok(Content::Body { media_type, body: Body::Bytes { bytes: bytes.to_vec(), charset } })
+}
+
+fn status_of(header: Option<&[u8]>) -> Result<Option<u16>, Rejection> {
+    let Some(status) = text("http-status", header)? else { return Ok(None) };
+    status
+        .trim()
+        .parse()
+        .map(Some)
+        .map_err(|_| Rejection::new(Reason::InvalidField, "the header http-status is no number such as 200"))
+}
+
+fn text<'a>(name: &str, header: Option<&'a [u8]>) -> Result<Option<&'a str>, Rejection> {
+    header
+        .map(std::str::from_utf8)
+        .transpose()
+        .map_err(|_| Rejection::new(Reason::InvalidField, format!("the header {name} is not UTF-8")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { body_bytes_max: 10, url_bytes_max: 20, sweep_bytes_max: 8, words_max: 100 };
+    const SENT: Option<i64> = Some(1_500);
+    const URL: Option<&[u8]> = Some(b"http://a/");
+
+    fn message(key: Option<&[u8]>, value: Option<&[u8]>, time_ms: Option<i64>, headers: &[(&str, &[u8])]) -> Message {
+        let headers = headers.iter().map(|(name, value)| ((*name).to_string(), Some(value.to_vec()))).collect();
+        Message { key: key.map(<[u8]>::to_vec), value: value.map(<[u8]>::to_vec), headers, time_ms, fault: None }
+    }
+
+    fn raw(value: Option<&[u8]>, headers: &[(&str, &[u8])]) -> Result<Page, Rejection> {
+        message(URL, value, SENT, headers).page(&MessageFormat::Raw, &LIMITS)
+    }
+
+    #[test]
+    fn a_raw_page_with_all_its_headers() {
+        let page = raw(
+            Some(b"x"),
+            &[
+                ("content-type", b"text/plain"),
+                ("content-type", b"text/html; charset=latin1"),
+                ("fetch-time", b"1970-01-01T00:00:07Z"),
+                ("http-status", b"200"),
+                ("sweep", b"s1"),
+                ("other", b"\xff"),
+            ],
+        );
+        let body = Body::Bytes { bytes: b"x".to_vec(), charset: Some("latin1".into()) };
+        assert_eq!(
+            page.expect("a page"),
+            Page {
+                url: "http://a/".into(),
+                fetched_at: FetchTime(7_000_000),
+                sweep: Some("s1".into()),
+                content: Content::Body { media_type: MediaType::Html, body },
+            }
+        );
+    }
+
+    #[test]
+    fn a_raw_page_without_headers_was_fetched_when_it_was_sent() {
+        let page = raw(Some(b""), &[]).expect("a page");
+        assert_eq!((page.fetched_at, page.sweep), (FetchTime(1_500_000), None));
+        assert!(matches!(page.content, Content::Body { media_type: MediaType::Unknown, .. }));
+    }
+
+    #[test]
+    fn what_is_gone() {
+        for (value, headers) in [
+            (None, &[][..]),
+            (None, &[("content-type", &b"image/png"[..])]),
+            (Some(&b"not found"[..]), &[("http-status", &b"404"[..])]),
+            (Some(b"far too long a body"), &[("http-status", b"410")]),
+        ] {
+            assert_eq!(raw(value, headers).expect("a page").content, Content::Gone);
+        }
+        let never: fn(&[u8], &Limits) -> Result<Page, Rejection> = |_, _| panic!("there is nothing to read");
+        let fields = Arc::new(FieldMap::default());
+        for format in [MessageFormat::Json, MessageFormat::Mapped(fields), MessageFormat::Warc(never)] {
+            let tombstone = message(URL, None, SENT, &[("sweep", b"\xff")]).page(&format, &LIMITS).expect("a page");
+            let (url, fetched_at) = ("http://a/".into(), FetchTime(1_500_000));
+            assert_eq!(tombstone, Page { url, fetched_at, sweep: None, content: Content::Gone });
+        }
+    }
+
+    #[test]
+    fn redirects() {
+        let headers = [("http-status", &b"301"[..]), ("location", b"/b")];
+        for value in [None, Some(&b"moved"[..])] {
+            assert_eq!(raw(value, &headers).expect("a page").content, Content::Redirect("http://a/b".into()));
+        }
+        assert_eq!(raw(None, &headers[..1]).expect_err("no target").reason, Reason::HttpStatus);
+    }
+
+    #[test]
+    fn bad_headers() {
+        for (header, reason) in [
+            (("http-status", &b"ok"[..]), Reason::InvalidField),
+            (("http-status", b"-1"), Reason::InvalidField),
+            (("http-status", b"99999"), Reason::InvalidField),
+            (("http-status", b"\xff"), Reason::InvalidField),
+            (("http-status", b"500"), Reason::HttpStatus),
+            (("http-status", b"301"), Reason::HttpStatus),
+            (("content-type", b"image/png"), Reason::MediaType),
+            (("content-type", b"\xff"), Reason::InvalidField),
+            (("fetch-time", b"soon"), Reason::InvalidTime),
+            (("fetch-time", b"\xff"), Reason::InvalidField),
+            (("sweep", b"much too long"), Reason::InvalidField),
+            (("sweep", b"\xff"), Reason::InvalidField),
+        ] {
+            let rejection = raw(Some(b"x"), &[header]).expect_err("a rejection");
+            assert_eq!(rejection.reason, reason, "{header:?}: {}", rejection.message);
+            assert!(!rejection.message.is_empty());
+            assert_eq!(rejection.url.as_deref(), Some("http://a/"));
+        }
+        assert_eq!(raw(Some(b"eleven long"), &[]).expect_err("too long").reason, Reason::TooLarge);
+    }
+
+    #[test]
+    fn bad_keys_and_times() {
+        for format in [MessageFormat::Raw, MessageFormat::Json] {
+            for (key, time, reason) in [
+                (None, SENT, Reason::MissingField),
+                (Some(&b""[..]), SENT, Reason::InvalidUrl),
+                (Some(b"\xff"), SENT, Reason::InvalidUrl),
+                (Some(b"http://a b/"), SENT, Reason::InvalidUrl),
+                (Some(b"http://aaaaaaaaaaaaaaaaa/"), SENT, Reason::InvalidUrl),
+                (URL, None, Reason::MissingField),
+                (URL, Some(i64::MAX), Reason::MissingField),
+            ] {
+                let rejection = message(key, None, time, &[]).page(&format, &LIMITS).expect_err("a rejection");
+                assert_eq!(rejection.reason, reason, "{key:?}, {time:?}: {}", rejection.message);
+            }
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_taken_over_is_rejected_with_its_url() {
+        for (fault, reason) in [(Fault::TooLarge(1 << 30), Reason::TooLarge), (Fault::HeaderName, Reason::InvalidField)]
+        {
+            let message = Message { fault: Some(fault), ..message(URL, None, SENT, &[]) };
+            let rejection = message.page(&MessageFormat::Json, &LIMITS).expect_err("a rejection");
+            assert_eq!((rejection.reason, rejection.url.as_deref()), (reason, Some("http://a/")));
+        }
+    }
+}

@@ -1,0 +1,645 @@
+//! The promises of Kafka output against a real broker: every event once, whoever dies, and only one who publishes.
+//!
+//! ```sh
+//! deploy/kafka-local.sh start
+//! LOOKALIKE_TEST_KAFKA=127.0.0.1:19092 cargo test --release --test exactly_once
+//! ```
+//! Without the variable every test passes without having looked, and says so.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod broker;
+mod harness;
+
+use broker::*;
+use lookalike::kafka::{KafkaSettings, KafkaSink, SEQ_HEADER, STORE_HEADER, VERSION_HEADER, dead_letter};
+use lookalike::ports::{Halt, Outgoing, Sink, SinkError};
+use lookalike::wire::{Event, Fault, Message, WIRE_VERSION};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use std::collections::{BTreeMap, HashMap};
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// Settings under which events go to this topic, and nothing else goes out.
+fn events_only(topic: &Topic) -> KafkaSettings {
+    KafkaSettings { topic: "elsewhere".into(), events_topic: topic.name.clone(), ..topic.settings() }
+}
+
+fn open_sink(settings: &KafkaSettings, store: &str, next_seq: u64) -> Result<KafkaSink, SinkError> {
+    KafkaSink::open(settings, store, next_seq, Arc::new(AtomicBool::new(false)))
+}
+
+/// A sink for the store named like the topic.
+fn sink(topic: &Topic, next_seq: u64) -> KafkaSink {
+    open_sink(&events_only(topic), &topic.name, next_seq).expect("a sink")
+}
+
+fn refusal(opened: Result<KafkaSink, SinkError>) -> SinkError {
+    opened.err().expect("a refusal")
+}
+
+fn event(seq: u64, key: Option<&str>) -> Outgoing {
+    Outgoing { seq, key: key.map(String::from), json: format!(r#"{{"seq":{seq}}}"#).into_bytes(), original: None }
+}
+
+fn events(seqs: std::ops::Range<u64>) -> Vec<Outgoing> {
+    seqs.map(|seq| event(seq, Some(&format!("http://{}/", seq % 20)))).collect()
+}
+
+fn seqs(topic: &Topic) -> Vec<u64> {
+    let mut seqs: Vec<u64> = see_all(&topic.brokers, &topic.name).iter().map(Seen::seq).collect();
+    seqs.sort_unstable();
+    seqs
+}
+
+fn all(until: u64) -> Vec<u64> {
+    (0..until).collect()
+}
+
+#[test]
+fn events_go_out_in_order_with_their_headers() {
+    let Some(topic) = topic(1) else { return };
+    let mut sink = sink(&topic, 0);
+    assert_eq!(sink.last_seq().expect("no error"), None);
+    sink.publish(&[]).expect("nothing published");
+    let keys = [Some("http://a/"), None, Some("http://b/")];
+    let events: Vec<Outgoing> = (0..300).zip(keys.into_iter().cycle()).map(|(seq, key)| event(seq, key)).collect();
+    sink.publish(&events[..100]).expect("published");
+    sink.publish(&events[100..]).expect("published");
+    assert_eq!(sink.last_seq().expect("no error"), Some(299));
+    let seen = see_all(&topic.brokers, &topic.name);
+    assert_eq!(seen.len(), 300);
+    for (seen, event) in seen.iter().zip(&events) {
+        assert_eq!(seen.key, event.key);
+        assert_eq!(seen.text().as_bytes(), event.json);
+        assert_eq!(seen.header(SEQ_HEADER), Some(event.seq.to_string().as_str()));
+        assert_eq!(seen.header(STORE_HEADER), Some(topic.name.as_str()));
+        assert_eq!(seen.header(VERSION_HEADER), Some(WIRE_VERSION.to_string().as_str()));
+    }
+}
+
+#[test]
+fn events_of_one_url_stay_in_order_in_one_partition() {
+    let Some(topic) = topic(3) else { return };
+    sink(&topic, 0).publish(&events(0..200)).expect("published");
+    let mut places: BTreeMap<String, Vec<(i32, u64)>> = BTreeMap::new();
+    for seen in see_all(&topic.brokers, &topic.name) {
+        places.entry(seen.key.clone().expect("a key")).or_default().push((seen.partition, seen.seq()));
+    }
+    assert_eq!(places.len(), 20);
+    for of_key in places.values() {
+        assert!(of_key.iter().all(|(partition, _)| *partition == of_key[0].0), "{of_key:?}");
+        assert!(of_key.is_sorted() && of_key.len() == 10, "{of_key:?}");
+    }
+}
+
+/// More than librdkafka's queue holds, so that publishing has to wait for room.
+#[test]
+fn a_full_queue_is_waited_for() {
+    let Some(topic) = topic(1) else { return };
+    let properties = BTreeMap::from([("queue.buffering.max.messages".to_string(), "10".to_string())]);
+    let settings = KafkaSettings { properties, ..events_only(&topic) };
+    open_sink(&settings, &topic.name, 0).expect("a sink").publish(&events(0..200)).expect("published");
+    assert_eq!(seqs(&topic), all(200));
+}
+
+#[test]
+fn a_missing_topic_and_an_unreachable_broker_are_told() {
+    let Some(topic) = topic(1) else { return };
+    let missing = refusal(open_sink(&topic.settings(), "s", 0));
+    assert_says(&missing.message, &["-events", "lookalike topics create", "kafka.events_topic"]);
+    let nobody = KafkaSettings { brokers: "127.0.0.1:1".into(), connect_ms_max: 1_500, ..events_only(&topic) };
+    let begin = Instant::now();
+    let unreachable = refusal(open_sink(&nobody, "s", 0));
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    assert_eq!(unreachable.halt, Halt::Unreachable);
+    assert_says(&unreachable.message, &["127.0.0.1:1", "kafka.brokers", "Connection refused"]);
+}
+
+#[test]
+fn the_tail_is_found_in_any_partition_and_behind_whatever_was_aborted() {
+    let Some(topic) = topic(3) else { return };
+    sink(&topic, 0).publish(&events(0..50)).expect("published");
+    assert_eq!(sink(&topic, 50).last_seq().expect("no error"), Some(49));
+    // Events of other transactions that were undone lie behind the last one, a long row of them in each partition.
+    let undone: BaseProducer =
+        topic.config().set("transactional.id", format!("{}-undone", topic.name)).create().expect("a producer");
+    undone.init_transactions(PATIENCE).expect("a producer id");
+    for _ in 0..3 {
+        undone.begin_transaction().expect("a transaction");
+        for at in 0..300 {
+            let headers = OwnedHeaders::new()
+                .insert(Header { key: SEQ_HEADER, value: Some("999") })
+                .insert(Header { key: STORE_HEADER, value: Some(&topic.name) });
+            let record: BaseRecord<'_, str, str> =
+                BaseRecord::to(&topic.name).partition(at % 3).payload("x").headers(headers);
+            undone.send(record).map_err(|(error, _)| error).expect("queued");
+        }
+        undone.flush(PATIENCE).expect("delivered");
+        undone.abort_transaction(PATIENCE).expect("aborted");
+    }
+    assert_eq!(sink(&topic, 50).last_seq().expect("no error"), Some(49));
+    assert_eq!(seqs(&topic), all(50));
+}
+
+#[test]
+fn a_dead_owners_half_batch_is_never_seen_and_goes_out_again() {
+    let Some(topic) = topic(2) else { return };
+    sink(&topic, 0).publish(&events(0..10)).expect("published");
+    // As a process leaves it that is killed between its last message and the end of the transaction.
+    let dead: BaseProducer =
+        topic.config().set("transactional.id", format!("lookalike-{}", topic.name)).create().expect("a producer");
+    dead.init_transactions(PATIENCE).expect("a producer id");
+    dead.begin_transaction().expect("a transaction");
+    for event in events(10..20) {
+        let seq = event.seq.to_string();
+        let headers = OwnedHeaders::new()
+            .insert(Header { key: SEQ_HEADER, value: Some(&seq) })
+            .insert(Header { key: STORE_HEADER, value: Some(&topic.name) });
+        let record: BaseRecord<'_, str, [u8]> =
+            BaseRecord::to(&topic.name).key("http://1/").payload(&event.json[..]).headers(headers);
+        dead.send(record).map_err(|(error, _)| error).expect("queued");
+    }
+    dead.flush(PATIENCE).expect("delivered");
+    let mut heir = sink(&topic, 20);
+    assert_eq!(heir.last_seq().expect("no error"), Some(9), "the half batch was undone");
+    heir.publish(&events(10..20)).expect("published");
+    assert_eq!(seqs(&topic), all(20));
+    assert!(dead.commit_transaction(PATIENCE).is_err(), "the dead one was fenced");
+    assert_eq!(seqs(&topic), all(20));
+}
+
+#[test]
+fn who_is_fenced_stops_and_publishes_nothing() {
+    let Some(topic) = topic(1) else { return };
+    let mut zombie = sink(&topic, 0);
+    zombie.publish(&events(0..5)).expect("published");
+    let mut owner = sink(&topic, 5);
+    let fenced = zombie.publish(&events(5..8)).expect_err("fenced");
+    assert_eq!(fenced.halt, Halt::Fenced, "{fenced}");
+    owner.publish(&events(5..10)).expect("the owner goes on");
+    assert_eq!(zombie.publish(&events(5..8)).expect_err("fenced").halt, Halt::Fenced);
+    owner.publish(&events(10..12)).expect("nobody fenced the owner");
+    assert_eq!(seqs(&topic), all(12));
+}
+
+#[test]
+fn an_older_copy_and_another_store_are_refused_and_nobody_is_fenced() {
+    let Some(topic) = topic(2) else { return };
+    let mut owner = sink(&topic, 0);
+    owner.publish(&events(0..10)).expect("published");
+    let settings = events_only(&topic);
+    let older = refusal(open_sink(&settings, &topic.name, 10 - 1));
+    assert_eq!(older.halt, Halt::OldStore);
+    assert_says(&older.message, &["up to 9", "before 9", "replay"]);
+    let other = refusal(open_sink(&settings, "another", 100));
+    assert_eq!(other.halt, Halt::OldStore);
+    assert_says(&other.message, &["another store", &topic.name]);
+    owner.publish(&events(10..12)).expect("nobody fenced the owner");
+    assert_eq!(seqs(&topic), all(12));
+}
+
+#[test]
+fn a_topic_of_something_else_is_refused() {
+    let Some(topic) = topic(1) else { return };
+    topic.send_json(0, &["{}"]);
+    let refused = refusal(open_sink(&events_only(&topic), "s", 0));
+    assert_says(&refused.message, &["offset 0", "no event of ours"]);
+}
+
+/// Bytes that no compression makes smaller.
+fn noise(n: usize) -> Vec<u8> {
+    let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..n).map(|_| next()).collect()
+}
+
+#[test]
+fn an_event_that_the_broker_refuses_is_told_and_none_of_its_batch_is_seen() {
+    let Some(topic) = topic(1) else { return };
+    let mut sink = sink(&topic, 0);
+    let too_large = Outgoing { json: noise(20 << 20), ..event(1, None) };
+    let error = sink.publish(&[event(0, None), too_large]).expect_err("too large");
+    assert_eq!(error.halt, Halt::Failed);
+    assert_says(&error.message, &["event 1", &topic.name]);
+    assert!(seqs(&topic).is_empty());
+    // A second try of what fits goes out once.
+    self::sink(&topic, 2).publish(&[event(0, None), event(1, None)]).expect("published");
+    assert_eq!(seqs(&topic), all(2));
+}
+
+#[test]
+fn brokers_that_are_gone_are_an_error_within_the_limit() {
+    let Some(topic) = topic(1) else { return };
+    let settings = KafkaSettings { delivery_ms_max: 3_000, connect_ms_max: 1_000, ..events_only(&topic) };
+    let mut sink = open_sink(&settings, &topic.name, 0).expect("a sink");
+    topic.delete();
+    let begin = Instant::now();
+    let error = sink.publish(&[event(0, None)]).expect_err("no topic");
+    assert!(begin.elapsed() < Duration::from_secs(25), "{:?}", begin.elapsed());
+    assert_says(&error.message, &[&topic.name]);
+}
+
+/// Topics for everything that goes out.
+struct Outputs {
+    pages: Topic,
+    events: Topic,
+    assignments: Topic,
+    merges: Topic,
+    dead_letters: Topic,
+}
+
+impl Outputs {
+    fn new(n_partitions: i32) -> Option<Self> {
+        let (pages, events) = (topic(n_partitions)?, topic(n_partitions)?);
+        let (assignments, merges) = (topic(n_partitions)?, topic(n_partitions)?);
+        let dead_letters = Topic { brokers: pages.brokers.clone(), name: format!("{}.dlq", pages.name) };
+        dead_letters.create_for(1, 1 << 20);
+        Some(Outputs { pages, events, assignments, merges, dead_letters })
+    }
+
+    fn settings(&self) -> KafkaSettings {
+        KafkaSettings {
+            events_topic: self.events.name.clone(),
+            assignments_topic: self.assignments.name.clone(),
+            merges_topic: self.merges.name.clone(),
+            dead_letters: true,
+            ..self.pages.settings()
+        }
+    }
+
+    fn world(&self) -> harness::World {
+        harness::World::new()
+            .with_config("kafka.toml")
+            .with("kafka.brokers", &self.pages.brokers)
+            .with("kafka.topic", &self.pages.name)
+            .with("kafka.events_topic", &self.events.name)
+            .with("kafka.assignments_topic", &self.assignments.name)
+            .with("kafka.merges_topic", &self.merges.name)
+            .with("kafka.group", format!("{}-group", self.pages.name))
+            .with("metrics.listen", "")
+            .with("log.level", "warn")
+    }
+
+    /// All events, by their numbers; fails where one is there twice or the numbers have holes.
+    fn events(&self) -> Vec<Event> {
+        let mut seen = see_all(&self.events.brokers, &self.events.name);
+        for pair in seen.windows(2) {
+            assert!(pair[0].partition != pair[1].partition || pair[0].seq() < pair[1].seq(), "numbers rise: {pair:?}");
+        }
+        seen.sort_by_key(Seen::seq);
+        let numbers: Vec<u64> = seen.iter().map(Seen::seq).collect();
+        assert_eq!(numbers, all(numbers.len() as u64), "each event once");
+        seen.iter().map(|seen| serde_json::from_str(seen.text()).expect("an event")).collect()
+    }
+
+    /// Waits until every record has its terminal event.
+    fn await_events(&self, n_records: usize) -> Vec<Event> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let events = self.events();
+            let n_terminal = events.iter().filter(|event| event.kind.is_terminal()).count();
+            if n_terminal >= n_records {
+                return events;
+            }
+            assert!(Instant::now() < until, "only {n_terminal} of {n_records} records have their events");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The clusters as the two compacted topics tell them: URL → cluster.
+    fn present(&self) -> BTreeMap<String, u64> {
+        let mut winners: HashMap<u64, u64> = HashMap::new();
+        for seen in see_all(&self.merges.brokers, &self.merges.name) {
+            let value: serde_json::Value = serde_json::from_str(seen.text()).expect("JSON");
+            let loser = seen.key.expect("a key").parse().expect("a cluster");
+            assert_eq!(value["loser"], loser);
+            assert!(winners.insert(loser, value["winner"].as_u64().expect("a cluster")).is_none(), "merged once");
+        }
+        let mut clusters = BTreeMap::new();
+        for seen in see_all(&self.assignments.brokers, &self.assignments.name) {
+            let url = seen.key.clone().expect("a key");
+            let Some(value) = &seen.value else {
+                clusters.remove(&url);
+                continue;
+            };
+            let value: serde_json::Value = serde_json::from_str(value).expect("JSON");
+            assert_eq!(value["url"], *url);
+            let mut cluster = value["cluster"].as_u64().expect("a cluster");
+            while let Some(winner) = winners.get(&cluster) {
+                cluster = *winner;
+            }
+            clusters.insert(url, cluster);
+        }
+        clusters
+    }
+}
+
+fn start(world: &harness::World) -> Child {
+    world.command("run -q").spawn().expect("the program starts")
+}
+
+fn kill(mut process: Child) {
+    process.kill().expect("killed");
+    process.wait().expect("ended");
+}
+
+/// Ends it by SIGTERM; returns its exit code and how long that took.
+fn terminate(process: &mut Child) -> (Option<i32>, Duration) {
+    let begin = Instant::now();
+    let ended = std::process::Command::new("kill").arg(process.id().to_string()).status().expect("kill");
+    assert!(ended.success());
+    (process.wait().expect("ended").code(), begin.elapsed())
+}
+
+/// The sample's first two sweeps, in two partitions.
+fn send_sample(pages: &Topic) -> [i64; 2] {
+    let sample = harness::sweeps().into_iter().take(2).flat_map(|path| {
+        let file = std::fs::File::open(path).expect("a sweep");
+        let text = std::io::read_to_string(zstd::Decoder::new(file).expect("zstd")).expect("text");
+        text.lines().map(String::from).collect::<Vec<_>>()
+    });
+    let (even, odd): (Vec<_>, Vec<_>) = sample.enumerate().partition(|(at, _)| at % 2 == 0);
+    let counts = [even.len() as i64, odd.len() as i64];
+    for (partition, lines) in [(0, even), (1, odd)] {
+        let lines: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
+        pages.send_json(partition, &lines);
+    }
+    counts
+}
+
+/// Pages in one topic, events in others, the program between them killed and started again and again; then it is told to
+/// end. Nothing is lost, nothing is there twice, and the compacted topics tell what the store tells.
+#[test]
+fn the_whole_way_through_a_broker() {
+    let Some(outputs) = Outputs::new(2) else { return };
+    let counts = send_sample(&outputs.pages);
+    let n_records = (counts[0] + counts[1]) as usize;
+    let world = outputs.world().with("pipeline.batch_records_max", 16);
+    for n_events in [1, 100, 250] {
+        let process = start(&world);
+        let until = Instant::now() + PATIENCE;
+        while outputs.events().len() < n_events {
+            assert!(Instant::now() < until, "no events come");
+        }
+        kill(process);
+    }
+    let mut process = start(&world);
+    let told = outputs.await_events(n_records);
+    let (code, elapsed) = terminate(&mut process);
+    assert_eq!(code, Some(0), "SIGTERM ends it in good order");
+    assert!(elapsed < Duration::from_secs(10), "{elapsed:?}");
+    assert_eq!(outputs.events(), told, "nothing came after");
+
+    let mut by_partition: BTreeMap<i32, Vec<i64>> = BTreeMap::new();
+    for event in told.iter().filter(|event| event.kind.is_terminal()) {
+        by_partition.entry(event.partition).or_default().push(event.offset);
+    }
+    for (partition, n) in [(0, counts[0]), (1, counts[1])] {
+        assert_eq!(by_partition[&partition], (0..n).collect::<Vec<i64>>(), "partition {partition}: each record once");
+    }
+    let from_files = harness::World::new();
+    from_files.run(&harness::sweeps()[..2]);
+    assert_eq!(world.partition(), from_files.partition());
+    assert_eq!(harness::fold(&told), from_files.partition());
+    assert_eq!(outputs.present(), clusters_of(&world), "the compacted topics tell the store's present state");
+}
+
+/// The example of a consumer, which must be as right as its readers take it to be.
+#[test]
+fn the_example_consumer_takes_each_event_in_once() {
+    let Some(outputs) = Outputs::new(2) else { return };
+    if !python("import confluent_kafka").status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: there is no Python with the package confluent-kafka");
+        return;
+    }
+    let counts = send_sample(&outputs.pages);
+    let world = outputs.world();
+    let mut process = start(&world);
+    let n_events = outputs.await_events((counts[0] + counts[1]) as usize).len();
+    assert_eq!(terminate(&mut process).0, Some(0));
+    let state = world.path("state.sqlite");
+    let consume = |option: &str| {
+        let consumer = harness::root().join("deploy/consumer.py");
+        let output = std::process::Command::new("python3")
+            .arg(consumer)
+            .args(["--brokers", &outputs.events.brokers, "--topic", &outputs.events.name, option, "--state"])
+            .arg(&state)
+            .output()
+            .expect("starts");
+        assert!(output.status.success(), "{}", harness::text(&output.stderr));
+        harness::text(&output.stdout)
+    };
+    assert_says(&consume("--until-end"), &[&format!("{n_events} events taken in, 0 dropped")]);
+    assert_says(&consume("--until-end"), &["0 events taken in, 0 dropped"]);
+    // As after a fall back to older offsets: everything comes again, and nothing is taken in.
+    let back = format!(
+        "import sqlite3; db = sqlite3.connect({state:?}); db.execute('UPDATE progress SET next_offset = 0'); db.commit()"
+    );
+    assert!(python(&back).status().expect("starts").success());
+    assert_says(&consume("--until-end"), &[&format!("0 events taken in, {n_events} dropped")]);
+    let shown: BTreeMap<String, u64> = consume("--show")
+        .lines()
+        .map(|line| line.split_once('\t').expect("two columns"))
+        .map(|(cluster, url)| (url.to_string(), cluster.parse().expect("a cluster")))
+        .collect();
+    assert_eq!(shown, outputs.present());
+}
+
+fn python(program: &str) -> std::process::Command {
+    let mut python = std::process::Command::new("python3");
+    python.args(["-c", program]).stderr(std::process::Stdio::null());
+    python
+}
+
+/// URL → cluster of what stands there now, as the store tells it.
+fn clusters_of(world: &harness::World) -> BTreeMap<String, u64> {
+    let csv = world.ask("export clusters", &[]);
+    let mut latest: BTreeMap<String, (String, u64)> = BTreeMap::new();
+    for row in csv::Reader::from_reader(csv.as_bytes()).records() {
+        let row = row.expect("a row");
+        let (time, cluster) = (row[1].to_string(), row[4].parse().expect("a cluster"));
+        let standing = latest.entry(row[0].to_string()).or_insert_with(|| (time.clone(), cluster));
+        if standing.0 <= time {
+            *standing = (time, cluster);
+        }
+    }
+    latest.into_iter().map(|(url, (_, cluster))| (url, cluster)).collect()
+}
+
+#[test]
+fn dead_letters_are_the_originals_with_where_and_why() {
+    let Some(outputs) = Outputs::new(1) else { return };
+    let odd = Sent {
+        key: Some("http://a/"),
+        value: Some("no JSON"),
+        headers: &[("x", b"1"), ("x", b"2")],
+        time_ms: Some(1_600_000_000_000),
+    };
+    let page = harness::page("http://b/", "2026-11-21T08:00:00Z", "s", "some words");
+    outputs.pages.send(0, &[Sent { value: Some(&page), ..Sent::default() }, odd, Sent { key: None, ..odd }]);
+    let mut process = start(&outputs.world());
+    let events = outputs.await_events(3);
+    assert_eq!(terminate(&mut process).0, Some(0));
+    let letters = see_all(&outputs.dead_letters.brokers, &outputs.dead_letters.name);
+    assert_eq!(letters.len(), 2);
+    let letter = &letters[0];
+    assert_eq!((letter.key.as_deref(), letter.text()), (Some("http://a/"), "no JSON"));
+    assert_eq!(letter.time_ms, Some(1_600_000_000_000));
+    let header = |value: &str| ("x".to_string(), Some(value.to_string()));
+    assert_eq!(letter.headers[..2], [header("1"), header("2")], "its own headers come first, as they were");
+    assert_eq!(letter.header(dead_letter::SOURCE), Some(outputs.pages.name.as_str()));
+    assert_eq!((letter.header(dead_letter::PARTITION), letter.header(dead_letter::OFFSET)), (Some("0"), Some("1")));
+    assert_eq!(letter.header(dead_letter::REASON), Some("invalid-json"));
+    assert!(letter.header(dead_letter::MESSAGE).is_some_and(|message| !message.is_empty()));
+    assert_eq!(letter.header(dead_letter::LEFT_OUT), None);
+    assert_eq!(letter.seq(), 1, "it bears the number of its event");
+    assert_eq!(events[1].reason.map(lookalike::wire::Reason::as_str), Some("invalid-json"));
+    assert_eq!(letters[1].key, None);
+}
+
+/// Would have stopped the stream for ever: a rejected message of a size that the dead letter topic does not take.
+#[test]
+fn a_dead_letter_that_is_too_large_goes_without_its_value() {
+    let Some(outputs) = Outputs::new(1) else { return };
+    let mut sink = open_sink(&outputs.settings(), &outputs.pages.name, 0).expect("a sink");
+    let event = |seq: u64, value: Option<Vec<u8>>, fault| {
+        let json = format!(
+            r#"{{"type":"rejected","seq":{seq},"source":"t","partition":0,"offset":{seq},"url":null,"fetched_at":null,"sweep":null,"reason":"too-large","message":"m"}}"#
+        );
+        let original = Message { value, fault, key: Some(b"k".to_vec()), ..Message::default() };
+        Outgoing { seq, key: None, json: json.into_bytes(), original: Some(Box::new(original)) }
+    };
+    let small = event(0, Some(b"small".to_vec()), None);
+    sink.publish(&[small, event(1, Some(noise(2 << 20)), None), event(2, None, Some(Fault::TooLarge(1 << 30)))])
+        .expect("published");
+    let letters = see_all(&outputs.dead_letters.brokers, &outputs.dead_letters.name);
+    assert!(letters.iter().all(|letter| letter.value.as_ref().is_none_or(|value| value.len() < 100)));
+    let shown: Vec<_> =
+        letters.iter().map(|seen| (seen.value.as_deref(), seen.header(dead_letter::LEFT_OUT))).collect();
+    assert_eq!(shown, [(Some("small"), None), (None, Some("value")), (None, Some("value"))]);
+    assert_eq!(outputs.events().len(), 3);
+}
+
+#[test]
+fn a_zombie_on_a_copied_store_is_fenced() {
+    let Some(outputs) = Outputs::new(1) else { return };
+    let world = outputs.world().with("pipeline.batch_records_max", 4);
+    let page = |at: usize| harness::page(&format!("http://{at}/"), "2026-11-21T08:00:00Z", "s", &format!("page {at}"));
+    let send = |range: std::ops::Range<usize>| {
+        let pages: Vec<String> = range.map(page).collect();
+        outputs.pages.send_json(0, &pages.iter().map(String::as_str).collect::<Vec<_>>());
+    };
+    send(0..20);
+    let mut zombie = start(&world);
+    outputs.await_events(20);
+    signal(&zombie, "STOP");
+    copy(&world.path("store"), &world.path("copy"));
+    let mut owner = world.command_on("run -q", &world.path("copy")).spawn().expect("starts");
+    send(20..40);
+    let told = outputs.await_events(40);
+    signal(&zombie, "CONT");
+    assert_eq!(zombie.wait().expect("ended").code(), Some(13), "the zombie stops with the exit code of the fenced");
+    send(40..50);
+    assert_eq!(outputs.await_events(50)[..told.len()], told, "the zombie published nothing");
+    assert_eq!(terminate(&mut owner).0, Some(0), "the owner goes on unharmed");
+    // The store that stayed behind is an older copy now.
+    let older = world.command("run -q").output().expect("starts");
+    assert_eq!(older.status.code(), Some(12), "{}", harness::text(&older.stderr));
+}
+
+#[test]
+fn a_second_process_on_one_store_is_refused_and_the_first_goes_on() {
+    let Some(outputs) = Outputs::new(1) else { return };
+    let world = outputs.world();
+    outputs.pages.send_json(0, &["{}"]);
+    let mut first = start(&world);
+    outputs.await_events(1);
+    let second = world.command("run -q").output().expect("starts");
+    assert_eq!(second.status.code(), Some(1));
+    assert!(harness::text(&second.stderr).contains("in use by another process"), "{}", harness::text(&second.stderr));
+    outputs.pages.send_json(0, &["[]"]);
+    outputs.await_events(2);
+    assert_eq!(terminate(&mut first).0, Some(0));
+}
+
+#[test]
+fn gaps_end_the_program_with_codes_of_their_own_and_are_events_when_accepted() {
+    let Some(outputs) = Outputs::new(1) else { return };
+    let world = outputs.world();
+    outputs.pages.send_json(0, &["{}"; 5]);
+    let mut process = start(&world);
+    outputs.await_events(5);
+    assert_eq!(terminate(&mut process).0, Some(0));
+    outputs.pages.send_json(0, &["{}"; 5]);
+    outputs.pages.delete_records_below(0, 8);
+    let refused = world.command("run -q").output().expect("starts");
+    assert_eq!(refused.status.code(), Some(10), "{}", harness::text(&refused.stderr));
+    let mut process = world.command("run -q --accept-gap").spawn().expect("starts");
+    let events = outputs.await_events(5 + 1 + 2);
+    assert_eq!(terminate(&mut process).0, Some(0));
+    assert_eq!((events[5].offset, events[5].gap_to, events[6].offset), (5, Some(8), 8));
+    assert_eq!(events[5].reason.map(lookalike::wire::Reason::as_str), Some("overtaken"));
+    // An accepted gap is not told again.
+    let mut process = start(&world);
+    outputs.pages.send_json(0, &["{}"]);
+    assert_eq!(outputs.await_events(9).len(), 9);
+    assert_eq!(terminate(&mut process).0, Some(0));
+    outputs.pages.delete();
+    outputs.pages.create(1);
+    let refused = world.command("run -q").output().expect("starts");
+    assert_eq!(refused.status.code(), Some(11), "{}", harness::text(&refused.stderr));
+    let elsewhere = world.command_on("run -q", &world.path("new")).output().expect("starts");
+    assert_eq!(elsewhere.status.code(), Some(12), "a new store and old events: {}", harness::text(&elsewhere.stderr));
+}
+
+#[test]
+fn topics_are_made_and_looked_at() {
+    let Some(pages) = topic(1) else { return };
+    let name = |kind: &str| format!("{}-{kind}", pages.name);
+    let made: Vec<Topic> = ["e", "a", "m"]
+        .map(|kind| Topic { brokers: pages.brokers.clone(), name: name(kind) })
+        .into_iter()
+        .chain([Topic { brokers: pages.brokers.clone(), name: format!("{}.dlq", pages.name) }])
+        .collect();
+    let world = harness::World::new()
+        .with("kafka.brokers", &pages.brokers)
+        .with("kafka.topic", &pages.name)
+        .with("kafka.events_topic", &made[0].name)
+        .with("kafka.assignments_topic", &made[1].name)
+        .with("kafka.merges_topic", &made[2].name);
+    let create = |world: &harness::World| {
+        world.command("topics create --output-partitions 2 --replication 1").output().expect("starts")
+    };
+    let output = create(&world);
+    assert!(output.status.success(), "{}", harness::text(&output.stderr));
+    let shown = harness::text(&output.stdout);
+    assert_eq!(shown.matches(": made").count(), 4, "{shown}");
+    assert_eq!(shown.matches(": was there").count(), 1, "{shown}");
+    let again = create(&world);
+    assert_eq!(harness::text(&again.stdout).matches(": was there").count(), 5);
+    assert!(again.status.success());
+    // A topic of pages is no topic of state: what is compacted loses pages, what is not loses state.
+    let mixed = create(&world.with("kafka.merges_topic", &pages.name).with("kafka.topic", &made[2].name));
+    assert_eq!(mixed.status.code(), Some(1));
+    assert_eq!(harness::text(&mixed.stdout).matches("cleanup.policy").count(), 2, "{}", harness::text(&mixed.stdout));
+    drop(Topic { brokers: pages.brokers.clone(), name: format!("{}.dlq", made[2].name) });
+}
+
+fn signal(process: &Child, name: &str) {
+    let sent = std::process::Command::new("kill").arg(format!("-{name}")).arg(process.id().to_string()).status();
+    assert!(sent.expect("kill").success());
+}
+
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    let copied = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status();
+    assert!(copied.expect("cp").success());
+}
