@@ -436,6 +436,17 @@ pub trait Snapshot {
     /// [`StoreError`]
     fn standings(&self, documents: &[DocumentId], most_each: usize) -> Result<Vec<StoredSighting>, StoreError>;
 
+    /// The sightings of a document after one of them, oldest first, at most `most`.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn standings_after(
+        &self,
+        document: DocumentId,
+        after: Option<&Sighting>,
+        most: usize,
+    ) -> Result<Vec<Sighting>, StoreError>;
+
     /// The links of some documents to earlier ones.
     ///
     /// # Errors

@@ -4,9 +4,9 @@ use super::asked::Asked;
 use super::cursor;
 use super::house::{Answer, House};
 use super::refusal::Refusal;
-use crate::document::{Body, ClusterId, Content, FetchTime, MediaType, Page};
+use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use crate::ports::{Snapshot, Views};
-use crate::query::{self, Comparison, ExportRow, Likeness, LostAnswer, Search, Standing};
+use crate::query::{self, ClusterPage, Comparison, ExportRow, Likeness, LostAnswer, Search, Standing};
 use crate::sketch::{Sketch, SketchedContent};
 use crate::sweep::Sighting;
 use axum::http::StatusCode;
@@ -35,19 +35,13 @@ pub(super) fn json(view: &impl Snapshot, answer: impl Serialize) -> Result<Answe
     Ok(Answer { status: StatusCode::OK, content_type: JSON, body: body.into() })
 }
 
-/// One page of a list.
+/// A page of a URL's history and the cursor of the next.
 #[derive(Serialize)]
-struct Rows<H, T> {
-    #[serde(flatten)]
-    head: H,
-    sightings: Vec<T>,
-    /// The cursor of the next page; none: this is the last.
-    next: Option<String>,
-}
-
-#[derive(Serialize)]
-struct UrlHead {
+struct UrlRows {
     url: String,
+    sightings: Vec<Standing>,
+    /// None: this is the last page.
+    next: Option<String>,
 }
 
 pub(super) fn url<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
@@ -62,7 +56,7 @@ pub(super) fn url<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> 
     answer.sightings.sort_by(|a, b| a.moment.cmp(&b.moment));
     let (sightings, next) = cursor::page(answer.sightings, after.as_ref(), most, |row: &Standing| row.moment.clone());
     let next = next.map(|next| cursor::seal(view.seed(), &question, &next));
-    json(view, Rows { head: UrlHead { url: answer.url }, sightings, next })
+    json(view, UrlRows { url: answer.url, sightings, next })
 }
 
 fn never_seen(url: &str) -> Refusal {
@@ -70,29 +64,31 @@ fn never_seen(url: &str) -> Refusal {
     Refusal::unknown(format!("{url} was never seen; URLs are compared byte by byte"))
 }
 
+/// A page of a cluster and the cursor of the next.
 #[derive(Serialize)]
-struct ClusterHead {
-    cluster: ClusterId,
-    n_documents: usize,
+struct ClusterRows {
+    #[serde(flatten)]
+    page: ClusterPage,
+    next: Option<String>,
 }
 
 pub(super) fn cluster<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
     let of = asked.needed("of")?;
     let most = asked.rows("limit", ROWS, &house.settings)?;
     let question = [asked.path(), of];
-    let after = asked.given("cursor").map(|cursor| cursor::open(view.seed(), &question, cursor)).transpose()?;
-    let answer = match query::named_cluster(view, of)? {
-        Some(id) => query::cluster(view, id)?,
+    let after: Option<Sighting> =
+        asked.given("cursor").map(|cursor| cursor::open(view.seed(), &question, cursor)).transpose()?;
+    let page = match query::named_cluster(view, of)? {
+        Some(id) => query::cluster_page(view, id, after.as_ref(), most)?,
         None => None,
     };
-    let answer = answer.ok_or_else(|| {
+    let page = page.ok_or_else(|| {
         let of: String = of.chars().take(256).collect();
         Refusal::unknown(format!("there is no cluster of {of}; give a document's number or a URL that was seen"))
     })?;
-    let (sightings, next) = cursor::page(answer.sightings, after.as_ref(), most, Sighting::clone);
-    let next = next.map(|next| cursor::seal(view.seed(), &question, &next));
-    let head = ClusterHead { cluster: answer.cluster, n_documents: answer.documents.len() };
-    json(view, Rows { head, sightings, next })
+    let next = page.sightings.last().filter(|_| page.has_more);
+    let next = next.map(|next| cursor::seal(view.seed(), &question, next));
+    json(view, ClusterRows { page, next })
 }
 
 pub(super) fn lost<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {

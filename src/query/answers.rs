@@ -67,6 +67,74 @@ pub fn cluster(view: &impl Snapshot, id: ClusterId) -> Result<Option<ClusterAnsw
     Ok(Some(ClusterAnswer { cluster: view.cluster_of(document)?, documents, sightings }))
 }
 
+/// Some sightings of a cluster, and how large it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ClusterPage {
+    /// Its name now.
+    pub cluster: ClusterId,
+    /// How many documents it has.
+    pub n_documents: usize,
+    /// Sightings, by document and then by time.
+    pub sightings: Vec<Sighting>,
+    /// Whether there are more.
+    #[serde(skip)]
+    pub has_more: bool,
+}
+
+/// The sightings of a cluster after one of them, `most` at most, without reading the others. A cluster only ever grows,
+/// so that whoever goes on from the last one meets every sighting that was there.
+///
+/// # Errors
+/// [`StoreError`]
+pub fn cluster_page(
+    view: &impl Snapshot,
+    id: ClusterId,
+    after: Option<&Sighting>,
+    most: usize,
+) -> Result<Option<ClusterPage>, StoreError> {
+    if !(1..=view.n_documents()).contains(&id.0) {
+        return Ok(None);
+    }
+    let document = DocumentId(id.0);
+    let documents = view.members(document)?;
+    let from = after.and_then(|after| after.moment.seen.document());
+    let first = from.map_or(0, |from| documents.partition_point(|document| *document < from));
+    let mut sightings = Vec::new();
+    for member in &documents[first..] {
+        let after = after.filter(|_| Some(*member) == from);
+        sightings.extend(view.standings_after(*member, after, most + 1 - sightings.len())?);
+        if sightings.len() > most {
+            break;
+        }
+    }
+    let has_more = sightings.len() > most;
+    sightings.truncate(most);
+    let cluster = view.cluster_of(document)?;
+    Ok(Some(ClusterPage { cluster, n_documents: documents.len(), sightings, has_more }))
+}
+
+/// What can be shown at once of the cluster of a document: some of its documents, that one among them, and of each the
+/// newest sightings.
+///
+/// # Errors
+/// [`StoreError`]
+pub fn cluster_glance(
+    view: &impl Snapshot,
+    document: DocumentId,
+    most: usize,
+    most_each: usize,
+) -> Result<ClusterAnswer, StoreError> {
+    let mut documents = view.some_members(document, most)?;
+    documents.sort_unstable();
+    let standings = view.standings(&documents, most_each)?;
+    let keys: Vec<_> = standings.iter().map(|standing| standing.url).collect();
+    let urls = view.urls(&keys)?.into_iter();
+    let mut sightings: Vec<Sighting> =
+        urls.zip(standings).map(|(url, standing)| Sighting { url, moment: standing.moment }).collect();
+    sightings.sort_unstable();
+    Ok(ClusterAnswer { cluster: view.cluster_of(document)?, documents, sightings })
+}
+
 /// The cluster that a text names: by its number or that of any document in it, or by a URL, whose newest content counts.
 ///
 /// # Errors

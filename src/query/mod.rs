@@ -6,7 +6,9 @@ mod lost;
 mod passages;
 mod similar;
 
-pub use answers::{ClusterAnswer, Standing, UrlAnswer, cluster, named_cluster, url};
+pub use answers::{
+    ClusterAnswer, ClusterPage, Standing, UrlAnswer, cluster, cluster_glance, cluster_page, named_cluster, url,
+};
 pub use clusters::{ExportRow, Status, export, export_page, status};
 pub use lost::{Found, LostAnswer, Search, lost, lost_many};
 pub use passages::{Passage, SharedPassages, shared_passages};

@@ -382,6 +382,31 @@ impl Snapshot for RocksStore {
         self.newest_standings(documents, most_each)
     }
 
+    fn standings_after(
+        &self,
+        document: DocumentId,
+        after: Option<&Sighting>,
+        most: usize,
+    ) -> Result<Vec<Sighting>, StoreError> {
+        let prefix = document.0.to_be_bytes();
+        let from = after.map_or(prefix.to_vec(), |Sighting { url, moment }| {
+            let url = self.seed.fingerprint("url", &[url.as_bytes()]);
+            schema::standing_key(document, &StoredSighting { url, moment: moment.clone() })
+        });
+        let mut sightings = Vec::new();
+        self.scan_from(cf::STANDINGS, &from, &mut |key, _| {
+            if !key.starts_with(&prefix) || sightings.len() == most {
+                return Ok(false);
+            }
+            if after.is_none() || key != from {
+                let found = schema::read_standing(key).ok_or_else(|| damaged("a row of standings"))?;
+                sightings.push(self.with_url(found)?);
+            }
+            Ok(true)
+        })?;
+        Ok(sightings)
+    }
+
     fn links(&self, documents: &[DocumentId]) -> Result<Vec<Link>, StoreError> {
         self.links_of(documents)
     }

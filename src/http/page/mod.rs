@@ -22,6 +22,10 @@ use timeline::{Versions, day, timeline};
 
 const HTML: &str = "text/html; charset=utf-8";
 
+/// Documents of a cluster that are looked at, and the newest places of each: a cluster may have a million.
+const DOCUMENTS_MAX: usize = 400;
+const PLACES_MAX: usize = 40;
+
 /// Answers and versions shown at most.
 const FOUND_MAX: usize = 10;
 const VERSIONS_MAX: usize = 40;
@@ -100,11 +104,11 @@ pub(super) fn home<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) ->
     }
     let search = Search { ranking: house.ranking.clone(), most: FOUND_MAX + 1 };
     let lost = query::lost(view, url, &search)?;
-    let newest =
-        history.sightings.iter().rev().find_map(|sighting| sighting.moment.seen.document().zip(sighting.cluster));
-    let cluster = newest.map(|(_, cluster)| query::cluster(view, cluster)).transpose()?.flatten();
+    let newest = history.sightings.iter().rev().find_map(|sighting| sighting.moment.seen.document());
+    let glance = |document| query::cluster_glance(view, document, DOCUMENTS_MAX, PLACES_MAX);
     now(&mut html, &history, &lost);
-    if let (Some((document, _)), Some(cluster)) = (newest, cluster) {
+    if let Some(document) = newest {
+        let cluster = glance(document)?;
         let versions = Versions::of(&cluster);
         html.raw("<section aria-labelledby=\"over-time\"><h2 id=\"over-time\">Over the sweeps</h2>");
         html.raw("<p class=\"note\">Each letter is one version of the text; the same letter is the same text.</p>");
