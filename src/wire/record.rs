@@ -259,10 +259,59 @@ struct JsonPage {
     body: Option<Option<String>>,
     body_base64: Option<String>,
     text: Option<String>,
-    features: Option<Vec<String>>,
+    features: Option<Features>,
     redirect_to: Option<String>,
     #[serde(default)]
     gone: bool,
+}
+
+/// Features as they are read: their texts one after the other, and where each ends. As strings of their own, empty ones
+/// take eight times the bytes that they have in the record; these are made only once it is known that they are few enough.
+struct Features {
+    texts: String,
+    ends: Vec<u32>,
+}
+
+impl Features {
+    fn checked(&self, limits: &Limits) -> Result<Vec<String>, Rejection> {
+        if self.texts.len() > limits.body_bytes_max {
+            return Err(limits.body_too_large(self.texts.len()));
+        }
+        let (n, max) = (self.ends.len(), limits.words_max);
+        if n > max {
+            let message = format!(
+                "the page has {n} words or features, over limits.words_max = {max}; raise it to take such pages"
+            );
+            return Err(Rejection::new(Reason::TooLarge, message));
+        }
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        Ok(begins.zip(&self.ends).map(|(from, to)| self.texts[from as usize..*to as usize].into()).collect())
+    }
+}
+
+impl<'de> Deserialize<'de> for Features {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(FeaturesVisitor)
+    }
+}
+
+struct FeaturesVisitor;
+
+impl<'de> serde::de::Visitor<'de> for FeaturesVisitor {
+    type Value = Features;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an array of strings")
+    }
+
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut elements: A) -> Result<Features, A::Error> {
+        let mut features = Features { texts: String::new(), ends: Vec::new() };
+        while let Some(feature) = elements.next_element::<String>()? {
+            features.texts.push_str(&feature);
+            features.ends.push(u32::try_from(features.texts.len()).map_err(serde::de::Error::custom)?);
+        }
+        Ok(features)
+    }
 }
 
 /// What is read of a page that is none.
@@ -358,12 +407,7 @@ fn content_of(parsed: JsonPage, limits: &Limits) -> Result<Content, Rejection> {
         }
     }
     if let Some(features) = parsed.features {
-        let n_bytes = features.iter().map(String::len).sum();
-        return if n_bytes > limits.body_bytes_max {
-            Err(limits.body_too_large(n_bytes))
-        } else {
-            Ok(Content::Features(features))
-        };
+        return features.checked(limits).map(Content::Features);
     }
     let (label_type, charset) = match &parsed.content_type {
         Some(content_type) => MediaType::parse(content_type).ok_or_else(|| Rejection::no_text(content_type))?,
@@ -430,6 +474,8 @@ mod tests {
         assert_eq!(content(r#""content_type":"text/html","body":"x""#), text_body(MediaType::Html, "x"));
         assert_eq!(content(r#""content_type":"text/html","text":"x""#), text_body(MediaType::PlainText, "x"));
         assert_eq!(content(r#""features":["a","b"]"#), Content::Features(vec!["a".into(), "b".into()]));
+        assert_eq!(content(r#""features":["","é",""]"#), Content::Features(vec!["".into(), "é".into(), "".into()]));
+        assert_eq!(content(r#""features":[]"#), Content::Features(vec![]));
         assert_eq!(
             content(r#""content_type":"text/html;charset=latin1","body_base64":"6Q==""#),
             Content::Body {
@@ -488,6 +534,7 @@ mod tests {
             (&page(r#""sweep":"much too long","body":"x""#), Reason::InvalidField),
             (&page(&format!(r#""body":"{long}""#)), Reason::TooLarge),
             (&page(&format!(r#""features":["{long}"]"#)), Reason::TooLarge),
+            (&page(&format!(r#""features":[{}""]"#, r#""","#.repeat(100))), Reason::TooLarge),
             (&page(r#""body":"\ud800""#), Reason::InvalidJson),
         ] {
             let rejection = parse(json).expect_err(json);
