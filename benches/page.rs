@@ -59,7 +59,7 @@ fn bytes_of(page: &Page) -> &[u8] {
 
 fn measure_set(c: &mut Criterion, name: &str, pages: Vec<Page>) {
     let mut group = c.benchmark_group(name);
-    group.throughput(Throughput::Bytes(pages.iter().map(|page| bytes_of(page).len() as u64).sum()));
+    group.throughput(Throughput::BytesDecimal(pages.iter().map(|page| bytes_of(page).len() as u64).sum()));
     for (profile, rule) in [
         ("page to sketch, default", SketchRule::default()),
         ("page to sketch, accurate", SketchRule { rule: Rule::Adaptive { size: 4096 }, ..SketchRule::default() }),

@@ -32,14 +32,22 @@ impl Seed {
     }
 }
 
+/// Numbers hashed at once.
+const NUMBERS_MAX: usize = 64;
+
 impl Seed {
     /// The fingerprint of a sequence of numbers, for a purpose.
     pub fn fingerprint_numbers(&self, purpose: &str, numbers: &[u64]) -> Fingerprint {
         let mut hasher = HighwayHasher::new(Key(self.0));
         hasher.append(purpose.as_bytes());
         hasher.append(&[0]);
-        for number in numbers {
-            hasher.append(&number.to_le_bytes());
+        // A block at a time: each call costs more than eight bytes do.
+        let mut block = [0; NUMBERS_MAX * 8];
+        for numbers in numbers.chunks(NUMBERS_MAX) {
+            for (place, number) in block.as_chunks_mut().0.iter_mut().zip(numbers) {
+                *place = number.to_le_bytes();
+            }
+            hasher.append(&block[..numbers.len() * 8]);
         }
         let [low, high] = hasher.finalize128();
         Fingerprint((u128::from(high) << 64) | u128::from(low))

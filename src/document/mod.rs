@@ -72,19 +72,28 @@ pub struct CanonicalForm {
 /// # Errors
 /// [`NoText`] where the bytes are not text.
 pub fn plain_text(body: &Body, media_type: MediaType) -> Result<Cow<'_, str>, NoText> {
-    let text = match body {
-        Body::Text(text) => Cow::Borrowed(text.as_str()),
-        Body::Bytes { bytes, charset } => decode(bytes, charset.as_deref(), media_type),
-    };
-    if let Some(why) = page::binary_sign(&text) {
-        return Err(NoText::Binary(why));
-    }
-    if media_type.or_sniffed(&text) != MediaType::Html {
+    let (text, is_html) = decoded(body, media_type)?;
+    if !is_html {
         return Ok(text);
     }
     let mut plain = String::with_capacity(text.len() / 4);
     append_html_text(&text, &mut plain);
     Ok(plain.into())
+}
+
+/// A body decoded, and whether it is HTML.
+fn decoded(body: &Body, media_type: MediaType) -> Result<(Cow<'_, str>, bool), NoText> {
+    let text = match body {
+        Body::Text(text) => Cow::Borrowed(text.as_str()),
+        Body::Bytes { bytes, charset } => decode(bytes, charset.as_deref(), media_type),
+    };
+    match page::binary_sign(&text) {
+        Some(why) => Err(NoText::Binary(why)),
+        None => {
+            let is_html = media_type.or_sniffed(&text) == MediaType::Html;
+            Ok((text, is_html))
+        }
+    }
 }
 
 impl CanonicalForm {
@@ -100,7 +109,9 @@ impl CanonicalForm {
     /// # Errors
     /// [`NoText`] where the bytes are not text.
     pub fn of_body(body: &Body, media_type: MediaType) -> Result<Self, NoText> {
-        Ok(Self::of_text(&plain_text(body, media_type)?))
+        let mut canonicaliser = Canonicaliser::default();
+        canonicaliser.read(body, media_type)?;
+        Ok(canonicaliser.form)
     }
 
     fn push_text(&mut self, text: &str) {
@@ -123,9 +134,54 @@ impl CanonicalForm {
     }
 }
 
+/// Brings one body after the other into its canonical form. It keeps its buffers, each as large as the largest body so
+/// far needed.
+#[derive(Clone, Debug, Default)]
+pub struct Canonicaliser {
+    plain: String,
+    form: CanonicalForm,
+}
+
+impl Canonicaliser {
+    /// The canonical form of a body.
+    ///
+    /// # Errors
+    /// [`NoText`] where the bytes are not text.
+    pub fn read(&mut self, body: &Body, media_type: MediaType) -> Result<&CanonicalForm, NoText> {
+        let (text, is_html) = decoded(body, media_type)?;
+        self.form.text.clear();
+        self.form.n_words = 0;
+        if is_html {
+            self.plain.clear();
+            append_html_text(&text, &mut self.plain);
+            self.form.push_text(&self.plain);
+        } else {
+            self.form.push_text(&text);
+        }
+        Ok(&self.form)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What one body leaves in the buffers is not found in the next.
+    #[test]
+    fn one_body_after_the_other() {
+        let mut canonicaliser = Canonicaliser::default();
+        for (body, media_type, words) in [
+            ("<p>A rose is a rose", MediaType::Html, "a rose is a rose"),
+            ("<p>is", MediaType::Html, "is"),
+            ("a <p> rose", MediaType::PlainText, "a p rose"),
+            ("", MediaType::Unknown, ""),
+        ] {
+            let body = Body::Text(body.into());
+            let expected = CanonicalForm::of_text(words);
+            assert_eq!(canonicaliser.read(&body, media_type), Ok(&expected));
+            assert_eq!(CanonicalForm::of_body(&body, media_type), Ok(expected));
+        }
+    }
 
     fn html_words(html: &str) -> String {
         CanonicalForm::of_body(&Body::Text(html.into()), MediaType::Html).expect("text").text

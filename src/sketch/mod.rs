@@ -8,6 +8,7 @@
 
 mod certainty;
 mod codec;
+mod order;
 mod parity;
 mod rabin;
 mod resemblance;
@@ -15,6 +16,8 @@ mod rice;
 mod sample;
 mod shingle;
 mod super_shingle;
+
+use order::Order;
 
 pub use certainty::{Evidence, Kept, sample_within, sample_wrong_side};
 pub use codec::{InvalidSketch, decode, encode};
@@ -24,7 +27,7 @@ pub use sample::{Form, Rule, Sketch, SketchRule};
 pub use shingle::{Multiplicity, Shingler};
 pub use super_shingle::SuperShingles;
 
-use crate::document::{CanonicalForm, Fingerprint, NoText, Page, Seed};
+use crate::document::{Body, CanonicalForm, Canonicaliser, Fingerprint, NoText, Page, Seed};
 use crate::document::{Content, MediaType};
 use std::sync::Arc;
 
@@ -98,6 +101,8 @@ pub struct Sketcher {
     shingler: Shingler,
     super_shingles: SuperShingles,
     buffer: Vec<Shingle>,
+    order: Order,
+    canonicaliser: Canonicaliser,
 }
 
 impl Sketcher {
@@ -109,6 +114,8 @@ impl Sketcher {
             shingler: Shingler::new(rule, seed),
             super_shingles: SuperShingles::new(rule, seed),
             buffer: Vec::new(),
+            order: Order::default(),
+            canonicaliser: Canonicaliser::default(),
         }
     }
 
@@ -128,22 +135,35 @@ impl Sketcher {
                 Ok(Some(self.sketch_features(features)))
             }
             Content::Body { media_type, body } => {
-                let form = CanonicalForm::of_body(body, *media_type)?;
-                check_n_words(form.n_words(), words_max)?;
-                let charset = match body {
-                    crate::document::Body::Bytes { charset, .. } => charset.as_deref().unwrap_or(""),
-                    crate::document::Body::Text(_) => "",
-                };
-                let reading = match media_type {
-                    MediaType::Html => "html",
-                    MediaType::PlainText => "text",
-                    MediaType::Unknown => "",
-                };
-                let raw = [reading.as_bytes(), charset.as_bytes(), body.as_bytes()];
-                let identical = self.seed.fingerprint("identical", &raw);
-                Ok(Some(self.finish(&form, identical, body.as_bytes().len())))
+                // Taken out while it lends its form, and put back with its buffers.
+                let mut canonicaliser = std::mem::take(&mut self.canonicaliser);
+                let sketched = self.sketch_body(canonicaliser.read(body, *media_type)?, body, *media_type, words_max);
+                self.canonicaliser = canonicaliser;
+                sketched.map(Some)
             }
         }
+    }
+
+    fn sketch_body(
+        &mut self,
+        form: &CanonicalForm,
+        body: &Body,
+        media_type: MediaType,
+        words_max: usize,
+    ) -> Result<SketchedContent, Unsketchable> {
+        check_n_words(form.n_words(), words_max)?;
+        let charset = match body {
+            Body::Bytes { charset, .. } => charset.as_deref().unwrap_or(""),
+            Body::Text(_) => "",
+        };
+        let reading = match media_type {
+            MediaType::Html => "html",
+            MediaType::PlainText => "text",
+            MediaType::Unknown => "",
+        };
+        let raw = [reading.as_bytes(), charset.as_bytes(), body.as_bytes()];
+        let identical = self.seed.fingerprint("identical", &raw);
+        Ok(self.finish(form, identical, body.as_bytes().len()))
     }
 
     /// Sketches a canonical form alone.
@@ -179,7 +199,7 @@ impl Sketcher {
         n_bytes: usize,
     ) -> SketchedContent {
         let mod_shingles = self.rule.mod_shingles(&self.buffer);
-        let sketch = self.rule.sketch(&mut self.buffer);
+        let sketch = self.rule.sketch_with(&mut self.buffer, &mut self.order);
         let kept = &self.buffer;
         let shingle = (!kept.is_empty()).then(|| self.seed.fingerprint_numbers("shingle", kept));
         SketchedContent {

@@ -4,6 +4,7 @@
 //! samples are found in finer ones: the smallest 16 of a sketch are the smallest 16 of the document.
 
 use super::Shingle;
+use super::order::Order;
 use super::parity;
 use super::shingle::Multiplicity;
 use serde::{Deserialize, Serialize};
@@ -80,6 +81,9 @@ pub enum Rule {
         size: usize,
     },
     /// 16 bits of every shingle up to `size` of them; a parity bitmap above, with as many bits as the error demands.
+    /// The default is 384 and 16: on generated sites thousands of pairs of a few hundred shingles stand near the
+    /// threshold, and only whole ones tell them apart; above, less error buys hardly any accuracy for its bytes
+    /// (`examples/accuracy`).
     Parity {
         /// Documents of at most this many shingles are kept whole.
         size: usize,
@@ -139,8 +143,12 @@ impl Sketch {
 impl SketchRule {
     /// Makes the sketch of a document's shingles. `shingles` is sorted and thinned in place to those that may index it.
     pub fn sketch(&self, shingles: &mut Vec<Shingle>) -> Sketch {
-        shingles.sort_unstable();
-        shingles.dedup();
+        self.sketch_with(shingles, &mut Order::default())
+    }
+
+    /// [`Self::sketch`] with buffers that are kept.
+    pub(super) fn sketch_with(&self, shingles: &mut Vec<Shingle>, order: &mut Order) -> Sketch {
+        order.sort_distinct(shingles, self.bits);
         let n_shingles = u32::try_from(shingles.len()).unwrap_or(u32::MAX);
         let form = match self.rule {
             Rule::Parity { size, .. } if shingles.len() <= size => {

@@ -27,14 +27,20 @@ impl SuperShingles {
     /// which share most of their super shingles share some of those that are kept. A sketch shorter than one super
     /// shingle has none: short documents are the ones that the paper warns of.
     pub fn of(&self, values: &[Shingle]) -> Vec<Shingle> {
-        let mut found = Vec::new();
+        let mut kept = Vec::new();
         if self.count > 0 && values.len() >= self.length {
+            let mut found = Vec::new();
             self.rabin.windows(values, &mut found);
-            found.sort_unstable();
-            found.dedup();
-            found.truncate(self.count);
+            for shingle in found {
+                // Nearly all are over the few that are kept already.
+                let is_kept = kept.len() < self.count || kept.last().is_some_and(|last| shingle < *last);
+                if let (true, Err(at)) = (is_kept, kept.binary_search(&shingle)) {
+                    kept.insert(at, shingle);
+                    kept.truncate(self.count);
+                }
+            }
         }
-        found
+        kept
     }
 }
 
@@ -52,5 +58,21 @@ mod tests {
         assert_eq!(of_a.len(), 4);
         assert!(of_a.iter().any(|shingle| of_b.contains(shingle)));
         assert!(make.of(&a[..7]).is_empty());
+    }
+
+    #[test]
+    fn the_smallest_are_kept() {
+        let of = |super_shingles, values: &[Shingle]| {
+            let rule = SketchRule { super_shingles, ..SketchRule::default() };
+            SuperShingles::new(&rule, &Seed([1, 2, 3, 4])).of(values)
+        };
+        // Repeated values, so that some windows are equal.
+        for values in [(0..60).map(|n| n % 20 * 1_000_003).collect::<Vec<_>>(), (0..60).map(|n| n * n).collect()] {
+            let all = of(1000, &values);
+            assert!(all.is_sorted_by(|a, b| a < b) && all.len() >= 20, "{all:?}");
+            for count in [0, 1, 4, 20] {
+                assert_eq!(of(count, &values), all[..count]);
+            }
+        }
     }
 }
