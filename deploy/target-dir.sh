@@ -5,6 +5,6 @@ mkdir -p "$CARGO_TARGET_DIR"
 # Cargo tells checkouts of one package apart by their files' times alone: where another one built here last, ours must
 # look newer than what it left.
 if [ "$(cat "$CARGO_TARGET_DIR/last-checkout" 2>/dev/null)" != "$PWD" ]; then
-  find src tests benches -name '*.rs' -exec touch {} +
+  find src tests bench-data -name '*.rs' -exec touch {} +
   printf '%s\n' "$PWD" > "$CARGO_TARGET_DIR/last-checkout"
 fi

@@ -83,7 +83,7 @@ pub enum Rule {
     /// 16 bits of every shingle up to `size` of them; a parity bitmap above, with as many bits as the error demands.
     /// The default is 384 and 16: on generated sites thousands of pairs of a few hundred shingles stand near the
     /// threshold, and only whole ones tell them apart; above, less error buys hardly any accuracy for its bytes
-    /// (`examples/accuracy`).
+    /// (`bench-data/accuracy.rs`).
     Parity {
         /// Documents of at most this many shingles are kept whole.
         size: usize,

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How fast `lookalike serve` answers: requests a second and latencies of url, lost and similar, for each of a few
 # numbers of clients. Needs wrk and jq (Debian). The URLs and pages asked for are drawn from the files at random.
-#   benches/http.sh STORE PAGES.jsonl.zst… [-- CLIENTS…]
+#   bench-data/benches/http.sh STORE PAGES.jsonl.zst… [-- CLIENTS…]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 lookalike=${LOOKALIKE:-lookalike}

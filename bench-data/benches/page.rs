@@ -5,9 +5,9 @@
 
 #![expect(clippy::expect_used, reason = "a benchmark without its pages has nothing to measure")]
 
-#[path = "../tests/html5gum/mod.rs"]
+#[path = "../../tests/html5gum/mod.rs"]
 mod html5gum_text;
-#[path = "../tests/html_pages/mod.rs"]
+#[path = "../../tests/html_pages/mod.rs"]
 mod html_pages;
 
 use criterion::measurement::WallTime;
