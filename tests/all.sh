@@ -40,8 +40,7 @@ step "kills at every step of a batch"
 cargo test --release --locked --features failpoints --test failpoints
 
 step "the main command, and what it must show"
-shown=$(deploy/demo.sh)
-printf '%s\n' "$shown"
+shown=$(deploy/demo.sh | tee /dev/stderr)
 for line in \
   "646 sightings of 371 URLs in 3 sweeps" \
   "https://docs.npm.example/html/doc/pack.html" \

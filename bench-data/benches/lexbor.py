@@ -24,7 +24,7 @@ def pages(files):
                 yield body.encode()
 
 
-files = sys.argv[1:] or [pathlib.Path(__file__).parent.parent / "bench-data/sweep-3-2017-09-01.jsonl.zst"]
+files = sys.argv[1:] or [pathlib.Path(__file__).parent.parent / "sweep-3-2017-09-01.jsonl.zst"]
 bodies = list(pages(files))
 n_bytes = sum(map(len, bodies))
 best = {"tree": float("inf"), "tree and text": float("inf")}

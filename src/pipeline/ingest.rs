@@ -34,7 +34,10 @@ impl Work {
     }
 }
 
-/// Runs until the source ends, the shutdown is set or the gate is closed.
+/// Runs until the source ends or the shutdown is set.
+///
+/// # Errors
+/// Those of the source; [`PipelineError::CutOff`] where another stage ended first.
 pub(super) fn run(
     mut source: Box<dyn Source>,
     out: &Sender<Work>,
@@ -44,7 +47,10 @@ pub(super) fn run(
     stats: &Stats,
 ) -> Result<(), PipelineError> {
     let mut ticket = 0;
-    while !shutdown.load(Ordering::Relaxed) && !gate.is_closed() {
+    while !shutdown.load(Ordering::Relaxed) {
+        if gate.is_closed() {
+            return Err(PipelineError::CutOff);
+        }
         for progress in committed.try_iter() {
             source.committed(&progress);
         }
@@ -57,7 +63,7 @@ pub(super) fn run(
         if !work.records.is_empty() {
             stats.records_read(work.records.len(), work.n_bytes);
             if !gate.enter(work.records.len(), work.n_bytes) || out.send(work).is_err() {
-                break;
+                return Err(PipelineError::CutOff);
             }
             ticket += 1;
         }

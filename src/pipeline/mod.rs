@@ -92,6 +92,11 @@ pub enum PipelineError {
     /// A stage's thread died.
     #[error("the stage `{0}` died; this is a fault of the program, its message is above")]
     Died(&'static str),
+    /// A stage ended before the source did, and none of them says why.
+    #[error(
+        "a stage of the stream ended before the pages did; this is a fault of the program. What was taken in is durable; run again"
+    )]
+    CutOff,
 }
 
 /// All that the stream is made of.
@@ -178,7 +183,8 @@ impl<S: Store> Pipeline<'_, S> {
             drop((done_in, committed_out));
             let published = publishing.join().map_err(|_| PipelineError::Died("publisher"))?;
             let ingested = ingest.join().map_err(|_| PipelineError::Died("ingest"))?;
-            // A failing publisher or source shows up at the applier as a closed channel: theirs is the cause.
+            // A failing publisher or source shows up at the applier as a closed channel, and any of them at ingest as a
+            // closed gate: theirs is the cause.
             published?;
             applied?;
             ingested?;
@@ -195,4 +201,54 @@ fn start<'scope, T: Send + 'scope>(
     stage: impl FnOnce() -> T + Send + 'scope,
 ) -> Result<ScopedJoinHandle<'scope, T>, PipelineError> {
     Builder::new().name(name.into()).spawn_scoped(scope, stage).map_err(|_| PipelineError::Died(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::applier::tests::MemoryStore;
+    use super::*;
+    use crate::cluster::{Clusters, MatchRule};
+    use crate::ports::{Incoming, Polled};
+    use crate::sketch::SketchRule;
+    use crate::wire::{Origin, Record};
+    use std::time::Duration;
+
+    /// Pages that come one by one, with time between them for every other stage to end.
+    struct Slow(std::ops::Range<i64>);
+
+    impl Source for Slow {
+        fn poll(&mut self, _: Duration) -> Result<Polled, SourceError> {
+            std::thread::sleep(Duration::from_millis(20));
+            let Some(offset) = self.0.next() else { return Ok(Polled::End) };
+            let json = format!(
+                r#"{{"url": "http://a.example/{offset}", "fetched_at": "2026-11-21T00:00:00Z", "body": "word"}}"#
+            );
+            let origin = Origin { source: "slow".into(), partition: 0, offset };
+            Ok(Polled::Record(Incoming { origin, chain: 0, record: Record::Json(json.into_bytes()) }))
+        }
+    }
+
+    /// Lost once: all pages that came after the publisher had found that there was nobody to publish to, without a word.
+    #[test]
+    fn with_nobody_listening_every_page_is_taken_in() {
+        let (seed, rule) = (Seed([1, 2, 3, 4]), SketchRule::default());
+        let mut store = MemoryStore::default();
+        let pipeline = Pipeline {
+            settings: Settings::default(),
+            limits: wire::Limits::default(),
+            sweep_cut: SweepCut::None,
+            seed,
+            sketcher: Sketcher::new(&rule, &seed),
+            decider: Decider::new(MatchRule::default(), &rule, Clusters::default(), Default::default()),
+            store: &mut store,
+            next_seq: 0,
+            source: Box::new(Slow(0..5)),
+            sink: None,
+            shutdown: Arc::default(),
+            stats: Arc::default(),
+        };
+        let summary = pipeline.run().expect("runs");
+        assert_eq!((summary.records_read, summary.records), (5, 5));
+        assert_eq!(store.urls.len(), 5);
+    }
 }

@@ -88,7 +88,11 @@ impl Publisher {
 
     /// Runs until no more batches come.
     pub fn run(self, batches: &Receiver<Vec<Outgoing>>, stats: &Stats) -> Result<(), SinkError> {
-        let Some(mut sink) = self.sink else { return Ok(()) };
+        let Some(mut sink) = self.sink else {
+            // A stage that ends early ends the stream: with nobody to publish to, this one ends when the others do.
+            batches.iter().for_each(drop);
+            return Ok(());
+        };
         for events in batches {
             if let Some(last) = events.last() {
                 kill_point!("before-publish");
