@@ -4,10 +4,12 @@
 use crate::cluster::{ClusterRow, Clusters, Link, MatchRule, NewDocument};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed};
 use crate::sketch::{Equivalences, Shingle, Sketch, SketchRule};
-use crate::sweep::{Moment, Sighting, SweepRow, UrlState};
+use crate::sweep::{Moment, Seen, Sighting, SweepRow, UrlState};
 use crate::wire::{Message, Origin, Record};
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -248,6 +250,31 @@ pub struct Sought {
     pub url: Fingerprint,
 }
 
+impl Sought {
+    /// What a URL's state asks the world for.
+    pub fn of(url: Fingerprint, state: &UrlState) -> Option<Self> {
+        state.sought().map(|copy| Sought { document: copy.document, last_seen: copy.fetched_at, url })
+    }
+}
+
+impl StoredSighting {
+    /// The order of sightings in the store.
+    pub fn cmp_stored(&self, other: &Self) -> Ordering {
+        fn key(sighting: &StoredSighting) -> impl Ord + '_ {
+            let Moment { fetched_at, seen, sweep } = &sighting.moment;
+            let sweep = sweep.as_deref().unwrap_or("");
+            let (kind, target, document) = match seen {
+                Seen::Lost => (0, "", 0),
+                Seen::Gone => (1, "", 0),
+                Seen::Redirect(target) => (2, target.as_str(), 0),
+                Seen::Document(document) => (3, "", document.0),
+            };
+            (sighting.url, *fetched_at, kind, sweep.len(), sweep, target, document)
+        }
+        key(self).cmp(&key(other))
+    }
+}
+
 /// All that one micro-batch changes: written together or not at all.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
@@ -345,6 +372,126 @@ pub trait Store: Send {
 
     /// The bytes that it takes on disk.
     fn n_bytes(&self) -> u64;
+}
+
+/// A family of rows that a new store is loaded with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Family {
+    /// [`LoadRow::Document`], by document.
+    Documents,
+    /// [`LoadRow::Equal`], by fingerprint.
+    Equal,
+    /// [`LoadRow::Url`], by fingerprint.
+    Urls,
+    /// [`LoadRow::Sighting`], as [`StoredSighting::cmp_stored`] orders them.
+    Sightings,
+    /// [`LoadRow::Standing`], by document, time, URL's fingerprint and sweep.
+    Standings,
+    /// [`LoadRow::State`], by URL's fingerprint.
+    States,
+    /// [`LoadRow::Sought`], as they are ordered.
+    Sought,
+    /// [`LoadRow::Cluster`], by document.
+    Clusters,
+    /// [`LoadRow::Link`], by the later document and then the earlier.
+    Links,
+    /// [`LoadRow::List`] of index shingles, by shingle.
+    Postings,
+    /// [`LoadRow::List`] of super shingles, by shingle.
+    Supers,
+    /// [`LoadRow::Posting`], by mod shingle and document.
+    ModPostings,
+}
+
+impl Family {
+    /// All of them.
+    pub const ALL: [Family; 12] = [
+        Family::Documents,
+        Family::Equal,
+        Family::Urls,
+        Family::Sightings,
+        Family::Standings,
+        Family::States,
+        Family::Sought,
+        Family::Clusters,
+        Family::Links,
+        Family::Postings,
+        Family::Supers,
+        Family::ModPostings,
+    ];
+}
+
+/// A row of a [`Family`].
+#[derive(Clone, Copy, Debug)]
+pub enum LoadRow<'a> {
+    /// A document, and the fingerprint of the URL that brought it.
+    Document(&'a NewDocument, Fingerprint),
+    /// An equivalence fingerprint and its document.
+    Equal(Fingerprint, DocumentId),
+    /// A URL under its fingerprint.
+    Url(Fingerprint, &'a str),
+    /// A sighting.
+    Sighting(&'a StoredSighting),
+    /// A sighting of a document.
+    Standing(DocumentId, &'a StoredSighting),
+    /// What a URL's sightings add up to.
+    State(Fingerprint, &'a UrlState),
+    /// A URL that is sought.
+    Sought(&'a Sought),
+    /// A document's place in the forest of clusters.
+    Cluster(&'a ClusterRow),
+    /// A link.
+    Link(&'a Link),
+    /// A shingle and the documents in which it stands, ascending, one more than the common limit at most.
+    List(Shingle, &'a [DocumentId]),
+    /// A mod shingle and a document in which it stands.
+    Posting(Shingle, DocumentId),
+}
+
+/// A sorted file of rows being written.
+pub trait Table {
+    /// Appends a row of the table's family; rows come in the order of the family's keys.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn put(&mut self, row: LoadRow<'_>) -> Result<(), StoreError>;
+
+    /// Ends the file and says how many rows it has; with none there is no file.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn finish(self: Box<Self>) -> Result<u64, StoreError>;
+}
+
+/// What a new store holds beside its tables.
+#[derive(Clone, Debug, Default)]
+pub struct LoadRest {
+    /// How many documents there are.
+    pub n_documents: u32,
+    /// Shingles that are common.
+    pub common: Vec<Shingle>,
+    /// The sweeps that pages were seen on.
+    pub sweeps: Vec<(String, SweepRow)>,
+    /// How far the sources have been taken in.
+    pub progress: ProgressMap,
+    /// The sequence number that the next event gets; those below it are out.
+    pub next_seq: u64,
+}
+
+/// Makes a whole store at once, of files that are sorted already.
+pub trait Loader: Sync {
+    /// Begins a table in a file that is not there.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn table(&self, family: Family, file: &Path) -> Result<Box<dyn Table + '_>, StoreError>;
+
+    /// Makes a new store in a folder that is not there, of the tables and the rest. The tables' files stay where they are
+    /// as well. When it returns, the store is durable.
+    ///
+    /// # Errors
+    /// [`StoreError`]; what is in the folder is then no store.
+    fn load(&self, folder: &Path, tables: &[(Family, Vec<PathBuf>)], rest: &LoadRest) -> Result<(), StoreError>;
 }
 
 /// What queries ask: a read-only view of the store at one moment.

@@ -4,7 +4,7 @@ use super::MatchRule;
 use super::candidates::{Known, add};
 use super::union_find::{ClusterRow, Clusters, Merge};
 use crate::document::{ClusterId, DocumentId};
-use crate::sketch::{Equivalences, Form, Rule, Shingle, Sketch, SketchRule, SketchedContent, compare};
+use crate::sketch::{Equivalences, Rule, Shingle, Sketch, SketchRule, SketchedContent};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -269,21 +269,9 @@ impl Decider {
         Ok(matches)
     }
 
-    /// The estimated resemblance of two sketches under the rule.
+    /// The estimated resemblance of two sketches under the rule, with the shingles that are common now.
     pub fn resemblance(&self, a: &Sketch, b: &Sketch) -> f64 {
-        if !self.rule.ignore_common || self.common.is_empty() {
-            return compare(a, b, self.sketch_rule).resemblance;
-        }
-        compare(&self.without_common(a), &self.without_common(b), self.sketch_rule).resemblance
-    }
-
-    /// A sample less its common shingles; the other forms do not tell which shingles they are made of.
-    fn without_common(&self, sketch: &Sketch) -> Sketch {
-        let mut sketch = sketch.clone();
-        if let Form::Sample { values, .. } = &mut sketch.form {
-            values.retain(|value| !self.common.contains(value));
-        }
-        sketch
+        self.rule.resemblance(a, b, self.sketch_rule, |shingle| self.common.contains(&shingle))
     }
 
     /// Makes a new document known: its equivalences, its postings.

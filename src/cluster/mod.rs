@@ -15,6 +15,7 @@ pub use candidates::Known;
 pub use decide::{Decider, Decision, Effects, Link, Match, NewDocument, Relation, TooManyDocuments, View};
 pub use union_find::{ClusterRow, Clusters, Merge};
 
+use crate::sketch::{Form, Rule, Shingle, Sketch, compare};
 use serde::{Deserialize, Serialize};
 
 /// When two documents belong together. A store is made with one rule and keeps it.
@@ -52,8 +53,28 @@ impl MatchRule {
 
     /// How many index shingles a document with `n_indexed` of them must share with a candidate. Where both documents
     /// are indexed whole, two that resemble each other share at least threshold × the larger of them.
-    fn shared_needed(&self, n_indexed: usize) -> usize {
+    pub fn shared_needed(&self, n_indexed: usize) -> usize {
         let implied = (self.threshold * n_indexed as f64).ceil() as usize;
         implied.clamp(1, self.min_shared)
+    }
+
+    /// The estimated resemblance of two sketches of one rule. `is_common` tells which shingles are; they are left out of
+    /// samples where the rule says so. The other forms do not tell which shingles they are made of.
+    pub fn resemblance(&self, a: &Sketch, b: &Sketch, rule: Rule, is_common: impl Fn(Shingle) -> bool) -> f64 {
+        let has_common = |sketch: &Sketch| match &sketch.form {
+            Form::Sample { values, .. } => values.iter().any(|value| is_common(*value)),
+            Form::Whole(_) | Form::Parity(_) => false,
+        };
+        if !self.ignore_common || !(has_common(a) || has_common(b)) {
+            return compare(a, b, rule).resemblance;
+        }
+        let uncommon = |sketch: &Sketch| {
+            let mut sketch = sketch.clone();
+            if let Form::Sample { values, .. } = &mut sketch.form {
+                values.retain(|value| !is_common(*value));
+            }
+            sketch
+        };
+        compare(&uncommon(a), &uncommon(b), rule).resemblance
     }
 }

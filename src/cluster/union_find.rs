@@ -131,6 +131,12 @@ impl Clusters {
         })
     }
 
+    /// The rows of all documents that do not stand alone, ascending: what a store of these clusters holds.
+    pub fn rows(&self) -> impl Iterator<Item = ClusterRow> {
+        let is_alone = |document: u32| self.node(document).next == document;
+        (1..=self.nodes.len() as u32).filter(move |document| !is_alone(*document)).map(|document| self.row(document))
+    }
+
     fn row(&self, document: u32) -> ClusterRow {
         let node = self.node(document);
         ClusterRow {

@@ -2,10 +2,10 @@
 
 use super::sketcher::Prepared;
 use crate::cluster::Decision;
-use crate::document::{DocumentId, Fingerprint, Seed, host_of};
+use crate::document::{DocumentId, Fingerprint, Seed, host_key};
 use crate::intake::SketchedPage;
 use crate::ports::{Batch, Sought, Store, StoreError, StoredSighting};
-use crate::sweep::{LastCopy, Moment, Seen, SweepRow, UrlState};
+use crate::sweep::{Moment, Seen, SweepRow, UrlState};
 use std::collections::{BTreeMap, HashMap};
 
 /// What a batch does to the history of its URLs.
@@ -54,7 +54,7 @@ impl Timeline {
         urls.dedup();
         for (url, state) in urls.iter().zip(store.states(&urls)?) {
             let Some(state) = state else { continue };
-            self.was_sought.extend(sought_of(*url, &state).map(|sought| (*url, sought)));
+            self.was_sought.extend(Sought::of(*url, &state).map(|sought| (*url, sought)));
             self.states.insert(*url, state);
         }
         Ok(())
@@ -116,7 +116,7 @@ impl Timeline {
         batch.sweeps = self.sweeps.into_iter().collect();
         let mut was_sought = self.was_sought;
         for (url, state) in &self.states {
-            let (was, is) = (was_sought.remove(url), sought_of(*url, state));
+            let (was, is) = (was_sought.remove(url), Sought::of(*url, state));
             if was != is {
                 batch.not_sought.extend(was);
                 batch.sought.extend(is);
@@ -127,20 +127,6 @@ impl Timeline {
         batch.states = self.states.into_iter().collect();
         batch.states.sort_unstable_by_key(|(url, _)| *url);
     }
-}
-
-/// The fingerprint of a URL's host.
-pub(super) fn host_key(seed: &Seed, url: &str) -> u64 {
-    seed.fingerprint("host", &[host_of(url).as_bytes()]).0 as u64
-}
-
-/// What a URL's state asks the world for.
-pub(super) fn sought_of(url: Fingerprint, state: &UrlState) -> Option<Sought> {
-    state.sought().map(|LastCopy { fetched_at, document, .. }| Sought {
-        document: *document,
-        last_seen: *fetched_at,
-        url,
-    })
 }
 
 fn sighting_of(seed: &Seed, page: &SketchedPage, decision: Option<&Decision>) -> StoredSighting {

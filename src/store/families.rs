@@ -33,6 +33,14 @@ pub(super) fn run_options(posted: Posted) -> Options {
     family_options(posted.family(), None)
 }
 
+/// The options of a file of a whole family, with which a new store begins. What a file is compressed with is that of the
+/// lowest level: here the fast one, because all files there are written at once, and compacted later.
+pub(super) fn table_options(name: &str) -> Options {
+    let mut options = family_options(name, None);
+    options.set_bottommost_compression_type(DBCompressionType::Lz4);
+    options
+}
+
 /// Families whose keys come in no order: leveled compaction would rewrite all of a level for every file that comes in,
 /// tiered compaction rewrites a row a few times altogether.
 fn is_scattered(name: &str) -> bool {

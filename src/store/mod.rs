@@ -7,6 +7,7 @@ mod check;
 mod delta;
 mod families;
 mod follow;
+mod load;
 mod open;
 mod read;
 mod room;
@@ -16,4 +17,5 @@ mod write;
 
 pub use check::{Finding, Report};
 pub use follow::Follower;
+pub use load::RocksLoader;
 pub use open::{OpenError, RocksStore, Settings};

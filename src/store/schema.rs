@@ -426,12 +426,17 @@ pub(super) fn read_cluster_row(document: DocumentId, row: &[u8]) -> Option<Clust
 /// A list; `documents` ascend.
 pub(super) fn documents_row(documents: &[DocumentId]) -> Vec<u8> {
     let mut row = Vec::with_capacity(4 + documents.len());
+    put_documents(&mut row, documents);
+    row
+}
+
+/// Appends a list.
+pub(super) fn put_documents(row: &mut Vec<u8>, documents: &[DocumentId]) {
     let mut previous = 0;
     for document in documents {
-        put_varint(&mut row, u64::from(document.0 - previous));
+        put_varint(row, u64::from(document.0 - previous));
         previous = document.0;
     }
-    row
 }
 
 /// Appends the documents of a list.

@@ -41,7 +41,7 @@ impl SweepCut {
 }
 
 /// What is known of a sweep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepRow {
     /// When its first page was fetched.
     pub first: FetchTime,

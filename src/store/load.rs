@@ -1,0 +1,182 @@
+//! Loading: a new store made at once of sorted files, which RocksDB takes in as they are.
+
+use super::families;
+use super::open::{RocksStore, Settings, damaged, failed};
+use super::schema::{self, Posted, cf, meta};
+use crate::document::Seed;
+use crate::ports::{Family, LoadRest, LoadRow, Loader, StoreError, StoreRule, Table};
+use rocksdb::{IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The folder of files on their way, inside the store's.
+const FOLDER: &str = "loading";
+
+/// Loads stores with one rule and seed.
+pub struct RocksLoader {
+    settings: Settings,
+    rule: StoreRule,
+    seed: Seed,
+    /// What each family's files are written with.
+    options: Vec<(Family, Options)>,
+}
+
+impl RocksLoader {
+    /// For a rule and a secret of the store to be.
+    pub fn new(settings: Settings, rule: StoreRule, seed: Seed) -> Self {
+        let options = Family::ALL.map(|family| (family, families::table_options(family_name(family))));
+        RocksLoader { settings, rule, seed, options: options.into() }
+    }
+}
+
+fn family_name(family: Family) -> &'static str {
+    match family {
+        Family::Documents => cf::DOCS,
+        Family::Equal => cf::EQUAL,
+        Family::Urls => cf::URLS,
+        Family::Sightings => cf::SIGHTINGS,
+        Family::Standings => cf::STANDINGS,
+        Family::States => cf::STATES,
+        Family::Sought => cf::SOUGHT,
+        Family::Clusters => cf::CLUSTERS,
+        Family::Links => cf::LINKS,
+        Family::Postings => cf::POSTINGS,
+        Family::Supers => cf::SUPERS,
+        Family::ModPostings => cf::MOD_POSTINGS,
+    }
+}
+
+/// A sorted file being written. RocksDB makes none without rows, so it is begun with the first.
+struct SstTable<'a> {
+    posted: Posted,
+    bits: u32,
+    path: PathBuf,
+    writer: SstFileWriter<'a>,
+    n_rows: u64,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Table for SstTable<'_> {
+    fn put(&mut self, row: LoadRow<'_>) -> Result<(), StoreError> {
+        if self.n_rows == 0 {
+            self.writer.open(&self.path).map_err(failed)?;
+        }
+        self.n_rows += 1;
+        self.take(row);
+        self.writer.put(&self.key, &self.value).map_err(failed)
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<u64, StoreError> {
+        if self.n_rows > 0 {
+            self.writer.finish().map_err(failed)?;
+        }
+        Ok(self.n_rows)
+    }
+}
+
+impl SstTable<'_> {
+    /// Makes a row's key and value. Lists, of which there are most, are put into the buffers as they are.
+    fn take(&mut self, row: LoadRow<'_>) {
+        let (key, value) = match row {
+            LoadRow::List(shingle, documents) => {
+                self.key.clear();
+                schema::put_shingle(&mut self.key, shingle, self.posted.width(self.bits));
+                self.value.clear();
+                return schema::put_documents(&mut self.value, documents);
+            }
+            LoadRow::Document(document, first_url) => {
+                (document.document.0.to_be_bytes().to_vec(), schema::document_row(document, first_url))
+            }
+            LoadRow::Equal(key, document) => (schema::fingerprint_key(key).to_vec(), document.0.to_be_bytes().to_vec()),
+            LoadRow::Url(key, url) => (schema::fingerprint_key(key).to_vec(), url.as_bytes().to_vec()),
+            LoadRow::Sighting(sighting) => (schema::sighting_key(sighting), Vec::new()),
+            LoadRow::Standing(document, sighting) => (schema::standing_key(document, sighting), Vec::new()),
+            LoadRow::State(url, state) => (schema::fingerprint_key(url).to_vec(), schema::state_row(state)),
+            LoadRow::Sought(sought) => (schema::sought_key(sought), Vec::new()),
+            LoadRow::Cluster(row) => (row.document.0.to_be_bytes().to_vec(), schema::cluster_row(row)),
+            LoadRow::Link(link) => {
+                let key = [link.document.0.to_be_bytes(), link.to.0.to_be_bytes()].concat();
+                (key, link.resemblance.to_be_bytes().to_vec())
+            }
+            LoadRow::Posting(shingle, document) => (schema::mod_posting_key(shingle, document, self.bits), Vec::new()),
+        };
+        (self.key, self.value) = (key, value);
+    }
+}
+
+impl Loader for RocksLoader {
+    fn table(&self, family: Family, file: &Path) -> Result<Box<dyn Table + '_>, StoreError> {
+        let options = self.options.iter().find(|(of, _)| *of == family);
+        let (_, options) = options.ok_or_else(|| damaged(format!("there is no family {family:?}")))?;
+        let posted = match family {
+            Family::Supers => Posted::Super,
+            Family::ModPostings => Posted::Mod,
+            _ => Posted::Index,
+        };
+        Ok(Box::new(SstTable {
+            posted,
+            bits: self.rule.sketch.bits,
+            path: file.to_path_buf(),
+            writer: SstFileWriter::create(options),
+            n_rows: 0,
+            key: Vec::new(),
+            value: Vec::new(),
+        }))
+    }
+
+    fn load(&self, folder: &Path, tables: &[(Family, Vec<PathBuf>)], rest: &LoadRest) -> Result<(), StoreError> {
+        let store = RocksStore::open(folder, &self.settings, &self.rule, Some(self.seed), || self.seed)
+            .map_err(|error| StoreError::Failed(error.to_string()))?;
+        if store.n_documents > 0 {
+            return Err(damaged(format!("{} is no new store", folder.display())));
+        }
+        let loading = folder.join(FOLDER);
+        let failed_at = |path: &Path| {
+            let path = path.to_path_buf();
+            move |error: io::Error| StoreError::Failed(format!("{}: {error}", path.display()))
+        };
+        fs::create_dir(&loading).map_err(failed_at(&loading))?;
+        for (family, files) in tables.iter().filter(|(_, files)| !files.is_empty()) {
+            let mut linked = Vec::new();
+            for file in files {
+                let name = file.file_name().unwrap_or(file.as_os_str());
+                let link = loading.join(name);
+                // RocksDB moves what it takes in; the original stays, should this have to be done again.
+                fs::hard_link(file, &link).map_err(failed_at(file))?;
+                linked.push(link);
+            }
+            let mut options = IngestExternalFileOptions::default();
+            options.set_move_files(true);
+            let family = store.cf(family_name(*family))?;
+            store.db.ingest_external_file_cf_opts(family, &options, linked).map_err(failed)?;
+        }
+        fs::remove_dir(&loading).map_err(failed_at(&loading))?;
+        store.put_rest(rest)
+    }
+}
+
+impl RocksStore {
+    /// Writes what makes a loaded store complete, in one batch.
+    fn put_rest(&self, rest: &LoadRest) -> Result<(), StoreError> {
+        let mut rows = WriteBatch::default();
+        let (common, width) = (self.cf(cf::COMMON)?, Posted::Index.width(self.rule.sketch.bits));
+        for shingle in &rest.common {
+            rows.put_cf(common, schema::shingle_key(*shingle, width), []);
+        }
+        for (name, row) in &rest.sweeps {
+            rows.put_cf(self.cf(cf::SWEEPS)?, name, schema::sweep_row(row));
+        }
+        for ((source, partition), progress) in &rest.progress {
+            let key = schema::progress_key(source, *partition);
+            rows.put_cf(self.cf(cf::OFFSETS)?, key, schema::progress_row(*progress));
+        }
+        let metas = self.cf(cf::META)?;
+        rows.put_cf(metas, meta::DOCUMENTS, rest.n_documents.to_be_bytes());
+        rows.put_cf(metas, meta::INDEXED_UP_TO, rest.n_documents.to_be_bytes());
+        rows.put_cf(metas, meta::NEXT_SEQ, rest.next_seq.to_be_bytes());
+        rows.put_cf(metas, meta::PUBLISHED, rest.next_seq.to_be_bytes());
+        self.db.write_opt(rows, &super::write::synced()).map_err(failed)
+    }
+}
