@@ -13,12 +13,14 @@
 //! 3. [`cluster::Decider::decide`] finds the document that the page equals, or the ones it resembles, and joins their
 //!    clusters: one pure function.
 //! 4. `pipeline` writes what that changes, with the source's offsets and the outgoing events, in one batch.
-//! 5. `query` answers from a read-only view of the store.
+//! 5. `backfill` does the same for a whole crawl at once, by sorting and merging, and leaves a store that `pipeline` goes
+//!    on from.
+//! 6. `query` answers from a read-only view of the store.
 //!
 //! Reading order: the pure rooms ([`document`], [`sketch`], [`cluster`], [`sweep`], [`wire`], [`intake`]) do no I/O,
 //! know no clock and no threads. [`ports`] is what an engine needs of the world; the adapters (`store`, `kafka`,
-//! `files`) provide it and know only it; the engines (`pipeline`, `query`) know only it, too. `http` serves what `query`
-//! answers. `cli` puts them together.
+//! `files`) provide it and know only it; the engines (`pipeline`, `backfill`, `query`) know only it, too. `http` serves
+//! what `query` answers. `cli` puts them together.
 
 /// A point at which the tests of recovery kill the program; nothing at all without the feature `failpoints`.
 #[cfg(feature = "service")]
@@ -48,6 +50,8 @@ pub mod kafka;
 #[cfg(feature = "service")]
 pub mod store;
 
+#[cfg(feature = "service")]
+pub mod backfill;
 #[cfg(feature = "service")]
 pub mod pipeline;
 #[cfg(feature = "service")]

@@ -34,6 +34,16 @@ pub enum Command {
                             older than its output; 13 another process publishes for this store; 14 the brokers were \
                             away for too long; 15 the store is new and the group is not.")]
     Run(RunArgs),
+    /// Take whole files in at once, into a new store that `run` goes on from
+    ///
+    /// The paper's phases, by sorting and merging: much faster than `run` for a first crawl. What is unfinished lies in
+    /// DIR.backfill; run again with the same inputs it goes on from the last finished piece, whatever ended it.
+    #[command(
+        after_help = "Exit codes: 0 all taken in; 1 failed; 2 wrong usage or configuration, or other inputs than \
+                            those it was begun with; 3 some input could not be read, the rest is taken in; 130 \
+                            stopped by a signal, run again to go on."
+    )]
+    Backfill(BackfillArgs),
     /// Print the sketches of pages, or what the sketch rule costs and how sure it is; needs no store
     ///
     /// The rule is the configured one, and the seed store.seed or, where that is empty, 64 zeros, so that sketches can
@@ -122,6 +132,31 @@ pub struct RunArgs {
     #[arg(long)]
     pub json: bool,
     /// No progress and no summary
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct BackfillArgs {
+    /// JSONL or WARC/WET files, as for `run`
+    #[arg(required = true)]
+    pub inputs: Vec<PathBuf>,
+    /// Memory for all that grows with the input [default: a third of the machine's]
+    #[arg(long, value_name = "MIB")]
+    pub memory: Option<u64>,
+    /// Write one event for each record, in order, with the cluster that its page has in the end
+    #[arg(long, value_name = "FILE")]
+    pub events: Option<String>,
+    /// The sweep of pages that name none themselves (WARC)
+    #[arg(long, value_name = "NAME")]
+    pub sweep: Option<String>,
+    /// Where `run` is to begin in kafka.topic
+    #[arg(long, value_name = "PARTITION=OFFSET,…")]
+    pub then_from_kafka: Option<String>,
+    /// Print the report as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// No progress and no report
     #[arg(long, short)]
     pub quiet: bool,
 }

@@ -8,29 +8,58 @@ use crate::sketch::{SketchedContent, Sketcher};
 use crate::store::RocksStore;
 use crate::wire::Limits;
 use anyhow::{Context, Result, bail};
+use serde::Serialize;
 use std::fs::File;
 use std::io::{BufWriter, Read, Write, stdout};
 use std::path::Path;
 
-/// Writes one row for each sighting.
-pub(super) fn export_clusters(config: &Config, output: Option<&Path>, json: bool) -> Result<Exit> {
-    let store = RocksStore::open_read_only(&config.store.path, &config.store_settings())?;
+/// Rows on their way out, as CSV with a header or one JSON object a line.
+pub(super) enum Rows {
+    Csv(Box<csv::Writer<Box<dyn Write>>>),
+    Json(BufWriter<Box<dyn Write>>),
+}
+
+/// Where rows go: a file, or standard output.
+pub(super) fn rows_to(output: Option<&Path>, json: bool) -> Result<Rows> {
     let out: Box<dyn Write> = match output {
         None => Box::new(stdout().lock()),
         Some(path) => Box::new(File::create(path).with_context(|| format!("{} cannot be written", path.display()))?),
     };
-    let mut out = BufWriter::new(out);
-    if json {
-        write_rows(&store, |row| {
-            serde_json::to_writer(&mut out, &row).map_err(std::io::Error::from)?;
-            out.write_all(b"\n")
-        })?;
-        out.flush()?;
-    } else {
-        let mut csv = csv::Writer::from_writer(out);
-        write_rows(&store, |row| csv.serialize(row).map_err(csv_error))?;
-        csv.flush()?;
+    Ok(if json { Rows::Json(BufWriter::new(out)) } else { Rows::Csv(Box::new(csv::Writer::from_writer(out))) })
+}
+
+impl Rows {
+    /// Writes a row.
+    pub fn write(&mut self, row: &impl Serialize) -> std::io::Result<()> {
+        match self {
+            Rows::Csv(csv) => csv.serialize(row).map_err(csv_error),
+            Rows::Json(out) => {
+                serde_json::to_writer(&mut *out, row).map_err(std::io::Error::from)?;
+                out.write_all(b"\n")
+            }
+        }
     }
+
+    /// Writes what is not yet written.
+    pub fn finish(self) -> std::io::Result<()> {
+        match self {
+            Rows::Csv(mut csv) => csv.flush(),
+            Rows::Json(mut out) => out.flush(),
+        }
+    }
+}
+
+/// Writes one row for each sighting.
+pub(super) fn export_clusters(config: &Config, output: Option<&Path>, json: bool) -> Result<Exit> {
+    let store = RocksStore::open_read_only(&config.store.path, &config.store_settings())?;
+    let mut rows = rows_to(output, json)?;
+    let mut failed = None;
+    query::export(&store, |row| {
+        failed = rows.write(&row).err();
+        failed.is_none()
+    })?;
+    failed.map_or(Ok(()), Err)?;
+    rows.finish()?;
     Ok(Exit::Done)
 }
 
@@ -39,18 +68,6 @@ fn csv_error(error: csv::Error) -> std::io::Error {
         csv::ErrorKind::Io(error) => error,
         other => std::io::Error::other(format!("{other:?}")),
     }
-}
-
-fn write_rows(store: &RocksStore, mut write: impl FnMut(query::ExportRow) -> std::io::Result<()>) -> Result<()> {
-    let mut failed = None;
-    query::export(store, |row| match write(row) {
-        Ok(()) => true,
-        Err(error) => {
-            failed = Some(error);
-            false
-        }
-    })?;
-    failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// Reads a stream to its end as one page of HTML or text; none where it is larger than `bytes_max`.

@@ -2,6 +2,7 @@
 
 mod args;
 mod ask;
+mod backfill;
 mod explain;
 mod files;
 mod render;
@@ -108,6 +109,7 @@ fn dispatch(args: Args) -> Result<Exit> {
     let load = || settings::load(&args.global);
     match args.command {
         Command::Run(run) => run::run(load()?, run),
+        Command::Backfill(args) => backfill::backfill(load()?, args),
         Command::Query { question, json } => ask::query(&load()?, question, json),
         Command::Sketch(sketch) => sketch::sketch(&load()?, args.global.store.as_deref(), &sketch),
         Command::Serve(serve) => serve::serve(load()?, serve),

@@ -89,18 +89,21 @@ pub(super) fn watch_signals() -> Result<Arc<AtomicBool>> {
 
 fn open_store(config: &Config) -> Result<RocksStore> {
     let seed = config.seed().map_err(|error| ending(Exit::Usage, error.to_string()))?;
-    let mut random = [0; 32];
-    getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("there is no randomness for a new store: {error}"))?;
-    let new_seed = || {
-        let (words, _) = random.as_chunks::<8>();
-        Seed([0, 1, 2, 3].map(|at| u64::from_le_bytes(words[at])))
-    };
-    RocksStore::open(&config.store.path, &config.store_settings(), &config.rule(), seed, new_seed).map_err(|error| {
+    let random = new_seed()?;
+    RocksStore::open(&config.store.path, &config.store_settings(), &config.rule(), seed, || random).map_err(|error| {
         match error {
             OpenError::OtherRule { .. } | OpenError::OtherSeed(_) => ending(Exit::Usage, error.to_string()),
             other => other.into(),
         }
     })
+}
+
+/// A secret for a new store.
+pub(super) fn new_seed() -> Result<Seed> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("there is no randomness for a new store: {error}"))?;
+    let (words, _) = random.as_chunks::<8>();
+    Ok(Seed([0, 1, 2, 3].map(|at| u64::from_le_bytes(words[at]))))
 }
 
 fn open_source(
@@ -153,13 +156,20 @@ pub(super) fn inputs(paths: &[PathBuf], stdin_name: Option<&str>) -> Result<Vec<
 
 fn open_sink(config: &Config, store: &RocksStore, shutdown: &Arc<AtomicBool>) -> Result<Option<Box<dyn Sink>>> {
     match config.events.file.as_str() {
-        "-" => Ok(Some(Box::new(EventStdout::new()))),
         "" if config.input.from == InputKind::Kafka && !config.kafka.events_topic.is_empty() => {
             let sink = KafkaSink::open(&config.kafka, &store.id(), store.next_seq(), Arc::clone(shutdown))?;
             Ok(Some(Box::new(sink)))
         }
         "" => Ok(None),
-        path => Ok(Some(Box::new(EventFile::open(path).with_context(|| format!("the events file {path}"))?))),
+        path => events_sink(path).map(Some),
+    }
+}
+
+/// A file of events, or standard output.
+pub(super) fn events_sink(path: &str) -> Result<Box<dyn Sink>> {
+    match path {
+        "-" => Ok(Box::new(EventStdout::new())),
+        path => Ok(Box::new(EventFile::open(path).with_context(|| format!("the events file {path}"))?)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the program says of itself while it runs: logs, metrics, progress.
 
+use crate::backfill::{Phase, Standing};
 use crate::files::ReadProgress;
 use crate::pipeline::Stats;
 use anyhow::{Context, Result};
@@ -103,8 +104,17 @@ impl Progress {
         self.read = Some(read);
     }
 
-    /// Begins to show.
+    /// Begins to show a stream.
     pub fn start(self, stats: Arc<Stats>) -> Showing {
+        self.start_with(move |progress, bar, elapsed| progress.show(bar, &stats, elapsed))
+    }
+
+    /// Begins to show a backfill.
+    pub fn start_standing(self, standing: Arc<Standing>) -> Showing {
+        self.start_with(move |progress, bar, _| progress.show_standing(bar, &standing))
+    }
+
+    fn start_with(self, show: impl Fn(&Self, Option<&ProgressBar>, Duration) + Send + 'static) -> Showing {
         let (stop, stopped) = channel();
         let terminal = stderr().is_terminal();
         if self.quiet || (!terminal && self.line_interval.is_zero()) {
@@ -115,13 +125,35 @@ impl Progress {
             let bar = terminal.then(|| self.bar());
             let begin = Instant::now();
             while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                self.show(bar.as_ref(), &stats, begin.elapsed());
+                show(&self, bar.as_ref(), begin.elapsed());
             }
             if let Some(bar) = bar {
                 bar.finish_and_clear();
             }
         });
         Showing { stop, thread: Some(thread) }
+    }
+
+    /// The phase under way and how far it is: of the first one how much is read, of the others how many jobs are done.
+    fn show_standing(&self, bar: Option<&ProgressBar>, standing: &Standing) {
+        let (phase, n_done, n_total) = standing.now();
+        let Some(phase) = phase else { return };
+        let read = self.read.as_ref().filter(|_| phase == Phase::Sketching);
+        let read = read.map(|read| (read.n_bytes_read.load(Relaxed), read.n_bytes_total.load(Relaxed)));
+        let (done, total) = read.unwrap_or((n_done, n_total));
+        let told = match phase {
+            Phase::Sketching => format!("{}: {n_done} pages", phase.paper().0),
+            _ if n_total > 0 => format!("{}: {n_done} of {n_total}", phase.paper().0),
+            _ => phase.paper().0.to_string(),
+        };
+        match bar {
+            Some(bar) => {
+                bar.set_length(total.max(1));
+                bar.set_position(done);
+                bar.set_message(told);
+            }
+            None => eprintln!("lookalike: {told}"),
+        }
     }
 
     fn bar(&self) -> ProgressBar {

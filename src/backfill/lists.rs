@@ -1,0 +1,264 @@
+//! Merges <shingle, document>: the list of documents of every shingle, and what the lists say of the shingles and pairs.
+//!
+//! Here the batch must do as the stream does, page by page, without going page by page. A shingle is common from the
+//! document on that makes its list longer than the limit; documents after that one are indexed by the next larger of
+//! their shingles, whose lists grow by them and may become common in turn. [`find_common`] begins with no shingle common
+//! and repeats: count all lists, note at which document each became common, index the later documents by other
+//! shingles. Each round can only make shingles common earlier, because lists only grow by what is put off to them, and
+//! what leaves a list comes after the document that made it common. So it ends, and where it ends every document is
+//! indexed exactly as it is in the stream.
+
+use super::divide::{POSTINGS, SUPERS, each_document, index_candidates, index_size, sorter};
+use super::error::BackfillError;
+use super::means::Means;
+use super::rows::{Pair, Posting, Shortened};
+use super::runs::{Merge, Piece, Run, RunWriter, Sorter, cuts};
+use super::work::{TakenPiece, Work};
+use crate::document::DocumentId;
+use crate::ports::StoreRule;
+use crate::sketch::Shingle;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Postings of documents that are indexed by other shingles than their smallest ones.
+pub(super) const EXTRAS: (&str, bool) = ("extra", false);
+/// Documents that are indexed by fewer.
+pub(super) const SHORTENED: (&str, bool) = ("shortened", false);
+/// The documents that made index shingles, and super shingles, common.
+const COMMON: (&str, bool) = ("common", false);
+const COMMON_SUPERS: (&str, bool) = ("commonsupers", false);
+/// Lists of two documents or more.
+pub(super) const LISTS: (&str, bool) = ("lists", false);
+pub(super) const SUPER_LISTS: (&str, bool) = ("superlists", false);
+/// Pairs of neighbours in a list.
+pub(super) const NEIGHBOURS: (&str, bool) = ("neighbours", false);
+
+/// Files of postings.
+pub(super) type Postings = Vec<Arc<Run<Posting>>>;
+
+/// A part of the shingles: from the first of them (with it) to the second (without it).
+pub(super) type Part = (Option<Posting>, Option<Posting>);
+
+/// From which document on shingles are common.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Common {
+    index: HashMap<Shingle, DocumentId>,
+    supers: HashMap<Shingle, DocumentId>,
+}
+
+impl Common {
+    /// Whether an index shingle was common when a document came.
+    pub fn is_for(&self, shingle: Shingle, document: DocumentId) -> bool {
+        self.index.get(&shingle).is_some_and(|since| *since < document)
+    }
+
+    /// Whether a super shingle's list was full when a document came.
+    pub fn is_super_for(&self, shingle: Shingle, document: DocumentId) -> bool {
+        self.supers.get(&shingle).is_some_and(|since| *since < document)
+    }
+
+    /// The shingles that are common in the end.
+    pub fn shingles(&self) -> Vec<Shingle> {
+        let mut shingles: Vec<Shingle> = self.index.keys().copied().collect();
+        shingles.sort_unstable();
+        shingles
+    }
+
+    /// The shingles that index a document of these candidates.
+    pub fn index_of(&self, document: DocumentId, candidates: &[Shingle], index_size: usize) -> Vec<Shingle> {
+        let uncommon = candidates.iter().copied().filter(|shingle| !self.is_for(*shingle, document));
+        uncommon.take(index_size).collect()
+    }
+}
+
+/// Cuts files of postings into parts, no list into two.
+pub(super) fn parts(runs: &Postings, part_rows: u64) -> Vec<Part> {
+    let cuts = cuts(runs, part_rows, |posting| posting.first_of_shingle());
+    let froms = std::iter::once(None).chain(cuts.iter().copied().map(Some));
+    froms.zip(cuts.iter().copied().map(Some).chain([None])).collect()
+}
+
+/// Calls `each` with every list of a part: a shingle and its documents, ascending.
+pub(super) fn each_list(
+    means: &Means,
+    runs: &Postings,
+    part: Part,
+    mut each: impl FnMut(Shingle, &[DocumentId]) -> Result<(), BackfillError>,
+) -> Result<(), BackfillError> {
+    let mut merge = Merge::new(runs, part.0.as_ref(), part.1)?;
+    let (mut shingle, mut documents, mut n) = (0, Vec::new(), 0u64);
+    while let Some(posting) = merge.next()? {
+        n += 1;
+        if n.is_multiple_of(1 << 16) {
+            means.check()?;
+        }
+        if posting.shingle() != shingle && !documents.is_empty() {
+            each(shingle, &documents)?;
+            documents.clear();
+        }
+        shingle = posting.shingle();
+        documents.push(posting.document());
+    }
+    if documents.is_empty() { Ok(()) } else { each(shingle, &documents) }
+}
+
+/// The files of all index postings.
+pub(super) fn postings(work: &Work) -> Result<Postings, BackfillError> {
+    let mut runs = work.runs(POSTINGS.0, POSTINGS.1)?;
+    runs.extend(work.runs(EXTRAS.0, EXTRAS.1)?);
+    Ok(runs)
+}
+
+/// Finds what is common, and writes the postings of documents that other shingles index because of it.
+pub(super) fn find_common(work: &mut Work, means: &Means) -> Result<Common, BackfillError> {
+    const JOB: &str = "common";
+    if work.is_done(JOB) {
+        return read_common(work);
+    }
+    let limit = work.rule().cluster.common_limit;
+    let (base, part_rows) = (work.runs(POSTINGS.0, POSTINGS.1)?, work.part_rows());
+    let supers = full_lists(means, &work.runs(SUPERS.0, SUPERS.1)?, limit, part_rows)?;
+    let mut common = Common { index: HashMap::new(), supers };
+    let (mut runs, mut pieces) = (base.clone(), Vec::new());
+    loop {
+        let found = full_lists(means, &runs, limit, part_rows)?;
+        if found == common.index {
+            break;
+        }
+        common.index = found;
+        pieces = put_off(work, means, &common)?;
+        let extras = pieces.iter().filter(|piece| piece.name.starts_with(EXTRAS.0));
+        runs.clone_from(&base);
+        for piece in extras {
+            runs.push(Run::open(&means.folder, piece, EXTRAS.1)?);
+        }
+    }
+    for ((name, is_compressed), of) in [(COMMON, &common.index), (COMMON_SUPERS, &common.supers)] {
+        let mut sorter: Sorter<'_, Posting> = sorter(means, (name, is_compressed), 0);
+        of.iter().try_for_each(|(shingle, since)| sorter.push(Posting::new(*shingle, *since)))?;
+        pieces.extend(sorter.finish()?);
+    }
+    work.record(JOB, pieces)?;
+    Ok(common)
+}
+
+fn read_common(work: &Work) -> Result<Common, BackfillError> {
+    let read = |(name, is_compressed): (&str, bool)| {
+        let mut found = HashMap::new();
+        for run in work.runs::<Posting>(name, is_compressed)? {
+            let mut rows = run.read_all();
+            while let Some(row) = rows.next()? {
+                found.insert(row.shingle(), row.document());
+            }
+        }
+        Ok::<_, BackfillError>(found)
+    };
+    Ok(Common { index: read(COMMON)?, supers: read(COMMON_SUPERS)? })
+}
+
+/// The shingles whose lists are longer than the limit, each with the document that made it so.
+fn full_lists(
+    means: &Means,
+    runs: &Postings,
+    limit: usize,
+    part_rows: u64,
+) -> Result<HashMap<Shingle, DocumentId>, BackfillError> {
+    let mut all = HashMap::new();
+    let count = |part| {
+        let mut found = Vec::new();
+        each_list(means, runs, part, |shingle, documents| {
+            found.extend(documents.get(limit).map(|document| (shingle, *document)));
+            Ok(())
+        })?;
+        Ok(found)
+    };
+    means.each(parts(runs, part_rows), count, |found| {
+        all.extend(found);
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// Indexes the documents that came after some of their shingles were common by others.
+fn put_off(work: &Work, means: &Means, common: &Common) -> Result<Vec<Piece>, BackfillError> {
+    let mut pieces = Vec::new();
+    let jobs = work.taken().pieces.iter().cloned().enumerate().collect();
+    let job = |(at, piece): (usize, TakenPiece)| put_off_piece(means, work.rule(), common, at, &piece);
+    means.each(jobs, job, |written| {
+        pieces.extend(written);
+        Ok(())
+    })?;
+    Ok(pieces)
+}
+
+fn put_off_piece(
+    means: &Means,
+    rule: &StoreRule,
+    common: &Common,
+    at: usize,
+    piece: &TakenPiece,
+) -> Result<Vec<Piece>, BackfillError> {
+    let size = index_size(&rule.sketch);
+    let mut extras: Sorter<'_, Posting> = sorter(means, EXTRAS, at);
+    let mut shortened = RunWriter::create(&means.folder, &format!("{}-{at:04}", SHORTENED.0), SHORTENED.1)?;
+    each_document(means, piece, |document, row| {
+        let damaged = || BackfillError::Damaged(means.folder.join(&piece.documents.name));
+        let candidates = index_candidates(&row, &rule.sketch).ok_or_else(damaged)?;
+        let smallest = &candidates[..candidates.len().min(size)];
+        if !smallest.iter().any(|shingle| common.is_for(*shingle, document)) {
+            return Ok(());
+        }
+        let index = common.index_of(document, &candidates, size);
+        if index.len() < smallest.len() {
+            shortened.push(Shortened { document, n_index: index.len() as u32 })?;
+        }
+        let others = index.iter().filter(|shingle| !smallest.contains(shingle));
+        others.into_iter().try_for_each(|shingle| extras.push(Posting::new(*shingle, document)))
+    })?;
+    let mut pieces = extras.finish()?;
+    pieces.push(shortened.finish()?);
+    Ok(pieces)
+}
+
+/// Writes the lists of two documents or more, and the pairs of neighbours in them.
+///
+/// Neighbours are decided before all other pairs: a family of pages is one cluster after as many comparisons as it has
+/// pages, and none of its other pairs, which are as many as the square of its pages, is ever formed. In a list of index
+/// shingles a document's neighbour is the one before it; of super shingles it is the first, because only the first of a
+/// long list nominate.
+pub(super) fn form_lists(work: &mut Work, means: &Means) -> Result<(), BackfillError> {
+    let (limit, part_rows) = (work.rule().cluster.common_limit, work.part_rows());
+    for (names, runs) in [(LISTS, postings(work)?), (SUPER_LISTS, work.runs(SUPERS.0, SUPERS.1)?)] {
+        let is_super = names == SUPER_LISTS;
+        let job = |at: usize| format!("{}/{at:04}", names.0);
+        let parts = parts(&runs, part_rows).into_iter().enumerate();
+        let parts = parts.filter(|(at, _)| !work.is_done(&job(*at))).collect();
+        means.each(
+            parts,
+            |(at, part)| {
+                let mut lists = RunWriter::create(&means.folder, &format!("{}-{at:04}", names.0), names.1)?;
+                let (name, is_compressed) = NEIGHBOURS;
+                let name = format!("{name}-{}-{at:04}", names.0);
+                let mut pairs = Sorter::new(&means.folder, name, means.sorter_bytes(), is_compressed);
+                each_list(means, &runs, part, |shingle, documents| {
+                    let documents = if is_super { documents } else { &documents[..documents.len().min(limit + 1)] };
+                    if documents.len() < 2 {
+                        return Ok(());
+                    }
+                    documents
+                        .iter()
+                        .try_for_each(|document| lists.push(Posting::new(shingle, *document)).map(|_| ()))?;
+                    documents.windows(2).try_for_each(|pair| match is_super {
+                        true => pairs.push(Pair::new(pair[1], documents[0], 0, true)),
+                        false => pairs.push(Pair::new(pair[1], pair[0], 1, false)),
+                    })
+                })?;
+                let mut pieces = pairs.finish()?;
+                pieces.push(lists.finish()?);
+                Ok((job(at), pieces))
+            },
+            |(job, pieces)| work.record(&job, pieces),
+        )?;
+    }
+    Ok(())
+}

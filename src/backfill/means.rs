@@ -1,0 +1,144 @@
+//! What the phases work with: threads, memory, a way to be stopped, and a place to say how far they are.
+
+use super::error::BackfillError;
+use super::usage::Phase;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How far a backfill is; may be read at any time.
+#[derive(Debug, Default)]
+pub struct Standing {
+    phase: Mutex<Option<Phase>>,
+    n_done: AtomicU64,
+    n_total: AtomicU64,
+}
+
+impl Standing {
+    /// The phase under way, what is done of it and what there is to do, in its own units; 0: not known.
+    pub fn now(&self) -> (Option<Phase>, u64, u64) {
+        let phase = *self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        (phase, self.n_done.load(Relaxed), self.n_total.load(Relaxed))
+    }
+
+    /// A phase begins.
+    pub(super) fn begin(&self, phase: Phase, n_total: u64) {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = Some(phase);
+        self.n_done.store(0, Relaxed);
+        self.n_total.store(n_total, Relaxed);
+    }
+
+    /// Some more of it is done.
+    pub(super) fn advance(&self, n: u64) {
+        self.n_done.fetch_add(n, Relaxed);
+    }
+}
+
+/// What every phase works with.
+#[derive(Clone)]
+pub struct Means {
+    /// Where the intermediate files are.
+    pub folder: PathBuf,
+    /// Threads.
+    pub n_threads: usize,
+    /// Bytes of memory for all that grows with the input.
+    pub memory: u64,
+    /// Set from outside to end early.
+    pub stop: Arc<AtomicBool>,
+    /// How far it is.
+    pub standing: Arc<Standing>,
+}
+
+impl Means {
+    /// Says whether to go on.
+    pub fn check(&self) -> Result<(), BackfillError> {
+        if self.stop.load(Relaxed) { Err(BackfillError::Stopped) } else { Ok(()) }
+    }
+
+    /// Bytes that one sorter of one thread may hold.
+    pub fn sorter_bytes(&self) -> usize {
+        (self.memory / (4 * self.n_threads as u64)) as usize
+    }
+
+    /// Does some jobs on all threads. `done` is told of each as it is finished, here and one by one.
+    ///
+    /// # Errors
+    /// The first error of a job or of `done`; no further job is begun then.
+    pub fn each<J: Send, T: Send>(
+        &self,
+        jobs: Vec<J>,
+        job: impl Fn(J) -> Result<T, BackfillError> + Sync,
+        mut done: impl FnMut(T) -> Result<(), BackfillError>,
+    ) -> Result<(), BackfillError> {
+        let jobs = Mutex::new(jobs.into_iter());
+        let take = || jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let (job, take) = (&job, &take);
+        std::thread::scope(|scope| {
+            let (out, results) = sync_channel(self.n_threads);
+            let workers: Vec<_> = (0..self.n_threads)
+                .map(|_| {
+                    let out = out.clone();
+                    scope.spawn(move || {
+                        while let Some(next) = take() {
+                            let result = self.check().and_then(|()| job(next));
+                            let is_over = result.is_err();
+                            if out.send(result).is_err() || is_over {
+                                return;
+                            }
+                        }
+                    })
+                })
+                .collect();
+            drop(out);
+            let outcome = results.iter().try_for_each(|result| {
+                done(result?)?;
+                self.standing.advance(1);
+                Ok(())
+            });
+            drop(results);
+            let died = workers.into_iter().any(|worker| worker.join().is_err());
+            outcome.and(if died { Err(BackfillError::Died) } else { Ok(()) })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn means() -> Means {
+        let stop = Arc::new(AtomicBool::new(false));
+        Means { folder: PathBuf::new(), n_threads: 3, memory: 1 << 20, stop, standing: Arc::default() }
+    }
+
+    #[test]
+    fn every_job_is_done_once() {
+        let mut sum = 0;
+        means()
+            .each(
+                (1..=100).collect(),
+                |n: u32| Ok(n * 2),
+                |n| {
+                    sum += n;
+                    Ok(())
+                },
+            )
+            .expect("done");
+        assert_eq!(sum, 10_100);
+    }
+
+    #[test]
+    fn an_error_and_a_stop_end_it() {
+        let means = means();
+        let fails = |n: u32| if n == 5 { Err(BackfillError::Died) } else { Ok(n) };
+        assert!(matches!(means.each((0..1000).collect(), fails, |_| Ok(())), Err(BackfillError::Died)));
+        let stops = |n| {
+            if n == 7 {
+                means.stop.store(true, Relaxed);
+            }
+            Ok(())
+        };
+        assert!(matches!(means.each((0..1000).collect(), |n: u32| Ok(n), stops), Err(BackfillError::Stopped)));
+    }
+}

@@ -1,0 +1,425 @@
+//! <document, document, count>: which pairs share enough, and what their sketches say of them.
+//!
+//! The partition is that of the links: pairs that share enough index shingles, or a super shingle, and resemble each
+//! other. A pair whose documents are in one cluster already cannot change it and is passed over, so that the order of
+//! the pairs decides only which links are found, and what they cost.
+//!
+//! 1. Neighbours in the lists (see [`super::lists`]): as many pairs as postings at most, sorted and merged.
+//! 2. All other pairs of different clusters, as many documents at a time as their pairs fit in memory: what one stretch
+//!    joins, the next one need not form.
+
+use super::error::BackfillError;
+use super::lists::{Common, LISTS, NEIGHBOURS, SHORTENED, SUPER_LISTS};
+use super::means::Means;
+use super::rows::{LinkRow, Pair, Posting};
+use super::runs::{Merge, Run, RunWriter, SortedRow};
+use super::sketches::{self, Needed, SketchesAtHand};
+use super::usage::{Meter, Phase};
+use super::work::Work;
+use crate::cluster::{Clusters, MatchRule};
+use crate::document::DocumentId;
+use crate::sketch::Rule;
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Verified links.
+const LINKS: (&str, bool) = ("links", false);
+/// The pair up to which a piece of links was decided.
+const REACHED: (&str, bool) = ("reached", false);
+
+/// Fewer pairs than these are not worth a thread.
+const SHARE_MIN: usize = 64;
+
+/// Pairs that are decided at once, and how many of these batches make a piece.
+const BATCH_PAIRS: usize = 1 << 16;
+const PIECE_BATCHES: usize = 64;
+
+/// Stretches of documents: how many, at most, the pairs are counted in before they are formed.
+const STRETCHES_MAX: usize = 1 << 16;
+const STRETCHES: (&str, bool) = ("stretches", false);
+
+/// Decides pairs and keeps the clusters.
+pub(super) struct Pairs<'a> {
+    means: &'a Means,
+    rule: MatchRule,
+    sketch_rule: Rule,
+    common: &'a Common,
+    /// Sketches at hand, for each thread its own.
+    at_hand: Vec<SketchesAtHand>,
+    needed: Needed,
+    /// The clusters so far.
+    pub clusters: Clusters,
+    /// Links that changed them, in the order in which they were found.
+    pub links: Vec<LinkRow>,
+    /// Pairs of sketches compared in this run.
+    pub n_compared: u64,
+}
+
+impl<'a> Pairs<'a> {
+    /// The state after all links that were found so far.
+    pub fn open(work: &Work, means: &'a Means, common: &'a Common) -> Result<Self, BackfillError> {
+        let (sketches, needed) = sketches::open(work, SHORTENED)?;
+        let mut pairs = Pairs {
+            means,
+            rule: work.rule().cluster.clone(),
+            sketch_rule: work.rule().sketch.rule,
+            common,
+            at_hand: (0..means.n_threads).map(|_| SketchesAtHand::new(&sketches, means)).collect(),
+            needed,
+            clusters: Clusters::alone(work.taken().n_documents() as usize),
+            links: Vec::new(),
+            n_compared: 0,
+        };
+        for run in work.runs::<LinkRow>(LINKS.0, LINKS.1)? {
+            let mut links = run.read_all();
+            while let Some(link) = links.next()? {
+                pairs.clusters.union(link.later, link.earlier);
+                pairs.links.push(link);
+            }
+        }
+        Ok(pairs)
+    }
+
+    /// Decides neighbours, from the pair on that was reached.
+    pub fn decide_neighbours(&mut self, work: &mut Work) -> Result<(), BackfillError> {
+        let mut pieces = LinkPieces::of(work, "near")?;
+        if pieces.is_over(work) {
+            return Ok(());
+        }
+        let runs = work.runs::<Pair>(NEIGHBOURS.0, NEIGHBOURS.1)?;
+        self.means.standing.begin(Phase::PairMerging, runs.iter().map(|run| run.n_bytes_of_rows()).sum());
+        let mut merge = Merge::new(&runs, pieces.reached.as_ref(), None)?;
+        let (mut batch, mut n_batches) = (Vec::with_capacity(BATCH_PAIRS), 0);
+        while let Some(pair) = merge.next()? {
+            if Some(pair) == pieces.reached || !self.is_candidate(pair) {
+                continue;
+            }
+            batch.push(pair);
+            if batch.len() == BATCH_PAIRS {
+                self.decide(&batch)?;
+                n_batches += 1;
+                if n_batches % PIECE_BATCHES == 0 {
+                    pieces.record(work, &self.links, pair)?;
+                }
+                batch.clear();
+            }
+        }
+        self.decide(&batch)?;
+        pieces.end(work, &self.links)
+    }
+
+    fn is_candidate(&self, pair: Pair) -> bool {
+        pair.is_nominated || self.needed.is_met(pair.later(), pair.n_shared)
+    }
+
+    /// Decides pairs in rounds, as the stream does: in each, a document is compared with the best candidate of every
+    /// cluster that it is not in yet. What a round joins, the next one need not compare.
+    fn decide(&mut self, pairs: &[Pair]) -> Result<(), BackfillError> {
+        let mut open = pairs.to_vec();
+        // Most shared shingles first, then by age.
+        open.sort_unstable_by_key(|pair| (pair.later(), Reverse(pair.n_shared), pair.earlier()));
+        while !open.is_empty() {
+            self.means.check()?;
+            let mut asked = HashSet::new();
+            let mut round = Vec::new();
+            let clusters = &mut self.clusters;
+            open.retain(|pair| {
+                let (own, other) = (clusters.cluster_of(pair.later()), clusters.cluster_of(pair.earlier()));
+                let is_best = own != other && asked.insert((pair.later(), other));
+                if is_best {
+                    round.push(*pair);
+                }
+                own != other && !is_best
+            });
+            self.n_compared += round.len() as u64;
+            let resemblances = self.resemblances(&round)?;
+            for (pair, resemblance) in round.into_iter().zip(resemblances) {
+                if resemblance >= self.rule.threshold && self.clusters.union(pair.later(), pair.earlier()).is_some() {
+                    self.links.push(LinkRow { later: pair.later(), earlier: pair.earlier(), resemblance });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the sketches of some pairs, on all threads where that pays.
+    fn resemblances(&mut self, pairs: &[Pair]) -> Result<Vec<f64>, BackfillError> {
+        let share = pairs.len().div_ceil(self.means.n_threads).max(SHARE_MIN);
+        let compare = |pairs: &[Pair], at_hand: &mut SketchesAtHand| -> Result<Vec<f64>, BackfillError> {
+            pairs.iter().map(|pair| resemblance(*pair, at_hand, &self.rule, self.sketch_rule, self.common)).collect()
+        };
+        if let [at_hand, ..] = self.at_hand.as_mut_slice()
+            && pairs.len() <= share
+        {
+            return compare(pairs, at_hand);
+        }
+        std::thread::scope(|scope| {
+            let shares = pairs.chunks(share).zip(&mut self.at_hand);
+            let threads: Vec<_> = shares.map(|(pairs, at_hand)| scope.spawn(move || compare(pairs, at_hand))).collect();
+            let mut all = Vec::with_capacity(pairs.len());
+            for thread in threads {
+                all.extend(thread.join().map_err(|_| BackfillError::Died)??);
+            }
+            Ok(all)
+        })
+    }
+
+    /// Forms and decides all pairs of different clusters that the lists name, from the document on that was reached.
+    pub fn decide_rest(&mut self, work: &mut Work) -> Result<(), BackfillError> {
+        let mut pieces = LinkPieces::of(work, "rest")?;
+        if pieces.is_over(work) {
+            return Ok(());
+        }
+        let mut meter = Meter::start();
+        let lists = Lists {
+            index: work.runs(LISTS.0, LISTS.1)?,
+            supers: work.runs(SUPER_LISTS.0, SUPER_LISTS.1)?,
+            limit: work.rule().cluster.common_limit,
+        };
+        let first = pieces.reached.map_or(0, |reached| reached.later().0 as usize);
+        let mut names = self.names();
+        let stretches = self.stretches(work, &lists, &names)?;
+        work.add_usage(Phase::PairFormation, meter.lap(0))?;
+        for (from, to) in stretches.into_iter().filter(|(from, _)| *from >= first) {
+            self.means.standing.begin(Phase::PairFormation, (lists.index.len() + lists.supers.len()) as u64);
+            let formed = lists.pairs(self.means, &names, from, to)?;
+            work.add_usage(Phase::PairFormation, meter.lap(0))?;
+            self.means.standing.begin(Phase::PairMerging, 0);
+            let candidates: Vec<Pair> = merged(formed).into_iter().filter(|pair| self.is_candidate(*pair)).collect();
+            for batch in candidates.chunks(BATCH_PAIRS) {
+                self.decide(batch)?;
+            }
+            pieces.record(work, &self.links, Pair::new(DocumentId(to as u32), DocumentId(0), 0, false))?;
+            work.add_usage(Phase::PairMerging, meter.lap(0))?;
+            names = self.names();
+        }
+        pieces.end(work, &self.links)
+    }
+
+    /// The stretches of documents whose pairs are formed at once. They are put down, so that a run that goes on forms the
+    /// same pairs at once, and finds the same links.
+    fn stretches(&self, work: &mut Work, lists: &Lists, names: &[u32]) -> Result<Vec<(usize, usize)>, BackfillError> {
+        let (name, is_compressed) = STRETCHES;
+        if !work.is_done(name) {
+            let budget = self.means.memory / 4 / size_of::<Pair>() as u64;
+            let stretches = lists.count(self.means, names)?.stretches(budget);
+            let mut writer = RunWriter::create(work.folder(), &format!("{name}-0"), is_compressed)?;
+            for (from, to) in stretches {
+                writer.push(Pair::new(DocumentId(to as u32), DocumentId(from as u32), 0, false))?;
+            }
+            work.record(name, vec![writer.finish()?])?;
+        }
+        let mut stretches = Vec::new();
+        for run in work.runs::<Pair>(name, is_compressed)? {
+            let mut rows = run.read_all();
+            while let Some(row) = rows.next()? {
+                stretches.push((row.earlier().0 as usize, row.later().0 as usize));
+            }
+        }
+        Ok(stretches)
+    }
+
+    /// The cluster of every document.
+    pub fn names(&mut self) -> Vec<u32> {
+        let n = self.clusters.n_documents() as u32;
+        (1..=n).map(|document| self.clusters.cluster_of(DocumentId(document)).0).collect()
+    }
+}
+
+fn resemblance(
+    pair: Pair,
+    at_hand: &mut SketchesAtHand,
+    rule: &MatchRule,
+    sketch_rule: Rule,
+    common: &Common,
+) -> Result<f64, BackfillError> {
+    let (later, earlier) = (at_hand.get(pair.later())?, at_hand.get(pair.earlier())?);
+    Ok(rule.resemblance(&later, &earlier, sketch_rule, |shingle| common.is_for(shingle, pair.later())))
+}
+
+/// Sorts pairs and adds up what the same pairs share.
+fn merged(mut pairs: Vec<Pair>) -> Vec<Pair> {
+    pairs.sort_unstable();
+    pairs.dedup_by(|next, before| before.absorb(next));
+    pairs
+}
+
+/// The lists that pairs are formed of.
+struct Lists {
+    index: Vec<Arc<Run<Posting>>>,
+    supers: Vec<Arc<Run<Posting>>>,
+    limit: usize,
+}
+
+/// How many pairs each stretch of documents has at most.
+struct Counts {
+    n_documents: usize,
+    stretch: usize,
+    counts: Vec<u64>,
+}
+
+impl Lists {
+    /// Calls `each` with every list whose documents are not all in one cluster.
+    fn each(
+        means: &Means,
+        run: &Arc<Run<Posting>>,
+        names: &[u32],
+        mut each: impl FnMut(&[DocumentId]),
+    ) -> Result<(), BackfillError> {
+        let mut rows = run.read_all();
+        let (mut shingle, mut documents) = (None, Vec::new());
+        let mut end = |documents: &mut Vec<DocumentId>| {
+            let name = |document: &DocumentId| names[document.0 as usize - 1];
+            if documents.windows(2).any(|pair| name(&pair[0]) != name(&pair[1])) {
+                each(documents);
+            }
+            documents.clear();
+        };
+        while let Some(posting) = rows.next()? {
+            if shingle.replace(posting.shingle()) != Some(posting.shingle()) {
+                end(&mut documents);
+            }
+            documents.push(posting.document());
+        }
+        end(&mut documents);
+        means.check()
+    }
+
+    /// Does something with each file of lists, and whether they are of super shingles.
+    fn each_run<T: Send>(
+        &self,
+        means: &Means,
+        job: impl Fn(&Arc<Run<Posting>>, bool) -> Result<T, BackfillError> + Sync,
+        mut done: impl FnMut(T),
+    ) -> Result<(), BackfillError> {
+        let runs = self.index.iter().map(|run| (run, false)).chain(self.supers.iter().map(|run| (run, true)));
+        means.each(
+            runs.collect(),
+            |(run, is_super)| job(run, is_super),
+            |result| {
+                done(result);
+                Ok(())
+            },
+        )
+    }
+
+    /// Counts the pairs, of one cluster or not, of every list that has different clusters.
+    fn count(&self, means: &Means, names: &[u32]) -> Result<Counts, BackfillError> {
+        let stretch = names.len().div_ceil(STRETCHES_MAX).max(1);
+        let mut counts = vec![0; names.len().div_ceil(stretch)];
+        let job = |run: &Arc<Run<Posting>>, is_super: bool| {
+            let mut counts = vec![0u64; names.len().div_ceil(stretch)];
+            Self::each(means, run, names, |documents| {
+                for (at, document) in documents.iter().enumerate() {
+                    counts[(document.0 as usize - 1) / stretch] +=
+                        if is_super { at.min(self.limit + 1) } else { at } as u64;
+                }
+            })?;
+            Ok(counts)
+        };
+        self.each_run(means, job, |found| counts.iter_mut().zip(found).for_each(|(sum, n)| *sum += n))?;
+        Ok(Counts { n_documents: names.len(), stretch, counts })
+    }
+
+    /// The pairs of different clusters whose later document is after `from` and not after `to`.
+    fn pairs(&self, means: &Means, names: &[u32], from: usize, to: usize) -> Result<Vec<Pair>, BackfillError> {
+        let mut pairs = Vec::new();
+        let job = |run: &Arc<Run<Posting>>, is_super: bool| {
+            let mut pairs = Vec::new();
+            Self::each(means, run, names, |documents| {
+                let begin = documents.partition_point(|document| document.0 as usize <= from);
+                let end = documents.partition_point(|document| document.0 as usize <= to);
+                let name = |document: DocumentId| names[document.0 as usize - 1];
+                for (at, later) in documents.iter().enumerate().take(end).skip(begin) {
+                    let earlier = &documents[..if is_super { at.min(self.limit + 1) } else { at }];
+                    let others = earlier.iter().filter(|earlier| name(**earlier) != name(*later));
+                    pairs.extend(others.map(|earlier| Pair::new(*later, *earlier, u32::from(!is_super), is_super)));
+                }
+            })?;
+            // Most pairs of one part of the shingles share only one of them: to add up here would gain little.
+            Ok(pairs)
+        };
+        self.each_run(means, job, |found| pairs.extend(found))?;
+        Ok(pairs)
+    }
+}
+
+impl Counts {
+    /// Stretches of documents, each as long as its pairs are within the budget, or one of ours.
+    fn stretches(&self, budget: u64) -> Vec<(usize, usize)> {
+        let mut stretches = Vec::new();
+        let (mut from, mut sum) = (0, 0);
+        for (at, n) in self.counts.iter().enumerate() {
+            if sum > 0 && sum + n > budget {
+                stretches.push((from, at * self.stretch));
+                (from, sum) = (at * self.stretch, 0);
+            }
+            sum += n;
+        }
+        if sum > 0 {
+            stretches.push((from, self.n_documents));
+        }
+        stretches
+    }
+}
+
+/// The links as they are put down, so that what was decided is not decided again.
+struct LinkPieces {
+    stage: &'static str,
+    n: usize,
+    /// How many links are put down.
+    n_links: usize,
+    /// Up to which pair.
+    reached: Option<Pair>,
+}
+
+impl LinkPieces {
+    fn of(work: &Work, stage: &'static str) -> Result<Self, BackfillError> {
+        let mut pieces = LinkPieces { stage, n: 0, n_links: 0, reached: None };
+        while work.is_done(&pieces.job()) {
+            let name = format!("{}-{stage}-{:05}", REACHED.0, pieces.n);
+            for run in work.runs::<Pair>(&name, REACHED.1)? {
+                pieces.reached = run.read_all().next()?;
+            }
+            pieces.n += 1;
+        }
+        pieces.n_links = work.pieces(LINKS.0).map(|piece| piece.n_rows as usize).sum();
+        Ok(pieces)
+    }
+
+    fn job(&self) -> String {
+        format!("decide-{}/{:05}", self.stage, self.n)
+    }
+
+    fn last_job(&self) -> String {
+        format!("decide-{}/over", self.stage)
+    }
+
+    fn is_over(&self, work: &Work) -> bool {
+        work.is_done(&self.last_job())
+    }
+
+    fn record(&mut self, work: &mut Work, links: &[LinkRow], reached: Pair) -> Result<(), BackfillError> {
+        let name = format!("{}-{}-{:05}-0", REACHED.0, self.stage, self.n);
+        let mut writer = RunWriter::create(work.folder(), &name, REACHED.1)?;
+        writer.push(reached)?;
+        let pieces = vec![self.write_links(work, links)?, writer.finish()?];
+        work.record(&self.job(), pieces)?;
+        (self.n, self.n_links) = (self.n + 1, links.len());
+        Ok(())
+    }
+
+    fn end(mut self, work: &mut Work, links: &[LinkRow]) -> Result<(), BackfillError> {
+        let pieces = vec![self.write_links(work, links)?];
+        self.n_links = links.len();
+        work.record(&self.last_job(), pieces)
+    }
+
+    fn write_links(&self, work: &Work, links: &[LinkRow]) -> Result<super::runs::Piece, BackfillError> {
+        let name = format!("{}-{}-{:05}", LINKS.0, self.stage, self.n);
+        let mut writer = RunWriter::create(work.folder(), &name, LINKS.1)?;
+        links[self.n_links..].iter().try_for_each(|link| writer.push(*link).map(|_| ()))?;
+        writer.finish()
+    }
+}

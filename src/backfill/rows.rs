@@ -1,0 +1,625 @@
+//! The rows of the intermediate files: pages, documents, postings, pairs, and what the store is loaded with.
+
+use super::runs::{Row, SortedRow, put_bytes, put_number, take_array, take_bytes, take_number};
+use crate::cluster::Relation;
+use crate::document::{DocumentId, FetchTime, Fingerprint};
+use crate::ports::{Sought, StoredSighting};
+use crate::sketch::{Equivalences, Shingle};
+use crate::sweep::{Moment, Seen};
+use crate::wire::{Reason, Rejection};
+use std::cmp::Ordering;
+
+/// What became of a record, in the order of arrival.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PageRow {
+    /// The number of its source in the manifest.
+    pub source: u32,
+    /// Its partition.
+    pub partition: i32,
+    /// Its offset.
+    pub offset: i64,
+    /// What it was.
+    pub outcome: Outcome,
+}
+
+/// What a record was.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// A page.
+    Page(Visit),
+    /// No page that can be sketched.
+    Rejected(Rejection),
+}
+
+/// A visit to a URL, and what was seen there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Visit {
+    /// The URL.
+    pub url: String,
+    /// The URL's fingerprint.
+    pub key: Fingerprint,
+    /// Its host's.
+    pub host: u64,
+    /// When, what, on which sweep.
+    pub moment: Moment,
+    /// How the content is equal to the document that was seen; [`Relation::New`]: it brought it. None: none was.
+    pub relation: Option<Relation>,
+}
+
+const RELATIONS: [Relation; 5] =
+    [Relation::Identical, Relation::Lexical, Relation::Shingle, Relation::Near, Relation::New];
+const NO_RELATION: u8 = 5;
+const REJECTED: u8 = 6;
+
+fn put_text(text: Option<&str>, out: &mut Vec<u8>) {
+    put_number(u64::from(text.is_some()), out);
+    put_bytes(text.unwrap_or("").as_bytes(), out);
+}
+
+fn take_string(bytes: &mut &[u8]) -> Option<String> {
+    String::from_utf8(take_bytes(bytes)?.to_vec()).ok()
+}
+
+fn take_text(bytes: &mut &[u8]) -> Option<Option<String>> {
+    let is_there = take_number(bytes)? == 1;
+    let text = take_string(bytes)?;
+    Some(is_there.then_some(text))
+}
+
+fn put_moment(moment: &Moment, out: &mut Vec<u8>) {
+    out.extend(moment.fetched_at.0.to_le_bytes());
+    put_text(moment.sweep.as_deref(), out);
+    match &moment.seen {
+        Seen::Lost => out.push(0),
+        Seen::Gone => out.push(1),
+        Seen::Redirect(target) => {
+            out.push(2);
+            put_bytes(target.as_bytes(), out);
+        }
+        Seen::Document(document) => {
+            out.push(3);
+            out.extend(document.0.to_le_bytes());
+        }
+    }
+}
+
+fn take_moment(bytes: &mut &[u8]) -> Option<Moment> {
+    let fetched_at = FetchTime(i64::from_le_bytes(take_array(bytes)?));
+    let sweep = take_text(bytes)?;
+    let seen = match take_array(bytes)? {
+        [0] => Seen::Lost,
+        [1] => Seen::Gone,
+        [2] => Seen::Redirect(take_string(bytes)?),
+        [3] => Seen::Document(DocumentId(u32::from_le_bytes(take_array(bytes)?))),
+        _ => return None,
+    };
+    Some(Moment { fetched_at, seen, sweep })
+}
+
+impl Row for PageRow {
+    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        put_number(u64::from(self.source), out);
+        out.extend(self.partition.to_le_bytes());
+        out.extend(self.offset.to_le_bytes());
+        match &self.outcome {
+            Outcome::Rejected(why) => {
+                out.push(REJECTED);
+                put_bytes(&serde_json::to_vec(&why.reason).unwrap_or_default(), out);
+                put_bytes(why.message.as_bytes(), out);
+                put_text(why.url.as_deref(), out);
+                put_number(u64::from(why.fetched_at.is_some()), out);
+                out.extend(why.fetched_at.map_or(0, |time| time.0).to_le_bytes());
+                put_text(why.sweep.as_deref(), out);
+            }
+            Outcome::Page(visit) => {
+                let known = RELATIONS.iter().position(|known| visit.relation == Some(*known));
+                out.push(known.map_or(NO_RELATION, |at| at as u8));
+                put_bytes(visit.url.as_bytes(), out);
+                out.extend(visit.key.0.to_le_bytes());
+                out.extend(visit.host.to_le_bytes());
+                put_moment(&visit.moment, out);
+            }
+        }
+    }
+
+    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let source = u32::try_from(take_number(bytes)?).ok()?;
+        let partition = i32::from_le_bytes(take_array(bytes)?);
+        let offset = i64::from_le_bytes(take_array(bytes)?);
+        let [kind] = take_array(bytes)?;
+        let outcome = if kind == REJECTED { take_rejection(bytes)? } else { take_visit(kind, bytes)? };
+        Some(PageRow { source, partition, offset, outcome })
+    }
+}
+
+fn take_rejection(bytes: &mut &[u8]) -> Option<Outcome> {
+    let reason: Reason = serde_json::from_slice(take_bytes(bytes)?).ok()?;
+    let message = take_string(bytes)?;
+    let url = take_text(bytes)?;
+    let has_time = take_number(bytes)? == 1;
+    let time = FetchTime(i64::from_le_bytes(take_array(bytes)?));
+    let sweep = take_text(bytes)?;
+    let fetched_at = has_time.then_some(time);
+    // Files have no gaps.
+    Some(Outcome::Rejected(Rejection { reason, message, url, fetched_at, sweep, gap_to: None }))
+}
+
+fn take_visit(kind: u8, bytes: &mut &[u8]) -> Option<Outcome> {
+    Some(Outcome::Page(Visit {
+        relation: RELATIONS.get(usize::from(kind)).copied(),
+        url: take_string(bytes)?,
+        key: Fingerprint(u128::from_le_bytes(take_array(bytes)?)),
+        host: u64::from_le_bytes(take_array(bytes)?),
+        moment: take_moment(bytes)?,
+    }))
+}
+
+/// A document as it came out of the first phase; its id is its place among all documents.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DocumentRow {
+    /// What makes contents equal to it.
+    pub equivalences: Equivalences,
+    /// The fingerprint of the URL that brought it.
+    pub first_url: Fingerprint,
+    /// Words in its canonical form.
+    pub n_words: u32,
+    /// Bytes of the page that brought it.
+    pub n_bytes: u64,
+    /// Its sketch as [`crate::sketch::encode`] writes it.
+    pub sketch: Vec<u8>,
+    /// The shingles that may index it, where the sketch does not begin with them.
+    pub index: Option<Vec<Shingle>>,
+    /// Its super shingles.
+    pub super_shingles: Vec<Shingle>,
+    /// Its mod shingles.
+    pub mod_shingles: Vec<Shingle>,
+}
+
+fn put_shingles(shingles: &[Shingle], out: &mut Vec<u8>) {
+    put_number(shingles.len() as u64, out);
+    let mut before = 0;
+    for shingle in shingles {
+        put_number(shingle - before, out);
+        before = *shingle;
+    }
+}
+
+fn take_shingles(bytes: &mut &[u8]) -> Option<Vec<Shingle>> {
+    let n = take_number(bytes)? as usize;
+    let mut shingles = Vec::with_capacity(n.min(bytes.len()));
+    let mut before: Shingle = 0;
+    for _ in 0..n {
+        before = before.checked_add(take_number(bytes)?)?;
+        shingles.push(before);
+    }
+    Some(shingles)
+}
+
+impl Row for DocumentRow {
+    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        put_bytes(&self.sketch, out);
+        for key in [Some(self.equivalences.identical), Some(self.equivalences.lexical), self.equivalences.shingle] {
+            out.push(u8::from(key.is_some()));
+            out.extend(key.map_or(0, |key| key.0).to_le_bytes());
+        }
+        out.extend(self.first_url.0.to_le_bytes());
+        put_number(u64::from(self.n_words), out);
+        put_number(self.n_bytes, out);
+        put_number(u64::from(self.index.is_some()), out);
+        put_shingles(self.index.as_deref().unwrap_or_default(), out);
+        put_shingles(&self.super_shingles, out);
+        put_shingles(&self.mod_shingles, out);
+    }
+
+    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let sketch = take_bytes(bytes)?.to_vec();
+        let mut key = || {
+            let [is_there] = take_array(bytes)?;
+            let key = Fingerprint(u128::from_le_bytes(take_array(bytes)?));
+            Some((is_there == 1).then_some(key))
+        };
+        let equivalences = Equivalences { identical: key()??, lexical: key()??, shingle: key()? };
+        let first_url = Fingerprint(u128::from_le_bytes(take_array(bytes)?));
+        let n_words = u32::try_from(take_number(bytes)?).ok()?;
+        let n_bytes = take_number(bytes)?;
+        let has_index = take_number(bytes)? == 1;
+        let index = take_shingles(bytes)?;
+        Some(DocumentRow {
+            equivalences,
+            first_url,
+            n_words,
+            n_bytes,
+            sketch,
+            index: has_index.then_some(index),
+            super_shingles: take_shingles(bytes)?,
+            mod_shingles: take_shingles(bytes)?,
+        })
+    }
+}
+
+/// The sketch in the bytes of a document's row, without reading the rest of it.
+pub fn sketch_bytes(mut row: &[u8]) -> Option<&[u8]> {
+    take_bytes(&mut row)
+}
+
+/// Where a document's row begins in its file, and how many shingles may index it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Bytes from the file's beginning.
+    pub offset: u32,
+    /// Index shingles, at most as many as the rule takes.
+    pub n_index: u32,
+}
+
+impl Row for Place {
+    fn put(&self, before: Option<&Self>, out: &mut Vec<u8>) {
+        put_number(u64::from(self.offset - before.map_or(0, |before| before.offset)), out);
+        put_number(u64::from(self.n_index), out);
+    }
+
+    fn take(before: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let step = u32::try_from(take_number(bytes)?).ok()?;
+        let offset = before.map_or(0, |before| before.offset).checked_add(step)?;
+        Some(Place { offset, n_index: u32::try_from(take_number(bytes)?).ok()? })
+    }
+}
+
+/// <shingle, document>: the shingle above, the document in the low 32 bits, so that one comparison orders both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Posting(u128);
+
+impl Posting {
+    /// A shingle in a document.
+    pub fn new(shingle: Shingle, document: DocumentId) -> Self {
+        Posting(u128::from(shingle) << 32 | u128::from(document.0))
+    }
+
+    /// The shingle.
+    pub fn shingle(self) -> Shingle {
+        (self.0 >> 32) as u64
+    }
+
+    /// The document.
+    pub fn document(self) -> DocumentId {
+        DocumentId(self.0 as u32)
+    }
+
+    /// Where the shingle's postings begin.
+    pub fn first_of_shingle(self) -> Self {
+        Posting(self.0 >> 32 << 32)
+    }
+}
+
+impl Row for Posting {
+    fn put(&self, before: Option<&Self>, out: &mut Vec<u8>) {
+        let (shingle, document) = before.map_or((0, 0), |before| (before.shingle(), before.document().0));
+        let step = self.shingle() - shingle;
+        put_number(step, out);
+        put_number(u64::from(self.document().0 - if step == 0 { document } else { 0 }), out);
+    }
+
+    fn take(before: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let (shingle, document) = before.map_or((0, 0), |before| (before.shingle(), before.document().0));
+        let step = take_number(bytes)?;
+        let number = u32::try_from(take_number(bytes)?).ok()?;
+        let document = if step == 0 { document.checked_add(number)? } else { number };
+        Some(Posting::new(shingle.checked_add(step)?, DocumentId(document)))
+    }
+}
+
+impl SortedRow for Posting {}
+
+/// A document that is indexed by fewer shingles than its [`Place`] says, because most of what might index it is common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortened {
+    /// The document.
+    pub document: DocumentId,
+    /// Shingles that index it.
+    pub n_index: u32,
+}
+
+impl Row for Shortened {
+    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        put_number(u64::from(self.document.0), out);
+        put_number(u64::from(self.n_index), out);
+    }
+
+    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let document = DocumentId(u32::try_from(take_number(bytes)?).ok()?);
+        Some(Shortened { document, n_index: u32::try_from(take_number(bytes)?).ok()? })
+    }
+}
+
+/// <document, document, count>: two documents, the shingles that they share, and whether a super shingle names them.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    documents: u64,
+    /// Index shingles in common, as far as counted.
+    pub n_shared: u32,
+    /// Whether they have a super shingle in common.
+    pub is_nominated: bool,
+}
+
+impl Pair {
+    /// A later document and an earlier one that share something.
+    pub fn new(later: DocumentId, earlier: DocumentId, n_shared: u32, is_nominated: bool) -> Self {
+        Pair { documents: u64::from(later.0) << 32 | u64::from(earlier.0), n_shared, is_nominated }
+    }
+
+    /// The later document.
+    pub fn later(self) -> DocumentId {
+        DocumentId((self.documents >> 32) as u32)
+    }
+
+    /// The earlier document.
+    pub fn earlier(self) -> DocumentId {
+        DocumentId(self.documents as u32)
+    }
+}
+
+impl PartialEq for Pair {
+    fn eq(&self, other: &Self) -> bool {
+        self.documents == other.documents
+    }
+}
+
+impl Eq for Pair {}
+
+impl PartialOrd for Pair {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Pair {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.documents.cmp(&other.documents)
+    }
+}
+
+impl Row for Pair {
+    fn put(&self, before: Option<&Self>, out: &mut Vec<u8>) {
+        let (later, earlier) = before.map_or((0, 0), |before| (before.later().0, before.earlier().0));
+        let step = self.later().0 - later;
+        put_number(u64::from(step), out);
+        put_number(u64::from(self.earlier().0 - if step == 0 { earlier } else { 0 }), out);
+        put_number(u64::from(self.n_shared) << 1 | u64::from(self.is_nominated), out);
+    }
+
+    fn take(before: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let (later, earlier) = before.map_or((0, 0), |before| (before.later().0, before.earlier().0));
+        let step = u32::try_from(take_number(bytes)?).ok()?;
+        let number = u32::try_from(take_number(bytes)?).ok()?;
+        let earlier = if step == 0 { earlier.checked_add(number)? } else { number };
+        let counts = take_number(bytes)?;
+        let later = DocumentId(later.checked_add(step)?);
+        Some(Pair::new(later, DocumentId(earlier), u32::try_from(counts >> 1).ok()?, counts & 1 == 1))
+    }
+}
+
+impl SortedRow for Pair {
+    fn absorb(&mut self, next: &Self) -> bool {
+        let is_same = *self == *next;
+        if is_same {
+            self.n_shared += next.n_shared;
+            self.is_nominated |= next.is_nominated;
+        }
+        is_same
+    }
+}
+
+/// An equivalence fingerprint and its document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Equal {
+    /// The fingerprint.
+    pub key: Fingerprint,
+    /// The document.
+    pub document: DocumentId,
+}
+
+impl Row for Equal {
+    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        out.extend(self.key.0.to_le_bytes());
+        out.extend(self.document.0.to_le_bytes());
+    }
+
+    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let key = Fingerprint(u128::from_le_bytes(take_array(bytes)?));
+        Some(Equal { key, document: DocumentId(u32::from_le_bytes(take_array(bytes)?)) })
+    }
+}
+
+impl SortedRow for Equal {
+    /// Two of a document's fingerprints may be one: those of features that came sorted.
+    fn absorb(&mut self, next: &Self) -> bool {
+        self == next
+    }
+}
+
+/// A URL under its fingerprint.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Url {
+    /// The fingerprint.
+    pub key: Fingerprint,
+    /// The URL.
+    pub url: String,
+}
+
+impl Row for Url {
+    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        out.extend(self.key.0.to_le_bytes());
+        put_bytes(self.url.as_bytes(), out);
+    }
+
+    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let key = Fingerprint(u128::from_le_bytes(take_array(bytes)?));
+        Some(Url { key, url: take_string(bytes)? })
+    }
+}
+
+impl SortedRow for Url {
+    fn absorb(&mut self, next: &Self) -> bool {
+        self.key == next.key
+    }
+
+    fn n_bytes_beside(&self) -> usize {
+        self.url.capacity()
+    }
+}
+
+/// A sighting, in the order of the store's sightings by URL, with the fingerprint of the URL's host.
+#[derive(Clone, Debug)]
+pub struct ByUrl {
+    /// The sighting.
+    pub sighting: StoredSighting,
+    /// The host's fingerprint.
+    pub host: u64,
+}
+
+impl PartialEq for ByUrl {
+    fn eq(&self, other: &Self) -> bool {
+        self.sighting == other.sighting
+    }
+}
+
+impl Eq for ByUrl {}
+
+impl PartialOrd for ByUrl {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ByUrl {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.sighting.cmp_stored(&other.sighting)
+    }
+}
+
+impl Row for ByUrl {
+    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        out.extend(self.sighting.url.0.to_le_bytes());
+        put_moment(&self.sighting.moment, out);
+        out.extend(self.host.to_le_bytes());
+    }
+
+    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let url = Fingerprint(u128::from_le_bytes(take_array(bytes)?));
+        let moment = take_moment(bytes)?;
+        let host = u64::from_le_bytes(take_array(bytes)?);
+        Some(ByUrl { sighting: StoredSighting { url, moment }, host })
+    }
+}
+
+impl SortedRow for ByUrl {
+    fn absorb(&mut self, next: &Self) -> bool {
+        self == next
+    }
+
+    fn n_bytes_beside(&self) -> usize {
+        let target = if let Seen::Redirect(target) = &self.sighting.moment.seen { target.capacity() } else { 0 };
+        target + self.sighting.moment.sweep.as_ref().map_or(0, String::capacity)
+    }
+}
+
+/// A sighting of a document, in the order of the store's sightings by document.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByDocument {
+    /// The document.
+    pub document: DocumentId,
+    /// When.
+    pub fetched_at: FetchTime,
+    /// The URL's fingerprint.
+    pub url: Fingerprint,
+    /// The sweep.
+    pub sweep: Option<String>,
+}
+
+impl Row for ByDocument {
+    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        out.extend(self.document.0.to_le_bytes());
+        out.extend(self.fetched_at.0.to_le_bytes());
+        out.extend(self.url.0.to_le_bytes());
+        put_text(self.sweep.as_deref(), out);
+    }
+
+    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        Some(ByDocument {
+            document: DocumentId(u32::from_le_bytes(take_array(bytes)?)),
+            fetched_at: FetchTime(i64::from_le_bytes(take_array(bytes)?)),
+            url: Fingerprint(u128::from_le_bytes(take_array(bytes)?)),
+            sweep: take_text(bytes)?,
+        })
+    }
+}
+
+impl SortedRow for ByDocument {
+    fn absorb(&mut self, next: &Self) -> bool {
+        self == next
+    }
+
+    fn n_bytes_beside(&self) -> usize {
+        self.sweep.as_ref().map_or(0, String::capacity)
+    }
+}
+
+impl Row for Sought {
+    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        out.extend(self.document.0.to_le_bytes());
+        out.extend(self.last_seen.0.to_le_bytes());
+        out.extend(self.url.0.to_le_bytes());
+    }
+
+    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        Some(Sought {
+            document: DocumentId(u32::from_le_bytes(take_array(bytes)?)),
+            last_seen: FetchTime(i64::from_le_bytes(take_array(bytes)?)),
+            url: Fingerprint(u128::from_le_bytes(take_array(bytes)?)),
+        })
+    }
+}
+
+impl SortedRow for Sought {}
+
+/// A verified link, in the order in which it was found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkRow {
+    /// The later document.
+    pub later: DocumentId,
+    /// The earlier one.
+    pub earlier: DocumentId,
+    /// Their resemblance.
+    pub resemblance: f64,
+}
+
+impl Eq for LinkRow {}
+
+impl PartialOrd for LinkRow {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for LinkRow {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.later, self.earlier).cmp(&(other.later, other.earlier))
+    }
+}
+
+impl Row for LinkRow {
+    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        out.extend(self.later.0.to_le_bytes());
+        out.extend(self.earlier.0.to_le_bytes());
+        out.extend(self.resemblance.to_le_bytes());
+    }
+
+    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        Some(LinkRow {
+            later: DocumentId(u32::from_le_bytes(take_array(bytes)?)),
+            earlier: DocumentId(u32::from_le_bytes(take_array(bytes)?)),
+            resemblance: f64::from_le_bytes(take_array(bytes)?),
+        })
+    }
+}
+
+impl SortedRow for LinkRow {}

@@ -1,0 +1,399 @@
+//! The first phase: the source's records to sketches, in parallel, and those equal to one before them told apart.
+//!
+//! ```text
+//! reader ─▶ sketcher ×n ─▶ writer: known documents ─▶ pages, documents, places
+//! chunks    each its turn    in the order of arrival     piece by piece
+//! ```
+//! Chunks go round the sketchers in turn and are taken back in the same order, so that nothing needs to be put into
+//! order again, and no more of them are under way than the channels hold.
+
+use super::error::BackfillError;
+use super::known::{BYTES_A_DOCUMENT, KnownDocuments};
+use super::means::Means;
+use super::rows::{DocumentRow, Outcome, PageRow, Place, Visit};
+use super::runs::{Piece, Run, RunWriter};
+use super::work::{Taken, TakenPiece, Work};
+use crate::cluster::{Relation, TooManyDocuments};
+use crate::document::{DocumentId, Fingerprint, Seed, host_key};
+use crate::intake::{RecordSketcher, SketchedPage};
+use crate::ports::{Incoming, Polled, Progress, ProgressMap, Source, StoreError};
+use crate::sketch::{Form, SketchRule, SketchedContent, Sketcher, encode};
+use crate::sweep::{Moment, Seen, SweepCut, SweepRow};
+use crate::wire::{Limits, Origin, Rejection};
+use crossbeam::channel::{Receiver, Sender, bounded};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A chunk is full with this many records or bytes of them.
+const CHUNK_RECORDS: usize = 128;
+const CHUNK_BYTES: usize = 4 << 20;
+
+/// Chunks before and after a sketcher.
+const CHUNKS_WAITING: usize = 4;
+
+/// How long the source may keep the reader from noticing the stop.
+const POLL_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// A piece is over with this many bytes of documents, so that a place in its file is 32 bits, or so many pages.
+const PIECE_BYTES: u64 = 1 << 30;
+const PIECE_PAGES: u64 = 4 << 20;
+
+/// Where pages come from and how they are sketched.
+pub struct Intake {
+    /// The source, going on after what was taken in already.
+    pub source: Box<dyn Source>,
+    /// What a record may have.
+    pub limits: Limits,
+    /// The sweeps of pages that name none.
+    pub sweep_cut: SweepCut,
+}
+
+/// What the reader hands on.
+enum Chunk {
+    Records(Vec<Incoming>),
+    Unreadable(String),
+}
+
+/// What a sketcher makes of it.
+enum Sketched {
+    Records(Vec<SketchedRecord>),
+    Unreadable(String),
+}
+
+struct SketchedRecord {
+    origin: Origin,
+    chain: u64,
+    n_bytes: usize,
+    outcome: Result<(Visit, Option<NewDocument>), Rejection>,
+}
+
+/// A content as the row that it gets if it is a document of its own.
+struct NewDocument {
+    row: DocumentRow,
+    /// Shingles that may index it.
+    n_candidates: usize,
+}
+
+/// Takes in all that the source has.
+pub(super) fn take_in(work: &mut Work, means: &Means, intake: Intake) -> Result<(), BackfillError> {
+    if work.taken().is_over {
+        return Ok(());
+    }
+    let (seed, rule) = (work.seed()?, work.rule().sketch.clone());
+    let Intake { source, limits, sweep_cut } = intake;
+    let (ins, outs): (Vec<_>, Vec<_>) = (0..means.n_threads).map(|_| bounded(CHUNKS_WAITING)).unzip();
+    let (sketched_ins, sketched_outs): (Vec<_>, Vec<_>) = (0..means.n_threads).map(|_| bounded(CHUNKS_WAITING)).unzip();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || read(source, &ins, means));
+        for (chunks, sketched) in outs.into_iter().zip(sketched_ins) {
+            let sketcher = RecordSketcher::new(Sketcher::new(&rule, &seed), limits.clone(), sweep_cut);
+            let rule = &rule;
+            scope.spawn(move || sketch(sketcher, rule, &seed, &chunks, &sketched));
+        }
+        let mut writer = Writer::new(work, means)?;
+        write(&mut writer, work, sketched_outs)?;
+        // What was sketched is kept, however the reader ended.
+        let is_over = reader.join().map_err(|_| BackfillError::Died)?;
+        writer.taken.is_over = matches!(is_over, Ok(true));
+        writer.close_piece(work)?;
+        is_over?;
+        means.check()
+    })
+}
+
+/// Takes in pages that were sketched elsewhere, under the name of one source, unless that was done already.
+///
+/// # Errors
+/// [`BackfillError`]
+pub fn take_in_sketched(
+    work: &mut Work,
+    means: &Means,
+    source: &str,
+    pages: impl Iterator<Item = SketchedPage>,
+) -> Result<(), BackfillError> {
+    if work.taken().is_over {
+        return Ok(());
+    }
+    let (seed, rule, source) = (work.seed()?, work.rule().sketch.clone(), Arc::from(source));
+    let mut writer = Writer::new(work, means)?;
+    let n_taken = writer.taken.counts.n_records as usize;
+    for (offset, page) in (0..).zip(pages).skip(n_taken) {
+        let origin = Origin { source: Arc::clone(&source), partition: 0, offset };
+        let outcome = Ok(visit(page, &seed, &rule));
+        writer.take(SketchedRecord { origin, chain: 0, n_bytes: 0, outcome })?;
+        if writer.piece.as_ref().is_some_and(OpenPiece::is_full) {
+            means.check()?;
+            writer.close_piece(work)?;
+        }
+    }
+    writer.taken.is_over = true;
+    writer.close_piece(work)
+}
+
+/// Reads until the source is over, which it says with true, or nobody wants more.
+fn read(mut source: Box<dyn Source>, out: &[Sender<Chunk>], means: &Means) -> Result<bool, BackfillError> {
+    let (mut turn, mut records, mut n_bytes) = (0, Vec::new(), 0);
+    let mut hand_on = |chunk: Chunk| {
+        turn += 1;
+        out[(turn - 1) % out.len()].send(chunk).is_ok()
+    };
+    loop {
+        if means.check().is_err() {
+            return Ok(false);
+        }
+        let (unreadable, is_over) = match source.poll(POLL_TIMEOUT)? {
+            Polled::Idle => continue,
+            Polled::Record(incoming) => {
+                n_bytes += incoming.record.n_bytes();
+                records.push(incoming);
+                (None, false)
+            }
+            Polled::Unreadable(what) => (Some(what), false),
+            Polled::End => (None, true),
+        };
+        let is_full = records.len() == CHUNK_RECORDS || n_bytes >= CHUNK_BYTES;
+        if (is_full || is_over || unreadable.is_some()) && !records.is_empty() {
+            n_bytes = 0;
+            if !hand_on(Chunk::Records(std::mem::take(&mut records))) {
+                return Ok(false);
+            }
+        }
+        if is_over || unreadable.is_some_and(|what| !hand_on(Chunk::Unreadable(what))) {
+            return Ok(is_over);
+        }
+    }
+}
+
+fn sketch(
+    mut sketcher: RecordSketcher,
+    rule: &SketchRule,
+    seed: &Seed,
+    chunks: &Receiver<Chunk>,
+    out: &Sender<Sketched>,
+) {
+    for chunk in chunks {
+        let sketched = match chunk {
+            Chunk::Unreadable(what) => Sketched::Unreadable(what),
+            Chunk::Records(records) => Sketched::Records(
+                records.into_iter().map(|record| sketch_one(&mut sketcher, rule, seed, record)).collect(),
+            ),
+        };
+        if out.send(sketched).is_err() {
+            return;
+        }
+    }
+}
+
+fn sketch_one(sketcher: &mut RecordSketcher, rule: &SketchRule, seed: &Seed, incoming: Incoming) -> SketchedRecord {
+    let Incoming { origin, chain, record } = incoming;
+    let n_bytes = record.n_bytes();
+    let outcome = sketcher.sketch(&record).map(|page| visit(page, seed, rule));
+    SketchedRecord { origin, chain, n_bytes, outcome }
+}
+
+/// A page as its row, and the document that it may bring.
+fn visit(page: SketchedPage, seed: &Seed, rule: &SketchRule) -> (Visit, Option<NewDocument>) {
+    let (key, host) = (seed.fingerprint("url", &[page.url.as_bytes()]), host_key(seed, &page.url));
+    let document = page.content.map(|content| new_document(content, key, rule));
+    let seen = page.redirect_to.map_or(Seen::Gone, Seen::Redirect);
+    let moment = Moment { fetched_at: page.fetched_at, seen, sweep: page.sweep };
+    (Visit { url: page.url, key, host, moment, relation: None }, document)
+}
+
+fn new_document(content: SketchedContent, first_url: Fingerprint, rule: &SketchRule) -> NewDocument {
+    let mut sketch = Vec::new();
+    encode(&content.sketch, &mut sketch);
+    let begins_with_index = match &content.sketch.form {
+        Form::Sample { values, .. } => values.get(..content.index.len()) == Some(content.index.as_slice()),
+        Form::Whole(_) | Form::Parity(_) => false,
+    };
+    debug_assert!(content.index.len() <= rule.index_candidates());
+    let n_candidates = content.index.len();
+    let row = DocumentRow {
+        equivalences: content.equivalences,
+        first_url,
+        n_words: content.n_words,
+        n_bytes: content.n_bytes,
+        sketch,
+        index: (!begins_with_index).then_some(content.index),
+        super_shingles: content.super_shingles,
+        mod_shingles: content.mod_shingles,
+    };
+    NewDocument { row, n_candidates }
+}
+
+/// Writes what the sketchers made, piece by piece, and notes each that is full.
+fn write(writer: &mut Writer<'_>, work: &mut Work, turns: Vec<Receiver<Sketched>>) -> Result<(), BackfillError> {
+    for turn in (0..turns.len()).cycle() {
+        let Ok(sketched) = turns[turn].recv() else { break };
+        match sketched {
+            Sketched::Unreadable(what) => {
+                tracing::error!("{what}");
+                writer.taken.unreadable.insert(what);
+            }
+            Sketched::Records(records) => {
+                writer.means.standing.advance(records.len() as u64);
+                records.into_iter().try_for_each(|record| writer.take(record))?;
+            }
+        }
+        if writer.piece.as_ref().is_some_and(OpenPiece::is_full) {
+            writer.close_piece(work)?;
+        }
+    }
+    Ok(())
+}
+
+struct Writer<'a> {
+    means: &'a Means,
+    known: KnownDocuments,
+    taken: Taken,
+    sources: HashMap<Arc<str>, u32>,
+    progress: ProgressMap,
+    n_index_max: usize,
+    piece: Option<OpenPiece>,
+}
+
+struct OpenPiece {
+    n_documents_before: u32,
+    pages: RunWriter<PageRow>,
+    documents: RunWriter<DocumentRow>,
+    places: RunWriter<Place>,
+    n_pages: u64,
+}
+
+impl OpenPiece {
+    fn is_full(&self) -> bool {
+        self.documents.n_bytes() >= PIECE_BYTES || self.n_pages >= PIECE_PAGES
+    }
+}
+
+impl<'a> Writer<'a> {
+    /// A writer that goes on after what was taken in.
+    fn new(work: &Work, means: &'a Means) -> Result<Self, BackfillError> {
+        let taken = work.taken().clone();
+        let mut known = KnownDocuments::default();
+        for piece in &taken.pieces {
+            let run: Arc<Run<DocumentRow>> = Run::open(work.folder(), &piece.documents, false)?;
+            let mut rows = run.read_all();
+            while let Some(row) = rows.next()? {
+                known.add(&row.equivalences);
+            }
+        }
+        let sources = taken.sources.iter().zip(0..).map(|(name, at)| (Arc::from(name.as_str()), at)).collect();
+        let index_size = work.rule().sketch.index_size;
+        Ok(Writer {
+            means,
+            known,
+            sources,
+            progress: taken.progress_map(),
+            n_index_max: if index_size == 0 { usize::MAX } else { index_size },
+            piece: None,
+            taken,
+        })
+    }
+
+    fn take(&mut self, record: SketchedRecord) -> Result<(), BackfillError> {
+        let SketchedRecord { origin, chain, n_bytes, outcome } = record;
+        let counts = &mut self.taken.counts;
+        counts.n_records += 1;
+        counts.n_bytes += n_bytes as u64;
+        let outcome = match outcome {
+            Err(why) => {
+                counts.n_rejected += 1;
+                Outcome::Rejected(why)
+            }
+            Ok((mut visit, new)) => {
+                match new {
+                    None => counts.n_gone += 1,
+                    Some(new) => {
+                        counts.n_pages += 1;
+                        let (document, relation) = self.document(new)?;
+                        visit.moment.seen = Seen::Document(document);
+                        visit.relation = Some(relation);
+                    }
+                }
+                self.count_sweep(&visit.moment);
+                Outcome::Page(visit)
+            }
+        };
+        let progress = Progress { next_offset: origin.offset + 1, chain };
+        self.progress.insert((origin.source.to_string(), origin.partition), progress);
+        let source = self.source(&origin.source);
+        let (partition, offset) = (origin.partition, origin.offset);
+        let piece = self.open_piece()?;
+        piece.n_pages += 1;
+        piece.pages.push(PageRow { source, partition, offset, outcome })?;
+        Ok(())
+    }
+
+    fn count_sweep(&mut self, moment: &Moment) {
+        let Some(name) = &moment.sweep else { return };
+        let sweeps = &mut self.taken.sweeps;
+        let row = match sweeps.get_mut(name) {
+            Some(row) => row,
+            None => sweeps.entry(name.clone()).or_insert_with(|| SweepRow::begun(moment.fetched_at)),
+        };
+        row.count(moment.fetched_at, moment.seen.document().is_some());
+    }
+
+    /// The document of a content: the one that it equals, or itself.
+    fn document(&mut self, new: NewDocument) -> Result<(DocumentId, Relation), BackfillError> {
+        let NewDocument { row, n_candidates } = new;
+        if let Some(found) = self.known.find(&row.equivalences) {
+            self.taken.counts.n_equal += 1;
+            return Ok(found);
+        }
+        // Before it is added: a piece begins with the documents that are known.
+        self.open_piece()?;
+        let document = self.known.add(&row.equivalences).ok_or(StoreError::Full(TooManyDocuments))?;
+        let n_documents = self.known.len() as u64;
+        if n_documents * BYTES_A_DOCUMENT > self.means.memory {
+            let mib = (n_documents * BYTES_A_DOCUMENT * 2) >> 20;
+            return Err(BackfillError::Memory { n_documents, mib: mib + 1 });
+        }
+        let n_index = n_candidates.min(self.n_index_max) as u32;
+        let piece = self.open_piece()?;
+        let offset = piece.documents.push(row)? as u32;
+        piece.places.push(Place { offset, n_index })?;
+        Ok((document, Relation::New))
+    }
+
+    fn source(&mut self, name: &Arc<str>) -> u32 {
+        let (taken, next) = (&mut self.taken, self.sources.len() as u32);
+        *self.sources.entry(Arc::clone(name)).or_insert_with(|| {
+            taken.sources.push(name.to_string());
+            next
+        })
+    }
+
+    fn open_piece(&mut self) -> Result<&mut OpenPiece, BackfillError> {
+        if self.piece.is_none() {
+            let (folder, number) = (&self.means.folder, self.taken.pieces.len());
+            self.piece = Some(OpenPiece {
+                n_documents_before: self.known.len() as u32,
+                pages: RunWriter::create(folder, &format!("pages-{number:04}"), true)?,
+                documents: RunWriter::create(folder, &format!("documents-{number:04}"), false)?,
+                places: RunWriter::create(folder, &format!("places-{number:04}"), false)?,
+                n_pages: 0,
+            });
+        }
+        self.piece.as_mut().ok_or(BackfillError::Died)
+    }
+
+    /// Ends the piece under way and notes it, with how far the sources were read.
+    fn close_piece(&mut self, work: &mut Work) -> Result<(), BackfillError> {
+        if let Some(open) = self.piece.take() {
+            let [pages, documents, places]: [Piece; 3] =
+                [open.pages.finish()?, open.documents.finish()?, open.places.finish()?];
+            let n_documents_before = open.n_documents_before;
+            self.taken.pieces.push(TakenPiece { n_documents_before, pages, documents, places });
+        }
+        let flat = |((source, partition), progress): (&(String, i32), &Progress)| {
+            (source.clone(), *partition, progress.next_offset, progress.chain)
+        };
+        self.taken.progress = self.progress.iter().map(flat).collect();
+        self.taken.progress.sort();
+        work.set_taken(self.taken.clone())
+    }
+}

@@ -1,0 +1,298 @@
+//! The phases against the stream's decision and against a reference that knows nothing of either.
+
+use super::means::Means;
+use super::work::{Identity, Work};
+use super::{BackfillError, Ending, cluster_and_load, take_in_sketched};
+use crate::cluster::{Clusters, Decider, Effects, Known, MatchRule, NewDocument, TooManyDocuments, View};
+use crate::document::{CANONICAL_VERSION, DocumentId, FetchTime, Fingerprint, Seed};
+use crate::intake::SketchedPage;
+use crate::ports::{Family, LoadRest, LoadRow, Loader, StoreError, StoreRule, Table};
+use crate::sketch::{Equivalences, Form, Rule, Shingle, Sketch, SketchRule, SketchedContent};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// A loader that keeps in memory what it is given.
+#[derive(Default)]
+struct Loaded {
+    tables: Mutex<BTreeMap<PathBuf, Vec<Row>>>,
+    store: Mutex<BTreeMap<Family, Vec<Row>>>,
+    rest: Mutex<LoadRest>,
+}
+
+/// What is asked of the rows below.
+#[derive(Clone, Debug)]
+enum Row {
+    Document(NewDocument),
+    Cluster(crate::cluster::ClusterRow),
+    List(Shingle, Vec<DocumentId>),
+    Other,
+}
+
+struct MemoryTable<'a> {
+    of: &'a Loaded,
+    path: PathBuf,
+    rows: Vec<Row>,
+}
+
+impl Table for MemoryTable<'_> {
+    fn put(&mut self, row: LoadRow<'_>) -> Result<(), StoreError> {
+        self.rows.push(match row {
+            LoadRow::Document(document, _) => Row::Document(document.clone()),
+            LoadRow::Cluster(row) => Row::Cluster(*row),
+            LoadRow::List(shingle, documents) => Row::List(shingle, documents.to_vec()),
+            _ => Row::Other,
+        });
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<u64, StoreError> {
+        let n_rows = self.rows.len() as u64;
+        if n_rows > 0 {
+            std::fs::write(&self.path, b"a table").expect("written");
+        }
+        self.of.tables.lock().expect("a lock").insert(self.path, self.rows);
+        Ok(n_rows)
+    }
+}
+
+impl Loader for Loaded {
+    fn table(&self, _: Family, file: &Path) -> Result<Box<dyn Table + '_>, StoreError> {
+        Ok(Box::new(MemoryTable { of: self, path: file.to_path_buf(), rows: Vec::new() }))
+    }
+
+    fn load(&self, folder: &Path, tables: &[(Family, Vec<PathBuf>)], rest: &LoadRest) -> Result<(), StoreError> {
+        std::fs::create_dir(folder).expect("a folder");
+        let known = self.tables.lock().expect("a lock");
+        let mut store = self.store.lock().expect("a lock");
+        for (family, files) in tables {
+            store.insert(*family, files.iter().flat_map(|file| known[file].clone()).collect());
+        }
+        *self.rest.lock().expect("a lock") = rest.clone();
+        Ok(())
+    }
+}
+
+impl Loaded {
+    fn rows(&self, family: Family) -> Vec<Row> {
+        self.store.lock().expect("a lock")[&family].clone()
+    }
+
+    fn documents(&self) -> Vec<NewDocument> {
+        let document = |row| if let Row::Document(document) = row { Some(document) } else { None };
+        self.rows(Family::Documents).into_iter().filter_map(document).collect()
+    }
+
+    fn lists(&self, family: Family) -> BTreeMap<Shingle, Vec<DocumentId>> {
+        let list = |row| if let Row::List(shingle, documents) = row { Some((shingle, documents)) } else { None };
+        let lists: Vec<_> = self.rows(family).into_iter().filter_map(list).collect();
+        assert!(lists.is_sorted_by(|a, b| a.0 < b.0), "each shingle once, ascending");
+        lists.into_iter().collect()
+    }
+
+    fn clusters(&self) -> Vec<u32> {
+        let n_documents = self.rest.lock().expect("a lock").n_documents;
+        let mut clusters = Clusters::alone(n_documents as usize);
+        for row in self.rows(Family::Clusters) {
+            if let Row::Cluster(row) = row {
+                clusters.restore(&row).expect("a row");
+            }
+        }
+        (1..=n_documents).map(|id| clusters.cluster_of(DocumentId(id)).0).collect()
+    }
+}
+
+/// A view in which nothing is stored: all is known from before.
+struct Nothing<'a>(&'a [NewDocument]);
+
+impl View for Nothing<'_> {
+    type Error = TooManyDocuments;
+
+    fn postings(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
+        Ok(vec![Vec::new(); shingles.len()])
+    }
+
+    fn supers(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
+        self.postings(shingles)
+    }
+
+    fn sketches(&mut self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, TooManyDocuments> {
+        Ok(documents.iter().map(|id| Arc::clone(&self.0[id.0 as usize - 1].sketch)).collect())
+    }
+}
+
+/// What the stream makes of the same pages, one by one.
+fn streamed(rule: &StoreRule, pages: &[SketchedPage]) -> (Vec<NewDocument>, Vec<u32>, BTreeSet<Shingle>) {
+    let mut decider = Decider::new(rule.cluster.clone(), &rule.sketch, Clusters::default(), Default::default());
+    let (mut known, mut effects) = (Known::default(), Effects::default());
+    for content in pages.iter().filter_map(|page| page.content.as_ref()) {
+        let decided = effects.documents.clone();
+        decider.decide(content, &mut known, &mut Nothing(&decided), &mut effects).expect("room");
+    }
+    let n = effects.documents.len() as u32;
+    let names = (1..=n).map(|id| decider.clusters().cluster_of(DocumentId(id)).0).collect();
+    (effects.documents, names, effects.common.into_iter().collect())
+}
+
+fn page(rule: &StoreRule, number: usize, shingles: BTreeSet<Shingle>, n_supers: usize) -> SketchedPage {
+    let key = |kind: usize| {
+        Fingerprint(((number << 4 | kind) as u128).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
+    };
+    let values: Vec<Shingle> = shingles.into_iter().collect();
+    // Pages of the same shingles are equal, as they are when they come from a sketcher.
+    let of_values = values.iter().fold(7u128, |sum, value| sum.wrapping_mul(31).wrapping_add(u128::from(*value) + 1));
+    let shingle = (!values.is_empty()).then_some(Fingerprint(of_values << 1));
+    SketchedPage {
+        url: format!("http://a/{}", number % 7),
+        fetched_at: FetchTime(number as i64 % 5),
+        sweep: Some(format!("s{}", number % 3)),
+        content: Some(SketchedContent {
+            equivalences: Equivalences { identical: key(0), lexical: key(1), shingle },
+            index: values[..values.len().min(rule.sketch.index_candidates())].to_vec(),
+            mod_shingles: values.iter().copied().filter(|value| value % 3 == 0).collect(),
+            super_shingles: values
+                .windows(3)
+                .map(|run| run.iter().sum())
+                .take(n_supers)
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect(),
+            n_words: 10,
+            n_bytes: 100,
+            sketch: Arc::new(Sketch { n_shingles: values.len() as u32, form: Form::Sample { values, bound: 1 << 40 } }),
+        }),
+        redirect_to: None,
+    }
+}
+
+/// Runs the phases over pages.
+fn backfilled(rule: &StoreRule, pages: &[SketchedPage], memory: u64) -> Loaded {
+    let folder = tempfile::tempdir().expect("a folder");
+    let of = Identity { rule: rule.clone(), reading: String::new(), inputs: Vec::new() };
+    let seed = Seed([1, 2, 3, 4]);
+    let means = Means {
+        folder: folder.path().join("work"),
+        n_threads: 2,
+        memory,
+        stop: Arc::default(),
+        standing: Arc::default(),
+    };
+    let mut work = Work::open(&means.folder, of, 8, Some(seed), || seed).expect("opens");
+    take_in_sketched(&mut work, &means, "made-up", pages.iter().map(copy)).expect("taken in");
+    let loaded = Loaded::default();
+    let report = cluster_and_load(work, &means, &loaded, &folder.path().join("store"), Ending::default());
+    assert_eq!(report.expect("loads").counts.n_records, pages.len() as u64);
+    loaded
+}
+
+fn copy(page: &SketchedPage) -> SketchedPage {
+    SketchedPage {
+        url: page.url.clone(),
+        fetched_at: page.fetched_at,
+        sweep: page.sweep.clone(),
+        content: page.content.clone(),
+        redirect_to: page.redirect_to.clone(),
+    }
+}
+
+fn rule(index_size: usize, cluster: MatchRule) -> StoreRule {
+    let sketch = SketchRule { rule: Rule::All, index_size, index_modulus: 3, ..SketchRule::default() };
+    StoreRule { canonical_version: CANONICAL_VERSION, sketch, cluster }
+}
+
+fn pages_of(rule: &StoreRule, sets: Vec<BTreeSet<Shingle>>, n_supers: usize) -> Vec<SketchedPage> {
+    sets.into_iter().enumerate().map(|(number, set)| page(rule, number, set, n_supers)).collect()
+}
+
+proptest! {
+    // Every case writes and syncs some hundred files.
+    #![proptest_config(ProptestConfig::with_cases(20))]
+
+    /// The same documents under the same shingles in the same clusters as in the stream, also where shingles become
+    /// common and documents are indexed by others because of it, with so little memory that everything goes through
+    /// many files.
+    #[test]
+    fn the_phases_do_what_the_stream_does(
+        sets in prop::collection::vec(prop::collection::btree_set(0u64..40, 0..12), 1..60),
+        index_size in 0usize..6,
+        min_shared in 1usize..4,
+        common_limit in 1usize..12,
+        ignore_common in any::<bool>(),
+        n_supers in 0usize..3,
+    ) {
+        let cluster = MatchRule { threshold: 0.5, min_shared, common_limit, ignore_common };
+        let rule = rule(index_size, cluster);
+        let pages = pages_of(&rule, sets, n_supers);
+        let (documents, names, common) = streamed(&rule, &pages);
+        let loaded = backfilled(&rule, &pages, 4096);
+        prop_assert_eq!(loaded.clusters(), names);
+        let shingles = loaded.rest.lock().expect("a lock").common.clone();
+        prop_assert_eq!(shingles.into_iter().collect::<BTreeSet<_>>(), common);
+        let mut postings: BTreeMap<Shingle, Vec<DocumentId>> = BTreeMap::new();
+        let mut supers: BTreeMap<Shingle, Vec<DocumentId>> = BTreeMap::new();
+        for (ours, theirs) in loaded.documents().iter().zip(&documents) {
+            prop_assert_eq!((ours.document, &ours.index), (theirs.document, &theirs.index));
+            prop_assert_eq!(&ours.super_shingles, &theirs.super_shingles);
+            prop_assert_eq!((&ours.mod_shingles, &ours.sketch), (&theirs.mod_shingles, &theirs.sketch));
+            ours.index.iter().for_each(|shingle| postings.entry(*shingle).or_default().push(ours.document));
+            ours.super_shingles.iter().for_each(|shingle| supers.entry(*shingle).or_default().push(ours.document));
+        }
+        prop_assert_eq!(loaded.documents().len(), documents.len());
+        prop_assert_eq!(loaded.lists(Family::Postings), postings);
+        prop_assert_eq!(loaded.lists(Family::Supers), supers);
+    }
+
+    /// With all shingles in the index and none common the clusters are the components of the pairs that resemble each
+    /// other, found here by comparing every set with every other.
+    #[test]
+    fn the_phases_find_the_components(sets in prop::collection::vec(prop::collection::btree_set(0u64..30, 1..9), 1..50)) {
+        let rule = rule(0, MatchRule { min_shared: 1, common_limit: 1000, ..MatchRule::default() });
+        let mut distinct: Vec<BTreeSet<Shingle>> = Vec::new();
+        for set in &sets {
+            if !distinct.contains(set) {
+                distinct.push(set.clone());
+            }
+        }
+        let mut names: Vec<u32> = (1..=distinct.len() as u32).collect();
+        // Names spread until none changes.
+        loop {
+            let before = names.clone();
+            for (a, set_a) in distinct.iter().enumerate() {
+                for (b, set_b) in distinct.iter().enumerate() {
+                    if 2 * set_a.intersection(set_b).count() >= set_a.union(set_b).count() {
+                        names[a] = names[a].min(names[b]);
+                    }
+                }
+            }
+            if names == before {
+                break;
+            }
+        }
+        prop_assert_eq!(backfilled(&rule, &pages_of(&rule, sets, 0), 4096).clusters(), names);
+    }
+}
+
+/// 20,000 pages that differ in one shingle of twenty are one cluster after about as many comparisons.
+#[test]
+fn a_large_family_costs_as_much_as_it_has_pages() {
+    let rule = rule(16, MatchRule::default());
+    let family = (0..20_000u64).map(|number| (0..19).chain([1000 + number]).collect()).collect();
+    let pages = pages_of(&rule, family, 4);
+    let loaded = backfilled(&rule, &pages, 64 << 20);
+    assert!(loaded.clusters().iter().all(|name| *name == 1));
+}
+
+#[test]
+fn too_little_memory_says_how_much_is_needed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rule = rule(0, MatchRule::default());
+    let of = Identity { rule: rule.clone(), reading: String::new(), inputs: Vec::new() };
+    let seed = Seed([1, 2, 3, 4]);
+    let mut work = Work::open(folder.path(), of, 8, Some(seed), || seed).expect("opens");
+    let (stop, standing) = (Arc::default(), Arc::default());
+    let means = Means { folder: folder.path().into(), n_threads: 1, memory: 1000, stop, standing };
+    let pages = (0..50).map(|number| page(&rule, number, [number as u64].into(), 0));
+    let error = take_in_sketched(&mut work, &means, "made-up", pages).expect_err("too little");
+    assert!(matches!(error, BackfillError::Memory { n_documents: 21, .. }), "{error}");
+}

@@ -1,0 +1,316 @@
+//! The work folder: the manifest of finished pieces, so that whatever ends a backfill, the next run goes on from them.
+
+use super::error::{BackfillError, io_error};
+use super::report::Report;
+use super::runs::{Piece, Row, Run};
+use super::usage::{Phase, Usage};
+use crate::document::Seed;
+use crate::ports::{Progress, ProgressMap, StoreRule};
+use crate::sweep::SweepRow;
+use highway::{HighwayHash, HighwayHasher};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const MANIFEST: &str = "manifest.json";
+
+/// The manifest's version: a work folder of another one is refused.
+const MANIFEST_VERSION: u32 = 1;
+
+/// What a backfill is of: a folder that was begun with one goes on with no other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The rules of the store.
+    pub rule: StoreRule,
+    /// All that matters to how records are read, as text.
+    pub reading: String,
+    /// The inputs: each one's name and size in bytes.
+    pub inputs: Vec<(String, u64)>,
+}
+
+/// What the first phase has taken in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Taken {
+    /// Whether the source was read to its end.
+    pub is_over: bool,
+    /// The names of the sources; a [`super::rows::PageRow`] has its source's place among them.
+    pub sources: Vec<String>,
+    /// How far each (source, partition) was read: its next offset and chain.
+    pub progress: Vec<(String, i32, i64, u64)>,
+    /// What was taken in, piece by piece in the order of arrival.
+    pub pieces: Vec<TakenPiece>,
+    /// Counts of what the records were.
+    pub counts: Counts,
+    /// The sweeps that pages were seen on.
+    pub sweeps: BTreeMap<String, SweepRow>,
+    /// Parts of the input that could not be read, and why.
+    pub unreadable: BTreeSet<String>,
+}
+
+/// What the records were.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// All of them.
+    pub n_records: u64,
+    /// Their bytes, decompressed.
+    pub n_bytes: u64,
+    /// Pages with a content.
+    pub n_pages: u64,
+    /// Those equal to one before.
+    pub n_equal: u64,
+    /// URLs at which nothing stood, or which led elsewhere.
+    pub n_gone: u64,
+    /// Those that were no pages.
+    pub n_rejected: u64,
+}
+
+/// A stretch of the input.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakenPiece {
+    /// Documents before it.
+    pub n_documents_before: u32,
+    /// Its records.
+    pub pages: Piece,
+    /// Its documents.
+    pub documents: Piece,
+    /// Where its documents are in their file.
+    pub places: Piece,
+}
+
+impl TakenPiece {
+    /// How many documents it has.
+    pub fn n_documents(&self) -> u32 {
+        self.documents.n_rows as u32
+    }
+}
+
+impl Taken {
+    /// How many documents there are.
+    pub fn n_documents(&self) -> u32 {
+        self.pieces.last().map_or(0, |last| last.n_documents_before + last.n_documents())
+    }
+
+    /// How far the sources were read.
+    pub fn progress_map(&self) -> ProgressMap {
+        let progress = |(source, partition, next_offset, chain): &(String, i32, i64, u64)| {
+            ((source.clone(), *partition), Progress { next_offset: *next_offset, chain: *chain })
+        };
+        self.progress.iter().map(progress).collect()
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Manifest {
+    version: u32,
+    seed: String,
+    of: Identity,
+    /// Rows in a part of what is merged, about. Kept, because finished parts are known by their numbers.
+    part_rows: u64,
+    taken: Taken,
+    /// Finished jobs: name → what they wrote.
+    jobs: BTreeMap<String, Vec<Piece>>,
+    usage: BTreeMap<Phase, Usage>,
+    /// What is told in the end, once the store is made.
+    report: Option<Report>,
+}
+
+/// The folder that an unfinished backfill works in. One process at a time.
+pub struct Work {
+    folder: PathBuf,
+    manifest: Manifest,
+    /// Locked as long as it is open.
+    _lock: File,
+}
+
+impl Work {
+    /// Opens a work folder, or makes one. The seed and the parts of a folder that is there are kept.
+    ///
+    /// # Errors
+    /// [`BackfillError::Other`] where it was begun with another identity or seed.
+    pub fn open(
+        folder: &Path,
+        of: Identity,
+        part_rows: u64,
+        seed: Option<Seed>,
+        new_seed: impl FnOnce() -> Seed,
+    ) -> Result<Self, BackfillError> {
+        fs::create_dir_all(folder).map_err(io_error(folder))?;
+        let lock_path = folder.join("lock");
+        let lock = File::create(&lock_path).map_err(io_error(&lock_path))?;
+        let other = |difference: &str| BackfillError::Other { folder: folder.into(), difference: difference.into() };
+        lock.try_lock().map_err(|_| other("another process at work on it"))?;
+        let path = folder.join(MANIFEST);
+        let manifest = if path.exists() {
+            let manifest = read_manifest(&path)?;
+            let differs = seed.is_some_and(|seed| hex(&seed) != manifest.seed);
+            match () {
+                () if manifest.version != MANIFEST_VERSION => return Err(other("another version of the program")),
+                () if manifest.of.rule != of.rule => return Err(other("other rules")),
+                () if manifest.of.reading != of.reading => return Err(other("other limits or sweeps")),
+                () if manifest.of.inputs != of.inputs => return Err(other("other inputs")),
+                () if differs => return Err(other("another seed")),
+                () => manifest,
+            }
+        } else {
+            Manifest {
+                version: MANIFEST_VERSION,
+                seed: hex(&seed.unwrap_or_else(new_seed)),
+                of,
+                part_rows,
+                taken: Taken::default(),
+                jobs: BTreeMap::new(),
+                usage: BTreeMap::new(),
+                report: None,
+            }
+        };
+        let mut work = Work { folder: folder.to_path_buf(), manifest, _lock: lock };
+        work.save()?;
+        Ok(work)
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The secret of the store to be.
+    pub fn seed(&self) -> Result<Seed, BackfillError> {
+        self.manifest.seed.parse().map_err(|_| BackfillError::Damaged(self.folder.join(MANIFEST)))
+    }
+
+    /// The rules of the store to be.
+    pub fn rule(&self) -> &StoreRule {
+        &self.manifest.of.rule
+    }
+
+    /// Rows in a part of what is merged, about.
+    pub fn part_rows(&self) -> u64 {
+        self.manifest.part_rows
+    }
+
+    /// What was taken in so far.
+    pub fn taken(&self) -> &Taken {
+        &self.manifest.taken
+    }
+
+    /// Notes what was taken in; the files of its pieces are durable.
+    pub fn set_taken(&mut self, taken: Taken) -> Result<(), BackfillError> {
+        self.manifest.taken = taken;
+        self.save()
+    }
+
+    /// Whether a job is finished.
+    pub fn is_done(&self, job: &str) -> bool {
+        self.manifest.jobs.contains_key(job)
+    }
+
+    /// Notes that a job is finished; the files that it wrote are durable.
+    pub fn record(&mut self, job: &str, pieces: Vec<Piece>) -> Result<(), BackfillError> {
+        self.manifest.jobs.insert(job.to_string(), pieces);
+        self.save()
+    }
+
+    /// What all finished jobs wrote under a name: files called the name, `-` and more.
+    pub fn pieces(&self, name: &str) -> impl Iterator<Item = &Piece> {
+        let is_of = move |piece: &&Piece| piece.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
+        self.manifest.jobs.values().flatten().filter(is_of)
+    }
+
+    /// Opens all files of a name.
+    pub fn runs<R: Row>(&self, name: &str, is_compressed: bool) -> Result<Vec<Arc<Run<R>>>, BackfillError> {
+        self.pieces(name).map(|piece| Run::open(&self.folder, piece, is_compressed)).collect()
+    }
+
+    /// The bytes of all files of a name.
+    pub fn n_bytes(&self, name: &str) -> u64 {
+        self.pieces(name).map(|piece| piece.n_bytes).sum()
+    }
+
+    /// The bytes of all files.
+    pub fn n_bytes_in_all(&self) -> u64 {
+        self.all_pieces().map(|piece| piece.n_bytes).sum()
+    }
+
+    /// The bytes of all files by what they hold, the largest first.
+    pub fn files(&self) -> Vec<(String, u64)> {
+        let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
+        for piece in self.all_pieces() {
+            let name = piece.name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
+            *by_name.entry(name).or_default() += piece.n_bytes;
+        }
+        let mut files: Vec<(String, u64)> = by_name.into_iter().map(|(name, n)| (name.to_string(), n)).collect();
+        files.sort_by_key(|(_, n_bytes)| std::cmp::Reverse(*n_bytes));
+        files
+    }
+
+    fn all_pieces(&self) -> impl Iterator<Item = &Piece> {
+        let taken = self.manifest.taken.pieces.iter();
+        let taken = taken.flat_map(|piece| [&piece.pages, &piece.documents, &piece.places]);
+        taken.chain(self.manifest.jobs.values().flatten())
+    }
+
+    /// What a phase took so far.
+    pub fn usage(&self) -> &BTreeMap<Phase, Usage> {
+        &self.manifest.usage
+    }
+
+    /// Adds what a phase took.
+    pub fn add_usage(&mut self, phase: Phase, usage: Usage) -> Result<(), BackfillError> {
+        self.manifest.usage.entry(phase).or_default().add(usage);
+        self.save()
+    }
+
+    /// What is told in the end; none while the store is not made.
+    pub fn report(&self) -> Option<&Report> {
+        self.manifest.report.as_ref()
+    }
+
+    /// Notes that the store is made and what is told of it.
+    pub fn set_report(&mut self, report: Report) -> Result<(), BackfillError> {
+        self.manifest.report = Some(report);
+        self.save()
+    }
+
+    fn save(&mut self) -> Result<(), BackfillError> {
+        let (path, new) = (self.folder.join(MANIFEST), self.folder.join("manifest.new"));
+        // A manifest has no map with odd keys: writing it as JSON cannot fail.
+        let json = serde_json::to_vec(&self.manifest).unwrap_or_default();
+        let write = || -> std::io::Result<()> {
+            let mut file = File::create(&new)?;
+            writeln!(file, "{:016x}", HighwayHasher::default().hash64(&json))?;
+            file.write_all(&json)?;
+            file.sync_all()?;
+            fs::rename(&new, &path)?;
+            File::open(&self.folder)?.sync_all()
+        };
+        write().map_err(io_error(&path))
+    }
+
+    /// Removes the folder: the store is there. The manifest goes last, because it knows that.
+    pub fn remove(self) -> Result<(), BackfillError> {
+        for entry in fs::read_dir(&self.folder).map_err(io_error(&self.folder))? {
+            let path = entry.map_err(io_error(&self.folder))?.path();
+            if path.is_file() && !path.ends_with(MANIFEST) {
+                fs::remove_file(&path).map_err(io_error(&path))?;
+            }
+        }
+        fs::remove_dir_all(&self.folder).map_err(io_error(&self.folder))
+    }
+}
+
+fn read_manifest(path: &Path) -> Result<Manifest, BackfillError> {
+    let text = fs::read_to_string(path).map_err(io_error(path))?;
+    let damaged = || BackfillError::Damaged(path.to_path_buf());
+    let (checksum, json) = text.split_once('\n').ok_or_else(damaged)?;
+    if format!("{:016x}", HighwayHasher::default().hash64(json.as_bytes())) != checksum {
+        return Err(damaged());
+    }
+    serde_json::from_str(json).map_err(|_| damaged())
+}
+
+fn hex(seed: &Seed) -> String {
+    seed.0.map(|word| format!("{word:016x}")).concat()
+}

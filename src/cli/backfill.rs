@@ -1,0 +1,149 @@
+//! `lookalike backfill`: puts inputs, work folder and a new store together and lets the phases run.
+
+use super::args::BackfillArgs;
+use super::run::{events_sink, new_seed, watch_signals};
+use super::telemetry::{self, Progress};
+use super::{Exit, ending};
+use crate::backfill::{self, BackfillError, Ending, Identity, Intake, Means, Standing, Work};
+use crate::config::Config;
+use crate::files::{FileSource, Input};
+use crate::ports::ProgressMap;
+use crate::store::RocksLoader;
+use anyhow::Result;
+use indicatif::HumanBytes;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Takes whole inputs through all phases into a new store.
+pub(super) fn backfill(mut config: Config, args: BackfillArgs) -> Result<Exit> {
+    if let Some(sweep) = &args.sweep {
+        config.input.sweep.clone_from(sweep);
+    }
+    telemetry::start_logs(&config.log.level)?;
+    let shutdown = watch_signals()?;
+    let then = args.then_from_kafka.as_deref().map(|offsets| kafka_progress(&config, offsets)).transpose()?;
+    let seed = config.seed().map_err(|error| ending(Exit::Usage, error.to_string()))?;
+    let memory = args.memory.map_or_else(|| backfill::machine_memory() / 3, |mib| mib << 20).max(1 << 20);
+    let folder = work_folder(&config.store.path);
+    if !folder.exists() && !backfill::is_free(&config.store.path) {
+        return Err(usage_error(BackfillError::StoreIsThere(config.store.path)));
+    }
+    let random = new_seed()?;
+    let identity = identity(&config, &args.inputs)?;
+    let inputs = identity.inputs.clone();
+    let work = Work::open(&folder, identity, backfill::part_rows(memory), seed, || random);
+    let work = work.map_err(usage_error)?;
+    warn_of_full_disk(&folder, &inputs)?;
+
+    let standing = Arc::new(Standing::default());
+    let means = Means {
+        folder,
+        n_threads: match config.pipeline.sketchers {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n,
+        },
+        memory,
+        stop: Arc::clone(&shutdown),
+        standing: Arc::clone(&standing),
+    };
+    let sweep = Some(config.input.sweep.clone()).filter(|sweep| !sweep.is_empty());
+    let inputs = args.inputs.iter().cloned().map(Input::File).collect();
+    let source = FileSource::new(inputs, work.taken().progress_map(), config.limits.clone(), sweep);
+    let mut progress = Progress::new(config.log.progress_seconds, args.quiet);
+    progress.reads(source.read_progress());
+    let intake = Intake { source: Box::new(source), limits: config.limits.clone(), sweep_cut: config.input.sweep_cut };
+    let loader = RocksLoader::new(config.store_settings(), config.rule(), work.seed()?);
+    let events = args.events.as_deref().map(events_sink).transpose()?;
+    let end = Ending { events, progress: then.unwrap_or_default() };
+    let showing = progress.start_standing(standing);
+    let report = backfill::run(work, &means, intake, &loader, &config.store.path, end);
+    showing.finish();
+    let report = match report {
+        Err(BackfillError::Stopped) if shutdown.load(Ordering::Relaxed) => {
+            return Err(ending(Exit::Interrupted, BackfillError::Stopped.to_string()));
+        }
+        report => report.map_err(usage_error)?,
+    };
+    if args.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else if !args.quiet {
+        eprint!("{report}");
+    }
+    Ok(if report.unreadable.is_empty() { Exit::Done } else { Exit::Unreadable })
+}
+
+/// What a person gave wrong is wrong usage.
+fn usage_error(error: BackfillError) -> anyhow::Error {
+    match error {
+        BackfillError::Other { .. } | BackfillError::StoreIsThere(_) => ending(Exit::Usage, error.to_string()),
+        other => other.into(),
+    }
+}
+
+/// Beside the store, so that it can be moved there in one step.
+fn work_folder(store: &Path) -> PathBuf {
+    let mut name = store.file_name().unwrap_or(store.as_os_str()).to_os_string();
+    name.push(".backfill");
+    store.with_file_name(name)
+}
+
+/// Bytes of disk that a backfill may take for each byte of a compressed input, and for so many of one that is not. Seen:
+/// 6 for each of two sites in zstd, one for 13 of their HTML.
+const DISK_FOR_COMPRESSED: u64 = 8;
+const PLAIN_FOR_DISK: u64 = 8;
+
+/// Says so where the disk may not have the room. It is a guess from the size of the inputs; where it is wrong, what is
+/// finished stays.
+fn warn_of_full_disk(folder: &Path, inputs: &[(String, u64)]) -> Result<()> {
+    let needed = inputs.iter().map(|(name, n_bytes)| {
+        if is_compressed(Path::new(name)) { n_bytes * DISK_FOR_COMPRESSED } else { n_bytes / PLAIN_FOR_DISK }
+    });
+    let needed: u64 = needed.sum();
+    let disk = rustix::fs::statvfs(folder).map_err(std::io::Error::from)?;
+    let free = disk.f_bavail * disk.f_frsize;
+    if needed > free {
+        let (needed, free, folder) = (HumanBytes(needed), HumanBytes(free), folder.display());
+        eprintln!(
+            "lookalike: {folder} may need {needed}, and the disk has {free}; should it fill up, make room and run again"
+        );
+    }
+    Ok(())
+}
+
+fn is_compressed(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && (magic.starts_with(&[0x1f, 0x8b]) || magic == [0x28, 0xb5, 0x2f, 0xfd])
+}
+
+fn identity(config: &Config, inputs: &[PathBuf]) -> Result<Identity> {
+    let input = |path: &PathBuf| -> Result<(String, u64)> {
+        let unread = |error: std::io::Error| ending(Exit::Usage, format!("{} cannot be read: {error}", path.display()));
+        let whole = path.canonicalize().map_err(unread)?;
+        let metadata = whole.metadata().map_err(unread)?;
+        if !metadata.is_file() {
+            return Err(ending(Exit::Usage, format!("{} is no file; a backfill reads files", path.display())));
+        }
+        Ok((whole.to_string_lossy().into_owned(), metadata.len()))
+    };
+    let reading = (&config.limits, &config.input.sweep, config.input.sweep_cut);
+    Ok(Identity {
+        rule: config.rule(),
+        reading: serde_json::to_string(&reading)?,
+        inputs: inputs.iter().map(input).collect::<Result<_>>()?,
+    })
+}
+
+/// Where the stream is to begin in the configured topic: `PARTITION=OFFSET,…`.
+fn kafka_progress(config: &Config, offsets: &str) -> Result<ProgressMap> {
+    let wrong =
+        || ending(Exit::Usage, format!("--then-from-kafka {offsets}: give PARTITION=OFFSET, with commas between"));
+    let one = |one: &str| -> Option<((String, i32), crate::ports::Progress)> {
+        let (partition, offset) = one.split_once('=')?;
+        let progress = crate::ports::Progress { next_offset: offset.trim().parse().ok()?, chain: 0 };
+        Some(((config.kafka.topic.clone(), partition.trim().parse().ok()?), progress))
+    };
+    offsets.split(',').map(|part| one(part).ok_or_else(wrong)).collect()
+}

@@ -1,0 +1,197 @@
+//! The batch leaves the store that the stream would have left, and goes on from wherever it was stopped.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod harness;
+
+use harness::{World, check_events, fold, sweeps, text};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+impl World {
+    fn backfill_command(&self, inputs: &[PathBuf]) -> Command {
+        let mut command = self.command("backfill -q");
+        command.args(["--memory", "2"]).args(inputs);
+        command
+    }
+
+    fn backfill(&self, inputs: &[PathBuf]) {
+        let output = self.backfill_command(inputs).output().expect("the program starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(!self.path("store.backfill").exists(), "the work folder is removed");
+    }
+}
+
+fn refused(output: Output, why: &str) {
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
+}
+
+/// Documents, clusters, sightings: all that an export tells, byte by byte.
+fn export(world: &World) -> String {
+    world.ask("export clusters", &[])
+}
+
+/// What does not depend on the events, which differ: a stream tells of merges, a batch has none.
+fn stats(world: &World) -> serde_json::Value {
+    let mut stats: serde_json::Value = serde_json::from_str(&world.ask("stats", &["--json"])).expect("JSON");
+    let fields = stats.as_object_mut().expect("an object");
+    fields.retain(|name, _| !name.contains("event") && !name.contains("bytes") && !name.contains("seq"));
+    stats
+}
+
+/// Checks that two worlds answer alike.
+fn same_answers(a: &World, b: &World) {
+    assert_eq!(export(a), export(b));
+    assert_eq!(stats(a), stats(b));
+    let page = a.write("page.html", "<p>npm install installs a package and any packages that it depends on");
+    let page = page.display().to_string();
+    let url = "https://docs.npm.example/html/api/bin.html";
+    for (question, argument) in
+        [("query url", url), ("query cluster", url), ("query lost", url), ("query similar", page.as_str())]
+    {
+        let answers = [a, b].map(|world| world.ask(question, &[argument, "--json"]));
+        assert_eq!(answers[0], answers[1], "{question}");
+    }
+}
+
+/// A name, and an empty world of the profile.
+type Profile = (&'static str, fn() -> World);
+
+fn profiles() -> Vec<Profile> {
+    vec![
+        ("default", World::new),
+        ("paper-1997", || World::new().with_config("paper-1997.toml")),
+        ("exact", || World::new().with_config("exact.toml")),
+        ("adaptive", || World::new().with("sketch.rule", "adaptive").with("sketch.size", 4096)),
+        ("mod shingles", || World::new().with("sketch.index_modulus", 25)),
+        ("common shingles", || World::new().with("cluster.common_limit", 3)),
+        ("common shingles ignored", || {
+            let world = World::new().with("sketch.rule", "adaptive").with("sketch.size", 512);
+            world.with("cluster.common_limit", 3).with("cluster.ignore_common", true).with("cluster.min_shared", 1)
+        }),
+    ]
+}
+
+#[test]
+fn the_store_is_the_streams() {
+    for (name, world) in profiles() {
+        let (streamed, loaded) = (world(), world());
+        streamed.run(&sweeps());
+        loaded.backfill(&sweeps());
+        println!("{name}: {}", loaded.ask("verify", &[]));
+        same_answers(&streamed, &loaded);
+    }
+}
+
+#[test]
+fn the_stream_goes_on_from_it() {
+    let (at_once, gone_on) = (World::new(), World::new());
+    at_once.run(&sweeps());
+    gone_on.backfill(&sweeps()[..2]);
+    // Of the files that are backfilled nothing is taken twice.
+    gone_on.run(&sweeps());
+    gone_on.ask("verify", &[]);
+    same_answers(&at_once, &gone_on);
+}
+
+#[test]
+fn its_events_are_complete_and_the_streams_follow_on_them() {
+    let (streamed, world) = (World::new(), World::new());
+    streamed.run(&sweeps());
+    let mut command = world.backfill_command(&sweeps()[..2]);
+    let output = command.arg("--events").arg(world.path("events.jsonl")).output().expect("starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(fold(&world.events()), world.partition());
+    world.run(&sweeps());
+    let sources = sweeps().into_iter().map(|path| path.display().to_string());
+    check_events(&world.events(), &sources.zip([164, 255, 227]).collect::<BTreeMap<_, _>>());
+    assert_eq!(fold(&world.events()), streamed.partition());
+}
+
+#[test]
+fn bad_records_and_unreadable_files_are_told() {
+    let world = World::new();
+    let body = "one two three ".repeat(9);
+    let good = format!(r#"{{"url":"http://a/","fetched_at":"2026-01-01T00:00:00Z","text":"{body}"}}"#);
+    let gone = r#"{"url":"http://b/","fetched_at":"2026-01-01T00:00:00Z","gone":true}"#;
+    let pages = world.write("pages.jsonl", format!("{good}\nno page\n{gone}\n{good}\n"));
+    let broken = world.write("broken.jsonl.gz", b"\x1f\x8b\x08\x00broken");
+    let mut command = world.backfill_command(&[pages, broken]);
+    let output = command.arg("--events").arg(world.path("events.jsonl")).output().expect("starts");
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let kinds: Vec<String> = world.events().iter().map(|event| format!("{:?}", event.kind)).collect();
+    assert_eq!(kinds, ["Assigned", "Rejected", "Gone", "Assigned"]);
+    world.ask("verify", &[]);
+}
+
+/// Kills each run a little later than the one before, in any phase, until one ends by itself.
+fn kill_until_done(world: &World, inputs: &[PathBuf], first: Duration, step: Duration, most: u32) -> u32 {
+    for n_kills in 0..most {
+        let mut process = world.backfill_command(inputs).spawn().expect("the program starts");
+        std::thread::sleep(first + step * n_kills);
+        if let Some(status) = process.try_wait().expect("a status") {
+            assert!(status.success(), "the run failed by itself: {status}");
+            return n_kills;
+        }
+        process.kill().expect("killed");
+        process.wait().expect("ended");
+        // Killed after its last step.
+        if world.path("store").exists() && !world.path("store.backfill").exists() {
+            return n_kills + 1;
+        }
+    }
+    panic!("no run ended by itself");
+}
+
+#[test]
+fn killed_at_any_moment_it_goes_on() {
+    let unharmed = World::new();
+    unharmed.backfill(&sweeps());
+    let mut n_kills = 0;
+    for (first, step) in [(4, 9), (60, 7)] {
+        let world = World::new();
+        let (first, step) = (Duration::from_millis(first), Duration::from_millis(step));
+        n_kills += kill_until_done(&world, &sweeps(), first, step, 300);
+        world.ask("verify", &[]);
+        same_answers(&unharmed, &world);
+    }
+    println!("killed {n_kills} times");
+    assert!(n_kills > 5, "{n_kills} kills are too few to have found anything");
+}
+
+#[test]
+fn another_input_rule_or_store_is_refused() {
+    let world = World::new();
+    let mut process = world.backfill_command(&sweeps()).spawn().expect("starts");
+    while !world.path("store.backfill/manifest.json").exists() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    process.kill().expect("killed");
+    process.wait().expect("ended");
+    if !world.path("store").exists() {
+        refused(world.backfill_command(&sweeps()[..1]).output().expect("starts"), "other inputs");
+        let other_rule = world.backfill_command(&sweeps()).env("LOOKALIKE__SKETCH__W", "8").output();
+        refused(other_rule.expect("starts"), "other rules");
+        let other_limits = world.backfill_command(&sweeps()).env("LOOKALIKE__LIMITS__WORDS_MAX", "8").output();
+        refused(other_limits.expect("starts"), "other limits");
+    }
+    world.backfill(&sweeps());
+    refused(world.backfill_command(&sweeps()).output().expect("starts"), "there already");
+    let other = World::new();
+    refused(other.backfill_command(&[world.path("nowhere.jsonl")]).output().expect("starts"), "cannot be read");
+}
+
+#[test]
+fn where_kafka_is_to_begin_is_noted() {
+    let world = World::new();
+    refused(
+        world.backfill_command(&sweeps()).args(["--then-from-kafka", "yesterday"]).output().expect("starts"),
+        "PARTITION=OFFSET",
+    );
+    let output = world.backfill_command(&sweeps()).args(["--then-from-kafka", "0=17,3=4"]).output().expect("starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    world.ask("verify", &[]);
+}
