@@ -8,7 +8,7 @@ use crate::sweep::{Moment, Seen, Sighting, SweepRow, UrlState};
 use crate::wire::{Message, Origin, Record};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -372,6 +372,40 @@ pub trait Store: Send {
 
     /// The bytes that it takes on disk.
     fn n_bytes(&self) -> u64;
+}
+
+/// What clustering anew asks of a store: everything, in whatever order it lies there.
+pub trait LinkView {
+    /// Calls `each` with the list of documents, ascending, of every index shingle (one more than the common limit at most)
+    /// and of every super shingle (true), until it says stop (false).
+    ///
+    /// # Errors
+    /// [`StoreError`], as for all of these.
+    fn each_list(&self, each: &mut dyn FnMut(&[DocumentId], bool) -> bool) -> Result<(), StoreError>;
+
+    /// Calls `each` with every link, by its later document, until it says stop (false).
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn each_link(&self, each: &mut dyn FnMut(Link) -> bool) -> Result<(), StoreError>;
+
+    /// Calls `each` with every document and by how many index shingles it is found.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn each_index_size(&self, each: &mut dyn FnMut(DocumentId, u32)) -> Result<(), StoreError>;
+
+    /// The shingles that are common now.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn common_shingles(&self) -> Result<HashSet<Shingle>, StoreError>;
+
+    /// The sketches of documents that must be there.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn sketches_of(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError>;
 }
 
 /// A family of rows that a new store is loaded with.

@@ -97,6 +97,64 @@ fn the_stream_goes_on_from_it() {
     same_answers(&at_once, &gone_on);
 }
 
+/// With the rule that a store was made with, clustering anew from its sketches alone gives its clusters.
+#[test]
+fn reclustered_with_its_own_rule_it_is_as_it_was() {
+    for (name, world) in profiles().into_iter().filter(|(name, _)| !name.contains("ignored")) {
+        let (streamed, loaded) = (world(), world());
+        streamed.run(&sweeps());
+        loaded.backfill(&sweeps());
+        for world in [&streamed, &loaded] {
+            let out = world.path("out.csv").display().to_string();
+            world.ask("recluster", &["--threshold", "0.5", "--out", &out]);
+            assert_eq!(std::fs::read_to_string(&out).expect("rows"), export(world), "{name}");
+        }
+    }
+}
+
+/// A higher threshold and stars and centres only ever split clusters, a containment only joins them.
+#[test]
+fn other_rules_split_or_join() {
+    let world = World::new();
+    world.run(&sweeps());
+    let before = export(&world);
+    let out = world.path("out.csv").display().to_string();
+    let partition = |arguments: &[&str]| {
+        world.ask("recluster", &[&["--out", &out], arguments].concat());
+        harness::partition_of(&std::fs::read_to_string(&out).expect("rows"))
+    };
+    let own = world.partition();
+    let is_finer = |fine: &harness::Partition, coarse: &harness::Partition| {
+        fine.len() > coarse.len() && fine.iter().all(|part| coarse.iter().any(|whole| part.is_subset(whole)))
+    };
+    for arguments in [
+        &["--threshold", "0.8"][..],
+        &["--threshold", "0.5", "--policy", "star"],
+        &["--threshold", "0.5", "--policy", "center"],
+    ] {
+        assert!(is_finer(&partition(arguments), &own), "{arguments:?}");
+    }
+    assert!(is_finer(&own, &partition(&["--threshold", "0.5", "--containment", "0.7"])));
+    assert_eq!(export(&world), before, "the store is as it was");
+}
+
+#[test]
+fn links_are_exported_with_what_they_rest_on() {
+    let world = World::new();
+    world.backfill(&sweeps());
+    let n_csv = world.ask("export links", &[]).lines().skip(1).count();
+    let json = world.ask("export links", &["--json"]);
+    let stats = stats(&world);
+    let n_merges = stats["documents"].as_u64().expect("a number") - stats["clusters"].as_u64().expect("a number");
+    assert_eq!((n_csv as u64, json.lines().count() as u64), (n_merges, n_merges), "a spanning forest");
+    for line in json.lines() {
+        let link: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let number = |name: &str| link[name].as_f64().expect(name);
+        assert!(number("resemblance") >= 0.5 && number("document") > number("to"), "{line}");
+        assert!(number("containment") + 1e-9 >= number("resemblance"), "{line}");
+    }
+}
+
 #[test]
 fn its_events_are_complete_and_the_streams_follow_on_them() {
     let (streamed, world) = (World::new(), World::new());

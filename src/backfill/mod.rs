@@ -20,6 +20,7 @@ mod lists;
 mod load;
 mod means;
 mod pairs;
+mod recluster;
 mod report;
 mod rows;
 mod runs;
@@ -32,6 +33,7 @@ mod work;
 
 pub use error::BackfillError;
 pub use means::{Means, Standing};
+pub use recluster::{LinkRule, Policy, recluster};
 pub use report::{PhaseReport, Report, Sizes};
 pub use take_in::{Intake, take_in_sketched};
 pub use usage::{Phase, machine_memory};

@@ -1,5 +1,6 @@
 //! The command line's words.
 
+use crate::backfill::Policy;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -52,6 +53,8 @@ pub enum Command {
     #[command(after_help = "Exit codes: 0 all read, rejected records included; 1 failed; 2 wrong usage or \
                             configuration; 3 some input could not be read, the rest is printed.")]
     Sketch(SketchArgs),
+    /// Cluster anew with another rule, from the store's sketches alone; the store stays as it is
+    Recluster(ReclusterArgs),
     /// Ask the store: what stood at a URL, what belongs together, what is like a document, where a lost page is
     Query {
         #[command(subcommand)]
@@ -162,6 +165,29 @@ pub struct BackfillArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+pub struct ReclusterArgs {
+    /// Documents of this resemblance or more are linked, over 0 and at most 1
+    #[arg(long, value_name = "R")]
+    pub threshold: f64,
+    /// So are those of which one is in the other for this much or more
+    #[arg(long, value_name = "C")]
+    pub containment: Option<f64>,
+    /// What links make: components; star: clusters around the documents with most links; center: around the first of the
+    /// closest pairs
+    #[arg(long, default_value = "components", value_name = "components|star|center")]
+    pub policy: Policy,
+    /// Write rows as of `export clusters` here
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// One JSON object a line instead of CSV
+    #[arg(long)]
+    pub json: bool,
+    /// Memory for the pairs [default: a third of the machine's]; the rest goes through files beside FILE
+    #[arg(long, value_name = "MIB")]
+    pub memory: Option<u64>,
+}
+
+#[derive(Debug, ClapArgs)]
 pub struct SketchArgs {
     /// JSONL or WARC/WET files, read as by `run`; `-` is standard input
     pub inputs: Vec<PathBuf>,
@@ -224,6 +250,16 @@ pub enum Question {
 
 #[derive(Debug, Subcommand)]
 pub enum ExportCommand {
+    /// One row for each link that joined two clusters: the later document, the earlier, their resemblance, how much of
+    /// the smaller is in the other, and where both were first seen
+    Links {
+        /// Write here instead of standard output
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// One JSON object a line instead of CSV
+        #[arg(long)]
+        json: bool,
+    },
     /// One row for each sighting: url, fetched_at, sweep, document, cluster
     Clusters {
         /// Write here instead of standard output

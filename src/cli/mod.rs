@@ -5,6 +5,7 @@ mod ask;
 mod backfill;
 mod explain;
 mod files;
+mod recluster;
 mod render;
 mod run;
 mod serve;
@@ -110,11 +111,15 @@ fn dispatch(args: Args) -> Result<Exit> {
     match args.command {
         Command::Run(run) => run::run(load()?, run),
         Command::Backfill(args) => backfill::backfill(load()?, args),
+        Command::Recluster(args) => recluster::recluster(&load()?, &args),
         Command::Query { question, json } => ask::query(&load()?, question, json),
         Command::Sketch(sketch) => sketch::sketch(&load()?, args.global.store.as_deref(), &sketch),
         Command::Serve(serve) => serve::serve(load()?, serve),
         Command::Stats { json } => ask::stats(&load()?, json),
         Command::Verify { most, json } => verify::verify(&load()?, most, json),
+        Command::Export { what: ExportCommand::Links { output, json } } => {
+            recluster::export_links(&load()?, output.as_deref(), json)
+        }
         Command::Export { what: ExportCommand::Clusters { output, json } } => {
             files::export_clusters(&load()?, output.as_deref(), json)
         }

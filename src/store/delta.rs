@@ -5,6 +5,7 @@ use crate::cluster::NewDocument;
 use crate::document::DocumentId;
 use crate::sketch::Shingle;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What a posting takes in memory at most: 17 bytes for a shingle's place in a table that is never less than seven
@@ -127,6 +128,14 @@ impl Delta {
         for part in self.frozen.as_deref().into_iter().chain([&self.growing]) {
             part.of(posted).append(shingle, documents);
         }
+    }
+}
+
+impl Delta {
+    /// All shingles of a family.
+    pub fn shingles(&self, posted: Posted) -> BTreeSet<Shingle> {
+        let parts = self.frozen.as_deref().into_iter().chain([&self.growing]);
+        parts.flat_map(|part| part.of(posted).shingles()).collect()
     }
 }
 

@@ -7,6 +7,7 @@ mod check;
 mod delta;
 mod families;
 mod follow;
+mod links;
 mod load;
 mod open;
 mod read;

@@ -494,6 +494,13 @@ pub(super) fn read_first_url(row: &[u8]) -> Option<Fingerprint> {
     Fields(row).fingerprint()
 }
 
+/// The number of index shingles alone.
+pub(super) fn read_index_size(row: &[u8]) -> Option<u32> {
+    let mut fields = Fields(row);
+    let _ = (fields.fingerprint()?, fields.u64()?, fields.varint()?, fields.varint()?);
+    u32::try_from(fields.varint()?).ok()
+}
+
 /// Appends a document's postings to its batch's row of `pending`.
 pub(super) fn put_pending(row: &mut Vec<u8>, document: &NewDocument, bits: u32) {
     for (posted, shingles) in Posted::ALL.into_iter().zip(postings_of(document)) {

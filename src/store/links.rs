@@ -1,0 +1,67 @@
+//! What clustering anew asks of a store: all lists, all links, all sketches.
+
+use super::open::{RocksStore, damaged};
+use super::schema::{self, Fields, Posted, cf};
+use crate::cluster::Link;
+use crate::document::DocumentId;
+use crate::ports::{LinkView, StoreError};
+use crate::sketch::{Shingle, Sketch};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+impl LinkView for RocksStore {
+    fn each_list(&self, each: &mut dyn FnMut(&[DocumentId], bool) -> bool) -> Result<(), StoreError> {
+        for posted in [Posted::Index, Posted::Super] {
+            let is_super = posted == Posted::Super;
+            let (name, width) = (posted.family(), posted.width(self.rule.sketch.bits));
+            // Shingles that only the newest postings have are in no row.
+            let mut newest = self.delta()?.shingles(posted);
+            let mut documents = Vec::new();
+            let mut go_on = true;
+            self.scan(name, &[], &mut |key, row| {
+                let shingle = Fields(key).shingle(width).ok_or_else(|| damaged(format!("a key of {name}")))?;
+                newest.remove(&shingle);
+                documents.clear();
+                schema::read_documents(row, &mut documents).ok_or_else(|| damaged(format!("a row of {name}")))?;
+                self.delta()?.append(posted, shingle, &mut documents);
+                documents.sort_unstable();
+                documents.dedup();
+                go_on = each(&documents, is_super);
+                Ok(go_on)
+            })?;
+            for shingle in newest {
+                documents.clear();
+                self.delta()?.append(posted, shingle, &mut documents);
+                go_on = go_on && each(&documents, is_super);
+            }
+        }
+        Ok(())
+    }
+
+    fn each_link(&self, each: &mut dyn FnMut(Link) -> bool) -> Result<(), StoreError> {
+        self.scan(cf::LINKS, &[], &mut |key, row| {
+            let (mut key, mut row) = (Fields(key), Fields(row));
+            let link = (|| {
+                Some(Link { document: key.document()?, to: key.document()?, resemblance: f64::from_bits(row.u64()?) })
+            })();
+            Ok(each(link.ok_or_else(|| damaged("a row of links"))?))
+        })
+    }
+
+    fn each_index_size(&self, each: &mut dyn FnMut(DocumentId, u32)) -> Result<(), StoreError> {
+        self.scan(cf::DOCS, &[], &mut |key, row| {
+            let found = Fields(key).document().zip(schema::read_index_size(row));
+            let (document, n_index) = found.ok_or_else(|| damaged("a row of docs"))?;
+            each(document, n_index);
+            Ok(true)
+        })
+    }
+
+    fn common_shingles(&self) -> Result<HashSet<Shingle>, StoreError> {
+        Ok(self.common()?.into_iter().collect())
+    }
+
+    fn sketches_of(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError> {
+        Ok(self.stored_documents(documents)?.into_iter().map(|document| document.sketch).collect())
+    }
+}
