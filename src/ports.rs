@@ -358,6 +358,30 @@ pub trait Store: Send {
     /// [`StoreError`]
     fn sweeps(&self, names: &[&str]) -> Result<Vec<Option<SweepRow>>, StoreError>;
 
+    /// URLs that were seen, in the order of their fingerprints.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn urls(&self, keys: &[Fingerprint]) -> Result<Vec<String>, StoreError>;
+
+    /// The newest sightings of each of some documents, at most `most_each` of each.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn standings(&self, documents: &[DocumentId], most_each: usize) -> Result<Vec<StoredSighting>, StoreError>;
+
+    /// All URLs that are sought.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn sought(&self) -> Result<Vec<Sought>, StoreError>;
+
+    /// Calls `each` with the state of every URL.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn each_state(&self, each: &mut dyn FnMut(Fingerprint, UrlState)) -> Result<(), StoreError>;
+
     /// Writes a batch, all or nothing. When it returns, the batch is durable.
     ///
     /// # Errors

@@ -89,6 +89,11 @@ pub enum Command {
     ///
     /// It can change nothing. It listens on this machine alone unless told otherwise, and ends at SIGTERM or SIGINT.
     Serve(ServeArgs),
+    /// Dated walks of the crawler: list them, or close one so that what it missed is lost
+    Sweep {
+        #[command(subcommand)]
+        what: SweepCommand,
+    },
     /// Write out what the store holds
     Export {
         #[command(subcommand)]
@@ -245,6 +250,30 @@ pub enum Question {
         /// How many answers a URL, at most
         #[arg(long, default_value_t = 10, value_name = "N")]
         most: usize,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SweepCommand {
+    /// Every sweep: when it began and ended, how many pages it saw, whether it was closed
+    List {
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Mark the URLs that a finished sweep should have seen and did not as lost
+    ///
+    /// These are the URLs, on hosts that the sweep visited, that were alive before it began and were not seen since.
+    /// Their marks and events are written as those of `run`, which must not be running over the store.
+    #[command(after_help = "Exit codes: 0 closed; 1 failed; 2 wrong usage or configuration; 4 there is no such sweep.")]
+    Close {
+        name: String,
+        /// Where events go: a file that is appended to, or `-` for standard output
+        #[arg(long, value_name = "FILE")]
+        events: Option<String>,
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 

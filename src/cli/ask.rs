@@ -61,7 +61,7 @@ pub(super) fn stats(config: &Config, json: bool) -> Result<Exit> {
     print(&status, json, render::status)
 }
 
-fn open(config: &Config) -> Result<RocksStore> {
+pub(super) fn open(config: &Config) -> Result<RocksStore> {
     Ok(RocksStore::open_read_only(&config.store.path, &config.store_settings())?)
 }
 
@@ -69,7 +69,7 @@ fn known(is_known: bool, message: impl FnOnce() -> String) -> Result<()> {
     if is_known { Ok(()) } else { Err(ending(Exit::NotFound, message())) }
 }
 
-fn print<T: Serialize>(answer: &T, json: bool, render: impl FnOnce(&T) -> String) -> Result<Exit> {
+pub(super) fn print<T: Serialize>(answer: &T, json: bool, render: impl FnOnce(&T) -> String) -> Result<Exit> {
     write_answer(&mut std::io::stdout(), answer, json, render)?;
     Ok(Exit::Done)
 }

@@ -11,6 +11,7 @@ mod run;
 mod serve;
 mod settings;
 mod sketch;
+mod sweep;
 mod telemetry;
 mod topics;
 mod verify;
@@ -115,6 +116,7 @@ fn dispatch(args: Args) -> Result<Exit> {
         Command::Query { question, json } => ask::query(&load()?, question, json),
         Command::Sketch(sketch) => sketch::sketch(&load()?, args.global.store.as_deref(), &sketch),
         Command::Serve(serve) => serve::serve(load()?, serve),
+        Command::Sweep { what } => sweep::sweep(load()?, what),
         Command::Stats { json } => ask::stats(&load()?, json),
         Command::Verify { most, json } => verify::verify(&load()?, most, json),
         Command::Export { what: ExportCommand::Links { output, json } } => {

@@ -2,21 +2,21 @@
 
 use super::explain::{Explanation, FIXED_RESEMBLANCES, OfSize, Sureness, near};
 use super::sketch::Line;
-use crate::document::DocumentId;
-use crate::pipeline::Summary;
-use crate::query::{ClusterAnswer, Comparison, Found, Likeness, LostAnswer, Standing, Status, UrlAnswer};
+use crate::document::{DocumentId, FetchTime};
+use crate::pipeline::{Closed, Summary};
+use crate::query::{ClusterAnswer, Comparison, Found, Likeness, LostAnswer, Standing, Status, Sweep, UrlAnswer};
 use crate::sketch::SketchRule;
 use crate::sweep::{Evidence, Moment, Seen};
 use indicatif::{HumanBytes, HumanCount};
 use std::fmt::Write;
 
 /// The day, or the moment where it is not midnight.
-fn date(time: crate::document::FetchTime) -> String {
+fn date(time: FetchTime) -> String {
     let text = time.to_string();
     text.strip_suffix("T00:00:00Z").map_or(text.clone(), String::from)
 }
 
-fn when(time: crate::document::FetchTime, sweep: Option<&str>) -> String {
+fn when(time: FetchTime, sweep: Option<&str>) -> String {
     match sweep {
         Some(sweep) => format!("{}  {sweep}", date(time)),
         None => date(time),
@@ -143,6 +143,36 @@ fn likeness(found: &Found) -> String {
         format!(", resemblance {}, has {} of it", percent(resemblance), percent(contains))
     });
     format!("{document}  {evidence}{shares}")
+}
+
+/// All sweeps.
+pub(super) fn sweeps(sweeps: &[Sweep]) -> String {
+    let mut text = String::from("begun       ended          pages     gone     lost          name\n");
+    for Sweep { name, row } in sweeps {
+        let closed = if row.is_closed { "closed" } else { "open" };
+        let day = |time: FetchTime| date(time).chars().take(10).collect::<String>();
+        let _ = writeln!(
+            text,
+            "{:10}  {:10}  {:>8} {:>8} {:>8}  {closed:6}  {name}",
+            day(row.first),
+            day(row.last),
+            row.n_pages,
+            row.n_gone,
+            row.n_lost,
+        );
+    }
+    text
+}
+
+/// What closing a sweep did.
+pub(super) fn closed(closed: &Closed) -> String {
+    let moved = closed.n_moved.map_or(String::new(), |n| format!("; {} of them are found elsewhere", HumanCount(n)));
+    format!(
+        "sweep {}: {} URLs on {} of its hosts were not seen and are lost{moved}\n",
+        closed.sweep,
+        HumanCount(closed.n_lost),
+        HumanCount(closed.n_hosts),
+    )
 }
 
 /// How sure a share is.

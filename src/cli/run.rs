@@ -87,7 +87,7 @@ pub(super) fn watch_signals() -> Result<Arc<AtomicBool>> {
     Ok(shutdown)
 }
 
-fn open_store(config: &Config) -> Result<RocksStore> {
+pub(super) fn open_store(config: &Config) -> Result<RocksStore> {
     let seed = config.seed().map_err(|error| ending(Exit::Usage, error.to_string()))?;
     let random = new_seed()?;
     RocksStore::open(&config.store.path, &config.store_settings(), &config.rule(), seed, || random).map_err(|error| {
@@ -154,7 +154,11 @@ pub(super) fn inputs(paths: &[PathBuf], stdin_name: Option<&str>) -> Result<Vec<
     Ok(paths.iter().map(input).collect())
 }
 
-fn open_sink(config: &Config, store: &RocksStore, shutdown: &Arc<AtomicBool>) -> Result<Option<Box<dyn Sink>>> {
+pub(super) fn open_sink(
+    config: &Config,
+    store: &RocksStore,
+    shutdown: &Arc<AtomicBool>,
+) -> Result<Option<Box<dyn Sink>>> {
     match config.events.file.as_str() {
         "" if config.input.from == InputKind::Kafka && !config.kafka.events_topic.is_empty() => {
             let sink = KafkaSink::open(&config.kafka, &store.id(), store.next_seq(), Arc::clone(shutdown))?;

@@ -168,6 +168,11 @@ impl Decider {
         .find_map(|(relation, key)| Some((relation, *known.equal.get(&key?)?)))
     }
 
+    /// The resemblance from which on documents are linked.
+    pub fn threshold(&self) -> f64 {
+        self.rule.threshold
+    }
+
     /// The clusters.
     pub fn clusters(&mut self) -> &mut Clusters {
         &mut self.clusters

@@ -138,13 +138,16 @@ impl Outputs {
                     Assignment { url, fetched_at, sweep, document: event.document?, cluster: event.cluster?, seq };
                 (self.assignments.as_ref()?, url.to_string(), Some(serde_json::to_vec(&value).ok()?))
             }
-            EventType::Gone => (self.assignments.as_ref()?, event.url.clone()?, None),
+            EventType::Gone | EventType::Redirected | EventType::Lost => {
+                (self.assignments.as_ref()?, event.url.clone()?, None)
+            }
             EventType::Merged => {
                 let value = Merged { loser: event.loser?, winner: event.winner?, seq: event.seq };
                 (self.merges.as_ref()?, value.loser.0.to_string(), Some(serde_json::to_vec(&value).ok()?))
             }
-            EventType::Redirected => (self.assignments.as_ref()?, event.url.clone()?, None),
-            EventType::Rejected | EventType::Gap => return None,
+            EventType::Changed | EventType::Moved | EventType::SweepClosed | EventType::Rejected | EventType::Gap => {
+                return None;
+            }
         };
         Some(OutputMessage {
             topic: topic.clone(),

@@ -1,6 +1,8 @@
 //! The one writer: decides over a micro-batch of pages, writes what that changes, and lets its events go.
 
 use super::gate::Gate;
+use super::moves::Moves;
+use super::news::{News, Resemblances, as_told};
 use super::sequencer::{Sequencer, Ticketed};
 use super::sketcher::Prepared;
 use super::stats::{BatchCounts, Stats};
@@ -11,10 +13,10 @@ use crate::document::{DocumentId, Fingerprint, Seed};
 use crate::intake::SketchedPage;
 use crate::ports::{Batch, Outgoing, Progress, ProgressMap, Store, StoreError};
 use crate::sketch::{Shingle, Sketch, SketchedContent};
-use crate::wire::{Event, Message, Subject};
+use crate::wire::{Event, Message, Origin, Subject};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender};
 use rustc_hash::FxHashMap;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -34,6 +36,7 @@ pub(super) struct Applier<'a, S: Store> {
     published: Arc<AtomicU64>,
     listening: bool,
     cache: SketchCache,
+    moves: Moves,
     batch_records_max: usize,
     batch_latency: Duration,
     stats: Arc<Stats>,
@@ -61,6 +64,7 @@ impl<'a, S: Store> Applier<'a, S> {
             published,
             listening,
             cache: SketchCache::new(settings.sketch_cache_mib << 20),
+            moves: Moves::default(),
             batch_records_max: settings.batch_records_max,
             batch_latency: Duration::from_millis(settings.batch_latency_ms_max),
             stats,
@@ -77,6 +81,9 @@ impl<'a, S: Store> Applier<'a, S> {
         gate: &Gate,
     ) -> Result<(), PipelineError> {
         let (mut sequencer, mut ready) = (Sequencer::new(), VecDeque::new());
+        if self.listening {
+            self.moves = Moves::of_store(&*self.store, self.decider.clusters())?;
+        }
         while let Some(batch) = self.gather(pages, &mut sequencer, &mut ready) {
             let n_records = batch.len();
             kill_point!("gathered");
@@ -139,9 +146,14 @@ impl<'a, S: Store> Applier<'a, S> {
         let mut counts = decided.counts();
         counts.rejected = pages.iter().filter_map(|page| page.outcome.as_ref().err()).map(|why| why.reason).collect();
         counts.gone = pages.len() as u64 - counts.relations.values().sum::<u64>() - counts.rejected.len() as u64;
-        let n_events = pages.len() as u64 + counts.merged;
-        let outbox = if self.listening { self.events(&pages, &decided.decisions)? } else { Vec::new() };
-        let timeline = Timeline::of(&*self.store, &self.seed, &pages, &decided.decisions)?;
+        let mut timeline = Timeline::of(&*self.store, &self.seed, &pages, &decided.decisions)?;
+        let mut outbox = Vec::new();
+        if self.listening {
+            let news = self.news(&pages, &decided, &mut timeline)?;
+            outbox = self.events(&pages, &decided.decisions, &news)?;
+        }
+        // Where nobody listens, the numbers of what would have been told at least are left out.
+        let n_events = if self.listening { outbox.len() as u64 } else { pages.len() as u64 + counts.merged };
         let mut batch = self.batch(&pages, decided);
         timeline.write(&mut batch);
         batch.outbox = outbox;
@@ -193,7 +205,12 @@ impl<'a, S: Store> Applier<'a, S> {
     }
 
     /// The events of a batch, numbered. A page's merges follow its own event.
-    fn events(&self, pages: &[Prepared], decisions: &[Option<Decision>]) -> Result<Vec<Outgoing>, StoreError> {
+    fn events(
+        &self,
+        pages: &[Prepared],
+        decisions: &[Option<Decision>],
+        news: &News,
+    ) -> Result<Vec<Outgoing>, StoreError> {
         let first_urls = self.matched_urls(pages, decisions)?;
         let mut events = Vec::with_capacity(pages.len());
         let mut push = |key: Option<&str>, original: Option<&Message>, make: &dyn Fn(u64) -> Event| {
@@ -201,7 +218,7 @@ impl<'a, S: Store> Applier<'a, S> {
             let original = original.cloned().map(Box::new);
             events.push(Outgoing { seq, key: key.map(String::from), json: make(seq).to_json(), original });
         };
-        for (page, decision) in pages.iter().zip(decisions) {
+        for (at, (page, decision)) in pages.iter().zip(decisions).enumerate() {
             let origin = &page.origin;
             let sketched = match &page.outcome {
                 Ok(sketched) => sketched,
@@ -216,6 +233,7 @@ impl<'a, S: Store> Applier<'a, S> {
                     Some(target) => Event::redirected(seq, origin, subject, target),
                     None => Event::gone(seq, origin, subject),
                 });
+                push_moves(&mut push, origin, subject, news, (at, self.decider.threshold()));
                 continue;
             };
             let url = decision.matched.and_then(|found| first_urls.get(&found.document));
@@ -223,8 +241,55 @@ impl<'a, S: Store> Applier<'a, S> {
             for merge in &decision.merges {
                 push(key, None, &|seq| Event::merged(seq, origin, subject, *merge));
             }
+            if let Some(pair) = news.change_of(at) {
+                push(key, None, &|seq| Event::changed(seq, origin, subject, pair, news.resemblance(pair)));
+            }
+            push_moves(&mut push, origin, subject, news, (at, self.decider.threshold()));
         }
         Ok(events)
+    }
+
+    /// What the batch tells beside each page's place.
+    fn news(&mut self, pages: &[Prepared], decided: &Decided, timeline: &mut Timeline) -> Result<News, StoreError> {
+        let mut urls: HashMap<Fingerprint, &str> = HashMap::new();
+        for (sighting, page) in timeline.sightings.iter().zip(pages) {
+            if let (Some(sighting), Ok(page)) = (sighting, &page.outcome) {
+                urls.insert(sighting.url, &page.url);
+            }
+        }
+        let (store, clusters) = (&*self.store, self.decider.clusters());
+        let moves = self.moves.follow(store, clusters, timeline, &decided.decisions, &urls)?;
+        let mut news = News { moves, ..News::default() };
+        for (at, (before, decision)) in timeline.before.iter().zip(&decided.decisions).enumerate() {
+            if let (Some(before), Some(decision)) = (before, decision)
+                && *before != decision.document
+            {
+                news.changed.push((at, *before, decision.document));
+            }
+        }
+        news.resemblances = self.resemblances(decided, news.pairs().collect())?;
+        Ok(news)
+    }
+
+    /// The resemblances of pairs of documents, of which some may be this batch's.
+    fn resemblances(
+        &mut self,
+        decided: &Decided,
+        pairs: HashSet<(DocumentId, DocumentId)>,
+    ) -> Result<Resemblances, StoreError> {
+        let of_batch = decided.effects.documents.iter().map(|new| (new.document, Arc::clone(&new.sketch)));
+        let mut documents: Vec<DocumentId> = pairs.iter().flat_map(|(a, b)| [*a, *b]).collect();
+        documents.sort_unstable();
+        documents.dedup();
+        let fresh = if documents.is_empty() { FxHashMap::default() } else { of_batch.collect() };
+        let mut view = BatchView { store: &*self.store, cache: &mut self.cache, fresh };
+        let sketches: HashMap<DocumentId, Arc<Sketch>> =
+            documents.iter().copied().zip(view.sketches(&documents)?).collect();
+        let resemblance = |pair: (DocumentId, DocumentId)| {
+            let alike = || Some(self.decider.resemblance(sketches.get(&pair.0)?, sketches.get(&pair.1)?));
+            (pair, if pair.0 == pair.1 { 1.0 } else { alike().unwrap_or(0.0) })
+        };
+        Ok(pairs.into_iter().map(resemblance).collect())
     }
 
     /// Where each document that a decision names as its match was first seen: in the store, or in this very batch.
@@ -311,6 +376,20 @@ fn progress_after(pages: &[Prepared]) -> ProgressMap {
         progress.insert((origin.source.to_string(), origin.partition), after);
     }
     progress
+}
+
+/// The moves that a page tells.
+fn push_moves<'p>(
+    push: &mut impl FnMut(Option<&str>, Option<&Message>, &dyn Fn(u64) -> Event),
+    origin: &Origin,
+    subject: Subject<'p>,
+    news: &News,
+    (at, threshold): (usize, f64),
+) {
+    for found in news.moves_of(at) {
+        let moved = as_told(found, news.resemblance((found.from_document, found.to_document)), threshold);
+        push(Some(found.from.as_str()), None, &|seq| Event::moved(seq, origin, subject, moved));
+    }
 }
 
 fn content_of(page: &Prepared) -> Option<&SketchedContent> {
@@ -473,6 +552,26 @@ pub(super) mod tests {
             self.progress.extend(batch.progress.clone());
             self.outbox.retain(|event| event.seq >= batch.published);
             self.outbox.extend(batch.outbox.iter().cloned());
+            Ok(())
+        }
+
+        fn urls(&self, keys: &[Fingerprint]) -> Result<Vec<String>, StoreError> {
+            Ok(keys.iter().map(|key| self.urls[key].clone()).collect())
+        }
+
+        fn standings(&self, documents: &[DocumentId], _: usize) -> Result<Vec<StoredSighting>, StoreError> {
+            let stood = |sighting: &&StoredSighting| {
+                sighting.moment.seen.document().is_some_and(|document| documents.contains(&document))
+            };
+            Ok(self.sightings.iter().filter(stood).cloned().collect())
+        }
+
+        fn sought(&self) -> Result<Vec<Sought>, StoreError> {
+            Ok(self.sought.iter().copied().collect())
+        }
+
+        fn each_state(&self, each: &mut dyn FnMut(Fingerprint, UrlState)) -> Result<(), StoreError> {
+            self.states.iter().for_each(|(url, state)| each(*url, state.clone()));
             Ok(())
         }
 

@@ -8,14 +8,18 @@
 //! stage that fails closes the gate and its channels, and every other stage ends.
 
 mod applier;
+mod close;
 mod gate;
 mod ingest;
+mod moves;
+mod news;
 mod publisher;
 mod sequencer;
 mod sketcher;
 mod stats;
 mod timeline;
 
+pub use close::{CloseError, Closed, Closer};
 pub use publisher::{PublishError, recover};
 pub use stats::{Stats, Summary};
 

@@ -98,7 +98,8 @@ impl Timeline {
             let earlier = self.sightings[..at].iter().flatten().filter(|sighting| sighting.url == *key);
             history.extend(earlier.map(|sighting| sighting.moment.clone()));
         }
-        let before = history.iter().filter(|other| *other < moment && other.seen.document().is_some()).max();
+        // Told twice, a sighting comes after itself and changes nothing.
+        let before = history.iter().filter(|other| *other <= moment && other.seen.document().is_some()).max();
         let before = before.and_then(|moment| moment.seen.document());
         history.push(moment.clone());
         let host = known.map_or_else(|| host_key(seed, url), |state| state.host);
@@ -110,20 +111,37 @@ impl Timeline {
         Ok(before)
     }
 
-    /// Hands what it holds to the batch.
-    pub fn write(self, batch: &mut Batch) {
-        batch.sightings = self.sightings.into_iter().flatten().collect();
-        batch.sweeps = self.sweeps.into_iter().collect();
-        let mut was_sought = self.was_sought;
+    /// Who is sought no more after the batch, and who is from now on.
+    pub fn sought_changes(&self) -> (Vec<Sought>, Vec<Sought>) {
+        let (mut no_more, mut now) = (Vec::new(), Vec::new());
         for (url, state) in &self.states {
-            let (was, is) = (was_sought.remove(url), Sought::of(*url, state));
+            let (was, is) = (self.was_sought.get(url).copied(), Sought::of(*url, state));
             if was != is {
-                batch.not_sought.extend(was);
-                batch.sought.extend(is);
+                no_more.extend(was);
+                now.extend(is);
             }
         }
-        batch.sought.sort_unstable();
-        batch.not_sought.sort_unstable();
+        no_more.sort_unstable();
+        now.sort_unstable();
+        (no_more, now)
+    }
+
+    /// The last page of the batch that was seen at a URL, by its number.
+    pub fn last_page_of(&self, url: Fingerprint) -> Option<usize> {
+        self.sightings.iter().rposition(|sighting| sighting.as_ref().is_some_and(|sighting| sighting.url == url))
+    }
+
+    /// Remembers that it was told where a sought URL's last copy is now.
+    pub fn mark_found(&mut self, sought: Sought, state: UrlState) {
+        self.was_sought.entry(sought.url).or_insert(sought);
+        self.states.insert(sought.url, UrlState { found: true, ..state });
+    }
+
+    /// Hands what it holds to the batch.
+    pub fn write(self, batch: &mut Batch) {
+        (batch.not_sought, batch.sought) = self.sought_changes();
+        batch.sightings = self.sightings.into_iter().flatten().collect();
+        batch.sweeps = self.sweeps.into_iter().collect();
         batch.states = self.states.into_iter().collect();
         batch.states.sort_unstable_by_key(|(url, _)| *url);
     }

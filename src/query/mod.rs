@@ -5,6 +5,7 @@ mod clusters;
 mod lost;
 mod passages;
 mod similar;
+mod sweeps;
 
 pub use answers::{
     ClusterAnswer, ClusterPage, Standing, UrlAnswer, cluster, cluster_glance, cluster_page, named_cluster, url,
@@ -13,3 +14,4 @@ pub use clusters::{ExportRow, Status, export, export_page, status};
 pub use lost::{Found, LostAnswer, Search, lost, lost_many};
 pub use passages::{Passage, SharedPassages, shared_passages};
 pub use similar::{Comparison, Likeness, compare_sketches, similar, sketch_of_url};
+pub use sweeps::{Sweep, sweeps};

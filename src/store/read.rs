@@ -4,7 +4,7 @@ use super::open::{RocksStore, damaged, failed};
 use super::schema::{self, Fields, Posted, cf};
 use crate::cluster::{ClusterRow, Clusters, Link};
 use crate::document::{ClusterId, DocumentId, Fingerprint, Seed};
-use crate::ports::{Outgoing, ProgressMap, Snapshot, StoreError, StoreRule, StoredDocument, StoredSighting};
+use crate::ports::{Outgoing, ProgressMap, Snapshot, Sought, StoreError, StoreRule, StoredDocument, StoredSighting};
 use crate::sketch::{Equivalences, Shingle};
 use crate::sweep::{Moment, Sighting, SweepRow, UrlState};
 use rocksdb::{DBPinnableSlice, Direction, IteratorMode, ReadOptions};
@@ -204,6 +204,24 @@ impl RocksStore {
             Ok(true)
         })?;
         Ok(moments)
+    }
+
+    pub(super) fn all_sought(&self) -> Result<Vec<Sought>, StoreError> {
+        let mut all = Vec::new();
+        self.scan(cf::SOUGHT, &[], &mut |key, _| {
+            all.push(schema::read_sought(key).ok_or_else(|| damaged("a row of sought"))?);
+            Ok(true)
+        })?;
+        Ok(all)
+    }
+
+    pub(super) fn scan_states(&self, each: &mut dyn FnMut(Fingerprint, UrlState)) -> Result<(), StoreError> {
+        self.scan(cf::STATES, &[], &mut |key, row| {
+            let read = Fields(key).fingerprint().zip(schema::read_state(row));
+            let (url, state) = read.ok_or_else(|| damaged("a row of states"))?;
+            each(url, state);
+            Ok(true)
+        })
     }
 
     pub(super) fn sweeps_of(&self, names: &[&str]) -> Result<Vec<Option<SweepRow>>, StoreError> {

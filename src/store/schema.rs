@@ -369,6 +369,12 @@ pub(super) fn sought_key(sought: &Sought) -> Vec<u8> {
     [&sought.document.0.to_be_bytes(), &sortable(sought.last_seen)[..], &fingerprint_key(sought.url)].concat()
 }
 
+pub(super) fn read_sought(key: &[u8]) -> Option<Sought> {
+    let mut fields = Fields(key);
+    let sought = Sought { document: fields.document()?, last_seen: fields.time()?, url: fields.fingerprint()? };
+    fields.0.is_empty().then_some(sought)
+}
+
 pub(super) fn sweep_row(row: &SweepRow) -> Vec<u8> {
     let mut bytes =
         [sortable(row.first), sortable(row.last), row.n_pages.to_be_bytes(), row.n_gone.to_be_bytes()].concat();
@@ -657,6 +663,8 @@ mod tests {
                 }
             }
         }
+        let sought = Sought { document: DocumentId(3), last_seen: FetchTime(-7), url: Fingerprint(4) };
+        assert_eq!(read_sought(&sought_key(&sought)), Some(sought));
         let row = SweepRow { is_closed: true, n_lost: 4, n_gone: 3, ..SweepRow::begun(FetchTime(1)) };
         assert_eq!(read_sweep_row(&sweep_row(&row)), Some(row));
         assert_eq!(read_progress_key(&progress_key("/a b", -1)), Some(("/a b".into(), -1)));

@@ -4,7 +4,7 @@ use super::open::{RocksStore, failed};
 use super::room::when_there_is_room;
 use super::schema::{self, Posted, cf, meta};
 use crate::document::{DocumentId, Fingerprint};
-use crate::ports::{Batch, Outgoing, Snapshot, Store, StoreError};
+use crate::ports::{Batch, Outgoing, Snapshot, Sought, Store, StoreError, StoredSighting};
 use crate::sketch::{Shingle, Sketch};
 use crate::sweep::{Moment, SweepRow, UrlState};
 use rocksdb::{WriteBatch, WriteOptions};
@@ -49,6 +49,22 @@ impl Store for RocksStore {
 
     fn sweeps(&self, names: &[&str]) -> Result<Vec<Option<SweepRow>>, StoreError> {
         self.sweeps_of(names)
+    }
+
+    fn urls(&self, keys: &[Fingerprint]) -> Result<Vec<String>, StoreError> {
+        self.urls_of(keys)
+    }
+
+    fn standings(&self, documents: &[DocumentId], most_each: usize) -> Result<Vec<StoredSighting>, StoreError> {
+        self.newest_standings(documents, most_each)
+    }
+
+    fn sought(&self) -> Result<Vec<Sought>, StoreError> {
+        self.all_sought()
+    }
+
+    fn each_state(&self, each: &mut dyn FnMut(Fingerprint, UrlState)) -> Result<(), StoreError> {
+        self.scan_states(each)
     }
 
     fn outbox(&self, from: u64, most: usize) -> Result<Vec<Outgoing>, StoreError> {

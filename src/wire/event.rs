@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The version of the event format.
 pub const WIRE_VERSION: u32 = 1;
 
-/// What an event tells. Every input record gets exactly one of the terminal ones: all but `merged`.
+/// What an event tells. Every input record gets exactly one of the terminal ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventType {
@@ -25,12 +25,27 @@ pub enum EventType {
     Gap,
     /// Two clusters became one.
     Merged,
+    /// Another document stands at the URL than before, by the time of fetching.
+    Changed,
+    /// The last copy of a URL that is gone or lost, or what belongs to its cluster, stands elsewhere. Once for each loss.
+    Moved,
+    /// A sweep was closed that should have seen the URL and did not.
+    Lost,
+    /// A sweep was closed; the `lost` events of its URLs came before.
+    SweepClosed,
 }
 
 impl EventType {
     /// Whether it is the one event that its record gets.
     pub fn is_terminal(self) -> bool {
-        self != EventType::Merged
+        match self {
+            EventType::Assigned | EventType::Rejected | EventType::Gone | EventType::Redirected | EventType::Gap => {
+                true
+            }
+            EventType::Merged | EventType::Changed | EventType::Moved | EventType::Lost | EventType::SweepClosed => {
+                false
+            }
+        }
     }
 }
 
@@ -43,7 +58,7 @@ pub struct Event {
     pub kind: EventType,
     /// Its number in the store's sequence: dense, from 0.
     pub seq: u64,
-    /// The record that caused it: file or topic.
+    /// The record that caused it: file or topic; or `sweep NAME` that was closed.
     pub source: String,
     /// The record's partition.
     pub partition: i32,
@@ -55,7 +70,7 @@ pub struct Event {
     pub fetched_at: Option<FetchTime>,
     /// The sweep it was seen on.
     pub sweep: Option<String>,
-    /// `assigned`: the page's document.
+    /// `assigned`, `changed`: the page's document. `moved`: the one at the new place. `lost`: the last copy.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub document: Option<DocumentId>,
     /// `assigned`: the document's cluster. `merged`: the winner.
@@ -70,12 +85,28 @@ pub struct Event {
     /// `assigned`: where that document was first seen.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub matched_url: Option<String>,
-    /// `assigned`: the estimated resemblance to it, rounded to four places.
+    /// `assigned`, `changed`, `moved`: the estimated resemblance to that document, or to the one before, rounded to four
+    /// places.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub resemblance: Option<f64>,
     /// `redirected`: where the page stands now.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub redirect_to: Option<String>,
+    /// `changed`: the document that stood there before. `moved`: the last copy.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub previous_document: Option<DocumentId>,
+    /// `moved`: the URL that is gone or lost.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub from: Option<String>,
+    /// `moved`: where its content stands now.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub to: Option<String>,
+    /// `moved`: how that is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub evidence: Option<MoveEvidence>,
+    /// `sweep-closed`: how many URLs it should have seen and did not.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub n_lost: Option<u64>,
     /// `merged`: the cluster whose name is gone.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub loser: Option<ClusterId>,
@@ -91,6 +122,35 @@ pub struct Event {
     /// `rejected`, `gap`: why, for a person.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub message: Option<String>,
+}
+
+/// How a `moved` event knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MoveEvidence {
+    /// The last copy itself stands at the new place.
+    Same,
+    /// What stands there resembles it by the threshold or more.
+    Direct,
+    /// What stands there is tied to it through other documents.
+    Chain,
+}
+
+/// A content that turned up elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved<'a> {
+    /// The URL that is gone or lost.
+    pub from: &'a str,
+    /// Where its content stands now.
+    pub to: &'a str,
+    /// The last copy.
+    pub from_document: DocumentId,
+    /// What stands at the new place.
+    pub to_document: DocumentId,
+    /// Their estimated resemblance.
+    pub resemblance: f64,
+    /// How the move is known.
+    pub evidence: MoveEvidence,
 }
 
 /// The page that an event is about.
@@ -122,6 +182,11 @@ impl Event {
             matched_url: None,
             resemblance: None,
             redirect_to: None,
+            previous_document: None,
+            from: None,
+            to: None,
+            evidence: None,
+            n_lost: None,
             loser: None,
             winner: None,
             gap_to: None,
@@ -144,7 +209,7 @@ impl Event {
             relation: Some(decision.relation),
             matched_document: decision.matched.map(|found| found.document),
             matched_url,
-            resemblance: decision.matched.map(|found| (found.resemblance * 1e4).round() / 1e4),
+            resemblance: decision.matched.map(|found| rounded(found.resemblance)),
             ..Self::bare(EventType::Assigned, seq, origin, subject)
         }
     }
@@ -169,6 +234,45 @@ impl Event {
         Event { redirect_to: Some(target.to_string()), ..Self::bare(EventType::Redirected, seq, origin, subject) }
     }
 
+    /// The event of another document at a URL.
+    pub fn changed(
+        seq: u64,
+        origin: &Origin,
+        subject: Subject<'_>,
+        (previous, document): (DocumentId, DocumentId),
+        resemblance: f64,
+    ) -> Self {
+        Event {
+            document: Some(document),
+            previous_document: Some(previous),
+            resemblance: Some(rounded(resemblance)),
+            ..Self::bare(EventType::Changed, seq, origin, subject)
+        }
+    }
+
+    /// The event of a content that turned up elsewhere; its subject is the page that told it.
+    pub fn moved(seq: u64, origin: &Origin, subject: Subject<'_>, moved: Moved<'_>) -> Self {
+        Event {
+            document: Some(moved.to_document),
+            previous_document: Some(moved.from_document),
+            resemblance: Some(rounded(moved.resemblance)),
+            from: Some(moved.from.to_string()),
+            to: Some(moved.to.to_string()),
+            evidence: Some(moved.evidence),
+            ..Self::bare(EventType::Moved, seq, origin, subject)
+        }
+    }
+
+    /// The event of a URL that a closed sweep did not see; its subject tells when the sweep began.
+    pub fn lost(seq: u64, origin: &Origin, subject: Subject<'_>, last_copy: DocumentId) -> Self {
+        Event { document: Some(last_copy), ..Self::bare(EventType::Lost, seq, origin, subject) }
+    }
+
+    /// The event of a closed sweep.
+    pub fn sweep_closed(seq: u64, origin: &Origin, subject: Subject<'_>, n_lost: u64) -> Self {
+        Event { n_lost: Some(n_lost), ..Self::bare(EventType::SweepClosed, seq, origin, subject) }
+    }
+
     /// The event of a record that was no page, or of a gap.
     pub fn rejected(seq: u64, origin: &Origin, rejection: &Rejection) -> Self {
         let subject = Subject {
@@ -190,6 +294,10 @@ impl Event {
         // Only maps with odd keys and failing writers make serde_json fail; there are none here.
         serde_json::to_vec(self).unwrap_or_default()
     }
+}
+
+fn rounded(share: f64) -> f64 {
+    (share * 1e4).round() / 1e4
 }
 
 #[cfg(test)]
@@ -239,6 +347,31 @@ mod tests {
         check(
             Event::redirected(9, &origin(), SUBJECT, "http://b/"),
             r#"{"type":"redirected","seq":9,"source":"/crawl/a.jsonl","partition":0,"offset":7,"url":"http://a/","fetched_at":"1970-01-01T00:00:00Z","sweep":"s1","redirect_to":"http://b/"}"#,
+        );
+        check(
+            Event::changed(10, &origin(), SUBJECT, (DocumentId(3), DocumentId(4)), 0.25),
+            r#"{"type":"changed","seq":10,"source":"/crawl/a.jsonl","partition":0,"offset":7,"url":"http://a/","fetched_at":"1970-01-01T00:00:00Z","sweep":"s1","document":4,"resemblance":0.25,"previous_document":3}"#,
+        );
+        let moved = Moved {
+            from: "http://old/",
+            to: "http://a/",
+            from_document: DocumentId(3),
+            to_document: DocumentId(4),
+            resemblance: 0.75,
+            evidence: MoveEvidence::Direct,
+        };
+        check(
+            Event::moved(11, &origin(), SUBJECT, moved),
+            r#"{"type":"moved","seq":11,"source":"/crawl/a.jsonl","partition":0,"offset":7,"url":"http://a/","fetched_at":"1970-01-01T00:00:00Z","sweep":"s1","document":4,"resemblance":0.75,"previous_document":3,"from":"http://old/","to":"http://a/","evidence":"direct"}"#,
+        );
+        let closing = Origin { source: "sweep s1".into(), partition: 0, offset: 0 };
+        check(
+            Event::lost(12, &closing, SUBJECT, DocumentId(3)),
+            r#"{"type":"lost","seq":12,"source":"sweep s1","partition":0,"offset":0,"url":"http://a/","fetched_at":"1970-01-01T00:00:00Z","sweep":"s1","document":3}"#,
+        );
+        check(
+            Event::sweep_closed(13, &closing, Subject { url: None, ..SUBJECT }, 1),
+            r#"{"type":"sweep-closed","seq":13,"source":"sweep s1","partition":0,"offset":0,"url":null,"fetched_at":"1970-01-01T00:00:00Z","sweep":"s1","n_lost":1}"#,
         );
         check(
             Event::gone(8, &origin(), SUBJECT),

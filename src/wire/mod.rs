@@ -6,7 +6,7 @@ mod fields;
 mod message;
 mod record;
 
-pub use event::{Event, EventType, Subject, WIRE_VERSION};
+pub use event::{Event, EventType, MoveEvidence, Moved, Subject, WIRE_VERSION};
 pub use fields::{FieldMap, Preset};
 pub use message::{Fault, Message, MessageFormat};
 pub use record::{Limits, Reason, Record, Rejection, StatusMeaning, page_of_json, status_meaning};

@@ -6,7 +6,7 @@ use lookalike::config::Config;
 use lookalike::document::{DocumentId, Fingerprint, Seed};
 use lookalike::files::{EventFile, FileSource, Input};
 use lookalike::pipeline::{self, Pipeline, Stats, Summary};
-use lookalike::ports::{Batch, Outgoing, Sink, Snapshot, Store, StoreError};
+use lookalike::ports::{Batch, Outgoing, Sink, Snapshot, Sought, Store, StoreError, StoredSighting};
 use lookalike::sketch::{Shingle, Sketch, Sketcher};
 use lookalike::store::RocksStore;
 use lookalike::sweep::{Moment, SweepRow, UrlState};
@@ -73,6 +73,22 @@ impl Store for Failing {
 
     fn sweeps(&self, names: &[&str]) -> Result<Vec<Option<SweepRow>>, StoreError> {
         self.call(|| Store::sweeps(&self.inner, names))
+    }
+
+    fn urls(&self, keys: &[Fingerprint]) -> Result<Vec<String>, StoreError> {
+        self.call(|| Store::urls(&self.inner, keys))
+    }
+
+    fn standings(&self, documents: &[DocumentId], most_each: usize) -> Result<Vec<StoredSighting>, StoreError> {
+        self.call(|| Store::standings(&self.inner, documents, most_each))
+    }
+
+    fn sought(&self) -> Result<Vec<Sought>, StoreError> {
+        self.call(|| self.inner.sought())
+    }
+
+    fn each_state(&self, each: &mut dyn FnMut(Fingerprint, UrlState)) -> Result<(), StoreError> {
+        self.call(|| self.inner.each_state(each))
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {

@@ -179,7 +179,7 @@ pub fn fold(events: &[Event]) -> Partition {
                 );
                 cluster_of.insert((key, event.document), event.cluster.expect("a cluster"));
             }
-            EventType::Rejected | EventType::Gone | EventType::Redirected | EventType::Gap => {}
+            _ => {}
         }
     }
     let mut clusters: HashMap<_, BTreeSet<String>> = HashMap::new();

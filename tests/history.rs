@@ -1,0 +1,352 @@
+//! Time: what stood where and when, what moved, what changed, what a closed sweep missed, in any order of arrival.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod harness;
+
+use harness::{World, check_events, page, sweeps, text};
+use lookalike::wire::{Event, EventType, MoveEvidence};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// The `day`-th of a month, which is a sweep of that name.
+fn time(day: u32) -> String {
+    format!("2026-11-{day:02}T00:00:00Z")
+}
+
+/// Forty words: `n_own` that no other number shares in their place, the rest those of every page.
+fn body(number: u32, n_own: u32) -> String {
+    (0..40).map(|n| if n < n_own { format!("own{number}x{n} ") } else { format!("all{n} ") }).collect()
+}
+
+fn seen(url: &str, day: u32, number: u32) -> String {
+    page(url, &time(day), &day.to_string(), &body(number, 40))
+}
+
+fn gone(url: &str, day: u32) -> String {
+    serde_json::json!({"url": url, "fetched_at": time(day), "sweep": day.to_string(), "gone": true}).to_string()
+}
+
+fn lines<S: AsRef<str>>(lines: &[S]) -> String {
+    lines.iter().map(|line| format!("{}\n", line.as_ref())).collect()
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect(text)
+}
+
+/// Takes records in, each list as a file of its own.
+fn run(world: &World, name: &str, records: &[String]) {
+    let input: PathBuf = world.write(name, lines(records));
+    world.run(&[input]);
+}
+
+fn moves(events: &[Event]) -> Vec<(String, String, MoveEvidence)> {
+    let moved = events.iter().filter(|event| event.kind == EventType::Moved);
+    moved
+        .map(|event| {
+            let (from, to) = (event.from.clone().expect("from"), event.to.clone().expect("to"));
+            (from, to, event.evidence.expect("evidence"))
+        })
+        .collect()
+}
+
+fn close(world: &World, sweep: &str) -> Value {
+    let events = world.path("events.jsonl");
+    json(&world.ask("sweep close --json", &[sweep, "--events", events.to_str().expect("a path")]))
+}
+
+#[test]
+fn a_move_is_told_once_whichever_end_is_learnt_first() {
+    let (old, new) = ("http://a/docs/cache", "http://a/docs/cli/cache");
+    let begin = seen(old, 1, 7);
+    let orders: [Vec<String>; 3] = [
+        vec![gone(old, 2), seen(new, 2, 7), seen(new, 3, 7)],
+        vec![seen(new, 2, 7), gone(old, 2), seen(new, 3, 7)],
+        vec![seen(new, 3, 7), seen(new, 2, 7), gone(old, 2)],
+    ];
+    for order in orders {
+        for n_together in [1, 100] {
+            let world = World::new().with("pipeline.batch_records_max", n_together);
+            let records: Vec<String> = [std::slice::from_ref(&begin), &order].concat();
+            run(&world, "pages.jsonl", &records);
+            let events = world.events();
+            assert_eq!(moves(&events), [(old.into(), new.into(), MoveEvidence::Same)], "{order:?} by {n_together}");
+            let source = world.path("pages.jsonl").display().to_string();
+            check_events(&events, &BTreeMap::from([(source, 4)]));
+            // A later run knows what was told.
+            run(&world, "more.jsonl", &[seen(new, 4, 7), gone(old, 4)]);
+            assert_eq!(moves(&world.events()).len(), 1);
+        }
+    }
+}
+
+#[test]
+fn what_was_there_all_the_time_is_no_move_and_what_comes_back_is_sought_anew() {
+    let world = World::new();
+    // A mirror of the same sweep is no later place, until a later sweep sees it.
+    run(&world, "1", &[seen("http://a/x", 1, 7), seen("http://b/x", 1, 7), gone("http://a/x", 2)]);
+    assert_eq!(moves(&world.events()), []);
+    run(&world, "2", &[seen("http://b/x", 2, 7)]);
+    assert_eq!(moves(&world.events()).len(), 1);
+    // It comes back, and goes again.
+    run(&world, "3", &[seen("http://a/x", 3, 7), gone("http://a/x", 4), seen("http://c/x", 5, 7)]);
+    let told = moves(&world.events());
+    assert_eq!(told.len(), 2);
+    assert_eq!(told[1].1, "http://c/x");
+    // A page like no other is never found.
+    run(&world, "4", &[seen("http://a/y", 5, 8), gone("http://a/y", 6), seen("http://a/z", 7, 9)]);
+    assert_eq!(moves(&world.events()).len(), 2);
+}
+
+#[test]
+fn a_move_through_other_documents_says_so_and_merges_are_followed() {
+    let world = World::new().with("cluster.threshold", 0.3);
+    let text = |from: u32| (from..from + 60).map(|n| format!("w{n} ")).collect::<String>();
+    let at = |url: &str, day: u32, from: u32| page(url, &time(day), &day.to_string(), &text(from));
+    // Far apart at first; the page between them joins their clusters.
+    let records =
+        [at("http://a/old", 1, 0), gone("http://a/old", 2), at("http://a/new", 3, 50), at("http://a/mid", 4, 25)];
+    run(&world, "pages", &records[..3]);
+    assert_eq!(moves(&world.events()), []);
+    run(&world, "more", &records[3..]);
+    let told = moves(&world.events());
+    assert_eq!(told, [("http://a/old".into(), "http://a/mid".into(), MoveEvidence::Direct)]);
+    let lost = json(&world.ask("query lost --json", &["http://a/old"]));
+    let kinds: BTreeMap<&str, &str> = lost["details"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|found| (found["url"].as_str().expect("a URL"), found["evidence"]["kind"].as_str().expect("a kind")))
+        .collect();
+    assert_eq!(kinds, BTreeMap::from([("http://a/mid", "direct"), ("http://a/new", "chain")]));
+}
+
+#[test]
+fn a_change_is_told_against_the_version_before_by_time() {
+    let world = World::new().with("cluster.threshold", 0.2);
+    let at = |day: u32, number: u32| page("http://a/", &time(day), "", &body(number, 10));
+    run(&world, "pages", &[at(1, 1), at(5, 1), at(9, 3), at(7, 2), at(9, 3)]);
+    let changes: Vec<(String, u32, u32)> = world
+        .events()
+        .iter()
+        .filter(|event| event.kind == EventType::Changed)
+        .map(|event| {
+            let number = |document: Option<lookalike::document::DocumentId>| document.expect("a document").0;
+            let resemblance = event.resemblance.expect("a resemblance");
+            // 21 shingles of 31 are those of every page: 21 / (31 + 31 - 21).
+            assert!((resemblance - 21.0 / 41.0).abs() < 0.001, "{resemblance}");
+            let time = event.fetched_at.expect("a time").to_string();
+            (time, number(event.previous_document), number(event.document))
+        })
+        .collect();
+    assert_eq!(changes, [(time(9), 1, 2), (time(7), 1, 3)]);
+}
+
+#[test]
+fn closing_a_sweep_marks_what_it_should_have_seen() {
+    let world = World::new();
+    let first = ["http://a/stays", "http://a/moves", "http://a/goes", "http://b/x", "http://a/dies"];
+    let mut records: Vec<String> = first.iter().zip(1..).map(|(url, n)| seen(url, 1, n)).collect();
+    records.extend([seen("http://a/stays", 2, 1), seen("http://a/moved", 2, 2), gone("http://a/dies", 2)]);
+    run(&world, "pages", &records);
+    let n_before = world.events().len();
+    let closed = close(&world, "2");
+    assert_eq!((&closed["n_lost"], &closed["n_hosts"], &closed["n_moved"]), (&2.into(), &1.into(), &1.into()));
+    let events = world.events();
+    let lost: BTreeSet<&str> = events[n_before..]
+        .iter()
+        .filter(|event| event.kind == EventType::Lost)
+        .map(|event| event.url.as_deref().expect("a URL"))
+        .collect();
+    assert_eq!(lost, BTreeSet::from(["http://a/goes", "http://a/moves"]), "b was not visited");
+    assert_eq!(moves(&events), [("http://a/moves".into(), "http://a/moved".into(), MoveEvidence::Same)]);
+    let end = events.last().expect("an event");
+    assert_eq!((end.kind, end.n_lost), (EventType::SweepClosed, Some(2)));
+    assert!(events.iter().enumerate().all(|(number, event)| event.seq == number as u64));
+    assert_eq!(json(&world.ask("query lost --json", &["http://a/goes"]))["answers"], serde_json::json!([]));
+    assert_eq!(json(&world.ask("query lost --json", &["http://b/x"]))["answers"][0], "http://b/x");
+    let list = json(&world.ask("sweep list --json", &[]));
+    assert_eq!((&list[1]["name"], &list[1]["is_closed"], &list[1]["n_lost"]), (&"2".into(), &true.into(), &2.into()));
+
+    // Closed again it finds nothing new; a page of the sweep that comes late undoes its mark.
+    assert_eq!(close(&world, "2")["n_lost"], 0);
+    run(&world, "late", &[seen("http://a/goes", 2, 3)]);
+    assert_eq!(json(&world.ask("query lost --json", &["http://a/goes"]))["answers"][0], "http://a/goes");
+    let verify = world.command("verify").output().expect("starts");
+    assert!(verify.status.success(), "{}{}", text(&verify.stdout), text(&verify.stderr));
+    let output = world.command("sweep close").arg("nonesuch").output().expect("starts");
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
+}
+
+/// A sweep that is closed after the next one began: hosts that were seen again since were visited nevertheless.
+#[test]
+fn a_sweep_closed_late_knows_the_hosts_it_visited() {
+    let world = World::new();
+    run(
+        &world,
+        "pages",
+        &[
+            seen("http://a/1", 1, 1),
+            seen("http://a/2", 1, 2),
+            seen("http://a/1", 2, 1),
+            seen("http://a/1", 3, 1),
+            gone("http://a/1", 4),
+            seen("http://c/1", 1, 5),
+            seen("http://c/2", 3, 6),
+        ],
+    );
+    let closed = close(&world, "2");
+    assert_eq!(closed["n_lost"], 1, "c was not visited on it");
+    let history = json(&world.ask("query url --json", &["http://a/2"]));
+    assert_eq!(history["sightings"][1]["seen"], "lost");
+}
+
+/// The sample, sweep by sweep, each closed: every URL that a sweep lacks is lost, and those whose exact cluster reaches
+/// the last sweep are found there.
+#[test]
+fn the_sample_swept_and_closed() {
+    let world = World::new();
+    let names = ["1-2014-08-01", "2-2015-08-01", "3-2017-09-01"];
+    let mut urls_of: Vec<BTreeSet<String>> = Vec::new();
+    for (sweep, name) in sweeps().iter().zip(names) {
+        world.run(std::slice::from_ref(sweep));
+        let closed = close(&world, name);
+        let csv = world.ask("export clusters", &[]);
+        let mut rows = csv::Reader::from_reader(csv.as_bytes());
+        let rows = rows.records().map(|row| row.expect("a row")).filter(|row| &row[2] == name);
+        let urls: BTreeSet<String> = rows.map(|row| row[0].to_string()).collect();
+        let missing = urls_of.last().map_or(0, |before| before.difference(&urls).count());
+        // Lost on one sweep, a URL is not lost again on the next.
+        assert_eq!(closed["n_lost"], missing, "{name}");
+        urls_of.push(urls);
+    }
+    let moved = moves(&world.events());
+    let sources: BTreeSet<&String> = moved.iter().map(|(from, ..)| from).collect();
+    assert_eq!(sources.len(), moved.len(), "each is told once");
+    let truth = std::fs::read_to_string(harness::root().join("bench-data/lost.jsonl")).expect("the truth");
+    for lost in truth.lines().map(json) {
+        let url = lost["url"].as_str().expect("a URL").to_string();
+        match lost["status"].as_str() {
+            Some("alive-in-cluster") => assert!(sources.contains(&url), "{url} moved"),
+            Some("gone") => assert!(!sources.contains(&url), "{url} did not move"),
+            _ => {}
+        }
+    }
+}
+
+/// The history as plain lists, to compare with.
+#[derive(Clone, Debug)]
+struct Plain {
+    url: String,
+    day: u32,
+    /// None: gone.
+    number: Option<u32>,
+}
+
+/// A small world of pages that stay, change, go and move; the same for the same seed.
+fn plain_history(seed: u64) -> Vec<Plain> {
+    let mut state = seed;
+    let mut below = move |n: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % n
+    };
+    let mut history = Vec::new();
+    for day in 1..=6 {
+        for url in 0..8 {
+            let number = match below(6) {
+                0 => continue,
+                1 => None,
+                _ => Some(below(5) as u32),
+            };
+            history.push(Plain { url: format!("http://a/{url}"), day, number });
+        }
+    }
+    history
+}
+
+/// What `query url` must tell: by time, with a number for each content.
+fn plain_url(history: &[Plain], url: &str) -> Vec<(String, Option<u32>)> {
+    let mut of_url: Vec<&Plain> = history.iter().filter(|plain| plain.url == url).collect();
+    of_url.sort_by_key(|plain| plain.day);
+    of_url.into_iter().map(|plain| (time(plain.day), plain.number)).collect()
+}
+
+/// Where a URL's last content was seen later and still stands, or the URL itself: without clusters, because here contents
+/// are equal or have nothing in common.
+fn plain_lost(history: &[Plain], url: &str) -> BTreeSet<String> {
+    let newest = |url: &str| history.iter().filter(|plain| plain.url == url).max_by_key(|plain| plain.day);
+    let copies = history.iter().filter(|plain| plain.url == url && plain.number.is_some());
+    let Some(copy) = copies.max_by_key(|plain| plain.day) else { return BTreeSet::new() };
+    let urls: BTreeSet<&String> = history.iter().map(|plain| &plain.url).collect();
+    let mut places: BTreeSet<String> = urls
+        .into_iter()
+        .filter(|other| *other != url)
+        .filter(|other| newest(other).is_some_and(|place| place.number == copy.number && place.day > copy.day))
+        .cloned()
+        .collect();
+    if places.is_empty() && newest(url).is_some_and(|newest| newest.number.is_some()) {
+        places.insert(url.to_string());
+    }
+    places
+}
+
+/// Any order of arrival and any batching gives the answers of the plain lists.
+#[test]
+fn the_order_of_arrival_does_not_matter() {
+    for seed in 0..4_u64 {
+        let history = plain_history(seed);
+        let mut arrival = history.clone();
+        // From in order to thoroughly mixed.
+        let n = arrival.len();
+        for at in 0..n {
+            arrival.swap(at, (at * 7 * seed as usize + seed as usize) % n);
+        }
+        let world = World::new().with("pipeline.batch_records_max", [1, 5, 1000][seed as usize % 3]);
+        let records: Vec<String> = arrival
+            .iter()
+            .map(|plain| match plain.number {
+                Some(number) => seen(&plain.url, plain.day, number),
+                None => gone(&plain.url, plain.day),
+            })
+            .collect();
+        run(&world, "pages", &records);
+        let number_of: BTreeMap<u64, u32> = world
+            .events()
+            .iter()
+            .filter_map(|event| {
+                let at = history.iter().find(|plain| {
+                    Some(&plain.url) == event.url.as_ref()
+                        && event.fetched_at.map(|at| at.to_string()) == Some(time(plain.day))
+                })?;
+                (event.kind == EventType::Assigned).then_some((u64::from(event.document?.0), at.number?))
+            })
+            .collect();
+        let urls: BTreeSet<&String> = history.iter().map(|plain| &plain.url).collect();
+        let asked = world.write("urls", lines(&urls.iter().collect::<Vec<_>>()));
+        let answers = world.ask("query lost --json", &["--urls-from", asked.to_str().expect("a path")]);
+        for (url, answer) in urls.iter().zip(answers.lines().map(json)) {
+            let found: BTreeSet<String> = answer["answers"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .map(|url| url.as_str().expect("a URL").into())
+                .collect();
+            assert_eq!(found, plain_lost(&history, url), "seed {seed}, {url}: {answer}");
+            let told = json(&world.ask("query url --json", &[url]));
+            let told: Vec<(String, Option<u32>)> = told["sightings"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .map(|sighting| {
+                    let time = sighting["fetched_at"].as_str().expect("a time").to_string();
+                    (time, sighting["document"].as_u64().map(|document| number_of[&document]))
+                })
+                .collect();
+            assert_eq!(told, plain_url(&history, url), "seed {seed}, {url}");
+        }
+        let verify = world.command("verify").output().expect("starts");
+        assert!(verify.status.success(), "{}{}", text(&verify.stdout), text(&verify.stderr));
+    }
+}
