@@ -350,3 +350,98 @@ fn the_order_of_arrival_does_not_matter() {
         assert!(verify.status.success(), "{}{}", text(&verify.stdout), text(&verify.stderr));
     }
 }
+
+#[test]
+fn how_pages_change_is_counted() {
+    let world = World::new().with("cluster.threshold", 0.2);
+    let at = |url: &str, day: u32, number: u32| page(url, &time(day), &day.to_string(), &body(number, 10));
+    let records = [
+        at("http://a/same", 1, 1),
+        at("http://a/same", 2, 1),
+        at("http://a/changes", 1, 2),
+        at("http://a/changes", 2, 3),
+        seen("http://a/moves", 1, 5),
+        gone("http://a/moves", 2),
+        seen("http://a/moved", 2, 5),
+        seen("http://a/leaves", 1, 6),
+        gone("http://a/leaves", 3),
+        seen("http://b/left", 2, 6),
+        seen("http://b/dies", 1, 7),
+        gone("http://b/dies", 3),
+    ];
+    run(&world, "pages", &records);
+    let chart = world.path("chart.svg");
+    let svg = ["--by", "sweep", "--svg", chart.to_str().expect("a path")];
+    let changes = json(&world.ask("changes --json", &svg));
+    let all = &changes["all"];
+    let counts = ["urls", "pages", "revisits", "changes", "births", "deaths", "moved_within", "moved_between"];
+    assert_eq!(counts.map(|count| all[count].as_u64().expect(count)), [7, 9, 2, 1, 7, 3, 1, 1]);
+    // 21 shingles of 31 are those of every page.
+    assert_eq!(all["resemblance"], serde_json::json!([0, 0, 0, 0, 0, 1, 0, 0, 0, 0]));
+    assert_eq!(all["median_life_days"], 2.0);
+    let by =
+        |row: &str| changes["rows"].as_array().expect("a list").iter().map(|at| at[row].clone()).collect::<Vec<_>>();
+    assert_eq!(by("name"), ["1", "2", "3"]);
+    assert_eq!((by("births"), by("deaths")), (vec![5.into(), 2.into(), 0.into()], vec![0.into(), 1.into(), 2.into()]));
+    let svg = std::fs::read_to_string(chart).expect("a chart");
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("3 died: 2"), "{svg}");
+    let csv = world.ask("changes --csv --by host", &[]);
+    let rows: Vec<Vec<String>> = csv::Reader::from_reader(csv.as_bytes())
+        .records()
+        .map(|row| row.expect("a row").iter().map(String::from).collect())
+        .collect();
+    let shown: Vec<[&str; 3]> = rows.iter().map(|row| [&*row[0], &*row[1], &*row[8]]).collect();
+    assert_eq!(shown, [["", "7", "1"], ["a", "5", "1"], ["b", "2", "0"]]);
+    assert!(world.ask("changes", &[]).contains("50– 60 %         1"));
+}
+
+#[test]
+fn results_are_grouped_and_carriers_of_a_text_are_listed() {
+    let world = World::new();
+    let words = |range: std::ops::Range<u32>| range.map(|n| format!("w{n} ")).collect::<String>();
+    let at = |url: &str, day: u32, text: &str| page(url, &time(day), "", text);
+    let records = [
+        at("http://a/whole", 1, &words(0..200)),
+        at("http://a/whole", 2, &words(0..201)),
+        at("http://b/copy", 1, &words(0..200)),
+        at("http://b/copy", 2, &words(900..990)),
+        at("http://c/half", 1, &words(0..100)),
+        at("http://c/other", 1, &words(500..600)),
+    ];
+    run(&world, "pages", &records);
+    let urls = ["http://c/other", "http://a/whole", "http://nowhere/", "http://c/half", "http://a/whole"];
+    let ranked = world.write("ranked", lines(&urls));
+    let groups = json(&world.ask("query group --json", &[ranked.to_str().expect("a path")]));
+    let grouped: Vec<&Value> = groups.as_array().expect("a list").iter().map(|group| &group["urls"]).collect();
+    let half = json(&world.ask("query compare --json", &["http://a/whole", "http://c/half"]));
+    // 91 shingles of 192.
+    assert!((half["resemblance"].as_f64().expect("a number") - 91.0 / 192.0).abs() < 0.001);
+    let expected = [vec![urls[0]], vec![urls[1]], vec![urls[2]], vec![urls[3]]];
+    assert_eq!(
+        grouped,
+        expected.iter().map(|urls| serde_json::json!(urls)).collect::<Vec<_>>().iter().collect::<Vec<_>>()
+    );
+
+    let text = world.write("text.txt", words(0..200));
+    let found = json(&world.ask("query carriers --json", &[text.to_str().expect("a path"), "--threshold", "0.9"]));
+    let found: Vec<(&str, &str, bool)> = found
+        .as_array()
+        .expect("a list")
+        .iter()
+        .flat_map(|host| host["carriers"].as_array().expect("a list"))
+        .map(|carrier| {
+            let text = |field: &str| carrier[field].as_str().expect("text");
+            (text("url"), text("fetched_at"), carrier["stands"].as_bool().expect("whether it stands"))
+        })
+        .collect();
+    let day = [time(1), time(2)];
+    // The half is in the text as a whole; the copy is no more.
+    assert_eq!(
+        found,
+        [("http://a/whole", &*day[1], true), ("http://b/copy", &*day[0], false), ("http://c/half", &*day[0], true)]
+    );
+    let of_url = world.ask("query carriers", &["http://a/whole"]);
+    assert!(of_url.contains("http://b/copy") && of_url.contains("no more") && !of_url.contains("http://c/other"));
+    let output = world.command("query carriers").arg("http://nowhere/").output().expect("starts");
+    assert_eq!(output.status.code(), Some(4));
+}

@@ -1,7 +1,8 @@
 //! The command line's words.
 
 use crate::backfill::Policy;
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use crate::query::By;
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Near-duplicate detection for web crawls: which pages are copies, versions and moves of each other.
@@ -89,6 +90,8 @@ pub enum Command {
     ///
     /// It can change nothing. It listens on this machine alone unless told otherwise, and ends at SIGTERM or SIGINT.
     Serve(ServeArgs),
+    /// How pages change: how often, how much, where they go, how long they live
+    Changes(ChangesArgs),
     /// Dated walks of the crawler: list them, or close one so that what it missed is lost
     Sweep {
         #[command(subcommand)]
@@ -239,6 +242,20 @@ pub enum Question {
         #[arg(long, default_value_t = 10, value_name = "N")]
         most: usize,
     },
+    /// Group URLs, given best first, by what they carry: versions of one content come together
+    Group {
+        /// A file with one URL a line, or standard input
+        file: Option<PathBuf>,
+    },
+    /// Every page that carries a text wholly or in part, by host, with its newest copy at each URL
+    Carriers {
+        /// A file, HTML or text, or a URL that the store knows (then the pages of its cluster)
+        #[arg(value_name = "FILE|URL")]
+        of: String,
+        /// The resemblance or containment, either way, from which on a page carries it
+        #[arg(long, default_value_t = 0.5, value_name = "SHARE")]
+        threshold: f64,
+    },
     /// Where the content of a URL stands now, best first
     Lost {
         /// A URL that was seen
@@ -251,6 +268,37 @@ pub enum Question {
         #[arg(long, default_value_t = 10, value_name = "N")]
         most: usize,
     },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct ChangesArgs {
+    /// A row for each of these beside that of all
+    #[arg(long, value_enum)]
+    pub by: Option<ChangesBy>,
+    /// Answer in JSON
+    #[arg(long, conflicts_with = "csv")]
+    pub json: bool,
+    /// Answer in CSV
+    #[arg(long)]
+    pub csv: bool,
+    /// Draw a chart into this file as well
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ChangesBy {
+    Host,
+    Sweep,
+}
+
+impl From<ChangesBy> for By {
+    fn from(by: ChangesBy) -> Self {
+        match by {
+            ChangesBy::Host => By::Host,
+            ChangesBy::Sweep => By::Sweep,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -6,7 +6,7 @@ use super::{Exit, ending, render};
 use crate::config::Config;
 use crate::document::Seed;
 use crate::ports::Snapshot;
-use crate::query::{self, Search};
+use crate::query::{self, HostCarriers, Search};
 use crate::sketch::{Rule, Sketch, SketchRule, Sketcher};
 use crate::store::RocksStore;
 use anyhow::{Context, Result};
@@ -29,6 +29,15 @@ pub(super) fn query(config: &Config, question: Question, json: bool) -> Result<E
             let answer = id.map(|id| query::cluster(&store, id)).transpose()?.flatten();
             let answer = answer.ok_or_else(|| ending(Exit::NotFound, format!("there is no cluster of {of}")))?;
             print(&answer, json, render::cluster)
+        }
+        Question::Group { file } => {
+            let urls = lines(file.as_deref().unwrap_or(Path::new("-")))?;
+            let answer = query::group(&open(config)?, &urls)?;
+            print(&answer, json, |groups| render::groups(groups))
+        }
+        Question::Carriers { of, threshold } => {
+            let answer = carriers(config, &of, threshold)?;
+            print(&answer, json, |hosts| render::carriers(hosts))
         }
         Question::Lost { url: Some(url), most, .. } => {
             let search = Search { ranking: config.lost.clone(), most };
@@ -72,6 +81,22 @@ fn known(is_known: bool, message: impl FnOnce() -> String) -> Result<()> {
 pub(super) fn print<T: Serialize>(answer: &T, json: bool, render: impl FnOnce(&T) -> String) -> Result<Exit> {
     write_answer(&mut std::io::stdout(), answer, json, render)?;
     Ok(Exit::Done)
+}
+
+/// The pages that carry a file's text, or that of a URL.
+fn carriers(config: &Config, of: &str, threshold: f64) -> Result<Vec<HostCarriers>> {
+    if !(0.0..=1.0).contains(&threshold) {
+        return Err(ending(Exit::Usage, "--threshold must be from 0 to 1"));
+    }
+    let store = open(config)?;
+    let path = Path::new(of);
+    if path.is_file() {
+        let mut sketcher = Sketcher::new(&store.rule().sketch, store.seed());
+        let content = sketch_file(path, &mut sketcher, &config.limits)?;
+        return Ok(query::carriers_of_content(&store, &content, threshold)?);
+    }
+    query::carriers_of_url(&store, of, threshold)?
+        .ok_or_else(|| ending(Exit::NotFound, format!("{of} is neither a file nor a URL that was seen with a content")))
 }
 
 /// The lines of a file, or of standard input; blank ones are passed over.

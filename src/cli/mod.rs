@@ -3,6 +3,8 @@
 mod args;
 mod ask;
 mod backfill;
+mod changes;
+mod chart;
 mod explain;
 mod files;
 mod recluster;
@@ -116,6 +118,7 @@ fn dispatch(args: Args) -> Result<Exit> {
         Command::Query { question, json } => ask::query(&load()?, question, json),
         Command::Sketch(sketch) => sketch::sketch(&load()?, args.global.store.as_deref(), &sketch),
         Command::Serve(serve) => serve::serve(load()?, serve),
+        Command::Changes(changes) => changes::changes(&load()?, &changes),
         Command::Sweep { what } => sweep::sweep(load()?, what),
         Command::Stats { json } => ask::stats(&load()?, json),
         Command::Verify { most, json } => verify::verify(&load()?, most, json),

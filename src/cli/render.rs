@@ -4,7 +4,10 @@ use super::explain::{Explanation, FIXED_RESEMBLANCES, OfSize, Sureness, near};
 use super::sketch::Line;
 use crate::document::{DocumentId, FetchTime};
 use crate::pipeline::{Closed, Summary};
-use crate::query::{ClusterAnswer, Comparison, Found, Likeness, LostAnswer, Standing, Status, Sweep, UrlAnswer};
+use crate::query::{
+    Changes, ClusterAnswer, Comparison, Found, Group, HostCarriers, Likeness, LostAnswer, Standing, Status, Sweep,
+    UrlAnswer,
+};
 use crate::sketch::SketchRule;
 use crate::sweep::{Evidence, Moment, Seen};
 use indicatif::{HumanBytes, HumanCount};
@@ -173,6 +176,77 @@ pub(super) fn closed(closed: &Closed) -> String {
         HumanCount(closed.n_lost),
         HumanCount(closed.n_hosts),
     )
+}
+
+/// URLs grouped by what they carry.
+pub(super) fn groups(groups: &[Group]) -> String {
+    let mut text = String::new();
+    for Group { cluster, urls } in groups {
+        let cluster = cluster.map_or("never seen".to_string(), |cluster| format!("cluster {cluster}"));
+        let (best, others) = urls.split_first().map_or(("", &[][..]), |(best, others)| (best.as_str(), others));
+        let _ = writeln!(text, "{best}  {cluster}");
+        for other in others {
+            let _ = writeln!(text, "  {other}");
+        }
+    }
+    text
+}
+
+/// The pages that carry a text, host by host.
+pub(super) fn carriers(hosts: &[HostCarriers]) -> String {
+    let mut text = String::new();
+    for HostCarriers { host, carriers } in hosts {
+        let _ = writeln!(text, "{} ({} URLs)", if host.is_empty() { "no host" } else { host }, carriers.len());
+        for carrier in carriers {
+            let _ = writeln!(
+                text,
+                "  {}\n    {}{}  resemblance {}, has {} of the text, which has {} of it",
+                carrier.url,
+                when(carrier.moment.fetched_at, carrier.moment.sweep.as_deref()),
+                if carrier.stands { "" } else { "  no more" },
+                percent(carrier.resemblance),
+                percent(carrier.contains),
+                percent(carrier.contained),
+            );
+        }
+    }
+    if hosts.is_empty() {
+        text.push_str("nothing carries it\n");
+    }
+    text
+}
+
+/// How pages change.
+pub(super) fn changes(changes: &Changes) -> String {
+    let mut text = String::from(
+        "     urls     pages  revisits  changed         mean  born    died  moved within / between  life, days\n",
+    );
+    for row in std::iter::once(&changes.all).chain(&changes.rows) {
+        let share = if row.revisits == 0 { 0.0 } else { row.changes as f64 / row.revisits as f64 };
+        let _ = writeln!(
+            text,
+            "{:>9} {:>9} {:>9} {:>8} {:>7} {:>8} {:>6} {:>7} {:>13} {:>9} {:>11}  {}",
+            row.urls,
+            row.pages,
+            row.revisits,
+            row.changes,
+            percent(share),
+            row.mean_resemblance.map_or("–".into(), percent),
+            row.births,
+            row.deaths,
+            row.moved_within,
+            row.moved_between,
+            row.median_life_days.map_or("–".into(), |days| format!("{days:.0}")),
+            if std::ptr::eq(row, &changes.all) { "all" } else { row.name.as_str() },
+        );
+    }
+    let most = changes.all.resemblance.iter().copied().max().unwrap_or(0).max(1);
+    text.push_str("\nresemblance of changed pages to the version before\n");
+    for (tenth, count) in changes.all.resemblance.iter().enumerate() {
+        let bar = "#".repeat((count * 40).div_ceil(most) as usize);
+        let _ = writeln!(text, "{:>3}–{:>3} %  {count:>8}  {bar}", tenth * 10, tenth * 10 + 10);
+    }
+    text
 }
 
 /// How sure a share is.

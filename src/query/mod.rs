@@ -1,7 +1,10 @@
 //! Questions about a store, answered from one read-only view of it.
 
 mod answers;
+mod carriers;
+mod changes;
 mod clusters;
+mod group;
 mod lost;
 mod passages;
 mod similar;
@@ -10,7 +13,10 @@ mod sweeps;
 pub use answers::{
     ClusterAnswer, ClusterPage, Standing, UrlAnswer, cluster, cluster_glance, cluster_page, named_cluster, url,
 };
+pub use carriers::{Carrier, HostCarriers, carriers_of_content, carriers_of_url};
+pub use changes::{By, ChangeRow, Changes, N_TENTHS, changes};
 pub use clusters::{ExportRow, Status, export, export_page, status};
+pub use group::{Group, group};
 pub use lost::{Found, LostAnswer, Search, lost, lost_many};
 pub use passages::{Passage, SharedPassages, shared_passages};
 pub use similar::{Comparison, Likeness, compare_sketches, similar, sketch_of_url};

@@ -1,0 +1,42 @@
+//! `lookalike changes`: how pages change, as a table, JSON, CSV or a chart.
+
+use super::args::ChangesArgs;
+use super::ask::{open, print};
+use super::{Exit, chart, render};
+use crate::config::Config;
+use crate::query::{self, By, ChangeRow, N_TENTHS, Search};
+use anyhow::{Context, Result};
+use std::io::Write;
+
+/// Answers how pages change.
+pub(super) fn changes(config: &Config, args: &ChangesArgs) -> Result<Exit> {
+    let search = Search { ranking: config.lost.clone(), ..Search::default() };
+    let changes = query::changes(&open(config)?, args.by.map_or(By::All, By::from), &search)?;
+    if let Some(path) = &args.svg {
+        std::fs::write(path, chart::svg(&changes)).with_context(|| format!("the chart {}", path.display()))?;
+    }
+    if args.csv {
+        let rows: Vec<&ChangeRow> = std::iter::once(&changes.all).chain(&changes.rows).collect();
+        std::io::stdout().write_all(&csv(&rows)?)?;
+        return Ok(Exit::Done);
+    }
+    print(&changes, args.json, render::changes)
+}
+
+/// The row of all first, with an empty name.
+fn csv(rows: &[&ChangeRow]) -> Result<Vec<u8>> {
+    let mut csv = csv::Writer::from_writer(Vec::new());
+    let tenths = (0..N_TENTHS).map(|tenth| format!("resemblance_{}", tenth * 10));
+    let names = ["name", "urls", "pages", "revisits", "changes", "births", "deaths", "moved_within", "moved_between"];
+    let header = names.map(String::from).into_iter().chain(["mean_resemblance".into(), "median_life_days".into()]);
+    csv.write_record(header.chain(tenths))?;
+    let number = |number: Option<f64>| number.map_or(String::new(), |number| format!("{number:.4}"));
+    for row in rows {
+        let counts = [row.urls, row.pages, row.revisits, row.changes, row.births, row.deaths];
+        let counts = counts.into_iter().chain([row.moved_within, row.moved_between]).map(|count| count.to_string());
+        let fields = std::iter::once(row.name.clone()).chain(counts);
+        let fields = fields.chain([number(row.mean_resemblance), number(row.median_life_days)]);
+        csv.write_record(fields.chain(row.resemblance.iter().map(u64::to_string)))?;
+    }
+    Ok(csv.into_inner()?)
+}

@@ -1,0 +1,237 @@
+//! How pages change: how often, how much, where they go, how long they live.
+
+use super::lost::{Search, lost_many};
+use crate::document::{DocumentId, FetchTime, host_of};
+use crate::ports::{Snapshot, StoreError};
+use crate::sketch::compare;
+use crate::sweep::{Evidence, Moment, Seen, Sighting};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+
+/// Bars of the distribution of resemblances: tenths.
+pub const N_TENTHS: usize = 10;
+
+/// Pairs of documents that are compared together.
+const PAIRS_TOGETHER: usize = 4096;
+
+const MICROSECONDS_A_DAY: f64 = 86_400e6;
+
+/// What the rows are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// One row for all.
+    All,
+    /// A row for each host.
+    Host,
+    /// A row for each sweep.
+    Sweep,
+}
+
+/// How the pages of a host or a sweep, or all, change.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ChangeRow {
+    /// The host or sweep; empty for all, or for pages of no sweep.
+    pub name: String,
+    /// URLs at which a page was seen.
+    pub urls: u64,
+    /// Sightings of pages.
+    pub pages: u64,
+    /// Of them, those of URLs at which a page was seen before.
+    pub revisits: u64,
+    /// Of these, those that found another document.
+    pub changes: u64,
+    /// By tenths, from 0–0.1 to 0.9–1: how many of the changes had that resemblance to the version before.
+    pub resemblance: [u64; N_TENTHS],
+    /// The mean of the resemblances; none where nothing changed.
+    pub mean_resemblance: Option<f64>,
+    /// URLs at which the first page was seen.
+    pub births: u64,
+    /// Times that a URL with a page was found gone, lost or redirected.
+    pub deaths: u64,
+    /// Of the URLs that are gone, lost or redirected now: those whose content stands at another URL of the host.
+    pub moved_within: u64,
+    /// Those whose content stands on another host only.
+    pub moved_between: u64,
+    /// The median of the days from the first page to the death, of the URLs that are gone, lost or redirected now.
+    pub median_life_days: Option<f64>,
+    #[serde(skip)]
+    resemblance_sum: f64,
+    #[serde(skip)]
+    lives: Vec<f64>,
+}
+
+/// What the changes of a store add up to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Changes {
+    /// All of it.
+    pub all: ChangeRow,
+    /// By host, most URLs first; or by sweep, the earliest first.
+    pub rows: Vec<ChangeRow>,
+}
+
+/// Reads every sighting, and the sketches of the versions that differ.
+///
+/// # Errors
+/// [`StoreError`]
+pub fn changes(view: &impl Snapshot, by: By, search: &Search) -> Result<Changes, StoreError> {
+    let mut count = Count { by, all: ChangeRow::default(), rows: HashMap::new(), pairs: Vec::new(), dead: Vec::new() };
+    let mut url = String::new();
+    let mut history: Vec<Moment> = Vec::new();
+    view.each_sighting(&mut |Sighting { url: of, moment }| {
+        if of != url {
+            count.add(&url, &history);
+            history.clear();
+            url = of;
+        }
+        history.push(moment);
+        true
+    })?;
+    count.add(&url, &history);
+    count.compare(view)?;
+    count.follow_the_dead(view, search)?;
+    let order: HashMap<String, FetchTime> = match by {
+        By::Sweep => view.sweeps()?.into_iter().map(|(name, row)| (name, row.first)).collect(),
+        _ => HashMap::new(),
+    };
+    Ok(count.finish(&order))
+}
+
+struct Count {
+    by: By,
+    all: ChangeRow,
+    rows: HashMap<String, ChangeRow>,
+    /// Versions that followed each other, and the row that they count in.
+    pairs: Vec<(DocumentId, DocumentId, String)>,
+    /// URLs at which no page stands any more, and the row that they count in.
+    dead: Vec<(String, String)>,
+}
+
+impl Count {
+    /// Counts in the row of a sighting, and in that of all.
+    fn each(&mut self, name: &str, count: impl Fn(&mut ChangeRow)) {
+        count(&mut self.all);
+        if self.by != By::All {
+            count(self.rows.entry(name.to_string()).or_default());
+        }
+    }
+
+    fn row_of(&self, url: &str, moment: &Moment) -> String {
+        match self.by {
+            By::All => String::new(),
+            By::Host => host_of(url).to_string(),
+            By::Sweep => moment.sweep.clone().unwrap_or_default(),
+        }
+    }
+
+    /// Counts the history of a URL.
+    fn add(&mut self, url: &str, history: &[Moment]) {
+        let mut before: Option<DocumentId> = None;
+        let mut stands = false;
+        let mut named = std::collections::HashSet::new();
+        for moment in history {
+            let name = self.row_of(url, moment);
+            let Some(document) = moment.seen.document() else {
+                if stands {
+                    self.each(&name, |row| row.deaths += 1);
+                }
+                stands = false;
+                continue;
+            };
+            let is_first_here = named.insert(name.clone());
+            let is_first = before.is_none();
+            self.each(&name, |row| row.pages += 1);
+            if self.by != By::All && is_first_here {
+                self.rows.entry(name.clone()).or_default().urls += 1;
+            }
+            match before {
+                None => self.each(&name, |row| row.births += 1),
+                Some(before) if before != document => {
+                    self.each(&name, |row| (row.revisits, row.changes) = (row.revisits + 1, row.changes + 1));
+                    self.pairs.push((before, document, name.clone()));
+                }
+                Some(_) => self.each(&name, |row| row.revisits += 1),
+            }
+            self.all.urls += u64::from(is_first);
+            (before, stands) = (Some(document), true);
+        }
+        self.bury(url, history);
+    }
+
+    /// Counts the life of a URL at which no page stands any more.
+    fn bury(&mut self, url: &str, history: &[Moment]) {
+        let first = history.iter().find(|moment| moment.seen.document().is_some());
+        let (Some(first), Some(last)) = (first, history.iter().max()) else { return };
+        let last_copy = history.iter().rposition(|moment| moment.seen.document().is_some()).unwrap_or(0);
+        let Some(death) = history.get(last_copy + 1).filter(|_| !matches!(last.seen, Seen::Document(_))) else {
+            return;
+        };
+        let days = death.fetched_at.0.saturating_sub(first.fetched_at.0) as f64 / MICROSECONDS_A_DAY;
+        let name = self.row_of(url, death);
+        self.each(&name, |row| row.lives.push(days));
+        self.dead.push((url.to_string(), name));
+    }
+
+    /// How much versions resemble those before them, read pair by pair of documents, each pair once.
+    fn compare(&mut self, view: &impl Snapshot) -> Result<(), StoreError> {
+        let mut pairs = std::mem::take(&mut self.pairs);
+        pairs.sort_unstable();
+        for together in pairs.chunks(PAIRS_TOGETHER) {
+            let mut documents: Vec<DocumentId> = together.iter().flat_map(|(a, b, _)| [*a, *b]).collect();
+            documents.sort_unstable();
+            documents.dedup();
+            let sketches: HashMap<DocumentId, _> = documents.iter().copied().zip(view.documents(&documents)?).collect();
+            for (a, b, name) in together {
+                let (Some(a), Some(b)) = (sketches.get(a), sketches.get(b)) else { continue };
+                let resemblance = compare(&a.sketch, &b.sketch, view.rule().sketch.rule).resemblance;
+                let tenth = ((resemblance * N_TENTHS as f64) as usize).min(N_TENTHS - 1);
+                self.each(name, |row| {
+                    row.resemblance[tenth] += 1;
+                    row.resemblance_sum += resemblance;
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the contents of the URLs without a page went.
+    fn follow_the_dead(&mut self, view: &impl Snapshot, search: &Search) -> Result<(), StoreError> {
+        let dead = std::mem::take(&mut self.dead);
+        let urls: Vec<String> = dead.iter().map(|(url, _)| url.clone()).collect();
+        let mut names = dead.iter().map(|(_, name)| name);
+        lost_many(view, &urls, search, |answer| {
+            let name = names.next().cloned().unwrap_or_default();
+            let mut places = answer.details.iter().filter(|found| found.evidence != Evidence::Itself).peekable();
+            if places.peek().is_some() {
+                let is_within = places.any(|found| host_of(&found.url) == host_of(&answer.url));
+                self.each(&name, |row| if is_within { row.moved_within += 1 } else { row.moved_between += 1 });
+            }
+            true
+        })
+    }
+
+    fn finish(mut self, order: &HashMap<String, FetchTime>) -> Changes {
+        self.all.finish(String::new());
+        let sorted: BTreeMap<String, ChangeRow> = self.rows.into_iter().collect();
+        let mut rows: Vec<ChangeRow> = sorted
+            .into_iter()
+            .map(|(name, mut row)| {
+                row.finish(name);
+                row
+            })
+            .collect();
+        match self.by {
+            By::Sweep => rows.sort_by_key(|row| order.get(&row.name).copied()),
+            _ => rows.sort_by_key(|row| std::cmp::Reverse(row.urls)),
+        }
+        Changes { all: self.all, rows }
+    }
+}
+
+impl ChangeRow {
+    fn finish(&mut self, name: String) {
+        self.name = name;
+        self.mean_resemblance = (self.changes > 0).then(|| self.resemblance_sum / self.changes as f64);
+        self.lives.sort_by(f64::total_cmp);
+        self.median_life_days = self.lives.get(self.lives.len() / 2).copied();
+    }
+}
