@@ -286,6 +286,6 @@ mod tests {
         // 2 and 3 first, 2 the centre; then 4 and 5; 3 is no centre for 4, and 1 joins 2.
         assert_eq!(names(center(6, links(&CHAIN))), [1, 1, 1, 4, 4, 6]);
         let hub = [(1, 4, 0.6), (2, 4, 0.6), (3, 4, 0.6), (3, 5, 0.9)];
-        assert_eq!(names(center(5, links(&hub))), [1, 2, 3, 3, 3], "4 joins the centre 3 of 5 only if it comes first");
+        assert_eq!(names(center(5, links(&hub))), [1, 2, 3, 1, 3], "among equals 1 comes before 3, and 4 joins it");
     }
 }
