@@ -36,6 +36,9 @@ pub(super) const NEIGHBOURS: (&str, bool) = ("neighbours", false);
 /// Files of postings.
 pub(super) type Postings = Vec<Arc<Run<Posting>>>;
 
+/// So many parts there are of few rows as well, if their files have as many blocks: all threads are to have one.
+const PARTS_MIN: u64 = 16;
+
 /// A part of the shingles: from the first of them (with it) to the second (without it).
 pub(super) type Part = (Option<Posting>, Option<Posting>);
 
@@ -73,7 +76,8 @@ impl Common {
 
 /// Cuts files of postings into parts, no list into two.
 pub(super) fn parts(runs: &Postings, part_rows: u64) -> Vec<Part> {
-    let cuts = cuts(runs, part_rows, |posting| posting.first_of_shingle());
+    let n_rows: u64 = runs.iter().map(|run| run.n_rows()).sum();
+    let cuts = cuts(runs, part_rows.min((n_rows / PARTS_MIN).max(1)), |posting| posting.first_of_shingle());
     let froms = std::iter::once(None).chain(cuts.iter().copied().map(Some));
     froms.zip(cuts.iter().copied().map(Some).chain([None])).collect()
 }

@@ -17,7 +17,7 @@ use super::sketches::{self, Needed, SketchesAtHand};
 use super::usage::{Meter, Phase};
 use super::work::Work;
 use crate::cluster::{Clusters, MatchRule};
-use crate::document::DocumentId;
+use crate::document::{ClusterId, DocumentId};
 use crate::sketch::Rule;
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -32,8 +32,8 @@ const REACHED: (&str, bool) = ("reached", false);
 const SHARE_MIN: usize = 64;
 
 /// Pairs that are decided at once, and how many of these batches make a piece.
-const BATCH_PAIRS: usize = 1 << 16;
-const PIECE_BATCHES: usize = 64;
+const BATCH_PAIRS: usize = 1 << 14;
+const PIECE_BATCHES: usize = 256;
 
 /// Stretches of documents: how many, at most, the pairs are counted in before they are formed.
 const STRETCHES_MAX: usize = 1 << 16;
@@ -113,56 +113,42 @@ impl<'a> Pairs<'a> {
         pair.is_nominated || self.needed.is_met(pair.later(), pair.n_shared)
     }
 
-    /// Decides pairs in rounds, as the stream does: in each, a document is compared with the best candidate of every
-    /// cluster that it is not in yet. What a round joins, the next one need not compare.
+    /// Decides pairs as the stream does: a document is compared with the candidates of each cluster, the best first, until
+    /// one is verified. The documents are shared out to the threads; what another document in hand joins meanwhile costs
+    /// comparisons that tell nothing new, and changes nothing.
     fn decide(&mut self, pairs: &[Pair]) -> Result<(), BackfillError> {
-        let mut open = pairs.to_vec();
+        self.means.check()?;
+        let clusters = &mut self.clusters;
+        let candidate = |pair: &Pair| {
+            let (own, other) = (clusters.cluster_of(pair.later()), clusters.cluster_of(pair.earlier()));
+            (own != other).then_some(Candidate { pair: *pair, cluster: other })
+        };
+        let mut open: Vec<Candidate> = pairs.iter().filter_map(candidate).collect();
         // Most shared shingles first, then by age.
-        open.sort_unstable_by_key(|pair| (pair.later(), Reverse(pair.n_shared), pair.earlier()));
-        while !open.is_empty() {
-            self.means.check()?;
-            let mut asked = HashSet::new();
-            let mut round = Vec::new();
-            let clusters = &mut self.clusters;
-            open.retain(|pair| {
-                let (own, other) = (clusters.cluster_of(pair.later()), clusters.cluster_of(pair.earlier()));
-                let is_best = own != other && asked.insert((pair.later(), other));
-                if is_best {
-                    round.push(*pair);
-                }
-                own != other && !is_best
-            });
-            self.n_compared += round.len() as u64;
-            let resemblances = self.resemblances(&round)?;
-            for (pair, resemblance) in round.into_iter().zip(resemblances) {
-                if resemblance >= self.rule.threshold && self.clusters.union(pair.later(), pair.earlier()).is_some() {
-                    self.links.push(LinkRow { later: pair.later(), earlier: pair.earlier(), resemblance });
+        open.sort_unstable_by_key(|open| (open.pair.later(), Reverse(open.pair.n_shared), open.pair.earlier()));
+        let shares = shares(&open, self.means.n_threads);
+        let deciding = Deciding { rule: &self.rule, sketch_rule: self.sketch_rule, common: self.common };
+        let deciding = &deciding;
+        let decided = std::thread::scope(|scope| {
+            let threads: Vec<_> = shares
+                .into_iter()
+                .zip(&mut self.at_hand)
+                .map(|(share, at_hand)| scope.spawn(move || deciding.links_of(share, at_hand)))
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().map_err(|_| BackfillError::Died)?)
+                .collect::<Result<Vec<_>, _>>()
+        })?;
+        for (links, n_compared) in decided {
+            self.n_compared += n_compared;
+            for link in links {
+                if self.clusters.union(link.later, link.earlier).is_some() {
+                    self.links.push(link);
                 }
             }
         }
         Ok(())
-    }
-
-    /// Compares the sketches of some pairs, on all threads where that pays.
-    fn resemblances(&mut self, pairs: &[Pair]) -> Result<Vec<f64>, BackfillError> {
-        let share = pairs.len().div_ceil(self.means.n_threads).max(SHARE_MIN);
-        let compare = |pairs: &[Pair], at_hand: &mut SketchesAtHand| -> Result<Vec<f64>, BackfillError> {
-            pairs.iter().map(|pair| resemblance(*pair, at_hand, &self.rule, self.sketch_rule, self.common)).collect()
-        };
-        if let [at_hand, ..] = self.at_hand.as_mut_slice()
-            && pairs.len() <= share
-        {
-            return compare(pairs, at_hand);
-        }
-        std::thread::scope(|scope| {
-            let shares = pairs.chunks(share).zip(&mut self.at_hand);
-            let threads: Vec<_> = shares.map(|(pairs, at_hand)| scope.spawn(move || compare(pairs, at_hand))).collect();
-            let mut all = Vec::with_capacity(pairs.len());
-            for thread in threads {
-                all.extend(thread.join().map_err(|_| BackfillError::Died)??);
-            }
-            Ok(all)
-        })
     }
 
     /// Forms and decides all pairs of different clusters that the lists name, from the document on that was reached.
@@ -227,15 +213,61 @@ impl<'a> Pairs<'a> {
     }
 }
 
-fn resemblance(
+/// A pair to be decided, and the cluster of its earlier document.
+#[derive(Clone, Copy)]
+struct Candidate {
     pair: Pair,
-    at_hand: &mut SketchesAtHand,
-    rule: &MatchRule,
+    cluster: ClusterId,
+}
+
+/// Shares candidates out to threads, those of one document to one; few are left to one thread.
+fn shares(mut open: &[Candidate], n_threads: usize) -> Vec<&[Candidate]> {
+    let share = open.len().div_ceil(n_threads).max(SHARE_MIN);
+    let mut shares = Vec::with_capacity(n_threads);
+    while open.len() > share {
+        let later = open[share - 1].pair.later();
+        let (first, rest) = open.split_at(open.partition_point(|candidate| candidate.pair.later() <= later));
+        shares.push(first);
+        open = rest;
+    }
+    shares.push(open);
+    shares
+}
+
+/// What decides.
+struct Deciding<'a> {
+    rule: &'a MatchRule,
     sketch_rule: Rule,
-    common: &Common,
-) -> Result<f64, BackfillError> {
-    let (later, earlier) = (at_hand.get(pair.later())?, at_hand.get(pair.earlier())?);
-    Ok(rule.resemblance(&later, &earlier, sketch_rule, |shingle| common.is_for(shingle, pair.later())))
+    common: &'a Common,
+}
+
+impl Deciding<'_> {
+    /// The first verified candidate of each document in each cluster, and how many were compared.
+    fn links_of(&self, open: &[Candidate], at_hand: &mut SketchesAtHand) -> Result<(Vec<LinkRow>, u64), BackfillError> {
+        let (mut links, mut n_compared) = (Vec::new(), 0);
+        let mut joined = HashSet::new();
+        for of_document in open.chunk_by(|a, b| a.pair.later() == b.pair.later()) {
+            joined.clear();
+            for Candidate { pair, cluster } in of_document {
+                if joined.contains(cluster) {
+                    continue;
+                }
+                n_compared += 1;
+                let resemblance = self.resemblance(*pair, at_hand)?;
+                if resemblance >= self.rule.threshold {
+                    joined.insert(*cluster);
+                    links.push(LinkRow { later: pair.later(), earlier: pair.earlier(), resemblance });
+                }
+            }
+        }
+        Ok((links, n_compared))
+    }
+
+    fn resemblance(&self, pair: Pair, at_hand: &mut SketchesAtHand) -> Result<f64, BackfillError> {
+        let (later, earlier) = (at_hand.get(pair.later())?, at_hand.get(pair.earlier())?);
+        let is_common = |shingle| self.common.is_for(shingle, pair.later());
+        Ok(self.rule.resemblance(&later, &earlier, self.sketch_rule, is_common))
+    }
 }
 
 /// Sorts pairs and adds up what the same pairs share.

@@ -270,6 +270,11 @@ impl<R: Row> Run<R> {
         self.blocks.last().map_or(0, |block| block.offset + block.n_bytes as u64)
     }
 
+    /// How many rows there are.
+    pub fn n_rows(&self) -> u64 {
+        self.blocks.iter().map(|block| block.n_rows).sum()
+    }
+
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path

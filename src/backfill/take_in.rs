@@ -3,12 +3,17 @@
 //! ```text
 //! reader ─▶ sketcher ×n ─▶ writer: known documents ─▶ pages, documents, places
 //! chunks    each its turn    in the order of arrival     piece by piece
+//!               ▲                     │
+//!               └──── known bytes ────┘
 //! ```
+//! Bodies of which the writer has seen the bytes before are not sketched again, however far ahead the sketchers are: what
+//! the writer knows stood before whatever they have in hand.
+//!
 //! Chunks go round the sketchers in turn and are taken back in the same order, so that nothing needs to be put into
 //! order again, and no more of them are under way than the channels hold.
 
 use super::error::BackfillError;
-use super::known::{BYTES_A_DOCUMENT, KnownDocuments};
+use super::known::{BYTES_A_DOCUMENT, KnownByBytes, KnownBytes, KnownDocuments};
 use super::means::Means;
 use super::rows::{DocumentRow, Outcome, PageRow, Place, Visit};
 use super::runs::{Piece, Run, RunWriter};
@@ -22,7 +27,7 @@ use crate::sweep::{Moment, Seen, SweepCut, SweepRow};
 use crate::wire::{Limits, Origin, Rejection};
 use crossbeam::channel::{Receiver, Sender, bounded};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 /// A chunk is full with this many records or bytes of them.
@@ -65,7 +70,15 @@ struct SketchedRecord {
     origin: Origin,
     chain: u64,
     n_bytes: usize,
-    outcome: Result<(Visit, Option<NewDocument>), Rejection>,
+    outcome: Result<(Visit, Stood), Rejection>,
+}
+
+/// What stood where a page was fetched.
+enum Stood {
+    Nothing,
+    /// A body of known bytes.
+    Known(KnownBytes),
+    Content(NewDocument),
 }
 
 /// A content as the row that it gets if it is a document of its own.
@@ -82,16 +95,18 @@ pub(super) fn take_in(work: &mut Work, means: &Means, intake: Intake) -> Result<
     }
     let (seed, rule) = (work.seed()?, work.rule().sketch.clone());
     let Intake { source, limits, sweep_cut } = intake;
+    let known_bytes = RwLock::new(KnownByBytes::new(means.memory / 8));
     let (ins, outs): (Vec<_>, Vec<_>) = (0..means.n_threads).map(|_| bounded(CHUNKS_WAITING)).unzip();
     let (sketched_ins, sketched_outs): (Vec<_>, Vec<_>) = (0..means.n_threads).map(|_| bounded(CHUNKS_WAITING)).unzip();
     std::thread::scope(|scope| {
         let reader = scope.spawn(move || read(source, &ins, means));
         for (chunks, sketched) in outs.into_iter().zip(sketched_ins) {
             let sketcher = RecordSketcher::new(Sketcher::new(&rule, &seed), limits.clone(), sweep_cut);
-            let rule = &rule;
-            scope.spawn(move || sketch(sketcher, rule, &seed, &chunks, &sketched));
+            let (rule, known) = (&rule, &known_bytes);
+            let sketching = Sketching { sketcher, rule, seed, known };
+            scope.spawn(move || sketching.run(&chunks, &sketched));
         }
-        let mut writer = Writer::new(work, means)?;
+        let mut writer = Writer::new(work, means, &known_bytes)?;
         write(&mut writer, work, sketched_outs)?;
         // What was sketched is kept, however the reader ended.
         let is_over = reader.join().map_err(|_| BackfillError::Died)?;
@@ -116,11 +131,13 @@ pub fn take_in_sketched(
         return Ok(());
     }
     let (seed, rule, source) = (work.seed()?, work.rule().sketch.clone(), Arc::from(source));
-    let mut writer = Writer::new(work, means)?;
+    // Nothing is asked of it: what was sketched elsewhere has no bytes.
+    let known_bytes = RwLock::new(KnownByBytes::new(0));
+    let mut writer = Writer::new(work, means, &known_bytes)?;
     let n_taken = writer.taken.counts.n_records as usize;
     for (offset, page) in (0..).zip(pages).skip(n_taken) {
         let origin = Origin { source: Arc::clone(&source), partition: 0, offset };
-        let outcome = Ok(visit(page, &seed, &rule));
+        let outcome = Ok(visit(page, None, &seed, &rule));
         writer.take(SketchedRecord { origin, chain: 0, n_bytes: 0, outcome })?;
         if writer.piece.as_ref().is_some_and(OpenPiece::is_full) {
             means.check()?;
@@ -165,40 +182,51 @@ fn read(mut source: Box<dyn Source>, out: &[Sender<Chunk>], means: &Means) -> Re
     }
 }
 
-fn sketch(
-    mut sketcher: RecordSketcher,
-    rule: &SketchRule,
-    seed: &Seed,
-    chunks: &Receiver<Chunk>,
-    out: &Sender<Sketched>,
-) {
-    for chunk in chunks {
-        let sketched = match chunk {
-            Chunk::Unreadable(what) => Sketched::Unreadable(what),
-            Chunk::Records(records) => Sketched::Records(
-                records.into_iter().map(|record| sketch_one(&mut sketcher, rule, seed, record)).collect(),
-            ),
-        };
-        if out.send(sketched).is_err() {
-            return;
+/// What a sketcher works with.
+struct Sketching<'a> {
+    sketcher: RecordSketcher,
+    rule: &'a SketchRule,
+    seed: Seed,
+    known: &'a RwLock<KnownByBytes>,
+}
+
+impl Sketching<'_> {
+    /// Sketches until no more chunks come, or nobody wants them.
+    fn run(mut self, chunks: &Receiver<Chunk>, out: &Sender<Sketched>) {
+        for chunk in chunks {
+            let sketched = match chunk {
+                Chunk::Unreadable(what) => Sketched::Unreadable(what),
+                Chunk::Records(records) => {
+                    Sketched::Records(records.into_iter().map(|record| self.sketch(record)).collect())
+                }
+            };
+            if out.send(sketched).is_err() {
+                return;
+            }
         }
+    }
+
+    fn sketch(&mut self, incoming: Incoming) -> SketchedRecord {
+        let Incoming { origin, chain, record } = incoming;
+        let (n_bytes, known) = (record.n_bytes(), self.known);
+        let find = |bytes| known.read().unwrap_or_else(PoisonError::into_inner).find(bytes);
+        let sketched = self.sketcher.sketch_unless_known(&record, find);
+        let outcome = sketched.map(|(page, known)| visit(page, known, &self.seed, self.rule));
+        SketchedRecord { origin, chain, n_bytes, outcome }
     }
 }
 
-fn sketch_one(sketcher: &mut RecordSketcher, rule: &SketchRule, seed: &Seed, incoming: Incoming) -> SketchedRecord {
-    let Incoming { origin, chain, record } = incoming;
-    let n_bytes = record.n_bytes();
-    let outcome = sketcher.sketch(&record).map(|page| visit(page, seed, rule));
-    SketchedRecord { origin, chain, n_bytes, outcome }
-}
-
-/// A page as its row, and the document that it may bring.
-fn visit(page: SketchedPage, seed: &Seed, rule: &SketchRule) -> (Visit, Option<NewDocument>) {
+/// A page as its row, and what stood there.
+fn visit(page: SketchedPage, known: Option<KnownBytes>, seed: &Seed, rule: &SketchRule) -> (Visit, Stood) {
     let (key, host) = (seed.fingerprint("url", &[page.url.as_bytes()]), host_key(seed, &page.url));
-    let document = page.content.map(|content| new_document(content, key, rule));
+    let stood = match (known, page.content) {
+        (Some(known), _) => Stood::Known(known),
+        (None, Some(content)) => Stood::Content(new_document(content, key, rule)),
+        (None, None) => Stood::Nothing,
+    };
     let seen = page.redirect_to.map_or(Seen::Gone, Seen::Redirect);
     let moment = Moment { fetched_at: page.fetched_at, seen, sweep: page.sweep };
-    (Visit { url: page.url, key, host, moment, relation: None }, document)
+    (Visit { url: page.url, key, host, moment, relation: None }, stood)
 }
 
 fn new_document(content: SketchedContent, first_url: Fingerprint, rule: &SketchRule) -> NewDocument {
@@ -235,6 +263,7 @@ fn write(writer: &mut Writer<'_>, work: &mut Work, turns: Vec<Receiver<Sketched>
             Sketched::Records(records) => {
                 writer.means.standing.advance(records.len() as u64);
                 records.into_iter().try_for_each(|record| writer.take(record))?;
+                writer.tell_known_bytes();
             }
         }
         if writer.piece.as_ref().is_some_and(OpenPiece::is_full) {
@@ -247,6 +276,9 @@ fn write(writer: &mut Writer<'_>, work: &mut Work, turns: Vec<Receiver<Sketched>
 struct Writer<'a> {
     means: &'a Means,
     known: KnownDocuments,
+    /// Bytes that became known with the records in hand, and where all sketchers find them.
+    news: Vec<(Fingerprint, KnownBytes)>,
+    known_bytes: &'a RwLock<KnownByBytes>,
     taken: Taken,
     sources: HashMap<Arc<str>, u32>,
     progress: ProgressMap,
@@ -270,21 +302,25 @@ impl OpenPiece {
 
 impl<'a> Writer<'a> {
     /// A writer that goes on after what was taken in.
-    fn new(work: &Work, means: &'a Means) -> Result<Self, BackfillError> {
+    fn new(work: &Work, means: &'a Means, known_bytes: &'a RwLock<KnownByBytes>) -> Result<Self, BackfillError> {
         let taken = work.taken().clone();
-        let mut known = KnownDocuments::default();
+        let (mut known, mut news) = (KnownDocuments::default(), Vec::new());
         for piece in &taken.pieces {
             let run: Arc<Run<DocumentRow>> = Run::open(work.folder(), &piece.documents, false)?;
             let mut rows = run.read_all();
             while let Some(row) = rows.next()? {
-                known.add(&row.equivalences);
+                let document = known.add(&row.equivalences).ok_or(StoreError::Full(TooManyDocuments))?;
+                news.push((row.equivalences.identical, KnownBytes { document, relation: Relation::Identical }));
             }
+            known_bytes.write().unwrap_or_else(PoisonError::into_inner).add(&mut news);
         }
         let sources = taken.sources.iter().zip(0..).map(|(name, at)| (Arc::from(name.as_str()), at)).collect();
         let index_size = work.rule().sketch.index_size;
         Ok(Writer {
             means,
             known,
+            news,
+            known_bytes,
             sources,
             progress: taken.progress_map(),
             n_index_max: if index_size == 0 { usize::MAX } else { index_size },
@@ -303,15 +339,10 @@ impl<'a> Writer<'a> {
                 counts.n_rejected += 1;
                 Outcome::Rejected(why)
             }
-            Ok((mut visit, new)) => {
-                match new {
-                    None => counts.n_gone += 1,
-                    Some(new) => {
-                        counts.n_pages += 1;
-                        let (document, relation) = self.document(new)?;
-                        visit.moment.seen = Seen::Document(document);
-                        visit.relation = Some(relation);
-                    }
+            Ok((mut visit, stood)) => {
+                if let Some((document, relation)) = self.document(stood)? {
+                    visit.moment.seen = Seen::Document(document);
+                    visit.relation = Some(relation);
                 }
                 self.count_sweep(&visit.moment);
                 Outcome::Page(visit)
@@ -337,13 +368,43 @@ impl<'a> Writer<'a> {
         row.count(moment.fetched_at, moment.seen.document().is_some());
     }
 
-    /// The document of a content: the one that it equals, or itself.
-    fn document(&mut self, new: NewDocument) -> Result<(DocumentId, Relation), BackfillError> {
+    /// The document that stood there: one that is known, or a new one.
+    fn document(&mut self, stood: Stood) -> Result<Option<(DocumentId, Relation)>, BackfillError> {
+        let counts = &mut self.taken.counts;
+        let new = match stood {
+            Stood::Nothing => {
+                counts.n_gone += 1;
+                return Ok(None);
+            }
+            Stood::Known(KnownBytes { document, relation }) => {
+                counts.n_pages += 1;
+                counts.n_equal += 1;
+                return Ok(Some((document, relation)));
+            }
+            Stood::Content(new) => new,
+        };
+        counts.n_pages += 1;
+        let bytes = new.row.equivalences.identical;
+        let (document, relation) = match self.known.find(&new.row.equivalences) {
+            Some(found) => {
+                counts.n_equal += 1;
+                found
+            }
+            None => (self.add(new)?, Relation::New),
+        };
+        // What brought a document is identical to it.
+        let again = if relation == Relation::New { Relation::Identical } else { relation };
+        self.news.push((bytes, KnownBytes { document, relation: again }));
+        Ok(Some((document, relation)))
+    }
+
+    /// Lets the sketchers know of the bytes that became known.
+    fn tell_known_bytes(&mut self) {
+        self.known_bytes.write().unwrap_or_else(PoisonError::into_inner).add(&mut self.news);
+    }
+
+    fn add(&mut self, new: NewDocument) -> Result<DocumentId, BackfillError> {
         let NewDocument { row, n_candidates } = new;
-        if let Some(found) = self.known.find(&row.equivalences) {
-            self.taken.counts.n_equal += 1;
-            return Ok(found);
-        }
         // Before it is added: a piece begins with the documents that are known.
         self.open_piece()?;
         let document = self.known.add(&row.equivalences).ok_or(StoreError::Full(TooManyDocuments))?;
@@ -356,7 +417,7 @@ impl<'a> Writer<'a> {
         let piece = self.open_piece()?;
         let offset = piece.documents.push(row)? as u32;
         piece.places.push(Place { offset, n_index })?;
-        Ok((document, Relation::New))
+        Ok(document)
     }
 
     fn source(&mut self, name: &Arc<str>) -> u32 {

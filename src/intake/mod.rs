@@ -1,7 +1,7 @@
 //! From a record to a sketched page, whatever is in the record: the first step of every way through the house.
 
-use crate::document::{Content, FetchTime, Page};
-use crate::sketch::{SketchedContent, Sketcher, Unsketchable};
+use crate::document::{Content, FetchTime, Fingerprint, Page};
+use crate::sketch::{Sketched, SketchedContent, Sketcher, Unsketchable};
 use crate::sweep::SweepCut;
 use crate::wire::{Limits, Reason, Record, Rejection, page_of_json};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,8 +39,20 @@ impl RecordSketcher {
     /// # Errors
     /// A [`Rejection`] of what is no page, or of a page that makes the sketcher panic.
     pub fn sketch(&mut self, record: &Record) -> Result<SketchedPage, Rejection> {
+        self.sketch_unless_known(record, |_| None::<()>).map(|(page, _)| page)
+    }
+
+    /// Sketches a record, unless something is known of a body of the same bytes, which comes with a page without content.
+    ///
+    /// # Errors
+    /// A [`Rejection`], as of [`Self::sketch`].
+    pub fn sketch_unless_known<K>(
+        &mut self,
+        record: &Record,
+        known: impl FnOnce(Fingerprint) -> Option<K>,
+    ) -> Result<(SketchedPage, Option<K>), Rejection> {
         let (sketcher, limits, cut) = (&mut self.sketcher, &self.limits, self.sweep_cut);
-        let sketched = catch_unwind(AssertUnwindSafe(|| prepare(sketcher, record, limits, cut)));
+        let sketched = catch_unwind(AssertUnwindSafe(|| prepare(sketcher, record, limits, cut, known)));
         sketched.unwrap_or_else(|_| {
             self.sketcher = self.fresh.clone();
             let message = "the page made the sketcher panic; please report it with the page";
@@ -49,12 +61,13 @@ impl RecordSketcher {
     }
 }
 
-fn prepare(
+fn prepare<K>(
     sketcher: &mut Sketcher,
     record: &Record,
     limits: &Limits,
     sweep_cut: SweepCut,
-) -> Result<SketchedPage, Rejection> {
+    known: impl FnOnce(Fingerprint) -> Option<K>,
+) -> Result<(SketchedPage, Option<K>), Rejection> {
     let decoded;
     let page: &Page = match record {
         Record::Json(json) => {
@@ -68,12 +81,17 @@ fn prepare(
         Record::Page(page) => page,
         Record::Rejected(rejection) => return Err(rejection.clone()),
     };
-    match sketcher.sketch_page(page, limits.words_max) {
-        Ok(content) => {
+    match sketcher.sketch_unless_known(page, limits.words_max, known) {
+        Ok(sketched) => {
+            let (content, known) = match sketched {
+                Sketched::Nothing => (None, None),
+                Sketched::Known(known) => (None, Some(known)),
+                Sketched::Content(content) => (Some(content), None),
+            };
             let fetched_at = page.fetched_at;
             let sweep = page.sweep.clone().or_else(|| sweep_cut.name(fetched_at));
             let redirect_to = if let Content::Redirect(target) = &page.content { Some(target.clone()) } else { None };
-            Ok(SketchedPage { url: page.url.clone(), fetched_at, sweep, content, redirect_to })
+            Ok((SketchedPage { url: page.url.clone(), fetched_at, sweep, content, redirect_to }, known))
         }
         Err(why) => {
             let reason = match why {

@@ -93,6 +93,17 @@ pub struct SketchedContent {
     pub n_bytes: u64,
 }
 
+/// A page's content where something may be known of one of the same bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sketched<K> {
+    /// Nothing stands there.
+    Nothing,
+    /// What is known.
+    Known(K),
+    /// It was sketched.
+    Content(SketchedContent),
+}
+
 /// Turns contents into sketches under one rule and one seed. One per thread: it keeps its buffers.
 #[derive(Clone)]
 pub struct Sketcher {
@@ -128,30 +139,56 @@ impl Sketcher {
     /// # Errors
     /// [`Unsketchable`] where the body is not text or has more than `words_max` words.
     pub fn sketch_page(&mut self, page: &Page, words_max: usize) -> Result<Option<SketchedContent>, Unsketchable> {
+        let sketched = self.sketch_unless_known(page, words_max, |_| None::<()>)?;
+        Ok(if let Sketched::Content(content) = sketched { Some(content) } else { None })
+    }
+
+    /// As [`Self::sketch_page`], but asks first what is known of a body of the same bytes, and where something is, that
+    /// is all that the page costs.
+    ///
+    /// # Errors
+    /// [`Unsketchable`], as there.
+    pub fn sketch_unless_known<K>(
+        &mut self,
+        page: &Page,
+        words_max: usize,
+        known: impl FnOnce(Fingerprint) -> Option<K>,
+    ) -> Result<Sketched<K>, Unsketchable> {
         match &page.content {
-            Content::Gone | Content::Redirect(_) => Ok(None),
+            Content::Gone | Content::Redirect(_) => Ok(Sketched::Nothing),
             Content::Features(features) => {
                 check_n_words(features.len(), words_max)?;
-                Ok(Some(self.sketch_features(features)))
+                Ok(Sketched::Content(self.sketch_features(features)))
             }
             Content::Body { media_type, body } => {
-                // Taken out while it lends its form, and put back with its buffers.
-                let mut canonicaliser = std::mem::take(&mut self.canonicaliser);
-                let sketched = self.sketch_body(canonicaliser.read(body, *media_type)?, body, *media_type, words_max);
-                self.canonicaliser = canonicaliser;
-                sketched.map(Some)
+                let identical = self.identical(body, *media_type);
+                match known(identical) {
+                    Some(known) => Ok(Sketched::Known(known)),
+                    None => self.sketch_body(body, *media_type, identical, words_max).map(Sketched::Content),
+                }
             }
         }
     }
 
     fn sketch_body(
         &mut self,
-        form: &CanonicalForm,
         body: &Body,
         media_type: MediaType,
+        identical: Fingerprint,
         words_max: usize,
     ) -> Result<SketchedContent, Unsketchable> {
-        check_n_words(form.n_words(), words_max)?;
+        // Taken out while it lends its form, and put back with its buffers.
+        let mut canonicaliser = std::mem::take(&mut self.canonicaliser);
+        let sketched = canonicaliser.read(body, media_type).map_err(Unsketchable::from).and_then(|form| {
+            check_n_words(form.n_words(), words_max)?;
+            Ok(self.finish(form, identical, body.as_bytes().len()))
+        });
+        self.canonicaliser = canonicaliser;
+        sketched
+    }
+
+    /// The fingerprint of a body's bytes and of how they are to be read.
+    fn identical(&self, body: &Body, media_type: MediaType) -> Fingerprint {
         let charset = match body {
             Body::Bytes { charset, .. } => charset.as_deref().unwrap_or(""),
             Body::Text(_) => "",
@@ -161,9 +198,7 @@ impl Sketcher {
             MediaType::PlainText => "text",
             MediaType::Unknown => "",
         };
-        let raw = [reading.as_bytes(), charset.as_bytes(), body.as_bytes()];
-        let identical = self.seed.fingerprint("identical", &raw);
-        Ok(self.finish(form, identical, body.as_bytes().len()))
+        self.seed.fingerprint("identical", &[reading.as_bytes(), charset.as_bytes(), body.as_bytes()])
     }
 
     /// Sketches a canonical form alone.
