@@ -286,7 +286,7 @@ pub struct Batch {
     pub links: Vec<Link>,
     /// Shingles that became common.
     pub common: Vec<Shingle>,
-    /// URLs seen, by fingerprint.
+    /// URLs that were never seen before, by fingerprint.
     pub urls: Vec<(Fingerprint, String)>,
     /// Sightings.
     pub sightings: Vec<StoredSighting>,
@@ -382,6 +382,20 @@ pub trait Store: Send {
     /// [`StoreError`]
     fn each_state(&self, each: &mut dyn FnMut(Fingerprint, UrlState)) -> Result<(), StoreError>;
 
+    /// Writes a batch, all or nothing, on top of those before it, and need not wait until it is durable: that it is once
+    /// a [`Syncer`] that was asked afterwards says so. Whatever survives is all up to some batch.
+    ///
+    /// # Errors
+    /// As of [`Store::commit`].
+    fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        self.commit(batch)
+    }
+
+    /// Makes durable what was written, in another thread than the one that writes the next batch meanwhile.
+    fn syncer(&self) -> Box<dyn Syncer> {
+        Box::new(Synced)
+    }
+
     /// Writes a batch, all or nothing. When it returns, the batch is durable.
     ///
     /// # Errors
@@ -396,6 +410,24 @@ pub trait Store: Send {
 
     /// The bytes that it takes on disk.
     fn n_bytes(&self) -> u64;
+}
+
+/// Makes written batches durable.
+pub trait Syncer: Send {
+    /// When it returns, every batch is durable that had been written before.
+    ///
+    /// # Errors
+    /// [`StoreError`]; nobody knows then what is durable, and the process must end.
+    fn sync(&self) -> Result<(), StoreError>;
+}
+
+/// The syncer of a store whose batches are durable when they are written.
+pub struct Synced;
+
+impl Syncer for Synced {
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// What clustering anew asks of a store: everything, in whatever order it lies there.

@@ -1,11 +1,11 @@
 //! The one writer: decides over a micro-batch of pages, writes what that changes, and lets its events go.
 
-use super::gate::Gate;
 use super::moves::Moves;
 use super::news::{News, Resemblances, as_told};
 use super::sequencer::{Sequencer, Ticketed};
 use super::sketcher::Prepared;
 use super::stats::{BatchCounts, Stats};
+use super::syncer::Written;
 use super::timeline::Timeline;
 use super::{PipelineError, Settings};
 use crate::cluster::{Decider, Decision, Effects, Known, View};
@@ -72,27 +72,21 @@ impl<'a, S: Store> Applier<'a, S> {
         }
     }
 
-    /// Runs until no more pages come, or nobody takes the events.
+    /// Runs until no more pages come, or nobody makes durable what it writes.
     pub fn run(
         &mut self,
         pages: &Receiver<Ticketed<Vec<Prepared>>>,
-        committed: &Sender<ProgressMap>,
-        events: Sender<Vec<Outgoing>>,
-        gate: &Gate,
+        written: Sender<Written>,
     ) -> Result<(), PipelineError> {
         let (mut sequencer, mut ready) = (Sequencer::new(), VecDeque::new());
         if self.listening {
             self.moves = Moves::of_store(&*self.store, self.decider.clusters())?;
         }
         while let Some(batch) = self.gather(pages, &mut sequencer, &mut ready) {
-            let n_records = batch.len();
             kill_point!("gathered");
             let applied = self.apply(batch)?;
             kill_point!("applied");
-            gate.release_records(n_records);
-            // Kafka's lag tools may miss a number; the stream must not wait for them.
-            let _ = committed.try_send(applied.progress);
-            if self.listening && events.send(applied.outbox).is_err() {
+            if written.send(applied).is_err() {
                 break;
             }
             kill_point!("handed-over");
@@ -139,7 +133,7 @@ impl<'a, S: Store> Applier<'a, S> {
     }
 
     /// Decides over a batch and writes what it changes.
-    fn apply(&mut self, pages: Vec<Prepared>) -> Result<Batch, PipelineError> {
+    fn apply(&mut self, pages: Vec<Prepared>) -> Result<Written, PipelineError> {
         let begin = Instant::now();
         let decided = self.decide(&pages)?;
         kill_point!("decided");
@@ -161,16 +155,22 @@ impl<'a, S: Store> Applier<'a, S> {
         batch.published = if self.listening { self.n_published() } else { batch.next_seq };
         let deciding = begin.elapsed();
         let begin = Instant::now();
-        self.store.commit(&batch)?;
+        self.store.write(&batch)?;
         self.next_seq = batch.next_seq;
-        self.stats.batch(pages.len(), &counts, deciding, begin.elapsed());
         let clusters = self.decider.clusters();
         self.stats.clusters(clusters.n_documents(), clusters.n_clusters());
         if self.weighed.is_none_or(|weighed| weighed.elapsed() >= WEIGH_INTERVAL) {
             self.stats.store_bytes(self.store.n_bytes());
             self.weighed = Some(Instant::now());
         }
-        Ok(batch)
+        Ok(Written {
+            n_records: pages.len(),
+            counts,
+            deciding,
+            writing: begin.elapsed(),
+            progress: batch.progress,
+            outbox: batch.outbox,
+        })
     }
 
     /// Decides over a batch, page by page in order; each sees what those before it changed.
@@ -328,9 +328,8 @@ impl<'a, S: Store> Applier<'a, S> {
         let mut new_documents = effects.documents.into_iter();
         for (page, decision) in pages.iter().zip(&decisions) {
             let Ok(sketched) = &page.outcome else { continue };
-            let url = self.seed.fingerprint("url", &[sketched.url.as_bytes()]);
-            batch.urls.push((url, sketched.url.clone()));
             if decision.as_ref().is_some_and(Decision::is_new_document) {
+                let url = self.seed.fingerprint("url", &[sketched.url.as_bytes()]);
                 batch.documents.extend(new_documents.next().map(|document| (document, url)));
             }
         }
@@ -471,7 +470,7 @@ impl SketchCache {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::ports::{Sought, StoredSighting};
+    use crate::ports::{Sought, StoredSighting, Synced, Syncer};
     use crate::sketch::Form;
     use crate::sweep::{Moment, SweepRow, UrlState};
     use std::collections::{BTreeSet, HashMap};
@@ -491,9 +490,22 @@ pub(super) mod tests {
         pub sought: BTreeSet<Sought>,
         pub sweeps: BTreeMap<String, SweepRow>,
         pub progress: ProgressMap,
+        pub sync_fails: bool,
+    }
+
+    struct FailingSync;
+
+    impl Syncer for FailingSync {
+        fn sync(&self) -> Result<(), StoreError> {
+            Err(StoreError::Failed("fsync".into()))
+        }
     }
 
     impl Store for MemoryStore {
+        fn syncer(&self) -> Box<dyn Syncer> {
+            if self.sync_fails { Box::new(FailingSync) } else { Box::new(Synced) }
+        }
+
         fn equal(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {
             Ok(keys.iter().map(|key| self.equal.get(key).copied()).collect())
         }

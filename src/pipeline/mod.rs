@@ -1,8 +1,8 @@
 //! The stream: from a source's records to durable clusters and published events.
 //!
 //! ```text
-//! ingest ─▶ sketcher ×n ─▶ sequencer ─▶ applier ─▶ publisher
-//! source    pure, parallel  input order  one writer  after the batch is durable
+//! ingest ─▶ sketcher ×n ─▶ sequencer ─▶ applier ─▶ syncer ─▶ publisher
+//! source    pure, parallel  input order  one writer  durable   and only then out
 //! ```
 //! Stages are threads joined by bounded channels; a gate limits the records and bytes that are under way. The first
 //! stage that fails closes the gate and its channels, and every other stage ends.
@@ -17,6 +17,7 @@ mod publisher;
 mod sequencer;
 mod sketcher;
 mod stats;
+mod syncer;
 mod timeline;
 
 pub use close::{CloseError, Closed, Closer};
@@ -146,7 +147,9 @@ impl<S: Store> Pipeline<'_, S> {
         let (work_out, work_in) = crossbeam::channel::bounded(self.settings.in_flight_records_max);
         let (done_out, done_in) = crossbeam::channel::bounded(self.settings.in_flight_records_max);
         let (committed_out, committed_in) = crossbeam::channel::bounded(64);
+        let (written_out, written_in) = crossbeam::channel::bounded(4);
         let (events_out, events_in) = crossbeam::channel::bounded(4);
+        let syncer = self.store.syncer();
         let publisher = Publisher::new(self.sink, self.next_seq);
         let published = publisher.published();
         let keep_originals = publisher.wants_originals();
@@ -180,16 +183,24 @@ impl<S: Store> Pipeline<'_, S> {
                 publisher.run(&events_in, stats)
             };
             let publishing = start(scope, "publisher", publish)?;
+            let sync = move || {
+                // A failed sync ends the stream even where nothing more comes in that would notice.
+                let _closer = gate.closer();
+                syncer::run(&*syncer, &written_in, &committed_out, &events_out, gate, stats)
+            };
+            let syncing = start(scope, "syncer", sync)?;
             let applied = {
                 let _closer = gate.closer();
-                applier.run(&done_in, &committed_out, events_out, gate)
+                applier.run(&done_in, written_out)
             };
-            drop((done_in, committed_out));
+            drop(done_in);
+            let synced = syncing.join().map_err(|_| PipelineError::Died("syncer"))?;
             let published = publishing.join().map_err(|_| PipelineError::Died("publisher"))?;
             let ingested = ingest.join().map_err(|_| PipelineError::Died("ingest"))?;
-            // A failing publisher or source shows up at the applier as a closed channel, and any of them at ingest as a
-            // closed gate: theirs is the cause.
+            // A failing publisher, syncer or source shows up at the applier as a closed channel, and any of them at ingest as
+            // a closed gate: theirs is the cause.
             published?;
+            synced?;
             applied?;
             ingested?;
             applier.finish()
@@ -235,24 +246,44 @@ mod tests {
     /// Lost once: all pages that came after the publisher had found that there was nobody to publish to, without a word.
     #[test]
     fn with_nobody_listening_every_page_is_taken_in() {
-        let (seed, rule) = (Seed([1, 2, 3, 4]), SketchRule::default());
         let mut store = MemoryStore::default();
-        let pipeline = Pipeline {
+        let summary = pipeline(&mut store, Slow(0..5)).run().expect("runs");
+        assert_eq!((summary.records_read, summary.records), (5, 5));
+        assert_eq!(store.urls.len(), 5);
+    }
+
+    /// Pages, and then nothing more for ever.
+    struct Endless(Slow);
+
+    impl Source for Endless {
+        fn poll(&mut self, timeout: Duration) -> Result<Polled, SourceError> {
+            self.0.poll(timeout).map(|polled| if matches!(polled, Polled::End) { Polled::Idle } else { polled })
+        }
+    }
+
+    /// Once nobody would have noticed a failed sync until the next batch came, and where none came, never.
+    #[test]
+    fn a_failed_sync_ends_the_stream_where_nothing_more_comes() {
+        let mut store = MemoryStore { sync_fails: true, ..MemoryStore::default() };
+        let ended = pipeline(&mut store, Endless(Slow(0..1))).run();
+        assert!(matches!(ended, Err(PipelineError::Store(_))), "{ended:?}");
+    }
+
+    fn pipeline(store: &mut MemoryStore, source: impl Source + 'static) -> Pipeline<'_, MemoryStore> {
+        let (seed, rule) = (Seed([1, 2, 3, 4]), SketchRule::default());
+        Pipeline {
             settings: Settings::default(),
             limits: wire::Limits::default(),
             sweep_cut: SweepCut::None,
             seed,
             sketcher: Sketcher::new(&rule, &seed),
             decider: Decider::new(MatchRule::default(), &rule, Clusters::default(), Default::default()),
-            store: &mut store,
+            store,
             next_seq: 0,
-            source: Box::new(Slow(0..5)),
+            source: Box::new(source),
             sink: None,
             shutdown: Arc::default(),
             stats: Arc::default(),
-        };
-        let summary = pipeline.run().expect("runs");
-        assert_eq!((summary.records_read, summary.records), (5, 5));
-        assert_eq!(store.urls.len(), 5);
+        }
     }
 }

@@ -132,10 +132,14 @@ impl Stats {
         histogram!("lookalike_stage_seconds", "stage" => "sketch")
     }
 
-    pub(super) fn batch(&self, n_records: usize, batch: &BatchCounts, decide: Duration, commit: Duration) {
+    pub(super) fn synced(&self, elapsed: Duration) {
+        histogram!("lookalike_stage_seconds", "stage" => "sync").record(elapsed);
+    }
+
+    pub(super) fn batch(&self, n_records: usize, batch: &BatchCounts, decide: Duration, write: Duration) {
         histogram!("lookalike_batch_records").record(n_records as f64);
         histogram!("lookalike_stage_seconds", "stage" => "decide").record(decide);
-        histogram!("lookalike_stage_seconds", "stage" => "commit").record(commit);
+        histogram!("lookalike_stage_seconds", "stage" => "write").record(write);
         counter!("lookalike_pages_total", "outcome" => "gone").increment(batch.gone);
         counter!("lookalike_merges_total").increment(batch.merged);
         counter!("lookalike_sketches_compared_total").increment(batch.compared);

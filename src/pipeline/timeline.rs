@@ -15,6 +15,8 @@ pub(super) struct Timeline {
     pub sightings: Vec<Option<StoredSighting>>,
     /// For each page the document that stood at its URL before, by the time of fetching.
     pub before: Vec<Option<DocumentId>>,
+    /// URLs that were never seen before, by fingerprint.
+    new_urls: Vec<(Fingerprint, String)>,
     /// The states of the URLs after the batch.
     pub states: HashMap<Fingerprint, UrlState>,
     /// Who was sought before the batch.
@@ -87,6 +89,10 @@ impl Timeline {
     ) -> Result<Option<DocumentId>, StoreError> {
         let Some(StoredSighting { url: key, moment }) = &self.sightings[at] else { return Ok(None) };
         let known = self.states.get(key);
+        // A URL that was seen has a state: it need not be written again.
+        if known.is_none() {
+            self.new_urls.push((*key, url.to_string()));
+        }
         if let Some(state) = known.and_then(|state| state.after(moment)) {
             let before = known.and_then(|state| state.copy.as_ref()).map(|copy| copy.document);
             self.states.insert(*key, state);
@@ -140,6 +146,7 @@ impl Timeline {
     /// Hands what it holds to the batch.
     pub fn write(self, batch: &mut Batch) {
         (batch.not_sought, batch.sought) = self.sought_changes();
+        batch.urls = self.new_urls;
         batch.sightings = self.sightings.into_iter().flatten().collect();
         batch.sweeps = self.sweeps.into_iter().collect();
         batch.states = self.states.into_iter().collect();

@@ -62,10 +62,13 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
         None => table.disable_cache(),
     }
     table.set_format_version(5);
+    let mut options = Options::default();
     if is_asked_by_key(name) {
         table.set_bloom_filter(10.0, false);
+        // Most keys asked for are new, and a filter is sooner asked than a memtable searched.
+        options.set_memtable_whole_key_filtering(true);
+        options.set_memtable_prefix_bloom_ratio(0.05);
     }
-    let mut options = Options::default();
     options.set_block_based_table_factory(&table);
     // One compression on every level: RocksDB moves a file down without rewriting it where nothing overlaps it, which
     // is the case of all that is keyed by document, but only if it need not be compressed anew.

@@ -1,4 +1,6 @@
 //! A full disk: whoever writes waits for room, says so, and goes on by itself.
+//!
+//! RocksDB looks for room every five seconds, and takes it for enough when 64 MiB are free, the size of a write buffer.
 
 use crate::ports::StoreError;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +39,7 @@ fn is_want_of_room(why: &str) -> bool {
 fn tell(is_full: bool) {
     metrics::gauge!("lookalike_disk_full").set(f64::from(u8::from(is_full)));
     if is_full {
-        tracing::error!("the disk is full: writing waits until there is room again; queries go on");
+        tracing::error!("the disk is full: writing waits until there is room again, 64 MiB at least; queries go on");
     } else {
         tracing::warn!("there is room on the disk again: writing goes on");
     }

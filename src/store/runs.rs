@@ -11,6 +11,7 @@ use super::families;
 use super::open::{damaged, failed, family};
 use super::room::when_there_is_room;
 use super::schema::{self, Posted, cf, meta};
+use super::write::sync_log;
 use crate::document::DocumentId;
 use crate::ports::StoreError;
 use rocksdb::{DB, IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};
@@ -84,6 +85,8 @@ struct Run {
 
 impl Run {
     fn write_and_ingest(&self) -> Result<(), StoreError> {
+        // A file that is taken in is durable at once: the documents that it finds must be so before.
+        sync_log(&self.db)?;
         for posted in Posted::ALL {
             self.take_in(posted)?;
         }

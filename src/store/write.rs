@@ -1,17 +1,17 @@
-//! Writing the store: one batch, synced, for everything that a micro-batch changes.
+//! Writing the store: one batch for everything that a micro-batch changes, and the log synced behind it.
 
 use super::open::{RocksStore, failed};
 use super::room::when_there_is_room;
 use super::schema::{self, Posted, cf, meta};
 use crate::document::{DocumentId, Fingerprint};
-use crate::ports::{Batch, Outgoing, Snapshot, Sought, Store, StoreError, StoredSighting};
+use crate::ports::{Batch, Outgoing, Snapshot, Sought, Store, StoreError, StoredSighting, Syncer};
 use crate::sketch::{Shingle, Sketch};
 use crate::sweep::{Moment, SweepRow, UrlState};
-use rocksdb::{WriteBatch, WriteOptions};
+use rocksdb::{DB, WriteBatch, WriteOptions};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Nothing counts as written before it would survive a power loss.
+/// For what must survive a power loss as soon as it is written.
 pub(super) fn synced() -> WriteOptions {
     let mut options = WriteOptions::default();
     options.set_sync(true);
@@ -75,18 +75,48 @@ impl Store for RocksStore {
         self.n_bytes_on_disk()
     }
 
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
         kill_point!("before-write");
         // Nobody but a signal ends the wait for room: the batch must not be lost.
-        when_there_is_room(&AtomicBool::new(false), || {
-            self.db.write_opt(self.rows_of(batch)?, &synced()).map_err(failed)
-        })?;
+        when_there_is_room(&AtomicBool::new(false), || self.db.write(self.rows_of(batch)?).map_err(failed))?;
         kill_point!("after-write");
         self.n_documents += batch.documents.len() as u32;
         self.next_seq = batch.next_seq;
         self.published = batch.published;
         self.index(batch)
     }
+
+    fn syncer(&self) -> Box<dyn Syncer> {
+        Box::new(LogSyncer(Arc::clone(&self.db)))
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        self.write(batch)?;
+        sync_log(&self.db)
+    }
+}
+
+/// Syncs the log, whoever writes to it meanwhile.
+struct LogSyncer(Arc<DB>);
+
+impl Syncer for LogSyncer {
+    fn sync(&self) -> Result<(), StoreError> {
+        sync_log(&self.0)
+    }
+}
+
+/// What was written before survives a power loss once this returns. A synced write of nothing, and not a sync of the
+/// file: it is part of the order of writes, so that after an append that failed for want of room it waits for the log
+/// that RocksDB then begins, where a sync of the old one would fail for ever.
+pub(super) fn sync_log(db: &DB) -> Result<(), StoreError> {
+    kill_point!("before-sync");
+    when_there_is_room(&AtomicBool::new(false), || {
+        let mut nothing = WriteBatch::default();
+        nothing.put_log_data([]);
+        db.write_opt(nothing, &synced()).map_err(failed)
+    })?;
+    kill_point!("after-sync");
+    Ok(())
 }
 
 impl RocksStore {

@@ -1,0 +1,100 @@
+//! Makes written batches durable, as many at once as have come meanwhile, and lets go what may leave only then.
+
+use super::gate::Gate;
+use super::stats::{BatchCounts, Stats};
+use crate::ports::{Outgoing, ProgressMap, StoreError, Syncer};
+use crossbeam::channel::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+/// A batch that is written and not known to be durable.
+pub(super) struct Written {
+    pub n_records: usize,
+    pub counts: BatchCounts,
+    /// How long deciding took.
+    pub deciding: Duration,
+    /// How long writing took.
+    pub writing: Duration,
+    pub progress: ProgressMap,
+    /// Its events; empty where nobody listens.
+    pub outbox: Vec<Outgoing>,
+}
+
+/// Runs until no more batches come, or nobody takes the events.
+pub(super) fn run(
+    syncer: &dyn Syncer,
+    written: &Receiver<Written>,
+    committed: &Sender<ProgressMap>,
+    events: &Sender<Vec<Outgoing>>,
+    gate: &Gate,
+    stats: &Stats,
+) -> Result<(), StoreError> {
+    while let Ok(first) = written.recv() {
+        let group: Vec<Written> = std::iter::once(first).chain(written.try_iter()).collect();
+        let begin = Instant::now();
+        syncer.sync()?;
+        stats.synced(begin.elapsed());
+        for batch in group {
+            stats.batch(batch.n_records, &batch.counts, batch.deciding, batch.writing);
+            gate.release_records(batch.n_records);
+            // Kafka's lag tools may miss a number; the stream must not wait for them.
+            let _ = committed.try_send(batch.progress);
+            if !batch.outbox.is_empty() && events.send(batch.outbox).is_err() {
+                return Ok(());
+            }
+            kill_point!("released");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crossbeam::channel::{bounded, unbounded};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Counts how often it is asked, and fails when it is told to.
+    struct Counting<'a> {
+        n_asked: &'a AtomicUsize,
+        events: Receiver<Vec<Outgoing>>,
+        fails: bool,
+    }
+
+    impl Syncer for Counting<'_> {
+        fn sync(&self) -> Result<(), StoreError> {
+            assert!(self.events.is_empty(), "events left before their batch was durable");
+            self.n_asked.fetch_add(1, Ordering::Relaxed);
+            if self.fails { Err(StoreError::Failed("fsync".into())) } else { Ok(()) }
+        }
+    }
+
+    fn check(fails: bool) -> (usize, usize, u64) {
+        let (written_out, written_in) = unbounded();
+        let ((committed_out, _committed_in), (events_out, events_in)) = (bounded(9), unbounded());
+        let gate = Gate::new(100, 100);
+        for seq in 0..3 {
+            gate.enter(5, 0);
+            let batch = Written {
+                n_records: 5,
+                counts: BatchCounts::default(),
+                deciding: Duration::ZERO,
+                writing: Duration::ZERO,
+                progress: ProgressMap::new(),
+                outbox: vec![Outgoing { seq, key: None, json: vec![], original: None }],
+            };
+            written_out.send(batch).expect("sent");
+        }
+        drop(written_out);
+        let (n_asked, stats) = (AtomicUsize::new(0), Stats::default());
+        let syncer = Counting { n_asked: &n_asked, events: events_in.clone(), fails };
+        let ended = run(&syncer, &written_in, &committed_out, &events_out, &gate, &stats);
+        assert_eq!(ended.is_err(), fails);
+        (n_asked.into_inner(), events_in.len(), stats.summary().records)
+    }
+
+    #[test]
+    fn what_came_meanwhile_is_synced_at_once_and_nothing_leaves_before() {
+        assert_eq!(check(false), (1, 3, 15));
+        assert_eq!(check(true), (1, 0, 0));
+    }
+}
