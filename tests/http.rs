@@ -360,6 +360,7 @@ fn wrong_requests_are_told_what_is_wrong() {
     let cursor = first["next"].as_str().expect("a cursor");
     let long = "x".repeat(9000);
     let many = json!({"urls": vec!["http://a/"; 51]}).to_string();
+    let with_many_places = json!({"urls": vec!["http://a/"; 50]}).to_string();
     let wordy = "a ".repeat(101);
     for (method, path, content_type, body, status, error) in [
         ("GET", "/v1/url", "", "", 400, "missing-parameter"),
@@ -383,6 +384,7 @@ fn wrong_requests_are_told_what_is_wrong() {
         ("POST", "/v1/lost", "application/json", r#"{"urls":[7]}"#, 400, "bad-body"),
         ("POST", "/v1/lost", "application/json", r#"{"urls":[],"more":1}"#, 400, "bad-body"),
         ("POST", "/v1/lost", "application/json", &many, 400, "bad-body"),
+        ("POST", "/v1/lost?most=11", "application/json", &with_many_places, 400, "bad-parameter"),
         ("POST", "/v1/similar", "image/png", "x", 415, "media-type"),
         ("POST", "/v1/similar", "application/x-www-form-urlencoded", "x", 415, "media-type"),
         ("POST", "/v1/similar", "text/plain", &wordy, 422, "no-sketch"),
@@ -521,6 +523,33 @@ fn slow_clients_are_cut_and_others_unharmed() {
             _ => assert!(rest.is_empty() || text(&rest).starts_with("HTTP/1.1 408"), "{what}: {}", text(&rest)),
         }
     }
+}
+
+/// Whoever asks for much is cut off in time, gives the turn back, and keeps nobody from asking for little.
+#[test]
+fn asking_for_much_harms_nobody() {
+    let world =
+        World::new().with("http.questions_max", 1).with("http.answer_ms_max", 500).with("http.rows_max", 100_000);
+    // Each of the first thousand has each of the second to choose from.
+    let a_copy = |n: usize| {
+        let (day, sweep) = if n < 1000 { ("2025-11-21T00:00:00Z", "first") } else { (DAY, "second") };
+        page(&format!("http://copy/{n}"), day, sweep, "a copy") + "\n"
+    };
+    world.run(&[world.write("a.jsonl", (0..2000).map(a_copy).collect::<String>())]);
+    let door = Door::open(&world);
+    let asked = |n_urls: usize| {
+        let urls: Vec<String> = (0..n_urls).map(|n| format!("http://copy/{}", n % 1000)).collect();
+        door.post("/v1/lost", "application/json", json!({"urls": urls}).to_string().as_bytes())
+    };
+    std::thread::scope(|scope| {
+        let much = scope.spawn(|| asked(50_000));
+        while !much.is_finished() {
+            assert_eq!(door.get("/v1/lost?url=http://copy/7").status, 200);
+        }
+        let much = much.join().expect("an answer");
+        assert_eq!((much.status, much.json()["error"].as_str()), (504, Some("slow-answer")), "{:.200}", much.body);
+    });
+    until(|| (asked(1).status == 200).then_some(()));
 }
 
 /// More connections than there are places for are told so at once; as soon as one is free, all is well.

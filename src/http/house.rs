@@ -40,8 +40,11 @@ pub(super) struct Answer {
 pub(super) enum Cost {
     /// Nothing that needs a turn.
     Nothing,
-    /// A few look-ups.
+    /// A few look-ups, of a number that has a bound.
     LookUps,
+    /// Look-ups as many as the question names URLs or a cluster has documents. They have turns of their own, so that
+    /// whoever asks for much keeps nobody from asking for little.
+    Many,
     /// A walk through the whole store: one at a time, and its answer is kept for a while.
     WholeStore,
 }
@@ -77,6 +80,7 @@ pub struct House<V: Views> {
     sketcher: Sketcher,
     metrics: Box<dyn Fn() -> String + Send + Sync>,
     turns: Arc<Semaphore>,
+    turns_for_many: Arc<Semaphore>,
     walks: Arc<Semaphore>,
     /// Bytes that bodies may take.
     room: Arc<Semaphore>,
@@ -108,6 +112,7 @@ impl<V: Views> House<V> {
             ranking,
             metrics: Box::new(metrics),
             turns: Arc::new(Semaphore::new(turns)),
+            turns_for_many: Arc::new(Semaphore::new(turns.div_ceil(2))),
             walks: Arc::new(Semaphore::new(1)),
             room: Arc::new(Semaphore::new((settings.bodies_mib_max << 20).min(Semaphore::MAX_PERMITS))),
             kept: Mutex::default(),
@@ -153,15 +158,13 @@ impl<V: Views> House<V> {
             let view = house.views.view();
             match route.cost {
                 Cost::WholeStore => house.keep(&route, &view, &asked),
-                Cost::Nothing | Cost::LookUps => Ok((view.next_seq(), (route.answer)(&house, &view, &asked)?)),
+                Cost::Nothing | Cost::LookUps | Cost::Many => {
+                    Ok((view.next_seq(), (route.answer)(&house, &view, &asked)?))
+                }
             }
         });
         let Ok(answered) = timeout(ms(self.settings.answer_ms_max), answering).await else {
-            let message = format!(
-                "the answer takes more than http.answer_ms_max = {} ms; ask for less, or again later",
-                self.settings.answer_ms_max
-            );
-            return Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, "slow-answer", message));
+            return Err(self.slow());
         };
         let (seq, answer) = answered.map_err(|error| {
             tracing::error!("{} {path} failed: {error}", head.method);
@@ -170,11 +173,20 @@ impl<V: Views> House<V> {
         Ok(self.respond(answer, seq))
     }
 
+    /// What is told of an answer that takes too long.
+    pub(super) fn slow(&self) -> Refusal {
+        let most = self.settings.answer_ms_max;
+        let message =
+            format!("the answer takes more than http.answer_ms_max = {most} ms; ask for less, or again later");
+        Refusal::new(StatusCode::GATEWAY_TIMEOUT, "slow-answer", message)
+    }
+
     /// A turn to work, waited for no longer than is allowed.
     async fn turn(&self, cost: Cost) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
         let (turns, wait) = match cost {
             Cost::Nothing => return Ok(None),
             Cost::LookUps => (&self.turns, self.settings.queue_ms_max),
+            Cost::Many => (&self.turns_for_many, self.settings.queue_ms_max),
             // Another one is counting already, and its answer will be ours, too.
             Cost::WholeStore => (&self.walks, self.settings.answer_ms_max),
         };

@@ -24,8 +24,13 @@ fn get<V: Views>(
     Route { method: Method::GET, path, parameters, cost, answer, refuse: IntoResponse::into_response }
 }
 
-fn post<V: Views>(path: &'static str, parameters: &'static [&'static str], answer: Answering<V>) -> Route<V> {
-    Route { method: Method::POST, ..get(path, parameters, Cost::LookUps, answer) }
+fn post<V: Views>(
+    path: &'static str,
+    parameters: &'static [&'static str],
+    cost: Cost,
+    answer: Answering<V>,
+) -> Route<V> {
+    Route { method: Method::POST, ..get(path, parameters, cost, answer) }
 }
 
 /// A route for people: what it refuses it tells on a page.
@@ -37,10 +42,10 @@ fn for_people<V: Views>(route: Route<V>) -> Route<V> {
 pub(super) fn routes<V: Views>() -> Vec<Route<V>> {
     vec![
         get("/v1/url", &["url", "limit", "cursor"], Cost::LookUps, v1::url),
-        get("/v1/cluster", &["of", "limit", "cursor"], Cost::LookUps, v1::cluster),
+        get("/v1/cluster", &["of", "limit", "cursor"], Cost::Many, v1::cluster),
         get("/v1/lost", &["url", "most"], Cost::LookUps, v1::lost),
-        post("/v1/lost", &["most"], v1::lost_many),
-        post("/v1/similar", &["most"], v1::similar),
+        post("/v1/lost", &["most"], Cost::Many, v1::lost_many),
+        post("/v1/similar", &["most"], Cost::LookUps, v1::similar),
         get("/v1/compare", &["a", "b"], Cost::LookUps, v1::compare),
         get("/v1/stats", &[], Cost::WholeStore, v1::stats),
         get("/v1/clusters", &["limit", "cursor"], Cost::LookUps, v1::clusters),
@@ -50,7 +55,7 @@ pub(super) fn routes<V: Views>() -> Vec<Route<V>> {
         get("/metrics", &[], Cost::Nothing, operations::metrics),
         for_people(get("/", &["url"], Cost::LookUps, page::home)),
         for_people(get("/compare", &["a", "b"], Cost::LookUps, page::compare)),
-        for_people(post("/compare", &[], page::compare_texts)),
+        for_people(post("/compare", &[], Cost::LookUps, page::compare_texts)),
         for_people(get("/style.css", &[], Cost::Nothing, page::style)),
     ]
 }

@@ -13,7 +13,8 @@ pub struct Settings {
     pub listen: String,
     /// Connections open at once; one more is told 503 and closed.
     pub connections_max: usize,
-    /// Questions answered at once; 0: two for each core. More wait for `queue_ms_max`.
+    /// Questions answered at once; 0: two for each core. More wait for `queue_ms_max`. Beside them half as many of those
+    /// that name many URLs, or a cluster, which may be large.
     pub questions_max: usize,
     /// How long a request waits for its turn, or for memory for its body, before it is told 503.
     pub queue_ms_max: u64,

@@ -2,7 +2,7 @@
 
 use super::asked::Asked;
 use super::cursor;
-use super::house::{Answer, House};
+use super::house::{Answer, House, ms};
 use super::refusal::Refusal;
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use crate::ports::{Snapshot, Views};
@@ -12,10 +12,14 @@ use crate::sweep::Sighting;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Rows in a page, and answers of a ranked list, where the request does not say how many.
 const ROWS: usize = 100;
 const BEST: usize = 10;
+
+/// URLs of one question that are looked up between two looks at the clock.
+const URLS_TOGETHER: usize = 100;
 
 pub(super) const JSON: &str = "application/json";
 
@@ -118,11 +122,23 @@ struct ManyLost {
 
 pub(super) fn lost_many<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
     let (urls, search) = (urls(house, asked)?, search(house, asked)?);
-    let mut lost = Vec::new();
-    query::lost_many(view, &urls, &search, |answer| {
-        lost.push(answer);
-        true
-    })?;
+    let most = BEST * house.settings.rows_max;
+    if urls.len() * search.most > most {
+        let message =
+            format!("{} URLs with {} places each are over {most} rows; ask for less", urls.len(), search.most);
+        return Err(Refusal::wrong("bad-parameter", message));
+    }
+    let (begin, mut lost) = (Instant::now(), Vec::new());
+    for urls in urls.chunks(URLS_TOGETHER) {
+        if begin.elapsed() >= ms(house.settings.answer_ms_max) {
+            // Nobody waits for it any more.
+            return Err(house.slow());
+        }
+        query::lost_many(view, urls, &search, |answer| {
+            lost.push(answer);
+            true
+        })?;
+    }
     json(view, ManyLost { lost })
 }
 
