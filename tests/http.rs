@@ -258,6 +258,7 @@ fn it_follows_a_store_that_is_written_to() {
     let world = World::new().with("http.refresh_ms", 10);
     world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", &"one two ".repeat(20)))]);
     let door = Door::open(&world);
+    assert_eq!(door.said, [""; 0], "on this machine alone there is nothing to warn of");
     assert_eq!(door.get("/v1/url?url=http://b/").status, 404);
 
     let mut writer = world.run_command(&[]).stdin(Stdio::piped()).spawn().expect("starts");
@@ -348,6 +349,7 @@ fn what_cannot_be_served_is_said() {
     assert!(code == Some(1) && said.contains("--listen"), "{said}");
     let process = world.command("serve --listen 0.0.0.0:0").stderr(Stdio::piped()).spawn().expect("starts");
     let door = Door::of(process);
+    assert!(door.said.concat().contains("can be reached from other machines"), "{:?}", door.said);
     assert_eq!(ask(([127, 0, 0, 1], door.address.port()).into(), "GET", "/healthz", &[], b"").status, 200);
 }
 

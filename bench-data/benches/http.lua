@@ -12,6 +12,8 @@ end
 function init()
   if question == "similar" then
     for body in read("bodies"):gmatch("[^%z]+") do asked[#asked + 1] = body end
+  elseif question == "health" then
+    asked[1] = "/healthz"
   else
     for url in read("urls"):gmatch("[^\n]+") do asked[#asked + 1] = "/v1/" .. question .. "?url=" .. url end
   end

@@ -17,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Door {
     pub address: SocketAddr,
     pub process: Child,
+    /// What it said before it said where it is.
+    pub said: Vec<String>,
 }
 
 /// What was answered.
@@ -57,7 +59,7 @@ impl Door {
         };
         // Nobody else reads what it goes on to say.
         std::thread::spawn(move || lines.for_each(drop));
-        Door { address, process }
+        Door { address, process, said }
     }
 
     pub fn connect(&self) -> TcpStream {
