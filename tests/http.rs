@@ -90,6 +90,89 @@ fn answers_are_those_of_the_command_line() {
     assert_eq!(similar["similar"][0]["last_seen"]["url"], url);
 }
 
+/// The carriers of a text, page by page: host, URL, and all that is told.
+fn carriers(ask: impl Fn(&str) -> Response) -> Vec<[String; 3]> {
+    let (mut rows, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let answer = ask(&cursor);
+        let next = answer.json()["next"].as_str().map(String::from);
+        rows.extend(carriers_of_hosts(&bare(&answer)["hosts"]));
+        match next {
+            None => return rows,
+            Some(next) => cursor = format!("&cursor={next}"),
+        }
+    }
+}
+
+fn carriers_of_hosts(hosts: &Value) -> Vec<[String; 3]> {
+    let hosts = hosts.as_array().expect("hosts").iter();
+    let of_host = |host: &Value| -> Vec<_> {
+        let carriers = host["carriers"].as_array().expect("carriers").iter();
+        carriers.map(|carrier| [&host["host"], &carrier["url"], carrier].map(Value::to_string)).collect()
+    };
+    hosts.flat_map(of_host).collect()
+}
+
+#[test]
+fn applications_are_those_of_the_command_line() {
+    let world = sample();
+    let door = Door::open(&world);
+    let told = |question: &str, arguments: &[&str]| parsed(&world.ask(&format!("{question} --json"), arguments));
+    let urls = [KEPT, "http://never/", MOVED, KEPT];
+    let file = world.write("urls", urls.join("\n"));
+    let body = json!({"urls": urls}).to_string();
+    let groups = bare(&door.post("/v1/group", "application/json", body.as_bytes()));
+    assert_eq!(groups["groups"], told("query group", &[&file.display().to_string()]));
+    assert_eq!(groups["groups"][0]["urls"], json!([KEPT, MOVED]));
+
+    assert_eq!(bare(&door.get("/v1/sweeps"))["sweeps"], told("sweep list", &[]));
+    for (by, arguments) in [("", vec![]), ("?by=host", vec!["--by", "host"]), ("?by=sweep", vec!["--by", "sweep"])] {
+        let mut changes = bare(&door.get(&format!("/v1/changes{by}")));
+        let n_rows = changes.as_object_mut().expect("an object").remove("n_rows");
+        assert_eq!(changes, told("changes", &arguments), "{by}");
+        assert_eq!(n_rows, Some(json!(changes["rows"].as_array().map(Vec::len))));
+    }
+
+    let url = encoded(MOVED);
+    let mut expected = carriers_of_hosts(&told("query carriers --threshold 0.3", &[MOVED]));
+    expected.sort();
+    assert!(expected.len() > 1, "{expected:?}");
+    for limit in [1, 2, 1000] {
+        let path = format!("/v1/carriers?url={url}&threshold=0.3&limit={limit}");
+        assert_eq!(carriers(|cursor| door.get(&format!("{path}{cursor}"))), expected, "{limit} a page");
+    }
+    let text = "<p>npm-cache -- manipulates packages cache</p> ".repeat(3);
+    let file = world.write("like.html", &text);
+    let mut expected = carriers_of_hosts(&told("query carriers --threshold 0", &[&file.display().to_string()]));
+    expected.sort();
+    let path = "/v1/carriers?threshold=0&limit=1";
+    let found = carriers(|cursor| door.post(&format!("{path}{cursor}"), "text/html", text.as_bytes()));
+    assert_eq!(found, expected);
+}
+
+/// A sweep that is closed by its operator, who has the machine; the door tells of it, and has no way to do it.
+#[test]
+fn a_closed_sweep_is_told() {
+    let world = World::new().with("http.refresh_ms", 10);
+    let pages: String = [("http://a/1", "1"), ("http://a/2", "1"), ("http://a/1", "2")]
+        .map(|(url, sweep)| page(url, &format!("2026-11-0{sweep}T00:00:00Z"), sweep, "one two three") + "\n")
+        .concat();
+    world.run(&[world.write("a.jsonl", pages)]);
+    let door = Door::open(&world);
+    let sweep = |n: usize| door.get("/v1/sweeps").json()["sweeps"][n].clone();
+    assert_eq!(
+        (&sweep(0)["name"], &sweep(1)["is_closed"], &sweep(1)["n_pages"]),
+        (&json!("1"), &json!(false), &json!(1))
+    );
+    world.ask("sweep close", &["2"]);
+    door.wait("/v1/sweeps", |response| response.json()["sweeps"][1]["is_closed"] == true);
+    assert_eq!(sweep(1)["n_lost"], 1);
+    assert_eq!(door.get("/v1/url?url=http://a/2").json()["sightings"][1]["seen"], "lost");
+    let second = door.get("/v1/sweeps?limit=1").json()["next"].as_str().map(String::from).expect("a cursor");
+    let second = door.get(&format!("/v1/sweeps?cursor={second}")).json();
+    assert_eq!((&second["sweeps"][0]["name"], &second["next"]), (&json!("2"), &Value::Null));
+}
+
 /// The shape of every answer is what the OpenAPI document says, field by field, in both directions.
 #[test]
 fn answers_have_the_described_shape() {
@@ -106,6 +189,11 @@ fn answers_have_the_described_shape() {
         ("get", format!("/v1/lost?url={moved}"), "", ""),
         ("post", "/v1/lost".into(), "application/json", urls.as_str()),
         ("post", "/v1/similar".into(), "text/html", like.as_str()),
+        ("post", "/v1/group".into(), "application/json", urls.as_str()),
+        ("get", format!("/v1/carriers?url={moved}&limit=1"), "", ""),
+        ("post", "/v1/carriers?threshold=0&limit=2".into(), "text/html", like.as_str()),
+        ("get", "/v1/sweeps?limit=2".into(), "", ""),
+        ("get", "/v1/changes?by=host".into(), "", ""),
         ("get", format!("/v1/compare?a={moved}&b={kept}"), "", ""),
         ("get", "/v1/stats".into(), "", ""),
         ("get", "/v1/clusters?limit=2".into(), "", ""),
@@ -382,6 +470,17 @@ fn wrong_requests_are_told_what_is_wrong() {
         ("GET", "/v1/cluster?of=4294967295", "", "", 404, "not-found"),
         ("GET", "/v1/cluster?of=99999999999999999999", "", "", 404, "not-found"),
         ("GET", &format!("/v1/compare?a={}&b=x", encoded(MOVED)), "", "", 404, "not-found"),
+        ("GET", "/v1/carriers?threshold=1", "", "", 400, "missing-parameter"),
+        ("GET", "/v1/carriers?url=http://never/", "", "", 404, "not-found"),
+        ("GET", &format!("/v1/carriers?url={}&threshold=1.1", encoded(MOVED)), "", "", 400, "bad-parameter"),
+        ("GET", &format!("/v1/carriers?url={}&threshold=NaN", encoded(MOVED)), "", "", 400, "bad-parameter"),
+        ("GET", &format!("/v1/carriers?url={}&cursor={cursor}", encoded(MOVED)), "", "", 400, "bad-cursor"),
+        ("POST", "/v1/carriers", "text/plain", &wordy, 422, "no-sketch"),
+        ("POST", "/v1/group", "application/json", &many, 400, "bad-body"),
+        ("GET", "/v1/group", "", "", 405, "no-method"),
+        ("GET", "/v1/changes?by=day", "", "", 400, "bad-parameter"),
+        ("GET", &format!("/v1/sweeps?cursor={cursor}"), "", "", 400, "bad-cursor"),
+        ("DELETE", "/v1/sweeps", "", "", 405, "no-method"),
         ("POST", "/v1/lost", "application/json", "{", 400, "bad-body"),
         ("POST", "/v1/lost", "application/json", r#"{"urls":[7]}"#, 400, "bad-body"),
         ("POST", "/v1/lost", "application/json", r#"{"urls":[],"more":1}"#, 400, "bad-body"),

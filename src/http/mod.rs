@@ -6,6 +6,7 @@
 //! It can change nothing: all that a route gets is a [`View`](crate::ports::Views::View), which can only be read.
 //! Beside the pure rooms and `query` it may know `ports`, for the views.
 
+mod applications;
 mod asked;
 mod connections;
 mod cursor;

@@ -2,7 +2,7 @@
 
 use super::house::{Answering, Cost, House, Route, count, protect};
 use super::refusal::Refusal;
-use super::{operations, page, v1};
+use super::{applications, operations, page, v1};
 use crate::ports::Views;
 use axum::Router;
 use axum::extract::Request;
@@ -46,6 +46,11 @@ pub(super) fn routes<V: Views>() -> Vec<Route<V>> {
         get("/v1/lost", &["url", "most"], Cost::LookUps, v1::lost),
         post("/v1/lost", &["most"], Cost::Many, v1::lost_many),
         post("/v1/similar", &["most"], Cost::LookUps, v1::similar),
+        post("/v1/group", &[], Cost::Many, applications::group),
+        get("/v1/carriers", &["url", "threshold", "limit", "cursor"], Cost::Many, applications::carriers_of_url),
+        post("/v1/carriers", &["threshold", "limit", "cursor"], Cost::Many, applications::carriers_of_body),
+        get("/v1/sweeps", &["limit", "cursor"], Cost::LookUps, applications::sweeps),
+        get("/v1/changes", &["by"], Cost::WholeStore, applications::changes),
         get("/v1/compare", &["a", "b"], Cost::LookUps, v1::compare),
         get("/v1/stats", &[], Cost::WholeStore, v1::stats),
         get("/v1/clusters", &["limit", "cursor"], Cost::LookUps, v1::clusters),

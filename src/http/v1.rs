@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Rows in a page, and answers of a ranked list, where the request does not say how many.
-const ROWS: usize = 100;
+pub(super) const ROWS: usize = 100;
 const BEST: usize = 10;
 
 /// URLs of one question that are looked up between two looks at the clock.
@@ -63,7 +63,7 @@ pub(super) fn url<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> 
     json(view, UrlRows { url: answer.url, sightings, next })
 }
 
-fn never_seen(url: &str) -> Refusal {
+pub(super) fn never_seen(url: &str) -> Refusal {
     let url: String = url.chars().take(256).collect();
     Refusal::unknown(format!("{url} was never seen; URLs are compared byte by byte"))
 }
@@ -142,7 +142,7 @@ pub(super) fn lost_many<V: Views>(house: &House<V>, view: &V::View, asked: &Aske
     json(view, ManyLost { lost })
 }
 
-fn urls<V: Views>(house: &House<V>, asked: &Asked) -> Result<Vec<String>, Refusal> {
+pub(super) fn urls<V: Views>(house: &House<V>, asked: &Asked) -> Result<Vec<String>, Refusal> {
     let Urls { urls } = serde_json::from_slice(&asked.body).map_err(|error| {
         Refusal::wrong("bad-body", format!(r#"the body must be {{"urls": ["http://…", …]}}: {error}"#))
     })?;
@@ -168,7 +168,7 @@ pub(super) fn similar<V: Views>(house: &House<V>, view: &V::View, asked: &Asked)
 }
 
 /// The sketch of a page that is a request's body.
-fn sketch_body<V: Views>(house: &House<V>, asked: &Asked) -> Result<SketchedContent, Refusal> {
+pub(super) fn sketch_body<V: Views>(house: &House<V>, asked: &Asked) -> Result<SketchedContent, Refusal> {
     let content_type = asked.content_type.as_deref().unwrap_or("");
     let (media_type, charset) = MediaType::parse(content_type).ok_or_else(|| {
         let content_type: String = content_type.chars().take(64).collect();
