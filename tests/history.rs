@@ -100,6 +100,26 @@ fn what_was_there_all_the_time_is_no_move_and_what_comes_back_is_sought_anew() {
     assert_eq!(moves(&world.events()).len(), 2);
 }
 
+/// A page that was alive when it was seen last was told to be elsewhere, because a mirror was fetched after it.
+#[test]
+fn a_page_that_is_alive_comes_first() {
+    let world = World::new();
+    let at = |url: &str, day: u32, sweep: &str| page(url, &time(day), sweep, &body(7, 40));
+    let answers = |url: &str| json(&world.ask("query lost --json", &[url]))["answers"].clone();
+    // A crawler without sweeps comes by one page sooner than by the other.
+    run(&world, "1", &[at("http://a/x", 1, ""), at("http://a/y", 2, "")]);
+    assert_eq!(answers("http://a/x"), serde_json::json!(["http://a/x", "http://a/y"]));
+    run(&world, "2", &[gone("http://a/x", 3)]);
+    assert_eq!(answers("http://a/x"), serde_json::json!(["http://a/y"]));
+    // A sweep that saw it elsewhere on the host and not here missed it; on another host it may not have been yet.
+    let world = World::new();
+    let answers = |url: &str| json(&world.ask("query lost --json", &[url]))["answers"].clone();
+    run(&world, "1", &[at("http://a/x", 1, "1"), at("http://a/y", 2, "2"), at("http://b/x", 2, "2")]);
+    assert_eq!(answers("http://a/x"), serde_json::json!(["http://b/x", "http://a/y"]));
+    run(&world, "2", &[at("http://c/x", 1, "1"), at("http://a/x", 3, "3")]);
+    assert_eq!(answers("http://c/x")[0], "http://c/x");
+}
+
 #[test]
 fn a_move_through_other_documents_says_so_and_merges_are_followed() {
     let world = World::new().with("cluster.threshold", 0.3);

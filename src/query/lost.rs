@@ -261,7 +261,13 @@ impl Pool {
                 places.push(at);
             }
         }
-        let was_missed = places.iter().any(|at| host_of(&self.places[*at].url) == host_of(&asked.url));
+        // A later sweep came by the host and saw the content elsewhere, not here. Without sweeps nothing can be missed: the
+        // crawler just comes by some pages sooner than others.
+        let is_of_walk = |place: &Place| moment.sweep.is_some() && place.moment.sweep.is_some();
+        let was_missed = places
+            .iter()
+            .map(|at| &self.places[*at])
+            .any(|place| is_of_walk(place) && host_of(&place.url) == host_of(&asked.url));
         let mut ranked = self.cheaply_ranked(asked, &moment, &places, &search.ranking);
         let resemblances = self.compared(view, copy.document, &ranked)?;
         for (at, signs) in &mut ranked {
