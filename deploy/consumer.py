@@ -44,11 +44,13 @@ SELECT min(cluster), url FROM names GROUP BY url ORDER BY 1, 2
 def take_in(state, event):
     """What one event changes."""
     kind = event["type"]
-    if kind in ("assigned", "gone", "redirected"):
+    if kind in ("assigned", "gone", "redirected") or (kind == "reassigned" and event["url"]):
         place = {name: event.get(name) for name in ("url", "document", "cluster", "fetched_at", "seq")}
         state.execute(STANDS, place)
     elif kind == "merged":
         state.execute("INSERT INTO merges VALUES (?, ?)", (event["loser"], event["winner"]))
+    elif kind == "split":
+        state.execute("DELETE FROM merges WHERE loser = ?", (event["cluster"],))
     # "rejected" and "gap" change nothing here; kinds that are not known are not for us.
 
 

@@ -95,6 +95,13 @@ fn the_stream_goes_on_from_it() {
     gone_on.run(&sweeps());
     gone_on.ask("verify", &[]);
     same_answers(&at_once, &gone_on);
+    let lost = std::fs::read_to_string(harness::root().join("bench-data/lost.jsonl")).expect("the truth");
+    for line in lost.lines().step_by(8) {
+        let lost: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let url = lost["url"].as_str().expect("a URL");
+        let answers = [&at_once, &gone_on].map(|world| world.ask("query lost", &[url, "--json"]));
+        assert_eq!(answers[0], answers[1], "{url}");
+    }
 }
 
 /// With the rule that a store was made with, clustering anew from its sketches alone gives its clusters.
@@ -252,4 +259,39 @@ fn where_kafka_is_to_begin_is_noted() {
     let output = world.backfill_command(&sweeps()).args(["--then-from-kafka", "0=17,3=4"]).output().expect("starts");
     assert!(output.status.success(), "{}", text(&output.stderr));
     world.ask("verify", &[]);
+}
+
+/// Applied, other clusters are the store's: it is sound, its events tell of them, and the stream goes on from there; under
+/// its own rule again it is as it was.
+#[test]
+fn applied_clusters_are_the_stores_and_its_events() {
+    for policy in ["components", "star", "center"] {
+        let world = World::new();
+        world.run(&sweeps()[..2]);
+        let before = export(&world);
+        let out = world.path("out.csv").display().to_string();
+        world.ask("recluster --apply", &["--threshold", "0.8", "--policy", policy, "--out", &out]);
+        assert_eq!(export(&world), std::fs::read_to_string(&out).expect("rows"));
+        assert_ne!(export(&world), before, "{policy}");
+        world.ask("verify", &[]);
+        let applied = world.partition();
+        world.run(&sweeps()[..2]);
+        assert_eq!(fold(&world.events()), applied, "{policy}");
+
+        world.ask("recluster --apply", &["--threshold", "0.5", "--containment", "0.7", "--out", &out]);
+        world.ask("verify", &[]);
+        world.run(&sweeps());
+        world.ask("verify", &[]);
+        let sources = sweeps().into_iter().map(|path| path.display().to_string());
+        let counts: BTreeMap<_, _> = sources.zip([164, 255, 227]).collect();
+        check_events(&world.events(), &counts);
+        assert_eq!(fold(&world.events()), world.partition(), "{policy}");
+    }
+    let world = World::new();
+    world.run(&sweeps());
+    let (before, out) = (export(&world), world.path("out.csv").display().to_string());
+    for threshold in ["0.8", "0.5"] {
+        world.ask("recluster --apply", &["--threshold", threshold, "--out", &out]);
+    }
+    assert_eq!(export(&world), before);
 }

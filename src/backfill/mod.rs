@@ -12,6 +12,7 @@
 //! The partition is the stream's (promise P1): candidates, comparison and union are those of [`crate::cluster`], and
 //! which shingles were common when a document came is worked out exactly (see `lists`).
 
+mod difference;
 mod divide;
 mod error;
 mod events;
@@ -31,9 +32,10 @@ mod tests;
 mod usage;
 mod work;
 
+pub use difference::events_of_difference;
 pub use error::BackfillError;
 pub use means::{Means, Standing};
-pub use recluster::{LinkRule, Policy, recluster};
+pub use recluster::{LinkRule, Policy, Reclustered, recluster};
 pub use report::{PhaseReport, Report, Sizes};
 pub use take_in::{Intake, take_in_sketched};
 pub use usage::{Phase, machine_memory};

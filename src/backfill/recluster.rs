@@ -8,7 +8,7 @@ use super::error::BackfillError;
 use super::means::Means;
 use super::rows::Pair;
 use super::runs::{Merge, Run, Sorter};
-use crate::cluster::{Clusters, MatchRule};
+use crate::cluster::{Clusters, Link, MatchRule};
 use crate::document::DocumentId;
 use crate::ports::{LinkView, Snapshot, StoreError};
 use crate::sketch::{Shingle, Sketch, compare};
@@ -64,7 +64,15 @@ struct Found {
     resemblance: f64,
 }
 
-/// The cluster of every document, the smallest of its documents, under another rule; the store stays as it is.
+/// Clusters made anew.
+pub struct Reclustered {
+    /// The cluster of every document: the smallest of its documents.
+    pub names: Vec<DocumentId>,
+    /// Links that span the clusters, each later document first; no two join the same.
+    pub links: Vec<Link>,
+}
+
+/// Clusters a store's documents under another rule; the store stays as it is.
 ///
 /// # Errors
 /// [`BackfillError`]
@@ -73,7 +81,7 @@ pub fn recluster<S: Snapshot + LinkView + Sync>(
     means: &Means,
     rule: LinkRule,
     policy: Policy,
-) -> Result<Vec<DocumentId>, BackfillError> {
+) -> Result<Reclustered, BackfillError> {
     let mut candidates = candidates(store, means, rule.threshold)?;
     let common = store.common_shingles()?;
     let mut links = Vec::new();
@@ -89,23 +97,32 @@ pub fn recluster<S: Snapshot + LinkView + Sync>(
             batch.retain(|pair| clusters.cluster_of(pair.later()) != clusters.cluster_of(pair.earlier()));
         }
         let found = compared(store, means, rule, &common, &batch)?;
-        found.iter().for_each(|link| {
-            clusters.union(link.later, link.earlier);
-        });
-        if policy != Policy::Components {
-            links.extend(found);
-        }
+        let joins = |link: &Found| clusters.union(link.later, link.earlier).is_some() || policy != Policy::Components;
+        links.extend(found.into_iter().filter(joins));
         batch.clear();
         if pair.is_none() {
             break;
         }
     }
     let n = store.n_documents();
-    Ok(match policy {
+    let names = match policy {
         Policy::Components => (1..=n).map(|id| DocumentId(clusters.cluster_of(DocumentId(id)).0)).collect(),
-        Policy::Star => named(star(n, &links)),
-        Policy::Center => named(center(n, links)),
-    })
+        Policy::Star => around_middles(star(n, &links), &mut links),
+        Policy::Center => around_middles(center(n, &mut links), &mut links),
+    };
+    let links = links.into_iter().map(|Found { later, earlier, resemblance }| Link {
+        document: later,
+        to: earlier,
+        resemblance,
+    });
+    Ok(Reclustered { names, links: links.collect() })
+}
+
+/// The names of clusters that are made around documents. Of the links those stay that tie a member to its middle.
+fn around_middles(around: Around, links: &mut Vec<Found>) -> Vec<DocumentId> {
+    let middle = |document: DocumentId| around[document.0 as usize - 1];
+    links.retain(|link| middle(link.later) == link.earlier.0 || middle(link.earlier) == link.later.0);
+    named(around)
 }
 
 /// All pairs that are worth a comparison, sorted.
@@ -235,13 +252,13 @@ fn star(n_documents: u32, links: &[Found]) -> Around {
     around
 }
 
-fn center(n_documents: u32, mut links: Vec<Found>) -> Around {
+fn center(n_documents: u32, links: &mut [Found]) -> Around {
     links.sort_by(|a, b| {
         let ids = |link: &Found| (link.later, link.earlier);
         b.resemblance.total_cmp(&a.resemblance).then_with(|| ids(a).cmp(&ids(b)))
     });
     let mut around: Around = vec![0; n_documents as usize];
-    for Found { later, earlier, .. } in links {
+    for Found { later, earlier, .. } in links.iter().copied() {
         let [of_later, of_earlier] = [later, earlier].map(|document| around[document.0 as usize - 1]);
         let (later, earlier) = (later.0, earlier.0);
         match (of_earlier, of_later) {
@@ -284,8 +301,12 @@ mod tests {
     #[test]
     fn centres_take_the_closest_first() {
         // 2 and 3 first, 2 the centre; then 4 and 5; 3 is no centre for 4, and 1 joins 2.
-        assert_eq!(names(center(6, links(&CHAIN))), [1, 1, 1, 4, 4, 6]);
+        assert_eq!(names(center(6, &mut links(&CHAIN))), [1, 1, 1, 4, 4, 6]);
         let hub = [(1, 4, 0.6), (2, 4, 0.6), (3, 4, 0.6), (3, 5, 0.9)];
-        assert_eq!(names(center(5, links(&hub))), [1, 2, 3, 1, 3], "among equals 1 comes before 3, and 4 joins it");
+        assert_eq!(
+            names(center(5, &mut links(&hub))),
+            [1, 2, 3, 1, 3],
+            "among equals 1 comes before 3, and 4 joins it"
+        );
     }
 }

@@ -54,7 +54,7 @@ pub enum Command {
     #[command(after_help = "Exit codes: 0 all read, rejected records included; 1 failed; 2 wrong usage or \
                             configuration; 3 some input could not be read, the rest is printed.")]
     Sketch(SketchArgs),
-    /// Cluster anew with another rule, from the store's sketches alone; the store stays as it is
+    /// Cluster anew with another rule, from the store's sketches alone; the store stays as it is unless it is told to --apply
     Recluster(ReclusterArgs),
     /// Ask the store: what stood at a URL, what belongs together, what is like a document, where a lost page is
     Query {
@@ -187,6 +187,10 @@ pub struct ReclusterArgs {
     /// Write rows as of `export clusters` here
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
+    /// Put these clusters in the place of the store's, in one step, and hand the events of the difference to the next
+    /// `run`. What comes after is joined to them by the store's own rule
+    #[arg(long)]
+    pub apply: bool,
     /// One JSON object a line instead of CSV
     #[arg(long)]
     pub json: bool,

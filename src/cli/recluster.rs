@@ -3,9 +3,10 @@
 
 use super::args::ReclusterArgs;
 use super::files::{Rows, rows_to};
-use super::run::watch_signals;
+use super::run::{open_store, watch_signals};
 use super::{Exit, ending};
-use crate::backfill::{self, BackfillError, LinkRule, Means};
+use crate::backfill::{self, BackfillError, LinkRule, Means, Reclustered};
+use crate::cluster::Clusters;
 use crate::config::Config;
 use crate::document::{ClusterId, DocumentId};
 use crate::ports::{LinkView, Snapshot, Store};
@@ -25,7 +26,11 @@ pub(super) fn recluster(config: &Config, args: &ReclusterArgs) -> Result<Exit> {
     if !is_share(args.threshold) || !args.containment.is_none_or(is_share) {
         return Err(ending(Exit::Usage, "--threshold and --containment are over 0 and at most 1"));
     }
-    let store = RocksStore::open_read_only(&config.store.path, &config.store_settings())?;
+    let mut store = match args.apply {
+        // Held from before it is read, so that nothing is taken in meanwhile.
+        true if config.store.path.exists() => open_store(config)?,
+        _ => RocksStore::open_read_only(&config.store.path, &config.store_settings())?,
+    };
     let beside = args.out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = beside.join(format!(".lookalike-recluster-{}", std::process::id()));
     std::fs::create_dir(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
@@ -37,14 +42,33 @@ pub(super) fn recluster(config: &Config, args: &ReclusterArgs) -> Result<Exit> {
         standing: Default::default(),
     };
     let rule = LinkRule { threshold: args.threshold, containment: args.containment };
-    let names = backfill::recluster(&store, &means, rule, args.policy);
+    let anew = backfill::recluster(&store, &means, rule, args.policy);
     std::fs::remove_dir_all(&folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
-    let names = match names {
+    let anew = match anew {
         Err(BackfillError::Stopped) => return Err(ending(Exit::Interrupted, "stopped; nothing was written")),
-        names => names?,
+        anew => anew?,
     };
-    write_clusters(&store, &names, rows_to(Some(&args.out), args.json)?)?;
+    write_clusters(&store, &anew.names, rows_to(Some(&args.out), args.json)?)?;
+    if args.apply {
+        apply(&mut store, rule, &anew)?;
+    }
     Ok(Exit::Done)
+}
+
+/// Swaps the store's clusters for new ones.
+fn apply(store: &mut RocksStore, rule: LinkRule, anew: &Reclustered) -> Result<()> {
+    let mut old = store.clusters()?;
+    let names = |clusters: &mut Clusters| -> Vec<DocumentId> {
+        (1..=store.n_documents()).map(|id| DocumentId(clusters.cluster_of(DocumentId(id)).0)).collect()
+    };
+    let events = backfill::events_of_difference(store, &names(&mut old), &anew.names, store.next_seq())?;
+    let mut clusters = Clusters::alone(old.n_documents());
+    for link in &anew.links {
+        clusters.union(link.document, link.to);
+    }
+    // Of a link by containment any resemblance is right.
+    let linked_from = if rule.containment.is_some() { 0.0 } else { rule.threshold };
+    Ok(store.replace_clusters(&clusters, &anew.links, linked_from, &events)?)
 }
 
 fn write_clusters(store: &RocksStore, names: &[DocumentId], mut rows: Rows) -> Result<()> {

@@ -87,6 +87,7 @@ pub(super) fn watch_signals() -> Result<Arc<AtomicBool>> {
     Ok(shutdown)
 }
 
+/// The store, to be written.
 pub(super) fn open_store(config: &Config) -> Result<RocksStore> {
     let seed = config.seed().map_err(|error| ending(Exit::Usage, error.to_string()))?;
     let random = new_seed()?;

@@ -131,7 +131,7 @@ impl Outputs {
     /// What the event changes in the present state.
     fn state_of(&self, outgoing: &Outgoing, event: &Event) -> Option<OutputMessage> {
         let (topic, key, value) = match event.kind {
-            EventType::Assigned => {
+            EventType::Assigned | EventType::Reassigned => {
                 let (url, seq) = (event.url.as_deref()?, event.seq);
                 let (fetched_at, sweep) = (&event.fetched_at, &event.sweep);
                 let value =
@@ -145,6 +145,7 @@ impl Outputs {
                 let value = Merged { loser: event.loser?, winner: event.winner?, seq: event.seq };
                 (self.merges.as_ref()?, value.loser.0.to_string(), Some(serde_json::to_vec(&value).ok()?))
             }
+            EventType::Split => (self.merges.as_ref()?, event.cluster?.0.to_string(), None),
             EventType::Changed | EventType::Moved | EventType::SweepClosed | EventType::Rejected | EventType::Gap => {
                 return None;
             }

@@ -3,6 +3,7 @@
 //! The bytes of every column family are described in [`schema`]. Look-ups that other processes make open the same
 //! folder read-only, beside the one process that writes.
 
+mod anew;
 mod check;
 mod delta;
 mod families;

@@ -135,6 +135,8 @@ pub mod meta {
     pub const ID: &[u8] = b"id";
     /// The rules, as JSON.
     pub const RULE: &[u8] = b"rule";
+    /// The least resemblance of a link (8, IEEE 754), where clusters were made anew under another rule than the store's.
+    pub const LINKED_FROM: &[u8] = b"linked-from";
     /// How many documents there are (4).
     pub const DOCUMENTS: &[u8] = b"documents";
     /// The next event's sequence number (8).

@@ -3,6 +3,7 @@
 use super::open::{RocksStore, failed};
 use super::room::when_there_is_room;
 use super::schema::{self, Posted, cf, meta};
+use crate::cluster::{ClusterRow, Link};
 use crate::document::{DocumentId, Fingerprint};
 use crate::ports::{Batch, Outgoing, Snapshot, Sought, Store, StoreError, StoredSighting, Syncer};
 use crate::sketch::{Shingle, Sketch};
@@ -173,11 +174,21 @@ impl RocksStore {
     }
 
     fn put_clusters(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
+        self.put_cluster_rows(&mut batch.rows.iter().copied(), &batch.links, rows)
+    }
+
+    /// Puts rows of clusters and links.
+    pub(super) fn put_cluster_rows(
+        &self,
+        changed: &mut dyn Iterator<Item = ClusterRow>,
+        new_links: &[Link],
+        rows: &mut WriteBatch,
+    ) -> Result<(), StoreError> {
         let (clusters, links) = (self.cf(cf::CLUSTERS)?, self.cf(cf::LINKS)?);
-        for row in &batch.rows {
-            rows.put_cf(clusters, row.document.0.to_be_bytes(), schema::cluster_row(row));
+        for row in changed {
+            rows.put_cf(clusters, row.document.0.to_be_bytes(), schema::cluster_row(&row));
         }
-        for link in &batch.links {
+        for link in new_links {
             let key = [link.document.0.to_be_bytes(), link.to.0.to_be_bytes()].concat();
             rows.put_cf(links, key, link.resemblance.to_be_bytes());
         }

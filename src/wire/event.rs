@@ -33,6 +33,12 @@ pub enum EventType {
     Lost,
     /// A sweep was closed; the `lost` events of its URLs came before.
     SweepClosed,
+    /// Clusters were made anew under another rule, and this one has a name that others had taken: what was merged into
+    /// them under its name is so no more.
+    Split,
+    /// Clusters were made anew under another rule, and this document belongs to another one, or to its own as before: once
+    /// for each URL at which it stands.
+    Reassigned,
 }
 
 impl EventType {
@@ -42,9 +48,13 @@ impl EventType {
             EventType::Assigned | EventType::Rejected | EventType::Gone | EventType::Redirected | EventType::Gap => {
                 true
             }
-            EventType::Merged | EventType::Changed | EventType::Moved | EventType::Lost | EventType::SweepClosed => {
-                false
-            }
+            EventType::Merged
+            | EventType::Changed
+            | EventType::Moved
+            | EventType::Lost
+            | EventType::SweepClosed
+            | EventType::Split
+            | EventType::Reassigned => false,
         }
     }
 }
@@ -224,6 +234,27 @@ impl Event {
         }
     }
 
+    /// The event of a cluster that has its own name again.
+    pub fn split(seq: u64, origin: &Origin, cluster: ClusterId) -> Self {
+        let nobody = Subject { url: None, fetched_at: None, sweep: None };
+        Event { cluster: Some(cluster), ..Self::bare(EventType::Split, seq, origin, nobody) }
+    }
+
+    /// The event of a document whose cluster is told anew; its subject is where it stands, if it does anywhere.
+    pub fn reassigned(
+        seq: u64,
+        origin: &Origin,
+        subject: Subject<'_>,
+        document: DocumentId,
+        cluster: ClusterId,
+    ) -> Self {
+        Event {
+            document: Some(document),
+            cluster: Some(cluster),
+            ..Self::bare(EventType::Reassigned, seq, origin, subject)
+        }
+    }
+
     /// The event of a URL at which nothing stands any more.
     pub fn gone(seq: u64, origin: &Origin, subject: Subject<'_>) -> Self {
         Self::bare(EventType::Gone, seq, origin, subject)
@@ -372,6 +403,14 @@ mod tests {
         check(
             Event::sweep_closed(13, &closing, Subject { url: None, ..SUBJECT }, 1),
             r#"{"type":"sweep-closed","seq":13,"source":"sweep s1","partition":0,"offset":0,"url":null,"fetched_at":"1970-01-01T00:00:00Z","sweep":"s1","n_lost":1}"#,
+        );
+        check(
+            Event::split(10, &origin(), ClusterId(2)),
+            r#"{"type":"split","seq":10,"source":"/crawl/a.jsonl","partition":0,"offset":7,"url":null,"fetched_at":null,"sweep":null,"cluster":2}"#,
+        );
+        check(
+            Event::reassigned(11, &origin(), SUBJECT, DocumentId(3), ClusterId(2)),
+            r#"{"type":"reassigned","seq":11,"source":"/crawl/a.jsonl","partition":0,"offset":7,"url":"http://a/","fetched_at":"1970-01-01T00:00:00Z","sweep":"s1","document":3,"cluster":2}"#,
         );
         check(
             Event::gone(8, &origin(), SUBJECT),

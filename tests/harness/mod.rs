@@ -156,6 +156,9 @@ pub fn check_events(events: &[Event], n_records: &BTreeMap<String, i64>) {
             let (loser, winner) = (event.loser.expect("a loser"), event.winner.expect("a winner"));
             assert!(winner < loser && losers.insert(loser), "{loser} is merged twice or upwards");
         }
+        if event.kind == EventType::Split {
+            losers.remove(&event.cluster.expect("a cluster"));
+        }
     }
     let counted: BTreeMap<String, i64> =
         terminal.into_iter().map(|(source, offsets)| (source, offsets.len() as i64)).collect();
@@ -178,6 +181,13 @@ pub fn fold(events: &[Event]) -> Partition {
                     event.sweep.as_deref().unwrap_or(""),
                 );
                 cluster_of.insert((key, event.document), event.cluster.expect("a cluster"));
+            }
+            EventType::Split => {
+                winners.remove(&event.cluster.expect("a cluster"));
+            }
+            EventType::Reassigned => {
+                let of_document = cluster_of.iter_mut().filter(|((_, document), _)| *document == event.document);
+                of_document.for_each(|(_, cluster)| *cluster = event.cluster.expect("a cluster"));
             }
             _ => {}
         }

@@ -101,10 +101,22 @@ impl Check<'_> {
         }
     }
 
+    /// The least resemblance of a link: the rule's, or that of clusters made anew if it is less.
+    fn linked_from(&mut self) -> f64 {
+        let of_rule = self.store.rule.cluster.threshold;
+        match self.store.linked_from() {
+            Ok(anew) => anew.unwrap_or(of_rule).min(of_rule),
+            Err(error) => {
+                self.find(cf::META, "linked-from", super::read_failed(&error));
+                of_rule
+            }
+        }
+    }
+
     /// Each link joined two trees of links, and these are the clusters.
     fn links(&mut self, roots: &[u32]) {
         let mut parents: Vec<u32> = (0..roots.len() as u32).collect();
-        let threshold = self.store.rule.cluster.threshold;
+        let threshold = self.linked_from();
         let mut rows = self.rows(cf::LINKS);
         while let Some((key, row)) = self.next(&mut rows) {
             let mut fields = Fields(&key);

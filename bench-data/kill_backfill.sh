@@ -1,0 +1,53 @@
+#!/bin/bash
+# Kills a backfill at random moments, lets it go on each time, and compares the store with that of one nobody killed.
+#
+#     bench-data/kill_backfill.sh [KILLS [DOCUMENTS]]      # 50 and 1,000,000
+#
+# The documents are those of bench_paper, which checks every cluster of both. LOOKALIKE and BENCH_PAPER may name programs
+# that are built already; the random numbers follow from SEED.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+kills=${1:-50} documents=${2:-1000000}
+RANDOM=${SEED:-1}
+if [ -z "${LOOKALIKE:-}" ] || [ -z "${BENCH_PAPER:-}" ]; then
+    cargo build --release --bin lookalike --example bench_paper
+fi
+target=${CARGO_TARGET_DIR:-target}/release
+lookalike=${LOOKALIKE:-$target/lookalike} bench=${BENCH_PAPER:-$target/examples/bench_paper}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+begin=$(date +%s%N)
+"$bench" --documents "$documents" --folder "$folder/whole" --keep > "$folder/whole.log"
+grep 'wrong cluster: 0$' "$folder/whole.log"
+took=$((($(date +%s%N) - begin) / 1000000))
+
+n=0
+while [ "$n" -lt "$kills" ]; do
+    "$bench" --documents "$documents" --folder "$folder/killed" --keep > "$folder/killed.log" 2>&1 &
+    process=$!
+    moment=$((RANDOM * took / 32768))
+    sleep "$((moment / 1000)).$(printf '%03d' $((moment % 1000)))"
+    if ! kill -9 "$process" 2> "$folder/gone"; then
+        wait "$process"
+        # It was done before it was to be killed: begin anew.
+        grep -q 'wrong cluster: 0$' "$folder/killed.log"
+        rm -rf "$folder/killed"
+        continue
+    fi
+    wait "$process" 2>> "$folder/gone" || true
+    n=$((n + 1))
+    # Killed when the store was there already: the next one begins anew.
+    if [ -d "$folder/killed/store" ]; then rm -rf "$folder/killed"; fi
+done
+"$bench" --documents "$documents" --folder "$folder/killed" --keep > "$folder/killed.log"
+grep 'wrong cluster: 0$' "$folder/killed.log"
+
+for what in "export clusters" "export links" "stats --json" verify; do
+    for world in whole killed; do
+        # shellcheck disable=SC2086  # a command of two words
+        "$lookalike" $what --store "$folder/$world/store" | sed -E 's/"[a-z_]*bytes[a-z_]*":[0-9]+//' > "$folder/$world.txt"
+    done
+    cmp "$folder/whole.txt" "$folder/killed.txt"
+done
+echo "killed $n times: the store of $documents documents is the same"
