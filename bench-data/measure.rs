@@ -111,7 +111,10 @@ impl Corpus {
 
 fn lines(path: &Path) -> Result<impl Iterator<Item = std::io::Result<String>>> {
     let file = std::fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(BufReader::new(zstd::Decoder::new(file)?).lines())
+    let mut decoder = zstd::Decoder::new(file)?;
+    // The canonical pages are packed with a long window.
+    decoder.window_log_max(27)?;
+    Ok(BufReader::new(decoder).lines())
 }
 
 /// The leading columns that are numbers: what is text comes last in these files.

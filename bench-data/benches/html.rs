@@ -19,24 +19,18 @@ const BYTES_MAX: usize = 32 << 20;
 
 fn real_pages(c: &mut Criterion) {
     let bench_data = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench-data/sweep-3-2017-09-01.jsonl.zst");
-    compare(c, "bench-data", &html_pages::of_file(&bench_data));
+    compare(c, "bench-data", html_pages::of_file(&bench_data));
     for (name, files) in html_pages::data_sets() {
-        let pages: Vec<String> = files.iter().flat_map(|file| html_pages::of_file(file)).collect();
-        compare(c, &name, &pages);
+        compare(c, &name, files.iter().flat_map(|file| html_pages::of_file(file)));
     }
 }
 
-fn compare(c: &mut Criterion, name: &str, pages: &[String]) {
-    let mut n_bytes = 0;
-    let n_pages = pages.iter().take_while(|page| {
-        n_bytes += page.len();
-        n_bytes <= BYTES_MAX
-    });
-    let pages = &pages[..n_pages.count()];
+fn compare(c: &mut Criterion, name: &str, pages: impl Iterator<Item = String>) {
+    let pages = html_pages::up_to(BYTES_MAX, pages);
     let mut group = c.benchmark_group(name);
     group.throughput(Throughput::Bytes(pages.iter().map(|page| page.len() as u64).sum()));
-    measure(&mut group, "ours", pages, append_html_text);
-    measure(&mut group, "html5gum", pages, html5gum_text::append_text);
+    measure(&mut group, "ours", &pages, append_html_text);
+    measure(&mut group, "html5gum", &pages, html5gum_text::append_text);
 }
 
 fn hostile_pages(c: &mut Criterion) {

@@ -1,7 +1,9 @@
 //! A page's whole way, from the bytes of its HTML to its finished sketch, on one core: all of it, stage by stage, and
-//! with html5gum in the scanner's place.
+//! with html5gum or lexbor in the scanner's place.
 //!
-//! `LOOKALIKE_DATA` names a directory of further data sets; each of its directories is measured as well.
+//! `LOOKALIKE_DATA` names a directory of further data sets; each of its directories is measured as well, and the WARC
+//! files of one named `warc` where the program is built with all its features. lexbor is measured where
+//! `pip install selectolax` has been run.
 
 #![expect(clippy::expect_used, reason = "a benchmark without its pages has nothing to measure")]
 
@@ -9,12 +11,15 @@
 mod html5gum_text;
 #[path = "../../tests/html_pages/mod.rs"]
 mod html_pages;
+mod lexbor;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use lexbor::Lexbor;
 use lookalike::document::{Body, CanonicalForm, Content, FetchTime, MediaType, Page, Seed};
 use lookalike::document::{append_html_text, append_words, decode};
 use lookalike::sketch::{Rule, SketchRule, Sketcher};
+use std::borrow::Cow;
 use std::hint::black_box;
 use std::path::Path;
 use std::time::Duration;
@@ -24,12 +29,7 @@ const BYTES_MAX: usize = 32 << 20;
 
 const SEED: Seed = Seed([1, 2, 3, 4]);
 
-fn pages_of(bodies: Vec<String>) -> Vec<Page> {
-    let mut n_bytes = 0;
-    let bodies = bodies.into_iter().take_while(|body| {
-        n_bytes += body.len();
-        n_bytes <= BYTES_MAX
-    });
+fn pages_of(bodies: impl Iterator<Item = String>) -> Vec<Page> {
     let page = |body: String| Page {
         url: "http://a.example/".into(),
         fetched_at: FetchTime(0),
@@ -39,53 +39,101 @@ fn pages_of(bodies: Vec<String>) -> Vec<Page> {
             body: Body::Bytes { bytes: body.into_bytes(), charset: Some("utf-8".into()) },
         },
     };
-    bodies.map(page).collect()
+    html_pages::up_to(BYTES_MAX, bodies).into_iter().map(page).collect()
+}
+
+/// The HTML of the WARC files in a folder of the data, as it came over the wire.
+#[cfg(feature = "service")]
+fn warc_pages() -> Vec<Page> {
+    use lookalike::files::{FileSource, Input};
+    use lookalike::ports::{Polled, ProgressMap, Source};
+    use lookalike::wire::{Limits, Record};
+    let Some(folder) = std::env::var_os("LOOKALIKE_DATA").map(|data| Path::new(&data).join("warc")) else {
+        return Vec::new();
+    };
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut files: Vec<_> = entries.map(|entry| Input::File(entry.expect("an entry").path())).collect();
+    files.sort_by_key(|input| format!("{input:?}"));
+    let mut source = FileSource::new(files, ProgressMap::new(), Limits::default(), None);
+    let mut pages = Vec::new();
+    loop {
+        match source.poll(Duration::from_secs(1)).expect("readable files") {
+            Polled::Record(incoming) => match incoming.record {
+                Record::Page(page) if !html_of(&page).is_empty() => pages.push(*page),
+                _ => {}
+            },
+            Polled::Unreadable(_) | Polled::Idle => {}
+            Polled::End => return pages,
+        }
+    }
+}
+
+#[cfg(not(feature = "service"))]
+fn warc_pages() -> Vec<Page> {
+    Vec::new()
 }
 
 fn real_pages(c: &mut Criterion) {
     let bench_data = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench-data/sweep-3-2017-09-01.jsonl.zst");
-    measure_set(c, "bench-data", pages_of(html_pages::of_file(&bench_data)));
+    measure_set(c, "bench-data", &pages_of(html_pages::of_file(&bench_data)));
     for (name, files) in html_pages::data_sets() {
-        measure_set(c, &name, pages_of(files.iter().flat_map(|file| html_pages::of_file(file)).collect()));
+        measure_set(c, &name, &pages_of(files.iter().flat_map(|file| html_pages::of_file(file))));
     }
+    measure_set(c, "warc", &warc_pages());
 }
 
-fn bytes_of(page: &Page) -> &[u8] {
+/// The bytes of a page that is HTML.
+fn html_of(page: &Page) -> &[u8] {
     match &page.content {
-        Content::Body { body, .. } => body.as_bytes(),
+        Content::Body { media_type: MediaType::Html, body } => body.as_bytes(),
         _ => &[],
     }
 }
 
-fn measure_set(c: &mut Criterion, name: &str, pages: Vec<Page>) {
+fn charset_of(page: &Page) -> Option<&str> {
+    match &page.content {
+        Content::Body { body: Body::Bytes { charset, .. }, .. } => charset.as_deref(),
+        _ => None,
+    }
+}
+
+fn measure_set(c: &mut Criterion, name: &str, pages: &[Page]) {
+    if pages.is_empty() {
+        return;
+    }
     let mut group = c.benchmark_group(name);
-    group.throughput(Throughput::BytesDecimal(pages.iter().map(|page| bytes_of(page).len() as u64).sum()));
+    group.throughput(Throughput::BytesDecimal(pages.iter().map(|page| html_of(page).len() as u64).sum()));
     for (profile, rule) in [
         ("page to sketch, default", SketchRule::default()),
         ("page to sketch, accurate", SketchRule { rule: Rule::Adaptive { size: 4096 }, ..SketchRule::default() }),
     ] {
         let mut sketcher = Sketcher::new(&rule, &SEED);
-        each(&mut group, profile, &pages, |page| drop(black_box(sketcher.sketch_page(page, usize::MAX))));
+        each(&mut group, profile, pages, |page| drop(black_box(sketcher.sketch_page(page, usize::MAX))));
     }
-    measure_stages(&mut group, &pages);
+    measure_stages(&mut group, pages);
     let mut sketcher = Sketcher::new(&SketchRule::default(), &SEED);
-    each(&mut group, "page to sketch, html5gum", &pages, |page| {
+    each(&mut group, "page to sketch, html5gum", pages, |page| {
         let mut text = String::new();
-        html5gum_text::append_text(&decode(bytes_of(page), None, MediaType::Html), &mut text);
+        html5gum_text::append_text(&decoded(page), &mut text);
         drop(black_box(sketcher.sketch_form(&CanonicalForm::of_text(&text))));
     });
+    measure_lexbor(&mut group, pages);
+}
+
+fn decoded(page: &Page) -> Cow<'_, str> {
+    decode(html_of(page), charset_of(page), MediaType::Html)
 }
 
 /// Every stage alone, on what the one before it makes; the throughput is still that of the HTML.
 fn measure_stages(group: &mut BenchmarkGroup<'_, WallTime>, pages: &[Page]) {
-    each(group, "1 decode", pages, |page| drop(black_box(decode(bytes_of(page), Some("utf-8"), MediaType::Html))));
-    let html: Vec<&str> = pages.iter().map(|page| std::str::from_utf8(bytes_of(page)).expect("UTF-8")).collect();
+    each(group, "1 decode", pages, |page| drop(black_box(decoded(page))));
+    let html: Vec<_> = pages.iter().map(decoded).collect();
     let mut out = String::new();
     each(group, "2 html", &html, |html| {
         out.clear();
         append_html_text(html, &mut out);
     });
-    let text = |html: &&str| {
+    let text = |html: &Cow<'_, str>| {
         let mut text = String::new();
         append_html_text(html, &mut text);
         text
@@ -100,6 +148,21 @@ fn measure_stages(group: &mut BenchmarkGroup<'_, WallTime>, pages: &[Page]) {
     each(group, "4 sketch", &forms, |form| drop(black_box(sketcher.sketch_form(form))));
 }
 
+/// lexbor's text instead of ours, in another process that has the pages; the rest of the way is ours.
+fn measure_lexbor(group: &mut BenchmarkGroup<'_, WallTime>, pages: &[Page]) {
+    let Some((mut lexbor, texts)) = Lexbor::start(pages.iter().map(html_of)) else {
+        return println!("skipped: lexbor needs python3 and `pip install selectolax`");
+    };
+    group.bench_function("1-2 by lexbor", |b| b.iter(|| lexbor.parse()));
+    let mut sketcher = Sketcher::new(&SketchRule::default(), &SEED);
+    group.bench_function("page to sketch, lexbor", |b| {
+        b.iter(|| {
+            lexbor.parse();
+            texts.iter().for_each(|text| drop(black_box(sketcher.sketch_form(&CanonicalForm::of_text(text)))));
+        });
+    });
+}
+
 fn each<T>(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, items: &[T], mut work: impl FnMut(&T)) {
     group.bench_function(name, |b| b.iter(|| items.iter().for_each(|item| work(black_box(item)))));
 }
@@ -108,7 +171,7 @@ fn settings() -> Criterion {
     Criterion::default()
         .sample_size(10)
         .warm_up_time(Duration::from_millis(500))
-        .measurement_time(Duration::from_secs(2))
+        .measurement_time(Duration::from_secs(1))
 }
 
 criterion_group! { name = benches; config = settings(); targets = real_pages }

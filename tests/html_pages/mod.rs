@@ -2,20 +2,33 @@
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
 
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 /// The HTML pages of a file of JSON lines, compressed by zstd.
-pub(crate) fn of_file(file: &Path) -> Vec<String> {
+pub(crate) fn of_file(file: &Path) -> impl Iterator<Item = String> + use<> {
     let file = std::fs::File::open(file).expect("a data set");
     let mut decoder = zstd::Decoder::new(file).expect("zstd");
     decoder.window_log_max(27).expect("a known parameter");
-    let jsonl = std::io::read_to_string(decoder).expect("UTF-8");
-    jsonl.lines().filter_map(body).collect()
+    let lines = std::io::BufReader::new(decoder).lines();
+    lines.filter_map(|line| body(&line.expect("UTF-8")))
 }
 
 fn body(line: &str) -> Option<String> {
     let record: serde_json::Value = serde_json::from_str(line).expect("JSON");
-    record["body"].as_str().map(str::to_owned)
+    let is_html = record["content_type"].as_str().is_none_or(|content_type| content_type.starts_with("text/html"));
+    record["body"].as_str().filter(|_| is_html).map(str::to_owned)
+}
+
+/// The first pages, of `bytes_max` bytes or less together.
+#[allow(dead_code, reason = "not every program reads a part only")]
+pub(crate) fn up_to(bytes_max: usize, pages: impl Iterator<Item = String>) -> Vec<String> {
+    let mut n_bytes = 0;
+    let is_within = |page: &String| {
+        n_bytes += page.len();
+        n_bytes <= bytes_max
+    };
+    pages.take_while(is_within).collect()
 }
 
 /// The data sets in the directory that `LOOKALIKE_DATA` names: name and files of pages, both in order.
