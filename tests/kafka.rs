@@ -434,3 +434,50 @@ fn librdkafka_tells_of_itself() {
         names.extend(source.readings().into_iter().map(|reading| reading.name));
     }
 }
+
+/// Would have stopped the partition for ever: a batch of a few kilobytes that unpacks to more than an answer may hold.
+#[test]
+fn a_batch_that_cannot_be_unpacked_is_an_exact_gap() {
+    let Some(topic) = topic(2) else { return };
+    let mut config = topic.config();
+    config.set("compression.type", "zstd").set("linger.ms", "1000").set("batch.size", "100000000");
+    config.set("message.max.bytes", "100000000").set("queue.buffering.max.kbytes", "100000");
+    let bomber: BaseProducer = config.create().expect("a producer");
+    let large = "0".repeat(1 << 20);
+    let bomb = |n: usize| {
+        (0..n).for_each(|_| Sent { value: Some(&large), ..Sent::default() }.send(&bomber, &topic.name, 0));
+        bomber.flush(PATIENCE).expect("delivered");
+    };
+    topic.send_json(0, &["a0", "a1"]);
+    bomb(5);
+    bomb(3);
+    topic.send_json(0, &["a10"]);
+    bomb(4);
+    topic.send_json(1, &["b0", "b1"]);
+    let settings = KafkaSettings { fetch_bytes_max: 1 << 20, ..topic.settings() };
+    let mut source = open(&settings, &ProgressMap::new()).expect("a source");
+    let mut taken = take(&mut source, 8);
+    taken.sort_by_key(|incoming| (incoming.origin.partition, incoming.origin.offset));
+    let told: Vec<_> = taken
+        .iter()
+        .map(|incoming| match &incoming.record {
+            Record::Rejected(gap) => (incoming.origin.offset, gap.gap_to, gap.reason.as_str()),
+            _ => (incoming.origin.offset, None, json_in(incoming)),
+        })
+        .collect();
+    let expected = [
+        (0, None, "a0"),
+        (1, None, "a1"),
+        (2, Some(7), "undecodable"),
+        (7, Some(10), "undecodable"),
+        (10, None, "a10"),
+        (11, Some(15), "undecodable"),
+        (0, None, "b0"),
+        (1, None, "b1"),
+    ];
+    assert_eq!(told, expected);
+    assert_no_more(&mut source);
+    assert_eq!(next_offsets(&source), [(0, 15), (1, 2)]);
+    topic.send_json(0, &["a15"]);
+    assert_eq!(offsets(&take(&mut source, 1)), [15]);
+}

@@ -32,6 +32,7 @@ mod source;
 mod statistics;
 mod tail;
 mod topics;
+mod undecodable;
 
 pub use outputs::dead_letter;
 pub use settings::{KafkaSettings, RecordFormat, SettingsError, Start};

@@ -59,8 +59,8 @@ pub struct KafkaSettings {
     pub fields: FieldMap,
     /// Where a topic is begun that the store knows nothing of.
     pub start: Start,
-    /// Bytes of one answer of a broker, and so of one batch of records, packed: a larger batch stops its partition, and
-    /// the log says so. Not under 1 MiB; not under the brokers' `message.max.bytes`.
+    /// Bytes of one answer of a broker, and so of one batch of records, packed. Not under 1 MiB; not under the brokers'
+    /// `message.max.bytes`. A zstd batch that unpacks to more is passed over, which a `gap` tells exactly.
     pub fetch_bytes_max: usize,
     /// Bytes of records read ahead; when they are there, brokers are not asked for more.
     pub queue_bytes_max: usize,

@@ -6,9 +6,10 @@ use super::offsets::{self, Gap, Held, Stored, Why};
 use super::record::taken_over;
 use super::settings::{KafkaSettings, RecordFormat, explain};
 use super::statistics::{Told, told_in};
+use super::undecodable::{self, is_undecodable};
 use crate::document::Page;
 use crate::ports::{Halt, Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError};
-use crate::wire::{Limits, MessageFormat, Origin, Record, Rejection};
+use crate::wire::{Limits, MessageFormat, Origin, Reason, Record, Rejection};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult};
@@ -27,6 +28,9 @@ const WARN_EVERY: Duration = Duration::from_secs(5);
 /// How often a new partition that could not be assigned is tried again.
 const ADOPT_EVERY: Duration = Duration::from_secs(10);
 
+/// The pause between two tries.
+const PAUSE: Duration = Duration::from_millis(200);
+
 /// How long a question may hold up the stream once it flows.
 const ASK_MAX: Duration = Duration::from_secs(2);
 
@@ -43,11 +47,10 @@ const LOST_AFTER: Duration = Duration::from_secs(10);
 /// may accept such a gap; then it is the first thing that the source tells.
 pub struct KafkaSource {
     consumer: BaseConsumer<Watch>,
+    settings: KafkaSettings,
     topic: Arc<str>,
-    brokers: String,
     format: MessageFormat,
     value_bytes_max: usize,
-    outage_max: Duration,
     accepted: VecDeque<Incoming>,
     partitions: BTreeMap<i32, Place>,
     /// When the last record handed out was sent, in milliseconds since 1970.
@@ -59,7 +62,6 @@ pub struct KafkaSource {
     to_commit: BTreeMap<i32, i64>,
     chores: Seldom,
     warnings: Seldom,
-    unreadable: Seldom,
     adoptions: Seldom,
     unknown_since: Option<Instant>,
 }
@@ -115,10 +117,9 @@ impl KafkaSource {
         let mut source = KafkaSource {
             consumer,
             topic: settings.topic.as_str().into(),
-            brokers: settings.brokers.clone(),
+            settings: settings.clone(),
             value_bytes_max: format.value_bytes_max(limits),
             format,
-            outage_max: settings.delivery_max(),
             accepted: VecDeque::new(),
             partitions: BTreeMap::new(),
             last_sent_ms: None,
@@ -128,11 +129,10 @@ impl KafkaSource {
             to_commit: BTreeMap::new(),
             chores: Seldom::every(CHORES_EVERY),
             warnings: Seldom::every(WARN_EVERY),
-            unreadable: Seldom::every(WARN_EVERY),
             adoptions: Seldom::every(ADOPT_EVERY),
             unknown_since: None,
         };
-        source.begin(settings, beginning)?;
+        source.begin(beginning)?;
         source.assign_all()?;
         Ok(source)
     }
@@ -150,16 +150,17 @@ impl KafkaSource {
     }
 
     /// Decides where each partition is begun.
-    fn begin(&mut self, settings: &KafkaSettings, beginning: &Beginning<'_>) -> Result<(), SourceError> {
+    fn begin(&mut self, beginning: &Beginning<'_>) -> Result<(), SourceError> {
+        let settings = self.settings.clone();
         let stored = Stored::of(beginning.stored, &settings.topic);
         let until = Instant::now() + settings.connect_max();
         let partitions = partitions_of(self.consumer.client(), &self.topic, settings.connect_max())
             .map_err(|error| self.topic_lost(&error))?;
         if stored.0.is_empty() && !beginning.bootstrap {
-            self.refuse_a_known_group(settings, &partitions)?;
+            self.refuse_a_known_group(&partitions, until)?;
         }
         let mut gaps = stored.beyond(&partitions);
-        let replaced = if stored.0.is_empty() { Vec::new() } else { self.replaced(settings, &stored, &partitions)? };
+        let replaced = if stored.0.is_empty() { Vec::new() } else { self.replaced(&stored, &partitions)? };
         for partition in partitions {
             let held = self
                 .held(partition, until.saturating_duration_since(Instant::now()).max(ASK_MAX))
@@ -192,13 +193,10 @@ impl KafkaSource {
     }
 
     /// A new store under the name of a group that has been here: most likely the store is not where it should be.
-    fn refuse_a_known_group(&self, settings: &KafkaSettings, partitions: &[i32]) -> Result<(), SourceError> {
-        let unreachable = |error: KafkaError| self.topic_lost(&TopicError::Unreachable(error.to_string()));
-        let mut list = TopicPartitionList::new();
-        for partition in partitions {
-            list.add_partition(&self.topic, *partition);
-        }
-        let committed = self.consumer.committed_offsets(list, settings.connect_max()).map_err(unreachable)?;
+    fn refuse_a_known_group(&self, partitions: &[i32], until: Instant) -> Result<(), SourceError> {
+        let committed = self
+            .committed(partitions, until)
+            .map_err(|error| self.topic_lost(&TopicError::Unreachable(error.to_string())))?;
         let known = committed.elements().iter().find_map(|element| match element.offset() {
             Offset::Offset(offset) => Some((element.partition(), offset)),
             _ => None,
@@ -209,16 +207,30 @@ impl KafkaSource {
             message: format!(
                 "the store is new, but the group {:?} has read topic {:?} before (partition {partition} up to {offset}): is \
                  the store where it was? Give --store the old one, or --bootstrap to begin anew with this one",
-                settings.group, self.topic
+                self.settings.group, self.topic
             ),
         })
     }
 
+    /// The group's offsets. Brokers that have just started do not know yet who keeps them.
+    fn committed(&self, partitions: &[i32], until: Instant) -> KafkaResult<TopicPartitionList> {
+        let mut list = TopicPartitionList::new();
+        for partition in partitions {
+            list.add_partition(&self.topic, *partition);
+        }
+        loop {
+            match self.consumer.committed_offsets(list.clone(), self.settings.connect_max()) {
+                Err(_) if Instant::now() < until => std::thread::sleep(PAUSE),
+                answer => return answer,
+            }
+        }
+    }
+
     /// The partitions that hold another record than the one last taken in.
-    fn replaced(&self, settings: &KafkaSettings, stored: &Stored, there: &[i32]) -> Result<Vec<i32>, SourceError> {
+    fn replaced(&self, stored: &Stored, there: &[i32]) -> Result<Vec<i32>, SourceError> {
         let known = stored.0.iter().filter(|(partition, _)| there.contains(partition));
         let known = known.map(|(partition, progress)| (*partition, *progress)).collect();
-        identity::changed(settings, &known, self.value_bytes_max, settings.connect_max())
+        identity::changed(&self.settings, &known, self.value_bytes_max, self.settings.connect_max())
             .map_err(|error| self.topic_lost(&TopicError::Unreachable(error.to_string())))
     }
 
@@ -285,7 +297,7 @@ impl KafkaSource {
 
     /// Brokers may be away for a while; for how long is the operator's choice.
     fn look_for_lost_brokers(&self) -> Result<(), SourceError> {
-        if self.unreachable_since.is_none_or(|since| since.elapsed() < self.outage_max) {
+        if self.unreachable_since.is_none_or(|since| since.elapsed() < self.settings.delivery_max()) {
             return Ok(());
         }
         Err(SourceError {
@@ -293,8 +305,8 @@ impl KafkaSource {
             message: format!(
                 "no broker of {} was there for {} s{}; start again when they are back, nothing is lost. How long to wait is \
                  set by kafka.delivery_ms_max",
-                self.brokers,
-                self.outage_max.as_secs(),
+                self.settings.brokers,
+                self.settings.delivery_max().as_secs(),
                 self.consumer.context().trouble.told()
             ),
         })
@@ -364,10 +376,7 @@ impl KafkaSource {
                 self.unknown_since.get_or_insert_with(Instant::now);
                 Ok(self.wait_out("the brokers do not know the topic just now"))
             }
-            RDKafkaErrorCode::BadMessage
-            | RDKafkaErrorCode::BadCompression
-            | RDKafkaErrorCode::InvalidMessage
-            | RDKafkaErrorCode::MessageSizeTooLarge => Ok(self.pass_over(code)),
+            code if is_undecodable(code) => self.pass_over(code),
             passing => Ok(self.wait_out(&passing.to_string())),
         }
     }
@@ -384,19 +393,49 @@ impl KafkaSource {
         }
     }
 
-    fn pass_over(&mut self, code: RDKafkaErrorCode) -> Polled {
-        if !self.unreadable.due() {
-            return Polled::Idle;
+    /// Finds the batch that cannot be unpacked, tells of it, and reads on behind it. Every partition is begun anew where
+    /// it stands: librdkafka itself may have passed over something.
+    fn pass_over(&mut self, code: RDKafkaErrorCode) -> Result<Polled, SourceError> {
+        let found = self.find_undecodable();
+        if let Some(Incoming {
+            origin, record: Record::Rejected(Rejection { gap_to: Some(end), message, .. }), ..
+        }) = &found
+        {
+            tracing::error!(
+                "topic {:?}, partition {}, from {}: {message}",
+                self.topic,
+                origin.partition,
+                origin.offset
+            );
+            self.partitions.entry(origin.partition).and_modify(|place| (place.next, place.chain) = (*end, 0));
         }
-        let at: Vec<String> =
-            self.partitions.iter().map(|(partition, place)| format!("{partition}@{}", place.next)).collect();
-        Polled::Unreadable(format!(
-            "topic {:?}, a batch of records in one of the partitions, now at {}: {code}{}; where it is too large raise \
-             kafka.fetch_bytes_max, where it is damaged look at the broker's disks",
-            self.topic,
-            at.join(", "),
-            self.consumer.context().trouble.told()
-        ))
+        self.assign_all()?;
+        Ok(found.map_or_else(|| self.wait_out(&format!("a batch that cannot be unpacked: {code}")), Polled::Record))
+    }
+
+    fn find_undecodable(&mut self) -> Option<Incoming> {
+        let places: Vec<(i32, i64)> =
+            self.partitions.iter().map(|(partition, place)| (*partition, place.next)).collect();
+        for (partition, next) in places {
+            let batch = self
+                .held(partition, ASK_MAX)
+                .map_err(|error| error.to_string())
+                .and_then(|held| undecodable::batch_at(&self.settings, partition, next, held.high));
+            match batch {
+                Ok(None) => {}
+                Ok(Some(undecodable::Batch { end, why })) => {
+                    let message = format!(
+                        "a batch of records cannot be unpacked ({why}), reading goes on at {end}; where it is too large raise \
+                         kafka.fetch_bytes_max, where it is damaged look at the brokers' disks"
+                    );
+                    let rejection = Rejection { gap_to: Some(end), ..Rejection::new(Reason::Undecodable, message) };
+                    let origin = Origin { source: Arc::clone(&self.topic), partition, offset: next };
+                    return Some(Incoming { origin, chain: 0, record: Record::Rejected(rejection) });
+                }
+                Err(why) => self.warn(&format!("looking for a batch that cannot be unpacked: {why}")),
+            }
+        }
+        None
     }
 
     fn out_of_range(&self) -> SourceError {
@@ -434,7 +473,7 @@ impl KafkaSource {
             drop(self.consumer.poll(Duration::ZERO));
         }
         let halt = if matches!(error, TopicError::Unreachable(_)) { Halt::Unreachable } else { Halt::Failed };
-        let message = error.explain(&self.topic, "topic", &self.brokers, &self.consumer.context().trouble);
+        let message = error.explain(&self.topic, "topic", &self.settings.brokers, &self.consumer.context().trouble);
         SourceError { halt, message }
     }
 }
