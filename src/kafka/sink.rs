@@ -233,11 +233,12 @@ impl KafkaSink {
         }
     }
 
-    /// Waits until every one of this round's messages is accounted for.
+    /// Waits until every one of this round's messages is accounted for, or one was not delivered: then the transaction is
+    /// lost, and librdkafka would hold the others back until their time is over.
     fn await_deliveries(&mut self, n_sent: usize) -> Result<(), Failure> {
         // librdkafka gives each up by itself; twice that time is for a librdkafka that does not.
         let until = Instant::now() + self.settings.message_timeout() * 2;
-        while self.producer.context().n_done() < n_sent {
+        while self.producer.context().n_done() < n_sent && self.producer.context().failures().is_empty() {
             if Instant::now() >= until {
                 return Err(Failure::Unsure("deliveries are neither confirmed nor refused".into()));
             }

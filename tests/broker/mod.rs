@@ -293,7 +293,8 @@ impl Seen {
     }
 }
 
-fn seen(message: &impl Message) -> Seen {
+/// A message as anybody reads it.
+pub fn seen(message: &impl Message) -> Seen {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let headers = message.headers().map_or_else(Vec::new, |headers| {
         headers.iter().map(|header| (header.key.to_string(), header.value.map(text))).collect()
