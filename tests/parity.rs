@@ -57,6 +57,22 @@ fn equal_inputs_give_equal_bytes_whatever_the_batches() {
     assert!(bytes(World::new().with("pipeline.batch_records_max", 50).with("store.delta_mib", 0)) == expected);
 }
 
+/// Lost once: most pages, where there was no output, and with them the soundness of the store.
+#[test]
+fn nobody_listening_changes_no_cluster() {
+    let heard = World::new();
+    heard.run(&sweeps());
+    for (batch, delta_mib) in [(1024, 192), (7, 0)] {
+        let unheard = World::new().with("pipeline.batch_records_max", batch).with("store.delta_mib", delta_mib);
+        for inputs in [&sweeps()[..1], &sweeps()] {
+            let status = unheard.run_unheard_command(inputs).status().expect("the program starts");
+            assert!(status.success());
+            assert!(unheard.command("verify").output().expect("starts").status.success(), "the store is not sound");
+        }
+        assert_eq!(unheard.partition(), heard.partition(), "batches of {batch}");
+    }
+}
+
 /// Pages inside others are found by more shingles, and nothing else changes: not a byte of the events.
 #[test]
 fn an_index_of_mod_shingles_changes_no_cluster() {
@@ -154,17 +170,15 @@ fn the_exact_profile_agrees_with_the_plain_reference() {
     assert_eq!(world.partition(), reference(&canonical(&canon)));
 }
 
-/// The shipped truth was computed by a program of another author in another language.
-#[test]
-fn the_exact_profile_agrees_with_the_shipped_truth() {
+/// The clusters that a program of another author in another language found, and the keys of the pages in them.
+fn truth_of(exact: &Path) -> Partition {
     let column = |name: &str, field: &str| -> Vec<String> {
-        let path = root().join("bench-data/exact").join(name);
-        let file = std::fs::File::open(path).expect("a file");
+        let file = std::fs::File::open(exact.join(name)).expect("a file");
         let mut rows = csv::Reader::from_reader(zstd::Decoder::new(file).expect("zstd"));
         let at = rows.headers().expect("headers").iter().position(|name| name == field).expect(field);
         rows.records().map(|row| row.expect("a row")[at].to_string()).collect()
     };
-    let keys: HashMap<(String, String), String> = canonical(&root().join("bench-data/exact/canon.jsonl.zst"))
+    let keys: HashMap<(String, String), String> = canonical(&exact.join("canon.jsonl.zst"))
         .into_iter()
         .map(|page| {
             let mut parts = page.key.split(' ');
@@ -177,9 +191,31 @@ fn the_exact_profile_agrees_with_the_shipped_truth() {
     for (page, cluster) in pages.zip(column("clusters.csv.zst", "cluster")) {
         truth.entry(cluster).or_default().insert(keys[&page].clone());
     }
+    truth.into_values().collect()
+}
+
+#[test]
+fn the_exact_profile_agrees_with_the_shipped_truth() {
     let world = World::new().with_config("exact.toml");
     world.run(&sweeps());
-    assert_eq!(world.partition(), truth.into_values().collect::<Partition>());
+    assert_eq!(world.partition(), truth_of(&root().join("bench-data/exact")));
+}
+
+/// `LOOKALIKE_TEST_EXACT=DIR:DIR` names folders with a canon.jsonl.zst and its truth, as in bench-data/exact.
+#[test]
+fn the_exact_profile_agrees_with_the_truth_of_larger_sets() {
+    let Ok(folders) = std::env::var("LOOKALIKE_TEST_EXACT") else {
+        println!("skipped: LOOKALIKE_TEST_EXACT names no folders");
+        return;
+    };
+    for exact in std::env::split_paths(&folders) {
+        let world = World::new().with_config("exact.toml");
+        world.run(&[exact.join("canon.jsonl.zst")]);
+        let (found, truth) = (world.partition(), truth_of(&exact));
+        println!("{}: {} clusters of {} in truth", exact.display(), found.len(), truth.len());
+        assert_eq!(found.difference(&truth).count(), 0, "{}: clusters that are none", exact.display());
+        assert_eq!(found.len(), truth.len());
+    }
 }
 
 /// Pairs of pages in one cluster, in both partitions: precision, recall, F1.

@@ -102,6 +102,22 @@ pub enum PipelineError {
         "a stage of the stream ended before the pages did; this is a fault of the program. What was taken in is durable; run again"
     )]
     CutOff,
+    /// Records went lost between the source and the store.
+    #[error(
+        "{n_read} records were read, but only {n_written} written; this is a fault of the program: run again, what is \
+         missing is read then"
+    )]
+    Lost {
+        /// Records taken off the source.
+        n_read: u64,
+        /// Records that are durable.
+        n_written: u64,
+    },
+    /// A stage ended before the source did, and none of them says why.
+    #[error(
+        "a stage of the stream ended before the pages did; this is a fault of the program. What was taken in is durable; run again"
+    )]
+    CutOff,
 }
 
 /// All that the stream is made of.
@@ -205,8 +221,14 @@ impl<S: Store> Pipeline<'_, S> {
             ingested?;
             applier.finish()
         })?;
-        Ok(self.stats.summary())
+        accounted(self.stats.summary())
     }
+}
+
+/// What was read must have been written. A stage that ends too early without a word would otherwise be a success.
+fn accounted(summary: Summary) -> Result<Summary, PipelineError> {
+    let (n_read, n_written) = (summary.records_read, summary.records);
+    if n_read == n_written { Ok(summary) } else { Err(PipelineError::Lost { n_read, n_written }) }
 }
 
 /// Starts a stage in a thread of its name, which is how profilers and `top -H` tell them apart.
@@ -222,6 +244,13 @@ fn start<'scope, T: Send + 'scope>(
 mod tests {
     use super::applier::tests::MemoryStore;
     use super::*;
+
+    #[test]
+    fn records_that_went_lost_are_no_success() {
+        let summary = |records| Summary { records_read: 3, records, ..Summary::default() };
+        assert!(accounted(summary(3)).is_ok());
+        assert!(matches!(accounted(summary(2)), Err(PipelineError::Lost { n_read: 3, n_written: 2 })));
+    }
     use crate::cluster::{Clusters, MatchRule};
     use crate::ports::{Incoming, Polled};
     use crate::sketch::SketchRule;

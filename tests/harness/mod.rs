@@ -74,6 +74,13 @@ impl World {
         command
     }
 
+    /// `run` over some inputs, with events to nowhere.
+    pub fn run_unheard_command(&self, inputs: &[PathBuf]) -> Command {
+        let mut command = self.command("run -q");
+        command.args(inputs);
+        command
+    }
+
     pub fn run(&self, inputs: &[PathBuf]) -> Output {
         let output = self.run_command(inputs).output().expect("the program starts");
         assert!(output.status.success(), "{}", text(&output.stderr));
