@@ -17,7 +17,7 @@
 //! | `states` | URL's fingerprint | host's fingerprint (8), found (1), the newest sighting as in `sightings` (length (4), time to end), and the last copy in the same way, or nothing |
 //! | `sought` | document, time, URL's fingerprint | empty |
 //! | `sweeps` | name | first time, last time, pages (8), gone (8), closed (1), lost (8) |
-//! | `clusters` | document | parent, next in ring, size, name (4 each); no row: a cluster of its own |
+//! | `clusters` | document | parent, next in ring, size, name (4 each), the last two 0 where it is no root; no row: a cluster of its own |
 //! | `links` | later document, earlier document | resemblance (8, IEEE 754) |
 //! | `supers` | super shingle | documents |
 //! | `postings` | shingle | documents, at most one more than the common limit |

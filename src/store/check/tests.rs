@@ -32,7 +32,8 @@ fn settings() -> Settings {
     Settings { delta_mib: 1, ..Settings::default() }
 }
 
-/// Families of three versions and a template, seen twice, some of them gone the second time; an empty page.
+/// Families of three versions and a template, seen twice, some of them gone the second time, one of them wholly; an
+/// empty page.
 fn records() -> Vec<String> {
     let mut records = Vec::new();
     for sweep in 1..=2 {
@@ -42,8 +43,11 @@ fn records() -> Vec<String> {
             words[7 * version] = format!("v{version}");
             let template = if page % 4 == 0 { "one same line on many pages of the site" } else { "" };
             let text = if page == 119 { String::new() } else { format!("{template} {}", words.join(" ")) };
-            let content =
-                if sweep == 2 && page % 10 == 0 { "\"body\":null".into() } else { format!("\"text\":\"{text}\"") };
+            let content = if sweep == 2 && (page % 10 == 0 || family == 38) {
+                "\"body\":null".into()
+            } else {
+                format!("\"text\":\"{text}\"")
+            };
             records.push(format!(
                 "{{\"url\":\"http://a/{page}\",\"fetched_at\":\"200{sweep}-01-01T00:00:00Z\",\"sweep\":\"{sweep}\",{content}}}"
             ));
@@ -236,6 +240,7 @@ const DAMAGES: &[Damage] = &[
         store.plant_cluster(3, |row| row.parent = DocumentId(2));
     }),
     (cf::CLUSTERS, "is no document", |store| store.plant_cluster(2, |row| row.next = DocumentId(0))),
+    (cf::CLUSTERS, "it is no root", |store| store.plant_cluster(2, |row| row.size = 2)),
     (cf::CLUSTERS, "documents are under it", |store| store.plant_cluster(1, |row| row.size += 1)),
     (cf::CLUSTERS, "its smallest document 1", |store| store.plant_cluster(1, |row| row.name = DocumentId(2))),
     (cf::CLUSTERS, "is of another cluster", |store| store.plant_cluster(2, |row| row.next = DocumentId(9))),
