@@ -14,6 +14,7 @@ use super::means::Means;
 use super::rows::{Pair, Posting, Shortened};
 use super::runs::{Merge, Piece, Run, RunWriter, Sorter, cuts};
 use super::work::{TakenPiece, Work};
+use crate::cluster::{Asked, Representatives, representatives_of, represented};
 use crate::document::DocumentId;
 use crate::ports::StoreRule;
 use crate::sketch::Shingle;
@@ -32,6 +33,9 @@ pub(super) const LISTS: (&str, bool) = ("lists", false);
 pub(super) const SUPER_LISTS: (&str, bool) = ("superlists", false);
 /// Pairs of neighbours in a list.
 pub(super) const NEIGHBOURS: (&str, bool) = ("neighbours", false);
+
+/// Pairs of documents and the representatives of their common shingles.
+pub(super) const REPRESENTED: (&str, bool) = ("represented", false);
 
 /// Files of postings.
 pub(super) type Postings = Vec<Arc<Run<Posting>>>;
@@ -71,6 +75,27 @@ impl Common {
     pub fn index_of(&self, document: DocumentId, candidates: &[Shingle], index_size: usize) -> Vec<Shingle> {
         let uncommon = candidates.iter().copied().filter(|shingle| !self.is_for(*shingle, document));
         uncommon.take(index_size).collect()
+    }
+
+    /// The representatives of every common shingle: where its list begins.
+    fn representatives(&self, work: &Work, means: &Means) -> Result<HashMap<Shingle, Representatives>, BackfillError> {
+        let runs = postings(work)?;
+        let mut all = HashMap::new();
+        let find = |part| {
+            let mut found = Vec::new();
+            each_list(means, &runs, part, |shingle, documents| {
+                if self.index.contains_key(&shingle) {
+                    found.push((shingle, representatives_of(documents)));
+                }
+                Ok(())
+            })?;
+            Ok(found)
+        };
+        means.each(parts(&runs, work.part_rows()), find, |found| {
+            all.extend(found);
+            Ok(())
+        })?;
+        Ok(all)
     }
 }
 
@@ -265,4 +290,45 @@ pub(super) fn form_lists(work: &mut Work, means: &Means) -> Result<(), BackfillE
         )?;
     }
     Ok(())
+}
+
+/// Writes the pairs of documents and representatives, which are worked out for each document on its own.
+pub(super) fn form_represented(work: &mut Work, means: &Means, common: &Common) -> Result<(), BackfillError> {
+    const JOB: &str = "represented";
+    if work.is_done(JOB) {
+        return Ok(());
+    }
+    let mut pieces = Vec::new();
+    if !common.index.is_empty() && !work.rule().cluster.ignore_common {
+        let representatives = common.representatives(work, means)?;
+        let jobs = work.taken().pieces.iter().cloned().enumerate().collect();
+        let rule = work.rule();
+        let job = |(at, piece): (usize, TakenPiece)| represent_piece(means, rule, common, &representatives, at, &piece);
+        means.each(jobs, job, |written| {
+            pieces.extend(written);
+            Ok(())
+        })?;
+    }
+    work.record(JOB, pieces)
+}
+
+fn represent_piece(
+    means: &Means,
+    rule: &StoreRule,
+    common: &Common,
+    representatives: &HashMap<Shingle, Representatives>,
+    at: usize,
+    piece: &TakenPiece,
+) -> Result<Vec<Piece>, BackfillError> {
+    let size = index_size(&rule.sketch);
+    let mut pairs: Sorter<'_, Pair> = sorter(means, REPRESENTED, at);
+    each_document(means, piece, |document, row| {
+        let damaged = || BackfillError::Damaged(means.folder.join(&piece.documents.name));
+        let candidates = index_candidates(&row, &rule.sketch).ok_or_else(damaged)?;
+        let asked = Asked::of(&candidates, size, &rule.cluster, |shingle| common.is_for(shingle, document));
+        let common = asked.common.iter().filter_map(|shingle| representatives.get(shingle));
+        let others = represented(common, asked.common_needed);
+        others.into_iter().try_for_each(|other| pairs.push(Pair::new(document, other, 0, true)))
+    })?;
+    pairs.finish()
 }

@@ -103,10 +103,14 @@ pub fn cluster_and_load(
         divide::divide(work, means, divide::Share::Shingles)?;
         lists::find_common(work, means)
     })?;
-    phase(&mut work, means, Phase::PairFormation, |work| lists::form_lists(work, means))?;
+    phase(&mut work, means, Phase::PairFormation, |work| {
+        lists::form_lists(work, means)?;
+        lists::form_represented(work, means, &common)
+    })?;
     let mut pairs = phase(&mut work, means, Phase::PairMerging, |work| {
         let mut pairs = Pairs::open(work, means, &common)?;
         pairs.decide_neighbours(work)?;
+        pairs.decide_represented(work)?;
         Ok(pairs)
     })?;
     pairs.decide_rest(&mut work)?;

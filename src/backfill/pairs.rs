@@ -5,11 +5,12 @@
 //! the pairs decides only which links are found, and what they cost.
 //!
 //! 1. Neighbours in the lists (see [`super::lists`]): as many pairs as postings at most, sorted and merged.
-//! 2. All other pairs of different clusters, as many documents at a time as their pairs fit in memory: what one stretch
+//! 2. Documents and the representatives of their common shingles, a few a document.
+//! 3. All other pairs of different clusters, as many documents at a time as their pairs fit in memory: what one stretch
 //!    joins, the next one need not form.
 
 use super::error::BackfillError;
-use super::lists::{Common, LISTS, NEIGHBOURS, SHORTENED, SUPER_LISTS};
+use super::lists::{Common, LISTS, NEIGHBOURS, REPRESENTED, SHORTENED, SUPER_LISTS};
 use super::means::Means;
 use super::rows::{LinkRow, Pair, Posting};
 use super::runs::{Merge, Run, RunWriter, SortedRow};
@@ -18,7 +19,7 @@ use super::usage::{Meter, Phase};
 use super::work::Work;
 use crate::cluster::{Clusters, MatchRule};
 use crate::document::{ClusterId, DocumentId};
-use crate::sketch::Rule;
+use crate::sketch::{Estimate, Rule};
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -81,13 +82,29 @@ impl<'a> Pairs<'a> {
         Ok(pairs)
     }
 
-    /// Decides neighbours, from the pair on that was reached.
+    /// Decides neighbours.
     pub fn decide_neighbours(&mut self, work: &mut Work) -> Result<(), BackfillError> {
-        let mut pieces = LinkPieces::of(work, "near")?;
+        self.decide_sorted(work, "near", NEIGHBOURS, false)
+    }
+
+    /// Decides documents and the representatives of their common shingles.
+    pub fn decide_represented(&mut self, work: &mut Work) -> Result<(), BackfillError> {
+        self.decide_sorted(work, "represented", REPRESENTED, true)
+    }
+
+    /// Decides sorted pairs, from the pair on that was reached.
+    fn decide_sorted(
+        &mut self,
+        work: &mut Work,
+        stage: &'static str,
+        (name, is_compressed): (&str, bool),
+        is_represented: bool,
+    ) -> Result<(), BackfillError> {
+        let mut pieces = LinkPieces::of(work, stage)?;
         if pieces.is_over(work) {
             return Ok(());
         }
-        let runs = work.runs::<Pair>(NEIGHBOURS.0, NEIGHBOURS.1)?;
+        let runs = work.runs::<Pair>(name, is_compressed)?;
         self.means.standing.begin(Phase::PairMerging, runs.iter().map(|run| run.n_bytes_of_rows()).sum());
         let mut merge = Merge::new(&runs, pieces.reached.as_ref(), None)?;
         let (mut batch, mut n_batches) = (Vec::with_capacity(BATCH_PAIRS), 0);
@@ -97,7 +114,7 @@ impl<'a> Pairs<'a> {
             }
             batch.push(pair);
             if batch.len() == BATCH_PAIRS {
-                self.decide(&batch)?;
+                self.decide(&batch, is_represented)?;
                 n_batches += 1;
                 if n_batches % PIECE_BATCHES == 0 {
                     pieces.record(work, &self.links, pair)?;
@@ -105,7 +122,7 @@ impl<'a> Pairs<'a> {
                 batch.clear();
             }
         }
-        self.decide(&batch)?;
+        self.decide(&batch, is_represented)?;
         pieces.end(work, &self.links)
     }
 
@@ -116,7 +133,7 @@ impl<'a> Pairs<'a> {
     /// Decides pairs as the stream does: a document is compared with the candidates of each cluster, the best first, until
     /// one is verified. The documents are shared out to the threads; what another document in hand joins meanwhile costs
     /// comparisons that tell nothing new, and changes nothing.
-    fn decide(&mut self, pairs: &[Pair]) -> Result<(), BackfillError> {
+    fn decide(&mut self, pairs: &[Pair], is_represented: bool) -> Result<(), BackfillError> {
         self.means.check()?;
         let clusters = &mut self.clusters;
         let candidate = |pair: &Pair| {
@@ -127,7 +144,8 @@ impl<'a> Pairs<'a> {
         // Most shared shingles first, then by age.
         open.sort_unstable_by_key(|open| (open.pair.later(), Reverse(open.pair.n_shared), open.pair.earlier()));
         let shares = shares(&open, self.means.n_threads);
-        let deciding = Deciding { rule: &self.rule, sketch_rule: self.sketch_rule, common: self.common };
+        let deciding =
+            Deciding { rule: &self.rule, sketch_rule: self.sketch_rule, common: self.common, is_represented };
         let deciding = &deciding;
         let decided = std::thread::scope(|scope| {
             let threads: Vec<_> = shares
@@ -174,7 +192,7 @@ impl<'a> Pairs<'a> {
             self.means.standing.begin(Phase::PairMerging, 0);
             let candidates: Vec<Pair> = merged(formed).into_iter().filter(|pair| self.is_candidate(*pair)).collect();
             for batch in candidates.chunks(BATCH_PAIRS) {
-                self.decide(batch)?;
+                self.decide(batch, false)?;
             }
             pieces.record(work, &self.links, Pair::new(DocumentId(to as u32), DocumentId(0), 0, false))?;
             work.add_usage(Phase::PairMerging, meter.lap(0))?;
@@ -239,6 +257,8 @@ struct Deciding<'a> {
     rule: &'a MatchRule,
     sketch_rule: Rule,
     common: &'a Common,
+    /// Whether only common shingles nominate these pairs.
+    is_represented: bool,
 }
 
 impl Deciding<'_> {
@@ -253,9 +273,10 @@ impl Deciding<'_> {
                     continue;
                 }
                 n_compared += 1;
-                let resemblance = self.resemblance(*pair, at_hand)?;
-                if resemblance >= self.rule.threshold {
+                let estimate = self.estimate(*pair, at_hand)?;
+                if self.rule.is_link(&estimate, self.is_represented) {
                     joined.insert(*cluster);
+                    let resemblance = estimate.resemblance;
                     links.push(LinkRow { later: pair.later(), earlier: pair.earlier(), resemblance });
                 }
             }
@@ -263,10 +284,10 @@ impl Deciding<'_> {
         Ok((links, n_compared))
     }
 
-    fn resemblance(&self, pair: Pair, at_hand: &mut SketchesAtHand) -> Result<f64, BackfillError> {
+    fn estimate(&self, pair: Pair, at_hand: &mut SketchesAtHand) -> Result<Estimate, BackfillError> {
         let (later, earlier) = (at_hand.get(pair.later())?, at_hand.get(pair.earlier())?);
         let is_common = |shingle| self.common.is_for(shingle, pair.later());
-        Ok(self.rule.resemblance(&later, &earlier, self.sketch_rule, is_common))
+        Ok(self.rule.estimate(&later, &earlier, self.sketch_rule, is_common))
     }
 }
 

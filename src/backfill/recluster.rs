@@ -25,8 +25,9 @@ const BATCH_PAIRS: usize = 1 << 15;
 pub enum Policy {
     /// Connected components, as in the paper: what is linked belongs together, however long the chain.
     Components,
-    /// Again and again the document with most links to documents that are in no cluster yet, and these: every member
-    /// is linked with the one that the cluster was made around.
+    /// A document and those that resemble it, as in the stream's policy of this name: every member is linked with the one
+    /// that its cluster was made around. Here that is, again and again, the document with most links to documents that
+    /// are in no cluster yet.
     Star,
     /// By falling resemblance: of a link's documents that are both in no cluster the earlier becomes a centre; one in no
     /// cluster joins the other where that is a centre (Haveliwala, Gionis and Indyk, "Scalable techniques for
@@ -192,7 +193,8 @@ fn compared<S: Snapshot + LinkView + Sync>(
         let link = |pair: &Pair| {
             let (later, earlier) = (pair.later(), pair.earlier());
             let (a, b) = (sketches.get(&later)?, sketches.get(&earlier)?);
-            let resemblance = rules.cluster.resemblance(a, b, rules.sketch.rule, |shingle| common.contains(&shingle));
+            let resemblance =
+                rules.cluster.estimate(a, b, rules.sketch.rule, |shingle| common.contains(&shingle)).resemblance;
             let is_link = resemblance >= rule.threshold
                 || rule.containment.is_some_and(|least| {
                     let estimate = compare(a, b, rules.sketch.rule);

@@ -3,7 +3,7 @@
 use super::means::Means;
 use super::work::{Identity, Work};
 use super::{BackfillError, Ending, cluster_and_load, take_in_sketched};
-use crate::cluster::{Clusters, Decider, Effects, Known, MatchRule, NewDocument, TooManyDocuments, View};
+use crate::cluster::{Clusters, Decider, Effects, Known, MatchRule, NewDocument, Policy, TooManyDocuments, View};
 use crate::document::{CANONICAL_VERSION, DocumentId, FetchTime, Fingerprint, Seed};
 use crate::intake::SketchedPage;
 use crate::ports::{Family, LoadRest, LoadRow, Loader, StoreError, StoreRule, Table};
@@ -221,7 +221,7 @@ proptest! {
         ignore_common in any::<bool>(),
         n_supers in 0usize..3,
     ) {
-        let cluster = MatchRule { threshold: 0.5, min_shared, common_limit, ignore_common };
+        let cluster = MatchRule { threshold: 0.5, min_shared, common_limit, ignore_common, policy: Policy::Components };
         let rule = rule(index_size, cluster);
         let pages = pages_of(&rule, sets, n_supers);
         let (documents, names, common) = streamed(&rule, &pages);

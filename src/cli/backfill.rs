@@ -5,6 +5,7 @@ use super::run::{events_sink, new_seed, watch_signals};
 use super::telemetry::{self, Progress};
 use super::{Exit, ending};
 use crate::backfill::{self, BackfillError, Ending, Identity, Intake, Means, Standing, Work};
+use crate::cluster::Policy;
 use crate::config::Config;
 use crate::files::{FileSource, Input};
 use crate::ports::ProgressMap;
@@ -20,6 +21,11 @@ use std::sync::atomic::Ordering;
 pub(super) fn backfill(mut config: Config, args: BackfillArgs) -> Result<Exit> {
     if let Some(sweep) = &args.sweep {
         config.input.sweep.clone_from(sweep);
+    }
+    if config.cluster.policy == Policy::Star {
+        let told = "cluster.policy is \"star\", whose clusters depend on the order of the pages: `lookalike run` makes such a \
+                    store; or backfill with \"components\", and `recluster --policy star` shows the stars in it";
+        return Err(ending(Exit::Usage, told));
     }
     telemetry::start_logs(&config.log.level)?;
     let shutdown = watch_signals()?;

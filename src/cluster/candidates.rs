@@ -1,9 +1,86 @@
 //! Candidates: which documents might resemble a page, by the shingles they share with it.
+//!
+//! A page's smallest uncommon shingles nominate all documents that have enough of them, its super shingles whoever has
+//! one. Of a page that is largely made of common shingles, a page of a template, that is too little: nine tenths of the
+//! family of such pages would stand alone. So there its smallest common shingles nominate too, but only their
+//! representatives, the first few documents that had them. Whatever the size of the family, that is a few comparisons a
+//! page: the family of those that resemble each other is joined through its first pages, and where they do not, no more
+//! pages are compared than the representatives.
 
+use super::MatchRule;
 use super::decide::View;
 use crate::document::{DocumentId, Fingerprint};
 use crate::sketch::Shingle;
 use rustc_hash::FxHashMap;
+
+/// How many of a page's common shingles nominate, the smallest.
+const COMMON_ASKED_MAX: usize = 16;
+
+/// How many documents a common shingle nominates, the first that had it.
+const REPRESENTATIVES_MAX: usize = 16;
+
+/// How many representatives a page is compared with at most, those with most shared shingles.
+const REPRESENTATIVES_COMPARED_MAX: usize = 16;
+
+/// The shingles by which a page is looked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// The smallest that are not common: they index it as well.
+    pub index: Vec<Shingle>,
+    /// The smallest common ones among those that were smaller; none where they could not nominate anybody.
+    pub common: Vec<Shingle>,
+    /// How many of the common ones a page must share with a representative.
+    pub common_needed: usize,
+}
+
+impl Asked {
+    /// Of a page's smallest shingles, ascending, `index_size` of which index it at most.
+    pub fn of(smallest: &[Shingle], index_size: usize, rule: &MatchRule, is_common: impl Fn(Shingle) -> bool) -> Self {
+        let mut asked = Asked::default();
+        for shingle in smallest {
+            if asked.index.len() == index_size {
+                break;
+            }
+            if !is_common(*shingle) {
+                asked.index.push(*shingle);
+            } else if asked.common.len() < COMMON_ASKED_MAX {
+                asked.common.push(*shingle);
+            }
+        }
+        asked.common_needed = rule.shared_needed(asked.index.len() + asked.common.len());
+        if rule.ignore_common || asked.common.len() < asked.common_needed {
+            asked.common.clear();
+        }
+        asked
+    }
+}
+
+/// The first documents in which a shingle stood that is common by now. Its list has ended, so they never change.
+pub type Representatives = Box<[DocumentId]>;
+
+/// The representatives in the list of a common shingle.
+pub fn representatives_of(list: &[DocumentId]) -> Representatives {
+    list.iter().take(REPRESENTATIVES_MAX).copied().collect()
+}
+
+/// The candidates among the representatives of a page's common shingles: those of at least `needed` of them, no more
+/// than are to be compared, most shared shingles first, then by age.
+pub fn represented<'r>(common: impl Iterator<Item = &'r Representatives>, needed: usize) -> Vec<DocumentId> {
+    let mut shared: FxHashMap<DocumentId, usize> = FxHashMap::default();
+    for document in common.flat_map(|representatives| representatives.iter()) {
+        *shared.entry(*document).or_default() += 1;
+    }
+    let enough = shared.into_iter().filter(|(_, n_shared)| *n_shared >= needed);
+    let mut candidates = in_order(enough.map(|(document, n_shared)| (n_shared, document)).collect());
+    candidates.truncate(REPRESENTATIVES_COMPARED_MAX);
+    candidates
+}
+
+/// Most shared shingles first, then by age.
+fn in_order(mut candidates: Vec<(usize, DocumentId)>) -> Vec<DocumentId> {
+    candidates.sort_unstable_by_key(|(n_shared, document)| (std::cmp::Reverse(*n_shared), *document));
+    candidates.into_iter().map(|(_, document)| document).collect()
+}
 
 /// Adds a document to those in which a shingle stands, unless they are over the limit; true where it was added. Lists
 /// are in the order of arrival and stop one past the limit, so that a list's length tells whether its shingle is common.
@@ -21,7 +98,7 @@ pub(super) fn add(documents: &mut Vec<DocumentId>, document: DocumentId, limit: 
 pub struct Known {
     /// Equivalence fingerprint → document.
     pub equal: FxHashMap<Fingerprint, DocumentId>,
-    /// Index shingle → documents; lists over the limit are common and nominate nobody.
+    /// Index shingle → documents; lists over the limit are common and nominate only their representatives.
     pub postings: FxHashMap<Shingle, Vec<DocumentId>>,
     /// Super shingle → documents; lists over the limit keep nominating the documents they have.
     pub supers: FxHashMap<Shingle, Vec<DocumentId>>,
@@ -71,13 +148,8 @@ impl Known {
                 shared.entry(*document).or_default().1 = true;
             }
         }
-        let mut candidates: Vec<(usize, DocumentId)> = shared
-            .into_iter()
-            .filter(|(_, (n_shared, nominated))| *n_shared >= needed || *nominated)
-            .map(|(document, (n_shared, _))| (n_shared, document))
-            .collect();
-        candidates.sort_unstable_by_key(|(n_shared, document)| (std::cmp::Reverse(*n_shared), *document));
-        candidates.into_iter().map(|(_, document)| document).collect()
+        let enough = shared.into_iter().filter(|(_, (n_shared, nominated))| *n_shared >= needed || *nominated);
+        in_order(enough.map(|(document, (n_shared, _))| (n_shared, document)).collect())
     }
 }
 

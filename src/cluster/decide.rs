@@ -1,10 +1,10 @@
 //! The decision: where a page belongs. One pure function for the stream and the batch phases alike.
 
-use super::MatchRule;
-use super::candidates::{Known, add};
+use super::candidates::{Asked, Known, Representatives, add, representatives_of, represented};
 use super::union_find::{ClusterRow, Clusters, Merge};
+use super::{MatchRule, Policy};
 use crate::document::{ClusterId, DocumentId};
-use crate::sketch::{Equivalences, Rule, Shingle, Sketch, SketchRule, SketchedContent};
+use crate::sketch::{Equivalences, Estimate, Rule, Shingle, Sketch, SketchRule, SketchedContent};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -133,6 +133,14 @@ pub trait View {
 #[error("the store holds 4,294,967,295 documents, the most that it can; start another one")]
 pub struct TooManyDocuments;
 
+/// A document that a content is to be compared with.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    document: DocumentId,
+    /// Whether only common shingles nominate it.
+    is_represented: bool,
+}
+
 /// Decides where pages belong. It holds what every decision needs: the clusters and the common shingles.
 #[derive(Clone, Debug)]
 pub struct Decider {
@@ -141,20 +149,20 @@ pub struct Decider {
     /// Index shingles a document, at most.
     index_size: usize,
     clusters: Clusters,
-    common: FxHashSet<Shingle>,
+    /// Common shingles, each with its representatives once they were asked for.
+    common: FxHashMap<Shingle, Option<Representatives>>,
 }
 
 impl Decider {
     /// A decider over the clusters and common shingles that a store holds.
     pub fn new(rule: MatchRule, sketch_rule: &SketchRule, clusters: Clusters, common: FxHashSet<Shingle>) -> Self {
         let index_size = if sketch_rule.index_size == 0 { usize::MAX } else { sketch_rule.index_size };
+        let common = common.into_iter().map(|shingle| (shingle, None)).collect();
         Decider { rule, sketch_rule: sketch_rule.rule, index_size, clusters, common }
     }
 
-    /// The shingles that index a content: the smallest that are not common.
-    fn index_of(&self, content: &SketchedContent) -> Vec<Shingle> {
-        let uncommon = content.index.iter().filter(|shingle| !self.common.contains(shingle));
-        uncommon.take(self.index_size).copied().collect()
+    fn asked(&self, content: &SketchedContent) -> Asked {
+        Asked::of(&content.index, self.index_size, &self.rule, |shingle| self.common.contains_key(&shingle))
     }
 
     /// The document that a content equals, and how.
@@ -183,19 +191,37 @@ impl Decider {
     /// # Errors
     /// What the view could not read.
     pub fn learn<'a, V: View>(
-        &self,
+        &mut self,
         contents: impl Iterator<Item = &'a SketchedContent>,
         known: &mut Known,
         view: &mut V,
     ) -> Result<(), V::Error> {
-        let (mut index, mut supers) = (Vec::new(), Vec::new());
+        let (mut index, mut common, mut supers) = (Vec::new(), Vec::new(), Vec::new());
         for content in contents {
             if Self::equal_document(known, &content.equivalences).is_none() {
-                index.extend(self.index_of(content));
+                let asked = self.asked(content);
+                index.extend(asked.index);
+                common.extend(asked.common);
                 supers.extend_from_slice(&content.super_shingles);
             }
         }
+        self.learn_common(&common, view)?;
         known.learn(index, supers, view)
+    }
+
+    /// Asks for the representatives that are not known yet.
+    fn learn_common<V: View>(&mut self, common: &[Shingle], view: &mut V) -> Result<(), V::Error> {
+        let is_unknown = |shingle: &&Shingle| self.common.get(shingle).is_some_and(Option::is_none);
+        let mut unknown: Vec<Shingle> = common.iter().filter(is_unknown).copied().collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        unknown.sort_unstable();
+        unknown.dedup();
+        for (shingle, list) in unknown.iter().zip(view.postings(&unknown)?) {
+            self.common.insert(*shingle, Some(representatives_of(&list)));
+        }
+        Ok(())
     }
 
     /// Decides where a content belongs. `known` must hold what the store knows of its equivalences; it and `effects`
@@ -220,11 +246,16 @@ impl Decider {
                 merges: Vec::new(),
             });
         }
-        let index = self.index_of(content);
-        known.learn(index.clone(), content.super_shingles.clone(), view)?;
-        let matches = self.matches(content, &index, known, view, effects)?;
+        let asked = self.asked(content);
+        self.learn_common(&asked.common, view)?;
+        known.learn(asked.index.clone(), content.super_shingles.clone(), view)?;
+        let candidates = self.candidates(content, &asked, known);
+        let matches = match self.rule.policy {
+            Policy::Components => self.matches(content, candidates, view, effects)?,
+            Policy::Star => self.founder(content, candidates, view, effects)?.into_iter().collect(),
+        };
         let document = self.clusters.push().ok_or(TooManyDocuments)?;
-        self.enter(document, content, index, known, effects);
+        self.enter(document, content, asked.index, known, effects);
         let merges = self.join(document, &matches, effects);
         Ok(Decision {
             document,
@@ -235,48 +266,99 @@ impl Decider {
         })
     }
 
+    /// The documents that are worth a comparison, each once, the best first.
+    fn candidates(&self, content: &SketchedContent, asked: &Asked, known: &Known) -> Vec<Candidate> {
+        let needed = self.rule.shared_needed(asked.index.len());
+        let found = known.candidates(&asked.index, &content.super_shingles, needed, self.rule.common_limit);
+        let common = asked.common.iter().filter_map(|shingle| self.common.get(shingle)?.as_ref());
+        let mut more = represented(common, asked.common_needed);
+        if !more.is_empty() {
+            let known: FxHashSet<DocumentId> = found.iter().copied().collect();
+            more.retain(|document| !known.contains(document));
+        }
+        let found = found.into_iter().map(|document| Candidate { document, is_represented: false });
+        found.chain(more.into_iter().map(|document| Candidate { document, is_represented: true })).collect()
+    }
+
     /// One verified match in every cluster that has one, in the order of verification. In each round the best
     /// candidate of every cluster not yet joined is compared: no comparison is made that cannot change the partition.
     fn matches<V: View>(
         &mut self,
         content: &SketchedContent,
-        index: &[Shingle],
-        known: &Known,
+        mut candidates: Vec<Candidate>,
         view: &mut V,
         effects: &mut Effects,
     ) -> Result<Vec<Match>, V::Error> {
-        let needed = self.rule.shared_needed(index.len());
-        let mut candidates = known.candidates(index, &content.super_shingles, needed, self.rule.common_limit);
         let mut joined = FxHashSet::default();
         let mut matches = Vec::new();
         while !candidates.is_empty() {
             let mut asked = FxHashSet::default();
             let mut round = Vec::new();
             candidates.retain(|candidate| {
-                let cluster = self.clusters.cluster_of(*candidate);
+                let cluster = self.clusters.cluster_of(candidate.document);
                 let best = !joined.contains(&cluster) && asked.insert(cluster);
                 if best {
                     round.push((*candidate, cluster));
                 }
                 !best && !joined.contains(&cluster)
             });
-            let ids: Vec<DocumentId> = round.iter().map(|(document, _)| *document).collect();
+            let ids: Vec<DocumentId> = round.iter().map(|(candidate, _)| candidate.document).collect();
             let sketches = view.sketches(&ids)?;
             effects.n_compared += round.len() as u64;
-            for ((document, cluster), sketch) in round.into_iter().zip(sketches) {
-                let resemblance = self.resemblance(&content.sketch, &sketch);
-                if resemblance >= self.rule.threshold {
+            for ((candidate, cluster), sketch) in round.into_iter().zip(sketches) {
+                if let Some(found) = self.verified(content, candidate, &sketch) {
                     joined.insert(cluster);
-                    matches.push(Match { document, resemblance });
+                    matches.push(found);
                 }
             }
         }
         Ok(matches)
     }
 
+    /// Of the founders of the candidates' clusters the one that the content resembles most, if it resembles any; among
+    /// equals the one whose cluster has the better candidate. Under this policy clusters never merge, so that a
+    /// cluster's founder is the document that names it.
+    fn founder<V: View>(
+        &mut self,
+        content: &SketchedContent,
+        candidates: Vec<Candidate>,
+        view: &mut V,
+        effects: &mut Effects,
+    ) -> Result<Option<Match>, V::Error> {
+        let mut asked = FxHashSet::default();
+        let mut founders: Vec<Candidate> = candidates;
+        founders.retain_mut(|candidate| {
+            candidate.document = DocumentId(self.clusters.cluster_of(candidate.document).0);
+            asked.insert(candidate.document)
+        });
+        let ids: Vec<DocumentId> = founders.iter().map(|founder| founder.document).collect();
+        let sketches = view.sketches(&ids)?;
+        effects.n_compared += founders.len() as u64;
+        let mut best: Option<Match> = None;
+        for (founder, sketch) in founders.into_iter().zip(sketches) {
+            if let Some(found) = self.verified(content, founder, &sketch)
+                && best.is_none_or(|best| found.resemblance > best.resemblance)
+            {
+                best = Some(found);
+            }
+        }
+        Ok(best)
+    }
+
     /// The estimated resemblance of two sketches under the rule, with the shingles that are common now.
     pub fn resemblance(&self, a: &Sketch, b: &Sketch) -> f64 {
-        self.rule.resemblance(a, b, self.sketch_rule, |shingle| self.common.contains(&shingle))
+        self.estimate(a, b).resemblance
+    }
+
+    fn estimate(&self, a: &Sketch, b: &Sketch) -> Estimate {
+        self.rule.estimate(a, b, self.sketch_rule, |shingle| self.common.contains_key(&shingle))
+    }
+
+    /// The match of a content with a candidate, if it is one.
+    fn verified(&self, content: &SketchedContent, candidate: Candidate, sketch: &Sketch) -> Option<Match> {
+        let estimate = self.estimate(&content.sketch, sketch);
+        let found = Match { document: candidate.document, resemblance: estimate.resemblance };
+        self.rule.is_link(&estimate, candidate.is_represented).then_some(found)
     }
 
     /// Makes a new document known: its equivalences, its postings.
@@ -294,7 +376,7 @@ impl Decider {
             let list = known.postings.entry(*shingle).or_default();
             let added = add(list, document, limit);
             if added && list.len() > limit {
-                self.common.insert(*shingle);
+                self.common.insert(*shingle, Some(representatives_of(list)));
                 effects.common.push(*shingle);
             }
             added

@@ -11,12 +11,26 @@ mod candidates;
 mod decide;
 mod union_find;
 
-pub use candidates::Known;
+pub use candidates::{Asked, Known, Representatives, representatives_of, represented};
 pub use decide::{Decider, Decision, Effects, Link, Match, NewDocument, Relation, TooManyDocuments, View};
 pub use union_find::{ClusterRow, Clusters, Merge};
 
-use crate::sketch::{Form, Rule, Shingle, Sketch, compare};
+use crate::sketch::{Estimate, Form, Rule, Shingle, Sketch, compare};
 use serde::{Deserialize, Serialize};
+
+/// How links make clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// Connected components, as in the paper: what is linked belongs together, however long the chain. The clusters do
+    /// not depend on the order in which documents come.
+    Components,
+    /// A document and those that resemble it: every member resembles the one that its cluster was made around, so that
+    /// there are no chains. In a stream that is the cluster's first document, its founder; a document joins the founder
+    /// that it resembles most, or founds a cluster, and clusters never merge. Which documents are founders depends on
+    /// the order in which they come; the clusters depend on it where resemblance is not transitive.
+    Star,
+}
 
 /// When two documents belong together. A store is made with one rule and keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,15 +40,24 @@ pub struct MatchRule {
     pub threshold: f64,
     /// A document is a candidate from this many shared index shingles on, or fewer for documents that have few.
     pub min_shared: usize,
-    /// A shingle in more documents than this is common and no longer nominates candidates; 1000 in the paper.
+    /// A shingle in more documents than this is common: it nominates a few representatives of these and nobody else;
+    /// 1000 in the paper.
     pub common_limit: usize,
     /// Whether common shingles are left out of the resemblance as well, as in the paper.
     pub ignore_common: bool,
+    /// How links make clusters; components in the paper.
+    pub policy: Policy,
 }
 
 impl Default for MatchRule {
     fn default() -> Self {
-        MatchRule { threshold: 0.5, min_shared: 4, common_limit: 1000, ignore_common: false }
+        MatchRule {
+            threshold: 0.5,
+            min_shared: 4,
+            common_limit: 1000,
+            ignore_common: false,
+            policy: Policy::Components,
+        }
     }
 }
 
@@ -58,15 +81,23 @@ impl MatchRule {
         implied.clamp(1, self.min_shared)
     }
 
-    /// The estimated resemblance of two sketches of one rule. `is_common` tells which shingles are; they are left out of
+    /// Whether an estimate makes a link. A page that only common shingles nominate for (see [`represented`]) is one of a
+    /// large family, and its candidates stand for many: there an estimate must be over the threshold by three standard
+    /// errors, or those that are a little under it would make a false cluster of the whole family.
+    pub fn is_link(&self, estimate: &Estimate, is_represented: bool) -> bool {
+        let margin = if is_represented { 3.0 * estimate.error } else { 0.0 };
+        estimate.resemblance >= self.threshold + margin
+    }
+
+    /// What two sketches of one rule tell of their documents. `is_common` tells which shingles are; they are left out of
     /// samples where the rule says so. The other forms do not tell which shingles they are made of.
-    pub fn resemblance(&self, a: &Sketch, b: &Sketch, rule: Rule, is_common: impl Fn(Shingle) -> bool) -> f64 {
+    pub fn estimate(&self, a: &Sketch, b: &Sketch, rule: Rule, is_common: impl Fn(Shingle) -> bool) -> Estimate {
         let has_common = |sketch: &Sketch| match &sketch.form {
             Form::Sample { values, .. } => values.iter().any(|value| is_common(*value)),
             Form::Whole(_) | Form::Parity(_) => false,
         };
         if !self.ignore_common || !(has_common(a) || has_common(b)) {
-            return compare(a, b, rule).resemblance;
+            return compare(a, b, rule);
         }
         let uncommon = |sketch: &Sketch| {
             let mut sketch = sketch.clone();
@@ -75,6 +106,6 @@ impl MatchRule {
             }
             sketch
         };
-        compare(&uncommon(a), &uncommon(b), rule).resemblance
+        compare(&uncommon(a), &uncommon(b), rule)
     }
 }

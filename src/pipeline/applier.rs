@@ -1,5 +1,6 @@
 //! The one writer: decides over a micro-batch of pages, writes what that changes, and lets its events go.
 
+use super::guard::Guard;
 use super::moves::Moves;
 use super::news::{News, Resemblances, as_told};
 use super::sequencer::{Sequencer, Ticketed};
@@ -9,7 +10,7 @@ use super::syncer::Written;
 use super::timeline::Timeline;
 use super::{PipelineError, Settings};
 use crate::cluster::{Decider, Decision, Effects, Known, View};
-use crate::document::{DocumentId, Fingerprint, Seed};
+use crate::document::{ClusterId, DocumentId, Fingerprint, Seed};
 use crate::intake::SketchedPage;
 use crate::ports::{Batch, Outgoing, Progress, ProgressMap, Store, StoreError};
 use crate::sketch::{Shingle, Sketch, SketchedContent};
@@ -31,6 +32,7 @@ const SKETCH_OVERHEAD: usize = 64;
 pub(super) struct Applier<'a, S: Store> {
     store: &'a mut S,
     decider: Decider,
+    guard: Guard,
     seed: Seed,
     next_seq: u64,
     published: Arc<AtomicU64>,
@@ -48,7 +50,7 @@ impl<'a, S: Store> Applier<'a, S> {
     #[expect(clippy::too_many_arguments, reason = "called once, where the stream is wired")]
     pub fn new(
         store: &'a mut S,
-        decider: Decider,
+        mut decider: Decider,
         seed: Seed,
         settings: &Settings,
         next_seq: u64,
@@ -58,6 +60,7 @@ impl<'a, S: Store> Applier<'a, S> {
     ) -> Self {
         Applier {
             store,
+            guard: Guard::new(settings.cluster_size_alarm, decider.clusters().sizes()),
             decider,
             seed,
             next_seq,
@@ -161,6 +164,12 @@ impl<'a, S: Store> Applier<'a, S> {
         self.next_seq = batch.next_seq;
         let clusters = self.decider.clusters();
         self.stats.clusters(clusters.n_documents(), clusters.n_clusters());
+        for row in batch.rows.iter().filter(|row| row.parent == row.document) {
+            if let Some(alarm) = self.guard.grown(ClusterId(row.name.0), row.size) {
+                self.stats.alarm(&alarm);
+            }
+        }
+        self.stats.largest_cluster(self.guard.largest());
         if self.weighed.is_none_or(|weighed| weighed.elapsed() >= WEIGH_INTERVAL) {
             self.stats.store_bytes(self.store.n_bytes());
             self.weighed = Some(Instant::now());

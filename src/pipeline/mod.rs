@@ -10,6 +10,7 @@
 mod applier;
 mod close;
 mod gate;
+mod guard;
 mod ingest;
 mod moves;
 mod news;
@@ -54,6 +55,8 @@ pub struct Settings {
     pub in_flight_mib_max: usize,
     /// MiB of decoded sketches that the applier keeps.
     pub sketch_cache_mib: usize,
+    /// Documents in one cluster: when one grows past it, and at each doubling, an alarm tells; 0: never.
+    pub cluster_size_alarm: u32,
 }
 
 impl Default for Settings {
@@ -65,6 +68,7 @@ impl Default for Settings {
             in_flight_records_max: 8192,
             in_flight_mib_max: 256,
             sketch_cache_mib: 256,
+            cluster_size_alarm: 100_000,
         }
     }
 }
@@ -97,11 +101,6 @@ pub enum PipelineError {
     /// A stage's thread died.
     #[error("the stage `{0}` died; this is a fault of the program, its message is above")]
     Died(&'static str),
-    /// A stage ended before the source did, and none of them says why.
-    #[error(
-        "a stage of the stream ended before the pages did; this is a fault of the program. What was taken in is durable; run again"
-    )]
-    CutOff,
     /// Records went lost between the source and the store.
     #[error(
         "{n_read} records were read, but only {n_written} written; this is a fault of the program: run again, what is \
@@ -251,6 +250,7 @@ mod tests {
         assert!(accounted(summary(3)).is_ok());
         assert!(matches!(accounted(summary(2)), Err(PipelineError::Lost { n_read: 3, n_written: 2 })));
     }
+
     use crate::cluster::{Clusters, MatchRule};
     use crate::ports::{Incoming, Polled};
     use crate::sketch::SketchRule;

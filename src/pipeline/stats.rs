@@ -1,5 +1,6 @@
 //! What the stream counts: for the summary, the progress bar and the metrics endpoint.
 
+use super::guard::Alarm;
 use crate::cluster::Relation;
 use crate::ports::Reading;
 use crate::wire::Reason;
@@ -164,6 +165,20 @@ impl Stats {
     pub(super) fn clusters(&self, n_documents: usize, n_clusters: usize) {
         gauge!("lookalike_documents").set(n_documents as f64);
         gauge!("lookalike_clusters").set(n_clusters as f64);
+    }
+
+    pub(super) fn largest_cluster(&self, n_documents: u32) {
+        gauge!("lookalike_largest_cluster_documents").set(f64::from(n_documents));
+    }
+
+    pub(super) fn alarm(&self, alarm: &Alarm) {
+        let Alarm { cluster, n_documents } = alarm;
+        counter!("lookalike_cluster_size_alarms_total").increment(1);
+        tracing::error!(
+            "cluster {cluster} has grown to {n_documents} documents (pipeline.cluster_size_alarm): a template or a chain \
+             may hold together what does not belong together; `lookalike query cluster {cluster}` shows it, a store made \
+             with a higher cluster.threshold or with cluster.policy = \"star\" would not have it"
+        );
     }
 
     pub(super) fn store_bytes(&self, n_bytes: u64) {

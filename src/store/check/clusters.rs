@@ -1,6 +1,7 @@
 //! Clusters: trees with right sizes and names, rings that list them, and links that span them.
 
 use super::{Check, at, hex};
+use crate::cluster::Policy;
 use crate::document::DocumentId;
 use crate::store::schema::{self, Fields, cf};
 
@@ -19,7 +20,7 @@ impl Check<'_> {
         let forest = self.forest();
         self.sizes_and_names(&forest);
         self.rings(&forest);
-        self.links(&forest.roots);
+        self.links(&forest);
     }
 
     fn forest(&mut self) -> Forest {
@@ -33,10 +34,13 @@ impl Check<'_> {
                 self.find(cf::CLUSTERS, hex(&key), "the row cannot be read, or is of no document");
                 continue;
             };
-            if [row.parent, row.next, row.name].into_iter().all(|id| self.is_document(id)) {
-                all[at(row.document)] = [row.parent.0, row.next.0, row.size, row.name.0];
+            let is_root = row.parent == row.document;
+            if ![row.parent, row.next].into_iter().all(|id| self.is_document(id)) {
+                self.find(cf::CLUSTERS, row.document, "its parent or next is no document");
+            } else if !is_root && (row.size, row.name.0) != (0, 0) {
+                self.find(cf::CLUSTERS, row.document, "it is no root, but has a size or a name");
             } else {
-                self.find(cf::CLUSTERS, row.document, "its parent, next or name is no document");
+                all[at(row.document)] = [row.parent.0, row.next.0, row.size, row.name.0];
             }
         }
         let mut roots = vec![0; all.len()];
@@ -114,7 +118,8 @@ impl Check<'_> {
     }
 
     /// Each link joined two trees of links, and these are the clusters.
-    fn links(&mut self, roots: &[u32]) {
+    fn links(&mut self, forest: &Forest) {
+        let roots = &forest.roots;
         let mut parents: Vec<u32> = (0..roots.len() as u32).collect();
         let threshold = self.linked_from();
         let mut rows = self.rows(cf::LINKS);
@@ -128,6 +133,10 @@ impl Check<'_> {
             let resemblance = Fields(&row).bytes().map(f64::from_be_bytes);
             if !resemblance.is_some_and(|r| (threshold..=1.0).contains(&r)) {
                 self.find(cf::LINKS, link(a, b), format!("its resemblance is not of {threshold} to 1"));
+            }
+            let founder = forest.rows[roots[at(b)].saturating_sub(1) as usize][3];
+            if self.store.rule.cluster.policy == Policy::Star && b.0 != founder {
+                self.find(cf::LINKS, link(a, b), "under the policy star it must be with its cluster's founder");
             }
             if roots[at(a)] != roots[at(b)] {
                 self.find(cf::LINKS, link(a, b), "it joins two clusters that are apart");
