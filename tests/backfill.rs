@@ -86,6 +86,16 @@ fn the_store_is_the_streams() {
     }
 }
 
+/// An answer less the documents that a chain goes through: of the links that make one cluster a batch may have found others
+/// than the stream.
+fn whatever_ties(answer: &str) -> serde_json::Value {
+    let mut answer: serde_json::Value = serde_json::from_str(answer).expect("JSON");
+    for detail in answer["details"].as_array_mut().into_iter().flatten() {
+        detail["evidence"].as_object_mut().expect("evidence").remove("through");
+    }
+    answer
+}
+
 #[test]
 fn the_stream_goes_on_from_it() {
     let (at_once, gone_on) = (World::new(), World::new());
@@ -99,7 +109,7 @@ fn the_stream_goes_on_from_it() {
     for line in lost.lines().step_by(8) {
         let lost: serde_json::Value = serde_json::from_str(line).expect("JSON");
         let url = lost["url"].as_str().expect("a URL");
-        let answers = [&at_once, &gone_on].map(|world| world.ask("query lost", &[url, "--json"]));
+        let answers = [&at_once, &gone_on].map(|world| whatever_ties(&world.ask("query lost", &[url, "--json"])));
         assert_eq!(answers[0], answers[1], "{url}");
     }
 }
