@@ -205,16 +205,19 @@ fn bad_records_and_unreadable_files_are_told() {
 /// Kills each run a little later than the one before, in any phase, until one ends by itself.
 fn kill_until_done(world: &World, inputs: &[PathBuf], first: Duration, step: Duration, most: u32) -> u32 {
     for n_kills in 0..most {
-        let mut process = world.backfill_command(inputs).spawn().expect("the program starts");
+        let said = world.path("said");
+        let stderr = std::fs::File::create(&said).expect("a file");
+        let mut process = world.backfill_command(inputs).stderr(stderr).spawn().expect("the program starts");
         std::thread::sleep(first + step * n_kills);
         if let Some(status) = process.try_wait().expect("a status") {
-            assert!(status.success(), "the run failed by itself: {status}");
+            let said = std::fs::read_to_string(&said).expect("text");
+            assert!(status.success(), "the run failed by itself: {status}: {said}");
             return n_kills;
         }
         process.kill().expect("killed");
         process.wait().expect("ended");
         // Killed after its last step.
-        if world.path("store").exists() && !world.path("store.backfill").exists() {
+        if world.path("store").exists() && !world.path("store.backfill/manifest.json").exists() {
             return n_kills + 1;
         }
     }
@@ -254,7 +257,10 @@ fn another_input_rule_or_store_is_refused() {
         refused(other_limits.expect("starts"), "other limits");
     }
     world.backfill(&sweeps());
+    // Killed as it removed the last of its work folder, a run left it empty, and no other could be begun or ended there.
+    std::fs::create_dir(world.path("store.backfill")).expect("a folder");
     refused(world.backfill_command(&sweeps()).output().expect("starts"), "there already");
+    assert!(!world.path("store.backfill").exists());
     let other = World::new();
     refused(other.backfill_command(&[world.path("nowhere.jsonl")]).output().expect("starts"), "cannot be read");
 }

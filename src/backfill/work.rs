@@ -126,6 +126,11 @@ pub struct Work {
 }
 
 impl Work {
+    /// Whether a folder holds a backfill that is not finished.
+    pub fn is_begun(folder: &Path) -> bool {
+        folder.join(MANIFEST).exists()
+    }
+
     /// Opens a work folder, or makes one. The seed and the parts of a folder that is there are kept.
     ///
     /// # Errors

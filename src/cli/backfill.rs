@@ -33,7 +33,9 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs) -> Result<Exit> {
     let seed = config.seed().map_err(|error| ending(Exit::Usage, error.to_string()))?;
     let memory = args.memory.map_or_else(|| backfill::machine_memory() / 3, |mib| mib << 20).max(1 << 20);
     let folder = work_folder(&config.store.path);
-    if !folder.exists() && !backfill::is_free(&config.store.path) {
+    if !Work::is_begun(&folder) && !backfill::is_free(&config.store.path) {
+        // What is left of the folder by a run that was killed at its very last step; one that holds anything stays.
+        let _ = std::fs::remove_dir(&folder);
         return Err(usage_error(BackfillError::StoreIsThere(config.store.path)));
     }
     let random = new_seed()?;
