@@ -549,7 +549,7 @@ fn metrics_are_served_while_it_runs() {
         "lookalike_rejected_total{reason=\"invalid-json\"} 1",
         "lookalike_documents 40",
         "lookalike_store_bytes ",
-        "lookalike_stage_seconds_bucket{stage=\"commit\"",
+        "lookalike_stage_seconds_bucket{stage=\"sync\"",
         "lookalike_batch_records_count",
     ];
     let mut served = String::new();
