@@ -207,8 +207,9 @@ const CONSUMER_ALWAYS: [(&str, &str); 9] = [
 const TRANSACTION_MS: &str = "60000";
 
 /// How long a message is tried. Less than a transaction's time, so that it is us who give up, and not the brokers, which
-/// would look as if somebody else had taken over.
-const MESSAGE_MS_MAX: u64 = 30_000;
+/// would look as if somebody else had taken over; and short, because librdkafka may hold a message back for all of it
+/// after another one's refusal (OUT_OF_ORDER_SEQUENCE_NUMBER) has spoilt the transaction. What is given up is sent again.
+const MESSAGE_MS_MAX: u64 = 10_000;
 
 /// Events keep their order, and are there all or not at all.
 const PRODUCER_ALWAYS: [(&str, &str); 5] = [
