@@ -1,6 +1,6 @@
 //! Where a page's parts stand in the JSON of other people's crawlers.
 
-use super::record::{Limits, Reason, Rejection, StatusMeaning, status_meaning};
+use super::record::{Limits, Reason, Rejection, StatusMeaning, page_of_parts, status_meaning};
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use base64::Engine as _;
 use serde::{Deserialize, Serialize};
@@ -139,24 +139,13 @@ impl FieldMap {
         let url = url_of(url, places[0], limits);
         let fetched_at = time_of(fetched_at, sent);
         let sweep = sweep_of(sweep, limits);
-        let told = Rejection {
-            url: url.as_ref().ok().cloned(),
-            fetched_at: fetched_at.as_ref().ok().copied(),
-            sweep: sweep.as_ref().ok().cloned().flatten(),
-            ..Rejection::new(Reason::InvalidField, "")
-        };
-        let whole = || {
-            let url = url?;
-            let content = match meaning_of(http_status)? {
-                StatusMeaning::Gone => Content::Gone,
-                StatusMeaning::Redirects => {
-                    limits.redirect(&url, redirect_to.map(|value| text(value, "redirect")).transpose()?)?
-                }
-                StatusMeaning::Stands => content_of(content_type, body, body_base64, limits)?,
-            };
-            Ok(Page { url, fetched_at: fetched_at?, sweep: sweep?, content })
-        };
-        whole().map_err(|Rejection { reason, message, .. }| Rejection { reason, message, ..told })
+        page_of_parts(url, fetched_at, sweep, |url| match meaning_of(http_status)? {
+            StatusMeaning::Gone => Ok(Content::Gone),
+            StatusMeaning::Redirects => {
+                limits.redirect(url, redirect_to.map(|value| text(value, "redirect")).transpose()?)
+            }
+            StatusMeaning::Stands => content_of(content_type, body, body_base64, limits),
+        })
     }
 }
 

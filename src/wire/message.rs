@@ -1,7 +1,7 @@
 //! Messages: what a broker hands over, kept as it came, and how it becomes a page.
 
 use super::fields::FieldMap;
-use super::record::{Limits, Reason, Rejection, StatusMeaning, page_of_json, status_meaning};
+use super::record::{Limits, Reason, Rejection, StatusMeaning, page_of_json, page_of_parts, status_meaning};
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use std::sync::Arc;
 
@@ -114,18 +114,7 @@ impl Message {
         let url = self.url(limits);
         let fetched_at = fetch_time(self.time(), named.fetch_time);
         let sweep = sweep_of(named.sweep, limits);
-        let told = Rejection {
-            url: url.as_ref().ok().cloned(),
-            fetched_at: fetched_at.as_ref().ok().copied(),
-            sweep: sweep.as_ref().ok().cloned().flatten(),
-            ..Rejection::new(Reason::InvalidField, "")
-        };
-        let whole = || {
-            let url = url?;
-            let content = content_of(&url, self.value.as_deref(), named, limits)?;
-            Ok(Page { url, fetched_at: fetched_at?, sweep: sweep?, content })
-        };
-        whole().map_err(|Rejection { reason, message, .. }| Rejection { reason, message, ..told })
+        page_of_parts(url, fetched_at, sweep, |url| content_of(url, self.value.as_deref(), named, limits))
     }
 
     fn url(&self, limits: &Limits) -> Result<String, Rejection> {

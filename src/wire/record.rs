@@ -366,6 +366,25 @@ pub fn page_of_json(json: &[u8], limits: &Limits) -> Result<Page, Rejection> {
     checked(parsed, limits).map_err(|wrong| Rejection { reason: wrong.reason, message: wrong.message, ..told })
 }
 
+/// The page of these parts, each as far as it could be read. Where one could not, the rejection has the others.
+pub(super) fn page_of_parts(
+    url: Result<String, Rejection>,
+    fetched_at: Result<FetchTime, Rejection>,
+    sweep: Result<Option<String>, Rejection>,
+    content: impl FnOnce(&str) -> Result<Content, Rejection>,
+) -> Result<Page, Rejection> {
+    let mut told = Rejection::new(Reason::InvalidField, "");
+    told.url = url.as_ref().ok().cloned();
+    told.fetched_at = fetched_at.as_ref().ok().copied();
+    told.sweep = sweep.as_ref().ok().cloned().flatten();
+    let whole = || {
+        let url = url?;
+        let content = content(&url)?;
+        Ok(Page { url, fetched_at: fetched_at?, sweep: sweep?, content })
+    };
+    whole().map_err(|wrong: Rejection| Rejection { reason: wrong.reason, message: wrong.message, ..told })
+}
+
 fn checked(parsed: JsonPage, limits: &Limits) -> Result<Page, Rejection> {
     let missing = |field| Rejection::new(Reason::MissingField, format!("the page has no \"{field}\""));
     let url = parsed.url.clone().ok_or_else(|| missing("url"))?;
