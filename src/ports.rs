@@ -26,6 +26,9 @@ pub struct Progress {
 /// How far every (source, partition) has been taken in.
 pub type ProgressMap = HashMap<(String, i32), Progress>;
 
+/// When sources begin that nothing was taken of yet: with the first record of this time or later.
+pub type Beginnings = HashMap<String, FetchTime>;
+
 /// A record, its name, and the progress of its partition once it is taken in.
 #[derive(Clone, Debug)]
 pub struct Incoming {
@@ -564,6 +567,8 @@ pub struct LoadRest {
     pub sweeps: Vec<(String, SweepRow)>,
     /// How far the sources have been taken in.
     pub progress: ProgressMap,
+    /// When sources begin that nothing was taken of.
+    pub beginnings: Beginnings,
     /// The sequence number that the next event gets; those below it are out.
     pub next_seq: u64,
 }

@@ -17,7 +17,7 @@ use rdkafka::ClientConfig;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, Producer};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 #[test]
 fn json_pages_come_with_their_offsets() {
@@ -323,8 +323,37 @@ fn lag_tools_are_told_and_nobody_else() {
     assert_eq!(offsets(&take(&mut source, 2)), [0, 1], "never read");
 }
 
-fn accepting(stored: &ProgressMap) -> Beginning<'_> {
-    Beginning { stored, bootstrap: false, accept_gap: true, warc: |_, _| panic!("no WARC here") }
+/// As after a backfill that leaves what is older to its files. Offsets are not in the order of times: what is read is all
+/// from the first record of the time on.
+#[test]
+fn a_topic_that_nothing_was_taken_of_is_begun_at_a_time() {
+    let Some(topic) = topic(3) else { return };
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as i64;
+    let sent = |value, after_ms| Sent { value: Some(value), time_ms: Some(now_ms + after_ms), ..Sent::default() };
+    topic.send(0, &[sent("a0", -90), sent("a1", -50), sent("a2", 0), sent("a3", -70), sent("a4", 30)]);
+    topic.send(1, &[sent("b0", -20), sent("b1", -10)]);
+    let none = ProgressMap::new();
+    let since = Some(FetchTime(now_ms * 1000 - 999));
+    let open = |stored: &ProgressMap, accept_gap| {
+        let beginning = Beginning { since, accept_gap, ..accepting(stored) };
+        KafkaSource::open(&topic.settings(), &Limits::default(), &beginning)
+    };
+    let mut source = open(&none, false).expect("a source");
+    assert_eq!(next_offsets(&source), [(0, 2), (1, 2), (2, 0)]);
+    let taken = take(&mut source, 3);
+    assert_eq!(taken.iter().map(json_in).collect::<Vec<_>>(), ["a2", "a3", "a4"]);
+    assert_no_more(&mut source);
+    topic.send(1, &[sent("b2", -5)]);
+    assert_eq!(json_in(&take(&mut source, 1)[0]), "b2", "what comes after the beginning is read, however old");
+    let stored = topic.progress(&[(0, 4)]);
+    assert_eq!(next_offsets(&open(&stored, false).expect("a source")), [(0, 4), (1, 0), (2, 0)], "it has begun before");
+
+    // The oldest that is left is not older than the time: what was deleted may have been as young.
+    topic.delete_records_below(0, 2);
+    let refused = open(&none, false).map(|_| ()).expect_err("records may be missing");
+    assert_eq!(refused.halt, Halt::Overtaken);
+    assert_says(&refused.message, &["partition 0", "below 2", "--accept-gap"]);
+    assert_eq!(next_offsets(&open(&none, true).expect("a source")), [(0, 2), (1, 3), (2, 0)]);
 }
 
 /// The gap that a source tells first, and its reason.

@@ -43,7 +43,7 @@ pub use work::{Counts, Identity, Work};
 
 use crate::cluster::Clusters;
 use crate::document::ClusterId;
-use crate::ports::{LoadRest, Loader, ProgressMap, Sink};
+use crate::ports::{Beginnings, LoadRest, Loader, ProgressMap, Sink};
 use error::io_error;
 use pairs::Pairs;
 use rows::LinkRow;
@@ -65,11 +65,13 @@ pub fn part_rows(memory: u64) -> u64 {
 pub struct Ending {
     /// Where the assignments of all records go, in their order.
     pub events: Option<Box<dyn Sink>>,
-    /// Where sources begin that the backfill has not read.
+    /// Where sources begin that the backfill has not read,
     pub progress: ProgressMap,
 }
 
 /// Takes a source through all phases and leaves a store in `store`, which must not be there.
+    /// or from when on.
+    pub beginnings: Beginnings,
 ///
 /// # Errors
 /// [`BackfillError`]. What is finished stays in the work folder, and the next run goes on from it.
@@ -118,7 +120,7 @@ pub fn cluster_and_load(
     let sizes = phase(&mut work, means, Phase::ClusterFormation, |_| Ok(Sizes::of(&mut clusters, &links)))?;
     phase(&mut work, means, Phase::Load, |work| {
         load::write_tables(work, means, loader, &common, &clusters, &links)?;
-        make_store(work, loader, &common, &ending.progress)?;
+        make_store(work, loader, &common, &ending)?;
         match ending.events {
             Some(mut sink) => events::publish(work, means, &mut clusters, &links, sink.as_mut()),
             None => Ok(()),
@@ -150,18 +152,13 @@ pub fn is_free(store: &Path) -> bool {
 
 const STORE: &str = "store";
 
-fn make_store(
-    work: &Work,
-    loader: &dyn Loader,
-    common: &lists::Common,
-    more: &ProgressMap,
-) -> Result<(), BackfillError> {
+fn make_store(work: &Work, loader: &dyn Loader, common: &lists::Common, ending: &Ending) -> Result<(), BackfillError> {
     let folder = work.folder().join(STORE);
     if folder.exists() {
         fs::remove_dir_all(&folder).map_err(io_error(&folder))?;
     }
     let mut progress = work.taken().progress_map();
-    progress.extend(more.clone());
+    progress.extend(ending.progress.clone());
     let rest = LoadRest {
         n_documents: work.taken().n_documents(),
         common: common.shingles(),
@@ -177,6 +174,7 @@ fn make_store(
 fn move_store(work: Work, store: &Path) -> Result<Report, BackfillError> {
     let made = work.folder().join(STORE);
     let report = work.report().cloned().filter(|_| is_free(store) || !made.exists());
+        beginnings: ending.beginnings.clone(),
     let Some(report) = report else { return Err(BackfillError::StoreIsThere(store.to_path_buf())) };
     if made.exists() {
         fs::rename(&made, store).map_err(io_error(store))?;

@@ -161,8 +161,9 @@ pub struct BackfillArgs {
     /// The sweep of pages that name none themselves (WARC)
     #[arg(long, value_name = "NAME")]
     pub sweep: Option<String>,
-    /// Where `run` is to begin in kafka.topic
-    #[arg(long, value_name = "PARTITION=OFFSET,…")]
+    /// Where `run` is to begin in kafka.topic: with the first message of a time (RFC 3339) or later, or at offsets
+    /// (PARTITION=OFFSET,…; partitions not named are begun at their oldest message)
+    #[arg(long, value_name = "TIME|OFFSETS")]
     pub then_from_kafka: Option<String>,
     /// Print the report as JSON on standard output
     #[arg(long)]

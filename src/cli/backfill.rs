@@ -2,13 +2,13 @@
 
 use super::args::BackfillArgs;
 use super::run::{events_sink, new_seed, watch_signals};
-use super::telemetry::{self, Progress};
+use super::telemetry;
 use super::{Exit, ending};
 use crate::backfill::{self, BackfillError, Ending, Identity, Intake, Means, Standing, Work};
 use crate::cluster::Policy;
 use crate::config::Config;
 use crate::files::{FileSource, Input};
-use crate::ports::ProgressMap;
+use crate::ports::Progress;
 use crate::store::RocksLoader;
 use anyhow::Result;
 use indicatif::HumanBytes;
@@ -29,7 +29,7 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs) -> Result<Exit> {
     }
     telemetry::start_logs(&config.log.level)?;
     let shutdown = watch_signals()?;
-    let then = args.then_from_kafka.as_deref().map(|offsets| kafka_progress(&config, offsets)).transpose()?;
+    let then = args.then_from_kafka.as_deref().map(|place| then_from_kafka(&config, place)).transpose()?;
     let seed = config.seed().map_err(|error| ending(Exit::Usage, error.to_string()))?;
     let memory = args.memory.map_or_else(|| backfill::machine_memory() / 3, |mib| mib << 20).max(1 << 20);
     let folder = work_folder(&config.store.path);
@@ -59,12 +59,12 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs) -> Result<Exit> {
     let sweep = Some(config.input.sweep.clone()).filter(|sweep| !sweep.is_empty());
     let inputs = args.inputs.iter().cloned().map(Input::File).collect();
     let source = FileSource::new(inputs, work.taken().progress_map(), config.limits.clone(), sweep);
-    let mut progress = Progress::new(config.log.progress_seconds, args.quiet);
+    let mut progress = telemetry::Progress::new(config.log.progress_seconds, args.quiet);
     progress.reads(source.read_progress());
     let intake = Intake { source: Box::new(source), limits: config.limits.clone(), sweep_cut: config.input.sweep_cut };
     let loader = RocksLoader::new(config.store_settings(), config.rule(), work.seed()?);
     let events = args.events.as_deref().map(events_sink).transpose()?;
-    let end = Ending { events, progress: then.unwrap_or_default() };
+    let end = Ending { events, ..then.unwrap_or_default() };
     let showing = progress.start_standing(standing);
     let report = backfill::run(work, &means, intake, &loader, &config.store.path, end);
     showing.finish();
@@ -144,14 +144,22 @@ fn identity(config: &Config, inputs: &[PathBuf]) -> Result<Identity> {
     })
 }
 
-/// Where the stream is to begin in the configured topic: `PARTITION=OFFSET,…`.
-fn kafka_progress(config: &Config, offsets: &str) -> Result<ProgressMap> {
-    let wrong =
-        || ending(Exit::Usage, format!("--then-from-kafka {offsets}: give PARTITION=OFFSET, with commas between"));
-    let one = |one: &str| -> Option<((String, i32), crate::ports::Progress)> {
-        let (partition, offset) = one.split_once('=')?;
-        let progress = crate::ports::Progress { next_offset: offset.trim().parse().ok()?, chain: 0 };
-        Some(((config.kafka.topic.clone(), partition.trim().parse().ok()?), progress))
+/// Where the stream is to begin in the configured topic: at a time, or `PARTITION=OFFSET,…`.
+fn then_from_kafka(config: &Config, place: &str) -> Result<Ending> {
+    let topic = config.kafka.topic.clone();
+    if let Ok(time) = place.parse() {
+        return Ok(Ending { beginnings: [(topic, time)].into(), ..Ending::default() });
+    }
+    let wrong = || {
+        let told = "give a time such as 2026-11-21T08:00:00Z, or PARTITION=OFFSET with commas between";
+        ending(Exit::Usage, format!("--then-from-kafka {place}: {told}"))
     };
-    offsets.split(',').map(|part| one(part).ok_or_else(wrong)).collect()
+    let one = |one: &str| -> Option<((String, i32), Progress)> {
+        let (partition, offset) = one.split_once('=')?;
+        let (partition, offset) = (partition.trim().parse().ok()?, offset.trim().parse().ok()?);
+        let is_place = partition >= 0 && offset >= 0;
+        is_place.then(|| ((topic.clone(), partition), Progress { next_offset: offset, chain: 0 }))
+    };
+    let progress = place.split(',').map(|part| one(part).ok_or_else(wrong)).collect::<Result<_>>()?;
+    Ok(Ending { progress, ..Ending::default() })
 }

@@ -119,6 +119,7 @@ fn open_source(
         }
         let beginning = Beginning {
             stored: &store.progress()?,
+            since: store.beginning(&config.kafka.topic)?,
             bootstrap: args.bootstrap,
             accept_gap: args.accept_gap,
             warc: page_of_warc,

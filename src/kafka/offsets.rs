@@ -1,6 +1,7 @@
 //! Where a partition is read from, and whether the broker still has it.
 
 use super::settings::Start;
+use crate::document::FetchTime;
 use crate::ports::{Halt, Progress, ProgressMap};
 use crate::wire::{Reason, Rejection};
 use std::collections::BTreeMap;
@@ -122,6 +123,19 @@ impl Stored {
     }
 }
 
+/// A time as brokers know it, rounded up: no record of an earlier one is of this time or later. Negative numbers mean
+/// something else to them.
+pub(super) fn milliseconds(time: FetchTime) -> i64 {
+    (time.0.max(0) + 999) / 1000
+}
+
+/// Where a partition begins that is to be read from a time on, given its first record of that time or later. An error is
+/// the oldest offset held, where records were deleted of which none shows that they were older.
+pub(super) fn since(found: Option<i64>, held: Held) -> Result<i64, i64> {
+    let next = found.unwrap_or(held.high).max(held.low);
+    if next == held.low && held.low > 0 { Err(next) } else { Ok(next) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,6 +169,23 @@ mod tests {
             let expected = expected.map_err(|(next, why)| Gap { partition: 0, next, held: Some(HELD), why });
             assert_eq!(stored(known).begin(0, start, HELD), expected, "{known:?}, {start:?}");
         }
+    }
+
+    #[test]
+    fn beginnings_at_a_time() {
+        let whole = Held { low: 0, ..HELD };
+        for (found, held, expected) in [
+            (Some(15), HELD, Ok(15)),
+            (None, HELD, Ok(20)),
+            // What was deleted may have been of that time as well.
+            (Some(10), HELD, Err(10)),
+            (None, Held { low: 20, high: 20 }, Err(20)),
+            (Some(0), whole, Ok(0)),
+            (None, Held { low: 0, high: 0 }, Ok(0)),
+        ] {
+            assert_eq!(since(found, held), expected, "{found:?}, {held:?}");
+        }
+        assert_eq!([-5, 0, 1, 1000, 1001].map(|time| milliseconds(FetchTime(time))), [0, 0, 1, 1, 2]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::record::taken_over;
 use super::settings::{KafkaSettings, RecordFormat, explain};
 use super::statistics::{Told, told_in};
 use super::undecodable::{self, is_undecodable};
-use crate::document::Page;
+use crate::document::{FetchTime, Page};
 use crate::ports::{Halt, Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError};
 use crate::wire::{Limits, MessageFormat, Origin, Reason, Record, Rejection};
 use rdkafka::config::RDKafkaLogLevel;
@@ -70,6 +70,8 @@ pub struct KafkaSource {
 pub struct Beginning<'a> {
     /// How far the store has come.
     pub stored: &'a ProgressMap,
+    /// Begins a topic that the store knows nothing of with the first record of this time or later.
+    pub since: Option<FetchTime>,
     /// Begins with a new store, although the group has been here before.
     pub bootstrap: bool,
     /// Goes on behind records that cannot be had any more, and tells of each such gap.
@@ -156,7 +158,8 @@ impl KafkaSource {
         let until = Instant::now() + settings.connect_max();
         let partitions = partitions_of(self.consumer.client(), &self.topic, settings.connect_max())
             .map_err(|error| self.topic_lost(&error))?;
-        if stored.0.is_empty() && !beginning.bootstrap {
+        let since = beginning.since.filter(|_| stored.0.is_empty());
+        if stored.0.is_empty() && since.is_none() && !beginning.bootstrap {
             self.refuse_a_known_group(&partitions, until)?;
         }
         let mut gaps = stored.beyond(&partitions);
@@ -165,11 +168,12 @@ impl KafkaSource {
             let held = self
                 .held(partition, until.saturating_duration_since(Instant::now()).max(ASK_MAX))
                 .map_err(|error| self.topic_lost(&TopicError::Unreachable(error.to_string())))?;
-            let begun = match stored.begin(partition, settings.start, held) {
-                Ok(next) if replaced.contains(&partition) => {
+            let begun = match (since, stored.begin(partition, settings.start, held)) {
+                (Some(time), _) => Ok(self.first_since(time, partition, held, beginning.accept_gap)?),
+                (None, Ok(next)) if replaced.contains(&partition) => {
                     Err(Gap { partition, next, held: Some(held), why: Why::Replaced })
                 }
-                begun => begun,
+                (None, begun) => begun,
             };
             let next = begun.unwrap_or_else(|gap| {
                 gaps.push(gap);
@@ -183,6 +187,38 @@ impl KafkaSource {
         }
         self.accepted = gaps.iter().map(|gap| self.accepted(gap)).collect();
         Ok(())
+    }
+
+    /// The offset of a partition's first record of a time or later; behind the newest where there is none. What the broker
+    /// held was asked for before, so that no record that comes meanwhile is passed over.
+    fn first_since(&self, time: FetchTime, partition: i32, held: Held, accepts: bool) -> Result<i64, SourceError> {
+        let unreachable = |error: KafkaError| self.topic_lost(&TopicError::Unreachable(error.to_string()));
+        let asked = self.offsets([(partition, offsets::milliseconds(time))].into_iter()).map_err(unreachable)?;
+        let found = self.consumer.offsets_for_times(asked, self.settings.connect_max()).map_err(unreachable)?;
+        let found = found.elements().into_iter().find_map(|element| match (element.error(), element.offset()) {
+            (Err(error), _) => Some(Err(error)),
+            (Ok(()), Offset::Offset(offset)) => Some(Ok(offset)),
+            (Ok(()), _) => None,
+        });
+        let begun = offsets::since(found.transpose().map_err(unreachable)?, held);
+        let next =
+            begun.or_else(
+                |oldest| if accepts { Ok(oldest) } else { Err(self.perhaps_overtaken(time, partition, oldest)) },
+            )?;
+        tracing::info!("topic {:?}, partition {partition}: from {time} on, which is offset {next}", self.topic);
+        Ok(next)
+    }
+
+    fn perhaps_overtaken(&self, time: FetchTime, partition: i32, oldest: i64) -> SourceError {
+        SourceError {
+            halt: Halt::Overtaken,
+            message: format!(
+                "topic {:?} is to be read from {time} on, and of partition {partition} the broker has deleted all records \
+                 below {oldest} and holds none that is older than that: some may have been deleted that should be read. \
+                 Begin with what there is by --accept-gap, or backfill what is missing",
+                self.topic
+            ),
+        }
     }
 
     /// What the source tells of a gap that somebody accepted.

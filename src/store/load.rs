@@ -173,6 +173,9 @@ impl RocksStore {
             rows.put_cf(self.cf(cf::OFFSETS)?, key, schema::progress_row(*progress));
         }
         let metas = self.cf(cf::META)?;
+        for (source, time) in &rest.beginnings {
+            rows.put_cf(metas, [meta::BEGINNING, source.as_bytes()].concat(), time.0.to_be_bytes());
+        }
         rows.put_cf(metas, meta::DOCUMENTS, rest.n_documents.to_be_bytes());
         rows.put_cf(metas, meta::INDEXED_UP_TO, rest.n_documents.to_be_bytes());
         rows.put_cf(metas, meta::NEXT_SEQ, rest.next_seq.to_be_bytes());

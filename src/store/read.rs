@@ -1,9 +1,9 @@
 //! Reading the store: the stream's questions by the batch, the queries' one by one.
 
 use super::open::{RocksStore, damaged, failed};
-use super::schema::{self, Fields, Posted, cf};
+use super::schema::{self, Fields, Posted, cf, meta};
 use crate::cluster::{ClusterRow, Clusters, Link};
-use crate::document::{ClusterId, DocumentId, Fingerprint, Seed};
+use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed};
 use crate::ports::{Outgoing, ProgressMap, Snapshot, Sought, StoreError, StoreRule, StoredDocument, StoredSighting};
 use crate::sketch::{Equivalences, Shingle};
 use crate::sweep::{Moment, Sighting, SweepRow, UrlState};
@@ -135,6 +135,16 @@ impl RocksStore {
             Ok(true)
         })?;
         Ok(map)
+    }
+
+    /// When a source begins, where that was noted for one that nothing was taken of yet.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn beginning(&self, source: &str) -> Result<Option<FetchTime>, StoreError> {
+        let row = self.db.get_cf(self.cf(cf::META)?, [meta::BEGINNING, source.as_bytes()].concat()).map_err(failed)?;
+        let time = |row: Vec<u8>| row.try_into().map(i64::from_be_bytes).map_err(|_| damaged("meta/beginning"));
+        row.map(time).transpose().map(|time| time.map(FetchTime))
     }
 
     /// The shingles that are common.

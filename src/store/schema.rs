@@ -145,6 +145,8 @@ pub mod meta {
     pub const PUBLISHED: &[u8] = b"published";
     /// The postings of the documents up to this one are in runs (4).
     pub const INDEXED_UP_TO: &[u8] = b"indexed-up-to";
+    /// With a source's name after it: when the source begins, of which nothing was taken yet (8, microseconds since 1970).
+    pub const BEGINNING: &[u8] = b"beginning/";
 }
 
 /// What finds documents: the three families of postings.

@@ -242,8 +242,13 @@ pub fn page_in(incoming: &Incoming) -> Result<Page, Rejection> {
 
 /// A source that knows nothing of WARC and takes no liberties.
 pub fn open(settings: &KafkaSettings, stored: &ProgressMap) -> Result<KafkaSource, SourceError> {
-    let beginning = Beginning { stored, bootstrap: false, accept_gap: false, warc: |_, _| panic!("no WARC here") };
+    let beginning = Beginning { accept_gap: false, ..accepting(stored) };
     KafkaSource::open(settings, &Limits::default(), &beginning)
+}
+
+/// The same, accepting gaps.
+pub fn accepting(stored: &ProgressMap) -> Beginning<'_> {
+    Beginning { stored, since: None, bootstrap: false, accept_gap: true, warc: |_, _| panic!("no WARC here") }
 }
 
 /// The offsets that a source goes on from, without the fingerprints of the records before them.

@@ -24,6 +24,7 @@ impl Check<'_> {
                 meta::PUBLISHED => Fields(&row).u64().is_some_and(|n| n <= self.store.next_seq),
                 meta::NEXT_SEQ => row.len() == 8,
                 meta::SEED => row.len() == 32,
+                key if key.starts_with(meta::BEGINNING) => row.len() == 8,
                 _ => true,
             };
             if !is_right {
