@@ -77,15 +77,16 @@ impl Common {
         uncommon.take(index_size).collect()
     }
 
-    /// The representatives of every common shingle: where its list begins.
+    /// The representatives of every common shingle: where its list begins. Documents that came when it was common are not
+    /// in the list, though they have postings here.
     fn representatives(&self, work: &Work, means: &Means) -> Result<HashMap<Shingle, Representatives>, BackfillError> {
-        let runs = postings(work)?;
+        let (runs, limit) = (postings(work)?, work.rule().cluster.common_limit);
         let mut all = HashMap::new();
         let find = |part| {
             let mut found = Vec::new();
             each_list(means, &runs, part, |shingle, documents| {
                 if self.index.contains_key(&shingle) {
-                    found.push((shingle, representatives_of(documents)));
+                    found.push((shingle, representatives_of(&documents[..documents.len().min(limit + 1)])));
                 }
                 Ok(())
             })?;

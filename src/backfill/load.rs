@@ -58,7 +58,7 @@ impl Writing<'_> {
         let file = File::open(&path).map_err(io_error(&path))?;
         file.sync_all().map_err(io_error(&path))?;
         let n_bytes = file.metadata().map_err(io_error(&path))?.len();
-        // Its blocks have checksums of their own, which the store looks at when it takes the table in.
+        // Its blocks have checksums of their own, which the store looks at whenever it reads one.
         let piece = Piece { name: name.clone(), n_bytes, n_rows, checksum: 0 };
         Ok((name, vec![piece]))
     }

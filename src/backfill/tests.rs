@@ -273,6 +273,41 @@ proptest! {
     }
 }
 
+/// What was taken in after a shingle had become common was nominated by it, where its list had fewer documents than may
+/// nominate: pages were joined that the stream keeps apart.
+#[test]
+fn a_common_shingle_nominates_those_alone_that_are_in_its_list() {
+    let cluster = MatchRule { min_shared: 1, common_limit: 3, ignore_common: false, ..MatchRule::default() };
+    let rule = rule(0, cluster);
+    let sets = [&[0, 30][..], &[1, 30], &[27, 30, 37, 38], &[5, 7, 8, 13, 30], &[30], &[22, 30]];
+    let pages = pages_of(&rule, sets.map(|set| set.iter().copied().collect()).into(), 0);
+    assert_eq!(backfilled(&rule, &pages, 4096).clusters(), streamed(&rule, &pages).1);
+}
+
+/// A byte that changed on the disk in between is found, whichever file it is in, and is no reason for other clusters.
+#[test]
+fn a_damaged_file_is_told() {
+    let rule = rule(0, MatchRule::default());
+    for name in ["documents", "places", "pages"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let of = Identity { rule: rule.clone(), reading: String::new(), inputs: Vec::new() };
+        let seed = Seed([1, 2, 3, 4]);
+        let mut work = Work::open(folder.path(), of, 8, Some(seed), || seed).expect("opens");
+        let (stop, standing) = (Arc::default(), Arc::default());
+        let means = Means { folder: folder.path().into(), n_threads: 2, memory: 1 << 20, stop, standing };
+        let pages = (0..50).map(|number| page(&rule, number, (number as u64..number as u64 + 9).collect(), 0));
+        take_in_sketched(&mut work, &means, "made-up", pages).expect("taken in");
+        let path = folder.path().join(format!("{name}-0000"));
+        let mut bytes = std::fs::read(&path).expect("a file");
+        let middle = bytes.len() / 3;
+        bytes[middle] ^= 0x10;
+        std::fs::write(&path, bytes).expect("written");
+        let store = folder.path().join("made");
+        let error = cluster_and_load(work, &means, &Loaded::default(), &store, Ending::default()).expect_err(name);
+        assert!(matches!(&error, BackfillError::Damaged(damaged) if *damaged == path), "{name}: {error}");
+    }
+}
+
 /// 20,000 pages that differ in one shingle of twenty are one cluster after about as many comparisons.
 #[test]
 fn a_large_family_costs_as_much_as_it_has_pages() {
