@@ -16,6 +16,7 @@ mod difference;
 mod divide;
 mod error;
 mod events;
+mod form;
 mod known;
 mod lists;
 mod load;

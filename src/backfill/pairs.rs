@@ -10,10 +10,11 @@
 //!    joins, the next one need not form.
 
 use super::error::BackfillError;
-use super::lists::{Common, LISTS, NEIGHBOURS, REPRESENTED, SHORTENED, SUPER_LISTS};
+use super::form::{Formed, Lists};
+use super::lists::{Common, NEIGHBOURS, REPRESENTED, SHORTENED};
 use super::means::Means;
-use super::rows::{LinkRow, Pair, Posting};
-use super::runs::{Merge, Run, RunWriter, SortedRow};
+use super::rows::{LinkRow, Pair};
+use super::runs::{Merge, RunWriter};
 use super::sketches::{self, Needed, SketchesAtHand};
 use super::usage::{Meter, Phase};
 use super::work::Work;
@@ -22,7 +23,6 @@ use crate::document::{ClusterId, DocumentId};
 use crate::sketch::{Estimate, Rule};
 use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::sync::Arc;
 
 /// Verified links.
 const LINKS: (&str, bool) = ("links", false);
@@ -36,8 +36,7 @@ const SHARE_MIN: usize = 64;
 const BATCH_PAIRS: usize = 1 << 14;
 const PIECE_BATCHES: usize = 256;
 
-/// Stretches of documents: how many, at most, the pairs are counted in before they are formed.
-const STRETCHES_MAX: usize = 1 << 16;
+/// Stretches of documents whose pairs are formed at once.
 const STRETCHES: (&str, bool) = ("stretches", false);
 
 /// Decides pairs and keeps the clusters.
@@ -105,10 +104,11 @@ impl<'a> Pairs<'a> {
             return Ok(());
         }
         let runs = work.runs::<Pair>(name, is_compressed)?;
-        self.means.standing.begin(Phase::PairMerging, runs.iter().map(|run| run.n_bytes_of_rows()).sum());
+        self.means.standing.begin(Phase::PairMerging, runs.iter().map(|run| run.n_rows()).sum());
         let mut merge = Merge::new(&runs, pieces.reached.as_ref(), None)?;
         let (mut batch, mut n_batches) = (Vec::with_capacity(BATCH_PAIRS), 0);
         while let Some(pair) = merge.next()? {
+            self.means.standing.advance(1);
             if Some(pair) == pieces.reached || !self.is_candidate(pair) {
                 continue;
             }
@@ -176,24 +176,17 @@ impl<'a> Pairs<'a> {
             return Ok(());
         }
         let mut meter = Meter::start();
-        let lists = Lists {
-            index: work.runs(LISTS.0, LISTS.1)?,
-            supers: work.runs(SUPER_LISTS.0, SUPER_LISTS.1)?,
-            limit: work.rule().cluster.common_limit,
-        };
+        let lists = Lists::of(work)?;
         let first = pieces.reached.map_or(0, |reached| reached.later().0 as usize);
         let mut names = self.names();
         let stretches = self.stretches(work, &lists, &names)?;
         work.add_usage(Phase::PairFormation, meter.lap(0))?;
         for (from, to) in stretches.into_iter().filter(|(from, _)| *from >= first) {
-            self.means.standing.begin(Phase::PairFormation, (lists.index.len() + lists.supers.len()) as u64);
-            let formed = lists.pairs(self.means, &names, from, to)?;
+            self.means.standing.begin(Phase::PairFormation, 0);
+            let mut formed = lists.pairs(self.means, &names, from, to)?;
             work.add_usage(Phase::PairFormation, meter.lap(0))?;
-            self.means.standing.begin(Phase::PairMerging, 0);
-            let candidates: Vec<Pair> = merged(formed).into_iter().filter(|pair| self.is_candidate(*pair)).collect();
-            for batch in candidates.chunks(BATCH_PAIRS) {
-                self.decide(batch, false)?;
-            }
+            self.means.standing.begin(Phase::PairMerging, formed.n_pairs());
+            self.decide_formed(&mut formed)?;
             pieces.record(work, &self.links, Pair::new(DocumentId(to as u32), DocumentId(0), 0, false))?;
             work.add_usage(Phase::PairMerging, meter.lap(0))?;
             names = self.names();
@@ -201,13 +194,29 @@ impl<'a> Pairs<'a> {
         pieces.end(work, &self.links)
     }
 
+    /// Decides the pairs of a stretch.
+    fn decide_formed(&mut self, formed: &mut Formed) -> Result<(), BackfillError> {
+        let mut batch = Vec::with_capacity(BATCH_PAIRS);
+        formed.each(|pair| {
+            self.means.standing.advance(u64::from(pair.n_shared) + u64::from(pair.is_nominated));
+            if self.is_candidate(pair) {
+                batch.push(pair);
+            }
+            if batch.len() == BATCH_PAIRS {
+                self.decide(&batch, false)?;
+                batch.clear();
+            }
+            Ok(())
+        })?;
+        self.decide(&batch, false)
+    }
+
     /// The stretches of documents whose pairs are formed at once. They are put down, so that a run that goes on forms the
     /// same pairs at once, and finds the same links.
     fn stretches(&self, work: &mut Work, lists: &Lists, names: &[u32]) -> Result<Vec<(usize, usize)>, BackfillError> {
         let (name, is_compressed) = STRETCHES;
         if !work.is_done(name) {
-            let budget = self.means.memory / 4 / size_of::<Pair>() as u64;
-            let stretches = lists.count(self.means, names)?.stretches(budget);
+            let stretches = lists.stretches(self.means, names)?;
             let mut writer = RunWriter::create(work.folder(), &format!("{name}-0"), is_compressed)?;
             for (from, to) in stretches {
                 writer.push(Pair::new(DocumentId(to as u32), DocumentId(from as u32), 0, false))?;
@@ -288,132 +297,6 @@ impl Deciding<'_> {
         let (later, earlier) = (at_hand.get(pair.later())?, at_hand.get(pair.earlier())?);
         let is_common = |shingle| self.common.is_for(shingle, pair.later());
         Ok(self.rule.estimate(&later, &earlier, self.sketch_rule, is_common))
-    }
-}
-
-/// Sorts pairs and adds up what the same pairs share.
-fn merged(mut pairs: Vec<Pair>) -> Vec<Pair> {
-    pairs.sort_unstable();
-    pairs.dedup_by(|next, before| before.absorb(next));
-    pairs
-}
-
-/// The lists that pairs are formed of.
-struct Lists {
-    index: Vec<Arc<Run<Posting>>>,
-    supers: Vec<Arc<Run<Posting>>>,
-    limit: usize,
-}
-
-/// How many pairs each stretch of documents has at most.
-struct Counts {
-    n_documents: usize,
-    stretch: usize,
-    counts: Vec<u64>,
-}
-
-impl Lists {
-    /// Calls `each` with every list whose documents are not all in one cluster.
-    fn each(
-        means: &Means,
-        run: &Arc<Run<Posting>>,
-        names: &[u32],
-        mut each: impl FnMut(&[DocumentId]),
-    ) -> Result<(), BackfillError> {
-        let mut rows = run.read_all();
-        let (mut shingle, mut documents) = (None, Vec::new());
-        let mut end = |documents: &mut Vec<DocumentId>| {
-            let name = |document: &DocumentId| names[document.0 as usize - 1];
-            if documents.windows(2).any(|pair| name(&pair[0]) != name(&pair[1])) {
-                each(documents);
-            }
-            documents.clear();
-        };
-        while let Some(posting) = rows.next()? {
-            if shingle.replace(posting.shingle()) != Some(posting.shingle()) {
-                end(&mut documents);
-            }
-            documents.push(posting.document());
-        }
-        end(&mut documents);
-        means.check()
-    }
-
-    /// Does something with each file of lists, and whether they are of super shingles.
-    fn each_run<T: Send>(
-        &self,
-        means: &Means,
-        job: impl Fn(&Arc<Run<Posting>>, bool) -> Result<T, BackfillError> + Sync,
-        mut done: impl FnMut(T),
-    ) -> Result<(), BackfillError> {
-        let runs = self.index.iter().map(|run| (run, false)).chain(self.supers.iter().map(|run| (run, true)));
-        means.each(
-            runs.collect(),
-            |(run, is_super)| job(run, is_super),
-            |result| {
-                done(result);
-                Ok(())
-            },
-        )
-    }
-
-    /// Counts the pairs, of one cluster or not, of every list that has different clusters.
-    fn count(&self, means: &Means, names: &[u32]) -> Result<Counts, BackfillError> {
-        let stretch = names.len().div_ceil(STRETCHES_MAX).max(1);
-        let mut counts = vec![0; names.len().div_ceil(stretch)];
-        let job = |run: &Arc<Run<Posting>>, is_super: bool| {
-            let mut counts = vec![0u64; names.len().div_ceil(stretch)];
-            Self::each(means, run, names, |documents| {
-                for (at, document) in documents.iter().enumerate() {
-                    counts[(document.0 as usize - 1) / stretch] +=
-                        if is_super { at.min(self.limit + 1) } else { at } as u64;
-                }
-            })?;
-            Ok(counts)
-        };
-        self.each_run(means, job, |found| counts.iter_mut().zip(found).for_each(|(sum, n)| *sum += n))?;
-        Ok(Counts { n_documents: names.len(), stretch, counts })
-    }
-
-    /// The pairs of different clusters whose later document is after `from` and not after `to`.
-    fn pairs(&self, means: &Means, names: &[u32], from: usize, to: usize) -> Result<Vec<Pair>, BackfillError> {
-        let mut pairs = Vec::new();
-        let job = |run: &Arc<Run<Posting>>, is_super: bool| {
-            let mut pairs = Vec::new();
-            Self::each(means, run, names, |documents| {
-                let begin = documents.partition_point(|document| document.0 as usize <= from);
-                let end = documents.partition_point(|document| document.0 as usize <= to);
-                let name = |document: DocumentId| names[document.0 as usize - 1];
-                for (at, later) in documents.iter().enumerate().take(end).skip(begin) {
-                    let earlier = &documents[..if is_super { at.min(self.limit + 1) } else { at }];
-                    let others = earlier.iter().filter(|earlier| name(**earlier) != name(*later));
-                    pairs.extend(others.map(|earlier| Pair::new(*later, *earlier, u32::from(!is_super), is_super)));
-                }
-            })?;
-            // Most pairs of one part of the shingles share only one of them: to add up here would gain little.
-            Ok(pairs)
-        };
-        self.each_run(means, job, |found| pairs.extend(found))?;
-        Ok(pairs)
-    }
-}
-
-impl Counts {
-    /// Stretches of documents, each as long as its pairs are within the budget, or one of ours.
-    fn stretches(&self, budget: u64) -> Vec<(usize, usize)> {
-        let mut stretches = Vec::new();
-        let (mut from, mut sum) = (0, 0);
-        for (at, n) in self.counts.iter().enumerate() {
-            if sum > 0 && sum + n > budget {
-                stretches.push((from, at * self.stretch));
-                (from, sum) = (at * self.stretch, 0);
-            }
-            sum += n;
-        }
-        if sum > 0 {
-            stretches.push((from, self.n_documents));
-        }
-        stretches
     }
 }
 

@@ -96,7 +96,9 @@ impl Records for JsonLines {
     fn take(&mut self) -> Record {
         let (n, max) = (self.n_bytes, self.bytes_max);
         if n <= max {
-            return Record::Json(std::mem::take(&mut self.line));
+            // The next line may well be as long: growing to that by doubling costs more than reading it.
+            let next = Vec::with_capacity(n + n / 8);
+            return Record::Json(std::mem::replace(&mut self.line, next));
         }
         self.line = Vec::new();
         let message = format!("the line has {n} bytes, over {max}; raise limits.body_bytes_max to take such pages");
