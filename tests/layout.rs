@@ -41,7 +41,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
     ("anyhow", &["cli"]),
     ("indicatif", &["cli"]),
-    ("rustix", &["cli"]),
+    ("rustix", &["cli", "backfill"]),
     ("axum", &["http"]),
     ("hyper", &["http"]),
     ("hyper_util", &["http"]),

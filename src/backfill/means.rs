@@ -1,7 +1,7 @@
 //! What the phases work with: threads, memory, a way to be stopped, and a place to say how far they are.
 
 use super::error::BackfillError;
-use super::usage::Phase;
+use super::usage::{Meter, Phase, Usage};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::sync_channel;
@@ -10,29 +10,53 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// How far a backfill is; may be read at any time.
 #[derive(Debug, Default)]
 pub struct Standing {
-    phase: Mutex<Option<Phase>>,
+    phase: Mutex<Option<(Phase, Meter)>>,
     n_done: AtomicU64,
     n_total: AtomicU64,
 }
 
 impl Standing {
-    /// The phase under way, what is done of it and what there is to do, in its own units; 0: not known.
-    pub fn now(&self) -> (Option<Phase>, u64, u64) {
-        let phase = *self.phase.lock().unwrap_or_else(PoisonError::into_inner);
-        (phase, self.n_done.load(Relaxed), self.n_total.load(Relaxed))
+    /// What is under way; nothing before the first phase.
+    pub fn now(&self) -> Option<Now> {
+        let phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        let (phase, meter) = phase.as_ref()?;
+        let usage = meter.so_far();
+        Some(Now { phase: *phase, n_done: self.n_done.load(Relaxed), n_total: self.n_total.load(Relaxed), usage })
     }
 
-    /// A phase begins.
+    /// A phase begins, or a step of it.
     pub(super) fn begin(&self, phase: Phase, n_total: u64) {
-        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = Some(phase);
+        let mut now = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*now {
+            Some((before, _)) if *before == phase => {}
+            _ => *now = Some((phase, Meter::start())),
+        }
         self.n_done.store(0, Relaxed);
         self.n_total.store(n_total, Relaxed);
+    }
+
+    /// There is more to do than was known.
+    fn expect(&self, n: u64) {
+        self.n_total.fetch_add(n, Relaxed);
     }
 
     /// Some more of it is done.
     pub(super) fn advance(&self, n: u64) {
         self.n_done.fetch_add(n, Relaxed);
     }
+}
+
+/// What is under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// The phase.
+    pub phase: Phase,
+    /// What is done of its present step: pages of the first phase, else files, parts or pairs.
+    pub n_done: u64,
+    /// What there is to do, as far as it is known; 0: it is not.
+    pub n_total: u64,
+    /// What the phase took so far, but for the bytes.
+    pub usage: Usage,
 }
 
 /// What every phase works with.
@@ -71,6 +95,7 @@ impl Means {
         job: impl Fn(J) -> Result<T, BackfillError> + Sync,
         mut done: impl FnMut(T) -> Result<(), BackfillError>,
     ) -> Result<(), BackfillError> {
+        self.standing.expect(jobs.len() as u64);
         let jobs = Mutex::new(jobs.into_iter());
         let take = || jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
         let (job, take) = (&job, &take);

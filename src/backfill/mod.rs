@@ -24,6 +24,7 @@ mod means;
 mod pairs;
 mod recluster;
 mod report;
+mod room;
 mod rows;
 mod runs;
 mod sketches;
@@ -35,9 +36,10 @@ mod work;
 
 pub use difference::events_of_difference;
 pub use error::BackfillError;
-pub use means::{Means, Standing};
+pub use means::{Means, Now, Standing};
 pub use recluster::{LinkRule, Policy, Reclustered, recluster};
 pub use report::{PhaseReport, Report, Sizes};
+pub use room::Room;
 pub use take_in::{Intake, take_in_sketched};
 pub use usage::{Phase, machine_memory};
 pub use work::{Counts, Identity, Work};
@@ -68,11 +70,11 @@ pub struct Ending {
     pub events: Option<Box<dyn Sink>>,
     /// Where sources begin that the backfill has not read,
     pub progress: ProgressMap,
+    /// or from when on.
+    pub beginnings: Beginnings,
 }
 
 /// Takes a source through all phases and leaves a store in `store`, which must not be there.
-    /// or from when on.
-    pub beginnings: Beginnings,
 ///
 /// # Errors
 /// [`BackfillError`]. What is finished stays in the work folder, and the next run goes on from it.
@@ -102,6 +104,13 @@ pub fn cluster_and_load(
     store: &Path,
     ending: Ending,
 ) -> Result<Report, BackfillError> {
+    let room = Room::for_phases(&work)?;
+    if room.is_short() {
+        let [needed, free] = [room.needed >> 20, room.free >> 20];
+        tracing::warn!(
+            "some {needed} MiB more of disk will be needed, and {free} MiB are free; free some space meanwhile"
+        );
+    }
     let common = phase(&mut work, means, Phase::ShingleMerging, |work| {
         divide::divide(work, means, divide::Share::Shingles)?;
         lists::find_common(work, means)
@@ -165,6 +174,7 @@ fn make_store(work: &Work, loader: &dyn Loader, common: &lists::Common, ending: 
         common: common.shingles(),
         sweeps: work.taken().sweeps.clone().into_iter().collect(),
         progress,
+        beginnings: ending.beginnings.clone(),
         next_seq: work.taken().counts.n_records,
     };
     Ok(loader.load(&folder, &load::tables(work), &rest)?)
@@ -175,7 +185,6 @@ fn make_store(work: &Work, loader: &dyn Loader, common: &lists::Common, ending: 
 fn move_store(work: Work, store: &Path) -> Result<Report, BackfillError> {
     let made = work.folder().join(STORE);
     let report = work.report().cloned().filter(|_| is_free(store) || !made.exists());
-        beginnings: ending.beginnings.clone(),
     let Some(report) = report else { return Err(BackfillError::StoreIsThere(store.to_path_buf())) };
     if made.exists() {
         fs::rename(&made, store).map_err(io_error(store))?;

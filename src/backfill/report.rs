@@ -123,7 +123,8 @@ impl Report {
             sizes.clusters_of_identical, self.n_compared
         )?;
         let files: Vec<String> = self.files.iter().map(|(name, n)| format!("{name} {}", mib(*n))).collect();
-        writeln!(f, "intermediate files: {}", files.join(", "))?;
+        let in_all = mib(self.files.iter().map(|(_, n_bytes)| n_bytes).sum());
+        writeln!(f, "on disk at the peak {in_all}, those of the store (table-…) included: {}", files.join(", "))?;
         self.unreadable.iter().try_for_each(|what| writeln!(f, "not read: {what}"))
     }
 }

@@ -74,6 +74,7 @@ impl Usage {
 }
 
 /// Measures one phase.
+#[derive(Debug)]
 pub struct Meter {
     begin: Instant,
     cpu_seconds: f64,
@@ -85,15 +86,21 @@ impl Meter {
         Meter { begin: Instant::now(), cpu_seconds: cpu_seconds() }
     }
 
-    /// What was taken since the start, or since it was asked the last time.
-    pub fn lap(&mut self, n_bytes: u64) -> Usage {
-        let before = std::mem::replace(self, Self::start());
+    /// What was taken since the start, but for the bytes.
+    pub fn so_far(&self) -> Usage {
         Usage {
-            cpu_seconds: self.cpu_seconds - before.cpu_seconds,
-            wall_seconds: before.begin.elapsed().as_secs_f64(),
-            n_bytes,
+            cpu_seconds: cpu_seconds() - self.cpu_seconds,
+            wall_seconds: self.begin.elapsed().as_secs_f64(),
+            n_bytes: 0,
             peak_memory: peak_memory(),
         }
+    }
+
+    /// What was taken since the start, or since it was asked the last time.
+    pub fn lap(&mut self, n_bytes: u64) -> Usage {
+        let usage = self.so_far();
+        *self = Self::start();
+        Usage { n_bytes, ..usage }
     }
 }
 

@@ -251,6 +251,12 @@ impl Work {
         files
     }
 
+    /// The bytes of what was taken in.
+    pub fn n_bytes_taken(&self) -> u64 {
+        let taken = self.manifest.taken.pieces.iter();
+        taken.map(|piece| piece.pages.n_bytes + piece.documents.n_bytes + piece.places.n_bytes).sum()
+    }
+
     fn all_pieces(&self) -> impl Iterator<Item = &Piece> {
         let taken = self.manifest.taken.pieces.iter();
         let taken = taken.flat_map(|piece| [&piece.pages, &piece.documents, &piece.places]);

@@ -4,7 +4,7 @@ use super::args::BackfillArgs;
 use super::run::{events_sink, new_seed, watch_signals};
 use super::telemetry;
 use super::{Exit, ending};
-use crate::backfill::{self, BackfillError, Ending, Identity, Intake, Means, Standing, Work};
+use crate::backfill::{self, BackfillError, Ending, Identity, Intake, Means, Room, Standing, Work};
 use crate::cluster::Policy;
 use crate::config::Config;
 use crate::files::{FileSource, Input};
@@ -43,7 +43,7 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs) -> Result<Exit> {
     let inputs = identity.inputs.clone();
     let work = Work::open(&folder, identity, backfill::part_rows(memory), seed, || random);
     let work = work.map_err(usage_error)?;
-    warn_of_full_disk(&folder, &inputs)?;
+    tell_room(&folder, &inputs, args.quiet)?;
 
     let standing = Arc::new(Standing::default());
     let means = Means {
@@ -97,25 +97,16 @@ fn work_folder(store: &Path) -> PathBuf {
     store.with_file_name(name)
 }
 
-/// Bytes of disk that a backfill may take for each byte of a compressed input, and for so many of one that is not. Seen:
-/// 6 for each of two sites in zstd, one for 13 of their HTML.
-const DISK_FOR_COMPRESSED: u64 = 8;
-const PLAIN_FOR_DISK: u64 = 8;
-
-/// Says so where the disk may not have the room. It is a guess from the size of the inputs; where it is wrong, what is
-/// finished stays.
-fn warn_of_full_disk(folder: &Path, inputs: &[(String, u64)]) -> Result<()> {
-    let needed = inputs.iter().map(|(name, n_bytes)| {
-        if is_compressed(Path::new(name)) { n_bytes * DISK_FOR_COMPRESSED } else { n_bytes / PLAIN_FOR_DISK }
-    });
-    let needed: u64 = needed.sum();
-    let disk = rustix::fs::statvfs(folder).map_err(std::io::Error::from)?;
-    let free = disk.f_bavail * disk.f_frsize;
-    if needed > free {
-        let (needed, free, folder) = (HumanBytes(needed), HumanBytes(free), folder.display());
-        eprintln!(
-            "lookalike: {folder} may need {needed}, and the disk has {free}; should it fill up, make room and run again"
-        );
+/// Says how much room on the disk may be needed. It is a guess; where it is wrong, what is finished stays.
+fn tell_room(folder: &Path, inputs: &[(String, u64)], is_quiet: bool) -> Result<()> {
+    let inputs = inputs.iter().map(|(name, n_bytes)| (*n_bytes, is_compressed(Path::new(name))));
+    let room = Room::for_inputs(folder, inputs)?;
+    let (needed, free, folder) = (HumanBytes(room.needed), HumanBytes(room.free), folder.display());
+    if room.is_short() {
+        let advice = "should it fill up, make room and run again";
+        eprintln!("lookalike: {folder} may need up to {needed} of disk, and {free} are free; {advice}");
+    } else if !is_quiet {
+        eprintln!("lookalike: {folder} may need up to {needed} of disk; {free} are free");
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! What the program says of itself while it runs: logs, metrics, progress.
 
-use crate::backfill::{Phase, Standing};
+use crate::backfill::{Now, Phase, Standing};
 use crate::files::ReadProgress;
 use crate::pipeline::Stats;
 use anyhow::{Context, Result};
@@ -136,16 +136,17 @@ impl Progress {
 
     /// The phase under way and how far it is: of the first one how much is read, of the others how many jobs are done.
     fn show_standing(&self, bar: Option<&ProgressBar>, standing: &Standing) {
-        let (phase, n_done, n_total) = standing.now();
-        let Some(phase) = phase else { return };
+        let Some(Now { phase, n_done, n_total, usage }) = standing.now() else { return };
         let read = self.read.as_ref().filter(|_| phase == Phase::Sketching);
         let read = read.map(|read| (read.n_bytes_read.load(Relaxed), read.n_bytes_total.load(Relaxed)));
         let (done, total) = read.unwrap_or((n_done, n_total));
-        let told = match phase {
-            Phase::Sketching => format!("{}: {n_done} pages", phase.paper().0),
-            _ if n_total > 0 => format!("{}: {n_done} of {n_total}", phase.paper().0),
-            _ => phase.paper().0.to_string(),
+        let count = match phase {
+            Phase::Sketching => format!(": {n_done} pages"),
+            _ if n_total > 0 => format!(": {n_done} of {n_total}"),
+            _ => String::new(),
         };
+        let (wall, cpu, memory) = (usage.wall_seconds, usage.cpu_seconds, HumanBytes(usage.peak_memory));
+        let told = format!("{}{count} ({wall:.0} s, CPU {cpu:.0} s, {memory})", phase.paper().0);
         match bar {
             Some(bar) => {
                 bar.set_length(total.max(1));
