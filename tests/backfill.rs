@@ -2,12 +2,14 @@
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod broker;
 mod harness;
 
 use harness::{World, check_events, fold, sweeps, text};
+use lookalike::document::FetchTime;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 impl World {
@@ -272,9 +274,136 @@ fn where_kafka_is_to_begin_is_noted() {
         world.backfill_command(&sweeps()).args(["--then-from-kafka", "yesterday"]).output().expect("starts"),
         "PARTITION=OFFSET",
     );
+    refused(
+        world.backfill_command(&sweeps()).args(["--then-from-kafka", "0=-3"]).output().expect("starts"),
+        "PARTITION=OFFSET",
+    );
     let output = world.backfill_command(&sweeps()).args(["--then-from-kafka", "0=17,3=4"]).output().expect("starts");
     assert!(output.status.success(), "{}", text(&output.stderr));
     world.ask("verify", &[]);
+}
+
+/// What a crawler sent before the time is in the files already; the stream takes the first message of that time or later and
+/// all after it, started again as well, and nothing of the files again.
+#[test]
+fn the_stream_begins_in_kafka_at_a_time() {
+    let Some(topic) = broker::topic(1) else { return };
+    let world = World::new().with("input.from", "kafka").with("kafka.events_topic", "");
+    let world = world.with("kafka.assignments_topic", "").with("kafka.merges_topic", "");
+    let world = world.with("kafka.brokers", &topic.brokers).with("kafka.topic", &topic.name);
+    let times = [10_000, 20_000, 15_000, 30_000];
+    let bodies = times.map(|time| {
+        let words: Vec<String> = (0..30).map(|word| format!("w{}", word * time)).collect();
+        harness::page(&format!("http://a/{time}"), "2026-11-21T00:00:00Z", "s", &words.join(" "))
+    });
+    let now_ms =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_millis() as i64;
+    let sent =
+        |at: usize| broker::Sent { value: Some(&bodies[at]), time_ms: Some(now_ms + times[at]), ..Default::default() };
+    topic.send(0, &[sent(0), sent(1), sent(2)]);
+    let since = FetchTime((now_ms + 12_000) * 1000).to_string();
+    let output = world.backfill_command(&sweeps()[..1]).args(["--then-from-kafka", &since]).output().expect("starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    world.ask("verify", &[]);
+    let n_documents = || stats(&world)["documents"].as_u64().expect("a number");
+    let before = n_documents();
+    run_until(&world, 2);
+    assert_eq!(n_documents(), before + 2, "the message of an earlier time is left out");
+    topic.send(0, &[sent(3)]);
+    run_until(&world, 3);
+    assert_eq!(n_documents(), before + 3, "and nothing is taken twice");
+    world.ask("verify", &[]);
+}
+
+/// Lets the stream run until it has told of so many pages.
+fn run_until(world: &World, n_events: usize) {
+    let mut process = world.run_command(&[]).spawn().expect("the program starts");
+    let until = std::time::Instant::now() + Duration::from_secs(30);
+    let told = || std::fs::read_to_string(world.path("events.jsonl")).unwrap_or_default().lines().count();
+    while told() < n_events {
+        assert!(std::time::Instant::now() < until, "{} events of {n_events}", told());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    signal(&process, "TERM");
+    assert!(process.wait().expect("ended").success());
+    assert_eq!(told(), n_events);
+}
+
+fn signal(process: &std::process::Child, name: &str) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &process.id().to_string()]).status();
+    assert!(sent.expect("kill starts").success());
+}
+
+#[test]
+fn interrupted_it_ends_cleanly_and_goes_on() {
+    let (unharmed, world) = (World::new(), World::new());
+    unharmed.backfill(&sweeps());
+    let mut n_interrupted = 0;
+    for n in 0..200 {
+        let process = world.backfill_command(&sweeps()).stderr(Stdio::piped()).spawn().expect("starts");
+        std::thread::sleep(Duration::from_millis(20 + 5 * n));
+        if world.path("store").exists() {
+            process.wait_with_output().expect("ended");
+            break;
+        }
+        signal(&process, "INT");
+        let output = process.wait_with_output().expect("ended");
+        match output.status.code() {
+            Some(130) => assert!(text(&output.stderr).contains("run again"), "{}", text(&output.stderr)),
+            // Ended at the very last moment, or before it listened.
+            code => assert!(code == Some(0) || code.is_none(), "{code:?}: {}", text(&output.stderr)),
+        }
+        n_interrupted += u32::from(output.status.code() == Some(130));
+    }
+    assert!(n_interrupted > 3, "{n_interrupted} interruptions are too few to have found anything");
+    world.ask("verify", &[]);
+    same_answers(&unharmed, &world);
+}
+
+/// What a backfill of pages of these texts came to: documents, clusters, comparisons and the most memory, in MiB.
+fn backfill_family(memory: &str, texts: impl Iterator<Item = String>) -> [u64; 4] {
+    let world = World::new().with("cluster.ignore_common", false);
+    let lines = texts
+        .enumerate()
+        .map(|(n, text)| harness::page(&format!("http://a/{n}"), "2026-01-01T00:00:00Z", "1", &text) + "\n");
+    let pages = world.write("pages.jsonl", lines.collect::<String>());
+    let output = world.command("backfill -q --json").args(["--memory", memory]).arg(pages).output().expect("starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let number = |of: &serde_json::Value| of.as_u64().expect("a number");
+    let memory = report["phases"].as_array().expect("phases").iter().map(|phase| number(&phase["peak_memory"])).max();
+    let sizes = &report["sizes"];
+    [number(&sizes["documents"]), number(&sizes["clusters"]), number(&report["n_compared"]), memory.unwrap_or(0) >> 20]
+}
+
+/// A list of all documents has as many pairs as the square of them: of these only those within the common limit are formed,
+/// and what shares nothing else is not even compared.
+#[test]
+fn a_shingle_in_a_hundred_thousand_documents() {
+    const N: usize = 100_000;
+    let shared = "one two three four five six seven eight nine ten";
+    let own = |n: usize| (0..14).map(|word| format!(" w{n}x{word}")).collect::<String>();
+    let [n_documents, n_clusters, n_compared, mib] =
+        backfill_family("64", (0..N).map(|n| format!("{shared}{}", own(n))));
+    println!("{n_compared} compared, {mib} MiB at most");
+    assert_eq!([n_documents, n_clusters, n_compared], [N as u64, N as u64, 0]);
+    assert!(mib < 64 + 150, "{mib} MiB");
+}
+
+/// And those that are of one family are one cluster after a few comparisons each.
+#[test]
+fn a_family_of_twenty_thousand_documents() {
+    const N: usize = 20_000;
+    let words: Vec<String> = (0..200).map(|word| format!("w{word}")).collect();
+    let texts = (0..N).map(|n| {
+        let mut words = words.clone();
+        words[n * 7919 % 200] = format!("own{n}");
+        words.join(" ")
+    });
+    let [n_documents, n_clusters, n_compared, mib] = backfill_family("64", texts);
+    println!("{n_compared} compared, {mib} MiB at most");
+    assert_eq!([n_documents, n_clusters], [N as u64, 1]);
+    assert!(n_compared < 20 * N as u64 && mib < 64 + 150, "{n_compared} comparisons, {mib} MiB");
 }
 
 /// Applied, other clusters are the store's: it is sound, its events tell of them, and the stream goes on from there; under
