@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Takes the same pages in by `run` and by `backfill`, holds one against the other, and both against exact truth.
+
+    cargo build --release --bin lookalike
+    python3 bench-data/batch.py [--truth DIR] [FILE.jsonl.zst]...
+    pip install 'datatrove[processing,multilingual]'
+    python3 bench-data/batch.py --peer --truth bench-data/exact bench-data/exact/canon.jsonl.zst
+
+Every way starts with a new store on disk and is timed from start to end of the process, alternately, and the median of each
+counts. Both must leave the same clusters under the same names, or the script fails. A truth is a folder with `sets.csv.zst`
+and `clusters.csv.zst`: for each page its URL, its sweep and the first page with the same shingles, and its cluster. Without
+arguments the pages and the truth are bench-data's.
+
+With --peer datatrove's MinHash pipeline does the same batch job, in two processes, from files of JSON lines on disk to a
+cluster for each page. It does not read HTML, so the pages given must be text. It has shingles of ten words as well, and as
+many buckets of as many hashes as put the middle of its S-curve at a resemblance of 0.5; what meets in a bucket it does not
+compare.
+"""
+import argparse
+import collections
+import csv
+import gzip
+import io
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent / "target")) / "release"
+BUCKETS, HASHES = 32, 5  # (1/32)^(1/5) = 0.5
+PROCESSES = 2
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("--truth", type=Path)
+    parser.add_argument("--binary", default=TARGET / "lookalike")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--peer", action="store_true")
+    settings = parser.parse_args()
+    if not settings.files:
+        settings.files, settings.truth = sorted(HERE.glob("sweep-*.jsonl.zst")), HERE / "exact"
+    return settings
+
+
+def unpacked(path):
+    return subprocess.run(["zstd", "-dcq", "--long=27", path], check=True, stdout=subprocess.PIPE).stdout
+
+
+def read_csv(path):
+    return csv.DictReader(io.TextIOWrapper(io.BytesIO(unpacked(path)), "utf-8", newline=""))
+
+
+def pairs(labels):
+    return sum(n * (n - 1) // 2 for n in collections.Counter(labels).values())
+
+
+def f1(truth, cluster_of):
+    """Pairwise, over the pages with shingles of their own: equal ones cost nothing to find."""
+    if truth is None:
+        return ""
+    found, true = [], []
+    for at, (page, row) in enumerate(zip(read_csv(truth / "sets.csv.zst"), read_csv(truth / "clusters.csv.zst"))):
+        if int(page["rep"]) == at and page["n_words"] != "0":
+            found.append(cluster_of[page["url"], page["sweep"]])
+            true.append(row["cluster"])
+    both = pairs(zip(found, true))
+    precision, recall = both / max(1, pairs(found)), both / max(1, pairs(true))
+    return f", F1 {2 * precision * recall / max(1e-12, precision + recall):.4f}"
+
+
+def timed(command):
+    """Seconds, seconds of CPU, and the most memory in MiB of a process."""
+    begin = time.time()
+    process = subprocess.Popen([str(word) for word in command])
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{command[1]} failed")
+    return time.time() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def ours(settings, folder):
+    """Both ways of lookalike, which must come to the same."""
+    taken, exports = {"run": [], "backfill": []}, {}
+    for number in range(settings.rounds):
+        for way, times in taken.items():
+            store = folder / f"{way}-{number}"
+            times.append(timed([settings.binary, way, "-q", "--store", store, *settings.files]))
+            export = subprocess.run([settings.binary, "export", "clusters", "--store", store], check=True, stdout=subprocess.PIPE)
+            if exports.setdefault("any", export.stdout) != export.stdout:
+                raise SystemExit("run and backfill differ")
+            subprocess.run(["rm", "-r", store], check=True)
+    rows = list(csv.DictReader(io.StringIO(exports["any"].decode())))
+    n_pages, score = len(rows), f1(settings.truth, {(row["url"], row["sweep"]): row["cluster"] for row in rows})
+    for way, times in taken.items():
+        wall, cpu, memory = (statistics.median(column) for column in zip(*times))
+        rate = f"{n_pages / wall:,.0f} pages/s, CPU {cpu:.2f} s, {memory:,.0f} MiB"
+        print(f"{way}: {n_pages:,} pages in {wall:.2f} s, {rate}{score}", flush=True)
+        taken[way] = wall, cpu
+    wall, cpu = (taken["run"][at] / taken["backfill"][at] for at in range(2))
+    print(f"the same clusters; backfill is {wall:.2f} times as fast, with {1 / cpu:.2f} of the CPU time", flush=True)
+
+
+def peer(settings, folder):
+    """datatrove's four steps, as its own example has them."""
+    from datatrove.executor import LocalPipelineExecutor
+    from datatrove.pipeline.dedup import MinhashDedupBuckets, MinhashDedupCluster, MinhashDedupFilter
+    from datatrove.pipeline.dedup import MinhashDedupSignature
+    from datatrove.pipeline.dedup.minhash import MinhashConfig
+    from datatrove.pipeline.readers import JsonlReader
+    from datatrove.pipeline.writers import JsonlWriter
+
+    (folder / "pages").mkdir()
+    parts = [open(folder / "pages" / f"{part}.jsonl", "w") for part in range(PROCESSES)]
+    n_pages = 0
+    for line in (line for path in settings.files for line in unpacked(path).splitlines()):
+        page = json.loads(line)
+        page = {"id": str(n_pages), "text": page["body"], "url": page["url"], "sweep": page.get("sweep") or ""}
+        parts[n_pages % PROCESSES].write(json.dumps(page) + "\n")
+        n_pages += 1
+    for part in parts:
+        part.close()
+    config = MinhashConfig(n_grams=10, num_buckets=BUCKETS, hashes_per_bucket=HASHES)
+    signatures, buckets, remove, removed, kept = (
+        str(folder / name) for name in ("signatures", "buckets", "remove", "removed", "kept"))
+    reader = JsonlReader(str(folder / "pages"))
+    steps = [
+        (PROCESSES, [reader, MinhashDedupSignature(signatures, config=config)]),
+        (BUCKETS, [MinhashDedupBuckets(signatures, buckets, config=config)]),
+        (1, [MinhashDedupCluster(buckets, remove, config=config, save_cluster_id=True)]),
+        (PROCESSES, [
+            reader,
+            MinhashDedupFilter(remove, exclusion_writer=JsonlWriter(removed), load_cluster_ids=True),
+            JsonlWriter(kept),
+        ]),
+    ]
+    begin = time.time()
+    for number, (tasks, pipeline) in enumerate(steps):
+        logs = str(folder / f"logs-{number}")
+        LocalPipelineExecutor(pipeline=pipeline, tasks=tasks, workers=min(tasks, PROCESSES), logging_dir=logs).run()
+    wall = time.time() - begin
+    cluster_of = {}
+    for path in [*Path(kept).glob("*.gz"), *Path(removed).glob("*.gz")]:
+        for line in gzip.open(path, "rt"):
+            page = json.loads(line)
+            of, cluster = page["metadata"], page["metadata"].get("minhash_cluster_id", -1)
+            # What is like nothing else has no cluster.
+            cluster_of[of["url"], of["sweep"]] = page["id"] if cluster == -1 else f"cluster {cluster}"
+    print(f"datatrove: {n_pages:,} pages in {wall:.2f} s, {n_pages / wall:,.0f} pages/s{f1(settings.truth, cluster_of)}")
+
+
+def main():
+    settings = arguments()
+    # A store's sketches depend on its secret: two that are to be held against each other need the same.
+    os.environ["LOOKALIKE__STORE__SEED"] = f"{7:064x}"
+    print(f"{platform.machine()}, {os.cpu_count()} cores")
+    with tempfile.TemporaryDirectory() as folder:
+        ours(settings, Path(folder))
+        if settings.peer:
+            peer(settings, Path(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
