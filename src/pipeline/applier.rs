@@ -1,5 +1,6 @@
 //! The one writer: decides over a micro-batch of pages, writes what that changes, and lets its events go.
 
+use super::cache::Cache;
 use super::guard::Guard;
 use super::moves::Moves;
 use super::news::{News, Resemblances, as_told};
@@ -25,8 +26,8 @@ use std::time::{Duration, Instant};
 /// How often the store's size on disk is measured: it means to look at every file.
 const WEIGH_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Bytes that a cached sketch takes beside itself: its place in a map, and what an allocation costs.
-const SKETCH_OVERHEAD: usize = 64;
+/// Decoded sketches.
+type SketchCache = Cache<DocumentId, Arc<Sketch>>;
 
 /// Decides and writes.
 pub(super) struct Applier<'a, S: Store> {
@@ -66,7 +67,7 @@ impl<'a, S: Store> Applier<'a, S> {
             next_seq,
             published,
             listening,
-            cache: SketchCache::new(settings.sketch_cache_mib << 20),
+            cache: Cache::new(settings.sketch_cache_mib << 20, |sketch| sketch.n_bytes()),
             moves: Moves::default(),
             batch_records_max: settings.batch_records_max,
             batch_latency: Duration::from_millis(settings.batch_latency_ms_max),
@@ -444,45 +445,10 @@ impl<S: Store> View for BatchView<'_, S> {
     }
 }
 
-/// Decoded sketches of the store, in two generations of half the limit each: when the young one is full, the old one
-/// goes.
-struct SketchCache {
-    young: FxHashMap<DocumentId, Arc<Sketch>>,
-    old: FxHashMap<DocumentId, Arc<Sketch>>,
-    n_bytes_young: usize,
-    n_bytes_max: usize,
-}
-
-impl SketchCache {
-    fn new(n_bytes_max: usize) -> Self {
-        SketchCache { young: FxHashMap::default(), old: FxHashMap::default(), n_bytes_young: 0, n_bytes_max }
-    }
-
-    fn get(&mut self, document: DocumentId) -> Option<Arc<Sketch>> {
-        if let Some(sketch) = self.young.get(&document) {
-            return Some(Arc::clone(sketch));
-        }
-        let sketch = self.old.remove(&document)?;
-        self.insert(document, Arc::clone(&sketch));
-        Some(sketch)
-    }
-
-    fn insert(&mut self, document: DocumentId, sketch: Arc<Sketch>) {
-        let n_bytes = sketch.n_bytes() + SKETCH_OVERHEAD;
-        if self.n_bytes_young + n_bytes > self.n_bytes_max / 2 {
-            self.old = std::mem::take(&mut self.young);
-            self.n_bytes_young = 0;
-        }
-        self.n_bytes_young += n_bytes;
-        self.young.insert(document, sketch);
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
     use crate::ports::{Sought, StoredSighting, Synced, Syncer};
-    use crate::sketch::Form;
     use crate::sweep::{Moment, SweepRow, UrlState};
     use std::collections::{BTreeSet, HashMap};
 
@@ -604,17 +570,6 @@ pub(super) mod tests {
 
         fn outbox(&self, from: u64, most: usize) -> Result<Vec<Outgoing>, StoreError> {
             Ok(self.outbox.iter().filter(|event| event.seq >= from).take(most).cloned().collect())
-        }
-    }
-
-    #[test]
-    fn the_sketch_cache_keeps_to_its_limit_and_what_is_used() {
-        let sketch = Arc::new(Sketch { n_shingles: 100, form: Form::Whole(vec![0; 100]) });
-        let mut cache = SketchCache::new(10 * (sketch.n_bytes() + SKETCH_OVERHEAD));
-        for id in 1..100 {
-            cache.insert(DocumentId(id), Arc::clone(&sketch));
-            cache.get(DocumentId(1)).expect("used all the time, so kept");
-            assert!(cache.young.len() + cache.old.len() <= 10);
         }
     }
 }

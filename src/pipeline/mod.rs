@@ -8,6 +8,7 @@
 //! stage that fails closes the gate and its channels, and every other stage ends.
 
 mod applier;
+mod cache;
 mod close;
 mod gate;
 mod guard;
@@ -55,6 +56,8 @@ pub struct Settings {
     pub in_flight_mib_max: usize,
     /// MiB of decoded sketches that the applier keeps.
     pub sketch_cache_mib: usize,
+    /// MiB of what the last pages were sketched to: those that come again unchanged are not read again.
+    pub repeat_cache_mib: usize,
     /// Documents in one cluster: when one grows past it, and at each doubling, an alarm tells; 0: never.
     pub cluster_size_alarm: u32,
 }
@@ -68,6 +71,7 @@ impl Default for Settings {
             in_flight_records_max: 8192,
             in_flight_mib_max: 256,
             sketch_cache_mib: 256,
+            repeat_cache_mib: 64,
             cluster_size_alarm: 100_000,
         }
     }
@@ -179,7 +183,8 @@ impl<S: Store> Pipeline<'_, S> {
             Arc::clone(&self.stats),
         );
         let (limits, cut, stats, source) = (&self.limits, self.sweep_cut, &self.stats, self.source);
-        let (gate, shutdown) = (&gate, &self.shutdown);
+        let repeats = sketcher::Repeats::new(self.settings.repeat_cache_mib << 20);
+        let (gate, shutdown, repeats) = (&gate, &self.shutdown, &repeats);
         std::thread::scope(|scope| {
             let ingest = start(scope, "ingest", move || {
                 let _closer = gate.closer();
@@ -187,8 +192,9 @@ impl<S: Store> Pipeline<'_, S> {
             })?;
             for _ in 0..n_sketchers {
                 let (work_in, done_out, sketcher) = (work_in.clone(), done_out.clone(), self.sketcher.clone());
-                let run =
-                    move || sketcher::run(sketcher, limits, cut, &work_in, &done_out, keep_originals, gate, stats);
+                let run = move || {
+                    sketcher::run(sketcher, limits, cut, &work_in, &done_out, keep_originals, repeats, gate, stats);
+                };
                 start(scope, "sketcher", run)?;
             }
             drop((work_in, done_out));

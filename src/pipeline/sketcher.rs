@@ -1,15 +1,18 @@
 //! Turns records into sketched pages or rejections, in parallel and without I/O.
 
+use super::cache::Cache;
 use super::gate::Gate;
 use super::ingest::Work;
 use super::sequencer::Ticketed;
 use super::stats::Stats;
+use crate::document::Fingerprint;
 use crate::intake::{RecordSketcher, SketchedPage};
 use crate::ports::Incoming;
-use crate::sketch::Sketcher;
+use crate::sketch::{SketchedContent, Sketcher};
 use crate::sweep::SweepCut;
-use crate::wire::{Limits, Message, Origin, Rejection};
+use crate::wire::{Limits, Message, Origin, Record, Rejection};
 use crossbeam::channel::{Receiver, Sender};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// A record that only waits for its turn.
@@ -32,6 +35,30 @@ impl Prepared {
     }
 }
 
+/// What the last pages were sketched to, by the fingerprints of their bytes. A third of the pages of a crawl are those of
+/// the crawl before, byte for byte, and what comes of them is the same, whoever sketches them and when.
+pub(super) struct Repeats(Mutex<Cache<Fingerprint, SketchedContent>>);
+
+impl Repeats {
+    /// None yet, and at most so many bytes of them.
+    pub fn new(n_bytes_max: usize) -> Self {
+        Repeats(Mutex::new(Cache::new(n_bytes_max, SketchedContent::n_bytes_in_memory)))
+    }
+
+    /// Sketches a record, unless a page of the same bytes was sketched not long ago.
+    fn sketch(&self, sketcher: &mut RecordSketcher, record: &Record) -> Result<SketchedPage, Rejection> {
+        let cache = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut page, repeated) = sketcher.sketch_unless_known(record, |identical| cache().get(identical))?;
+        if repeated.is_some() {
+            page.content = repeated;
+        } else if let Some(content) = &page.content {
+            let kept = content.clone();
+            cache().insert(content.equivalences.identical, kept);
+        }
+        Ok(page)
+    }
+}
+
 /// Runs until there is no more work or nobody wants it.
 #[expect(clippy::too_many_arguments, reason = "called once, where the stream is wired")]
 pub(super) fn run(
@@ -41,6 +68,7 @@ pub(super) fn run(
     work: &Receiver<Work>,
     out: &Sender<Ticketed<Vec<Prepared>>>,
     keep_originals: bool,
+    repeats: &Repeats,
     gate: &Gate,
     stats: &Stats,
 ) {
@@ -49,7 +77,7 @@ pub(super) fn run(
     for Work { ticket, records, n_bytes } in work {
         let prepare = |incoming: Incoming| {
             let begin = Instant::now();
-            let outcome = sketcher.sketch(&incoming.record);
+            let outcome = repeats.sketch(&mut sketcher, &incoming.record);
             let original = if keep_originals && outcome.is_err() { incoming.record.into_message() } else { None };
             sketch_seconds.record(begin.elapsed());
             kill_point!("sketched");
@@ -59,6 +87,46 @@ pub(super) fn run(
         gate.release_bytes(n_bytes);
         if out.send(Ticketed { ticket, item }).is_err() {
             break;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{Body, Content, FetchTime, MediaType, Page, Seed};
+    use crate::sketch::SketchRule;
+
+    /// Equal bytes that are read another way are another content, and features have no bytes to go by.
+    #[test]
+    fn what_comes_again_is_what_it_was() {
+        let body = |media_type, text: &str| Content::Body { media_type, body: Body::Text(text.into()) };
+        let text = "<p>one two three four five six seven eight nine ten eleven twelve";
+        let contents = [
+            body(MediaType::Html, text),
+            body(MediaType::PlainText, text),
+            Content::Gone,
+            body(MediaType::Html, &text[3..]),
+            body(MediaType::PlainText, "\0\0\0\0"),
+            Content::Features(vec!["a".into(), "b".into()]),
+        ];
+        let fresh = || {
+            let sketcher = Sketcher::new(&SketchRule::default(), &Seed([1, 2, 3, 4]));
+            RecordSketcher::new(sketcher, Limits::default(), SweepCut::None)
+        };
+        for n_mib in [0, 1] {
+            let (repeats, mut sketcher) = (Repeats::new(n_mib << 20), fresh());
+            for content in contents.iter().chain(&contents) {
+                let page =
+                    Page { url: "http://a/".into(), fetched_at: FetchTime(0), sweep: None, content: content.clone() };
+                let record = Record::Page(Box::new(page));
+                let (got, plain) = (repeats.sketch(&mut sketcher, &record), fresh().sketch(&record));
+                match (got, plain) {
+                    (Ok(got), Ok(plain)) => assert_eq!(got.content, plain.content, "{content:?}"),
+                    (Err(got), Err(plain)) => assert_eq!(got.reason, plain.reason),
+                    _ => panic!("{content:?} is rejected by one alone"),
+                }
+            }
         }
     }
 }

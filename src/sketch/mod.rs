@@ -93,6 +93,15 @@ pub struct SketchedContent {
     pub n_bytes: u64,
 }
 
+impl SketchedContent {
+    /// Bytes that it takes in memory.
+    pub fn n_bytes_in_memory(&self) -> usize {
+        let lists = [&self.index, &self.mod_shingles, &self.super_shingles];
+        let n_shingles: usize = lists.iter().map(|shingles| shingles.len()).sum();
+        size_of::<SketchedContent>() + self.sketch.n_bytes() + n_shingles * size_of::<Shingle>()
+    }
+}
+
 /// A page's content where something may be known of one of the same bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sketched<K> {
