@@ -5,13 +5,17 @@
     python3 bench-data/growth.py --documents 30000000 --store /tmp/growth.store
 
 writes growth.csv (a line every ten seconds) and growth.svg beside itself, and prints a table: wall and CPU time of a page
-at each size, memory, and what a document takes on disk with and without its URL. Thirty million documents take about
-twenty gigabytes of disk; the store is left for you to look at. With --plot only the picture is made anew.
+at each size, memory, and what a document takes on disk with and without its URL. CPU time is that of the whole process,
+threads that compact included; it is what is compared, since wall time tells as much of what else the machine did. Thirty
+million documents take about twenty gigabytes of disk, and ten more while RocksDB compacts; the store is left for you to
+look at. It ends sooner where the disk gets full, and with --resume goes on with the same store and file of figures. With
+--plot only the picture is made anew.
 """
 import argparse
 import csv
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,9 +35,11 @@ def arguments():
     parser.add_argument("--generator", default=target / "examples" / "generate")
     parser.add_argument("--documents", type=int, default=30_000_000)
     parser.add_argument("--seconds-max", type=float, default=3600)
+    parser.add_argument("--free-gib-min", type=float, default=6, help="ends when less of the disk is free")
     parser.add_argument("--store", default="growth.store")
     parser.add_argument("--csv", default=HERE / "growth.csv")
     parser.add_argument("--svg", default=HERE / "growth.svg")
+    parser.add_argument("--resume", action="store_true", help="go on with a store and its CSV")
     parser.add_argument("--plot", action="store_true", help="only plot what the CSV has")
     return parser.parse_args()
 
@@ -50,45 +56,65 @@ def metrics():
     return sums
 
 
-def sample(pid, begin):
+def sample(pid, begin, before):
+    """A row: what the process tells, on top of the row before it was started."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     resident = int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 2**20
     told = metrics()
     return {
-        "seconds": round(time.monotonic() - begin, 1),
+        "seconds": round(before["seconds"] + time.monotonic() - begin, 1),
         "documents": int(told.get("lookalike_documents", 0)),
-        "pages": int(told.get("lookalike_pages_total", 0)),
-        "cpu_seconds": round(cpu, 1),
+        "pages": int(before["pages"] + told.get("lookalike_pages_total", 0)),
+        "cpu_seconds": round(before["cpu_seconds"] + cpu, 1),
         "resident_mib": round(resident),
         "store_mib": round(told.get("lookalike_store_bytes", 0) / 2**20),
     }
 
 
-def grow(settings):
-    if Path(settings.store).exists():
-        sys.exit(f"{settings.store} is there already: name another one")
+def read_rows(path):
+    with open(path, newline="") as file:
+        return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
+
+
+def start(settings, n_before):
+    """The program, with pages coming in that it has not seen yet."""
     # Few pages equal another one: nearly every page is a new document.
-    make = [settings.generator, "--profile", "tiny", "--sweeps", "1", "--pages", str(settings.documents * 2)]
+    make = [settings.generator, "--profile", "tiny", "--sweeps", "1", "--pages", str(settings.documents * 2),
+            "--skip", str(n_before)]
     pages = subprocess.Popen(make, stdout=subprocess.PIPE)
-    run = [settings.binary, "run", "--store", settings.store, "-"]
+    run = [settings.binary, "run", "--store", settings.store, "--stdin-name", f"from {n_before}", "-"]
     environment = {**os.environ, "LOOKALIKE__METRICS__LISTEN": METRICS}
     program = subprocess.Popen(run, stdin=pages.stdout, stderr=subprocess.DEVNULL, env=environment)
     pages.stdout.close()
-    begin, rows = time.monotonic(), []
-    with open(settings.csv, "w", newline="") as file:
+    return pages, program
+
+
+def grow(settings):
+    before = dict.fromkeys(COLUMNS, 0)
+    if settings.resume:
+        before = read_rows(settings.csv)[-1]
+    elif Path(settings.store).exists():
+        sys.exit(f"{settings.store} is there already: name another one, or give --resume")
+    # What was read behind the last row is read again and equals what is there: a few seconds' worth.
+    pages, program = start(settings, int(before["pages"]))
+    begin, row = time.monotonic(), before
+    with open(settings.csv, "a" if settings.resume else "w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
+        if not settings.resume:
+            writer.writeheader()
         while program.poll() is None:
             time.sleep(10)
             try:
-                row = sample(program.pid, begin)
+                row = sample(program.pid, begin, before)
             except OSError:
                 continue
-            rows.append(row)
             writer.writerow(row)
             file.flush()
-            if row["documents"] >= settings.documents or row["seconds"] > settings.seconds_max:
+            is_full = shutil.disk_usage(settings.store).free < settings.free_gib_min * 2**30
+            if row["documents"] >= settings.documents or time.monotonic() - begin > settings.seconds_max or is_full:
+                if is_full:
+                    print(f"ended: less than {settings.free_gib_min} GiB are free")
                 program.send_signal(signal.SIGTERM)
                 program.wait()
     pages.terminate()
@@ -96,7 +122,7 @@ def grow(settings):
     # 130: asked to stop, it took in and wrote what it had read.
     if program.returncode not in (0, 130):
         sys.exit(f"the program ended with {program.returncode}")
-    weigh(settings.store, rows[-1]["documents"])
+    weigh(settings.store, row["documents"])
 
 
 def weigh(store, n_documents):
@@ -144,6 +170,23 @@ def table(steps):
               f"| {step['resident_mib']:,.0f} | {step['bytes']:.0f} |")
 
 
+def compare(rows):
+    """What a page cost between half a million and one and a half million documents, and in the last third of the run, in
+    which everything is compacted about once."""
+    def cpu_us(begin, end):
+        part = [row for row in rows if begin <= row["documents"] <= end]
+        if len(part) < 2:
+            return None
+        return 1e6 * (part[-1]["cpu_seconds"] - part[0]["cpu_seconds"]) / (part[-1]["pages"] - part[0]["pages"])
+
+    most = rows[-1]["documents"]
+    first, last = cpu_us(0.5e6, 1.5e6), cpu_us(most * 2 / 3, most)
+    if first:
+        print(f"\nCPU time of a page: {first:.1f} µs around 1 M documents")
+    if first and last and most > 3e6:
+        print(f"{last:.1f} µs from {most / 1.5e6:.1f} M to {most / 1e6:.1f} M: {last / first:.2f} times as much")
+
+
 def plot(steps, path):
     """Two panels over the same axis: pages a second of wall time, and CPU time of a page."""
     width, height, left, gap = 760, 210, 70, 60
@@ -173,12 +216,12 @@ def main():
     settings = arguments()
     if not settings.plot:
         grow(settings)
-    with open(settings.csv, newline="") as file:
-        rows = [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    rows = read_rows(settings.csv)
     steps = windows(rows, max(rows[-1]["documents"] / 40, 1))
     if not steps:
         sys.exit("too few samples: let more documents come")
     table(steps)
+    compare(rows)
     plot(steps, settings.svg)
 
 
