@@ -16,9 +16,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Kills each run after this many microseconds, one more each time, so that every stage is hit.
+/// Kills each run after this many microseconds, some more each time, so that every stage is hit; the steps grow, so that
+/// a busy machine comes to an end, too.
 const KILL_AFTER_US: u64 = 15_000;
 const KILL_STEP_US: u64 = 700;
+const KILL_STEP_GROWTH_US: u64 = 5;
 const KILLS_MAX: usize = 400;
 
 fn counts(inputs: &[PathBuf], counts: &[i64]) -> BTreeMap<String, i64> {
@@ -29,7 +31,8 @@ fn counts(inputs: &[PathBuf], counts: &[i64]) -> BTreeMap<String, i64> {
 fn kill_until_done(world: &World, inputs: &[PathBuf]) -> usize {
     for n_kills in 0..KILLS_MAX {
         let mut process = world.run_command(inputs).spawn().expect("the program starts");
-        std::thread::sleep(Duration::from_micros(KILL_AFTER_US + KILL_STEP_US * n_kills as u64));
+        let n = n_kills as u64;
+        std::thread::sleep(Duration::from_micros(KILL_AFTER_US + (KILL_STEP_US + KILL_STEP_GROWTH_US * n) * n));
         if let Some(status) = process.try_wait().expect("a status") {
             assert!(status.success(), "the run failed by itself: {status}");
             return n_kills;
