@@ -8,7 +8,7 @@ mod generate;
 mod harness;
 
 use harness::failing::{Failure, flow};
-use harness::{Partition, World, check_events, fold, sweeps, text};
+use harness::{Partition, World, check_events, fold, page, sweeps, text};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -240,6 +240,93 @@ fn kill_9_at_random_over_generated_pages() {
 fn kill_9_at_random_where_nobody_listens() {
     let (_folder, input) = pages_to_kill_over(3000);
     kill_at_random(&[input], false, world_to_kill_in);
+}
+
+/// Pages of two sweeps: of each six one stays, one changes, one is gone and elsewhere, one gone for good; two more are not
+/// seen again, one of which is elsewhere. That these two are lost is known when the second sweep is closed.
+fn pages_that_come_and_go(n_pages: usize) -> String {
+    let words = |n: usize, last: &str| (0..29).map(|word| format!("w{n}x{word} ")).collect::<String>() + last;
+    let at = |url: String, day: usize, text: &str| {
+        page(&url, &format!("2026-11-0{day}T00:00:00Z"), &day.to_string(), text) + "\n"
+    };
+    let gone = |n: usize| {
+        let gone = serde_json::json!({"url": format!("http://a/{n}"), "fetched_at": "2026-11-02T00:00:00Z", "sweep": "2", "body": null});
+        gone.to_string() + "\n"
+    };
+    let first = (0..n_pages).map(|n| at(format!("http://a/{n}"), 1, &words(n, "old")));
+    let second = (0..n_pages).map(|n| match n % 6 {
+        0 => at(format!("http://a/{n}"), 2, &words(n, "old")),
+        1 => at(format!("http://a/{n}"), 2, &words(n, "new")),
+        2 => at(format!("http://a/new/{n}"), 2, &words(n, "old")) + &gone(n),
+        3 => gone(n),
+        4 => at(format!("http://a/new/{n}"), 2, &words(n, "new")),
+        _ => String::new(),
+    });
+    first.chain(second).collect()
+}
+
+fn close_command(world: &World) -> Command {
+    let mut command = world.command("sweep close 2");
+    command.arg("--events").arg(world.path("events.jsonl")).stdout(Stdio::null());
+    command
+}
+
+/// How many events of each kind there are.
+fn kinds(world: &World) -> BTreeMap<String, usize> {
+    let mut kinds = BTreeMap::new();
+    for event in world.events() {
+        *kinds.entry(format!("{:?}", event.kind)).or_default() += 1;
+    }
+    kinds
+}
+
+/// Told twice once: that a sweep is closed, where it was killed with all done and closed again.
+#[test]
+fn kill_9_while_pages_go_and_a_sweep_is_closed() {
+    const N_PAGES: usize = 9000;
+    let folder = World::new();
+    let inputs = [folder.write("pages.jsonl", pages_that_come_and_go(N_PAGES))];
+    let steps: [&dyn Fn(&World) -> Command; 2] = [&|world| world.run_command(&inputs), &close_command];
+    let world = world_to_kill_in();
+    let takes = steps.map(|step| {
+        let begin = Instant::now();
+        assert!(step(&world).status().expect("the program starts").success());
+        begin.elapsed()
+    });
+    let sixth = N_PAGES / 6;
+    let told = [
+        ("Assigned", N_PAGES + 4 * sixth),
+        ("Changed", sixth),
+        ("Gone", 2 * sixth),
+        ("Lost", 2 * sixth),
+        ("Merged", 0),
+        ("Moved", 2 * sixth),
+        ("SweepClosed", 1),
+    ];
+    let told = told.into_iter().filter(|(_, n)| *n > 0).map(|(kind, n)| (kind.to_string(), n));
+    assert_eq!(kinds(&world), told.collect());
+    let unharmed = Unharmed {
+        events: fs::read(world.path("events.jsonl")).expect("events"),
+        partition: world.partition(),
+        takes: takes[0],
+    };
+    let (n_wanted, seed) = (number("LOOKALIKE_TEST_KILLS", 12), number("LOOKALIKE_TEST_SEED", 1));
+    let (mut random, mut n_kills) = (Random(seed), 0);
+    while n_kills < n_wanted {
+        let world = world_to_kill_in();
+        for (step, takes) in steps.iter().zip(takes) {
+            for _ in 0..1 + random.below(4) {
+                let mut process = step(&world).spawn().expect("the program starts");
+                std::thread::sleep(Duration::from_micros(random.below(takes.as_micros() as u64)));
+                process.kill().expect("killed");
+                n_kills += u64::from(!process.wait().expect("ended").success());
+            }
+            assert!(step(&world).status().expect("the program starts").success(), "seed {seed}, kill {n_kills}");
+        }
+        // Closed once more, nothing is left to tell.
+        assert!(close_command(&world).status().expect("the program starts").success());
+        unharmed.check(&world, &format!("seed {seed}, kill {n_kills}"));
+    }
 }
 
 fn copy_folder(from: &Path, to: &Path) {

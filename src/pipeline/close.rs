@@ -73,6 +73,10 @@ impl<S: Store> Closer<'_, S> {
         if self.sink.is_some() {
             closed.n_moved = Some(0);
         }
+        // Killed when all was done, and asked again: that is told once.
+        if row.is_closed && lost.is_empty() {
+            return Ok(closed);
+        }
         for urls in lost.chunks(BATCH_URLS) {
             let n_moved = self.mark(name, &mut row, urls, &mut moves)?;
             closed.n_moved = closed.n_moved.map(|n| n + n_moved);
