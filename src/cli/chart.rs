@@ -6,6 +6,9 @@ use std::fmt::Write;
 const WIDTH: usize = 760;
 const BAR_HEIGHT: usize = 150;
 const MARGIN: usize = 40;
+/// What the name of a series takes, and how wide a bar must be to have its number above it.
+const LEGEND_WIDTH: usize = 96;
+const NUMBERED_WIDTH: f64 = 20.0;
 /// Rows that have a place in the chart; the table and JSON have all.
 const ROWS_MAX: usize = 40;
 
@@ -62,7 +65,7 @@ fn bars(
                 escaped(&labels[at]),
                 escaped(name),
             );
-            if series.len() == 1 {
+            if bar >= NUMBERED_WIDTH && (*count > 0 || series.len() == 1) {
                 let _ = writeln!(
                     svg,
                     "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{count}</text>",
@@ -72,7 +75,7 @@ fn bars(
             }
         }
         if series.len() > 1 {
-            let x = WIDTH - MARGIN - 110 * (series.len() - number);
+            let x = WIDTH - MARGIN - LEGEND_WIDTH * (series.len() - number);
             let y = top - 21;
             let _ = writeln!(svg, "<rect x=\"{x}\" y=\"{y}\" width=\"10\" height=\"10\" fill=\"{colour}\"/>");
             let _ = writeln!(svg, "<text x=\"{}\" y=\"{}\">{}</text>", x + 14, y + 9, escaped(name));
