@@ -39,7 +39,7 @@ work=$(mktemp -d)
 trap 'kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
 "$lookalike" serve --store "$store" --listen 127.0.0.1:0 2>"$work/said" &
 server=$!
-until address=$(grep -o 'http://[0-9.:]*' "$work/said"); do
+until address=$(grep -so 'http://[0-9.:]*/' "$work/said"); do
   kill -0 "$server" || { cat "$work/said" >&2; exit 1; }
   sleep 0.1
 done

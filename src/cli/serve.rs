@@ -4,9 +4,10 @@ use super::args::ServeArgs;
 use super::run::watch_signals;
 use super::telemetry::{self, Metrics};
 use super::{Exit, ending};
+use crate::backfill::machine_memory;
 use crate::config::Config;
 use crate::http::{self, House};
-use crate::store::Follower;
+use crate::store::{self, Follower};
 use anyhow::{Context, Result};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -44,7 +45,12 @@ impl Door {
     pub fn open(config: &Config, metrics: &Metrics) -> Result<Self> {
         let address = config.http_address().map_err(|error| ending(Exit::Usage, error.to_string()))?;
         let interval = Duration::from_millis(config.http.refresh_ms);
-        let views = Follower::open(&config.store.path, &config.store_settings(), interval)?;
+        let block_cache_mib = match config.http.block_cache_mib {
+            0 => config.store.block_cache_mib.max((machine_memory() >> 22) as usize),
+            mib => mib,
+        };
+        let settings = store::Settings { block_cache_mib, ..config.store_settings() };
+        let views = Follower::open(&config.store.path, &settings, interval)?;
         let metrics = metrics.handle();
         let (settings, limits, ranking) = (config.http.clone(), config.limits.clone(), config.lost.clone());
         let house = House::new(views, settings, limits, ranking, move || metrics.render());

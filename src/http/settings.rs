@@ -11,6 +11,8 @@ const HEAD_BYTES_LEAST: usize = 8192;
 pub struct Settings {
     /// `host:port`.
     pub listen: String,
+    /// MiB of decompressed blocks of the store kept in memory, as far as they are asked for; 0: a quarter of the machine's.
+    pub block_cache_mib: usize,
     /// Connections open at once; one more is told 503 and closed.
     pub connections_max: usize,
     /// Questions answered at once; 0: two for each core. More wait for `queue_ms_max`. Beside them half as many of those
@@ -44,6 +46,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             listen: "127.0.0.1:8080".into(),
+            block_cache_mib: 0,
             connections_max: 512,
             questions_max: 0,
             queue_ms_max: 1000,
