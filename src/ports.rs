@@ -222,6 +222,15 @@ pub struct StoredDocument {
     pub sketch: Arc<Sketch>,
 }
 
+/// The shingles that find a document, ascending.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundBy {
+    /// Its index shingles.
+    pub index: Vec<Shingle>,
+    /// Its mod shingles; none under a rule without them.
+    pub mod_shingles: Vec<Shingle>,
+}
+
 /// The rules that a store is made with and keeps: pages taken in under other ones could not be compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoreRule {
@@ -725,11 +734,12 @@ pub trait Snapshot {
         each: &mut dyn FnMut(Sighting) -> bool,
     ) -> Result<(), StoreError>;
 
-    /// The documents that have some of these index shingles, and how many each has.
+    /// The documents that have some of these index shingles, and how many each has. Shingles are looked up in their order
+    /// until `most_uncommon` of them were not common; of the documents that have a common one the first few are found.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn sharing(&self, index: &[Shingle]) -> Result<HashMap<DocumentId, usize>, StoreError>;
+    fn sharing(&self, index: &[Shingle], most_uncommon: usize) -> Result<HashMap<DocumentId, usize>, StoreError>;
 
     /// The documents that have some of these mod shingles, `most` at most, those with most of them first; a shingle that
     /// is common finds none. All that are `known` are in the answer as well. With each document, how many of the
@@ -743,6 +753,12 @@ pub trait Snapshot {
         known: &[DocumentId],
         most: usize,
     ) -> Result<HashMap<DocumentId, u32>, StoreError>;
+
+    /// The shingles that find a document which is there. Of a very long one some may be missing.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn found_by(&self, document: DocumentId) -> Result<FoundBy, StoreError>;
 
     /// The documents that a content equals, by any of the three equivalences, each once.
     ///

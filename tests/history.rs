@@ -2,13 +2,22 @@
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod door;
 mod harness;
 
+use door::{Door, encoded};
 use harness::{World, check_events, page, sweeps, text};
+use lookalike::config::Config;
+use lookalike::document::DocumentId;
+use lookalike::ports::Snapshot;
+use lookalike::store::RocksStore;
 use lookalike::wire::{Event, EventType, MoveEvidence};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+
+/// A page of the sample that moved.
+const MOVED: &str = "https://docs.npm.example/html/doc/cache.html";
 
 /// The `day`-th of a month, which is a sweep of that name.
 fn time(day: u32) -> String {
@@ -427,16 +436,18 @@ fn results_are_grouped_and_carriers_of_a_text_are_listed() {
         at("http://b/copy", 2, &words(900..990)),
         at("http://c/half", 1, &words(0..100)),
         at("http://c/other", 1, &words(500..600)),
+        at("http://d/near", 1, &words(0..198)),
     ];
     run(&world, "pages", &records);
-    let urls = ["http://c/other", "http://a/whole", "http://nowhere/", "http://c/half", "http://a/whole"];
+    let urls =
+        ["http://c/other", "http://a/whole", "http://nowhere/", "http://c/half", "http://d/near", "http://a/whole"];
     let ranked = world.write("ranked", lines(&urls));
     let groups = json(&world.ask("query group --json", &[ranked.to_str().expect("a path")]));
     let grouped: Vec<&Value> = groups.as_array().expect("a list").iter().map(|group| &group["urls"]).collect();
     let half = json(&world.ask("query compare --json", &["http://a/whole", "http://c/half"]));
     // 91 shingles of 192.
     assert!((half["resemblance"].as_f64().expect("a number") - 91.0 / 192.0).abs() < 0.001);
-    let expected = [vec![urls[0]], vec![urls[1]], vec![urls[2]], vec![urls[3]]];
+    let expected = [vec![urls[0]], vec![urls[1], urls[4]], vec![urls[2]], vec![urls[3]]];
     assert_eq!(
         grouped,
         expected.iter().map(|urls| serde_json::json!(urls)).collect::<Vec<_>>().iter().collect::<Vec<_>>()
@@ -458,10 +469,232 @@ fn results_are_grouped_and_carriers_of_a_text_are_listed() {
     // The half is in the text as a whole; the copy is no more.
     assert_eq!(
         found,
-        [("http://a/whole", &*day[1], true), ("http://b/copy", &*day[0], false), ("http://c/half", &*day[0], true)]
+        [
+            ("http://a/whole", &*day[1], true),
+            ("http://b/copy", &*day[0], false),
+            ("http://c/half", &*day[0], true),
+            ("http://d/near", &*day[0], true)
+        ]
     );
     let of_url = world.ask("query carriers", &["http://a/whole"]);
     assert!(of_url.contains("http://b/copy") && of_url.contains("no more") && !of_url.contains("http://c/other"));
     let output = world.command("query carriers").arg("http://nowhere/").output().expect("starts");
     assert_eq!(output.status.code(), Some(4));
+}
+
+/// A text, pages that have all of it, half and a paragraph of it, a page that is a paragraph of it, and one that has nothing
+/// to do with it. The copy, the half and the paragraph share their smallest shingles with it and are always found; what
+/// stands inside a much larger page needs mod shingles. Lost once: of a URL's text all that is not in its cluster.
+#[test]
+fn quotations_are_found_in_other_clusters() {
+    let words = |range: std::ops::Range<u32>| range.map(|n| format!("w{n} ")).collect::<String>();
+    let (copy, half, large, paragraph) = ("http://a/copy", "http://b/half", "http://c/large", "http://d/paragraph");
+    let at = |url: &str, text: String| page(url, &time(1), "", &text);
+    let records = [
+        at(copy, words(0..400)),
+        at(half, words(0..260) + &words(1000..1150)),
+        at(large, words(2000..5000) + &words(0..400) + &words(5000..8000)),
+        at(paragraph, words(100..180)),
+        at("http://e/other", words(9000..9400)),
+        at("http://f/little", words(9500..9900) + &words(390..400)),
+    ];
+    for modulus in [0, 25] {
+        let world = World::new().with("sketch.index_modulus", modulus);
+        run(&world, "pages", &records);
+        let carriers = |of: &str| -> BTreeSet<String> {
+            let found = json(&world.ask("query carriers --json", &[of]));
+            let hosts = found.as_array().expect("hosts").iter();
+            let carriers = hosts.flat_map(|host| host["carriers"].as_array().expect("carriers"));
+            carriers.map(|carrier| carrier["url"].as_str().expect("a URL").to_string()).collect()
+        };
+        let text = |name: &str, text: String| world.write(name, text).display().to_string();
+        for of in [copy, paragraph, &text("all", words(0..400)), &text("part", words(100..180))] {
+            let mut expected = BTreeSet::from([copy, half, paragraph].map(String::from));
+            if modulus > 0 {
+                expected.insert(large.into());
+            }
+            assert_eq!(carriers(of), expected, "{of} {modulus}");
+        }
+        assert_eq!(carriers("http://e/other").len(), 1);
+        let clusters = world.partition();
+        assert_eq!(clusters.len(), 6, "each is a cluster of its own: {clusters:?}");
+    }
+}
+
+/// What finds a document is the same whether it is read where it was written down or back from the lists that it went into.
+#[test]
+fn what_finds_a_document_is_read_back() {
+    let new = || World::new().with("sketch.index_modulus", 25);
+    let (written_down, in_lists) = (new(), new());
+    written_down.run(&sweeps());
+    let output = in_lists.command("backfill -q").args(sweeps()).output().expect("starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let settings = || Config::load(&[]).expect("the default").store_settings();
+    let [a, b] = [&written_down, &in_lists]
+        .map(|world| RocksStore::open_read_only(&world.path("store"), &settings()).expect("opens"));
+    let n_documents = a.n_documents();
+    assert_eq!(n_documents, 635);
+    let (mut n_found, mut n_all) = (0, 0);
+    for document in (1..=n_documents).map(DocumentId) {
+        let [read, read_back] = [&a, &b].map(|view| view.found_by(document).expect("read"));
+        assert_eq!(read, read_back, "{document}");
+        let stored = b.document(document).expect("read").expect("a document");
+        let n_of = [stored.n_index_shingles, stored.n_mod_shingles].map(|n| n as usize);
+        if stored.sketch.n_shingles <= 384 {
+            assert_eq!([read.index.len(), read.mod_shingles.len()], n_of, "{document} is kept whole");
+        }
+        n_found += read.index.len() + read.mod_shingles.len();
+        n_all += n_of.iter().sum::<usize>();
+    }
+    assert!(n_all > 40_000 && n_found * 3 > n_all * 2, "{n_found} of {n_all}");
+}
+
+/// Pages that go, lead elsewhere, come back and come late, beside the sample's sweeps of their time.
+fn comings_and_goings() -> [Vec<String>; 2] {
+    let redirect = |url: &str, day: u32, to: &str| {
+        serde_json::json!({"url": url, "fetched_at": time(day), "sweep": day.to_string(), "http_status": 301, "redirect_to": to})
+            .to_string()
+    };
+    let missing = |url: &str, day: u32, status: u32| {
+        serde_json::json!({"url": url, "fetched_at": time(day), "sweep": day.to_string(), "http_status": status, "body": "no"})
+            .to_string()
+    };
+    let near = |url: &str, day: u32| page(url, &time(day), &day.to_string(), &body(9, 12));
+    let first = vec![
+        seen("http://a/1", 1, 1),
+        seen("http://a/2", 1, 2),
+        seen("http://a/3", 1, 3),
+        seen("http://b/1", 2, 1),
+        near("http://a/4", 1),
+        missing("http://a/2", 2, 404),
+        redirect("http://a/3", 2, "/5"),
+    ];
+    let rest = vec![
+        seen("http://a/5", 3, 3),
+        seen("http://c/2", 3, 2),
+        missing("http://a/1", 3, 410),
+        seen("http://a/1", 4, 1),
+        gone("http://a/1", 5),
+        page("http://d/4", &time(4), "4", &body(8, 12)),
+        // Late, of a sweep that is over, and of a time between two that are known.
+        seen("http://a/4", 2, 4),
+        seen("http://a/late", 1, 7),
+    ];
+    [first, rest]
+}
+
+/// An answer less what only the way to it tells: the number of events, the bytes on disk, and the documents that a chain
+/// goes through, for of the links that make one cluster a batch may have found others than the stream.
+fn told_alike(mut answer: Value) -> Value {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                for field in ["seq", "events", "bytes_on_disk", "through", "next"] {
+                    fields.remove(field);
+                }
+                fields.values_mut().for_each(strip);
+            }
+            Value::Array(values) => values.iter_mut().for_each(strip),
+            _ => {}
+        }
+    }
+    strip(&mut answer);
+    answer
+}
+
+/// All that two worlds can be asked for, over HTTP and on the command line, they answer alike.
+fn check_alike(worlds: &[World; 2], urls: &BTreeSet<String>, texts: &[String]) {
+    let doors = worlds.each_ref().map(Door::open);
+    let ask = |what: &str, ask: &dyn Fn(&Door) -> door::Response| {
+        let answers = doors.each_ref().map(|door| {
+            let answer = ask(door);
+            assert!([200, 404].contains(&answer.status), "{what}: {}", answer.body);
+            told_alike(answer.json())
+        });
+        assert_eq!(answers[0], answers[1], "{what}");
+    };
+    for url in urls.iter().map(|url| encoded(url)) {
+        for path in [
+            format!("/v1/url?url={url}"),
+            format!("/v1/lost?url={url}"),
+            format!("/v1/cluster?of={url}"),
+            format!("/v1/carriers?url={url}&threshold=0.3"),
+        ] {
+            ask(&path, &|door| door.get(&path));
+        }
+    }
+    for path in ["sweeps", "changes", "changes?by=host", "changes?by=sweep", "stats", "clusters?limit=1000"] {
+        ask(path, &|door| door.get(&format!("/v1/{path}")));
+    }
+    let ranked = serde_json::json!({ "urls": urls }).to_string();
+    ask("group", &|door| door.post("/v1/group", "application/json", ranked.as_bytes()));
+    ask("lost", &|door| door.post("/v1/lost", "application/json", ranked.as_bytes()));
+    for text in texts {
+        ask("similar", &|door| door.post("/v1/similar?most=20", "text/html", text.as_bytes()));
+        ask("carriers", &|door| door.post("/v1/carriers?threshold=0.3", "text/html", text.as_bytes()));
+    }
+    let list = worlds.each_ref().map(|world| world.write("urls", lines(&urls.iter().collect::<Vec<_>>())));
+    let file = worlds.each_ref().map(|world| world.write("text.html", &texts[0]));
+    let url = MOVED;
+    for (question, argument) in [
+        ("url", None),
+        ("cluster", None),
+        ("lost", None),
+        ("carriers", None),
+        ("lost", Some(&list)),
+        ("group", Some(&list)),
+        ("similar", Some(&file)),
+        ("carriers", Some(&file)),
+    ] {
+        let answers = [0, 1].map(|at| {
+            let argument = argument.map_or(url.to_string(), |files| files[at].display().to_string());
+            let flag = (question == "lost" && argument != url).then_some("--urls-from");
+            let arguments: Vec<&str> = flag.into_iter().chain([argument.as_str()]).collect();
+            let answer = worlds[at].ask(&format!("query {question} --json"), &arguments);
+            answer.lines().map(|line| told_alike(json(line))).collect::<Vec<_>>()
+        });
+        assert_eq!(answers[0], answers[1], "{question}");
+    }
+    for question in ["sweep list", "changes", "changes --by host", "changes --by sweep", "changes --csv"] {
+        let answers = worlds.each_ref().map(|world| world.ask(question, &[]));
+        assert_eq!(answers[0], answers[1], "{question}");
+    }
+}
+
+/// A batch of the first sweeps and a stream of the rest tell the same as a stream of all, whatever is asked, and so
+/// they do once a sweep is closed.
+#[test]
+fn a_batch_and_then_a_stream_answer_as_a_stream() {
+    for modulus in [0, 25] {
+        let worlds = [(); 2].map(|()| World::new().with("sketch.index_modulus", modulus));
+        let [first, rest] = comings_and_goings();
+        let folder = World::new();
+        let (first, rest) = (folder.write("first.jsonl", lines(&first)), folder.write("rest.jsonl", lines(&rest)));
+        let [one, two, three] = &sweeps()[..] else { panic!("three sweeps") };
+        let (begun, all) = ([one, two, &first], [one, two, &first, three, &rest].map(PathBuf::clone));
+        worlds[0].run(&all);
+        let output = worlds[1].command("backfill -q").args(begun).output().expect("starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        // It passes over what it was made from.
+        worlds[1].run(&all);
+        let exported = worlds[0].ask("export clusters", &[]);
+        let mut rows = csv::Reader::from_reader(exported.as_bytes());
+        let urls: BTreeSet<String> = rows.records().map(|row| row.expect("a row")[0].to_string()).collect();
+        // All of ours, and of the sample's 371 every twelfth.
+        let all = urls.into_iter().enumerate().filter(|(n, url)| n % 12 == 0 || !url.contains("docs."));
+        let urls: BTreeSet<String> = all.map(|(_, url)| url).chain(["http://never/".into(), MOVED.into()]).collect();
+        let texts =
+            [&body(1, 40), &body(9, 12), "<p>npm install installs a package and any packages that it depends on"];
+        let mut texts: Vec<String> = texts.into_iter().map(String::from).collect();
+        let whole = zstd::decode_all(&std::fs::read(three).expect("read")[..]).expect("unpacked");
+        texts.extend(text(&whole).lines().step_by(40).map(|line| json(line)["body"].as_str().expect("a body").into()));
+        check_alike(&worlds, &urls, &texts);
+        let n_lost = worlds.each_ref().map(|world| close(world, "3-2017-09-01")["n_lost"].clone());
+        assert!(n_lost[0].as_u64() > Some(50), "{n_lost:?}");
+        assert_eq!(n_lost[0], n_lost[1]);
+        check_alike(&worlds, &urls, &texts);
+        for world in &worlds {
+            world.ask("verify", &[]);
+        }
+    }
 }

@@ -254,7 +254,7 @@ pub enum Question {
     },
     /// Every page that carries a text wholly or in part, by host, with its newest copy at each URL
     Carriers {
-        /// A file, HTML or text, or a URL that the store knows (then the pages of its cluster)
+        /// A file, HTML or text, or a URL that the store knows
         #[arg(value_name = "FILE|URL")]
         of: String,
         /// The resemblance or containment, either way, from which on a page carries it

@@ -1,15 +1,22 @@
 //! Distributed text: every page that carries a text wholly or in part (Broder 1997, section 1.1).
 
-use super::similar::similar;
+use super::similar::{Asked, Comparison};
 use crate::document::{DocumentId, Fingerprint, host_of};
 use crate::ports::{Snapshot, StoreError};
-use crate::sketch::{SketchedContent, compare};
+use crate::sketch::SketchedContent;
 use crate::sweep::{Moment, UrlState};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Sightings of one document that are looked at: the newest.
 const SIGHTINGS_OF_DOCUMENT_MAX: usize = 1000;
+
+/// Documents that are looked at of those that share index shingles, and of a cluster.
+const DOCUMENTS_MAX: usize = 100_000;
+
+/// An estimate with a larger standard error counts less its error: one shingle found of the two that were looked for is
+/// no half of a text.
+const ERROR_MAX: f64 = 0.05;
 
 /// A URL that carries a text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,11 +45,9 @@ pub struct HostCarriers {
     pub carriers: Vec<Carrier>,
 }
 
-/// Resemblance, how much of the text is in a document, and how much of the document is in the text.
-type Shares = [f64; 3];
-
-/// The URLs that carry a content. In a store that indexes mod shingles (`sketch.index_modulus`) also those are found that
-/// have it inside a much larger page.
+/// The URLs that carry a content: found by the shingles that index the store's documents, which finds what resembles it
+/// and parts of it that are not much smaller; in a store that indexes mod shingles (`sketch.index_modulus`) also small
+/// parts of it, and it inside much larger pages.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -51,16 +56,18 @@ pub fn carriers_of_content(
     content: &SketchedContent,
     threshold: f64,
 ) -> Result<Vec<HostCarriers>, StoreError> {
-    let found = similar(view, content, usize::MAX)?;
-    let shares = found.into_iter().map(|likeness| {
-        let of = likeness.comparison;
-        (likeness.document, [of.resemblance, of.containment_of_a_in_b, of.containment_of_b_in_a])
-    });
-    carriers(view, shares.collect(), threshold)
+    let asked = Asked {
+        sketch: &content.sketch,
+        index: &content.index,
+        mod_shingles: &content.mod_shingles,
+        equal: view.equal_to(&content.equivalences)?,
+        akin: Vec::new(),
+    };
+    carriers(view, &asked, threshold)
 }
 
-/// The URLs that carry what was last seen at a URL: of the store's own documents, those of its cluster. None where nothing
-/// was ever seen there.
+/// The URLs that carry what was last seen at a URL: those of its cluster, and those that share shingles with it as above.
+/// None where nothing was ever seen there.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -71,28 +78,35 @@ pub fn carriers_of_url(
 ) -> Result<Option<Vec<HostCarriers>>, StoreError> {
     let copy = view.states(&[view.key_of(url)])?.pop().flatten().and_then(|state| state.copy);
     let Some(copy) = copy else { return Ok(None) };
-    let members = view.members(copy.document)?;
     let Some(text) = view.document(copy.document)? else { return Ok(None) };
-    let mut shares: HashMap<DocumentId, Shares> = HashMap::new();
-    for members in members.chunks(1024) {
-        for (document, stored) in members.iter().zip(view.documents(members)?) {
-            let of = compare(&text.sketch, &stored.sketch, view.rule().sketch.rule);
-            shares.insert(*document, [of.resemblance, of.containment_of_first, of.containment_of_second]);
-        }
-    }
-    // Documents of fewer words than a shingle have no sketch, but each equals itself.
-    shares.insert(copy.document, [1.0; 3]);
-    carriers(view, shares, threshold).map(Some)
+    let found_by = view.found_by(copy.document)?;
+    let asked = Asked {
+        sketch: &text.sketch,
+        index: &found_by.index,
+        mod_shingles: &found_by.mod_shingles,
+        // Documents of fewer words than a shingle have no sketch, but each equals itself.
+        equal: vec![copy.document],
+        akin: view.some_members(copy.document, DOCUMENTS_MAX)?,
+    };
+    carriers(view, &asked, threshold).map(Some)
 }
 
-fn carriers(
-    view: &impl Snapshot,
-    mut shares: HashMap<DocumentId, Shares>,
-    threshold: f64,
-) -> Result<Vec<HostCarriers>, StoreError> {
-    shares.retain(|_, shares| shares.iter().any(|share| *share >= threshold));
-    let mut documents: Vec<DocumentId> = shares.keys().copied().collect();
-    documents.sort_unstable();
+/// Whether a document carries a text, wholly or in part, or is itself carried by it. An estimate that rests on next to
+/// nothing counts only as far as it is sure.
+fn carries(of: &Comparison, threshold: f64) -> bool {
+    let shares = [
+        (of.resemblance, of.error),
+        (of.containment_of_a_in_b, of.error_of_a_in_b),
+        (of.containment_of_b_in_a, of.error_of_b_in_a),
+    ];
+    shares.iter().any(|(share, error)| *share >= threshold && (*error <= ERROR_MAX || share - error >= threshold))
+}
+
+fn carriers(view: &impl Snapshot, asked: &Asked<'_>, threshold: f64) -> Result<Vec<HostCarriers>, StoreError> {
+    let found = asked.compared(view, usize::MAX, DOCUMENTS_MAX)?;
+    let found = found.into_iter().filter(|found| carries(&found.comparison, threshold));
+    let found: BTreeMap<DocumentId, Comparison> = found.map(|found| (found.document, found.comparison)).collect();
+    let documents: Vec<DocumentId> = found.keys().copied().collect();
     let mut newest: BTreeMap<Fingerprint, Moment> = BTreeMap::new();
     for standing in view.standings(&documents, SIGHTINGS_OF_DOCUMENT_MAX)? {
         let kept = newest.entry(standing.url).or_insert_with(|| standing.moment.clone());
@@ -104,11 +118,17 @@ fn carriers(
     let (urls, states) = (view.urls(&keys)?, view.states(&keys)?);
     let mut hosts: BTreeMap<String, Vec<Carrier>> = BTreeMap::new();
     for ((moment, url), state) in newest.into_values().zip(urls).zip(states) {
-        let Some(shares) = moment.seen.document().and_then(|document| shares.get(&document)) else { continue };
+        let Some(of) = moment.seen.document().and_then(|document| found.get(&document)) else { continue };
         let stands = state.is_some_and(|UrlState { newest, .. }| newest == moment);
-        let [resemblance, contains, contained] = *shares;
         let host = host_of(&url).to_string();
-        let carrier = Carrier { url, moment, stands, resemblance, contains, contained };
+        let carrier = Carrier {
+            url,
+            moment,
+            stands,
+            resemblance: of.resemblance,
+            contains: of.containment_of_a_in_b,
+            contained: of.containment_of_b_in_a,
+        };
         hosts.entry(host).or_default().push(carrier);
     }
     let mut hosts: Vec<HostCarriers> =

@@ -1,15 +1,25 @@
 //! Any document against another one, or against the store.
 
-use crate::document::{ClusterId, DocumentId};
-use crate::ports::{Snapshot, StoreError, StoredDocument};
-use crate::sketch::{Estimate, ModCounts, Rule, Sketch, SketchedContent, compare};
+use crate::document::{ClusterId, DocumentId, Fingerprint};
+use crate::ports::{Snapshot, StoreError, StoredDocument, StoredSighting};
+use crate::sketch::{Estimate, ModCounts, Rule, Shingle, Sketch, SketchedContent, compare};
 use crate::sweep::Sighting;
 use serde::Serialize;
+use std::cmp::{Ordering, Reverse};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Documents found by their mod shingles alone that are held against a content, at most: those that share most of them.
 /// A long page made of much quoted parts could have hundreds of thousands.
 const MOD_CANDIDATES_MAX: usize = 10_000;
+
+/// Documents found by index shingles that are held against a content for each one that is asked for, and at least: those
+/// that share most. What shares less than so many others do resembles less than they, but by chance.
+const COMPARED_EACH: usize = 32;
+const COMPARED_LEAST: usize = 256;
+
+/// Documents that are read together.
+const READ_TOGETHER: usize = 1024;
 
 /// How two documents relate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -105,55 +115,130 @@ pub struct Likeness {
 }
 
 /// The documents of the store most like a content, best first. Candidates are documents with an index shingle in common
-/// with it, or a mod shingle where the store has an index of them. Such a store ranks by containment, either way, then
-/// by resemblance; another one by resemblance, then by containment; then age decides.
+/// with it, or a mod shingle where the store has an index of them, and of these those that share most. Such a store
+/// ranks by containment, either way, then by resemblance; another one by resemblance, then by containment; then age
+/// decides.
 ///
 /// # Errors
 /// [`StoreError`]
 pub fn similar(view: &impl Snapshot, content: &SketchedContent, most: usize) -> Result<Vec<Likeness>, StoreError> {
-    let shared = view.sharing(&content.index)?;
-    let equal = view.equal_to(&content.equivalences)?;
-    let known: Vec<DocumentId> = shared.keys().chain(&equal).copied().collect();
-    let shared_mod = view.sharing_mod(&content.mod_shingles, &known, MOD_CANDIDATES_MAX)?;
-    let mut found = Vec::new();
-    for (document, n_shared_mod) in &shared_mod {
-        if let Some(stored) = view.document(*document)? {
-            let comparison = against(view, content, &stored, *n_shared_mod);
-            let is_equal = equal.contains(document);
-            found.push((*document, if is_equal { comparison.equal() } else { comparison }));
-        }
-    }
+    let asked = Asked {
+        sketch: &content.sketch,
+        index: &content.index,
+        mod_shingles: &content.mod_shingles,
+        equal: view.equal_to(&content.equivalences)?,
+        akin: Vec::new(),
+    };
+    // What resembles it shares its smallest shingles, as many as index a document. The others that it brings find parts of
+    // it that are much smaller.
+    let n_index = view.rule().sketch.n_index();
+    let mut found = asked.compared(view, n_index, most.saturating_mul(COMPARED_EACH).max(COMPARED_LEAST))?;
     rank(&mut found, view.rule().sketch.index_modulus > 0);
     found.truncate(most);
+    let documents: Vec<DocumentId> = found.iter().map(|found| found.document).collect();
+    let mut last_seen = last_seen(view, &documents)?;
     found
         .into_iter()
-        .map(|(document, comparison)| {
+        .map(|Compared { document, comparison, shared_index_shingles, shared_mod_shingles }| {
             Ok(Likeness {
                 document,
                 cluster: view.cluster_of(document)?,
                 comparison,
-                shared_index_shingles: shared.get(&document).copied().unwrap_or(0),
-                shared_mod_shingles: shared_mod.get(&document).copied().unwrap_or(0),
-                last_seen: view.sightings_of_document(document)?.pop(),
+                shared_index_shingles,
+                shared_mod_shingles,
+                last_seen: last_seen.remove(&document),
             })
         })
         .collect()
 }
 
-fn against(view: &impl Snapshot, content: &SketchedContent, stored: &StoredDocument, n_shared_mod: u32) -> Comparison {
-    let (a, b) = (&content.sketch, &*stored.sketch);
-    let counts =
-        ModCounts { first: content.mod_shingles.len() as u32, second: stored.n_mod_shingles, shared: n_shared_mod };
-    Comparison::of(a, b, &compare(a, b, view.rule().sketch.rule).refined(a, b, counts))
+/// The newest sighting of each document.
+fn last_seen(view: &impl Snapshot, documents: &[DocumentId]) -> Result<HashMap<DocumentId, Sighting>, StoreError> {
+    let standings = view.standings(documents, 1)?;
+    let keys: Vec<Fingerprint> = standings.iter().map(|standing| standing.url).collect();
+    let sightings = standings.into_iter().zip(view.urls(&keys)?);
+    Ok(sightings
+        .filter_map(|(StoredSighting { moment, .. }, url)| Some((moment.seen.document()?, Sighting { url, moment })))
+        .collect())
 }
 
-fn rank(found: &mut [(DocumentId, Comparison)], by_containment: bool) {
-    let key = |comparison: &Comparison| {
+/// A text that is held against the store.
+pub(super) struct Asked<'a> {
+    pub sketch: &'a Sketch,
+    /// Its shingles that find documents, ascending.
+    pub index: &'a [Shingle],
+    pub mod_shingles: &'a [Shingle],
+    /// Documents that it equals.
+    pub equal: Vec<DocumentId>,
+    /// Documents that are to be held against it whatever they share.
+    pub akin: Vec<DocumentId>,
+}
+
+/// A document that was held against a text, which is A.
+pub(super) struct Compared {
+    pub document: DocumentId,
+    pub comparison: Comparison,
+    /// The index shingles that both have.
+    pub shared_index_shingles: usize,
+    /// The mod shingles that both have.
+    pub shared_mod_shingles: u32,
+}
+
+impl Asked<'_> {
+    /// The text against the documents that it has something in common with, by document: those that share most of its
+    /// first `n_index` index shingles, `most` at most, and those that share most mod shingles.
+    pub fn compared(&self, view: &impl Snapshot, n_index: usize, most: usize) -> Result<Vec<Compared>, StoreError> {
+        let shared = view.sharing(self.index, n_index)?;
+        let mut known = most_shared(&shared, most);
+        known.extend(self.equal.iter().chain(&self.akin));
+        let shared_mod = view.sharing_mod(self.mod_shingles, &known, MOD_CANDIDATES_MAX)?;
+        let mut documents: Vec<DocumentId> = shared_mod.keys().copied().collect();
+        // A list may name documents that are newer than the view.
+        documents.retain(|document| document.0 <= view.n_documents());
+        documents.sort_unstable();
+        let mut compared = Vec::with_capacity(documents.len());
+        for together in documents.chunks(READ_TOGETHER) {
+            for (document, stored) in together.iter().zip(view.documents(together)?) {
+                let shared_mod_shingles = shared_mod.get(document).copied().unwrap_or(0);
+                let comparison = self.against(view, &stored, shared_mod_shingles);
+                let is_equal = self.equal.contains(document);
+                compared.push(Compared {
+                    document: *document,
+                    comparison: if is_equal { comparison.equal() } else { comparison },
+                    shared_index_shingles: shared.get(document).copied().unwrap_or(0),
+                    shared_mod_shingles,
+                });
+            }
+        }
+        Ok(compared)
+    }
+
+    fn against(&self, view: &impl Snapshot, stored: &StoredDocument, n_shared_mod: u32) -> Comparison {
+        let (a, b) = (self.sketch, &*stored.sketch);
+        let counts =
+            ModCounts { first: self.mod_shingles.len() as u32, second: stored.n_mod_shingles, shared: n_shared_mod };
+        Comparison::of(a, b, &compare(a, b, view.rule().sketch.rule).refined(a, b, counts))
+    }
+}
+
+/// The documents that share most, `most` of them at most, the older ones first.
+fn most_shared(shared: &HashMap<DocumentId, usize>, most: usize) -> Vec<DocumentId> {
+    let mut order: Vec<(Reverse<usize>, DocumentId)> =
+        shared.iter().map(|(document, n)| (Reverse(*n), *document)).collect();
+    if order.len() > most {
+        order.select_nth_unstable(most);
+        order.truncate(most);
+    }
+    order.into_iter().map(|(_, document)| document).collect()
+}
+
+fn rank(found: &mut [Compared], by_containment: bool) {
+    let key = |Compared { comparison, .. }: &Compared| {
         if by_containment {
             [comparison.sure_containment(), comparison.resemblance]
         } else {
             [comparison.resemblance, comparison.containment_of_a_in_b]
         }
     };
-    found.sort_by(|(a, x), (b, y)| key(y).partial_cmp(&key(x)).unwrap_or(std::cmp::Ordering::Equal).then(a.cmp(b)));
+    found.sort_by(|a, b| key(b).partial_cmp(&key(a)).unwrap_or(Ordering::Equal).then(a.document.cmp(&b.document)));
 }

@@ -8,6 +8,7 @@ use super::order::Order;
 use super::parity;
 use super::shingle::Multiplicity;
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 
 /// How documents are sketched. A store is made with one rule and keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,6 +130,22 @@ impl Sketch {
         }
     }
 
+    /// Where the shingles of `bits` bits lie that it was made of: ranges that ascend, each with one of them or more. What
+    /// it has left out is missing, and so are shingles that fell on one bit of a parity bitmap in pairs.
+    pub fn ranges(&self, bits: u32) -> Vec<RangeInclusive<Shingle>> {
+        let mut ranges: Vec<RangeInclusive<Shingle>> = match &self.form {
+            Form::Sample { values, .. } => values.iter().map(|value| *value..=*value).collect(),
+            Form::Whole(tops) => tops.iter().map(|top| beginning_with(u64::from(*top), 16, bits)).collect(),
+            Form::Parity(words) => {
+                let n_bits = words.len() * 64;
+                let ones = (0..n_bits).filter(|bit| words[bit / 64] >> (bit % 64) & 1 == 1);
+                ones.map(|bit| beginning_with(bit as u64, n_bits.ilog2(), bits)).collect()
+            }
+        };
+        ranges.dedup();
+        ranges
+    }
+
     /// The bytes of memory that it holds.
     pub fn n_bytes(&self) -> usize {
         size_of::<Sketch>()
@@ -138,6 +155,12 @@ impl Sketch {
                 Form::Parity(words) => size_of_val(words.as_slice()),
             }
     }
+}
+
+/// The shingles of `bits` bits of which these are the leading ones.
+fn beginning_with(leading: u64, n_leading: u32, bits: u32) -> RangeInclusive<Shingle> {
+    let first = leading << (bits - n_leading);
+    first..=first | ((1 << (bits - n_leading)) - 1)
 }
 
 impl SketchRule {
@@ -188,6 +211,11 @@ impl SketchRule {
             Rule::Mod { .. } | Rule::Parity { .. } | Rule::All => {}
         }
         bound
+    }
+
+    /// How many shingles index a document, at most.
+    pub fn n_index(&self) -> usize {
+        if self.index_size == 0 { usize::MAX } else { self.index_size }
     }
 
     /// How many shingles a document hands over to be indexed by: more than index it, for those that are common.
@@ -278,6 +306,29 @@ mod tests {
         assert_eq!(rule(25).mod_shingles(&shingles), [50, 75, 625]);
         assert!(rule(0).mod_shingles(&shingles).is_empty());
         assert_eq!(rule(25).sketch(&mut shingles), rule(0).sketch(&mut vec![75, TOP - 2, 50, 3, 625]));
+    }
+
+    proptest! {
+        /// Every shingle is in one of the ranges, unless a bitmap has lost it with another one, and each range has one.
+        #[test]
+        fn the_ranges_hold_the_shingles(
+            shingles in prop::collection::hash_set(0..TOP, 1..3000),
+            size in 100usize..1000,
+        ) {
+            for rule in [Rule::Parity { size, error_per_mille: 16 }, Rule::All] {
+                let mut all: Vec<Shingle> = shingles.iter().copied().collect();
+                let ranges = SketchRule { rule, ..SketchRule::default() }.sketch(&mut all).ranges(40);
+                prop_assert!(ranges.is_sorted_by(|a, b| a.end() < b.start()));
+                let up_to = |end: Shingle| all.partition_point(|shingle| *shingle <= end);
+                let in_range =
+                    |range: &RangeInclusive<Shingle>| up_to(*range.end()) - range.start().checked_sub(1).map_or(0, up_to);
+                prop_assert!(ranges.iter().all(|range| in_range(range) > 0));
+                let n_found: usize = ranges.iter().map(in_range).sum();
+                let is_bitmap = matches!(rule, Rule::Parity { .. }) && shingles.len() > size;
+                prop_assert!(n_found == shingles.len() || is_bitmap);
+                prop_assert!(n_found * 2 > shingles.len(), "{} of {}", n_found, shingles.len());
+            }
+        }
     }
 
     /// Stores that were made before there was a mod index hold rules that do not name it.

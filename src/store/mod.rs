@@ -8,6 +8,7 @@ mod check;
 mod delta;
 mod families;
 mod follow;
+mod found_by;
 mod links;
 mod load;
 mod open;

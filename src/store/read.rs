@@ -2,9 +2,11 @@
 
 use super::open::{RocksStore, damaged, failed};
 use super::schema::{self, Fields, Posted, cf, meta};
-use crate::cluster::{ClusterRow, Clusters, Link};
+use crate::cluster::{ClusterRow, Clusters, Link, representatives_of};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed};
-use crate::ports::{Outgoing, ProgressMap, Snapshot, Sought, StoreError, StoreRule, StoredDocument, StoredSighting};
+use crate::ports::{
+    FoundBy, Outgoing, ProgressMap, Snapshot, Sought, StoreError, StoreRule, StoredDocument, StoredSighting,
+};
 use crate::sketch::{Equivalences, Shingle};
 use crate::sweep::{Moment, Sighting, SweepRow, UrlState};
 use rocksdb::{DBPinnableSlice, Direction, IteratorMode, ReadOptions};
@@ -453,14 +455,19 @@ impl Snapshot for RocksStore {
         Ok(sweeps)
     }
 
-    fn sharing(&self, index: &[Shingle]) -> Result<HashMap<DocumentId, usize>, StoreError> {
-        let mut shared = HashMap::new();
-        for list in self.lists(Posted::Index, index)? {
-            if list.len() <= self.rule.cluster.common_limit {
-                for document in list {
-                    *shared.entry(document).or_default() += 1;
+    fn sharing(&self, index: &[Shingle], most_uncommon: usize) -> Result<HashMap<DocumentId, usize>, StoreError> {
+        let (mut shared, mut n_left, mut rest) = (HashMap::new(), most_uncommon, index);
+        while n_left > 0 && !rest.is_empty() {
+            let (next, after) = rest.split_at(n_left.min(rest.len()));
+            for list in self.lists(Posted::Index, next)? {
+                let is_common = list.len() > self.rule.cluster.common_limit;
+                n_left -= usize::from(!is_common);
+                let finds = if is_common { &*representatives_of(&list) } else { &list };
+                for document in finds {
+                    *shared.entry(*document).or_default() += 1;
                 }
             }
+            rest = after;
         }
         Ok(shared)
     }
@@ -491,6 +498,10 @@ impl Snapshot for RocksStore {
             self.count_mod_shingle(shingle, &mut shared)?;
         }
         Ok(shared)
+    }
+
+    fn found_by(&self, document: DocumentId) -> Result<FoundBy, StoreError> {
+        self.shingles_of(document)
     }
 
     fn equal_to(&self, equivalences: &Equivalences) -> Result<Vec<DocumentId>, StoreError> {
