@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::path::Path;
 use std::time::Instant;
 
 /// The phases, in the words of the paper's table (section 5), and what a store needs beyond.
@@ -117,9 +118,16 @@ pub fn peak_memory() -> u64 {
     kib_of("/proc/self/status", "VmHWM:")
 }
 
-/// The memory of the machine, in bytes. 0 where the system does not tell.
+/// The memory of the machine, in bytes, or less where the process is given less: as a container or a service is. 0 where
+/// the system does not tell.
 pub fn machine_memory() -> u64 {
-    kib_of("/proc/meminfo", "MemTotal:")
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    let limit = |group: &Path| {
+        let limit = fs::read_to_string(Path::new("/sys/fs/cgroup").join(group).join("memory.max")).ok()?;
+        limit.trim().parse::<u64>().ok()
+    };
+    Path::new(group).ancestors().filter_map(limit).fold(kib_of("/proc/meminfo", "MemTotal:"), u64::min)
 }
 
 fn kib_of(file: &str, name: &str) -> u64 {
