@@ -7,6 +7,7 @@
 //! The canonical form is frozen as [`CANONICAL_VERSION`]; a store remembers which one it was made with.
 
 mod address;
+mod ascii;
 mod charset;
 mod decode;
 mod entities;
