@@ -125,86 +125,108 @@ impl Rabin {
 
     /// Appends the fingerprint of each word of a text in which single spaces separate words.
     pub fn tokens(&self, text: &str, tokens: &mut Vec<u64>) {
-        let mut rest = text.as_bytes();
-        if rest.is_empty() {
+        let text = text.as_bytes();
+        if text.is_empty() {
             return;
         }
-        while let Some(head) = rest.first_chunk() {
-            let head = u64::from_le_bytes(*head);
-            let len = match first_space(head) {
-                Some(len) => {
-                    tokens.push(1 << (8 * len) | head.swap_bytes() >> 1 >> (63 - 8 * len));
-                    len
-                }
-                None => {
-                    let len = 8 + Self::len_of_rest(&rest[8..]);
-                    tokens.push(self.token(&rest[..len]));
-                    len
-                }
-            };
-            match rest.get(len + 1..) {
-                Some(after) => rest = after,
-                None => return,
+        let mut begin = 0;
+        let mut long = [(0, 0, 0); BLOCK_BYTES];
+        // The ends of all words of a block are known before the first is read: none has to wait for the one before it.
+        for (block, offset) in text.as_chunks().0.iter().zip((0..).step_by(BLOCK_BYTES)) {
+            let mut ends = spaces(block);
+            // Long words are set aside: which word is long, no processor can tell beforehand.
+            let mut n_long = 0;
+            while ends != 0 {
+                let end = offset + ends.trailing_zeros() as usize;
+                long[n_long % BLOCK_BYTES] = (tokens.len(), begin, end);
+                n_long += usize::from(end - begin >= 8);
+                tokens.push(short_token(text, begin, end));
+                begin = end + 1;
+                ends &= ends - 1;
+            }
+            for (at, begin, end) in &long[..n_long] {
+                tokens[*at] = self.long_token(text, *begin, *end);
             }
         }
-        tokens.extend(rest.split(|byte| *byte == b' ').map(|word| self.token(word)));
+        tokens.extend(text[begin..].split(|byte| *byte == b' ').map(|word| self.token(word)));
     }
 
-    /// The length of the rest of a word; most end within eight bytes more, which memchr would take longer for.
-    fn len_of_rest(rest: &[u8]) -> usize {
-        let soon = rest.first_chunk().and_then(|next| first_space(u64::from_le_bytes(*next)));
-        soon.or_else(|| memchr::memchr(b' ', rest)).unwrap_or(rest.len())
+    /// [`Self::token`] of more than seven bytes between two places of a text.
+    #[inline]
+    fn long_token(&self, text: &[u8], begin: usize, end: usize) -> u64 {
+        match text[..end].last_chunk() {
+            Some(last) if end - begin < 16 => {
+                self.by_x64.of(short_token(text, begin, end - 8)) ^ u64::from_be_bytes(*last)
+            }
+            _ => self.token(&text[begin..end]),
+        }
     }
 
-    /// The fingerprint of a whole sequence of tokens.
-    fn sequence(&self, tokens: &[u64]) -> u64 {
-        tokens.iter().fold(0, |residue, token| self.by_x64.of(residue) ^ token)
-    }
-
-    /// Appends the fingerprint of every window of the sequence, in order, at a constant cost a token.
-    pub fn windows(&self, tokens: &[u64], found: &mut Vec<u64>) {
+    /// Appends the fingerprint of every window of the sequence, in order, as `finish` makes it, at a constant cost a token.
+    pub fn windows(&self, tokens: &[u64], finish: impl Fn(u64) -> u64, found: &mut Vec<u64>) {
         let before = found.len();
         found.resize(before + (tokens.len() + 1).saturating_sub(self.window), 0);
         let found = &mut found[before..];
         #[cfg(target_arch = "x86_64")]
         if let Some(carry_less) = &self.carry_less {
-            return carry_less.windows(self, tokens, found);
+            return carry_less.windows(self, tokens, finish, found);
         }
-        self.windows_by_tables(tokens, found);
+        self.windows_by_tables(tokens, finish, found);
     }
 
-    fn windows_by_tables(&self, tokens: &[u64], found: &mut [u64]) {
+    fn windows_by_tables(&self, tokens: &[u64], finish: impl Fn(u64) -> u64, found: &mut [u64]) {
         let Some((first, others)) = found.split_first_mut() else { return };
-        let mut residue = self.sequence(&tokens[..self.window]);
-        *first = residue;
+        let mut residue = tokens[..self.window].iter().fold(0, |residue, token| self.by_x64.of(residue) ^ token);
+        *first = finish(residue);
         for ((incoming, outgoing), found) in tokens[self.window..].iter().zip(tokens).zip(others) {
             residue = self.by_x64.of(residue) ^ self.out.of(*outgoing) ^ incoming;
-            *found = residue;
+            *found = finish(residue);
         }
     }
 }
 
-/// The number of bytes before the first space, the first byte being the lowest.
+/// [`Rabin::token`] of up to seven bytes between two places of a text, read with the eight before their end.
 #[inline]
-fn first_space(bytes: u64) -> Option<usize> {
+fn short_token(text: &[u8], begin: usize, end: usize) -> u64 {
+    let mark = 1 << (8 * (end - begin) % 64);
+    match text[..end].last_chunk() {
+        Some(last) => mark | u64::from_be_bytes(*last) & (mark - 1),
+        None => text[begin..end].iter().fold(1, |number, byte| number << 8 | u64::from(*byte)),
+    }
+}
+
+/// Text that is searched for spaces at once.
+const BLOCK_BYTES: usize = 64;
+
+/// Where the spaces are in a block: a bit for each byte, the lowest for the first.
+#[inline]
+fn spaces(block: &[u8; BLOCK_BYTES]) -> u64 {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
-    // A byte's highest bit is set where it is zero; borrows may set others, but only above the first.
-    let others = bytes ^ (ONES * b' ' as u64);
-    let spaces = others.wrapping_sub(ONES) & !others & (ONES << 7);
-    (spaces != 0).then(|| spaces.trailing_zeros() as usize / 8)
+    // Multiplied by this, the lowest bits of eight bytes stand in the highest byte.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    let (eights, _) = block.as_chunks();
+    u64::from_le_bytes(std::array::from_fn(|n| {
+        let others = u64::from_le_bytes(eights[n]) ^ (ONES * b' ' as u64);
+        // A byte's highest bit is set where any of its bits is.
+        let is_other = ((others & (ONES * 0x7f)) + ONES * 0x7f) | others;
+        ((!is_other >> 7 & ONES).wrapping_mul(GATHER) >> 56) as u8
+    }))
 }
 
 /// Windows by the processor's carry-less multiplication: the same residues as by tables, faster.
 #[cfg(target_arch = "x86_64")]
 mod carry_less {
     use super::{Polynomial, Rabin};
-    use std::arch::x86_64::{__m128i, _mm_clmulepi64_si128, _mm_cvtsi128_si64, _mm_set_epi64x, _mm_xor_si128};
+    use std::arch::x86_64::{
+        __m128i, _mm_clmulepi64_si128, _mm_cvtsi128_si64, _mm_set_epi64x, _mm_slli_si128, _mm_unpacklo_epi64,
+        _mm_xor_si128,
+    };
 
     /// Windows are computed in so many stretches at a time: each is a chain of multiplications that wait for each other.
     const N_LANES: usize = 4;
 
     /// With fewer windows in a lane than this, beginning a lane costs more than it saves.
-    const LANE_WINDOWS_MIN: usize = 32;
+    const LANE_WINDOWS_MIN: usize = 8;
 
     /// There is one only where the processor has the instruction.
     #[derive(Clone)]
@@ -226,54 +248,64 @@ mod carry_less {
             is_x86_feature_detected!("pclmulqdq").then(new)
         }
 
-        pub(super) fn windows(&self, rabin: &Rabin, tokens: &[u64], found: &mut [u64]) {
+        pub(super) fn windows(&self, rabin: &Rabin, tokens: &[u64], finish: impl Fn(u64) -> u64, found: &mut [u64]) {
             let lane_len = found.len() / N_LANES;
             if lane_len < LANE_WINDOWS_MIN {
-                return rabin.windows_by_tables(tokens, found);
+                return rabin.windows_by_tables(tokens, finish, found);
             }
             let (lanes, rest) = found.split_at_mut(lane_len * N_LANES);
-            rabin.windows_by_tables(&tokens[lanes.len()..], rest);
-            let starts: [usize; N_LANES] = std::array::from_fn(|lane| lane * lane_len);
-            let firsts = starts.map(|start| rabin.sequence(&tokens[start..start + rabin.window]));
+            rabin.windows_by_tables(&tokens[lanes.len()..], &finish, rest);
             let mut chunks = lanes.chunks_exact_mut(lane_len);
-            let lanes = starts.map(|start| Lane {
-                outgoing: &tokens[start..start + lane_len],
-                incoming: &tokens[start + rabin.window..],
+            let lanes = std::array::from_fn(|lane| Lane {
+                tokens: &tokens[lane * lane_len..(lane + 1) * lane_len + rabin.window - 1],
                 found: chunks.next().unwrap_or_default(),
             });
             #[expect(unsafe_code, reason = "the instruction is known to be there only at run time")]
             // SAFETY: `detect` alone makes a `CarryLess`, and only where the processor has PCLMULQDQ.
             unsafe {
-                self.fill(firsts, lanes);
+                self.fill(rabin.window, finish, lanes);
             }
         }
 
         #[target_feature(enable = "pclmulqdq")]
-        fn fill(&self, firsts: [u64; N_LANES], mut lanes: [Lane<'_>; N_LANES]) {
+        fn fill(&self, window: usize, finish: impl Fn(u64) -> u64, mut lanes: [Lane<'_>; N_LANES]) {
             let constants = pair(self.polynomial, self.quotient);
             let out = pair(0, self.out);
-            let mut residues = firsts;
+            let mut residues = [pair(0, 0); N_LANES];
+            for n in 0..window - 1 {
+                for (residue, lane) in residues.iter_mut().zip(&lanes) {
+                    *residue = reduced(_mm_unpacklo_epi64(pair(0, lane.tokens[n]), *residue), constants);
+                }
+            }
+            // What goes out of the first window is the nothing before it.
+            let mut outgoing = [0; N_LANES];
             for n in 0..lanes[0].found.len() {
-                for (residue, lane) in residues.iter_mut().zip(&mut lanes) {
-                    lane.found[n] = *residue;
-                    let Some(incoming) = lane.incoming.get(n) else { continue };
+                for ((residue, outgoing), lane) in residues.iter_mut().zip(&mut outgoing).zip(&mut lanes) {
                     // residue · x^64 + outgoing · x^(64 · window) + incoming, below x^128.
-                    let gone = _mm_clmulepi64_si128::<0x00>(pair(0, lane.outgoing[n]), out);
-                    let dividend = _mm_xor_si128(pair(*residue, *incoming), gone);
-                    // The quotient is high + the upper half of high · `quotient`: exact, for nothing is ever carried.
-                    let estimate = _mm_clmulepi64_si128::<0x01>(dividend, constants);
-                    let quotient = _mm_xor_si128(dividend, estimate);
-                    let multiple = _mm_clmulepi64_si128::<0x11>(quotient, constants);
-                    *residue = low(_mm_xor_si128(dividend, multiple));
+                    let gone = _mm_clmulepi64_si128::<0x00>(pair(0, *outgoing), out);
+                    let incoming = _mm_xor_si128(pair(0, lane.tokens[n + window - 1]), gone);
+                    *residue = reduced(_mm_xor_si128(incoming, _mm_slli_si128::<8>(*residue)), constants);
+                    *outgoing = lane.tokens[n];
+                    lane.found[n] = finish(low(*residue));
                 }
             }
         }
     }
 
+    /// The windows of a stretch of tokens.
     struct Lane<'a> {
-        outgoing: &'a [u64],
-        incoming: &'a [u64],
+        tokens: &'a [u64],
         found: &'a mut [u64],
+    }
+
+    /// The residue, in the lower half, of a polynomial below x^128.
+    #[target_feature(enable = "pclmulqdq")]
+    fn reduced(dividend: __m128i, constants: __m128i) -> __m128i {
+        // The quotient is high + the upper half of high · `quotient`: exact, for nothing is ever carried.
+        let estimate = _mm_clmulepi64_si128::<0x01>(dividend, constants);
+        let quotient = _mm_xor_si128(dividend, estimate);
+        let multiple = _mm_clmulepi64_si128::<0x11>(quotient, constants);
+        _mm_xor_si128(dividend, multiple)
     }
 
     #[target_feature(enable = "sse2")]
@@ -353,10 +385,10 @@ mod tests {
             let residue = |tokens: &[u64]| slow_residue(polynomial, tokens.iter().flat_map(|token| bits(*token)));
             let expected: Vec<u64> = tokens.windows(window).map(residue).collect();
             let mut found = Vec::new();
-            rabin.windows(&tokens, &mut found);
+            rabin.windows(&tokens, |residue| residue, &mut found);
             prop_assert_eq!(&found, &expected);
             let mut by_tables = vec![0; expected.len()];
-            rabin.windows_by_tables(&tokens, &mut by_tables);
+            rabin.windows_by_tables(&tokens, |residue| residue, &mut by_tables);
             prop_assert_eq!(by_tables, expected);
         }
     }

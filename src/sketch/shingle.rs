@@ -43,15 +43,15 @@ impl Shingler {
     pub fn shingle_words(&mut self, words: &str, out: &mut Vec<Shingle>) {
         self.tokens.clear();
         self.rabin.tokens(words, &mut self.tokens);
-        let before = out.len();
-        self.rabin.windows(&self.tokens, out);
-        let found = &mut out[before..];
-        if self.multiplicity == Multiplicity::Labelled {
-            label_occurrences(found);
-        }
-        let shift = 64 - self.bits;
-        for shingle in found {
-            *shingle = self.permutation.of(*shingle) >> shift;
+        let finish = |fingerprint| self.permutation.of(fingerprint) >> (64 - self.bits);
+        match self.multiplicity {
+            Multiplicity::Set => self.rabin.windows(&self.tokens, finish, out),
+            Multiplicity::Labelled => {
+                let before = out.len();
+                self.rabin.windows(&self.tokens, |fingerprint| fingerprint, out);
+                label_occurrences(&mut out[before..]);
+                out[before..].iter_mut().for_each(|fingerprint| *fingerprint = finish(*fingerprint));
+            }
         }
     }
 

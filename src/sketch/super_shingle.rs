@@ -30,7 +30,7 @@ impl SuperShingles {
         let mut kept = Vec::new();
         if self.count > 0 && values.len() >= self.length {
             let mut found = Vec::new();
-            self.rabin.windows(values, &mut found);
+            self.rabin.windows(values, |fingerprint| fingerprint, &mut found);
             for shingle in found {
                 // Nearly all are over the few that are kept already.
                 let is_kept = kept.len() < self.count || kept.last().is_some_and(|last| shingle < *last);
