@@ -81,7 +81,7 @@ fn detect(bytes: &[u8]) -> &'static Encoding {
 /// Whether at most one non-ASCII sequence in four is broken: text of another charset has hardly a whole one.
 fn is_mostly_utf8(bytes: &[u8]) -> bool {
     // Nearly always, and far faster than by the chunk.
-    if std::str::from_utf8(bytes).is_ok() {
+    if Encoding::utf8_valid_up_to(bytes) == bytes.len() {
         return true;
     }
     let (mut n_good, mut n_broken) = (0usize, 0usize);

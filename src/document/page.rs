@@ -110,7 +110,9 @@ pub(super) fn binary_sign(text: &str) -> Option<&'static str> {
         return Some("it is a PDF");
     }
     let beginning = &text.as_bytes()[..text.len().min(JUDGED_CHARS * 4)];
-    if !beginning.chunks(64).any(|bytes| bytes.iter().fold(false, |any, byte| any | may_be_bad(*byte))) {
+    let (blocks, rest) = beginning.as_chunks::<64>();
+    let may_be_bad = |bytes: &[u8]| bytes.iter().fold(false, |any, byte| any | may_be_bad(*byte));
+    if !blocks.iter().any(|block| may_be_bad(block)) && !may_be_bad(rest) {
         return None;
     }
     let (mut n, mut bad) = (0usize, 0usize);
@@ -122,10 +124,10 @@ pub(super) fn binary_sign(text: &str) -> Option<&'static str> {
     (bad * 5 > n).then_some("more than a fifth of its beginning is control characters or undecodable bytes")
 }
 
-/// Whether a byte of UTF-8 is or begins a character that counts against a text: without branches, so that most texts are
-/// passed many bytes at a time.
+/// Whether a byte of UTF-8 is or begins a character that counts against a text, or is one of few that might: without
+/// branches, so that most texts are passed many bytes at a time.
 fn may_be_bad(byte: u8) -> bool {
-    let is_space = (byte == b'\t') | (byte == b'\n') | (byte == b'\r') | (byte == 0x0c) | (byte == 0x1b);
+    let is_space = (byte == b'\t') | (byte == b'\n') | (byte == b'\r');
     // C2 begins the control characters above ASCII, EF the replacement character.
     ((byte < b' ') & !is_space) | (byte == 0x7f) | (byte == 0xc2) | (byte == 0xef)
 }

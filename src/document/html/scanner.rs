@@ -322,10 +322,10 @@ impl<S: Sink> Scanner<'_, S> {
     }
 
     fn find(&self, byte: u8) -> Option<usize> {
-        if *self.bytes.get(self.at)? == byte {
-            return Some(self.at);
+        match self.bytes.get(self.at)? {
+            first if *first == byte => Some(self.at),
+            _ => either(byte, byte, self.bytes, self.at),
         }
-        memchr(byte, &self.bytes[self.at..]).map(|len| self.at + len)
     }
 
     /// The next `<`, and inside of a script's comment the next `>` as well.
