@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Events handed to a sink at once while catching up.
 const RECOVERY_CHUNK: usize = 4096;
 
+/// Events that are enough to be published together, where more are waiting.
+const TOGETHER_MIN: usize = 4096;
+
 /// Why publishing could not be taken up where it stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
@@ -33,7 +36,7 @@ pub enum PublishError {
         published: u64,
     },
     /// The sink failed.
-    #[error("events cannot be published: {0}")]
+    #[error("events cannot be published")]
     Sink(#[from] SinkError),
     /// The store failed.
     #[error(transparent)]
@@ -93,7 +96,13 @@ impl Publisher {
             batches.iter().for_each(drop);
             return Ok(());
         };
-        for events in batches {
+        while let Ok(mut events) = batches.recv() {
+            // What has come meanwhile goes along: a transaction takes its time, however much is in it.
+            while events.len() < TOGETHER_MIN
+                && let Ok(more) = batches.try_recv()
+            {
+                events.extend(more);
+            }
             if let Some(last) = events.last() {
                 kill_point!("before-publish");
                 sink.publish(&events)?;
@@ -110,6 +119,7 @@ impl Publisher {
 mod tests {
     use super::*;
     use crate::pipeline::applier::tests::MemoryStore;
+    use crossbeam::channel::{Sender, unbounded};
 
     struct Output(Vec<u64>);
 
@@ -127,6 +137,46 @@ mod tests {
     fn store() -> MemoryStore {
         let outbox = (5..9).map(|seq| Outgoing { seq, key: None, json: vec![], original: None }).collect();
         MemoryStore { outbox, ..MemoryStore::default() }
+    }
+
+    /// Says when it has begun, and takes its time until it is told to go on.
+    struct Slow {
+        begun: Sender<usize>,
+        goes_on: Receiver<()>,
+    }
+
+    impl Sink for Slow {
+        fn last_seq(&mut self) -> Result<Option<u64>, SinkError> {
+            Ok(None)
+        }
+
+        fn publish(&mut self, events: &[Outgoing]) -> Result<(), SinkError> {
+            self.begun.send(events.len()).expect("somebody listens");
+            self.goes_on.recv().expect("somebody speaks");
+            Ok(())
+        }
+    }
+
+    /// Each small batch once had a transaction of its own: after a stop, what had come meanwhile went out at the pace of
+    /// transactions, and on a busy machine for many minutes.
+    #[test]
+    fn what_waits_goes_out_together() {
+        let ((sent, batches), (begun, n_published), (go_on, goes_on)) = (unbounded(), unbounded(), unbounded());
+        let publisher = Publisher::new(Some(Box::new(Slow { begun, goes_on })), 0);
+        let out = publisher.published();
+        let feed = sent.clone();
+        let send = move |seq| feed.send(vec![Outgoing { seq, key: None, json: vec![], original: None }]).expect("sent");
+        std::thread::scope(|scope| {
+            let publishing = scope.spawn(|| publisher.run(&batches, &Stats::default()));
+            send(0);
+            assert_eq!(n_published.recv(), Ok(1));
+            (1..10).for_each(&send);
+            go_on.send(()).and_then(|()| go_on.send(())).expect("told");
+            assert_eq!(n_published.recv(), Ok(9));
+            drop((sent, send));
+            publishing.join().expect("no panic").expect("published");
+        });
+        assert_eq!(out.load(Ordering::Relaxed), 10);
     }
 
     #[test]
