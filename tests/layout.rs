@@ -57,6 +57,33 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("encoding_rs", &["document"]),
 ];
 
+/// A panel whose metric has another name by now is empty, and nobody knows why.
+#[test]
+fn what_the_dashboards_show_is_told() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let dashboard = fs::read_to_string(root.join("deploy/compose/dashboard.json")).expect("a dashboard");
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let names: BTreeSet<&str> = dashboard
+        .match_indices("lookalike_")
+        .map(|(at, _)| dashboard[at..].split(|c| !is_name(c)).next().expect("a name"))
+        .collect();
+    assert!(names.len() > 5, "{names:?}");
+    let mut sources = String::new();
+    for room in ["cli", "http", "kafka", "pipeline", "store"] {
+        for file in
+            fs::read_dir(root.join("src").join(room)).expect("a folder").map(|file| file.expect("a file").path())
+        {
+            if file.is_file() {
+                sources += &fs::read_to_string(file).expect("text");
+            }
+        }
+    }
+    for name in names {
+        let name = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+        assert!(sources.contains(&format!("\"{name}\"")), "the dashboard shows {name}, which nobody tells");
+    }
+}
+
 /// What no pure room may name: I/O, threads, clocks, logs.
 const NOT_PURE: &[&str] = &["std::fs", "std::io", "std::net", "std::thread", "std::time", "std::env", "tracing"];
 
