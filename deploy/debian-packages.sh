@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages=(build-essential clang libclang-dev libssl-dev pkg-config zlib1g-dev)
 [ "${1:-}" = "--tests" ] \
-  && packages+=(chromium chromium-driver default-jre-headless fonts-dejavu-core maven python3-confluent-kafka)
+  && packages+=(chromium chromium-driver default-jre-headless fonts-dejavu-core maven openssl python3-confluent-kafka)
 
 # On a system that is not Debian's, the compiler will say what it lacks.
 command -v dpkg-query >/dev/null || exit 0

@@ -13,7 +13,8 @@ usage() {
   cat <<HELP
 kafka-local.sh: a real Apache Kafka $kafka_version on 127.0.0.1, one process, for trials and tests
 
-  kafka-local.sh start  [--dir DIR] [--port PORT]   start the broker and print its address; does nothing if it runs
+  kafka-local.sh start  [--dir DIR] [--port PORT] [--secure]
+                                                    start the broker and print its address; does nothing if it runs
   kafka-local.sh stop   [--dir DIR]                 end it in good order; does nothing if it does not run
   kafka-local.sh kill   [--dir DIR]                 end it as a power cut would; the next start recovers
   kafka-local.sh status [--dir DIR]                 print its address, or say that it does not run (exit code 1)
@@ -27,6 +28,8 @@ kafka-local.sh: a real Apache Kafka $kafka_version on 127.0.0.1, one process, fo
                (default: $state_default)
   --port PORT  the port on 127.0.0.1; the next one is used too (default 19092). It is chosen at the first start and
                kept in the folder.
+  --secure     at the first start: a second way in, two ports above, by TLS and with a password. The authority to trust
+               is in DIR/secure/ca.pem, the user is "lookalike", the password in DIR/secure/password. Needs openssl.
 
 The broker listens on loopback only, without passwords: it is not for production. It never makes topics by itself.
 Needed: Java 17 or newer and, for the first start, Maven, which fetches about 60 MB of jars into
@@ -116,13 +119,14 @@ address() {
 # Short sessions, so that a killed broker is taken back at once; one replica of everything, there is one broker.
 write_properties() { # PORT
   local listeners="PLAINTEXT://127.0.0.1:$1,CONTROLLER://127.0.0.1:$(($1 + 1))"
+  [ -z "$secure" ] || listeners+=",SECURE://127.0.0.1:$(($1 + 2))"
   cat > "$dir/server.properties" <<PROPERTIES
 process.roles=broker,controller
 node.id=1
 controller.quorum.bootstrap.servers=127.0.0.1:$(($1 + 1))
 listeners=$listeners
 advertised.listeners=$listeners
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 log.dirs=$dir/data
@@ -139,6 +143,27 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 PROPERTIES
+  [ -z "$secure" ] || write_secrets
+}
+
+# Made anew for each broker, and known to nobody else.
+write_secrets() {
+  need openssl openssl
+  (
+    umask 077
+    mkdir -p "$dir/secure"
+    openssl req -x509 -newkey rsa:2048 -nodes -days 365 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1 \
+      -keyout "$dir/secure/key.pem" -out "$dir/secure/ca.pem" 2> /dev/null
+    cat "$dir/secure/key.pem" "$dir/secure/ca.pem" > "$dir/secure/broker.pem"
+    openssl rand -hex 16 > "$dir/secure/password"
+    cat >> "$dir/server.properties" <<PROPERTIES
+listener.name.secure.ssl.keystore.type=PEM
+listener.name.secure.ssl.keystore.location=$dir/secure/broker.pem
+listener.name.secure.sasl.enabled.mechanisms=PLAIN
+listener.name.secure.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+  user_lookalike="$(< "$dir/secure/password")";
+PROPERTIES
+  )
 }
 
 format() { # PORT
@@ -222,12 +247,13 @@ produce() { # TOPIC
 clean() {
   end KILL
   # Only what start made: the folder may hold other things.
-  rm -rf -- "${dir:?}/data" "$dir/server.properties" "$dir/port" "$dir/kafka.log" "$dir/format.log"
+  rm -rf -- "${dir:?}/data" "${dir:?}/secure" "$dir/server.properties" "$dir/port" "$dir/kafka.log" "$dir/format.log"
   rmdir --ignore-fail-on-non-empty -- "$dir"
 }
 
 dir=$state_default
 port=19092
+secure=
 words=()
 while [ $# -gt 0 ]; do
   case $1 in
@@ -239,6 +265,10 @@ while [ $# -gt 0 ]; do
       [ $# -ge 2 ] || fail "$1 needs a value; see --help"
       [ "$1" = --dir ] && dir=$2 || port=$2
       shift 2
+      ;;
+    --secure)
+      secure=yes
+      shift
       ;;
     -*) fail "unknown option $1; see --help" ;;
     *)

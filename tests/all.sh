@@ -29,8 +29,9 @@ broker=$(mktemp -d)
 trap 'deploy/kafka-local.sh clean --dir "$broker"; rm -rf "$broker"' EXIT
 port=19092
 while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 10)); done
-LOOKALIKE_TEST_KAFKA=$(deploy/kafka-local.sh start --dir "$broker" --port "$port")
-export LOOKALIKE_TEST_KAFKA
+LOOKALIKE_TEST_KAFKA=$(deploy/kafka-local.sh start --dir "$broker" --port "$port" --secure)
+LOOKALIKE_TEST_KAFKA_SECRETS=$broker/secure
+export LOOKALIKE_TEST_KAFKA LOOKALIKE_TEST_KAFKA_SECRETS
 
 step tests
 cargo test --release --locked
