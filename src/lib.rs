@@ -29,6 +29,10 @@ macro_rules! kill_point {
         #[cfg(feature = "failpoints")]
         fail::fail_point!($name, |_| std::process::abort())
     };
+    ($name:literal, $when:expr) => {
+        #[cfg(feature = "failpoints")]
+        fail::fail_point!($name, $when, |_| std::process::abort())
+    };
 }
 
 pub mod document;

@@ -187,6 +187,44 @@ pub trait Sink: Send {
     }
 }
 
+/// What a process leaves behind for the next one should it die.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Note {
+    /// What is known of earlier deaths.
+    Past,
+    /// The record in hand.
+    Taken,
+    /// The place that is being read from.
+    Reading,
+}
+
+/// What a source asks and tells where reading itself may have killed the program before.
+pub trait Care: Send + Sync {
+    /// Whether no more is to be fetched at once than must be, and each place noted before.
+    fn is_wary(&self) -> bool;
+
+    /// Notes the place that is being fetched from; none: nothing is.
+    fn reading(&self, place: Option<&Origin>);
+
+    /// Whether the program died of fetching from a place, again and again.
+    fn is_deadly(&self, place: &Origin) -> bool;
+}
+
+/// A few bytes of each kind that outlive the process, though not the machine.
+pub trait Notes: Send + Sync {
+    /// What was written last; nothing where nothing was.
+    ///
+    /// # Errors
+    /// [`StoreError`], as of [`Self::write`].
+    fn read(&self, note: Note) -> Result<Vec<u8>, StoreError>;
+
+    /// Writes, all or nothing wherever the process is killed. Takes microseconds.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn write(&self, note: Note, bytes: &[u8]) -> Result<(), StoreError>;
+}
+
 /// A store that cannot do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {

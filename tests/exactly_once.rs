@@ -601,6 +601,117 @@ fn gaps_end_the_program_with_codes_of_their_own_and_are_events_when_accepted() {
     assert_eq!(elsewhere.status.code(), Some(12), "a new store and old events: {}", harness::text(&elsewhere.stderr));
 }
 
+/// By TLS and with a password, which is read from a file or the environment and shown nowhere: not in the log of all that
+/// librdkafka has to say, not in the configuration, not in the message when it is wrong.
+#[test]
+fn tls_and_passwords_work_and_are_told_nobody() {
+    let Ok(folder) = std::env::var("LOOKALIKE_TEST_KAFKA_SECRETS") else {
+        eprintln!(
+            "skipped: LOOKALIKE_TEST_KAFKA_SECRETS names no folder; deploy/kafka-local.sh start --secure makes one"
+        );
+        return;
+    };
+    let Some(outputs) = Outputs::new(1) else { return };
+    let (host, port) = outputs.pages.brokers.rsplit_once(':').expect("a port");
+    let secure = format!("{host}:{}", port.parse::<u16>().expect("a number") + 2);
+    let password = std::fs::read_to_string(format!("{folder}/password")).expect("a password");
+    let password = password.trim();
+    let world =
+        outputs.world().with("kafka.brokers", secure).with("log.level", "debug").with("kafka.connect_ms_max", 5000);
+    let command = |subcommand: &str, from: &str, secret: &str| {
+        let config = world.path("secure.toml");
+        let properties = [
+            ("security.protocol", "SASL_SSL"),
+            ("ssl.ca.location", &format!("{folder}/ca.pem")),
+            ("sasl.mechanisms", "PLAIN"),
+            ("sasl.username", "lookalike"),
+            ("sasl.password", from),
+            ("debug", "security,broker,conf"),
+        ];
+        let lines = properties.map(|(name, value)| format!("{name:?} = {value:?}\n")).concat();
+        std::fs::write(&config, format!("[kafka.properties]\n{lines}")).expect("written");
+        let mut command = world.command(subcommand);
+        command.arg("--config").arg(config).env("LOOKALIKE_PASSWORD", secret);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        command
+    };
+    let from_file = format!("file:{folder}/password");
+    for (n, from) in [(1, from_file.as_str()), (2, "env:LOOKALIKE_PASSWORD"), (3, password)] {
+        outputs.pages.send_json(0, &["{}"]);
+        let mut process = command("run -q", from, password).spawn().expect("starts");
+        outputs.await_events(n);
+        assert_eq!(terminate(&mut process).0, Some(0));
+        let told = harness::text(&process.wait_with_output().expect("its log").stderr);
+        assert!(told.to_lowercase().contains("sasl") && !told.contains(password), "{told}");
+        let shown = command("config show", from, password).output().expect("starts");
+        let shown = harness::text(&[shown.stdout, shown.stderr].concat());
+        assert!(shown.contains("sasl.password") && !shown.contains(password), "{shown}");
+    }
+    let refused = command("run -q", "env:LOOKALIKE_PASSWORD", "not-the-password").output().expect("starts");
+    let told = harness::text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(14), "{told}");
+    assert!(told.contains("Authentication failed") && !told.contains("not-the-password"), "{told}");
+}
+
+/// The program's memory while bombs go off, in bytes.
+const MEMORY_MAX: u64 = 512 << 20;
+
+/// Sends one batch that is some megabytes small and unpacks to more than the program may have.
+fn send_bomb(pages: &Topic, codec: &str) -> usize {
+    let n = 33;
+    let mut config = pages.config();
+    config.set("compression.type", codec).set("linger.ms", "60000").set("batch.size", "1000000000");
+    config.set("message.max.bytes", "1000000000").set("queue.buffering.max.kbytes", "1000000");
+    let bomber: BaseProducer = config.create().expect("a producer");
+    let large = "0".repeat(16 << 20);
+    (0..n).for_each(|_| Sent { value: Some(&large), ..Sent::default() }.send(&bomber, &pages.name, 0));
+    bomber.flush(PATIENCE).expect("delivered");
+    n
+}
+
+/// Killed the program after every start, for ever: librdkafka unpacks a batch before anybody can look at it, and dies
+/// where there is no memory for it. LOOKALIKE_BOMBS=gzip,lz4,zstd tries other codecs than gzip alone.
+#[test]
+fn a_bomb_is_an_exact_gap_and_its_neighbours_are_taken_in() {
+    for codec in std::env::var("LOOKALIKE_BOMBS").as_deref().unwrap_or("gzip").split(',') {
+        let Some(outputs) = Outputs::new(2) else { return };
+        let world = outputs.world().with_config("small.toml");
+        outputs.pages.send_json(0, &["{}", "{}"]);
+        let end = 2 + send_bomb(&outputs.pages, codec) as i64;
+        outputs.pages.send_json(0, &["{}"]);
+        outputs.pages.send_json(1, &["{}"; 3]);
+        let (mut n_deaths, mut running, until) = (0, None, Instant::now() + 3 * PATIENCE);
+        let limit = format!("--data={MEMORY_MAX}");
+        loop {
+            let mut process: Child = running.take().unwrap_or_else(|| {
+                let command = world.command("run -q");
+                let mut limited = std::process::Command::new("prlimit");
+                limited.arg(&limit).arg(command.get_program()).args(command.get_args());
+                limited.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+                limited.spawn().expect("prlimit, of util-linux")
+            });
+            if process.try_wait().expect("a status").is_some() {
+                n_deaths += 1;
+            } else {
+                running = Some(process);
+            }
+            let events = outputs.events();
+            let mut told: Vec<_> = events.iter().map(|event| (event.partition, event.offset, event.gap_to)).collect();
+            told.sort_unstable();
+            if told.len() == 7 {
+                let one = |partition, offset| (partition, offset, None);
+                let expected = [one(0, 0), one(0, 1), (0, 2, Some(end)), one(0, end), one(1, 0), one(1, 1), one(1, 2)];
+                assert_eq!(told, expected, "{codec}");
+                break;
+            }
+            assert!(Instant::now() < until, "{codec}: after {n_deaths} deaths there is only {told:?}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        println!("{codec}: {n_deaths} deaths");
+        assert_eq!(terminate(&mut running.expect("it goes on")).0, Some(0));
+    }
+}
+
 #[test]
 fn topics_are_made_and_looked_at() {
     let Some(pages) = topic(1) else { return };

@@ -6,13 +6,17 @@
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod broker;
 mod harness;
 
+use broker::{Topic, see_all};
 use harness::{World, fold, page, sweeps, text};
-use lookalike::wire::EventType;
+use lookalike::wire::{Event, EventType, Reason};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
+use std::time::{Duration, Instant};
 
 const SIGABRT: i32 = 6;
 
@@ -159,7 +163,110 @@ fn killed_while_a_sweep_is_closed() {
     }
 }
 
-/// The first list is the list of the sources.
+/// The places that some records kill the program at, and how often it dies before such a record is passed over: in the
+/// second one nothing tells at first which of the records under way it was.
+const DEADLY: [(&str, usize); 2] = [("deadly-to-sketch", 3), ("deadly-to-decide", 4)];
+
+/// Pages of which some kill.
+fn pages(deadly: &str, at: &[usize], n: usize) -> Vec<String> {
+    let page_of = |number: usize| {
+        let kind = if at.contains(&number) { deadly } else { "harmless" };
+        let words: Vec<String> = (0..30).map(|word| format!("w{}x{word}", number / 3)).collect();
+        page(&format!("http://{number}.example/{kind}"), "2026-11-21T08:00:00Z", "s", &words.join(" "))
+    };
+    (0..n).map(page_of).collect()
+}
+
+/// Runs a command until it no longer dies; how often it did.
+fn n_deaths(mut once: impl FnMut() -> Output) -> usize {
+    for n in 0..20 {
+        let output = once();
+        if output.status.signal() != Some(SIGABRT) {
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            return n;
+        }
+    }
+    panic!("it dies for ever");
+}
+
+/// The records whose events say that they kill; all others must have been taken in.
+fn deadly_in(events: &[Event], n_records: usize) -> BTreeSet<i64> {
+    let terminal: Vec<&Event> = events.iter().filter(|event| event.kind.is_terminal()).collect();
+    assert_eq!(terminal.len(), n_records, "each record has its event");
+    let (deadly, others): (Vec<&Event>, Vec<&Event>) =
+        terminal.into_iter().partition(|event| event.reason == Some(Reason::Deadly));
+    assert!(others.iter().all(|event| event.kind == EventType::Assigned), "{others:?}");
+    deadly.iter().map(|event| event.offset).collect()
+}
+
+/// A page that killed the program killed it again after every start, for ever.
+#[test]
+fn a_page_that_kills_is_passed_over() {
+    for (point, n_expected) in DEADLY {
+        let world = world();
+        let input = world.path("pages.jsonl");
+        fs::write(&input, pages(point, &[90, 130], 200).join("\n")).expect("written");
+        let n = n_deaths(|| {
+            let mut command = world.run_command(std::slice::from_ref(&input));
+            command.env("FAILPOINTS", format!("{point}=return")).output().expect("the program starts")
+        });
+        // Two more for the second one: the deaths before it count as well.
+        assert_eq!(n, n_expected + 2, "{point}");
+        assert_eq!(deadly_in(&world.events(), 200), BTreeSet::from([90, 130]), "{point}");
+        assert_eq!(world.partition(), fold(&world.events()), "{point}");
+        let verified = world.command("verify").output().expect("starts");
+        assert!(verified.status.success(), "{point}: {}", text(&verified.stdout));
+    }
+}
+
+/// The same through a broker, whose dead letters hold the record as it came.
+#[test]
+fn a_message_that_kills_is_a_dead_letter() {
+    let Some(input) = broker::topic(2) else { return };
+    let outputs = [("events_topic", "events"), ("assignments_topic", "assignments"), ("merges_topic", "merges")];
+    let mut world = world().with_config("kafka.toml").with("metrics.listen", "").with("kafka.brokers", &input.brokers);
+    world = world.with("kafka.topic", &input.name).with("kafka.group", &input.name).with("log.level", "warn");
+    for (field, name) in outputs {
+        world = world.with(&format!("kafka.{field}"), format!("{}-{name}", input.name));
+    }
+    let made = world.command("topics create --replication 1").output().expect("starts");
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let of = |name: &str| Topic { brokers: input.brokers.clone(), name: format!("{}{name}", input.name) };
+    let made = [of("-events"), of("-assignments"), of("-merges"), of(".dlq")];
+    let pages = pages("deadly-to-sketch", &[90], 200);
+    let values: Vec<&str> = pages.iter().map(String::as_str).collect();
+    input.send_json(0, &values[..100]);
+    input.send_json(1, &values[100..]);
+    let mut n_deaths = 0;
+    let mut process = None;
+    let until = Instant::now() + Duration::from_secs(60);
+    while see_all(&input.brokers, &made[0].name).iter().filter(|seen| !seen.text().contains("\"merged\"")).count() < 200
+    {
+        let mut running: std::process::Child = process.take().unwrap_or_else(|| {
+            let mut command = world.command("run -q");
+            command.env("FAILPOINTS", "deadly-to-sketch=return").spawn().expect("starts")
+        });
+        match running.try_wait().expect("a status") {
+            Some(status) => {
+                assert_eq!(status.signal(), Some(SIGABRT), "{status}");
+                n_deaths += 1;
+            }
+            None => process = Some(running),
+        }
+        assert!(Instant::now() < until, "after {n_deaths} deaths it is not done");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let mut process = process.expect("it goes on");
+    process.kill().and_then(|()| process.wait()).expect("killed");
+    let events = see_all(&input.brokers, &made[0].name);
+    let events: Vec<Event> = events.iter().map(|seen| serde_json::from_str(seen.text()).expect("an event")).collect();
+    assert_eq!((n_deaths, deadly_in(&events, 200)), (3, BTreeSet::from([90])));
+    let letters = see_all(&input.brokers, &made[3].name);
+    let told: Vec<_> = letters.iter().map(|seen| (seen.text(), seen.header("lookalike-reason"))).collect();
+    assert_eq!(told, [(values[90], Some("deadly"))]);
+}
+
+/// The first list and the deadly places are the list of the sources.
 #[test]
 fn every_point_is_tried() {
     let mut named = Vec::new();
@@ -178,6 +285,7 @@ fn every_point_is_tried() {
     }
     named.sort();
     let mut tried: Vec<&str> = POINTS.iter().map(|(point, _)| *point).chain(["catching-up", "caught-up"]).collect();
+    tried.extend(DEADLY.map(|(point, _)| point));
     tried.sort_unstable();
     assert_eq!(named, tried);
 }

@@ -332,6 +332,7 @@ fn live(path: &Path, all: &Arc<Vec<Incoming>>, outside: &Outside, bug: Option<Bu
         sink: Some(Box::new(sink)),
         shutdown: Arc::new(AtomicBool::new(false)),
         stats: Arc::new(Stats::default()),
+        tries: Arc::default(),
     };
     pipeline.run().map(drop).map_err(|error| error.to_string())
 }

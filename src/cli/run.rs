@@ -9,10 +9,10 @@ use crate::config::{Config, InputKind};
 use crate::document::Seed;
 use crate::files::{EventFile, EventStdout, FileSource, Input, page_of_warc};
 use crate::kafka::{Beginning, KafkaSink, KafkaSource};
-use crate::pipeline::{self, Pipeline, Stats, Summary};
-use crate::ports::{Batch, Sink, Snapshot, Source, Store};
+use crate::pipeline::{self, Pipeline, Stats, Summary, Tries};
+use crate::ports::{Batch, Care, Notes, Sink, Snapshot, Source, Store};
 use crate::sketch::Sketcher;
-use crate::store::{OpenError, RocksStore};
+use crate::store::{NoteFiles, OpenError, RocksStore};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -32,7 +32,8 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
     let metrics_of_door = metrics.as_ref().filter(|_| args.http.is_some());
     let _door = metrics_of_door.map(|metrics| Door::open(&config, metrics)).transpose()?;
     let mut progress = Progress::new(config.log.progress_seconds, args.quiet);
-    let source = open_source(&config, &args, &mut store, &mut progress)?;
+    let tries = Arc::new(tries_of(&config, &store)?);
+    let source = open_source(&config, &args, &mut store, &tries, &mut progress)?;
     let mut sink = open_sink(&config, &store, &shutdown)?;
     let next_seq = store.next_seq();
     if let Some(sink) = &mut sink {
@@ -53,6 +54,7 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
         sink,
         shutdown: Arc::clone(&shutdown),
         stats: Arc::clone(&stats),
+        tries,
     };
     let showing = progress.start(stats);
     let summary = pipeline.run();
@@ -99,6 +101,14 @@ pub(super) fn open_store(config: &Config) -> Result<RocksStore> {
     })
 }
 
+/// What processes that wrote to the store before died of.
+fn tries_of(config: &Config, store: &RocksStore) -> Result<Tries> {
+    let notes = NoteFiles::of(&config.store.path);
+    let notes = notes.inspect_err(|error| tracing::warn!("going on without: {error}")).ok();
+    let notes = notes.map(|notes| Box::new(notes) as Box<dyn Notes>);
+    Ok(Tries::begin(notes, &store.progress()?, config.pipeline.in_flight_records_max))
+}
+
 /// A secret for a new store.
 pub(super) fn new_seed() -> Result<Seed> {
     let mut random = [0; 32];
@@ -111,6 +121,7 @@ fn open_source(
     config: &Config,
     args: &RunArgs,
     store: &mut RocksStore,
+    tries: &Arc<Tries>,
     progress: &mut Progress,
 ) -> Result<Box<dyn Source>> {
     if config.input.from == InputKind::Kafka {
@@ -122,6 +133,7 @@ fn open_source(
             since: store.beginning(&config.kafka.topic)?,
             bootstrap: args.bootstrap,
             accept_gap: args.accept_gap,
+            care: Arc::clone(tries) as Arc<dyn Care>,
             warc: page_of_warc,
         };
         let source = KafkaSource::open(&config.kafka, &config.limits, &beginning)?;

@@ -320,6 +320,7 @@ mod tests {
         assert_eq!(shipped("accurate.toml").sketch.rule().rule, Rule::Adaptive { size: 4096 });
         assert_eq!(shipped("exact.toml").sketch.rule().rule, Rule::All);
         assert_eq!(shipped("kafka.toml").input.from, InputKind::Kafka);
+        assert_eq!(shipped("small.toml").pipeline.sketch_cache_mib, 32);
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl TopicError {
 }
 
 /// How often a client is polled to hear why it cannot go on: once for each thing it has to say.
-pub(super) const N_LAST_WORDS: usize = 20;
+pub(super) const N_LAST_WORDS: usize = 500;
 
 /// How long a topic may be unknown to the brokers before it counts as missing: a new one takes a moment to get around.
 const MISSING_MAX: Duration = Duration::from_secs(2);

@@ -33,6 +33,7 @@ mod statistics;
 mod tail;
 mod topics;
 mod undecodable;
+mod wary;
 
 pub use outputs::dead_letter;
 pub use settings::{KafkaSettings, RecordFormat, SettingsError, Start};

@@ -323,6 +323,13 @@ impl KafkaSettings {
         Ok(config)
     }
 
+    /// What a consumer is made of that fetches one batch after the other, of which each may be the death of the program.
+    pub(super) fn wary_config(&self) -> Result<ClientConfig, SettingsError> {
+        let mut config = self.consumer_config()?;
+        config.set("fetch.message.max.bytes", "1024").set("queued.min.messages", "1");
+        Ok(config)
+    }
+
     /// What a consumer is made of that looks at the ends of the output.
     pub(super) fn tail_config(&self) -> Result<ClientConfig, SettingsError> {
         let mut config = self.consumer_config()?;

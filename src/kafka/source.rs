@@ -7,8 +7,9 @@ use super::record::taken_over;
 use super::settings::{KafkaSettings, RecordFormat, explain};
 use super::statistics::{Told, told_in};
 use super::undecodable::{self, is_undecodable};
+use super::wary::Wary;
 use crate::document::{FetchTime, Page};
-use crate::ports::{Halt, Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError};
+use crate::ports::{Care, Halt, Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError};
 use crate::wire::{Limits, MessageFormat, Origin, Reason, Record, Rejection};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
@@ -47,12 +48,15 @@ const LOST_AFTER: Duration = Duration::from_secs(10);
 /// may accept such a gap; then it is the first thing that the source tells.
 pub struct KafkaSource {
     consumer: BaseConsumer<Watch>,
-    settings: KafkaSettings,
-    topic: Arc<str>,
+    pub(super) settings: KafkaSettings,
+    pub(super) topic: Arc<str>,
     format: MessageFormat,
     value_bytes_max: usize,
-    accepted: VecDeque<Incoming>,
-    partitions: BTreeMap<i32, Place>,
+    /// Gaps that are told before anything else.
+    pub(super) accepted: VecDeque<Incoming>,
+    pub(super) partitions: BTreeMap<i32, Place>,
+    /// Where reading may be the death of the program.
+    pub(super) wary: Option<Wary>,
     /// When the last record handed out was sent, in milliseconds since 1970.
     last_sent_ms: Option<i64>,
     unreachable_since: Option<Instant>,
@@ -76,19 +80,21 @@ pub struct Beginning<'a> {
     pub bootstrap: bool,
     /// Goes on behind records that cannot be had any more, and tells of each such gap.
     pub accept_gap: bool,
+    /// What earlier processes died of.
+    pub care: Arc<dyn Care>,
     /// Reads a WARC record, for [`RecordFormat::Warc`].
     pub warc: fn(&[u8], &Limits) -> Result<Page, Rejection>,
 }
 
 /// How far a partition has been read.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+pub(super) struct Place {
     /// The offset of the next record.
-    next: i64,
+    pub(super) next: i64,
     /// The fingerprint of the last record, where it is known.
-    chain: u64,
+    pub(super) chain: u64,
     /// The last high watermark heard of.
-    high: i64,
+    pub(super) high: i64,
     /// How far librdkafka has come: it counts transaction markers, which are never handed out.
     passed: i64,
     /// What is already committed for lag tools.
@@ -110,11 +116,8 @@ impl KafkaSource {
     /// group is not, or the broker no longer has what the store needs next.
     pub fn open(settings: &KafkaSettings, limits: &Limits, beginning: &Beginning<'_>) -> Result<Self, SourceError> {
         settings.check().map_err(|error| SourceError::new(error.to_string()))?;
-        let consumer: BaseConsumer<Watch> = settings
-            .consumer_config()
-            .map_err(|error| SourceError::new(error.to_string()))?
-            .create_with_context(Watch::of(&settings.topic))
-            .map_err(|error| SourceError::new(format!("Kafka's client does not start: {}", explain(&error))))?;
+        let wary = Wary::of(&beginning.care);
+        let consumer = consumer_of(settings, wary.is_some())?;
         let format = format_of(settings, beginning);
         let mut source = KafkaSource {
             consumer,
@@ -123,6 +126,7 @@ impl KafkaSource {
             value_bytes_max: format.value_bytes_max(limits),
             format,
             accepted: VecDeque::new(),
+            wary,
             partitions: BTreeMap::new(),
             last_sent_ms: None,
             unreachable_since: None,
@@ -135,8 +139,30 @@ impl KafkaSource {
             unknown_since: None,
         };
         source.begin(beginning)?;
-        source.assign_all()?;
+        source.pass_over_deadly();
+        if source.wary.is_none() {
+            source.assign_all()?;
+        }
         Ok(source)
+    }
+
+    /// Reads all partitions at once from now on.
+    pub(super) fn begin_anew(&mut self) -> Result<(), SourceError> {
+        self.consumer = consumer_of(&self.settings, false)?;
+        self.assign_all()
+    }
+
+    /// Whether a partition held more when it was last asked.
+    pub(super) fn holds_more(&self, partition: i32) -> bool {
+        self.partitions.get(&partition).is_some_and(|place| place.next.max(place.passed) < place.high)
+    }
+
+    /// Whether a partition holds more now.
+    pub(super) fn has_grown(&mut self, partition: i32) -> bool {
+        if let Ok(held) = self.held(partition, ASK_MAX) {
+            self.partitions.entry(partition).and_modify(|place| place.high = held.high);
+        }
+        self.holds_more(partition)
     }
 
     /// The offset of the next record of every partition, but for those with a gap to be told first. An engine that
@@ -163,7 +189,9 @@ impl KafkaSource {
             self.refuse_a_known_group(&partitions, until)?;
         }
         let mut gaps = stored.beyond(&partitions);
-        let replaced = if stored.0.is_empty() { Vec::new() } else { self.replaced(&stored, &partitions)? };
+        // Looking at the record before would fetch the one behind as well.
+        let is_blind = stored.0.is_empty() || self.wary.is_some();
+        let replaced = if is_blind { Vec::new() } else { self.replaced(&stored, &partitions)? };
         for partition in partitions {
             let held = self
                 .held(partition, until.saturating_duration_since(Instant::now()).max(ASK_MAX))
@@ -276,9 +304,13 @@ impl KafkaSource {
     }
 
     fn assign_all(&self) -> Result<(), SourceError> {
-        let assigned = self
-            .offsets(self.partitions.iter().map(|(partition, place)| (*partition, place.next)))
-            .and_then(|list| self.consumer.assign(&list));
+        self.assign(self.partitions.keys().copied())
+    }
+
+    /// Reads these partitions, each from where it stands.
+    pub(super) fn assign(&self, partitions: impl Iterator<Item = i32>) -> Result<(), SourceError> {
+        let places = partitions.filter_map(|partition| Some((partition, self.partitions.get(&partition)?.next)));
+        let assigned = self.offsets(places).and_then(|list| self.consumer.assign(&list));
         assigned.map_err(|error| SourceError::new(format!("the topic {:?} cannot be assigned: {error}", self.topic)))
     }
 
@@ -445,7 +477,10 @@ impl KafkaSource {
             );
             self.partitions.entry(origin.partition).and_modify(|place| (place.next, place.chain) = (*end, 0));
         }
-        self.assign_all()?;
+        match &mut self.wary {
+            Some(wary) => wary.begin_anew(),
+            None => self.assign_all()?,
+        }
         Ok(found.map_or_else(|| self.wait_out(&format!("a batch that cannot be unpacked: {code}")), Polled::Record))
     }
 
@@ -520,6 +555,7 @@ impl Source for KafkaSource {
             return Ok(Polled::Record(gap));
         }
         self.do_chores()?;
+        self.go_warily()?;
         let error = match self.consumer.poll(timeout) {
             None => return Ok(Polled::Idle),
             Some(Err(error)) => error,
@@ -530,6 +566,7 @@ impl Source for KafkaSource {
                 if let Some(place) = self.partitions.get_mut(&partition) {
                     (place.next, place.chain) = (offset + 1, chain);
                 }
+                self.note_reading();
                 self.unknown_since = None;
                 self.last_sent_ms = taken.time_ms;
                 let origin = Origin { source: Arc::clone(&self.topic), partition, offset };
@@ -537,6 +574,10 @@ impl Source for KafkaSource {
                 return Ok(Polled::Record(Incoming { origin, chain, record }));
             }
         };
+        if let Some(wary) = &self.wary {
+            // Whatever may happen while brokers are away is not this batch's doing.
+            wary.care.reading(None);
+        }
         self.judge(&error)
     }
 
@@ -568,6 +609,15 @@ impl Source for KafkaSource {
 fn seconds_since(sent_ms: i64) -> f64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as i64);
     (now - sent_ms).max(0) as f64 / 1e3
+}
+
+/// A consumer of the settings' topic.
+fn consumer_of(settings: &KafkaSettings, is_wary: bool) -> Result<BaseConsumer<Watch>, SourceError> {
+    let config = if is_wary { settings.wary_config() } else { settings.consumer_config() };
+    config
+        .map_err(|error| SourceError::new(error.to_string()))?
+        .create_with_context(Watch::of(&settings.topic))
+        .map_err(|error| SourceError::new(format!("Kafka's client does not start: {}", explain(&error))))
 }
 
 /// How pages stand in the messages.

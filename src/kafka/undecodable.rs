@@ -10,7 +10,7 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
-use rdkafka::{ClientContext, Offset, TopicPartitionList};
+use rdkafka::{ClientConfig, ClientContext, Offset, TopicPartitionList};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -91,13 +91,78 @@ fn extent(mut look: impl FnMut(i64) -> Result<Found, String>, next: i64, high: i
     Ok(Some(Batch { end, why }))
 }
 
+/// How many offsets are looked at one by one before the steps grow.
+const ONE_BY_ONE_MAX: i64 = 1000;
+
+/// Bytes of a packed batch up to which it is read in full to tell its size: it unpacks to a thousand times as much at most.
+const PACKED_MAX: usize = 64 << 10;
+
+/// The offset behind the batch at `next`, found without unpacking it; none where it is too small to kill by its size.
+/// `high` is the partition's end. Batches are told from each other by their packed sizes, those behind the first thousand
+/// offsets only by looking here and there, so that of very long ones next to each other several may count as one.
+///
+/// # Errors
+/// A text that says why it cannot be told now.
+pub(super) fn packed_end(
+    settings: &KafkaSettings,
+    partition: i32,
+    next: i64,
+    high: i64,
+) -> Result<Option<i64>, String> {
+    let mut last = next;
+    let Some(size) = packed_size(settings, partition, next)? else { return Ok(None) };
+    while last + 1 < high && last + 1 < next + ONE_BY_ONE_MAX {
+        if packed_size(settings, partition, last + 1)? != Some(size) {
+            return Ok(Some(last + 1));
+        }
+        last += 1;
+    }
+    let look = |offset| {
+        let size = packed_size(settings, partition, offset)?;
+        Ok(size.map_or(Found::Readable, |base| Found::Undecodable { base, why: String::new() }))
+    };
+    Ok(extent(look, last, high)?.map(|batch| batch.end))
+}
+
+/// The size of the answer that holds the batch at an offset, told by librdkafka as it refuses it; none where it is small.
+fn packed_size(settings: &KafkaSettings, partition: i32, offset: i64) -> Result<Option<i64>, String> {
+    let mut config = settings.tail_config().map_err(|error| error.to_string())?;
+    let (most, answer) = (PACKED_MAX.to_string(), (PACKED_MAX + 512).to_string());
+    config.set("message.max.bytes", &most).set("fetch.max.bytes", &most).set("receive.message.max.bytes", answer);
+    match asked(config, settings, partition, offset, |words| number_after(words, "Invalid response size "))? {
+        Asked::Told(size, _) => Ok(Some(size)),
+        Asked::Readable => Ok(None),
+    }
+}
+
 fn is_of(batch: i64, found: &Found) -> bool {
     matches!(found, Found::Undecodable { base, .. } if *base == batch)
 }
 
 /// Reads a partition from an offset on until it is known what is there.
 fn look(settings: &KafkaSettings, partition: i32, offset: i64) -> Result<Found, String> {
-    let mut config = settings.tail_config().map_err(|error| error.to_string())?;
+    let config = settings.tail_config().map_err(|error| error.to_string())?;
+    Ok(match asked(config, settings, partition, offset, base_in)? {
+        Asked::Told(base, why) => Found::Undecodable { base, why },
+        Asked::Readable => Found::Readable,
+    })
+}
+
+/// What a consumer of its own finds at an offset.
+enum Asked {
+    /// A message, or the partition's end.
+    Readable,
+    /// What there is to tell in librdkafka's words, and these.
+    Told(i64, String),
+}
+
+fn asked(
+    mut config: ClientConfig,
+    settings: &KafkaSettings,
+    partition: i32,
+    offset: i64,
+    told_in: impl Fn(&str) -> Option<i64>,
+) -> Result<Asked, String> {
     // One batch is enough.
     config.set("fetch.message.max.bytes", "1024");
     let consumer: BaseConsumer<Words> =
@@ -108,11 +173,11 @@ fn look(settings: &KafkaSettings, partition: i32, offset: i64) -> Result<Found, 
     let until = Instant::now() + LOOK_MAX;
     while Instant::now() < until {
         match consumer.poll(POLL) {
-            Some(Ok(_) | Err(KafkaError::PartitionEOF(_))) => return Ok(Found::Readable),
+            Some(Ok(_) | Err(KafkaError::PartitionEOF(_))) => return Ok(Asked::Readable),
             Some(Err(KafkaError::MessageConsumption(code))) if is_undecodable(code) => {
                 let why = consumer.context().take();
-                let base = base_in(&why).ok_or_else(|| format!("librdkafka says no offset: {why}"))?;
-                return Ok(Found::Undecodable { base, why });
+                let told = told_in(&why).ok_or_else(|| format!("librdkafka does not say which: {why}"))?;
+                return Ok(Asked::Told(told, why));
             }
             Some(Err(_)) | None => {}
         }
@@ -122,8 +187,12 @@ fn look(settings: &KafkaSettings, partition: i32, offset: i64) -> Result<Found, 
 
 /// The offset that librdkafka's words name: "… of message at 12 of 345 bytes failed", "MessageSet at offset 12 …".
 fn base_in(words: &str) -> Option<i64> {
-    let (_, rest) = words.split_once(" at ")?;
-    let rest = rest.strip_prefix("offset ").unwrap_or(rest);
+    number_after(words, " at offset ").or_else(|| number_after(words, " at "))
+}
+
+/// The number that follows some words.
+fn number_after(words: &str, before: &str) -> Option<i64> {
+    let (_, rest) = words.split_once(before)?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
@@ -197,5 +266,7 @@ mod tests {
             Some(7)
         );
         assert_eq!(base_in("Fetch from broker 1 failed"), None);
+        let refused = "127.0.0.1:9092/1: Receive failed: Invalid response size 204800 (0..66048): increase receive.message.max.bytes";
+        assert_eq!(number_after(refused, "Invalid response size "), Some(204_800));
     }
 }

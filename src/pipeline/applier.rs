@@ -9,11 +9,12 @@ use super::sketcher::Prepared;
 use super::stats::{BatchCounts, Stats};
 use super::syncer::Written;
 use super::timeline::Timeline;
+use super::tries::Tries;
 use super::{PipelineError, Settings};
 use crate::cluster::{Decider, Decision, Effects, Known, View};
 use crate::document::{ClusterId, DocumentId, Fingerprint, Seed};
 use crate::intake::SketchedPage;
-use crate::ports::{Batch, Outgoing, Progress, ProgressMap, Store, StoreError};
+use crate::ports::{Batch, Care, Outgoing, Progress, ProgressMap, Store, StoreError};
 use crate::sketch::{Shingle, Sketch, SketchedContent};
 use crate::wire::{Event, Message, Origin, Subject};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender};
@@ -43,6 +44,7 @@ pub(super) struct Applier<'a, S: Store> {
     batch_records_max: usize,
     batch_latency: Duration,
     stats: Arc<Stats>,
+    tries: Arc<Tries>,
     /// When the store's size was last measured.
     weighed: Option<Instant>,
 }
@@ -58,6 +60,7 @@ impl<'a, S: Store> Applier<'a, S> {
         published: Arc<AtomicU64>,
         listening: bool,
         stats: Arc<Stats>,
+        tries: Arc<Tries>,
     ) -> Self {
         Applier {
             store,
@@ -72,6 +75,7 @@ impl<'a, S: Store> Applier<'a, S> {
             batch_records_max: settings.batch_records_max,
             batch_latency: Duration::from_millis(settings.batch_latency_ms_max),
             stats,
+            tries,
             weighed: None,
         }
     }
@@ -122,8 +126,9 @@ impl<'a, S: Store> Applier<'a, S> {
             while let Some(prepared) = sequencer.pop() {
                 ready.extend(prepared);
             }
-            if ready.len() >= self.batch_records_max {
-                return Some(ready.drain(..self.batch_records_max).collect());
+            let n_max = if self.tries.is_wary() { 1 } else { self.batch_records_max };
+            if ready.len() >= n_max {
+                return Some(ready.drain(..n_max).collect());
             }
             let received = if ready.is_empty() {
                 pages.recv().map_err(|_| RecvTimeoutError::Disconnected)
@@ -141,28 +146,54 @@ impl<'a, S: Store> Applier<'a, S> {
     /// Decides over a batch and writes what it changes.
     fn apply(&mut self, pages: Vec<Prepared>) -> Result<Written, PipelineError> {
         let begin = Instant::now();
-        let decided = self.decide(&pages)?;
-        kill_point!("decided");
-        let mut counts = decided.counts();
-        counts.rejected = pages.iter().filter_map(|page| page.outcome.as_ref().err()).map(|why| why.reason).collect();
-        counts.gone = pages.len() as u64 - counts.relations.values().sum::<u64>() - counts.rejected.len() as u64;
-        let mut timeline = Timeline::of(&*self.store, &self.seed, &pages, &decided.decisions)?;
-        let mut outbox = Vec::new();
-        if self.listening {
-            let news = self.news(&pages, &decided, &mut timeline)?;
-            outbox = self.events(&pages, &decided.decisions, &news)?;
-        }
-        // Where nobody listens, the numbers of what would have been told at least are left out.
-        let n_events = if self.listening { outbox.len() as u64 } else { pages.len() as u64 + counts.merged };
-        let mut batch = self.batch(&pages, decided);
-        timeline.write(&mut batch);
-        batch.outbox = outbox;
-        batch.next_seq = self.next_seq + n_events;
-        batch.published = if self.listening { self.n_published() } else { batch.next_seq };
+        let (batch, counts) = self.decided_batch(&pages)?;
         let deciding = begin.elapsed();
         let begin = Instant::now();
         self.store.write(&batch)?;
         self.next_seq = batch.next_seq;
+        self.tries.written(pages.len());
+        self.measure(&batch);
+        Ok(Written {
+            n_records: pages.len(),
+            counts,
+            deciding,
+            writing: begin.elapsed(),
+            progress: batch.progress,
+            outbox: batch.outbox,
+        })
+    }
+
+    /// What a batch of pages changes, and what there is to count in it.
+    fn decided_batch(&mut self, pages: &[Prepared]) -> Result<(Batch, BatchCounts), PipelineError> {
+        let tries = Arc::clone(&self.tries);
+        let _taken_up = match pages {
+            [page] if tries.is_wary() => Some(tries.take_up(&page.origin)),
+            _ => None,
+        };
+        kill_point!("deadly-to-decide", pages.iter().any(is_deadly));
+        let decided = self.decide(pages)?;
+        kill_point!("decided");
+        let mut counts = decided.counts();
+        counts.rejected = pages.iter().filter_map(|page| page.outcome.as_ref().err()).map(|why| why.reason).collect();
+        counts.gone = pages.len() as u64 - counts.relations.values().sum::<u64>() - counts.rejected.len() as u64;
+        let mut timeline = Timeline::of(&*self.store, &self.seed, pages, &decided.decisions)?;
+        let mut outbox = Vec::new();
+        if self.listening {
+            let news = self.news(pages, &decided, &mut timeline)?;
+            outbox = self.events(pages, &decided.decisions, &news)?;
+        }
+        // Where nobody listens, the numbers of what would have been told at least are left out.
+        let n_events = if self.listening { outbox.len() as u64 } else { pages.len() as u64 + counts.merged };
+        let mut batch = self.batch(pages, decided);
+        timeline.write(&mut batch);
+        batch.outbox = outbox;
+        batch.next_seq = self.next_seq + n_events;
+        batch.published = if self.listening { self.n_published() } else { batch.next_seq };
+        Ok((batch, counts))
+    }
+
+    /// Tells how large everything has become.
+    fn measure(&mut self, batch: &Batch) {
         let clusters = self.decider.clusters();
         self.stats.clusters(clusters.n_documents(), clusters.n_clusters());
         for row in batch.rows.iter().filter(|row| row.parent == row.document) {
@@ -175,14 +206,6 @@ impl<'a, S: Store> Applier<'a, S> {
             self.stats.store_bytes(self.store.n_bytes());
             self.weighed = Some(Instant::now());
         }
-        Ok(Written {
-            n_records: pages.len(),
-            counts,
-            deciding,
-            writing: begin.elapsed(),
-            progress: batch.progress,
-            outbox: batch.outbox,
-        })
     }
 
     /// Decides over a batch, page by page in order; each sees what those before it changed.
@@ -443,6 +466,12 @@ impl<S: Store> View for BatchView<'_, S> {
         }
         Ok(found.into_iter().flatten().collect())
     }
+}
+
+/// Whether a page is one that kills in the tests.
+#[cfg(feature = "failpoints")]
+fn is_deadly(page: &Prepared) -> bool {
+    page.outcome.as_ref().is_ok_and(|page| page.url.contains("deadly-to-decide"))
 }
 
 #[cfg(test)]

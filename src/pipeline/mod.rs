@@ -21,14 +21,16 @@ mod sketcher;
 mod stats;
 mod syncer;
 mod timeline;
+mod tries;
 
 pub use close::{CloseError, Closed, Closer};
 pub use publisher::{PublishError, recover};
 pub use stats::{Stats, Summary};
+pub use tries::Tries;
 
 use crate::cluster::Decider;
 use crate::document::Seed;
-use crate::ports::{SinkError, Source, SourceError, Store, StoreError};
+use crate::ports::{Care, SinkError, Source, SourceError, Store, StoreError};
 use crate::sketch::Sketcher;
 use crate::sweep::SweepCut;
 use crate::wire;
@@ -39,6 +41,15 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+/// Records of batches that wait to be synced, and of such that wait to be published, more or less.
+const EVENTS_WAITING_MAX: usize = 4096;
+
+/// The same where batches are of one record at first.
+const SINGLES_WAITING_MAX: usize = 256;
+
+/// Batches that may wait, however large they are.
+const BATCHES_WAITING_MIN: usize = 4;
 
 /// The stream's sizes. Each is a limit: when it is reached, the stages before it wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,13 +105,13 @@ impl Settings {
 #[derive(Debug, thiserror::Error)]
 pub enum PipelineError {
     /// The source is lost.
-    #[error("pages cannot be read: {0}")]
+    #[error("pages cannot be read")]
     Source(#[from] SourceError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The sink failed.
-    #[error("events cannot be published: {0}")]
+    #[error("events cannot be published")]
     Sink(#[from] SinkError),
     /// A stage's thread died.
     #[error("the stage `{0}` died; this is a fault of the program, its message is above")]
@@ -149,6 +160,8 @@ pub struct Pipeline<'a, S: Store> {
     pub shutdown: Arc<AtomicBool>,
     /// What is counted on the way.
     pub stats: Arc<Stats>,
+    /// What earlier processes died of.
+    pub tries: Arc<Tries>,
 }
 
 impl<S: Store> Pipeline<'_, S> {
@@ -166,8 +179,9 @@ impl<S: Store> Pipeline<'_, S> {
         let (work_out, work_in) = crossbeam::channel::bounded(self.settings.in_flight_records_max);
         let (done_out, done_in) = crossbeam::channel::bounded(self.settings.in_flight_records_max);
         let (committed_out, committed_in) = crossbeam::channel::bounded(64);
-        let (written_out, written_in) = crossbeam::channel::bounded(4);
-        let (events_out, events_in) = crossbeam::channel::bounded(4);
+        let n_waiting = n_waiting(&self.settings, self.tries.is_wary());
+        let (written_out, written_in) = crossbeam::channel::bounded(n_waiting);
+        let (events_out, events_in) = crossbeam::channel::bounded(n_waiting);
         let syncer = self.store.syncer();
         let publisher = Publisher::new(self.sink, self.next_seq);
         let published = publisher.published();
@@ -181,11 +195,13 @@ impl<S: Store> Pipeline<'_, S> {
             published,
             publisher.is_listening(),
             Arc::clone(&self.stats),
+            Arc::clone(&self.tries),
         );
+        let tries = &*self.tries;
         let (limits, cut, stats, source) = (&self.limits, self.sweep_cut, &self.stats, self.source);
         let repeats = sketcher::Repeats::new(self.settings.repeat_cache_mib << 20);
         let (gate, shutdown, repeats) = (&gate, &self.shutdown, &repeats);
-        std::thread::scope(|scope| {
+        let ended = std::thread::scope(|scope| {
             let ingest = start(scope, "ingest", move || {
                 let _closer = gate.closer();
                 ingest::run(source, &work_out, &committed_in, gate, shutdown, stats)
@@ -193,7 +209,18 @@ impl<S: Store> Pipeline<'_, S> {
             for _ in 0..n_sketchers {
                 let (work_in, done_out, sketcher) = (work_in.clone(), done_out.clone(), self.sketcher.clone());
                 let run = move || {
-                    sketcher::run(sketcher, limits, cut, &work_in, &done_out, keep_originals, repeats, gate, stats);
+                    sketcher::run(
+                        sketcher,
+                        limits,
+                        cut,
+                        &work_in,
+                        &done_out,
+                        keep_originals,
+                        repeats,
+                        gate,
+                        stats,
+                        tries,
+                    );
                 };
                 start(scope, "sketcher", run)?;
             }
@@ -225,9 +252,21 @@ impl<S: Store> Pipeline<'_, S> {
             applied?;
             ingested?;
             applier.finish()
-        })?;
+        });
+        match &ended {
+            Ok(()) => tries.done(),
+            Err(PipelineError::Died(_)) => tries.died(),
+            Err(_) => {}
+        }
+        ended?;
         accounted(self.stats.summary())
     }
+}
+
+/// Batches that may wait to be synced, and to be published. Many small ones, so that they can go out together.
+fn n_waiting(settings: &Settings, are_single: bool) -> usize {
+    let n = if are_single { SINGLES_WAITING_MAX } else { EVENTS_WAITING_MAX / settings.batch_records_max };
+    n.max(BATCHES_WAITING_MIN)
 }
 
 /// What was read must have been written. A stage that ends too early without a word would otherwise be a success.
@@ -319,6 +358,7 @@ mod tests {
             sink: None,
             shutdown: Arc::default(),
             stats: Arc::default(),
+            tries: Arc::default(),
         }
     }
 }

@@ -5,6 +5,7 @@ use super::gate::Gate;
 use super::ingest::Work;
 use super::sequencer::Ticketed;
 use super::stats::Stats;
+use super::tries::Tries;
 use crate::document::Fingerprint;
 use crate::intake::{RecordSketcher, SketchedPage};
 use crate::ports::Incoming;
@@ -71,13 +72,21 @@ pub(super) fn run(
     repeats: &Repeats,
     gate: &Gate,
     stats: &Stats,
+    tries: &Tries,
 ) {
     let mut sketcher = RecordSketcher::new(fresh, limits.clone(), sweep_cut);
     let sketch_seconds = stats.sketch_seconds();
     for Work { ticket, records, n_bytes } in work {
         let prepare = |incoming: Incoming| {
             let begin = Instant::now();
-            let outcome = repeats.sketch(&mut sketcher, &incoming.record);
+            let outcome = tries.passed_over(&incoming.origin).map_or_else(
+                || {
+                    let _taken_up = tries.take_up(&incoming.origin);
+                    kill_point!("deadly-to-sketch", is_deadly(&incoming.record));
+                    repeats.sketch(&mut sketcher, &incoming.record)
+                },
+                Err,
+            );
             let original = if keep_originals && outcome.is_err() { incoming.record.into_message() } else { None };
             sketch_seconds.record(begin.elapsed());
             kill_point!("sketched");
@@ -89,6 +98,18 @@ pub(super) fn run(
             break;
         }
     }
+}
+
+/// Whether a record is one that kills in the tests.
+#[cfg(feature = "failpoints")]
+fn is_deadly(record: &crate::wire::Record) -> bool {
+    use crate::wire::Record;
+    let bytes = match record {
+        Record::Json(json) => json,
+        Record::Message(message, _) => message.value.as_deref().unwrap_or_default(),
+        Record::Page(_) | Record::Rejected(_) => return false,
+    };
+    memchr::memmem::find(bytes, b"deadly-to-sketch").is_some()
 }
 
 #[cfg(test)]

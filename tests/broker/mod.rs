@@ -4,6 +4,7 @@
 
 use lookalike::document::Page;
 use lookalike::kafka::{Beginning, KafkaSettings, KafkaSource, RecordFormat};
+use lookalike::pipeline::Tries;
 use lookalike::ports::{Incoming, Polled, Progress, ProgressMap, Source, SourceError};
 use lookalike::wire::{Limits, Record, Rejection};
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
@@ -13,6 +14,7 @@ use rdkafka::message::{Header, Headers, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -248,7 +250,8 @@ pub fn open(settings: &KafkaSettings, stored: &ProgressMap) -> Result<KafkaSourc
 
 /// The same, accepting gaps.
 pub fn accepting(stored: &ProgressMap) -> Beginning<'_> {
-    Beginning { stored, since: None, bootstrap: false, accept_gap: true, warc: |_, _| panic!("no WARC here") }
+    let care = Arc::<Tries>::default();
+    Beginning { stored, since: None, bootstrap: false, accept_gap: true, care, warc: |_, _| panic!("no WARC here") }
 }
 
 /// The offsets that a source goes on from, without the fingerprints of the records before them.

@@ -147,6 +147,7 @@ pub fn flow(
             sink: Some(Box::new(sink) as Box<dyn Sink>),
             shutdown: Arc::new(AtomicBool::new(false)),
             stats: Arc::new(Stats::default()),
+            tries: Arc::default(),
         };
         pipeline.run().map_err(Box::from)
     });

@@ -99,6 +99,7 @@ fn made() -> TempDir {
         sink: Some(Box::new(Stuck(20))),
         shutdown: Arc::new(AtomicBool::new(false)),
         stats: Arc::new(Stats::default()),
+        tries: Arc::default(),
     };
     pipeline.run().expect_err("the sink is lost");
     folder

@@ -1,0 +1,354 @@
+//! Records that kill the program: what it was at when it died is noted, and what it died of again and again is passed over.
+//!
+//! A process that dies leaves a note behind that it was running. Deaths count together while the stream gets no further
+//! than what may have been under way at the first of them; all that they could be due to lies in that window. After the
+//! first one the stream goes on *carefully* until it is past the window: records are taken up one at a time, each noted
+//! before and struck off after. The record that was noted at two deaths, the third one at the latest, is passed over, and
+//! its event says so. Where a death leaves no record noted, the stream becomes *wary*: batches are of one record, which is
+//! noted too while it is decided on, and the source reads no further ahead than it must.
+//!
+//! A note is a write to a file in the page cache: it survives the process, not the machine, and costs microseconds, which
+//! are only paid after a death.
+
+use crate::ports::{Care, Note, Notes, ProgressMap};
+use crate::wire::{Origin, Reason, Rejection};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Deaths after which something is passed over.
+const TRIES_MAX: u32 = 3;
+
+/// Deaths at which one and the same record was noted: one could be a coincidence.
+const NOTED_MIN: u32 = 2;
+
+/// Deaths at which one and the same place was being fetched from: it takes longer than a record, so that another death is
+/// more likely to fall into it.
+const FETCHED_MIN: u32 = 3;
+
+/// Records remembered that were noted at a death.
+const NOTED_MAX: usize = 4;
+
+/// Characters of a record's name, of whose source only the end is kept then: a note has little room.
+const NAME_MAX: usize = 200;
+
+/// What is known of earlier deaths.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Past {
+    /// Whether a stream is running, or was when its process died.
+    running: bool,
+    /// Deaths in this window.
+    n_deaths: u32,
+    /// How many records had been taken in at the first of them.
+    begun_at: u64,
+    /// What was noted at the last ones, and at how many of these deaths.
+    noted: Vec<(String, u32)>,
+    /// Whether one after the first left nothing noted.
+    is_unexplained: bool,
+}
+
+/// The tries of a stream.
+pub struct Tries {
+    notes: Option<Box<dyn Notes>>,
+    past: Past,
+    careful: AtomicBool,
+    /// Records until the window is passed.
+    n_left: AtomicI64,
+    /// Only one record is taken up at a time.
+    turn: Mutex<()>,
+    /// What came of it is written.
+    is_over: AtomicBool,
+}
+
+/// Whoever ends in good order, although it could not go on, did not die; the deaths before still count.
+impl Drop for Tries {
+    fn drop(&mut self) {
+        if !self.is_over.load(Ordering::Relaxed) {
+            let past = if self.is_careful() { self.past.clone() } else { Past::default() };
+            self.write(&Past { running: false, ..past });
+        }
+    }
+}
+
+/// While it lives, a record is noted as being taken up.
+pub(super) struct TakenUp<'a>(&'a Tries, Option<MutexGuard<'a, ()>>);
+
+impl Drop for TakenUp<'_> {
+    fn drop(&mut self) {
+        if self.1.is_some() {
+            self.0.note(Note::Taken, b"");
+        }
+    }
+}
+
+impl Default for Tries {
+    fn default() -> Self {
+        Self::of(None, Past::default(), 0)
+    }
+}
+
+impl Tries {
+    /// Looks at what the last process left; `progress` is how far the store has come, `window` how many records may be
+    /// under way at once.
+    pub fn begin(notes: Option<Box<dyn Notes>>, progress: &ProgressMap, window: usize) -> Self {
+        let read = |note| notes.as_ref().and_then(|notes| notes.read(note).ok()).unwrap_or_default();
+        let (past, mut noted) = (read(Note::Past), read(Note::Taken));
+        if noted.is_empty() {
+            noted = read(Note::Reading);
+        }
+        // Written by another version, or cut short as the power went: as if there were nothing.
+        let past: Past = serde_json::from_slice(&past).unwrap_or_default();
+        let noted = String::from_utf8_lossy(&noted).into_owned();
+        let (past, n_passed) = after(past, &noted, n_taken(progress), window as u64);
+        let tries = Self::of(notes, past, window as i64 - n_passed as i64);
+        if tries.is_careful() {
+            let n_deaths = tries.past.n_deaths;
+            tracing::warn!(
+                "the program died {n_deaths} times hereabouts: records are taken up one at a time until this place is passed"
+            );
+        }
+        // From now on the process may die of its work.
+        tries.write(&Past { running: true, ..tries.past.clone() });
+        tries.note(Note::Taken, b"");
+        tries.note(Note::Reading, b"");
+        tries
+    }
+
+    fn of(notes: Option<Box<dyn Notes>>, past: Past, n_left: i64) -> Self {
+        let careful = AtomicBool::new(past.n_deaths > 0);
+        let is_over = AtomicBool::new(notes.is_none());
+        Tries { notes, careful, past, n_left: AtomicI64::new(n_left), turn: Mutex::new(()), is_over }
+    }
+
+    /// Whether records are taken up one at a time.
+    fn is_careful(&self) -> bool {
+        self.careful.load(Ordering::Relaxed)
+    }
+
+    /// At how many deaths this was noted.
+    fn n_noted(&self, name: &str) -> u32 {
+        self.past.noted.iter().find(|(noted, _)| noted == name).map_or(0, |(_, n)| *n)
+    }
+
+    /// The stream came to its end: nobody died of anything.
+    pub(super) fn done(&self) {
+        self.write(&Past::default());
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Part of the program died, and the rest only ends because of that.
+    pub(super) fn died(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that a record is taken up, where there is need to.
+    pub(super) fn take_up(&self, origin: &Origin) -> TakenUp<'_> {
+        if !self.is_careful() {
+            return TakenUp(self, None);
+        }
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.note(Note::Taken, name_of(origin).as_bytes());
+        TakenUp(self, Some(turn))
+    }
+
+    /// Why a record is not taken up any more.
+    pub(super) fn passed_over(&self, origin: &Origin) -> Option<Rejection> {
+        if self.past.n_deaths < TRIES_MAX || !self.is_careful() {
+            return None;
+        }
+        let n = Some(self.n_noted(&name_of(origin))).filter(|n| *n >= NOTED_MIN)?;
+        tracing::error!("passed over: the program died of {}, offset {}", origin.source, origin.offset);
+        let message = format!(
+            "the program died {} times hereabouts, {n} times with this record in hand; please report it with the record",
+            self.past.n_deaths
+        );
+        Some(Rejection::new(Reason::Deadly, message))
+    }
+
+    /// So many records more are written.
+    pub(super) fn written(&self, n_records: usize) {
+        if self.is_careful() && self.n_left.fetch_sub(n_records as i64, Ordering::Relaxed) <= n_records as i64 {
+            tracing::info!("the place where the program died is passed");
+            self.careful.store(false, Ordering::Relaxed);
+            self.write(&Past { running: true, ..Past::default() });
+        }
+    }
+
+    fn write(&self, past: &Past) {
+        let bytes = serde_json::to_vec(past).unwrap_or_default();
+        self.note(Note::Past, if *past == Past::default() { b"" } else { &bytes });
+    }
+
+    /// Whoever cannot make a note goes on without: the stream matters more.
+    fn note(&self, note: Note, bytes: &[u8]) {
+        if let Some(Err(error)) = self.notes.as_ref().map(|notes| notes.write(note, bytes)) {
+            tracing::warn!("what is being done cannot be noted: {error}");
+        }
+    }
+}
+
+impl Care for Tries {
+    /// A death left no record noted, so that it may be due to anything between the source and the store.
+    fn is_wary(&self) -> bool {
+        self.is_careful() && self.past.is_unexplained
+    }
+
+    fn reading(&self, place: Option<&Origin>) {
+        self.note(Note::Reading, place.map(fetched).unwrap_or_default().as_bytes());
+    }
+
+    fn is_deadly(&self, place: &Origin) -> bool {
+        self.is_careful() && self.n_noted(&fetched(place)) >= FETCHED_MIN
+    }
+}
+
+/// The past with the last death counted, if there was one, and how many records were taken in since its window began.
+fn after(mut past: Past, noted: &str, n_taken: u64, window: u64) -> (Past, u64) {
+    if past.running {
+        if past.n_deaths == 0 || n_taken.saturating_sub(past.begun_at) >= window {
+            past = Past { begun_at: n_taken, ..Past::default() };
+        }
+        past.n_deaths += 1;
+        past.is_unexplained |= noted.is_empty() && past.n_deaths > 1;
+        if !noted.is_empty() {
+            remember(&mut past.noted, noted);
+        }
+        past.running = false;
+    }
+    let n_passed = n_taken.saturating_sub(past.begun_at);
+    (past, n_passed)
+}
+
+/// Counts a name and puts it last; the ones that were not noted for longest are forgotten.
+fn remember(noted: &mut Vec<(String, u32)>, name: &str) {
+    let n = noted.iter().position(|(other, _)| other == name).map_or(0, |at| noted.remove(at).1);
+    noted.push((name.to_string(), n + 1));
+    noted.drain(..noted.len().saturating_sub(NOTED_MAX));
+}
+
+/// How many records a store has taken in: only differences mean something, for offsets need not begin at 0.
+fn n_taken(progress: &ProgressMap) -> u64 {
+    progress.values().map(|at| u64::try_from(at.next_offset).unwrap_or(0)).sum()
+}
+
+/// The name of a place that is fetched from in a note.
+fn fetched(place: &Origin) -> String {
+    format!("fetching {}", name_of(place))
+}
+
+/// A record's name in a note.
+fn name_of(origin: &Origin) -> String {
+    let mut name: Vec<char> = format!("{} {} {}", origin.source, origin.partition, origin.offset).chars().collect();
+    name.drain(..name.len().saturating_sub(NAME_MAX));
+    name.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::{Progress, StoreError};
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    /// Notes as they outlive a process.
+    #[derive(Clone, Default)]
+    struct Memory(Arc<Mutex<HashMap<Note, Vec<u8>>>>);
+
+    impl Notes for Memory {
+        fn read(&self, note: Note) -> Result<Vec<u8>, StoreError> {
+            Ok(self.0.lock().expect("no panic").get(&note).cloned().unwrap_or_default())
+        }
+
+        fn write(&self, note: Note, bytes: &[u8]) -> Result<(), StoreError> {
+            self.0.lock().expect("no panic").insert(note, bytes.to_vec());
+            Ok(())
+        }
+    }
+
+    const WINDOW: usize = 10;
+
+    fn origin(offset: i64) -> Origin {
+        Origin { source: "pages".into(), partition: 1, offset }
+    }
+
+    fn at(next_offset: i64) -> ProgressMap {
+        ProgressMap::from([(("pages".into(), 1), Progress { next_offset, chain: 0 })])
+    }
+
+    /// A process that begins at an offset and dies with a record in hand, or with none; what it knew of those before.
+    fn lived(notes: &Memory, from: i64, in_hand: Option<i64>) -> Tries {
+        let tries = Tries::begin(Some(Box::new(notes.clone())), &at(from), WINDOW);
+        tries.died();
+        let died_of = in_hand.map(|offset| tries.take_up(&origin(offset)));
+        let left = notes.clone().read(Note::Taken).expect("read");
+        drop(died_of);
+        tries.note(Note::Taken, &left);
+        tries
+    }
+
+    #[test]
+    fn a_record_in_hand_at_two_deaths_of_three_is_passed_over() {
+        let notes = Memory::default();
+        for _ in 0..3 {
+            let tries = lived(&notes, 5, Some(8));
+            assert_eq!(tries.passed_over(&origin(8)), None);
+        }
+        let tries = lived(&notes, 5, None);
+        assert_eq!(tries.passed_over(&origin(8)).map(|why| why.reason), Some(Reason::Deadly));
+        assert_eq!(tries.passed_over(&origin(7)), None);
+        assert!(!tries.is_wary(), "the record is known");
+        tries.written(9);
+        assert!(tries.is_careful());
+        tries.written(1);
+        assert!(!tries.is_careful(), "it is passed");
+        let tries = lived(&notes, 15, None);
+        assert_eq!((tries.past.n_deaths, tries.passed_over(&origin(8))), (1, None), "a new window has begun");
+    }
+
+    #[test]
+    fn who_is_killed_with_other_records_in_hand_loses_none() {
+        let notes = Memory::default();
+        for offset in [5, 6, 7, 8, 9, 10] {
+            let tries = lived(&notes, 5, Some(offset));
+            assert!((0..20).all(|offset| tries.passed_over(&origin(offset)).is_none()));
+        }
+    }
+
+    #[test]
+    fn deaths_with_nothing_in_hand_make_wary() {
+        let notes = Memory::default();
+        for n in 0..3 {
+            assert_eq!(lived(&notes, 5, None).is_wary(), n > 1, "after {n} deaths");
+        }
+    }
+
+    #[test]
+    fn a_place_that_was_fetched_from_at_three_deaths_is_deadly() {
+        let notes = Memory::default();
+        for n in 0..6 {
+            let tries = lived(&notes, 5, None);
+            assert_eq!((tries.is_wary(), tries.is_deadly(&origin(5))), (n > 1, n > 4), "after {n} deaths");
+            tries.reading(Some(&origin(5)).filter(|_| tries.is_wary()));
+            assert!(!tries.is_deadly(&origin(6)) && tries.passed_over(&origin(5)).is_none());
+        }
+    }
+
+    #[test]
+    fn an_end_in_good_order_is_no_death() {
+        let notes = Memory::default();
+        lived(&notes, 5, None).done();
+        assert!(!lived(&notes, 5, None).is_careful());
+        let tries = Tries::begin(Some(Box::new(notes.clone())), &at(5), WINDOW);
+        assert!(tries.is_careful());
+        // It could not go on, and said so: the death before it still counts.
+        drop(tries);
+        assert_eq!(lived(&notes, 5, None).past.n_deaths, 1);
+    }
+
+    #[test]
+    fn notes_that_cannot_be_read_are_none() {
+        let notes = Memory::default();
+        notes.write(Note::Past, b"\0\0\0").expect("written");
+        assert!(!Tries::begin(Some(Box::new(notes)), &at(5), WINDOW).is_careful());
+    }
+}

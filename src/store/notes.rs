@@ -1,0 +1,86 @@
+//! Notes that outlive the process: a file of a page for each kind, written in place.
+//!
+//! A page: the length of the note (u32, big-endian), the note, and whatever was there before. It is written by one call
+//! within one page of memory, which a kill cannot cut in two, and never synced: what a process died of is not asked after
+//! the power was cut.
+
+use crate::ports::{Note, Notes, StoreError};
+use std::fs::{File, create_dir_all};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Bytes of the file of a note.
+const PAGE: usize = 4096;
+
+/// Where in a store's folder the notes are.
+const FOLDER: &str = "notes";
+
+/// The notes of a store.
+pub struct NoteFiles([File; 3]);
+
+impl NoteFiles {
+    /// Opens, or makes, the notes of the store in a folder.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] where the files cannot be.
+    pub fn of(store: &Path) -> Result<Self, StoreError> {
+        let folder = store.join(FOLDER);
+        create_dir_all(&folder).map_err(failed)?;
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = |name: &str| options.open(folder.join(name)).map_err(failed);
+        Ok(NoteFiles([file("past")?, file("taken")?, file("reading")?]))
+    }
+
+    fn file(&self, note: Note) -> &File {
+        let [past, taken, reading] = &self.0;
+        match note {
+            Note::Past => past,
+            Note::Taken => taken,
+            Note::Reading => reading,
+        }
+    }
+}
+
+fn failed(error: std::io::Error) -> StoreError {
+    StoreError::Failed(format!("the store's notes: {error}"))
+}
+
+impl Notes for NoteFiles {
+    fn read(&self, note: Note) -> Result<Vec<u8>, StoreError> {
+        let mut page = Vec::new();
+        let mut file = self.file(note);
+        std::io::Seek::rewind(&mut file).map_err(failed)?;
+        std::io::Read::read_to_end(&mut file, &mut page).map_err(failed)?;
+        let Some((length, rest)) = page.split_first_chunk::<4>() else { return Ok(Vec::new()) };
+        Ok(rest.get(..u32::from_be_bytes(*length) as usize).unwrap_or_default().to_vec())
+    }
+
+    fn write(&self, note: Note, bytes: &[u8]) -> Result<(), StoreError> {
+        if bytes.len() + 4 > PAGE {
+            return Err(StoreError::Failed(format!("a note of {} bytes is too long", bytes.len())));
+        }
+        let page = [&(bytes.len() as u32).to_be_bytes()[..], bytes].concat();
+        self.file(note).write_all_at(&page, 0).map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_last_is_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let kept = |note| NoteFiles::of(folder.path()).expect("opened").read(note).expect("read");
+        assert_eq!(kept(Note::Past), b"");
+        let notes = NoteFiles::of(folder.path()).expect("opened");
+        for text in ["a long note", "short", ""] {
+            notes.write(Note::Taken, text.as_bytes()).expect("written");
+            assert_eq!((kept(Note::Taken), kept(Note::Past)), (text.as_bytes().to_vec(), Vec::new()));
+        }
+        assert!(notes.write(Note::Past, &[0; PAGE]).is_err());
+        std::fs::write(folder.path().join("notes/past"), [0, 0, 1, 0, 1]).expect("written");
+        assert_eq!(kept(Note::Past), b"", "one that is cut short is none");
+    }
+}
