@@ -196,7 +196,8 @@ fn kill_at_random(inputs: &[PathBuf], heard: bool, world: impl Fn() -> World) {
             if random.below(4) == 0 && world.path("store/CURRENT").exists() {
                 let output = world.command("verify").output().expect("starts");
                 let told = text(&output.stdout) + &text(&output.stderr);
-                let is_unmade = told.contains("holds no store");
+                // Told as a failure of RocksDB once: it makes the families of rows one after the other.
+                let is_unmade = told.contains("holds no store") || told.contains("was not made to its end");
                 assert!(output.status.success() || is_unmade, "seed {seed}, kill {n_kills}: {told}");
             }
         }

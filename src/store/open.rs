@@ -47,6 +47,9 @@ pub enum OpenError {
     /// There is no store.
     #[error("there is no store in {0}; `lookalike run --store {0} INPUT…` makes one")]
     Missing(PathBuf),
+    /// Whoever made it was killed before it was done.
+    #[error("the store {0} was not made to its end; `lookalike run --store {0} INPUT…` does that, and goes on with it")]
+    Unmade(PathBuf),
     /// The folder holds something else.
     #[error("{0} is not empty and holds no store; give an empty or a new folder")]
     NotAStore(PathBuf),
@@ -188,6 +191,10 @@ impl RocksStore {
                 Err(error) if error.to_string().contains("No such file") => {}
                 // A log went, or one that is not there any more is missed: damage only if it stays so.
                 Err(error) if error.to_string().contains("WAL") => missed = Some(error),
+                // The families are made one after the other.
+                Err(error) if error.to_string().contains("Column family not found") => {
+                    return Err(OpenError::Unmade(path.to_path_buf()));
+                }
                 Err(error) => return Err(open_error(path, error)),
             }
             std::thread::sleep(OPEN_PAUSE);
