@@ -596,7 +596,7 @@ pub trait Table {
     /// [`StoreError`]
     fn put(&mut self, row: LoadRow<'_>) -> Result<(), StoreError>;
 
-    /// Ends the file and says how many rows it has; with none there is no file.
+    /// Ends the file, which is durable then, and says how many rows it has; with none there is no file.
     ///
     /// # Errors
     /// [`StoreError`]

@@ -40,8 +40,9 @@ pub(super) const REPRESENTED: (&str, bool) = ("represented", false);
 /// Files of postings.
 pub(super) type Postings = Vec<Arc<Run<Posting>>>;
 
-/// So many parts there are of few rows as well, if their files have as many blocks: all threads are to have one.
-const PARTS_MIN: u64 = 16;
+/// So many parts there are of few rows as well, if their files have as many blocks. More would keep more threads busy, and
+/// take more time: each part has files of its own to sync, and pairs that share shingles of several parts stand in each.
+const PARTS_MIN: u64 = 4;
 
 /// A part of the shingles: from the first of them (with it) to the second (without it).
 pub(super) type Part = (Option<Posting>, Option<Posting>);

@@ -151,7 +151,11 @@ fn phase<T>(
     means.standing.begin(phase, 0);
     let result = body(work);
     let usage: Usage = meter.lap(work.n_bytes_in_all().saturating_sub(n_bytes));
-    work.add_usage(phase, usage)?;
+    work.add_usage(phase, usage);
+    if result.is_err() {
+        // Why it ended is told, and not that this could not be noted either, as on a full disk.
+        let _ = work.save();
+    }
     result
 }
 

@@ -180,15 +180,15 @@ impl<'a> Pairs<'a> {
         let first = pieces.reached.map_or(0, |reached| reached.later().0 as usize);
         let mut names = self.names();
         let stretches = self.stretches(work, &lists, &names)?;
-        work.add_usage(Phase::PairFormation, meter.lap(0))?;
+        work.add_usage(Phase::PairFormation, meter.lap(0));
         for (from, to) in stretches.into_iter().filter(|(from, _)| *from >= first) {
             self.means.standing.begin(Phase::PairFormation, 0);
             let mut formed = lists.pairs(self.means, &names, from, to)?;
-            work.add_usage(Phase::PairFormation, meter.lap(0))?;
+            work.add_usage(Phase::PairFormation, meter.lap(0));
             self.means.standing.begin(Phase::PairMerging, formed.n_pairs());
             self.decide_formed(&mut formed)?;
             pieces.record(work, &self.links, Pair::new(DocumentId(to as u32), DocumentId(0), 0, false))?;
-            work.add_usage(Phase::PairMerging, meter.lap(0))?;
+            work.add_usage(Phase::PairMerging, meter.lap(0));
             names = self.names();
         }
         pieces.end(work, &self.links)

@@ -268,10 +268,9 @@ impl Work {
         &self.manifest.usage
     }
 
-    /// Adds what a phase took.
-    pub fn add_usage(&mut self, phase: Phase, usage: Usage) -> Result<(), BackfillError> {
+    /// Adds what a phase took. It is not worth a sync of its own, and kept with what is noted next.
+    pub fn add_usage(&mut self, phase: Phase, usage: Usage) {
         self.manifest.usage.entry(phase).or_default().add(usage);
-        self.save()
     }
 
     /// What is told in the end; none while the store is not made.
@@ -285,7 +284,8 @@ impl Work {
         self.save()
     }
 
-    fn save(&mut self) -> Result<(), BackfillError> {
+    /// Writes the manifest.
+    pub fn save(&mut self) -> Result<(), BackfillError> {
         let (path, new) = (self.folder.join(MANIFEST), self.folder.join("manifest.new"));
         // A manifest has no map with odd keys: writing it as JSON cannot fail.
         let json = serde_json::to_vec(&self.manifest).unwrap_or_default();
