@@ -1,5 +1,5 @@
 //! A page's whole way, from the bytes of its HTML to its finished sketch, on one core: all of it, stage by stage, and
-//! with html5gum or lexbor in the scanner's place.
+//! with html5gum or lexbor in the scanner's place; and that of hostile pages.
 //!
 //! `LOOKALIKE_DATA` names a directory of further data sets; each of its directories is measured as well, and the WARC
 //! files of one named `warc` where the program is built with all its features. lexbor is measured where
@@ -80,6 +80,17 @@ fn real_pages(c: &mut Criterion) {
         measure_set(c, &name, &pages_of(files.iter().flat_map(|file| html_pages::of_file(file))));
     }
     measure_set(c, "warc", &warc_pages());
+}
+
+/// The whole way of hostile pages of one MiB each, beside a flat one: none is to cost more than three times as much.
+fn hostile_pages(c: &mut Criterion) {
+    let mut group = c.benchmark_group("hostile");
+    let mut sketcher = Sketcher::new(&SketchRule::default(), &SEED);
+    for (name, html) in html_pages::hostile() {
+        group.throughput(Throughput::BytesDecimal(html.len() as u64));
+        let pages = pages_of(std::iter::once(html));
+        each(&mut group, name, &pages, |page| drop(black_box(sketcher.sketch_page(page, usize::MAX))));
+    }
 }
 
 /// The bytes of a page that is HTML.
@@ -174,5 +185,5 @@ fn settings() -> Criterion {
         .measurement_time(Duration::from_secs(1))
 }
 
-criterion_group! { name = benches; config = settings(); targets = real_pages }
+criterion_group! { name = benches; config = settings(); targets = real_pages, hostile_pages }
 criterion_main!(benches);

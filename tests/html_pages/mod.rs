@@ -102,6 +102,11 @@ pub(crate) fn hostile() -> Vec<(&'static str, String)> {
         ("comments in script", repeated("<script>", "<!---->")),
         ("< in title", repeated("<title>", "<")),
         ("]] in CDATA", repeated("<svg><![CDATA[", "]]")),
+        ("one word", repeated("", "a ")),
+        ("digits", repeated("", "7")),
+        ("accents", repeated("", "e\u{301}")),
+        ("marks", repeated("a", "\u{301}")),
+        ("Han", repeated("", "漢")),
         ("line ends", repeated("", "\r")),
         ("NUL", repeated("", "\0")),
     ]
