@@ -327,6 +327,8 @@ impl KafkaSettings {
     pub(super) fn wary_config(&self) -> Result<ClientConfig, SettingsError> {
         let mut config = self.consumer_config()?;
         config.set("fetch.message.max.bytes", "1024").set("queued.min.messages", "1");
+        // Or a second would pass after each batch, because the one before was not taken yet.
+        config.set("fetch.queue.backoff.ms", "1");
         Ok(config)
     }
 
@@ -532,6 +534,7 @@ mod tests {
         for (name, value) in CONSUMER_ALWAYS {
             assert_eq!(consumer.get(name), Some(value));
         }
+        assert!(settings.wary_config().expect("a consumer").create_native_config().is_ok());
         for (name, value) in PRODUCER_ALWAYS {
             assert_eq!(producer.get(name), Some(value));
         }
