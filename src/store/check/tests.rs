@@ -1,9 +1,9 @@
 //! Every kind of damage, planted in a sound store, is found and named.
 
 use super::Report;
-use crate::cluster::{ClusterRow, Clusters, Decider, MatchRule};
+use crate::cluster::{ClusterRow, Decider, MatchRule};
 use crate::document::{CANONICAL_VERSION, DocumentId, Seed};
-use crate::pipeline::{self, Pipeline, Stats};
+use crate::pipeline::{self, Pipeline, PipelineError, Stats, Summary};
 use crate::ports::{Incoming, Outgoing, Polled, Sink, SinkError, Snapshot, Source, SourceError, StoreRule};
 use crate::sketch::{Rule, SketchRule, Sketcher};
 use crate::store::schema::{self, cf, meta};
@@ -67,41 +67,55 @@ impl Source for Memory {
     }
 }
 
-/// Takes some events and then is lost, so that the outbox keeps the others.
-struct Stuck(usize);
+/// Takes all events, or none.
+struct Output {
+    is_lost: bool,
+}
 
-impl Sink for Stuck {
+impl Sink for Output {
     fn last_seq(&mut self) -> Result<Option<u64>, SinkError> {
         Ok(None)
     }
 
     fn publish(&mut self, _: &[Outgoing]) -> Result<(), SinkError> {
-        self.0 = self.0.checked_sub(1).ok_or_else(|| SinkError::new("lost"))?;
-        Ok(())
+        if self.is_lost { Err(SinkError::new("lost")) } else { Ok(()) }
     }
 }
 
-/// A store with rows in every family.
-fn made() -> TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
+/// Takes records into a store, the first of which has this offset.
+fn take_in(
+    store: &mut RocksStore,
+    records: Vec<String>,
+    offset: usize,
+    sink: Output,
+) -> Result<Summary, PipelineError> {
     let rule = rule();
-    let mut store = RocksStore::open(folder.path(), &settings(), &rule, None, || Seed([1, 2, 3, 4])).expect("opens");
     let pipeline = Pipeline {
         settings: pipeline::Settings { batch_records_max: 10, ..Default::default() },
         limits: Limits::default(),
         sweep_cut: SweepCut::default(),
         seed: *store.seed(),
         sketcher: Sketcher::new(&rule.sketch, store.seed()),
-        decider: Decider::new(rule.cluster, &rule.sketch, Clusters::default(), Default::default()),
+        decider: Decider::new(rule.cluster, &rule.sketch, store.clusters()?, store.common()?),
         next_seq: store.next_seq(),
-        store: &mut store,
-        source: Box::new(Memory(records().into_iter(), 0)),
-        sink: Some(Box::new(Stuck(20))),
+        store,
+        source: Box::new(Memory(records.into_iter(), offset as i64)),
+        sink: Some(Box::new(sink)),
         shutdown: Arc::new(AtomicBool::new(false)),
         stats: Arc::new(Stats::default()),
         tries: Arc::default(),
     };
-    pipeline.run().expect_err("the sink is lost");
+    pipeline.run()
+}
+
+/// A store with rows in every family: at last the sink is lost, so that the outbox keeps events.
+fn made() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut store = RocksStore::open(folder.path(), &settings(), &rule(), None, || Seed([1, 2, 3, 4])).expect("opens");
+    let mut first = records();
+    let last = first.split_off(200);
+    take_in(&mut store, first, 0, Output { is_lost: false }).expect("all is taken in");
+    take_in(&mut store, last, 200, Output { is_lost: true }).expect_err("the sink is lost");
     folder
 }
 
