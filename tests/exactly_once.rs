@@ -675,7 +675,7 @@ fn send_bomb(pages: &Topic, codec: &str) -> usize {
 fn a_bomb_is_an_exact_gap_and_its_neighbours_are_taken_in() {
     for codec in std::env::var("LOOKALIKE_BOMBS").as_deref().unwrap_or("gzip").split(',') {
         let Some(outputs) = Outputs::new(2) else { return };
-        let world = outputs.world().with_config("small.toml");
+        let world = outputs.world().with_config("small.toml").with("pipeline.passes_over_deadly", true);
         outputs.pages.send_json(0, &["{}", "{}"]);
         let end = 2 + send_bomb(&outputs.pages, codec) as i64;
         outputs.pages.send_json(0, &["{}"]);

@@ -101,8 +101,11 @@ pub(super) fn open_store(config: &Config) -> Result<RocksStore> {
     })
 }
 
-/// What processes that wrote to the store before died of.
+/// What processes that wrote to the store before died of, where that is to be asked.
 fn tries_of(config: &Config, store: &RocksStore) -> Result<Tries> {
+    if !config.pipeline.passes_over_deadly {
+        return Ok(Tries::default());
+    }
     let notes = NoteFiles::of(&config.store.path);
     let notes = notes.inspect_err(|error| tracing::warn!("going on without: {error}")).ok();
     let notes = notes.map(|notes| Box::new(notes) as Box<dyn Notes>);
