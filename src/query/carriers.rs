@@ -56,13 +56,7 @@ pub fn carriers_of_content(
     content: &SketchedContent,
     threshold: f64,
 ) -> Result<Vec<HostCarriers>, StoreError> {
-    let asked = Asked {
-        sketch: &content.sketch,
-        index: &content.index,
-        mod_shingles: &content.mod_shingles,
-        equal: view.equal_to(&content.equivalences)?,
-        akin: Vec::new(),
-    };
+    let asked = Asked::of_content(view, content)?;
     carriers(view, &asked, threshold)
 }
 

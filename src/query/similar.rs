@@ -122,13 +122,7 @@ pub struct Likeness {
 /// # Errors
 /// [`StoreError`]
 pub fn similar(view: &impl Snapshot, content: &SketchedContent, most: usize) -> Result<Vec<Likeness>, StoreError> {
-    let asked = Asked {
-        sketch: &content.sketch,
-        index: &content.index,
-        mod_shingles: &content.mod_shingles,
-        equal: view.equal_to(&content.equivalences)?,
-        akin: Vec::new(),
-    };
+    let asked = Asked::of_content(view, content)?;
     // What resembles it shares its smallest shingles, as many as index a document. The others that it brings find parts of
     // it that are much smaller.
     let n_index = view.rule().sketch.n_index();
@@ -184,7 +178,18 @@ pub(super) struct Compared {
     pub shared_mod_shingles: u32,
 }
 
-impl Asked<'_> {
+impl<'a> Asked<'a> {
+    /// What is asked of a content that is at hand.
+    pub fn of_content(view: &impl Snapshot, content: &'a SketchedContent) -> Result<Self, StoreError> {
+        Ok(Asked {
+            sketch: &content.sketch,
+            index: &content.index,
+            mod_shingles: &content.mod_shingles,
+            equal: view.equal_to(&content.equivalences)?,
+            akin: Vec::new(),
+        })
+    }
+
     /// The text against the documents that it has something in common with, by document: those that share most of its
     /// first `n_index` index shingles, `most` at most, and those that share most mod shingles.
     pub fn compared(&self, view: &impl Snapshot, n_index: usize, most: usize) -> Result<Vec<Compared>, StoreError> {
