@@ -251,8 +251,28 @@ impl<'a> Words<'a> {
     fn settle(&mut self) {
         if self.place == Place::InRun {
             self.place = self.place_of_run;
-            self.write_run();
+            if !self.write_run_of_one() {
+                self.write_run();
+            }
         }
+    }
+
+    /// Writes a run of one character behind one that is not composed of others, as nearly all are: there is no order to
+    /// bring them into. False where the run is another.
+    fn write_run_of_one(&mut self) -> bool {
+        let (&[(_, c)], Some(starter)) = (&self.run[..], self.out.chars().next_back()) else { return false };
+        if unicode::decompose(starter).is_some() {
+            return false;
+        }
+        self.run.clear();
+        match unicode::compose(starter, c) {
+            Some(composite) => {
+                self.out.truncate(self.out.len() - starter.len_utf8());
+                self.out.push(composite);
+            }
+            None => self.out.push(c),
+        }
+        true
     }
 
     /// Brings the run and the character before it into canonical order and composes them (The Unicode Standard,

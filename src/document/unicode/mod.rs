@@ -77,25 +77,78 @@ pub(super) fn special(c: char) -> Option<&'static str> {
     SPECIAL.binary_search_by_key(&c, |entry| entry.0).ok().map(|at| SPECIAL[at].1)
 }
 
+/// Marks of this block follow Latin, Greek and Cyrillic letters, and in decomposed text every other character is one.
+const COMMON_MARKS: std::ops::RangeInclusive<u32> = 0x300..=0x36f;
+
+/// The classes of `COMMON_MARKS`.
+static COMMON_CLASSES: [u8; 0x70] = common_classes();
+
+const fn common_classes() -> [u8; 0x70] {
+    let mut classes = [0; 0x70];
+    let mut n = 0;
+    while n < COMBINING_CLASSES.len() && COMBINING_CLASSES[n].1 <= *COMMON_MARKS.end() {
+        let (first, last, class) = COMBINING_CLASSES[n];
+        let mut c = first;
+        while c <= last {
+            classes[(c - *COMMON_MARKS.start()) as usize] = class;
+            c += 1;
+        }
+        n += 1;
+    }
+    classes
+}
+
 /// The canonical combining class.
 pub(super) fn combining_class(c: char) -> u8 {
-    let after = COMBINING_CLASSES.partition_point(|range| range.0 <= u32::from(c));
+    let code = u32::from(c);
+    if COMMON_MARKS.contains(&code) {
+        return COMMON_CLASSES[(code - COMMON_MARKS.start()) as usize];
+    }
+    let after = COMBINING_CLASSES.partition_point(|range| range.0 <= code);
     match after.checked_sub(1).map(|at| COMBINING_CLASSES[at]) {
-        Some((_, last, class)) if u32::from(c) <= last => class,
+        Some((_, last, class)) if code <= last => class,
         _ => 0,
     }
+}
+
+/// Where `COMPOSITIONS` has what begins with a letter below: the compositions of the first `c` characters come before
+/// the `c`-th place.
+static COMPOSITIONS_BEFORE: [u16; SOON_FOUND as usize + 1] = compositions_before();
+
+/// Latin, Greek and Cyrillic letters stand below.
+const SOON_FOUND: u32 = 0x530;
+
+const fn compositions_before() -> [u16; SOON_FOUND as usize + 1] {
+    let mut before = [0; SOON_FOUND as usize + 1];
+    let (mut c, mut n) = (0, 0);
+    while c <= SOON_FOUND {
+        while n < COMPOSITIONS.len() && (COMPOSITIONS[n].0 as u32) < c {
+            n += 1;
+        }
+        before[c as usize] = n as u16;
+        c += 1;
+    }
+    before
 }
 
 /// The composite that two folded characters are canonically equivalent to.
 pub(super) fn compose(first: char, second: char) -> Option<char> {
     compose_hangul(first, second).or_else(|| {
-        let at = COMPOSITIONS.binary_search_by_key(&(first, second), |entry| (entry.0, entry.1));
-        at.ok().map(|at| COMPOSITIONS[at].2)
+        let code = u32::from(first) as usize;
+        let of_first = match COMPOSITIONS_BEFORE.get(code..=code + 1) {
+            Some([begin, end]) => &COMPOSITIONS[usize::from(*begin)..usize::from(*end)],
+            _ => &COMPOSITIONS[..],
+        };
+        let at = of_first.binary_search_by_key(&(first, second), |entry| (entry.0, entry.1));
+        at.ok().map(|at| of_first[at].2)
     })
 }
 
 /// The two characters that a folded character is composed of. Not for Hangul, which has no marks to reorder.
 pub(super) fn decompose(c: char) -> Option<(char, char)> {
+    if c.is_ascii() {
+        return None;
+    }
     DECOMPOSITIONS.binary_search_by_key(&c, |entry| entry.0).ok().map(|at| (DECOMPOSITIONS[at].1, DECOMPOSITIONS[at].2))
 }
 
