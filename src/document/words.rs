@@ -18,7 +18,7 @@
 //! Composing is NFC but for one more pair: i + U+0307 is i, so that İ, which is I + U+0307, is the i of its lower case.
 //! Characters that Unicode 17.0.0 does not know end a word, except in planes 2 and 3.
 
-use super::ascii;
+use super::ascii::{self, BLOCK_BYTES};
 use super::unicode::{self, Class};
 
 /// Appends the words of `text` to `out`, each after a single space unless `out` is empty, and returns how many.
@@ -70,9 +70,6 @@ struct Words<'a> {
     gathered: Gathered,
 }
 
-/// Text whose letters are found at once: a bit for each byte.
-const BLOCK_BYTES: usize = 64;
-
 /// Letters that are copied at once.
 const COPIED_BYTES: usize = 16;
 
@@ -84,13 +81,6 @@ const SEEN_BYTES: usize = STEP_BYTES + COPIED_BYTES;
 
 /// Less ASCII than this is done by character.
 const ASCII_MIN: usize = 8;
-
-/// Where the letters and digits are in the ASCII that a block begins with; the bits behind it mean nothing.
-#[inline]
-fn letters(block: &[u8; BLOCK_BYTES]) -> u64 {
-    let (eights, _) = block.as_chunks();
-    u64::from_le_bytes(std::array::from_fn(|n| ascii::gathered(ascii::alphanumeric(u64::from_le_bytes(eights[n])))))
-}
 
 /// The bits below the `n`-th.
 #[inline]
@@ -145,7 +135,7 @@ impl<'a> Words<'a> {
         let mut masks = [0; STEP_BYTES / BLOCK_BYTES];
         let offsets = (0..n_bytes).step_by(BLOCK_BYTES);
         for ((mask, block), at) in masks.iter_mut().zip(seen.as_chunks().0).zip(offsets.clone()) {
-            *mask = letters(block) & below(n_bytes - at);
+            *mask = ascii::alphanumeric(block) & below(n_bytes - at);
         }
         let mut len = 0;
         for (mask, at) in masks.into_iter().zip(offsets) {

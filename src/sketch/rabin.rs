@@ -2,6 +2,7 @@
 //! (Rabin 1981; Broder, "Some applications of Rabin's fingerprinting method", 1993).
 
 use crate::document::Seed;
+use wide::u8x64;
 
 /// x^64 + the polynomial whose coefficients are the bits of the number; irreducible.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -133,7 +134,7 @@ impl Rabin {
         let mut long = [(0, 0, 0); BLOCK_BYTES];
         // The ends of all words of a block are known before the first is read: none has to wait for the one before it.
         for (block, offset) in text.as_chunks().0.iter().zip((0..).step_by(BLOCK_BYTES)) {
-            let mut ends = spaces(block);
+            let mut ends = u8x64::new(*block).simd_eq(u8x64::splat(b' ')).to_bitmask();
             // Long words are set aside: which word is long, no processor can tell beforehand.
             let mut n_long = 0;
             while ends != 0 {
@@ -197,21 +198,6 @@ fn short_token(text: &[u8], begin: usize, end: usize) -> u64 {
 
 /// Text that is searched for spaces at once.
 const BLOCK_BYTES: usize = 64;
-
-/// Where the spaces are in a block: a bit for each byte, the lowest for the first.
-#[inline]
-fn spaces(block: &[u8; BLOCK_BYTES]) -> u64 {
-    const ONES: u64 = u64::from_le_bytes([1; 8]);
-    // Multiplied by this, the lowest bits of eight bytes stand in the highest byte.
-    const GATHER: u64 = 0x0102_0408_1020_4080;
-    let (eights, _) = block.as_chunks();
-    u64::from_le_bytes(std::array::from_fn(|n| {
-        let others = u64::from_le_bytes(eights[n]) ^ (ONES * b' ' as u64);
-        // A byte's highest bit is set where any of its bits is.
-        let is_other = ((others & (ONES * 0x7f)) + ONES * 0x7f) | others;
-        ((!is_other >> 7 & ONES).wrapping_mul(GATHER) >> 56) as u8
-    }))
-}
 
 /// Windows by the processor's carry-less multiplication: the same residues as by tables, faster.
 #[cfg(target_arch = "x86_64")]
