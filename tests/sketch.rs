@@ -72,6 +72,24 @@ fn every_page_of_the_sample_has_a_line_and_its_bytes_are_its_sketch() {
     assert_eq!(shown.lines().count(), 1 + 646);
 }
 
+/// The sum of the bodies' bytes is known from the pages themselves.
+#[test]
+fn timed_are_the_pages_that_there_are() {
+    let n_bytes: usize = sweeps()
+        .iter()
+        .flat_map(|path| lines(&zstd::decode_all(std::fs::File::open(path).expect("a sweep")).expect("zstd")))
+        .map(|page| page["body"].as_str().expect("a body").len())
+        .sum();
+    let [timing] = &sketches(&["--time"], &sweeps())[..] else { panic!("one object") };
+    assert_eq!(timing["n_pages"], 646);
+    assert_eq!(timing["n_bytes"], n_bytes);
+    assert_eq!(timing["n_others"], 0);
+    let seconds = |name: &str| timing[name].as_f64().expect("seconds");
+    assert!(0.0 < seconds("sketching_seconds") && seconds("sketching_seconds") < seconds("seconds"), "{timing}");
+    let shown = text(&output(&["--time"], &sweeps()).stdout).to_string();
+    assert!(shown.starts_with("646 pages") && shown.lines().count() == 3, "{shown}");
+}
+
 fn hex<T: std::fmt::LowerHex>(numbers: impl IntoIterator<Item = T>, width: usize) -> Vec<String> {
     numbers.into_iter().map(|number| format!("{number:0width$x}")).collect()
 }

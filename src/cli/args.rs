@@ -210,7 +210,10 @@ pub struct SketchArgs {
     /// Sketch nothing; tell for documents of several sizes what is kept of them and how sure their resemblance is
     #[arg(long, conflicts_with_all = ["inputs", "page"])]
     pub explain: bool,
-    /// One JSON object for each page, the sketches in full; with --explain one for all
+    /// Print no sketches; tell how long they took, reading apart
+    #[arg(long, conflicts_with = "explain")]
+    pub time: bool,
+    /// One JSON object for each page, the sketches in full; with --explain or --time one for all
     #[arg(long)]
     pub json: bool,
 }

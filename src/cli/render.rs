@@ -1,7 +1,7 @@
 //! Answers as text for people.
 
 use super::explain::{Explanation, FIXED_RESEMBLANCES, OfSize, Sureness, near};
-use super::sketch::Line;
+use super::sketch::{Line, Timing};
 use crate::document::{DocumentId, FetchTime};
 use crate::pipeline::{Closed, Summary};
 use crate::query::{
@@ -345,6 +345,23 @@ pub(super) fn sketch_line(line: &Line) -> String {
             format!("rejected  {}: {message}  {place}\n", rejected.as_str())
         }
     }
+}
+
+/// How long sketches took.
+pub(super) fn timing(timing: &Timing) -> String {
+    let Timing { n_pages, n_bytes, n_others, sketching_seconds, seconds } = *timing;
+    let megabytes = n_bytes as f64 / 1e6;
+    let mut out = format!(
+        "{n_pages} pages, {megabytes:.1} MB of bodies\n\
+         to sketches, on one core: {sketching_seconds:.3} s, {:.0} MB/s\n\
+         with reading and unpacking: {seconds:.3} s, {:.0} MB/s\n",
+        megabytes / sketching_seconds,
+        megabytes / seconds,
+    );
+    if n_others > 0 {
+        out += &format!("{n_others} other records: gone, moved or rejected\n");
+    }
+    out
 }
 
 /// A sketch rule's cost and certainty, a line for each size of document.

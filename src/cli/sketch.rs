@@ -11,14 +11,14 @@ use crate::intake::{RecordSketcher, SketchedPage};
 use crate::ports::{Incoming, Polled, ProgressMap, Snapshot, Source, StoreRule};
 use crate::sketch::{Form, Shingle, SketchRule, SketchedContent, Sketcher, encode};
 use crate::store::RocksStore;
-use crate::wire::{Limits, Origin, Reason, Record, Rejection};
+use crate::wire::{Limits, Origin, Reason, Record, Rejection, page_of_json};
 use anyhow::Result;
 use serde::Serialize;
 use std::fmt::LowerHex;
 use std::fs::File;
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The seed where none is configured: fixed, so that sketches can be compared from run to run and place to place.
 const OPEN_SEED: Seed = Seed([0; 4]);
@@ -79,14 +79,17 @@ pub(super) fn sketch(config: &Config, store: Option<&Path>, args: &SketchArgs) -
     let sketcher =
         RecordSketcher::new(Sketcher::new(&rule.sketch, &seed), config.limits.clone(), config.input.sweep_cut);
     let out = BufWriter::new(io::stdout().lock());
-    let mut printer = Printer { sketcher, rule: rule.sketch, json: args.json, out, is_all_read: true };
+    let timing = args.time.then(Timing::default);
+    let begin = Instant::now();
+    let limits = config.limits.clone();
+    let mut printer = Printer { sketcher, limits, rule: rule.sketch, json: args.json, timing, out, is_all_read: true };
     printer.begin()?;
     if args.page {
-        printer.print_files(&inputs, &config.limits)?;
+        printer.print_files(&inputs)?;
     } else {
         printer.print_records(FileSource::new(inputs, ProgressMap::new(), config.limits.clone(), None))?;
     }
-    printer.out.flush()?;
+    printer.end(begin)?;
     Ok(if printer.is_all_read { Exit::Done } else { Exit::Unreadable })
 }
 
@@ -101,18 +104,48 @@ fn rule_and_seed(config: &Config, store: Option<&Path>) -> Result<(StoreRule, Se
     }
 }
 
+/// How long sketches took: what `--time` tells.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Timing {
+    /// Pages that were sketched.
+    pub n_pages: u64,
+    /// Bytes of their bodies.
+    pub n_bytes: u64,
+    /// What became of the other records is not told, only how many there were.
+    pub n_others: u64,
+    /// From bodies to sketches.
+    pub sketching_seconds: f64,
+    /// All of it, with reading, unpacking and JSON.
+    pub seconds: f64,
+}
+
 /// Sketches records and prints them one by one.
 struct Printer<'a> {
     sketcher: RecordSketcher,
+    limits: Limits,
     rule: SketchRule,
     json: bool,
+    timing: Option<Timing>,
     out: BufWriter<StdoutLock<'a>>,
     is_all_read: bool,
 }
 
 impl Printer<'_> {
     fn begin(&mut self) -> io::Result<()> {
-        if self.json { Ok(()) } else { self.out.write_all(render::SKETCH_HEADER.as_bytes()) }
+        if self.json || self.timing.is_some() { Ok(()) } else { self.out.write_all(render::SKETCH_HEADER.as_bytes()) }
+    }
+
+    fn end(&mut self, begin: Instant) -> io::Result<()> {
+        if let Some(mut timing) = self.timing.take() {
+            timing.seconds = begin.elapsed().as_secs_f64();
+            if self.json {
+                serde_json::to_writer(&mut self.out, &timing)?;
+                self.out.write_all(b"\n")?;
+            } else {
+                self.out.write_all(render::timing(&timing).as_bytes())?;
+            }
+        }
+        self.out.flush()
     }
 
     fn print_records(&mut self, mut source: FileSource) -> Result<()> {
@@ -127,15 +160,15 @@ impl Printer<'_> {
     }
 
     /// Prints inputs each of which is one page, known by the name that it was given by.
-    fn print_files(&mut self, inputs: &[Input], limits: &Limits) -> Result<()> {
+    fn print_files(&mut self, inputs: &[Input]) -> Result<()> {
         for input in inputs {
             let (name, record) = match input {
                 Input::File(path) => {
                     let name = path.display().to_string();
-                    let record = File::open(path).and_then(|file| record_of(&name, file, limits));
+                    let record = File::open(path).and_then(|file| record_of(&name, file, &self.limits));
                     (name, record)
                 }
-                Input::Stdin { .. } => ("-".to_string(), record_of("-", io::stdin().lock(), limits)),
+                Input::Stdin { .. } => ("-".to_string(), record_of("-", io::stdin().lock(), &self.limits)),
             };
             match record {
                 Ok(record) => self.print(&Origin { source: name.into(), partition: 0, offset: 0 }, record)?,
@@ -146,6 +179,13 @@ impl Printer<'_> {
     }
 
     fn print(&mut self, origin: &Origin, record: Record) -> Result<()> {
+        if let Some(timing) = &mut self.timing {
+            let page = page_record(record, &self.limits);
+            let begin = Instant::now();
+            let outcome = self.sketcher.sketch(&page);
+            timing.add(begin.elapsed(), outcome.ok().and_then(|page| page.content));
+            return Ok(());
+        }
         let line = Line::of(origin, self.sketcher.sketch(&record), &self.rule);
         if self.json {
             serde_json::to_writer(&mut self.out, &line).map_err(io::Error::from)?;
@@ -159,6 +199,29 @@ impl Printer<'_> {
     fn unreadable(&mut self, text: &str) {
         self.is_all_read = false;
         eprintln!("lookalike: unreadable: {text}");
+    }
+}
+
+impl Timing {
+    fn add(&mut self, took: Duration, content: Option<SketchedContent>) {
+        match content {
+            Some(content) => {
+                self.n_pages += 1;
+                self.n_bytes += content.n_bytes;
+                self.sketching_seconds += took.as_secs_f64();
+            }
+            None => self.n_others += 1,
+        }
+    }
+}
+
+/// A record whose JSON is read.
+fn page_record(record: Record, limits: &Limits) -> Record {
+    match record {
+        Record::Json(json) => {
+            page_of_json(&json, limits).map_or_else(Record::Rejected, |page| Record::Page(Box::new(page)))
+        }
+        other => other,
     }
 }
 
