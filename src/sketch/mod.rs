@@ -6,6 +6,8 @@
 //! Rule ─▶ what it keeps and how sure it is (certainty)
 //! ```
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod carry_less;
 mod certainty;
 mod codec;
 mod order;

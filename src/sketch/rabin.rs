@@ -1,12 +1,14 @@
 //! Rabin fingerprints: residues of polynomials over GF(2) modulo a secret irreducible polynomial of degree 64
 //! (Rabin 1981; Broder, "Some applications of Rabin's fingerprinting method", 1993).
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use super::carry_less::CarryLess;
 use crate::document::Seed;
 use wide::u8x64;
 
 /// x^64 + the polynomial whose coefficients are the bits of the number; irreducible.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Polynomial(u64);
+pub struct Polynomial(pub(super) u64);
 
 impl Polynomial {
     /// The polynomial that a seed chooses: the first irreducible one of its sequence (one in 64 is).
@@ -44,13 +46,13 @@ impl Polynomial {
     }
 
     /// x to a power, as a residue.
-    fn power_of_x(self, exponent: usize) -> u64 {
+    pub(super) fn power_of_x(self, exponent: usize) -> u64 {
         (0..exponent).fold(1, |power, _| self.times_x(power))
     }
 
     /// The quotient of x^128 by the polynomial, without its highest term x^64.
-    #[cfg(target_arch = "x86_64")]
-    fn barrett_quotient(self) -> u64 {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    pub(super) fn barrett_quotient(self) -> u64 {
         let step = |(quotient, rest): (u64, u64), _| (quotient << 1 | rest >> 63, self.times_x(rest));
         (0..64).fold((0, self.0), step).0
     }
@@ -98,9 +100,9 @@ impl Multiplier {
 pub struct Rabin {
     by_x64: Multiplier,
     out: Multiplier,
-    #[cfg(target_arch = "x86_64")]
-    carry_less: Option<carry_less::CarryLess>,
-    window: usize,
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    carry_less: Option<CarryLess>,
+    pub(super) window: usize,
 }
 
 impl Rabin {
@@ -109,8 +111,8 @@ impl Rabin {
         Rabin {
             by_x64: Multiplier::new(polynomial, polynomial.power_of_x(64)),
             out: Multiplier::new(polynomial, polynomial.power_of_x(64 * window)),
-            #[cfg(target_arch = "x86_64")]
-            carry_less: carry_less::CarryLess::detect(polynomial, window),
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+            carry_less: CarryLess::detect(polynomial, window),
             window,
         }
     }
@@ -168,14 +170,14 @@ impl Rabin {
         let before = found.len();
         found.resize(before + (tokens.len() + 1).saturating_sub(self.window), 0);
         let found = &mut found[before..];
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         if let Some(carry_less) = &self.carry_less {
             return carry_less.windows(self, tokens, finish, found);
         }
         self.windows_by_tables(tokens, finish, found);
     }
 
-    fn windows_by_tables(&self, tokens: &[u64], finish: impl Fn(u64) -> u64, found: &mut [u64]) {
+    pub(super) fn windows_by_tables(&self, tokens: &[u64], finish: impl Fn(u64) -> u64, found: &mut [u64]) {
         let Some((first, others)) = found.split_first_mut() else { return };
         let mut residue = tokens[..self.window].iter().fold(0, |residue, token| self.by_x64.of(residue) ^ token);
         *first = finish(residue);
@@ -198,112 +200,6 @@ fn short_token(text: &[u8], begin: usize, end: usize) -> u64 {
 
 /// Text that is searched for spaces at once.
 const BLOCK_BYTES: usize = 64;
-
-/// Windows by the processor's carry-less multiplication: the same residues as by tables, faster.
-#[cfg(target_arch = "x86_64")]
-mod carry_less {
-    use super::{Polynomial, Rabin};
-    use std::arch::x86_64::{
-        __m128i, _mm_clmulepi64_si128, _mm_cvtsi128_si64, _mm_set_epi64x, _mm_slli_si128, _mm_unpacklo_epi64,
-        _mm_xor_si128,
-    };
-
-    /// Windows are computed in so many stretches at a time: each is a chain of multiplications that wait for each other.
-    const N_LANES: usize = 4;
-
-    /// With fewer windows in a lane than this, beginning a lane costs more than it saves.
-    const LANE_WINDOWS_MIN: usize = 8;
-
-    /// There is one only where the processor has the instruction.
-    #[derive(Clone)]
-    pub(super) struct CarryLess {
-        polynomial: u64,
-        /// The quotient of x^128 by the modulus, without its highest term x^64 (Barrett's constant).
-        quotient: u64,
-        /// x to the power of 64 times the window.
-        out: u64,
-    }
-
-    impl CarryLess {
-        pub(super) fn detect(polynomial: Polynomial, window: usize) -> Option<Self> {
-            let new = || CarryLess {
-                polynomial: polynomial.0,
-                quotient: polynomial.barrett_quotient(),
-                out: polynomial.power_of_x(64 * window),
-            };
-            is_x86_feature_detected!("pclmulqdq").then(new)
-        }
-
-        pub(super) fn windows(&self, rabin: &Rabin, tokens: &[u64], finish: impl Fn(u64) -> u64, found: &mut [u64]) {
-            let lane_len = found.len() / N_LANES;
-            if lane_len < LANE_WINDOWS_MIN {
-                return rabin.windows_by_tables(tokens, finish, found);
-            }
-            let (lanes, rest) = found.split_at_mut(lane_len * N_LANES);
-            rabin.windows_by_tables(&tokens[lanes.len()..], &finish, rest);
-            let mut chunks = lanes.chunks_exact_mut(lane_len);
-            let lanes = std::array::from_fn(|lane| Lane {
-                tokens: &tokens[lane * lane_len..(lane + 1) * lane_len + rabin.window - 1],
-                found: chunks.next().unwrap_or_default(),
-            });
-            #[expect(unsafe_code, reason = "the instruction is known to be there only at run time")]
-            // SAFETY: `detect` alone makes a `CarryLess`, and only where the processor has PCLMULQDQ.
-            unsafe {
-                self.fill(rabin.window, finish, lanes);
-            }
-        }
-
-        #[target_feature(enable = "pclmulqdq")]
-        fn fill(&self, window: usize, finish: impl Fn(u64) -> u64, mut lanes: [Lane<'_>; N_LANES]) {
-            let constants = pair(self.polynomial, self.quotient);
-            let out = pair(0, self.out);
-            let mut residues = [pair(0, 0); N_LANES];
-            for n in 0..window - 1 {
-                for (residue, lane) in residues.iter_mut().zip(&lanes) {
-                    *residue = reduced(_mm_unpacklo_epi64(pair(0, lane.tokens[n]), *residue), constants);
-                }
-            }
-            // What goes out of the first window is the nothing before it.
-            let mut outgoing = [0; N_LANES];
-            for n in 0..lanes[0].found.len() {
-                for ((residue, outgoing), lane) in residues.iter_mut().zip(&mut outgoing).zip(&mut lanes) {
-                    // residue · x^64 + outgoing · x^(64 · window) + incoming, below x^128.
-                    let gone = _mm_clmulepi64_si128::<0x00>(pair(0, *outgoing), out);
-                    let incoming = _mm_xor_si128(pair(0, lane.tokens[n + window - 1]), gone);
-                    *residue = reduced(_mm_xor_si128(incoming, _mm_slli_si128::<8>(*residue)), constants);
-                    *outgoing = lane.tokens[n];
-                    lane.found[n] = finish(low(*residue));
-                }
-            }
-        }
-    }
-
-    /// The windows of a stretch of tokens.
-    struct Lane<'a> {
-        tokens: &'a [u64],
-        found: &'a mut [u64],
-    }
-
-    /// The residue, in the lower half, of a polynomial below x^128.
-    #[target_feature(enable = "pclmulqdq")]
-    fn reduced(dividend: __m128i, constants: __m128i) -> __m128i {
-        // The quotient is high + the upper half of high · `quotient`: exact, for nothing is ever carried.
-        let estimate = _mm_clmulepi64_si128::<0x01>(dividend, constants);
-        let quotient = _mm_xor_si128(dividend, estimate);
-        let multiple = _mm_clmulepi64_si128::<0x11>(quotient, constants);
-        _mm_xor_si128(dividend, multiple)
-    }
-
-    #[target_feature(enable = "sse2")]
-    fn pair(high: u64, low: u64) -> __m128i {
-        _mm_set_epi64x(high.cast_signed(), low.cast_signed())
-    }
-
-    #[target_feature(enable = "sse2")]
-    fn low(pair: __m128i) -> u64 {
-        _mm_cvtsi128_si64(pair).cast_unsigned()
-    }
-}
 
 #[cfg(test)]
 mod tests {
