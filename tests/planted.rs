@@ -403,8 +403,9 @@ fn without_a_fault_nothing_is_found_wherever_the_crash_falls() {
 
 #[test]
 fn every_planted_fault_is_caught() {
+    // Batches that wait go out together: only the first publication is sure to come.
+    let crashes = [(Some(3), None), (None, Some(3)), (None, Some(0))];
     for bug in BUGS {
-        let crashes = [(Some(3), None), (None, Some(3))];
         let caught: Vec<String> =
             crashes.into_iter().filter_map(|(commits, publishes)| trial(Some(bug), commits, publishes).err()).collect();
         println!("{bug:?}: {}", caught.join(" | "));
