@@ -196,6 +196,8 @@ pub enum Note {
     Taken,
     /// The place that is being read from.
     Reading,
+    /// That the process is dying, and nobody killed it.
+    Death,
 }
 
 /// What a source asks and tells where reading itself may have killed the program before.

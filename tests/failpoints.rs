@@ -13,12 +13,19 @@ use broker::{Topic, see_all};
 use harness::{World, fold, page, sweeps, text};
 use lookalike::wire::{Event, EventType, Reason};
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Output;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 const SIGABRT: i32 = 6;
+const SIGKILL: i32 = 9;
+
+/// The exit code of a program whose main thread panicked.
+const PANICKED: i32 = 101;
 
 /// Every point on the way of a batch, in its order, and after how many hits the program is killed there.
 const POINTS: &[(&str, &[u32])] = &[
@@ -163,9 +170,10 @@ fn killed_while_a_sweep_is_closed() {
     }
 }
 
-/// The places that some records kill the program at, and how often it dies at most before two such records are passed
-/// over: in the second place not every death tells which of the records under way it was.
-const DEADLY: [(&str, usize); 2] = [("deadly-to-sketch", 6), ("deadly-to-decide", 12)];
+/// The places that some records kill the program at, the ways it dies there, and how often at most before two such records
+/// are passed over: in the second place not every death tells which of the records under way it was.
+const DEADLY: [(&str, &[&str], usize); 2] =
+    [("deadly-to-sketch", &["abort", "overflow", "panic"], 6), ("deadly-to-decide", &["abort", "panic"], 12)];
 
 /// Pages of which some kill.
 fn pages(deadly: &str, at: &[usize], n: usize) -> Vec<String> {
@@ -177,11 +185,11 @@ fn pages(deadly: &str, at: &[usize], n: usize) -> Vec<String> {
     (0..n).map(page_of).collect()
 }
 
-/// Runs a command until it no longer dies; how often it did.
+/// Runs a command until it no longer dies, in whatever way; how often it did.
 fn n_deaths(mut once: impl FnMut() -> Output) -> usize {
     for n in 0..20 {
         let output = once();
-        if output.status.signal() != Some(SIGABRT) {
+        if output.status.signal().is_none() && output.status.code() != Some(PANICKED) {
             assert!(output.status.success(), "{}", text(&output.stderr));
             return n;
         }
@@ -199,23 +207,109 @@ fn deadly_in(events: &[Event], n_records: usize) -> BTreeSet<i64> {
     deadly.iter().map(|event| event.offset).collect()
 }
 
+/// A program that takes pages in of which two kill.
+struct Beset {
+    world: World,
+    input: PathBuf,
+    /// What happens where.
+    failpoint: String,
+}
+
+impl Beset {
+    fn by(point: &str, how: &str) -> Self {
+        let world = world();
+        let input = world.write("pages.jsonl", pages(point, &[90, 130], 200).join("\n"));
+        Beset { world, input, failpoint: format!("{point}=return({how})") }
+    }
+
+    /// One run of it, by way of another program where there are words for that.
+    fn run(&self, by_way_of: &[String]) -> Output {
+        let run = self.world.run_command(std::slice::from_ref(&self.input));
+        let words = by_way_of.iter().map(OsStr::new).chain([run.get_program()]).chain(run.get_args());
+        let words: Vec<&OsStr> = words.collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env("FAILPOINTS", &self.failpoint).output().expect("it starts")
+    }
+
+    /// Runs it until it no longer dies, and sees that these two pages alone are passed over.
+    fn outlives(&self, by_way_of: &[String], n_most: usize) {
+        let n = n_deaths(|| self.run(by_way_of));
+        assert!((3..=n_most).contains(&n), "{}: {n} deaths", self.failpoint);
+        self.has_passed_over(&[90, 130]);
+    }
+
+    fn has_passed_over(&self, deadly: &[i64]) {
+        let events = self.world.events();
+        assert_eq!(deadly_in(&events, 200), BTreeSet::from_iter(deadly.iter().copied()), "{}", self.failpoint);
+        assert_eq!(self.world.partition(), fold(&events), "{}", self.failpoint);
+        let verified = self.world.command("verify").output().expect("starts");
+        assert!(verified.status.success(), "{}: {}", self.failpoint, text(&verified.stdout));
+    }
+}
+
 /// A page that killed the program killed it again after every start, for ever.
 #[test]
 fn a_page_that_kills_is_passed_over() {
-    for (point, n_most) in DEADLY {
-        let world = world().with("pipeline.passes_over_deadly", true);
-        let input = world.path("pages.jsonl");
-        fs::write(&input, pages(point, &[90, 130], 200).join("\n")).expect("written");
-        let n = n_deaths(|| {
-            let mut command = world.run_command(std::slice::from_ref(&input));
-            command.env("FAILPOINTS", format!("{point}=return")).output().expect("the program starts")
-        });
-        assert!((3..=n_most).contains(&n), "{point}: {n} deaths");
-        assert_eq!(deadly_in(&world.events(), 200), BTreeSet::from([90, 130]), "{point}");
-        assert_eq!(world.partition(), fold(&world.events()), "{point}");
-        let verified = world.command("verify").output().expect("starts");
-        assert!(verified.status.success(), "{point}: {}", text(&verified.stdout));
+    for (point, ways, n_most) in DEADLY {
+        ways.iter().for_each(|how| Beset::by(point, how).outlives(&[], n_most));
     }
+    let limit = ["prlimit", &format!("--as={MEMORY_MAX}")].map(String::from);
+    Beset::by("deadly-to-sketch", "memory").outlives(&limit, 6);
+}
+
+/// What the program may have where it takes all there is, in bytes.
+const MEMORY_MAX: u64 = 1 << 30;
+
+/// A group of processes that may have so much memory together, and are killed where they want more.
+struct ControlGroup(PathBuf);
+
+impl ControlGroup {
+    /// None where none can be made, which takes root.
+    fn make() -> Option<Self> {
+        let name = format!("lookalike-{}", std::process::id());
+        let versions = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
+        versions.into_iter().find_map(|(root, limit)| {
+            let group = Path::new(root).join(&name);
+            fs::create_dir(&group).ok()?;
+            let group = ControlGroup(group);
+            let mut limit = fs::File::options().write(true).open(group.0.join(limit)).ok()?;
+            limit.write_all(MEMORY_MAX.to_string().as_bytes()).ok().map(|()| group)
+        })
+    }
+
+    /// What starts a program in it.
+    fn enter(&self) -> Vec<String> {
+        let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", self.0.display());
+        ["sh", "-c", &enter, "sh"].map(String::from).to_vec()
+    }
+}
+
+impl Drop for ControlGroup {
+    fn drop(&mut self) {
+        let removed = fs::remove_dir(&self.0);
+        removed.unwrap_or_else(|error| println!("{} stays: {error}", self.0.display()));
+    }
+}
+
+/// Lost once: a page that was in hand whenever somebody killed the program. Who wants more memory than there is gets the
+/// same signal from the kernel, over and over, but that is to be told apart.
+#[test]
+fn a_kill_from_outside_is_no_page_s_fault_and_one_for_memory_is() {
+    let killed = Beset { failpoint: "deadly-to-sketch=return(kill)".into(), ..Beset::by("deadly-to-sketch", "") };
+    for _ in 0..12 {
+        assert_eq!(killed.run(&[]).status.signal(), Some(SIGKILL));
+    }
+    let unharmed = Beset { failpoint: String::new(), ..killed };
+    assert_eq!(n_deaths(|| unharmed.run(&[])), 0);
+    unharmed.has_passed_over(&[]);
+    let Some(group) = ControlGroup::make() else {
+        eprintln!(
+            "skipped: no group of processes with limited memory can be made, which takes root and control groups"
+        );
+        return;
+    };
+    Beset::by("deadly-to-sketch", "memory").outlives(&group.enter(), 6);
 }
 
 /// The same through a broker, whose dead letters hold the record as it came.
@@ -224,7 +318,6 @@ fn a_message_that_kills_is_a_dead_letter() {
     let Some(input) = broker::topic(2) else { return };
     let outputs = [("events_topic", "events"), ("assignments_topic", "assignments"), ("merges_topic", "merges")];
     let mut world = world().with_config("kafka.toml").with("metrics.listen", "").with("kafka.brokers", &input.brokers);
-    world = world.with("pipeline.passes_over_deadly", true);
     world = world.with("kafka.topic", &input.name).with("kafka.group", &input.name).with("log.level", "warn");
     for (field, name) in outputs {
         world = world.with(&format!("kafka.{field}"), format!("{}-{name}", input.name));
@@ -285,7 +378,7 @@ fn every_point_is_tried() {
     }
     named.sort();
     let mut tried: Vec<&str> = POINTS.iter().map(|(point, _)| *point).chain(["catching-up", "caught-up"]).collect();
-    tried.extend(DEADLY.map(|(point, _)| point));
+    tried.extend(DEADLY.map(|(point, ..)| point));
     tried.sort_unstable();
     assert_eq!(named, tried);
 }

@@ -41,6 +41,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
     ("anyhow", &["cli"]),
     ("indicatif", &["cli"]),
+    ("libc", &["cli"]),
     ("rustix", &["cli", "backfill"]),
     ("axum", &["http"]),
     ("hyper", &["http"]),

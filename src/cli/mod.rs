@@ -5,6 +5,7 @@ mod ask;
 mod backfill;
 mod changes;
 mod chart;
+mod deaths;
 mod explain;
 mod files;
 mod recluster;

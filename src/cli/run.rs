@@ -3,7 +3,7 @@
 use super::args::RunArgs;
 use super::serve::Door;
 use super::telemetry::{self, Metrics, Progress};
-use super::{Exit, ending, render};
+use super::{Exit, deaths, ending, render};
 use crate::cluster::Decider;
 use crate::config::{Config, InputKind};
 use crate::document::Seed;
@@ -106,10 +106,15 @@ fn tries_of(config: &Config, store: &RocksStore) -> Result<Tries> {
     if !config.pipeline.passes_over_deadly {
         return Ok(Tries::default());
     }
-    let notes = NoteFiles::of(&config.store.path);
-    let notes = notes.inspect_err(|error| tracing::warn!("going on without: {error}")).ok();
-    let notes = notes.map(|notes| Box::new(notes) as Box<dyn Notes>);
-    Ok(Tries::begin(notes, &store.progress()?, config.pipeline.in_flight_records_max))
+    let notes =
+        notes_of(config).inspect_err(|error| tracing::warn!("what kills the program cannot be noted: {error:#}"));
+    Ok(Tries::begin(notes.ok(), &store.progress()?, config.pipeline.in_flight_records_max, deaths::machine()))
+}
+
+fn notes_of(config: &Config) -> Result<Box<dyn Notes>> {
+    let notes = NoteFiles::of(&config.store.path)?;
+    deaths::note_deaths(NoteFiles::death_of(&config.store.path)?)?;
+    Ok(Box::new(notes))
 }
 
 /// A secret for a new store.

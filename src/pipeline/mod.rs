@@ -10,6 +10,8 @@
 mod applier;
 mod cache;
 mod close;
+#[cfg(feature = "failpoints")]
+pub(crate) mod dying;
 mod gate;
 mod guard;
 mod ingest;
@@ -26,7 +28,7 @@ mod tries;
 pub use close::{CloseError, Closed, Closer};
 pub use publisher::{PublishError, recover};
 pub use stats::{Stats, Summary};
-pub use tries::Tries;
+pub use tries::{Machine, Tries};
 
 use crate::cluster::Decider;
 use crate::document::Seed;
@@ -69,8 +71,7 @@ pub struct Settings {
     pub sketch_cache_mib: usize,
     /// MiB of what the last pages were sketched to: those that come again unchanged are not read again.
     pub repeat_cache_mib: usize,
-    /// Whether a record that the program died of again and again is passed over. Then `kill -9`, over and over, can look
-    /// as if the record that was in hand were to blame.
+    /// Whether a record that the program died of again and again is passed over.
     pub passes_over_deadly: bool,
     /// Documents in one cluster: when one grows past it, and at each doubling, an alarm tells; 0: never.
     pub cluster_size_alarm: u32,
@@ -86,7 +87,7 @@ impl Default for Settings {
             in_flight_mib_max: 256,
             sketch_cache_mib: 256,
             repeat_cache_mib: 64,
-            passes_over_deadly: false,
+            passes_over_deadly: true,
             cluster_size_alarm: 100_000,
         }
     }

@@ -1,6 +1,11 @@
 //! Records that kill the program: what it was at when it died is noted, and what it died of again and again is passed over.
 //!
-//! A process that dies leaves a note behind that it was running. Deaths count together while the stream gets no further
+//! A process that ends without a word leaves a note behind that it was running. It died, of some record perhaps, if it noted
+//! that as well, as it aborts or does what the processor refuses; or if the kernel has killed somebody since it began
+//! because memory had run out. Otherwise it was killed from outside or the power went, whatever it had in hand: then it is
+//! as if it had not ended.
+//!
+//! Deaths count together while the stream gets no further
 //! than what may have been under way at the first of them; all that they could be due to lies in that window. After the
 //! first one the stream goes on *carefully* until it is past the window: records are taken up one at a time, each noted
 //! before and struck off after. The record that was noted at two deaths, the third one at the latest, is passed over, and
@@ -14,7 +19,7 @@ use crate::ports::{Care, Note, Notes, ProgressMap};
 use crate::wire::{Origin, Reason, Rejection};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// Deaths after which something is passed over.
 const TRIES_MAX: u32 = 3;
@@ -32,11 +37,22 @@ const NOTED_MAX: usize = 4;
 /// Characters of a record's name, of whose source only the end is kept then: a note has little room.
 const NAME_MAX: usize = 200;
 
+/// What the machine tells of the processes on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Another one after each start.
+    pub boot: String,
+    /// How many processes it has killed since then because memory had run out.
+    pub n_killed_for_memory: u64,
+}
+
 /// What is known of earlier deaths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Past {
-    /// Whether a stream is running, or was when its process died.
+    /// Whether a stream is running, or was when its process ended.
     running: bool,
+    /// The machine as its process began.
+    machine: Option<Machine>,
     /// Deaths in this window.
     n_deaths: u32,
     /// How many records had been taken in at the first of them.
@@ -60,9 +76,13 @@ pub struct Tries {
     is_over: AtomicBool,
 }
 
-/// Whoever ends in good order, although it could not go on, did not die; the deaths before still count.
+/// Whoever ends in good order, although it could not go on, did not die; the deaths before still count. Whoever panics does
+/// not end in good order.
 impl Drop for Tries {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.died();
+        }
         if !self.is_over.load(Ordering::Relaxed) {
             let past = if self.is_careful() { self.past.clone() } else { Past::default() };
             self.write(&Past { running: false, ..past });
@@ -75,7 +95,7 @@ pub(super) struct TakenUp<'a>(&'a Tries, Option<MutexGuard<'a, ()>>);
 
 impl Drop for TakenUp<'_> {
     fn drop(&mut self) {
-        if self.1.is_some() {
+        if self.1.is_some() && !std::thread::panicking() {
             self.0.note(Note::Taken, b"");
         }
     }
@@ -89,8 +109,13 @@ impl Default for Tries {
 
 impl Tries {
     /// Looks at what the last process left; `progress` is how far the store has come, `window` how many records may be
-    /// under way at once.
-    pub fn begin(notes: Option<Box<dyn Notes>>, progress: &ProgressMap, window: usize) -> Self {
+    /// under way at once, `machine` what can be seen from here. Whoever calls this has [`Note::Death`] written from now on.
+    pub fn begin(
+        notes: Option<Box<dyn Notes>>,
+        progress: &ProgressMap,
+        window: usize,
+        machine: Option<Machine>,
+    ) -> Self {
         let read = |note| notes.as_ref().and_then(|notes| notes.read(note).ok()).unwrap_or_default();
         let (past, mut noted) = (read(Note::Past), read(Note::Taken));
         if noted.is_empty() {
@@ -99,7 +124,10 @@ impl Tries {
         // Written by another version, or cut short as the power went: as if there were nothing.
         let past: Past = serde_json::from_slice(&past).unwrap_or_default();
         let noted = String::from_utf8_lossy(&noted).into_owned();
-        let (past, n_passed) = after(past, &noted, n_taken(progress), window as u64);
+        let has_died = past.running && (!read(Note::Death).is_empty() || has_killed(&past.machine, &machine));
+        let past = if has_died { with_death(past, &noted, n_taken(progress), window as u64) } else { past };
+        let n_passed = n_taken(progress).saturating_sub(past.begun_at);
+        let past = Past { running: true, machine, ..past };
         let tries = Self::of(notes, past, window as i64 - n_passed as i64);
         if tries.is_careful() {
             let n_deaths = tries.past.n_deaths;
@@ -107,10 +135,9 @@ impl Tries {
                 "the program died {n_deaths} times hereabouts: records are taken up one at a time until this place is passed"
             );
         }
-        // From now on the process may die of its work.
-        tries.write(&Past { running: true, ..tries.past.clone() });
-        tries.note(Note::Taken, b"");
-        tries.note(Note::Reading, b"");
+        // Whoever is killed between these is not to have died twice.
+        [Note::Death, Note::Taken, Note::Reading].into_iter().for_each(|note| tries.note(note, b""));
+        tries.write(&tries.past);
         tries
     }
 
@@ -138,17 +165,18 @@ impl Tries {
 
     /// Part of the program died, and the rest only ends because of that.
     pub(super) fn died(&self) {
+        self.note(Note::Death, b"+");
         self.is_over.store(true, Ordering::Relaxed);
     }
 
     /// Notes that a record is taken up, where there is need to.
     pub(super) fn take_up(&self, origin: &Origin) -> TakenUp<'_> {
-        if !self.is_careful() {
-            return TakenUp(self, None);
+        // Where somebody panicked in his turn, the record that he had in hand stays noted, whoever still runs beside.
+        let turn = self.is_careful().then(|| self.turn.lock().ok()).flatten();
+        if turn.is_some() {
+            self.note(Note::Taken, name_of(origin).as_bytes());
         }
-        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        self.note(Note::Taken, name_of(origin).as_bytes());
-        TakenUp(self, Some(turn))
+        TakenUp(self, turn)
     }
 
     /// Why a record is not taken up any more.
@@ -170,7 +198,7 @@ impl Tries {
         if self.is_careful() && self.n_left.fetch_sub(n_records as i64, Ordering::Relaxed) <= n_records as i64 {
             tracing::info!("the place where the program died is passed");
             self.careful.store(false, Ordering::Relaxed);
-            self.write(&Past { running: true, ..Past::default() });
+            self.write(&Past { running: true, machine: self.past.machine.clone(), ..Past::default() });
         }
     }
 
@@ -202,21 +230,23 @@ impl Care for Tries {
     }
 }
 
-/// The past with the last death counted, if there was one, and how many records were taken in since its window began.
-fn after(mut past: Past, noted: &str, n_taken: u64, window: u64) -> (Past, u64) {
-    if past.running {
-        if past.n_deaths == 0 || n_taken.saturating_sub(past.begun_at) >= window {
-            past = Past { begun_at: n_taken, ..Past::default() };
-        }
-        past.n_deaths += 1;
-        past.is_unexplained |= noted.is_empty() && past.n_deaths > 1;
-        if !noted.is_empty() {
-            remember(&mut past.noted, noted);
-        }
-        past.running = false;
+/// Whether the kernel has killed somebody for memory since then: whoever it was, it may have been this program.
+fn has_killed(before: &Option<Machine>, now: &Option<Machine>) -> bool {
+    let pair = before.as_ref().zip(now.as_ref());
+    pair.is_some_and(|(before, now)| before.boot == now.boot && before.n_killed_for_memory < now.n_killed_for_memory)
+}
+
+/// The past with one more death, which begins a window of its own where the one before is passed.
+fn with_death(mut past: Past, noted: &str, n_taken: u64, window: u64) -> Past {
+    if past.n_deaths == 0 || n_taken.saturating_sub(past.begun_at) >= window {
+        past = Past { begun_at: n_taken, ..Past::default() };
     }
-    let n_passed = n_taken.saturating_sub(past.begun_at);
-    (past, n_passed)
+    past.n_deaths += 1;
+    past.is_unexplained |= noted.is_empty() && past.n_deaths > 1;
+    if !noted.is_empty() {
+        remember(&mut past.noted, noted);
+    }
+    past
 }
 
 /// Counts a name and puts it last; the ones that were not noted for longest are forgotten.
@@ -275,14 +305,25 @@ mod tests {
         ProgressMap::from([(("pages".into(), 1), Progress { next_offset, chain: 0 })])
     }
 
-    /// A process that begins at an offset and dies with a record in hand, or with none; what it knew of those before.
-    fn lived(notes: &Memory, from: i64, in_hand: Option<i64>) -> Tries {
-        let tries = Tries::begin(Some(Box::new(notes.clone())), &at(from), WINDOW);
-        tries.died();
+    fn machine(n_killed_for_memory: u64) -> Option<Machine> {
+        Some(Machine { boot: "today".into(), n_killed_for_memory })
+    }
+
+    /// A process that begins at an offset and is killed with a record in hand, or with none; what it knew of those before.
+    fn killed(notes: &Memory, from: i64, in_hand: Option<i64>, machine: Option<Machine>) -> Tries {
+        let tries = Tries::begin(Some(Box::new(notes.clone())), &at(from), WINDOW, machine);
+        tries.is_over.store(true, Ordering::Relaxed);
         let died_of = in_hand.map(|offset| tries.take_up(&origin(offset)));
         let left = notes.clone().read(Note::Taken).expect("read");
         drop(died_of);
         tries.note(Note::Taken, &left);
+        tries
+    }
+
+    /// The same, but it dies by its own hand.
+    fn lived(notes: &Memory, from: i64, in_hand: Option<i64>) -> Tries {
+        let tries = killed(notes, from, in_hand, None);
+        tries.died();
         tries
     }
 
@@ -314,6 +355,52 @@ mod tests {
         }
     }
 
+    /// Lost once: a good page, which was in hand whenever somebody killed the program in one place.
+    #[test]
+    fn who_is_killed_from_outside_did_not_die() {
+        let notes = Memory::default();
+        lived(&notes, 5, Some(8));
+        for _ in 0..5 {
+            let tries = killed(&notes, 5, Some(8), None);
+            assert!(tries.past.n_deaths == 1 && tries.passed_over(&origin(8)).is_none());
+        }
+        let notes = Memory::default();
+        for n in 0..5 {
+            assert!(!killed(&notes, 5, Some(8), machine(7)).is_careful(), "after {n} kills");
+        }
+    }
+
+    #[test]
+    fn who_is_killed_where_memory_ran_out_died() {
+        let notes = Memory::default();
+        for (n_killed, n_deaths) in [(7, 0), (8, 1), (8, 1), (10, 2)] {
+            assert_eq!(killed(&notes, 5, Some(8), machine(n_killed)).past.n_deaths, n_deaths);
+        }
+        // The machine was started again, or is another one.
+        let other = machine(99).map(|machine| Machine { boot: "tomorrow".into(), ..machine });
+        assert_eq!(killed(&notes, 5, Some(8), other).past.n_deaths, 2);
+        assert_eq!(killed(&notes, 5, Some(8), None).past.n_deaths, 2);
+    }
+
+    #[test]
+    fn who_panics_dies_and_the_record_in_hand_stays_noted() {
+        let notes = Memory::default();
+        lived(&notes, 5, Some(6));
+        let tries = Tries::begin(Some(Box::new(notes.clone())), &at(5), WINDOW, None);
+        let panicked = std::thread::spawn(move || {
+            let in_hand = || {
+                let _taken_up = tries.take_up(&origin(8));
+                panic!("as it should");
+            };
+            std::thread::scope(|scope| assert!(scope.spawn(in_hand).join().is_err()));
+            drop(tries.take_up(&origin(9)));
+            panic!("and so does the rest");
+        });
+        assert!(panicked.join().is_err());
+        assert_eq!(notes.read(Note::Taken).expect("read"), b"pages 1 8");
+        assert_eq!(lived(&notes, 5, None).past.n_deaths, 2);
+    }
+
     #[test]
     fn deaths_with_nothing_in_hand_make_wary() {
         let notes = Memory::default();
@@ -338,7 +425,7 @@ mod tests {
         let notes = Memory::default();
         lived(&notes, 5, None).done();
         assert!(!lived(&notes, 5, None).is_careful());
-        let tries = Tries::begin(Some(Box::new(notes.clone())), &at(5), WINDOW);
+        let tries = Tries::begin(Some(Box::new(notes.clone())), &at(5), WINDOW, None);
         assert!(tries.is_careful());
         // It could not go on, and said so: the death before it still counts.
         drop(tries);
@@ -349,6 +436,6 @@ mod tests {
     fn notes_that_cannot_be_read_are_none() {
         let notes = Memory::default();
         notes.write(Note::Past, b"\0\0\0").expect("written");
-        assert!(!Tries::begin(Some(Box::new(notes)), &at(5), WINDOW).is_careful());
+        assert!(!Tries::begin(Some(Box::new(notes)), &at(5), WINDOW, None).is_careful());
     }
 }

@@ -22,5 +22,5 @@ mod write;
 pub use check::{Finding, Report};
 pub use follow::Follower;
 pub use load::RocksLoader;
-pub use notes::NoteFiles;
+pub use notes::{DEATH, NoteFiles};
 pub use open::{OpenError, RocksStore, Settings};

@@ -15,8 +15,11 @@ const PAGE: usize = 4096;
 /// Where in a store's folder the notes are.
 const FOLDER: &str = "notes";
 
+/// The note of a death, with its length: what whoever dies writes to [`NoteFiles::death_of`], without any help.
+pub const DEATH: [u8; 5] = [0, 0, 0, 1, b'+'];
+
 /// The notes of a store.
-pub struct NoteFiles([File; 3]);
+pub struct NoteFiles([File; 4]);
 
 impl NoteFiles {
     /// Opens, or makes, the notes of the store in a folder.
@@ -24,22 +27,34 @@ impl NoteFiles {
     /// # Errors
     /// [`StoreError::Failed`] where the files cannot be.
     pub fn of(store: &Path) -> Result<Self, StoreError> {
-        let folder = store.join(FOLDER);
-        create_dir_all(&folder).map_err(failed)?;
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false);
-        let file = |name: &str| options.open(folder.join(name)).map_err(failed);
-        Ok(NoteFiles([file("past")?, file("taken")?, file("reading")?]))
+        create_dir_all(store.join(FOLDER)).map_err(failed)?;
+        let file = |name: &str| opened(store, name);
+        Ok(NoteFiles([file("past")?, file("taken")?, file("reading")?, file("death")?]))
+    }
+
+    /// The file of [`Note::Death`] in the store of a folder, to write [`DEATH`] to where it stands: at its beginning.
+    ///
+    /// # Errors
+    /// As of [`Self::of`], which is to come first.
+    pub fn death_of(store: &Path) -> Result<File, StoreError> {
+        opened(store, "death")
     }
 
     fn file(&self, note: Note) -> &File {
-        let [past, taken, reading] = &self.0;
+        let [past, taken, reading, death] = &self.0;
         match note {
             Note::Past => past,
             Note::Taken => taken,
             Note::Reading => reading,
+            Note::Death => death,
         }
     }
+}
+
+fn opened(store: &Path, name: &str) -> Result<File, StoreError> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    options.open(store.join(FOLDER).join(name)).map_err(failed)
 }
 
 fn failed(error: std::io::Error) -> StoreError {
@@ -80,6 +95,8 @@ mod tests {
             assert_eq!((kept(Note::Taken), kept(Note::Past)), (text.as_bytes().to_vec(), Vec::new()));
         }
         assert!(notes.write(Note::Past, &[0; PAGE]).is_err());
+        std::io::Write::write_all(&mut NoteFiles::death_of(folder.path()).expect("opened"), &DEATH).expect("written");
+        assert_eq!((kept(Note::Death), kept(Note::Past)), (b"+".to_vec(), Vec::new()));
         std::fs::write(folder.path().join("notes/past"), [0, 0, 1, 0, 1]).expect("written");
         assert_eq!(kept(Note::Past), b"", "one that is cut short is none");
     }
