@@ -28,8 +28,9 @@ kafka-local.sh: a real Apache Kafka $kafka_version on 127.0.0.1, one process, fo
                (default: $state_default)
   --port PORT  the port on 127.0.0.1; the next one is used too (default 19092). It is chosen at the first start and
                kept in the folder.
-  --secure     at the first start: a second way in, two ports above, by TLS and with a password. The authority to trust
-               is in DIR/secure/ca.pem, the user is "lookalike", the password in DIR/secure/password. Needs openssl.
+  --secure     at the first start: a second way in, two ports above, by TLS and with a password (SASL by PLAIN or
+               SCRAM-SHA-256). The authority to trust is in DIR/secure/ca.pem, the user is "lookalike", the password in
+               DIR/secure/password. Needs openssl.
 
 The broker listens on loopback only, without passwords: it is not for production. It never makes topics by itself.
 Needed: Java 17 or newer and, for the first start, Maven, which fetches about 60 MB of jars into
@@ -159,7 +160,8 @@ write_secrets() {
     cat >> "$dir/server.properties" <<PROPERTIES
 listener.name.secure.ssl.keystore.type=PEM
 listener.name.secure.ssl.keystore.location=$dir/secure/broker.pem
-listener.name.secure.sasl.enabled.mechanisms=PLAIN
+listener.name.secure.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256
+listener.name.secure.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
 listener.name.secure.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
   user_lookalike="$(< "$dir/secure/password")";
 PROPERTIES
@@ -170,10 +172,12 @@ format() { # PORT
   [ -e "$dir/data/meta.properties" ] && return
   echo "$1" > "$dir/port"
   write_properties "$1"
-  local cluster
+  local cluster users=()
   cluster=$(run_java kafka.tools.StorageTool random-uuid)
+  # A broker keeps these users itself. Who can see the password go by can come in by the other port without one.
+  [ -z "$secure" ] || users=(--add-scram "SCRAM-SHA-256=[name=lookalike,password=$(< "$dir/secure/password")]")
   run_java kafka.tools.StorageTool format --standalone --cluster-id "$cluster" --config "$dir/server.properties" \
-    > "$dir/format.log" 2>&1 || fail "the folder could not be prepared, see $dir/format.log"
+    "${users[@]}" > "$dir/format.log" 2>&1 || fail "the folder could not be prepared, see $dir/format.log"
 }
 
 answers() {

@@ -617,13 +617,13 @@ fn tls_and_passwords_work_and_are_told_nobody() {
     let password = std::fs::read_to_string(format!("{folder}/password")).expect("a password");
     let password = password.trim();
     let world =
-        outputs.world().with("kafka.brokers", secure).with("log.level", "debug").with("kafka.connect_ms_max", 5000);
-    let command = |subcommand: &str, from: &str, secret: &str| {
+        outputs.world().with("kafka.brokers", secure).with("log.level", "debug").with("kafka.connect_ms_max", 3000);
+    let command = |subcommand: &str, mechanism: &str, from: &str, secret: &str| {
         let config = world.path("secure.toml");
         let properties = [
             ("security.protocol", "SASL_SSL"),
             ("ssl.ca.location", &format!("{folder}/ca.pem")),
-            ("sasl.mechanisms", "PLAIN"),
+            ("sasl.mechanisms", mechanism),
             ("sasl.username", "lookalike"),
             ("sasl.password", from),
             ("debug", "security,broker,conf"),
@@ -636,21 +636,25 @@ fn tls_and_passwords_work_and_are_told_nobody() {
         command
     };
     let from_file = format!("file:{folder}/password");
-    for (n, from) in [(1, from_file.as_str()), (2, "env:LOOKALIKE_PASSWORD"), (3, password)] {
+    let ways = [("PLAIN", from_file.as_str()), ("PLAIN", "env:LOOKALIKE_PASSWORD"), ("PLAIN", password)];
+    for (n, (mechanism, from)) in ways.into_iter().chain([("SCRAM-SHA-256", from_file.as_str())]).enumerate() {
         outputs.pages.send_json(0, &["{}"]);
-        let mut process = command("run -q", from, password).spawn().expect("starts");
-        outputs.await_events(n);
+        let mut process = command("run -q", mechanism, from, password).spawn().expect("starts");
+        outputs.await_events(n + 1);
         assert_eq!(terminate(&mut process).0, Some(0));
         let told = harness::text(&process.wait_with_output().expect("its log").stderr);
         assert!(told.to_lowercase().contains("sasl") && !told.contains(password), "{told}");
-        let shown = command("config show", from, password).output().expect("starts");
+        let shown = command("config show", mechanism, from, password).output().expect("starts");
         let shown = harness::text(&[shown.stdout, shown.stderr].concat());
         assert!(shown.contains("sasl.password") && !shown.contains(password), "{shown}");
     }
-    let refused = command("run -q", "env:LOOKALIKE_PASSWORD", "not-the-password").output().expect("starts");
-    let told = harness::text(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(14), "{told}");
-    assert!(told.contains("Authentication failed") && !told.contains("not-the-password"), "{told}");
+    for mechanism in ["PLAIN", "SCRAM-SHA-256"] {
+        let refused = command("run -q", mechanism, "env:LOOKALIKE_PASSWORD", "not-the-password").output();
+        let refused = refused.expect("starts");
+        let told = harness::text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(14), "{mechanism}: {told}");
+        assert!(told.contains("uthentication failed") && !told.contains("not-the-password"), "{mechanism}: {told}");
+    }
 }
 
 /// The program's memory while bombs go off, in bytes.
@@ -675,7 +679,7 @@ fn send_bomb(pages: &Topic, codec: &str) -> usize {
 fn a_bomb_is_an_exact_gap_and_its_neighbours_are_taken_in() {
     for codec in std::env::var("LOOKALIKE_BOMBS").as_deref().unwrap_or("gzip").split(',') {
         let Some(outputs) = Outputs::new(2) else { return };
-        let world = outputs.world().with_config("small.toml").with("pipeline.passes_over_deadly", true);
+        let world = outputs.world().with_config("small.toml");
         outputs.pages.send_json(0, &["{}", "{}"]);
         let end = 2 + send_bomb(&outputs.pages, codec) as i64;
         outputs.pages.send_json(0, &["{}"]);
