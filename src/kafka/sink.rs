@@ -27,8 +27,8 @@ pub const STORE_HEADER: &str = "lookalike-store";
 /// The header that holds the version of the event format ([`crate::wire::WIRE_VERSION`]), in decimal.
 pub const VERSION_HEADER: &str = "lookalike-version";
 
-/// How long to wait for acknowledgements before looking again.
-const POLL: Duration = Duration::from_millis(100);
+/// How long to wait for acknowledgements before looking again; every transaction waits for them.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -183,6 +183,7 @@ impl KafkaSink {
                 let halt = if is_retriable { Halt::Unreachable } else { Halt::Failed };
                 return Err(self.failed(halt, &format!("no transactions: {error}")));
             }
+            tracing::warn!("the output cannot be taken over yet: {error}; trying again");
             std::thread::sleep(PAUSE);
         }
     }
@@ -221,7 +222,7 @@ impl KafkaSink {
             match self.producer.send(record) {
                 Ok(()) => return Ok(()),
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), refused)) => {
-                    self.producer.poll(POLL);
+                    self.hear();
                     record = refused;
                 }
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::MessageSizeTooLarge), _)) if is_dead_letter => {
@@ -230,6 +231,16 @@ impl KafkaSink {
                 }
                 Err((error, _)) => return Err(self.failure(&error)),
             }
+        }
+    }
+
+    /// Hears of deliveries, or waits a moment where there is nothing to hear. `BaseProducer::poll` takes all the time that it
+    /// is given, whatever comes meanwhile, and spins through the last millisecond of it.
+    fn hear(&self) {
+        let n_before = self.producer.context().n_done();
+        self.producer.poll(Duration::ZERO);
+        if self.producer.context().n_done() == n_before {
+            std::thread::sleep(MOMENT);
         }
     }
 
@@ -242,7 +253,7 @@ impl KafkaSink {
             if Instant::now() >= until {
                 return Err(Failure::Unsure("deliveries are neither confirmed nor refused".into()));
             }
-            self.producer.poll(POLL);
+            self.hear();
         }
         let failures = self.producer.context().failures();
         let Some((first, code, _)) = failures.first() else { return Ok(()) };
