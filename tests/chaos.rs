@@ -1,12 +1,13 @@
 //! A real broker, the real program, and whatever can happen to them; then an independent judge over what came out.
 //!
 //! ```sh
-//! LOOKALIKE_CHAOS_SECONDS=1200 LOOKALIKE_TEST_KAFKA=any cargo test --release --test chaos -- --nocapture
+//! LOOKALIKE_CHAOS_KILLS=1000 LOOKALIKE_TEST_KAFKA=any cargo test --release --test chaos -- --nocapture
 //! ```
 //! Pages are sent with delivery reports while faults strike: the program killed, the broker killed, connections cut,
 //! acknowledgements lost, a process that stands still while another takes over with a copy of its store, a second process,
-//! a power cut that takes the end of the log. A short run is twenty kills and one of each other fault; a longer one goes
-//! on as dice have it, with full disks where a small file system may be mounted (as root). Now and then everything is let
+//! a power cut that takes the end of the log. A short run is twenty kills and one of each other fault; a longer one, of so
+//! many kills or LOOKALIKE_CHAOS_SECONDS, goes on as dice have it (LOOKALIKE_CHAOS_SEED), with full disks where a small
+//! file system may be mounted (as root). Now and then everything is let
 //! run dry and judged: every page that was sent has one terminal event, no event is there twice for a
 //! reader of committed transactions, the numbers are dense, the events add up to what the store holds, and the clusters
 //! are those that a plain program finds in the pages: sets of shingles, all pairs, breadth first.
@@ -34,8 +35,8 @@ use std::time::{Duration, Instant};
 /// Kills of the program in a short run.
 const N_KILLS: usize = 20;
 
-/// How long faults strike between two judgements.
-const ROUND_SECONDS: u64 = 90;
+/// How long faults strike between two judgements in a longer run.
+const ROUND: Duration = Duration::from_secs(120);
 
 /// How long nothing at all may come out while something is to come, and how long anything else may take.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -58,7 +59,7 @@ enum Fault {
 /// Each fault, and how often it comes in so many.
 const FAULTS: [(Fault, u64); 8] = [
     (Fault::DiskFull, 1),
-    (Fault::ProcessKilled, 60),
+    (Fault::ProcessKilled, 240),
     (Fault::ConnectionsCut, 8),
     (Fault::AcknowledgementLost, 12),
     (Fault::SecondProcess, 6),
@@ -412,7 +413,7 @@ impl Chaos {
         };
         chaos.to_come.extend([Fault::ProcessKilled; N_KILLS]);
         chaos.to_come.extend(FAULTS.iter().map(|(fault, _)| *fault).filter(|fault| *fault != Fault::DiskFull));
-        if seconds() > 0 && SmallDisk::can_be() {
+        if is_long() && SmallDisk::can_be() {
             chaos.to_come.push(Fault::DiskFull);
         }
         chaos
@@ -432,9 +433,17 @@ impl Chaos {
         command.stderr(log).spawn().expect("starts")
     }
 
-    /// The program takes about a second until it publishes: faults are to come before that and after.
+    /// The program takes about a second until it publishes: faults are to come before that and, in a longer run, after.
     fn pause(&mut self) {
-        std::thread::sleep(Duration::from_millis(self.dice.roll(800)));
+        let longest_ms = if is_long() && self.dice.roll(2) == 0 { 2_000 } else { 800 };
+        std::thread::sleep(Duration::from_millis(self.dice.roll(longest_ms)));
+    }
+
+    /// Whether enough has struck for a longer run, or a short one.
+    fn is_enough(&self, begin: Instant) -> bool {
+        let n_kills = self.struck.get(&Fault::ProcessKilled).copied().unwrap_or_default();
+        let n_seconds = begin.elapsed().as_secs() as usize;
+        n_kills >= wanted("LOOKALIKE_CHAOS_KILLS") && n_seconds >= wanted("LOOKALIKE_CHAOS_SECONDS")
     }
 
     fn next_fault(&mut self) -> Fault {
@@ -510,15 +519,19 @@ impl Chaos {
         (0..2).map(|partition| high(partition).expect("watermarks").1).sum()
     }
 
-    /// Waits until a process has taken over, which shows in the output; its exit code where it ends instead.
+    /// Waits until a process has taken over, which shows in the output; its exit code where it ends instead. Ends of the
+    /// transactions of others let the output grow, too, so that it must do so three times.
     fn taken_over(&self, process: &mut Child) -> Option<i32> {
-        let (before, until) = (self.output_end(), Instant::now() + PATIENCE);
-        while self.output_end() == before {
+        let (mut end, mut n_grown, until) = (self.output_end(), 0, Instant::now() + PATIENCE);
+        while n_grown < 3 {
             if let Some(status) = process.try_wait().expect("a status") {
                 return status.code();
             }
             assert!(Instant::now() < until, "the new owner publishes nothing");
             std::thread::sleep(Duration::from_millis(20));
+            let now = self.output_end();
+            n_grown += usize::from(now != end);
+            end = now;
         }
         None
     }
@@ -540,17 +553,27 @@ impl Chaos {
                 drop(std::fs::remove_dir_all(from));
                 return owner;
             }
-            // One that stood still before it had taken the output over does so now, and if the other one has published
-            // nothing yet, it is that one that is fenced.
+            // One that stood still before it had taken the output over does so now, and it is the other one that is fenced.
             if let Some(status) = owner.try_wait().expect("a status") {
                 assert!(matches!(status.code(), Some(12 | 13)), "the new owner ended with {status}");
-                drop(std::fs::remove_dir_all(self.store()));
-                self.store -= 1;
-                return zombie;
+                return self.after_the_owner(zombie);
             }
             assert!(Instant::now() < until, "both go on");
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// The zombie has fenced the new owner. It goes on if that one has published nothing; else it finds that the output is
+    /// ahead of its store, and ends, too.
+    fn after_the_owner(&mut self, mut zombie: Child) -> Child {
+        let Some(code) = self.taken_over(&mut zombie) else {
+            drop(std::fs::remove_dir_all(self.store()));
+            self.store -= 1;
+            return zombie;
+        };
+        assert!(matches!(code, 12 | 13), "the zombie ended with {code}");
+        drop(std::fs::remove_dir_all(self.world.path(&format!("store-{}", self.store - 1))));
+        self.start()
     }
 
     /// Power is lost: of the log's end, which was perhaps not synced yet, something is missing. Where that is more than
@@ -742,9 +765,13 @@ fn signal(process: &Child, name: &str) {
     assert!(sent.expect("kill").success());
 }
 
-/// How long a longer run takes; 0: a short one.
-fn seconds() -> u64 {
-    std::env::var("LOOKALIKE_CHAOS_SECONDS").map_or(0, |text| text.parse().expect("seconds"))
+/// A number from the environment; 0 where there is none.
+fn wanted(name: &str) -> usize {
+    std::env::var(name).map_or(0, |text| text.parse().expect("a number"))
+}
+
+fn is_long() -> bool {
+    wanted("LOOKALIKE_CHAOS_KILLS") + wanted("LOOKALIKE_CHAOS_SECONDS") > 0
 }
 
 #[test]
@@ -756,22 +783,23 @@ fn whatever_strikes_nothing_is_lost_and_nothing_is_there_twice() {
     let begin = Instant::now();
     let mut chaos = Chaos::new();
     let mut process = chaos.start();
-    let mut n_events = 0;
-    while n_events == 0 || begin.elapsed() < Duration::from_secs(seconds()) {
+    let mut is_judged = false;
+    while !is_judged || !chaos.is_enough(begin) {
         let (stop, ledger) = (AtomicBool::new(false), Arc::clone(&chaos.ledger));
         let address = chaos.broker.address();
         process = std::thread::scope(|scope| {
             let _ending = Ending(&stop);
             let sending = scope.spawn(|| produce(&address, "pages", &ledger, &stop));
             let round = Instant::now();
-            while !chaos.to_come.is_empty() || round.elapsed() < Duration::from_secs(seconds().min(ROUND_SECONDS)) {
+            while !chaos.to_come.is_empty() || (round.elapsed() < ROUND && !chaos.is_enough(begin)) {
                 process = chaos.strike(process);
             }
             stop.store(true, Ordering::Relaxed);
             sending.join().expect("no panic");
             process
         });
-        n_events = chaos.judge(process);
+        let n_events = chaos.judge(process);
+        is_judged = true;
         chaos.report(begin, n_events);
         process = chaos.start();
     }
