@@ -6,9 +6,11 @@
 
 deploy/kafka-local.sh starts the broker. Pages are sent beforehand; then the program takes them in, with every event in a
 transaction, and the CPU time of both is taken from /proc. Rates are those between a tenth and nine tenths of the pages;
-the same pages from a file, with every event in a file, are what they are held against. For restarts a store of a million
-short documents is made, and the program killed and started again: the time from its start to the first pages that are
-durable. Takes about ten minutes and eight gigabytes in the folder for temporary files (TMPDIR).
+the same pages from a file, with every event in a file, are what they are held against. Once both share the machine's
+cores; once ("a core each") the broker is held to the last core and the program to the first, from Kafka as from the file:
+what it can do by itself. For restarts a store of a million short documents is made, and the program killed and started
+again: the time from its start to the first pages that are durable. Takes about ten minutes and eight gigabytes in the
+folder for temporary files (TMPDIR).
 """
 import argparse
 import json
@@ -51,6 +53,10 @@ def free_port():
         return listener.getsockname()[1]
 
 
+def all_cores():
+    return os.sched_getaffinity(os.getpid())
+
+
 def cpu_seconds(pid):
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
@@ -58,7 +64,7 @@ def cpu_seconds(pid):
 
 class Bench:
     def __init__(self, settings, folder):
-        self.settings, self.folder, self.n_runs = settings, Path(folder), 0
+        self.settings, self.folder, self.n_runs, self.cores = settings, Path(folder), 0, all_cores()
         self.pages = settings.pages or self.folder
         # Below those that outgoing connections are given; the broker takes the next one as well.
         port = random.randrange(20_000, 30_000, 2)
@@ -96,9 +102,16 @@ class Bench:
         with open(path, "rb") as file:
             self.script("produce", topic, stdin=file)
 
+    def hold(self, own, brokers):
+        """Holds the program, when it is started next, and the broker to some cores."""
+        self.cores = own
+        for thread in Path(f"/proc/{self.broker_pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), brokers)
+
     def command(self, store, environment, *more):
         return subprocess.Popen([self.settings.binary, "run", "-q", "--store", store, *more], env=environment,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                preexec_fn=lambda: os.sched_setaffinity(0, self.cores))
 
     def watched(self, process, environment, n_pages, others=()):
         """Pages a second and CPU seconds a page of each process, between a tenth and nine tenths of the pages."""
@@ -140,6 +153,13 @@ class Bench:
     def rates(self, what, path, n_pages):
         topic = f"pages-{what.replace(' ', '-')}"
         self.preloaded(topic, path)
+        self.rate(what, topic, path, n_pages)
+        if len(self.cores) > 1:
+            self.hold({min(self.cores)}, {max(self.cores)})
+            self.rate(f"{what}, a core each", topic, path, n_pages)
+            self.hold(all_cores(), all_cores())
+
+    def rate(self, what, topic, path, n_pages):
         middle = lambda runs, of: statistics.median(of(run) for run in runs)
         kafka = [self.from_topic(topic, n_pages) for _ in range(self.settings.rounds)]
         file = [self.from_file(path, n_pages) for _ in range(self.settings.rounds)]
@@ -173,9 +193,11 @@ class Bench:
         process.kill()
         process.wait()
         stats = subprocess.run([self.settings.binary, "stats", "--json", "--store", store], stdout=subprocess.PIPE)
+        longest = ", ".join(f"{each:.2f} (number {1 + took.index(each)})" for each in sorted(took)[-5:])
         took.sort()
         print(f"consuming again after kill -9, {len(took)} times, {json.loads(stats.stdout).get('n_documents', n):,} "
-              f"documents: median {took[len(took) // 2]:.2f} s, p99 {took[len(took) * 99 // 100]:.2f} s", flush=True)
+              f"documents: median {took[len(took) // 2]:.2f} s, p99 {took[len(took) * 99 // 100]:.2f} s; the longest in "
+              f"seconds: {longest}", flush=True)
 
 
 def n_pages_told(environment):
