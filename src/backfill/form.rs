@@ -5,7 +5,7 @@
 //! stands in several is shared as often.
 
 use super::error::BackfillError;
-use super::lists::{LISTS, SUPER_LISTS};
+use super::lists::{LISTS, Postings, SUPER_LISTS};
 use super::means::Means;
 use super::rows::{Pair, Posting};
 use super::runs::Run;
@@ -19,8 +19,8 @@ const STRETCHES_MAX: usize = 1 << 16;
 
 /// The lists that pairs are formed of.
 pub(super) struct Lists {
-    index: Vec<Arc<Run<Posting>>>,
-    supers: Vec<Arc<Run<Posting>>>,
+    index: Postings,
+    supers: Postings,
     limit: usize,
 }
 
@@ -41,11 +41,13 @@ struct Stretch {
 impl Lists {
     /// Those that the phase before wrote.
     pub fn of(work: &Work) -> Result<Self, BackfillError> {
-        Ok(Lists {
-            index: work.runs(LISTS.0, LISTS.1)?,
-            supers: work.runs(SUPER_LISTS.0, SUPER_LISTS.1)?,
-            limit: work.rule().cluster.common_limit,
-        })
+        let (index, supers) = (work.runs(LISTS.0, LISTS.1)?, work.runs(SUPER_LISTS.0, SUPER_LISTS.1)?);
+        Ok(Self::new(index, supers, work.rule().cluster.common_limit))
+    }
+
+    /// The lists in some files: of index shingles, and of super shingles, of which the first `limit` and one nominate.
+    pub fn new(index: Postings, supers: Postings, limit: usize) -> Self {
+        Lists { index, supers, limit }
     }
 
     /// Calls `each` with every list whose documents are not all in one cluster, and the cluster of each of them.

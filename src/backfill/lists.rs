@@ -251,12 +251,20 @@ fn put_off_piece(
     Ok(pieces)
 }
 
-/// Writes the lists of two documents or more, and the pairs of neighbours in them.
+/// The pairs of neighbours in a list.
 ///
-/// Neighbours are decided before all other pairs: a family of pages is one cluster after as many comparisons as it has
-/// pages, and none of its other pairs, which are as many as the square of its pages, is ever formed. In a list of index
-/// shingles a document's neighbour is the one before it; of super shingles it is the first, because only the first of a
-/// long list nominate.
+/// They are decided before all other pairs: a family of pages is one cluster after as many comparisons as it has pages,
+/// and none of its other pairs, which are as many as the square of its pages, is ever formed. In a list of index shingles
+/// a document's neighbour is the one before it; of super shingles it is the first, because only the first of a long list
+/// nominate.
+pub(super) fn neighbours(documents: &[DocumentId], is_super: bool) -> impl Iterator<Item = Pair> {
+    documents.windows(2).map(move |two| match is_super {
+        true => Pair::new(two[1], documents[0], 0, true),
+        false => Pair::new(two[1], two[0], 1, false),
+    })
+}
+
+/// Writes the lists of two documents or more, and the pairs of neighbours in them.
 pub(super) fn form_lists(work: &mut Work, means: &Means) -> Result<(), BackfillError> {
     let (limit, part_rows) = (work.rule().cluster.common_limit, work.part_rows());
     for (names, runs) in [(LISTS, postings(work)?), (SUPER_LISTS, work.runs(SUPERS.0, SUPERS.1)?)] {
@@ -279,10 +287,7 @@ pub(super) fn form_lists(work: &mut Work, means: &Means) -> Result<(), BackfillE
                     documents
                         .iter()
                         .try_for_each(|document| lists.push(Posting::new(shingle, *document)).map(|_| ()))?;
-                    documents.windows(2).try_for_each(|pair| match is_super {
-                        true => pairs.push(Pair::new(pair[1], documents[0], 0, true)),
-                        false => pairs.push(Pair::new(pair[1], pair[0], 1, false)),
-                    })
+                    neighbours(documents, is_super).try_for_each(|pair| pairs.push(pair))
                 })?;
                 let mut pieces = pairs.finish()?;
                 pieces.push(lists.finish()?);

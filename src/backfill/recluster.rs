@@ -5,9 +5,11 @@
 //! Under a rule that ignores common shingles those count that are common now, and not when a document came.
 
 use super::error::BackfillError;
+use super::form::Lists;
+use super::lists::neighbours;
 use super::means::Means;
-use super::rows::Pair;
-use super::runs::{Merge, Run, Sorter};
+use super::rows::{Pair, Posting};
+use super::runs::{Merge, Piece, Run, RunWriter, Sorter};
 use crate::cluster::{Clusters, Link, MatchRule};
 use crate::document::DocumentId;
 use crate::ports::{LinkView, Snapshot, StoreError};
@@ -19,6 +21,9 @@ use std::sync::Arc;
 
 /// Pairs that are compared at once.
 const BATCH_PAIRS: usize = 1 << 15;
+
+/// Rows in a file of lists, about.
+const LIST_ROWS: u64 = 4 << 20;
 
 /// How links make clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,31 +88,23 @@ pub fn recluster<S: Snapshot + LinkView + Sync>(
     rule: LinkRule,
     policy: Policy,
 ) -> Result<Reclustered, BackfillError> {
-    let mut candidates = candidates(store, means, rule.threshold)?;
-    let common = store.common_shingles()?;
-    let mut links = Vec::new();
-    let mut batch = Vec::with_capacity(BATCH_PAIRS);
-    let mut clusters = Clusters::alone(store.n_documents() as usize);
-    loop {
-        let pair = candidates.next()?;
-        batch.extend(pair);
-        if batch.len() < BATCH_PAIRS && pair.is_some() {
-            continue;
-        }
-        if policy == Policy::Components {
-            batch.retain(|pair| clusters.cluster_of(pair.later()) != clusters.cluster_of(pair.earlier()));
-        }
-        let found = compared(store, means, rule, &common, &batch)?;
-        let joins = |link: &Found| clusters.union(link.later, link.earlier).is_some() || policy != Policy::Components;
-        links.extend(found.into_iter().filter(joins));
-        batch.clear();
-        if pair.is_none() {
-            break;
-        }
+    let Kept { neighbours, lists } = Kept::of(store, means, policy)?;
+    let mut anew = Anew::of(store, means, rule, policy)?;
+    // As in a backfill: what is in one cluster by its neighbours is not paired with all else that is.
+    let mut pairs = Merge::new(&neighbours, None, None)?;
+    while let Some(pair) = pairs.next()? {
+        anew.take(pair)?;
     }
-    let n = store.n_documents();
+    anew.compare()?;
+    let mut names = anew.names();
+    for (from, to) in lists.stretches(means, &names)? {
+        lists.pairs(means, &names, from, to)?.each(|pair| anew.take(pair))?;
+        anew.compare()?;
+        names = anew.names();
+    }
+    let (n, mut links) = (store.n_documents(), anew.links);
     let names = match policy {
-        Policy::Components => (1..=n).map(|id| DocumentId(clusters.cluster_of(DocumentId(id)).0)).collect(),
+        Policy::Components => names.into_iter().map(DocumentId).collect(),
         Policy::Star => around_middles(star(n, &links), &mut links),
         Policy::Center => around_middles(center(n, &mut links), &mut links),
     };
@@ -126,51 +123,157 @@ fn around_middles(around: Around, links: &mut Vec<Found>) -> Vec<DocumentId> {
     named(around)
 }
 
-/// All pairs that are worth a comparison, sorted.
-fn candidates<S: Snapshot + LinkView>(store: &S, means: &Means, threshold: f64) -> Result<Candidates, BackfillError> {
-    let rule = MatchRule { threshold, ..store.rule().cluster.clone() };
-    let mut needed = vec![0u16; store.n_documents() as usize];
-    store.each_index_size(&mut |document, n_index| {
-        let n = rule.shared_needed(n_index as usize);
-        needed[document.0 as usize - 1] = u16::try_from(n).unwrap_or(u16::MAX);
-    })?;
-    let mut sorter = Sorter::new(&means.folder, "pairs", means.sorter_bytes(), false);
-    let mut failed = None;
-    let mut push = |pair| match sorter.push(pair) {
-        Ok(()) => true,
-        Err(error) => {
-            failed = Some(error);
-            false
-        }
-    };
-    store.each_list(&mut |documents, is_super| {
-        let mut pairs = documents.iter().enumerate().flat_map(|(at, later)| {
-            documents[..at].iter().map(move |earlier| Pair::new(*later, *earlier, u32::from(!is_super), is_super))
-        });
-        means.check().is_ok() && pairs.all(&mut push)
-    })?;
-    store.each_link(&mut |link| push(Pair::new(link.document, link.to, 0, true)))?;
-    failed.map_or_else(|| means.check(), Err)?;
-    let runs =
-        sorter.finish()?.iter().map(|piece| Run::open(&means.folder, piece, false)).collect::<Result<Vec<_>, _>>()?;
-    Ok(Candidates { merge: Merge::new(&runs, None, None)?, needed })
+/// The lists of a store that pair documents.
+struct Kept {
+    /// Pairs of neighbours, sorted; none where every pair counts.
+    neighbours: Vec<Arc<Run<Pair>>>,
+    lists: Lists,
 }
 
-/// Pairs that share enough, in their order.
-struct Candidates {
-    merge: Merge<Pair>,
-    needed: Vec<u16>,
-}
-
-impl Candidates {
-    fn next(&mut self) -> Result<Option<Pair>, BackfillError> {
-        while let Some(pair) = self.merge.next()? {
-            let needed = u32::from(self.needed[pair.later().0 as usize - 1]);
-            if pair.is_nominated || pair.n_shared >= needed {
-                return Ok(Some(pair));
+impl Kept {
+    fn of<S: Snapshot + LinkView>(store: &S, means: &Means, policy: Policy) -> Result<Self, BackfillError> {
+        let mut index = ListWriter::new(means, "lists");
+        let mut supers = ListWriter::new(means, "superlists");
+        let mut near = Sorter::new(&means.folder, "neighbours", means.sorter_bytes(), false);
+        let mut failed = None;
+        let mut keep = |documents: &[DocumentId], is_super: bool| {
+            let mut keep = || {
+                means.check()?;
+                if documents.len() < 2 {
+                    return Ok(());
+                }
+                if policy == Policy::Components {
+                    neighbours(documents, is_super).try_for_each(|pair| near.push(pair))?;
+                }
+                if is_super { supers.push(documents) } else { index.push(documents) }
+            };
+            // What has failed once stays so.
+            if failed.is_none() {
+                failed = keep().err();
             }
+            failed.is_none()
+        };
+        store.each_list(&mut keep)?;
+        // A link nominates, as a super shingle of its two documents would.
+        store.each_link(&mut |link| keep(&[link.document.min(link.to), link.document.max(link.to)], true))?;
+        failed.map_or(Ok(()), Err)?;
+        let near = near.finish()?;
+        let neighbours = near.iter().map(|piece| Run::open(&means.folder, piece, false)).collect::<Result<_, _>>()?;
+        let limit = store.rule().cluster.common_limit;
+        Ok(Kept { neighbours, lists: Lists::new(index.finish()?, supers.finish()?, limit) })
+    }
+}
+
+/// Writes lists to files, several of them, because each is read by one thread.
+struct ListWriter<'a> {
+    means: &'a Means,
+    name: &'static str,
+    n_lists: Shingle,
+    n_rows: u64,
+    under_way: Option<RunWriter<Posting>>,
+    pieces: Vec<Piece>,
+}
+
+impl<'a> ListWriter<'a> {
+    fn new(means: &'a Means, name: &'static str) -> Self {
+        ListWriter { means, name, n_lists: 0, n_rows: 0, under_way: None, pieces: Vec::new() }
+    }
+
+    /// Appends a list, under a number in place of its shingle.
+    fn push(&mut self, documents: &[DocumentId]) -> Result<(), BackfillError> {
+        let writer = match &mut self.under_way {
+            Some(writer) => writer,
+            none => {
+                let name = format!("{}-{}", self.name, self.pieces.len());
+                none.insert(RunWriter::create(&self.means.folder, &name, false)?)
+            }
+        };
+        for document in documents {
+            writer.push(Posting::new(self.n_lists, *document))?;
         }
-        Ok(None)
+        self.n_lists += 1;
+        self.n_rows += documents.len() as u64;
+        if self.n_rows >= LIST_ROWS { self.end() } else { Ok(()) }
+    }
+
+    fn end(&mut self) -> Result<(), BackfillError> {
+        if let Some(writer) = self.under_way.take() {
+            self.pieces.push(writer.finish()?);
+        }
+        self.n_rows = 0;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<Arc<Run<Posting>>>, BackfillError> {
+        self.end()?;
+        self.pieces.iter().map(|piece| Run::open(&self.means.folder, piece, false)).collect()
+    }
+}
+
+/// Clusters being made.
+struct Anew<'a, S> {
+    store: &'a S,
+    means: &'a Means,
+    rule: LinkRule,
+    policy: Policy,
+    /// Shingles that are common.
+    common: HashSet<Shingle>,
+    /// How many index shingles each document must share with an earlier one to be compared.
+    needed: Vec<u16>,
+    /// Pairs to be compared.
+    batch: Vec<Pair>,
+    clusters: Clusters,
+    links: Vec<Found>,
+}
+
+impl<'a, S: Snapshot + LinkView + Sync> Anew<'a, S> {
+    fn of(store: &'a S, means: &'a Means, rule: LinkRule, policy: Policy) -> Result<Self, BackfillError> {
+        let n_documents = store.n_documents() as usize;
+        let nominates = MatchRule { threshold: rule.threshold, ..store.rule().cluster.clone() };
+        let mut needed = vec![0u16; n_documents];
+        store.each_index_size(&mut |document, n_index| {
+            let n = nominates.shared_needed(n_index as usize);
+            needed[document.0 as usize - 1] = u16::try_from(n).unwrap_or(u16::MAX);
+        })?;
+        Ok(Anew {
+            store,
+            means,
+            rule,
+            policy,
+            common: store.common_shingles()?,
+            needed,
+            batch: Vec::with_capacity(BATCH_PAIRS),
+            clusters: Clusters::alone(n_documents),
+            links: Vec::new(),
+        })
+    }
+
+    /// Takes a pair, which is worth a comparison if it shares enough.
+    fn take(&mut self, pair: Pair) -> Result<(), BackfillError> {
+        if pair.is_nominated || pair.n_shared >= u32::from(self.needed[pair.later().0 as usize - 1]) {
+            self.batch.push(pair);
+        }
+        if self.batch.len() == BATCH_PAIRS { self.compare() } else { Ok(()) }
+    }
+
+    /// Compares the pairs taken; for components those that are not in one already.
+    fn compare(&mut self) -> Result<(), BackfillError> {
+        let (clusters, is_all) = (&mut self.clusters, self.policy != Policy::Components);
+        self.batch.retain(|pair| is_all || clusters.cluster_of(pair.later()) != clusters.cluster_of(pair.earlier()));
+        let found = compared(self.store, self.means, self.rule, &self.common, &self.batch)?;
+        self.links
+            .extend(found.into_iter().filter(|link| is_all || clusters.union(link.later, link.earlier).is_some()));
+        self.batch.clear();
+        Ok(())
+    }
+
+    /// The clusters so far, which need no more pairs of their own; each document alone where every pair counts.
+    fn names(&mut self) -> Vec<u32> {
+        let ids = 1..=self.store.n_documents();
+        match self.policy {
+            Policy::Components => ids.map(|id| self.clusters.cluster_of(DocumentId(id)).0).collect(),
+            Policy::Star | Policy::Center => ids.collect(),
+        }
     }
 }
 
