@@ -2,15 +2,16 @@
 //!
 //! ```text
 //! reader ─▶ sketcher ×n ─▶ writer: known documents ─▶ pages, documents, places
-//! chunks    each its turn    in the order of arrival     piece by piece
+//! chunks    who is free      in the order of arrival     piece by piece
 //!               ▲                     │
 //!               └──── known bytes ────┘
 //! ```
 //! Bodies of which the writer has seen the bytes before are not sketched again, however far ahead the sketchers are: what
 //! the writer knows stood before whatever they have in hand.
 //!
-//! Chunks go round the sketchers in turn and are taken back in the same order, so that nothing needs to be put into
-//! order again, and no more of them are under way than the channels hold.
+//! With each chunk goes a slot for what is made of it, and the writer has the slots in the order of the chunks: whichever
+//! sketcher fills them, nothing needs to be put into order again. No more chunks are under way than slots, and one that
+//! takes long keeps the others waiting only once all are.
 
 use super::error::BackfillError;
 use super::known::{BYTES_A_DOCUMENT, KnownByBytes, KnownBytes, KnownDocuments};
@@ -32,17 +33,19 @@ use std::time::Duration;
 
 /// A chunk is full with this many records or bytes of them.
 const CHUNK_RECORDS: usize = 128;
-const CHUNK_BYTES: usize = 4 << 20;
+const CHUNK_BYTES: usize = 1 << 20;
 
-/// Chunks before and after a sketcher.
-const CHUNKS_WAITING: usize = 4;
+/// Chunks under way, at most, for each sketcher.
+const CHUNKS_UNDER_WAY: usize = 16;
 
 /// How long the source may keep the reader from noticing the stop.
 const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// A piece is over with this many bytes of documents, so that a place in its file is 32 bits, or so many pages.
-const PIECE_BYTES: u64 = 1 << 30;
-const PIECE_PAGES: u64 = 4 << 20;
+/// A piece is over with so many bytes of documents, or so many pages: a quarter of what was taken in before, at least the
+/// first number and at most the second. So a small input has several pieces, for all threads, and of none a kill costs
+/// more than a fifth; a large one has few; and a place in a file of documents is 32 bits.
+const PIECE_BYTES: (u64, u64) = (1 << 20, 1 << 30);
+const PIECE_PAGES: (u64, u64) = (64 << 10, 4 << 20);
 
 /// Where pages come from and how they are sketched.
 pub struct Intake {
@@ -59,6 +62,9 @@ enum Chunk {
     Records(Vec<Incoming>),
     Unreadable(String),
 }
+
+/// A chunk, and where what is made of it goes.
+type Job = (Chunk, Sender<Sketched>);
 
 /// What a sketcher makes of it.
 enum Sketched {
@@ -96,18 +102,18 @@ pub(super) fn take_in(work: &mut Work, means: &Means, intake: Intake) -> Result<
     let (seed, rule) = (work.seed()?, work.rule().sketch.clone());
     let Intake { source, limits, sweep_cut } = intake;
     let known_bytes = RwLock::new(KnownByBytes::new(means.memory / 8));
-    let (ins, outs): (Vec<_>, Vec<_>) = (0..means.n_threads).map(|_| bounded(CHUNKS_WAITING)).unzip();
-    let (sketched_ins, sketched_outs): (Vec<_>, Vec<_>) = (0..means.n_threads).map(|_| bounded(CHUNKS_WAITING)).unzip();
+    let n_under_way = CHUNKS_UNDER_WAY * means.n_threads;
+    let ((jobs, jobs_out), (slots, slots_out)) = (bounded(n_under_way), bounded(n_under_way));
     std::thread::scope(|scope| {
-        let reader = scope.spawn(move || read(source, &ins, means));
-        for (chunks, sketched) in outs.into_iter().zip(sketched_ins) {
+        let reader = scope.spawn(move || read(source, &jobs, &slots, means));
+        for jobs in vec![jobs_out; means.n_threads] {
             let sketcher = RecordSketcher::new(Sketcher::new(&rule, &seed), limits.clone(), sweep_cut);
             let (rule, known) = (&rule, &known_bytes);
             let sketching = Sketching { sketcher, rule, seed, known };
-            scope.spawn(move || sketching.run(&chunks, &sketched));
+            scope.spawn(move || sketching.run(&jobs));
         }
         let mut writer = Writer::new(work, means, &known_bytes)?;
-        write(&mut writer, work, sketched_outs)?;
+        write(&mut writer, work, slots_out)?;
         // What was sketched is kept, however the reader ended.
         let is_over = reader.join().map_err(|_| BackfillError::Died)?;
         writer.taken.is_over = matches!(is_over, Ok(true));
@@ -149,11 +155,16 @@ pub fn take_in_sketched(
 }
 
 /// Reads until the source is over, which it says with true, or nobody wants more.
-fn read(mut source: Box<dyn Source>, out: &[Sender<Chunk>], means: &Means) -> Result<bool, BackfillError> {
-    let (mut turn, mut records, mut n_bytes) = (0, Vec::new(), 0);
-    let mut hand_on = |chunk: Chunk| {
-        turn += 1;
-        out[(turn - 1) % out.len()].send(chunk).is_ok()
+fn read(
+    mut source: Box<dyn Source>,
+    jobs: &Sender<Job>,
+    slots: &Sender<Receiver<Sketched>>,
+    means: &Means,
+) -> Result<bool, BackfillError> {
+    let (mut records, mut n_bytes) = (Vec::new(), 0);
+    let hand_on = |chunk: Chunk| {
+        let (slot, filled) = bounded(1);
+        slots.send(filled).is_ok() && jobs.send((chunk, slot)).is_ok()
     };
     loop {
         if means.check().is_err() {
@@ -192,15 +203,15 @@ struct Sketching<'a> {
 
 impl Sketching<'_> {
     /// Sketches until no more chunks come, or nobody wants them.
-    fn run(mut self, chunks: &Receiver<Chunk>, out: &Sender<Sketched>) {
-        for chunk in chunks {
+    fn run(mut self, jobs: &Receiver<Job>) {
+        for (chunk, slot) in jobs {
             let sketched = match chunk {
                 Chunk::Unreadable(what) => Sketched::Unreadable(what),
                 Chunk::Records(records) => {
                     Sketched::Records(records.into_iter().map(|record| self.sketch(record)).collect())
                 }
             };
-            if out.send(sketched).is_err() {
+            if slot.send(sketched).is_err() {
                 return;
             }
         }
@@ -251,11 +262,11 @@ fn new_document(content: SketchedContent, first_url: Fingerprint, rule: &SketchR
     NewDocument { row, n_candidates }
 }
 
-/// Writes what the sketchers made, piece by piece, and notes each that is full.
-fn write(writer: &mut Writer<'_>, work: &mut Work, turns: Vec<Receiver<Sketched>>) -> Result<(), BackfillError> {
-    for turn in (0..turns.len()).cycle() {
-        let Ok(sketched) = turns[turn].recv() else { break };
-        match sketched {
+/// Writes what the sketchers made, piece by piece, and notes each that is full. A slot that nobody fills is an error: were
+/// it passed over, its records would be taken for taken in.
+fn write(writer: &mut Writer<'_>, work: &mut Work, slots: Receiver<Receiver<Sketched>>) -> Result<(), BackfillError> {
+    for slot in slots {
+        match slot.recv().map_err(|_| BackfillError::Died)? {
             Sketched::Unreadable(what) => {
                 tracing::error!("{what}");
                 writer.taken.unreadable.insert(what);
@@ -292,11 +303,13 @@ struct OpenPiece {
     documents: RunWriter<DocumentRow>,
     places: RunWriter<Place>,
     n_pages: u64,
+    n_bytes_max: u64,
+    n_pages_max: u64,
 }
 
 impl OpenPiece {
     fn is_full(&self) -> bool {
-        self.documents.n_bytes() >= PIECE_BYTES || self.n_pages >= PIECE_PAGES
+        self.documents.n_bytes() >= self.n_bytes_max || self.n_pages >= self.n_pages_max
     }
 }
 
@@ -431,12 +444,16 @@ impl<'a> Writer<'a> {
     fn open_piece(&mut self) -> Result<&mut OpenPiece, BackfillError> {
         if self.piece.is_none() {
             let (folder, number) = (&self.means.folder, self.taken.pieces.len());
+            let sum = |of: fn(&TakenPiece) -> u64| self.taken.pieces.iter().map(of).sum::<u64>();
+            let quarter = |sum: u64, (least, most): (u64, u64)| (sum / 4).clamp(least, most);
             self.piece = Some(OpenPiece {
                 n_documents_before: self.known.len() as u32,
                 pages: RunWriter::create(folder, &format!("pages-{number:04}"), true)?,
                 documents: RunWriter::create(folder, &format!("documents-{number:04}"), false)?,
                 places: RunWriter::create(folder, &format!("places-{number:04}"), false)?,
                 n_pages: 0,
+                n_bytes_max: quarter(sum(|piece| piece.documents.n_bytes), PIECE_BYTES),
+                n_pages_max: quarter(sum(|piece| piece.pages.n_rows), PIECE_PAGES),
             });
         }
         self.piece.as_mut().ok_or(BackfillError::Died)
