@@ -21,11 +21,13 @@ use lookalike::store::{RocksLoader, RocksStore, Settings};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const SHINGLES: usize = 20;
+/// As `backfill.note_ms` is by default.
+const NOTED_EVERY: Duration = Duration::from_secs(1);
 const SHINGLE_BITS: u32 = 40;
 
 /// The paper's numbers.
@@ -205,7 +207,8 @@ fn main() -> Result<()> {
     let memory = memory_mib << 20;
     let of = Identity { rule: rule.clone(), reading: format!("{documents} documents"), inputs: Vec::new() };
     let seed = Seed([1, 2, 3, 4]);
-    let mut work = Work::open(&work_folder, of, backfill::part_rows(memory), Some(seed), || seed)?;
+    let work = Work::open(&work_folder, of, backfill::part_rows(memory), Some(seed), || seed)?;
+    let mut work = work.noted_every(NOTED_EVERY);
     let means = Means {
         folder: work_folder,
         n_threads: std::thread::available_parallelism()?.get(),

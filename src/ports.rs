@@ -563,11 +563,32 @@ impl Family {
     ];
 }
 
+/// A document as it is loaded: its sketch is in its bytes already.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadDocument<'a> {
+    /// Which.
+    pub document: DocumentId,
+    /// The fingerprint of the URL that brought it.
+    pub first_url: Fingerprint,
+    /// The shingles that index it.
+    pub index: &'a [Shingle],
+    /// Its super shingles.
+    pub super_shingles: &'a [Shingle],
+    /// Its mod shingles.
+    pub mod_shingles: &'a [Shingle],
+    /// Its words.
+    pub n_words: u32,
+    /// The bytes of the page that brought it.
+    pub n_bytes: u64,
+    /// What [`crate::sketch::encode`] makes of its sketch.
+    pub sketch: &'a [u8],
+}
+
 /// A row of a [`Family`].
 #[derive(Clone, Copy, Debug)]
 pub enum LoadRow<'a> {
-    /// A document, and the fingerprint of the URL that brought it.
-    Document(&'a NewDocument, Fingerprint),
+    /// A document.
+    Document(&'a LoadDocument<'a>),
     /// An equivalence fingerprint and its document.
     Equal(Fingerprint, DocumentId),
     /// A URL under its fingerprint.
@@ -630,12 +651,21 @@ pub trait Loader: Sync {
     /// [`StoreError`]
     fn table(&self, family: Family, file: &Path) -> Result<Box<dyn Table + '_>, StoreError>;
 
-    /// Makes a new store in a folder that is not there, of the tables and the rest. The tables' files stay where they are
-    /// as well. When it returns, the store is durable.
+    /// Makes an empty store in a folder that is not there.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn begin(&self, folder: &Path) -> Result<Box<dyn EmptyStore + '_>, StoreError>;
+}
+
+/// A store that nothing is in yet.
+pub trait EmptyStore: Send {
+    /// Takes in the tables and the rest. The tables' files stay where they are as well. When it returns, the store is
+    /// durable, and closed.
     ///
     /// # Errors
     /// [`StoreError`]; what is in the folder is then no store.
-    fn load(&self, folder: &Path, tables: &[(Family, Vec<PathBuf>)], rest: &LoadRest) -> Result<(), StoreError>;
+    fn load(self: Box<Self>, tables: &[(Family, Vec<PathBuf>)], rest: &LoadRest) -> Result<(), StoreError>;
 }
 
 /// What queries ask: a read-only view of the store at one moment.

@@ -8,7 +8,6 @@ use super::work::{TakenPiece, Work};
 use crate::document::DocumentId;
 use crate::ports::StoredSighting;
 use crate::sketch::{Form, Shingle, SketchRule, decode};
-use crate::sweep::Moment;
 
 /// Names of the sorted files, and whether they are compressed: rows that are numbers are small already.
 pub(super) const POSTINGS: (&str, bool) = ("postings", false);
@@ -19,43 +18,42 @@ pub(super) const URLS: (&str, bool) = ("urls", true);
 pub(super) const BY_URL: (&str, bool) = ("sightings", true);
 pub(super) const BY_DOCUMENT: (&str, bool) = ("standings", true);
 
-/// What is divided at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Share {
-    /// What finds documents: their shingles.
-    Shingles,
-    /// What they are equal to.
-    Equivalences,
-    /// Who stood where.
-    Sightings,
+/// Divides the documents of all pieces: what finds them, and what they are equal to.
+pub(super) fn divide_documents(work: &mut Work, means: &Means) -> Result<(), BackfillError> {
+    let rule = work.rule().sketch.clone();
+    divide(work, means, "documents", |at, piece| documents_of(means, &rule, at, piece))
 }
 
-/// Divides all pieces.
-pub(super) fn divide(work: &mut Work, means: &Means, share: Share) -> Result<(), BackfillError> {
-    let rule = work.rule().sketch.clone();
-    let name = |at: usize| format!("divide-{share:?}/{at:04}").to_lowercase();
+/// Divides the pages of all pieces: who stood where.
+pub(super) fn divide_pages(work: &mut Work, means: &Means) -> Result<(), BackfillError> {
+    divide(work, means, "pages", |at, piece| pages_of(means, at, piece))
+}
+
+fn divide(
+    work: &mut Work,
+    means: &Means,
+    what: &str,
+    job: impl Fn(usize, &TakenPiece) -> Result<Vec<Piece>, BackfillError> + Sync,
+) -> Result<(), BackfillError> {
+    let name = |at: usize| format!("divide-{what}/{at:04}");
     let pieces = work.taken().pieces.iter().enumerate();
     let jobs = pieces.filter(|(at, _)| !work.is_done(&name(*at))).map(|(at, piece)| (at, piece.clone())).collect();
-    means.each(
-        jobs,
-        |(at, piece)| {
-            let pieces = match share {
-                Share::Shingles => divide_shingles(means, &rule, at, &piece),
-                Share::Equivalences => divide_equivalences(means, at, &piece),
-                Share::Sightings => divide_sightings(means, at, &piece),
-            };
-            Ok((name(at), pieces?))
-        },
-        |(name, pieces)| work.record(&name, pieces),
-    )
+    means.each(jobs, |(at, piece)| Ok((name(at), job(at, &piece)?)), |(name, pieces)| work.record(&name, pieces))
 }
 
-pub(super) fn sorter<'a, R: SortedRow>(
+/// A sorter of rows of a piece, or of a part, that has all the memory that a thread may use.
+pub(super) fn sorter<'a, R: SortedRow>(means: &'a Means, names: (&str, bool), at: usize) -> Sorter<'a, R> {
+    share_of_sorter(means, names, at, 8)
+}
+
+/// A sorter that has some eighths of it.
+fn share_of_sorter<'a, R: SortedRow>(
     means: &'a Means,
     (name, is_compressed): (&str, bool),
     at: usize,
+    eighths: usize,
 ) -> Sorter<'a, R> {
-    Sorter::new(&means.folder, format!("{name}-{at:04}"), means.sorter_bytes(), is_compressed)
+    Sorter::new(&means.folder, format!("{name}-{at:04}"), means.sorter_bytes() / 8 * eighths, is_compressed)
 }
 
 /// Calls `each` with every document of a piece.
@@ -91,44 +89,20 @@ pub(super) fn index_size(rule: &SketchRule) -> usize {
     if rule.index_size == 0 { usize::MAX } else { rule.index_size }
 }
 
-fn divide_shingles(
-    means: &Means,
-    rule: &SketchRule,
-    at: usize,
-    piece: &TakenPiece,
-) -> Result<Vec<Piece>, BackfillError> {
-    let mut pieces = Vec::new();
-    let mut postings: Sorter<'_, Posting> = sorter(means, POSTINGS, at);
+fn documents_of(means: &Means, rule: &SketchRule, at: usize, piece: &TakenPiece) -> Result<Vec<Piece>, BackfillError> {
+    let mut postings: Sorter<'_, Posting> = share_of_sorter(means, POSTINGS, at, 5);
+    let mut supers: Sorter<'_, Posting> = share_of_sorter(means, SUPERS, at, 1);
+    let mut mods: Sorter<'_, Posting> = share_of_sorter(means, MODS, at, 1);
+    let mut equals: Sorter<'_, Equal> = share_of_sorter(means, EQUALS, at, 1);
     let path = means.folder.join(&piece.documents.name);
     each_document(means, piece, |document, row| {
         let index = index_candidates(&row, rule).ok_or_else(|| BackfillError::Damaged(path.clone()))?;
-        index.iter().take(index_size(rule)).try_for_each(|shingle| postings.push(Posting::new(*shingle, document)))
-    })?;
-    pieces.extend(postings.finish()?);
-    // A pass for each, so that each has the memory to itself; reading costs next to nothing beside sorting.
-    if rule.super_shingles > 0 {
-        let mut supers: Sorter<'_, Posting> = sorter(means, SUPERS, at);
-        each_document(means, piece, |document, row| {
-            row.super_shingles.iter().try_for_each(|shingle| supers.push(Posting::new(*shingle, document)))
-        })?;
-        pieces.extend(supers.finish()?);
-    }
-    if rule.index_modulus > 0 {
-        let mut mods: Sorter<'_, Posting> = sorter(means, MODS, at);
-        each_document(means, piece, |document, row| {
-            row.mod_shingles.iter().try_for_each(|shingle| mods.push(Posting::new(*shingle, document)))
-        })?;
-        pieces.extend(mods.finish()?);
-    }
-    Ok(pieces)
-}
-
-fn divide_equivalences(means: &Means, at: usize, piece: &TakenPiece) -> Result<Vec<Piece>, BackfillError> {
-    let mut equals: Sorter<'_, Equal> = sorter(means, EQUALS, at);
-    each_document(means, piece, |document, row| {
+        index.iter().take(index_size(rule)).try_for_each(|shingle| postings.push(Posting::new(*shingle, document)))?;
+        row.super_shingles.iter().try_for_each(|shingle| supers.push(Posting::new(*shingle, document)))?;
+        row.mod_shingles.iter().try_for_each(|shingle| mods.push(Posting::new(*shingle, document)))?;
         row.equivalences.keys().try_for_each(|key| equals.push(Equal { key, document }))
     })?;
-    equals.finish()
+    Ok([postings.finish()?, supers.finish()?, mods.finish()?, equals.finish()?].concat())
 }
 
 /// Calls `each` with every page of a piece that is one.
@@ -151,22 +125,18 @@ fn each_page(
     Ok(())
 }
 
-fn divide_sightings(means: &Means, at: usize, piece: &TakenPiece) -> Result<Vec<Piece>, BackfillError> {
-    let mut pieces = Vec::new();
-    let mut urls: Sorter<'_, Url> = sorter(means, URLS, at);
-    each_page(means, piece, |visit| urls.push(Url { key: visit.key, url: visit.url }))?;
-    pieces.extend(urls.finish()?);
-    let mut by_url: Sorter<'_, ByUrl> = sorter(means, BY_URL, at);
+fn pages_of(means: &Means, at: usize, piece: &TakenPiece) -> Result<Vec<Piece>, BackfillError> {
+    let mut urls: Sorter<'_, Url> = share_of_sorter(means, URLS, at, 2);
+    let mut by_url: Sorter<'_, ByUrl> = share_of_sorter(means, BY_URL, at, 3);
+    let mut by_document: Sorter<'_, ByDocument> = share_of_sorter(means, BY_DOCUMENT, at, 3);
     each_page(means, piece, |visit| {
-        by_url.push(ByUrl { sighting: StoredSighting { url: visit.key, moment: visit.moment }, host: visit.host })
+        let Visit { url, key, host, moment, .. } = visit;
+        if let Some(document) = moment.seen.document() {
+            let (fetched_at, sweep) = (moment.fetched_at, moment.sweep.clone());
+            by_document.push(ByDocument { document, fetched_at, url: key, sweep })?;
+        }
+        by_url.push(ByUrl { sighting: StoredSighting { url: key, moment }, host })?;
+        urls.push(Url { key, url })
     })?;
-    pieces.extend(by_url.finish()?);
-    let mut by_document: Sorter<'_, ByDocument> = sorter(means, BY_DOCUMENT, at);
-    each_page(means, piece, |visit| {
-        let Moment { fetched_at, seen, sweep } = visit.moment;
-        let standing = seen.document().map(|document| ByDocument { document, fetched_at, url: visit.key, sweep });
-        standing.map_or(Ok(()), |standing| by_document.push(standing))
-    })?;
-    pieces.extend(by_document.finish()?);
-    Ok(pieces)
+    Ok([urls.finish()?, by_url.finish()?, by_document.finish()?].concat())
 }

@@ -1,7 +1,7 @@
 //! The last phase: every family of the store as sorted files, taken in by a new store as they are.
 
 use super::divide::{
-    self, BY_DOCUMENT, BY_URL, EQUALS, MODS, SUPERS, Share, URLS, each_document, index_candidates, index_size, sorter,
+    BY_DOCUMENT, BY_URL, EQUALS, MODS, SUPERS, URLS, divide_pages, each_document, index_candidates, index_size, sorter,
 };
 use super::error::{BackfillError, io_error};
 use super::lists::{Common, Part, Postings, each_list, parts, postings};
@@ -9,10 +9,9 @@ use super::means::Means;
 use super::rows::{ByDocument, ByUrl, Equal, LinkRow, Posting, Url};
 use super::runs::{Merge, Piece, Run, SortedRow, Sorter, cuts};
 use super::work::{TakenPiece, Work};
-use crate::cluster::{ClusterRow, Clusters, Link, NewDocument};
+use crate::cluster::{ClusterRow, Clusters, Link};
 use crate::document::{FetchTime, Fingerprint};
-use crate::ports::{Family, LoadRow, Loader, Sought, StoreRule, StoredSighting, Table};
-use crate::sketch::decode;
+use crate::ports::{Family, LoadDocument, LoadRow, Loader, Sought, StoreRule, StoredSighting, Table};
 use crate::sweep::{Moment, Seen, UrlState};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +27,95 @@ fn table_name(family: Family, at: usize) -> String {
     format!("table-{family:?}-{at:04}").to_lowercase()
 }
 
-/// Writes one table.
+/// What is written by a job: one table, and sorted files that come of the same rows.
+type Write<'a> = Box<dyn FnOnce(&Writing<'_>, &str) -> Result<Vec<Piece>, BackfillError> + Send + 'a>;
+
+/// Jobs of many families, so that all threads are busy also where each family is one table.
+#[derive(Default)]
+struct Jobs<'a>(Vec<(String, Write<'a>)>);
+
+impl<'a> Jobs<'a> {
+    /// A table of a family of each of some inputs.
+    fn tables<T: Send + 'a>(
+        &mut self,
+        family: Family,
+        inputs: impl IntoIterator<Item = T>,
+        fill: impl Fn(&Writing<'_>, T, &mut dyn Table) -> Result<(), BackfillError> + Clone + Send + 'a,
+    ) {
+        for (at, input) in inputs.into_iter().enumerate() {
+            let fill = fill.clone();
+            let write: Write<'a> =
+                Box::new(move |writing, name| writing.table(family, name, |table| fill(writing, input, table)));
+            self.0.push((table_name(family, at), write));
+        }
+    }
+
+    /// Tables of the rows of sorted files.
+    fn merged<R: SortedRow + Sync + 'a>(
+        &mut self,
+        work: &Work,
+        family: Family,
+        (name, is_compressed): (&str, bool),
+        put: impl Fn(R, &mut dyn Table) -> Result<(), BackfillError> + Clone + Send + 'a,
+    ) -> Result<(), BackfillError> {
+        let runs: Vec<Arc<Run<R>>> = work.runs(name, is_compressed)?;
+        let parts = parts_between(cuts(&runs, work.part_rows(), R::clone));
+        self.tables(family, parts, move |writing, (from, to), table| {
+            let mut merge = Merge::new(&runs, from.as_ref(), to)?;
+            let mut n = 0u64;
+            while let Some(row) = merge.next()? {
+                n += 1;
+                if n.is_multiple_of(1 << 16) {
+                    writing.means.check()?;
+                }
+                put(row, table)?;
+            }
+            Ok(())
+        });
+        Ok(())
+    }
+
+    /// Tables of lists of documents.
+    fn lists(&mut self, work: &Work, family: Family, runs: Postings) {
+        let limit = work.rule().cluster.common_limit;
+        self.tables(family, parts(&runs, work.part_rows()), move |writing, part: Part, table| {
+            each_list(writing.means, &runs, part, |shingle, documents| {
+                let documents = &documents[..documents.len().min(limit + 1)];
+                Ok(table.put(LoadRow::List(shingle, documents))?)
+            })
+        });
+    }
+
+    /// Tables of what the sightings of each URL add up to, and sorted files of what is sought.
+    fn states(&mut self, work: &Work) -> Result<(), BackfillError> {
+        let runs: Vec<Arc<Run<ByUrl>>> = work.runs(BY_URL.0, BY_URL.1)?;
+        for (at, part) in parts_between(cuts(&runs, work.part_rows(), first_of_url)).enumerate() {
+            let runs = runs.clone();
+            let write: Write<'a> = Box::new(move |writing, name| write_states(writing, name, at, &runs, part));
+            self.0.push((table_name(Family::States, at), write));
+        }
+        Ok(())
+    }
+
+    /// Does those that are not done.
+    fn write(self, work: &mut Work, means: &Means, loader: &dyn Loader) -> Result<(), BackfillError> {
+        let jobs = self.0.into_iter().filter(|(name, _)| !work.is_done(name)).collect();
+        let writing = Writing { means, loader };
+        means.each(
+            jobs,
+            |(name, write): (String, Write<'a>)| write(&writing, &name).map(|pieces| (name, pieces)),
+            |(name, pieces)| work.record(&name, pieces),
+        )
+    }
+}
+
+/// The parts that some cuts make.
+fn parts_between<R: Clone>(cuts: Vec<R>) -> impl Iterator<Item = (Option<R>, Option<R>)> {
+    let tos = cuts.clone().into_iter().map(Some).chain([None]);
+    std::iter::once(None).chain(cuts.into_iter().map(Some)).zip(tos)
+}
+
+/// What writes a table.
 struct Writing<'a> {
     means: &'a Means,
     loader: &'a dyn Loader,
@@ -38,12 +125,11 @@ impl Writing<'_> {
     fn table(
         &self,
         family: Family,
-        at: usize,
+        name: &str,
         fill: impl FnOnce(&mut dyn Table) -> Result<(), BackfillError>,
-    ) -> Result<(String, Vec<Piece>), BackfillError> {
+    ) -> Result<Vec<Piece>, BackfillError> {
         self.means.check()?;
-        let name = table_name(family, at);
-        let path = self.means.folder.join(&name);
+        let path = self.means.folder.join(name);
         // A table that was not finished may be there.
         if path.exists() {
             std::fs::remove_file(&path).map_err(io_error(&path))?;
@@ -52,94 +138,32 @@ impl Writing<'_> {
         fill(table.as_mut())?;
         let n_rows = table.finish()?;
         if n_rows == 0 {
-            return Ok((name, Vec::new()));
+            return Ok(Vec::new());
         }
         let n_bytes = path.metadata().map_err(io_error(&path))?.len();
-        // Finished, it is durable. Its blocks have checksums of their own, which the store looks at whenever it reads one.
-        let piece = Piece { name: name.clone(), n_bytes, n_rows, checksum: 0 };
-        Ok((name, vec![piece]))
+        // Its blocks have checksums of their own, which the store looks at whenever it reads one.
+        Ok(vec![Piece { name: name.to_string(), n_bytes, n_rows, checksum: 0 }])
     }
+}
 
-    /// Writes tables of a family, one for each job, unless they are written.
-    fn tables<J: Send>(
-        &self,
-        work: &mut Work,
-        family: Family,
-        jobs: Vec<J>,
-        fill: impl Fn(J, &mut dyn Table) -> Result<(), BackfillError> + Sync,
-    ) -> Result<(), BackfillError> {
-        let jobs = jobs.into_iter().enumerate().filter(|(at, _)| !work.is_done(&table_name(family, *at))).collect();
-        self.means.each(
-            jobs,
-            |(at, job)| self.table(family, at, |table| fill(job, table)),
-            |(name, pieces)| work.record(&name, pieces),
-        )
-    }
-
-    /// Writes tables of the rows of sorted files.
-    fn merged<R: SortedRow + Sync>(
-        &self,
-        work: &mut Work,
-        family: Family,
-        (name, is_compressed): (&str, bool),
-        put: impl Fn(R, &mut dyn Table) -> Result<(), BackfillError> + Sync,
-    ) -> Result<(), BackfillError> {
-        let runs: Vec<Arc<Run<R>>> = work.runs(name, is_compressed)?;
-        let cuts = cuts(&runs, work.part_rows(), R::clone);
-        let froms = std::iter::once(None).chain(cuts.iter().cloned().map(Some));
-        let parts: Vec<(Option<R>, Option<R>)> = froms.zip(cuts.iter().cloned().map(Some).chain([None])).collect();
-        self.tables(work, family, parts, |(from, to), table| {
-            let mut merge = Merge::new(&runs, from.as_ref(), to)?;
-            let mut n = 0u64;
-            while let Some(row) = merge.next()? {
-                n += 1;
-                if n.is_multiple_of(1 << 16) {
-                    self.means.check()?;
-                }
-                put(row, table)?;
-            }
-            Ok(())
+fn write_states(
+    writing: &Writing<'_>,
+    name: &str,
+    at: usize,
+    runs: &[Arc<Run<ByUrl>>],
+    (from, to): (Option<ByUrl>, Option<ByUrl>),
+) -> Result<Vec<Piece>, BackfillError> {
+    let mut sought: Sorter<'_, Sought> = sorter(writing.means, SOUGHT, at);
+    let mut merge = Merge::new(runs, from.as_ref(), to)?;
+    let mut pieces = writing.table(Family::States, name, |table| {
+        each_history(&mut merge, |url, host, history| {
+            let Some(state) = UrlState::of(history, host) else { return Ok(()) };
+            table.put(LoadRow::State(url, &state))?;
+            Sought::of(url, &state).map_or(Ok(()), |now| sought.push(now))
         })
-    }
-
-    /// Writes tables of what the sightings of each URL add up to, and sorted files of what is sought.
-    fn states(&self, work: &mut Work) -> Result<(), BackfillError> {
-        let family = Family::States;
-        let runs: Vec<Arc<Run<ByUrl>>> = work.runs(BY_URL.0, BY_URL.1)?;
-        let cuts = cuts(&runs, work.part_rows(), first_of_url);
-        let froms = std::iter::once(None).chain(cuts.iter().cloned().map(Some));
-        let parts = froms.zip(cuts.iter().cloned().map(Some).chain([None])).enumerate();
-        let parts = parts.filter(|(at, _)| !work.is_done(&table_name(family, *at))).collect();
-        self.means.each(
-            parts,
-            |(at, (from, to))| {
-                let mut sought: Sorter<'_, Sought> = sorter(self.means, SOUGHT, at);
-                let mut merge = Merge::new(&runs, from.as_ref(), to)?;
-                let (name, mut pieces) = self.table(family, at, |table| {
-                    each_history(&mut merge, |url, host, history| {
-                        let Some(state) = UrlState::of(history, host) else { return Ok(()) };
-                        table.put(LoadRow::State(url, &state))?;
-                        Sought::of(url, &state).map_or(Ok(()), |now| sought.push(now))
-                    })
-                })?;
-                pieces.extend(sought.finish()?);
-                Ok((name, pieces))
-            },
-            |(name, pieces)| work.record(&name, pieces),
-        )
-    }
-
-    /// Writes tables of lists of documents.
-    fn lists(&self, work: &mut Work, family: Family, runs: &Postings) -> Result<(), BackfillError> {
-        let limit = work.rule().cluster.common_limit;
-        let parts: Vec<Part> = parts(runs, work.part_rows());
-        self.tables(work, family, parts, |part, table| {
-            each_list(self.means, runs, part, |shingle, documents| {
-                let documents = &documents[..documents.len().min(limit + 1)];
-                Ok(table.put(LoadRow::List(shingle, documents))?)
-            })
-        })
-    }
+    })?;
+    pieces.extend(sought.finish()?);
+    Ok(pieces)
 }
 
 /// Writes all tables. The clusters and links are those of the phases before.
@@ -151,46 +175,67 @@ pub(super) fn write_tables(
     clusters: &Clusters,
     links: &[LinkRow],
 ) -> Result<(), BackfillError> {
-    let writing = Writing { means, loader };
-    let rule = work.rule().clone();
-    writing.lists(work, Family::Postings, &postings(work)?)?;
-    writing.lists(work, Family::Supers, &work.runs(SUPERS.0, SUPERS.1)?)?;
-    if rule.sketch.index_modulus > 0 {
-        writing.merged(work, Family::ModPostings, MODS, |posting: Posting, table| {
-            Ok(table.put(LoadRow::Posting(posting.shingle(), posting.document()))?)
-        })?;
+    {
+        // In memory no longer than they are needed.
+        let rows: Vec<ClusterRow> = clusters.rows().collect();
+        let mut links = links.to_vec();
+        links.sort_unstable();
+        jobs_of_documents(work, common, &rows, &links)?.write(work, means, loader)?;
     }
-    let pieces = work.taken().pieces.clone();
-    writing
-        .tables(work, Family::Documents, pieces, |piece, table| put_documents(means, &rule, common, &piece, table))?;
-    divide::divide(work, means, Share::Equivalences)?;
-    writing.merged(work, Family::Equal, EQUALS, |row: Equal, table| {
-        Ok(table.put(LoadRow::Equal(row.key, row.document))?)
+    divide_pages(work, means)?;
+    jobs_of_pages(work)?.write(work, means, loader)?;
+    let mut jobs = Jobs::default();
+    jobs.merged(work, Family::Sought, SOUGHT, |row: Sought, table| Ok(table.put(LoadRow::Sought(&row))?))?;
+    jobs.write(work, means, loader)
+}
+
+/// The tables of documents and clusters.
+fn jobs_of_documents<'a>(
+    work: &Work,
+    common: &'a Common,
+    rows: &'a [ClusterRow],
+    links: &'a [LinkRow],
+) -> Result<Jobs<'a>, BackfillError> {
+    let mut jobs = Jobs::default();
+    jobs.lists(work, Family::Postings, postings(work)?);
+    jobs.lists(work, Family::Supers, work.runs(SUPERS.0, SUPERS.1)?);
+    jobs.merged(work, Family::ModPostings, MODS, |posting: Posting, table| {
+        Ok(table.put(LoadRow::Posting(posting.shingle(), posting.document()))?)
     })?;
-    divide::divide(work, means, Share::Sightings)?;
-    writing.merged(work, Family::Urls, URLS, |row: Url, table| Ok(table.put(LoadRow::Url(row.key, &row.url))?))?;
-    writing.merged(work, Family::Sightings, BY_URL, |row: ByUrl, table| {
-        Ok(table.put(LoadRow::Sighting(&row.sighting))?)
-    })?;
-    writing.merged(work, Family::Standings, BY_DOCUMENT, |row: ByDocument, table| {
-        let ByDocument { document, fetched_at, url, sweep } = row;
-        let moment = Moment { fetched_at, seen: Seen::Document(document), sweep };
-        Ok(table.put(LoadRow::Standing(document, &StoredSighting { url, moment }))?)
-    })?;
-    writing.states(work)?;
-    writing.merged(work, Family::Sought, SOUGHT, |row: Sought, table| Ok(table.put(LoadRow::Sought(&row))?))?;
-    let rows: Vec<ClusterRow> = clusters.rows().collect();
-    writing.tables(work, Family::Clusters, rows.chunks(ROWS_A_TABLE).collect(), |rows: &[ClusterRow], table| {
+    let rule = work.rule().clone();
+    jobs.tables(Family::Documents, work.taken().pieces.clone(), move |writing, piece, table| {
+        put_documents(writing.means, &rule, common, &piece, table)
+    });
+    jobs.merged(
+        work,
+        Family::Equal,
+        EQUALS,
+        |row: Equal, table| Ok(table.put(LoadRow::Equal(row.key, row.document))?),
+    )?;
+    jobs.tables(Family::Clusters, rows.chunks(ROWS_A_TABLE), |_, rows: &[ClusterRow], table| {
         rows.iter().try_for_each(|row| Ok(table.put(LoadRow::Cluster(row))?))
-    })?;
-    let mut links = links.to_vec();
-    links.sort_unstable();
-    writing.tables(work, Family::Links, links.chunks(ROWS_A_TABLE).collect(), |links: &[LinkRow], table| {
+    });
+    jobs.tables(Family::Links, links.chunks(ROWS_A_TABLE), |_, links: &[LinkRow], table| {
         links.iter().try_for_each(|link| {
             let link = Link { document: link.later, to: link.earlier, resemblance: link.resemblance };
             Ok(table.put(LoadRow::Link(&link))?)
         })
-    })
+    });
+    Ok(jobs)
+}
+
+/// The tables of what stood where.
+fn jobs_of_pages(work: &Work) -> Result<Jobs<'static>, BackfillError> {
+    let mut jobs = Jobs::default();
+    jobs.merged(work, Family::Urls, URLS, |row: Url, table| Ok(table.put(LoadRow::Url(row.key, &row.url))?))?;
+    jobs.merged(work, Family::Sightings, BY_URL, |row: ByUrl, table| Ok(table.put(LoadRow::Sighting(&row.sighting))?))?;
+    jobs.merged(work, Family::Standings, BY_DOCUMENT, |row: ByDocument, table| {
+        let ByDocument { document, fetched_at, url, sweep } = row;
+        let moment = Moment { fetched_at, seen: Seen::Document(document), sweep };
+        Ok(table.put(LoadRow::Standing(document, &StoredSighting { url, moment }))?)
+    })?;
+    jobs.states(work)?;
+    Ok(jobs)
 }
 
 /// Where the sightings of a sighting's URL begin.
@@ -225,22 +270,21 @@ fn put_documents(
     table: &mut dyn Table,
 ) -> Result<(), BackfillError> {
     let path = means.folder.join(&piece.documents.name);
-    let damaged = || BackfillError::Damaged(path.clone());
     each_document(means, piece, |document, row| {
-        let candidates = index_candidates(&row, &rule.sketch).ok_or_else(damaged)?;
+        let candidates = index_candidates(&row, &rule.sketch).ok_or_else(|| BackfillError::Damaged(path.clone()))?;
         let mut super_shingles = row.super_shingles;
         super_shingles.retain(|shingle| !common.is_super_for(*shingle, document));
-        let new = NewDocument {
+        let loaded = LoadDocument {
             document,
-            equivalences: row.equivalences,
-            sketch: Arc::new(decode(&row.sketch).map_err(|_| damaged())?),
-            index: common.index_of(document, &candidates, index_size(&rule.sketch)),
-            super_shingles,
-            mod_shingles: row.mod_shingles,
+            first_url: row.first_url,
+            index: &common.index_of(document, &candidates, index_size(&rule.sketch)),
+            super_shingles: &super_shingles,
+            mod_shingles: &row.mod_shingles,
             n_words: row.n_words,
             n_bytes: row.n_bytes,
+            sketch: &row.sketch,
         };
-        Ok(table.put(LoadRow::Document(&new, row.first_url))?)
+        Ok(table.put(LoadRow::Document(&loaded))?)
     })
 }
 

@@ -46,7 +46,7 @@ pub use work::{Counts, Identity, Work};
 
 use crate::cluster::Clusters;
 use crate::document::ClusterId;
-use crate::ports::{Beginnings, LoadRest, Loader, ProgressMap, Sink};
+use crate::ports::{Beginnings, EmptyStore, LoadRest, Loader, ProgressMap, Sink};
 use error::io_error;
 use pairs::Pairs;
 use rows::LinkRow;
@@ -87,6 +87,7 @@ pub fn run(
     ending: Ending,
 ) -> Result<Report, BackfillError> {
     if !is_free(store) {
+        // It may be this one's, which was killed as it removed the rest.
         return move_store(work, store);
     }
     phase(&mut work, means, Phase::Sketching, |work| take_in::take_in(work, means, intake))?;
@@ -111,33 +112,58 @@ pub fn cluster_and_load(
             "some {needed} MiB more of disk will be needed, and {free} MiB are free; free some space meanwhile"
         );
     }
-    let common = phase(&mut work, means, Phase::ShingleMerging, |work| {
-        divide::divide(work, means, divide::Share::Shingles)?;
+    let made = work.folder().join(STORE);
+    if work.report().is_some() && made.exists() {
+        return move_store(work, store);
+    }
+    std::thread::scope(|scope| {
+        // Most of it is waiting for the disk, which nothing else needs meanwhile.
+        let empty = scope.spawn(|| empty_store(&made, loader));
+        let begun = || empty.join().map_err(|_| BackfillError::Died)?;
+        let report = phases(&mut work, means, loader, begun, ending)?;
+        work.set_report(report)
+    })?;
+    move_store(work, store)
+}
+
+/// The phases after the first, which leave a store in the work folder, in what `begun` gives.
+fn phases<'a>(
+    work: &mut Work,
+    means: &Means,
+    loader: &dyn Loader,
+    begun: impl FnOnce() -> Result<Box<dyn EmptyStore + 'a>, BackfillError>,
+    ending: Ending,
+) -> Result<Report, BackfillError> {
+    let common = phase(work, means, Phase::ShingleMerging, |work| {
+        divide::divide_documents(work, means)?;
         lists::find_common(work, means)
     })?;
-    phase(&mut work, means, Phase::PairFormation, |work| {
+    phase(work, means, Phase::PairFormation, |work| {
         lists::form_lists(work, means)?;
         lists::form_represented(work, means, &common)
     })?;
-    let mut pairs = phase(&mut work, means, Phase::PairMerging, |work| {
+    let mut pairs = phase(work, means, Phase::PairMerging, |work| {
         let mut pairs = Pairs::open(work, means, &common)?;
         pairs.decide_neighbours(work)?;
         pairs.decide_represented(work)?;
         Ok(pairs)
     })?;
-    pairs.decide_rest(&mut work)?;
+    pairs.decide_rest(work)?;
     let Pairs { mut clusters, links, n_compared, .. } = pairs;
-    let sizes = phase(&mut work, means, Phase::ClusterFormation, |_| Ok(Sizes::of(&mut clusters, &links)))?;
-    phase(&mut work, means, Phase::Load, |work| {
+    let sizes = phase(work, means, Phase::ClusterFormation, |_| Ok(Sizes::of(&mut clusters, &links)))?;
+    phase(work, means, Phase::Load, |work| {
         load::write_tables(work, means, loader, &common, &clusters, &links)?;
-        make_store(work, loader, &common, &ending)?;
+        load_store(work, begun()?, &common, &ending)?;
         match ending.events {
-            Some(mut sink) => events::publish(work, means, &mut clusters, &links, sink.as_mut()),
+            Some(mut sink) => {
+                // What is told of is not to be found again, in another order, by a run that goes on.
+                work.save()?;
+                events::publish(work, means, &mut clusters, &links, sink.as_mut())
+            }
             None => Ok(()),
         }
     })?;
-    work.set_report(Report::of(&work, sizes, n_compared))?;
-    move_store(work, store)
+    Ok(Report::of(work, sizes, n_compared))
 }
 
 /// Measures a phase, also one that ends early.
@@ -166,11 +192,20 @@ pub fn is_free(store: &Path) -> bool {
 
 const STORE: &str = "store";
 
-fn make_store(work: &Work, loader: &dyn Loader, common: &lists::Common, ending: &Ending) -> Result<(), BackfillError> {
-    let folder = work.folder().join(STORE);
+/// Makes an empty store, in place of what a run that was killed has left there.
+fn empty_store<'a>(folder: &Path, loader: &'a dyn Loader) -> Result<Box<dyn EmptyStore + 'a>, BackfillError> {
     if folder.exists() {
-        fs::remove_dir_all(&folder).map_err(io_error(&folder))?;
+        fs::remove_dir_all(folder).map_err(io_error(folder))?;
     }
+    Ok(loader.begin(folder)?)
+}
+
+fn load_store(
+    work: &Work,
+    empty: Box<dyn EmptyStore + '_>,
+    common: &lists::Common,
+    ending: &Ending,
+) -> Result<(), BackfillError> {
     let mut progress = work.taken().progress_map();
     progress.extend(ending.progress.clone());
     let rest = LoadRest {
@@ -181,7 +216,7 @@ fn make_store(work: &Work, loader: &dyn Loader, common: &lists::Common, ending: 
         beginnings: ending.beginnings.clone(),
         next_seq: work.taken().counts.n_records,
     };
-    Ok(loader.load(&folder, &load::tables(work), &rest)?)
+    Ok(empty.load(&load::tables(work), &rest)?)
 }
 
 /// Moves the store to its place, which is one step, and removes all else. Killed between the two, the store is there and

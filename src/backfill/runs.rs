@@ -193,14 +193,13 @@ impl<R: Row + Clone> RunWriter<R> {
         Ok(())
     }
 
-    /// Ends the file; when it returns, the file is durable.
+    /// Ends the file. It is durable once it is noted ([`super::work::Work::record`]).
     pub fn finish(mut self) -> Result<Piece, BackfillError> {
         self.close_block()?;
         let length = self.index.len() as u64;
         self.file.write_all(&self.index).map_err(io_error(&self.path))?;
         self.file.write_all(&length.to_le_bytes()).map_err(io_error(&self.path))?;
         self.file.flush().map_err(io_error(&self.path))?;
-        self.file.get_ref().sync_data().map_err(io_error(&self.path))?;
         Ok(Piece {
             name: self.name,
             n_bytes: self.n_bytes + length + 8,

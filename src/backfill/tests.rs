@@ -6,8 +6,8 @@ use super::{BackfillError, Ending, cluster_and_load, take_in_sketched};
 use crate::cluster::{Clusters, Decider, Effects, Known, MatchRule, NewDocument, Policy, TooManyDocuments, View};
 use crate::document::{CANONICAL_VERSION, DocumentId, FetchTime, Fingerprint, Seed};
 use crate::intake::SketchedPage;
-use crate::ports::{Family, LoadRest, LoadRow, Loader, StoreError, StoreRule, Table};
-use crate::sketch::{Equivalences, Form, Rule, Shingle, Sketch, SketchRule, SketchedContent};
+use crate::ports::{EmptyStore, Family, LoadDocument, LoadRest, LoadRow, Loader, StoreError, StoreRule, Table};
+use crate::sketch::{Equivalences, Form, Rule, Shingle, Sketch, SketchRule, SketchedContent, decode};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -24,10 +24,32 @@ struct Loaded {
 /// What is asked of the rows below.
 #[derive(Clone, Debug)]
 enum Row {
-    Document(NewDocument),
+    Document(Document),
     Cluster(crate::cluster::ClusterRow),
     List(Shingle, Vec<DocumentId>),
     Other,
+}
+
+/// A loaded document.
+#[derive(Clone, Debug)]
+struct Document {
+    document: DocumentId,
+    index: Vec<Shingle>,
+    super_shingles: Vec<Shingle>,
+    mod_shingles: Vec<Shingle>,
+    sketch: Sketch,
+}
+
+impl Document {
+    fn of(loaded: &LoadDocument<'_>) -> Self {
+        Document {
+            document: loaded.document,
+            index: loaded.index.to_vec(),
+            super_shingles: loaded.super_shingles.to_vec(),
+            mod_shingles: loaded.mod_shingles.to_vec(),
+            sketch: decode(loaded.sketch).expect("a sketch"),
+        }
+    }
 }
 
 struct MemoryTable<'a> {
@@ -39,7 +61,7 @@ struct MemoryTable<'a> {
 impl Table for MemoryTable<'_> {
     fn put(&mut self, row: LoadRow<'_>) -> Result<(), StoreError> {
         self.rows.push(match row {
-            LoadRow::Document(document, _) => Row::Document(document.clone()),
+            LoadRow::Document(document) => Row::Document(Document::of(document)),
             LoadRow::Cluster(row) => Row::Cluster(*row),
             LoadRow::List(shingle, documents) => Row::List(shingle, documents.to_vec()),
             _ => Row::Other,
@@ -62,8 +84,14 @@ impl Loader for Loaded {
         Ok(Box::new(MemoryTable { of: self, path: file.to_path_buf(), rows: Vec::new() }))
     }
 
-    fn load(&self, folder: &Path, tables: &[(Family, Vec<PathBuf>)], rest: &LoadRest) -> Result<(), StoreError> {
+    fn begin(&self, folder: &Path) -> Result<Box<dyn EmptyStore + '_>, StoreError> {
         std::fs::create_dir(folder).expect("a folder");
+        Ok(Box::new(self))
+    }
+}
+
+impl EmptyStore for &Loaded {
+    fn load(self: Box<Self>, tables: &[(Family, Vec<PathBuf>)], rest: &LoadRest) -> Result<(), StoreError> {
         let known = self.tables.lock().expect("a lock");
         let mut store = self.store.lock().expect("a lock");
         for (family, files) in tables {
@@ -79,7 +107,7 @@ impl Loaded {
         self.store.lock().expect("a lock")[&family].clone()
     }
 
-    fn documents(&self) -> Vec<NewDocument> {
+    fn documents(&self) -> Vec<Document> {
         let document = |row| if let Row::Document(document) = row { Some(document) } else { None };
         self.rows(Family::Documents).into_iter().filter_map(document).collect()
     }
@@ -234,7 +262,7 @@ proptest! {
         for (ours, theirs) in loaded.documents().iter().zip(&documents) {
             prop_assert_eq!((ours.document, &ours.index), (theirs.document, &theirs.index));
             prop_assert_eq!(&ours.super_shingles, &theirs.super_shingles);
-            prop_assert_eq!((&ours.mod_shingles, &ours.sketch), (&theirs.mod_shingles, &theirs.sketch));
+            prop_assert_eq!((&ours.mod_shingles, &ours.sketch), (&theirs.mod_shingles, &*theirs.sketch));
             ours.index.iter().for_each(|shingle| postings.entry(*shingle).or_default().push(ours.document));
             ours.super_shingles.iter().for_each(|shingle| supers.entry(*shingle).or_default().push(ours.document));
         }

@@ -1,4 +1,8 @@
 //! The work folder: the manifest of finished pieces, so that whatever ends a backfill, the next run goes on from them.
+//!
+//! A piece counts once the manifest that names it is durable, and its file is so before. Syncing both after every piece
+//! takes a small backfill longer than its work does: pieces are noted together, those of a second at a time
+//! ([`Work::noted_every`]), and a file that is gone again by then was never waited for.
 
 use super::error::{BackfillError, io_error};
 use super::report::Report;
@@ -14,6 +18,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const MANIFEST: &str = "manifest.json";
 
@@ -117,10 +122,24 @@ struct Manifest {
     report: Option<Report>,
 }
 
+impl Manifest {
+    /// Whether the inputs are the same. One that is read to its end may grow: what is new is for the stream.
+    fn is_of(&self, inputs: &[(String, u64)]) -> bool {
+        let names = |inputs: &[(String, u64)]| inputs.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        self.of.inputs == inputs || self.taken.is_over && names(&self.of.inputs) == names(inputs)
+    }
+}
+
 /// The folder that an unfinished backfill works in. One process at a time.
 pub struct Work {
     folder: PathBuf,
     manifest: Manifest,
+    /// Files of pieces that are not known to be durable.
+    unsynced: Vec<String>,
+    /// A file of a piece could not be synced: whatever is in it, it must not be noted.
+    is_lost: bool,
+    pause: Duration,
+    noted_at: Instant,
     /// Locked as long as it is open.
     _lock: File,
 }
@@ -155,7 +174,7 @@ impl Work {
                 () if manifest.version != MANIFEST_VERSION => return Err(other("another version of the program")),
                 () if manifest.of.rule != of.rule => return Err(other("other rules")),
                 () if manifest.of.reading != of.reading => return Err(other("other limits or sweeps")),
-                () if manifest.of.inputs != of.inputs => return Err(other("other inputs")),
+                () if !manifest.is_of(&of.inputs) => return Err(other("other inputs")),
                 () if differs => return Err(other("another seed")),
                 () => manifest,
             }
@@ -171,9 +190,25 @@ impl Work {
                 report: None,
             }
         };
-        let mut work = Work { folder: folder.to_path_buf(), manifest, _lock: lock };
+        let mut work = Work {
+            folder: folder.to_path_buf(),
+            manifest,
+            unsynced: Vec::new(),
+            is_lost: false,
+            pause: Duration::ZERO,
+            noted_at: Instant::now(),
+            _lock: lock,
+        };
         work.save()?;
         Ok(work)
+    }
+
+    /// The same, with pieces noted at the earliest so long after those before: as much work may be lost by a kill, beside
+    /// what is under way. Otherwise each is noted at once.
+    #[must_use]
+    pub fn noted_every(mut self, pause: Duration) -> Self {
+        self.pause = pause;
+        self
     }
 
     /// The folder.
@@ -201,10 +236,14 @@ impl Work {
         &self.manifest.taken
     }
 
-    /// Notes what was taken in; the files of its pieces are durable.
+    /// Notes what was taken in, its last piece included, if that is new.
     pub fn set_taken(&mut self, taken: Taken) -> Result<(), BackfillError> {
+        for piece in taken.pieces.iter().skip(self.manifest.taken.pieces.len()) {
+            let files = [&piece.pages, &piece.documents, &piece.places];
+            self.unsynced.extend(files.map(|file| file.name.clone()));
+        }
         self.manifest.taken = taken;
-        self.save()
+        self.save_when_due()
     }
 
     /// Whether a job is finished.
@@ -212,10 +251,11 @@ impl Work {
         self.manifest.jobs.contains_key(job)
     }
 
-    /// Notes that a job is finished; the files that it wrote are durable.
+    /// Notes that a job is finished, and what it wrote.
     pub fn record(&mut self, job: &str, pieces: Vec<Piece>) -> Result<(), BackfillError> {
+        self.unsynced.extend(pieces.iter().map(|piece| piece.name.clone()));
         self.manifest.jobs.insert(job.to_string(), pieces);
-        self.save()
+        self.save_when_due()
     }
 
     /// What all finished jobs wrote under a name: files called the name, `-` and more.
@@ -278,15 +318,39 @@ impl Work {
         self.manifest.report.as_ref()
     }
 
-    /// Notes that the store is made and what is told of it.
+    /// Notes that the store is made and what is told of it. Nothing else in the folder is needed from then on.
     pub fn set_report(&mut self, report: Report) -> Result<(), BackfillError> {
         self.manifest.report = Some(report);
+        self.unsynced.clear();
         self.save()
     }
 
-    /// Writes the manifest.
+    fn save_when_due(&mut self) -> Result<(), BackfillError> {
+        if self.noted_at.elapsed() < self.pause { Ok(()) } else { self.save() }
+    }
+
+    /// Makes all pieces durable.
+    fn sync(&mut self) -> Result<(), BackfillError> {
+        let sync = |path: &Path| File::open(path).and_then(|file| file.sync_all()).map_err(io_error(path));
+        if self.unsynced.is_empty() {
+            return Ok(());
+        }
+        // Asked again after it has failed, the system may well say that a file is synced whose bytes are gone.
+        self.is_lost = true;
+        self.unsynced.iter().try_for_each(|name| sync(&self.folder.join(name)))?;
+        sync(&self.folder)?;
+        self.is_lost = false;
+        self.unsynced.clear();
+        Ok(())
+    }
+
+    /// Makes all pieces durable, and then the manifest that names them.
     pub fn save(&mut self) -> Result<(), BackfillError> {
         let (path, new) = (self.folder.join(MANIFEST), self.folder.join("manifest.new"));
+        if self.is_lost {
+            return Err(io_error(&path)(std::io::Error::other("a file that it would name could not be synced")));
+        }
+        self.sync()?;
         // A manifest has no map with odd keys: writing it as JSON cannot fail.
         let json = serde_json::to_vec(&self.manifest).unwrap_or_default();
         let write = || -> std::io::Result<()> {
@@ -297,7 +361,10 @@ impl Work {
             fs::rename(&new, &path)?;
             File::open(&self.folder)?.sync_all()
         };
-        write().map_err(io_error(&path))
+        write().map_err(io_error(&path))?;
+        // From the end of it: a slow disk gets as much time for other things.
+        self.noted_at = Instant::now();
+        Ok(())
     }
 
     /// Removes the folder: the store is there. The manifest goes last, because it knows that.

@@ -16,6 +16,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Takes whole inputs through all phases into a new store.
 pub(super) fn backfill(mut config: Config, args: BackfillArgs) -> Result<Exit> {
@@ -42,7 +43,7 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs) -> Result<Exit> {
     let identity = identity(&config, &args.inputs)?;
     let inputs = identity.inputs.clone();
     let work = Work::open(&folder, identity, backfill::part_rows(memory), seed, || random);
-    let work = work.map_err(usage_error)?;
+    let work = work.map_err(usage_error)?.noted_every(Duration::from_millis(config.backfill.note_ms));
     tell_room(&folder, &inputs, args.quiet)?;
 
     let standing = Arc::new(Standing::default());

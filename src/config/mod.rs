@@ -37,6 +37,8 @@ pub struct Config {
     pub limits: wire::Limits,
     /// `[pipeline]`
     pub pipeline: pipeline::Settings,
+    /// `[backfill]`
+    pub backfill: BackfillSection,
     /// `[input]`
     pub input: InputSection,
     /// `[lost]`
@@ -100,6 +102,14 @@ enum RuleName {
     Adaptive,
     Parity,
     All,
+}
+
+/// How `backfill` works.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BackfillSection {
+    /// Milliseconds from one note of what is finished to the next.
+    pub note_ms: u64,
 }
 
 /// What `run` reads.

@@ -1,11 +1,11 @@
 //! Loading: a new store made at once of sorted files, which RocksDB takes in as they are.
 
 use super::families;
-use super::open::{RocksStore, Settings, damaged, failed};
+use super::open::{self, RocksStore, Settings, damaged, failed};
 use super::schema::{self, Posted, cf, meta};
 use crate::document::Seed;
-use crate::ports::{Family, LoadRest, LoadRow, Loader, StoreError, StoreRule, Table};
-use rocksdb::{IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};
+use crate::ports::{EmptyStore, Family, LoadRest, LoadRow, Loader, StoreError, StoreRule, Table};
+use rocksdb::{DB, IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,8 @@ impl Table for SstTable<'_> {
 }
 
 impl SstTable<'_> {
-    /// Makes a row's key and value. Lists, of which there are most, are put into the buffers as they are.
+    /// Makes a row's key and value. Lists, of which there are most, and documents, which are the longest, are put into the
+    /// buffers as they are.
     fn take(&mut self, row: LoadRow<'_>) {
         let (key, value) = match row {
             LoadRow::List(shingle, documents) => {
@@ -86,8 +87,11 @@ impl SstTable<'_> {
                 self.value.clear();
                 return schema::put_documents(&mut self.value, documents);
             }
-            LoadRow::Document(document, first_url) => {
-                (document.document.0.to_be_bytes().to_vec(), schema::document_row(document, first_url))
+            LoadRow::Document(document) => {
+                self.key.clear();
+                self.key.extend(document.document.0.to_be_bytes());
+                self.value.clear();
+                return schema::put_loaded_document(&mut self.value, document);
             }
             LoadRow::Equal(key, document) => (schema::fingerprint_key(key).to_vec(), document.0.to_be_bytes().to_vec()),
             LoadRow::Url(key, url) => (schema::fingerprint_key(key).to_vec(), url.as_bytes().to_vec()),
@@ -126,35 +130,57 @@ impl Loader for RocksLoader {
         }))
     }
 
-    fn load(&self, folder: &Path, tables: &[(Family, Vec<PathBuf>)], rest: &LoadRest) -> Result<(), StoreError> {
+    fn begin(&self, folder: &Path) -> Result<Box<dyn EmptyStore + '_>, StoreError> {
         let store = RocksStore::open(folder, &self.settings, &self.rule, Some(self.seed), || self.seed)
             .map_err(|error| StoreError::Failed(error.to_string()))?;
         if store.n_documents > 0 {
             return Err(damaged(format!("{} is no new store", folder.display())));
         }
+        Ok(Box::new(Empty { folder: folder.to_path_buf(), store }))
+    }
+}
+
+/// A store that was just made.
+struct Empty {
+    folder: PathBuf,
+    store: RocksStore,
+}
+
+impl EmptyStore for Empty {
+    fn load(self: Box<Self>, tables: &[(Family, Vec<PathBuf>)], rest: &LoadRest) -> Result<(), StoreError> {
+        let Empty { folder, store } = *self;
         let loading = folder.join(FOLDER);
-        let failed_at = |path: &Path| {
-            let path = path.to_path_buf();
-            move |error: io::Error| StoreError::Failed(format!("{}: {error}", path.display()))
-        };
         fs::create_dir(&loading).map_err(failed_at(&loading))?;
-        for (family, files) in tables.iter().filter(|(_, files)| !files.is_empty()) {
-            let mut linked = Vec::new();
-            for file in files {
-                let name = file.file_name().unwrap_or(file.as_os_str());
-                let link = loading.join(name);
-                // RocksDB moves what it takes in; the original stays, should this have to be done again.
-                fs::hard_link(file, &link).map_err(failed_at(file))?;
-                linked.push(link);
-            }
-            let mut options = IngestExternalFileOptions::default();
-            options.set_move_files(true);
-            let family = store.cf(family_name(*family))?;
-            store.db.ingest_external_file_cf_opts(family, &options, linked).map_err(failed)?;
-        }
+        let (db, folder) = (&store.db, &loading);
+        // All at once: each waits for the disk several times.
+        std::thread::scope(|scope| {
+            let tables = tables.iter().filter(|(_, files)| !files.is_empty());
+            let threads: Vec<_> =
+                tables.map(|(family, files)| scope.spawn(move || take_in(db, folder, *family, files))).collect();
+            let died = |_| Err(StoreError::Failed("a thread that takes in tables died".into()));
+            threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(died))
+        })?;
         fs::remove_dir(&loading).map_err(failed_at(&loading))?;
         store.put_rest(rest)
     }
+}
+
+/// Takes in the files of a family, which stay where they are, should this have to be done again.
+fn take_in(db: &DB, folder: &Path, family: Family, files: &[PathBuf]) -> Result<(), StoreError> {
+    let mut linked = Vec::new();
+    for file in files {
+        // RocksDB moves what it takes in.
+        let link = folder.join(file.file_name().unwrap_or(file.as_os_str()));
+        fs::hard_link(file, &link).map_err(failed_at(file))?;
+        linked.push(link);
+    }
+    let mut options = IngestExternalFileOptions::default();
+    options.set_move_files(true);
+    db.ingest_external_file_cf_opts(open::family(db, family_name(family))?, &options, linked).map_err(failed)
+}
+
+fn failed_at(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
+    move |error| StoreError::Failed(format!("{}: {error}", path.display()))
 }
 
 impl RocksStore {

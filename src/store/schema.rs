@@ -51,7 +51,7 @@
 
 use crate::cluster::{ClusterRow, Link, NewDocument};
 use crate::document::{DocumentId, FetchTime, Fingerprint};
-use crate::ports::{Outgoing, Progress, Sought, StoredDocument, StoredSighting};
+use crate::ports::{LoadDocument, Outgoing, Progress, Sought, StoredDocument, StoredSighting};
 use crate::sketch::Shingle;
 use crate::sweep::{LastCopy, Moment, Seen, SweepRow, UrlState};
 use crate::wire::{Fault, Message};
@@ -462,20 +462,31 @@ pub(super) fn read_documents(row: &[u8], documents: &mut Vec<DocumentId>) -> Opt
 
 pub(super) fn document_row(document: &NewDocument, first_url: Fingerprint) -> Vec<u8> {
     let mut row = Vec::with_capacity(48 + document.sketch.n_bytes());
+    put_document_head(&mut row, first_url, postings_of(document), document.n_words, document.n_bytes);
+    crate::sketch::encode(&document.sketch, &mut row);
+    row
+}
+
+/// The same row of a document whose sketch is in its bytes already.
+pub(super) fn put_loaded_document(row: &mut Vec<u8>, document: &LoadDocument<'_>) {
+    let postings = [document.index, document.super_shingles, document.mod_shingles];
+    put_document_head(row, document.first_url, postings, document.n_words, document.n_bytes);
+    row.extend(document.sketch);
+}
+
+/// All of a document's row before its sketch.
+fn put_document_head(row: &mut Vec<u8>, first_url: Fingerprint, postings: [&[Shingle]; 3], n_words: u32, n_bytes: u64) {
     row.extend(fingerprint_key(first_url));
-    let postings = postings_of(document);
     let shares = Posted::ALL
         .into_iter()
         .zip(postings)
         .flat_map(|(posted, shingles)| shingles.iter().map(move |shingle| posting_checksum(posted, *shingle)));
     row.extend(shares.fold(0, u64::wrapping_add).to_be_bytes());
-    put_varint(&mut row, u64::from(document.n_words));
-    put_varint(&mut row, document.n_bytes);
+    put_varint(row, u64::from(n_words));
+    put_varint(row, n_bytes);
     for shingles in postings {
-        put_varint(&mut row, shingles.len() as u64);
+        put_varint(row, shingles.len() as u64);
     }
-    crate::sketch::encode(&document.sketch, &mut row);
-    row
 }
 
 pub(super) fn read_document(row: &[u8]) -> Option<StoredDocument> {
