@@ -363,6 +363,87 @@ fn interrupted_it_ends_cleanly_and_goes_on() {
     same_answers(&unharmed, &world);
 }
 
+/// Inputs of nothing, of one page, of one content over and over, of what is too short for a shingle, twice the same.
+#[test]
+fn small_and_odd_inputs_are_as_in_the_stream() {
+    let text = |n: usize| (0..40).map(|word| format!("w{} ", word * n)).collect::<String>();
+    let line = |n: usize, body: &str| harness::page(&format!("http://a/{n}"), "2026-01-01T00:00:00Z", "1", body) + "\n";
+    for (name, pages) in [
+        ("nothing", String::new()),
+        ("one page", line(1, &text(1))),
+        ("one content", (0..3000).map(|n| line(n, &text(1))).collect()),
+        ("short ones", (0..50).map(|n| line(n, &format!("page {}", n % 7))).collect()),
+        ("one URL", (0..50).map(|n| line(1, &text(n % 5 + 1))).collect()),
+    ] {
+        let (streamed, loaded) = (World::new(), World::new());
+        let inputs = [streamed.write("pages.jsonl", pages)];
+        streamed.run(&inputs);
+        loaded.backfill(&inputs);
+        loaded.ask("verify", &[]);
+        assert_eq!(export(&loaded), export(&streamed), "{name}");
+        assert_eq!(stats(&loaded), stats(&streamed), "{name}");
+        // And goes on: with nothing new, and then with a page.
+        loaded.run(&inputs);
+        let more = [loaded.write("more.jsonl", line(7, &text(1)))];
+        streamed.run(&more);
+        loaded.run(&more);
+        loaded.ask("verify", &[]);
+        assert_eq!(export(&loaded), export(&streamed), "{name}");
+    }
+}
+
+/// A pipe cannot be read again by the run that goes on.
+#[test]
+fn a_pipe_is_no_input() {
+    let world = World::new();
+    let pipe = world.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo starts").success());
+    refused(world.backfill_command(&[pipe]).output().expect("starts"), "is no file");
+    assert!(!world.path("store").exists() && !world.path("store.backfill").exists());
+}
+
+/// Two at once into one folder: the second is told, and the first is unharmed.
+#[test]
+fn a_second_one_at_the_same_time_is_refused() {
+    let (unharmed, world) = (World::new(), World::new());
+    unharmed.backfill(&sweeps());
+    let mut first = world.backfill_command(&sweeps()).spawn().expect("starts");
+    while !world.path("store.backfill/manifest.json").exists() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    signal(&first, "STOP");
+    refused(world.backfill_command(&sweeps()).output().expect("starts"), "another process");
+    signal(&first, "CONT");
+    assert!(first.wait().expect("ended").success());
+    same_answers(&unharmed, &world);
+}
+
+/// Pages that come while the phases after the first are under way were a reason to refuse to go on.
+#[test]
+fn an_input_may_grow_once_it_is_read() {
+    let (unharmed, world) = (World::new(), World::new());
+    let line = |n: usize| {
+        let text = (0..40).map(|word| format!("w{} ", word * n)).collect::<String>();
+        harness::page(&format!("http://a/{n}"), "2026-01-01T00:00:00Z", "1", &text) + "\n"
+    };
+    let pages = (1..=2000).map(line).collect::<String>();
+    let inputs = [world.write("pages.jsonl", &pages)];
+    let mut command = world.backfill_command(&inputs);
+    let mut process = command.env("LOOKALIKE__BACKFILL__NOTE_MS", "0").spawn().expect("starts");
+    while !world.path("store.backfill/postings-0000-0").exists() {
+        assert!(process.try_wait().expect("a status").is_none(), "too fast to be caught");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    process.kill().expect("killed");
+    process.wait().expect("ended");
+    world.write("pages.jsonl", pages + &(2001..=2100).map(line).collect::<String>());
+    world.backfill(&inputs);
+    world.run(&inputs);
+    unharmed.run(&inputs);
+    world.ask("verify", &[]);
+    assert_eq!(export(&world), export(&unharmed));
+}
+
 /// What a backfill of pages of these texts came to: documents, clusters, comparisons and the most memory, in MiB.
 fn backfill_family(memory: &str, texts: impl Iterator<Item = String>) -> [u64; 4] {
     let world = World::new().with("cluster.ignore_common", false);
