@@ -51,6 +51,15 @@ fn is_scattered(name: &str) -> bool {
     matches!(name, cf::EQUAL | cf::URLS | cf::SIGHTINGS | cf::STATES | cf::POSTINGS | cf::SUPERS | cf::MOD_POSTINGS)
 }
 
+/// Families of what waits to be done, which hold little. Every start leaves a file of each, and where the program is killed
+/// sooner than compaction comes round to them, writing is not to wait for that.
+fn is_waiting(name: &str) -> bool {
+    matches!(name, cf::PENDING | cf::OUTBOX)
+}
+
+/// Files of such a family at which writing is slowed down; at twice as many it stops.
+const WAITING_FILES_MAX: i32 = 256;
+
 /// Families that are asked for whole keys, one by one.
 fn is_asked_by_key(name: &str) -> bool {
     matches!(
@@ -92,6 +101,10 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
         if !is_fingerprints(name) {
             options.set_bottommost_compression_type(DBCompressionType::Zstd);
         }
+    }
+    if is_waiting(name) {
+        options.set_level_zero_slowdown_writes_trigger(WAITING_FILES_MAX);
+        options.set_level_zero_stop_writes_trigger(2 * WAITING_FILES_MAX);
     }
     if matches!(name, cf::POSTINGS | cf::SUPERS) {
         options.set_merge_operator_associative("union of documents", union);
