@@ -3,6 +3,9 @@
 use super::Stream;
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufReader, Cursor, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer, WriteBuf};
+use zstd::stream::zio;
 
 /// What is read of a file at once.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -18,18 +21,72 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 ///
 /// # Errors
 /// What reading its first bytes says.
-pub(super) fn decompressed(raw: Stream) -> io::Result<Stream> {
+pub(super) fn decompressed(raw: Stream, idle: &Idle) -> io::Result<Stream> {
     let (head, raw) = peeked(raw, ZSTD.len())?;
     let raw = BufReader::with_capacity(BUFFER_BYTES, raw);
     Ok(if head.starts_with(GZIP) {
         Box::new(Steadfast::new(MultiGzDecoder::new(raw)))
     } else if is_zstd(&head) {
-        let mut decoder = zstd::stream::read::Decoder::with_buffer(raw)?;
-        decoder.window_log_max(WINDOW_LOG_MAX)?;
-        Box::new(Steadfast::new(decoder))
+        Box::new(Steadfast::new(zio::Reader::new(raw, idle.take()?)))
     } else {
         Box::new(Steadfast::new(raw))
     })
+}
+
+/// A zstd decoder that nobody uses, kept for the next stream: its window may be 128 MiB, and to get that much memory anew
+/// for every file takes longer than to decompress into it.
+#[derive(Clone, Default)]
+pub(super) struct Idle(Arc<Mutex<Option<Decoder<'static>>>>);
+
+impl Idle {
+    fn take(&self) -> io::Result<Lent> {
+        let idle = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut decoder = idle.map_or_else(Decoder::new, Ok)?;
+        decoder.reinit()?;
+        decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX))?;
+        Ok(Lent { decoder: Some(decoder), idle: self.clone() })
+    }
+}
+
+/// A decoder in use, which goes back when its stream does.
+struct Lent {
+    /// Always there, until it is dropped.
+    decoder: Option<Decoder<'static>>,
+    idle: Idle,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        *self.idle.0.lock().unwrap_or_else(PoisonError::into_inner) = self.decoder.take();
+    }
+}
+
+impl Lent {
+    fn decoder(&mut self) -> io::Result<&mut Decoder<'static>> {
+        self.decoder.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+impl Operation for Lent {
+    fn run<C: WriteBuf + ?Sized>(
+        &mut self,
+        input: &mut InBuffer<'_>,
+        output: &mut OutBuffer<'_, C>,
+    ) -> io::Result<usize> {
+        self.decoder()?.run(input, output)
+    }
+
+    fn reinit(&mut self) -> io::Result<()> {
+        self.decoder()?.reinit()
+    }
+
+    fn finish<C: WriteBuf + ?Sized>(
+        &mut self,
+        output: &mut OutBuffer<'_, C>,
+        finished_frame: bool,
+    ) -> io::Result<usize> {
+        self.decoder()?.finish(output, finished_frame)
+    }
 }
 
 /// A zstd frame, or one of the skippable frames that may stand before it.
@@ -112,7 +169,7 @@ pub(super) mod tests {
 
     fn read(bytes: &[u8]) -> io::Result<Vec<u8>> {
         let mut read = Vec::new();
-        decompressed(Box::new(Cursor::new(bytes.to_vec())))?.read_to_end(&mut read)?;
+        decompressed(Box::new(Cursor::new(bytes.to_vec())), &Idle::default())?.read_to_end(&mut read)?;
         Ok(read)
     }
 
@@ -155,11 +212,31 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn what_a_stream_left_in_the_decoder_is_nothing_to_the_next() {
+        let (idle, text) = (Idle::default(), text());
+        let packed = zstd(&text);
+        let mut damaged = packed.clone();
+        damaged[packed.len() / 2..].fill(0x55);
+        for _ in 0..2 {
+            for (bytes, expected) in [(&packed[..], Some(&text)), (&packed[..packed.len() / 2], None), (&damaged, None)]
+            {
+                let mut stream = decompressed(Box::new(Cursor::new(bytes.to_vec())), &idle).expect("a stream");
+                let mut read = Vec::new();
+                assert_eq!(stream.read_to_end(&mut read).is_ok(), expected.is_some());
+                assert!(expected.is_none_or(|text| *text == read));
+                assert!(idle.0.lock().expect("no panic").is_none());
+                drop(stream);
+                assert!(idle.0.lock().expect("no panic").is_some());
+            }
+        }
+    }
+
+    #[test]
     fn damage_is_an_error_that_stays() {
         for (name, mut bytes) in [("gzip", gzip(&text())), ("zstd", zstd(&text()))] {
             let middle = bytes.len() / 2;
             bytes[middle..middle + 8].fill(0x55);
-            let mut stream = decompressed(Box::new(Cursor::new(bytes))).expect(name);
+            let mut stream = decompressed(Box::new(Cursor::new(bytes)), &Idle::default()).expect(name);
             let first = io::copy(&mut stream, &mut io::sink()).expect_err(name);
             assert!(Damaged::caused(&first));
             for _ in 0..3 {

@@ -1,9 +1,10 @@
 //! The source over files and standard input, one after the other.
 
+use super::compression::{Idle, decompressed};
 use super::format::{Format, sniffed};
 use super::jsonl::JsonLines;
 use super::warc::WarcRecords;
-use super::{Advance, ReadError, Records, Stream, compression::decompressed};
+use super::{Advance, ReadError, Records, Stream};
 use crate::ports::{Incoming, Polled, Progress, ProgressMap, Source, SourceError};
 use crate::wire::{Limits, Origin};
 use std::fs::File;
@@ -58,6 +59,7 @@ pub struct FileSource {
 struct Settings {
     limits: Limits,
     sweep: Option<String>,
+    idle: Idle,
 }
 
 /// The input being read.
@@ -100,7 +102,7 @@ impl FileSource {
             inputs,
             stdin: Some(Box::new(io::stdin())),
             progress,
-            settings: Settings { limits, sweep },
+            settings: Settings { limits, sweep, idle: Idle::default() },
             read: Arc::new(read),
             current: None,
         }
@@ -293,7 +295,7 @@ impl Reader {
 }
 
 fn open(stream: Stream, settings: &Settings) -> Result<Box<dyn Records>, ReadError> {
-    let (format, stream) = sniffed(decompressed(stream)?)?;
+    let (format, stream) = sniffed(decompressed(stream, &settings.idle)?)?;
     Ok(match format {
         Format::Jsonl => Box::new(JsonLines::new(stream, &settings.limits)),
         Format::Warc => Box::new(WarcRecords::new(stream, &settings.limits, settings.sweep.clone())),
