@@ -53,6 +53,10 @@ const SINGLES_WAITING_MAX: usize = 256;
 /// Batches that may wait, however large they are.
 const BATCHES_WAITING_MIN: usize = 4;
 
+/// Chunks of records that wait for each sketcher. A few keep it busy; with more, pages lie about until they are no longer
+/// in the processor's caches, in memory that the system has to provide first.
+const CHUNKS_WAITING: usize = 2;
+
 /// The stream's sizes. Each is a limit: when it is reached, the stages before it wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -181,7 +185,7 @@ impl<S: Store> Pipeline<'_, S> {
             n => n,
         };
         let gate = Gate::new(self.settings.in_flight_records_max, self.settings.in_flight_mib_max << 20);
-        let (work_out, work_in) = crossbeam::channel::bounded(self.settings.in_flight_records_max);
+        let (work_out, work_in) = crossbeam::channel::bounded(CHUNKS_WAITING * n_sketchers);
         let (done_out, done_in) = crossbeam::channel::bounded(self.settings.in_flight_records_max);
         let (committed_out, committed_in) = crossbeam::channel::bounded(64);
         let n_waiting = n_waiting(&self.settings, self.tries.is_wary());
