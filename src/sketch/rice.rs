@@ -9,13 +9,14 @@ use super::codec::InvalidSketch;
 /// Appends steps with the parameter `k`.
 pub(super) fn encode(steps: impl Iterator<Item = u32>, k: u32, out: &mut Vec<u8>) {
     let (mut bits, mut n_bits) = (0u64, 0);
+    // At most 32 bits, which have room beside the less than 32 that wait.
     let mut push = |value: u64, n: u32| {
         bits |= value << n_bits;
         n_bits += n;
-        while n_bits >= 8 {
-            out.push(bits as u8);
-            bits >>= 8;
-            n_bits -= 8;
+        if n_bits >= 32 {
+            out.extend_from_slice(&(bits as u32).to_le_bytes());
+            bits >>= 32;
+            n_bits -= 32;
         }
     };
     for step in steps {
@@ -27,7 +28,7 @@ pub(super) fn encode(steps: impl Iterator<Item = u32>, k: u32, out: &mut Vec<u8>
         push((1 << quotient) - 1, quotient + 1);
         push(u64::from(step) & ((1 << k) - 1), k);
     }
-    push(0, 7);
+    out.extend_from_slice(&bits.to_le_bytes()[..n_bits.div_ceil(8) as usize]);
 }
 
 /// Reads `n` steps with the parameter `k`, each at most `most`, that fill `bytes`; `take` is given each of them.
