@@ -11,6 +11,10 @@ use rocksdb::{
 /// two dozen keys in up to ten files each, makes two blocks a page.
 const FILTER_BITS: f64 = 14.0;
 
+/// The part of a memtable's size that its filter takes: ten bits for each of a million small rows. It is filled with zeros
+/// whenever a memtable begins, and all of them when a store is opened.
+const MEMTABLE_FILTER_RATIO: f64 = 0.02;
+
 /// What the database as a whole is opened with.
 pub(super) fn database_options(settings: &Settings) -> Options {
     let mut options = Options::default();
@@ -68,6 +72,11 @@ fn is_asked_by_key(name: &str) -> bool {
     )
 }
 
+/// Families whose rows come as files only: their memtables stay empty.
+fn is_taken_in(name: &str) -> bool {
+    matches!(name, cf::POSTINGS | cf::SUPERS | cf::MOD_POSTINGS)
+}
+
 /// Families of little but fingerprints, of which a page asks for two dozen, and nearly always in vain. Zstd saves a tenth
 /// of them, and costs more than all the rest of a look-up whenever a block must be unpacked for one.
 fn is_fingerprints(name: &str) -> bool {
@@ -84,9 +93,11 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
     let mut options = Options::default();
     if is_asked_by_key(name) {
         table.set_bloom_filter(FILTER_BITS, false);
+    }
+    if is_asked_by_key(name) && !is_taken_in(name) {
         // Most keys asked for are new, and a filter is sooner asked than a memtable searched.
         options.set_memtable_whole_key_filtering(true);
-        options.set_memtable_prefix_bloom_ratio(0.05);
+        options.set_memtable_prefix_bloom_ratio(MEMTABLE_FILTER_RATIO);
     }
     options.set_block_based_table_factory(&table);
     // One compression on every level: RocksDB moves a file down without rewriting it where nothing overlaps it, which

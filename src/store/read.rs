@@ -13,6 +13,10 @@ use rocksdb::{DBPinnableSlice, Direction, IteratorMode, ReadOptions};
 use rustc_hash::FxHashSet;
 use std::collections::HashMap;
 
+/// Keys that are asked for in one call. RocksDB looks up no more at once; of more it first makes a list on the heap, of half
+/// a kilobyte for each.
+const KEYS_TOGETHER: usize = 32;
+
 /// Is shown a key and its row; false stops.
 type EachRow<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError> + 'a;
 
@@ -27,7 +31,9 @@ impl RocksStore {
         let keys: Vec<K> = keys.into_iter().collect();
         // RocksDB goes through a file from one key to the next, so it wants them in order, and sorts them itself if not.
         let is_sorted = keys.is_sorted_by_key(AsRef::as_ref);
-        self.db.batched_multi_get_cf(family, &keys, is_sorted).into_iter().map(|row| row.map_err(failed)).collect()
+        let options = ReadOptions::default();
+        let together = |keys| self.db.batched_multi_get_cf_opt(family, keys, is_sorted, &options);
+        keys.chunks(KEYS_TOGETHER).flat_map(together).map(|row| row.map_err(failed)).collect()
     }
 
     /// Calls `each` with the rows whose keys begin with `prefix`, in order, until it says stop.
