@@ -218,7 +218,8 @@ fn pages_to_kill_over(n_pages: u64) -> (World, PathBuf) {
     let input = folder.path("pages.jsonl");
     let file = fs::File::create(&input).expect("a file");
     let n_pages = number("LOOKALIKE_TEST_PAGES", n_pages);
-    generate::pages(&format!("--profile small --pages {n_pages} --sweeps 3"), std::io::BufWriter::new(file))
+    let profile = std::env::var("LOOKALIKE_TEST_PROFILE").unwrap_or_else(|_| "small".into());
+    generate::pages(&format!("--profile {profile} --pages {n_pages} --sweeps 3"), std::io::BufWriter::new(file))
         .expect("pages");
     (folder, std::env::var("LOOKALIKE_TEST_INPUT").map_or(input, PathBuf::from))
 }
@@ -228,8 +229,8 @@ fn world_to_kill_in() -> World {
     World::new().with("store.delta_mib", 1).with("pipeline.batch_records_max", 200)
 }
 
-/// `LOOKALIKE_TEST_KILLS=200 LOOKALIKE_TEST_PAGES=1000000` is the long run; `LOOKALIKE_TEST_INPUT=FILE` takes pages of
-/// your own.
+/// `LOOKALIKE_TEST_KILLS=200 LOOKALIKE_TEST_PAGES=1000000 LOOKALIKE_TEST_PROFILE=tiny` is the long run;
+/// `LOOKALIKE_TEST_INPUT=FILE` takes pages of your own.
 #[test]
 fn kill_9_at_random_over_generated_pages() {
     let (_folder, input) = pages_to_kill_over(6000);
