@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// The version of the event format.
 pub const WIRE_VERSION: u32 = 1;
 
+/// What an event is given room for at first: nearly all need no more.
+const EVENT_BYTES: usize = 512;
+
 /// What an event tells. Every input record gets exactly one of the terminal ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -322,8 +325,10 @@ impl Event {
 
     /// One line of JSON, without the line feed.
     pub fn to_json(&self) -> Vec<u8> {
+        let mut json = Vec::with_capacity(EVENT_BYTES);
         // Only maps with odd keys and failing writers make serde_json fail; there are none here.
-        serde_json::to_vec(self).unwrap_or_default()
+        let written = serde_json::to_writer(&mut json, self);
+        written.map_or_else(|_| Vec::new(), |()| json)
     }
 }
 
