@@ -35,7 +35,7 @@ pub(super) fn carriers_of_url<V: Views>(house: &House<V>, view: &V::View, asked:
 }
 
 pub(super) fn carriers_of_body<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
-    let (threshold, content) = (threshold(asked)?, sketch_body(house, asked)?);
+    let (threshold, content) = (threshold(asked)?, sketch_body(house, view, asked)?);
     let hosts = query::carriers_of_content(view, &content, threshold)?;
     let text = format!("{:032x}", view.seed().fingerprint("http-body", &[&asked.body]).0);
     carriers(house, view, asked, &text, hosts)

@@ -77,7 +77,8 @@ pub struct House<V: Views> {
     pub(super) limits: Limits,
     /// What makes one place of a lost page better than another.
     pub(super) ranking: Ranking,
-    sketcher: Sketcher,
+    /// Those that no question has in hand. Each keeps its tables and buffers, of more than a megabyte.
+    sketchers: Mutex<Vec<Sketcher>>,
     metrics: Box<dyn Fn() -> String + Send + Sync>,
     turns: Arc<Semaphore>,
     turns_for_many: Arc<Semaphore>,
@@ -104,9 +105,8 @@ impl<V: Views> House<V> {
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let turns = if settings.questions_max == 0 { 2 * cores } else { settings.questions_max };
-        let view = views.view();
         House {
-            sketcher: Sketcher::new(&view.rule().sketch, view.seed()),
+            sketchers: Mutex::default(),
             views,
             limits,
             ranking,
@@ -120,9 +120,13 @@ impl<V: Views> House<V> {
         }
     }
 
-    /// A sketcher of the store's rule and seed.
-    pub(super) fn sketcher(&self) -> Sketcher {
-        self.sketcher.clone()
+    /// Sketches with the store's rule and seed. No more sketchers are made than questions are answered at once.
+    pub(super) fn sketch<T>(&self, view: &V::View, with: impl FnOnce(&mut Sketcher) -> T) -> T {
+        let free = self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut sketcher = free.unwrap_or_else(|| Sketcher::new(&view.rule().sketch, view.seed()));
+        let sketched = with(&mut sketcher);
+        self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).push(sketcher);
+        sketched
     }
 
     /// What the process has counted.

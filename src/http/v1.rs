@@ -163,12 +163,16 @@ struct Similar {
 
 pub(super) fn similar<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
     let most = asked.rows("most", BEST, &house.settings)?;
-    let content = sketch_body(house, asked)?;
+    let content = sketch_body(house, view, asked)?;
     json(view, Similar { similar: query::similar(view, &content, most)? })
 }
 
 /// The sketch of a page that is a request's body.
-pub(super) fn sketch_body<V: Views>(house: &House<V>, asked: &Asked) -> Result<SketchedContent, Refusal> {
+pub(super) fn sketch_body<V: Views>(
+    house: &House<V>,
+    view: &V::View,
+    asked: &Asked,
+) -> Result<SketchedContent, Refusal> {
     let content_type = asked.content_type.as_deref().unwrap_or("");
     let (media_type, charset) = MediaType::parse(content_type).ok_or_else(|| {
         let content_type: String = content_type.chars().take(64).collect();
@@ -181,7 +185,7 @@ pub(super) fn sketch_body<V: Views>(house: &House<V>, asked: &Asked) -> Result<S
     let body = Body::Bytes { bytes: asked.body.to_vec(), charset };
     let content = Content::Body { media_type, body };
     let page = Page { url: String::new(), fetched_at: FetchTime(0), sweep: None, content };
-    match house.sketcher().sketch_page(&page, house.limits.words_max) {
+    match house.sketch(view, |sketcher| sketcher.sketch_page(&page, house.limits.words_max)) {
         Ok(Some(content)) => Ok(content),
         Ok(None) => Err(Refusal::wrong("bad-body", "the body is empty; send a page")),
         Err(why) => Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "no-sketch", why.to_string())),
