@@ -840,6 +840,42 @@ pub trait Snapshot {
     fn n_bytes_on_disk(&self) -> u64;
 }
 
+/// What closing a sweep did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Closed {
+    /// The sweep.
+    pub sweep: String,
+    /// Hosts that it visited and that have URLs it did not see.
+    pub n_hosts: u64,
+    /// URLs that were marked as lost.
+    pub n_lost: u64,
+    /// Of them, those whose content is known to stand elsewhere; none where nobody listens to events.
+    pub n_moved: Option<u64>,
+}
+
+/// Why a sweep that somebody else is asked to close is not known to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotClosed {
+    /// No page names it.
+    Unknown,
+    /// Too many others are asked for already.
+    Busy,
+    /// It is being closed, or will be; who asked waited no longer.
+    Late,
+    /// Whoever writes has ended, or ends; what was marked by then stays, and closing it again goes on.
+    Ended,
+}
+
+/// Has the one who writes to a store close its sweeps.
+pub trait SweepCloser: Send + Sync {
+    /// Marks as lost what a sweep should have seen and did not. When it returns, that is durable, and the second number is
+    /// that of the next event.
+    ///
+    /// # Errors
+    /// [`NotClosed`]
+    fn close(&self, sweep: &str, patience: Duration) -> Result<(Closed, u64), NotClosed>;
+}
+
 /// How far a view may be behind the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Freshness {

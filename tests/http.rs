@@ -6,11 +6,12 @@ mod door;
 mod harness;
 
 use door::{Door, Response, ask, connect, encoded, response, try_response, until};
-use harness::{World, page, sweeps, text};
+use harness::{World, fold, page, sweeps, text};
+use lookalike::wire::{Event, EventType};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::process::Stdio;
+use std::process::{ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 const DAY: &str = "2026-11-21T00:00:00Z";
@@ -150,7 +151,7 @@ fn applications_are_those_of_the_command_line() {
     assert_eq!(found, expected);
 }
 
-/// A sweep that is closed by its operator, who has the machine; the door tells of it, and has no way to do it.
+/// A sweep that is closed by its operator, who has the machine; the door tells of it.
 #[test]
 fn a_closed_sweep_is_told() {
     let world = World::new().with("http.refresh_ms", 10);
@@ -171,6 +172,183 @@ fn a_closed_sweep_is_told() {
     let second = door.get("/v1/sweeps?limit=1").json()["next"].as_str().map(String::from).expect("a cursor");
     let second = door.get(&format!("/v1/sweeps?cursor={second}")).json();
     assert_eq!((&second["sweeps"][0]["name"], &second["next"]), (&json!("2"), &Value::Null));
+}
+
+const TOKEN: &str = "a-token-of-the-tests";
+
+/// The options of a service that writes, and closes sweeps for whoever has the token.
+fn writes_and_serves(command: &mut Command) -> &mut Command {
+    command.args(["--stdin-name", "late", "--http", "127.0.0.1:0"]).env("LOOKALIKE__HTTP__TOKEN", "env:TOKEN_OF_TESTS");
+    command.env("TOKEN_OF_TESTS", TOKEN).stdin(Stdio::piped()).stderr(Stdio::piped())
+}
+
+/// A running service, and the pipe through which pages come to it.
+fn writing(world: &World) -> (Door, ChildStdin) {
+    let mut process = writes_and_serves(&mut world.run_command(&[])).spawn().expect("starts");
+    let pipe = process.stdin.take().expect("a pipe");
+    (Door::of(process), pipe)
+}
+
+fn close(door: &Door, sweep: &str, headers: &[(&str, &str)]) -> Response {
+    ask(door.address, "POST", &format!("/v1/sweeps/{}/close", encoded(sweep)), headers, b"")
+}
+
+fn close_trusted(door: &Door, sweep: &str) -> Response {
+    close(door, sweep, &[("authorization", &format!("Bearer {TOKEN}"))])
+}
+
+/// Pages of one host and their sweeps, of which each sees a part of the one before.
+fn two_sweeps(host: &str, n: usize) -> String {
+    let at = |n: usize, sweep: usize, url: String| {
+        let text: String = (0..30).map(|word| format!("{host}{n}x{word} ")).collect();
+        page(&url, &format!("2026-11-0{sweep}T00:00:00Z"), &format!("{sweep}/of two"), &text) + "\n"
+    };
+    let first = (0..n).map(|n| at(n, 1, format!("http://{host}/{n}")));
+    let second = (0..n)
+        .step_by(2)
+        .map(|n| at(n, 2, if n % 4 == 0 { format!("http://{host}/{n}") } else { format!("http://{host}/new/{n}") }));
+    first.chain(second).collect()
+}
+
+/// A running service closes a sweep as the command does: the same answer, and byte for byte the same events, those of the
+/// pages behind it included.
+#[test]
+fn a_running_service_closes_a_sweep_as_the_command_does() {
+    let late = two_sweeps("late", 4);
+    let folder = World::new();
+    let input = folder.write("a.jsonl", two_sweeps("a", 1500));
+    let [by_command, by_service] = [(), ()].map(|()| {
+        let world = World::new().with("http.refresh_ms", 10).with("pipeline.batch_latency_ms_max", 500);
+        world.run(std::slice::from_ref(&input));
+        world
+    });
+    let mut command = by_command.command("sweep close");
+    command.args(["2/of two", "--json", "--events"]).arg(by_command.path("events.jsonl"));
+    let told = command.output().expect("starts");
+    assert!(told.status.success(), "{}", text(&told.stderr));
+    let told = parsed(&text(&told.stdout));
+    let mut run = by_command.run_command(&[]);
+    let mut process = run.args(["--stdin-name", "late"]).stdin(Stdio::piped()).spawn().expect("starts");
+    process.stdin.take().expect("a pipe").write_all(late.as_bytes()).expect("piped");
+    assert!(process.wait().expect("ended").success());
+
+    let (mut door, mut pipe) = writing(&by_service);
+    let closed = close_trusted(&door, "2/of two");
+    let document = door.get("/v1/openapi.json").json();
+    let described = &document["paths"]["/v1/sweeps/{name}/close"]["post"]["responses"];
+    let schema = &described["200"]["content"]["application/json"]["schema"];
+    assert_eq!(misfit(&document, schema, &closed.json(), ""), None, "{}", closed.body);
+    assert_eq!(bare(&closed), told);
+    assert_eq!((&told["n_lost"], &told["n_moved"]), (&json!(1125), &json!(375)));
+    let seq = closed.json()["seq"].as_u64();
+    let sweeps = door.wait("/v1/sweeps", |response| response.json()["seq"].as_u64() >= seq).json();
+    assert_eq!((&sweeps["sweeps"][1]["is_closed"], &sweeps["sweeps"][1]["n_lost"]), (&json!(true), &json!(1125)));
+    let again = close_trusted(&door, "2/of two").json();
+    assert_eq!((&again["n_lost"], again["seq"].as_u64()), (&json!(0), seq), "what is closed is closed");
+    pipe.write_all(late.as_bytes()).expect("piped");
+    drop(pipe);
+    assert!(door.process.wait().expect("ended").success());
+    let events = |world: &World| std::fs::read_to_string(world.path("events.jsonl")).expect("events");
+    assert!(events(&by_service) == events(&by_command));
+    by_service.ask("verify", &[]);
+}
+
+/// Closed while pages of other hosts stream in: nothing is missing on either side, and the same URLs are lost as where
+/// it is closed after them.
+#[test]
+fn a_sweep_is_closed_while_pages_stream() {
+    let streamed: Vec<String> =
+        (0..8).map(|n| two_sweeps(&format!("streamed{n}"), 400).replace("/of two", "")).collect();
+    let world = World::new().with("http.refresh_ms", 10).with("pipeline.batch_records_max", 100);
+    world.run(&[world.write("a.jsonl", two_sweeps("a", 1500))]);
+    let (mut door, mut pipe) = writing(&world);
+    let (closed, is_closed) = std::sync::mpsc::channel();
+    let pages = &streamed;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // Half of them come before it is closed or meanwhile, the others after.
+            for (n, of_host) in pages.iter().enumerate() {
+                pipe.write_all(of_host.as_bytes()).expect("piped");
+                if n == pages.len() / 2 {
+                    let () = is_closed.recv().expect("closed");
+                }
+            }
+            drop(pipe);
+        });
+        let told = close_trusted(&door, "2/of two");
+        assert_eq!(bare(&told)["n_lost"], 1125);
+        closed.send(()).expect("somebody waits");
+    });
+    assert!(door.process.wait().expect("ended").success());
+
+    let after = World::new();
+    after.run(&[after.write("a.jsonl", two_sweeps("a", 1500)), after.write("b.jsonl", streamed.concat())]);
+    let mut command = after.command("sweep close");
+    command.args(["2/of two", "--events"]).arg(after.path("events.jsonl"));
+    assert!(command.status().expect("starts").success());
+    let (events, events_after) = (world.events(), after.events());
+    let n_records = BTreeMap::from([("late", 8 * 600), ("a.jsonl", 2250)]);
+    let n_of = |source: &str| events.iter().filter(|event| event.kind.is_terminal() && event.source == source).count();
+    let sources: BTreeSet<&str> = events.iter().map(|event| event.source.as_str()).collect();
+    for (name, n) in n_records {
+        let source = sources.iter().find(|source| source.ends_with(name)).expect(name);
+        assert_eq!(n_of(source), n, "{name}");
+    }
+    assert!(events.iter().zip(0..).all(|(event, seq)| event.seq == seq), "the sequence is dense");
+    let told = |events: &[Event]| -> BTreeSet<_> {
+        let kinds = [EventType::Lost, EventType::Moved, EventType::SweepClosed];
+        let told = events.iter().filter(|event| kinds.contains(&event.kind));
+        told.map(|event| (format!("{:?}", event.kind), event.url.clone(), event.from.clone(), event.to.clone()))
+            .collect()
+    };
+    assert_eq!(told(&events), told(&events_after));
+    assert_eq!(fold(&events), world.partition());
+    assert_eq!(world.partition(), after.partition());
+    world.ask("verify", &[]);
+}
+
+/// Whoever may not, or asks in vain, is told what to do, and changes nothing.
+#[test]
+fn who_may_not_close_a_sweep_is_told_what_to_do() {
+    let world = World::new().with("http.refresh_ms", 10);
+    world.run(&[world.write("a.jsonl", two_sweeps("a", 8))]);
+    let check = |response: &Response, status: u16, word: &str, message: &str| {
+        assert_eq!((response.status, &response.json()["error"]), (status, &json!(word)), "{}", response.body);
+        assert!(response.body.contains(message) && !response.body.contains(TOKEN), "{}", response.body);
+    };
+    let reads_only = Door::open(&world);
+    check(&close_trusted(&reads_only, "2/of two"), 403, "read-only", "run --http");
+    let mut untrusting = world.run_command(&[]);
+    untrusting.args(["--http", "127.0.0.1:0"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let untrusting = Door::of(untrusting.spawn().expect("starts"));
+    check(&close_trusted(&untrusting, "2/of two"), 403, "no-token", "http.token");
+    drop(untrusting);
+
+    let (mut door, pipe) = writing(&world);
+    let missing = close(&door, "2/of two", &[]);
+    check(&missing, 401, "token", "authorization: Bearer TOKEN");
+    assert_eq!(missing.header("www-authenticate"), Some("Bearer"));
+    for wrong in ["Bearer a-token-of-the-test", "Bearer A-token-of-the-tests", "Basic a-token-of-the-tests", TOKEN] {
+        check(&close(&door, "2/of two", &[("authorization", wrong)]), 401, "token", "http.token");
+    }
+    check(&close_trusted(&door, "3"), 404, "not-found", "/v1/sweeps");
+    check(&close_trusted(&door, ""), 404, "not-found", "/v1/sweeps");
+    assert_eq!(ask(door.address, "POST", "/v1/sweeps/2/of two/close", &[], b"").status, 400);
+    assert_eq!(door.get("/v1/sweeps/2/close").header("allow"), Some("POST"));
+    let not_text =
+        ask(door.address, "POST", "/v1/sweeps/%ff/close", &[("authorization", &format!("Bearer {TOKEN}"))], b"");
+    check(&not_text, 400, "bad-path", "UTF-8");
+    drop(pipe);
+    assert!(door.process.wait().expect("ended").success());
+    assert!(world.events().iter().all(|event| event.kind != EventType::Lost));
+    assert!(!world.ask("sweep list --json", &[]).contains("true"), "no sweep is closed");
+
+    for wrong in [TOKEN, "file:/no/such/file", "env:NO_SUCH_VARIABLE_OF_TESTS"] {
+        let mut command = world.run_command(&[]);
+        let output = writes_and_serves(&mut command).env("LOOKALIKE__HTTP__TOKEN", wrong).output().expect("starts");
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        assert!(text(&output.stderr).contains("http.token") && !text(&output.stderr).contains(TOKEN));
+    }
 }
 
 /// The shape of every answer is what the OpenAPI document says, field by field, in both directions.

@@ -333,6 +333,7 @@ fn live(path: &Path, all: &Arc<Vec<Incoming>>, outside: &Outside, bug: Option<Bu
         shutdown: Arc::new(AtomicBool::new(false)),
         stats: Arc::new(Stats::default()),
         tries: Arc::default(),
+        closings: pipeline::Closings::default(),
     };
     pipeline.run().map(drop).map_err(|error| error.to_string())
 }

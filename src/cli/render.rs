@@ -3,7 +3,8 @@
 use super::explain::{Explanation, FIXED_RESEMBLANCES, OfSize, Sureness, near};
 use super::sketch::{Line, Timing};
 use crate::document::{DocumentId, FetchTime};
-use crate::pipeline::{Closed, Summary};
+use crate::pipeline::Summary;
+use crate::ports::Closed;
 use crate::query::{
     Changes, ClusterAnswer, Comparison, Found, Group, HostCarriers, Likeness, LostAnswer, Standing, Status, Sweep,
     UrlAnswer,

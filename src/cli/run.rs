@@ -8,8 +8,9 @@ use crate::cluster::Decider;
 use crate::config::{Config, InputKind};
 use crate::document::Seed;
 use crate::files::{EventFile, EventStdout, FileSource, Input, page_of_warc};
+use crate::http::{Changes, Token};
 use crate::kafka::{Beginning, KafkaSink, KafkaSource};
-use crate::pipeline::{self, Pipeline, Stats, Summary, Tries};
+use crate::pipeline::{self, Closings, Pipeline, Stats, Summary, Tries};
 use crate::ports::{Batch, Care, Notes, Sink, Snapshot, Source, Store};
 use crate::sketch::Sketcher;
 use crate::store::{NoteFiles, OpenError, RocksStore};
@@ -29,8 +30,9 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
     let shutdown = watch_signals()?;
 
     let mut store = open_store(&config)?;
+    let (changes, closings) = changes(&config)?;
     let metrics_of_door = metrics.as_ref().filter(|_| args.http.is_some());
-    let _door = metrics_of_door.map(|metrics| Door::open(&config, metrics)).transpose()?;
+    let _door = metrics_of_door.map(|metrics| Door::open(&config, metrics, changes)).transpose()?;
     let mut progress = Progress::new(config.log.progress_seconds, args.quiet);
     let tries = Arc::new(tries_of(&config, &store)?);
     let source = open_source(&config, &args, &mut store, &tries, &mut progress)?;
@@ -55,6 +57,7 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
         shutdown: Arc::clone(&shutdown),
         stats: Arc::clone(&stats),
         tries,
+        closings,
     };
     let showing = progress.start(stats);
     let summary = pipeline.run();
@@ -62,6 +65,14 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
     let summary = summary?;
     report(&summary, &args)?;
     Ok(exit_of(&config, &summary, shutdown.load(Ordering::Relaxed)))
+}
+
+/// Who may change the store through the door, and where the pipeline hears of it.
+fn changes(config: &Config) -> Result<(Changes, Closings)> {
+    let token = Token::read(&config.http.token).map_err(|error| ending(Exit::Usage, error.to_string()))?;
+    let Some(token) = token else { return Ok((Changes::Nobody, Closings::default())) };
+    let (closer, closings) = Closings::channel();
+    Ok((Changes::Trusted(token, Box::new(closer)), closings))
 }
 
 fn override_with(config: &mut Config, args: &RunArgs) {

@@ -6,7 +6,7 @@ use super::telemetry::{self, Metrics};
 use super::{Exit, ending};
 use crate::backfill::machine_memory;
 use crate::config::Config;
-use crate::http::{self, House};
+use crate::http::{self, Changes, House};
 use crate::store::{self, Follower};
 use anyhow::{Context, Result};
 use std::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ pub(super) fn serve(mut config: Config, args: ServeArgs) -> Result<Exit> {
     }
     telemetry::start_logs(&config.log.level)?;
     let shutdown = watch_signals()?;
-    let door = Door::open(&config, &Metrics::start(None)?)?;
+    let door = Door::open(&config, &Metrics::start(None)?, Changes::Elsewhere)?;
     while !shutdown.load(Ordering::Relaxed) {
         std::thread::sleep(SIGNAL_INTERVAL);
     }
@@ -42,7 +42,7 @@ pub(super) struct Door {
 
 impl Door {
     /// Opens the configured store to read it, and the door before it.
-    pub fn open(config: &Config, metrics: &Metrics) -> Result<Self> {
+    pub fn open(config: &Config, metrics: &Metrics, changes: Changes) -> Result<Self> {
         let address = config.http_address().map_err(|error| ending(Exit::Usage, error.to_string()))?;
         let interval = Duration::from_millis(config.http.refresh_ms);
         let block_cache_mib = match config.http.block_cache_mib {
@@ -53,7 +53,7 @@ impl Door {
         let views = Follower::open(&config.store.path, &settings, interval)?;
         let metrics = metrics.handle();
         let (settings, limits, ranking) = (config.http.clone(), config.limits.clone(), config.lost.clone());
-        let house = House::new(views, settings, limits, ranking, move || metrics.render());
+        let house = House::new(views, settings, limits, ranking, changes, move || metrics.render());
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind(address)).with_context(|| {
             format!("{address} cannot be listened at; give another one with --listen, --http or http.listen")

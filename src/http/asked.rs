@@ -3,7 +3,8 @@
 use super::refusal::Refusal;
 use super::settings::Settings;
 use axum::body::Bytes;
-use axum::extract::Query;
+use axum::extract::{FromRequestParts, Path, Query};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -11,6 +12,10 @@ use tokio::sync::OwnedSemaphorePermit;
 pub(super) struct Asked {
     path: &'static str,
     parameters: Vec<(String, String)>,
+    /// What stands in the path where the route leaves a place for a name.
+    name: Option<String>,
+    /// Those of a request that changes something; else none.
+    pub headers: HeaderMap,
     /// How the body is to be read.
     pub content_type: Option<String>,
     /// The body; empty in a GET.
@@ -43,7 +48,30 @@ impl Asked {
             }
         }
         let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(String::from);
-        Ok(Asked { path, parameters, content_type, body: Bytes::new(), _room: None })
+        Ok(Asked {
+            path,
+            parameters,
+            name: None,
+            headers: HeaderMap::new(),
+            content_type,
+            body: Bytes::new(),
+            _room: None,
+        })
+    }
+
+    /// Reads the name in the path, percent-decoded.
+    pub async fn read_name(&mut self, head: &mut Parts) {
+        let name: Result<Path<String>, _> = Path::from_request_parts(head, &()).await;
+        self.name = name.ok().map(|Path(name)| name);
+    }
+
+    /// The name in the path, which must be there.
+    ///
+    /// # Errors
+    /// [`Refusal`] where it is not text.
+    pub fn in_path(&self) -> Result<&str, Refusal> {
+        let wrong = || Refusal::wrong("bad-path", format!("{} needs the name, percent-encoded UTF-8", self.path));
+        self.name.as_deref().ok_or_else(wrong)
     }
 
     /// The question whole, as a key: path and parameters, whatever order they came in.

@@ -1,6 +1,7 @@
 //! The way of a request: head, body, its turn, a view of the store, an answer; every step with a limit.
 
 use super::asked::Asked;
+use super::changes::Changes;
 use super::refusal::Refusal;
 use super::settings::Settings;
 use crate::ports::{Snapshot, Views};
@@ -33,6 +34,8 @@ pub(super) struct Answer {
     pub status: StatusCode,
     pub content_type: &'static str,
     pub body: Bytes,
+    /// The number of the next event of the store that it is of; none: of the view.
+    pub seq: Option<u64>,
 }
 
 /// What it costs to answer.
@@ -47,6 +50,8 @@ pub(super) enum Cost {
     Many,
     /// A walk through the whole store: one at a time, and its answer is kept for a while.
     WholeStore,
+    /// Somebody else's work, who writes: for those who may, one at a time.
+    Change,
 }
 
 /// How a route answers: from a view, which can only be read.
@@ -77,12 +82,15 @@ pub struct House<V: Views> {
     pub(super) limits: Limits,
     /// What makes one place of a lost page better than another.
     pub(super) ranking: Ranking,
+    /// Who may change something.
+    pub(super) changes: Changes,
     /// Those that no question has in hand. Each keeps its tables and buffers, of more than a megabyte.
     sketchers: Mutex<Vec<Sketcher>>,
     metrics: Box<dyn Fn() -> String + Send + Sync>,
     turns: Arc<Semaphore>,
     turns_for_many: Arc<Semaphore>,
     walks: Arc<Semaphore>,
+    turns_to_change: Arc<Semaphore>,
     /// Bytes that bodies may take.
     room: Arc<Semaphore>,
     kept: Mutex<HashMap<String, Kept>>,
@@ -101,6 +109,7 @@ impl<V: Views> House<V> {
         settings: Settings,
         limits: Limits,
         ranking: Ranking,
+        changes: Changes,
         metrics: impl Fn() -> String + Send + Sync + 'static,
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -110,10 +119,12 @@ impl<V: Views> House<V> {
             views,
             limits,
             ranking,
+            changes,
             metrics: Box::new(metrics),
             turns: Arc::new(Semaphore::new(turns)),
             turns_for_many: Arc::new(Semaphore::new(turns.div_ceil(2))),
             walks: Arc::new(Semaphore::new(1)),
+            turns_to_change: Arc::new(Semaphore::new(1)),
             room: Arc::new(Semaphore::new((settings.bodies_mib_max << 20).min(Semaphore::MAX_PERMITS))),
             kept: Mutex::default(),
             settings,
@@ -145,9 +156,14 @@ impl<V: Views> House<V> {
     }
 
     async fn try_answer(self: Arc<Self>, route: Route<V>, request: Request) -> Result<Response, Refusal> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let mut asked = Asked::parse(route.path, route.parameters, &head.uri, &head.headers)?;
-        if route.method == Method::POST {
+        if route.cost == Cost::Change {
+            // Before anything is taken in of those who may not.
+            self.changes.admit(&head.headers)?;
+            asked.read_name(&mut head).await;
+            asked.headers = std::mem::take(&mut head.headers);
+        } else if route.method == Method::POST {
             let reading = timeout(ms(self.settings.body_ms_max), self.read(body, &head.headers));
             (asked.body, asked._room) = reading.await.map_err(|_| {
                 let message = format!("the body took more than http.body_ms_max = {} ms", self.settings.body_ms_max);
@@ -162,8 +178,9 @@ impl<V: Views> House<V> {
             let view = house.views.view();
             match route.cost {
                 Cost::WholeStore => house.keep(&route, &view, &asked),
-                Cost::Nothing | Cost::LookUps | Cost::Many => {
-                    Ok((view.next_seq(), (route.answer)(&house, &view, &asked)?))
+                Cost::Nothing | Cost::LookUps | Cost::Many | Cost::Change => {
+                    let answer = (route.answer)(&house, &view, &asked)?;
+                    Ok((answer.seq.unwrap_or(view.next_seq()), answer))
                 }
             }
         });
@@ -190,6 +207,7 @@ impl<V: Views> House<V> {
         let (turns, wait) = match cost {
             Cost::Nothing => return Ok(None),
             Cost::LookUps => (&self.turns, self.settings.queue_ms_max),
+            Cost::Change => (&self.turns_to_change, self.settings.queue_ms_max),
             Cost::Many => (&self.turns_for_many, self.settings.queue_ms_max),
             // Another one is counting already, and its answer will be ours, too.
             Cost::WholeStore => (&self.walks, self.settings.answer_ms_max),

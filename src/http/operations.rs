@@ -14,7 +14,7 @@ const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The process answers.
 pub(super) fn health<V: Views>(_: &House<V>, _: &V::View, _: &Asked) -> Result<Answer, Refusal> {
-    Ok(Answer { status: StatusCode::OK, content_type: TEXT, body: "ok\n".into() })
+    Ok(Answer { status: StatusCode::OK, content_type: TEXT, body: "ok\n".into(), seq: None })
 }
 
 #[derive(Serialize)]
@@ -37,10 +37,10 @@ pub(super) fn metrics<V: Views>(house: &House<V>, view: &V::View, _: &Asked) -> 
     let freshness = house.views.freshness();
     metrics::gauge!("lookalike_http_behind_seconds").set(freshness.behind_ms as f64 / 1e3);
     metrics::gauge!("lookalike_http_seq").set(view.next_seq() as f64);
-    Ok(Answer { status: StatusCode::OK, content_type: METRICS, body: house.metrics().into() })
+    Ok(Answer { status: StatusCode::OK, content_type: METRICS, body: house.metrics().into(), seq: None })
 }
 
 /// The description of the API.
 pub(super) fn openapi<V: Views>(_: &House<V>, _: &V::View, _: &Asked) -> Result<Answer, Refusal> {
-    Ok(Answer { status: StatusCode::OK, content_type: JSON, body: super::routes::OPENAPI.into() })
+    Ok(Answer { status: StatusCode::OK, content_type: JSON, body: super::routes::OPENAPI.into(), seq: None })
 }

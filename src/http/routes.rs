@@ -2,7 +2,7 @@
 
 use super::house::{Answering, Cost, House, Route, count, protect};
 use super::refusal::Refusal;
-use super::{applications, operations, page, v1};
+use super::{applications, changes, operations, page, v1};
 use crate::ports::Views;
 use axum::Router;
 use axum::extract::Request;
@@ -50,6 +50,7 @@ pub(super) fn routes<V: Views>() -> Vec<Route<V>> {
         get("/v1/carriers", &["url", "threshold", "limit", "cursor"], Cost::Many, applications::carriers_of_url),
         post("/v1/carriers", &["threshold", "limit", "cursor"], Cost::Many, applications::carriers_of_body),
         get("/v1/sweeps", &["limit", "cursor"], Cost::LookUps, applications::sweeps),
+        post("/v1/sweeps/{name}/close", &[], Cost::Change, changes::close_sweep),
         get("/v1/changes", &["by"], Cost::WholeStore, applications::changes),
         get("/v1/compare", &["a", "b"], Cost::LookUps, v1::compare),
         get("/v1/stats", &[], Cost::WholeStore, v1::stats),
@@ -110,6 +111,7 @@ mod tests {
         for (path, methods) in document["paths"].as_object().expect("paths") {
             for (method, operation) in methods.as_object().expect("methods") {
                 let parameters = operation["parameters"].as_array().expect("parameters").iter();
+                let parameters = parameters.filter(|parameter| parameter["in"] == "query");
                 let parameters = parameters.map(|parameter| parameter["name"].as_str().expect("a name").to_string());
                 found.insert((method.to_uppercase(), path.clone()), parameters.collect());
             }
@@ -131,14 +133,16 @@ mod tests {
         assert_eq!(served, described());
     }
 
-    /// A route that takes a body says so, and every reference leads somewhere.
+    /// A route that takes a body or wants a token says so, and every reference leads somewhere.
     #[test]
     fn the_openapi_document_holds_together() {
         let document: Value = serde_json::from_str(OPENAPI).expect("JSON");
         for route in routes::<Follower>() {
             let method = route.method.as_str().to_lowercase();
             let operation = &document["paths"][route.path][&method];
-            assert_eq!(operation["requestBody"].is_object(), route.method == Method::POST, "{method} {}", route.path);
+            let has_body = route.method == Method::POST && route.cost != Cost::Change;
+            assert_eq!(operation["requestBody"].is_object(), has_body, "{method} {}", route.path);
+            assert_eq!(operation["security"].is_array(), route.cost == Cost::Change, "{method} {}", route.path);
             assert!(operation["responses"]["200"].is_object(), "{method} {}", route.path);
         }
         for part in OPENAPI.split("\"$ref\": \"#").skip(1) {

@@ -11,6 +11,8 @@ const HEAD_BYTES_LEAST: usize = 8192;
 pub struct Settings {
     /// `host:port`.
     pub listen: String,
+    /// Where the token is that those must show who change something: `file:PATH` or `env:NAME`; empty: nobody may.
+    pub token: String,
     /// MiB of decompressed blocks of the store kept in memory, as far as they are asked for; 0: a quarter of the machine's.
     pub block_cache_mib: usize,
     /// Connections open at once; one more is told 503 and closed.
@@ -46,6 +48,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             listen: "127.0.0.1:8080".into(),
+            token: String::new(),
             block_cache_mib: 0,
             connections_max: 512,
             questions_max: 0,

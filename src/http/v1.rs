@@ -32,11 +32,16 @@ struct Sequenced<T> {
 }
 
 pub(super) fn json(view: &impl Snapshot, answer: impl Serialize) -> Result<Answer, Refusal> {
-    let body = serde_json::to_vec(&Sequenced { seq: view.next_seq(), answer }).map_err(|error| {
+    json_of(view.next_seq(), answer)
+}
+
+/// The same of a store that is further on than the view.
+pub(super) fn json_of(seq: u64, answer: impl Serialize) -> Result<Answer, Refusal> {
+    let body = serde_json::to_vec(&Sequenced { seq, answer }).map_err(|error| {
         tracing::error!("an answer has no JSON form: {error}");
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "the answer could not be written; the log says why")
     })?;
-    Ok(Answer { status: StatusCode::OK, content_type: JSON, body: body.into() })
+    Ok(Answer { status: StatusCode::OK, content_type: JSON, body: body.into(), seq: Some(seq) })
 }
 
 /// A page of a URL's history and the cursor of the next.

@@ -1,6 +1,8 @@
 //! The one writer: decides over a micro-batch of pages, writes what that changes, and lets its events go.
 
 use super::cache::Cache;
+use super::close::Closing;
+use super::closings::{Answer, Closings, Request};
 use super::guard::Guard;
 use super::moves::Moves;
 use super::news::{News, Resemblances, as_told};
@@ -14,10 +16,11 @@ use super::{PipelineError, Settings};
 use crate::cluster::{Decider, Decision, Effects, Known, View};
 use crate::document::{ClusterId, DocumentId, Fingerprint, Seed};
 use crate::intake::SketchedPage;
-use crate::ports::{Batch, Care, Outgoing, Progress, ProgressMap, Store, StoreError};
+use crate::ports::{Batch, Care, NotClosed, Outgoing, Progress, ProgressMap, Store, StoreError};
 use crate::sketch::{Shingle, Sketch, SketchedContent};
 use crate::wire::{Event, Message, Origin, Subject};
-use crossbeam::channel::{Receiver, RecvTimeoutError, Sender};
+use crossbeam::channel::{Receiver, RecvError, RecvTimeoutError, Sender, TryRecvError};
+use crossbeam::select;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -29,6 +32,14 @@ const WEIGH_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Decoded sketches.
 type SketchCache = Cache<DocumentId, Arc<Sketch>>;
+
+/// What the applier does next.
+enum Next {
+    /// Takes in some pages.
+    Pages(Vec<Prepared>),
+    /// Closes a sweep.
+    Close(Request),
+}
 
 /// Decides and writes.
 pub(super) struct Applier<'a, S: Store> {
@@ -84,13 +95,23 @@ impl<'a, S: Store> Applier<'a, S> {
     pub fn run(
         &mut self,
         pages: &Receiver<Ticketed<Vec<Prepared>>>,
+        mut closings: Closings,
         written: Sender<Written>,
     ) -> Result<(), PipelineError> {
         let (mut sequencer, mut ready) = (Sequencer::new(), VecDeque::new());
         if self.listening {
             self.moves = Moves::of_store(&*self.store, self.decider.clusters())?;
         }
-        while let Some(batch) = self.gather(pages, &mut sequencer, &mut ready) {
+        while let Some(next) = self.gather(pages, &mut closings, &mut sequencer, &mut ready) {
+            let batch = match next {
+                Next::Pages(batch) => batch,
+                Next::Close(Request { sweep, answer }) => {
+                    if !self.close(&sweep, answer, &written)? {
+                        break;
+                    }
+                    continue;
+                }
+            };
             kill_point!("gathered");
             let applied = self.apply(batch)?;
             kill_point!("applied");
@@ -100,6 +121,24 @@ impl<'a, S: Store> Applier<'a, S> {
             kill_point!("handed-over");
         }
         Ok(())
+    }
+
+    /// Closes a sweep, batch by batch; pages wait meanwhile. False where nobody makes durable what it writes.
+    fn close(&mut self, sweep: &str, answer: Answer, written: &Sender<Written>) -> Result<bool, PipelineError> {
+        let Some(mut closing) = Closing::begin(&*self.store, sweep, self.listening)? else {
+            answer.tell(Err(NotClosed::Unknown));
+            return Ok(true);
+        };
+        while let Some(mut batch) = closing.next(&*self.store, &mut self.decider, &mut self.moves, self.next_seq)? {
+            batch.published = if self.listening { self.n_published() } else { batch.next_seq };
+            self.store.write(&batch)?;
+            self.next_seq = batch.next_seq;
+            if written.send(Written { outbox: batch.outbox, ..Written::default() }).is_err() {
+                return Ok(false);
+            }
+        }
+        let told = (answer, closing.closed(), self.next_seq);
+        Ok(written.send(Written { closed: Some(told), ..Written::default() }).is_ok())
     }
 
     /// Writes how far publishing came, so that the next run need not look.
@@ -113,32 +152,47 @@ impl<'a, S: Store> Applier<'a, S> {
         Ok(())
     }
 
-    /// The next micro-batch, in order: full, or as much as came in time. None at the end. `ready` is what came with it
-    /// and is for the next one.
+    /// The next micro-batch, in order: full, or as much as came in time; or a sweep that is to be closed before it. None at
+    /// the end. `ready` is what came with it and is for the next one.
     fn gather(
         &self,
         pages: &Receiver<Ticketed<Vec<Prepared>>>,
+        closings: &mut Closings,
         sequencer: &mut Sequencer<Vec<Prepared>>,
         ready: &mut VecDeque<Prepared>,
-    ) -> Option<Vec<Prepared>> {
+    ) -> Option<Next> {
         let mut deadline = None;
+        match closings.requests().try_recv() {
+            Ok(request) => return Some(Next::Close(request)),
+            Err(TryRecvError::Disconnected) => closings.end(),
+            Err(TryRecvError::Empty) => {}
+        }
         loop {
             while let Some(prepared) = sequencer.pop() {
                 ready.extend(prepared);
             }
             let n_max = if self.tries.is_wary() { 1 } else { self.batch_records_max };
             if ready.len() >= n_max {
-                return Some(ready.drain(..n_max).collect());
+                return Some(Next::Pages(ready.drain(..n_max).collect()));
             }
             let received = if ready.is_empty() {
-                pages.recv().map_err(|_| RecvTimeoutError::Disconnected)
+                select! {
+                    recv(pages) -> received => received.map_err(|RecvError| RecvTimeoutError::Disconnected),
+                    recv(closings.requests()) -> request => {
+                        match request {
+                            Ok(request) => return Some(Next::Close(request)),
+                            Err(RecvError) => closings.end(),
+                        }
+                        continue;
+                    }
+                }
             } else {
                 pages.recv_deadline(*deadline.get_or_insert_with(|| Instant::now() + self.batch_latency))
             };
             match received {
                 Ok(ticketed) => sequencer.push(ticketed),
                 Err(_) if ready.is_empty() => return None,
-                Err(_) => return Some(ready.drain(..).collect()),
+                Err(_) => return Some(Next::Pages(ready.drain(..).collect())),
             }
         }
     }
@@ -160,6 +214,7 @@ impl<'a, S: Store> Applier<'a, S> {
             writing: begin.elapsed(),
             progress: batch.progress,
             outbox: batch.outbox,
+            closed: None,
         })
     }
 

@@ -5,11 +5,10 @@ use super::news::as_told;
 use super::timeline::Timeline;
 use crate::cluster::Decider;
 use crate::document::{DocumentId, FetchTime, Fingerprint};
-use crate::ports::{Batch, Outgoing, Sink, SinkError, Store, StoreError, StoredSighting};
+use crate::ports::{Batch, Closed, Outgoing, Sink, SinkError, Store, StoreError, StoredSighting};
 use crate::sketch::Sketch;
 use crate::sweep::{Moment, Seen, SweepRow, UrlState};
-use crate::wire::{Event, Origin, Subject};
-use serde::Serialize;
+use crate::wire::{Event, Moved, Origin, Subject};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -18,19 +17,6 @@ const BATCH_URLS: usize = 1024;
 
 /// Later sightings of a host whose histories are looked at, where none of the newest ones is of the sweep.
 const WITNESSES_MAX: usize = 64;
-
-/// What closing a sweep did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Closed {
-    /// The sweep.
-    pub sweep: String,
-    /// Hosts that it visited and that have URLs it did not see.
-    pub n_hosts: u64,
-    /// URLs that were marked as lost.
-    pub n_lost: u64,
-    /// Of them, those whose content is known to stand elsewhere; none where nobody listens to events.
-    pub n_moved: Option<u64>,
-}
 
 /// Why a sweep was not closed. What was marked before stays; closing it again goes on.
 #[derive(Debug, thiserror::Error)]
@@ -65,117 +51,24 @@ impl<S: Store> Closer<'_, S> {
     /// # Errors
     /// [`CloseError`]
     pub fn close(mut self, name: &str) -> Result<Closed, CloseError> {
-        let row = self.store.sweeps(&[name])?.pop().flatten();
-        let mut row = row.ok_or_else(|| CloseError::Unknown(name.to_string()))?;
-        let (lost, n_hosts) = missed(&*self.store, name, &row)?;
+        let closing = Closing::begin(&*self.store, name, self.sink.is_some())?;
+        let mut closing = closing.ok_or_else(|| CloseError::Unknown(name.to_string()))?;
         let mut moves = Moves::of_store(&*self.store, self.decider.clusters())?;
-        let mut closed = Closed { sweep: name.to_string(), n_hosts, n_lost: lost.len() as u64, n_moved: None };
-        if self.sink.is_some() {
-            closed.n_moved = Some(0);
+        let mut has_written = false;
+        while let Some(batch) = closing.next(&*self.store, &mut self.decider, &mut moves, self.next_seq)? {
+            self.commit(batch)?;
+            has_written = true;
         }
-        // Killed when all was done, and asked again: that is told once.
-        if row.is_closed && lost.is_empty() {
-            return Ok(closed);
+        if has_written {
+            self.commit(Batch { next_seq: self.next_seq, ..Batch::default() })?;
         }
-        for urls in lost.chunks(BATCH_URLS) {
-            let n_moved = self.mark(name, &mut row, urls, &mut moves)?;
-            closed.n_moved = closed.n_moved.map(|n| n + n_moved);
-        }
-        row.is_closed = true;
-        let origin = origin(name, &row);
-        let subject = Subject { url: None, fetched_at: Some(row.first), sweep: Some(name) };
-        let event = Event::sweep_closed(self.next_seq, &origin, subject, row.n_lost);
-        let outbox = vec![Outgoing { seq: self.next_seq, key: None, json: event.to_json(), original: None }];
-        self.commit(Batch { sweeps: vec![(name.to_string(), row)], outbox, ..Batch::default() })?;
-        self.commit(Batch::default())?;
-        Ok(closed)
-    }
-
-    /// Marks some URLs. Tells how many moved.
-    fn mark(
-        &mut self,
-        name: &str,
-        row: &mut SweepRow,
-        urls: &[Fingerprint],
-        moves: &mut Moves,
-    ) -> Result<u64, CloseError> {
-        let mark = Moment { fetched_at: row.first, seen: Seen::Lost, sweep: Some(name.to_string()) };
-        let states = self.store.states(urls)?;
-        let names = self.store.urls(urls)?;
-        let mut timeline = Timeline::default();
-        for (url, state) in urls.iter().zip(states) {
-            let Some(state) = state else { continue };
-            timeline.sightings.push(Some(StoredSighting { url: *url, moment: mark.clone() }));
-            timeline.states.insert(*url, UrlState { newest: mark.clone(), found: false, ..state });
-        }
-        let keys: HashMap<Fingerprint, &str> = urls.iter().copied().zip(names.iter().map(String::as_str)).collect();
-        // What nobody hears of stays sought, to be told when somebody listens.
-        let moved = match self.sink {
-            Some(_) => moves.follow(&*self.store, self.decider.clusters(), &mut timeline, &[], &keys)?,
-            None => Vec::new(),
-        };
-        let mut batch = Batch { outbox: self.events(name, row, &timeline, &keys, &moved)?, ..Batch::default() };
-        timeline.write(&mut batch);
-        row.n_lost += urls.len() as u64;
-        batch.sweeps = vec![(name.to_string(), *row)];
-        self.commit(batch)?;
-        Ok(moved.len() as u64)
-    }
-
-    /// A `lost` event for each URL, and a `moved` one behind it where it was found.
-    fn events(
-        &self,
-        name: &str,
-        row: &SweepRow,
-        timeline: &Timeline,
-        names: &HashMap<Fingerprint, &str>,
-        moved: &[Move],
-    ) -> Result<Vec<Outgoing>, StoreError> {
-        let resemblances = self.resemblances(moved)?;
-        let mut origin = origin(name, row);
-        let mut events: Vec<Outgoing> = Vec::new();
-        for sighting in timeline.sightings.iter().flatten() {
-            let copy = timeline.states.get(&sighting.url).and_then(|state| state.copy.as_ref());
-            let (Some(url), Some(copy)) = (names.get(&sighting.url), copy) else { continue };
-            let subject = Subject { url: Some(*url), fetched_at: Some(sighting.moment.fetched_at), sweep: Some(name) };
-            let next = self.next_seq + events.len() as u64;
-            let event = Event::lost(next, &origin, subject, copy.document);
-            events.push(Outgoing { seq: next, key: Some(url.to_string()), json: event.to_json(), original: None });
-            for (found, resemblance) in moved.iter().zip(&resemblances).filter(|(found, _)| found.from == *url) {
-                let told = as_told(found, *resemblance, self.decider.threshold());
-                let event = Event::moved(next + 1, &origin, subject, told);
-                events.push(Outgoing {
-                    seq: next + 1,
-                    key: Some(url.to_string()),
-                    json: event.to_json(),
-                    original: None,
-                });
-            }
-            origin.offset += 1;
-        }
-        Ok(events)
-    }
-
-    fn resemblances(&self, moved: &[Move]) -> Result<Vec<f64>, StoreError> {
-        let documents = |of: fn(&Move) -> DocumentId| moved.iter().map(of).collect::<Vec<_>>();
-        let from = self.store.sketches(&documents(|found| found.from_document))?;
-        let to = self.store.sketches(&documents(|found| found.to_document))?;
-        let sketches = from.iter().zip(&to);
-        let resemblance = |(found, (a, b)): (&Move, (&Arc<Sketch>, &Arc<Sketch>))| {
-            if found.from_document == found.to_document { 1.0 } else { self.decider.resemblance(a, b) }
-        };
-        Ok(moved.iter().zip(sketches).map(resemblance).collect())
+        Ok(closing.closed())
     }
 
     /// Writes a batch and lets its events go; those of the batch before are known to be out then.
     fn commit(&mut self, mut batch: Batch) -> Result<(), CloseError> {
-        batch.published = self.next_seq;
-        self.next_seq += batch.outbox.len() as u64;
-        batch.next_seq = self.next_seq;
-        if self.sink.is_none() {
-            batch.outbox.clear();
-            batch.published = self.next_seq;
-        }
+        batch.published = if self.sink.is_some() { self.next_seq } else { batch.next_seq };
+        self.next_seq = batch.next_seq;
         self.store.commit(&batch)?;
         if let Some(sink) = &mut self.sink
             && !batch.outbox.is_empty()
@@ -184,6 +77,152 @@ impl<S: Store> Closer<'_, S> {
         }
         Ok(())
     }
+}
+
+/// A sweep on its way to be closed, a batch at a time: whoever writes them, one after the other, closes it. Begun again
+/// after any of them, it goes on from there.
+pub(super) struct Closing {
+    row: SweepRow,
+    /// The URLs that are still to be marked, the last ones first.
+    left: Vec<Fingerprint>,
+    is_over: bool,
+    closed: Closed,
+}
+
+impl Closing {
+    /// Finds what is to be marked; none where there is no such sweep.
+    pub fn begin<S: Store>(store: &S, name: &str, is_listening: bool) -> Result<Option<Self>, StoreError> {
+        let Some(row) = store.sweeps(&[name])?.pop().flatten() else { return Ok(None) };
+        let (mut left, n_hosts) = missed(store, name, &row)?;
+        left.reverse();
+        // Killed when all was done, and asked again: that is told once.
+        let is_over = row.is_closed && left.is_empty();
+        let n_moved = is_listening.then_some(0);
+        let closed = Closed { sweep: name.to_string(), n_hosts, n_lost: left.len() as u64, n_moved };
+        Ok(Some(Closing { row, left, is_over, closed }))
+    }
+
+    /// What all batches come to.
+    pub fn closed(self) -> Closed {
+        self.closed
+    }
+
+    /// The next batch, whose events are numbered from `next_seq` on; none where all are written. The store must hold the
+    /// one before.
+    pub fn next<S: Store>(
+        &mut self,
+        store: &S,
+        decider: &mut Decider,
+        moves: &mut Moves,
+        next_seq: u64,
+    ) -> Result<Option<Batch>, StoreError> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let mut batch = if self.left.is_empty() {
+            self.last(next_seq)
+        } else {
+            let urls = self.left.split_off(self.left.len().saturating_sub(BATCH_URLS));
+            self.mark(store, urls.into_iter().rev().collect(), decider, moves, next_seq)?
+        };
+        batch.sweeps = vec![(self.closed.sweep.clone(), self.row)];
+        batch.next_seq = next_seq + batch.outbox.len() as u64;
+        if self.closed.n_moved.is_none() {
+            batch.outbox.clear();
+        }
+        Ok(Some(batch))
+    }
+
+    /// Says that the sweep is closed.
+    fn last(&mut self, seq: u64) -> Batch {
+        self.is_over = true;
+        self.row.is_closed = true;
+        let name = &self.closed.sweep;
+        let subject = Subject { url: None, fetched_at: Some(self.row.first), sweep: Some(name) };
+        let event = Event::sweep_closed(seq, &origin(name, &self.row), subject, self.row.n_lost);
+        Batch { outbox: vec![Outgoing { seq, key: None, json: event.to_json(), original: None }], ..Batch::default() }
+    }
+
+    /// Marks some URLs.
+    fn mark<S: Store>(
+        &mut self,
+        store: &S,
+        urls: Vec<Fingerprint>,
+        decider: &mut Decider,
+        moves: &mut Moves,
+        next_seq: u64,
+    ) -> Result<Batch, StoreError> {
+        let mark = Moment { fetched_at: self.row.first, seen: Seen::Lost, sweep: Some(self.closed.sweep.clone()) };
+        let states = store.states(&urls)?;
+        let names = store.urls(&urls)?;
+        let mut timeline = Timeline::default();
+        for (url, state) in urls.iter().zip(states) {
+            let Some(state) = state else { continue };
+            timeline.sightings.push(Some(StoredSighting { url: *url, moment: mark.clone() }));
+            timeline.states.insert(*url, UrlState { newest: mark.clone(), found: false, ..state });
+        }
+        let keys: HashMap<Fingerprint, &str> = urls.iter().copied().zip(names.iter().map(String::as_str)).collect();
+        // What nobody hears of stays sought, to be told when somebody listens.
+        let moved = match &mut self.closed.n_moved {
+            Some(n_moved) => {
+                let moved = moves.follow(store, decider.clusters(), &mut timeline, &[], &keys)?;
+                *n_moved += moved.len() as u64;
+                moved
+            }
+            None => Vec::new(),
+        };
+        let outbox = self.events(&timeline, &keys, &told(store, decider, &moved)?, next_seq);
+        let mut batch = Batch { outbox, ..Batch::default() };
+        timeline.write(&mut batch);
+        self.row.n_lost += urls.len() as u64;
+        Ok(batch)
+    }
+
+    /// A `lost` event for each URL, and a `moved` one behind it where it was found.
+    fn events(
+        &self,
+        timeline: &Timeline,
+        names: &HashMap<Fingerprint, &str>,
+        moved: &[(&str, Moved<'_>)],
+        next_seq: u64,
+    ) -> Vec<Outgoing> {
+        let name = &self.closed.sweep;
+        let mut origin = origin(name, &self.row);
+        let mut events: Vec<Outgoing> = Vec::new();
+        for sighting in timeline.sightings.iter().flatten() {
+            let copy = timeline.states.get(&sighting.url).and_then(|state| state.copy.as_ref());
+            let (Some(url), Some(copy)) = (names.get(&sighting.url), copy) else { continue };
+            let subject = Subject { url: Some(*url), fetched_at: Some(sighting.moment.fetched_at), sweep: Some(name) };
+            let mut push = |make: &dyn Fn(u64) -> Event| {
+                let seq = next_seq + events.len() as u64;
+                events.push(Outgoing { seq, key: Some(url.to_string()), json: make(seq).to_json(), original: None });
+            };
+            push(&|seq| Event::lost(seq, &origin, subject, copy.document));
+            for (_, moved) in moved.iter().filter(|(from, _)| from == url) {
+                push(&|seq| Event::moved(seq, &origin, subject, *moved));
+            }
+            origin.offset += 1;
+        }
+        events
+    }
+}
+
+/// Moves as their events tell them, each with the URL that is lost.
+fn told<'m, S: Store>(
+    store: &S,
+    decider: &Decider,
+    moved: &'m [Move],
+) -> Result<Vec<(&'m str, Moved<'m>)>, StoreError> {
+    let documents = |of: fn(&Move) -> DocumentId| moved.iter().map(of).collect::<Vec<_>>();
+    let from = store.sketches(&documents(|found| found.from_document))?;
+    let to = store.sketches(&documents(|found| found.to_document))?;
+    let sketches = from.iter().zip(&to);
+    let told = |(found, (a, b)): (&'m Move, (&Arc<Sketch>, &Arc<Sketch>))| {
+        let is_same = found.from_document == found.to_document;
+        let resemblance = if is_same { 1.0 } else { decider.resemblance(a, b) };
+        (found.from.as_str(), as_told(found, resemblance, decider.threshold()))
+    };
+    Ok(moved.iter().zip(sketches).map(told).collect())
 }
 
 /// The name of what closing a sweep tells: the sweep, and how many of its losses were told before.

@@ -5,11 +5,13 @@
 //! source    pure, parallel  input order  one writer  durable   and only then out
 //! ```
 //! Stages are threads joined by bounded channels; a gate limits the records and bytes that are under way. The first
-//! stage that fails closes the gate and its channels, and every other stage ends.
+//! stage that fails closes the gate and its channels, and every other stage ends. What others want changed, which is
+//! that a sweep be closed, the applier does between two batches of pages.
 
 mod applier;
 mod cache;
 mod close;
+mod closings;
 #[cfg(feature = "failpoints")]
 pub(crate) mod dying;
 mod gate;
@@ -25,7 +27,8 @@ mod syncer;
 mod timeline;
 mod tries;
 
-pub use close::{CloseError, Closed, Closer};
+pub use close::{CloseError, Closer};
+pub use closings::Closings;
 pub use publisher::{PublishError, recover};
 pub use stats::{Stats, Summary};
 pub use tries::{Machine, Tries};
@@ -171,6 +174,8 @@ pub struct Pipeline<'a, S: Store> {
     pub stats: Arc<Stats>,
     /// What earlier processes died of.
     pub tries: Arc<Tries>,
+    /// Sweeps that are to be closed meanwhile.
+    pub closings: Closings,
 }
 
 impl<S: Store> Pipeline<'_, S> {
@@ -248,7 +253,7 @@ impl<S: Store> Pipeline<'_, S> {
             let syncing = start(scope, "syncer", sync)?;
             let applied = {
                 let _closer = gate.closer();
-                applier.run(&done_in, written_out)
+                applier.run(&done_in, self.closings, written_out)
             };
             drop(done_in);
             let synced = syncing.join().map_err(|_| PipelineError::Died("syncer"))?;
@@ -368,6 +373,7 @@ mod tests {
             shutdown: Arc::default(),
             stats: Arc::default(),
             tries: Arc::default(),
+            closings: Closings::default(),
         }
     }
 }

@@ -1,12 +1,14 @@
 //! Makes written batches durable, as many at once as have come meanwhile, and lets go what may leave only then.
 
+use super::closings::Answer;
 use super::gate::Gate;
 use super::stats::{BatchCounts, Stats};
-use crate::ports::{Outgoing, ProgressMap, StoreError, Syncer};
+use crate::ports::{Closed, Outgoing, ProgressMap, StoreError, Syncer};
 use crossbeam::channel::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 /// A batch that is written and not known to be durable.
+#[derive(Default)]
 pub(super) struct Written {
     pub n_records: usize,
     pub counts: BatchCounts,
@@ -17,6 +19,8 @@ pub(super) struct Written {
     pub progress: ProgressMap,
     /// Its events; empty where nobody listens.
     pub outbox: Vec<Outgoing>,
+    /// With the last batch that closes a sweep: who is to be told, what it came to, and the number of the next event.
+    pub closed: Option<(Answer, Closed, u64)>,
 }
 
 /// Runs until no more batches come, or nobody takes the events.
@@ -34,10 +38,17 @@ pub(super) fn run(
         syncer.sync()?;
         stats.synced(begin.elapsed());
         for batch in group {
-            stats.batch(batch.n_records, &batch.counts, batch.deciding, batch.writing);
+            if batch.n_records > 0 {
+                stats.batch(batch.n_records, &batch.counts, batch.deciding, batch.writing);
+            }
             gate.release_records(batch.n_records);
-            // Kafka's lag tools may miss a number; the stream must not wait for them.
-            let _ = committed.try_send(batch.progress);
+            if !batch.progress.is_empty() {
+                // Kafka's lag tools may miss a number; the stream must not wait for them.
+                let _ = committed.try_send(batch.progress);
+            }
+            if let Some((answer, closed, next_seq)) = batch.closed {
+                answer.tell(Ok((closed, next_seq)));
+            }
             if !batch.outbox.is_empty() && events.send(batch.outbox).is_err() {
                 return Ok(());
             }
@@ -81,6 +92,7 @@ mod tests {
                 writing: Duration::ZERO,
                 progress: ProgressMap::new(),
                 outbox: vec![Outgoing { seq, key: None, json: vec![], original: None }],
+                closed: None,
             };
             written_out.send(batch).expect("sent");
         }

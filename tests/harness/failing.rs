@@ -148,6 +148,7 @@ pub fn flow(
             shutdown: Arc::new(AtomicBool::new(false)),
             stats: Arc::new(Stats::default()),
             tries: Arc::default(),
+            closings: pipeline::Closings::default(),
         };
         pipeline.run().map_err(Box::from)
     });

@@ -33,7 +33,7 @@ const VERSIONS_MAX: usize = 40;
 /// The style sheet.
 pub(super) fn style<V: Views>(_: &House<V>, _: &V::View, _: &Asked) -> Result<Answer, Refusal> {
     let body = include_str!("style.css");
-    Ok(Answer { status: StatusCode::OK, content_type: "text/css; charset=utf-8", body: body.into() })
+    Ok(Answer { status: StatusCode::OK, content_type: "text/css; charset=utf-8", body: body.into(), seq: None })
 }
 
 /// What is not answered, on a page.
@@ -84,7 +84,7 @@ fn page<V: Views>(
     main: Html,
 ) -> Answer {
     let body = whole(title, asked, main, foot(house, view)).into();
-    Answer { status, content_type: HTML, body }
+    Answer { status, content_type: HTML, body, seq: None }
 }
 
 /// `/`: the box for a URL, and what is known of the one in it.

@@ -104,6 +104,7 @@ fn take_in(
         shutdown: Arc::new(AtomicBool::new(false)),
         stats: Arc::new(Stats::default()),
         tries: Arc::default(),
+        closings: pipeline::Closings::default(),
     };
     pipeline.run()
 }
