@@ -62,8 +62,18 @@ load() {
     "$(awk -v seconds="$seconds" '{print ($1 + $2) / seconds}' "$work/time")"
 }
 
-# Warm: every page that is asked for was read once.
-for question in url lost similar; do load "$question" 8 8 > /dev/null; done
+# Asks until every page that is asked for was asked for once: only then is what an answer needs in memory.
+warm() {
+  local seconds=8 n_asked=0 n_pages
+  n_pages=$(wc -l < "$work/urls")
+  while [ "$n_asked" -lt "$n_pages" ]; do
+    load "$1" 50 "$seconds" > /dev/null
+    n_asked=$(grep -oE '[0-9]+ requests in' "$work/out" | grep -oE '^[0-9]+')
+    seconds=$((2 * seconds))
+  done
+}
+
+for question in url lost similar; do warm "$question"; done
 printf '%-8s %7s %12s %9s %9s %9s %8s %11s %9s\n' \
   question clients requests/s p50 p99 p99.9 errors 'serve cores' 'wrk cores'
 for n in "${clients[@]}"; do
