@@ -37,6 +37,12 @@ fn gone(url: &str, day: u32) -> String {
     serde_json::json!({"url": url, "fetched_at": time(day), "sweep": day.to_string(), "gone": true}).to_string()
 }
 
+fn redirect(url: &str, day: u32, to: &str) -> String {
+    let (time, sweep) = (time(day), day.to_string());
+    serde_json::json!({"url": url, "fetched_at": time, "sweep": sweep, "http_status": 301, "redirect_to": to})
+        .to_string()
+}
+
 fn lines<S: AsRef<str>>(lines: &[S]) -> String {
     lines.iter().map(|line| format!("{}\n", line.as_ref())).collect()
 }
@@ -380,6 +386,135 @@ fn the_order_of_arrival_does_not_matter() {
     }
 }
 
+/// What was found at a URL one day.
+#[derive(Clone, Debug, PartialEq)]
+enum Found {
+    Page(u32),
+    Gone,
+    Redirect(String),
+}
+
+/// What stood where, day by day, in a small world whose pages move and leave redirects behind, some in circles, some to
+/// where nobody ever was; the same for the same seed.
+fn world_of_redirects(seed: u64) -> BTreeMap<String, BTreeMap<u32, Found>> {
+    let mut state = seed;
+    let mut below = move |n: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % n
+    };
+    let url = |n: u64| format!("http://a/{n}");
+    let mut history: BTreeMap<String, BTreeMap<u32, Found>> = BTreeMap::new();
+    for day in 1..=5 {
+        for n in 0..10 {
+            let found = match below(8) {
+                0 | 1 => continue,
+                2 => Found::Gone,
+                // Two of them are never seen.
+                3..=5 => match below(12) {
+                    // Rejected: it leads nowhere.
+                    to if to == n => continue,
+                    to => Found::Redirect(url(to)),
+                },
+                _ => Found::Page(below(4) as u32),
+            };
+            history.entry(url(n)).or_default().insert(day, found);
+        }
+    }
+    history
+}
+
+/// The ends of redirects as whoever follows them one by one meets them: each URL once, in a circle none twice.
+fn walk(history: &BTreeMap<String, BTreeMap<u32, Found>>, from: &str) -> Vec<String> {
+    let mut way = vec![from.to_string()];
+    while let Some(Found::Redirect(to)) = way.last().and_then(|at| history.get(at)?.values().last()) {
+        // The first one and eight more: nobody goes on for ever.
+        if way.contains(to) || way.len() == 9 {
+            break;
+        }
+        way.push(to.clone());
+    }
+    way
+}
+
+/// Where a URL leads, if it does, and wherever else its content stands: where its redirects end, unless that is known to
+/// be gone or a circle; where the last page on that way was seen on a later day and still stands, or where redirects from
+/// such a place end; or the URL itself, if nothing of that.
+fn plain_found(history: &BTreeMap<String, BTreeMap<u32, Found>>, url: &str) -> (Option<Vec<String>>, BTreeSet<String>) {
+    let newest = |url: &str| history.get(url).and_then(|days| days.iter().last());
+    let page = |url: &str| match newest(url) {
+        Some((day, Found::Page(number))) => Some((*day, *number)),
+        _ => None,
+    };
+    let way = walk(history, url);
+    let end = way.last().expect("a way has an end");
+    let leads = way.len() > 1 && (page(end).is_some() || newest(end).is_none());
+    let mut found: BTreeSet<String> = leads.then(|| end.clone()).into_iter().collect();
+    let pages = |url: &String| -> Vec<(u32, u32)> {
+        let days = history.get(url).into_iter().flatten();
+        days.filter_map(|(day, found)| if let Found::Page(number) = found { Some((*day, *number)) } else { None })
+            .collect()
+    };
+    let Some((seen, copy)) = way.iter().rev().find_map(|url| pages(url).last().copied()) else {
+        return (leads.then_some(way), found);
+    };
+    let mut places = BTreeSet::new();
+    for other in history.keys().filter(|other| pages(other).iter().any(|(_, number)| *number == copy)) {
+        let end = walk(history, other).pop().expect("a way has an end");
+        let stands = page(&end).filter(|(_, number)| end != *other || *number == copy);
+        if end != url && stands.is_some_and(|(day, _)| day > seen) {
+            places.insert(end);
+        }
+    }
+    if places.is_empty() && page(url).is_some() {
+        places.insert(url.to_string());
+    }
+    found.extend(places);
+    (leads.then_some(way), found)
+}
+
+/// Chains of redirects, circles among them, pages that are gone at their ends or have moved on from there: the answers
+/// are those of whoever walks the plain lists.
+#[test]
+fn redirects_lead_where_a_plain_walk_leads() {
+    let (mut n_led, mut n_circles, mut n_chains) = (0, 0, 0);
+    for seed in 0..12_u64 {
+        let history = world_of_redirects(seed);
+        let mut records: Vec<String> = Vec::new();
+        for (url, days) in &history {
+            records.extend(days.iter().map(|(day, found)| match found {
+                Found::Page(number) => seen(url, *day, *number),
+                Found::Gone => gone(url, *day),
+                Found::Redirect(to) => redirect(url, *day, to),
+            }));
+        }
+        let n = records.len();
+        (0..n).for_each(|at| records.swap(at, (at * 5 + seed as usize) % n));
+        let world = World::new().with("pipeline.batch_records_max", [1, 7, 1000][seed as usize % 3]);
+        run(&world, "pages", &records);
+        let urls: Vec<&String> = history.keys().collect();
+        let asked = world.write("urls", lines(&urls));
+        let answers = world.ask("query lost --json", &["--urls-from", asked.to_str().expect("a path")]);
+        for (url, answer) in urls.iter().zip(answers.lines().map(json)) {
+            let (way, expected) = plain_found(&history, url);
+            let answers: Vec<&str> =
+                answer["answers"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+            let found: BTreeSet<String> = answers.iter().map(ToString::to_string).collect();
+            assert_eq!(found, expected, "seed {seed}, {url}: {answer}");
+            assert_eq!(found.len(), answers.len(), "each once: {answer}");
+            if let Some(way) = way {
+                let evidence = &answer["details"][0]["evidence"];
+                assert_eq!(answers.first().copied(), way.last().map(String::as_str), "seed {seed}, {url}: {answer}");
+                assert_eq!(evidence["through"], serde_json::json!(way[1..way.len() - 1]), "seed {seed}, {url}");
+                n_led += 1;
+                n_chains += usize::from(way.len() > 2);
+            } else if walk(&history, url).len() > 1 {
+                n_circles += 1;
+            }
+        }
+    }
+    assert!(n_led > 20 && n_circles > 10 && n_chains > 5, "{n_led} led, {n_circles} led nowhere, {n_chains} by chains");
+}
+
 #[test]
 fn how_pages_change_is_counted() {
     let world = World::new().with("cluster.threshold", 0.2);
@@ -551,10 +686,6 @@ fn what_finds_a_document_is_read_back() {
 
 /// Pages that go, lead elsewhere, come back and come late, beside the sample's sweeps of their time.
 fn comings_and_goings() -> [Vec<String>; 2] {
-    let redirect = |url: &str, day: u32, to: &str| {
-        serde_json::json!({"url": url, "fetched_at": time(day), "sweep": day.to_string(), "http_status": 301, "redirect_to": to})
-            .to_string()
-    };
     let missing = |url: &str, day: u32, status: u32| {
         serde_json::json!({"url": url, "fetched_at": time(day), "sweep": day.to_string(), "http_status": status, "body": "no"})
             .to_string()
