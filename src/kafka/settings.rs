@@ -318,7 +318,9 @@ impl KafkaSettings {
             .set("group.id", &self.group)
             .set("fetch.max.bytes", self.fetch_bytes_max.to_string())
             .set("receive.message.max.bytes", (self.fetch_bytes_max + ENVELOPE_BYTES).to_string())
-            .set("queued.max.messages.kbytes", (self.queue_bytes_max >> 10).to_string());
+            .set("queued.max.messages.kbytes", (self.queue_bytes_max >> 10).to_string())
+            // Or a partition would not be asked for a second whenever the queue was found full, and it is empty long before.
+            .set("fetch.queue.backoff.ms", "10");
         always(&mut config, &CONSUMER_ALWAYS);
         Ok(config)
     }
@@ -327,7 +329,7 @@ impl KafkaSettings {
     pub(super) fn wary_config(&self) -> Result<ClientConfig, SettingsError> {
         let mut config = self.consumer_config()?;
         config.set("fetch.message.max.bytes", "1024").set("queued.min.messages", "1");
-        // Or a second would pass after each batch, because the one before was not taken yet.
+        // It is full of the batch before until that is taken.
         config.set("fetch.queue.backoff.ms", "1");
         Ok(config)
     }
