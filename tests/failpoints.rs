@@ -7,9 +7,11 @@
 #![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod broker;
+mod door;
 mod harness;
 
 use broker::{Topic, see_all};
+use door::{Door, try_response};
 use harness::{World, fold, page, sweeps, text};
 use lookalike::wire::{Event, EventType, Reason};
 use std::collections::BTreeSet;
@@ -18,7 +20,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const SIGABRT: i32 = 6;
@@ -163,6 +165,62 @@ fn killed_while_a_sweep_is_closed() {
                 world.run(std::slice::from_ref(&input));
             }
             assert!(close(&world).status().expect("starts").success(), "{what}");
+            assert!(events(&world) == events(&unharmed), "{what}: the events differ");
+            let verified = world.command("verify").output().expect("starts");
+            assert!(verified.status.success(), "{what}: {}", text(&verified.stdout));
+        }
+    }
+}
+
+/// The same of a service that runs: what is written is synced, and published, as much at once as there is.
+const CLOSING_RUNNING_POINTS: &[(&str, &[u32])] = &[
+    ("before-write", &[0, 1, 3]),
+    ("after-write", &[0, 2, 3]),
+    ("before-sync", &[0]),
+    ("after-sync", &[0]),
+    ("released", &[0]),
+    ("before-publish", &[0]),
+    ("events-written", &[0]),
+    ("after-publish", &[0]),
+];
+
+/// Killed while a running service closes the sweep, it goes on when it is asked again: the next service, or the command.
+#[test]
+fn killed_while_a_running_service_closes_a_sweep() {
+    let folder = World::new();
+    let input = folder.write("pages.jsonl", pages_to_close_over());
+    let begun = || {
+        let world = World::new();
+        world.run(std::slice::from_ref(&input));
+        world.with("http.token", "env:TOKEN_OF_TESTS")
+    };
+    // A service that waits for pages, asked to close the sweep.
+    let close = |world: &World, failpoints: &str| {
+        let mut command = world.run_command(&[]);
+        command.args(["--stdin-name", "none", "--http", "127.0.0.1:0"]).env("FAILPOINTS", failpoints);
+        command.env("TOKEN_OF_TESTS", "a-token-of-the-tests").stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().expect("starts");
+        let pipe = process.stdin.take();
+        let mut door = Door::of(process);
+        let mut stream = door.connect();
+        let request = "POST /v1/sweeps/2/close HTTP/1.1\r\nhost: x\r\nauthorization: Bearer a-token-of-the-tests\r\n\
+                       connection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).expect("sent");
+        let answer = try_response(stream);
+        drop(pipe);
+        (answer, door.process.wait().expect("ended"))
+    };
+    let events = |world: &World| fs::read(world.path("events.jsonl")).expect("events");
+    let unharmed = begun();
+    let mut command = unharmed.command("sweep close 2");
+    assert!(command.arg("--events").arg(unharmed.path("events.jsonl")).status().expect("starts").success());
+    for (point, hits) in CLOSING_RUNNING_POINTS {
+        for n_passed in *hits {
+            let (world, what) = (begun(), format!("{point} after {n_passed}"));
+            let (_, ended) = close(&world, &format!("{point}={n_passed}*off->return"));
+            assert_eq!(ended.signal(), Some(SIGABRT), "{what} was not hit");
+            let (answer, ended) = close(&world, "");
+            assert!(ended.success() && answer.is_some_and(|answer| answer.status == 200), "{what}");
             assert!(events(&world) == events(&unharmed), "{what}: the events differ");
             let verified = world.command("verify").output().expect("starts");
             assert!(verified.status.success(), "{what}: {}", text(&verified.stdout));
