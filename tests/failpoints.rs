@@ -72,11 +72,8 @@ fn killed_at(world: &World, point: &str, n_passed: u32) -> Output {
 
 fn check(world: &World, unharmed: &World, what: &str) {
     world.run(&sweeps()[..1]);
-    let events = |world: &World| fs::read(world.path("events.jsonl")).expect("events");
-    assert!(events(world) == events(unharmed), "{what}: the events differ");
+    assert_same_events_and_sound(world, unharmed, what);
     assert_eq!(world.partition(), fold(&unharmed.events()), "{what}");
-    let verified = world.command("verify").output().expect("starts");
-    assert!(verified.status.success(), "{what}: {}", text(&verified.stdout));
 }
 
 fn unharmed() -> World {
@@ -135,28 +132,36 @@ fn pages_to_close_over() -> String {
     first.chain(second).collect()
 }
 
+/// A world in which a run has taken these pages in.
+fn taken_in(input: &PathBuf) -> World {
+    let world = World::new();
+    world.run(std::slice::from_ref(input));
+    world
+}
+
+fn assert_same_events_and_sound(world: &World, unharmed: &World, what: &str) {
+    let events = |world: &World| fs::read(world.path("events.jsonl")).expect("events");
+    assert!(events(world) == events(unharmed), "{what}: the events differ");
+    let verified = world.command("verify").output().expect("starts");
+    assert!(verified.status.success(), "{what}: {}", text(&verified.stdout));
+}
+
 #[test]
 fn killed_while_a_sweep_is_closed() {
     let folder = World::new();
     let input = folder.write("pages.jsonl", pages_to_close_over());
-    let begun = || {
-        let world = World::new();
-        world.run(std::slice::from_ref(&input));
-        world
-    };
     let close = |world: &World| {
         let mut command = world.command("sweep close 2");
         command.arg("--events").arg(world.path("events.jsonl"));
         command
     };
-    let events = |world: &World| fs::read(world.path("events.jsonl")).expect("events");
-    let unharmed = begun();
+    let unharmed = taken_in(&input);
     assert!(close(&unharmed).status().expect("starts").success());
     let n_told = |kind| unharmed.events().iter().filter(|event| event.kind == kind).count();
     assert_eq!([EventType::Lost, EventType::Moved, EventType::SweepClosed].map(n_told), [2200, 1100, 1]);
     for (point, hits) in CLOSING_POINTS {
         for n_passed in *hits {
-            let (world, what) = (begun(), format!("{point} after {n_passed}"));
+            let (world, what) = (taken_in(&input), format!("{point} after {n_passed}"));
             let output = close(&world).env("FAILPOINTS", format!("{point}={n_passed}*off->return")).output();
             let output = output.expect("the program starts");
             assert_eq!(output.status.signal(), Some(SIGABRT), "{what} was not hit: {}", text(&output.stderr));
@@ -165,9 +170,7 @@ fn killed_while_a_sweep_is_closed() {
                 world.run(std::slice::from_ref(&input));
             }
             assert!(close(&world).status().expect("starts").success(), "{what}");
-            assert!(events(&world) == events(&unharmed), "{what}: the events differ");
-            let verified = world.command("verify").output().expect("starts");
-            assert!(verified.status.success(), "{what}: {}", text(&verified.stdout));
+            assert_same_events_and_sound(&world, &unharmed, &what);
         }
     }
 }
@@ -189,11 +192,7 @@ const CLOSING_RUNNING_POINTS: &[(&str, &[u32])] = &[
 fn killed_while_a_running_service_closes_a_sweep() {
     let folder = World::new();
     let input = folder.write("pages.jsonl", pages_to_close_over());
-    let begun = || {
-        let world = World::new();
-        world.run(std::slice::from_ref(&input));
-        world.with("http.token", "env:TOKEN_OF_TESTS")
-    };
+    let begun = || taken_in(&input).with("http.token", "env:TOKEN_OF_TESTS");
     // A service that waits for pages, asked to close the sweep.
     let close = |world: &World, failpoints: &str| {
         let mut command = world.run_command(&[]);
@@ -210,7 +209,6 @@ fn killed_while_a_running_service_closes_a_sweep() {
         drop(pipe);
         (answer, door.process.wait().expect("ended"))
     };
-    let events = |world: &World| fs::read(world.path("events.jsonl")).expect("events");
     let unharmed = begun();
     let mut command = unharmed.command("sweep close 2");
     assert!(command.arg("--events").arg(unharmed.path("events.jsonl")).status().expect("starts").success());
@@ -221,9 +219,7 @@ fn killed_while_a_running_service_closes_a_sweep() {
             assert_eq!(ended.signal(), Some(SIGABRT), "{what} was not hit");
             let (answer, ended) = close(&world, "");
             assert!(ended.success() && answer.is_some_and(|answer| answer.status == 200), "{what}");
-            assert!(events(&world) == events(&unharmed), "{what}: the events differ");
-            let verified = world.command("verify").output().expect("starts");
-            assert!(verified.status.success(), "{what}: {}", text(&verified.stdout));
+            assert_same_events_and_sound(&world, &unharmed, &what);
         }
     }
 }
