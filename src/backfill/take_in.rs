@@ -475,3 +475,37 @@ impl<'a> Writer<'a> {
         work.set_taken(self.taken.clone())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backfill::tests::{begun, rule};
+    use crate::cluster::MatchRule;
+    use crate::wire::Reason;
+
+    fn rejected(offset: i64) -> SketchedRecord {
+        let origin = Origin { source: "made-up".into(), partition: 0, offset };
+        SketchedRecord { origin, chain: 0, n_bytes: 1, outcome: Err(Rejection::new(Reason::InvalidJson, "no JSON")) }
+    }
+
+    /// The records of a sketcher that died once counted as taken in: nothing came of them, and no later run read them.
+    #[test]
+    fn a_sketcher_that_dies_takes_its_records_with_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut work, means) = begun(folder.path(), &rule(0, MatchRule::default()), 1 << 20);
+        let known_bytes = RwLock::new(KnownByBytes::new(0));
+        let mut writer = Writer::new(&work, &means, &known_bytes).expect("opens");
+        let (slots, slots_out) = bounded(3);
+        for records in [Some(vec![rejected(0)]), None, Some(vec![rejected(2)])] {
+            let (slot, filled) = bounded(1);
+            slots.send(filled).expect("room");
+            // Of the second one the sketcher died: its slot is dropped empty.
+            records.into_iter().for_each(|records| slot.send(Sketched::Records(records)).expect("room"));
+        }
+        drop(slots);
+        assert!(matches!(write(&mut writer, &mut work, slots_out), Err(BackfillError::Died)));
+        writer.close_piece(&mut work).expect("noted");
+        let next = work.taken().progress_map().into_values().map(|progress| progress.next_offset);
+        assert_eq!((work.taken().counts.n_records, next.collect::<Vec<_>>()), (1, vec![1]));
+    }
+}

@@ -194,19 +194,18 @@ fn page(rule: &StoreRule, number: usize, shingles: BTreeSet<Shingle>, n_supers: 
     }
 }
 
+/// A work folder in a folder, and means for it.
+pub(super) fn begun(folder: &Path, rule: &StoreRule, memory: u64) -> (Work, Means) {
+    let of = Identity { rule: rule.clone(), reading: String::new(), inputs: Vec::new() };
+    let (seed, folder) = (Seed([1, 2, 3, 4]), folder.join("work"));
+    let work = Work::open(&folder, of, 8, Some(seed), || seed).expect("opens");
+    (work, Means { folder, n_threads: 2, memory, stop: Arc::default(), standing: Arc::default() })
+}
+
 /// Runs the phases over pages.
 fn backfilled(rule: &StoreRule, pages: &[SketchedPage], memory: u64) -> Loaded {
     let folder = tempfile::tempdir().expect("a folder");
-    let of = Identity { rule: rule.clone(), reading: String::new(), inputs: Vec::new() };
-    let seed = Seed([1, 2, 3, 4]);
-    let means = Means {
-        folder: folder.path().join("work"),
-        n_threads: 2,
-        memory,
-        stop: Arc::default(),
-        standing: Arc::default(),
-    };
-    let mut work = Work::open(&means.folder, of, 8, Some(seed), || seed).expect("opens");
+    let (mut work, means) = begun(folder.path(), rule, memory);
     take_in_sketched(&mut work, &means, "made-up", pages.iter().map(copy)).expect("taken in");
     let loaded = Loaded::default();
     let report = cluster_and_load(work, &means, &loaded, &folder.path().join("store"), Ending::default());
@@ -224,7 +223,7 @@ fn copy(page: &SketchedPage) -> SketchedPage {
     }
 }
 
-fn rule(index_size: usize, cluster: MatchRule) -> StoreRule {
+pub(super) fn rule(index_size: usize, cluster: MatchRule) -> StoreRule {
     let sketch = SketchRule { rule: Rule::All, index_size, index_modulus: 3, ..SketchRule::default() };
     StoreRule { canonical_version: CANONICAL_VERSION, sketch, cluster }
 }
@@ -318,14 +317,10 @@ fn a_damaged_file_is_told() {
     let rule = rule(0, MatchRule::default());
     for name in ["documents", "places", "pages"] {
         let folder = tempfile::tempdir().expect("a folder");
-        let of = Identity { rule: rule.clone(), reading: String::new(), inputs: Vec::new() };
-        let seed = Seed([1, 2, 3, 4]);
-        let mut work = Work::open(folder.path(), of, 8, Some(seed), || seed).expect("opens");
-        let (stop, standing) = (Arc::default(), Arc::default());
-        let means = Means { folder: folder.path().into(), n_threads: 2, memory: 1 << 20, stop, standing };
+        let (mut work, means) = begun(folder.path(), &rule, 1 << 20);
         let pages = (0..50).map(|number| page(&rule, number, (number as u64..number as u64 + 9).collect(), 0));
         take_in_sketched(&mut work, &means, "made-up", pages).expect("taken in");
-        let path = folder.path().join(format!("{name}-0000"));
+        let path = means.folder.join(format!("{name}-0000"));
         let mut bytes = std::fs::read(&path).expect("a file");
         let middle = bytes.len() / 3;
         bytes[middle] ^= 0x10;
@@ -350,11 +345,7 @@ fn a_large_family_costs_as_much_as_it_has_pages() {
 fn too_little_memory_says_how_much_is_needed() {
     let folder = tempfile::tempdir().expect("a folder");
     let rule = rule(0, MatchRule::default());
-    let of = Identity { rule: rule.clone(), reading: String::new(), inputs: Vec::new() };
-    let seed = Seed([1, 2, 3, 4]);
-    let mut work = Work::open(folder.path(), of, 8, Some(seed), || seed).expect("opens");
-    let (stop, standing) = (Arc::default(), Arc::default());
-    let means = Means { folder: folder.path().into(), n_threads: 1, memory: 1000, stop, standing };
+    let (mut work, means) = begun(folder.path(), &rule, 1000);
     let pages = (0..50).map(|number| page(&rule, number, [number as u64].into(), 0));
     let error = take_in_sketched(&mut work, &means, "made-up", pages).expect_err("too little");
     assert!(matches!(error, BackfillError::Memory { n_documents: 21, .. }), "{error}");
