@@ -233,6 +233,9 @@ pub enum StoreError {
     /// The file system or RocksDB failed.
     #[error("the store failed: {0}")]
     Failed(String),
+    /// Nothing but room on the disk was missing: a second try is harmless, and succeeds once there is room.
+    #[error("the disk is full: {0}; free some space and run again to go on")]
+    DiskFull(String),
     /// What was read cannot be.
     #[error("the store is damaged: {0}; restore it from a copy, or make a new one from the pages")]
     Damaged(String),

@@ -5,6 +5,7 @@
 mod broker;
 mod harness;
 
+use harness::disk::SmallDisk;
 use harness::{World, check_events, fold, sweeps, text};
 use lookalike::document::FetchTime;
 use std::collections::BTreeMap;
@@ -243,6 +244,36 @@ fn killed_at_any_moment_it_goes_on() {
     }
     println!("killed {n_kills} times");
     assert!(n_kills > 5, "{n_kills} kills are too few to have found anything");
+}
+
+/// Whatever phase it is in: a full disk is told, and with a little more room the next run comes a little further.
+#[test]
+fn a_full_disk_is_told_and_with_more_room_it_goes_on() {
+    let unharmed = World::new();
+    unharmed.backfill(&sweeps());
+    let (world, mut n_bytes) = (World::new(), 64 << 10);
+    let Some(disk) = SmallDisk::mounted_on(world.path(""), n_bytes) else {
+        println!("skipped: only root may mount a small disk");
+        return;
+    };
+    let mut n_full = 0;
+    loop {
+        // Whatever is finished is noted, so that a run that has no more room ends where the one before it did.
+        let mut command = world.backfill_command(&sweeps());
+        let output = command.env("LOOKALIKE__BACKFILL__NOTE_MS", "0").output().expect("the program starts");
+        if output.status.success() {
+            break;
+        }
+        let told = text(&output.stderr);
+        assert!(told.contains("the disk is full"), "with {n_bytes} bytes: {}: {told}", output.status);
+        n_full += 1;
+        n_bytes += n_bytes / 16;
+        disk.resize(n_bytes);
+    }
+    println!("full {n_full} times");
+    assert!(n_full > 10, "it was full {n_full} times, too few to have found anything");
+    world.ask("verify", &[]);
+    same_answers(&unharmed, &world);
 }
 
 #[test]

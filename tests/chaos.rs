@@ -18,6 +18,7 @@ mod broker;
 mod harness;
 
 use broker::{Seen, see_all};
+use harness::disk::SmallDisk;
 use harness::{World, page, page_key};
 use lookalike::wire::{Event, EventType};
 use rdkafka::ClientConfig;
@@ -42,6 +43,13 @@ const ROUND: Duration = Duration::from_secs(120);
 const PATIENCE: Duration = Duration::from_secs(90);
 
 const N_PARTITIONS: i32 = 3;
+
+/// Bytes that a small disk has beside the store: less than RocksDB would like to set aside for its log, which it would go on
+/// filling.
+const DISK_ROOM: u64 = 48 << 20;
+
+/// Bytes of the disk once it has grown, for RocksDB to go on: as much as its memory may have to be written out.
+const DISK_GROWN: u64 = 4 << 30;
 
 /// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,14 +119,12 @@ impl Drop for Broker {
     }
 }
 
-/// A port that is free, and the one after it.
+/// A port that is free, and the one after it, below those that the system gives to whoever connects: a client that tried a
+/// broker while it was down once got the broker's own port, was connected to itself, and the broker could not come back.
 fn two_free_ports() -> u16 {
-    loop {
-        let first = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
-        if first < 60_000 && TcpListener::bind(("127.0.0.1", first + 1)).is_ok() {
-            return first;
-        }
-    }
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let first = 20_000 + (std::process::id() % 5_000 * 2) as u16;
+    (first..32_000).step_by(2).find(|first| is_free(*first) && is_free(first + 1)).expect("two free ports")
 }
 
 /// Stands between the program and the broker, and can swallow answers. Answers name the broker's address, so that it is
@@ -414,7 +420,7 @@ impl Chaos {
         };
         chaos.to_come.extend([Fault::ProcessKilled; N_KILLS]);
         chaos.to_come.extend(FAULTS.iter().map(|(fault, _)| *fault).filter(|fault| *fault != Fault::DiskFull));
-        if is_long() && SmallDisk::can_be() {
+        if is_long() && SmallDisk::mounted_on(chaos.disk(), 1 << 20).is_some() {
             chaos.to_come.push(Fault::DiskFull);
         }
         chaos
@@ -422,6 +428,11 @@ impl Chaos {
 
     fn store(&self) -> PathBuf {
         self.world.path(&format!("store-{}", self.store))
+    }
+
+    /// Where a small disk is put.
+    fn disk(&self) -> PathBuf {
+        self.world.path("disk")
     }
 
     fn start(&self) -> Child {
@@ -622,14 +633,16 @@ impl Chaos {
     /// The disk fills up while the program runs, and then has room again.
     fn fill_disk(&mut self, mut process: Child) -> Child {
         kill(&mut process);
-        let disk = SmallDisk::with(&self.store());
-        let mut owner = self.start_on(&disk.store());
+        let disk = SmallDisk::mounted_on(self.disk(), bytes_of(&self.store()) + DISK_ROOM).expect("a small disk");
+        let store = disk.path().join("store");
+        copy(&self.store(), &store);
+        let mut owner = self.start_on(&store);
         assert_eq!(self.taken_over(&mut owner), None, "it goes on there");
-        disk.fill();
+        disk.fill_but(0);
         let full = self.come_to_rest(&mut owner);
-        let stats = self.world.command_on("stats", &disk.store()).output().expect("starts");
+        let stats = self.world.command_on("stats", &store).output().expect("starts");
         assert!(stats.status.success(), "questions are answered: {}", harness::text(&stats.stderr));
-        disk.grow();
+        disk.resize(DISK_GROWN);
         let begin = Instant::now();
         while self.output_end() == full {
             assert_eq!(owner.try_wait().expect("a status"), None, "a full disk is waited out");
@@ -640,7 +653,7 @@ impl Chaos {
         kill(&mut owner);
         drop(std::fs::remove_dir_all(self.store()));
         self.store += 1;
-        copy(&disk.store(), &self.store());
+        copy(&store, &self.store());
         self.start()
     }
 
@@ -701,54 +714,10 @@ impl Drop for Chaos {
     }
 }
 
-/// A small file system in memory, with a store on it.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    /// Bytes beside the store: less than RocksDB would like to set aside for its log, which it would go on filling.
-    const ROOM: u64 = 48 << 20;
-
-    fn can_be() -> bool {
-        let folder = tempfile::tempdir().expect("a folder");
-        Self::mount(folder.path(), "size=1m").then(|| drop(SmallDisk(folder))).is_some()
-    }
-
-    fn mount(folder: &Path, options: &str) -> bool {
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(folder).stderr(std::process::Stdio::null());
-        mount.status().is_ok_and(|status| status.success())
-    }
-
-    fn with(store: &Path) -> Self {
-        let disk = SmallDisk(tempfile::tempdir().expect("a folder"));
-        let used = Command::new("du").args(["-s", "--apparent-size", "-B1"]).arg(store).output().expect("du").stdout;
-        let used: u64 = harness::text(&used).split_whitespace().next().expect("a number").parse().expect("a number");
-        assert!(Self::mount(disk.0.path(), &format!("size={}", used + Self::ROOM)), "mounted");
-        copy(store, &disk.store());
-        disk
-    }
-
-    fn store(&self) -> PathBuf {
-        self.0.path().join("store")
-    }
-
-    /// Ballast takes all the room that there is.
-    fn fill(&self) {
-        let mut ballast = std::fs::File::create(self.0.path().join("ballast")).expect("a file");
-        let block = vec![1; 4096];
-        while ballast.write_all(&block).is_ok() {}
-    }
-
-    /// Gives it the room that RocksDB wants to see before it goes on: as much as its memory may have to be written out.
-    fn grow(&self) {
-        assert!(Self::mount(self.0.path(), "remount,size=4g"), "mounted again");
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        drop(Command::new("umount").arg("-l").arg(self.0.path()).status());
-    }
+/// Bytes of all files below a folder.
+fn bytes_of(folder: &Path) -> u64 {
+    let used = Command::new("du").args(["-s", "--apparent-size", "-B1"]).arg(folder).output().expect("du").stdout;
+    harness::text(&used).split_whitespace().next().expect("a number").parse().expect("a number")
 }
 
 fn kill(process: &mut Child) {

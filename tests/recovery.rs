@@ -7,11 +7,12 @@
 mod generate;
 mod harness;
 
+use harness::disk::SmallDisk;
 use harness::failing::{Failure, flow};
 use harness::{Partition, World, check_events, fold, page, sweeps, text};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -453,41 +454,13 @@ fn every_call_to_the_store_may_fail() {
     }
 }
 
-/// A small file system in memory, unmounted when it goes out of scope.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    /// None where the system refuses, as it does to all but root.
-    fn mounted_on(folder: PathBuf) -> Option<Self> {
-        fs::create_dir(&folder).expect("a folder");
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=160m", "tmpfs"]).arg(&folder).output();
-        mount.is_ok_and(|output| output.status.success()).then_some(SmallDisk(folder))
-    }
-
-    /// Writes until nothing more fits, and then takes back some bytes.
-    fn fill_but(&self, n_bytes: u64) -> PathBuf {
-        let ballast = self.0.join("ballast");
-        let mut file = fs::File::create(&ballast).expect("a file");
-        while file.write_all(&[1; 4096]).is_ok() {}
-        let full = file.metadata().expect("a length").len();
-        file.set_len(full - n_bytes).expect("cut");
-        ballast
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn a_full_disk_is_waited_for() {
     let unharmed = World::new();
     unharmed.run(&sweeps());
     for delta_mib in [192, 0] {
         let world = World::new().with("pipeline.batch_records_max", 16).with("store.delta_mib", delta_mib);
-        let Some(disk) = SmallDisk::mounted_on(world.path("store")) else {
+        let Some(disk) = SmallDisk::mounted_on(world.path("store"), 160 << 20) else {
             println!("skipped: only root may mount a small disk");
             return;
         };

@@ -107,9 +107,9 @@ pub fn cluster_and_load(
 ) -> Result<Report, BackfillError> {
     let room = Room::for_phases(&work)?;
     if room.is_short() {
-        let [needed, free] = [room.needed >> 20, room.free >> 20];
+        let [needed, free] = [room.needed, room.free].map(|n_bytes| n_bytes as f64 / f64::from(1 << 20));
         tracing::warn!(
-            "some {needed} MiB more of disk will be needed, and {free} MiB are free; free some space meanwhile"
+            "some {needed:.1} MiB more of disk will be needed, and {free:.1} MiB are free; free some space meanwhile"
         );
     }
     let made = work.folder().join(STORE);

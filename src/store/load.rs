@@ -1,7 +1,7 @@
 //! Loading: a new store made at once of sorted files, which RocksDB takes in as they are.
 
 use super::families;
-use super::open::{self, RocksStore, Settings, damaged, failed};
+use super::open::{self, OpenError, RocksStore, Settings, damaged, failed};
 use super::schema::{self, Posted, cf, meta};
 use crate::document::Seed;
 use crate::ports::{EmptyStore, Family, LoadRest, LoadRow, Loader, StoreError, StoreRule, Table};
@@ -131,8 +131,11 @@ impl Loader for RocksLoader {
     }
 
     fn begin(&self, folder: &Path) -> Result<Box<dyn EmptyStore + '_>, StoreError> {
-        let store = RocksStore::open(folder, &self.settings, &self.rule, Some(self.seed), || self.seed)
-            .map_err(|error| StoreError::Failed(error.to_string()))?;
+        let opened = RocksStore::open(folder, &self.settings, &self.rule, Some(self.seed), || self.seed);
+        let store = opened.map_err(|error| match error {
+            OpenError::Store(error) => error,
+            other => StoreError::Failed(other.to_string()),
+        })?;
         if store.n_documents > 0 {
             return Err(damaged(format!("{} is no new store", folder.display())));
         }
@@ -180,7 +183,10 @@ fn take_in(db: &DB, folder: &Path, family: Family, files: &[PathBuf]) -> Result<
 }
 
 fn failed_at(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
-    move |error| StoreError::Failed(format!("{}: {error}", path.display()))
+    move |error| match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::DiskFull(path.display().to_string()),
+        _ => StoreError::Failed(format!("{}: {error}", path.display())),
+    }
 }
 
 impl RocksStore {

@@ -2,6 +2,7 @@
 
 use super::delta::Delta;
 use super::families::{database_options, families};
+use super::room::is_want_of_room;
 use super::runs::Runs;
 use super::schema::{self, FORMAT_VERSION, Fields, OLDEST_READABLE_FORMAT, cf, meta};
 use crate::document::Seed;
@@ -114,6 +115,7 @@ pub struct RocksStore {
 pub(super) fn failed(error: rocksdb::Error) -> StoreError {
     match error.kind() {
         rocksdb::ErrorKind::Corruption => StoreError::Damaged(error.into_string()),
+        _ if is_want_of_room(error.as_ref()) => StoreError::DiskFull(error.into_string()),
         _ => StoreError::Failed(error.into_string()),
     }
 }

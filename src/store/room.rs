@@ -18,7 +18,7 @@ pub(super) fn when_there_is_room(
     let mut is_waiting = false;
     loop {
         let done = act();
-        let is_full = matches!(&done, Err(StoreError::Failed(why)) if is_want_of_room(why));
+        let is_full = matches!(done, Err(StoreError::DiskFull(_)));
         if is_full != is_waiting {
             tell(is_full);
             is_waiting = is_full;
@@ -32,7 +32,7 @@ pub(super) fn when_there_is_room(
 
 /// Whether RocksDB says that nothing but room is missing. A failed sync is none of it, whatever the reason: what the
 /// system could not keep then it has forgotten, and a second try would succeed and mean nothing.
-fn is_want_of_room(why: &str) -> bool {
+pub(super) fn is_want_of_room(why: &str) -> bool {
     why.contains("No space left on device") && !why.to_ascii_lowercase().contains("sync")
 }
 
@@ -51,15 +51,16 @@ mod tests {
 
     #[test]
     fn only_want_of_room_is_waited_for() {
-        let full = "IO error: No space left on device: While appending to file: /store/000012.log";
-        let mut answers = vec![Ok(()), Err(full), Err(full)];
-        let act = || answers.pop().expect("asked no more").map_err(|why| StoreError::Failed(why.into()));
+        let full = || Err(StoreError::DiskFull("IO error: No space left on device: x".into()));
+        let mut answers = vec![Ok(()), full(), full()];
+        let act = || answers.pop().expect("asked no more");
         assert!(when_there_is_room(&AtomicBool::new(false), act).is_ok());
+        let fails = || Err(StoreError::Failed("IO error: Input/output error".into()));
+        assert!(when_there_is_room(&AtomicBool::new(false), fails).is_err());
+        assert!(when_there_is_room(&AtomicBool::new(true), full).is_err(), "a store that closes does not wait");
+        assert!(is_want_of_room("IO error: No space left on device: While appending to file: /store/000012.log"));
         for why in ["IO error: Input/output error", "IO error: No space left on device: While fsync: x"] {
-            let act = || Err(StoreError::Failed(why.into()));
-            assert!(when_there_is_room(&AtomicBool::new(false), act).is_err());
+            assert!(!is_want_of_room(why));
         }
-        let act = || Err(StoreError::Failed(full.into()));
-        assert!(when_there_is_room(&AtomicBool::new(true), act).is_err(), "a store that closes does not wait");
     }
 }

@@ -2,6 +2,7 @@
 
 #![expect(dead_code, clippy::expect_used, reason = "each test binary uses a part; a test that cannot go on fails")]
 
+pub mod disk;
 pub mod failing;
 
 use lookalike::wire::{Event, EventType};
