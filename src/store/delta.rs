@@ -31,10 +31,15 @@ impl Chains {
         self.postings.push((document, before));
     }
 
-    /// Appends the documents of a shingle, ascending.
-    pub fn append(&self, shingle: Shingle, documents: &mut Vec<DocumentId>) {
-        let Some(mut at) = self.heads.get(&shingle).copied() else { return };
-        let begin = documents.len();
+    /// The newest posting of each of some shingles, or [`NONE`]. Nearly every one of these look-ups misses the caches; here
+    /// none waits for the one before it.
+    fn heads_of(&self, shingles: &[Shingle]) -> Vec<u32> {
+        shingles.iter().map(|shingle| self.heads.get(shingle).copied().unwrap_or(NONE)).collect()
+    }
+
+    /// Appends the documents of a chain, ascending.
+    fn append(&self, head: u32, documents: &mut Vec<DocumentId>) {
+        let (mut at, begin) = (head, documents.len());
         while at != NONE {
             let (document, before) = self.postings[at as usize];
             documents.push(document);
@@ -43,11 +48,21 @@ impl Chains {
         documents[begin..].reverse();
     }
 
-    /// All shingles, ascending.
-    pub fn shingles(&self) -> Vec<Shingle> {
-        let mut shingles: Vec<Shingle> = self.heads.keys().copied().collect();
-        shingles.sort_unstable();
-        shingles
+    pub fn is_empty(&self) -> bool {
+        self.heads.is_empty()
+    }
+
+    /// Calls `each` with every shingle, ascending, and its documents, ascending.
+    pub fn each<E>(&self, each: &mut dyn FnMut(Shingle, &[DocumentId]) -> Result<(), E>) -> Result<(), E> {
+        let mut heads: Vec<(Shingle, u32)> = self.heads.iter().map(|(shingle, head)| (*shingle, *head)).collect();
+        heads.sort_unstable();
+        let mut documents = Vec::new();
+        for (shingle, head) in heads {
+            documents.clear();
+            self.append(head, &mut documents);
+            each(shingle, &documents)?;
+        }
+        Ok(())
     }
 }
 
@@ -123,19 +138,31 @@ impl Delta {
         self.frozen = None;
     }
 
-    /// Appends the documents of a shingle, ascending.
-    pub fn append(&self, posted: Posted, shingle: Shingle, documents: &mut Vec<DocumentId>) {
-        for part in self.frozen.as_deref().into_iter().chain([&self.growing]) {
-            part.of(posted).append(shingle, documents);
+    /// Both parts, the older one first.
+    fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.frozen.as_deref().into_iter().chain([&self.growing])
+    }
+
+    /// Appends to each list, which is what the store has of its shingle, the documents that it has not, ascending.
+    pub fn append(&self, posted: Posted, shingles: &[Shingle], lists: &mut [Vec<DocumentId>]) {
+        for part in self.parts() {
+            let chains = part.of(posted);
+            let heads = chains.heads_of(shingles);
+            for (head, documents) in heads.into_iter().zip(&mut *lists).filter(|(head, _)| *head != NONE) {
+                let n_before = documents.len();
+                chains.append(head, documents);
+                // A run may be in the store before the memory part it was made of is forgotten.
+                if n_before > 0 && documents[n_before] <= documents[n_before - 1] {
+                    documents.sort_unstable();
+                    documents.dedup();
+                }
+            }
         }
     }
-}
 
-impl Delta {
     /// All shingles of a family.
     pub fn shingles(&self, posted: Posted) -> BTreeSet<Shingle> {
-        let parts = self.frozen.as_deref().into_iter().chain([&self.growing]);
-        parts.flat_map(|part| part.of(posted).shingles()).collect()
+        self.parts().flat_map(|part| part.of(posted).heads.keys().copied()).collect()
     }
 }
 
@@ -144,9 +171,9 @@ mod tests {
     use super::*;
 
     fn documents(delta: &Delta, shingle: Shingle) -> Vec<u32> {
-        let mut documents = Vec::new();
-        delta.append(Posted::Index, shingle, &mut documents);
-        documents.into_iter().map(|document| document.0).collect()
+        let mut lists = [Vec::new()];
+        delta.append(Posted::Index, &[shingle], &mut lists);
+        lists.concat().into_iter().map(|document| document.0).collect()
     }
 
     #[test]
@@ -157,7 +184,8 @@ mod tests {
             delta.growing().add(Posted::Index, u64::from(document % 2), DocumentId(document));
         }
         assert!(delta.is_full());
-        assert_eq!(delta.freeze().of(Posted::Index).shingles(), [0, 1]);
+        let frozen = delta.freeze();
+        assert_eq!(delta.shingles(Posted::Index), BTreeSet::from([0, 1]));
         for document in 5..=6 {
             delta.growing().add(Posted::Index, u64::from(document % 2), DocumentId(document));
         }
@@ -165,8 +193,15 @@ mod tests {
         delta.thaw();
         assert_eq!((documents(&delta, 0), documents(&delta, 1)), (vec![6], vec![5]));
         assert_eq!(documents(&delta, 2), [] as [u32; 0]);
-        let mut supers = Vec::new();
-        delta.append(Posted::Super, 0, &mut supers);
-        assert!(supers.is_empty());
+        let mut supers = [Vec::new()];
+        delta.append(Posted::Super, &[0], &mut supers);
+        assert_eq!(supers, [[]; 1]);
+        let mut run = Vec::new();
+        let each = &mut |shingle, documents: &[DocumentId]| {
+            run.push((shingle, documents.to_vec()));
+            if shingle == 1 { Err("full") } else { Ok(()) }
+        };
+        assert_eq!(frozen.of(Posted::Index).each(each), Err("full"));
+        assert_eq!(run, [(0, vec![DocumentId(2), DocumentId(4)]), (1, vec![DocumentId(1), DocumentId(3)])]);
     }
 }

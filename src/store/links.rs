@@ -23,15 +23,13 @@ impl LinkView for RocksStore {
                 newest.remove(&shingle);
                 documents.clear();
                 schema::read_documents(row, &mut documents).ok_or_else(|| damaged(format!("a row of {name}")))?;
-                self.delta()?.append(posted, shingle, &mut documents);
-                documents.sort_unstable();
-                documents.dedup();
+                self.delta()?.append(posted, &[shingle], std::slice::from_mut(&mut documents));
                 go_on = each(&documents, is_super);
                 Ok(go_on)
             })?;
             for shingle in newest {
                 documents.clear();
-                self.delta()?.append(posted, shingle, &mut documents);
+                self.delta()?.append(posted, &[shingle], std::slice::from_mut(&mut documents));
                 go_on = go_on && each(&documents, is_super);
             }
         }

@@ -57,26 +57,17 @@ impl RocksStore {
 
     /// The documents of some shingles, ascending.
     pub(super) fn lists(&self, posted: Posted, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-        let (name, width, delta) = (posted.family(), posted.width(self.rule.sketch.bits), self.delta()?);
+        let (name, width) = (posted.family(), posted.width(self.rule.sketch.bits));
         let keys: Vec<[u8; 8]> = shingles.iter().map(|shingle| shingle.to_be_bytes()).collect();
-        self.rows(name, keys.iter().map(|key| &key[8 - width..]))?
-            .into_iter()
-            .zip(shingles)
-            .map(|(row, shingle)| {
-                let mut documents = Vec::new();
-                if let Some(row) = row {
-                    schema::read_documents(&row, &mut documents).ok_or_else(|| damaged(format!("a row of {name}")))?;
-                }
-                let n_stored = documents.len();
-                delta.append(posted, *shingle, &mut documents);
-                // A run may be in the store before the memory part it was made of is forgotten.
-                if n_stored > 0 && documents.len() > n_stored && documents[n_stored] <= documents[n_stored - 1] {
-                    documents.sort_unstable();
-                    documents.dedup();
-                }
-                Ok(documents)
-            })
-            .collect()
+        let rows = self.rows(name, keys.iter().map(|key| &key[8 - width..]))?;
+        let mut lists = vec![Vec::new(); shingles.len()];
+        for (row, documents) in rows.iter().zip(&mut lists) {
+            if let Some(row) = row {
+                schema::read_documents(row, documents).ok_or_else(|| damaged(format!("a row of {name}")))?;
+            }
+        }
+        self.delta()?.append(posted, shingles, &mut lists);
+        Ok(lists)
     }
 
     pub(super) fn equal_documents(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {
@@ -185,9 +176,7 @@ impl RocksStore {
             documents.push(document);
             Ok(documents.len() <= limit)
         })?;
-        self.delta()?.append(Posted::Mod, shingle, &mut documents);
-        documents.sort_unstable();
-        documents.dedup();
+        self.delta()?.append(Posted::Mod, &[shingle], std::slice::from_mut(&mut documents));
         documents.truncate(limit + 1);
         Ok(documents)
     }
@@ -197,7 +186,7 @@ impl RocksStore {
         let mut documents: Vec<DocumentId> = shared.keys().copied().collect();
         documents.sort_unstable();
         let mut newest = Vec::new();
-        self.delta()?.append(Posted::Mod, shingle, &mut newest);
+        self.delta()?.append(Posted::Mod, &[shingle], std::slice::from_mut(&mut newest));
         let keys = documents.iter().map(|document| schema::mod_posting_key(shingle, *document, self.rule.sketch.bits));
         for (row, document) in self.rows(cf::MOD_POSTINGS, keys)?.into_iter().zip(documents) {
             if row.is_some() || newest.binary_search(&document).is_ok() {

@@ -96,43 +96,31 @@ impl Run {
 
     fn take_in(&self, posted: Posted) -> Result<(), StoreError> {
         let chains = self.part.of(posted);
-        let shingles = chains.shingles();
-        if shingles.is_empty() {
+        if chains.is_empty() {
             return Ok(());
         }
         let path = self.folder.join(format!("{}.sst", posted.family()));
         kill_point!("run-begun");
-        self.write(&path, &families::run_options(posted), posted, chains, &shingles)?;
+        self.write(&path, &families::run_options(posted), posted, chains)?;
         kill_point!("run-written");
         self.ingest(&path, posted)?;
         kill_point!("run-ingested");
         Ok(())
     }
 
-    fn write(
-        &self,
-        path: &Path,
-        options: &Options,
-        posted: Posted,
-        chains: &Chains,
-        shingles: &[u64],
-    ) -> Result<(), StoreError> {
+    fn write(&self, path: &Path, options: &Options, posted: Posted, chains: &Chains) -> Result<(), StoreError> {
         let width = posted.width(self.bits);
         let mut file = SstFileWriter::create(options);
         file.open(path).map_err(failed)?;
-        let mut documents = Vec::new();
-        for shingle in shingles {
-            documents.clear();
-            chains.append(*shingle, &mut documents);
+        chains.each(&mut |shingle, documents| {
             if posted == Posted::Mod {
-                for document in &documents {
-                    file.put(schema::mod_posting_key(*shingle, *document, self.bits), []).map_err(failed)?;
-                }
+                documents.iter().try_for_each(|document| {
+                    file.put(schema::mod_posting_key(shingle, *document, self.bits), []).map_err(failed)
+                })
             } else {
-                let key = &shingle.to_be_bytes()[8 - width..];
-                file.merge(key, schema::documents_row(&documents)).map_err(failed)?;
+                file.merge(&shingle.to_be_bytes()[8 - width..], schema::documents_row(documents)).map_err(failed)
             }
-        }
+        })?;
         file.finish().map_err(failed)
     }
 
