@@ -83,6 +83,25 @@ fn is_fingerprints(name: &str) -> bool {
     matches!(name, cf::EQUAL | cf::POSTINGS | cf::SUPERS | cf::MOD_POSTINGS)
 }
 
+/// The options of a scattered family that RocksDB only takes as text.
+fn text_options() -> &'static str {
+    // A batch's keys come in order: each is put from where the one before it was, and not from the top. The hint is one
+    // for all keys, whose prefixes are empty.
+    "memtable_insert_with_hint_prefix_extractor=fixed:0"
+}
+
+/// Options to begin with.
+fn base_options(name: &str) -> Options {
+    let mut options = Options::default();
+    if !is_scattered(name) {
+        return options;
+    }
+    options.get_options_from_string(text_options()).unwrap_or_else(|error| {
+        tracing::error!("the store will be slow, RocksDB does not take its options: {error}");
+        options
+    })
+}
+
 fn family_options(name: &str, cache: Option<&Cache>) -> Options {
     let mut table = BlockBasedOptions::default();
     match cache {
@@ -90,7 +109,7 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
         None => table.disable_cache(),
     }
     table.set_format_version(5);
-    let mut options = Options::default();
+    let mut options = base_options(name);
     if is_asked_by_key(name) {
         table.set_bloom_filter(FILTER_BITS, false);
     }

@@ -120,6 +120,13 @@ pub(super) fn sync_log(db: &DB) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Rows ordered by their keys' fingerprint.
+fn in_order<T>(rows: &[T], fingerprint: impl Fn(&T) -> Fingerprint) -> Vec<&T> {
+    let mut rows: Vec<&T> = rows.iter().collect();
+    rows.sort_by_key(|row| fingerprint(row));
+    rows
+}
+
 impl RocksStore {
     /// Takes a batch's postings into memory, and begins a run of them where their part of it is full. Where the run
     /// before is not done by then, this waits for it.
@@ -158,14 +165,16 @@ impl RocksStore {
 
     fn put_documents(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
         let (docs, equal) = (self.cf(cf::DOCS)?, self.cf(cf::EQUAL)?);
-        let mut pending = Vec::new();
+        let (mut pending, mut equals): (Vec<u8>, Vec<(Fingerprint, [u8; 4])>) = Default::default();
         for (document, first_url) in &batch.documents {
             let key = document.document.0.to_be_bytes();
             rows.put_cf(docs, key, schema::document_row(document, *first_url));
-            for fingerprint in document.equivalences.keys() {
-                rows.put_cf(equal, schema::fingerprint_key(fingerprint), key);
-            }
+            equals.extend(document.equivalences.keys().map(|fingerprint| (fingerprint, key)));
             schema::put_pending(&mut pending, document, self.rule.sketch.bits);
+        }
+        // In order, keys come to lie beside those just put: the way to a place in a memtable is then in the caches.
+        for (fingerprint, key) in in_order(&equals, |(fingerprint, _)| *fingerprint) {
+            rows.put_cf(equal, schema::fingerprint_key(*fingerprint), key);
         }
         if let Some((first, _)) = batch.documents.first() {
             rows.put_cf(self.cf(cf::PENDING)?, first.document.0.to_be_bytes(), pending);
@@ -197,11 +206,13 @@ impl RocksStore {
 
     fn put_sightings(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
         let (urls, sightings, standings) = (self.cf(cf::URLS)?, self.cf(cf::SIGHTINGS)?, self.cf(cf::STANDINGS)?);
-        for (fingerprint, url) in &batch.urls {
+        for (fingerprint, url) in in_order(&batch.urls, |(fingerprint, _)| *fingerprint) {
             rows.put_cf(urls, schema::fingerprint_key(*fingerprint), url);
         }
-        for sighting in &batch.sightings {
+        for sighting in in_order(&batch.sightings, |sighting| sighting.url) {
             rows.put_cf(sightings, schema::sighting_key(sighting), []);
+        }
+        for sighting in &batch.sightings {
             if let Some(document) = sighting.moment.seen.document() {
                 rows.put_cf(standings, schema::standing_key(document, sighting), []);
             }
