@@ -83,6 +83,9 @@ pub struct NewDocument {
     /// Its mod shingles. They are written and never asked for here: what they find is contained, not alike, and must
     /// change neither the partition nor what it costs.
     pub mod_shingles: Vec<Shingle>,
+    /// Of each of `index` and then each of `super_shingles`, whether it stood in no document before. What is not said of
+    /// is not known.
+    pub begins: Vec<bool>,
     /// Words in its canonical form.
     pub n_words: u32,
     /// Bytes of the page that brought it.
@@ -371,6 +374,7 @@ impl Decider {
         effects: &mut Effects,
     ) {
         let limit = self.rule.common_limit;
+        let mut begins = Vec::with_capacity(index.len() + content.super_shingles.len());
         known.equal.extend(content.equivalences.keys().map(|key| (key, document)));
         index.retain(|shingle| {
             let list = known.postings.entry(*shingle).or_default();
@@ -379,10 +383,16 @@ impl Decider {
                 self.common.insert(*shingle, Some(representatives_of(list)));
                 effects.common.push(*shingle);
             }
+            begins.extend(added.then_some(list.len() == 1));
             added
         });
         let mut super_shingles = content.super_shingles.clone();
-        super_shingles.retain(|shingle| add(known.supers.entry(*shingle).or_default(), document, limit));
+        super_shingles.retain(|shingle| {
+            let list = known.supers.entry(*shingle).or_default();
+            let added = add(list, document, limit);
+            begins.extend(added.then_some(list.len() == 1));
+            added
+        });
         effects.documents.push(NewDocument {
             document,
             equivalences: content.equivalences,
@@ -390,6 +400,7 @@ impl Decider {
             index,
             super_shingles,
             mod_shingles: content.mod_shingles.clone(),
+            begins,
             n_words: content.n_words,
             n_bytes: content.n_bytes,
         });
@@ -500,6 +511,24 @@ mod tests {
         assert_eq!(decision.cluster, ClusterId(1));
         assert_eq!(world.effects.links.len(), 2);
         assert_eq!(world.decider.clusters().size_of(DocumentId(3)), 3);
+    }
+
+    /// A list that is said to begin hides what the store has of it.
+    #[test]
+    fn a_shingle_begins_with_the_first_document_that_has_it() {
+        let mut world = World::new(SketchRule { super_shingles: 2, ..exact(2) }, paper());
+        for text in ["a b c d e f", "a b c d e g", "a b c x y z"] {
+            world.push(text);
+        }
+        let (mut index, mut supers) = (BTreeSet::new(), BTreeSet::new());
+        for document in &world.effects.documents {
+            let begins = document.index.iter().map(|shingle| index.insert(*shingle));
+            let supers_begin = document.super_shingles.iter().map(|shingle| supers.insert(*shingle));
+            assert_eq!(document.begins, begins.chain(supers_begin).collect::<Vec<_>>());
+        }
+        assert!(
+            world.effects.documents[1].begins.contains(&true) && world.effects.documents[1].begins.contains(&false)
+        );
     }
 
     #[test]

@@ -12,8 +12,11 @@ use std::sync::Arc;
 /// sixteenths full, 8 for the posting itself.
 const POSTING_BYTES: usize = 48;
 
-/// Marks the first posting of a chain.
+/// Marks the first posting of a chain, where the store may have older ones of the shingle.
 const NONE: u32 = u32::MAX;
+
+/// Marks the first posting of a chain that is the first of its shingle altogether.
+const BEGINNING: u32 = NONE - 1;
 
 /// Shingle → documents, each shingle's postings chained from the newest to the oldest: a document costs no allocation.
 #[derive(Default)]
@@ -25,8 +28,8 @@ pub(super) struct Chains {
 }
 
 impl Chains {
-    fn add(&mut self, shingle: Shingle, document: DocumentId) {
-        let head = self.heads.entry(shingle).or_insert(NONE);
+    fn add(&mut self, shingle: Shingle, document: DocumentId, begins: bool) {
+        let head = self.heads.entry(shingle).or_insert(if begins { BEGINNING } else { NONE });
         let before = std::mem::replace(head, self.postings.len() as u32);
         self.postings.push((document, before));
     }
@@ -37,30 +40,34 @@ impl Chains {
         shingles.iter().map(|shingle| self.heads.get(shingle).copied().unwrap_or(NONE)).collect()
     }
 
-    /// Appends the documents of a chain, ascending.
-    fn append(&self, head: u32, documents: &mut Vec<DocumentId>) {
+    /// Appends the documents of a chain, ascending; true where the chain is all that there is of its shingle.
+    fn append(&self, head: u32, documents: &mut Vec<DocumentId>) -> bool {
         let (mut at, begin) = (head, documents.len());
-        while at != NONE {
+        while at < BEGINNING {
             let (document, before) = self.postings[at as usize];
             documents.push(document);
             at = before;
         }
         documents[begin..].reverse();
+        at == BEGINNING
     }
 
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()
     }
 
-    /// Calls `each` with every shingle, ascending, and its documents, ascending.
-    pub fn each<E>(&self, each: &mut dyn FnMut(Shingle, &[DocumentId]) -> Result<(), E>) -> Result<(), E> {
-        let mut heads: Vec<(Shingle, u32)> = self.heads.iter().map(|(shingle, head)| (*shingle, *head)).collect();
-        heads.sort_unstable();
+    /// Calls `each` with every shingle, ascending, its documents, ascending, and whether the store has no others of it.
+    pub fn each<E>(&self, each: &mut dyn FnMut(Shingle, &[DocumentId], bool) -> Result<(), E>) -> Result<(), E> {
+        // The newest postings, which are nearly all, are fetched here, where no look-up waits for the one before it.
+        let newest = |(shingle, head): (&Shingle, &u32)| (*shingle, self.postings[*head as usize]);
+        let mut chains: Vec<(Shingle, (DocumentId, u32))> = self.heads.iter().map(newest).collect();
+        chains.sort_unstable_by_key(|(shingle, _)| *shingle);
         let mut documents = Vec::new();
-        for (shingle, head) in heads {
+        for (shingle, (newest, before)) in chains {
             documents.clear();
-            self.append(head, &mut documents);
-            each(shingle, &documents)?;
+            let begins = self.append(before, &mut documents);
+            documents.push(newest);
+            each(shingle, &documents, begins)?;
         }
         Ok(())
     }
@@ -75,8 +82,10 @@ pub(super) struct Part {
 }
 
 impl Part {
-    pub fn add(&mut self, posted: Posted, shingle: Shingle, document: DocumentId) {
-        self.chains(posted).add(shingle, document);
+    /// Adds a posting. `begins` says that the shingle stood in no document before, neither here nor in the store; where
+    /// that is not known, it is false.
+    pub fn add(&mut self, posted: Posted, shingle: Shingle, document: DocumentId, begins: bool) {
+        self.chains(posted).add(shingle, document, begins);
     }
 
     fn chains(&mut self, posted: Posted) -> &mut Chains {
@@ -113,9 +122,10 @@ impl Delta {
 
     /// Takes the postings of a new document.
     pub fn add_document(&mut self, document: &NewDocument) {
+        let mut begins = document.begins.iter().copied();
         for (posted, shingles) in Posted::ALL.into_iter().zip(postings_of(document)) {
             for shingle in shingles {
-                self.growing.add(posted, *shingle, document.document);
+                self.growing.add(posted, *shingle, document.document, begins.next().unwrap_or(false));
             }
         }
         self.growing.last = Some(document.document);
@@ -181,13 +191,13 @@ mod tests {
         let mut delta = Delta::new(8 * POSTING_BYTES);
         for document in 1..=4 {
             assert!(!delta.is_full());
-            delta.growing().add(Posted::Index, u64::from(document % 2), DocumentId(document));
+            delta.growing().add(Posted::Index, u64::from(document % 2), DocumentId(document), document == 2);
         }
         assert!(delta.is_full());
         let frozen = delta.freeze();
         assert_eq!(delta.shingles(Posted::Index), BTreeSet::from([0, 1]));
         for document in 5..=6 {
-            delta.growing().add(Posted::Index, u64::from(document % 2), DocumentId(document));
+            delta.growing().add(Posted::Index, u64::from(document % 2), DocumentId(document), false);
         }
         assert_eq!((documents(&delta, 0), documents(&delta, 1)), (vec![2, 4, 6], vec![1, 3, 5]));
         delta.thaw();
@@ -197,11 +207,12 @@ mod tests {
         delta.append(Posted::Super, &[0], &mut supers);
         assert_eq!(supers, [[]; 1]);
         let mut run = Vec::new();
-        let each = &mut |shingle, documents: &[DocumentId]| {
-            run.push((shingle, documents.to_vec()));
+        let each = &mut |shingle, documents: &[DocumentId], begins| {
+            run.push((shingle, documents.to_vec(), begins));
             if shingle == 1 { Err("full") } else { Ok(()) }
         };
         assert_eq!(frozen.of(Posted::Index).each(each), Err("full"));
-        assert_eq!(run, [(0, vec![DocumentId(2), DocumentId(4)]), (1, vec![DocumentId(1), DocumentId(3)])]);
+        let [two, four, one, three] = [2, 4, 1, 3].map(DocumentId);
+        assert_eq!(run, [(0, vec![two, four], true), (1, vec![one, three], false)]);
     }
 }

@@ -291,7 +291,7 @@ impl RocksStore {
         self.scan_from(cf::PENDING, &first.to_be_bytes(), &mut |key, row| {
             let part = delta.growing();
             let last = schema::read_pending(key, row, bits, &mut |posted, shingle, document| {
-                part.add(posted, shingle, document);
+                part.add(posted, shingle, document, false);
             });
             part.last = Some(last.ok_or_else(|| damaged("a row of pending"))?);
             Ok(true)

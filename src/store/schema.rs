@@ -31,7 +31,8 @@
 //! value, with its bytes (8), 3: the headers), and its headers, a name and a value each.
 //!
 //! Documents of a list ascend: the first as a varint, then the step to each next one. A list may lie in pieces in
-//! several files; a merge operator, the union of sets, puts them together as RocksDB reads or compacts.
+//! several files; a merge operator, the union of sets, puts them together as RocksDB reads or compacts. The piece with
+//! which a list is known to begin is a row of its own, which hides nothing, and not an operand.
 //!
 //! `supers`, `postings` and `mod-postings` are derived: a batch writes what its documents add to them as one row of
 //! `pending`, and they are held in memory until a run of them, sorted, is taken in as a file (see `store::runs`). What
@@ -725,6 +726,7 @@ mod tests {
             index,
             super_shingles: vec![u64::MAX],
             mod_shingles: vec![],
+            begins: vec![],
             n_words: 300,
             n_bytes: 1 << 40,
         }
