@@ -389,8 +389,14 @@ impl Sink for KafkaSink {
                 Err(Failure::Unsure(why)) => why,
             };
             tracing::warn!("publishing events from {}: {why}; looking at what is out", rest[0].seq);
-            if Instant::now() >= until || self.must_end(until) {
+            if self.must_end(until) {
                 return Err(self.failed(Halt::Unreachable, &why));
+            }
+            if Instant::now() >= until {
+                // A process that stood still for longer than that does not know yet whether another one has gone on.
+                let told = self.read_until(until, last.seq + 1);
+                let is_fenced = told.as_ref().is_err_and(|error| error.halt == Halt::Fenced);
+                return Err(told.err().filter(|_| is_fenced).unwrap_or_else(|| self.failed(Halt::Unreachable, &why)));
             }
             let n_out = self.recover(rest, until)?;
             rest = &rest[n_out..];
