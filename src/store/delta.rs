@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What a posting takes in memory at most: 17 bytes for a shingle's place in a table that is never less than seven
-/// sixteenths full, 8 for the posting itself.
+/// sixteenths full, 8 for the posting itself. While a run is written, its sorted shingles take 16 more.
 const POSTING_BYTES: usize = 48;
 
 /// Marks the first posting of a chain, where the store may have older ones of the shingle.

@@ -4,7 +4,7 @@ use super::open::Settings;
 use super::schema::{self, Posted, cf};
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompactionStyle, DBCompressionType, DBRecoveryMode,
-    MergeOperands, Options, UniversalCompactOptions,
+    MergeOperands, Options,
 };
 
 /// Bits of a filter for each key: one block in a thousand is read in vain. At ten bits it is one in a hundred, which, of
@@ -64,6 +64,10 @@ fn is_waiting(name: &str) -> bool {
 /// Files of such a family at which writing is slowed down; at twice as many it stops.
 const WAITING_FILES_MAX: i32 = 256;
 
+/// Sorted runs of a scattered family at which writing is slowed down; at twice as many it stops. While many runs are merged,
+/// which may take minutes, new ones come.
+const RUNS_MAX: i32 = 64;
+
 /// Families that are asked for whole keys, one by one.
 fn is_asked_by_key(name: &str) -> bool {
     matches!(
@@ -84,10 +88,19 @@ fn is_fingerprints(name: &str) -> bool {
 }
 
 /// The options of a scattered family that RocksDB only takes as text.
-fn text_options() -> &'static str {
+fn text_options(name: &str) -> String {
+    // Four runs of about the same size become one of the next size: a row is rewritten once where the store has become
+    // four times as large. RocksDB by itself would merge the next larger run, too, as soon as the small ones together are
+    // as large, and all of them where there are more than four; and as soon as the newer runs are twice as large as the
+    // oldest, in case they replace its rows. Rows are replaced in none of these families but that of URLs' states.
+    let replaced = if name == cf::STATES { 200 } else { 1_000_000 };
+    let tiers = format!(
+        "compaction_options_universal={{min_merge_width=4;size_ratio=100;stop_style=kCompactionStopStyleSimilarSize;\
+         max_read_amp={RUNS_MAX};max_size_amplification_percent={replaced}}};"
+    );
     // A batch's keys come in order: each is put from where the one before it was, and not from the top. The hint is one
     // for all keys, whose prefixes are empty.
-    "memtable_insert_with_hint_prefix_extractor=fixed:0"
+    tiers + "memtable_insert_with_hint_prefix_extractor=fixed:0"
 }
 
 /// Options to begin with.
@@ -96,7 +109,7 @@ fn base_options(name: &str) -> Options {
     if !is_scattered(name) {
         return options;
     }
-    options.get_options_from_string(text_options()).unwrap_or_else(|error| {
+    options.get_options_from_string(text_options(name)).unwrap_or_else(|error| {
         tracing::error!("the store will be slow, RocksDB does not take its options: {error}");
         options
     })
@@ -123,11 +136,9 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
     // is the case of all that is keyed by document, but only if it need not be compressed anew.
     options.set_compression_type(DBCompressionType::Lz4);
     if is_scattered(name) {
-        let mut universal = UniversalCompactOptions::default();
-        universal.set_min_merge_width(4);
-        universal.set_size_ratio(20);
         options.set_compaction_style(DBCompactionStyle::Universal);
-        options.set_universal_compaction_options(&universal);
+        options.set_level_zero_slowdown_writes_trigger(RUNS_MAX);
+        options.set_level_zero_stop_writes_trigger(2 * RUNS_MAX);
         if !is_fingerprints(name) {
             options.set_bottommost_compression_type(DBCompressionType::Zstd);
         }
@@ -152,4 +163,17 @@ fn union(_key: &[u8], stored: Option<&[u8]>, others: &MergeOperands) -> Option<V
     documents.sort_unstable();
     documents.dedup();
     Some(schema::documents_row(&documents))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rocksdb_takes_the_options_that_are_text() {
+        for name in cf::ALL.into_iter().filter(|name| is_scattered(name)) {
+            let taken = Options::default().get_options_from_string(text_options(name));
+            assert_eq!(taken.err(), None, "{name}");
+        }
+    }
 }

@@ -35,7 +35,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { block_cache_mib: 256, write_buffer_mib: 256, log_mib: 64, delta_mib: 192, background_threads: 2 }
+        Settings { block_cache_mib: 256, write_buffer_mib: 256, log_mib: 64, delta_mib: 384, background_threads: 3 }
     }
 }
 
