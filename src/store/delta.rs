@@ -57,7 +57,10 @@ impl Chains {
     }
 
     /// Calls `each` with every shingle, ascending, its documents, ascending, and whether the store has no others of it.
-    pub fn each<E>(&self, each: &mut dyn FnMut(Shingle, &[DocumentId], bool) -> Result<(), E>) -> Result<(), E> {
+    pub fn each<E, F>(&self, mut each: F) -> Result<(), E>
+    where
+        F: FnMut(Shingle, &[DocumentId], bool) -> Result<(), E>,
+    {
         // The newest postings, which are nearly all, are fetched here, where no look-up waits for the one before it.
         let newest = |(shingle, head): (&Shingle, &u32)| (*shingle, self.postings[*head as usize]);
         let mut chains: Vec<(Shingle, (DocumentId, u32))> = self.heads.iter().map(newest).collect();
@@ -207,7 +210,7 @@ mod tests {
         delta.append(Posted::Super, &[0], &mut supers);
         assert_eq!(supers, [[]; 1]);
         let mut run = Vec::new();
-        let each = &mut |shingle, documents: &[DocumentId], begins| {
+        let each = |shingle, documents: &[DocumentId], begins| {
             run.push((shingle, documents.to_vec(), begins));
             if shingle == 1 { Err("full") } else { Ok(()) }
         };

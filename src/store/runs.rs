@@ -112,7 +112,7 @@ impl Run {
         let width = posted.width(self.bits);
         let mut file = SstFileWriter::create(options);
         file.open(path).map_err(failed)?;
-        chains.each(&mut |shingle, documents, begins| {
+        chains.each(|shingle, documents, begins| {
             if posted == Posted::Mod {
                 return documents.iter().try_for_each(|document| {
                     file.put(schema::mod_posting_key(shingle, *document, self.bits), []).map_err(failed)
