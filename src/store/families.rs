@@ -64,9 +64,13 @@ fn is_waiting(name: &str) -> bool {
 /// Files of such a family at which writing is slowed down; at twice as many it stops.
 const WAITING_FILES_MAX: i32 = 256;
 
-/// Sorted runs of a scattered family at which writing is slowed down; at twice as many it stops. While many runs are merged,
+/// Sorted runs of a scattered family, not counting those under merge: more are merged whatever their sizes, because each is
+/// one more filter to ask. Three of each size, for five sizes, are more than any store of regular runs comes to.
+const RUNS_MAX: i32 = 16;
+
+/// Sorted runs of such a family at which writing is slowed down; at twice as many it stops. While large ones are merged,
 /// which may take minutes, new ones come.
-const RUNS_MAX: i32 = 64;
+const RUNS_SLOW: i32 = 64;
 
 /// Families that are asked for whole keys, one by one.
 fn is_asked_by_key(name: &str) -> bool {
@@ -137,8 +141,8 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
     options.set_compression_type(DBCompressionType::Lz4);
     if is_scattered(name) {
         options.set_compaction_style(DBCompactionStyle::Universal);
-        options.set_level_zero_slowdown_writes_trigger(RUNS_MAX);
-        options.set_level_zero_stop_writes_trigger(2 * RUNS_MAX);
+        options.set_level_zero_slowdown_writes_trigger(RUNS_SLOW);
+        options.set_level_zero_stop_writes_trigger(2 * RUNS_SLOW);
         if !is_fingerprints(name) {
             options.set_bottommost_compression_type(DBCompressionType::Zstd);
         }
