@@ -389,14 +389,16 @@ impl Sink for KafkaSink {
                 Err(Failure::Unsure(why)) => why,
             };
             tracing::warn!("publishing events from {}: {why}; looking at what is out", rest[0].seq);
-            if self.must_end(until) {
-                return Err(self.failed(Halt::Unreachable, &why));
-            }
-            if Instant::now() >= until {
+            let must_end = self.must_end(until);
+            if must_end || Instant::now() >= until {
                 // A process that stood still for longer than that does not know yet whether another one has gone on.
-                let told = self.read_until(until, last.seq + 1);
-                let is_fenced = told.as_ref().is_err_and(|error| error.halt == Halt::Fenced);
-                return Err(told.err().filter(|_| is_fenced).unwrap_or_else(|| self.failed(Halt::Unreachable, &why)));
+                if !must_end
+                    && let Err(error) = self.read_until(until, last.seq + 1)
+                    && error.halt == Halt::Fenced
+                {
+                    return Err(error);
+                }
+                return Err(self.failed(Halt::Unreachable, &why));
             }
             let n_out = self.recover(rest, until)?;
             rest = &rest[n_out..];

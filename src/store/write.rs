@@ -165,7 +165,7 @@ impl RocksStore {
 
     fn put_documents(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
         let (docs, equal) = (self.cf(cf::DOCS)?, self.cf(cf::EQUAL)?);
-        let (mut pending, mut equals): (Vec<u8>, Vec<(Fingerprint, [u8; 4])>) = Default::default();
+        let (mut pending, mut equals) = (Vec::new(), Vec::new());
         for (document, first_url) in &batch.documents {
             let key = document.document.0.to_be_bytes();
             rows.put_cf(docs, key, schema::document_row(document, *first_url));
