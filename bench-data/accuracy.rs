@@ -1,10 +1,10 @@
 //! How near sketch rules come to the exact clusters, and what they cost, held against exact truth.
 //!
 //! ```sh
-//! cargo run --release --no-default-features --example accuracy -- [--seeds N] [--each] [--index N/N] [--rule RULE]… [FOLDER]…
+//! cargo run --release --no-default-features --example accuracy -- [--seeds N] [--each] [--index N/N] [--comparisons N] [--unconfirmed] [--rule RULE]… [FOLDER]…
 //! ```
 //! `--index 24/5` indexes the 24 smallest shingles and takes those who share 5 of them for candidates. A RULE is `all`, `adaptive:SIZE`, `min:SIZE`, `mod:MODULUS` or `parity:SIZE:ERROR_PER_MILLE`; without one the default
-//! is measured. A folder holds `canon.jsonl.zst`, `sets.csv.zst` and `clusters.csv.zst`, or a folder `exact` that does;
+//! is measured. `--comparisons` limits those of a page (0: no limit), `--unconfirmed` makes sketches without confirmations. A folder holds `canon.jsonl.zst`, `sets.csv.zst` and `clusters.csv.zst`, or a folder `exact` that does;
 //! `bench-data` is taken where none is named. F1 is over pairs of documents in one cluster, each distinct set of shingles
 //! counted once. `--each` tells every seed.
 
@@ -26,8 +26,11 @@ fn main() -> Result<()> {
         println!("{}: {} documents, {} seeds", folder.display(), corpus.forms.len(), arguments.n_seeds);
         println!("  {:<20} {:>6} {:>6}  {:>8} {:>9}", "rule", "mean", "worst", "bytes", "compared");
         for (name, rule) in &arguments.rules {
-            let rule = SketchRule { rule: *rule, index_size: arguments.index.0, ..SketchRule::default() };
-            let matching = MatchRule { min_shared: arguments.index.1, ..MatchRule::default() };
+            let (index_size, min_shared) = arguments.index;
+            let confirmation = arguments.is_confirmed;
+            let rule = SketchRule { rule: *rule, index_size, confirmation, ..SketchRule::default() };
+            let comparisons_max = arguments.comparisons_max;
+            let matching = MatchRule { min_shared, comparisons_max, ..MatchRule::default() };
             let seeds = (1..=arguments.n_seeds).map(|n| Seed([n, 2, 3, 4]));
             let found: Vec<Measured> =
                 seeds.map(|seed| corpus.measure(&rule, &matching, &seed)).collect::<Result<_>>()?;
@@ -49,6 +52,8 @@ struct Arguments {
     is_each_told: bool,
     /// Index shingles a document, and how many of them a candidate shares.
     index: (usize, usize),
+    comparisons_max: usize,
+    is_confirmed: bool,
     rules: Vec<(String, Rule)>,
     folders: Vec<PathBuf>,
 }
@@ -56,10 +61,22 @@ struct Arguments {
 impl Arguments {
     fn parse() -> Result<Self> {
         let index = (SketchRule::default().index_size, MatchRule::default().min_shared);
-        let mut found = Arguments { n_seeds: 5, is_each_told: false, index, rules: Vec::new(), folders: Vec::new() };
+        let mut found = Arguments {
+            n_seeds: 5,
+            is_each_told: false,
+            index,
+            comparisons_max: MatchRule::default().comparisons_max,
+            is_confirmed: true,
+            rules: Vec::new(),
+            folders: Vec::new(),
+        };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
+                "--unconfirmed" => found.is_confirmed = false,
+                "--comparisons" => {
+                    found.comparisons_max = arguments.next().ok_or("--comparisons needs a number")?.parse()?;
+                }
                 "--each" => found.is_each_told = true,
                 "--seeds" => found.n_seeds = arguments.next().ok_or("--seeds needs a number")?.parse()?,
                 "--index" => {

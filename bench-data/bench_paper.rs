@@ -144,6 +144,7 @@ impl Crawl {
             sketch: Arc::new(Sketch {
                 n_shingles: values.len() as u32,
                 form: Form::Sample { values, bound: 1 << SHINGLE_BITS },
+                confirmation: None,
             }),
         };
         SketchedPage {

@@ -244,7 +244,7 @@ fn the_sample_answers_questions() {
     let resemblance = comparison["resemblance"].as_f64().expect("a number");
     // The truth that is shipped with the sample.
     assert!((resemblance - 0.6341).abs() < 0.02, "{resemblance}");
-    assert_eq!(comparison["error"], 0.0);
+    assert!(comparison["error"].as_f64() <= Some(0.02), "{comparison}");
     let text = world.ask("query url", &[old]);
     assert!(text.contains("1-2014-08-01") && text.contains("cluster"), "{text}");
     for subcommand in ["query lost", "query url"] {
@@ -356,12 +356,15 @@ fn any_document_is_held_against_the_store() {
     assert_eq!(found.as_array().map(Vec::len), Some(2));
     let (a, b) = (file.to_str().expect("a path"), "http://half/");
     let comparison = json(&world.ask("query compare --json", &[a, b]));
-    // 200 and 191 shingles, of which 191 are common.
-    assert_eq!(comparison["resemblance"], 191.0 / 200.0);
+    // 200 and 191 shingles, of which 191 are common; what a store tells is in hundredths.
+    let exact: f64 = 191.0 / 200.0;
+    let told = comparison["resemblance"].as_f64().expect("a share");
+    assert!((told - exact).abs() < 0.011, "{told}");
     let fresh = World::new();
     let other = fresh.write("other.txt", words[..200].join(" "));
     let without_store = json(&fresh.ask("query compare --json", &[a, other.to_str().expect("a path")]));
-    assert_eq!(without_store["resemblance"], comparison["resemblance"]);
+    assert_eq!(without_store["resemblance"], exact, "of two files all is known");
+    assert_eq!(without_store["error"], 0.0);
 }
 
 /// A page of which one part in fifty is a page of its own.
@@ -391,7 +394,6 @@ fn a_page_inside_a_much_larger_one_is_found_by_mod_shingles() {
         let whole = &of_small["http://whole/"];
         let (c, error) = (number(whole, "containment_of_a_in_b"), number(whole, "error_of_a_in_b"));
         assert!(c > 0.85 && error < 0.15 && (c - 391.0 / 392.0).abs() <= 2.0 * error, "{profile}: {c} ± {error}");
-        assert!(whole["shared_mod_shingles"].as_u64() > Some(5), "{profile}: {whole}");
         let of_whole = answers(&world, &(words.join(" ") + " more"));
         let part = &of_whole["http://part/"];
         assert!(number(part, "containment_of_b_in_a") > 0.85, "{profile}: {part}");
@@ -427,9 +429,9 @@ fn common_mod_shingles_count_in_a_containment() {
         whole.expect("the whole page").clone()
     };
     let (uncommon, common) = (found(1000), found(2));
-    assert!(common["shared_mod_shingles"].as_u64() > Some(50), "{common}");
-    assert_eq!(common["shared_mod_shingles"], uncommon["shared_mod_shingles"]);
     assert_eq!(common["containment_of_a_in_b"], 1.0);
+    assert_eq!(common["error_of_a_in_b"], uncommon["error_of_a_in_b"]);
+    assert!(common["error_of_a_in_b"].as_f64() < Some(0.03), "it rests on a hundred shingles: {common}");
 }
 
 #[test]

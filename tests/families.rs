@@ -30,6 +30,7 @@ struct Outcome {
     /// Documents in the largest cluster.
     largest: u64,
     n_compared: u64,
+    n_limited: u64,
     seconds: f64,
 }
 
@@ -44,6 +45,7 @@ fn outcome(world: &World, input: PathBuf, what: &str) -> Outcome {
         n_clusters: number(&stats, "clusters"),
         largest: number(&stats, "largest"),
         n_compared: number(&summary, "compared"),
+        n_limited: number(&summary, "limited"),
         seconds: summary["seconds"].as_f64().expect("seconds"),
     };
     println!(
@@ -163,6 +165,27 @@ fn pages_of_one_template_are_together_only_where_they_resemble_each_other() {
         assert!(found.n_compared <= 1_500_000 + 40 * n as u64, "{what}: {} compared", found.n_compared);
     }
 }
+
+/// Lost once: the cost of a page. Of templates that take turns none becomes common soon, so that each page was compared
+/// with nearly all pages of its own template, hundreds of them, and found none that it resembles.
+#[test]
+fn pages_of_templates_that_take_turns_cost_a_bounded_number_of_comparisons() {
+    let n = size(6_000, 1_000_000);
+    // As many templates as keep every one of them under the common limit.
+    let n_templates = n / 600;
+    let world = World::new();
+    let body = |number: usize| {
+        let template = words(number % n_templates, 0..110);
+        template.into_iter().chain((0..90).map(|place| word([3, number, place]))).collect::<Vec<_>>().join(" ")
+    };
+    let found = outcome(&world, pages(&world, (0..n).map(body)), "templates that take turns");
+    assert_eq!((found.n_documents, found.n_clusters), (n as u64, n as u64));
+    assert!(found.n_compared <= COMPARISONS_MAX * n as u64, "{} compared", found.n_compared);
+    assert!(found.n_limited > n as u64 / 2, "{} pages met the limit", found.n_limited);
+}
+
+/// `cluster.comparisons_max`, where no configuration says otherwise.
+const COMPARISONS_MAX: u64 = 128;
 
 /// Among pages of one template that do not resemble each other, each has a version that does: those pairs are clusters.
 /// Pages that came before the template's shingles were common were indexed by them, and a few of these by fewer than

@@ -49,3 +49,18 @@ fn sketches() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(shown.join("\n"), include_str!("golden/sketches.txt").trim_end());
     Ok(())
 }
+
+/// A document large enough to be confirmed: its bytes begin with the count of shingles, the form and the confirmation.
+#[test]
+fn confirmations() -> Result<(), Box<dyn std::error::Error>> {
+    let seed: Seed = "00112233445566778899aabbccddeeff102132435465768798a9bacbdcedfe0f".parse()?;
+    let words: Vec<String> = (0..300).map(|n| format!("word{n}")).collect();
+    let content = Sketcher::new(&SketchRule::default(), &seed).sketch_form(&CanonicalForm::of_text(&words.join(" ")));
+    let mut bytes = Vec::new();
+    lookalike::sketch::encode(&content.sketch, &mut bytes);
+    let hex: String = bytes[..43].iter().map(|byte| format!("{byte:02x}")).collect();
+    let expected =
+        "a30205a59e3fd62d75ed8df008d74a77bec03e7b4d82b6fac9bf4d1be77c4be5f7fe5e3971d7d96bf6d756";
+    assert_eq!(hex, expected);
+    Ok(())
+}

@@ -11,9 +11,19 @@ use harness::{World, root, text};
 use std::fs;
 use std::process::{Command, Stdio};
 
-/// The golden store of a format, unpacked in a world of its own, under the rule that it was made with.
+/// A world under the rule that the golden store was made with, when there were no confirmations and no limit of
+/// comparisons.
+fn as_made() -> World {
+    World::new()
+        .with("sketch.index_modulus", 25)
+        .with("sketch.confirmation", false)
+        .with("cluster.common_limit", 5)
+        .with("cluster.comparisons_max", 0)
+}
+
+/// The golden store of a format, unpacked in a world of its own.
 fn unpacked(format: u32) -> World {
-    let world = World::new().with("sketch.index_modulus", 25).with("cluster.common_limit", 5);
+    let world = as_made();
     let archive = root().join(format!("tests/golden/store-{format}.tar.gz"));
     let status = Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(world.path("")).status();
     assert!(status.expect("tar starts").success());
@@ -56,7 +66,7 @@ fn a_store_of_format_1_goes_on() {
     assert_eq!(run_again(&world)["records"], 0, "it was taken in already");
     assert_eq!(world.ask("export clusters", &[]), golden("store-1.csv"));
     // A store made anew is the same, byte for byte of what it tells.
-    let new = World::new().with("sketch.index_modulus", 25).with("cluster.common_limit", 5);
+    let new = as_made();
     run_again(&new);
     assert_eq!(new.ask("export clusters", &[]), golden("store-1.csv"));
     assert_eq!(fs::read_to_string(new.path("events.jsonl")).expect("events"), golden("events.jsonl"));

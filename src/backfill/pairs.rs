@@ -20,7 +20,8 @@ use super::usage::{Meter, Phase};
 use super::work::Work;
 use crate::cluster::{Clusters, MatchRule};
 use crate::document::{ClusterId, DocumentId};
-use crate::sketch::{Estimate, Rule};
+use crate::sketch::Rule;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
@@ -277,15 +278,18 @@ impl Deciding<'_> {
         let mut joined = HashSet::new();
         for of_document in open.chunk_by(|a, b| a.pair.later() == b.pair.later()) {
             joined.clear();
-            for Candidate { pair, cluster } in of_document {
+            let mut n_left = self.rule.n_comparisons();
+            for Candidate { pair, cluster } in self.in_order(of_document).iter() {
                 if joined.contains(cluster) {
                     continue;
                 }
+                if n_left == 0 {
+                    break;
+                }
+                n_left -= 1;
                 n_compared += 1;
-                let estimate = self.estimate(*pair, at_hand)?;
-                if self.rule.is_link(&estimate, self.is_represented) {
+                if let Some(resemblance) = self.link(*pair, at_hand)? {
                     joined.insert(*cluster);
-                    let resemblance = estimate.resemblance;
                     links.push(LinkRow { later: pair.later(), earlier: pair.earlier(), resemblance });
                 }
             }
@@ -293,10 +297,22 @@ impl Deciding<'_> {
         Ok((links, n_compared))
     }
 
-    fn estimate(&self, pair: Pair, at_hand: &mut SketchesAtHand) -> Result<Estimate, BackfillError> {
+    /// A document's candidates in the order in which they are compared: as they are, most shared shingles first and then
+    /// by age, or the newest first where not all may be compared.
+    fn in_order<'c>(&self, of_document: &'c [Candidate]) -> Cow<'c, [Candidate]> {
+        if of_document.len() <= self.rule.n_comparisons() {
+            return Cow::Borrowed(of_document);
+        }
+        let mut newest_first = of_document.to_vec();
+        newest_first.sort_unstable_by_key(|open| (Reverse(open.pair.n_shared), Reverse(open.pair.earlier())));
+        Cow::Owned(newest_first)
+    }
+
+    /// The resemblance of a pair's documents where they are linked.
+    fn link(&self, pair: Pair, at_hand: &mut SketchesAtHand) -> Result<Option<f64>, BackfillError> {
         let (later, earlier) = (at_hand.get(pair.later())?, at_hand.get(pair.earlier())?);
         let is_common = |shingle| self.common.is_for(shingle, pair.later());
-        Ok(self.rule.estimate(&later, &earlier, self.sketch_rule, is_common))
+        Ok(self.rule.link(&later, &earlier, self.sketch_rule, self.is_represented, is_common))
     }
 }
 

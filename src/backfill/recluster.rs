@@ -298,10 +298,12 @@ fn compared<S: Snapshot + LinkView + Sync>(
             let (a, b) = (sketches.get(&later)?, sketches.get(&earlier)?);
             let resemblance =
                 rules.cluster.estimate(a, b, rules.sketch.rule, |shingle| common.contains(&shingle)).resemblance;
-            let is_link = resemblance >= rule.threshold
+            let resembles = |least: f64| rules.cluster.ignore_common || a.confirms(b, least);
+            let is_link = (resemblance >= rule.threshold && resembles(rule.threshold))
                 || rule.containment.is_some_and(|least| {
                     let estimate = compare(a, b, rules.sketch.rule);
                     estimate.containment_of_first.max(estimate.containment_of_second) >= least
+                        && resembles(resemblance_of_contained(a, b, least))
                 });
             is_link.then_some(Found { later, earlier, resemblance })
         };
@@ -317,6 +319,13 @@ fn compared<S: Snapshot + LinkView + Sync>(
         }
         Ok(all)
     })
+}
+
+/// The resemblance of two documents where so much of the smaller is in the larger.
+fn resemblance_of_contained(a: &Sketch, b: &Sketch, containment: f64) -> f64 {
+    let (n_a, n_b) = (f64::from(a.n_shingles), f64::from(b.n_shingles));
+    let common = containment * n_a.min(n_b);
+    common / (n_a + n_b - common).max(1.0)
 }
 
 /// Document → what its cluster is made around; 0: none yet.

@@ -188,7 +188,11 @@ fn page(rule: &StoreRule, number: usize, shingles: BTreeSet<Shingle>, n_supers: 
                 .collect(),
             n_words: 10,
             n_bytes: 100,
-            sketch: Arc::new(Sketch { n_shingles: values.len() as u32, form: Form::Sample { values, bound: 1 << 40 } }),
+            sketch: Arc::new(Sketch {
+                n_shingles: values.len() as u32,
+                form: Form::Sample { values, bound: 1 << 40 },
+                confirmation: None,
+            }),
         }),
         redirect_to: None,
     }

@@ -28,7 +28,8 @@ fn when(time: FetchTime, sweep: Option<&str>) -> String {
 }
 
 fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
+    let number = format!("{:.1}", share * 100.0);
+    format!("{} %", number.strip_suffix(".0").unwrap_or(&number))
 }
 
 /// What a run did.
@@ -263,16 +264,13 @@ fn estimate(share: f64, error: f64) -> String {
 /// Two documents against each other.
 pub(super) fn comparison(comparison: &Comparison) -> String {
     format!(
-        "resemblance           {} ({}, {} shingles compared)\ncontainment of A in B {} ({})\ncontainment of B in A {} ({})\nshingles              {} in A, {} in B\n",
+        "resemblance           {} ({})\ncontainment of A in B {} ({})\ncontainment of B in A {} ({})\n",
         percent(comparison.resemblance),
         sureness(comparison.error),
-        comparison.shingles_compared,
         percent(comparison.containment_of_a_in_b),
         sureness(comparison.error_of_a_in_b),
         percent(comparison.containment_of_b_in_a),
         sureness(comparison.error_of_b_in_a),
-        comparison.shingles_of_a,
-        comparison.shingles_of_b,
     )
 }
 

@@ -71,15 +71,14 @@ pub fn represented<'r>(common: impl Iterator<Item = &'r Representatives>, needed
         *shared.entry(*document).or_default() += 1;
     }
     let enough = shared.into_iter().filter(|(_, n_shared)| *n_shared >= needed);
-    let mut candidates = in_order(enough.map(|(document, n_shared)| (n_shared, document)).collect());
-    candidates.truncate(REPRESENTATIVES_COMPARED_MAX);
-    candidates
+    let candidates = in_order(enough.map(|(document, n_shared)| (n_shared, document)).collect());
+    candidates.into_iter().take(REPRESENTATIVES_COMPARED_MAX).map(|(_, document)| document).collect()
 }
 
 /// Most shared shingles first, then by age.
-fn in_order(mut candidates: Vec<(usize, DocumentId)>) -> Vec<DocumentId> {
+fn in_order(mut candidates: Vec<(usize, DocumentId)>) -> Vec<(usize, DocumentId)> {
     candidates.sort_unstable_by_key(|(n_shared, document)| (std::cmp::Reverse(*n_shared), *document));
-    candidates.into_iter().map(|(_, document)| document).collect()
+    candidates
 }
 
 /// Adds a document to those in which a shingle stands, unless they are over the limit; true where it was added. Lists
@@ -125,7 +124,7 @@ impl Known {
         Ok(())
     }
 
-    /// The candidates for a document with these index and super shingles: those with at least `needed` shared index
+    /// The candidates for a document with these index and super shingles, and how many index shingles each shares: those with at least `needed` shared index
     /// shingles, or any super shingle in common. Most shared shingles first, then by age.
     pub(super) fn candidates(
         &self,
@@ -133,7 +132,7 @@ impl Known {
         supers: &[Shingle],
         needed: usize,
         common_limit: usize,
-    ) -> Vec<DocumentId> {
+    ) -> Vec<(usize, DocumentId)> {
         let mut shared: FxHashMap<DocumentId, (usize, bool)> = FxHashMap::default();
         for shingle in index {
             let list = self.postings.get(shingle).map(Vec::as_slice).unwrap_or_default();
@@ -181,7 +180,7 @@ mod tests {
             ..Known::default()
         };
         let ids = |index: &[u64], supers: &[u64], needed| -> Vec<u32> {
-            known.candidates(index, supers, needed, 2).iter().map(|document| document.0).collect()
+            known.candidates(index, supers, needed, 2).iter().map(|(_, document)| document.0).collect()
         };
         assert_eq!(ids(&[1, 2, 3], &[], 1), [2, 3, 1]);
         assert_eq!(ids(&[1, 2, 3], &[], 2), [2, 3]);

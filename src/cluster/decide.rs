@@ -4,9 +4,10 @@ use super::candidates::{Asked, Known, Representatives, add, representatives_of, 
 use super::union_find::{ClusterRow, Clusters, Merge};
 use super::{MatchRule, Policy};
 use crate::document::{ClusterId, DocumentId};
-use crate::sketch::{Equivalences, Estimate, Rule, Shingle, Sketch, SketchRule, SketchedContent};
+use crate::sketch::{Equivalences, Rule, Shingle, Sketch, SketchRule, SketchedContent};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// How a page came to its document and cluster, the closest first.
@@ -105,6 +106,8 @@ pub struct Effects {
     pub common: Vec<Shingle>,
     /// How many pairs of sketches were compared.
     pub n_compared: u64,
+    /// Of how many pages [`MatchRule::comparisons_max`] left candidates uncompared.
+    pub n_limited: u64,
 }
 
 /// What the store knows, asked for as it is needed: by the batch where that can be foreseen (see [`Decider::learn`]).
@@ -140,8 +143,17 @@ pub struct TooManyDocuments;
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     document: DocumentId,
+    /// Index shingles that it shares with the content; 0 where only common ones nominate it.
+    n_shared: usize,
     /// Whether only common shingles nominate it.
     is_represented: bool,
+}
+
+impl Candidate {
+    /// Most shared shingles first, then the newest.
+    fn order_of_comparison(&self) -> (Reverse<usize>, Reverse<DocumentId>) {
+        (Reverse(self.n_shared), Reverse(self.document))
+    }
 }
 
 /// Decides where pages belong. It holds what every decision needs: the clusters and the common shingles.
@@ -276,15 +288,18 @@ impl Decider {
         let common = asked.common.iter().filter_map(|shingle| self.common.get(shingle)?.as_ref());
         let mut more = represented(common, asked.common_needed);
         if !more.is_empty() {
-            let known: FxHashSet<DocumentId> = found.iter().copied().collect();
+            let known: FxHashSet<DocumentId> = found.iter().map(|(_, document)| *document).collect();
             more.retain(|document| !known.contains(document));
         }
-        let found = found.into_iter().map(|document| Candidate { document, is_represented: false });
-        found.chain(more.into_iter().map(|document| Candidate { document, is_represented: true })).collect()
+        let found =
+            found.into_iter().map(|(n_shared, document)| Candidate { document, n_shared, is_represented: false });
+        let more = more.into_iter().map(|document| Candidate { document, n_shared: 0, is_represented: true });
+        found.chain(more).collect()
     }
 
     /// One verified match in every cluster that has one, in the order of verification. In each round the best
-    /// candidate of every cluster not yet joined is compared: no comparison is made that cannot change the partition.
+    /// candidate of every cluster not yet joined is compared: no comparison is made that cannot change the partition. The
+    /// round that would exceed [`MatchRule::comparisons_max`] is the last, and cut.
     fn matches<V: View>(
         &mut self,
         content: &SketchedContent,
@@ -294,6 +309,7 @@ impl Decider {
     ) -> Result<Vec<Match>, V::Error> {
         let mut joined = FxHashSet::default();
         let mut matches = Vec::new();
+        let mut n_left = self.rule.n_comparisons();
         while !candidates.is_empty() {
             let mut asked = FxHashSet::default();
             let mut round = Vec::new();
@@ -305,6 +321,13 @@ impl Decider {
                 }
                 !best && !joined.contains(&cluster)
             });
+            if round.len() > n_left {
+                round.sort_unstable_by_key(|(candidate, _)| candidate.order_of_comparison());
+                round.truncate(n_left);
+                candidates.clear();
+                effects.n_limited += 1;
+            }
+            n_left -= round.len();
             let ids: Vec<DocumentId> = round.iter().map(|(candidate, _)| candidate.document).collect();
             let sketches = view.sketches(&ids)?;
             effects.n_compared += round.len() as u64;
@@ -334,6 +357,11 @@ impl Decider {
             candidate.document = DocumentId(self.clusters.cluster_of(candidate.document).0);
             asked.insert(candidate.document)
         });
+        if founders.len() > self.rule.n_comparisons() {
+            // In the order of the candidates: most shared shingles first.
+            founders.truncate(self.rule.n_comparisons());
+            effects.n_limited += 1;
+        }
         let ids: Vec<DocumentId> = founders.iter().map(|founder| founder.document).collect();
         let sketches = view.sketches(&ids)?;
         effects.n_compared += founders.len() as u64;
@@ -350,18 +378,14 @@ impl Decider {
 
     /// The estimated resemblance of two sketches under the rule, with the shingles that are common now.
     pub fn resemblance(&self, a: &Sketch, b: &Sketch) -> f64 {
-        self.estimate(a, b).resemblance
-    }
-
-    fn estimate(&self, a: &Sketch, b: &Sketch) -> Estimate {
-        self.rule.estimate(a, b, self.sketch_rule, |shingle| self.common.contains_key(&shingle))
+        self.rule.estimate(a, b, self.sketch_rule, |shingle| self.common.contains_key(&shingle)).resemblance
     }
 
     /// The match of a content with a candidate, if it is one.
     fn verified(&self, content: &SketchedContent, candidate: Candidate, sketch: &Sketch) -> Option<Match> {
-        let estimate = self.estimate(&content.sketch, sketch);
-        let found = Match { document: candidate.document, resemblance: estimate.resemblance };
-        self.rule.is_link(&estimate, candidate.is_represented).then_some(found)
+        let is_common = |shingle| self.common.contains_key(&shingle);
+        let link = self.rule.link(&content.sketch, sketch, self.sketch_rule, candidate.is_represented, is_common);
+        link.map(|resemblance| Match { document: candidate.document, resemblance })
     }
 
     /// Makes a new document known: its equivalences, its postings.

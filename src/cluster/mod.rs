@@ -43,10 +43,18 @@ pub struct MatchRule {
     /// A shingle in more documents than this is common: it nominates a few representatives of these and nobody else;
     /// 1000 in the paper.
     pub common_limit: usize,
+    /// A page is compared with this many documents at most, those that share most index shingles with it first, then the
+    /// newest; 0: with all that share enough. Left out of what is written where it is 0.
+    #[serde(default, skip_serializing_if = "is_unlimited")]
+    pub comparisons_max: usize,
     /// Whether common shingles are left out of the resemblance as well, as in the paper.
     pub ignore_common: bool,
     /// How links make clusters; components in the paper.
     pub policy: Policy,
+}
+
+fn is_unlimited(comparisons_max: &usize) -> bool {
+    *comparisons_max == 0
 }
 
 impl Default for MatchRule {
@@ -55,6 +63,7 @@ impl Default for MatchRule {
             threshold: 0.5,
             min_shared: 4,
             common_limit: 1000,
+            comparisons_max: 128,
             ignore_common: false,
             policy: Policy::Components,
         }
@@ -81,12 +90,29 @@ impl MatchRule {
         implied.clamp(1, self.min_shared)
     }
 
-    /// Whether an estimate makes a link. A page that only common shingles nominate for (see [`represented`]) is one of a
-    /// large family, and its candidates stand for many: there an estimate must be over the threshold by three standard
-    /// errors, or those that are a little under it would make a false cluster of the whole family.
-    pub fn is_link(&self, estimate: &Estimate, is_represented: bool) -> bool {
+    /// How many comparisons a page may cost.
+    pub fn n_comparisons(&self) -> usize {
+        if self.comparisons_max == 0 { usize::MAX } else { self.comparisons_max }
+    }
+
+    /// The estimated resemblance of two documents where it links them. A page that only common shingles nominate for (see
+    /// [`represented`]) is one of a large family, and its candidates stand for many: there an estimate must be over the
+    /// threshold by three standard errors, or those that are a little under it would make a false cluster of the whole
+    /// family. The confirmations, where both have one, must allow the link; they count common shingles, and have no say
+    /// where these are left out.
+    pub fn link(
+        &self,
+        a: &Sketch,
+        b: &Sketch,
+        rule: Rule,
+        is_represented: bool,
+        is_common: impl Fn(Shingle) -> bool,
+    ) -> Option<f64> {
+        let estimate = self.estimate(a, b, rule, is_common);
         let margin = if is_represented { 3.0 * estimate.error } else { 0.0 };
-        estimate.resemblance >= self.threshold + margin
+        let is_link =
+            estimate.resemblance >= self.threshold + margin && (self.ignore_common || a.confirms(b, self.threshold));
+        is_link.then_some(estimate.resemblance)
     }
 
     /// What two sketches of one rule tell of their documents. `is_common` tells which shingles are; they are left out of

@@ -89,6 +89,7 @@ pub struct SketchSection {
     error_per_mille: u32,
     index_size: usize,
     index_modulus: u64,
+    confirmation: bool,
     super_shingle_length: usize,
     super_shingles: usize,
 }
@@ -181,6 +182,7 @@ impl SketchSection {
             },
             index_size: self.index_size,
             index_modulus: self.index_modulus,
+            confirmation: self.confirmation,
             super_shingle_length: self.super_shingle_length,
             super_shingles: self.super_shingles,
         }

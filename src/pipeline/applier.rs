@@ -449,6 +449,7 @@ impl Decided {
             relations,
             merged: decisions().map(|decision| decision.merges.len() as u64).sum(),
             compared: self.effects.n_compared,
+            limited: self.effects.n_limited,
             ..BatchCounts::default()
         }
     }

@@ -38,6 +38,8 @@ pub struct Summary {
     pub merged: u64,
     /// Pairs of sketches compared.
     pub compared: u64,
+    /// Pages of which `cluster.comparisons_max` left candidates uncompared.
+    pub limited: u64,
     /// Micro-batches written.
     pub batches: u64,
     /// Parts of the input that could not be read.
@@ -70,6 +72,7 @@ pub(super) struct BatchCounts {
     pub rejected: Vec<Reason>,
     pub merged: u64,
     pub compared: u64,
+    pub limited: u64,
 }
 
 /// The word for a relation in counts and metrics.
@@ -144,12 +147,14 @@ impl Stats {
         counter!("lookalike_pages_total", "outcome" => "gone").increment(batch.gone);
         counter!("lookalike_merges_total").increment(batch.merged);
         counter!("lookalike_sketches_compared_total").increment(batch.compared);
+        counter!("lookalike_comparisons_limited_total").increment(batch.limited);
         let mut counts = self.counts();
         counts.batches += 1;
         counts.records += n_records as u64;
         counts.gone += batch.gone;
         counts.merged += batch.merged;
         counts.compared += batch.compared;
+        counts.limited += batch.limited;
         for (relation, n) in &batch.relations {
             let name = relation_name(*relation);
             counter!("lookalike_pages_total", "outcome" => name).increment(*n);

@@ -28,7 +28,7 @@ pub struct Carrier {
     pub moment: Moment,
     /// Whether it still stands there, as far as is known.
     pub stands: bool,
-    /// Its estimated resemblance to the text.
+    /// Its estimated resemblance to the text, in hundredths, as all of these.
     pub resemblance: f64,
     /// How much of the text is in it.
     pub contains: f64,
@@ -113,6 +113,7 @@ fn carriers(view: &impl Snapshot, asked: &Asked<'_>, threshold: f64) -> Result<V
     let mut hosts: BTreeMap<String, Vec<Carrier>> = BTreeMap::new();
     for ((moment, url), state) in newest.into_values().zip(urls).zip(states) {
         let Some(of) = moment.seen.document().and_then(|document| found.get(&document)) else { continue };
+        let of = of.rounded();
         let stands = state.is_some_and(|UrlState { newest, .. }| newest == moment);
         let host = host_of(&url).to_string();
         let carrier = Carrier {

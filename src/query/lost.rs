@@ -1,6 +1,7 @@
 //! Lost and found: where the content of a URL stands now (Broder 1997, section 1.1).
 
 use super::answers::Standing;
+use super::similar::hundredths;
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, host_of};
 use crate::ports::{Snapshot, StoreError};
 use crate::sketch::{Sketch, compare};
@@ -52,7 +53,7 @@ pub struct Found {
     pub sweep: Option<String>,
     /// The document that stands there.
     pub document: Option<DocumentId>,
-    /// Its estimated resemblance to the last copy, rounded to four places; none where they were not compared.
+    /// Its estimated resemblance to the last copy, in hundredths; none where they were not compared.
     pub resemblance: Option<f64>,
     /// How much of the last copy is in it.
     pub contains: Option<f64>,
@@ -60,7 +61,7 @@ pub struct Found {
     pub contained: Option<f64>,
     /// How it is known.
     pub evidence: Evidence,
-    /// What the answers are ordered by, 0 to 1, rounded to four places.
+    /// What the answers are ordered by, 0 to 1, in hundredths.
     pub score: f64,
 }
 
@@ -444,10 +445,6 @@ impl Asked {
     }
 }
 
-fn rounded(share: f64) -> f64 {
-    (share * 1e4).round() / 1e4
-}
-
 impl Found {
     fn itself(url: &str, copy: &LastCopy) -> Self {
         Found {
@@ -464,7 +461,7 @@ impl Found {
     }
 
     fn at(place: &Place, evidence: Evidence, score: f64, shares: Option<&[f64; 3]>) -> Self {
-        let share = |number: usize| shares.map(|shares| rounded(shares[number]));
+        let share = |number: usize| shares.map(|shares| hundredths(shares[number]));
         Found {
             url: place.url.clone(),
             last_seen: Some(place.moment.fetched_at),
@@ -474,7 +471,7 @@ impl Found {
             contains: share(1),
             contained: share(2),
             evidence,
-            score: rounded(score),
+            score: hundredths(score),
         }
     }
 }

@@ -1,8 +1,13 @@
 //! Any document against another one, or against the store.
+//!
+//! Whoever may ask can ask adaptively: change a word, ask again, keep what brings a stored page nearer. So an estimate is
+//! told as [`compare_openly`] makes it and rounded, counts of shared shingles are not told, and whatever can still be
+//! learnt of a sketch that way is no match without the [`Confirmation`](crate::sketch::Confirmation), which no answer
+//! depends on.
 
 use crate::document::{ClusterId, DocumentId, Fingerprint};
 use crate::ports::{Snapshot, StoreError, StoredDocument, StoredSighting};
-use crate::sketch::{Estimate, ModCounts, Rule, Shingle, Sketch, SketchedContent, compare};
+use crate::sketch::{Estimate, ModCounts, Rule, Shingle, Sketch, SketchedContent, compare_openly};
 use crate::sweep::Sighting;
 use serde::Serialize;
 use std::cmp::{Ordering, Reverse};
@@ -36,21 +41,25 @@ pub struct Comparison {
     pub error_of_a_in_b: f64,
     /// One standard error of how much of B is in A.
     pub error_of_b_in_a: f64,
-    /// Distinct shingles of A.
-    pub shingles_of_a: u32,
-    /// Distinct shingles of B.
-    pub shingles_of_b: u32,
-    /// Sampled shingles that the resemblance rests on.
-    pub shingles_compared: u32,
 }
 
 /// Compares two sketches of one rule. Two documents without shingles tell nothing: all is 0.
 pub fn compare_sketches(a: &Sketch, b: &Sketch, rule: Rule) -> Comparison {
-    Comparison::of(a, b, &compare(a, b, rule))
+    Comparison::of(&compare_openly(a, b, rule)).rounded()
+}
+
+/// Rounds a share to the nearest hundredth.
+pub(super) fn hundredths(share: f64) -> f64 {
+    (share * 100.0).round() / 100.0
+}
+
+/// Rounds an error up to the next hundredth.
+fn hundredths_up(error: f64) -> f64 {
+    (error * 100.0).ceil() / 100.0
 }
 
 impl Comparison {
-    fn of(a: &Sketch, b: &Sketch, estimate: &Estimate) -> Self {
+    fn of(estimate: &Estimate) -> Self {
         Comparison {
             resemblance: estimate.resemblance,
             error: estimate.error,
@@ -58,9 +67,19 @@ impl Comparison {
             containment_of_b_in_a: estimate.containment_of_second,
             error_of_a_in_b: estimate.containment_error_of_first,
             error_of_b_in_a: estimate.containment_error_of_second,
-            shingles_of_a: a.n_shingles,
-            shingles_of_b: b.n_shingles,
-            shingles_compared: estimate.n_compared,
+        }
+    }
+
+    /// As it is told: what is estimated in hundredths, with its errors rounded up. What is exact stays as it is.
+    pub(super) fn rounded(self) -> Self {
+        let share = |share: f64, error: f64| if error == 0.0 { share } else { hundredths(share) };
+        Comparison {
+            resemblance: share(self.resemblance, self.error),
+            error: hundredths_up(self.error),
+            containment_of_a_in_b: share(self.containment_of_a_in_b, self.error_of_a_in_b),
+            containment_of_b_in_a: share(self.containment_of_b_in_a, self.error_of_b_in_a),
+            error_of_a_in_b: hundredths_up(self.error_of_a_in_b),
+            error_of_b_in_a: hundredths_up(self.error_of_b_in_a),
         }
     }
 
@@ -106,10 +125,6 @@ pub struct Likeness {
     /// The document asked for is A, this one B.
     #[serde(flatten)]
     pub comparison: Comparison,
-    /// The index shingles that both have.
-    pub shared_index_shingles: usize,
-    /// The mod shingles that both have; 0 in a store that does not index them.
-    pub shared_mod_shingles: u32,
     /// Where it was last seen.
     pub last_seen: Option<Sighting>,
 }
@@ -133,13 +148,11 @@ pub fn similar(view: &impl Snapshot, content: &SketchedContent, most: usize) -> 
     let mut last_seen = last_seen(view, &documents)?;
     found
         .into_iter()
-        .map(|Compared { document, comparison, shared_index_shingles, shared_mod_shingles }| {
+        .map(|Compared { document, comparison }| {
             Ok(Likeness {
                 document,
                 cluster: view.cluster_of(document)?,
-                comparison,
-                shared_index_shingles,
-                shared_mod_shingles,
+                comparison: comparison.rounded(),
                 last_seen: last_seen.remove(&document),
             })
         })
@@ -171,11 +184,8 @@ pub(super) struct Asked<'a> {
 /// A document that was held against a text, which is A.
 pub(super) struct Compared {
     pub document: DocumentId,
+    /// Not yet rounded: what is ranked is not what is told.
     pub comparison: Comparison,
-    /// The index shingles that both have.
-    pub shared_index_shingles: usize,
-    /// The mod shingles that both have.
-    pub shared_mod_shingles: u32,
 }
 
 impl<'a> Asked<'a> {
@@ -204,15 +214,10 @@ impl<'a> Asked<'a> {
         let mut compared = Vec::with_capacity(documents.len());
         for together in documents.chunks(READ_TOGETHER) {
             for (document, stored) in together.iter().zip(view.documents(together)?) {
-                let shared_mod_shingles = shared_mod.get(document).copied().unwrap_or(0);
-                let comparison = self.against(view, &stored, shared_mod_shingles);
+                let comparison = self.against(view, &stored, shared_mod.get(document).copied().unwrap_or(0));
                 let is_equal = self.equal.contains(document);
-                compared.push(Compared {
-                    document: *document,
-                    comparison: if is_equal { comparison.equal() } else { comparison },
-                    shared_index_shingles: shared.get(document).copied().unwrap_or(0),
-                    shared_mod_shingles,
-                });
+                let comparison = if is_equal { comparison.equal() } else { comparison };
+                compared.push(Compared { document: *document, comparison });
             }
         }
         Ok(compared)
@@ -222,7 +227,7 @@ impl<'a> Asked<'a> {
         let (a, b) = (self.sketch, &*stored.sketch);
         let counts =
             ModCounts { first: self.mod_shingles.len() as u32, second: stored.n_mod_shingles, shared: n_shared_mod };
-        Comparison::of(a, b, &compare(a, b, view.rule().sketch.rule).refined(a, b, counts))
+        Comparison::of(&compare_openly(a, b, view.rule().sketch.rule).refined(a, b, counts))
     }
 }
 

@@ -6,11 +6,13 @@
 //! form 1, whole:     n_shingles Rice-coded steps between leading bits, padded with zeros to a byte
 //! form 2, parity:    log2 of the bits, one byte | the bitmap, 64-bit words, little-endian
 //! form 3, parity:    log2 of the bits, one byte | varint n_ones | the zeros before each one, n_ones Rice-coded steps
+//! form + 4:          the confirmation, 40 bytes | as without it
 //! ```
 //! Varints are LEB128. A bound that is a power of two is written as its exponent; another one (the `min` rules) is the
 //! last value plus one and is written as 0. The Rice parameters follow from the counts. Of the two forms of a bitmap the
 //! shorter one is written: it has few ones where the document is small for its bits.
 
+use super::confirmation::{Confirmation, WORDS};
 use super::{Form, Shingle, Sketch, parity, rice};
 
 /// Bytes that are no sketch.
@@ -22,6 +24,8 @@ const SAMPLE: u8 = 0;
 const WHOLE: u8 = 1;
 const PARITY: u8 = 2;
 const SPARSE_PARITY: u8 = 3;
+/// Added to the form where a confirmation comes first.
+const CONFIRMED: u8 = 4;
 
 /// The logarithm of the bits of the largest bitmap: a few bytes must not ask for more memory than it has.
 const MAX_LOG2_BITS: u8 = parity::BITS_MAX.ilog2() as u8;
@@ -29,15 +33,15 @@ const MAX_LOG2_BITS: u8 = parity::BITS_MAX.ilog2() as u8;
 /// Appends a sketch's bytes to `out`.
 pub fn encode(sketch: &Sketch, out: &mut Vec<u8>) {
     put(out, u64::from(sketch.n_shingles));
-    match &sketch.form {
-        Form::Sample { values, bound } => {
-            out.push(SAMPLE);
-            encode_sample(values, *bound, out);
-        }
-        Form::Whole(tops) => {
-            out.push(WHOLE);
-            encode_whole(tops, out);
-        }
+    let tag = out.len();
+    out.push(0);
+    if let Some(Confirmation(words)) = &sketch.confirmation {
+        out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        out[tag] = CONFIRMED;
+    }
+    out[tag] += match &sketch.form {
+        Form::Sample { values, bound } => encode_sample(values, *bound, out),
+        Form::Whole(tops) => encode_whole(tops, out),
         Form::Parity(words) => encode_parity(words, out),
     }
 }
@@ -48,18 +52,31 @@ pub fn encode(sketch: &Sketch, out: &mut Vec<u8>) {
 /// [`InvalidSketch`] where the bytes end early, go on, or do not ascend.
 pub fn decode(mut bytes: &[u8]) -> Result<Sketch, InvalidSketch> {
     let n_shingles = u32::try_from(take(&mut bytes)?).map_err(|_| InvalidSketch)?;
-    let (form, rest) = bytes.split_first().ok_or(InvalidSketch)?;
-    let form = match *form {
+    let (tag, mut rest) = bytes.split_first().ok_or(InvalidSketch)?;
+    let (confirmation, form) =
+        if *tag >= CONFIRMED { (Some(decode_confirmation(&mut rest)?), tag - CONFIRMED) } else { (None, *tag) };
+    let form = match form {
         SAMPLE => decode_sample(n_shingles, rest)?,
         WHOLE => decode_whole(n_shingles as usize, rest)?,
         PARITY => decode_parity(rest)?,
         SPARSE_PARITY => decode_sparse_parity(rest)?,
         _ => return Err(InvalidSketch),
     };
-    Ok(Sketch { n_shingles, form })
+    Ok(Sketch { n_shingles, form, confirmation })
 }
 
-fn encode_sample(values: &[Shingle], bound: u128, out: &mut Vec<u8>) {
+fn decode_confirmation(bytes: &mut &[u8]) -> Result<Confirmation, InvalidSketch> {
+    let (head, rest) = bytes.split_first_chunk::<{ WORDS * 8 }>().ok_or(InvalidSketch)?;
+    *bytes = rest;
+    let mut words = [0; WORDS];
+    for (word, bytes) in words.iter_mut().zip(head.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    Ok(Confirmation(words))
+}
+
+/// Each of these appends what is kept and returns its form.
+fn encode_sample(values: &[Shingle], bound: u128, out: &mut Vec<u8>) -> u8 {
     put(out, values.len() as u64);
     let exponent = if bound.is_power_of_two() { bound.trailing_zeros() } else { 0 };
     put(out, u64::from(exponent));
@@ -68,6 +85,7 @@ fn encode_sample(values: &[Shingle], bound: u128, out: &mut Vec<u8>) {
         put(out, value - previous);
         previous = *value;
     }
+    SAMPLE
 }
 
 fn decode_sample(n_shingles: u32, mut bytes: &[u8]) -> Result<Form, InvalidSketch> {
@@ -100,10 +118,11 @@ fn rice_parameter(n: usize) -> u32 {
     16u32.saturating_sub(n.max(1).ilog2() + 1)
 }
 
-fn encode_whole(tops: &[u16], out: &mut Vec<u8>) {
+fn encode_whole(tops: &[u16], out: &mut Vec<u8>) -> u8 {
     let mut previous = 0;
     let steps = tops.iter().map(|top| u32::from(top - std::mem::replace(&mut previous, *top)));
     rice::encode(steps, rice_parameter(tops.len()), out);
+    WHOLE
 }
 
 fn decode_whole(n: usize, bytes: &[u8]) -> Result<Form, InvalidSketch> {
@@ -123,18 +142,19 @@ fn rice_parameter_of_zeros(n_ones: usize, n_bits: usize) -> u32 {
     (n_zeros / n_ones.max(1)).max(1).ilog2()
 }
 
-fn encode_parity(words: &[u64], out: &mut Vec<u8>) {
+fn encode_parity(words: &[u64], out: &mut Vec<u8>) -> u8 {
     let n_bits = words.len() * 64;
     let n_ones = words.iter().map(|word| word.count_ones() as usize).sum();
+    out.push(n_bits.ilog2() as u8);
     let start = out.len();
-    out.extend([SPARSE_PARITY, n_bits.ilog2() as u8]);
     put(out, n_ones as u64);
     rice::encode(zeros_before_ones(words), rice_parameter_of_zeros(n_ones, n_bits), out);
-    if out.len() - start >= 2 + n_bits / 8 {
-        out.truncate(start);
-        out.extend([PARITY, n_bits.ilog2() as u8]);
-        out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    if out.len() - start < n_bits / 8 {
+        return SPARSE_PARITY;
     }
+    out.truncate(start);
+    out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    PARITY
 }
 
 /// The number of zeros between each one and the one before it.
@@ -236,17 +256,18 @@ mod tests {
             rule in any_rule(),
             bits in 32u32..=64,
             shingles in proptest::collection::vec(any::<u64>(), 0..200),
+            confirmation in proptest::option::of(any::<[u64; WORDS]>()),
         ) {
             let of = SketchRule { rule, bits, ..SketchRule::default() };
             let mut shingles: Vec<u64> = shingles.iter().map(|shingle| shingle >> (64 - bits)).collect();
-            let sketch = of.sketch(&mut shingles);
+            let sketch = Sketch { confirmation: confirmation.map(Confirmation), ..of.sketch(&mut shingles) };
             let mut bytes = Vec::new();
             encode(&sketch, &mut bytes);
             prop_assert_eq!(decode(&bytes), Ok(sketch));
         }
 
         #[test]
-        fn any_bytes_are_a_sketch_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        fn any_bytes_are_a_sketch_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
             if let Ok(sketch) = decode(&bytes) {
                 let mut again = Vec::new();
                 encode(&sketch, &mut again);

@@ -10,6 +10,7 @@
 mod carry_less;
 mod certainty;
 mod codec;
+mod confirmation;
 mod order;
 mod parity;
 mod rabin;
@@ -19,12 +20,14 @@ mod sample;
 mod shingle;
 mod super_shingle;
 
+use confirmation::Confirmer;
 use order::Order;
 
 pub use certainty::{Evidence, Kept, sample_within, sample_wrong_side};
 pub use codec::{InvalidSketch, decode, encode};
+pub use confirmation::Confirmation;
 pub use rabin::{Polynomial, Rabin};
-pub use resemblance::{Estimate, ModCounts, compare};
+pub use resemblance::{Estimate, ModCounts, compare, compare_openly};
 pub use sample::{Form, Rule, Sketch, SketchRule};
 pub use shingle::{Multiplicity, Shingler};
 pub use super_shingle::SuperShingles;
@@ -122,6 +125,7 @@ pub struct Sketcher {
     seed: Seed,
     shingler: Shingler,
     super_shingles: SuperShingles,
+    confirmer: Confirmer,
     buffer: Vec<Shingle>,
     order: Order,
     canonicaliser: Canonicaliser,
@@ -135,6 +139,7 @@ impl Sketcher {
             seed: *seed,
             shingler: Shingler::new(rule, seed),
             super_shingles: SuperShingles::new(rule, seed),
+            confirmer: Confirmer::new(seed),
             buffer: Vec::new(),
             order: Order::default(),
             canonicaliser: Canonicaliser::default(),
@@ -245,7 +250,10 @@ impl Sketcher {
         n_bytes: usize,
     ) -> SketchedContent {
         let mod_shingles = self.rule.mod_shingles(&self.buffer);
-        let sketch = self.rule.sketch_with(&mut self.buffer, &mut self.order);
+        let confirmation = self.rule.is_confirmed(self.buffer.len()).then(|| self.confirmer.confirmation(&self.buffer));
+        let mut sketch = self.rule.sketch_with(&mut self.buffer, &mut self.order);
+        // Repeated shingles were counted until now.
+        sketch.confirmation = confirmation.filter(|_| self.rule.is_confirmed(sketch.n_shingles as usize));
         let kept = &self.buffer;
         let shingle = (!kept.is_empty()).then(|| self.seed.fingerprint_numbers("shingle", kept));
         SketchedContent {

@@ -10,7 +10,7 @@ use super::Shingle;
 
 /// Bits of the smallest bitmap, half a KiB. A small document leaves it nearly empty and is stored by its ones, in fewer
 /// bytes than the largest document that is kept whole: what more bits cost, small documents hardly pay.
-const BITS_MIN: usize = 4096;
+pub(super) const BITS_MIN: usize = 4096;
 
 /// Bits of the largest bitmap, 512 KiB: enough for a million shingles.
 pub(super) const BITS_MAX: usize = 1 << 22;

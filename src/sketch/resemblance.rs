@@ -105,6 +105,19 @@ fn ratio(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
+/// [`compare`] as anybody may be told: documents that are kept whole count by their bitmaps alone. The other bits of
+/// their shingles decide what is linked, and nobody learns them by asking; of larger documents that is the
+/// [`Confirmation`](super::Confirmation).
+pub fn compare_openly(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
+    match (&a.form, &b.form) {
+        (Form::Whole(a_tops), Form::Whole(b_tops)) => {
+            let [a_words, b_words] = [a_tops, b_tops].map(|tops| bitmap_of_tops(tops, parity::BITS_MIN));
+            of_bitmaps(a, b, &a_words, &b_words)
+        }
+        _ => compare(a, b, rule),
+    }
+}
+
 /// The estimate for two sketches of one rule. Sketches of different rules tell nothing of each other.
 pub fn compare(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
     match (&a.form, &b.form) {
@@ -117,8 +130,8 @@ pub fn compare(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
             of_common(a, b, all.common as f64, 0.0, 0.0)
         }
         (Form::Parity(a_words), Form::Parity(b_words)) => of_bitmaps(a, b, a_words, b_words),
-        (Form::Whole(tops), Form::Parity(words)) => of_bitmaps(a, b, &bitmap_of_tops(tops, words), words),
-        (Form::Parity(words), Form::Whole(tops)) => of_bitmaps(a, b, words, &bitmap_of_tops(tops, words)),
+        (Form::Whole(tops), Form::Parity(words)) => of_bitmaps(a, b, &bitmap_of_tops(tops, words.len() * 64), words),
+        (Form::Parity(words), Form::Whole(tops)) => of_bitmaps(a, b, words, &bitmap_of_tops(tops, words.len() * 64)),
         _ => of_common(a, b, 0.0, 1.0, f64::INFINITY),
     }
 }
@@ -161,10 +174,10 @@ fn of_bitmaps(a: &Sketch, b: &Sketch, a_words: &[u64], b_words: &[u64]) -> Estim
     of_common(a, b, common, error, parity::difference_error(difference, n_bits as f64) / 2.0)
 }
 
-/// A whole sketch as the bitmap that it would have beside another one, or the finest that its 16 bits allow.
-fn bitmap_of_tops(tops: &[u16], beside: &[u64]) -> Vec<u64> {
+/// A whole sketch as the bitmap of so many bits that it would have, or the finest that its 16 bits allow.
+fn bitmap_of_tops(tops: &[u16], n_bits: usize) -> Vec<u64> {
     let shingles: Vec<Shingle> = tops.iter().map(|top| Shingle::from(*top)).collect();
-    parity::bitmap(&shingles, 16, (beside.len() * 64).min(1 << 16))
+    parity::bitmap(&shingles, 16, n_bits.min(1 << 16))
 }
 
 /// The estimate that follows from the number of shingles in common and its standard error.

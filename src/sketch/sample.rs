@@ -4,6 +4,7 @@
 //! samples are found in finer ones: the smallest 16 of a sketch are the smallest 16 of the document.
 
 use super::Shingle;
+use super::confirmation::{self, Confirmation};
 use super::order::Order;
 use super::parity;
 use super::shingle::Multiplicity;
@@ -28,6 +29,10 @@ pub struct SketchRule {
     /// found, with which it shares none of the smallest; 0: it is not. Left out of what is written where it is 0.
     #[serde(default, skip_serializing_if = "is_off")]
     pub index_modulus: u64,
+    /// Whether documents large enough have a [`Confirmation`], which must agree before a link is made. Left out of what is
+    /// written where it is off.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub confirmation: bool,
     /// Sketch values in a super shingle.
     pub super_shingle_length: usize,
     /// Super shingles a document, at most; 0 turns them off.
@@ -43,6 +48,7 @@ impl Default for SketchRule {
             rule: Rule::Parity { size: 384, error_per_mille: 16 },
             index_size: 16,
             index_modulus: 0,
+            confirmation: true,
             super_shingle_length: 8,
             super_shingles: 4,
         }
@@ -102,6 +108,8 @@ pub struct Sketch {
     pub n_shingles: u32,
     /// What is kept of them.
     pub form: Form,
+    /// A second sample under another key; none where the rule has none, or the document is small.
+    pub confirmation: Option<Confirmation>,
 }
 
 /// The forms of a sketch. Sketches of one rule compare.
@@ -128,6 +136,13 @@ impl Sketch {
             Form::Whole(_) => true,
             Form::Parity(_) => false,
         }
+    }
+
+    /// Whether the confirmations of two documents allow that they resemble each other by `least` or more. True where one
+    /// of them has none.
+    pub fn confirms(&self, other: &Self, least: f64) -> bool {
+        let confirmations = self.confirmation.as_ref().zip(other.confirmation.as_ref());
+        confirmations.is_none_or(|(own, other)| own.allows(other, least))
     }
 
     /// Where the shingles of `bits` bits lie that it was made of: ranges that ascend, each with one of them or more. What
@@ -164,7 +179,13 @@ fn beginning_with(leading: u64, n_leading: u32, bits: u32) -> RangeInclusive<Shi
 }
 
 impl SketchRule {
-    /// Makes the sketch of a document's shingles. `shingles` is sorted and thinned in place to those that may index it.
+    /// Whether a document of so many shingles has a confirmation. Where every shingle is kept there is nothing to confirm.
+    pub(super) fn is_confirmed(&self, n_shingles: usize) -> bool {
+        self.confirmation && n_shingles > confirmation::SHINGLES_MIN && self.rule != Rule::All
+    }
+
+    /// Makes the sketch of a document's shingles, without its confirmation, which takes the store's secret. `shingles` is
+    /// sorted and thinned in place to those that may index it.
     pub fn sketch(&self, shingles: &mut Vec<Shingle>) -> Sketch {
         self.sketch_with(shingles, &mut Order::default())
     }
@@ -186,7 +207,7 @@ impl SketchRule {
                 Form::Sample { values: shingles.clone(), bound }
             }
         };
-        Sketch { n_shingles, form }
+        Sketch { n_shingles, form, confirmation: None }
     }
 
     /// Thins sorted shingles to the sample, and says below what value it is complete.

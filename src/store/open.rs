@@ -384,7 +384,7 @@ fn differences(stored: &StoreRule, wanted: &StoreRule) -> String {
     names.sort();
     names.dedup();
     let value = |rules: &[(String, String)], name: &str| {
-        rules.iter().find(|(other, _)| other == name).map_or("unset".to_string(), |(_, value)| value.clone())
+        rules.iter().find(|(other, _)| other == name).map_or("off (false or 0)".to_string(), |(_, value)| value.clone())
     };
     names
         .into_iter()

@@ -173,7 +173,7 @@ mod tests {
             let new = NewDocument {
                 document: DocumentId(id),
                 equivalences: Equivalences { identical: fingerprint(1), lexical: fingerprint(2), shingle: None },
-                sketch: Arc::new(Sketch { n_shingles: 1, form: Form::Whole(vec![7]) }),
+                sketch: Arc::new(Sketch { n_shingles: 1, form: Form::Whole(vec![7]), confirmation: None }),
                 index: vec![Shingle::from(id % 3)],
                 super_shingles: vec![Shingle::from(id % 2)],
                 mod_shingles: vec![25],

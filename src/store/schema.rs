@@ -722,7 +722,7 @@ mod tests {
         NewDocument {
             document: DocumentId(id),
             equivalences,
-            sketch: Arc::new(Sketch { n_shingles: 3, form: Form::Whole(vec![1, 2, 3]) }),
+            sketch: Arc::new(Sketch { n_shingles: 3, form: Form::Whole(vec![1, 2, 3]), confirmation: None }),
             index,
             super_shingles: vec![u64::MAX],
             mod_shingles: vec![],

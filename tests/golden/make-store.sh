@@ -7,7 +7,8 @@ cd "$(dirname "$0")"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 LOOKALIKE__STORE__SEED=$(printf '%064x' 7)
-export LOOKALIKE__STORE__SEED LOOKALIKE__SKETCH__INDEX_MODULUS=25 LOOKALIKE__CLUSTER__COMMON_LIMIT=5
+export LOOKALIKE__STORE__SEED LOOKALIKE__SKETCH__INDEX_MODULUS=25 LOOKALIKE__SKETCH__CONFIRMATION=false
+export LOOKALIKE__CLUSTER__COMMON_LIMIT=5 LOOKALIKE__CLUSTER__COMPARISONS_MAX=0
 run() { "$program" run -q --store "$folder/store" --stdin-name golden --events "$folder/events.jsonl" -; }
 # The first pages' postings go into files, those of the last stay pending.
 head -n 16 pages.jsonl | LOOKALIKE__STORE__DELTA_MIB=0 LOOKALIKE__PIPELINE__BATCH_RECORDS_MAX=4 run
