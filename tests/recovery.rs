@@ -610,7 +610,7 @@ fn a_full_disk_is_waited_for() {
     }
 }
 
-/// Lost once: an operator's patience. Whoever waited for room on the disk did not hear SIGTERM.
+/// Lost once: SIGTERM, for as long as writing waited for room on the disk.
 #[test]
 fn a_full_disk_is_no_reason_to_stay() {
     let unharmed = World::new();
