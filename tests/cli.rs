@@ -4,13 +4,14 @@
 
 mod harness;
 
-use harness::{World, check_events, page, sweeps, text};
+use harness::{World, check_events, ended, page, sweeps, terminate, text, wait_until};
 use lookalike::wire::{EventType, Reason};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read, Write};
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 const DAY: &str = "2026-11-21T00:00:00Z";
 
@@ -134,6 +135,68 @@ fn standard_input_goes_on_where_it_stopped() {
     let events = world.events();
     assert_eq!(events.len(), 6, "under a name, what was read before is passed over");
     assert_eq!((events[5].source.as_str(), events[5].offset), ("crawl", 1));
+}
+
+/// A named pipe in a world.
+fn pipe(world: &World, name: &str) -> PathBuf {
+    let path = world.path(name);
+    assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
+    path
+}
+
+/// Lost once: SIGTERM, and the events of all that had been read, for as long as a pipe that was given as a file stalled.
+#[test]
+fn a_pipe_that_stalls_keeps_nothing_back() {
+    let pages: Vec<String> = (0..3).map(|n| page(&format!("http://a/{n}"), DAY, "s", &body(n))).collect();
+    let check = |command: &mut dyn FnMut(&World, &Path) -> Command| {
+        let world = World::new();
+        let path = pipe(&world, "pages");
+        let mut process = command(&world, &path).stdin(Stdio::null()).spawn().expect("starts");
+        let mut writer = fs::File::options().write(true).open(&path).expect("opened");
+        writer.write_all(lines(&pages).as_bytes()).expect("piped");
+        wait_until("the events of what was read", || world.n_events() == pages.len());
+        terminate(&process);
+        assert_eq!(ended(&mut process).code(), Some(130));
+        drop(writer);
+        world.ask("verify", &[]);
+        world
+    };
+    check(&mut |world, path| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec \"$@\" < \"$PAGES\"", "sh"]).env("PAGES", path);
+        with_arguments_of(command, &world.run_command(&[]))
+    });
+    check(&mut |world, path| {
+        let mut command = Command::new("bash");
+        command.args(["-c", "exec \"$@\" <(cat \"$PAGES\")", "bash"]).env("PAGES", path);
+        with_arguments_of(command, &world.run_command(&[]))
+    });
+    let world = check(&mut |world, path| world.run_command(&[path.to_path_buf()]));
+    // Read again, it yields what is new, as a file does.
+    let path = world.path("pages");
+    let mut process = world.run_command(std::slice::from_ref(&path)).spawn().expect("starts");
+    let more = page("http://a/3", DAY, "s", &body(3));
+    fs::write(&path, lines(&pages) + &lines(&[more])).expect("piped");
+    assert!(ended(&mut process).success());
+    assert_eq!(world.events().iter().map(|event| event.offset).collect::<Vec<_>>(), [0, 1, 2, 3]);
+}
+
+/// A command that goes on with another one.
+fn with_arguments_of(mut command: Command, other: &Command) -> Command {
+    command.arg(other.get_program()).args(other.get_args());
+    command.envs(other.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+}
+
+#[test]
+fn a_pipe_that_nobody_writes_to_is_left_at_a_signal() {
+    let world = World::new();
+    let first = world.write("first.jsonl", page("http://a/", DAY, "s", &body(0)) + "\n");
+    let path = pipe(&world, "pages");
+    let mut process = world.run_command(&[first, path]).spawn().expect("starts");
+    wait_until("the event of the file before it", || world.n_events() == 1);
+    terminate(&process);
+    assert_eq!(ended(&mut process).code(), Some(130));
 }
 
 #[test]

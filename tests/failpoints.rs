@@ -202,7 +202,7 @@ fn killed_while_a_running_service_closes_a_sweep() {
         let pipe = process.stdin.take();
         let mut door = Door::of(process);
         let mut stream = door.connect();
-        let request = "POST /v1/sweeps/2/close HTTP/1.1\r\nhost: x\r\nauthorization: Bearer a-token-of-the-tests\r\n\
+        let request = "POST /v1/sweeps/2/close HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer a-token-of-the-tests\r\n\
                        connection: close\r\n\r\n";
         stream.write_all(request.as_bytes()).expect("sent");
         let answer = try_response(stream);

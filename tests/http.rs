@@ -5,12 +5,13 @@
 mod door;
 mod harness;
 
-use door::{Door, Response, ask, connect, encoded, response, try_response, until};
+use door::{Door, Response, ask, connect, connect_from, encoded, response, try_response, until};
 use harness::{World, fold, page, sweeps, text};
 use lookalike::wire::{Event, EventType};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::{ChildStdin, Command, Stdio};
 use std::time::Duration;
 
@@ -564,9 +565,8 @@ fn a_store_that_is_gone_is_told() {
     world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one two three"))]);
     let door = Door::open(&world);
     std::fs::rename(world.path("store"), world.path("elsewhere")).expect("renamed");
-    let told = door.wait("/readyz", |response| response.status == 503).json();
-    assert_eq!(told["ready"], false);
-    assert!(told["problem"].as_str().expect("a problem").contains("no store"), "{told}");
+    let is_gone = |response: &Response| response.status == 503 && response.body.contains("no store");
+    assert_eq!(door.wait("/readyz", is_gone).json()["ready"], false);
     assert_eq!(door.get("/v1/url?url=http://a/").status, 200, "the view that is open goes on");
     let other = World::new().with("store.seed", format!("{:064x}", 8));
     other.run(&[other.write("a.jsonl", page("http://a/", DAY, "s", "four"))]);
@@ -603,7 +603,7 @@ fn it_ends_at_a_signal_and_answers_what_was_asked() {
     world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one two three"))]);
     let mut door = Door::open(&world);
     let mut slow = door.connect();
-    slow.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n").expect("sent");
+    slow.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n").expect("sent");
     door.get("/healthz");
     let id = door.process.id().to_string();
     assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
@@ -711,18 +711,25 @@ fn absurd_requests_are_refused() {
     let door = Door::open(&world);
     let many_headers: String = (0..2000).map(|n| format!("x-{n}: y\r\n")).collect();
     for (what, request) in [
-        ("a huge URL", format!("GET /v1/url?url={} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(1 << 20))),
-        ("a huge header", format!("GET /healthz HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "x".repeat(1 << 20))),
-        ("many headers", format!("GET /healthz HTTP/1.1\r\nhost: x\r\n{many_headers}\r\n")),
+        ("a huge URL", format!("GET /v1/url?url={} HTTP/1.1\r\nhost: localhost\r\n\r\n", "x".repeat(1 << 20))),
+        ("a huge header", format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "x".repeat(1 << 20))),
+        ("many headers", format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{many_headers}\r\n")),
         ("no HTTP", "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}\u{1}\u{fc}\r\n\r\n".into()),
         ("HTTP/2 without asking", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into()),
-        ("a length that is none", "POST /v1/lost HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n".into()),
-        ("two lengths", "POST /v1/lost HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nxx".into()),
+        ("a length that is none", "POST /v1/lost HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n".into()),
+        (
+            "two lengths",
+            "POST /v1/lost HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nxx".into(),
+        ),
         (
             "a chunk that lies",
-            "POST /v1/lost HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n".into(),
+            "POST /v1/lost HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n"
+                .into(),
         ),
-        ("a length of 1 GB", "POST /v1/similar HTTP/1.1\r\nhost: x\r\ncontent-length: 1073741824\r\n\r\n".into()),
+        (
+            "a length of 1 GB",
+            "POST /v1/similar HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1073741824\r\n\r\n".into(),
+        ),
     ] {
         let mut stream = door.connect();
         let _ = stream.write_all(request.as_bytes());
@@ -745,7 +752,7 @@ fn huge_bodies_take_no_memory() {
         .map(|_| {
             let mut stream = door.connect();
             std::thread::spawn(move || {
-                let head = "POST /v1/similar HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+                let head = "POST /v1/similar HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
                 stream.write_all(head.as_bytes()).expect("sent");
                 let chunk = [format!("{CHUNK:x}\r\n").as_bytes(), &[b'x'; CHUNK], b"\r\n"].concat();
                 let n_sent = (0..1024).take_while(|_| stream.write_all(&chunk).is_ok()).count();
@@ -768,6 +775,7 @@ fn huge_bodies_take_no_memory() {
 fn slow_clients_are_cut_and_others_unharmed() {
     let world = World::new()
         .with("http.head_ms_max", 300)
+        .with("http.idle_ms_max", 300)
         .with("http.body_ms_max", 300)
         .with("http.write_ms_max", 300)
         .with("http.connections_max", 100);
@@ -782,12 +790,12 @@ fn slow_clients_are_cut_and_others_unharmed() {
         stream.write_all(request.as_bytes()).expect("sent");
         stream
     };
-    let ask_for_much = "GET /v1/cluster?of=1&limit=1000 HTTP/1.1\r\nhost: x\r\n\r\n";
+    let ask_for_much = "GET /v1/cluster?of=1&limit=1000 HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let mut slow: Vec<_> = Vec::new();
     for _ in 0..20 {
         slow.push(("no head", begun("")));
-        slow.push(("half a head", begun("GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: ")));
-        slow.push(("half a body", begun("POST /v1/lost HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")));
+        slow.push(("half a head", begun("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-slow: ")));
+        slow.push(("half a body", begun("POST /v1/lost HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{")));
         slow.push(("unread answers", begun(&ask_for_much.repeat(20))));
     }
     for _ in 0..20 {
@@ -845,24 +853,116 @@ fn asking_for_much_harms_nobody() {
     until(|| (asked(1).status == 200).then_some(()));
 }
 
+/// A connection over which a request is being answered: its body is still to come.
+fn busy(mut stream: TcpStream) -> TcpStream {
+    let head = "POST /v1/lost HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 100\r\n\r\n";
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"HTTP/1.1 100");
+    stream
+}
+
+/// Asks over a connection that may be refused meanwhile.
+fn is_answered(mut stream: TcpStream) -> bool {
+    let _ = stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    try_response(stream).is_some_and(|answer| answer.status == 200)
+}
+
 /// More connections than there are places for are told so at once; as soon as one is free, all is well.
 #[test]
 fn one_connection_too_many_is_told() {
-    let world = World::new().with("http.connections_max", 3);
+    let world = World::new().with("http.connections_max", 3).with("http.body_ms_max", 600_000);
     world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one"))]);
     let door = Door::open(&world);
-    let held: Vec<_> = (0..3)
-        .map(|_| {
-            let mut stream = door.connect();
-            stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").expect("sent");
-            let mut answer = [0; 15];
-            stream.read_exact(&mut answer).expect("an answer");
-            assert_eq!(&answer, b"HTTP/1.1 200 OK");
-            stream
-        })
-        .collect();
+    let held = [(); 3].map(|()| busy(door.connect()));
     let answer = response(connect(door.address));
     assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
     drop(held);
-    door.wait("/healthz", |response| response.status == 200);
+    until(|| is_answered(door.connect()).then_some(()));
+}
+
+/// Lost once: the door, to one client that held all of its connections idle and renewed each as soon as it was closed.
+#[test]
+fn idle_connections_hold_no_place() {
+    let world = World::new().with("http.connections_max", 3).with("http.idle_ms_max", 600_000);
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one"))]);
+    let door = Door::open(&world);
+    let mut held: Vec<_> = (0..3).map(|_| door.connect()).collect();
+    // One of them has been answered before.
+    held[1].write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
+    held[1].read_exact(&mut [0; 15]).expect("an answer");
+    until(|| is_answered(door.connect()).then_some(()));
+    let mut rest = Vec::new();
+    let _ = held[0].read_to_end(&mut rest);
+    assert!(rest.is_empty(), "the one that was idle longest gave way");
+    let counted = "lookalike_http_connections_cut_total{why=\"crowded\"}";
+    assert!(door.get("/metrics").body.contains(counted));
+
+    let world = world.with("http.idle_ms_max", 200);
+    let door = Door::open(&world);
+    let mut idle = door.connect();
+    assert_eq!(idle.read(&mut [0; 1]).ok(), Some(0), "closed before a first request");
+    let counted = "lookalike_http_connections_cut_total{why=\"idle\"} 1";
+    assert!(door.get("/metrics").body.contains(counted), "{}", door.get("/metrics").body);
+}
+
+/// One address has its share of the connections, and others have the rest.
+#[test]
+fn one_address_leaves_places_to_others() {
+    let world = World::new().with("http.connections_per_address_max", 2).with("http.body_ms_max", 600_000);
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one"))]);
+    let door = Door::open(&world);
+    let connect_from = |last: u8| connect_from([127, 0, 0, last], door.address);
+    let held = [(); 2].map(|()| busy(connect_from(2)));
+    assert_eq!(response(connect_from(2)).status, 503);
+    assert_eq!(door.get("/healthz").status, 200);
+    assert!(door.get("/metrics").body.contains("lookalike_http_connections_refused_total 1"));
+    drop(held);
+    until(|| is_answered(connect_from(2)).then_some(()));
+}
+
+/// Lost once: the whole store, to any web site whose name was made to lead to this machine (DNS rebinding): the door
+/// answered whatever name it was asked by.
+#[test]
+fn another_name_is_not_answered() {
+    let world = World::new().with("http.hosts", "archive.example, crawl");
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one"))]);
+    let door = Door::open(&world);
+    let get = |target: &str, hosts: &[&str]| {
+        let hosts: String = hosts.iter().map(|host| format!("host: {host}\r\n")).collect();
+        let mut stream = door.connect();
+        stream
+            .write_all(format!("GET {target} HTTP/1.1\r\n{hosts}connection: close\r\n\r\n").as_bytes())
+            .expect("sent");
+        response(stream)
+    };
+    for path in ["/", "/v1/stats", "/v1/clusters", "/metrics", "/healthz", "/nothing"] {
+        for hosts in [&["evil.example"][..], &["evil.example:8080"], &["localhost", "evil.example"]] {
+            let answer = get(path, hosts);
+            assert_eq!((answer.status, &answer.json()["error"]), (421, &json!("host")), "{path} {hosts:?}");
+            assert!(answer.body.contains("http.hosts") && answer.body.contains("evil.example"), "{}", answer.body);
+        }
+        assert_eq!(get(&format!("http://evil.example{path}"), &["localhost"]).status, 421, "{path}");
+    }
+    for host in [door.address.to_string().as_str(), "localhost:1", "[::1]", "Archive.example:443", "crawl"] {
+        assert_eq!(get("/v1/stats", &[host]).status, 200, "{host}");
+    }
+    assert_eq!(get("/v1/stats", &[]).status, 200, "no browser leaves it out");
+    assert_eq!(ask(door.address, "POST", "/v1/lost", &[("host", "evil.example")], b"{}").status, 421);
+}
+
+/// Whoever has the token, but sends it from a page of another site, changes nothing.
+#[test]
+fn a_page_of_another_site_changes_nothing() {
+    let world = World::new();
+    world.run(&[world.write("a.jsonl", two_sweeps("a", 8))]);
+    let (door, _pipe) = writing(&world);
+    let token = format!("Bearer {TOKEN}");
+    let close = |origin: &str| close(&door, "2/of two", &[("authorization", &token), ("origin", origin)]);
+    for other in ["http://evil.example", "null", "http://localhost:1"] {
+        let refused = close(other);
+        assert_eq!((refused.status, &refused.json()["error"]), (403, &json!("origin")), "{other}");
+    }
+    assert_eq!(close(&format!("http://{}", door.address)).json()["n_lost"], 6);
 }

@@ -9,10 +9,10 @@ mod harness;
 
 use harness::disk::SmallDisk;
 use harness::failing::{Failure, flow};
-use harness::{Partition, World, check_events, fold, page, sweeps, text};
+use harness::{Partition, World, check_events, ended, fold, page, sweeps, terminate, text, wait_until};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -429,6 +429,133 @@ fn a_bit_that_turns_over_in_the_log_is_told() {
     assert!(n_told > 0, "no bit was of any importance");
 }
 
+/// A store of many tables, with its events: each start leaves a few, and without memory for postings each batch does.
+fn world_of_tables() -> World {
+    let world = World::new().with("store.delta_mib", 0);
+    for n in 1..=sweeps().len() {
+        world.run(&sweeps()[..n]);
+    }
+    world
+}
+
+/// The tables that a store consists of.
+fn tables(store: &Path) -> Vec<PathBuf> {
+    let options = rocksdb::Options::default();
+    let families = rocksdb::DB::list_cf(&options, store).expect("families");
+    let db = rocksdb::DB::open_cf_for_read_only(&options, store, families, false).expect("opened");
+    db.live_files().expect("files").iter().map(|file| store.join(file.name.trim_start_matches('/'))).collect()
+}
+
+/// A copy of a world with its store and events, and the place of one of its files there.
+fn copy_with(world: &World, file: &Path) -> (World, PathBuf) {
+    let copy = World::new().with("store.delta_mib", 0);
+    copy_folder(&world.path("store"), &copy.path("store"));
+    fs::copy(world.path("events.jsonl"), copy.path("events.jsonl")).expect("copied");
+    let file = copy.path("store").join(file.file_name().expect("a name"));
+    (copy, file)
+}
+
+/// Lost once: a table that was gone and that `run` had no need of. It went on over it and published, and whoever read was
+/// told for ever that the store changes too fast.
+#[test]
+fn every_missing_file_is_told_at_the_start() {
+    let whole = world_of_tables();
+    let tables = tables(&whole.path("store"));
+    assert!(tables.len() > 16, "RocksDB opens 16 of them in any case, there are {}", tables.len());
+    let manifest = fs::read_to_string(whole.path("store/CURRENT")).expect("a name");
+    for file in tables.into_iter().chain([whole.path("store").join(manifest.trim_end())]) {
+        let (world, file) = copy_with(&whole, &file);
+        fs::remove_file(&file).expect("removed");
+        let name = file.file_name().expect("a name").to_string_lossy().into_owned();
+        for mut command in [world.run_command(&sweeps()), world.command("stats")] {
+            let output = command.output().expect("starts");
+            let told = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{name}: {told}");
+            assert!(told.contains("the store is damaged") && told.contains(&name), "{name}: {told}");
+        }
+    }
+}
+
+/// Where a table's index is, and its footer: of RocksDB's format 5, the last 53 bytes, which are the kind of checksum, the
+/// places of the list of other blocks and of the index (offset and length, as varints), and a magic number.
+fn index_and_footer(table: &[u8]) -> [std::ops::Range<usize>; 2] {
+    let footer = table.len() - 53;
+    let mut bytes = table[footer + 1..].iter();
+    let mut varint = || {
+        let (mut value, mut shift) = (0, 0);
+        for byte in bytes.by_ref() {
+            value |= usize::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        value
+    };
+    let [_, _, offset, length] = [(); 4].map(|()| varint());
+    [offset..offset + length, footer..table.len()]
+}
+
+/// One bit turns over in what every look-up in a table begins with. It is told at the start, or was of no importance.
+#[test]
+fn a_bit_that_turns_over_in_a_table_is_told() {
+    let whole = world_of_tables();
+    let unharmed = Unharmed {
+        events: fs::read(whole.path("events.jsonl")).expect("events"),
+        partition: whole.partition(),
+        takes: Duration::ZERO,
+    };
+    let mut random = Random(number("LOOKALIKE_TEST_SEED", 1));
+    let (mut n_told, mut n_same) = (0, 0);
+    for table in tables(&whole.path("store")) {
+        let bytes = fs::read(&table).expect("a table");
+        for place in index_and_footer(&bytes) {
+            let (world, table) = copy_with(&whole, &table);
+            let at = place.start + random.below(place.len() as u64) as usize;
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 1 << random.below(8);
+            fs::write(&table, bytes).expect("written");
+            let when = format!("a bit of byte {at}, in {place:?} of {}", table.display());
+            let output = world.run_command(&sweeps()).output().expect("starts");
+            if output.status.success() {
+                n_same += 1;
+                unharmed.check(&world, &when);
+            } else {
+                n_told += 1;
+                let told = text(&output.stderr);
+                assert!(output.status.code() == Some(1) && told.contains("damaged"), "{when}: {told}");
+            }
+        }
+    }
+    println!("{n_told} stores were refused, {n_same} were the same");
+    assert!(n_told > n_same, "{n_told} of {}", n_told + n_same);
+}
+
+/// Lost once: all pages that were taken in after somebody had deleted the store's folder. They were published, and the
+/// exit code was 0.
+#[test]
+fn a_store_that_is_deleted_under_a_run_is_told() {
+    for comes_more in [true, false] {
+        let world = World::new();
+        let line = |n: u32| page(&format!("http://a/{n}"), "2026-11-01T00:00:00Z", "s", "one two three") + "\n";
+        let mut command = world.run_command(&[]);
+        let mut process = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+        let mut pipe = process.stdin.take().expect("a pipe");
+        pipe.write_all(line(1).as_bytes()).expect("piped");
+        wait_until("an event", || world.n_events() == 1);
+        fs::remove_dir_all(world.path("store")).expect("removed");
+        if comes_more {
+            pipe.write_all(line(2).as_bytes()).expect("piped");
+        }
+        // Where more comes, it ends by itself.
+        let _pipe = comes_more.then_some(pipe);
+        let status = ended(&mut process);
+        let told = text(&process.wait_with_output().expect("ended").stderr);
+        assert!(status.code() == Some(1) && told.contains("deleted, moved or replaced"), "{status}: {told}");
+        assert_eq!(world.n_events(), 1, "what is not durable is not published");
+    }
+}
+
 /// A store whose n-th call fails, for every n that a small run makes: what was durable stays, and the next run comes to
 /// what an undisturbed one comes to.
 #[test]
@@ -477,6 +604,35 @@ fn a_full_disk_is_waited_for() {
         let rest: Vec<String> = lines.map(|line| line.expect("text")).collect();
         assert!(rest.iter().any(|line| line.contains("there is room on the disk again")), "{rest:?}");
         assert!(process.wait().expect("a status").success(), "{rest:?}");
+        assert_eq!(world.events(), unharmed.events());
+        world.ask("verify", &[]);
+        drop(disk);
+    }
+}
+
+/// Lost once: SIGTERM, for as long as writing waited for room on the disk.
+#[test]
+fn a_full_disk_is_no_reason_to_stay() {
+    let unharmed = World::new();
+    unharmed.run(&sweeps());
+    for delta_mib in [192, 0] {
+        let world = World::new().with("pipeline.batch_records_max", 16).with("store.delta_mib", delta_mib);
+        let Some(disk) = SmallDisk::mounted_on(world.path("store"), 160 << 20) else {
+            println!("skipped: only root may mount a small disk");
+            return;
+        };
+        world.run(&sweeps()[..1]);
+        let ballast = disk.fill_but(500 << 10);
+        let mut process = world.run_command(&sweeps()).stderr(Stdio::piped()).spawn().expect("the program starts");
+        let mut lines = BufReader::new(process.stderr.take().expect("standard error")).lines();
+        let told = lines.by_ref().map(|line| line.expect("text")).find(|line| line.contains("the disk is full"));
+        assert!(told.is_some(), "the program ended before the disk was full");
+        terminate(&process);
+        assert_eq!(ended(&mut process).code(), Some(130));
+        let last = lines.last().expect("a last word").expect("text");
+        assert!(last.contains("free some space and run again"), "{last}");
+        fs::remove_file(ballast).expect("removed");
+        world.run(&sweeps());
         assert_eq!(world.events(), unharmed.events());
         world.ask("verify", &[]);
         drop(disk);

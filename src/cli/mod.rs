@@ -23,6 +23,7 @@ use crate::ports::{Halt, SinkError, SourceError};
 use anyhow::Result;
 use args::{Args, Command, ConfigCommand, ExportCommand, TopicsCommand};
 use clap::Parser;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt;
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -83,6 +84,7 @@ pub fn main() -> ExitCode {
     #[cfg(feature = "failpoints")]
     let _points = fail::FailScenario::setup();
     let args = Args::parse();
+    raise_open_files();
     match dispatch(args) {
         Ok(exit) => ExitCode::from(exit as u8),
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
@@ -91,6 +93,13 @@ pub fn main() -> ExitCode {
             ExitCode::from(exit_of(&error) as u8)
         }
     }
+}
+
+/// Lets the process have as many files open as it may have: a store has all of its own open.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where that is refused, a store of more files than that cannot be opened, which says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// The exit code that an error brings with it.

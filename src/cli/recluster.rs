@@ -16,6 +16,7 @@ use crate::store::RocksStore;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Links whose documents are read at once.
 const LINKS_AT_ONCE: usize = 4096;
@@ -41,6 +42,7 @@ pub(super) fn recluster(config: &Config, args: &ReclusterArgs) -> Result<Exit> {
         stop: watch_signals()?,
         standing: Default::default(),
     };
+    store.stops_with(Arc::clone(&means.stop));
     let rule = LinkRule { threshold: args.threshold, containment: args.containment };
     let anew = backfill::recluster(&store, &means, rule, args.policy);
     std::fs::remove_dir_all(&folder).with_context(|| format!("{} cannot be removed", folder.display()))?;

@@ -10,8 +10,8 @@ use crate::document::Seed;
 use crate::files::{EventFile, EventStdout, FileSource, Input, page_of_warc};
 use crate::http::{Changes, Token};
 use crate::kafka::{Beginning, KafkaSink, KafkaSource};
-use crate::pipeline::{self, Closings, Pipeline, Stats, Summary, Tries};
-use crate::ports::{Batch, Care, Notes, Sink, Snapshot, Source, Store};
+use crate::pipeline::{self, Closings, Pipeline, PipelineError, Stats, Summary, Tries};
+use crate::ports::{Batch, Care, Notes, Sink, Snapshot, Source, Store, StoreError};
 use crate::sketch::Sketcher;
 use crate::store::{NoteFiles, OpenError, RocksStore};
 use anyhow::{Context, Result};
@@ -30,6 +30,7 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
     let shutdown = watch_signals()?;
 
     let mut store = open_store(&config)?;
+    store.stops_with(Arc::clone(&shutdown));
     let (changes, closings) = changes(&config)?;
     let metrics_of_door = metrics.as_ref().filter(|_| args.http.is_some());
     let _door = metrics_of_door.map(|metrics| Door::open(&config, metrics, changes)).transpose()?;
@@ -62,7 +63,7 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
     let showing = progress.start(stats);
     let summary = pipeline.run();
     showing.finish();
-    let summary = summary?;
+    let summary = summary.map_err(|error| told_to_stop(error, &shutdown))?;
     report(&summary, &args)?;
     Ok(exit_of(&config, &summary, shutdown.load(Ordering::Relaxed)))
 }
@@ -87,6 +88,16 @@ fn override_with(config: &mut Config, args: &RunArgs) {
     }
     if let Some(listen) = &args.metrics {
         config.metrics.listen.clone_from(listen);
+    }
+}
+
+/// Of a stream that was told to stop while it waited for room on the disk, that it was; else the error as it is.
+fn told_to_stop(error: PipelineError, shutdown: &AtomicBool) -> anyhow::Error {
+    match error {
+        PipelineError::Store(StoreError::DiskFull(_)) if shutdown.load(Ordering::Relaxed) => {
+            ending(Exit::Interrupted, error.to_string())
+        }
+        other => other.into(),
     }
 }
 

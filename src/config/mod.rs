@@ -377,6 +377,7 @@ mod tests {
             ("[store]\nseed = \"12\"", "store.seed"),
             ("[http]\nlisten = \"here\"", "http.listen"),
             ("[http]\nrows_max = 0", "http.rows_max"),
+            ("[http]\nhosts = \"http://a.example\"", "http.hosts"),
             ("[http]\nhead_bytes_max = 100", "http.head_bytes_max"),
             ("[metrics]\nlisten = \"here\"", "metrics.listen"),
             ("[sketch\n", "line 1"),

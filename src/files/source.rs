@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Records read ahead of whoever polls standard input.
-const STDIN_RECORDS_MAX: usize = 8;
+/// Records read ahead of whoever polls an input that may stall.
+const AHEAD_RECORDS_MAX: usize = 8;
 
 /// Where to read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// A file, known by its absolute path. Read again, it yields what is new.
+    /// A file or a named pipe, known by its absolute path. Read again, it yields what is new.
     File(PathBuf),
     /// Standard input.
     Stdin {
@@ -73,7 +73,7 @@ struct Current {
 
 enum Reading {
     Here(Box<Reader>),
-    /// Another thread waits for standard input, because that can take longer than one may wait.
+    /// Another thread waits for it, because a pipe or a terminal can take longer than one may wait.
     There(Receiver<Turn>),
 }
 
@@ -126,11 +126,15 @@ impl FileSource {
         let (name, reading, n_bytes) = match input {
             Input::File(path) => {
                 let shown = path.display().to_string();
-                let path = path.canonicalize().map_err(|error| unopened(&shown, &error))?;
-                let file = File::open(&path).map_err(|error| unopened(&shown, &error))?;
+                let (path, may_stall) = located(&path).map_err(|error| unopened(&shown, &error))?;
                 let name = path.to_string_lossy().into_owned();
-                let reader = self.reader(&name, Box::new(file), true);
-                (name, Reading::Here(Box::new(reader)), file_bytes(&path))
+                let reading = if may_stall {
+                    Reading::There(elsewhere(self.reader(&name, Box::new(Lazy::Unopened(path.clone())), true)))
+                } else {
+                    let file = File::open(&path).map_err(|error| unopened(&shown, &error))?;
+                    Reading::Here(Box::new(self.reader(&name, Box::new(file), true)))
+                };
+                (name, reading, file_bytes(&path))
             }
             Input::Stdin { name } => {
                 let stdin = self.stdin.take().ok_or("standard input is given twice; give it once")?;
@@ -198,7 +202,8 @@ impl Source for FileSource {
                         return Ok(Polled::Idle);
                     }
                     Err(RecvTimeoutError::Disconnected) => {
-                        return Err(SourceError::new("the thread that reads standard input has died"));
+                        let name = &current.name;
+                        return Err(SourceError::new(format!("the thread that reads {name} has died")));
                     }
                 },
             };
@@ -212,6 +217,16 @@ impl Source for FileSource {
     }
 }
 
+/// A file's absolute path, and whether opening and reading it may wait for somebody: it is a pipe or a device. What the
+/// shell's `<(…)` names has no path but that.
+fn located(path: &Path) -> io::Result<(PathBuf, bool)> {
+    let kind = path.metadata()?.file_type();
+    if kind.is_file() || kind.is_dir() {
+        return Ok((path.canonicalize()?, false));
+    }
+    Ok((path.canonicalize().or_else(|_| std::path::absolute(path))?, true))
+}
+
 fn unopened(path: &str, error: &io::Error) -> String {
     format!("{path}: {error}; check the path and its permissions, and run again")
 }
@@ -222,7 +237,7 @@ fn file_bytes(path: &Path) -> u64 {
 
 /// Lets another thread read to the end. It ends with the process if its stream never does.
 fn elsewhere(mut reader: Reader) -> Receiver<Turn> {
-    let (sender, receiver): (SyncSender<Turn>, _) = sync_channel(STDIN_RECORDS_MAX);
+    let (sender, receiver): (SyncSender<Turn>, _) = sync_channel(AHEAD_RECORDS_MAX);
     std::thread::spawn(move || {
         loop {
             let turn = reader.step();
@@ -300,6 +315,26 @@ fn open(stream: Stream, settings: &Settings) -> Result<Box<dyn Records>, ReadErr
         Format::Jsonl => Box::new(JsonLines::new(stream, &settings.limits)),
         Format::Warc => Box::new(WarcRecords::new(stream, &settings.limits, settings.sweep.clone())),
     })
+}
+
+/// A file that is opened when it is first read: to open a pipe is to wait for somebody who writes to it.
+enum Lazy {
+    Unopened(PathBuf),
+    Open(File),
+}
+
+impl Read for Lazy {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Lazy::Open(file) => file.read(buffer),
+            Lazy::Unopened(path) => {
+                let mut file = File::open(path)?;
+                let n = file.read(buffer);
+                *self = Lazy::Open(file);
+                n
+            }
+        }
+    }
 }
 
 /// A stream that counts what is read of it.

@@ -1,11 +1,14 @@
-//! Connections: taken in up to a number, and cut when they are slow, so that none can hold what others need.
+//! Connections: taken in while there are places, and cut when they are slow, so that none can hold what others need.
 
 use super::house::{House, ms};
+use super::places::{Place, Places, Talk};
 use super::routes::router;
+use super::settings::Settings;
 use crate::ports::Views;
 use axum::Router;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use std::future::Future;
 use std::io;
@@ -15,8 +18,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
 /// What one connection too many is told.
 const FULL: &[u8] =
@@ -30,9 +33,9 @@ const CLOSING: Duration = Duration::from_secs(5);
 
 /// Serves until `shutdown` is done, and then ends what is under way.
 pub async fn serve<V: Views>(listener: TcpListener, house: House<V>, shutdown: impl Future<Output = ()>) {
-    let house = Arc::new(house);
-    let places = Arc::new(Semaphore::new(house.settings.connections_max.min(Semaphore::MAX_PERMITS)));
-    let router = router(Arc::clone(&house));
+    let settings = Arc::new(house.settings.clone());
+    let places = Arc::new(Places::new(&settings));
+    let router = router(Arc::new(house));
     let (close, closing) = watch::channel(());
     tokio::pin!(shutdown);
     loop {
@@ -41,7 +44,16 @@ pub async fn serve<V: Views>(listener: TcpListener, house: House<V>, shutdown: i
             () = &mut shutdown => break,
         };
         match accepted {
-            Ok((stream, _)) => take_in(&house, stream, &places, &router, closing.clone()),
+            Ok((stream, from)) => match places.take(from.ip()) {
+                Some(place) => {
+                    let conversation = converse(stream, place, router.clone(), Arc::clone(&settings), closing.clone());
+                    tokio::spawn(conversation);
+                }
+                None => {
+                    metrics::counter!("lookalike_http_connections_refused_total").increment(1);
+                    let _ = stream.try_write(FULL);
+                }
+            },
             Err(error) => {
                 tracing::warn!("no connection could be accepted: {error}");
                 sleep(ACCEPT_PAUSE).await;
@@ -53,42 +65,41 @@ pub async fn serve<V: Views>(listener: TcpListener, house: House<V>, shutdown: i
     let _ = timeout(CLOSING, close.closed()).await;
 }
 
-fn take_in<V: Views>(
-    house: &House<V>,
-    stream: TcpStream,
-    places: &Arc<Semaphore>,
-    router: &Router,
-    closing: watch::Receiver<()>,
-) {
-    let Ok(place) = Arc::clone(places).try_acquire_owned() else {
-        metrics::counter!("lookalike_http_connections_refused_total").increment(1);
-        let _ = stream.try_write(FULL);
-        return;
-    };
-    let _ = stream.set_nodelay(true);
-    let settings = &house.settings;
-    let mut builder = http1::Builder::new();
-    builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(ms(settings.head_ms_max))
-        .max_buf_size(settings.head_bytes_max);
-    let stream = Patient::new(stream, ms(settings.write_ms_max));
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
-    tokio::spawn(converse(connection, place, closing));
-}
-
 async fn converse(
-    connection: http1::Connection<TokioIo<Patient>, TowerToHyperService<Router>>,
-    _place: OwnedSemaphorePermit,
+    stream: TcpStream,
+    place: Place,
+    router: Router,
+    settings: Arc<Settings>,
     mut closing: watch::Receiver<()>,
 ) {
+    let _ = stream.set_nodelay(true);
+    let (talk, router) = (&place.talk, TowerToHyperService::new(router));
+    let answer = service_fn(|request| {
+        talk.asked();
+        let answering = router.call(request);
+        async {
+            let answered = answering.await;
+            talk.answered();
+            answered
+        }
+    });
+    let stream = Patient::new(stream, ms(settings.write_ms_max), Arc::clone(talk));
+    let mut builder = http1::Builder::new();
+    let connection = builder.max_buf_size(settings.head_bytes_max).serve_connection(TokioIo::new(stream), answer);
     tokio::pin!(connection);
     metrics::gauge!("lookalike_http_connections").increment(1.0);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        _ = closing.changed() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let mut is_closing = false;
+    let ended = loop {
+        tokio::select! {
+            ended = connection.as_mut() => break ended.map_err(|error| error.to_string()),
+            why = overdue(talk, &settings) => {
+                metrics::counter!("lookalike_http_connections_cut_total", "why" => why).increment(1);
+                break Err(format!("cut: {why}"));
+            }
+            _ = closing.changed(), if !is_closing => {
+                is_closing = true;
+                connection.as_mut().graceful_shutdown();
+            }
         }
     };
     metrics::gauge!("lookalike_http_connections").decrement(1.0);
@@ -97,17 +108,37 @@ async fn converse(
     }
 }
 
+/// Waits until a connection is to be cut, and says why: it has been idle for too long, or a request's head takes too long,
+/// or its place is wanted.
+async fn overdue(talk: &Talk, settings: &Settings) -> &'static str {
+    let (idle_max, head_max) = (ms(settings.idle_ms_max), ms(settings.head_ms_max));
+    loop {
+        let now = Instant::now();
+        let until = match talk.deadline(idle_max, head_max) {
+            Some((deadline, why)) if deadline <= now => return why,
+            Some((deadline, _)) => deadline,
+            // Whatever comes next has at least as much time.
+            None => now + idle_max.min(head_max),
+        };
+        tokio::select! {
+            () = sleep_until(until) => {}
+            () = talk.gives_way.notified() => return "crowded",
+        }
+    }
+}
+
 /// A stream whose other side must read what it is sent, all of it within a time.
 struct Patient {
     stream: TcpStream,
     patience: Duration,
+    talk: Arc<Talk>,
     /// Runs from the first write that had to wait until everything is written.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl Patient {
-    fn new(stream: TcpStream, patience: Duration) -> Self {
-        Patient { stream, patience, waiting: None }
+    fn new(stream: TcpStream, patience: Duration, talk: Arc<Talk>) -> Self {
+        Patient { stream, patience, talk, waiting: None }
     }
 
     /// What a write came to, unless the other side has been waited for too long.
@@ -126,13 +157,19 @@ impl Patient {
 
 impl AsyncRead for Patient {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_read(context, buffer)
+        let (this, n_before) = (self.get_mut(), buffer.filled().len());
+        let polled = Pin::new(&mut this.stream).poll_read(context, buffer);
+        if buffer.filled().len() > n_before {
+            this.talk.heard();
+        }
+        polled
     }
 }
 
 impl AsyncWrite for Patient {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        this.talk.told();
         let polled = Pin::new(&mut this.stream).poll_write(context, bytes);
         this.waited(context, polled)
     }
@@ -143,6 +180,7 @@ impl AsyncWrite for Patient {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        this.talk.told();
         let polled = Pin::new(&mut this.stream).poll_write_vectored(context, parts);
         this.waited(context, polled)
     }
@@ -157,6 +195,7 @@ impl AsyncWrite for Patient {
         if polled.is_ready() {
             // hyper flushes when it has nothing more to write.
             this.waiting = None;
+            this.talk.all_told();
         }
         polled
     }

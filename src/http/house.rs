@@ -2,6 +2,7 @@
 
 use super::asked::Asked;
 use super::changes::Changes;
+use super::hosts::Hosts;
 use super::refusal::Refusal;
 use super::settings::Settings;
 use crate::ports::{Snapshot, Views};
@@ -79,6 +80,8 @@ impl<V: Views> Clone for Route<V> {
 pub struct House<V: Views> {
     pub(super) views: V,
     pub(super) settings: Settings,
+    /// The names that it answers to.
+    pub(super) hosts: Hosts,
     pub(super) limits: Limits,
     /// What makes one place of a lost page better than another.
     pub(super) ranking: Ranking,
@@ -116,6 +119,7 @@ impl<V: Views> House<V> {
         let turns = if settings.questions_max == 0 { 2 * cores } else { settings.questions_max };
         House {
             sketchers: Mutex::default(),
+            hosts: Hosts::new(&settings.hosts),
             views,
             limits,
             ranking,
@@ -160,6 +164,7 @@ impl<V: Views> House<V> {
         let mut asked = Asked::parse(route.path, route.parameters, &head.uri, &head.headers)?;
         if route.cost == Cost::Change {
             // Before anything is taken in of those who may not.
+            self.hosts.admit_origin(&head.headers)?;
             self.changes.admit(&head.headers)?;
             asked.read_name(&mut head).await;
             asked.headers = std::mem::take(&mut head.headers);

@@ -1,7 +1,7 @@
 //! The HTTP door: the same questions as on the command line, as JSON under `/v1/`, and a page for people at `/`.
 //!
 //! ```text
-//! connection (places, patience) ─▶ head ─▶ body (room) ─▶ turn ─▶ view of the store ─▶ answer
+//! connection (places, patience) ─▶ head (host) ─▶ body (room) ─▶ turn ─▶ view of the store ─▶ answer
 //! ```
 //! It can change nothing itself: all that a route gets is a [`View`](crate::ports::Views::View), which can only be read.
 //! What may be changed, which is that a sweep be closed, is asked of whoever writes the store, and only where there is a
@@ -12,9 +12,11 @@ mod asked;
 mod changes;
 mod connections;
 mod cursor;
+mod hosts;
 mod house;
 mod operations;
 mod page;
+mod places;
 mod refusal;
 mod routes;
 mod settings;

@@ -7,6 +7,7 @@ use crate::ports::Views;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use std::sync::Arc;
@@ -76,7 +77,11 @@ pub(super) fn router<V: Views>(house: Arc<House<V>>) -> Router {
         let answer = move |request: Request| Arc::clone(&house).answer(route.clone(), request);
         router = router.route(path, on(filter, answer));
     }
-    router.fallback(no_route).method_not_allowed_fallback(no_method)
+    let admit = move |request: Request, next: Next| {
+        let admitted = house.hosts.admit(request.uri(), request.headers());
+        async move { if let Err(refusal) = admitted { miss(refusal) } else { next.run(request).await } }
+    };
+    router.fallback(no_route).method_not_allowed_fallback(no_method).layer(from_fn(admit))
 }
 
 async fn no_route(request: Request) -> Response {

@@ -1,5 +1,6 @@
 //! What the HTTP door allows itself and others.
 
+use super::hosts::Hosts;
 use serde::{Deserialize, Serialize};
 
 /// The least that hyper can read a head into.
@@ -11,12 +12,19 @@ const HEAD_BYTES_LEAST: usize = 8192;
 pub struct Settings {
     /// `host:port`.
     pub listen: String,
+    /// Names, separated by commas, that requests may ask for beside IP addresses and `localhost`; others are told 421.
+    pub hosts: String,
     /// Where the token is that those must show who change something: `file:PATH` or `env:NAME`; empty: nobody may.
     pub token: String,
     /// MiB of decompressed blocks of the store kept in memory, as far as they are asked for; 0: a quarter of the machine's.
     pub block_cache_mib: usize,
-    /// Connections open at once; one more is told 503 and closed.
+    /// Connections open at once. Where all are taken, one that has been idle for a second gives way to a new one; where none
+    /// has, the new one is told 503 and closed.
     pub connections_max: usize,
+    /// The same for one client address, or one network of IPv6. Behind a proxy all clients have one address.
+    pub connections_per_address_max: usize,
+    /// How long a connection may be idle, before its first request and between two, before it is closed.
+    pub idle_ms_max: u64,
     /// Questions answered at once; 0: two for each core. More wait for `queue_ms_max`. Beside them half as many of those
     /// that name many URLs, or a cluster, which may be large.
     pub questions_max: usize,
@@ -26,7 +34,7 @@ pub struct Settings {
     pub answer_ms_max: u64,
     /// Bytes of a request's line and headers; more is told 431.
     pub head_bytes_max: usize,
-    /// How long a request's head may take, and an idle connection may stay, before it is closed.
+    /// How long a request's head may take from its first byte on before the connection is closed.
     pub head_ms_max: u64,
     /// How long a request's body may take before it is told 408.
     pub body_ms_max: u64,
@@ -48,9 +56,12 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             listen: "127.0.0.1:8080".into(),
+            hosts: String::new(),
             token: String::new(),
             block_cache_mib: 0,
             connections_max: 512,
+            connections_per_address_max: 128,
+            idle_ms_max: 5000,
             questions_max: 0,
             queue_ms_max: 1000,
             answer_ms_max: 10_000,
@@ -73,8 +84,13 @@ impl Settings {
         if self.head_bytes_max < HEAD_BYTES_LEAST {
             return Some(format!("head_bytes_max is {}, must be at least {HEAD_BYTES_LEAST}", self.head_bytes_max));
         }
+        if let Some(wrong) = Hosts::wrong(&self.hosts) {
+            return Some(format!("hosts names {wrong:?}, must be names without scheme and port, separated by commas"));
+        }
         let positive = [
             ("connections_max", self.connections_max as u64),
+            ("connections_per_address_max", self.connections_per_address_max as u64),
+            ("idle_ms_max", self.idle_ms_max),
             ("queue_ms_max", self.queue_ms_max),
             ("answer_ms_max", self.answer_ms_max),
             ("head_ms_max", self.head_ms_max),

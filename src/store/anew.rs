@@ -7,7 +7,6 @@ use super::write::synced;
 use crate::cluster::{Clusters, Link};
 use crate::ports::{Outgoing, StoreError};
 use rocksdb::WriteBatch;
-use std::sync::atomic::AtomicBool;
 
 /// Above every key of the families of clusters and links.
 const END: [u8; 9] = [0xff; 9];
@@ -41,9 +40,9 @@ impl RocksStore {
             rows.put_cf(metas, meta::LINKED_FROM, linked_from.to_be_bytes());
             Ok(rows)
         };
-        when_there_is_room(&AtomicBool::new(false), || self.db.write_opt(rows()?, &synced()).map_err(failed))?;
+        when_there_is_room(|| self.gives_up(), || self.db.write_opt(rows()?, &synced()).map_err(failed))?;
         self.next_seq = next_seq;
-        Ok(())
+        self.is_there()
     }
 
     /// The least resemblance of a link of clusters that were made anew; none where they are the stream's.

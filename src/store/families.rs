@@ -26,7 +26,9 @@ pub(super) fn database_options(settings: &Settings) -> Options {
     // Whoever opens the store reads the log: it is kept short.
     options.set_max_total_wal_size((settings.log_mib as u64) << 20);
     options.increase_parallelism(settings.background_threads.max(1));
-    options.set_max_open_files(1024);
+    // Every file is opened at once, and stays open. One that is missing or damaged is found when the store is opened, and
+    // not when it is first needed; and a writer may delete a file at any time, but not out of a reader's hands.
+    options.set_max_open_files(-1);
     options.set_keep_log_file_num(4);
     options
 }

@@ -9,6 +9,7 @@ mod delta;
 mod families;
 mod follow;
 mod found_by;
+mod home;
 mod links;
 mod load;
 mod notes;

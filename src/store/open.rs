@@ -2,6 +2,7 @@
 
 use super::delta::Delta;
 use super::families::{database_options, families};
+use super::home::Home;
 use super::room::is_want_of_room;
 use super::runs::Runs;
 use super::schema::{self, FORMAT_VERSION, Fields, OLDEST_READABLE_FORMAT, cf, meta};
@@ -10,12 +11,17 @@ use crate::ports::{StoreError, StoreRule};
 use rocksdb::{Cache, ColumnFamily, DB};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How often a read-only opening is tried while a writer moves files about, and the pause between two tries.
 const OPEN_TRIES: u32 = 100;
 const OPEN_PAUSE: Duration = Duration::from_millis(10);
+
+/// Tries in a row that miss the same file, while the manifest stays as it is, before the file counts as lost. A writer
+/// changes the manifest before it deletes anything, so that whoever looks again looks for other files.
+const MISSES_MAX: u32 = 3;
 
 /// How RocksDB is to use the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +116,10 @@ pub struct RocksStore {
     delta: OnceLock<Delta>,
     delta_bytes_max: usize,
     path: PathBuf,
+    /// Set from outside to end the wait for room on the disk.
+    pub(super) stop: Arc<AtomicBool>,
+    /// The folder while this process writes to it; none in a read-only view.
+    pub(super) home: Option<Home>,
 }
 
 pub(super) fn failed(error: rocksdb::Error) -> StoreError {
@@ -158,6 +168,7 @@ impl RocksStore {
         }
         store.delta()?;
         store.runs = Some(Runs::new(Arc::clone(&store.db), path, store.rule.sketch.bits)?);
+        store.home = Some(Home::of(path)?);
         Ok(store)
     }
 
@@ -175,22 +186,25 @@ impl RocksStore {
         if !path.join("CURRENT").exists() {
             return Err(OpenError::Missing(path.to_path_buf()));
         }
-        let mut options = database_options(settings);
-        // Every file is opened at once: the writer may delete one at any time, but not out of our hands.
-        options.set_max_open_files(-1);
-        let mut missed = None;
+        let options = database_options(settings);
+        let (mut missed, mut missing, mut n_misses) = (None, None, 0);
         for _ in 0..OPEN_TRIES {
             let before = manifest_state(path);
             let opened = DB::open_cf_descriptors_read_only(&options, path, families(&files.cache), false);
+            let is_settled = manifest_state(path) == before;
             match opened {
                 // Between the list of files and the log that goes on from it nothing may have been flushed: what was in
                 // a log that is gone since would be missing from the view.
-                Ok(db) if before.is_some() && manifest_state(path) == before => {
-                    return Self::of(db, path, settings);
-                }
+                Ok(db) if is_settled && before.is_some() => return Self::of(db, path, settings),
                 Ok(_) => {}
                 // A file went before it was opened; RocksDB calls it by several names.
-                Err(error) if error.to_string().contains("No such file") => {}
+                Err(error) if is_missing(&error) => {
+                    let is_same = missing.replace(error.clone()).as_ref() == Some(&error);
+                    n_misses = if is_same && is_settled { n_misses + 1 } else { 1 };
+                    if n_misses == MISSES_MAX {
+                        return Err(open_error(path, error));
+                    }
+                }
                 // A log went, or one that is not there any more is missed: damage only if it stays so.
                 Err(error) if error.to_string().contains("WAL") => missed = Some(error),
                 // The families are made one after the other.
@@ -241,7 +255,14 @@ impl RocksStore {
             delta: OnceLock::new(),
             delta_bytes_max: settings.delta_mib << 20,
             path,
+            stop: Arc::default(),
+            home: None,
         })
+    }
+
+    /// Whoever sets `stop` ends every wait for room on the disk: what could not be written then fails.
+    pub fn stops_with(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = stop;
     }
 
     /// The store's secret.
@@ -339,10 +360,19 @@ fn read_seed(row: &[u8]) -> Option<Seed> {
     Some(Seed([fields.u64()?, fields.u64()?, fields.u64()?, fields.u64()?]))
 }
 
+/// Whether a file is not there that was looked for.
+fn is_missing(error: &rocksdb::Error) -> bool {
+    error.as_ref().contains("No such file")
+}
+
 fn open_error(path: &Path, error: rocksdb::Error) -> OpenError {
     let message = error.to_string();
     if message.contains("lock") && error.kind() == rocksdb::ErrorKind::IOError {
         OpenError::Locked(path.to_path_buf())
+    } else if is_missing(&error) && path.join("CURRENT").exists() {
+        OpenError::Store(damaged(message))
+    } else if message.contains("Too many open files") {
+        OpenError::Store(StoreError::Failed(message + "; raise the limit of open files (`ulimit -n`), and run again"))
     } else {
         OpenError::Store(failed(error))
     }

@@ -3,16 +3,15 @@
 //! RocksDB looks for room every five seconds, and takes it for enough when 64 MiB are free, the size of a write buffer.
 
 use crate::ports::StoreError;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often a write is tried again while the disk is full.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Does something, and again for as long as it fails for want of room on the disk only, unless the store closes. What
-/// it does must be harmless to do twice.
+/// Does something, and again for as long as it fails for want of room on the disk only, until it is to give up. What it
+/// does must be harmless to do twice.
 pub(super) fn when_there_is_room(
-    closing: &AtomicBool,
+    gives_up: impl Fn() -> bool,
     mut act: impl FnMut() -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut is_waiting = false;
@@ -23,7 +22,7 @@ pub(super) fn when_there_is_room(
             tell(is_full);
             is_waiting = is_full;
         }
-        if !is_full || closing.load(Ordering::Relaxed) {
+        if !is_full || gives_up() {
             return done;
         }
         std::thread::sleep(PAUSE);
@@ -54,10 +53,10 @@ mod tests {
         let full = || Err(StoreError::DiskFull("IO error: No space left on device: x".into()));
         let mut answers = vec![Ok(()), full(), full()];
         let act = || answers.pop().expect("asked no more");
-        assert!(when_there_is_room(&AtomicBool::new(false), act).is_ok());
+        assert!(when_there_is_room(|| false, act).is_ok());
         let fails = || Err(StoreError::Failed("IO error: Input/output error".into()));
-        assert!(when_there_is_room(&AtomicBool::new(false), fails).is_err());
-        assert!(when_there_is_room(&AtomicBool::new(true), full).is_err(), "a store that closes does not wait");
+        assert!(when_there_is_room(|| false, fails).is_err());
+        assert!(when_there_is_room(|| true, full).is_err(), "who is to give up does not wait");
         assert!(is_want_of_room("IO error: No space left on device: While appending to file: /store/000012.log"));
         for why in ["IO error: Input/output error", "IO error: No space left on device: While fsync: x"] {
             assert!(!is_want_of_room(why));

@@ -17,7 +17,7 @@ use crate::ports::StoreError;
 use rocksdb::{DB, IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 /// The folder of runs on their way, inside the store's.
@@ -44,11 +44,12 @@ impl Runs {
         Ok(Runs { db, folder, bits, under_way: None, closing: Arc::default() })
     }
 
-    /// Begins a run of a part. None may be under way.
-    pub fn begin(&mut self, part: Arc<Part>) {
+    /// Begins a run of a part. None may be under way. Whoever sets `stop` ends its wait for room on the disk.
+    pub fn begin(&mut self, part: Arc<Part>, stop: Arc<AtomicBool>) {
         let run = Run { db: Arc::clone(&self.db), folder: self.folder.clone(), bits: self.bits, part };
         let closing = Arc::clone(&self.closing);
-        self.under_way = Some(std::thread::spawn(move || when_there_is_room(&closing, || run.write_and_ingest())));
+        let gives_up = move || closing.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed);
+        self.under_way = Some(std::thread::spawn(move || when_there_is_room(gives_up, || run.write_and_ingest())));
     }
 
     /// Whether a run is under way and not yet done.
@@ -68,7 +69,7 @@ impl Runs {
 impl Drop for Runs {
     /// The database must not be closed under a run.
     fn drop(&mut self) {
-        self.closing.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.closing.store(true, Ordering::Relaxed);
         if let Err(error) = self.finish() {
             tracing::error!("the last run of postings was not written; they are still pending: {error}");
         }

@@ -1,5 +1,6 @@
 //! Writing the store: one batch for everything that a micro-batch changes, and the log synced behind it.
 
+use super::home::Home;
 use super::open::{RocksStore, failed};
 use super::room::when_there_is_room;
 use super::schema::{self, Posted, cf, meta};
@@ -10,7 +11,7 @@ use crate::sketch::{Shingle, Sketch};
 use crate::sweep::{Moment, SweepRow, UrlState};
 use rocksdb::{DB, WriteBatch, WriteOptions};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// For what must survive a power loss as soon as it is written.
 pub(super) fn synced() -> WriteOptions {
@@ -78,8 +79,7 @@ impl Store for RocksStore {
 
     fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
         kill_point!("before-write");
-        // Nobody but a signal ends the wait for room: the batch must not be lost.
-        when_there_is_room(&AtomicBool::new(false), || self.db.write(self.rows_of(batch)?).map_err(failed))?;
+        when_there_is_room(|| self.gives_up(), || self.db.write(self.rows_of(batch)?).map_err(failed))?;
         kill_point!("after-write");
         self.n_documents += batch.documents.len() as u32;
         self.next_seq = batch.next_seq;
@@ -88,21 +88,27 @@ impl Store for RocksStore {
     }
 
     fn syncer(&self) -> Box<dyn Syncer> {
-        Box::new(LogSyncer(Arc::clone(&self.db)))
+        Box::new(LogSyncer { db: Arc::clone(&self.db), stop: Arc::clone(&self.stop), home: self.home.clone() })
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.write(batch)?;
-        sync_log(&self.db)
+        self.syncer().sync()
     }
 }
 
 /// Syncs the log, whoever writes to it meanwhile.
-struct LogSyncer(Arc<DB>);
+struct LogSyncer {
+    db: Arc<DB>,
+    /// Set from outside to end the wait for room.
+    stop: Arc<AtomicBool>,
+    home: Option<Home>,
+}
 
 impl Syncer for LogSyncer {
     fn sync(&self) -> Result<(), StoreError> {
-        sync_log(&self.0)
+        when_there_is_room(|| self.stop.load(Ordering::Relaxed), || sync_log(&self.db))?;
+        self.home.as_ref().map_or(Ok(()), Home::is_there)
     }
 }
 
@@ -111,11 +117,9 @@ impl Syncer for LogSyncer {
 /// that RocksDB then begins, where a sync of the old one would fail for ever.
 pub(super) fn sync_log(db: &DB) -> Result<(), StoreError> {
     kill_point!("before-sync");
-    when_there_is_room(&AtomicBool::new(false), || {
-        let mut nothing = WriteBatch::default();
-        nothing.put_log_data([]);
-        db.write_opt(nothing, &synced()).map_err(failed)
-    })?;
+    let mut nothing = WriteBatch::default();
+    nothing.put_log_data([]);
+    db.write_opt(nothing, &synced()).map_err(failed)?;
     kill_point!("after-sync");
     Ok(())
 }
@@ -128,6 +132,16 @@ fn in_order<T>(rows: &[T], fingerprint: impl Fn(&T) -> Fingerprint) -> Vec<&T> {
 }
 
 impl RocksStore {
+    /// Whether a wait for room is to end.
+    pub(super) fn gives_up(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// What was written is where the next process will look for it.
+    pub(super) fn is_there(&self) -> Result<(), StoreError> {
+        self.home.as_ref().map_or(Ok(()), Home::is_there)
+    }
+
     /// Takes a batch's postings into memory, and begins a run of them where their part of it is full. Where the run
     /// before is not done by then, this waits for it.
     fn index(&mut self, batch: &Batch) -> Result<(), StoreError> {
@@ -142,7 +156,7 @@ impl RocksStore {
             self.delta_mut()?.thaw();
         }
         if is_full {
-            runs.begin(self.delta_mut()?.freeze());
+            runs.begin(self.delta_mut()?.freeze(), Arc::clone(&self.stop));
             kill_point!("frozen");
         }
         self.runs = Some(runs);

@@ -113,6 +113,20 @@ pub fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
+/// The same from another address of this machine.
+pub fn connect_from(source: [u8; 4], address: SocketAddr) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let stream = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.bind((source, 0).into()).expect("an address");
+        socket.connect(address).await.expect("connected").into_std().expect("a stream")
+    });
+    stream.set_nonblocking(false).expect("set");
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    stream.set_write_timeout(Some(PATIENCE)).expect("set");
+    stream
+}
+
 /// One request, one answer.
 pub fn ask(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
     let mut stream = connect(address);

@@ -9,7 +9,8 @@ use lookalike::wire::{Event, EventType};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A folder of its own, a store in it, and settings for every run of the program there.
@@ -95,6 +96,11 @@ impl World {
         text(&output.stdout)
     }
 
+    /// How many events are out.
+    pub fn n_events(&self) -> usize {
+        fs::read(self.path("events.jsonl")).map_or(0, |events| events.iter().filter(|byte| **byte == b'\n').count())
+    }
+
     pub fn events(&self) -> Vec<Event> {
         read_events(&self.path("events.jsonl"))
     }
@@ -123,6 +129,39 @@ pub fn page_key(url: &str, fetched_at: &str, sweep: &str) -> String {
 
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Nothing that is waited for here takes as long; what does, hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until something is so.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "{what}: it did not come about");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The status of a process that ends by itself.
+pub fn ended(process: &mut Child) -> ExitStatus {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = process.try_wait().expect("a status") {
+            return status;
+        }
+        if begin.elapsed() > PATIENCE {
+            process.kill().expect("killed");
+            panic!("it did not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Tells a process to end, as a supervisor does.
+pub fn terminate(process: &Child) {
+    let id = process.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
 }
 
 pub fn read_events(path: &Path) -> Vec<Event> {
