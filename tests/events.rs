@@ -7,11 +7,12 @@ mod schema;
 
 use harness::{World, page, root, sweeps};
 use lookalike::kafka::{KafkaSettings, SEQ_HEADER, STORE_HEADER, VERSION_HEADER, dead_letter, replayed};
-use lookalike::wire::{Event, Reason, WIRE_VERSION};
+use lookalike::wire::{Event, EventType, Reason, WIRE_VERSION};
 use rdkafka::ClientConfig;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use schema::{assert_valid, event_validator, validator};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -115,12 +116,7 @@ fn events_are_as_the_schema_says() {
         seen.entry(word(event, "type")).or_default().extend(fields);
     }
     let schema = schema::schema();
-    let names: Vec<&str> = schema["oneOf"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|branch| word(branch, "$ref").strip_prefix("#/$defs/").expect("a definition"))
-        .collect();
+    let names = types_in(&schema);
     for name in &names {
         let fields: BTreeSet<&str> =
             schema["$defs"][name]["properties"].as_object().expect("fields").keys().map(String::as_str).collect();
@@ -162,6 +158,9 @@ fn the_words_of_the_schema_are_those_of_the_program() {
     let rejected = words("/$defs/rejected/properties/reason/enum");
     let gap = words("/$defs/gap/properties/reason/enum");
     assert_eq!(&rejected | &gap, Reason::ALL.into_iter().map(Reason::as_str).collect());
+    assert_eq!(&rejected | &gap, words_of::<Reason>().iter().map(String::as_str).collect());
+    let types: BTreeSet<String> = types_in(&schema).into_iter().map(String::from).collect();
+    assert_eq!(types, words_of::<EventType>());
     assert_eq!(words("/$defs/dead-letter-headers/properties/lookalike-reason/enum"), rejected);
     let version = WIRE_VERSION.to_string();
     assert_eq!(schema["$defs"]["event-headers"]["properties"][VERSION_HEADER]["const"], version);
@@ -182,6 +181,19 @@ fn the_words_of_the_schema_are_those_of_the_program() {
     ]);
     assert_eq!((headers("event-headers"), headers("replay-headers")), (of_event.clone(), of_replay.clone()));
     assert_eq!(headers("dead-letter-headers"), &(&of_letter | &of_event) | &of_replay);
+}
+
+/// The words that an enumeration is read from, as the refusal of another one tells them.
+fn words_of<T: DeserializeOwned>() -> BTreeSet<String> {
+    let refusal = serde_json::from_value::<T>(json!("no such word")).err().expect("a refusal").to_string();
+    let expected = refusal.split_once("expected one of ").expect("a list").1;
+    expected.split('`').skip(1).step_by(2).map(String::from).collect()
+}
+
+/// The types of events that the schema has.
+fn types_in(schema: &Value) -> Vec<&str> {
+    let branches = schema["oneOf"].as_array().expect("a list").iter();
+    branches.map(|branch| word(branch, "$ref").strip_prefix("#/$defs/").expect("a definition")).collect()
 }
 
 /// Every field that a reader meets in the schema says what it means.
@@ -219,8 +231,34 @@ fn the_examples_in_the_description_are_events() {
         assert_eq!(serde_json::from_slice::<Value>(&event.to_json()).expect("JSON"), *example);
     }
     let shown: BTreeSet<&str> = examples.iter().map(|example| word(example, "type")).collect();
-    let n_types = schema::schema()["oneOf"].as_array().expect("a list").len();
-    assert_eq!(shown.len(), n_types, "each type has an example: {shown:?}");
+    assert_eq!(shown, types_in(&schema::schema()).into_iter().collect(), "each type has an example");
+}
+
+/// Lost once: records of files have no topic of dead letters, and nothing said how to find them again. The way that the
+/// page shows is one.
+#[test]
+fn rejected_records_of_files_are_found_by_their_events() {
+    let world = World::new();
+    let record = |url: &str, n: usize| page(url, "2026-11-21T08:00:00Z", "s", &"word ".repeat(n));
+    let lines = ["no JSON", "", &record("http://a/", 30), "  ", &record("http://b/", 1), &record("http://c/", 40)];
+    let input = world.write("3.jsonl", lines.join("\n") + "\n");
+    let limited = world.run_command(&[input]).env("LOOKALIKE__LIMITS__WORDS_MAX", "20").status().expect("starts");
+    assert!(limited.success());
+    if std::process::Command::new("jq").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no jq");
+        return;
+    }
+    let folder = world.path("").display().to_string();
+    let shown = blocks("dead-letters.md", "sh").pop().expect("a block");
+    let program = concat!(env!("CARGO_BIN_EXE_lookalike"), " run --store store");
+    let script = shown.replace("/crawl/", &folder).replace("lookalike run", program);
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-euc", &script]).current_dir(&folder).env("LOOKALIKE__STORE__SEED", format!("{:064x}", 7));
+    let output = shell.output().expect("bash");
+    assert!(output.status.success(), "{script}: {}", harness::text(&output.stderr));
+    let told = told(&world);
+    let taken: Vec<(&str, &str)> = told[4..].iter().map(|event| (word(event, "type"), word(event, "url"))).collect();
+    assert_eq!(taken, [("assigned", "http://a/"), ("assigned", "http://c/")]);
 }
 
 /// The example of a consumer keeps to the rule of versions: it knows nothing of what a later release may add, and stops at
@@ -292,12 +330,7 @@ fn the_asyncapi_page_is_about_this_program() {
     let schema = schema::schema();
     let messages = page["components"]["messages"].as_object().expect("messages");
     let of_events = channels["events"]["messages"].as_object().expect("messages");
-    let types: BTreeSet<&str> = schema["oneOf"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|branch| word(branch, "$ref").strip_prefix("#/$defs/").expect("a definition"))
-        .collect();
+    let types: BTreeSet<&str> = types_in(&schema).into_iter().collect();
     assert_eq!(
         of_events.keys().map(String::as_str).collect::<BTreeSet<_>>(),
         types,

@@ -35,7 +35,7 @@ fn rendered(report: &ReplayReport) -> String {
     let ReplayReport { dead_letters, pages, .. } = report;
     let n: u64 = report.replayed.values().sum();
     let verb = if report.dry_run { "would be replayed" } else { "replayed" };
-    let mut text = format!("{n} messages {verb} from {dead_letters} to {pages}\n");
+    let mut text = format!("messages {verb} from {dead_letters} to {pages}: {n}\n");
     let mut row = |n: u64, what: &str| {
         if n > 0 {
             // Writing to a string cannot fail.
