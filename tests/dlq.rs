@@ -16,7 +16,7 @@ use broker::*;
 use harness::World;
 use lookalike::kafka::{VERSION_HEADER, dead_letter, replayed};
 use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{BaseRecord, Producer};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use schema::{assert_valid, event_validator, validator};
 use serde_json::{Value, json};
 use std::process::{Child, Output};
@@ -76,6 +76,22 @@ impl Trial {
                 (kind.as_str().expect("a word").to_string(), i64::from(event.partition), event.offset)
             })
             .collect()
+    }
+
+    /// Puts a dead letter of a message that stood in partition 0.
+    fn put_letter(&self, producer: &BaseProducer, value: &str, reason: &str, more: &[(&str, &str)]) {
+        let own = [
+            (dead_letter::SOURCE, self.pages.name.as_str()),
+            (dead_letter::PARTITION, "0"),
+            (dead_letter::OFFSET, "5"),
+            (dead_letter::REASON, reason),
+        ];
+        let headers = own
+            .iter()
+            .chain(more)
+            .fold(OwnedHeaders::new(), |headers, (key, value)| headers.insert(Header { key, value: Some(*value) }));
+        let record: BaseRecord<'_, str, str> = BaseRecord::to(&self.letters.name).payload(value).headers(headers);
+        producer.send(record).map_err(|(error, _)| error).expect("queued");
     }
 
     fn letters(&self) -> Vec<Seen> {
@@ -209,27 +225,40 @@ fn what_is_rejected_again_and_again_is_left_alone() {
     assert_eq!(told["replayed"], json!({"media-type": 1}), "three are allowed by default");
 }
 
+/// Killed on the way, a replay goes on where it was: none is lost, and what comes twice is at most one batch.
+#[test]
+fn a_replay_that_is_killed_loses_nothing() {
+    const N: usize = 20_000;
+    let Some(trial) = Trial::new(1) else { return };
+    let producer = trial.letters.producer();
+    (0..N).for_each(|n| trial.put_letter(&producer, &n.to_string(), "invalid-json", &[]));
+    producer.flush(PATIENCE).expect("delivered");
+    let mut process = trial.world.command("dlq replay").stdout(std::process::Stdio::null()).spawn().expect("starts");
+    let until = Instant::now() + PATIENCE;
+    while trial.pages().is_empty() {
+        assert!(Instant::now() < until, "nothing was replayed");
+    }
+    process.kill().expect("killed");
+    process.wait().expect("ended");
+    let n_before = trial.pages().len();
+    assert_eq!(trial.replay(&[], 0)["complete"], json!(true));
+    let pages = trial.pages();
+    let mut values: Vec<usize> = pages.iter().map(|seen| seen.text().parse().expect("a number")).collect();
+    let n_twice = values.len() - N;
+    values.sort_unstable();
+    values.dedup();
+    assert_eq!(values, (0..N).collect::<Vec<_>>(), "each is there");
+    assert!(n_twice <= 1_000, "{n_twice} came twice");
+    println!("killed after {n_before} of {N}; {n_twice} came twice");
+}
+
 /// Letters without their value, and messages of others, are counted and stay; one that kills the program goes back only
 /// when it is asked for.
 #[test]
 fn what_cannot_go_back_is_told() {
     let Some(trial) = Trial::new(1) else { return };
     let producer = trial.letters.producer();
-    let letter = |reason: &str, more: &[(&str, &str)]| {
-        let source = trial.pages.name.clone();
-        let own = [
-            (dead_letter::SOURCE, source.as_str()),
-            (dead_letter::PARTITION, "0"),
-            (dead_letter::OFFSET, "5"),
-            (dead_letter::REASON, reason),
-        ];
-        let headers = own
-            .iter()
-            .chain(more)
-            .fold(OwnedHeaders::new(), |headers, (key, value)| headers.insert(Header { key, value: Some(*value) }));
-        let record: BaseRecord<'_, str, str> = BaseRecord::to(&trial.letters.name).payload("{}").headers(headers);
-        producer.send(record).map_err(|(error, _)| error).expect("queued");
-    };
+    let letter = |reason: &str, more: &[(&str, &str)]| trial.put_letter(&producer, "{}", reason, more);
     letter("too-large", &[(dead_letter::LEFT_OUT, "value")]);
     letter("deadly", &[]);
     letter("invalid-json", &[]);
