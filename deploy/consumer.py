@@ -7,7 +7,9 @@ The rule has three parts:
  1. read with isolation.level=read_committed;
  2. for each partition remember the offset to go on from and the highest lookalike-seq, in the same transaction as what
     was made of the events: here both are in one SQLite file;
- 3. drop an event whose lookalike-seq is not above the highest one of its partition, and stop at one of another store.
+ 3. drop an event whose lookalike-seq is not above the highest one of its partition, and stop at one of another store or
+    of another lookalike-version.
+Types and fields that it does not know are ignored: later releases may add them (docs/reference/events.md).
 It keeps the cluster of each URL; --show prints them as "cluster<TAB>url", with merged clusters under their present name.
 
 Needs the package confluent-kafka (Debian: python3-confluent-kafka, or from PyPI).
@@ -18,6 +20,9 @@ import json
 import signal
 import sqlite3
 import sys
+
+# The version of the events that this consumer knows, as the header lookalike-version has it.
+VERSION = "1"
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS progress (partition INTEGER PRIMARY KEY, next_offset INTEGER, seq INTEGER, store TEXT);
@@ -44,14 +49,14 @@ SELECT min(cluster), url FROM names GROUP BY url ORDER BY 1, 2
 def take_in(state, event):
     """What one event changes."""
     kind = event["type"]
-    if kind in ("assigned", "gone", "redirected") or (kind == "reassigned" and event["url"]):
+    if kind in ("assigned", "gone", "redirected", "lost") or (kind == "reassigned" and event["url"]):
         place = {name: event.get(name) for name in ("url", "document", "cluster", "fetched_at", "seq")}
         state.execute(STANDS, place)
     elif kind == "merged":
         state.execute("INSERT INTO merges VALUES (?, ?)", (event["loser"], event["winner"]))
     elif kind == "split":
         state.execute("DELETE FROM merges WHERE loser = ?", (event["cluster"],))
-    # "rejected" and "gap" change nothing here; kinds that are not known are not for us.
+    # The others change nothing here, nor does a type that a later release may add.
 
 
 def header(message, name):
@@ -62,7 +67,11 @@ def header(message, name):
 
 def consume(state, message):
     """Takes a message in, unless it was taken in before; true if it was new."""
-    partition, seq, store = message.partition(), int(header(message, "lookalike-seq")), header(message, "lookalike-store")
+    partition, version = message.partition(), header(message, "lookalike-version")
+    if version != VERSION:
+        sys.exit(f"partition {partition}, offset {message.offset()} has version {version} of the events, and this consumer "
+                 f"knows version {VERSION}: nothing was taken in from there on; use a newer consumer")
+    seq, store = int(header(message, "lookalike-seq")), header(message, "lookalike-store")
     known = state.execute("SELECT seq, store FROM progress WHERE partition = ?", (partition,)).fetchone()
     if known and known[1] != store:
         sys.exit(f"partition {partition} goes on with events of another store: begin anew with a new --state")

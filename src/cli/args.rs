@@ -1,7 +1,9 @@
 //! The command line's words.
 
 use crate::backfill::Policy;
+use crate::kafka::TopicPosition;
 use crate::query::By;
+use crate::wire::Reason;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -106,6 +108,11 @@ pub enum Command {
     Topics {
         #[command(subcommand)]
         what: TopicsCommand,
+    },
+    /// Rejected messages in the topic of dead letters
+    Dlq {
+        #[command(subcommand)]
+        what: DlqCommand,
     },
     /// Show or check the configuration
     Config {
@@ -380,6 +387,51 @@ pub struct TopicArgs {
     /// How many days events are kept [default: for ever]
     #[arg(long, value_name = "N")]
     pub events_days: Option<u64>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DlqCommand {
+    /// Send rejected messages to the topic of pages again, after the cause was mended
+    ///
+    /// It reads kafka.topic with .dlq behind up to where that ends now, and sends each message to the partition that it
+    /// came from, with key, value, headers and time as it had them. What is rejected again is a dead letter again. How
+    /// far it came is remembered for each reason, under the consumer group kafka.group with -dlq-replay behind, so that
+    /// it goes on where it stopped. A page that comes twice is the same sighting.
+    #[command(
+        after_help = "Exit codes: 0 done; 1 failed; 2 wrong usage or configuration; 3 some letters could not be replayed, \
+                            the rest is; 14 the brokers were away for too long; 130 stopped by a signal, replay again to \
+                            go on."
+    )]
+    Replay(ReplayArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct ReplayArgs {
+    /// Begin with the letters of messages of this time or later (2026-11-21T08:00:00Z), or at these offsets of the dead
+    /// letters (PARTITION=OFFSET,…), and remember what follows from there [default: where the last replay stopped]
+    #[arg(long, value_name = "TIME|OFFSETS")]
+    pub from: Option<TopicPosition>,
+    /// Only letters of this reason; may be given several times [default: all but deadly]
+    #[arg(long, value_name = "REASON", value_parser = reason)]
+    pub reason: Vec<Reason>,
+    /// Replay this many at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub limit: Option<u64>,
+    /// Leave a message alone that was rejected again after so many replays
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub replays_max: u32,
+    /// Only count; send nothing and remember nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The reason of a word.
+fn reason(word: &str) -> Result<Reason, String> {
+    let found = Reason::ALL.into_iter().find(|reason| reason.as_str() == word);
+    found.ok_or_else(|| format!("the reasons are {}", Reason::ALL.map(Reason::as_str).join(", ")))
 }
 
 #[derive(Debug, Subcommand)]

@@ -8,6 +8,7 @@ use crate::backfill::{self, BackfillError, Ending, Identity, Intake, Means, Room
 use crate::cluster::Policy;
 use crate::config::Config;
 use crate::files::{FileSource, Input};
+use crate::kafka::TopicPosition;
 use crate::ports::Progress;
 use crate::store::RocksLoader;
 use anyhow::Result;
@@ -139,19 +140,12 @@ fn identity(config: &Config, inputs: &[PathBuf]) -> Result<Identity> {
 /// Where the stream is to begin in the configured topic: at a time, or `PARTITION=OFFSET,…`.
 fn then_from_kafka(config: &Config, place: &str) -> Result<Ending> {
     let topic = config.kafka.topic.clone();
-    if let Ok(time) = place.parse() {
-        return Ok(Ending { beginnings: [(topic, time)].into(), ..Ending::default() });
+    let position = place.parse::<TopicPosition>();
+    match position.map_err(|error| ending(Exit::Usage, format!("--then-from-kafka {place}: {error}")))? {
+        TopicPosition::Time(time) => Ok(Ending { beginnings: [(topic, time)].into(), ..Ending::default() }),
+        TopicPosition::Offsets(offsets) => {
+            let progress = |(partition, next_offset)| ((topic.clone(), partition), Progress { next_offset, chain: 0 });
+            Ok(Ending { progress: offsets.into_iter().map(progress).collect(), ..Ending::default() })
+        }
     }
-    let wrong = || {
-        let told = "give a time such as 2026-11-21T08:00:00Z, or PARTITION=OFFSET with commas between";
-        ending(Exit::Usage, format!("--then-from-kafka {place}: {told}"))
-    };
-    let one = |one: &str| -> Option<((String, i32), Progress)> {
-        let (partition, offset) = one.split_once('=')?;
-        let (partition, offset) = (partition.trim().parse().ok()?, offset.trim().parse().ok()?);
-        let is_place = partition >= 0 && offset >= 0;
-        is_place.then(|| ((topic.clone(), partition), Progress { next_offset: offset, chain: 0 }))
-    };
-    let progress = place.split(',').map(|part| one(part).ok_or_else(wrong)).collect::<Result<_>>()?;
-    Ok(Ending { progress, ..Ending::default() })
 }

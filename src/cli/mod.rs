@@ -6,6 +6,7 @@ mod backfill;
 mod changes;
 mod chart;
 mod deaths;
+mod dlq;
 mod explain;
 mod files;
 mod recluster;
@@ -21,7 +22,7 @@ mod verify;
 
 use crate::ports::{Halt, SinkError, SourceError};
 use anyhow::Result;
-use args::{Args, Command, ConfigCommand, ExportCommand, TopicsCommand};
+use args::{Args, Command, ConfigCommand, DlqCommand, ExportCommand, TopicsCommand};
 use clap::Parser;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt;
@@ -139,6 +140,7 @@ fn dispatch(args: Args) -> Result<Exit> {
             files::export_clusters(&load()?, output.as_deref(), json)
         }
         Command::Topics { what: TopicsCommand::Create(args) } => topics::create(&load()?, &args),
+        Command::Dlq { what: DlqCommand::Replay(args) } => dlq::replay(&load()?, args),
         Command::Config { what: ConfigCommand::Show } => settings::show(&load()?),
         Command::Config { what: ConfigCommand::Validate } => {
             load()?;

@@ -23,9 +23,11 @@
 
 mod client;
 mod identity;
+mod marks;
 mod offsets;
 mod outputs;
 mod record;
+mod replay;
 mod settings;
 mod sink;
 mod source;
@@ -35,7 +37,9 @@ mod topics;
 mod undecodable;
 mod wary;
 
+pub use offsets::{NoPosition, TopicPosition};
 pub use outputs::dead_letter;
+pub use replay::{ReplayPlan, ReplayReport, replay, replayed};
 pub use settings::{KafkaSettings, RecordFormat, SettingsError, Start};
 pub use sink::{KafkaSink, SEQ_HEADER, STORE_HEADER, VERSION_HEADER};
 pub use source::{Beginning, KafkaSource};

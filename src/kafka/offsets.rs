@@ -6,6 +6,7 @@ use crate::ports::{Halt, Progress, ProgressMap};
 use crate::wire::{Reason, Rejection};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
 /// What a broker has of a partition: `low..high`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +124,38 @@ impl Stored {
     }
 }
 
+/// Where a topic is to be read from, as a person says it: a time such as `2026-11-21T08:00:00Z`, or `0=1234,1=5678`, an
+/// offset for each partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TopicPosition {
+    /// With the first record of this time or later.
+    Time(FetchTime),
+    /// Partition → offset.
+    Offsets(BTreeMap<i32, i64>),
+}
+
+/// What is no position in a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("give a time such as 2026-11-21T08:00:00Z, or PARTITION=OFFSET with commas between")]
+pub struct NoPosition;
+
+impl FromStr for TopicPosition {
+    type Err = NoPosition;
+
+    fn from_str(text: &str) -> Result<Self, NoPosition> {
+        if let Ok(time) = text.parse() {
+            return Ok(TopicPosition::Time(time));
+        }
+        let one = |one: &str| -> Option<(i32, i64)> {
+            let (partition, offset) = one.split_once('=')?;
+            let (partition, offset) = (partition.trim().parse().ok()?, offset.trim().parse().ok()?);
+            (partition >= 0 && offset >= 0).then_some((partition, offset))
+        };
+        let offsets: Option<BTreeMap<i32, i64>> = text.split(',').map(one).collect();
+        offsets.map(TopicPosition::Offsets).ok_or(NoPosition)
+    }
+}
+
 /// A time as brokers know it, rounded up: no record of an earlier one is of this time or later. Negative numbers mean
 /// something else to them.
 pub(super) fn milliseconds(time: FetchTime) -> i64 {
@@ -186,6 +219,16 @@ mod tests {
             assert_eq!(since(found, held), expected, "{found:?}, {held:?}");
         }
         assert_eq!([-5, 0, 1, 1000, 1001].map(|time| milliseconds(FetchTime(time))), [0, 0, 1, 1, 2]);
+    }
+
+    #[test]
+    fn positions() {
+        let time = "2026-11-21T08:00:00Z";
+        assert_eq!(time.parse(), Ok(TopicPosition::Time(time.parse().expect("a time"))));
+        assert_eq!("0=12, 3=4".parse(), Ok(TopicPosition::Offsets([(0, 12), (3, 4)].into())));
+        for wrong in ["", "soon", "0", "0=", "0=-1", "-1=0", "0=1,"] {
+            assert_eq!(wrong.parse::<TopicPosition>(), Err(NoPosition), "{wrong}");
+        }
     }
 
     #[test]

@@ -360,6 +360,14 @@ impl KafkaSettings {
         Ok(config)
     }
 
+    /// What a producer is made of that replays messages: each is there once and in order, without a transaction.
+    pub(super) fn replay_config(&self) -> Result<ClientConfig, SettingsError> {
+        let mut config = self.producer_config("")?;
+        config.remove("transactional.id").remove("transaction.timeout.ms");
+        config.set("message.timeout.ms", self.delivery_ms_max.to_string()).set("statistics.interval.ms", "0");
+        Ok(config)
+    }
+
     /// What any client is made of.
     pub(super) fn client_config(&self) -> Result<ClientConfig, SettingsError> {
         let mut config = ClientConfig::new();
@@ -537,6 +545,10 @@ mod tests {
             assert_eq!(consumer.get(name), Some(value));
         }
         assert!(settings.wary_config().expect("a consumer").create_native_config().is_ok());
+        let replay = settings.replay_config().expect("a producer");
+        assert!(replay.create_native_config().is_ok());
+        assert_eq!((replay.get("acks"), replay.get("enable.idempotence")), (Some("all"), Some("true")));
+        assert_eq!(replay.get("transactional.id"), None);
         for (name, value) in PRODUCER_ALWAYS {
             assert_eq!(producer.get(name), Some(value));
         }

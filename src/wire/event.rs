@@ -6,7 +6,7 @@ use crate::cluster::{Decision, Merge, Relation};
 use crate::document::{ClusterId, DocumentId, FetchTime};
 use serde::{Deserialize, Serialize};
 
-/// The version of the event format.
+/// The version of the event format; `docs/reference/events.md` says which changes it bears.
 pub const WIRE_VERSION: u32 = 1;
 
 /// What an event is given room for at first: nearly all need no more.

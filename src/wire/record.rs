@@ -91,6 +91,26 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Every reason there is.
+    pub const ALL: [Reason; 16] = [
+        Reason::InvalidJson,
+        Reason::MissingField,
+        Reason::InvalidField,
+        Reason::InvalidUrl,
+        Reason::InvalidTime,
+        Reason::HttpStatus,
+        Reason::MediaType,
+        Reason::TooLarge,
+        Reason::NotText,
+        Reason::Revisit,
+        Reason::ContentEncoding,
+        Reason::Internal,
+        Reason::Deadly,
+        Reason::Overtaken,
+        Reason::Replaced,
+        Reason::Undecodable,
+    ];
+
     /// The word.
     pub fn as_str(self) -> &'static str {
         match self {
