@@ -51,8 +51,8 @@ pub fn decode(data: &[u8]) {
     assert_eq!(text, document::decode(bytes, label, media_type));
 
     let unlabelled = document::decode(bytes, None, MediaType::PlainText);
-    // With a U+0000 in it, it may be UTF-16.
-    if let Some(utf8) = std::str::from_utf8(bytes).ok().filter(|utf8| !utf8.contains('\0')) {
+    // With a U+0000 in it, it may be UTF-16, with an escape ISO-2022-JP.
+    if let Some(utf8) = std::str::from_utf8(bytes).ok().filter(|utf8| !utf8.contains(['\0', '\u{1b}'])) {
         assert_eq!(unlabelled, utf8.strip_prefix('\u{feff}').unwrap_or(utf8));
         assert!(matches!(unlabelled, Cow::Borrowed(_)), "valid UTF-8 is not copied");
         for single_byte in ["utf-8", "iso-8859-1", "windows-1251", "koi8-r"] {

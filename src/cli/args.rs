@@ -2,6 +2,7 @@
 
 use crate::backfill::Policy;
 use crate::kafka::TopicPosition;
+use crate::document::FetchTime;
 use crate::query::By;
 use crate::wire::Reason;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -131,6 +132,9 @@ pub struct RunArgs {
     /// The sweep of pages that name none themselves (WARC)
     #[arg(long, value_name = "NAME")]
     pub sweep: Option<String>,
+    /// The time of WARC records that tell none themselves, nor any record before them in the file (RFC 3339)
+    #[arg(long, value_name = "TIME")]
+    pub fetched_at: Option<FetchTime>,
     /// What standard input is called: under a name, records that were read before are passed over
     #[arg(long, value_name = "NAME")]
     pub stdin_name: Option<String>,
@@ -168,6 +172,9 @@ pub struct BackfillArgs {
     /// The sweep of pages that name none themselves (WARC)
     #[arg(long, value_name = "NAME")]
     pub sweep: Option<String>,
+    /// The time of WARC records that tell none themselves, nor any record before them in the file (RFC 3339)
+    #[arg(long, value_name = "TIME")]
+    pub fetched_at: Option<FetchTime>,
     /// Where `run` is to begin in kafka.topic: with the first message of a time (RFC 3339) or later, or at offsets
     /// (PARTITION=OFFSET,…; partitions not named are begun at their oldest message)
     #[arg(long, value_name = "TIME|OFFSETS")]

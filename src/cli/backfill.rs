@@ -24,6 +24,9 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs) -> Result<Exit> {
     if let Some(sweep) = &args.sweep {
         config.input.sweep.clone_from(sweep);
     }
+    if let Some(time) = args.fetched_at {
+        config.input.fetched_at = time.to_string();
+    }
     if config.cluster.policy == Policy::Star {
         let told = "cluster.policy is \"star\", whose clusters depend on the order of the pages: `lookalike run` makes such a \
                     store; or backfill with \"components\", and `recluster --policy star` shows the stars in it";
@@ -60,7 +63,8 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs) -> Result<Exit> {
     };
     let sweep = Some(config.input.sweep.clone()).filter(|sweep| !sweep.is_empty());
     let inputs = args.inputs.iter().cloned().map(Input::File).collect();
-    let source = FileSource::new(inputs, work.taken().progress_map(), config.limits.clone(), sweep);
+    let source = FileSource::new(inputs, work.taken().progress_map(), config.limits.clone(), sweep)
+        .with_fetched_at(config.fetched_at()?);
     let mut progress = telemetry::Progress::new(config.log.progress_seconds, args.quiet);
     progress.reads(source.read_progress());
     let intake = Intake { source: Box::new(source), limits: config.limits.clone(), sweep_cut: config.input.sweep_cut };
@@ -129,7 +133,7 @@ fn identity(config: &Config, inputs: &[PathBuf]) -> Result<Identity> {
         }
         Ok((whole.to_string_lossy().into_owned(), metadata.len()))
     };
-    let reading = (&config.limits, &config.input.sweep, config.input.sweep_cut);
+    let reading = (&config.limits, &config.input.sweep, &config.input.fetched_at, config.input.sweep_cut);
     Ok(Identity {
         rule: config.rule(),
         reading: serde_json::to_string(&reading)?,

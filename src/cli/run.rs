@@ -83,6 +83,9 @@ fn override_with(config: &mut Config, args: &RunArgs) {
     if let Some(sweep) = &args.sweep {
         config.input.sweep.clone_from(sweep);
     }
+    if let Some(time) = args.fetched_at {
+        config.input.fetched_at = time.to_string();
+    }
     if let Some(listen) = &args.http {
         config.http.listen.clone_from(listen);
     }
@@ -178,7 +181,8 @@ fn open_source(
         store.progress()?,
         config.limits.clone(),
         sweep,
-    );
+    )
+    .with_fetched_at(config.fetched_at()?);
     progress.reads(source.read_progress());
     Ok(Box::new(source))
 }

@@ -1,7 +1,7 @@
 //! Configuration: the built-in defaults, then files, then the environment; one checked [`Config`] comes out.
 
 use crate::cluster::MatchRule;
-use crate::document::{CANONICAL_VERSION, Seed};
+use crate::document::{CANONICAL_VERSION, FetchTime, Seed};
 use crate::kafka::KafkaSettings;
 use crate::ports::StoreRule;
 use crate::sketch::{Multiplicity, Rule, SketchRule};
@@ -121,6 +121,8 @@ pub struct InputSection {
     pub from: InputKind,
     /// The sweep of pages that name none themselves.
     pub sweep: String,
+    /// The time of WARC records that tell none themselves and follow on none that does, in RFC 3339; empty: none.
+    pub fetched_at: String,
     /// How pages that still have none are put into sweeps by their date.
     pub sweep_cut: SweepCut,
 }
@@ -244,6 +246,17 @@ impl Config {
         }
     }
 
+    /// The time of records that tell none, where one is configured.
+    ///
+    /// # Errors
+    /// [`ConfigError`] where it is no time.
+    pub fn fetched_at(&self) -> Result<Option<FetchTime>, ConfigError> {
+        if self.input.fetched_at.is_empty() {
+            return Ok(None);
+        }
+        self.input.fetched_at.parse().map(Some).map_err(|error| ConfigError(format!("input.fetched_at: {error}")))
+    }
+
     /// Where the Prometheus endpoint listens, if anywhere.
     ///
     /// # Errors
@@ -283,6 +296,7 @@ impl Config {
             return Err(ConfigError(format!("cluster.ignore_common is true, {why}")));
         }
         self.seed()?;
+        self.fetched_at()?;
         self.metrics_address()?;
         self.http_address()?;
         self.kafka.check().map_err(|error| ConfigError(error.to_string()))

@@ -66,27 +66,33 @@ pub enum MediaType {
     Html,
     /// Every other `text/…` type.
     PlainText,
-    /// No label: HTML if it looks like markup.
+    /// No label, or one that only says that it is text: HTML if it looks like markup.
     Unknown,
 }
 
 impl MediaType {
     /// The media type and charset that a `Content-Type` value names; `None` for a type that holds no text for us.
+    ///
+    /// Servers often part the type from what follows by a comma, a colon or a blank, and send it twice. The first type
+    /// counts, and the first charset.
     pub fn parse(content_type: &str) -> Option<(MediaType, Option<String>)> {
-        let mut parts = content_type.split(';');
-        let essence = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
-        let media_type = match essence.as_str() {
+        let content_type = content_type.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
+        let is_end = |c: char| matches!(c, ';' | ',' | ':') || c.is_whitespace();
+        let (essence, parameters) = content_type.split_at(content_type.find(is_end).unwrap_or(content_type.len()));
+        let media_type = match essence.to_ascii_lowercase().as_str() {
             "text/html" | "application/xhtml+xml" => MediaType::Html,
-            "" => MediaType::Unknown,
+            "" | "text/" | "text/*" => MediaType::Unknown,
+            misspelt if misspelt.starts_with("text/htm") => MediaType::Unknown,
             "text/css" | "text/javascript" | "text/xml" => return None,
             text if text.starts_with("text/") => MediaType::PlainText,
             _ => return None,
         };
-        let charset = parts.find_map(|parameter| {
+        let charset = parameters.trim_start_matches(is_end).split([';', ',']).find_map(|parameter| {
             let (name, value) = parameter.split_once('=')?;
-            name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches(['"', '\'']).to_string())
+            let label = value.trim().trim_matches(['"', '\'']).split_whitespace().next()?;
+            name.trim().eq_ignore_ascii_case("charset").then(|| label.to_string())
         });
-        Some((media_type, charset.filter(|label| !label.is_empty())))
+        Some((media_type, charset))
     }
 
     /// This type, or where it is unknown what the text looks like.
@@ -205,6 +211,37 @@ mod tests {
             ("image/png", None),
         ] {
             assert_eq!(MediaType::parse(value), expected, "{value}");
+        }
+    }
+
+    /// Lost once: a comma or a blank after `text/html` made a page plain text, and its scripts and styles words.
+    #[test]
+    fn malformed_content_types_are_read() {
+        for (value, media_type, charset) in [
+            ("text/html, text/html", MediaType::Html, None),
+            ("text/html,text/html;charset=utf-8", MediaType::Html, Some("utf-8")),
+            ("text/html; charset=utf-8, text/html; charset=koi8-r", MediaType::Html, Some("utf-8")),
+            ("text/html charset=utf-8", MediaType::Html, Some("utf-8")),
+            ("text/html\tcharset = \"utf-8\" ", MediaType::Html, Some("utf-8")),
+            ("text/html,charset=utf-8", MediaType::Html, Some("utf-8")),
+            ("text/html:charset=iso_8859-1:1987", MediaType::Html, Some("iso_8859-1:1987")),
+            ("text/html:;charset='utf-8", MediaType::Html, Some("utf-8")),
+            ("text/html;;charset=utf-8 charset=utf-8", MediaType::Html, Some("utf-8")),
+            ("text/html; charset=; charset=utf-8", MediaType::Html, Some("utf-8")),
+            ("text/html charset", MediaType::Html, None),
+            ("text/plain, text/html", MediaType::PlainText, None),
+            ("\"text/html; charset=utf-8\"", MediaType::Html, Some("utf-8")),
+            ("text/*", MediaType::Unknown, None),
+            ("text/htm", MediaType::Unknown, None),
+            ("text/html/charset=utf-8", MediaType::Unknown, None),
+            ("text/; charset=utf-8", MediaType::Unknown, Some("utf-8")),
+            (", text/html", MediaType::Unknown, None),
+            ("; charset=utf-8", MediaType::Unknown, Some("utf-8")),
+        ] {
+            assert_eq!(MediaType::parse(value), Some((media_type, charset.map(String::from))), "{value}");
+        }
+        for value in ["text/css, text/css", "text/javascript charset=utf-8", "image/png, text/html", "html"] {
+            assert_eq!(MediaType::parse(value), None, "{value}");
         }
     }
 

@@ -197,8 +197,18 @@ impl<'a> Words<'a> {
             }
             Class::Combining if self.place != Place::Outside => self.push_to_run(folded),
             Class::Joining => self.push_joining(folded),
-            Class::Special => unicode::special(c).into_iter().flat_map(str::chars).for_each(|part| self.push(part)),
+            Class::Special => self.push_special(c),
             Class::Ignored | Class::Mark | Class::Combining => {}
+        }
+    }
+
+    fn push_special(&mut self, c: char) {
+        if c == 'İ' {
+            // The one of these that ordinary texts are full of.
+            self.push_letter('i');
+            self.push_to_run('\u{307}');
+        } else {
+            unicode::special(c).into_iter().flat_map(str::chars).for_each(|part| self.push(part));
         }
     }
 

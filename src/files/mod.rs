@@ -13,6 +13,8 @@ mod http_body;
 mod jsonl;
 mod source;
 mod warc;
+mod warc_date;
+mod warc_stream;
 
 pub use events::{EventFile, EventStdout};
 pub use source::{FileSource, Input, ReadProgress};

@@ -3,9 +3,10 @@
 use super::compression::{Idle, decompressed};
 use super::format::{Format, sniffed};
 use super::jsonl::JsonLines;
-use super::warc::WarcRecords;
+use super::warc::{Defaults, WarcRecords};
 use super::{Advance, ReadError, Records, Stream};
-use crate::ports::{Incoming, Polled, Progress, ProgressMap, Source, SourceError};
+use crate::document::FetchTime;
+use crate::ports::{Incoming, Polled, Progress, ProgressMap, Reading as Told, Source, SourceError};
 use crate::wire::{Limits, Origin};
 use std::fs::File;
 use std::io::{self, Read};
@@ -40,6 +41,8 @@ pub struct ReadProgress {
     pub n_bytes_total: AtomicU64,
     /// Inputs that could not be read, or not all of them.
     pub n_inputs_unreadable: AtomicU64,
+    /// Pages whose record tells no time, so that they were given another one.
+    pub n_undated: Arc<AtomicU64>,
 }
 
 /// Files and standard input as a source: its name for a file is the file's absolute path, the partition is 0, and a
@@ -58,7 +61,7 @@ pub struct FileSource {
 #[derive(Clone)]
 struct Settings {
     limits: Limits,
-    sweep: Option<String>,
+    defaults: Defaults,
     idle: Idle,
 }
 
@@ -92,6 +95,7 @@ impl FileSource {
     /// sweep of their own, are given `sweep`.
     pub fn new(mut inputs: Vec<Input>, progress: ProgressMap, limits: Limits, sweep: Option<String>) -> Self {
         let read = ReadProgress::default();
+        let defaults = Defaults { sweep, n_undated: Arc::clone(&read.n_undated), ..Defaults::default() };
         let n_bytes = inputs.iter().map(|input| match input {
             Input::File(path) => file_bytes(path),
             Input::Stdin { .. } => 0,
@@ -102,10 +106,17 @@ impl FileSource {
             inputs,
             stdin: Some(Box::new(io::stdin())),
             progress,
-            settings: Settings { limits, sweep, idle: Idle::default() },
+            settings: Settings { limits, defaults, idle: Idle::default() },
             read: Arc::new(read),
             current: None,
         }
+    }
+
+    /// The same with a time for WARC records that tell none themselves and follow on none that does.
+    #[must_use]
+    pub fn with_fetched_at(mut self, fetched_at: Option<FetchTime>) -> Self {
+        self.settings.defaults.fetched_at = fetched_at;
+        self
     }
 
     /// The same with something else in place of standard input.
@@ -215,6 +226,10 @@ impl Source for FileSource {
             }
         }
     }
+
+    fn readings(&mut self) -> Vec<Told> {
+        vec![Told::new("lookalike_undated_pages", Vec::new(), self.read.n_undated.load(Relaxed) as f64)]
+    }
 }
 
 /// A file's absolute path, and whether opening and reading it may wait for somebody: it is a pipe or a device. What the
@@ -313,7 +328,7 @@ fn open(stream: Stream, settings: &Settings) -> Result<Box<dyn Records>, ReadErr
     let (format, stream) = sniffed(decompressed(stream, &settings.idle)?)?;
     Ok(match format {
         Format::Jsonl => Box::new(JsonLines::new(stream, &settings.limits)),
-        Format::Warc => Box::new(WarcRecords::new(stream, &settings.limits, settings.sweep.clone())),
+        Format::Warc => Box::new(WarcRecords::new(stream, &settings.limits, settings.defaults.clone())),
     })
 }
 

@@ -3,27 +3,46 @@
 use super::chain::RecordHash;
 use super::compression::{Damaged, Idle, decompressed};
 use super::http_body::decoded;
+use super::warc_date;
+use super::warc_stream::WarcStream;
 use super::{Advance, ReadError, Records, Stream, filled};
-use crate::document::{Body, Content, FetchTime, InvalidTime, MediaType, Page};
+use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use crate::wire::{Limits, Reason, Record, Rejection, StatusMeaning, status_meaning};
 use fastwarc::stream_io::bufread::LimitedBufReader;
-use fastwarc::stream_io::traits::{IntoWarcReader, WarcRead};
+use fastwarc::stream_io::traits::WarcRead;
 use fastwarc::warc::header::{HeaderEncoding, HeaderMap};
 use fastwarc::warc::record::WarcRecord;
-use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, Cursor};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-const BUFFER_BYTES: usize = 128 << 10;
 /// Bytes of a WARC or HTTP header; a longer WARC header is passed over, a longer HTTP header rejected.
 const HEADER_BYTES_MAX: usize = 256 << 10;
 /// WARC headers with LF alone, and whatever stands between two records, do not end the file.
 const QUIRKS: bool = true;
+
+/// The schemes of what is taken for a page outside of HTTP: tools keep their logs, screenshots and the like as resources
+/// under `metadata:` and `urn:`.
+const PAGE_SCHEMES: [&str; 4] = ["http", "https", "ftp", "file"];
+
+/// What records are given that do not tell it themselves.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Defaults {
+    pub(super) sweep: Option<String>,
+    /// The time of those that neither tell their own nor follow on one that does.
+    pub(super) fetched_at: Option<FetchTime>,
+    /// Counts the pages whose time is not their own.
+    pub(super) n_undated: Arc<AtomicU64>,
+}
 
 /// The records of a stream that are input: `response`, `resource`, `conversion` and `revisit`.
 pub(super) struct WarcRecords {
     /// None after an error, which ends the file.
     reader: Option<Box<dyn WarcRead>>,
     limits: Limits,
-    sweep: Option<String>,
+    defaults: Defaults,
+    /// The time of the last record of any kind that tells one: of the request, the response or the `warcinfo` before.
+    last_time: Option<FetchTime>,
     /// Where the last readable record ended, if what follows may be no record.
     gap_from: Option<u64>,
     /// What follows was announced by a rejected record.
@@ -43,13 +62,16 @@ struct Head {
     kind: String,
     url: Option<String>,
     date: Option<String>,
+    time: Option<FetchTime>,
     content_type: Option<String>,
     n_bytes: Option<u64>,
+    is_segment: bool,
 }
 
 impl Head {
     fn of(headers: &HeaderMap) -> Self {
         let text = |name: &str| headers.get(name).map(|value| value.trim().to_string());
+        let date = text("WARC-Date");
         Head {
             kind: text("WARC-Type").unwrap_or_default().to_ascii_lowercase(),
             // Some writers follow the standard's grammar, which put the URL in angle brackets by mistake.
@@ -57,10 +79,36 @@ impl Head {
                 Some(bare) => bare.to_string(),
                 None => url,
             }),
-            date: text("WARC-Date"),
+            time: date.as_deref().and_then(warc_date::read),
+            date,
             content_type: text("Content-Type"),
             n_bytes: text("Content-Length").and_then(|length| length.parse().ok()),
+            is_segment: text("WARC-Segment-Number").is_some(),
         }
+    }
+
+    /// Whether it is a page's, by its kind and URL.
+    fn check_kind(&self) -> Result<(), Rejection> {
+        let rejected = |reason, message: &str| Err(Rejection::new(reason, message));
+        match self.kind.as_str() {
+            "revisit" => rejected(
+                Reason::Revisit,
+                "a WARC revisit has no content of its own; it stands with the capture that it refers to",
+            ),
+            "resource" | "conversion" if !self.has_page_scheme() => {
+                rejected(Reason::NoPage, "a WARC resource is a page at an http, https, ftp or file URL alone")
+            }
+            _ if self.is_segment => rejected(
+                Reason::Segmented,
+                "the WARC record is in several segments (WARC-Segment-Number), which are not joined; write it as one",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn has_page_scheme(&self) -> bool {
+        let scheme = self.url.as_deref().and_then(|url| url.split_once(':')).map_or("", |(scheme, _)| scheme);
+        PAGE_SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known))
     }
 
     fn is_input(&self) -> bool {
@@ -69,12 +117,12 @@ impl Head {
 }
 
 impl WarcRecords {
-    pub(super) fn new(stream: Stream, limits: &Limits, sweep: Option<String>) -> Self {
-        let reader = BufReader::with_capacity(BUFFER_BYTES, Unseekable(stream)).into_warc_reader();
+    pub(super) fn new(stream: Stream, limits: &Limits, defaults: Defaults) -> Self {
         WarcRecords {
-            reader: Some(reader),
+            reader: Some(Box::new(WarcStream::new(stream))),
             limits: limits.clone(),
-            sweep,
+            defaults,
+            last_time: None,
             gap_from: None,
             gap_is_known: false,
             opened: None,
@@ -90,7 +138,7 @@ impl WarcRecords {
             return Ok(Opened::Record(record));
         }
         let mut reader = self.reader.take().ok_or_else(|| io::Error::other("the file was given up"))?;
-        skip_blank_bytes(&mut *reader)?;
+        stands_before_a_record(&mut *reader)?;
         let gap_from = self.gap_from.take().unwrap_or(reader.stream_position()?);
         let mut record = Box::new(WarcRecord::new());
         record.attach_reader(reader);
@@ -154,7 +202,7 @@ impl WarcRecords {
             }
         }
         let mut reader = record.detach_reader().ok_or_else(|| io::Error::other("the record has no stream"))?;
-        let ends_well = self.head.n_bytes.is_some() && stands_before_a_record(&mut *reader);
+        let ends_well = self.head.n_bytes.is_some() && stands_before_a_record(&mut *reader).unwrap_or(true);
         self.reader = Some(reader);
         Ok(ends_well)
     }
@@ -171,8 +219,20 @@ impl WarcRecords {
         Rejection::new(Reason::InvalidField, message)
     }
 
-    fn page(&self, url: String, fetched_at: FetchTime) -> Result<Page, Rejection> {
-        Ok(Page { content: self.content()?, url, fetched_at, sweep: self.sweep.clone() })
+    fn page(&self) -> Result<Page, Rejection> {
+        let url = self.head.url.clone().unwrap_or_default();
+        self.limits.check_url(&url)?;
+        self.head.check_kind()?;
+        let fetched_at = self.head.time.or(self.last_time).or(self.defaults.fetched_at).ok_or_else(|| {
+            let date = self.head.date.as_deref().unwrap_or_default();
+            let message = format!("the WARC-Date {date:?} is no time, nor has a record before one; give --fetched-at");
+            Rejection::new(Reason::InvalidTime, message)
+        })?;
+        let content = self.content()?;
+        if self.head.time.is_none() {
+            self.defaults.n_undated.fetch_add(1, Relaxed);
+        }
+        Ok(Page { content, url, fetched_at, sweep: self.defaults.sweep.clone() })
     }
 
     fn content(&self) -> Result<Content, Rejection> {
@@ -242,6 +302,7 @@ impl Records for WarcRecords {
                 Opened::End => return Ok(Advance::End),
             };
             self.head = Head::of(record.headers());
+            self.last_time = self.head.time.or(self.last_time);
             let mut hash = RecordHash::after(chain);
             for (name, value) in record.headers().items_bytes() {
                 [&*name, b":", &*value, b"\n"].into_iter().for_each(|piece| hash.append(piece));
@@ -257,28 +318,12 @@ impl Records for WarcRecords {
     }
 
     fn take(&mut self) -> Record {
-        let url = self.head.url.clone().unwrap_or_default();
-        let date = self.head.date.clone().unwrap_or_default();
-        let time: Result<FetchTime, InvalidTime> = date.parse();
-        let fetched_at = time.as_ref().ok().copied();
-        let result = match self.fault.take() {
-            Some(fault) => Err(fault),
-            None if self.head.kind == "revisit" => Err(Rejection::new(
-                Reason::Revisit,
-                "a WARC revisit has no content of its own; it stands with the capture that it refers to",
-            )),
-            None => self.limits.check_url(&url).and_then(|()| {
-                let fetched_at =
-                    time.map_err(|error| Rejection::new(Reason::InvalidTime, format!("WARC-Date: {error}")))?;
-                self.page(url.clone(), fetched_at)
-            }),
-        };
-        match result {
+        match self.fault.take().map_or_else(|| self.page(), Err) {
             Ok(page) => Record::Page(Box::new(page)),
             Err(rejection) => Record::Rejected(Rejection {
-                url: Some(url).filter(|url| !url.is_empty() && url.len() <= self.limits.url_bytes_max),
-                fetched_at,
-                sweep: self.sweep.clone(),
+                url: self.head.url.clone().filter(|url| !url.is_empty() && url.len() <= self.limits.url_bytes_max),
+                fetched_at: self.head.time,
+                sweep: self.defaults.sweep.clone(),
                 ..rejection
             }),
         }
@@ -294,7 +339,7 @@ pub fn page_of_warc(bytes: &[u8], limits: &Limits) -> Result<Page, Rejection> {
     let no_record = |why: String| Rejection::new(Reason::InvalidField, format!("the message is no WARC record: {why}"));
     let stream = decompressed(Box::new(Cursor::new(bytes.to_vec())), &Idle::default());
     let stream = stream.map_err(|error| no_record(error.to_string()))?;
-    let mut records = WarcRecords::new(stream, limits, None);
+    let mut records = WarcRecords::new(stream, limits, Defaults::default());
     let mut page = None;
     loop {
         match records.advance(0).map_err(|error| no_record(error.to_string()))? {
@@ -352,13 +397,11 @@ fn skip_blank_bytes(reader: &mut dyn WarcRead) -> io::Result<()> {
     }
 }
 
-/// Whether the stream goes on with a record or ends, as far as the buffer tells; a stream that fails here fails again when
-/// the next record is asked for.
-fn stands_before_a_record(reader: &mut dyn WarcRead) -> bool {
-    if skip_blank_bytes(reader).is_err() {
-        return true;
-    }
-    filled(reader).map_or(true, |buffer| buffer.iter().zip(b"WARC/").all(|(found, expected)| found == expected))
+/// Passes over blank bytes and says whether the stream goes on with a record or ends. A stream that fails here fails again
+/// when the next record is asked for.
+fn stands_before_a_record(reader: &mut dyn WarcRead) -> io::Result<bool> {
+    skip_blank_bytes(reader)?;
+    reader.as_any_mut().downcast_mut().map_or(Ok(true), WarcStream::stands_before_a_record)
 }
 
 /// Where the HTTP header ends: after the first blank line, or with the block.
@@ -371,24 +414,6 @@ fn header_bytes(block: &[u8]) -> usize {
         start = end + 1;
     }
     block.len()
-}
-
-/// A stream that claims to seek, because fastwarc asks where it stands; it only counts from where it starts.
-struct Unseekable(Stream);
-
-impl Read for Unseekable {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
-    }
-}
-
-impl Seek for Unseekable {
-    fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
-        match position {
-            SeekFrom::Current(0) => Ok(0),
-            _ => Err(io::ErrorKind::Unsupported.into()),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -420,9 +445,13 @@ mod tests {
         [before, http("HTTP/1.1 200 OK\nContent-Type: text/plain", b"the next").as_slice()].concat()
     }
 
+    fn of(bytes: &[u8], defaults: Defaults) -> WarcRecords {
+        WarcRecords::new(Box::new(Cursor::new(bytes.to_vec())), &LIMITS, defaults)
+    }
+
     /// What is read, in short: contents of pages, reasons of rejections, `gap`, and the error at the end.
     fn read(bytes: &[u8]) -> Vec<String> {
-        let mut records = WarcRecords::new(Box::new(Cursor::new(bytes.to_vec())), &LIMITS, Some("s".into()));
+        let mut records = of(bytes, Defaults { sweep: Some("s".into()), ..Defaults::default() });
         let mut told = Vec::new();
         let mut chain = 0;
         loop {
@@ -443,7 +472,7 @@ mod tests {
 
     /// How each step went, for files of which nothing can be expected.
     fn read_any(bytes: &[u8]) -> Vec<bool> {
-        let mut records = WarcRecords::new(Box::new(Cursor::new(bytes.to_vec())), &LIMITS, None);
+        let mut records = of(bytes, Defaults::default());
         let mut told = Vec::new();
         loop {
             match records.advance(0) {
@@ -536,13 +565,15 @@ mod tests {
             ("http://a/resource", "<http://a/resource>", "PlainText: x"),
             ("\r\n", "\n", "PlainText: x"),
             ("WARC/1.0", "WARC/1.1", "PlainText: x"),
+            ("WARC/1.0", "warc/1.0", "PlainText: x"),
             ("WARC-Type", "warc-type", "PlainText: x"),
             ("Content-Length", "content-length", "PlainText: x"),
             ("http://a/resource", "http://a/b c", "invalid-url"),
             ("http://a/resource", "", "invalid-url"),
             ("WARC-Target-URI", "Other", "invalid-url"),
             ("http://a/resource", &format!("http://a/{}", "b".repeat(40)), "invalid-url"),
-            ("2020-01-01T00:00:00Z", "2020", "invalid-time"),
+            ("2020-01-01T00:00:00Z", "2020", "PlainText: x"),
+            ("2020-01-01T00:00:00Z", "soon", "invalid-time"),
             ("WARC-Date", "Other", "invalid-time"),
             ("Content-Length", "Other", "invalid-field"),
             ("Content-Length: 1", "Content-Length: one", "invalid-field"),
@@ -554,10 +585,83 @@ mod tests {
         }
     }
 
+    /// Lost once: the logs that wget and others keep in their archives became pages of sites, and changed at each crawl.
+    #[test]
+    fn resources_are_pages_at_urls_of_pages_alone() {
+        for (url, expected) in [
+            ("https://a/b", "PlainText: x"),
+            ("HTTP://a/b", "PlainText: x"),
+            ("ftp://a/b", "PlainText: x"),
+            ("file:///a/b", "PlainText: x"),
+            ("metadata://gnu.org/wget/wget.log", "no-page"),
+            ("urn:X-wpull:log", "no-page"),
+            ("screenshot:http://a/b", "no-page"),
+            ("a/b", "no-page"),
+        ] {
+            for kind in ["resource", "conversion"] {
+                let record = String::from_utf8(record(kind, "text/plain; charset=utf-8", b"x")).expect("text");
+                let record = record.replace(&format!("http://a/{kind}"), url);
+                let mut records = of(record.as_bytes(), Defaults::default());
+                assert!(matches!(records.advance(0), Ok(Advance::Record(_))));
+                match records.take() {
+                    Record::Page(page) => assert_eq!((page.url.as_str(), expected), (url, "PlainText: x")),
+                    Record::Rejected(rejection) => assert_eq!(rejection.reason.as_str(), expected, "{url}"),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+
+    /// Lost once: the first segment of a record passed for the whole page, and the others were passed over in silence.
+    #[test]
+    fn segments_are_no_pages() {
+        let whole = String::from_utf8(http("HTTP/1.1 200 OK\nContent-Type: text/plain", b"x")).expect("text");
+        let first = whole.replace("WARC-Type", "WARC-Segment-Number: 1\r\nWARC-Type");
+        let second = String::from_utf8(record("continuation", "", b"y")).expect("text");
+        let second = second.replace("WARC-Type", "WARC-Segment-Number: 2\r\nWARC-Type");
+        assert_eq!(read(&followed((first + &second).as_bytes())), ["segmented", "PlainText: the next"]);
+    }
+
+    /// Lost once: a page whose date was broken was rejected, although the record before it told when it was fetched.
+    #[test]
+    fn a_page_without_a_time_has_that_of_the_record_before_it() {
+        let dated = |kind: &str, date: &str| {
+            let record = String::from_utf8(record(kind, "text/plain", b"x")).expect("text");
+            record.replace("2020-01-01T00:00:00Z", date)
+        };
+        let file = [
+            dated("resource", "soon"),
+            dated("warcinfo", "2020-02"),
+            dated("resource", ""),
+            dated("request", "2020-03-01T00:00:00Z"),
+            dated("resource", "2020-03-32T00:00:00Z"),
+            dated("resource", "2020-04-01T00:00:00Z"),
+            dated("resource", "soon").replace("WARC-Date", "Other"),
+        ];
+        let times = |fetched_at: Option<&str>| {
+            let fetched_at = fetched_at.map(|time| time.parse().expect("a time"));
+            let mut records = of(file.concat().as_bytes(), Defaults { fetched_at, ..Defaults::default() });
+            let mut times = Vec::new();
+            while let Ok(Advance::Record(_)) = records.advance(0) {
+                times.push(match records.take() {
+                    Record::Page(page) => page.fetched_at.to_string()[..10].to_string(),
+                    Record::Rejected(rejection) => rejection.reason.as_str().into(),
+                    other => panic!("{other:?}"),
+                });
+            }
+            (times, records.defaults.n_undated.load(Relaxed))
+        };
+        let (found, n_undated) = times(None);
+        assert_eq!(found, ["invalid-time", "2020-02-01", "2020-03-01", "2020-04-01", "2020-04-01"]);
+        assert_eq!(n_undated, 3);
+        let (found, n_undated) = times(Some("2019-01-01T00:00:00Z"));
+        assert_eq!((found[0].as_str(), found[1].as_str(), n_undated), ("2019-01-01", "2020-02-01", 4));
+    }
+
     #[test]
     fn a_rejection_tells_url_and_time() {
         let bytes = record("revisit", HTTP, b"");
-        let mut records = WarcRecords::new(Box::new(Cursor::new(bytes)), &LIMITS, None);
+        let mut records = of(&bytes, Defaults::default());
         assert!(matches!(records.advance(0), Ok(Advance::Record(_))));
         let Record::Rejected(rejection) = records.take() else { panic!("not rejected") };
         assert_eq!(rejection.url.as_deref(), Some("http://a/revisit"));
@@ -637,7 +741,7 @@ mod tests {
         let packed = [gzip(&followed(b"")), gzip(&followed(b""))].concat();
         let cut = packed[..packed.len() - 20].to_vec();
         let stream = decompressed(Box::new(Cursor::new(cut)), &Idle::default());
-        let mut records = WarcRecords::new(stream.expect("gzip"), &LIMITS, None);
+        let mut records = WarcRecords::new(stream.expect("gzip"), &LIMITS, Defaults::default());
         assert!(matches!(records.advance(0), Ok(Advance::Record(_))));
         assert!(matches!(records.advance(0), Err(ReadError::Io(_))));
     }

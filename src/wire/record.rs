@@ -76,6 +76,10 @@ pub enum Reason {
     NotText,
     /// A WARC revisit: it names an earlier capture and has no body of its own.
     Revisit,
+    /// A part of a WARC record that was written in several.
+    Segmented,
+    /// What an archive keeps under a URL that no page has: the crawler's log, say.
+    NoPage,
     /// The content encoding (gzip, br, …) cannot be undone.
     ContentEncoding,
     /// The page made the program fail: a fault of ours, worth a report.
@@ -124,6 +128,8 @@ impl Reason {
             Reason::TooLarge => "too-large",
             Reason::NotText => "not-text",
             Reason::Revisit => "revisit",
+            Reason::Segmented => "segmented",
+            Reason::NoPage => "no-page",
             Reason::ContentEncoding => "content-encoding",
             Reason::Internal => "internal",
             Reason::Deadly => "deadly",

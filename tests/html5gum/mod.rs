@@ -86,6 +86,7 @@ fn separates_words(name: &[u8]) -> bool {
             | b"center"
             | b"col"
             | b"colgroup"
+            | b"datalist"
             | b"dd"
             | b"details"
             | b"dialog"

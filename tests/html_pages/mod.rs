@@ -107,7 +107,33 @@ pub(crate) fn hostile() -> Vec<(&'static str, String)> {
         ("accents", repeated("", "e\u{301}")),
         ("marks", repeated("a", "\u{301}")),
         ("Han", repeated("", "漢")),
+        ("half-width kana", repeated("", "ｶﾞ")),
+        ("İ", repeated("", "İ")),
         ("line ends", repeated("", "\r")),
         ("NUL", repeated("", "\0")),
+    ]
+}
+
+/// Hostile pages in bytes that are no UTF-8, each about one MiB, without a label.
+#[allow(dead_code, reason = "not every program that reads the pages wants these")]
+pub(crate) fn hostile_bytes() -> Vec<(&'static str, Vec<u8>)> {
+    const LEN: usize = 1 << 20;
+    let repeated = |part: &[u8]| part.repeat(LEN / part.len());
+    let mut state = 0_u64;
+    let random = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        state.to_be_bytes()[0]
+    });
+    vec![
+        ("overlong UTF-8", repeated(b"\xc0\xaf")),
+        ("overlong UTF-8 behind a mark", [&b"\xef\xbb\xbf"[..], &repeated(b"\xc0\xaf")].concat()),
+        ("UTF-8 with a byte too few in each character", repeated(b"\xe6\xbc")),
+        ("good UTF-8 and broken", repeated(b"\xc3\xa9\xc3\xa9\xc3\xa9\xff")),
+        ("random bytes", random.take(LEN).collect()),
+        ("unlabelled Latin-1", repeated(b"Gr\xfc\xdfe aus dem m\xfcden M\xfcnchen ")),
+        ("unlabelled KOI8-R", repeated(b"\xf3\xdf\xc5\xdb\xd8 \xd6\xc5 \xc5\xdd\xa3 \xdc\xd4\xc9\xc8 ")),
+        ("unlabelled Shift_JIS", repeated(b"\x82\xb1\x82\xea\x82\xcd\x93\xfa\x96\x7b\x8c\xea\x82\xc5\x82\xb7")),
+        ("half-width kana in Shift_JIS", repeated(b"\xb6\xde")),
+        ("ISO-2022-JP", repeated(b"\x1b$B$3$l$OF|K\\8l$G$9\x1b(B <p>")),
     ]
 }

@@ -1,8 +1,10 @@
-//! The tokenizer against html5lib-tests, where `LOOKALIKE_HTML5LIB_TESTS` names a checkout of
-//! <https://github.com/html5lib/html5lib-tests>.
+//! The tokenizer, and the words of whole pages, against html5lib-tests, where `LOOKALIKE_HTML5LIB_TESTS` names a checkout
+//! of <https://github.com/html5lib/html5lib-tests>; pages need one of before its tests of trees were moved elsewhere.
 
+use super::element::{Element, Role};
 use super::name::Name;
 use super::scanner::{self, Content, Sink};
+use crate::document::append_words;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -10,8 +12,6 @@ use std::path::{Path, PathBuf};
 struct AllText<'o>(&'o mut String);
 
 impl Sink for AllText<'_> {
-    const NUL: &'static str = "\0";
-
     fn text(&mut self, text: &str) {
         self.0.push_str(text);
     }
@@ -21,6 +21,10 @@ impl Sink for AllText<'_> {
     }
 
     fn end_tag(&mut self, _: Name) {}
+
+    fn nul(&self) -> &'static str {
+        "\0"
+    }
 
     fn in_foreign_content(&self) -> bool {
         false
@@ -41,7 +45,7 @@ fn text_is_that_of_html5lib_tests() {
         return;
     };
     let mut tally = Tally::default();
-    for file in test_files(&Path::new(&root).join("tokenizer")) {
+    for file in test_files(&Path::new(&root).join("tokenizer"), "test") {
         let text = std::fs::read_to_string(&file).expect("a readable file");
         let suite: Value = serde_json::from_str(&replace_lone_surrogates(&text)).expect("JSON");
         // The only other key, `xmlViolationTests`, is about output that must be XML.
@@ -53,10 +57,10 @@ fn text_is_that_of_html5lib_tests() {
     assert!(tally.n_equal > 6000 && tally.unequal.is_empty(), "{:#?}", tally.unequal);
 }
 
-fn test_files(dir: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(dir).expect("a directory `tokenizer`");
+fn test_files(dir: &Path, extension: &str) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
     let paths = entries.map(|entry| entry.expect("an entry").path());
-    paths.filter(|path| path.extension().is_some_and(|extension| extension == "test")).collect()
+    paths.filter(|path| path.extension().is_some_and(|found| found == extension)).collect()
 }
 
 fn check(case: &Value, tally: &mut Tally) {
@@ -147,4 +151,81 @@ fn unescape(text: &str) -> Option<String> {
         out.push_str(rest);
     }
     Some(out)
+}
+
+/// So many pages have other words than their tree, all for the reasons that [`super`] names.
+const N_OTHERWISE_MAX: usize = 26;
+
+#[test]
+fn words_are_those_of_the_trees_of_html5lib_tests() {
+    let folder = std::env::var_os("LOOKALIKE_HTML5LIB_TESTS").map(|root| Path::new(&root).join("tree-construction"));
+    let mut files = folder.map(|folder| test_files(&folder, "dat")).unwrap_or_default();
+    if files.is_empty() {
+        println!("skipped: LOOKALIKE_HTML5LIB_TESTS names no checkout of html5lib-tests with tree-construction");
+        return;
+    }
+    files.sort();
+    let (mut n_pages, mut otherwise) = (0, Vec::new());
+    for file in files {
+        let bytes = std::fs::read(&file).expect("a readable file");
+        for case in String::from_utf8_lossy(&bytes).split("\n\n#data\n") {
+            let Some((page, expected)) = page_and_words(case.strip_prefix("#data\n").unwrap_or(case)) else { continue };
+            let mut text = String::new();
+            super::append_text(page, &mut text);
+            let found = words(&text);
+            n_pages += usize::from(!expected.is_empty());
+            if found != expected {
+                let file = file.file_name().unwrap_or_default().display();
+                otherwise.push(format!("{file}: {page:?}: {expected:?}, not {found:?}"));
+            }
+        }
+    }
+    println!("{n_pages} pages with words, {} read otherwise", otherwise.len());
+    assert!(n_pages > 600 && otherwise.len() <= N_OTHERWISE_MAX, "{otherwise:#?}");
+}
+
+fn words(text: &str) -> String {
+    let mut words = String::new();
+    append_words(text, &mut words);
+    words
+}
+
+/// The page of a test and the words that a reader sees in its tree; `None` for fragments, and where no script may run.
+fn page_and_words(case: &str) -> Option<(&str, String)> {
+    let (page, rest) = case.split_once("\n#errors")?;
+    let (settings, tree) = rest.split_once("#document\n")?;
+    let is_page = !settings.contains("#document-fragment") && !settings.contains("#script-off");
+    is_page.then(|| (page, words(&text_of_tree(tree))))
+}
+
+/// The text that a reader sees of a tree, of which each line is a node, indented by two for each of its ancestors.
+fn text_of_tree(tree: &str) -> String {
+    let mut text = String::new();
+    // The ancestors of the line at hand.
+    let mut open: Vec<&Element> = Vec::new();
+    for line in tree.split("\n| ").map(|line| line.strip_prefix("| ").unwrap_or(line).trim_end_matches('\n')) {
+        let node = line.trim_start_matches(' ');
+        while open.len() > (line.len() - node.len()) / 2 {
+            separate(open.pop(), &mut text);
+        }
+        if let Some(quoted) = node.strip_prefix('"') {
+            if !open.iter().any(|element| matches!(element.role, Role::Unseen | Role::Template)) {
+                text.push_str(quoted.strip_suffix('"').unwrap_or(quoted));
+            }
+        } else if let Some(tag) = node.strip_prefix('<').filter(|tag| !tag.starts_with('!')) {
+            let name = tag.trim_end_matches('>').rsplit(' ').next().unwrap_or_default();
+            let element = Element::of(Name::of(name.as_bytes()));
+            separate(Some(element), &mut text);
+            open.push(element);
+        } else if node == "content" {
+            open.push(Element::of(Name::of(b"template")));
+        }
+    }
+    text
+}
+
+fn separate(element: Option<&Element>, text: &mut String) {
+    if element.is_some_and(|element| element.separates) {
+        text.push(' ');
+    }
 }

@@ -90,7 +90,7 @@ const fn index() -> [u8; N_SLOTS] {
     slots
 }
 
-static ELEMENTS: [Element; 99] = [
+static ELEMENTS: [Element; 100] = [
     // All that are not below.
     Element::inline(""),
     // Blocks, parts of lists and tables, line breaks, and form fields with text of their own.
@@ -105,6 +105,7 @@ static ELEMENTS: [Element; 99] = [
     Element::block("center").breaking_out(),
     Element::block("col"),
     Element::block("colgroup"),
+    Element::block("datalist"),
     Element::block("dd").breaking_out(),
     Element::block("details"),
     Element::block("dialog"),

@@ -2,6 +2,11 @@
 //!
 //! Block-level tags and `<br>` separate words; inline tags do not. One pass, no tree, no recursion. The [`scanner`]
 //! finds text and tags; the [`Reader`] here decides what is read.
+//!
+//! Having no tree, it leaves alone what takes one, all of it in broken pages: text right in a table is read where it is
+//! written and as words of its own, not before the table; `</body>` and `</html>` part words, and so does an `</option>`
+//! that closes nothing; what a browser copies into `<selectedcontent>` is read once. Text in and behind a `<frameset>`,
+//! which browsers do not show, is kept: in old archives it is often all that a page says.
 
 #[cfg(test)]
 mod conformance;
@@ -12,12 +17,16 @@ mod scanner;
 
 use element::{Element, Role};
 use name::Name;
-use scanner::{Content, Sink};
+use scanner::{Content, REPLACEMENT, Sink};
 
 /// Appends the text of `html` to `out`, a space where a block-level tag stood. Character references are decoded;
 /// scripts, styles, comments and attributes are left out, the title stays.
 pub fn append_text(html: &str, out: &mut String) {
-    scanner::scan(html, Content::Data, Reader { out, open: Vec::new(), n_templates: 0, is_raw_unseen: false });
+    scanner::scan(
+        html,
+        Content::Data,
+        Reader { out, open: Vec::new(), n_templates: 0, has_html: false, is_raw_unseen: false },
+    );
 }
 
 /// Keeps what a reader sees.
@@ -29,14 +38,13 @@ struct Reader<'o> {
     open: Vec<&'static Element>,
     /// How many of them are templates.
     n_templates: usize,
+    /// Whether the innermost of them is an integration point in which an element of HTML has begun since.
+    has_html: bool,
     /// Whether the text at hand is that of a raw element that no reader sees. Only its own end tag can follow.
     is_raw_unseen: bool,
 }
 
 impl Sink for Reader<'_> {
-    /// The tree builder drops it.
-    const NUL: &'static str = "";
-
     fn text(&mut self, text: &str) {
         if !self.is_unseen() {
             self.out.push_str(text);
@@ -53,6 +61,7 @@ impl Sink for Reader<'_> {
             if self.is_foreign() {
                 return self.start_foreign(element, self_closing);
             }
+            self.has_html = true;
         }
         match element.role {
             Role::Template => self.push(element),
@@ -77,9 +86,17 @@ impl Sink for Reader<'_> {
         }
     }
 
+    /// The tree builder drops it, but not in foreign content.
+    fn nul(&self) -> &'static str {
+        if self.is_foreign() { REPLACEMENT } else { "" }
+    }
+
     fn in_foreign_content(&self) -> bool {
-        // An integration point is itself foreign, but the elements in it are not; text right in it is taken for all.
-        self.open.last().is_some_and(|element| element.role != Role::Template)
+        // An integration point is itself foreign, but the elements in it are not.
+        self.innermost_role().is_some_and(|role| match role {
+            Role::IntegrationPoint => !self.has_html,
+            role => role != Role::Template,
+        })
     }
 }
 
@@ -106,6 +123,7 @@ impl Reader<'_> {
 
     fn push(&mut self, element: &'static Element) {
         self.open.push(element);
+        self.has_html = false;
         self.n_templates += usize::from(element.role == Role::Template);
     }
 
@@ -129,17 +147,18 @@ impl Reader<'_> {
         }
         self.n_templates -= 1;
         while self.open.pop().is_some_and(|element| element.role != Role::Template) {}
+        self.has_html = true;
     }
 
     /// Closes `svg` or `math`, and with it the one element in it that may be open still.
     fn close_foreign(&mut self, element: &Element) {
-        match self.open.as_slice() {
-            [.., last] if last.name == element.name => self.open.truncate(self.open.len() - 1),
-            [.., foreign, last] if foreign.name == element.name && last.role != Role::Template => {
-                self.open.truncate(self.open.len() - 2);
-            }
-            _ => {}
-        }
+        let n_closed = match self.open.as_slice() {
+            [.., last] if last.name == element.name => 1,
+            [.., foreign, last] if foreign.name == element.name && last.role != Role::Template => 2,
+            _ => return,
+        };
+        self.open.truncate(self.open.len() - n_closed);
+        self.has_html = true;
     }
 
     fn close_within_foreign(&mut self, element: &Element) {
@@ -267,6 +286,8 @@ mod tests {
             ("<svg/><![CDATA[a]]>", ""),
             ("<svg><title><![CDATA[a]]></title></svg>", " a "),
             ("<svg><p><![CDATA[a]]>b", " b"),
+            ("<svg><foreignObject><![CDATA[a]]><p><![CDATA[b]]></foreignObject><![CDATA[c]]>", "a c"),
+            ("<svg><foreignObject><svg><desc><![CDATA[a]]></desc></svg><![CDATA[b]]>", "a"),
             ("<svg><title>a<b>c</b></title></svg>d", " ac d"),
             ("<svg><style>a<!--</style>--></style>b", "b"),
             ("<svg><style>a&lt;</style>b", "b"),
@@ -281,8 +302,14 @@ mod tests {
     }
 
     #[test]
-    fn nul_is_no_text_but_in_raw_text() {
-        check(&[("a\0b", "ab"), ("<title>a\0b", " a\u{fffd}b"), ("<a\0>b", "b")]);
+    fn nul_is_no_text_but_in_raw_text_and_foreign_content() {
+        check(&[
+            ("a\0b", "ab"),
+            ("<title>a\0b", " a\u{fffd}b"),
+            ("<a\0>b", "b"),
+            ("<svg>a\0b<desc>a\0b</svg>a\0b", "a\u{fffd}babab"),
+            ("<math><![CDATA[a\0b]]>", "a\u{fffd}b"),
+        ]);
     }
 
     #[test]

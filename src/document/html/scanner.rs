@@ -28,9 +28,6 @@ pub(super) enum Content {
 
 /// Who makes something of the tokens.
 pub(super) trait Sink {
-    /// What a U+0000 among [`Content::Data`] becomes. Elsewhere it is U+FFFD.
-    const NUL: &'static str;
-
     /// Takes a piece of text, character references decoded and line ends normalised.
     fn text(&mut self, text: &str);
 
@@ -39,6 +36,9 @@ pub(super) trait Sink {
 
     /// Takes an end tag.
     fn end_tag(&mut self, name: Name);
+
+    /// What a U+0000 becomes in [`Content::Data`] and [`Content::Cdata`]. Elsewhere it is U+FFFD.
+    fn nul(&self) -> &'static str;
 
     /// Whether the current element is one of SVG or MathML, where `<![CDATA[` begins text and not a comment.
     fn in_foreign_content(&self) -> bool;
@@ -62,7 +62,16 @@ pub(super) fn scan<S: Sink>(html: &str, mut content: Content, sink: S) {
 }
 
 /// What U+0000 becomes outside of [`Content::Data`].
-const REPLACEMENT: &str = "\u{fffd}";
+pub(super) const REPLACEMENT: &str = "\u{fffd}";
+
+/// What a U+0000 becomes in the text at hand.
+#[derive(Clone, Copy)]
+enum Nul {
+    /// [`Sink::nul`]
+    OfSink,
+    /// [`REPLACEMENT`]
+    Replaced,
+}
 
 struct Scanner<'h, S> {
     html: &'h str,
@@ -79,7 +88,7 @@ impl<S: Sink> Scanner<'_, S> {
         let mut text_from = self.at;
         while let Some(at) = self.find_markup_or_reference() {
             if self.bytes[at] == b'&' {
-                text_from = self.reference(text_from, at, S::NUL);
+                text_from = self.reference(text_from, at, Nul::OfSink);
                 continue;
             }
             // Decided before anything is emitted, so that a lone `<` is part of the text around it.
@@ -87,7 +96,7 @@ impl<S: Sink> Scanner<'_, S> {
                 self.at = at + 1;
                 continue;
             };
-            self.emit(text_from, at, S::NUL);
+            self.emit(text_from, at, Nul::OfSink);
             let content = match markup {
                 Markup::StartTag => self.start_tag(at + 1),
                 Markup::EndTag => self.end_tag(at + 2),
@@ -100,34 +109,34 @@ impl<S: Sink> Scanner<'_, S> {
             }
             text_from = self.at;
         }
-        self.rest_is_text(text_from, S::NUL)
+        self.rest_is_text(text_from, Nul::OfSink)
     }
 
     fn rcdata(&mut self, name: &'static str) -> Content {
         let mut text_from = self.at;
         while let Some(at) = self.find_markup_or_reference() {
             if self.bytes[at] == b'&' {
-                text_from = self.reference(text_from, at, REPLACEMENT);
+                text_from = self.reference(text_from, at, Nul::Replaced);
             } else if self.is_end_tag(at, name) {
-                self.emit(text_from, at, REPLACEMENT);
+                self.emit(text_from, at, Nul::Replaced);
                 return self.end_tag(at + 2);
             } else {
                 self.at = at + 1;
             }
         }
-        self.rest_is_text(text_from, REPLACEMENT)
+        self.rest_is_text(text_from, Nul::Replaced)
     }
 
     fn rawtext(&mut self, name: &'static str) -> Content {
         let text_from = self.at;
         while let Some(at) = self.find(b'<') {
             if self.is_end_tag(at, name) {
-                self.emit(text_from, at, REPLACEMENT);
+                self.emit(text_from, at, Nul::Replaced);
                 return self.end_tag(at + 2);
             }
             self.at = at + 1;
         }
-        self.rest_is_text(text_from, REPLACEMENT)
+        self.rest_is_text(text_from, Nul::Replaced)
     }
 
     fn script(&mut self, name: &'static str) -> Content {
@@ -142,7 +151,7 @@ impl<S: Sink> Scanner<'_, S> {
                 }
             } else if self.is_end_tag(at, name) {
                 if escape != Escape::Double {
-                    self.emit(text_from, at, REPLACEMENT);
+                    self.emit(text_from, at, Nul::Replaced);
                     return self.end_tag(at + 2);
                 }
                 escape = Escape::Single;
@@ -153,20 +162,20 @@ impl<S: Sink> Scanner<'_, S> {
                 escape = Escape::Double;
             }
         }
-        self.rest_is_text(text_from, REPLACEMENT)
+        self.rest_is_text(text_from, Nul::Replaced)
     }
 
     fn cdata(&mut self) -> Content {
         let text_from = self.at;
         let Some(len) = memmem::find(&self.bytes[text_from..], b"]]>") else {
-            return self.rest_is_text(text_from, S::NUL);
+            return self.rest_is_text(text_from, Nul::OfSink);
         };
-        self.emit(text_from, text_from + len, S::NUL);
+        self.emit(text_from, text_from + len, Nul::OfSink);
         self.resume(text_from + len + 3)
     }
 
     fn plaintext(&mut self) -> Content {
-        self.rest_is_text(self.at, REPLACEMENT)
+        self.rest_is_text(self.at, Nul::Replaced)
     }
 
     /// What the `<` at `at` begins; `None` where it is text.
@@ -283,7 +292,7 @@ impl<S: Sink> Scanner<'_, S> {
     }
 
     /// Decodes the reference at `at`, if it is one, and returns from where on text is yet to be emitted.
-    fn reference(&mut self, text_from: usize, at: usize, nul: &str) -> usize {
+    fn reference(&mut self, text_from: usize, at: usize, nul: Nul) -> usize {
         self.at = at + 1;
         if !self.bytes.get(self.at).is_some_and(|b| reference::can_begin_with(*b)) {
             return text_from;
@@ -351,20 +360,20 @@ impl<S: Sink> Scanner<'_, S> {
         Content::Data
     }
 
-    fn rest_is_text(&mut self, from: usize, nul: &str) -> Content {
+    fn rest_is_text(&mut self, from: usize, nul: Nul) -> Content {
         self.emit(from, self.bytes.len(), nul);
         self.resume(self.bytes.len())
     }
 
     #[inline]
-    fn emit(&mut self, from: usize, to: usize, nul: &str) {
+    fn emit(&mut self, from: usize, to: usize, nul: Nul) {
         // Tags often follow one another.
         if from != to {
             self.emit_some(from, to, nul);
         }
     }
 
-    fn emit_some(&mut self, from: usize, to: usize, nul: &str) {
+    fn emit_some(&mut self, from: usize, to: usize, nul: Nul) {
         let text = &self.html[from..to];
         if self.has_odd_bytes {
             self.emit_odd(text, nul);
@@ -374,7 +383,11 @@ impl<S: Sink> Scanner<'_, S> {
     }
 
     /// Emits text with U+0000 replaced, and carriage returns, with the line feed after them, as line feeds.
-    fn emit_odd(&mut self, mut text: &str, nul: &str) {
+    fn emit_odd(&mut self, mut text: &str, nul: Nul) {
+        let nul = match nul {
+            Nul::OfSink => self.sink.nul(),
+            Nul::Replaced => REPLACEMENT,
+        };
         while let Some(first) = text.bytes().next() {
             let replacement = match first {
                 b'\0' => nul,

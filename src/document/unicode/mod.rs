@@ -74,23 +74,47 @@ fn class_of_high_planes(c: char) -> Class {
 
 /// What a character of class `Special` becomes: folded, decomposed.
 pub(super) fn special(c: char) -> Option<&'static str> {
-    SPECIAL.binary_search_by_key(&c, |entry| entry.0).ok().map(|at| SPECIAL[at].1)
+    let block = (u32::from(c) / SPECIAL_BLOCK) as usize;
+    let entries = match SPECIAL_BEFORE.get(block..=block + 1) {
+        Some([begin, end]) => &SPECIAL[usize::from(*begin)..usize::from(*end)],
+        _ => &SPECIAL[..],
+    };
+    entries.binary_search_by_key(&c, |entry| entry.0).ok().map(|at| entries[at].1)
 }
 
-/// Marks of this block follow Latin, Greek and Cyrillic letters, and in decomposed text every other character is one.
-const COMMON_MARKS: std::ops::RangeInclusive<u32> = 0x300..=0x36f;
+/// So many characters have their place in [`SPECIAL_BEFORE`] in common.
+const SPECIAL_BLOCK: u32 = 64;
 
-/// The classes of `COMMON_MARKS`.
-static COMMON_CLASSES: [u8; 0x70] = common_classes();
+/// How many entries of `SPECIAL` stand before each block below plane 2.
+static SPECIAL_BEFORE: [u16; (PLANE_2 / SPECIAL_BLOCK) as usize + 1] = special_before();
 
-const fn common_classes() -> [u8; 0x70] {
-    let mut classes = [0; 0x70];
+const fn special_before() -> [u16; (PLANE_2 / SPECIAL_BLOCK) as usize + 1] {
+    let mut before = [0; (PLANE_2 / SPECIAL_BLOCK) as usize + 1];
+    let (mut block, mut n) = (0, 0);
+    while block < before.len() {
+        while n < SPECIAL.len() && (SPECIAL[n].0 as u32) < block as u32 * SPECIAL_BLOCK {
+            n += 1;
+        }
+        before[block] = n as u16;
+        block += 1;
+    }
+    before
+}
+
+/// What is known of characters below is found without a search: Latin to kana.
+const SOON_FOUND: u32 = 0x3100;
+
+/// The combining classes of the characters below `SOON_FOUND`.
+static CLASSES: [u8; SOON_FOUND as usize] = classes();
+
+const fn classes() -> [u8; SOON_FOUND as usize] {
+    let mut classes = [0; SOON_FOUND as usize];
     let mut n = 0;
-    while n < COMBINING_CLASSES.len() && COMBINING_CLASSES[n].1 <= *COMMON_MARKS.end() {
+    while n < COMBINING_CLASSES.len() && COMBINING_CLASSES[n].1 < SOON_FOUND {
         let (first, last, class) = COMBINING_CLASSES[n];
         let mut c = first;
         while c <= last {
-            classes[(c - *COMMON_MARKS.start()) as usize] = class;
+            classes[c as usize] = class;
             c += 1;
         }
         n += 1;
@@ -101,8 +125,8 @@ const fn common_classes() -> [u8; 0x70] {
 /// The canonical combining class.
 pub(super) fn combining_class(c: char) -> u8 {
     let code = u32::from(c);
-    if COMMON_MARKS.contains(&code) {
-        return COMMON_CLASSES[(code - COMMON_MARKS.start()) as usize];
+    if let Some(class) = CLASSES.get(code as usize) {
+        return *class;
     }
     let after = COMBINING_CLASSES.partition_point(|range| range.0 <= code);
     match after.checked_sub(1).map(|at| COMBINING_CLASSES[at]) {
@@ -111,36 +135,45 @@ pub(super) fn combining_class(c: char) -> u8 {
     }
 }
 
-/// Where `COMPOSITIONS` has what begins with a letter below: the compositions of the first `c` characters come before
-/// the `c`-th place.
-static COMPOSITIONS_BEFORE: [u16; SOON_FOUND as usize + 1] = compositions_before();
+/// A table of three characters an entry, in the order of their first, and how many entries stand before each character
+/// below `SOON_FOUND`.
+struct ByFirst {
+    entries: &'static [(char, char, char)],
+    before: [u16; SOON_FOUND as usize + 1],
+}
 
-/// Latin, Greek and Cyrillic letters stand below.
-const SOON_FOUND: u32 = 0x530;
+static COMPOSED: ByFirst = ByFirst::new(&COMPOSITIONS);
+static DECOMPOSED: ByFirst = ByFirst::new(&DECOMPOSITIONS);
 
-const fn compositions_before() -> [u16; SOON_FOUND as usize + 1] {
-    let mut before = [0; SOON_FOUND as usize + 1];
-    let (mut c, mut n) = (0, 0);
-    while c <= SOON_FOUND {
-        while n < COMPOSITIONS.len() && (COMPOSITIONS[n].0 as u32) < c {
-            n += 1;
+impl ByFirst {
+    const fn new(entries: &'static [(char, char, char)]) -> Self {
+        let mut before = [0; SOON_FOUND as usize + 1];
+        let (mut c, mut n) = (0, 0);
+        while c <= SOON_FOUND {
+            while n < entries.len() && (entries[n].0 as u32) < c {
+                n += 1;
+            }
+            before[c as usize] = n as u16;
+            c += 1;
         }
-        before[c as usize] = n as u16;
-        c += 1;
+        ByFirst { entries, before }
     }
-    before
+
+    /// The entries of a first character, or all where they have to be searched.
+    fn of(&self, first: char) -> &'static [(char, char, char)] {
+        let code = u32::from(first) as usize;
+        match self.before.get(code..=code + 1) {
+            Some([begin, end]) => &self.entries[usize::from(*begin)..usize::from(*end)],
+            _ => self.entries,
+        }
+    }
 }
 
 /// The composite that two folded characters are canonically equivalent to.
 pub(super) fn compose(first: char, second: char) -> Option<char> {
     compose_hangul(first, second).or_else(|| {
-        let code = u32::from(first) as usize;
-        let of_first = match COMPOSITIONS_BEFORE.get(code..=code + 1) {
-            Some([begin, end]) => &COMPOSITIONS[usize::from(*begin)..usize::from(*end)],
-            _ => &COMPOSITIONS[..],
-        };
-        let at = of_first.binary_search_by_key(&(first, second), |entry| (entry.0, entry.1));
-        at.ok().map(|at| of_first[at].2)
+        let entries = COMPOSED.of(first);
+        entries.binary_search_by_key(&(first, second), |entry| (entry.0, entry.1)).ok().map(|at| entries[at].2)
     })
 }
 
@@ -149,7 +182,8 @@ pub(super) fn decompose(c: char) -> Option<(char, char)> {
     if c.is_ascii() {
         return None;
     }
-    DECOMPOSITIONS.binary_search_by_key(&c, |entry| entry.0).ok().map(|at| (DECOMPOSITIONS[at].1, DECOMPOSITIONS[at].2))
+    let entries = DECOMPOSED.of(c);
+    entries.binary_search_by_key(&c, |entry| entry.0).ok().map(|at| (entries[at].1, entries[at].2))
 }
 
 /// The Unicode Standard, section 3.12, "Hangul Syllable Composition".

@@ -1,0 +1,154 @@
+//! A buffered stream as the parser of WARC wants it: one that knows where it stands, and has signatures as they should be.
+
+use super::Stream;
+use fastwarc::stream_io::traits::WarcRead;
+use std::any::Any;
+use std::io::{self, BufRead, Read, Seek, SeekFrom};
+
+const BUFFER_BYTES: usize = 128 << 10;
+
+/// What every record begins with.
+const SIGNATURE: &[u8; 5] = b"WARC/";
+
+/// A stream that is read through a buffer. It claims to seek, because fastwarc asks where it stands; it only counts from
+/// where it starts.
+pub(super) struct WarcStream {
+    stream: Stream,
+    buffer: Box<[u8]>,
+    /// What is in the buffer and not yet taken.
+    from: usize,
+    to: usize,
+    /// Bytes taken so far.
+    position: u64,
+}
+
+impl WarcStream {
+    pub(super) fn new(stream: Stream) -> Self {
+        WarcStream { stream, buffer: vec![0; BUFFER_BYTES].into(), from: 0, to: 0, position: 0 }
+    }
+
+    /// Whether a record follows, or the stream ends. Its signature is upper-cased: some writers have it otherwise, and
+    /// fastwarc does not know it then.
+    ///
+    /// # Errors
+    /// What the stream says.
+    pub(super) fn stands_before_a_record(&mut self) -> io::Result<bool> {
+        while self.to - self.from < SIGNATURE.len() {
+            if self.read_more()? == 0 {
+                break;
+            }
+        }
+        let found = &mut self.buffer[self.from..self.to.min(self.from + SIGNATURE.len())];
+        let is_signature = found.eq_ignore_ascii_case(&SIGNATURE[..found.len()]);
+        if is_signature && found.len() == SIGNATURE.len() {
+            found.make_ascii_uppercase();
+        }
+        Ok(is_signature)
+    }
+
+    /// Reads behind what is in the buffer; 0 at the stream's end.
+    fn read_more(&mut self) -> io::Result<usize> {
+        self.buffer.copy_within(self.from..self.to, 0);
+        (self.from, self.to) = (0, self.to - self.from);
+        loop {
+            match self.stream.read(&mut self.buffer[self.to..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => {
+                    let n_bytes = read?;
+                    self.to += n_bytes;
+                    return Ok(n_bytes);
+                }
+            }
+        }
+    }
+}
+
+impl BufRead for WarcStream {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.from == self.to {
+            self.read_more()?;
+        }
+        Ok(&self.buffer[self.from..self.to])
+    }
+
+    fn consume(&mut self, n_bytes: usize) {
+        let n_bytes = n_bytes.min(self.to - self.from);
+        self.from += n_bytes;
+        self.position += n_bytes as u64;
+    }
+}
+
+impl Read for WarcStream {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let n_bytes = self.fill_buf()?.read(out)?;
+        self.consume(n_bytes);
+        Ok(n_bytes)
+    }
+}
+
+impl Seek for WarcStream {
+    fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
+        match position {
+            SeekFrom::Current(0) => Ok(self.position),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+}
+
+impl WarcRead for WarcStream {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+
+    fn inner_seek(&mut self, position: SeekFrom) -> io::Result<u64> {
+        self.seek(position)
+    }
+
+    fn inner_stream_position(&mut self) -> io::Result<u64> {
+        self.stream_position()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives one byte at a time.
+    struct Drip(io::Cursor<Vec<u8>>);
+
+    impl Read for Drip {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            let n = out.len().min(1);
+            self.0.read(&mut out[..n])
+        }
+    }
+
+    #[test]
+    fn signatures_are_known_wherever_the_buffer_ends() {
+        for (bytes, stands, then) in [
+            (&b"warc/1.0"[..], true, &b"WARC/1.0"[..]),
+            (b"Warc/1.0 warc/", true, b"WARC/1.0 warc/"),
+            (b"WARC/1.0", true, b"WARC/1.0"),
+            (b"war", true, b"war"),
+            (b"", true, b""),
+            (b"warp/1.0", false, b"warp/1.0"),
+            (b"HTTP", false, b"HTTP"),
+        ] {
+            let mut stream = WarcStream::new(Box::new(Drip(io::Cursor::new([b"ab", bytes].concat()))));
+            stream.read_exact(&mut [0; 2]).expect("memory");
+            assert_eq!(stream.stands_before_a_record().expect("memory"), stands);
+            assert_eq!(stream.stream_position().expect("a place"), 2);
+            let mut rest = Vec::new();
+            stream.read_to_end(&mut rest).expect("memory");
+            assert_eq!(rest, then);
+        }
+    }
+}
