@@ -10,7 +10,9 @@ The rule has three parts:
  3. drop an event whose lookalike-seq is not above the highest one of its partition, and stop at one of another store or
     of another lookalike-version.
 Types and fields that it does not know are ignored: later releases may add them (docs/reference/events.md).
-It keeps the cluster of each URL; --show prints them as "cluster<TAB>url", with merged clusters under their present name.
+It keeps what stands at each URL, by the time of fetching and not by that of arrival, and the cluster of each document;
+--show prints them as "cluster<TAB>url", with merged clusters under their present name. Whatever it keeps is the newest of
+its kind, so that events may come in any order of partitions.
 
 Needs the package confluent-kafka (Debian: python3-confluent-kafka, or from PyPI).
 """
@@ -23,39 +25,81 @@ import sys
 
 # The version of the events that this consumer knows, as the header lookalike-version has it.
 VERSION = "1"
+SCHEMA_VERSION = 2
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS progress (partition INTEGER PRIMARY KEY, next_offset INTEGER, seq INTEGER, store TEXT);
-CREATE TABLE IF NOT EXISTS pages (url TEXT PRIMARY KEY, document INTEGER, cluster INTEGER, fetched_at TEXT, seq INTEGER);
-CREATE TABLE IF NOT EXISTS merges (loser INTEGER PRIMARY KEY, winner INTEGER);
+CREATE TABLE IF NOT EXISTS pages (
+    url TEXT PRIMARY KEY, fetched_at TEXT, seen INTEGER, redirect_to TEXT, document INTEGER, sweep TEXT);
+CREATE TABLE IF NOT EXISTS lost (url TEXT, sweep TEXT, fetched_at TEXT, PRIMARY KEY (url, sweep));
+CREATE TABLE IF NOT EXISTS documents (document INTEGER PRIMARY KEY, cluster INTEGER, seq INTEGER);
+CREATE TABLE IF NOT EXISTS merges (loser INTEGER PRIMARY KEY, winner INTEGER, seq INTEGER);
 """
 
-# A page that stands at a URL, or nothing at all: the last word of either kind counts.
-STANDS = """
-INSERT INTO pages VALUES (:url, :document, :cluster, :fetched_at, :seq)
-ON CONFLICT (url) DO UPDATE SET document = :document, cluster = :cluster, fetched_at = :fetched_at, seq = :seq
-WHERE seq < :seq
+# The newest sighting of a URL stays, whichever comes first. Of two of one moment it is, as in the store, a page rather than
+# a redirect, and that rather than nothing; then the greater document, or target; then the greater sweep.
+GONE, REDIRECTED, PAGE = 1, 2, 3
+SEEN = """
+INSERT INTO pages VALUES (:url, :fetched_at, :seen, :redirect_to, :document, :sweep)
+ON CONFLICT (url) DO UPDATE SET fetched_at = :fetched_at, seen = :seen, redirect_to = :redirect_to,
+    document = :document, sweep = :sweep
+WHERE (fetched_at, seen, redirect_to, document, sweep) < (:fetched_at, :seen, :redirect_to, :document, :sweep)
 """
 
-PRESENT = """
+# A sweep that was closed without the URL says that it is lost, until a page of that sweep comes after all.
+LOST = "INSERT OR REPLACE INTO lost VALUES (:url, :sweep, :fetched_at)"
+NOT_LOST = "DELETE FROM lost WHERE url = :url AND sweep = :sweep"
+
+# The last word on a document's cluster, and on a cluster's name; no winner: it names a cluster again.
+CLUSTER = """
+INSERT INTO documents VALUES (:document, :cluster, :seq)
+ON CONFLICT (document) DO UPDATE SET cluster = :cluster, seq = :seq WHERE seq < :seq
+"""
+NAME = """
+INSERT INTO merges VALUES (:loser, :winner, :seq)
+ON CONFLICT (loser) DO UPDATE SET winner = :winner, seq = :seq WHERE seq < :seq
+"""
+
+PRESENT = f"""
 WITH RECURSIVE names (url, cluster) AS (
-    SELECT url, cluster FROM pages WHERE cluster IS NOT NULL
+    SELECT url, cluster FROM pages JOIN documents USING (document)
+    WHERE seen = {PAGE} AND NOT EXISTS (
+        SELECT 1 FROM lost WHERE lost.url = pages.url AND lost.fetched_at > pages.fetched_at)
     UNION SELECT names.url, merges.winner FROM names JOIN merges ON merges.loser = names.cluster
+    WHERE merges.winner IS NOT NULL
 )
 SELECT min(cluster), url FROM names GROUP BY url ORDER BY 1, 2
 """
 
 
+def sortable(time):
+    """A time of an event (UTC, with as many digits behind the second as it needs) as text that sorts as times do."""
+    date, _, clock = time.rstrip("Z").rpartition("T")
+    year, month, day = date.rsplit("-", 2)
+    second, _, fraction = clock.partition(".")
+    return f"{int(year) + 10000:05}-{month}-{day}T{second}.{fraction:0<6}"
+
+
 def take_in(state, event):
     """What one event changes."""
-    kind = event["type"]
-    if kind in ("assigned", "gone", "redirected", "lost") or (kind == "reassigned" and event["url"]):
-        place = {name: event.get(name) for name in ("url", "document", "cluster", "fetched_at", "seq")}
-        state.execute(STANDS, place)
+    kind, seq = event["type"], event["seq"]
+    if kind in ("assigned", "reassigned"):
+        state.execute(CLUSTER, {"document": event["document"], "cluster": event["cluster"], "seq": seq})
+    if kind in ("assigned", "gone", "redirected", "lost"):
+        seen = {"assigned": PAGE, "gone": GONE, "redirected": REDIRECTED}.get(kind)
+        place = {
+            "url": event["url"], "fetched_at": sortable(event["fetched_at"]), "seen": seen, "sweep": event["sweep"] or "",
+            "redirect_to": event.get("redirect_to", ""), "document": event.get("document", 0),
+        }
+        if kind == "lost":
+            state.execute(LOST, place)
+        else:
+            state.execute(SEEN, place)
+            state.execute(NOT_LOST, place)
     elif kind == "merged":
-        state.execute("INSERT INTO merges VALUES (?, ?)", (event["loser"], event["winner"]))
+        state.execute(NAME, {"loser": event["loser"], "winner": event["winner"], "seq": seq})
     elif kind == "split":
-        state.execute("DELETE FROM merges WHERE loser = ?", (event["cluster"],))
+        state.execute(NAME, {"loser": event["cluster"], "winner": None, "seq": seq})
     # The others change nothing here, nor does a type that a later release may add.
 
 
@@ -129,7 +173,10 @@ def main():
     parser.add_argument("--show", action="store_true", help="print the clusters; reads nothing")
     arguments = parser.parse_args()
     state = sqlite3.connect(arguments.state)
-    state.executescript(SCHEMA)
+    (version,) = state.execute("PRAGMA user_version").fetchone()
+    if version not in (0, SCHEMA_VERSION) or (version == 0 and state.execute("SELECT 1 FROM sqlite_master").fetchone()):
+        sys.exit(f"{arguments.state} was made by another version of this program: begin anew with a new --state")
+    state.executescript(f"{SCHEMA} PRAGMA user_version = {SCHEMA_VERSION};")
     if arguments.show:
         for cluster, url in state.execute(PRESENT):
             print(f"{cluster}\t{url}")

@@ -142,7 +142,50 @@ pub struct Outgoing {
     pub json: Vec<u8>,
     /// Of a rejected message, the message as it came, for a sink that sets such aside.
     pub original: Option<Box<Message>>,
+    /// What it changes in the present state of its URL.
+    pub change: Change,
 }
+
+impl Outgoing {
+    /// An event of no rejected message, which changes what it tells.
+    pub fn new(seq: u64, key: Option<String>, json: Vec<u8>) -> Self {
+        Outgoing { seq, key, json, original: None, change: Change::AsTold }
+    }
+}
+
+/// What stands at a URL now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Present {
+    /// The URL's newest sighting ([`UrlState::newest`]).
+    pub newest: Moment,
+    /// The cluster of the document that it is of, where it is one of a page.
+    pub cluster: Option<ClusterId>,
+}
+
+/// What an event changes in the present state of its URL. A page that comes late, after one that was fetched later, is
+/// told as any other, and the URL stands where it stood.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Change {
+    /// What the event itself tells: nearly always.
+    #[default]
+    AsTold,
+    /// Nothing: its page comes late.
+    Nothing,
+    /// Its page comes late and undoes a mark of loss: this stands there now.
+    To(Present),
+}
+
+/// What a store remembers of a topic that it publishes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputNote {
+    /// How many partitions it had when the store first published there.
+    pub n_partitions: u32,
+    /// Whether it holds all that it would, had every event of the store gone there.
+    pub is_whole: bool,
+}
+
+/// Topics that a store publishes to, by name.
+pub type OutputNotes = HashMap<String, OutputNote>;
 
 /// A sink that cannot take an event.
 #[derive(Debug, thiserror::Error)]
@@ -788,6 +831,12 @@ pub trait Snapshot {
     /// # Errors
     /// [`StoreError`]
     fn sweeps(&self) -> Result<Vec<(String, SweepRow)>, StoreError>;
+
+    /// Calls `each` with every URL and what its sightings add up to, by URL fingerprint, until it says stop (false).
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn each_url(&self, each: &mut dyn FnMut(String, UrlState) -> bool) -> Result<(), StoreError>;
 
     /// Calls `each` with every sighting, by URL fingerprint and then by time, until it says stop (false).
     ///

@@ -4,7 +4,6 @@ use super::error::BackfillError;
 use crate::cluster::Merge;
 use crate::document::{ClusterId, DocumentId};
 use crate::ports::{Outgoing, Snapshot};
-use crate::sweep::Sighting;
 use crate::wire::{Event, Origin, Subject};
 use std::collections::BTreeSet;
 
@@ -62,46 +61,28 @@ pub fn events_of_difference<S: Snapshot>(
     let mut events = Vec::new();
     let mut push = |key: Option<&str>, make: &dyn Fn(u64) -> Event| {
         let seq = seq + events.len() as u64;
-        events.push(Outgoing { seq, key: key.map(String::from), json: make(seq).to_json(), original: None });
+        events.push(Outgoing::new(seq, key.map(String::from), make(seq).to_json()));
     };
     splits.iter().for_each(|cluster| push(None, &|seq| Event::split(seq, &origin, *cluster)));
     merges.iter().for_each(|merge| push(None, &|seq| Event::merged(seq, &origin, nobody, *merge)));
     let cluster_of = |document: DocumentId| ClusterId(new[document.0 as usize - 1].0);
     let mut untold: BTreeSet<DocumentId> = reassigned.iter().copied().collect();
-    each_standing(store, &mut |sighting, document| {
-        if reassigned.binary_search(&document).is_ok() {
+    store.each_url(&mut |url, state| {
+        if let Some(document) = state.newest.seen.document()
+            && reassigned.binary_search(&document).is_ok()
+        {
             untold.remove(&document);
-            let (fetched_at, sweep) = (Some(sighting.moment.fetched_at), sighting.moment.sweep.as_deref());
-            let subject = Subject { url: Some(&sighting.url), fetched_at, sweep };
+            let (fetched_at, sweep) = (Some(state.newest.fetched_at), state.newest.sweep.as_deref());
+            let subject = Subject { url: Some(&url), fetched_at, sweep };
             let cluster = cluster_of(document);
-            push(Some(&sighting.url), &|seq| Event::reassigned(seq, &origin, subject, document, cluster));
+            push(Some(&url), &|seq| Event::reassigned(seq, &origin, subject, document, cluster));
         }
+        true
     })?;
     for document in untold {
         push(None, &|seq| Event::reassigned(seq, &origin, nobody, document, cluster_of(document)));
     }
     Ok(events)
-}
-
-/// Calls `each` with the last sighting of every URL, where it is of a document.
-fn each_standing<S: Snapshot>(store: &S, each: &mut dyn FnMut(&Sighting, DocumentId)) -> Result<(), BackfillError> {
-    let mut last: Option<Sighting> = None;
-    let mut tell = |sighting: Option<Sighting>| {
-        if let Some(sighting) = sighting
-            && let Some(document) = sighting.moment.seen.document()
-        {
-            each(&sighting, document);
-        }
-    };
-    store.each_sighting(&mut |sighting| {
-        if last.as_ref().is_some_and(|last| last.url != sighting.url) {
-            tell(last.take());
-        }
-        last = Some(sighting);
-        true
-    })?;
-    tell(last);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ pub(super) fn publish(
             let origin = Origin { source: Arc::clone(source), partition: row.partition, offset: row.offset };
             if seq >= first {
                 let (key, event) = event(seq, &origin, &row.outcome, clusters, &best);
-                events.push(Outgoing { seq, key, json: event.to_json(), original: None });
+                events.push(Outgoing::new(seq, key, event.to_json()));
             }
             seq += 1;
             if events.len() == EVENTS_AT_ONCE {

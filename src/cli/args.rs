@@ -138,7 +138,8 @@ pub struct RunArgs {
     /// What standard input is called: under a name, records that were read before are passed over
     #[arg(long, value_name = "NAME")]
     pub stdin_name: Option<String>,
-    /// Kafka: begin with a new store, although pages were read under the same group before
+    /// Kafka: begin with a new store, although pages were read under the same group before; the topics that events go to
+    /// must be new, too
     #[arg(long)]
     pub bootstrap: bool,
     /// Kafka: go on without records that the topic no longer has; an event says exactly which they were
@@ -359,6 +360,16 @@ pub enum ExportCommand {
         #[arg(long)]
         json: bool,
     },
+    /// One row for each URL, what stands there now by the time of fetching: url, fetched_at, sweep, document, cluster,
+    /// state (page, gone, redirect, lost)
+    Present {
+        /// Write here instead of standard output
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// One JSON object a line instead of CSV
+        #[arg(long)]
+        json: bool,
+    },
     /// One row for each sighting: url, fetched_at, sweep, document, cluster
     Clusters {
         /// Write here instead of standard output
@@ -373,24 +384,58 @@ pub enum ExportCommand {
 #[derive(Debug, Subcommand)]
 pub enum TopicsCommand {
     /// Make those that are not there: pages, events, assignments and merges (compacted), dead letters
+    ///
+    /// Each is made with its own cleanup.policy, retention, max.message.bytes and min.insync.replicas, whatever the
+    /// brokers' defaults; of those that are there it says what is otherwise, and changes nothing.
     #[command(
         after_help = "Exit codes: 0 all are there and fit; 1 one could not be made, or one that was there does not \
                             fit."
     )]
     Create(TopicArgs),
+    /// Write the present state of the store, or events that it still has, to topics that lack them
+    ///
+    /// For topics that are new, or were deleted, while the store is not: without a subcommand both assignments and
+    /// merges. It publishes for the store as `run` does, which must not be running: what waits goes out first. Killed or
+    /// stopped, give the command again.
+    #[command(
+        after_help = "Exit codes: 0 it is there; 1 failed; 2 wrong usage or configuration; 4 the store no longer has these \
+                            events; 12, 13, 14 as of `run`; 130 stopped by a signal."
+    )]
+    Republish {
+        #[command(subcommand)]
+        what: Option<Republished>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub enum Republished {
+    /// Where every URL stands, and that nothing stands there any more
+    Assignments,
+    /// Every document that is part of another's cluster, under the name that its own would have
+    Merges,
+    /// Events from a number on, to the topic of events alone, which must not hold one of them: those that were out when
+    /// the topic was lost and that the store has not forgotten, which it does as it goes on
+    EventsFrom {
+        /// The number of the first one
+        #[arg(value_name = "SEQ")]
+        seq: u64,
+    },
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct TopicArgs {
-    /// Partitions of the topic of pages
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
-    pub partitions: i32,
-    /// Partitions of each other topic
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
-    pub output_partitions: i32,
+    /// Partitions of the topic of pages [default: 1, or as many as it has]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    pub partitions: Option<i32>,
+    /// Partitions of each other topic, which must never have more [default: 1, or as many as it has]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    pub output_partitions: Option<i32>,
     /// Copies of each partition [default: as the brokers have it]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     pub replication: Option<i32>,
+    /// How many days pages are kept [default: as the brokers have it]
+    #[arg(long, value_name = "N")]
+    pub pages_days: Option<u64>,
     /// How many days events are kept [default: for ever]
     #[arg(long, value_name = "N")]
     pub events_days: Option<u64>,

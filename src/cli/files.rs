@@ -1,11 +1,11 @@
 //! Files that the command line reads and writes: exports out, documents to compare in.
 
 use super::Exit;
+use super::ask::open;
 use crate::config::Config;
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use crate::query;
 use crate::sketch::{SketchedContent, Sketcher};
-use crate::store::RocksStore;
 use crate::wire::Limits;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -51,10 +51,24 @@ impl Rows {
 
 /// Writes one row for each sighting.
 pub(super) fn export_clusters(config: &Config, output: Option<&Path>, json: bool) -> Result<Exit> {
-    let store = RocksStore::open_read_only(&config.store.path, &config.store_settings())?;
+    let store = open(config)?;
     let mut rows = rows_to(output, json)?;
     let mut failed = None;
     query::export(&store, |row| {
+        failed = rows.write(&row).err();
+        failed.is_none()
+    })?;
+    failed.map_or(Ok(()), Err)?;
+    rows.finish()?;
+    Ok(Exit::Done)
+}
+
+/// Writes one row for each URL.
+pub(super) fn export_present(config: &Config, output: Option<&Path>, json: bool) -> Result<Exit> {
+    let store = open(config)?;
+    let mut rows = rows_to(output, json)?;
+    let mut failed = None;
+    query::export_present(&store, |row| {
         failed = rows.write(&row).err();
         failed.is_none()
     })?;

@@ -11,6 +11,7 @@ mod explain;
 mod files;
 mod recluster;
 mod render;
+mod republish;
 mod run;
 mod serve;
 mod settings;
@@ -139,8 +140,12 @@ fn dispatch(args: Args) -> Result<Exit> {
         Command::Export { what: ExportCommand::Clusters { output, json } } => {
             files::export_clusters(&load()?, output.as_deref(), json)
         }
+        Command::Export { what: ExportCommand::Present { output, json } } => {
+            files::export_present(&load()?, output.as_deref(), json)
+        }
         Command::Topics { what: TopicsCommand::Create(args) } => topics::create(&load()?, &args),
         Command::Dlq { what: DlqCommand::Replay(args) } => dlq::replay(&load()?, args),
+        Command::Topics { what: TopicsCommand::Republish { what } } => republish::republish(&load()?, what),
         Command::Config { what: ConfigCommand::Show } => settings::show(&load()?),
         Command::Config { what: ConfigCommand::Validate } => {
             load()?;

@@ -9,7 +9,7 @@ use crate::config::{Config, InputKind};
 use crate::document::Seed;
 use crate::files::{EventFile, EventStdout, FileSource, Input, page_of_warc};
 use crate::http::{Changes, Token};
-use crate::kafka::{Beginning, KafkaSink, KafkaSource};
+use crate::kafka::{Beginning, KafkaSettings, KafkaSink, KafkaSource, Publishing};
 use crate::pipeline::{self, Closings, Pipeline, PipelineError, Stats, Summary, Tries};
 use crate::ports::{Batch, Care, Notes, Sink, Snapshot, Source, Store, StoreError};
 use crate::sketch::Sketcher;
@@ -209,12 +209,32 @@ pub(super) fn open_sink(
 ) -> Result<Option<Box<dyn Sink>>> {
     match config.events.file.as_str() {
         "" if config.input.from == InputKind::Kafka && !config.kafka.events_topic.is_empty() => {
-            let sink = KafkaSink::open(&config.kafka, &store.id(), store.next_seq(), Arc::clone(shutdown))?;
+            let sink = kafka_sink(&config.kafka, store, shutdown)?;
+            sink.check_events()?;
+            sink.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+            store.note_outputs(&sink.notes())?;
             Ok(Some(Box::new(sink)))
         }
         "" => Ok(None),
         path => events_sink(path).map(Some),
     }
+}
+
+/// The topics that a store's events go to, taken over.
+pub(super) fn kafka_sink(
+    settings: &KafkaSettings,
+    store: &RocksStore,
+    shutdown: &Arc<AtomicBool>,
+) -> Result<KafkaSink> {
+    let publishing = Publishing {
+        store: &store.id(),
+        next_seq: store.next_seq(),
+        published: store.published(),
+        has_pages: store.n_documents() > 0,
+        has_merged: store.has_merged()?,
+        outputs: store.outputs()?,
+    };
+    Ok(KafkaSink::open(settings, &publishing, Arc::clone(shutdown))?)
 }
 
 /// A file of events, or standard output.

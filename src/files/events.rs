@@ -245,7 +245,7 @@ mod tests {
     fn event(seq: u64, filler: usize) -> Outgoing {
         let url = "u".repeat(filler);
         let json = format!(r#"{{"type":"gone","seq":{seq},"source":"s","partition":0,"offset":0,"url":"{url}"}}"#);
-        Outgoing { seq, key: None, json: json.into_bytes(), original: None }
+        Outgoing::new(seq, None, json.into_bytes())
     }
 
     fn line(seq: u64, filler: usize) -> Vec<u8> {

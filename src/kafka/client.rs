@@ -140,6 +140,23 @@ pub(super) fn partitions_of<C: ClientContext>(
     }
 }
 
+/// The offset that a partition's next message gets. A topic that was just made has no leaders for a moment.
+pub(super) fn end_of<C: ClientContext>(
+    client: &Client<C>,
+    topic: &str,
+    partition: i32,
+    within: Duration,
+) -> Result<i64, TopicError> {
+    let until = Instant::now() + within;
+    loop {
+        match client.fetch_watermarks(topic, partition, within) {
+            Ok((_, end)) => return Ok(end),
+            Err(_) if Instant::now() < until => std::thread::sleep(PAUSE),
+            Err(error) => return Err(TopicError::Unreachable(error.to_string())),
+        }
+    }
+}
+
 fn ask<C: ClientContext>(client: &Client<C>, topic: &str, within: Duration) -> Result<Vec<i32>, TopicError> {
     let metadata =
         client.fetch_metadata(Some(topic), within).map_err(|error| TopicError::Unreachable(error.to_string()))?;

@@ -17,11 +17,17 @@
 //! nothing; it makes repeats harmless where the consumer itself reads again, or brokers lost what they had confirmed and
 //! an operator replayed it.
 //!
-//! **The present state** is in two compacted topics: `assignments` says for each URL the document and cluster of its last
-//! page (nothing: it is gone), `merges` for each cluster that lost its name the one that it became part of. A page's
-//! cluster now is found by following `merges` from the one in its assignment.
+//! **The present state** is in two compacted topics: `assignments` says for each URL the document and cluster of the page
+//! that stands there by the time of fetching (nothing: none does), `merges` for each cluster that lost its name the one
+//! that it became part of. A page's cluster now is found by following `merges` from the one in its assignment. A page that
+//! comes late changes nothing there. Written anew ([`KafkaSink::republish`]), all of it has the number of the last event:
+//! the last message of a key counts.
+//!
+//! A key must stay in its partition, or two partitions hold a state of it: the store remembers how many partitions each
+//! of its topics has, and whether one was begun too late to hold everything.
 
 mod client;
+mod found;
 mod identity;
 mod marks;
 mod offsets;
@@ -41,6 +47,6 @@ pub use offsets::{NoPosition, TopicPosition};
 pub use outputs::dead_letter;
 pub use replay::{ReplayPlan, ReplayReport, replay, replayed};
 pub use settings::{KafkaSettings, RecordFormat, SettingsError, Start};
-pub use sink::{KafkaSink, SEQ_HEADER, STORE_HEADER, VERSION_HEADER};
+pub use sink::{Fact, KafkaSink, Publishing, SEQ_HEADER, STORE_HEADER, VERSION_HEADER};
 pub use source::{Beginning, KafkaSource};
 pub use topics::{TopicMade, TopicPlan, create_topics};

@@ -2,7 +2,9 @@
 
 use super::settings::KafkaSettings;
 use super::sink::{SEQ_HEADER, STORE_HEADER, VERSION_HEADER};
-use crate::ports::Outgoing;
+use crate::document::{ClusterId, DocumentId, FetchTime};
+use crate::ports::{Change, Outgoing, Present};
+use crate::sweep::Moment;
 use crate::wire::{Event, EventType, Fault, Message, WIRE_VERSION};
 use rdkafka::message::{Header, OwnedHeaders};
 use serde::Serialize;
@@ -39,18 +41,27 @@ pub(super) struct OutputMessage {
 #[derive(Serialize)]
 struct Assignment<'a> {
     url: &'a str,
-    fetched_at: &'a Option<crate::document::FetchTime>,
-    sweep: &'a Option<String>,
-    document: crate::document::DocumentId,
-    cluster: crate::document::ClusterId,
+    fetched_at: Option<FetchTime>,
+    sweep: Option<&'a str>,
+    document: DocumentId,
+    cluster: ClusterId,
     seq: u64,
+}
+
+impl<'a> Assignment<'a> {
+    /// Where a URL stands; none where no page does there.
+    fn of(url: &'a str, present: &'a Present, seq: u64) -> Option<Self> {
+        let Present { newest: Moment { fetched_at, seen, sweep }, cluster } = present;
+        let (document, cluster) = (seen.document()?, (*cluster)?);
+        Some(Assignment { url, fetched_at: Some(*fetched_at), sweep: sweep.as_deref(), document, cluster, seq })
+    }
 }
 
 /// The value of a merge: the cluster that the one of its key became part of.
 #[derive(Serialize)]
 struct Merged {
-    loser: crate::document::ClusterId,
-    winner: crate::document::ClusterId,
+    loser: ClusterId,
+    winner: ClusterId,
     seq: u64,
 }
 
@@ -100,8 +111,8 @@ impl Outputs {
         self.topics().filter(|(_, field)| matches!(*field, "events_topic" | "assignments_topic"))
     }
 
-    /// The messages of an event, in the order in which they are sent. They follow from the event's bytes and nothing
-    /// else: what goes out again is the same.
+    /// The messages of an event, in the order in which they are sent. They follow from what the store wrote with its
+    /// batch and nothing else: what goes out again is the same.
     pub(super) fn messages_of(&self, outgoing: &Outgoing, without_value: bool) -> Vec<OutputMessage> {
         let own = OutputMessage {
             topic: self.events.clone(),
@@ -130,31 +141,50 @@ impl Outputs {
 
     /// What the event changes in the present state.
     fn state_of(&self, outgoing: &Outgoing, event: &Event) -> Option<OutputMessage> {
-        let (topic, key, value) = match event.kind {
-            EventType::Assigned | EventType::Reassigned => {
+        match event.kind {
+            EventType::Assigned | EventType::Reassigned | EventType::Gone | EventType::Redirected | EventType::Lost => {
                 let (url, seq) = (event.url.as_deref()?, event.seq);
-                let (fetched_at, sweep) = (&event.fetched_at, &event.sweep);
-                let value =
-                    Assignment { url, fetched_at, sweep, document: event.document?, cluster: event.cluster?, seq };
-                (self.assignments.as_ref()?, url.to_string(), Some(serde_json::to_vec(&value).ok()?))
+                let assignment = match &outgoing.change {
+                    Change::Nothing => return None,
+                    Change::To(present) => Assignment::of(url, present, seq),
+                    Change::AsTold if matches!(event.kind, EventType::Assigned | EventType::Reassigned) => {
+                        let (fetched_at, sweep) = (event.fetched_at, event.sweep.as_deref());
+                        let (document, cluster) = (event.document?, event.cluster?);
+                        Some(Assignment { url, fetched_at, sweep, document, cluster, seq })
+                    }
+                    Change::AsTold => None,
+                };
+                self.assignment(url, assignment.as_ref(), seq)
             }
-            EventType::Gone | EventType::Redirected | EventType::Lost => {
-                (self.assignments.as_ref()?, event.url.clone()?, None)
-            }
-            EventType::Merged => {
-                let value = Merged { loser: event.loser?, winner: event.winner?, seq: event.seq };
-                (self.merges.as_ref()?, value.loser.0.to_string(), Some(serde_json::to_vec(&value).ok()?))
-            }
-            EventType::Split => (self.merges.as_ref()?, event.cluster?.0.to_string(), None),
+            EventType::Merged => self.merge(event.loser?, Some(event.winner?), event.seq),
+            EventType::Split => self.merge(event.cluster?, None, event.seq),
             EventType::Changed | EventType::Moved | EventType::SweepClosed | EventType::Rejected | EventType::Gap => {
-                return None;
+                None
             }
-        };
+        }
+    }
+
+    /// Says where a URL stands, after the event of a number.
+    pub(super) fn present(&self, url: &str, present: &Present, seq: u64) -> Option<OutputMessage> {
+        self.assignment(url, Assignment::of(url, present, seq).as_ref(), seq)
+    }
+
+    fn assignment(&self, url: &str, value: Option<&Assignment<'_>>, seq: u64) -> Option<OutputMessage> {
+        self.state(self.assignments.as_ref()?, url.to_string(), value, seq)
+    }
+
+    /// Says what became of a cluster's name, after the event of a number; without a winner it is one.
+    pub(super) fn merge(&self, loser: ClusterId, winner: Option<ClusterId>, seq: u64) -> Option<OutputMessage> {
+        let value = winner.map(|winner| Merged { loser, winner, seq });
+        self.state(self.merges.as_ref()?, loser.0.to_string(), value.as_ref(), seq)
+    }
+
+    fn state(&self, topic: &str, key: String, value: Option<&impl Serialize>, seq: u64) -> Option<OutputMessage> {
         Some(OutputMessage {
-            topic: topic.clone(),
+            topic: topic.to_string(),
             key: Some(key.into_bytes()),
-            value,
-            headers: self.headers(outgoing.seq, OwnedHeaders::new_with_capacity(3)),
+            value: value.map(serde_json::to_vec).transpose().ok()?,
+            headers: self.headers(seq, OwnedHeaders::new_with_capacity(3)),
             time_ms: None,
             is_dead_letter: false,
         })

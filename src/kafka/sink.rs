@@ -1,12 +1,14 @@
 //! Events to Kafka, each exactly once: one transaction for a batch, and a look at the end of the output whenever it is
 //! not certain what is there.
 
-use super::client::{N_LAST_WORDS, TopicError, Trouble, partitions_of};
+use super::client::{N_LAST_WORDS, TopicError, Trouble};
+use super::found::{self, FoundTopic, Standpoint};
 use super::outputs::{OutputMessage, Outputs};
 use super::settings::{KafkaSettings, SettingsError, explain};
 use super::statistics::told_in;
 use super::tail::{Tail, TailError, tail_of};
-use crate::ports::{Halt, Outgoing, Reading, Sink, SinkError};
+use crate::cluster::Merge;
+use crate::ports::{Halt, Outgoing, OutputNotes, Present, Reading, Sink, SinkError};
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
@@ -26,6 +28,10 @@ pub const STORE_HEADER: &str = "lookalike-store";
 
 /// The header that holds the version of the event format ([`crate::wire::WIRE_VERSION`]), in decimal.
 pub const VERSION_HEADER: &str = "lookalike-version";
+
+/// What to do where the topics are not this store's.
+const NEW_TOPICS: &str = "name new topics in kafka.events_topic, kafka.assignments_topic and kafka.merges_topic, make them \
+                          by `lookalike topics create`, give them the present state by `lookalike topics republish`";
 
 /// How long to wait for acknowledgements before looking again; every transaction waits for them.
 const MOMENT: Duration = Duration::from_millis(1);
@@ -61,9 +67,51 @@ pub struct KafkaSink {
     round: usize,
     /// The last event that is certainly out.
     tail: Option<u64>,
+    /// The last one that the store knows to be out, where the topic of events holds none.
+    forgotten: Option<u64>,
+    /// The topics, as they were found when it was opened.
+    found: Vec<FoundTopic>,
+    /// What the store knew of them.
+    known: OutputNotes,
+    standpoint: Standpoint,
     /// Events whose original is too large for the dead letter topic.
     without_value: HashSet<u64>,
     shutdown: Arc<AtomicBool>,
+}
+
+/// The store whose events go out.
+#[derive(Clone, Debug)]
+pub struct Publishing<'a> {
+    /// Its id.
+    pub store: &'a str,
+    /// The number of its next event.
+    pub next_seq: u64,
+    /// Events below this number are out, and no longer in the store.
+    pub published: u64,
+    /// Whether it knows of any page.
+    pub has_pages: bool,
+    /// Whether a cluster may have lost its name.
+    pub has_merged: bool,
+    /// What it remembers of the topics that it publishes to.
+    pub outputs: OutputNotes,
+}
+
+/// A part of the present state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fact {
+    /// What stands at a URL.
+    Stands(String, Present),
+    /// A cluster that is part of another one.
+    Merged(Merge),
+}
+
+/// The last events that are out.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    /// In all topics that tell.
+    last: Option<u64>,
+    /// In the topic of events alone.
+    of_events: Option<u64>,
 }
 
 /// Why a batch was not published.
@@ -77,23 +125,23 @@ enum Failure {
 }
 
 impl KafkaSink {
-    /// Finds the topics, makes sure that the output belongs to this store and is not ahead of it, and takes it over.
-    /// `next_seq` is the number of the store's next event; when `shutdown` is set, brokers that do not answer are no
-    /// longer waited for.
+    /// Finds the topics, makes sure that the output belongs to this store and is not ahead of it, and takes it over. When
+    /// `shutdown` is set, brokers that do not answer are no longer waited for.
     ///
     /// # Errors
-    /// [`SinkError`] where the settings are wrong, no broker answers, a topic is missing, or the output is another
-    /// store's or ahead of this one ([`Halt::OldStore`]). Then nobody has been fenced.
+    /// [`SinkError`] where the settings are wrong, no broker answers, a topic is missing or has other partitions than the
+    /// store knows, or the output is another store's or ahead of this one ([`Halt::OldStore`]). Then nobody has been
+    /// fenced.
     pub fn open(
         settings: &KafkaSettings,
-        store: &str,
-        next_seq: u64,
+        publishing: &Publishing<'_>,
         shutdown: Arc<AtomicBool>,
     ) -> Result<Self, SinkError> {
         settings.check().map_err(|error| SinkError::new(error.to_string()))?;
         if settings.events_topic.is_empty() {
             return Err(SinkError::new(SettingsError::Empty("events_topic").to_string()));
         }
+        let &Publishing { store, next_seq, published, has_pages, has_merged, ref outputs } = publishing;
         let mut sink = KafkaSink {
             settings: settings.clone(),
             outputs: Outputs::new(settings, store),
@@ -101,23 +149,59 @@ impl KafkaSink {
             producer: producer_of(settings, store)?,
             round: 0,
             tail: None,
+            forgotten: None,
+            found: Vec::new(),
+            known: outputs.clone(),
+            standpoint: Standpoint { kept_from: published, has_pages, has_merged, ..Standpoint::default() },
             without_value: HashSet::new(),
             shutdown,
         };
-        sink.find_topics()?;
-        sink.check_tail(next_seq)?;
+        sink.found = sink.find_topics()?;
+        sink.place(sink.check_tail(next_seq)?);
+        if let Some(why) = found::moved_keys(&sink.found, &sink.known) {
+            return Err(SinkError::new(why));
+        }
         sink.take_over(Instant::now() + settings.delivery_max())?;
         // Whoever was fenced may have published something in the meantime.
-        sink.tail = sink.check_tail(next_seq)?;
+        sink.place(sink.check_tail(next_seq)?);
         Ok(sink)
     }
 
-    fn find_topics(&self) -> Result<(), SinkError> {
-        for (topic, field) in self.outputs.topics() {
-            let found = partitions_of(self.producer.client(), topic, self.settings.connect_max());
-            found.map_err(|error| self.topic_lost(topic, field, &error))?;
-        }
-        Ok(())
+    /// Notes where the output ends. Where the events themselves are gone, what else tells of them may end before the last.
+    fn place(&mut self, ends: Ends) {
+        let published = self.standpoint.kept_from;
+        self.tail = ends.last;
+        self.forgotten = published.checked_sub(1).filter(|_| ends.of_events.is_none());
+        self.standpoint.first = self.tail.max(self.forgotten).map_or(0, |last| last + 1);
+        self.standpoint.end_of_events = ends.of_events.map_or(0, |last| last + 1);
+    }
+
+    /// Makes sure that the topic of events has all that others tell of, as far as the store still has it.
+    ///
+    /// # Errors
+    /// [`SinkError`], with the number from which on they are to be republished.
+    pub fn check_events(&self) -> Result<(), SinkError> {
+        let lost = found::lost_events(&self.settings.events_topic, self.standpoint);
+        lost.map_or(Ok(()), |why| Err(SinkError::new(why)))
+    }
+
+    /// What the store is to remember of the topics.
+    pub fn notes(&self) -> OutputNotes {
+        found::notes(&self.found, &self.known, self.standpoint)
+    }
+
+    /// What somebody should know of the topics: that some of the state is missing, or that keys moved.
+    pub fn warnings(&self) -> Vec<String> {
+        found::warnings(&self.found, &self.known, &self.notes(), self.standpoint)
+    }
+
+    fn find_topics(&self) -> Result<Vec<FoundTopic>, SinkError> {
+        let within = self.settings.connect_max();
+        let look = |(topic, field)| {
+            FoundTopic::look(self.producer.client(), topic, field, within)
+                .map_err(|error| self.topic_lost(topic, field, &error))
+        };
+        self.outputs.topics().map(look).collect()
     }
 
     fn topic_lost(&self, topic: &str, field: &str, error: &TopicError) -> SinkError {
@@ -128,15 +212,16 @@ impl KafkaSink {
     }
 
     /// The last event that is out; refuses an output that is not this store's past.
-    fn check_tail(&self, next_seq: u64) -> Result<Option<u64>, SinkError> {
-        let Some(Tail { seq, store }) = self.read_tail()? else { return Ok(None) };
+    fn check_tail(&self, next_seq: u64) -> Result<Ends, SinkError> {
+        let (last, of_events) = self.read_tail()?;
+        let Some(Tail { seq, store }) = last else { return Ok(Ends::default()) };
         let topic = &self.settings.events_topic;
         if store != self.store {
             return Err(SinkError {
                 halt: Halt::OldStore,
                 message: format!(
                     "topic {topic:?} holds events of another store ({store}; this one is {}): give the store that wrote \
-                     them, or name new topics in kafka.events_topic, kafka.assignments_topic and kafka.merges_topic",
+                     them, or {NEW_TOPICS}",
                     self.store
                 ),
             });
@@ -146,17 +231,17 @@ impl KafkaSink {
                 halt: Halt::OldStore,
                 message: format!(
                     "topic {topic:?} holds events up to {seq}, the store only knows those before {next_seq}: it is an \
-                     older copy. Give the newest store. If that is lost, replay: name new topics in kafka.events_topic, \
-                     kafka.assignments_topic and kafka.merges_topic and start with this store; what it lacks is taken \
-                     in again from the input and published there"
+                     older copy. Give the newest store. If that is lost, replay: {NEW_TOPICS} and start with this store; \
+                     what it lacks is taken in again from the input and published there"
                 ),
             });
         }
-        Ok(Some(seq))
+        Ok(Ends { last: Some(seq), of_events: of_events.map(|tail| tail.seq) })
     }
 
-    fn read_tail(&self) -> Result<Option<Tail>, SinkError> {
-        let mut last: Option<Tail> = None;
+    /// The last event in any topic that tells, and the last one in that of events.
+    fn read_tail(&self) -> Result<(Option<Tail>, Option<Tail>), SinkError> {
+        let (mut last, mut of_events) = (None, None);
         for (topic, field) in self.outputs.telling() {
             let tail = tail_of(&self.settings, topic, self.settings.connect_max()).map_err(|error| match error {
                 TailError::Topic(error) => self.topic_lost(topic, field, &error),
@@ -165,9 +250,12 @@ impl KafkaSink {
                     message: format!("the end of the output cannot be read: {why}"),
                 },
             })?;
-            last = last.into_iter().chain(tail).max_by_key(|tail| tail.seq);
+            if topic == self.settings.events_topic {
+                of_events.clone_from(&tail);
+            }
+            last = last.into_iter().chain(tail).max_by_key(|tail: &Tail| tail.seq);
         }
-        Ok(last)
+        Ok((last, of_events))
     }
 
     /// Takes a new epoch of the transactional id: any other producer that has it is fenced, and what it had under way
@@ -196,18 +284,58 @@ impl KafkaSink {
 
     /// Publishes events in one transaction.
     fn try_publish(&mut self, events: &[Outgoing]) -> Result<(), Failure> {
+        self.transact(events, |sink, event| {
+            (event.seq, sink.outputs.messages_of(event, sink.without_value.contains(&event.seq)))
+        })
+    }
+
+    /// Sends the messages of some items, each with an event's number, in one transaction.
+    fn transact<T>(
+        &mut self,
+        items: &[T],
+        messages_of: impl Fn(&Self, &T) -> (u64, Vec<OutputMessage>),
+    ) -> Result<(), Failure> {
         self.round = self.round.wrapping_add(1);
         self.producer.context().begin(self.round);
         self.producer.begin_transaction().map_err(|error| self.failure(&error))?;
         let mut n_sent = 0;
-        for event in events {
-            for message in self.outputs.messages_of(event, self.without_value.contains(&event.seq)) {
-                self.send(event.seq, message)?;
+        for item in items {
+            let (seq, messages) = messages_of(self, item);
+            for message in messages {
+                self.send(seq, message)?;
                 n_sent += 1;
             }
         }
         self.await_deliveries(n_sent)?;
         self.producer.commit_transaction(COMMIT_MAX).map_err(|error| self.failure(&error))
+    }
+
+    /// Writes parts of the present state in one transaction, whatever the topics hold of them. Every event of the store must
+    /// be out: they are told as of the last one, before `next_seq`. Written twice, they are what they were.
+    ///
+    /// # Errors
+    /// [`SinkError`], as of [`Sink::publish`].
+    pub fn republish(&mut self, facts: &[Fact], next_seq: u64) -> Result<(), SinkError> {
+        let until = Instant::now() + self.settings.delivery_max();
+        let seq = next_seq.saturating_sub(1);
+        let message_of = |sink: &Self, fact: &Fact| match fact {
+            Fact::Stands(url, present) => sink.outputs.present(url, present, seq),
+            Fact::Merged(Merge { loser, winner }) => sink.outputs.merge(*loser, Some(*winner), seq),
+        };
+        loop {
+            let written = self.transact(facts, |sink, fact| (seq, message_of(sink, fact).into_iter().collect()));
+            let why = match written {
+                Ok(()) => return Ok(()),
+                Err(Failure::Fenced(why)) => return Err(self.fenced(&why)),
+                Err(Failure::Refused(why)) => return Err(self.failed(Halt::Failed, &why)),
+                Err(Failure::Unsure(why)) => why,
+            };
+            tracing::warn!("writing the present state: {why}; trying again");
+            if self.must_end(until) || Instant::now() >= until {
+                return Err(self.failed(Halt::Unreachable, &why));
+            }
+            self.retake(next_seq, until)?;
+        }
     }
 
     fn send(&mut self, seq: u64, message: OutputMessage) -> Result<(), Failure> {
@@ -302,17 +430,8 @@ impl KafkaSink {
 
     /// Takes a new epoch after something went wrong, and returns how many of the events are out.
     fn recover(&mut self, events: &[Outgoing], until: Instant) -> Result<usize, SinkError> {
-        // The old producer may yet learn that it was fenced; a new one would fence whoever did it.
-        if let Err(error) = self.producer.abort_transaction(ABORT_MAX)
-            && let Failure::Fenced(why) = self.failure(&error)
-        {
-            return Err(self.fenced(&why));
-        }
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(0) };
-        self.read_until(until, last.seq + 1)?;
-        self.producer = producer_of(&self.settings, &self.store)?;
-        self.take_over(until)?;
-        let out = self.read_until(until, last.seq + 1)?;
+        let out = self.retake(last.seq + 1, until)?;
         if out < self.tail {
             return Err(self.failed(
                 Halt::Failed,
@@ -327,6 +446,20 @@ impl KafkaSink {
         Ok(usize::try_from(n_out).unwrap_or(usize::MAX).min(events.len()))
     }
 
+    /// Ends what is under way by taking a new epoch, and tells the last event that is out; `next_seq` is not yet.
+    fn retake(&mut self, next_seq: u64, until: Instant) -> Result<Option<u64>, SinkError> {
+        // The old producer may yet learn that it was fenced; a new one would fence whoever did it.
+        if let Err(error) = self.producer.abort_transaction(ABORT_MAX)
+            && let Failure::Fenced(why) = self.failure(&error)
+        {
+            return Err(self.fenced(&why));
+        }
+        self.read_until(until, next_seq)?;
+        self.producer = producer_of(&self.settings, &self.store)?;
+        self.take_over(until)?;
+        self.read_until(until, next_seq)
+    }
+
     /// The end of the output, asked for until it is told. One that holds `next_seq` or more tells of another writer.
     fn read_until(&self, until: Instant, next_seq: u64) -> Result<Option<u64>, SinkError> {
         loop {
@@ -335,7 +468,7 @@ impl KafkaSink {
                 Err(SinkError { halt: Halt::Unreachable, .. }) if Instant::now() < until && !self.must_end(until) => {
                     std::thread::sleep(PAUSE);
                 }
-                told => return told,
+                told => return told.map(|ends| ends.last),
             }
         }
     }
@@ -372,7 +505,7 @@ fn producer_of(settings: &KafkaSettings, store: &str) -> Result<BaseProducer<Del
 
 impl Sink for KafkaSink {
     fn last_seq(&mut self) -> Result<Option<u64>, SinkError> {
-        Ok(self.tail)
+        Ok(self.tail.max(self.forgotten))
     }
 
     fn publish(&mut self, events: &[Outgoing]) -> Result<(), SinkError> {

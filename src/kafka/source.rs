@@ -270,7 +270,9 @@ impl KafkaSource {
             halt: Halt::NoStore,
             message: format!(
                 "the store is new, but the group {:?} has read topic {:?} before (partition {partition} up to {offset}): is \
-                 the store where it was? Give --store the old one, or --bootstrap to begin anew with this one",
+                 the store where it was? Give --store the old one; or begin anew with this one by --bootstrap, and with new \
+                 topics for what goes out (kafka.events_topic, kafka.assignments_topic, kafka.merges_topic, then \
+                 `lookalike topics create`), for the events of the old store are in the others",
                 self.settings.group, self.topic
             ),
         })

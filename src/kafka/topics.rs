@@ -1,10 +1,15 @@
 //! Making the topics: nothing relies on a broker's making them by itself, with settings that fit nobody.
 
+use super::client::Trouble;
+use super::found::FoundTopic;
 use super::settings::{KafkaSettings, SettingsError, explain};
+use crate::ports::OutputNotes;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
+use std::collections::HashMap;
+use std::time::Duration;
 
 /// What a message has beside a body at the limit: key, headers, the other fields of a JSON page.
 const ENVELOPE_BYTES: usize = 1 << 20;
@@ -20,12 +25,14 @@ const DEAD_LETTERS_DAYS: u64 = 30;
 /// How topics are to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct TopicPlan {
-    /// Partitions of the topic of pages.
-    pub partitions: i32,
-    /// Partitions of each of the others.
-    pub output_partitions: i32,
+    /// Partitions of the topic of pages; none: one, or as many as it has.
+    pub partitions: Option<i32>,
+    /// Partitions of each of the others; none: one, or as many as it has.
+    pub output_partitions: Option<i32>,
     /// Copies of each partition; none: as the brokers have it.
     pub replication: Option<i32>,
+    /// How long pages are kept; none: as the brokers have it.
+    pub pages_days: Option<u64>,
     /// How long events are kept; none: for ever.
     pub events_days: Option<u64>,
     /// Bytes of the largest body.
@@ -39,41 +46,39 @@ pub struct TopicMade {
     pub name: String,
     /// Whether it was not there before.
     pub is_new: bool,
-    /// What of an old one should be otherwise, if anything.
-    pub problem: Option<String>,
+    /// What of it should be otherwise.
+    pub problems: Vec<String>,
 }
 
 /// A topic as it should be.
 struct Plan {
     name: String,
-    partitions: i32,
+    partitions: Option<i32>,
     settings: Vec<(&'static str, String)>,
 }
 
-impl Plan {
-    fn cleanup(&self) -> &str {
-        self.settings.iter().find(|(name, _)| *name == "cleanup.policy").map_or("delete", |(_, value)| value)
-    }
+/// How many copies of what is confirmed there must be: one may be away, and another one fail.
+fn min_insync(n_copies: i32) -> &'static str {
+    if n_copies >= 3 { "2" } else { "1" }
 }
 
 fn plans(settings: &KafkaSettings, plan: &TopicPlan) -> Vec<Plan> {
     let largest = plan.body_bytes_max + ENVELOPE_BYTES;
-    let retention = |days: Option<u64>| days.map_or("-1".to_string(), |days| (days * DAY_MS).to_string());
     let of = |name: &str, partitions, cleanup: &str, more: Vec<(&'static str, String)>| {
         let mut settings = vec![("cleanup.policy", cleanup.to_string())];
         settings.extend(more);
-        if plan.replication.is_some_and(|n| n >= 3) {
-            // One copy may be away, and what was confirmed is still there when another one fails.
-            settings.push(("min.insync.replicas", "2".to_string()));
-        }
         Plan { name: name.to_string(), partitions, settings }
     };
+    let kept = |days: Option<u64>| {
+        let time = days.map_or("-1".to_string(), |days| (days * DAY_MS).to_string());
+        vec![("retention.ms", time), ("retention.bytes", "-1".to_string())]
+    };
     let n = plan.output_partitions;
-    let size = |n_bytes: usize| ("max.message.bytes", n_bytes.to_string());
-    let mut plans = vec![of(&settings.topic, plan.partitions, "delete", vec![size(largest)])];
+    let size = |n_bytes: usize| vec![("max.message.bytes", n_bytes.to_string())];
+    let pages_kept = plan.pages_days.map_or(Vec::new(), |days| kept(Some(days)));
+    let mut plans = vec![of(&settings.topic, plan.partitions, "delete", [size(largest), pages_kept].concat())];
     if !settings.events_topic.is_empty() {
-        let kept = ("retention.ms", retention(plan.events_days));
-        plans.push(of(&settings.events_topic, n, "delete", vec![kept]));
+        plans.push(of(&settings.events_topic, n, "delete", kept(plan.events_days)));
     }
     for compacted in [&settings.assignments_topic, &settings.merges_topic] {
         if !compacted.is_empty() {
@@ -81,108 +86,188 @@ fn plans(settings: &KafkaSettings, plan: &TopicPlan) -> Vec<Plan> {
         }
     }
     if settings.dead_letters {
-        let kept = ("retention.ms", retention(Some(DEAD_LETTERS_DAYS)));
-        plans.push(of(&settings.dead_letter_topic(), n, "delete", vec![kept, size(largest + DEAD_LETTER_BYTES)]));
+        let more = [kept(Some(DEAD_LETTERS_DAYS)), size(largest + DEAD_LETTER_BYTES)].concat();
+        plans.push(of(&settings.dead_letter_topic(), n, "delete", more));
     }
     plans
 }
 
-/// Makes the topics that the settings name and that are not there, and looks at those that are.
+/// Makes the topics that the settings name and that are not there, and looks at those that are; `known` is what a store
+/// remembers of them.
 ///
 /// # Errors
 /// A text that says what the brokers refused and what to do.
-pub async fn create_topics(settings: &KafkaSettings, plan: &TopicPlan) -> Result<Vec<TopicMade>, String> {
+pub async fn create_topics(
+    settings: &KafkaSettings,
+    plan: &TopicPlan,
+    known: &OutputNotes,
+) -> Result<Vec<TopicMade>, String> {
     settings.check().map_err(|error| error.to_string())?;
     let config = settings.client_config().map_err(|error: SettingsError| error.to_string())?;
-    let admin: AdminClient<DefaultClientContext> = config.create().map_err(|error| explain(&error))?;
-    let options = AdminOptions::new()
-        .request_timeout(Some(settings.connect_max()))
-        .operation_timeout(Some(settings.connect_max()));
+    let client: AdminClient<DefaultClientContext> = config.create().map_err(|error| explain(&error))?;
+    let within = settings.connect_max();
+    let options = AdminOptions::new().request_timeout(Some(within)).operation_timeout(Some(within));
+    let admin = Admin { client, options, within, brokers: &settings.brokers };
     let plans = plans(settings, plan);
-    let new: Vec<NewTopic<'_>> = plans.iter().map(|wanted| new_topic(wanted, plan)).collect();
-    let unreachable = |error: KafkaError| {
-        let brokers = &settings.brokers;
-        format!(
-            "no answer from {brokers}: {error}; check kafka.brokers, the network, and TLS and SASL in kafka.properties"
-        )
+    let n_copies = match plan.replication {
+        None => admin.default_replication().await?,
+        given => given,
     };
-    let results = admin.create_topics(&new, &options).await.map_err(unreachable)?;
+    let new: Vec<NewTopic<'_>> = plans.iter().map(|wanted| new_topic(wanted, plan.replication, n_copies)).collect();
+    let asked = admin.client.create_topics(&new, &admin.options).await;
+    let results = asked.map_err(|error| admin.unreachable(&error))?;
     let mut made = Vec::new();
     for (wanted, result) in plans.iter().zip(results) {
         let (name, is_new) = (wanted.name.clone(), result.is_ok());
-        let problem = match result {
-            Ok(_) => None,
-            Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {
-                problem_of(&admin, wanted, &options).await.map_err(unreachable)?
-            }
+        let problems = match result {
+            Ok(_) if n_copies.is_none() => vec![
+                "the brokers do not tell how many copies it has, and min.insync.replicas is theirs: give --replication"
+                    .to_string(),
+            ],
+            Ok(_) => Vec::new(),
+            Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => admin.problems_of(wanted, known).await?,
             Err((name, code)) => return Err(format!("the topic {name:?} was not made: {code}")),
         };
-        made.push(TopicMade { name, is_new, problem });
+        made.push(TopicMade { name, is_new, problems });
     }
     Ok(made)
 }
 
-fn new_topic<'a>(wanted: &'a Plan, plan: &TopicPlan) -> NewTopic<'a> {
+fn new_topic(wanted: &Plan, replication: Option<i32>, n_copies: Option<i32>) -> NewTopic<'_> {
     // The brokers' own default has the number -1.
-    let replication = TopicReplication::Fixed(plan.replication.unwrap_or(-1));
-    let topic = NewTopic::new(&wanted.name, wanted.partitions, replication);
-    wanted.settings.iter().fold(topic, |topic, (name, value)| topic.set(name, value))
+    let replication = TopicReplication::Fixed(replication.unwrap_or(-1));
+    let topic = NewTopic::new(&wanted.name, wanted.partitions.unwrap_or(1), replication);
+    let topic = wanted.settings.iter().fold(topic, |topic, (name, value)| topic.set(name, value));
+    n_copies.map(min_insync).into_iter().fold(topic, |topic, n| topic.set("min.insync.replicas", n))
 }
 
-/// What should be otherwise in a topic that was there: whether it is compacted decides whether state is lost or kept.
-async fn problem_of(
-    admin: &AdminClient<DefaultClientContext>,
+/// Asks brokers about topics.
+struct Admin<'a> {
+    client: AdminClient<DefaultClientContext>,
+    options: AdminOptions,
+    within: Duration,
+    brokers: &'a str,
+}
+
+impl Admin<'_> {
+    /// How many copies of a partition the brokers make unless told; none where they do not tell.
+    async fn default_replication(&self) -> Result<Option<i32>, String> {
+        let metadata = self.client.inner().fetch_metadata(None, self.within);
+        let metadata = metadata.map_err(|error| self.unreachable(&error))?;
+        let Some(broker) = metadata.brokers().first() else { return Ok(None) };
+        let found = self.settings_of(ResourceSpecifier::Broker(broker.id())).await?;
+        Ok(found.get("default.replication.factor").and_then(|n| n.parse().ok()))
+    }
+
+    /// What should be otherwise in a topic that was there.
+    async fn problems_of(&self, wanted: &Plan, known: &OutputNotes) -> Result<Vec<String>, String> {
+        let settings = self.settings_of(ResourceSpecifier::Topic(&wanted.name)).await?;
+        let topic = FoundTopic::look(self.client.inner(), &wanted.name, "topic", self.within)
+            .map_err(|error| error.explain(&wanted.name, "topic", self.brokers, &Trouble::default()))?;
+        let metadata = self.client.inner().fetch_metadata(Some(&wanted.name), self.within);
+        let metadata = metadata.map_err(|error| self.unreachable(&error))?;
+        let partitions = metadata.topics().first().map_or(&[][..], |topic| topic.partitions());
+        let n_copies = partitions.iter().map(|partition| partition.replicas().len()).min();
+        Ok(differences(wanted, &topic, topic.had(known), &settings, n_copies.unwrap_or(0)))
+    }
+
+    /// The settings of a topic or a broker that it tells.
+    async fn settings_of(&self, of: ResourceSpecifier<'_>) -> Result<HashMap<String, String>, String> {
+        let asked = self.client.describe_configs(&[of], &self.options).await;
+        let found = asked.map_err(|error| self.unreachable(&error))?.into_iter().next();
+        let entries = found.and_then(Result::ok).map_or(Vec::new(), |found| found.entries);
+        Ok(entries.into_iter().filter_map(|entry| Some((entry.name, entry.value?))).collect())
+    }
+
+    fn unreachable(&self, error: &KafkaError) -> String {
+        let brokers = self.brokers;
+        format!(
+            "no answer from {brokers}: {error}; check kafka.brokers, the network, and TLS and SASL in kafka.properties"
+        )
+    }
+}
+
+/// What of a topic that was there differs from what it should be. More partitions than wanted are no matter for pages, but
+/// elsewhere keys would move; more room and time than wanted are none.
+fn differences(
     wanted: &Plan,
-    options: &AdminOptions,
-) -> Result<Option<String>, KafkaError> {
-    let asked = [ResourceSpecifier::Topic(&wanted.name)];
-    let Some(Ok(found)) = admin.describe_configs(&asked, options).await?.into_iter().next() else { return Ok(None) };
-    let cleanup = found.get("cleanup.policy").and_then(|entry| entry.value.clone()).unwrap_or_default();
-    let should_be = wanted.cleanup();
-    Ok((cleanup != should_be).then(|| format!("its cleanup.policy is {cleanup:?} and should be {should_be:?}")))
+    topic: &FoundTopic,
+    had: Option<u32>,
+    found: &HashMap<String, String>,
+    n_copies: usize,
+) -> Vec<String> {
+    let (mut differences, n_partitions) = (Vec::new(), topic.n_partitions);
+    if let Some(n) = wanted.partitions.filter(|n| *n as u32 != n_partitions) {
+        differences.push(format!("it has {n_partitions} partitions and should have {n}"));
+    }
+    if let Some(had) = had {
+        differences.push(format!(
+            "it has {n_partitions} partitions, and had {had} when the store first published there: keys go to others than \
+             before. Name a new topic, and fill it by `lookalike topics republish`"
+        ));
+    }
+    let min_insync = ("min.insync.replicas", min_insync(n_copies as i32).to_string());
+    for (name, should_be) in wanted.settings.iter().chain([&min_insync]) {
+        // Who may not see a setting is not told of it.
+        let Some(is) = found.get(*name) else { continue };
+        let enough = |value: &str| match value.parse::<i64>() {
+            Ok(-1) => Some(i64::MAX),
+            number => number.ok(),
+        };
+        let fits = match enough(is).zip(enough(should_be)) {
+            Some((is, should_be)) => is >= should_be,
+            None => is == should_be,
+        };
+        if !fits {
+            differences.push(format!("its {name} is {is:?} and should be {should_be:?}"));
+        }
+    }
+    differences
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const PLAN: TopicPlan = TopicPlan {
+        partitions: Some(6),
+        output_partitions: Some(3),
+        replication: Some(3),
+        pages_days: None,
+        events_days: Some(2),
+        body_bytes_max: 1000,
+    };
+
     #[test]
     fn each_topic_is_made_for_its_use() {
-        let plan = TopicPlan {
-            partitions: 6,
-            output_partitions: 3,
-            replication: Some(3),
-            events_days: Some(2),
-            body_bytes_max: 1000,
-        };
-        let plans = plans(&KafkaSettings::default(), &plan);
+        let plans = plans(&KafkaSettings::default(), &PLAN);
         let setting = |at: usize, name: &str| {
             plans[at].settings.iter().find(|(other, _)| *other == name).map(|(_, value)| value.as_str())
         };
-        let names: Vec<(&str, i32)> = plans.iter().map(|plan| (plan.name.as_str(), plan.partitions)).collect();
+        let names: Vec<(&str, Option<i32>)> = plans.iter().map(|plan| (plan.name.as_str(), plan.partitions)).collect();
         assert_eq!(
             names,
             [
-                ("pages", 6),
-                ("lookalike.events.v1", 3),
-                ("lookalike.assignments.v1", 3),
-                ("lookalike.merges.v1", 3),
-                ("pages.dlq", 3)
+                ("pages", Some(6)),
+                ("lookalike.events.v1", Some(3)),
+                ("lookalike.assignments.v1", Some(3)),
+                ("lookalike.merges.v1", Some(3)),
+                ("pages.dlq", Some(3))
             ]
         );
         assert_eq!((setting(1, "cleanup.policy"), setting(1, "retention.ms")), (Some("delete"), Some("172800000")));
+        assert_eq!((setting(0, "retention.ms"), setting(1, "retention.bytes")), (None, Some("-1")));
         assert_eq!((setting(2, "cleanup.policy"), setting(2, "retention.ms")), (Some("compact"), None));
         assert_eq!(
             (setting(0, "max.message.bytes"), setting(4, "max.message.bytes")),
             (Some("1049576"), Some("1115112"))
         );
-        assert!((0..5).all(|at| setting(at, "min.insync.replicas") == Some("2")));
+        assert_eq!([1, 2, 3, 5].map(min_insync), ["1", "1", "2", "2"]);
     }
 
     #[test]
     fn what_is_switched_off_is_not_made() {
-        let plan =
-            TopicPlan { partitions: 1, output_partitions: 1, replication: None, events_days: None, body_bytes_max: 1 };
+        let plan = TopicPlan { events_days: None, pages_days: Some(7), ..PLAN };
         let off = KafkaSettings {
             assignments_topic: String::new(),
             merges_topic: String::new(),
@@ -191,7 +276,29 @@ mod tests {
         };
         let plans = plans(&off, &plan);
         assert_eq!(plans.iter().map(|plan| plan.name.as_str()).collect::<Vec<_>>(), ["pages", "lookalike.events.v1"]);
-        assert!(plans.iter().all(|plan| plan.settings.iter().all(|(name, _)| *name != "min.insync.replicas")));
+        assert!(plans[0].settings.contains(&("retention.ms", "604800000".to_string())));
         assert!(plans[1].settings.contains(&("retention.ms", "-1".to_string())));
+    }
+
+    #[test]
+    fn what_an_old_topic_has_less_than_it_should_is_told() {
+        let plans = plans(&KafkaSettings::default(), &PLAN);
+        let (events, assignments) = (&plans[1], &plans[2]);
+        let told = |plan: &Plan, settings: &[(&str, &str)], n_partitions, had| {
+            let found = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+            let topic = FoundTopic { name: plan.name.clone(), field: "topic", n_partitions, is_new: false };
+            differences(plan, &topic, had, &found, 3).join("; ")
+        };
+        let right = [("cleanup.policy", "delete"), ("retention.ms", "-1"), ("min.insync.replicas", "3")];
+        assert_eq!(told(events, &right, 3, None), "", "more is no matter");
+        assert_eq!(told(events, &[], 3, None), "", "nor is what is not told");
+        let short = told(events, &[("retention.ms", "1000"), ("min.insync.replicas", "1")], 3, None);
+        assert!(
+            short.contains("retention.ms is \"1000\"") && short.contains("min.insync.replicas is \"1\""),
+            "{short}"
+        );
+        let kept = told(assignments, &[("cleanup.policy", "delete")], 3, None);
+        assert_eq!(kept, "its cleanup.policy is \"delete\" and should be \"compact\"");
+        assert!(told(assignments, &[], 4, Some(3)).contains("has 4 partitions and should have 3; it has 4"));
     }
 }

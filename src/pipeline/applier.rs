@@ -13,11 +13,12 @@ use super::syncer::Written;
 use super::timeline::Timeline;
 use super::tries::Tries;
 use super::{PipelineError, Settings};
-use crate::cluster::{Decider, Decision, Effects, Known, View};
+use crate::cluster::{Clusters, Decider, Decision, Effects, Known, View};
 use crate::document::{ClusterId, DocumentId, Fingerprint, Seed};
 use crate::intake::SketchedPage;
-use crate::ports::{Batch, Care, NotClosed, Outgoing, Progress, ProgressMap, Store, StoreError};
+use crate::ports::{Batch, Care, Change, NotClosed, Outgoing, Present, Progress, ProgressMap, Store, StoreError};
 use crate::sketch::{Shingle, Sketch, SketchedContent};
+use crate::sweep::Moment;
 use crate::wire::{Event, Message, Origin, Subject};
 use crossbeam::channel::{Receiver, RecvError, RecvTimeoutError, Sender, TryRecvError};
 use crossbeam::select;
@@ -235,7 +236,8 @@ impl<'a, S: Store> Applier<'a, S> {
         let mut outbox = Vec::new();
         if self.listening {
             let news = self.news(pages, &decided, &mut timeline)?;
-            outbox = self.events(pages, &decided.decisions, &news)?;
+            let mut late = late_changes(&timeline, self.decider.clusters());
+            outbox = self.events(pages, &decided.decisions, &news, &mut late)?;
         }
         // Where nobody listens, the numbers of what would have been told at least are left out.
         let n_events = if self.listening { outbox.len() as u64 } else { pages.len() as u64 + counts.merged };
@@ -294,49 +296,67 @@ impl<'a, S: Store> Applier<'a, S> {
         Ok(Known { equal, ..Known::default() })
     }
 
-    /// The events of a batch, numbered. A page's merges follow its own event.
+    /// The events of a batch, numbered; `late` says what those of late pages change.
     fn events(
         &self,
         pages: &[Prepared],
         decisions: &[Option<Decision>],
         news: &News,
+        late: &mut HashMap<usize, Change>,
     ) -> Result<Vec<Outgoing>, StoreError> {
         let first_urls = self.matched_urls(pages, decisions)?;
         let mut events = Vec::with_capacity(pages.len());
+        for (at, (page, decision)) in pages.iter().zip(decisions).enumerate() {
+            let first = events.len();
+            self.push_events(at, page, decision.as_ref(), &first_urls, news, &mut events);
+            if let Some(change) = late.remove(&at) {
+                events[first].change = change;
+            }
+        }
+        Ok(events)
+    }
+
+    /// The events of a page, its own first; its merges follow on it.
+    fn push_events(
+        &self,
+        at: usize,
+        page: &Prepared,
+        decision: Option<&Decision>,
+        first_urls: &FxHashMap<DocumentId, String>,
+        news: &News,
+        events: &mut Vec<Outgoing>,
+    ) {
         let mut push = |key: Option<&str>, original: Option<&Message>, make: &dyn Fn(u64) -> Event| {
             let seq = self.next_seq + events.len() as u64;
             let original = original.cloned().map(Box::new);
-            events.push(Outgoing { seq, key: key.map(String::from), json: make(seq).to_json(), original });
+            events.push(Outgoing { original, ..Outgoing::new(seq, key.map(String::from), make(seq).to_json()) });
         };
-        for (at, (page, decision)) in pages.iter().zip(decisions).enumerate() {
-            let origin = &page.origin;
-            let sketched = match &page.outcome {
-                Ok(sketched) => sketched,
-                Err(why) => {
-                    push(why.url.as_deref(), page.original.as_deref(), &|seq| Event::rejected(seq, origin, why));
-                    continue;
-                }
-            };
-            let (key, subject) = (Some(sketched.url.as_str()), subject_of(sketched));
-            let Some(decision) = decision else {
-                push(key, None, &|seq| match &sketched.redirect_to {
-                    Some(target) => Event::redirected(seq, origin, subject, target),
-                    None => Event::gone(seq, origin, subject),
-                });
-                push_moves(&mut push, origin, subject, news, (at, self.decider.threshold()));
-                continue;
-            };
-            let url = decision.matched.and_then(|found| first_urls.get(&found.document));
-            push(key, None, &|seq| Event::assigned(seq, origin, subject, decision, url.cloned()));
-            for merge in &decision.merges {
-                push(key, None, &|seq| Event::merged(seq, origin, subject, *merge));
+        let origin = &page.origin;
+        let sketched = match &page.outcome {
+            Ok(sketched) => sketched,
+            Err(why) => {
+                push(why.url.as_deref(), page.original.as_deref(), &|seq| Event::rejected(seq, origin, why));
+                return;
             }
-            if let Some(pair) = news.change_of(at) {
-                push(key, None, &|seq| Event::changed(seq, origin, subject, pair, news.resemblance(pair)));
-            }
+        };
+        let (key, subject) = (Some(sketched.url.as_str()), subject_of(sketched));
+        let Some(decision) = decision else {
+            push(key, None, &|seq| match &sketched.redirect_to {
+                Some(target) => Event::redirected(seq, origin, subject, target),
+                None => Event::gone(seq, origin, subject),
+            });
             push_moves(&mut push, origin, subject, news, (at, self.decider.threshold()));
+            return;
+        };
+        let url = decision.matched.and_then(|found| first_urls.get(&found.document));
+        push(key, None, &|seq| Event::assigned(seq, origin, subject, decision, url.cloned()));
+        for merge in &decision.merges {
+            push(key, None, &|seq| Event::merged(seq, origin, subject, *merge));
         }
-        Ok(events)
+        if let Some(pair) = news.change_of(at) {
+            push(key, None, &|seq| Event::changed(seq, origin, subject, pair, news.resemblance(pair)));
+        }
+        push_moves(&mut push, origin, subject, news, (at, self.decider.threshold()));
     }
 
     /// What the batch tells beside each page's place.
@@ -455,6 +475,18 @@ impl Decided {
     }
 }
 
+/// What the pages of a batch that come late change in the present state, by their number.
+fn late_changes(timeline: &Timeline, clusters: &mut Clusters) -> HashMap<usize, Change> {
+    let mut change = |newest: &Option<Moment>| match newest {
+        None => Change::Nothing,
+        Some(newest) => {
+            let cluster = newest.seen.document().map(|document| clusters.cluster_of(document));
+            Change::To(Present { newest: newest.clone(), cluster })
+        }
+    };
+    timeline.late.iter().map(|(at, newest)| (*at, change(newest))).collect()
+}
+
 /// How far some pages take their partitions: the last one of each counts.
 fn progress_after(pages: &[Prepared]) -> ProgressMap {
     let mut progress = ProgressMap::new();
@@ -534,7 +566,7 @@ fn is_deadly(page: &Prepared) -> bool {
 pub(super) mod tests {
     use super::*;
     use crate::ports::{Sought, StoredSighting, Synced, Syncer};
-    use crate::sweep::{Moment, SweepRow, UrlState};
+    use crate::sweep::{SweepRow, UrlState};
     use std::collections::{BTreeSet, HashMap};
 
     /// A store in memory, for the tests of the stages around it.

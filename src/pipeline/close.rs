@@ -140,7 +140,7 @@ impl Closing {
         let name = &self.closed.sweep;
         let subject = Subject { url: None, fetched_at: Some(self.row.first), sweep: Some(name) };
         let event = Event::sweep_closed(seq, &origin(name, &self.row), subject, self.row.n_lost);
-        Batch { outbox: vec![Outgoing { seq, key: None, json: event.to_json(), original: None }], ..Batch::default() }
+        Batch { outbox: vec![Outgoing::new(seq, None, event.to_json())], ..Batch::default() }
     }
 
     /// Marks some URLs.
@@ -195,7 +195,7 @@ impl Closing {
             let subject = Subject { url: Some(*url), fetched_at: Some(sighting.moment.fetched_at), sweep: Some(name) };
             let mut push = |make: &dyn Fn(u64) -> Event| {
                 let seq = next_seq + events.len() as u64;
-                events.push(Outgoing { seq, key: Some(url.to_string()), json: make(seq).to_json(), original: None });
+                events.push(Outgoing::new(seq, Some(url.to_string()), make(seq).to_json()));
             };
             push(&|seq| Event::lost(seq, &origin, subject, copy.document));
             for (_, moved) in moved.iter().filter(|(from, _)| from == url) {

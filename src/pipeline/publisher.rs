@@ -27,7 +27,7 @@ pub enum PublishError {
     },
     /// The output lacks events that the store no longer has.
     #[error(
-        "the output ends at event {tail}, but events up to {published} went elsewhere and are no longer in the store; give a new events file"
+        "the output ends at event {tail}, but events up to {published} went elsewhere and are no longer in the store; give a new events file, or new topics and `lookalike topics republish`"
     )]
     Behind {
         /// The last event in the output.
@@ -135,7 +135,7 @@ mod tests {
     }
 
     fn store() -> MemoryStore {
-        let outbox = (5..9).map(|seq| Outgoing { seq, key: None, json: vec![], original: None }).collect();
+        let outbox = (5..9).map(|seq| Outgoing::new(seq, None, vec![])).collect();
         MemoryStore { outbox, ..MemoryStore::default() }
     }
 
@@ -165,7 +165,7 @@ mod tests {
         let publisher = Publisher::new(Some(Box::new(Slow { begun, goes_on })), 0);
         let out = publisher.published();
         let feed = sent.clone();
-        let send = move |seq| feed.send(vec![Outgoing { seq, key: None, json: vec![], original: None }]).expect("sent");
+        let send = move |seq| feed.send(vec![Outgoing::new(seq, None, vec![])]).expect("sent");
         std::thread::scope(|scope| {
             let publishing = scope.spawn(|| publisher.run(&batches, &Stats::default()));
             send(0);

@@ -91,7 +91,7 @@ mod tests {
                 deciding: Duration::ZERO,
                 writing: Duration::ZERO,
                 progress: ProgressMap::new(),
-                outbox: vec![Outgoing { seq, key: None, json: vec![], original: None }],
+                outbox: vec![Outgoing::new(seq, None, vec![])],
                 closed: None,
             };
             written_out.send(batch).expect("sent");

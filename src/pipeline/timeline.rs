@@ -15,6 +15,9 @@ pub(super) struct Timeline {
     pub sightings: Vec<Option<StoredSighting>>,
     /// For each page the document that stood at its URL before, by the time of fetching.
     pub before: Vec<Option<DocumentId>>,
+    /// Pages that come late, so that something else stands at their URL, by their number; and what that is, where it did
+    /// not stand there before.
+    pub late: HashMap<usize, Option<Moment>>,
     /// URLs that were never seen before, by fingerprint.
     new_urls: Vec<(Fingerprint, String)>,
     /// The states of the URLs after the batch.
@@ -111,6 +114,10 @@ impl Timeline {
         let host = known.map_or_else(|| host_key(seed, url), |state| state.host);
         let was = known.filter(|state| state.found).and_then(|state| state.copy.clone());
         if let Some(mut state) = UrlState::of(&history, host) {
+            if state.newest != *moment {
+                let is_another = known.is_none_or(|known| known.newest != state.newest);
+                self.late.insert(at, is_another.then(|| state.newest.clone()));
+            }
             state.found = was.is_some() && state.copy == was && !state.is_alive();
             self.states.insert(*key, state);
         }

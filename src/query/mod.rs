@@ -7,6 +7,7 @@ mod clusters;
 mod group;
 mod lost;
 mod passages;
+mod present;
 mod similar;
 mod sweeps;
 
@@ -19,5 +20,6 @@ pub use clusters::{ExportRow, Status, export, export_page, status};
 pub use group::{Group, group};
 pub use lost::{Found, LostAnswer, Search, lost, lost_many};
 pub use passages::{Passage, SharedPassages, shared_passages};
+pub use present::{PresentRow, export_present, present};
 pub use similar::{Comparison, Likeness, compare_sketches, similar, sketch_of_url};
 pub use sweeps::{Sweep, sweeps};

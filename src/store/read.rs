@@ -2,10 +2,11 @@
 
 use super::open::{RocksStore, damaged, failed};
 use super::schema::{self, Fields, Posted, cf, meta};
-use crate::cluster::{ClusterRow, Clusters, Link, representatives_of};
+use crate::cluster::{ClusterRow, Clusters, Link, Policy, representatives_of};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed};
 use crate::ports::{
-    FoundBy, Outgoing, ProgressMap, Snapshot, Sought, StoreError, StoreRule, StoredDocument, StoredSighting,
+    FoundBy, Outgoing, OutputNotes, ProgressMap, Snapshot, Sought, StoreError, StoreRule, StoredDocument,
+    StoredSighting,
 };
 use crate::sketch::{Equivalences, Shingle};
 use crate::sweep::{Moment, Sighting, SweepRow, UrlState};
@@ -144,6 +145,46 @@ impl RocksStore {
         let row = self.db.get_cf(self.cf(cf::META)?, [meta::BEGINNING, source.as_bytes()].concat()).map_err(failed)?;
         let time = |row: Vec<u8>| row.try_into().map(i64::from_be_bytes).map_err(|_| damaged("meta/beginning"));
         row.map(time).transpose().map(|time| time.map(FetchTime))
+    }
+
+    /// What is noted of the topics that it publishes to.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn outputs(&self) -> Result<OutputNotes, StoreError> {
+        let mut notes = OutputNotes::new();
+        self.scan(cf::META, meta::OUTPUT, &mut |key, row| {
+            let name = String::from_utf8(key[meta::OUTPUT.len()..].to_vec()).ok();
+            let (name, note) = name.zip(schema::read_output(row)).ok_or_else(|| damaged("meta/output"))?;
+            notes.insert(name, note);
+            Ok(true)
+        })?;
+        Ok(notes)
+    }
+
+    /// Whether a cluster may have lost its name to another one: a document that founded one, and so has no link to an
+    /// earlier document, belongs to another's. Ends at the first.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn has_merged(&self) -> Result<bool, StoreError> {
+        if self.linked_from()?.is_some() {
+            return Ok(true);
+        }
+        if self.rule.cluster.policy == Policy::Star {
+            return Ok(false);
+        }
+        let mut links = self.db.raw_iterator_cf(self.cf(cf::LINKS)?);
+        let mut has_merged = false;
+        self.scan(cf::CLUSTERS, &[], &mut |key, _| {
+            let document = Fields(key).document().ok_or_else(|| damaged("a row of clusters"))?;
+            links.seek(key);
+            let is_founder = !links.key().is_some_and(|link| link.starts_with(key));
+            links.status().map_err(failed)?;
+            has_merged = is_founder && self.cluster_of(document)?.0 != document.0;
+            Ok(!has_merged)
+        })?;
+        Ok(has_merged)
     }
 
     /// The shingles that are common.
@@ -448,6 +489,17 @@ impl Snapshot for RocksStore {
             Ok(true)
         })?;
         Ok(sweeps)
+    }
+
+    fn each_url(&self, each: &mut dyn FnMut(String, UrlState) -> bool) -> Result<(), StoreError> {
+        // Both families have a row for every URL, under the same key.
+        let mut urls = self.db.iterator_cf(self.cf(cf::URLS)?, IteratorMode::Start);
+        self.scan(cf::STATES, &[], &mut |key, row| {
+            let state = schema::read_state(row).ok_or_else(|| damaged("a row of states"))?;
+            let (of, url) = urls.next().ok_or_else(|| damaged("a row of urls is missing"))?.map_err(failed)?;
+            let url = String::from_utf8(url.into_vec()).ok().filter(|_| *of == *key);
+            Ok(each(url.ok_or_else(|| damaged("a row of urls"))?, state))
+        })
     }
 
     fn sharing(&self, index: &[Shingle], most_uncommon: usize) -> Result<HashMap<DocumentId, usize>, StoreError> {

@@ -28,7 +28,9 @@
 //!
 //! An outbox row is a list of fields, each with its length before it (4, `ffffffff`: there is none): the key, the event
 //! and, where there is an original, its key and value, its time (8), what could not be taken over (1: nothing, 2: the
-//! value, with its bytes (8), 3: the headers), and its headers, a name and a value each.
+//! value, with its bytes (8), 3: the headers), and its headers, a name and a value each. Where the event's page came late,
+//! `fffffffe` follows on the event, and what stands at the URL now: nothing more where that is what stood there before,
+//! else a cluster (4, 0: none) and a sighting as in `sightings` (time to end).
 //!
 //! Documents of a list ascend: the first as a varint, then the step to each next one. A list may lie in pieces in
 //! several files; a merge operator, the union of sets, puts them together as RocksDB reads or compacts. The piece with
@@ -51,8 +53,10 @@
 //! where nobody listens.
 
 use crate::cluster::{ClusterRow, Link, NewDocument};
-use crate::document::{DocumentId, FetchTime, Fingerprint};
-use crate::ports::{LoadDocument, Outgoing, Progress, Sought, StoredDocument, StoredSighting};
+use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint};
+use crate::ports::{
+    Change, LoadDocument, Outgoing, OutputNote, Present, Progress, Sought, StoredDocument, StoredSighting,
+};
 use crate::sketch::Shingle;
 use crate::sweep::{LastCopy, Moment, Seen, SweepRow, UrlState};
 use crate::wire::{Fault, Message};
@@ -146,6 +150,9 @@ pub mod meta {
     pub const PUBLISHED: &[u8] = b"published";
     /// The postings of the documents up to this one are in runs (4).
     pub const INDEXED_UP_TO: &[u8] = b"indexed-up-to";
+    /// With a topic's name after it: how many partitions it had when the store first published there (4), and whether it
+    /// holds all that it would, had every event gone there (1).
+    pub const OUTPUT: &[u8] = b"output/";
     /// With a source's name after it: when the source begins, of which nothing was taken yet (8, microseconds since 1970).
     pub const BEGINNING: &[u8] = b"beginning/";
 }
@@ -596,14 +603,51 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Stands in the place of a field's length where an event does not change what it tells.
+const CHANGE: u32 = u32::MAX - 1;
+
 pub(super) fn outbox_row(event: &Outgoing) -> Vec<u8> {
     let mut row = Vec::with_capacity(event.json.len() + 128);
     put_field(&mut row, event.key.as_deref().map(str::as_bytes));
     put_field(&mut row, Some(&event.json));
+    put_change(&mut row, &event.change);
     if let Some(original) = &event.original {
         put_message(&mut row, original);
     }
     row
+}
+
+fn put_change(row: &mut Vec<u8>, change: &Change) {
+    if *change == Change::AsTold {
+        return;
+    }
+    row.extend(CHANGE.to_be_bytes());
+    if let Change::To(Present { newest, cluster }) = change {
+        row.extend(cluster.map_or(0, |cluster| cluster.0).to_be_bytes());
+        push_moment(newest, row);
+    }
+}
+
+/// The change that a row tells after its event. Only events without an original have one.
+fn read_change(fields: &mut Fields<'_>) -> Option<Change> {
+    let Some(rest) = fields.0.strip_prefix(&CHANGE.to_be_bytes()) else { return Some(Change::AsTold) };
+    fields.0 = &[];
+    if rest.is_empty() {
+        return Some(Change::Nothing);
+    }
+    let mut rest = Fields(rest);
+    let cluster = rest.u32().map(|id| (id > 0).then_some(ClusterId(id)))?;
+    Some(Change::To(Present { newest: read_moment(rest.0)?, cluster }))
+}
+
+pub(super) fn output_row(note: OutputNote) -> Vec<u8> {
+    [&note.n_partitions.to_be_bytes()[..], &[u8::from(note.is_whole)]].concat()
+}
+
+pub(super) fn read_output(row: &[u8]) -> Option<OutputNote> {
+    let mut fields = Fields(row);
+    let (n_partitions, [is_whole]) = (fields.u32()?, fields.bytes()?);
+    (fields.0.is_empty() && is_whole < 2).then_some(OutputNote { n_partitions, is_whole: is_whole == 1 })
 }
 
 fn put_message(row: &mut Vec<u8>, message: &Message) {
@@ -629,8 +673,9 @@ pub(super) fn read_outbox(key: &[u8], row: &[u8]) -> Option<Outgoing> {
     let mut fields = Fields(row);
     let key = fields.field()?.map(|key| String::from_utf8(key.to_vec())).transpose().ok()?;
     let json = fields.field()??.to_vec();
+    let change = read_change(&mut fields)?;
     let original = if fields.0.is_empty() { None } else { Some(Box::new(read_message(fields)?)) };
-    Some(Outgoing { seq, key, json, original })
+    Some(Outgoing { seq, key, json, original, change })
 }
 
 fn read_message(mut fields: Fields<'_>) -> Option<Message> {
@@ -698,10 +743,25 @@ mod tests {
             let faulty = |fault| Message { fault: Some(fault), ..Message::default() };
             let messages = [plain, full, faulty(Fault::TooLarge(1 << 40)), faulty(Fault::HeaderName)];
             for original in messages.into_iter().map(|message| Some(Box::new(message))).chain([None]) {
-                let event = Outgoing { seq: 3, key: key.clone(), json: b"{}".to_vec(), original };
+                let event = Outgoing { original, ..Outgoing::new(3, key.clone(), b"{}".to_vec()) };
+                assert_eq!(read_outbox(&3u64.to_be_bytes(), &outbox_row(&event)), Some(event));
+            }
+            let newest = Moment { fetched_at: FetchTime(-5), sweep: Some("s".into()), seen: Seen::Gone };
+            let to = |cluster| Change::To(Present { newest: newest.clone(), cluster });
+            for change in [Change::Nothing, to(None), to(Some(ClusterId(7)))] {
+                let event = Outgoing { change, ..Outgoing::new(3, key.clone(), b"{}".to_vec()) };
                 assert_eq!(read_outbox(&3u64.to_be_bytes(), &outbox_row(&event)), Some(event));
             }
         }
+    }
+
+    #[test]
+    fn notes_of_outputs_round_trip() {
+        for is_whole in [false, true] {
+            let note = OutputNote { n_partitions: 300, is_whole };
+            assert_eq!(read_output(&output_row(note)), Some(note));
+        }
+        assert_eq!(read_output(&[0, 0, 0, 1, 2]), None);
     }
 
     #[test]

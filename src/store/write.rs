@@ -6,7 +6,7 @@ use super::room::when_there_is_room;
 use super::schema::{self, Posted, cf, meta};
 use crate::cluster::{ClusterRow, Link};
 use crate::document::{DocumentId, Fingerprint};
-use crate::ports::{Batch, Outgoing, Snapshot, Sought, Store, StoreError, StoredSighting, Syncer};
+use crate::ports::{Batch, Outgoing, OutputNotes, Snapshot, Sought, Store, StoreError, StoredSighting, Syncer};
 use crate::sketch::{Shingle, Sketch};
 use crate::sweep::{Moment, SweepRow, UrlState};
 use rocksdb::{DB, WriteBatch, WriteOptions};
@@ -140,6 +140,20 @@ impl RocksStore {
     /// What was written is where the next process will look for it.
     pub(super) fn is_there(&self) -> Result<(), StoreError> {
         self.home.as_ref().map_or(Ok(()), Home::is_there)
+    }
+
+    /// Remembers what is known of topics that it publishes to. When it returns, that is durable.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn note_outputs(&self, notes: &OutputNotes) -> Result<(), StoreError> {
+        when_there_is_room(|| self.gives_up(), || {
+            let mut rows = WriteBatch::default();
+            for (topic, note) in notes {
+                rows.put_cf(self.cf(cf::META)?, [meta::OUTPUT, topic.as_bytes()].concat(), schema::output_row(*note));
+            }
+            self.db.write_opt(rows, &synced()).map_err(failed)
+        })
     }
 
     /// Takes a batch's postings into memory, and begins a run of them where their part of it is full. Where the run

@@ -13,6 +13,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Header, Headers, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -344,4 +345,49 @@ pub fn see_all(brokers: &str, topic: &str) -> Vec<Seen> {
     }
     all.sort_by_key(|seen| (seen.partition, seen.offset));
     all
+}
+
+/// URL → when, on which sweep, document and cluster of the page that stands there.
+pub type PresentState = BTreeMap<String, [String; 4]>;
+
+/// The present state as the two compacted topics tell it to who reads all of them: the last message of a key counts.
+pub fn present_in_topics(brokers: &str, assignments: &str, merges: &str) -> PresentState {
+    let value = |seen: &Seen| seen.value.as_deref().map(|text| serde_json::from_str(text).expect("JSON"));
+    let last = |topic: &str| {
+        let mut last: BTreeMap<String, (i32, Option<serde_json::Value>)> = BTreeMap::new();
+        for seen in see_all(brokers, topic) {
+            let before = last.insert(seen.key.clone().expect("a key"), (seen.partition, value(&seen)));
+            assert!(before.is_none_or(|(partition, _)| partition == seen.partition), "a key in two partitions");
+        }
+        last.into_iter().filter_map(|(key, (_, value))| Some((key, value?))).collect::<BTreeMap<_, _>>()
+    };
+    let winners: BTreeMap<u64, u64> = last(merges)
+        .into_iter()
+        .map(|(loser, value)| (loser.parse().expect("a cluster"), value["winner"].as_u64().expect("a cluster")))
+        .collect();
+    let present = last(assignments).into_iter().map(|(url, value)| {
+        assert_eq!(value["url"], *url);
+        let mut cluster = value["cluster"].as_u64().expect("a cluster");
+        while let Some(winner) = winners.get(&cluster) {
+            cluster = *winner;
+        }
+        let text = |name: &str| value[name].as_str().unwrap_or_default().to_string();
+        let document = value["document"].as_u64().expect("a document");
+        (url, [text("fetched_at"), text("sweep"), document.to_string(), cluster.to_string()])
+    });
+    present.collect()
+}
+
+/// The same as a table of `export present` tells it.
+pub fn present_in_table(csv: &str) -> PresentState {
+    let mut rows = csv::Reader::from_reader(csv.as_bytes());
+    let header = ["url", "fetched_at", "sweep", "document", "cluster", "state"];
+    assert_eq!(rows.headers().expect("a header"), &header[..]);
+    let rows = rows.records().map(|row| row.expect("a row"));
+    let page = |row: csv::StringRecord| {
+        assert_eq!(&row[5] == "page", !row[3].is_empty() && !row[4].is_empty(), "{row:?}");
+        let fields = [1, 2, 3, 4].map(|at| row[at].to_string());
+        (&row[5] == "page").then(|| (row[0].to_string(), fields))
+    };
+    rows.filter_map(page).collect()
 }

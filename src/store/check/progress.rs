@@ -25,6 +25,7 @@ impl Check<'_> {
                 meta::NEXT_SEQ => row.len() == 8,
                 meta::SEED => row.len() == 32,
                 key if key.starts_with(meta::BEGINNING) => row.len() == 8,
+                key if key.starts_with(meta::OUTPUT) => schema::read_output(&row).is_some(),
                 _ => true,
             };
             if !is_right {

@@ -313,14 +313,10 @@ const DAMAGES: &[Damage] = &[
     (cf::OUTBOX, "are missing", |store| store.cut_some(cf::OUTBOX)),
     (cf::OUTBOX, "not the event of this number", |store| {
         let (key, _) = store.some(cf::OUTBOX);
-        store.plant(
-            cf::OUTBOX,
-            key,
-            schema::outbox_row(&Outgoing { seq: 0, key: None, json: b"{}".to_vec(), original: None }),
-        );
+        store.plant(cf::OUTBOX, key, schema::outbox_row(&Outgoing::new(0, None, b"{}".to_vec())));
     }),
     (cf::OUTBOX, "it is out", |store| {
-        let event = Outgoing { seq: 0, key: None, json: b"{}".to_vec(), original: None };
+        let event = Outgoing::new(0, None, b"{}".to_vec());
         store.plant(cf::OUTBOX, 0u64.to_be_bytes(), schema::outbox_row(&event));
     }),
     (cf::OUTBOX, "the outbox ends here", |store| {
