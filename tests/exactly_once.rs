@@ -601,6 +601,32 @@ fn gaps_end_the_program_with_codes_of_their_own_and_are_events_when_accepted() {
     assert_eq!(elsewhere.status.code(), Some(12), "a new store and old events: {}", harness::text(&elsewhere.stderr));
 }
 
+/// Lost once: as in `tests/kafka.rs`, and neither the program's end nor an event told of it. And a partition that was gone
+/// for good was a fault of the store to `verify`.
+#[test]
+fn a_topic_made_anew_under_a_running_program_ends_it_and_is_an_exact_gap_when_accepted() {
+    let Some(outputs) = Outputs::new(2) else { return };
+    let world = outputs.world();
+    outputs.pages.send_json(0, &["{}"; 3]);
+    let mut process = start(&world);
+    outputs.await_events(3);
+    outputs.pages.delete();
+    outputs.pages.create(1);
+    outputs.pages.send_json(0, &["[]"; 8]);
+    assert_eq!(process.wait().expect("ended").code(), Some(11));
+    assert_eq!(outputs.events().len(), 3, "nothing of the new topic was taken");
+    let refused = world.command("run -q").output().expect("starts");
+    assert_eq!(refused.status.code(), Some(11), "{}", harness::text(&refused.stderr));
+    let mut process = world.command("run -q --accept-gap").spawn().expect("starts");
+    let events = outputs.await_events(3 + 2 + 8);
+    assert_eq!(terminate(&mut process).0, Some(0));
+    let place = |event: &Event| (event.partition, event.offset, event.gap_to);
+    assert_eq!(events[3..5].iter().map(place).collect::<Vec<_>>(), [(1, 0, Some(-1)), (0, 3, Some(0))]);
+    assert!(events[3..5].iter().all(|event| event.reason == Some(lookalike::wire::Reason::Replaced)));
+    assert_eq!(events[5..].iter().map(place).collect::<Vec<_>>(), (0..8).map(|at| (0, at, None)).collect::<Vec<_>>());
+    world.ask("verify", &[]);
+}
+
 /// By TLS and with a password, which is read from a file or the environment and shown nowhere: not in the log of all that
 /// librdkafka has to say, not in the configuration, not in the message when it is wrong.
 #[test]

@@ -15,7 +15,7 @@ use lookalike::ports::{Halt, Incoming, Polled, ProgressMap, Source};
 use lookalike::wire::{Limits, Reason, Record};
 use rdkafka::ClientConfig;
 use rdkafka::mocking::MockCluster;
-use rdkafka::producer::{BaseProducer, Producer};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
