@@ -6,8 +6,8 @@ use super::telemetry::{self, Metrics, Progress};
 use super::{Exit, deaths, ending, render};
 use crate::cluster::Decider;
 use crate::config::{Config, InputKind};
-use crate::document::Seed;
-use crate::files::{EventFile, EventStdout, FileSource, Input, page_of_warc};
+use crate::document::{FetchTime, Seed};
+use crate::files::{EventFile, EventStdout, FileSource, Input, page_of_warc, undo_codings};
 use crate::http::{Changes, Token};
 use crate::kafka::{Beginning, KafkaSink, KafkaSource};
 use crate::pipeline::{self, Closings, Pipeline, Stats, Summary, Tries};
@@ -154,6 +154,7 @@ fn open_source(
             accept_gap: args.accept_gap,
             care: Arc::clone(tries) as Arc<dyn Care>,
             warc: page_of_warc,
+            undo: undo_codings,
         };
         let source = KafkaSource::open(&config.kafka, &config.limits, &beginning)?;
         // Where an unknown partition begins is decided once: after a restart "latest" would be somewhere else.

@@ -27,6 +27,14 @@ impl From<io::Error> for Undoing {
     }
 }
 
+/// The body of a message without the codings that its `content-encoding` names.
+///
+/// # Errors
+/// A [`Rejection`] of a body that unpacks to more than the limit, and of codings unknown or damaged.
+pub fn undo_codings(body: &[u8], codings: &str, limits: &Limits) -> Result<Vec<u8>, Rejection> {
+    decoded(body, &[Cow::Borrowed(codings)], limits)
+}
+
 /// The body without its codings, which are the values of `Content-Encoding` and then `Transfer-Encoding`, in the order in
 /// which they were applied. Crawlers undo codings and leave the header in place: what bears no sign of gzip, zstd or
 /// chunks is taken as undone already.

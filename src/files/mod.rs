@@ -15,6 +15,7 @@ mod source;
 mod warc;
 
 pub use events::{EventFile, EventStdout};
+pub use http_body::undo_codings;
 pub use source::{FileSource, Input, ReadProgress};
 pub use warc::page_of_warc;
 

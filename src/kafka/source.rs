@@ -11,7 +11,7 @@ use super::undecodable::{self, is_undecodable};
 use super::wary::Wary;
 use crate::document::{FetchTime, Page};
 use crate::ports::{Care, Halt, Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError};
-use crate::wire::{Limits, MessageFormat, Origin, Reason, Record, Rejection};
+use crate::wire::{Limits, MessageFormat, Origin, Reason, Record, Rejection, UndoCodings};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult};
@@ -91,6 +91,8 @@ pub struct Beginning<'a> {
     pub care: Arc<dyn Care>,
     /// Reads a WARC record, for [`RecordFormat::Warc`].
     pub warc: fn(&[u8], &Limits) -> Result<Page, Rejection>,
+    /// Undoes content codings, for [`RecordFormat::Raw`].
+    pub undo: UndoCodings,
 }
 
 /// How far a partition has been read.
@@ -676,7 +678,7 @@ fn consumer_of(settings: &KafkaSettings, is_wary: bool, id: &Arc<TopicId>) -> Re
 /// How pages stand in the messages.
 fn format_of(settings: &KafkaSettings, beginning: &Beginning<'_>) -> MessageFormat {
     match settings.format {
-        RecordFormat::Raw => MessageFormat::Raw,
+        RecordFormat::Raw => MessageFormat::Raw(beginning.undo),
         RecordFormat::Json if settings.fields.is_plain() => MessageFormat::Json,
         RecordFormat::Json => MessageFormat::Mapped(Arc::new(settings.fields.clone())),
         RecordFormat::Warc => MessageFormat::Warc(beginning.warc),
