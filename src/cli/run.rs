@@ -9,6 +9,7 @@ use crate::config::{Config, InputKind};
 use crate::document::{FetchTime, Seed};
 use crate::files::{EventFile, EventStdout, FileSource, Input, page_of_warc, undo_codings};
 use crate::http::{Changes, Token};
+use crate::intake::FutureLimit;
 use crate::kafka::{Beginning, KafkaSink, KafkaSource};
 use crate::pipeline::{self, Closings, Pipeline, Stats, Summary, Tries};
 use crate::ports::{Batch, Care, Notes, Sink, Snapshot, Source, Store};
@@ -47,6 +48,7 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
         settings: config.pipeline.clone(),
         limits: config.limits.clone(),
         sweep_cut: config.input.sweep_cut,
+        future: future_limit(&config),
         seed: *store.seed(),
         sketcher: Sketcher::new(&rule.sketch, store.seed()),
         decider: Decider::new(rule.cluster, &rule.sketch, store.clusters()?, store.common()?),
@@ -171,6 +173,16 @@ fn open_source(
     );
     progress.reads(source.read_progress());
     Ok(Box::new(source))
+}
+
+/// How far ahead of this machine's clock pages may be dated.
+pub(super) fn future_limit(config: &Config) -> FutureLimit {
+    FutureLimit { days_max: config.input.future_days_max, now }
+}
+
+fn now() -> FetchTime {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    FetchTime(i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX))
 }
 
 /// What the command line names as input; standard input where it names nothing.

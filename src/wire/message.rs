@@ -1,6 +1,7 @@
 //! Messages: what a broker hands over, kept as it came, and how it becomes a page.
 
 use super::fields::FieldMap;
+use super::mended::mended;
 use super::record::{Limits, Reason, Rejection, StatusMeaning, page_of_json, page_of_parts, status_meaning};
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use std::sync::Arc;
@@ -91,6 +92,16 @@ impl Message {
             (None, MessageFormat::Json, Some(value)) => page_of_json(value, limits),
             (None, MessageFormat::Mapped(fields), Some(value)) => fields.page(value, self.time(), limits),
             (None, MessageFormat::Warc(read), Some(value)) => read(value, limits),
+        }
+    }
+
+    /// The same with JSON as [`mended()`] has it; none where that changes nothing.
+    pub fn mended(&self, format: &MessageFormat) -> Option<Message> {
+        match format {
+            MessageFormat::Json | MessageFormat::Mapped(_) => {
+                Some(Message { value: Some(mended(self.value.as_deref()?)?), ..self.clone() })
+            }
+            MessageFormat::Raw(_) | MessageFormat::Warc(_) => None,
         }
     }
 
@@ -227,7 +238,32 @@ mod tests {
     }
 
     fn raw(value: Option<&[u8]>, headers: &[(&str, &[u8])]) -> Result<Page, Rejection> {
-        message(URL, value, SENT, headers).page(&MessageFormat::Raw, &LIMITS)
+        message(URL, value, SENT, headers).page(&RAW, &LIMITS)
+    }
+
+    /// Knows one coding, which leaves out a byte.
+    const RAW: MessageFormat = MessageFormat::Raw(|bytes, codings, _| match codings {
+        "shorter" => Ok(bytes[1..].to_vec()),
+        _ => Err(Rejection::new(Reason::ContentEncoding, "not known")),
+    });
+
+    /// Lost once: the header was not looked at, and gzip was sketched as if it were text, or rejected as none.
+    #[test]
+    fn content_encodings_are_undone() {
+        let page = raw(Some(b"xy"), &[("content-encoding", b"shorter")]).expect("a page");
+        let Content::Body { body, .. } = page.content else { panic!("no body") };
+        assert_eq!(body.as_bytes(), b"y");
+        let unknown = raw(Some(b"xy"), &[("content-encoding", b"other")]).expect_err("a rejection");
+        assert_eq!((unknown.reason, unknown.url.as_deref()), (Reason::ContentEncoding, Some("http://a/")));
+        assert_eq!(raw(None, &[("content-encoding", b"other")]).expect("a page").content, Content::Gone);
+    }
+
+    #[test]
+    fn json_is_mended_where_it_can_be() {
+        let lone = message(URL, Some(br#""\udc80""#), SENT, &[]);
+        let mended = lone.mended(&MessageFormat::Json).expect("mended");
+        assert_eq!(mended, Message { value: Some(br#""\ufffd""#.to_vec()), ..lone.clone() });
+        assert_eq!((mended.mended(&MessageFormat::Json), lone.mended(&RAW)), (None, None));
     }
 
     #[test]
