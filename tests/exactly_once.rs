@@ -11,6 +11,7 @@
 mod broker;
 mod harness;
 
+use broker::proxy::Proxy;
 use broker::*;
 use lookalike::kafka::{KafkaSettings, KafkaSink, SEQ_HEADER, STORE_HEADER, VERSION_HEADER, dead_letter};
 use lookalike::ports::{Halt, Outgoing, Sink, SinkError};
@@ -21,7 +22,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Settings under which events go to this topic, and nothing else goes out.
 fn events_only(topic: &Topic) -> KafkaSettings {
@@ -29,7 +30,7 @@ fn events_only(topic: &Topic) -> KafkaSettings {
 }
 
 fn open_sink(settings: &KafkaSettings, store: &str, next_seq: u64) -> Result<KafkaSink, SinkError> {
-    KafkaSink::open(settings, store, next_seq, Arc::new(AtomicBool::new(false)))
+    KafkaSink::open(settings, store, next_seq, SystemTime::now(), Arc::new(AtomicBool::new(false)))
 }
 
 /// A sink for the store named like the topic.
@@ -184,6 +185,42 @@ fn who_is_fenced_stops_and_publishes_nothing() {
     assert_eq!(zombie.publish(&events(5..8)).expect_err("fenced").halt, Halt::Fenced);
     owner.publish(&events(10..12)).expect("nobody fenced the owner");
     assert_eq!(seqs(&topic), all(12));
+}
+
+/// Lost once: a publisher whose connections had broken while it stood still could not learn that it was fenced, made a new
+/// epoch, and fenced the one that had gone on; then both were at an end.
+#[test]
+fn who_cannot_ask_whether_it_is_fenced_fences_nobody() {
+    let Some(topic) = topic(1) else { return };
+    let (host, port) = topic.brokers.rsplit_once(':').expect("a port");
+    let proxy = Proxy::start(port.parse().expect("a number"));
+    let settings = KafkaSettings { brokers: format!("{host}:{}", proxy.port), ..events_only(&topic) };
+    let mut zombie = open_sink(&settings, &topic.name, 0).expect("a sink");
+    zombie.publish(&events(0..5)).expect("published");
+    let mut owner = sink(&topic, 5);
+    proxy.hold(true);
+    std::thread::scope(|scope| {
+        let publishing = scope.spawn(|| zombie.publish(&events(5..8)));
+        // Longer than its messages are tried, and than it once tried to undo its transaction.
+        std::thread::sleep(Duration::from_secs(14));
+        proxy.hold(false);
+        assert_eq!(publishing.join().expect("no panic").expect_err("fenced").halt, Halt::Fenced);
+    });
+    owner.publish(&events(5..10)).expect("the owner goes on");
+    assert_eq!(seqs(&topic), all(10));
+}
+
+/// Lost once: a process that stood still as it began took the output over from the one that had gone on meanwhile, or ended
+/// as if its store were an old copy.
+#[test]
+fn an_output_that_moved_on_since_the_process_began_tells_of_another_one() {
+    let Some(topic) = topic(1) else { return };
+    let begun = SystemTime::now() - Duration::from_secs(1);
+    let mut owner = sink(&topic, 0);
+    owner.publish(&events(0..10)).expect("published");
+    let late = KafkaSink::open(&events_only(&topic), &topic.name, 5, begun, Arc::new(AtomicBool::new(false)));
+    assert_eq!(refusal(late).halt, Halt::Fenced);
+    owner.publish(&events(10..12)).expect("nobody fenced the owner");
 }
 
 #[test]

@@ -20,9 +20,11 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Takes pages in until the inputs end or a signal comes.
 pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
+    let begun = SystemTime::now();
     override_with(&mut config, &args);
     let metrics = config.metrics_address().map_err(|error| ending(Exit::Usage, error.to_string()))?;
     telemetry::start_logs(&config.log.level)?;
@@ -37,7 +39,7 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
     let mut progress = Progress::new(config.log.progress_seconds, args.quiet);
     let tries = Arc::new(tries_of(&config, &store)?);
     let source = open_source(&config, &args, &mut store, &tries, &mut progress)?;
-    let mut sink = open_sink(&config, &store, &shutdown)?;
+    let mut sink = open_sink(&config, &store, begun, &shutdown)?;
     let next_seq = store.next_seq();
     if let Some(sink) = &mut sink {
         pipeline::recover(&store, sink.as_mut(), store.published(), next_seq)?;
@@ -200,14 +202,16 @@ pub(super) fn inputs(paths: &[PathBuf], stdin_name: Option<&str>) -> Result<Vec<
     Ok(paths.iter().map(input).collect())
 }
 
+/// Where events go; `begun` is a moment before the store was opened.
 pub(super) fn open_sink(
     config: &Config,
     store: &RocksStore,
+    begun: SystemTime,
     shutdown: &Arc<AtomicBool>,
 ) -> Result<Option<Box<dyn Sink>>> {
     match config.events.file.as_str() {
         "" if config.input.from == InputKind::Kafka && !config.kafka.events_topic.is_empty() => {
-            let sink = KafkaSink::open(&config.kafka, &store.id(), store.next_seq(), Arc::clone(shutdown))?;
+            let sink = KafkaSink::open(&config.kafka, &store.id(), store.next_seq(), begun, Arc::clone(shutdown))?;
             Ok(Some(Box::new(sink)))
         }
         "" => Ok(None),

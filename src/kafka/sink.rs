@@ -16,7 +16,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The header that holds an event's sequence number, in decimal.
 pub const SEQ_HEADER: &str = "lookalike-seq";
@@ -36,8 +36,9 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// How long a transaction's end may be waited for; after that nobody knows how it ended.
 const COMMIT_MAX: Duration = Duration::from_secs(30);
 
-/// How long a producer whose last transaction went wrong may take to say that it was fenced.
-const ABORT_MAX: Duration = Duration::from_secs(2);
+/// How long one try to end a transaction that went wrong may take; librdkafka goes on with it behind our back, but for
+/// deliveries, which are heard of between two tries.
+const ABORT_MAX: Duration = Duration::from_millis(200);
 
 /// How long brokers that do not answer are waited for once the program was told to end.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
@@ -63,6 +64,8 @@ pub struct KafkaSink {
     tail: Option<u64>,
     /// Events whose original is too large for the dead letter topic.
     without_value: HashSet<u64>,
+    /// When the process began: the store is its own since then.
+    begun: SystemTime,
     shutdown: Arc<AtomicBool>,
 }
 
@@ -78,16 +81,18 @@ enum Failure {
 
 impl KafkaSink {
     /// Finds the topics, makes sure that the output belongs to this store and is not ahead of it, and takes it over.
-    /// `next_seq` is the number of the store's next event; when `shutdown` is set, brokers that do not answer are no
-    /// longer waited for.
+    /// `next_seq` is the number of the store's next event, and nobody else has written to the store since `begun`; when
+    /// `shutdown` is set, brokers that do not answer are no longer waited for.
     ///
     /// # Errors
     /// [`SinkError`] where the settings are wrong, no broker answers, a topic is missing, or the output is another
-    /// store's or ahead of this one ([`Halt::OldStore`]). Then nobody has been fenced.
+    /// store's, ahead of this one ([`Halt::OldStore`]), or has become so since `begun` ([`Halt::Fenced`]). Then nobody has
+    /// been fenced.
     pub fn open(
         settings: &KafkaSettings,
         store: &str,
         next_seq: u64,
+        begun: SystemTime,
         shutdown: Arc<AtomicBool>,
     ) -> Result<Self, SinkError> {
         settings.check().map_err(|error| SinkError::new(error.to_string()))?;
@@ -102,11 +107,11 @@ impl KafkaSink {
             round: 0,
             tail: None,
             without_value: HashSet::new(),
+            begun,
             shutdown,
         };
         sink.find_topics()?;
-        sink.check_tail(next_seq)?;
-        sink.take_over(Instant::now() + settings.delivery_max())?;
+        sink.take_over(Instant::now() + settings.delivery_max(), || sink.check_tail(next_seq))?;
         // Whoever was fenced may have published something in the meantime.
         sink.tail = sink.check_tail(next_seq)?;
         Ok(sink)
@@ -129,7 +134,7 @@ impl KafkaSink {
 
     /// The last event that is out; refuses an output that is not this store's past.
     fn check_tail(&self, next_seq: u64) -> Result<Option<u64>, SinkError> {
-        let Some(Tail { seq, store }) = self.read_tail()? else { return Ok(None) };
+        let Some(Tail { seq, store, time_ms }) = self.read_tail()? else { return Ok(None) };
         let topic = &self.settings.events_topic;
         if store != self.store {
             return Err(SinkError {
@@ -142,6 +147,10 @@ impl KafkaSink {
             });
         }
         if seq >= next_seq {
+            let begun_ms = self.begun.duration_since(UNIX_EPOCH).map_or(0, |begun| begun.as_millis());
+            if time_ms.is_some_and(|time| u128::try_from(time).is_ok_and(|time| time > begun_ms)) {
+                return Err(self.fenced(&format!("event {seq} went out since this one began, and is not in its store")));
+            }
             return Err(SinkError {
                 halt: Halt::OldStore,
                 message: format!(
@@ -171,9 +180,11 @@ impl KafkaSink {
     }
 
     /// Takes a new epoch of the transactional id: any other producer that has it is fenced, and what it had under way
-    /// is aborted, or committed if it had come that far.
-    fn take_over(&self, until: Instant) -> Result<(), SinkError> {
+    /// is aborted, or committed if it had come that far. Each time it looks first whether the output is still this store's
+    /// past: a process that stood still meanwhile would fence whoever took over from it.
+    fn take_over(&self, until: Instant, look: impl Fn() -> Result<Option<u64>, SinkError>) -> Result<(), SinkError> {
         loop {
+            look()?;
             let error = match self.producer.init_transactions(self.settings.connect_max()) {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
@@ -300,19 +311,56 @@ impl KafkaSink {
         }
     }
 
+    /// Has the old producer end its transaction, however, and so learn whether it was fenced: a new one would fence whoever
+    /// did it.
+    fn end_transaction(&self, until: Instant, next_seq: u64) -> Result<(), SinkError> {
+        let mut is_committing = false;
+        loop {
+            let ended = if is_committing {
+                self.producer.commit_transaction(ABORT_MAX)
+            } else {
+                self.producer.abort_transaction(ABORT_MAX)
+            };
+            let Err(error) = ended else { return Ok(()) };
+            let why = match self.failure(&error) {
+                Failure::Fenced(why) => return Err(self.fenced(&why)),
+                Failure::Refused(why) | Failure::Unsure(why) => why,
+            };
+            match error {
+                KafkaError::Transaction(error) if error.is_retriable() => {
+                    is_committing |= error.code() == RDKafkaErrorCode::Conflict;
+                }
+                _ if is_committing => is_committing = false,
+                // There is none, or none that this producer could end.
+                _ => return Ok(()),
+            }
+            if self.must_end(until) || Instant::now() >= until {
+                return Err(self.given_up(&why, until, next_seq));
+            }
+            self.producer.poll(MOMENT);
+        }
+    }
+
+    /// The end of all tries. A process that stood still for longer than they may take does not know yet whether another one
+    /// has gone on.
+    fn given_up(&self, why: &str, until: Instant, next_seq: u64) -> SinkError {
+        if !self.must_end(until)
+            && let Err(error) = self.read_until(until, next_seq)
+            && error.halt == Halt::Fenced
+        {
+            return error;
+        }
+        self.failed(Halt::Unreachable, why)
+    }
+
     /// Takes a new epoch after something went wrong, and returns how many of the events are out.
     fn recover(&mut self, events: &[Outgoing], until: Instant) -> Result<usize, SinkError> {
-        // The old producer may yet learn that it was fenced; a new one would fence whoever did it.
-        if let Err(error) = self.producer.abort_transaction(ABORT_MAX)
-            && let Failure::Fenced(why) = self.failure(&error)
-        {
-            return Err(self.fenced(&why));
-        }
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(0) };
-        self.read_until(until, last.seq + 1)?;
+        self.end_transaction(until, last.seq + 1)?;
         self.producer = producer_of(&self.settings, &self.store)?;
-        self.take_over(until)?;
-        let out = self.read_until(until, last.seq + 1)?;
+        let look = || self.read_until(until, last.seq + 1);
+        self.take_over(until, look)?;
+        let out = look()?;
         if out < self.tail {
             return Err(self.failed(
                 Halt::Failed,
@@ -356,8 +404,7 @@ impl KafkaSink {
         SinkError {
             halt,
             message: format!(
-                "events were not delivered to topic {topic:?}: {why}{told}; check the brokers and start again: nothing is \
-                 lost"
+                "events were not delivered to topic {topic:?}: {why}{told}; {advice}, and start again: nothing is lost"
             ),
         }
     }
@@ -389,16 +436,8 @@ impl Sink for KafkaSink {
                 Err(Failure::Unsure(why)) => why,
             };
             tracing::warn!("publishing events from {}: {why}; looking at what is out", rest[0].seq);
-            let must_end = self.must_end(until);
-            if must_end || Instant::now() >= until {
-                // A process that stood still for longer than that does not know yet whether another one has gone on.
-                if !must_end
-                    && let Err(error) = self.read_until(until, last.seq + 1)
-                    && error.halt == Halt::Fenced
-                {
-                    return Err(error);
-                }
-                return Err(self.failed(Halt::Unreachable, &why));
+            if self.must_end(until) || Instant::now() >= until {
+                return Err(self.given_up(&why, until, last.seq + 1));
             }
             let n_out = self.recover(rest, until)?;
             rest = &rest[n_out..];

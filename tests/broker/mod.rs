@@ -2,6 +2,8 @@
 
 #![expect(dead_code, clippy::expect_used, reason = "each test binary uses a part; a test that cannot go on fails")]
 
+pub mod proxy;
+
 use lookalike::document::Page;
 use lookalike::kafka::{Beginning, KafkaSettings, KafkaSource, RecordFormat};
 use lookalike::pipeline::Tries;
