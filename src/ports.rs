@@ -70,6 +70,8 @@ pub enum Halt {
     Fenced,
     /// Nobody answered for too long.
     Unreachable,
+    /// Whoever was asked does not believe who we are: a wrong name or password.
+    NotAuthenticated,
 }
 
 /// A source that cannot go on.

@@ -715,8 +715,9 @@ fn tls_and_passwords_work_and_are_told_nobody() {
         let refused = command("run -q", mechanism, "env:LOOKALIKE_PASSWORD", "not-the-password").output();
         let refused = refused.expect("starts");
         let told = harness::text(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(14), "{mechanism}: {told}");
-        assert!(told.contains("uthentication failed") && !told.contains("not-the-password"), "{mechanism}: {told}");
+        assert_eq!(refused.status.code(), Some(16), "{mechanism}: {told}");
+        assert!(told.contains("uthentication failed") && told.contains("refuse the name or the password"), "{told}");
+        assert!(!told.contains("not-the-password"), "{mechanism}: {told}");
     }
 }
 

@@ -127,9 +127,8 @@ impl KafkaSink {
 
     fn topic_lost(&self, topic: &str, field: &str, error: &TopicError) -> SinkError {
         (0..N_LAST_WORDS).for_each(|_| self.producer.poll(Duration::ZERO));
-        let halt = if matches!(error, TopicError::Unreachable(_)) { Halt::Unreachable } else { Halt::Failed };
-        let message = error.explain(topic, field, &self.settings.brokers, &self.producer.context().trouble);
-        SinkError { halt, message }
+        let trouble = &self.producer.context().trouble;
+        SinkError { halt: error.halt(trouble), message: error.explain(topic, field, &self.settings.brokers, trouble) }
     }
 
     /// The last event that is out; refuses an output that is not this store's past.
@@ -399,8 +398,9 @@ impl KafkaSink {
     }
 
     fn failed(&self, halt: Halt, why: &str) -> SinkError {
-        let told = self.producer.context().trouble.told();
-        let topic = &self.settings.events_topic;
+        let trouble = &self.producer.context().trouble;
+        let (halt, advice) = if halt == Halt::Unreachable { trouble.silence() } else { (halt, "check the brokers") };
+        let (told, topic) = (trouble.told(), &self.settings.events_topic);
         SinkError {
             halt,
             message: format!(

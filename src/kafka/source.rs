@@ -379,6 +379,8 @@ impl KafkaSource {
         if self.unreachable_since.is_none_or(|since| since.elapsed() < self.settings.delivery_max()) {
             return Ok(());
         }
+        let trouble = &self.consumer.context().trouble;
+        let (halt, advice) = trouble.silence();
         Err(SourceError {
             halt,
             message: format!(
@@ -594,9 +596,9 @@ impl KafkaSource {
             // Only errors can come: there is nothing assigned, or nothing will be read any more.
             drop(self.consumer.poll(Duration::ZERO));
         }
-        let halt = if matches!(error, TopicError::Unreachable(_)) { Halt::Unreachable } else { Halt::Failed };
-        let message = error.explain(&self.topic, "topic", &self.settings.brokers, &self.consumer.context().trouble);
-        SourceError { halt, message }
+        let trouble = &self.consumer.context().trouble;
+        let message = error.explain(&self.topic, "topic", &self.settings.brokers, trouble);
+        SourceError { halt: error.halt(trouble), message }
     }
 }
 
