@@ -502,6 +502,10 @@ fn the_store_answers_while_it_is_written() {
 
 #[test]
 fn a_signal_drains_and_ends() {
+    ["TERM", "INT"].into_iter().for_each(a_signal_drains);
+}
+
+fn a_signal_drains(signal: &str) {
     let world = World::new();
     let mut process = world.run_command(&[]).stdin(Stdio::piped()).spawn().expect("starts");
     let mut pipe = process.stdin.take().expect("a pipe");
@@ -513,7 +517,8 @@ fn a_signal_drains_and_ends() {
     });
     assert!(taken, "a page is taken in while the pipe is open");
     // The pipe stays open: only the signal can end it.
-    let status = std::process::Command::new("kill").arg(process.id().to_string()).status().expect("kill");
+    let id = process.id().to_string();
+    let status = std::process::Command::new("kill").args(["-s", signal, &id]).status().expect("kill");
     assert!(status.success());
     assert_eq!(process.wait().expect("ended").code(), Some(130));
     assert_eq!(world.partition().len(), 1);

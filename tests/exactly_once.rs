@@ -593,6 +593,25 @@ fn a_zombie_on_a_copied_store_is_fenced() {
     assert_eq!(older.status.code(), Some(12), "{}", harness::text(&older.stderr));
 }
 
+/// All that is told of one URL goes to one partition: that it is gone, and where its content is now, whoever tells it.
+#[test]
+fn a_move_is_keyed_by_the_url_that_is_gone() {
+    let Some(outputs) = Outputs::new(1) else { return };
+    let world = outputs.world();
+    let words = (0..40).map(|at| format!("word{at}")).collect::<Vec<_>>().join(" ");
+    let page = |url: &str, day: u32| harness::page(url, &format!("2026-11-0{day}T00:00:00Z"), "s", &words);
+    let gone = r#"{"url":"http://a/","fetched_at":"2026-11-02T00:00:00Z","gone":true}"#;
+    outputs.pages.send_json(0, &[&page("http://a/", 1), gone, &page("http://b/", 3)]);
+    let mut process = start(&world);
+    outputs.await_events(3);
+    assert_eq!(terminate(&mut process).0, Some(0));
+    let seen = see_all(&outputs.events.brokers, &outputs.events.name);
+    let keys: Vec<_> =
+        seen.iter().map(|seen| (seen.key.as_deref(), seen.text().contains(r#""type":"moved""#))).collect();
+    let (a, b) = (Some("http://a/"), Some("http://b/"));
+    assert_eq!(keys, [(a, false), (a, false), (b, false), (a, true)]);
+}
+
 #[test]
 fn a_second_process_on_one_store_is_refused_and_the_first_goes_on() {
     let Some(outputs) = Outputs::new(1) else { return };

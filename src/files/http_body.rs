@@ -1,4 +1,4 @@
-//! HTTP bodies as archives keep them: transfer and content codings undone within a budget of bytes.
+//! HTTP bodies as archives and crawlers keep them: transfer and content codings undone within a budget of bytes.
 
 use crate::wire::{Limits, Reason, Rejection};
 use flate2::{Decompress, FlushDecompress, Status};

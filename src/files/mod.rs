@@ -96,6 +96,23 @@ enum ReadError {
     },
 }
 
+impl ReadError {
+    /// The same of a message that holds what a file could.
+    fn of_message(&self) -> String {
+        match self {
+            ReadError::Io(error) => error.to_string(),
+            ReadError::UnfinishedRecord { n_bytes, declared } => {
+                format!("it ends after {n_bytes} of the record's {declared} bytes")
+            }
+            ReadError::UnfinishedHeader => "it ends in the record's header".into(),
+            ReadError::UnfinishedLine
+            | ReadError::Format(_)
+            | ReadError::Replaced { .. }
+            | ReadError::Shorter { .. } => self.to_string(),
+        }
+    }
+}
+
 /// The buffer of a reader, never empty but at its end; interrupted system calls are tried again.
 fn filled<R: BufRead + ?Sized>(reader: &mut R) -> io::Result<&[u8]> {
     while let Err(error) = reader.fill_buf() {

@@ -44,8 +44,8 @@ const ABORT_MAX: Duration = Duration::from_millis(200);
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 
 /// Events to Kafka topics: all of them to one, and what they change in the present state to two compacted ones; see
-/// [`super`]. Key of an event: the URL, if there is one; value: its JSON; headers [`SEQ_HEADER`], [`STORE_HEADER`] and
-/// [`VERSION_HEADER`].
+/// [`super`]. Key of an event: the URL that it is about, if there is one; value: its JSON; headers [`SEQ_HEADER`],
+/// [`STORE_HEADER`] and [`VERSION_HEADER`].
 ///
 /// A topic may have any number of partitions. Kafka's order is that of a partition and events go where their key sends
 /// them, so those of one URL are in order and those of two may not be; give the topic one partition, or sort by
