@@ -599,7 +599,7 @@ fn a_move_is_keyed_by_the_url_that_is_gone() {
     let Some(outputs) = Outputs::new(1) else { return };
     let world = outputs.world();
     let words = (0..40).map(|at| format!("word{at}")).collect::<Vec<_>>().join(" ");
-    let page = |url: &str, day: u32| harness::page(url, &format!("2026-11-0{day}T00:00:00Z"), "s", &words);
+    let page = |url: &str, day: u32| harness::page(url, &format!("2026-11-0{day}T00:00:00Z"), &day.to_string(), &words);
     let gone = r#"{"url":"http://a/","fetched_at":"2026-11-02T00:00:00Z","gone":true}"#;
     outputs.pages.send_json(0, &[&page("http://a/", 1), gone, &page("http://b/", 3)]);
     let mut process = start(&world);
