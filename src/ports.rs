@@ -70,6 +70,8 @@ pub enum Halt {
     Fenced,
     /// Nobody answered for too long.
     Unreachable,
+    /// Whoever was asked does not believe who we are: a wrong name or password.
+    NotAuthenticated,
 }
 
 /// A source that cannot go on.
@@ -136,7 +138,7 @@ pub trait Source: Send {
 pub struct Outgoing {
     /// Its number.
     pub seq: u64,
-    /// The page's URL.
+    /// The URL that it is about: the page's, or of a `moved` event the one that is gone or lost.
     pub key: Option<String>,
     /// Its bytes: one line of JSON without the line feed.
     pub json: Vec<u8>,

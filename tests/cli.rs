@@ -598,6 +598,10 @@ fn the_store_answers_while_it_is_written() {
 
 #[test]
 fn a_signal_drains_and_ends() {
+    ["TERM", "INT"].into_iter().for_each(a_signal_drains);
+}
+
+fn a_signal_drains(signal: &str) {
     let world = World::new();
     let mut process = world.run_command(&[]).stdin(Stdio::piped()).spawn().expect("starts");
     let mut pipe = process.stdin.take().expect("a pipe");
@@ -609,10 +613,29 @@ fn a_signal_drains_and_ends() {
     });
     assert!(taken, "a page is taken in while the pipe is open");
     // The pipe stays open: only the signal can end it.
-    let status = std::process::Command::new("kill").arg(process.id().to_string()).status().expect("kill");
+    let id = process.id().to_string();
+    let status = std::process::Command::new("kill").args(["-s", signal, &id]).status().expect("kill");
     assert!(status.success());
     assert_eq!(process.wait().expect("ended").code(), Some(130));
     assert_eq!(world.partition().len(), 1);
+}
+
+/// Lost once: every later page of a URL, behind one whose time was a slip of the pen.
+#[test]
+fn pages_dated_ahead_of_the_clock_are_rejected_by_run_and_backfill() {
+    let pages = [page("http://a/", "2999-01-01T00:00:00Z", "s", &body(1)), page("http://a/", DAY, "s", &body(2))];
+    for (days_max, rejected) in [(1, "future-time"), (0, "")] {
+        let world = World::new().with("input.future_days_max", days_max);
+        let input = world.write("pages.jsonl", lines(&pages));
+        for command in ["run -q", "backfill -q"] {
+            let (store, events) = (world.path(&command.replace(' ', "")), world.path(command));
+            let mut command = world.command_on(command, &store);
+            let output = command.arg("--events").arg(&events).arg(&input).output().expect("starts");
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            let first = &harness::read_events(&events)[0];
+            assert_eq!(first.reason.map_or("", lookalike::wire::Reason::as_str), rejected);
+        }
+    }
 }
 
 #[test]

@@ -59,8 +59,7 @@ fn confirmations() -> Result<(), Box<dyn std::error::Error>> {
     let mut bytes = Vec::new();
     lookalike::sketch::encode(&content.sketch, &mut bytes);
     let hex: String = bytes[..43].iter().map(|byte| format!("{byte:02x}")).collect();
-    let expected =
-        "a30205a59e3fd62d75ed8df008d74a77bec03e7b4d82b6fac9bf4d1be77c4be5f7fe5e3971d7d96bf6d756";
+    let expected = "a30205a59e3fd62d75ed8df008d74a77bec03e7b4d82b6fac9bf4d1be77c4be5f7fe5e3971d7d96bf6d756";
     assert_eq!(hex, expected);
     Ok(())
 }

@@ -10,6 +10,7 @@ mod harness;
 
 use lookalike::cluster::{Decider, MatchRule};
 use lookalike::document::{CANONICAL_VERSION, DocumentId, Fingerprint, Seed};
+use lookalike::intake::FutureLimit;
 use lookalike::pipeline::{self, Pipeline, Stats};
 use lookalike::ports::{
     Batch, Incoming, Outgoing, Polled, ProgressMap, Sink, SinkError, Snapshot, Sought, Source, SourceError, Store,
@@ -323,6 +324,7 @@ fn live(path: &Path, all: &Arc<Vec<Incoming>>, outside: &Outside, bug: Option<Bu
         settings: pipeline::Settings { batch_records_max: 8, sketchers: 1, ..pipeline::Settings::default() },
         limits: Limits::default(),
         sweep_cut: SweepCut::default(),
+        future: FutureLimit::NONE,
         seed: Seed([7; 4]),
         sketcher: Sketcher::new(&rule().sketch, &Seed([7; 4])),
         decider,

@@ -21,7 +21,7 @@ use super::runs::{Piece, Run, RunWriter};
 use super::work::{Taken, TakenPiece, Work};
 use crate::cluster::{Relation, TooManyDocuments};
 use crate::document::{DocumentId, Fingerprint, Seed, host_key};
-use crate::intake::{RecordSketcher, SketchedPage};
+use crate::intake::{FutureLimit, RecordSketcher, SketchedPage};
 use crate::ports::{Incoming, Polled, Progress, ProgressMap, Source, StoreError};
 use crate::sketch::{Form, SketchRule, SketchedContent, Sketcher, encode};
 use crate::sweep::{Moment, Seen, SweepCut, SweepRow};
@@ -55,6 +55,8 @@ pub struct Intake {
     pub limits: Limits,
     /// The sweeps of pages that name none.
     pub sweep_cut: SweepCut,
+    /// How far ahead of the clock pages may be dated.
+    pub future: FutureLimit,
 }
 
 /// What the reader hands on.
@@ -100,14 +102,14 @@ pub(super) fn take_in(work: &mut Work, means: &Means, intake: Intake) -> Result<
         return Ok(());
     }
     let (seed, rule) = (work.seed()?, work.rule().sketch.clone());
-    let Intake { source, limits, sweep_cut } = intake;
+    let Intake { source, limits, sweep_cut, future } = intake;
     let known_bytes = RwLock::new(KnownByBytes::new(means.memory / 8));
     let n_under_way = CHUNKS_UNDER_WAY * means.n_threads;
     let ((jobs, jobs_out), (slots, slots_out)) = (bounded(n_under_way), bounded(n_under_way));
     std::thread::scope(|scope| {
         let reader = scope.spawn(move || read(source, &jobs, &slots, means));
         for jobs in vec![jobs_out; means.n_threads] {
-            let sketcher = RecordSketcher::new(Sketcher::new(&rule, &seed), limits.clone(), sweep_cut);
+            let sketcher = RecordSketcher::new(Sketcher::new(&rule, &seed), limits.clone(), sweep_cut, future);
             let (rule, known) = (&rule, &known_bytes);
             let sketching = Sketching { sketcher, rule, seed, known };
             scope.spawn(move || sketching.run(&jobs));

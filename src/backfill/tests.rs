@@ -252,7 +252,7 @@ proptest! {
         ignore_common in any::<bool>(),
         n_supers in 0usize..3,
     ) {
-        let cluster = MatchRule { threshold: 0.5, min_shared, common_limit, ignore_common, policy: Policy::Components };
+        let cluster = MatchRule { threshold: 0.5, min_shared, common_limit, comparisons_max: 0, ignore_common, policy: Policy::Components };
         let rule = rule(index_size, cluster);
         let pages = pages_of(&rule, sets, n_supers);
         let (documents, names, common) = streamed(&rule, &pages);

@@ -1,8 +1,8 @@
 //! The command line's words.
 
 use crate::backfill::Policy;
-use crate::kafka::TopicPosition;
 use crate::document::FetchTime;
+use crate::kafka::TopicPosition;
 use crate::query::By;
 use crate::wire::Reason;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -34,10 +34,11 @@ pub enum Command {
     ///
     /// Run again over the same inputs it goes on where it stopped; of a file that has grown it takes what is new.
     #[command(after_help = "Exit codes: 0 all taken in; 1 failed; 2 wrong usage or configuration; 3 some input could \
-                            not be read, the rest is taken in; 130 stopped by a signal, run again to go on. Kafka: 10 \
-                            records were deleted before they were read; 11 the topic is another one; 12 the store is \
-                            older than its output; 13 another process publishes for this store; 14 the brokers were \
-                            away for too long; 15 the store is new and the group is not.")]
+                            not be read, the rest is taken in; 130 stopped by SIGTERM or SIGINT, run again to go \
+                            on. Kafka: 0 stopped by SIGTERM or SIGINT; 10 records were deleted before they were read; \
+                            11 the topic is another one; 12 the store is older than its output; 13 another process \
+                            publishes for this store; 14 the brokers were away for too long; 15 the store is new and \
+                            the group is not; 16 the brokers refuse the name or the password.")]
     Run(RunArgs),
     /// Take whole files in at once, into a new store that `run` goes on from
     ///
@@ -46,7 +47,7 @@ pub enum Command {
     #[command(
         after_help = "Exit codes: 0 all taken in; 1 failed; 2 wrong usage or configuration, or other inputs than \
                             those it was begun with; 3 some input could not be read, the rest is taken in; 130 \
-                            stopped by a signal, run again to go on."
+                            stopped by SIGTERM or SIGINT, run again to go on."
     )]
     Backfill(BackfillArgs),
     /// Print the sketches of pages, or what the sketch rule costs and how sure it is; needs no store

@@ -1,7 +1,7 @@
 //! `lookalike backfill`: puts inputs, work folder and a new store together and lets the phases run.
 
 use super::args::BackfillArgs;
-use super::run::{events_sink, new_seed, watch_signals};
+use super::run::{events_sink, future_limit, new_seed, watch_signals};
 use super::telemetry;
 use super::{Exit, ending};
 use crate::backfill::{self, BackfillError, Ending, Identity, Intake, Means, Room, Standing, Work};
@@ -67,7 +67,12 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs) -> Result<Exit> {
         .with_fetched_at(config.fetched_at()?);
     let mut progress = telemetry::Progress::new(config.log.progress_seconds, args.quiet);
     progress.reads(source.read_progress());
-    let intake = Intake { source: Box::new(source), limits: config.limits.clone(), sweep_cut: config.input.sweep_cut };
+    let intake = Intake {
+        source: Box::new(source),
+        limits: config.limits.clone(),
+        sweep_cut: config.input.sweep_cut,
+        future: future_limit(&config),
+    };
     let loader = RocksLoader::new(config.store_settings(), config.rule(), work.seed()?);
     let events = args.events.as_deref().map(events_sink).transpose()?;
     let end = Ending { events, ..then.unwrap_or_default() };
@@ -133,7 +138,8 @@ fn identity(config: &Config, inputs: &[PathBuf]) -> Result<Identity> {
         }
         Ok((whole.to_string_lossy().into_owned(), metadata.len()))
     };
-    let reading = (&config.limits, &config.input.sweep, &config.input.fetched_at, config.input.sweep_cut);
+    let of = &config.input;
+    let reading = (&config.limits, &of.sweep, &of.fetched_at, of.sweep_cut, of.future_days_max);
     Ok(Identity {
         rule: config.rule(),
         reading: serde_json::to_string(&reading)?,

@@ -57,7 +57,9 @@ pub(crate) enum Exit {
     Unreachable = 14,
     /// The store is new, and the group is not; `run --bootstrap` goes on.
     NoStore = 15,
-    /// Stopped by a signal before the input ended; run again to go on.
+    /// The brokers refuse the name or the password.
+    NotAuthenticated = 16,
+    /// Stopped by SIGTERM or SIGINT before the input ended, or by the second of them; run again to go on.
     Interrupted = 130,
 }
 
@@ -117,6 +119,7 @@ fn exit_of(error: &anyhow::Error) -> Exit {
         Some(Halt::NoStore) => Exit::NoStore,
         Some(Halt::Fenced) => Exit::Fenced,
         Some(Halt::Unreachable) => Exit::Unreachable,
+        Some(Halt::NotAuthenticated) => Exit::NotAuthenticated,
         Some(Halt::Failed) | None => error.downcast_ref::<Ending>().map_or(Exit::Failed, |ending| ending.exit),
     }
 }

@@ -15,6 +15,7 @@ use crate::store::RocksStore;
 use anyhow::Result;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 /// Parts of the state, or events, that go out in one transaction.
 const AT_ONCE: usize = 8192;
@@ -26,11 +27,12 @@ pub(super) fn republish(config: &Config, what: Option<Republished>) -> Result<Ex
     // Nothing is made where there is no store: a read-only opening says so.
     drop(open(config)?);
     let shutdown = watch_signals()?;
+    let begun = SystemTime::now();
     let mut store = open_store(config)?;
     if let Some(Republished::EventsFrom { seq }) = what {
-        republish_events(config, &store, seq, &shutdown)?;
+        republish_events(config, &store, begun, seq, &shutdown)?;
     }
-    let mut sink = kafka_sink(&config.kafka, &store, &shutdown)?;
+    let mut sink = kafka_sink(&config.kafka, &store, begun, &shutdown)?;
     sink.check_events()?;
     store.note_outputs(&sink.notes())?;
     let next_seq = store.next_seq();
@@ -64,9 +66,15 @@ fn check(config: &Config, what: Option<Republished>) -> Result<()> {
 }
 
 /// Publishes events to the topic of events alone, each once. Those that are not out in any topic follow as of `run`.
-fn republish_events(config: &Config, store: &RocksStore, from: u64, shutdown: &Arc<AtomicBool>) -> Result<()> {
+fn republish_events(
+    config: &Config,
+    store: &RocksStore,
+    begun: SystemTime,
+    from: u64,
+    shutdown: &Arc<AtomicBool>,
+) -> Result<()> {
     // How far all topics together tell that publishing has come: what follows goes to all of them.
-    let until = kafka_sink(&config.kafka, store, shutdown)?.last_seq()?.map_or(0, |last| last + 1);
+    let until = kafka_sink(&config.kafka, store, begun, shutdown)?.last_seq()?.map_or(0, |last| last + 1);
     let (kept_from, next_seq) = (store.published(), store.next_seq());
     if !(kept_from..next_seq).contains(&from) {
         let kept = if kept_from < next_seq {
@@ -86,7 +94,7 @@ fn republish_events(config: &Config, store: &RocksStore, from: u64, shutdown: &A
         dead_letters: false,
         ..config.kafka.clone()
     };
-    let mut sink = kafka_sink(&events_only, store, shutdown)?;
+    let mut sink = kafka_sink(&events_only, store, begun, shutdown)?;
     let mut next = from;
     if let Some(last) = sink.last_seq()?.filter(|last| *last >= from) {
         let why = format!(

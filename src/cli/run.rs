@@ -6,9 +6,10 @@ use super::telemetry::{self, Metrics, Progress};
 use super::{Exit, deaths, ending, render};
 use crate::cluster::Decider;
 use crate::config::{Config, InputKind};
-use crate::document::Seed;
-use crate::files::{EventFile, EventStdout, FileSource, Input, page_of_warc};
+use crate::document::{FetchTime, Seed};
+use crate::files::{EventFile, EventStdout, FileSource, Input, page_of_warc, undo_codings};
 use crate::http::{Changes, Token};
+use crate::intake::FutureLimit;
 use crate::kafka::{Beginning, KafkaSettings, KafkaSink, KafkaSource, Publishing};
 use crate::pipeline::{self, Closings, Pipeline, PipelineError, Stats, Summary, Tries};
 use crate::ports::{Batch, Care, Notes, Sink, Snapshot, Source, Store, StoreError};
@@ -19,9 +20,11 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Takes pages in until the inputs end or a signal comes.
 pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
+    let begun = SystemTime::now();
     override_with(&mut config, &args);
     let metrics = config.metrics_address().map_err(|error| ending(Exit::Usage, error.to_string()))?;
     telemetry::start_logs(&config.log.level)?;
@@ -37,7 +40,7 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
     let mut progress = Progress::new(config.log.progress_seconds, args.quiet);
     let tries = Arc::new(tries_of(&config, &store)?);
     let source = open_source(&config, &args, &mut store, &tries, &mut progress)?;
-    let mut sink = open_sink(&config, &store, &shutdown)?;
+    let mut sink = open_sink(&config, &store, begun, &shutdown)?;
     let next_seq = store.next_seq();
     if let Some(sink) = &mut sink {
         pipeline::recover(&store, sink.as_mut(), store.published(), next_seq)?;
@@ -48,6 +51,7 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
         settings: config.pipeline.clone(),
         limits: config.limits.clone(),
         sweep_cut: config.input.sweep_cut,
+        future: future_limit(&config),
         seed: *store.seed(),
         sketcher: Sketcher::new(&rule.sketch, store.seed()),
         decider: Decider::new(rule.cluster, &rule.sketch, store.clusters()?, store.common()?),
@@ -168,6 +172,7 @@ fn open_source(
             accept_gap: args.accept_gap,
             care: Arc::clone(tries) as Arc<dyn Care>,
             warc: page_of_warc,
+            undo: undo_codings,
         };
         let source = KafkaSource::open(&config.kafka, &config.limits, &beginning)?;
         // Where an unknown partition begins is decided once: after a restart "latest" would be somewhere else.
@@ -187,6 +192,16 @@ fn open_source(
     Ok(Box::new(source))
 }
 
+/// How far ahead of this machine's clock pages may be dated.
+pub(super) fn future_limit(config: &Config) -> FutureLimit {
+    FutureLimit { days_max: config.input.future_days_max, now }
+}
+
+fn now() -> FetchTime {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    FetchTime(i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX))
+}
+
 /// What the command line names as input; standard input where it names nothing.
 pub(super) fn inputs(paths: &[PathBuf], stdin_name: Option<&str>) -> Result<Vec<Input>> {
     let stdin = || Input::Stdin { name: stdin_name.map(String::from) };
@@ -202,14 +217,16 @@ pub(super) fn inputs(paths: &[PathBuf], stdin_name: Option<&str>) -> Result<Vec<
     Ok(paths.iter().map(input).collect())
 }
 
+/// Where events go; `begun` is a moment before the store was opened.
 pub(super) fn open_sink(
     config: &Config,
     store: &RocksStore,
+    begun: SystemTime,
     shutdown: &Arc<AtomicBool>,
 ) -> Result<Option<Box<dyn Sink>>> {
     match config.events.file.as_str() {
         "" if config.input.from == InputKind::Kafka && !config.kafka.events_topic.is_empty() => {
-            let sink = kafka_sink(&config.kafka, store, shutdown)?;
+            let sink = kafka_sink(&config.kafka, store, begun, shutdown)?;
             sink.check_events()?;
             sink.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
             store.note_outputs(&sink.notes())?;
@@ -220,10 +237,11 @@ pub(super) fn open_sink(
     }
 }
 
-/// The topics that a store's events go to, taken over.
+/// The topics that a store's events go to, taken over; `begun` is a moment before the store was opened.
 pub(super) fn kafka_sink(
     settings: &KafkaSettings,
     store: &RocksStore,
+    begun: SystemTime,
     shutdown: &Arc<AtomicBool>,
 ) -> Result<KafkaSink> {
     let publishing = Publishing {
@@ -233,6 +251,7 @@ pub(super) fn kafka_sink(
         has_pages: store.n_documents() > 0,
         has_merged: store.has_merged()?,
         outputs: store.outputs()?,
+        begun,
     };
     Ok(KafkaSink::open(settings, &publishing, Arc::clone(shutdown))?)
 }

@@ -7,7 +7,7 @@ use super::{Exit, explain, render};
 use crate::config::Config;
 use crate::document::{Fingerprint, Seed};
 use crate::files::{FileSource, Input};
-use crate::intake::{RecordSketcher, SketchedPage};
+use crate::intake::{FutureLimit, RecordSketcher, SketchedPage};
 use crate::ports::{Incoming, Polled, ProgressMap, Snapshot, Source, StoreRule};
 use crate::sketch::{Form, Shingle, SketchRule, SketchedContent, Sketcher, encode};
 use crate::store::RocksStore;
@@ -76,8 +76,8 @@ pub(super) fn sketch(config: &Config, store: Option<&Path>, args: &SketchArgs) -
         return explain::explain(&rule, args.json);
     }
     let inputs = inputs(&args.inputs, None)?;
-    let sketcher =
-        RecordSketcher::new(Sketcher::new(&rule.sketch, &seed), config.limits.clone(), config.input.sweep_cut);
+    let sketcher = Sketcher::new(&rule.sketch, &seed);
+    let sketcher = RecordSketcher::new(sketcher, config.limits.clone(), config.input.sweep_cut, FutureLimit::NONE);
     let out = BufWriter::new(io::stdout().lock());
     let timing = args.time.then(Timing::default);
     let begin = Instant::now();

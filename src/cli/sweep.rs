@@ -12,6 +12,7 @@ use crate::query;
 use crate::store::RocksStore;
 use anyhow::Result;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Lists sweeps or closes one.
 pub(super) fn sweep(mut config: Config, command: SweepCommand) -> Result<Exit> {
@@ -32,9 +33,10 @@ pub(super) fn sweep(mut config: Config, command: SweepCommand) -> Result<Exit> {
 }
 
 fn close(config: &Config, name: &str, json: bool) -> Result<Exit> {
+    let begun = SystemTime::now();
     let mut store: RocksStore = open_store(config)?;
     // No signal is watched: closing may be killed at any moment, and goes on when it is asked for again.
-    let mut sink = open_sink(config, &store, &Arc::default())?;
+    let mut sink = open_sink(config, &store, begun, &Arc::default())?;
     let next_seq = store.next_seq();
     if let Some(sink) = &mut sink {
         pipeline::recover(&store, sink.as_mut(), store.published(), next_seq)?;

@@ -125,6 +125,8 @@ pub struct InputSection {
     pub fetched_at: String,
     /// How pages that still have none are put into sweeps by their date.
     pub sweep_cut: SweepCut,
+    /// Days ahead of the clock that a page may be dated; 0: without limit.
+    pub future_days_max: u32,
 }
 
 /// Where pages come from.

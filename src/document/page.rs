@@ -142,18 +142,27 @@ fn may_be_bad(byte: u8) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FetchTime(pub i64);
 
-/// A text that is no RFC 3339 moment.
+/// A text that is no moment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no RFC 3339 time such as 2026-11-21T08:00:00Z")]
+#[error("{0:?} is no RFC 3339 time such as 2026-11-21T08:00:00Z, nor 14 digits such as 20261121080000")]
 pub struct InvalidTime(pub String);
 
+/// A moment is written as in RFC 3339, or, as archives do, in 14 digits from year to second, in UTC.
 impl FromStr for FetchTime {
     type Err = InvalidTime;
 
     fn from_str(text: &str) -> Result<Self, InvalidTime> {
-        let time: jiff::Timestamp = text.parse().map_err(|_| InvalidTime(text.chars().take(64).collect()))?;
-        Ok(FetchTime(time.as_microsecond()))
+        let written = of_digits(text);
+        let time: Result<jiff::Timestamp, _> = written.as_deref().unwrap_or(text).parse();
+        Ok(FetchTime(time.map_err(|_| InvalidTime(text.chars().take(64).collect()))?.as_microsecond()))
     }
+}
+
+/// 14 digits as RFC 3339 would have them.
+fn of_digits(text: &str) -> Option<String> {
+    let is_it = text.len() == 14 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let part = |from: usize| &text[from..from + 2];
+    is_it.then(|| format!("{}-{}-{}T{}:{}:{}Z", &text[..4], part(4), part(6), part(8), part(10), part(12)))
 }
 
 impl fmt::Display for FetchTime {
@@ -251,10 +260,13 @@ mod tests {
             ("2014-08-01T00:00:00Z", "2014-08-01T00:00:00Z"),
             ("2014-08-01T02:00:00.25+02:00", "2014-08-01T00:00:00.25Z"),
             ("1969-12-31T23:59:59Z", "1969-12-31T23:59:59Z"),
+            ("20240131235959", "2024-01-31T23:59:59Z"),
         ] {
             assert_eq!(text.parse::<FetchTime>().expect(text).to_string(), shown);
         }
-        for text in ["", "yesterday", "2014-13-01T00:00:00Z", "2014-08-01"] {
+        for text in
+            ["", "yesterday", "2014-13-01T00:00:00Z", "2014-08-01", "20141301000000", "2014080100000", "٥٥٥٥٥٥٥"]
+        {
             assert!(text.parse::<FetchTime>().is_err(), "{text}");
         }
     }

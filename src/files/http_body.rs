@@ -1,4 +1,4 @@
-//! HTTP bodies as archives keep them: transfer and content codings undone within a budget of bytes.
+//! HTTP bodies as archives and crawlers keep them: transfer and content codings undone within a budget of bytes.
 
 use crate::wire::{Limits, Reason, Rejection};
 use flate2::{Decompress, FlushDecompress, Status};
@@ -25,6 +25,14 @@ impl From<io::Error> for Undoing {
     fn from(error: io::Error) -> Self {
         Undoing::Damaged(error.to_string())
     }
+}
+
+/// The body of a message without the codings that its `content-encoding` names.
+///
+/// # Errors
+/// A [`Rejection`] of a body that unpacks to more than the limit, and of codings unknown or damaged.
+pub fn undo_codings(body: &[u8], codings: &str, limits: &Limits) -> Result<Vec<u8>, Rejection> {
+    decoded(body, &[Cow::Borrowed(codings)], limits)
 }
 
 /// The body without its codings, which are the values of `Content-Encoding` and then `Transfer-Encoding`, in the order in

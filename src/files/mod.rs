@@ -17,6 +17,7 @@ mod warc_date;
 mod warc_stream;
 
 pub use events::{EventFile, EventStdout};
+pub use http_body::undo_codings;
 pub use source::{FileSource, Input, ReadProgress};
 pub use warc::page_of_warc;
 
@@ -95,6 +96,23 @@ enum ReadError {
         /// Records that were read before.
         n_records: i64,
     },
+}
+
+impl ReadError {
+    /// The same of a message that holds what a file could.
+    fn of_message(&self) -> String {
+        match self {
+            ReadError::Io(error) => error.to_string(),
+            ReadError::UnfinishedRecord { n_bytes, declared } => {
+                format!("it ends after {n_bytes} of the record's {declared} bytes")
+            }
+            ReadError::UnfinishedHeader => "it ends in the record's header".into(),
+            ReadError::UnfinishedLine
+            | ReadError::Format(_)
+            | ReadError::Replaced { .. }
+            | ReadError::Shorter { .. } => self.to_string(),
+        }
+    }
 }
 
 /// The buffer of a reader, never empty but at its end; interrupted system calls are tried again.

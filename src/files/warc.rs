@@ -342,7 +342,7 @@ pub fn page_of_warc(bytes: &[u8], limits: &Limits) -> Result<Page, Rejection> {
     let mut records = WarcRecords::new(stream, limits, Defaults::default());
     let mut page = None;
     loop {
-        match records.advance(0).map_err(|error| no_record(error.to_string()))? {
+        match records.advance(0).map_err(|error| no_record(error.of_message()))? {
             Advance::Gap(text) => return Err(no_record(text)),
             Advance::End => return page.unwrap_or_else(|| Err(no_record("it holds no response".into()))),
             Advance::Record(_) if page.is_some() => return Err(no_record("it holds more than one".into())),
@@ -443,6 +443,19 @@ mod tests {
     /// A file whose one page is what must still be found after `before`.
     fn followed(before: &[u8]) -> Vec<u8> {
         [before, http("HTTP/1.1 200 OK\nContent-Type: text/plain", b"the next").as_slice()].concat()
+    }
+
+    /// Told once of a message that was cut short: to wait until the file has grown, or to fetch the file again.
+    #[test]
+    fn what_is_wrong_with_a_message_is_told_without_a_file() {
+        let whole = http("HTTP/1.1 200 OK\nContent-Type: text/plain", b"some body");
+        assert!(page_of_warc(&whole, &LIMITS).is_ok());
+        let packed = gzip(&whole);
+        for cut in [&whole[..whole.len() - 8], &whole[..30], &packed[..packed.len() / 2], b"{}", b""] {
+            let rejection = page_of_warc(cut, &LIMITS).expect_err("cut short");
+            assert_eq!(rejection.reason, Reason::InvalidField);
+            assert!(!rejection.message.contains("file"), "{}", rejection.message);
+        }
     }
 
     fn of(bytes: &[u8], defaults: Defaults) -> WarcRecords {

@@ -3,7 +3,8 @@
 use crate::document::{Content, FetchTime, Fingerprint, Page};
 use crate::sketch::{Sketched, SketchedContent, Sketcher, Unsketchable};
 use crate::sweep::SweepCut;
-use crate::wire::{Limits, Reason, Record, Rejection, page_of_json};
+use crate::wire::{Limits, Message, Reason, Record, Rejection, mended, page_of_json};
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A page and what the clustering needs to know of it.
@@ -20,18 +21,89 @@ pub struct SketchedPage {
     pub redirect_to: Option<String>,
 }
 
+const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;
+
+/// How far ahead of the clock the time of a page may be: one dated far ahead would be its URL's newest until then. What
+/// was rejected for it stays rejected, for its event is durable; a record that is taken in anew later may fare better.
+#[derive(Clone, Copy, Debug)]
+pub struct FutureLimit {
+    /// Days ahead; 0: without limit.
+    pub days_max: u32,
+    /// The clock.
+    pub now: fn() -> FetchTime,
+}
+
+impl FutureLimit {
+    /// No limit.
+    pub const NONE: FutureLimit = FutureLimit { days_max: 0, now: || FetchTime(0) };
+
+    fn check(&self, page: &Page) -> Result<(), Rejection> {
+        let latest = || (self.now)().0.saturating_add(i64::from(self.days_max).saturating_mul(DAY_US));
+        if self.days_max == 0 || page.fetched_at.0 <= latest() {
+            return Ok(());
+        }
+        let message = format!(
+            "the time of the fetch, {}, is more than input.future_days_max = {} days ahead of the clock",
+            page.fetched_at, self.days_max
+        );
+        Err(Rejection::new(Reason::FutureTime, message).about(page))
+    }
+}
+
 /// Turns one record after the other into a sketched page, or a rejection, whatever is in it.
 pub struct RecordSketcher {
     fresh: Sketcher,
     sketcher: Sketcher,
-    limits: Limits,
+    reader: Reader,
     sweep_cut: SweepCut,
+}
+
+/// Reads pages out of records.
+struct Reader {
+    limits: Limits,
+    future: FutureLimit,
+    n_mended: u64,
+}
+
+impl Reader {
+    /// The page in a record; JSON that cannot be read is mended where that is possible, and read again.
+    fn page<'r>(&mut self, record: &'r Record) -> Result<Cow<'r, Page>, Rejection> {
+        let limits = &self.limits;
+        let page = match record {
+            Record::Json(json) => page_of_json(json, limits).map(Cow::Owned),
+            Record::Message(message, format) => message.page(format, limits).map(Cow::Owned),
+            Record::Page(page) => Ok(Cow::Borrowed(&**page)),
+            Record::Rejected(rejection) => Err(rejection.clone()),
+        };
+        let page = match page {
+            Err(wrong) if wrong.reason == Reason::InvalidJson => self.mended_page(record).unwrap_or(Err(wrong)),
+            page => page,
+        }?;
+        self.future.check(&page)?;
+        Ok(page)
+    }
+
+    fn mended_page<'r>(&mut self, record: &Record) -> Option<Result<Cow<'r, Page>, Rejection>> {
+        let page = match record {
+            Record::Json(json) => page_of_json(&mended(json)?, &self.limits),
+            Record::Message(message, format) => Message::mended(message, format)?.page(format, &self.limits),
+            Record::Page(_) | Record::Rejected(_) => return None,
+        };
+        self.n_mended += u64::from(page.is_ok());
+        Some(page.map(Cow::Owned))
+    }
 }
 
 impl RecordSketcher {
     /// One that sketches as `sketcher` does, and puts pages that name no sweep into those of `sweep_cut`.
-    pub fn new(sketcher: Sketcher, limits: Limits, sweep_cut: SweepCut) -> Self {
-        RecordSketcher { fresh: sketcher.clone(), sketcher, limits, sweep_cut }
+    pub fn new(sketcher: Sketcher, limits: Limits, sweep_cut: SweepCut, future: FutureLimit) -> Self {
+        let reader = Reader { limits, future, n_mended: 0 };
+        RecordSketcher { fresh: sketcher.clone(), sketcher, reader, sweep_cut }
+    }
+
+    /// Pages so far whose JSON could only be read once it was mended ([`mended()`]).
+    pub fn n_mended(&self) -> u64 {
+        self.reader.n_mended
     }
 
     /// Sketches a record.
@@ -51,8 +123,8 @@ impl RecordSketcher {
         record: &Record,
         known: impl FnOnce(Fingerprint) -> Option<K>,
     ) -> Result<(SketchedPage, Option<K>), Rejection> {
-        let (sketcher, limits, cut) = (&mut self.sketcher, &self.limits, self.sweep_cut);
-        let sketched = catch_unwind(AssertUnwindSafe(|| prepare(sketcher, record, limits, cut, known)));
+        let (sketcher, reader, cut) = (&mut self.sketcher, &mut self.reader, self.sweep_cut);
+        let sketched = catch_unwind(AssertUnwindSafe(|| prepare(sketcher, record, reader, cut, known)));
         sketched.unwrap_or_else(|_| {
             self.sketcher = self.fresh.clone();
             let message = "the page made the sketcher panic; please report it with the page";
@@ -64,24 +136,12 @@ impl RecordSketcher {
 fn prepare<K>(
     sketcher: &mut Sketcher,
     record: &Record,
-    limits: &Limits,
+    reader: &mut Reader,
     sweep_cut: SweepCut,
     known: impl FnOnce(Fingerprint) -> Option<K>,
 ) -> Result<(SketchedPage, Option<K>), Rejection> {
-    let decoded;
-    let page: &Page = match record {
-        Record::Json(json) => {
-            decoded = page_of_json(json, limits)?;
-            &decoded
-        }
-        Record::Message(message, format) => {
-            decoded = message.page(format, limits)?;
-            &decoded
-        }
-        Record::Page(page) => page,
-        Record::Rejected(rejection) => return Err(rejection.clone()),
-    };
-    match sketcher.sketch_unless_known(page, limits.words_max, known) {
+    let page = reader.page(record)?;
+    match sketcher.sketch_unless_known(&page, reader.limits.words_max, known) {
         Ok(sketched) => {
             let (content, known) = match sketched {
                 Sketched::Nothing => (None, None),
@@ -98,7 +158,66 @@ fn prepare<K>(
                 Unsketchable::NoText(_) => Reason::NotText,
                 Unsketchable::TooManyWords { .. } => Reason::TooLarge,
             };
-            Err(Rejection::new(reason, why.to_string()).about(page))
+            Err(Rejection::new(reason, why.to_string()).about(&page))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Seed;
+    use crate::sketch::SketchRule;
+    use crate::wire::MessageFormat;
+
+    fn sketcher(days_max: u32) -> RecordSketcher {
+        let future = FutureLimit { days_max, now: || FetchTime(10 * DAY_US) };
+        let sketcher = Sketcher::new(&SketchRule::default(), &Seed([1, 2, 3, 4]));
+        RecordSketcher::new(sketcher, Limits::default(), SweepCut::None, future)
+    }
+
+    fn page(time: &str, content: &str) -> Vec<u8> {
+        format!(r#"{{"url":"http://a/","fetched_at":"{time}",{content}}}"#).into_bytes()
+    }
+
+    /// Lost once: pages dated in error stayed their URLs' newest for centuries, and nothing that came later counted.
+    #[test]
+    fn times_far_ahead_of_the_clock_are_rejected_whatever_stood_there() {
+        for (days_max, time, is_taken) in [
+            (1, "1970-01-12T00:00:00Z", true),
+            (1, "1970-01-12T00:00:00.000001Z", false),
+            (2, "1970-01-12T00:00:00.000001Z", true),
+            (0, "2608-01-01T00:00:00Z", true),
+            (u32::MAX, "9999-12-30T00:00:00Z", true),
+        ] {
+            for content in [r#""body":"x""#, r#""gone":true"#, r#""redirect_to":"/b""#] {
+                let outcome = sketcher(days_max).sketch(&Record::Json(page(time, content)));
+                assert_eq!(outcome.is_ok(), is_taken, "{days_max}, {time}, {content}");
+                if let Err(rejection) = outcome {
+                    assert_eq!((rejection.reason, rejection.url.as_deref()), (Reason::FutureTime, Some("http://a/")));
+                    assert_eq!(rejection.fetched_at.map(|time| time.to_string()).as_deref(), Some(time));
+                }
+            }
+        }
+    }
+
+    /// Lost once: a page of which one character was no UTF-8, as Python writes it, and one behind a byte-order mark.
+    #[test]
+    fn what_json_can_do_without_does_not_cost_the_page() {
+        let mut sketcher = sketcher(0);
+        let body =
+            |text: &str| page("2020-01-01T00:00:00Z", &format!(r#""content_type":"text/plain","body":"{text}""#));
+        let whole = sketcher.sketch(&Record::Json(body("a \\ufffd b"))).expect("a page");
+        let marked = [&b"\xef\xbb\xbf"[..], &body("a \\ud800 b")].concat();
+        for (at, json) in [body("a \\udfff b"), marked].into_iter().enumerate() {
+            let message = Message { value: Some(json.clone()), ..Message::default() };
+            let records = [Record::Json(json), Record::Message(Box::new(message), MessageFormat::Json)];
+            for record in records {
+                assert_eq!(sketcher.sketch(&record).expect("a page").content, whole.content);
+            }
+            assert_eq!(sketcher.n_mended(), 2 * (at as u64 + 1));
+        }
+        let broken = sketcher.sketch(&Record::Json(b"\xef\xbb\xbf{".to_vec())).err().expect("no page");
+        assert_eq!((broken.reason, sketcher.n_mended()), (Reason::InvalidJson, 4));
     }
 }

@@ -1,5 +1,6 @@
 //! What a consumer and a producer have in common: librdkafka's log, and finding a topic.
 
+use crate::ports::Halt;
 use rdkafka::ClientContext;
 use rdkafka::client::Client;
 use rdkafka::config::RDKafkaLogLevel;
@@ -35,7 +36,14 @@ impl Seldom {
 /// The last trouble that librdkafka told of: its error codes do not say which broker, offset or why, its words do. They
 /// come in when the client is polled.
 #[derive(Debug, Default)]
-pub(super) struct Trouble(Mutex<Option<String>>);
+pub(super) struct Trouble(Mutex<Last>);
+
+#[derive(Debug, Default)]
+struct Last {
+    words: Option<String>,
+    /// Whether a broker refused the name or the password, and none has told of anything else since.
+    is_refusal: bool,
+}
 
 impl Trouble {
     /// Passes a line of the log on and keeps it if it is trouble. Warnings are ours to give, at our own pace.
@@ -46,7 +54,7 @@ impl Trouble {
             RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical | RDKafkaLogLevel::Error
         );
         if is_trouble {
-            self.keep(line);
+            self.keep(line, None);
         }
     }
 
@@ -55,18 +63,30 @@ impl Trouble {
         tracing::debug!(target: "librdkafka", "{error}: {reason}");
         // That all brokers are down is said after each has said why it is.
         if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
-            self.keep(reason);
+            self.keep(reason, Some(error.rdkafka_error_code() == Some(RDKafkaErrorCode::Authentication)));
         }
     }
 
-    fn keep(&self, line: &str) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(line.to_string());
+    fn keep(&self, line: &str, is_refusal: Option<bool>) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.words = Some(line.to_string());
+        last.is_refusal = is_refusal.unwrap_or(last.is_refusal);
+    }
+
+    /// How the program ends where no broker answers, and what to do about it.
+    pub(super) fn silence(&self) -> (Halt, &'static str) {
+        if self.0.lock().unwrap_or_else(PoisonError::into_inner).is_refusal {
+            let told = "the brokers refuse the name or the password; correct sasl.username, sasl.password and sasl.mechanisms \
+                        in kafka.properties";
+            return (Halt::NotAuthenticated, told);
+        }
+        (Halt::Unreachable, "check kafka.brokers, the network, and TLS and SASL in kafka.properties")
     }
 
     /// The last line, in brackets, or nothing.
     pub(super) fn told(&self) -> String {
-        let line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        line.as_ref().map_or_else(String::new, |line| format!(" (librdkafka: {line})"))
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.words.as_ref().map_or_else(String::new, |line| format!(" (librdkafka: {line})"))
     }
 }
 
@@ -107,12 +127,15 @@ impl TopicError {
                 "the brokers at {brokers} refuse the topic {topic:?}: {code}; check kafka.{field}, and what the user in \
                  kafka.properties may do"
             ),
-            TopicError::Unreachable(reason) => format!(
-                "no answer from {brokers}: {reason}{}; check kafka.brokers, the network, and TLS and SASL in \
-                 kafka.properties",
-                trouble.told()
-            ),
+            TopicError::Unreachable(reason) => {
+                format!("no answer from {brokers}: {reason}{}; {}", trouble.told(), trouble.silence().1)
+            }
         }
+    }
+
+    /// How the program ends over it.
+    pub(super) fn halt(&self, trouble: &Trouble) -> Halt {
+        if matches!(self, TopicError::Unreachable(_)) { trouble.silence().0 } else { Halt::Failed }
     }
 }
 

@@ -1,16 +1,17 @@
 //! Whether a topic is still the one that the store was made from: the last record taken in is there, and is the same.
 
-use super::client::Quiet;
 use super::record::taken_over;
 use super::settings::KafkaSettings;
+use super::topic_id::{TopicId, tell_ids};
 use crate::document::Seed;
 use crate::ports::Progress;
 use crate::wire::{Fault, Message};
-use rdkafka::Message as _;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::KafkaError;
-use rdkafka::{Offset, TopicPartitionList};
+use rdkafka::{ClientContext, Message as _, Offset, TopicPartitionList};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long to wait for messages before looking at the clock.
@@ -41,10 +42,29 @@ pub(super) fn fingerprint(message: &Message) -> u64 {
     (SEED.fingerprint("record", &parts).0 as u64).max(1)
 }
 
+/// Hears of the id of the topic that is looked at.
+struct Look(Arc<TopicId>);
+
+impl ClientContext for Look {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
+        match level {
+            RDKafkaLogLevel::Debug => self.0.hear(line),
+            _ => tracing::debug!(target: "librdkafka", "{facility} {line}"),
+        }
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::debug!(target: "librdkafka", "{error}: {reason}");
+    }
+}
+
+impl ConsumerContext for Look {}
+
 /// The partitions whose last record taken in is another one now. One that cannot be read any more, because it was
-/// deleted or compacted, tells nothing.
+/// deleted or compacted, tells nothing. What is read is of the topic of `id`, or that tells of its change.
 pub(super) fn changed(
     settings: &KafkaSettings,
+    id: &Arc<TopicId>,
     stored: &BTreeMap<i32, Progress>,
     value_bytes_max: usize,
     within: Duration,
@@ -59,7 +79,8 @@ pub(super) fn changed(
     let mut config = settings.tail_config().map_err(|_| KafkaError::ClientCreation("settings".into()))?;
     // A batch that cannot be unpacked tells nothing, and must not hold up the start.
     config.set("fetch.error.backoff.ms", "10");
-    let consumer: BaseConsumer<Quiet> = config.create_with_context(Quiet)?;
+    tell_ids(&mut config);
+    let consumer: BaseConsumer<Look> = config.create_with_context(Look(Arc::clone(id)))?;
     consumer.assign(&list)?;
     let mut changed = Vec::new();
     while !unread.is_empty() && Instant::now() < until {

@@ -39,6 +39,7 @@ mod sink;
 mod source;
 mod statistics;
 mod tail;
+mod topic_id;
 mod topics;
 mod undecodable;
 mod wary;

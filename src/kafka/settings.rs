@@ -15,7 +15,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordFormat {
-    /// Key: the URL. Value: the body's bytes. Headers: `content-type`, `fetch-time`, `http-status`, `sweep`.
+    /// Key: the URL. Value: the body's bytes. Headers: `content-type`, `content-encoding`, `fetch-time`, `http-status`,
+    /// `location`, `sweep`.
     Raw,
     /// Value: a JSON page ([`crate::wire::page_of_json`]), or JSON with its parts where `fields` says.
     #[default]

@@ -18,7 +18,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The header that holds an event's sequence number, in decimal.
 pub const SEQ_HEADER: &str = "lookalike-seq";
@@ -42,15 +42,16 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// How long a transaction's end may be waited for; after that nobody knows how it ended.
 const COMMIT_MAX: Duration = Duration::from_secs(30);
 
-/// How long a producer whose last transaction went wrong may take to say that it was fenced.
-const ABORT_MAX: Duration = Duration::from_secs(2);
+/// How long one try to end a transaction that went wrong may take; librdkafka goes on with it behind our back, but for
+/// deliveries, which are heard of between two tries.
+const ABORT_MAX: Duration = Duration::from_millis(200);
 
 /// How long brokers that do not answer are waited for once the program was told to end.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 
 /// Events to Kafka topics: all of them to one, and what they change in the present state to two compacted ones; see
-/// [`super`]. Key of an event: the URL, if there is one; value: its JSON; headers [`SEQ_HEADER`], [`STORE_HEADER`] and
-/// [`VERSION_HEADER`].
+/// [`super`]. Key of an event: the URL that it is about, if there is one; value: its JSON; headers [`SEQ_HEADER`],
+/// [`STORE_HEADER`] and [`VERSION_HEADER`].
 ///
 /// A topic may have any number of partitions. Kafka's order is that of a partition and events go where their key sends
 /// them, so those of one URL are in order and those of two may not be; give the topic one partition, or sort by
@@ -76,6 +77,8 @@ pub struct KafkaSink {
     standpoint: Standpoint,
     /// Events whose original is too large for the dead letter topic.
     without_value: HashSet<u64>,
+    /// When the process began: the store is its own since then.
+    begun: SystemTime,
     shutdown: Arc<AtomicBool>,
 }
 
@@ -94,6 +97,8 @@ pub struct Publishing<'a> {
     pub has_merged: bool,
     /// What it remembers of the topics that it publishes to.
     pub outputs: OutputNotes,
+    /// A moment since which nobody else has written to it.
+    pub begun: SystemTime,
 }
 
 /// A part of the present state.
@@ -130,8 +135,8 @@ impl KafkaSink {
     ///
     /// # Errors
     /// [`SinkError`] where the settings are wrong, no broker answers, a topic is missing or has other partitions than the
-    /// store knows, or the output is another store's or ahead of this one ([`Halt::OldStore`]). Then nobody has been
-    /// fenced.
+    /// store knows, or the output is another store's, ahead of this one ([`Halt::OldStore`]), or has become so since the
+    /// process began ([`Halt::Fenced`]). Then nobody has been fenced.
     pub fn open(
         settings: &KafkaSettings,
         publishing: &Publishing<'_>,
@@ -141,7 +146,7 @@ impl KafkaSink {
         if settings.events_topic.is_empty() {
             return Err(SinkError::new(SettingsError::Empty("events_topic").to_string()));
         }
-        let &Publishing { store, next_seq, published, has_pages, has_merged, ref outputs } = publishing;
+        let &Publishing { store, next_seq, published, has_pages, has_merged, begun, ref outputs } = publishing;
         let mut sink = KafkaSink {
             settings: settings.clone(),
             outputs: Outputs::new(settings, store),
@@ -154,6 +159,7 @@ impl KafkaSink {
             known: outputs.clone(),
             standpoint: Standpoint { kept_from: published, has_pages, has_merged, ..Standpoint::default() },
             without_value: HashSet::new(),
+            begun,
             shutdown,
         };
         sink.found = sink.find_topics()?;
@@ -161,7 +167,7 @@ impl KafkaSink {
         if let Some(why) = found::moved_keys(&sink.found, &sink.known) {
             return Err(SinkError::new(why));
         }
-        sink.take_over(Instant::now() + settings.delivery_max())?;
+        sink.take_over(Instant::now() + settings.delivery_max(), || sink.check_tail(next_seq))?;
         // Whoever was fenced may have published something in the meantime.
         sink.place(sink.check_tail(next_seq)?);
         Ok(sink)
@@ -206,15 +212,14 @@ impl KafkaSink {
 
     fn topic_lost(&self, topic: &str, field: &str, error: &TopicError) -> SinkError {
         (0..N_LAST_WORDS).for_each(|_| self.producer.poll(Duration::ZERO));
-        let halt = if matches!(error, TopicError::Unreachable(_)) { Halt::Unreachable } else { Halt::Failed };
-        let message = error.explain(topic, field, &self.settings.brokers, &self.producer.context().trouble);
-        SinkError { halt, message }
+        let trouble = &self.producer.context().trouble;
+        SinkError { halt: error.halt(trouble), message: error.explain(topic, field, &self.settings.brokers, trouble) }
     }
 
     /// The last event that is out; refuses an output that is not this store's past.
     fn check_tail(&self, next_seq: u64) -> Result<Ends, SinkError> {
         let (last, of_events) = self.read_tail()?;
-        let Some(Tail { seq, store }) = last else { return Ok(Ends::default()) };
+        let Some(Tail { seq, store, time_ms }) = last else { return Ok(Ends::default()) };
         let topic = &self.settings.events_topic;
         if store != self.store {
             return Err(SinkError {
@@ -227,6 +232,10 @@ impl KafkaSink {
             });
         }
         if seq >= next_seq {
+            let begun_ms = self.begun.duration_since(UNIX_EPOCH).map_or(0, |begun| begun.as_millis());
+            if time_ms.is_some_and(|time| u128::try_from(time).is_ok_and(|time| time > begun_ms)) {
+                return Err(self.fenced(&format!("event {seq} went out since this one began, and is not in its store")));
+            }
             return Err(SinkError {
                 halt: Halt::OldStore,
                 message: format!(
@@ -259,9 +268,11 @@ impl KafkaSink {
     }
 
     /// Takes a new epoch of the transactional id: any other producer that has it is fenced, and what it had under way
-    /// is aborted, or committed if it had come that far.
-    fn take_over(&self, until: Instant) -> Result<(), SinkError> {
+    /// is aborted, or committed if it had come that far. Each time it looks first whether the output is still this store's
+    /// past: a process that stood still meanwhile would fence whoever took over from it.
+    fn take_over<T>(&self, until: Instant, look: impl Fn() -> Result<T, SinkError>) -> Result<(), SinkError> {
         loop {
+            look()?;
             let error = match self.producer.init_transactions(self.settings.connect_max()) {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
@@ -428,6 +439,48 @@ impl KafkaSink {
         }
     }
 
+    /// Has the old producer end its transaction, however, and so learn whether it was fenced: a new one would fence whoever
+    /// did it.
+    fn end_transaction(&self, until: Instant, next_seq: u64) -> Result<(), SinkError> {
+        let mut is_committing = false;
+        loop {
+            let ended = if is_committing {
+                self.producer.commit_transaction(ABORT_MAX)
+            } else {
+                self.producer.abort_transaction(ABORT_MAX)
+            };
+            let Err(error) = ended else { return Ok(()) };
+            let why = match self.failure(&error) {
+                Failure::Fenced(why) => return Err(self.fenced(&why)),
+                Failure::Refused(why) | Failure::Unsure(why) => why,
+            };
+            match error {
+                KafkaError::Transaction(error) if error.is_retriable() => {
+                    is_committing |= error.code() == RDKafkaErrorCode::Conflict;
+                }
+                _ if is_committing => is_committing = false,
+                // There is none, or none that this producer could end.
+                _ => return Ok(()),
+            }
+            if self.must_end(until) || Instant::now() >= until {
+                return Err(self.given_up(&why, until, next_seq));
+            }
+            self.producer.poll(MOMENT);
+        }
+    }
+
+    /// The end of all tries. A process that stood still for longer than they may take does not know yet whether another one
+    /// has gone on.
+    fn given_up(&self, why: &str, until: Instant, next_seq: u64) -> SinkError {
+        if !self.must_end(until)
+            && let Err(error) = self.read_until(until, next_seq)
+            && error.halt == Halt::Fenced
+        {
+            return error;
+        }
+        self.failed(Halt::Unreachable, why)
+    }
+
     /// Takes a new epoch after something went wrong, and returns how many of the events are out.
     fn recover(&mut self, events: &[Outgoing], until: Instant) -> Result<usize, SinkError> {
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(0) };
@@ -448,16 +501,11 @@ impl KafkaSink {
 
     /// Ends what is under way by taking a new epoch, and tells the last event that is out; `next_seq` is not yet.
     fn retake(&mut self, next_seq: u64, until: Instant) -> Result<Option<u64>, SinkError> {
-        // The old producer may yet learn that it was fenced; a new one would fence whoever did it.
-        if let Err(error) = self.producer.abort_transaction(ABORT_MAX)
-            && let Failure::Fenced(why) = self.failure(&error)
-        {
-            return Err(self.fenced(&why));
-        }
-        self.read_until(until, next_seq)?;
+        self.end_transaction(until, next_seq)?;
         self.producer = producer_of(&self.settings, &self.store)?;
-        self.take_over(until)?;
-        self.read_until(until, next_seq)
+        let look = || self.read_until(until, next_seq);
+        self.take_over(until, look)?;
+        look()
     }
 
     /// The end of the output, asked for until it is told. One that holds `next_seq` or more tells of another writer.
@@ -484,13 +532,13 @@ impl KafkaSink {
     }
 
     fn failed(&self, halt: Halt, why: &str) -> SinkError {
-        let told = self.producer.context().trouble.told();
-        let topic = &self.settings.events_topic;
+        let trouble = &self.producer.context().trouble;
+        let (halt, advice) = if halt == Halt::Unreachable { trouble.silence() } else { (halt, "check the brokers") };
+        let (told, topic) = (trouble.told(), &self.settings.events_topic);
         SinkError {
             halt,
             message: format!(
-                "events were not delivered to topic {topic:?}: {why}{told}; check the brokers and start again: nothing is \
-                 lost"
+                "events were not delivered to topic {topic:?}: {why}{told}; {advice}, and start again: nothing is lost"
             ),
         }
     }
@@ -522,16 +570,8 @@ impl Sink for KafkaSink {
                 Err(Failure::Unsure(why)) => why,
             };
             tracing::warn!("publishing events from {}: {why}; looking at what is out", rest[0].seq);
-            let must_end = self.must_end(until);
-            if must_end || Instant::now() >= until {
-                // A process that stood still for longer than that does not know yet whether another one has gone on.
-                if !must_end
-                    && let Err(error) = self.read_until(until, last.seq + 1)
-                    && error.halt == Halt::Fenced
-                {
-                    return Err(error);
-                }
-                return Err(self.failed(Halt::Unreachable, &why));
+            if self.must_end(until) || Instant::now() >= until {
+                return Err(self.given_up(&why, until, last.seq + 1));
             }
             let n_out = self.recover(rest, until)?;
             rest = &rest[n_out..];

@@ -6,11 +6,12 @@ use super::offsets::{self, Gap, Held, Stored, Why};
 use super::record::taken_over;
 use super::settings::{KafkaSettings, RecordFormat, explain};
 use super::statistics::{Told, told_in};
+use super::topic_id::{TopicId, tell_ids};
 use super::undecodable::{self, is_undecodable};
 use super::wary::Wary;
 use crate::document::{FetchTime, Page};
 use crate::ports::{Care, Halt, Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError};
-use crate::wire::{Limits, MessageFormat, Origin, Reason, Record, Rejection};
+use crate::wire::{Limits, MessageFormat, Origin, Reason, Record, Rejection, UndoCodings};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult};
@@ -35,6 +36,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// How long a question may hold up the stream once it flows.
 const ASK_MAX: Duration = Duration::from_secs(2);
 
+/// How long each question may take whether an unknown topic is back.
+const ASK_AGAIN_MAX: Duration = Duration::from_millis(500);
+
 /// How long a topic may be unknown to the brokers, as it is for a moment after they restart, before it is lost.
 const LOST_AFTER: Duration = Duration::from_secs(10);
 
@@ -44,12 +48,14 @@ const LOST_AFTER: Duration = Duration::from_secs(10);
 /// it. Within a partition offsets may skip: transaction markers and compacted records have one and are never seen.
 ///
 /// The source stops, with an error that says which offset is stored and what the broker has, where retention overtook it
-/// or the topic was made anew, which shows by its offsets or by the last record taken in being another one. An operator
-/// may accept such a gap; then it is the first thing that the source tells.
+/// or the topic was made anew, which shows by its offsets, by the last record taken in being another one, or while it is
+/// read by its id. An operator may accept such a gap; then it is the first thing that the source tells after a start.
 pub struct KafkaSource {
     consumer: BaseConsumer<Watch>,
     pub(super) settings: KafkaSettings,
     pub(super) topic: Arc<str>,
+    /// What its consumers, one after the other, were told of the topic's id.
+    id: Arc<TopicId>,
     format: MessageFormat,
     value_bytes_max: usize,
     /// Gaps that are told before anything else.
@@ -67,6 +73,7 @@ pub struct KafkaSource {
     chores: Seldom,
     warnings: Seldom,
     adoptions: Seldom,
+    /// Since when the brokers do not know the topic. Nothing is assigned meanwhile: what comes back may be another one.
     unknown_since: Option<Instant>,
 }
 
@@ -84,6 +91,8 @@ pub struct Beginning<'a> {
     pub care: Arc<dyn Care>,
     /// Reads a WARC record, for [`RecordFormat::Warc`].
     pub warc: fn(&[u8], &Limits) -> Result<Page, Rejection>,
+    /// Undoes content codings, for [`RecordFormat::Raw`].
+    pub undo: UndoCodings,
 }
 
 /// How far a partition has been read.
@@ -117,11 +126,13 @@ impl KafkaSource {
     pub fn open(settings: &KafkaSettings, limits: &Limits, beginning: &Beginning<'_>) -> Result<Self, SourceError> {
         settings.check().map_err(|error| SourceError::new(error.to_string()))?;
         let wary = Wary::of(&beginning.care);
-        let consumer = consumer_of(settings, wary.is_some())?;
+        let id = Arc::new(TopicId::of(&settings.topic));
+        let consumer = consumer_of(settings, wary.is_some(), &id)?;
         let format = format_of(settings, beginning);
         let mut source = KafkaSource {
             consumer,
             topic: settings.topic.as_str().into(),
+            id,
             settings: settings.clone(),
             value_bytes_max: format.value_bytes_max(limits),
             format,
@@ -148,7 +159,7 @@ impl KafkaSource {
 
     /// Reads all partitions at once from now on.
     pub(super) fn begin_anew(&mut self) -> Result<(), SourceError> {
-        self.consumer = consumer_of(&self.settings, false)?;
+        self.consumer = consumer_of(&self.settings, false, &self.id)?;
         self.assign_all()
     }
 
@@ -191,7 +202,9 @@ impl KafkaSource {
         let mut gaps = stored.beyond(&partitions);
         // Looking at the record before would fetch the one behind as well.
         let is_blind = stored.0.is_empty() || self.wary.is_some();
-        let replaced = if is_blind { Vec::new() } else { self.replaced(&stored, &partitions)? };
+        let known = stored.0.iter().filter(|(partition, _)| partitions.contains(partition));
+        let known = known.map(|(partition, progress)| (*partition, *progress)).collect();
+        let replaced = if is_blind { Vec::new() } else { self.replaced(&known)? };
         for partition in partitions {
             let held = self
                 .held(partition, until.saturating_duration_since(Instant::now()).max(ASK_MAX))
@@ -293,10 +306,8 @@ impl KafkaSource {
     }
 
     /// The partitions that hold another record than the one last taken in.
-    fn replaced(&self, stored: &Stored, there: &[i32]) -> Result<Vec<i32>, SourceError> {
-        let known = stored.0.iter().filter(|(partition, _)| there.contains(partition));
-        let known = known.map(|(partition, progress)| (*partition, *progress)).collect();
-        identity::changed(&self.settings, &known, self.value_bytes_max, self.settings.connect_max())
+    fn replaced(&self, taken: &BTreeMap<i32, Progress>) -> Result<Vec<i32>, SourceError> {
+        identity::changed(&self.settings, &self.id, taken, self.value_bytes_max, self.settings.connect_max())
             .map_err(|error| self.topic_lost(&TopicError::Unreachable(error.to_string())))
     }
 
@@ -330,7 +341,7 @@ impl KafkaSource {
         }
         self.send_commits();
         self.take_in_statistics();
-        if !self.unknown.is_empty() && self.adoptions.due() {
+        if !self.unknown.is_empty() && self.unknown_since.is_none() && self.adoptions.due() {
             std::mem::take(&mut self.unknown).into_iter().for_each(|partition| self.adopt(partition));
         }
         self.measure_lag();
@@ -370,14 +381,16 @@ impl KafkaSource {
         if self.unreachable_since.is_none_or(|since| since.elapsed() < self.settings.delivery_max()) {
             return Ok(());
         }
+        let trouble = &self.consumer.context().trouble;
+        let (halt, advice) = trouble.silence();
         Err(SourceError {
-            halt: Halt::Unreachable,
+            halt,
             message: format!(
-                "no broker of {} was there for {} s{}; start again when they are back, nothing is lost. How long to wait is \
-                 set by kafka.delivery_ms_max",
+                "no broker of {} was there for {} s{}; {advice}, and start again: nothing is lost. How long to wait is set \
+                 by kafka.delivery_ms_max",
                 self.settings.brokers,
                 self.settings.delivery_max().as_secs(),
-                self.consumer.context().trouble.told()
+                trouble.told()
             ),
         })
     }
@@ -398,19 +411,40 @@ impl KafkaSource {
         }
     }
 
-    /// A topic that the brokers do not know may be a broker that just came up; only if it stays away is it lost.
+    /// A topic that the brokers do not know may be a broker that just came up; only if it stays away is it lost. If it
+    /// comes back as it was it is read on.
     fn look_for_lost_topic(&mut self) -> Result<(), SourceError> {
-        if self.unknown_since.is_none_or(|since| since.elapsed() < LOST_AFTER) {
-            return Ok(());
-        }
-        match partitions_of(self.consumer.client(), &self.topic, ASK_MAX) {
-            Err(error @ (TopicError::Missing | TopicError::Refused(_))) => Err(self.topic_lost(&error)),
-            Err(TopicError::Unreachable(_)) => Ok(()),
-            Ok(_) => {
-                self.unknown_since = None;
-                Ok(())
+        let Some(since) = self.unknown_since else { return Ok(()) };
+        match partitions_of(self.consumer.client(), &self.topic, ASK_AGAIN_MAX) {
+            Err(error @ (TopicError::Missing | TopicError::Refused(_))) if since.elapsed() >= LOST_AFTER => {
+                Err(self.topic_lost(&error))
             }
+            Err(_) => Ok(()),
+            Ok(_) => self.read_again(),
         }
+    }
+
+    /// Reads a topic on that was away for a while, unless the last records taken in are other ones.
+    fn read_again(&mut self) -> Result<(), SourceError> {
+        if let Some(wary) = &mut self.wary {
+            wary.begin_anew();
+        } else {
+            let taken = |place: &Place| Progress { next_offset: place.next, chain: place.chain };
+            let taken = self.partitions.iter().map(|(partition, place)| (*partition, taken(place))).collect();
+            let replaced = match self.replaced(&taken) {
+                Ok(replaced) => replaced,
+                Err(error) => {
+                    self.warn(&error.to_string());
+                    return Ok(());
+                }
+            };
+            if !replaced.is_empty() {
+                return Err(self.made_anew(&format!("the last records of partitions {replaced:?} are other ones")));
+            }
+            self.assign_all()?;
+        }
+        self.unknown_since = None;
+        Ok(())
     }
 
     fn send_commits(&mut self) {
@@ -444,6 +478,9 @@ impl KafkaSource {
             | RDKafkaErrorCode::UnknownTopic
             | RDKafkaErrorCode::UnknownPartition => {
                 self.unknown_since.get_or_insert_with(Instant::now);
+                if let Err(error) = self.consumer.unassign() {
+                    return Err(SourceError::new(format!("the topic {:?} cannot be let go: {error}", self.topic)));
+                }
                 Ok(self.wait_out("the brokers do not know the topic just now"))
             }
             code if is_undecodable(code) => self.pass_over(code),
@@ -540,14 +577,30 @@ impl KafkaSource {
         }
     }
 
+    /// The topic was made anew while it was read: nothing of the new one was taken.
+    fn made_anew(&self, sign: &str) -> SourceError {
+        let places = self.partitions.iter().map_while(|(partition, place)| {
+            let Held { low, high } = self.held(*partition, ASK_MAX).ok()?;
+            Some(format!("; partition {partition}: the next offset is {}, the broker has {low}..{high}", place.next))
+        });
+        let message = format!(
+            "topic {:?} was made anew while it was read: {sign}{}. Nothing of the new one was taken in. Bring back the topic \
+             that the store was made from, or start again with --accept-gap: an event will say exactly which records are \
+             missing, and the new topic is read from its beginning",
+            self.topic,
+            places.collect::<String>()
+        );
+        SourceError { halt: Halt::Replaced, message }
+    }
+
     fn topic_lost(&self, error: &TopicError) -> SourceError {
         for _ in 0..N_LAST_WORDS {
             // Only errors can come: there is nothing assigned, or nothing will be read any more.
             drop(self.consumer.poll(Duration::ZERO));
         }
-        let halt = if matches!(error, TopicError::Unreachable(_)) { Halt::Unreachable } else { Halt::Failed };
-        let message = error.explain(&self.topic, "topic", &self.settings.brokers, &self.consumer.context().trouble);
-        SourceError { halt, message }
+        let trouble = &self.consumer.context().trouble;
+        let message = error.explain(&self.topic, "topic", &self.settings.brokers, trouble);
+        SourceError { halt: error.halt(trouble), message }
     }
 }
 
@@ -558,7 +611,11 @@ impl Source for KafkaSource {
         }
         self.do_chores()?;
         self.go_warily()?;
-        let error = match self.consumer.poll(timeout) {
+        let polled = self.consumer.poll(timeout);
+        if let Some((was, is)) = self.id.change() {
+            return Err(self.made_anew(&format!("its id was {was} and is {is}")));
+        }
+        let error = match polled {
             None => return Ok(Polled::Idle),
             Some(Err(error)) => error,
             Some(Ok(message)) => {
@@ -569,7 +626,6 @@ impl Source for KafkaSource {
                     (place.next, place.chain) = (offset + 1, chain);
                 }
                 self.note_reading();
-                self.unknown_since = None;
                 self.last_sent_ms = taken.time_ms;
                 let origin = Origin { source: Arc::clone(&self.topic), partition, offset };
                 let record = Record::Message(Box::new(taken), self.format.clone());
@@ -614,18 +670,19 @@ fn seconds_since(sent_ms: i64) -> f64 {
 }
 
 /// A consumer of the settings' topic.
-fn consumer_of(settings: &KafkaSettings, is_wary: bool) -> Result<BaseConsumer<Watch>, SourceError> {
+fn consumer_of(settings: &KafkaSettings, is_wary: bool, id: &Arc<TopicId>) -> Result<BaseConsumer<Watch>, SourceError> {
     let config = if is_wary { settings.wary_config() } else { settings.consumer_config() };
+    let mut config = config.map_err(|error| SourceError::new(error.to_string()))?;
+    tell_ids(&mut config);
     config
-        .map_err(|error| SourceError::new(error.to_string()))?
-        .create_with_context(Watch::of(&settings.topic))
+        .create_with_context(Watch::of(&settings.topic, id))
         .map_err(|error| SourceError::new(format!("Kafka's client does not start: {}", explain(&error))))
 }
 
 /// How pages stand in the messages.
 fn format_of(settings: &KafkaSettings, beginning: &Beginning<'_>) -> MessageFormat {
     match settings.format {
-        RecordFormat::Raw => MessageFormat::Raw,
+        RecordFormat::Raw => MessageFormat::Raw(beginning.undo),
         RecordFormat::Json if settings.fields.is_plain() => MessageFormat::Json,
         RecordFormat::Json => MessageFormat::Mapped(Arc::new(settings.fields.clone())),
         RecordFormat::Warc => MessageFormat::Warc(beginning.warc),
@@ -651,16 +708,18 @@ fn passed_markers(consumer: &BaseConsumer<Watch>) -> HashMap<i32, i64> {
         .collect()
 }
 
-/// Listens to librdkafka: its log, and its statistics for the partitions there are and their high watermarks.
+/// Listens to librdkafka: its log, for the topic's id too, and its statistics for the partitions there are and their high
+/// watermarks.
 struct Watch {
     topic: String,
+    id: Arc<TopicId>,
     trouble: Trouble,
     latest: Mutex<Option<Told>>,
 }
 
 impl Watch {
-    fn of(topic: &str) -> Self {
-        Watch { topic: topic.into(), trouble: Trouble::default(), latest: Mutex::default() }
+    fn of(topic: &str, id: &Arc<TopicId>) -> Self {
+        Watch { topic: topic.into(), id: Arc::clone(id), trouble: Trouble::default(), latest: Mutex::default() }
     }
 
     /// The last report, if there is news.
@@ -671,7 +730,10 @@ impl Watch {
 
 impl ClientContext for Watch {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
-        self.trouble.hear(level, facility, line);
+        match level {
+            RDKafkaLogLevel::Debug => self.id.hear(line),
+            level => self.trouble.hear(level, facility, line),
+        }
     }
 
     fn error(&self, error: KafkaError, reason: &str) {

@@ -26,6 +26,8 @@ pub(super) struct Tail {
     pub seq: u64,
     /// The id of the store that it came from.
     pub store: String,
+    /// When it was sent, in milliseconds since 1970, where that is known.
+    pub time_ms: Option<i64>,
 }
 
 /// Why the end of a topic cannot be told.
@@ -129,7 +131,7 @@ fn tail_in<M: Message>(message: &M) -> Result<Tail, String> {
         std::str::from_utf8(found.value?).ok().map(String::from)
     };
     match (header(SEQ_HEADER).and_then(|seq| seq.parse().ok()), header(STORE_HEADER)) {
-        (Some(seq), Some(store)) => Ok(Tail { seq, store }),
+        (Some(seq), Some(store)) => Ok(Tail { seq, store, time_ms: message.timestamp().to_millis() }),
         _ => Err(format!("it lacks the headers {SEQ_HEADER} and {STORE_HEADER}")),
     }
 }

@@ -35,6 +35,7 @@ pub use tries::{Machine, Tries};
 
 use crate::cluster::Decider;
 use crate::document::Seed;
+use crate::intake::{FutureLimit, RecordSketcher};
 use crate::ports::{Care, SinkError, Source, SourceError, Store, StoreError};
 use crate::sketch::Sketcher;
 use crate::sweep::SweepCut;
@@ -154,6 +155,8 @@ pub struct Pipeline<'a, S: Store> {
     pub limits: wire::Limits,
     /// The sweeps of pages that name none.
     pub sweep_cut: SweepCut,
+    /// How far ahead of the clock pages may be dated.
+    pub future: FutureLimit,
     /// The store's secret.
     pub seed: Seed,
     /// Makes sketches under the store's rule.
@@ -212,7 +215,8 @@ impl<S: Store> Pipeline<'_, S> {
             Arc::clone(&self.tries),
         );
         let tries = &*self.tries;
-        let (limits, cut, stats, source) = (&self.limits, self.sweep_cut, &self.stats, self.source);
+        let (stats, source) = (&self.stats, self.source);
+        let sketcher = || RecordSketcher::new(self.sketcher.clone(), self.limits.clone(), self.sweep_cut, self.future);
         let repeats = sketcher::Repeats::new(self.settings.repeat_cache_mib << 20);
         let (gate, shutdown, repeats) = (&gate, &self.shutdown, &repeats);
         let ended = std::thread::scope(|scope| {
@@ -221,20 +225,9 @@ impl<S: Store> Pipeline<'_, S> {
                 ingest::run(source, &work_out, &committed_in, gate, shutdown, stats)
             })?;
             for _ in 0..n_sketchers {
-                let (work_in, done_out, sketcher) = (work_in.clone(), done_out.clone(), self.sketcher.clone());
+                let (work_in, done_out, sketcher) = (work_in.clone(), done_out.clone(), sketcher());
                 let run = move || {
-                    sketcher::run(
-                        sketcher,
-                        limits,
-                        cut,
-                        &work_in,
-                        &done_out,
-                        keep_originals,
-                        repeats,
-                        gate,
-                        stats,
-                        tries,
-                    );
+                    sketcher::run(sketcher, &work_in, &done_out, keep_originals, repeats, gate, stats, tries);
                 };
                 start(scope, "sketcher", run)?;
             }
@@ -363,6 +356,7 @@ mod tests {
             settings: Settings::default(),
             limits: wire::Limits::default(),
             sweep_cut: SweepCut::None,
+            future: FutureLimit::NONE,
             seed,
             sketcher: Sketcher::new(&rule, &seed),
             decider: Decider::new(MatchRule::default(), &rule, Clusters::default(), Default::default()),

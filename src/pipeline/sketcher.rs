@@ -9,9 +9,8 @@ use super::tries::Tries;
 use crate::document::Fingerprint;
 use crate::intake::{RecordSketcher, SketchedPage};
 use crate::ports::Incoming;
-use crate::sketch::{SketchedContent, Sketcher};
-use crate::sweep::SweepCut;
-use crate::wire::{Limits, Message, Origin, Record, Rejection};
+use crate::sketch::SketchedContent;
+use crate::wire::{Message, Origin, Record, Rejection};
 use crossbeam::channel::{Receiver, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -63,9 +62,7 @@ impl Repeats {
 /// Runs until there is no more work or nobody wants it.
 #[expect(clippy::too_many_arguments, reason = "called once, where the stream is wired")]
 pub(super) fn run(
-    fresh: Sketcher,
-    limits: &Limits,
-    sweep_cut: SweepCut,
+    mut sketcher: RecordSketcher,
     work: &Receiver<Work>,
     out: &Sender<Ticketed<Vec<Prepared>>>,
     keep_originals: bool,
@@ -74,9 +71,9 @@ pub(super) fn run(
     stats: &Stats,
     tries: &Tries,
 ) {
-    let mut sketcher = RecordSketcher::new(fresh, limits.clone(), sweep_cut);
     let sketch_seconds = stats.sketch_seconds();
     for Work { ticket, records, n_bytes } in work {
+        let n_mended = sketcher.n_mended();
         let prepare = |incoming: Incoming| {
             let begin = Instant::now();
             let outcome = tries.passed_over(&incoming.origin).map_or_else(
@@ -93,6 +90,7 @@ pub(super) fn run(
             Prepared { origin: incoming.origin, chain: incoming.chain, outcome, original }
         };
         let item = records.into_iter().map(prepare).collect();
+        stats.mended(sketcher.n_mended() - n_mended);
         gate.release_bytes(n_bytes);
         if out.send(Ticketed { ticket, item }).is_err() {
             break;
@@ -116,7 +114,10 @@ fn is_deadly(record: &crate::wire::Record) -> bool {
 mod tests {
     use super::*;
     use crate::document::{Body, Content, FetchTime, MediaType, Page, Seed};
-    use crate::sketch::SketchRule;
+    use crate::intake::FutureLimit;
+    use crate::sketch::{SketchRule, Sketcher};
+    use crate::sweep::SweepCut;
+    use crate::wire::Limits;
 
     /// Equal bytes that are read another way are another content, and features have no bytes to go by.
     #[test]
@@ -133,7 +134,7 @@ mod tests {
         ];
         let fresh = || {
             let sketcher = Sketcher::new(&SketchRule::default(), &Seed([1, 2, 3, 4]));
-            RecordSketcher::new(sketcher, Limits::default(), SweepCut::None)
+            RecordSketcher::new(sketcher, Limits::default(), SweepCut::None, FutureLimit::NONE)
         };
         for n_mib in [0, 1] {
             let (repeats, mut sketcher) = (Repeats::new(n_mib << 20), fresh());

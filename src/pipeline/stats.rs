@@ -120,6 +120,11 @@ impl Stats {
         }
     }
 
+    /// Counts pages whose JSON was mended before it could be read.
+    pub(super) fn mended(&self, n: u64) {
+        counter!("lookalike_mended_total").increment(n);
+    }
+
     pub(super) fn set_lag(&self, lag: u64) {
         gauge!("lookalike_lag_records").set(lag as f64);
         self.counts().lag = Some(lag);

@@ -83,7 +83,7 @@ impl Confirmer {
         for shingle in shingles {
             let mixed = (shingle ^ self.key).wrapping_mul(self.odd[0]);
             let mixed = (mixed ^ mixed >> 32).wrapping_mul(self.odd[1]);
-            let bin = ((mixed >> 32) * BINS as u64 >> 32) as usize;
+            let bin = (((mixed >> 32) * BINS as u64) >> 32) as usize;
             let value = (mixed ^ mixed >> 32) as u32 | 1;
             largest[bin] = largest[bin].max(value);
         }

@@ -147,13 +147,20 @@ impl RocksStore {
     /// # Errors
     /// [`StoreError`]
     pub fn note_outputs(&self, notes: &OutputNotes) -> Result<(), StoreError> {
-        when_there_is_room(|| self.gives_up(), || {
-            let mut rows = WriteBatch::default();
-            for (topic, note) in notes {
-                rows.put_cf(self.cf(cf::META)?, [meta::OUTPUT, topic.as_bytes()].concat(), schema::output_row(*note));
-            }
-            self.db.write_opt(rows, &synced()).map_err(failed)
-        })
+        when_there_is_room(
+            || self.gives_up(),
+            || {
+                let mut rows = WriteBatch::default();
+                for (topic, note) in notes {
+                    rows.put_cf(
+                        self.cf(cf::META)?,
+                        [meta::OUTPUT, topic.as_bytes()].concat(),
+                        schema::output_row(*note),
+                    );
+                }
+                self.db.write_opt(rows, &synced()).map_err(failed)
+            },
+        )
     }
 
     /// Takes a batch's postings into memory, and begins a run of them where their part of it is full. Where the run

@@ -3,12 +3,14 @@
 
 mod event;
 mod fields;
+mod mended;
 mod message;
 mod record;
 
 pub use event::{Event, EventType, MoveEvidence, Moved, Subject, WIRE_VERSION};
 pub use fields::{FieldMap, Preset};
-pub use message::{Fault, Message, MessageFormat};
+pub use mended::mended;
+pub use message::{Fault, Message, MessageFormat, UndoCodings};
 pub use record::{Limits, Reason, Record, Rejection, StatusMeaning, page_of_json, status_meaning};
 
 use std::fmt;

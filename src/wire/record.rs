@@ -64,8 +64,10 @@ pub enum Reason {
     InvalidField,
     /// Empty, too long, or with control characters or blanks in it.
     InvalidUrl,
-    /// Not RFC 3339.
+    /// No time that can be read.
     InvalidTime,
+    /// A time farther ahead of the clock than may be.
+    FutureTime,
     /// An HTTP status that brings no page.
     HttpStatus,
     /// A content type that holds no text.
@@ -96,17 +98,20 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason there is.
-    pub const ALL: [Reason; 16] = [
+    pub const ALL: [Reason; 19] = [
         Reason::InvalidJson,
         Reason::MissingField,
         Reason::InvalidField,
         Reason::InvalidUrl,
         Reason::InvalidTime,
+        Reason::FutureTime,
         Reason::HttpStatus,
         Reason::MediaType,
         Reason::TooLarge,
         Reason::NotText,
         Reason::Revisit,
+        Reason::Segmented,
+        Reason::NoPage,
         Reason::ContentEncoding,
         Reason::Internal,
         Reason::Deadly,
@@ -123,6 +128,7 @@ impl Reason {
             Reason::InvalidField => "invalid-field",
             Reason::InvalidUrl => "invalid-url",
             Reason::InvalidTime => "invalid-time",
+            Reason::FutureTime => "future-time",
             Reason::HttpStatus => "http-status",
             Reason::MediaType => "media-type",
             Reason::TooLarge => "too-large",

@@ -2,6 +2,8 @@
 
 #![expect(dead_code, clippy::expect_used, reason = "each test binary uses a part; a test that cannot go on fails")]
 
+pub mod proxy;
+
 use lookalike::document::Page;
 use lookalike::kafka::{Beginning, KafkaSettings, KafkaSource, RecordFormat};
 use lookalike::pipeline::Tries;
@@ -252,7 +254,8 @@ pub fn open(settings: &KafkaSettings, stored: &ProgressMap) -> Result<KafkaSourc
 /// The same, accepting gaps.
 pub fn accepting(stored: &ProgressMap) -> Beginning<'_> {
     let care = Arc::<Tries>::default();
-    Beginning { stored, since: None, bootstrap: false, accept_gap: true, care, warc: |_, _| panic!("no WARC here") }
+    let (warc, undo) = (|_: &[u8], _: &Limits| panic!("no WARC here"), lookalike::files::undo_codings);
+    Beginning { stored, since: None, bootstrap: false, accept_gap: true, care, warc, undo }
 }
 
 /// The offsets that a source goes on from, without the fingerprints of the records before them.

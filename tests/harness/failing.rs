@@ -5,6 +5,7 @@ use lookalike::cluster::Decider;
 use lookalike::config::Config;
 use lookalike::document::{DocumentId, Fingerprint, Seed};
 use lookalike::files::{EventFile, FileSource, Input};
+use lookalike::intake::FutureLimit;
 use lookalike::pipeline::{self, Pipeline, Stats, Summary};
 use lookalike::ports::{Batch, Outgoing, Sink, Snapshot, Sought, Store, StoreError, StoredSighting};
 use lookalike::sketch::{Shingle, Sketch, Sketcher};
@@ -138,6 +139,7 @@ pub fn flow(
             },
             limits: config.limits.clone(),
             sweep_cut: config.input.sweep_cut,
+            future: FutureLimit::NONE,
             seed,
             sketcher: Sketcher::new(&rule.sketch, &seed),
             decider: Decider::new(rule.cluster, &rule.sketch, clusters, common),

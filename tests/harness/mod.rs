@@ -24,13 +24,11 @@ pub struct World {
 pub type Partition = BTreeSet<BTreeSet<String>>;
 
 impl World {
-    /// An empty one with a fixed seed, so that every run gives the same sketches.
+    /// An empty one with a fixed seed, so that every run gives the same sketches, and where the clock does not matter.
     pub fn new() -> Self {
-        World {
-            folder: tempfile::tempdir().expect("a folder"),
-            variables: vec![("LOOKALIKE__STORE__SEED".into(), format!("{:064x}", 7))],
-            configs: Vec::new(),
-        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let world = World { folder, variables: Vec::new(), configs: Vec::new() };
+        world.with("store.seed", format!("{:064x}", 7)).with("input.future_days_max", 0)
     }
 
     pub fn with(mut self, key: &str, value: impl ToString) -> Self {

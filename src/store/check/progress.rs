@@ -1,8 +1,12 @@
 //! What the store is and how far it has come: `meta`, `offsets`, `outbox`.
 
 use super::{Check, hex};
+use crate::ports::Progress;
 use crate::store::schema::{self, FORMAT_VERSION, Fields, OLDEST_READABLE_FORMAT, cf, meta};
 use crate::wire::Event;
+
+/// What is stored of a partition that is gone, once somebody has accepted it.
+const GONE: Progress = Progress { next_offset: -1, chain: 0 };
 
 impl Check<'_> {
     pub(super) fn progress(&mut self) {
@@ -43,7 +47,7 @@ impl Check<'_> {
                 continue;
             };
             match schema::read_progress(&row) {
-                Some(progress) if progress.next_offset >= 0 && row.len() == 16 => {}
+                Some(Progress { next_offset: 0.., .. } | GONE) if row.len() == 16 => {}
                 _ => self.find(cf::OFFSETS, format!("{source}[{partition}]"), "the row is not an offset and a chain"),
             }
         }

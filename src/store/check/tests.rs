@@ -3,6 +3,7 @@
 use super::Report;
 use crate::cluster::{ClusterRow, Decider, MatchRule};
 use crate::document::{CANONICAL_VERSION, DocumentId, Seed};
+use crate::intake::FutureLimit;
 use crate::pipeline::{self, Pipeline, PipelineError, Stats, Summary};
 use crate::ports::{Incoming, Outgoing, Polled, Sink, SinkError, Snapshot, Source, SourceError, StoreRule};
 use crate::sketch::{Rule, SketchRule, Sketcher};
@@ -100,6 +101,7 @@ fn take_in(
         settings: pipeline::Settings { batch_records_max: 10, ..Default::default() },
         limits: Limits::default(),
         sweep_cut: SweepCut::default(),
+        future: FutureLimit::NONE,
         seed: *store.seed(),
         sketcher: Sketcher::new(&rule.sketch, store.seed()),
         decider: Decider::new(rule.cluster, &rule.sketch, store.clusters()?, store.common()?),

@@ -1,0 +1,76 @@
+//! JSON that is right but for what some writers put into it.
+
+use memchr::memchr;
+use std::ops::Range;
+
+const BOM: &[u8] = &[0xef, 0xbb, 0xbf];
+
+/// Code units that stand for nothing alone: the first and the second half of a pair.
+const FIRST_HALVES: Range<u16> = 0xd800..0xdc00;
+const SECOND_HALVES: Range<u16> = 0xdc00..0xe000;
+
+/// The bytes of an escape such as `\ud800`.
+const ESCAPE_BYTES: usize = 6;
+
+/// The JSON without a byte-order mark before it, and with U+FFFD in the place of each escaped half of a surrogate pair that
+/// is alone, as Python's `json.dumps` writes them of bytes that were no UTF-8. None where it has neither.
+pub fn mended(json: &[u8]) -> Option<Vec<u8>> {
+    let without_bom = json.strip_prefix(BOM);
+    let mut mended = without_bom.unwrap_or(json).to_vec();
+    let mut is_mended = without_bom.is_some();
+    let mut at = 0;
+    while let Some(found) = memchr(b'\\', &mended[at..]) {
+        at += found;
+        let unit = escaped(&mended[at..]);
+        let next = mended.get(at + ESCAPE_BYTES..).and_then(escaped);
+        at += match unit {
+            None => 2,
+            Some(unit) if FIRST_HALVES.contains(&unit) && next.is_some_and(|next| SECOND_HALVES.contains(&next)) => {
+                2 * ESCAPE_BYTES
+            }
+            Some(unit) if FIRST_HALVES.contains(&unit) || SECOND_HALVES.contains(&unit) => {
+                mended[at..at + ESCAPE_BYTES].copy_from_slice(b"\\ufffd");
+                is_mended = true;
+                ESCAPE_BYTES
+            }
+            Some(_) => ESCAPE_BYTES,
+        };
+        at = at.min(mended.len());
+    }
+    is_mended.then_some(mended)
+}
+
+/// The code unit of an escape that begins here.
+fn escaped(json: &[u8]) -> Option<u16> {
+    let digits = json.strip_prefix(b"\\u")?.get(..4)?;
+    let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
+    u16::from_str_radix(std::str::from_utf8(digits).ok().filter(|_| is_hex)?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lone_halves_and_marks_are_mended_and_nothing_else() {
+        for (json, expected) in [
+            (r#"{"a":"\ud800"}"#, Some(r#"{"a":"\ufffd"}"#)),
+            (r#""\uDC80\udc81x""#, Some(r#""\ufffd\ufffdx""#)),
+            (r#""\ud83d\ude00\ud83d""#, Some(r#""\ud83d\ude00\ufffd""#)),
+            (r#""\ud83d\ud83d\ude00""#, Some(r#""\ufffd\ud83d\ude00""#)),
+            (r#""\ud83d\n""#, Some(r#""\ufffd\n""#)),
+            ("\u{feff}{}", Some("{}")),
+            (r#""\\ud800""#, None),
+            (r#""\\\ud800""#, Some(r#""\\\ufffd""#)),
+            (r#""\ud83d\ude00 \u00e9 é \" ""#, None),
+            (r#""\ud8"#, None),
+            (r#""\ud+00""#, None),
+            ("\"\\", None),
+            ("\u{feff}", Some("")),
+            ("", None),
+        ] {
+            let found = mended(json.as_bytes()).map(|json| String::from_utf8(json).expect("text"));
+            assert_eq!(found.as_deref(), expected, "{json}");
+        }
+    }
+}
