@@ -444,9 +444,9 @@ fn any_document_is_held_against_the_store() {
     let file = world.write("mine.html", format!("<html><p>{}</p>", words[..209].join("</p> <p>")));
     let found = json(&world.ask("query similar --json", &[file.to_str().expect("a path")]));
     assert_eq!(found[0]["last_seen"]["url"], "http://half/");
-    assert_eq!(found[0]["containment_of_b_in_a"], 1.0);
+    assert!(found[0]["containment_of_b_in_a"].as_f64() >= Some(0.98), "{found}");
     assert_eq!(found[1]["last_seen"]["url"], "http://whole/");
-    assert_eq!(found[1]["containment_of_a_in_b"], 1.0);
+    assert!(found[1]["containment_of_a_in_b"].as_f64() >= Some(0.98), "{found}");
     assert_eq!(found.as_array().map(Vec::len), Some(2));
     let (a, b) = (file.to_str().expect("a path"), "http://half/");
     let comparison = json(&world.ask("query compare --json", &[a, b]));
@@ -541,7 +541,7 @@ fn a_store_refuses_other_rules_and_a_second_writer() {
     refused(&["-"], ("LOOKALIKE__SKETCH__W", "9"), "sketch.w is 10 there and 9 here");
     refused(&["-"], ("LOOKALIKE__CLUSTER__THRESHOLD", "0.6"), "cluster.threshold is 0.5 there and 0.6 here");
     let wanted = ("LOOKALIKE__SKETCH__INDEX_MODULUS", "25");
-    refused(&["-"], wanted, "sketch.index_modulus is unset there and 25 here");
+    refused(&["-"], wanted, "sketch.index_modulus is off (false or 0) there and 25 here");
     refused(&["-"], ("LOOKALIKE__STORE__SEED", &"f".repeat(64)), "another seed");
     refused(&["-"], ("LOOKALIKE__SKETCH__WW", "9"), "ww");
 
