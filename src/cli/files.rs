@@ -4,6 +4,7 @@ use super::Exit;
 use super::ask::open;
 use crate::config::Config;
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
+use crate::ports::StoreError;
 use crate::query;
 use crate::sketch::{SketchedContent, Sketcher};
 use crate::wire::Limits;
@@ -52,23 +53,24 @@ impl Rows {
 /// Writes one row for each sighting.
 pub(super) fn export_clusters(config: &Config, output: Option<&Path>, json: bool) -> Result<Exit> {
     let store = open(config)?;
-    let mut rows = rows_to(output, json)?;
-    let mut failed = None;
-    query::export(&store, |row| {
-        failed = rows.write(&row).err();
-        failed.is_none()
-    })?;
-    failed.map_or(Ok(()), Err)?;
-    rows.finish()?;
-    Ok(Exit::Done)
+    export(output, json, |write| query::export(&store, write))
 }
 
 /// Writes one row for each URL.
 pub(super) fn export_present(config: &Config, output: Option<&Path>, json: bool) -> Result<Exit> {
     let store = open(config)?;
+    export(output, json, |write| query::export_present(&store, write))
+}
+
+/// Writes every row that `each` hands over; false tells it to stop.
+fn export<R: Serialize>(
+    output: Option<&Path>,
+    json: bool,
+    each: impl FnOnce(&mut dyn FnMut(R) -> bool) -> Result<(), StoreError>,
+) -> Result<Exit> {
     let mut rows = rows_to(output, json)?;
     let mut failed = None;
-    query::export_present(&store, |row| {
+    each(&mut |row| {
         failed = rows.write(&row).err();
         failed.is_none()
     })?;

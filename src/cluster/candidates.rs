@@ -124,8 +124,8 @@ impl Known {
         Ok(())
     }
 
-    /// The candidates for a document with these index and super shingles, and how many index shingles each shares: those with at least `needed` shared index
-    /// shingles, or any super shingle in common. Most shared shingles first, then by age.
+    /// The candidates for a document with these index and super shingles, and how many index shingles each shares: those
+    /// with at least `needed` of them, or any super shingle in common. Most shared shingles first, then by age.
     pub(super) fn candidates(
         &self,
         index: &[Shingle],
