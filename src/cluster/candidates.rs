@@ -12,6 +12,7 @@ use super::decide::View;
 use crate::document::{DocumentId, Fingerprint};
 use crate::sketch::Shingle;
 use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
 
 /// How many of a page's common shingles nominate, the smallest.
 const COMMON_ASKED_MAX: usize = 16;
@@ -71,14 +72,26 @@ pub fn represented<'r>(common: impl Iterator<Item = &'r Representatives>, needed
         *shared.entry(*document).or_default() += 1;
     }
     let enough = shared.into_iter().filter(|(_, n_shared)| *n_shared >= needed);
-    let candidates = in_order(enough.map(|(document, n_shared)| (n_shared, document)).collect());
-    candidates.into_iter().take(REPRESENTATIVES_COMPARED_MAX).map(|(_, document)| document).collect()
+    let mut candidates: Vec<(DocumentId, usize)> = enough.collect();
+    candidates.sort_unstable_by_key(|(document, n_shared)| (Reverse(*n_shared), *document));
+    candidates.into_iter().take(REPRESENTATIVES_COMPARED_MAX).map(|(document, _)| document).collect()
 }
 
-/// Most shared shingles first, then by age.
-fn in_order(mut candidates: Vec<(usize, DocumentId)>) -> Vec<(usize, DocumentId)> {
-    candidates.sort_unstable_by_key(|(n_shared, document)| (std::cmp::Reverse(*n_shared), *document));
-    candidates
+/// A document that shares shingles with a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shared {
+    pub document: DocumentId,
+    /// How many index shingles they share.
+    pub n_shared: usize,
+    /// How much these and the super shingles that they share tell: see [`rarity`].
+    pub rarity: u64,
+    is_nominated: bool,
+}
+
+/// What a shingle in so many documents tells of those that have it: one that two pages share alone says more than several
+/// that they share with a whole template.
+fn rarity(n_documents: usize) -> u64 {
+    (1 << 32) / n_documents.max(1) as u64
 }
 
 /// Adds a document to those in which a shingle stands, unless they are over the limit; true where it was added. Lists
@@ -124,31 +137,39 @@ impl Known {
         Ok(())
     }
 
-    /// The candidates for a document with these index and super shingles, and how many index shingles each shares: those
-    /// with at least `needed` of them, or any super shingle in common. Most shared shingles first, then by age.
+    /// The candidates for a document with these index and super shingles: those with at least `needed` shared index
+    /// shingles, or any super shingle in common. Most shared shingles first, then by age.
     pub(super) fn candidates(
         &self,
         index: &[Shingle],
         supers: &[Shingle],
         needed: usize,
         common_limit: usize,
-    ) -> Vec<(usize, DocumentId)> {
-        let mut shared: FxHashMap<DocumentId, (usize, bool)> = FxHashMap::default();
+    ) -> Vec<Shared> {
+        let mut shared: FxHashMap<DocumentId, Shared> = FxHashMap::default();
+        let of = |document: DocumentId| Shared { document, n_shared: 0, rarity: 0, is_nominated: false };
         for shingle in index {
             let list = self.postings.get(shingle).map(Vec::as_slice).unwrap_or_default();
             if list.len() <= common_limit {
                 for document in list {
-                    shared.entry(*document).or_default().0 += 1;
+                    let entry = shared.entry(*document).or_insert_with(|| of(*document));
+                    entry.n_shared += 1;
+                    entry.rarity += rarity(list.len());
                 }
             }
         }
         for shingle in supers {
-            for document in self.supers.get(shingle).into_iter().flatten() {
-                shared.entry(*document).or_default().1 = true;
+            let list = self.supers.get(shingle).map(Vec::as_slice).unwrap_or_default();
+            for document in list {
+                let entry = shared.entry(*document).or_insert_with(|| of(*document));
+                entry.is_nominated = true;
+                entry.rarity += rarity(list.len());
             }
         }
-        let enough = shared.into_iter().filter(|(_, (n_shared, nominated))| *n_shared >= needed || *nominated);
-        in_order(enough.map(|(document, (n_shared, _))| (n_shared, document)).collect())
+        let mut enough: Vec<Shared> =
+            shared.into_values().filter(|shared| shared.n_shared >= needed || shared.is_nominated).collect();
+        enough.sort_unstable_by_key(|shared| (Reverse(shared.n_shared), shared.document));
+        enough
     }
 }
 
@@ -180,12 +201,32 @@ mod tests {
             ..Known::default()
         };
         let ids = |index: &[u64], supers: &[u64], needed| -> Vec<u32> {
-            known.candidates(index, supers, needed, 2).iter().map(|(_, document)| document.0).collect()
+            known.candidates(index, supers, needed, 2).iter().map(|shared| shared.document.0).collect()
         };
         assert_eq!(ids(&[1, 2, 3], &[], 1), [2, 3, 1]);
         assert_eq!(ids(&[1, 2, 3], &[], 2), [2, 3]);
         assert_eq!(ids(&[1, 2, 3], &[5], 3), [2, 6]);
         assert_eq!(ids(&[4, 9], &[], 1), [] as [u32; 0], "shingle 4 is common");
+    }
+
+    /// Lost once, where not all may be compared: a page's version, which shares with it what nobody else has, behind
+    /// hundreds of pages of its template, which share as many shingles.
+    #[test]
+    fn a_shingle_that_few_have_tells_more_than_several_that_many_have() {
+        let template: Vec<u32> = (10..60).collect();
+        let known = Known {
+            postings: FxHashMap::from_iter([
+                (1, list(&[1])),
+                (2, list(&template)),
+                (3, list(&template)),
+                (4, list(&template)),
+            ]),
+            supers: FxHashMap::default(),
+            ..Known::default()
+        };
+        let shared = known.candidates(&[1, 2, 3, 4], &[], 1, 100);
+        let rarest = shared.iter().max_by_key(|shared| shared.rarity);
+        assert_eq!(rarest.map(|shared| (shared.document, shared.n_shared)), Some((DocumentId(1), 1)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The decision: where a page belongs. One pure function for the stream and the batch phases alike.
 
-use super::candidates::{Asked, Known, Representatives, add, representatives_of, represented};
+use super::candidates::{Asked, Known, Representatives, Shared, add, representatives_of, represented};
 use super::union_find::{ClusterRow, Clusters, Merge};
 use super::{MatchRule, Policy};
 use crate::document::{ClusterId, DocumentId};
@@ -143,16 +143,16 @@ pub struct TooManyDocuments;
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     document: DocumentId,
-    /// Index shingles that it shares with the content; 0 where only common ones nominate it.
-    n_shared: usize,
+    /// How much the shingles tell that it shares with the content; 0 where only common ones nominate it.
+    rarity: u64,
     /// Whether only common shingles nominate it.
     is_represented: bool,
 }
 
 impl Candidate {
-    /// Most shared shingles first, then the newest.
-    fn order_of_comparison(&self) -> (Reverse<usize>, Reverse<DocumentId>) {
-        (Reverse(self.n_shared), Reverse(self.document))
+    /// Those first whose shared shingles tell most, then the newest.
+    fn order_of_comparison(&self) -> (Reverse<u64>, Reverse<DocumentId>) {
+        (Reverse(self.rarity), Reverse(self.document))
     }
 }
 
@@ -288,12 +288,15 @@ impl Decider {
         let common = asked.common.iter().filter_map(|shingle| self.common.get(shingle)?.as_ref());
         let mut more = represented(common, asked.common_needed);
         if !more.is_empty() {
-            let known: FxHashSet<DocumentId> = found.iter().map(|(_, document)| *document).collect();
+            let known: FxHashSet<DocumentId> = found.iter().map(|shared| shared.document).collect();
             more.retain(|document| !known.contains(document));
         }
-        let found =
-            found.into_iter().map(|(n_shared, document)| Candidate { document, n_shared, is_represented: false });
-        let more = more.into_iter().map(|document| Candidate { document, n_shared: 0, is_represented: true });
+        let found = found.into_iter().map(|Shared { document, rarity, .. }| Candidate {
+            document,
+            rarity,
+            is_represented: false,
+        });
+        let more = more.into_iter().map(|document| Candidate { document, rarity: 0, is_represented: true });
         found.chain(more).collect()
     }
 
@@ -358,7 +361,7 @@ impl Decider {
             asked.insert(candidate.document)
         });
         if founders.len() > self.rule.n_comparisons() {
-            // In the order of the candidates: most shared shingles first.
+            founders.sort_by_key(Candidate::order_of_comparison);
             founders.truncate(self.rule.n_comparisons());
             effects.n_limited += 1;
         }

@@ -43,8 +43,8 @@ pub struct MatchRule {
     /// A shingle in more documents than this is common: it nominates a few representatives of these and nobody else;
     /// 1000 in the paper.
     pub common_limit: usize,
-    /// A page is compared with this many documents at most, those that share most index shingles with it first, then the
-    /// newest; 0: with all that share enough. Left out of what is written where it is 0.
+    /// A page is compared with this many documents at most, those first whose shared shingles stand in the fewest
+    /// others, then the newest; 0: with all that share enough. Left out of what is written where it is 0.
     #[serde(default, skip_serializing_if = "is_unlimited")]
     pub comparisons_max: usize,
     /// Whether common shingles are left out of the resemblance as well, as in the paper.
