@@ -17,7 +17,7 @@ const TOGETHER_MIN: usize = 4096;
 pub enum PublishError {
     /// The output is ahead of the store.
     #[error(
-        "the output holds event {tail}, but the store's next is {next_seq}: the store is an older copy, or the output is another store's; give a new output, or the store that wrote this one"
+        "the output holds event {tail}, but the store's next is {next_seq}: the store is an older copy, or the output is another store's; give a new events file, or new topics, or the store that wrote this output"
     )]
     Ahead {
         /// The last event in the output.
