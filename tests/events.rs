@@ -283,7 +283,8 @@ class Message:
 
 state = sqlite3.connect(":memory:")
 state.executescript(consumer.SCHEMA)
-page = {"type": "assigned", "url": "http://a/", "document": 1, "cluster": 1, "fetched_at": "t", "seq": 0, "more": [1]}
+page = {"type": "assigned", "url": "http://a/", "document": 1, "cluster": 1, "fetched_at": "2026-01-01T00:00:00Z",
+        "sweep": None, "seq": 0, "more": [1]}
 consumer.consume(state, Message(0, "1", page))
 consumer.consume(state, Message(1, "1", {"type": "more", "seq": 1, "url": None}))
 for version in ("2", None):
