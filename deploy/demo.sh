@@ -1,13 +1,26 @@
 #!/usr/bin/env bash
 # Builds lookalike, takes in the three sweeps of bench-data/, and shows what it found. Needs no broker.
-# The first build takes a quarter of an hour on two cores, nearly all of it RocksDB.
+# The first build takes some ten minutes on two cores, most of it RocksDB, and says how far it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 deploy/debian-packages.sh
 command -v cargo >/dev/null || { echo "Rust is missing: install it with rustup, 1.90 or newer" >&2; exit 1; }
 . deploy/target-dir.sh
-cargo build --release --locked --quiet
+
+# How far RocksDB is, while it is built.
+show_progress() {
+  local progress=$CARGO_TARGET_DIR/compiler/progress
+  rm -f "$progress"
+  while sleep 15; do
+    [ ! -e "$progress" ] || echo "   … RocksDB: $(wc -l <"$progress") of 29 groups of sources compiled"
+  done
+}
+show_progress &
+watcher=$!
+trap 'kill "$watcher" 2>/dev/null || true' EXIT
+cargo build --release --locked
+kill "$watcher"
 
 store=$(mktemp -d)
 trap 'rm -rf "$store"' EXIT

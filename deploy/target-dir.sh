@@ -1,7 +1,9 @@
 # Sourced by the scripts that build: sets CARGO_TARGET_DIR to a folder outside the checkout, so that a fresh clone need
-# not build RocksDB again.
+# not build RocksDB again, and has RocksDB compiled in groups, which takes a third of the time.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/lookalike/target}
-mkdir -p "$CARGO_TARGET_DIR"
+mkdir -p "$CARGO_TARGET_DIR/compiler"
+install -m 755 deploy/grouped-compiler.sh "$CARGO_TARGET_DIR/compiler/c++"
+export PATH="$CARGO_TARGET_DIR/compiler:$PATH"
 # Cargo tells checkouts of one package apart by their files' times alone: where another one built here last, ours must
 # look newer than what it left.
 if [ "$(cat "$CARGO_TARGET_DIR/last-checkout" 2>/dev/null)" != "$PWD" ]; then
