@@ -298,7 +298,8 @@ impl Deciding<'_> {
     }
 
     /// A document's candidates in the order in which they are compared: as they are, most shared shingles first and then
-    /// by age, or the newest first where not all may be compared.
+    /// by age, or the newest first where not all may be compared. The stream orders those by how rare the shared shingles
+    /// are, which pairs do not tell; what few documents share has paired them as neighbours already.
     fn in_order<'c>(&self, of_document: &'c [Candidate]) -> Cow<'c, [Candidate]> {
         if of_document.len() <= self.rule.n_comparisons() {
             return Cow::Borrowed(of_document);
