@@ -163,7 +163,6 @@ impl KafkaSink {
             shutdown,
         };
         sink.found = sink.find_topics()?;
-        sink.place(sink.check_tail(next_seq)?);
         if let Some(why) = found::moved_keys(&sink.found, &sink.known) {
             return Err(SinkError::new(why));
         }
