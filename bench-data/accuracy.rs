@@ -8,7 +8,7 @@
 //! `bench-data` is taken where none is named. F1 is over pairs of documents in one cluster, each distinct set of shingles
 //! counted once. `--each` tells every seed.
 
-use lookalike::cluster::{Clusters, Decider, Effects, Known, MatchRule, TooManyDocuments, View};
+use lookalike::cluster::{BatchIndex, Clusters, Decider, Effects, MatchRule, TooManyDocuments, View};
 use lookalike::document::{CanonicalForm, DocumentId, Seed};
 use lookalike::sketch::{Rule, Shingle, Sketch, SketchRule, Sketcher, encode};
 use std::collections::{HashMap, HashSet};
@@ -150,7 +150,7 @@ impl Corpus {
     fn measure(&self, rule: &SketchRule, matching: &MatchRule, seed: &Seed) -> Result<Measured> {
         let mut sketcher = Sketcher::new(rule, seed);
         let mut decider = Decider::new(matching.clone(), rule, Clusters::default(), HashSet::default());
-        let (mut known, mut effects, mut view) = (Known::default(), Effects::default(), Sketches::default());
+        let (mut known, mut effects, mut view) = (BatchIndex::default(), Effects::default(), Sketches::default());
         let (mut documents, mut bytes) = (Vec::new(), Vec::new());
         for form in &self.forms {
             let content = sketcher.sketch_form(form);

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const SHINGLES: usize = 20;
-/// As `backfill.note_ms` is by default.
+/// As `backfill.checkpoint_ms` is by default.
 const NOTED_EVERY: Duration = Duration::from_secs(1);
 const SHINGLE_BITS: u32 = 40;
 

@@ -33,7 +33,7 @@ usage: generate [--KEY VALUE]…
   --site-pages N    URLs a site (5000)
   --same X          the share of pages that the next sweep finds unchanged (0.55)
   --copies X        the share of URLs that show the content of another one of their site, or nearly (0.1)
-  --output FILE     instead of standard output
+  --out FILE     instead of standard output
   --zstd LEVEL      compressed";
 
 /// Words in the vocabulary, a power of two.
@@ -79,7 +79,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// Writes the pages that some arguments ask for; what `--output` and `--zstd` say is left to the caller.
+/// Writes the pages that some arguments ask for; what `--out` and `--zstd` say is left to the caller.
 pub fn pages(arguments: &str, out: impl Write) -> Result<()> {
     let arguments: Vec<String> = arguments.split_whitespace().map(String::from).collect();
     Ok(write(&Settings::parse(&arguments)?, out)?)
@@ -180,7 +180,7 @@ impl Settings {
             "--site-pages" => self.site_pages = value.parse()?,
             "--same" => self.same = value.parse()?,
             "--copies" => self.copies = value.parse()?,
-            "--output" => self.output = Some(value.to_string()),
+            "--out" => self.output = Some(value.to_string()),
             "--zstd" => self.zstd = Some(value.parse()?),
             "--form" => {
                 self.form = match value {

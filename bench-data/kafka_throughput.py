@@ -78,7 +78,7 @@ class Bench:
     def generated(self, profile, n_pages, *more):
         path = self.pages / f"{'-'.join([profile, str(n_pages), *more])}.jsonl"
         if not path.exists():
-            make = [self.settings.generator, "--profile", profile, "--pages", str(n_pages), *more, "--output", path]
+            make = [self.settings.generator, "--profile", profile, "--pages", str(n_pages), *more, "--out", path]
             subprocess.run(make, check=True)
         return path
 

@@ -7,7 +7,7 @@
 lets the store grow for half a minute (a new one is made where there is none), kills the process in the middle of it, and
 times a run that has nothing to read: it opens the store, reads its log, brings the clusters and the newest postings into
 memory, and ends. That is done several times, because what the log holds when the process is killed is chance; the log is
-as long as store.log_mib at most. The files are in memory as after a crash of the program; after one of the machine the
+as long as store.wal_mib at most. The files are in memory as after a crash of the program; after one of the machine the
 disk comes on top.
 """
 import argparse
@@ -57,14 +57,14 @@ def main():
     settings = arguments()
     for _ in range(settings.rounds):
         grow_and_kill(settings, time.time_ns())
-        log_mib = sum(path.stat().st_size for path in settings.store.glob("*.log")) / 2**20
+        wal_mib = sum(path.stat().st_size for path in settings.store.glob("*.log")) / 2**20
         with tempfile.NamedTemporaryFile(suffix=".jsonl") as nothing:
             run = [settings.binary, "run", "-q", "--store", settings.store, nothing.name]
             before, begin = os.times(), time.monotonic()
             subprocess.run(run, check=True)
             seconds, after = time.monotonic() - begin, os.times()
         cpu = after.children_user + after.children_system - before.children_user - before.children_system
-        print(f"{documents(settings):,} documents, {log_mib:.0f} MiB of log: goes on after {seconds:.2f} s "
+        print(f"{documents(settings):,} documents, {wal_mib:.0f} MiB of log: goes on after {seconds:.2f} s "
               f"({cpu:.2f} s of CPU time)", flush=True)
 
 

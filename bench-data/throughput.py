@@ -61,7 +61,7 @@ class Bench:
 
     def generate(self, profile, n_pages):
         path = self.folder / f"{profile}.jsonl"
-        make = [self.settings.generator, "--profile", profile, "--pages", str(n_pages), "--output", path]
+        make = [self.settings.generator, "--profile", profile, "--pages", str(n_pages), "--out", path]
         subprocess.run(make, check=True)
         return path
 

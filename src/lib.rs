@@ -31,7 +31,7 @@ macro_rules! kill_point {
     };
     ($name:literal, $when:expr) => {
         #[cfg(feature = "failpoints")]
-        fail::fail_point!($name, $when, |how| crate::pipeline::dying::die(how.as_deref()))
+        fail::fail_point!($name, $when, |how| crate::pipeline::crash_test::die(how.as_deref()))
     };
 }
 

@@ -4,7 +4,7 @@
 use crate::cluster::{ClusterRow, Clusters, Link, MatchRule, NewDocument};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed};
 use crate::sketch::{Equivalences, Shingle, Sketch, SketchRule};
-use crate::sweep::{Moment, Seen, Sighting, SweepRow, UrlState};
+use crate::sweep::{Observation, Seen, Sighting, SweepRow, UrlState};
 use crate::wire::{Message, Origin, Record};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -27,7 +27,7 @@ pub struct Progress {
 pub type ProgressMap = HashMap<(String, i32), Progress>;
 
 /// When sources begin that nothing was taken of yet: with the first record of this time or later.
-pub type Beginnings = HashMap<String, FetchTime>;
+pub type StartTimes = HashMap<String, FetchTime>;
 
 /// A record, its name, and the progress of its partition once it is taken in.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ pub enum Polled {
 
 /// Why a source or a sink stops the stream, where somebody can act on it: each has an exit code of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Halt {
+pub enum StopReason {
     /// None of the others; the message says what to do.
     Failed,
     /// Records were deleted before they were read.
@@ -79,7 +79,7 @@ pub enum Halt {
 #[error("{message}")]
 pub struct SourceError {
     /// What kind of stop it is.
-    pub halt: Halt,
+    pub stop_reason: StopReason,
     /// What happened, and what to do.
     pub message: String,
 }
@@ -87,7 +87,7 @@ pub struct SourceError {
 impl SourceError {
     /// One of no particular kind.
     pub fn new(message: impl Into<String>) -> Self {
-        SourceError { halt: Halt::Failed, message: message.into() }
+        SourceError { stop_reason: StopReason::Failed, message: message.into() }
     }
 }
 
@@ -145,13 +145,13 @@ pub struct Outgoing {
     /// Of a rejected message, the message as it came, for a sink that sets such aside.
     pub original: Option<Box<Message>>,
     /// What it changes in the present state of its URL.
-    pub change: Change,
+    pub change: PresentChange,
 }
 
 impl Outgoing {
     /// An event of no rejected message, which changes what it tells.
     pub fn new(seq: u64, key: Option<String>, json: Vec<u8>) -> Self {
-        Outgoing { seq, key, json, original: None, change: Change::AsTold }
+        Outgoing { seq, key, json, original: None, change: PresentChange::AsTold }
     }
 }
 
@@ -159,7 +159,7 @@ impl Outgoing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Present {
     /// The URL's newest sighting ([`UrlState::newest`]).
-    pub newest: Moment,
+    pub newest: Observation,
     /// The cluster of the document that it is of, where it is one of a page.
     pub cluster: Option<ClusterId>,
 }
@@ -167,7 +167,7 @@ pub struct Present {
 /// What an event changes in the present state of its URL. A page that comes late, after one that was fetched later, is
 /// told as any other, and the URL stands where it stood.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Change {
+pub enum PresentChange {
     /// What the event itself tells: nearly always.
     #[default]
     AsTold,
@@ -194,7 +194,7 @@ pub type OutputNotes = HashMap<String, OutputNote>;
 #[error("{message}")]
 pub struct SinkError {
     /// What kind of stop it is.
-    pub halt: Halt,
+    pub stop_reason: StopReason,
     /// What happened, and what to do.
     pub message: String,
 }
@@ -202,7 +202,7 @@ pub struct SinkError {
 impl SinkError {
     /// One of no particular kind.
     pub fn new(message: impl Into<String>) -> Self {
-        SinkError { halt: Halt::Failed, message: message.into() }
+        SinkError { stop_reason: StopReason::Failed, message: message.into() }
     }
 }
 
@@ -234,9 +234,9 @@ pub trait Sink: Send {
 
 /// What a process leaves behind for the next one should it die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Note {
+pub enum CrashNote {
     /// What is known of earlier deaths.
-    Past,
+    CrashHistory,
     /// The record in hand.
     Taken,
     /// The place that is being read from.
@@ -246,30 +246,30 @@ pub enum Note {
 }
 
 /// What a source asks and tells where reading itself may have killed the program before.
-pub trait Care: Send + Sync {
+pub trait PoisonGuard: Send + Sync {
     /// Whether no more is to be fetched at once than must be, and each place noted before.
-    fn is_wary(&self) -> bool;
+    fn is_cautious(&self) -> bool;
 
     /// Notes the place that is being fetched from; none: nothing is.
     fn reading(&self, place: Option<&Origin>);
 
     /// Whether the program died of fetching from a place, again and again.
-    fn is_deadly(&self, place: &Origin) -> bool;
+    fn is_poison(&self, place: &Origin) -> bool;
 }
 
 /// A few bytes of each kind that outlive the process, though not the machine.
-pub trait Notes: Send + Sync {
+pub trait CrashNotes: Send + Sync {
     /// What was written last; nothing where nothing was.
     ///
     /// # Errors
     /// [`StoreError`], as of [`Self::write`].
-    fn read(&self, note: Note) -> Result<Vec<u8>, StoreError>;
+    fn read(&self, note: CrashNote) -> Result<Vec<u8>, StoreError>;
 
     /// Writes, all or nothing wherever the process is killed. Takes microseconds.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn write(&self, note: Note, bytes: &[u8]) -> Result<(), StoreError>;
+    fn write(&self, note: CrashNote, bytes: &[u8]) -> Result<(), StoreError>;
 }
 
 /// A store that cannot do what was asked.
@@ -312,7 +312,7 @@ pub struct StoredDocument {
 
 /// The shingles that find a document, ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FoundBy {
+pub struct DocumentShingles {
     /// Its index shingles.
     pub index: Vec<Shingle>,
     /// Its mod shingles; none under a rule without them.
@@ -336,12 +336,12 @@ pub struct StoredSighting {
     /// The URL's fingerprint.
     pub url: Fingerprint,
     /// When, what, on which sweep.
-    pub moment: Moment,
+    pub moment: Observation,
 }
 
 /// A URL that is gone or lost, and nobody was told yet where its last copy is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Sought {
+pub struct MissingUrl {
     /// The last copy.
     pub document: DocumentId,
     /// When it was last seen there.
@@ -350,10 +350,10 @@ pub struct Sought {
     pub url: Fingerprint,
 }
 
-impl Sought {
+impl MissingUrl {
     /// What a URL's state asks the world for.
     pub fn of(url: Fingerprint, state: &UrlState) -> Option<Self> {
-        state.sought().map(|copy| Sought { document: copy.document, last_seen: copy.fetched_at, url })
+        state.sought().map(|copy| MissingUrl { document: copy.document, last_seen: copy.fetched_at, url })
     }
 }
 
@@ -361,7 +361,7 @@ impl StoredSighting {
     /// The order of sightings in the store.
     pub fn cmp_stored(&self, other: &Self) -> Ordering {
         fn key(sighting: &StoredSighting) -> impl Ord + '_ {
-            let Moment { fetched_at, seen, sweep } = &sighting.moment;
+            let Observation { fetched_at, seen, sweep } = &sighting.moment;
             let sweep = sweep.as_deref().unwrap_or("");
             let (kind, target, document) = match seen {
                 Seen::Lost => (0, "", 0),
@@ -393,9 +393,9 @@ pub struct Batch {
     /// The states of the URLs seen, after it.
     pub states: Vec<(Fingerprint, UrlState)>,
     /// URLs that are sought from now on.
-    pub sought: Vec<Sought>,
+    pub sought: Vec<MissingUrl>,
     /// URLs that are sought no more.
-    pub not_sought: Vec<Sought>,
+    pub not_sought: Vec<MissingUrl>,
     /// The sweeps that pages were seen on, after it.
     pub sweeps: Vec<(String, SweepRow)>,
     /// How far the sources have been taken in.
@@ -450,7 +450,7 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// [`StoreError`]
-    fn history(&self, url: Fingerprint) -> Result<Vec<Moment>, StoreError>;
+    fn history(&self, url: Fingerprint) -> Result<Vec<Observation>, StoreError>;
 
     /// Sweeps by name.
     ///
@@ -474,7 +474,7 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// [`StoreError`]
-    fn sought(&self) -> Result<Vec<Sought>, StoreError>;
+    fn sought(&self) -> Result<Vec<MissingUrl>, StoreError>;
 
     /// Calls `each` with the state of every URL.
     ///
@@ -493,7 +493,7 @@ pub trait Store: Send {
 
     /// Makes durable what was written, in another thread than the one that writes the next batch meanwhile.
     fn syncer(&self) -> Box<dyn Syncer> {
-        Box::new(Synced)
+        Box::new(NothingToSync)
     }
 
     /// Writes a batch, all or nothing. When it returns, the batch is durable.
@@ -522,9 +522,9 @@ pub trait Syncer: Send {
 }
 
 /// The syncer of a store whose batches are durable when they are written.
-pub struct Synced;
+pub struct NothingToSync;
 
-impl Syncer for Synced {
+impl Syncer for NothingToSync {
     fn sync(&self) -> Result<(), StoreError> {
         Ok(())
     }
@@ -579,8 +579,8 @@ pub enum Family {
     Standings,
     /// [`LoadRow::State`], by URL's fingerprint.
     States,
-    /// [`LoadRow::Sought`], as they are ordered.
-    Sought,
+    /// [`LoadRow::MissingUrl`], as they are ordered.
+    MissingUrl,
     /// [`LoadRow::Cluster`], by document.
     Clusters,
     /// [`LoadRow::Link`], by the later document and then the earlier.
@@ -602,7 +602,7 @@ impl Family {
         Family::Sightings,
         Family::Standings,
         Family::States,
-        Family::Sought,
+        Family::MissingUrl,
         Family::Clusters,
         Family::Links,
         Family::Postings,
@@ -648,7 +648,7 @@ pub enum LoadRow<'a> {
     /// What a URL's sightings add up to.
     State(Fingerprint, &'a UrlState),
     /// A URL that is sought.
-    Sought(&'a Sought),
+    MissingUrl(&'a MissingUrl),
     /// A document's place in the forest of clusters.
     Cluster(&'a ClusterRow),
     /// A link.
@@ -676,7 +676,7 @@ pub trait Table {
 
 /// What a new store holds beside its tables.
 #[derive(Clone, Debug, Default)]
-pub struct LoadRest {
+pub struct LoadMetadata {
     /// How many documents there are.
     pub n_documents: u32,
     /// Shingles that are common.
@@ -686,7 +686,7 @@ pub struct LoadRest {
     /// How far the sources have been taken in.
     pub progress: ProgressMap,
     /// When sources begin that nothing was taken of.
-    pub beginnings: Beginnings,
+    pub beginnings: StartTimes,
     /// The sequence number that the next event gets; those below it are out.
     pub next_seq: u64,
 }
@@ -713,7 +713,7 @@ pub trait EmptyStore: Send {
     ///
     /// # Errors
     /// [`StoreError`]; what is in the folder is then no store.
-    fn load(self: Box<Self>, tables: &[(Family, Vec<PathBuf>)], rest: &LoadRest) -> Result<(), StoreError>;
+    fn load(self: Box<Self>, tables: &[(Family, Vec<PathBuf>)], rest: &LoadMetadata) -> Result<(), StoreError>;
 }
 
 /// What queries ask: a read-only view of the store at one moment.
@@ -882,7 +882,7 @@ pub trait Snapshot {
     ///
     /// # Errors
     /// [`StoreError`]
-    fn found_by(&self, document: DocumentId) -> Result<FoundBy, StoreError>;
+    fn found_by(&self, document: DocumentId) -> Result<DocumentShingles, StoreError>;
 
     /// The documents that a content equals, by any of the three equivalences, each once.
     ///
@@ -896,7 +896,7 @@ pub trait Snapshot {
 
 /// What closing a sweep did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Closed {
+pub struct ClosedSweep {
     /// The sweep.
     pub sweep: String,
     /// Hosts that it visited and that have URLs it did not see.
@@ -909,7 +909,7 @@ pub struct Closed {
 
 /// Why a sweep that somebody else is asked to close is not known to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotClosed {
+pub enum CloseFailure {
     /// No page names it.
     Unknown,
     /// Too many others are asked for already.
@@ -926,29 +926,29 @@ pub trait SweepCloser: Send + Sync {
     /// that of the next event.
     ///
     /// # Errors
-    /// [`NotClosed`]
-    fn close(&self, sweep: &str, patience: Duration) -> Result<(Closed, u64), NotClosed>;
+    /// [`CloseFailure`]
+    fn close(&self, sweep: &str, patience: Duration) -> Result<(ClosedSweep, u64), CloseFailure>;
 }
 
 /// How far a view may be behind the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Freshness {
+pub struct Staleness {
     /// Milliseconds since the view was last known to hold all that the store holds.
-    pub behind_ms: u64,
+    pub staleness_ms: u64,
     /// Bytes of the store's logs that the view does not hold, when that was last looked at.
-    pub behind_bytes: u64,
+    pub unread_log_bytes: u64,
     /// Why there is no newer view, where there should be one.
     pub problem: Option<String>,
 }
 
-/// Views of a store that another process, or another thread, writes to: each is of one moment and only reads.
-pub trait Views: Send + Sync + 'static {
+/// Snapshots of a store that another process, or another thread, writes to: each is of one moment and only reads.
+pub trait Snapshots: Send + Sync + 'static {
     /// A view.
-    type View: Snapshot + Send + Sync + 'static;
+    type Snapshot: Snapshot + Send + Sync + 'static;
 
     /// The newest view.
-    fn view(&self) -> Arc<Self::View>;
+    fn snapshot(&self) -> Arc<Self::Snapshot>;
 
     /// How far it is behind.
-    fn freshness(&self) -> Freshness;
+    fn staleness(&self) -> Staleness;
 }

@@ -15,7 +15,7 @@ step format
 cargo fmt --check
 
 step "the pure rooms alone, with overflow checks and debug assertions"
-cargo test --locked --no-default-features --lib --test properties
+cargo test --locked --no-default-features --lib --test it
 
 # One optimised profile serves all that needs RocksDB.
 step lints

@@ -15,11 +15,11 @@
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
 
-mod broker;
+#[path = "it/harness/mod.rs"]
 mod harness;
 
-use broker::proxy::Proxy;
-use broker::{Seen, present_in_table, present_in_topics, see_all};
+use harness::broker::proxy::Proxy;
+use harness::broker::{Seen, present_in_table, present_in_topics, see_all};
 use harness::disk::SmallDisk;
 use harness::{World, page, page_key};
 use lookalike::wire::{Event, EventType};
@@ -54,7 +54,7 @@ const DISK_GROWN: u64 = 4 << 30;
 
 /// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fault {
+enum MessageFault {
     ProcessKilled,
     BrokerKilled,
     ConnectionsCut,
@@ -66,15 +66,15 @@ enum Fault {
 }
 
 /// Each fault, and how often it comes in so many.
-const FAULTS: [(Fault, u64); 8] = [
-    (Fault::DiskFull, 1),
-    (Fault::ProcessKilled, 240),
-    (Fault::ConnectionsCut, 8),
-    (Fault::AcknowledgementLost, 12),
-    (Fault::SecondProcess, 6),
-    (Fault::LogCut, 10),
-    (Fault::Zombie, 2),
-    (Fault::BrokerKilled, 1),
+const FAULTS: [(MessageFault, u64); 8] = [
+    (MessageFault::DiskFull, 1),
+    (MessageFault::ProcessKilled, 240),
+    (MessageFault::ConnectionsCut, 8),
+    (MessageFault::AcknowledgementLost, 12),
+    (MessageFault::SecondProcess, 6),
+    (MessageFault::LogCut, 10),
+    (MessageFault::Zombie, 2),
+    (MessageFault::BrokerKilled, 1),
 ];
 
 /// Numbers that look random and are the same each time.
@@ -324,8 +324,8 @@ struct Chaos {
     dice: Dice,
     store: usize,
     /// Faults that have not struck yet.
-    to_come: Vec<Fault>,
-    struck: BTreeMap<Fault, usize>,
+    to_come: Vec<MessageFault>,
+    struck: BTreeMap<MessageFault, usize>,
     /// How long the program took to go on once a full disk had room again.
     resumed: Vec<Duration>,
 }
@@ -359,10 +359,10 @@ impl Chaos {
             struck: BTreeMap::new(),
             resumed: Vec::new(),
         };
-        chaos.to_come.extend([Fault::ProcessKilled; N_KILLS]);
-        chaos.to_come.extend(FAULTS.iter().map(|(fault, _)| *fault).filter(|fault| *fault != Fault::DiskFull));
+        chaos.to_come.extend([MessageFault::ProcessKilled; N_KILLS]);
+        chaos.to_come.extend(FAULTS.iter().map(|(fault, _)| *fault).filter(|fault| *fault != MessageFault::DiskFull));
         if is_long() && SmallDisk::mounted_on(chaos.disk(), 1 << 20).is_some() {
-            chaos.to_come.push(Fault::DiskFull);
+            chaos.to_come.push(MessageFault::DiskFull);
         }
         chaos
     }
@@ -394,12 +394,12 @@ impl Chaos {
 
     /// Whether enough has struck for a longer run, or a short one.
     fn is_enough(&self, begin: Instant) -> bool {
-        let n_kills = self.struck.get(&Fault::ProcessKilled).copied().unwrap_or_default();
+        let n_kills = self.struck.get(&MessageFault::ProcessKilled).copied().unwrap_or_default();
         let n_seconds = begin.elapsed().as_secs() as usize;
         n_kills >= wanted("LOOKALIKE_CHAOS_KILLS") && n_seconds >= wanted("LOOKALIKE_CHAOS_SECONDS")
     }
 
-    fn next_fault(&mut self) -> Fault {
+    fn next_fault(&mut self) -> MessageFault {
         if !self.to_come.is_empty() {
             let at = self.dice.roll(self.to_come.len() as u64) as usize;
             return self.to_come.swap_remove(at);
@@ -412,7 +412,7 @@ impl Chaos {
         });
         match found.expect("a fault").0 {
             // Where none could be mounted at the beginning, none can now.
-            Fault::DiskFull if !self.struck.contains_key(&Fault::DiskFull) => Fault::ProcessKilled,
+            MessageFault::DiskFull if !self.struck.contains_key(&MessageFault::DiskFull) => MessageFault::ProcessKilled,
             fault => fault,
         }
     }
@@ -422,31 +422,31 @@ impl Chaos {
         self.pause();
         let fault = self.next_fault();
         let process = match fault {
-            Fault::ProcessKilled => {
+            MessageFault::ProcessKilled => {
                 kill(&mut process);
                 self.start()
             }
-            Fault::BrokerKilled => {
+            MessageFault::BrokerKilled => {
                 self.broker.script(&["kill"]);
                 self.broker.script(&["start"]);
                 process
             }
-            Fault::ConnectionsCut => {
+            MessageFault::ConnectionsCut => {
                 self.proxy.cut_all();
                 process
             }
-            Fault::AcknowledgementLost => {
+            MessageFault::AcknowledgementLost => {
                 self.proxy.n_to_lose.store(1, Ordering::SeqCst);
                 process
             }
-            Fault::Zombie => self.take_over(process),
-            Fault::SecondProcess => {
+            MessageFault::Zombie => self.take_over(process),
+            MessageFault::SecondProcess => {
                 let second = self.world.command_on("run -q", &self.store()).output().expect("starts");
                 assert_eq!(second.status.code(), Some(1), "a second process is refused");
                 process
             }
-            Fault::LogCut => self.cut_log(process),
-            Fault::DiskFull => self.fill_disk(process),
+            MessageFault::LogCut => self.cut_log(process),
+            MessageFault::DiskFull => self.fill_disk(process),
         };
         *self.struck.entry(fault).or_default() += 1;
         self.revived(process)

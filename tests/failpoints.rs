@@ -6,12 +6,11 @@
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
 
-mod broker;
-mod door;
+#[path = "it/harness/mod.rs"]
 mod harness;
 
-use broker::{Topic, see_all};
-use door::{Door, try_response};
+use harness::broker::{Topic, see_all};
+use harness::door::{Door, try_response};
 use harness::{World, fold, page, sweeps, text};
 use lookalike::wire::{Event, EventType, Reason};
 use std::collections::BTreeSet;
@@ -61,7 +60,10 @@ const POINTS: &[(&str, &[u32])] = &[
 
 /// Every batch of postings becomes a run, of two families.
 fn world() -> World {
-    World::new().with("pipeline.batch_records_max", 16).with("store.delta_mib", 0).with("sketch.index_modulus", 25)
+    World::new()
+        .with("pipeline.batch_records_max", 16)
+        .with("store.posting_buffer_mib", 0)
+        .with("sketch.index_modulus", 25)
 }
 
 fn killed_at(world: &World, point: &str, n_passed: u32) -> Output {
@@ -227,12 +229,12 @@ fn killed_while_a_running_service_closes_a_sweep() {
 /// The places that some records kill the program at, the ways it dies there, and how often at most before two such records
 /// are passed over: in the second place not every death tells which of the records under way it was.
 const DEADLY: [(&str, &[&str], usize); 2] =
-    [("deadly-to-sketch", &["abort", "overflow", "panic"], 6), ("deadly-to-decide", &["abort", "panic"], 12)];
+    [("poison-to-sketch", &["abort", "overflow", "panic"], 6), ("poison-to-decide", &["abort", "panic"], 12)];
 
 /// Pages of which some kill.
-fn pages(deadly: &str, at: &[usize], n: usize) -> Vec<String> {
+fn pages(poison: &str, at: &[usize], n: usize) -> Vec<String> {
     let page_of = |number: usize| {
-        let kind = if at.contains(&number) { deadly } else { "harmless" };
+        let kind = if at.contains(&number) { poison } else { "harmless" };
         let words: Vec<String> = (0..30).map(|word| format!("w{}x{word}", number / 3)).collect();
         page(&format!("http://{number}.example/{kind}"), "2026-11-21T08:00:00Z", "s", &words.join(" "))
     };
@@ -252,13 +254,13 @@ fn n_deaths(mut once: impl FnMut() -> Output) -> usize {
 }
 
 /// The records whose events say that they kill; all others must have been taken in.
-fn deadly_in(events: &[Event], n_records: usize) -> BTreeSet<i64> {
+fn poison_in(events: &[Event], n_records: usize) -> BTreeSet<i64> {
     let terminal: Vec<&Event> = events.iter().filter(|event| event.kind.is_terminal()).collect();
     assert_eq!(terminal.len(), n_records, "each record has its event");
-    let (deadly, others): (Vec<&Event>, Vec<&Event>) =
-        terminal.into_iter().partition(|event| event.reason == Some(Reason::Deadly));
+    let (poison, others): (Vec<&Event>, Vec<&Event>) =
+        terminal.into_iter().partition(|event| event.reason == Some(Reason::Poison));
     assert!(others.iter().all(|event| event.kind == EventType::Assigned), "{others:?}");
-    deadly.iter().map(|event| event.offset).collect()
+    poison.iter().map(|event| event.offset).collect()
 }
 
 /// A program that takes pages in of which two kill.
@@ -293,9 +295,9 @@ impl Beset {
         self.has_passed_over(&[90, 130]);
     }
 
-    fn has_passed_over(&self, deadly: &[i64]) {
+    fn has_passed_over(&self, poison: &[i64]) {
         let events = self.world.events();
-        assert_eq!(deadly_in(&events, 200), BTreeSet::from_iter(deadly.iter().copied()), "{}", self.failpoint);
+        assert_eq!(poison_in(&events, 200), BTreeSet::from_iter(poison.iter().copied()), "{}", self.failpoint);
         assert_eq!(self.world.partition(), fold(&events), "{}", self.failpoint);
         let verified = self.world.command("verify").output().expect("starts");
         assert!(verified.status.success(), "{}: {}", self.failpoint, text(&verified.stdout));
@@ -309,7 +311,7 @@ fn a_page_that_kills_is_passed_over() {
         ways.iter().for_each(|how| Beset::by(point, how).outlives(&[], n_most));
     }
     let limit = ["prlimit", &format!("--as={MEMORY_MAX}")].map(String::from);
-    Beset::by("deadly-to-sketch", "memory").outlives(&limit, 6);
+    Beset::by("poison-to-sketch", "memory").outlives(&limit, 6);
 }
 
 /// What the program may have where it takes all there is, in bytes.
@@ -350,7 +352,7 @@ impl Drop for ControlGroup {
 /// same signal from the kernel, over and over, but that is to be told apart.
 #[test]
 fn a_kill_from_outside_is_no_page_s_fault_and_one_for_memory_is() {
-    let killed = Beset { failpoint: "deadly-to-sketch=return(kill)".into(), ..Beset::by("deadly-to-sketch", "") };
+    let killed = Beset { failpoint: "poison-to-sketch=return(kill)".into(), ..Beset::by("poison-to-sketch", "") };
     for _ in 0..12 {
         assert_eq!(killed.run(&[]).status.signal(), Some(SIGKILL));
     }
@@ -363,13 +365,13 @@ fn a_kill_from_outside_is_no_page_s_fault_and_one_for_memory_is() {
         );
         return;
     };
-    Beset::by("deadly-to-sketch", "memory").outlives(&group.enter(), 6);
+    Beset::by("poison-to-sketch", "memory").outlives(&group.enter(), 6);
 }
 
 /// The same through a broker, whose dead letters hold the record as it came.
 #[test]
 fn a_message_that_kills_is_a_dead_letter() {
-    let Some(input) = broker::topic(2) else { return };
+    let Some(input) = harness::broker::topic(2) else { return };
     let outputs = [("events_topic", "events"), ("assignments_topic", "assignments"), ("merges_topic", "merges")];
     let mut world = world().with_config("kafka.toml").with("metrics.listen", "").with("kafka.brokers", &input.brokers);
     world = world.with("kafka.topic", &input.name).with("kafka.group", &input.name).with("log.level", "warn");
@@ -380,7 +382,7 @@ fn a_message_that_kills_is_a_dead_letter() {
     assert!(made.status.success(), "{}", text(&made.stderr));
     let of = |name: &str| Topic { brokers: input.brokers.clone(), name: format!("{}{name}", input.name) };
     let made = [of("-events"), of("-assignments"), of("-merges"), of(".dlq")];
-    let pages = pages("deadly-to-sketch", &[90], 200);
+    let pages = pages("poison-to-sketch", &[90], 200);
     let values: Vec<&str> = pages.iter().map(String::as_str).collect();
     input.send_json(0, &values[..100]);
     input.send_json(1, &values[100..]);
@@ -391,7 +393,7 @@ fn a_message_that_kills_is_a_dead_letter() {
     {
         let mut running: std::process::Child = process.take().unwrap_or_else(|| {
             let mut command = world.command("run -q");
-            command.env("FAILPOINTS", "deadly-to-sketch=return").spawn().expect("starts")
+            command.env("FAILPOINTS", "poison-to-sketch=return").spawn().expect("starts")
         });
         match running.try_wait().expect("a status") {
             Some(status) => {
@@ -407,13 +409,13 @@ fn a_message_that_kills_is_a_dead_letter() {
     process.kill().and_then(|()| process.wait()).expect("killed");
     let events = see_all(&input.brokers, &made[0].name);
     let events: Vec<Event> = events.iter().map(|seen| serde_json::from_str(seen.text()).expect("an event")).collect();
-    assert_eq!((n_deaths, deadly_in(&events, 200)), (3, BTreeSet::from([90])));
+    assert_eq!((n_deaths, poison_in(&events, 200)), (3, BTreeSet::from([90])));
     let letters = see_all(&input.brokers, &made[3].name);
     let told: Vec<_> = letters.iter().map(|seen| (seen.text(), seen.header("lookalike-reason"))).collect();
-    assert_eq!(told, [(values[90], Some("deadly"))]);
+    assert_eq!(told, [(values[90], Some("poison"))]);
 }
 
-/// The first list and the deadly places are the list of the sources.
+/// The first list and the poison places are the list of the sources.
 #[test]
 fn every_point_is_tried() {
     let mut named = Vec::new();

@@ -2,9 +2,9 @@
 //!
 //! `LOOKALIKE_DATA` names a directory of further data sets; each of its directories is measured as well.
 
-#[path = "../../tests/html5gum/mod.rs"]
+#[path = "../../tests/it/html/html5gum.rs"]
 mod html5gum_text;
-#[path = "../../tests/html_pages/mod.rs"]
+#[path = "../../tests/it/html/pages.rs"]
 mod html_pages;
 
 use criterion::measurement::WallTime;

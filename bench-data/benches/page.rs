@@ -7,9 +7,9 @@
 
 #![expect(clippy::expect_used, reason = "a benchmark without its pages has nothing to measure")]
 
-#[path = "../../tests/html5gum/mod.rs"]
+#[path = "../../tests/it/html/html5gum.rs"]
 mod html5gum_text;
-#[path = "../../tests/html_pages/mod.rs"]
+#[path = "../../tests/it/html/pages.rs"]
 mod html_pages;
 mod lexbor;
 

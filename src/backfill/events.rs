@@ -8,7 +8,7 @@ use super::work::Work;
 use crate::cluster::{Clusters, Decision, Match, Relation};
 use crate::document::{ClusterId, DocumentId};
 use crate::ports::{Outgoing, Sink, StoreError};
-use crate::sweep::{Moment, Seen};
+use crate::sweep::{Observation, Seen};
 use crate::wire::{Event, Origin, Subject};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ fn event(
         Outcome::Rejected(why) => return (why.url.clone(), Event::rejected(seq, origin, why)),
         Outcome::Page(visit) => visit,
     };
-    let Moment { fetched_at, seen, sweep } = &visit.moment;
+    let Observation { fetched_at, seen, sweep } = &visit.moment;
     let subject = Subject { url: Some(&visit.url), fetched_at: Some(*fetched_at), sweep: sweep.as_deref() };
     let key = Some(visit.url.clone());
     let (document, relation) = match (seen, visit.relation) {

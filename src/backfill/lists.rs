@@ -14,7 +14,7 @@ use super::means::Means;
 use super::rows::{Pair, Posting, Shortened};
 use super::runs::{Merge, Piece, Run, RunWriter, Sorter, cuts};
 use super::work::{TakenPiece, Work};
-use crate::cluster::{Asked, Representatives, representatives_of, represented};
+use crate::cluster::{IndexQuery, Representatives, representatives_of, represented};
 use crate::document::DocumentId;
 use crate::ports::StoreRule;
 use crate::sketch::Shingle;
@@ -332,7 +332,7 @@ fn represent_piece(
     each_document(means, piece, |document, row| {
         let damaged = || BackfillError::Damaged(means.folder.join(&piece.documents.name));
         let candidates = index_candidates(&row, &rule.sketch).ok_or_else(damaged)?;
-        let asked = Asked::of(&candidates, size, &rule.cluster, |shingle| common.is_for(shingle, document));
+        let asked = IndexQuery::of(&candidates, size, &rule.cluster, |shingle| common.is_for(shingle, document));
         let common = asked.common.iter().filter_map(|shingle| representatives.get(shingle));
         let others = represented(common, asked.common_needed);
         others.into_iter().try_for_each(|other| pairs.push(Pair::new(document, other, 0, true)))

@@ -11,8 +11,8 @@ use super::runs::{Merge, Piece, Run, SortedRow, Sorter, cuts};
 use super::work::{TakenPiece, Work};
 use crate::cluster::{ClusterRow, Clusters, Link};
 use crate::document::{FetchTime, Fingerprint};
-use crate::ports::{Family, LoadDocument, LoadRow, Loader, Sought, StoreRule, StoredSighting, Table};
-use crate::sweep::{Moment, Seen, UrlState};
+use crate::ports::{Family, LoadDocument, LoadRow, Loader, MissingUrl, StoreRule, StoredSighting, Table};
+use crate::sweep::{Observation, Seen, UrlState};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -153,13 +153,13 @@ fn write_states(
     runs: &[Arc<Run<ByUrl>>],
     (from, to): (Option<ByUrl>, Option<ByUrl>),
 ) -> Result<Vec<Piece>, BackfillError> {
-    let mut sought: Sorter<'_, Sought> = sorter(writing.means, SOUGHT, at);
+    let mut sought: Sorter<'_, MissingUrl> = sorter(writing.means, SOUGHT, at);
     let mut merge = Merge::new(runs, from.as_ref(), to)?;
     let mut pieces = writing.table(Family::States, name, |table| {
         each_history(&mut merge, |url, host, history| {
             let Some(state) = UrlState::of(history, host) else { return Ok(()) };
             table.put(LoadRow::State(url, &state))?;
-            Sought::of(url, &state).map_or(Ok(()), |now| sought.push(now))
+            MissingUrl::of(url, &state).map_or(Ok(()), |now| sought.push(now))
         })
     })?;
     pieces.extend(sought.finish()?);
@@ -185,7 +185,7 @@ pub(super) fn write_tables(
     divide_pages(work, means)?;
     jobs_of_pages(work)?.write(work, means, loader)?;
     let mut jobs = Jobs::default();
-    jobs.merged(work, Family::Sought, SOUGHT, |row: Sought, table| Ok(table.put(LoadRow::Sought(&row))?))?;
+    jobs.merged(work, Family::MissingUrl, SOUGHT, |row: MissingUrl, table| Ok(table.put(LoadRow::MissingUrl(&row))?))?;
     jobs.write(work, means, loader)
 }
 
@@ -231,7 +231,7 @@ fn jobs_of_pages(work: &Work) -> Result<Jobs<'static>, BackfillError> {
     jobs.merged(work, Family::Sightings, BY_URL, |row: ByUrl, table| Ok(table.put(LoadRow::Sighting(&row.sighting))?))?;
     jobs.merged(work, Family::Standings, BY_DOCUMENT, |row: ByDocument, table| {
         let ByDocument { document, fetched_at, url, sweep } = row;
-        let moment = Moment { fetched_at, seen: Seen::Document(document), sweep };
+        let moment = Observation { fetched_at, seen: Seen::Document(document), sweep };
         Ok(table.put(LoadRow::Standing(document, &StoredSighting { url, moment }))?)
     })?;
     jobs.states(work)?;
@@ -240,14 +240,14 @@ fn jobs_of_pages(work: &Work) -> Result<Jobs<'static>, BackfillError> {
 
 /// Where the sightings of a sighting's URL begin.
 fn first_of_url(row: &ByUrl) -> ByUrl {
-    let moment = Moment { fetched_at: FetchTime(i64::MIN), seen: Seen::Lost, sweep: None };
+    let moment = Observation { fetched_at: FetchTime(i64::MIN), seen: Seen::Lost, sweep: None };
     ByUrl { sighting: StoredSighting { url: row.sighting.url, moment }, host: row.host }
 }
 
 /// Calls `each` with every URL, its host and its sightings.
 fn each_history(
     merge: &mut Merge<ByUrl>,
-    mut each: impl FnMut(Fingerprint, u64, &[Moment]) -> Result<(), BackfillError>,
+    mut each: impl FnMut(Fingerprint, u64, &[Observation]) -> Result<(), BackfillError>,
 ) -> Result<(), BackfillError> {
     let mut url: Option<(Fingerprint, u64)> = None;
     let mut history = Vec::new();

@@ -46,7 +46,7 @@ pub use work::{Counts, Identity, Work};
 
 use crate::cluster::Clusters;
 use crate::document::ClusterId;
-use crate::ports::{Beginnings, EmptyStore, LoadRest, Loader, ProgressMap, Sink};
+use crate::ports::{EmptyStore, LoadMetadata, Loader, ProgressMap, Sink, StartTimes};
 use error::io_error;
 use pairs::Pairs;
 use rows::LinkRow;
@@ -71,7 +71,7 @@ pub struct Ending {
     /// Where sources begin that the backfill has not read,
     pub progress: ProgressMap,
     /// or from when on.
-    pub beginnings: Beginnings,
+    pub beginnings: StartTimes,
 }
 
 /// Takes a source through all phases and leaves a store in `store`, which must not be there.
@@ -208,7 +208,7 @@ fn load_store(
 ) -> Result<(), BackfillError> {
     let mut progress = work.taken().progress_map();
     progress.extend(ending.progress.clone());
-    let rest = LoadRest {
+    let rest = LoadMetadata {
         n_documents: work.taken().n_documents(),
         common: common.shingles(),
         sweeps: work.taken().sweeps.clone().into_iter().collect(),

@@ -3,9 +3,9 @@
 use super::runs::{Row, SortedRow, put_bytes, put_number, take_array, take_bytes, take_number};
 use crate::cluster::Relation;
 use crate::document::{DocumentId, FetchTime, Fingerprint};
-use crate::ports::{Sought, StoredSighting};
+use crate::ports::{MissingUrl, StoredSighting};
 use crate::sketch::{Equivalences, Shingle};
-use crate::sweep::{Moment, Seen};
+use crate::sweep::{Observation, Seen};
 use crate::wire::{Reason, Rejection};
 use std::cmp::Ordering;
 
@@ -41,7 +41,7 @@ pub struct Visit {
     /// Its host's.
     pub host: u64,
     /// When, what, on which sweep.
-    pub moment: Moment,
+    pub moment: Observation,
     /// How the content is equal to the document that was seen; [`Relation::New`]: it brought it. None: none was.
     pub relation: Option<Relation>,
 }
@@ -66,7 +66,7 @@ fn take_text(bytes: &mut &[u8]) -> Option<Option<String>> {
     Some(is_there.then_some(text))
 }
 
-fn put_moment(moment: &Moment, out: &mut Vec<u8>) {
+fn put_moment(moment: &Observation, out: &mut Vec<u8>) {
     out.extend(moment.fetched_at.0.to_le_bytes());
     put_text(moment.sweep.as_deref(), out);
     match &moment.seen {
@@ -83,7 +83,7 @@ fn put_moment(moment: &Moment, out: &mut Vec<u8>) {
     }
 }
 
-fn take_moment(bytes: &mut &[u8]) -> Option<Moment> {
+fn take_moment(bytes: &mut &[u8]) -> Option<Observation> {
     let fetched_at = FetchTime(i64::from_le_bytes(take_array(bytes)?));
     let sweep = take_text(bytes)?;
     let seen = match take_array(bytes)? {
@@ -93,7 +93,7 @@ fn take_moment(bytes: &mut &[u8]) -> Option<Moment> {
         [3] => Seen::Document(DocumentId(u32::from_le_bytes(take_array(bytes)?))),
         _ => return None,
     };
-    Some(Moment { fetched_at, seen, sweep })
+    Some(Observation { fetched_at, seen, sweep })
 }
 
 impl Row for PageRow {
@@ -563,7 +563,7 @@ impl SortedRow for ByDocument {
     }
 }
 
-impl Row for Sought {
+impl Row for MissingUrl {
     fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.document.0.to_le_bytes());
         out.extend(self.last_seen.0.to_le_bytes());
@@ -571,7 +571,7 @@ impl Row for Sought {
     }
 
     fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        Some(Sought {
+        Some(MissingUrl {
             document: DocumentId(u32::from_le_bytes(take_array(bytes)?)),
             last_seen: FetchTime(i64::from_le_bytes(take_array(bytes)?)),
             url: Fingerprint(u128::from_le_bytes(take_array(bytes)?)),
@@ -579,7 +579,7 @@ impl Row for Sought {
     }
 }
 
-impl SortedRow for Sought {}
+impl SortedRow for MissingUrl {}
 
 /// A verified link, in the order in which it was found.
 #[derive(Clone, Copy, Debug, PartialEq)]

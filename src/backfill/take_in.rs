@@ -24,7 +24,7 @@ use crate::document::{DocumentId, Fingerprint, Seed, host_key};
 use crate::intake::{FutureLimit, RecordSketcher, SketchedPage};
 use crate::ports::{Incoming, Polled, Progress, ProgressMap, Source, StoreError};
 use crate::sketch::{Form, SketchRule, SketchedContent, Sketcher, encode};
-use crate::sweep::{Moment, Seen, SweepCut, SweepRow};
+use crate::sweep::{Observation, Seen, SweepCut, SweepRow};
 use crate::wire::{Limits, Origin, Rejection};
 use crossbeam::channel::{Receiver, Sender, bounded};
 use std::collections::HashMap;
@@ -238,7 +238,7 @@ fn visit(page: SketchedPage, known: Option<KnownBytes>, seed: &Seed, rule: &Sket
         (None, None) => Stood::Nothing,
     };
     let seen = page.redirect_to.map_or(Seen::Gone, Seen::Redirect);
-    let moment = Moment { fetched_at: page.fetched_at, seen, sweep: page.sweep };
+    let moment = Observation { fetched_at: page.fetched_at, seen, sweep: page.sweep };
     (Visit { url: page.url, key, host, moment, relation: None }, stood)
 }
 
@@ -373,7 +373,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn count_sweep(&mut self, moment: &Moment) {
+    fn count_sweep(&mut self, moment: &Observation) {
         let Some(name) = &moment.sweep else { return };
         let sweeps = &mut self.taken.sweeps;
         let row = match sweeps.get_mut(name) {

@@ -3,10 +3,10 @@
 use super::means::Means;
 use super::work::{Identity, Work};
 use super::{BackfillError, Ending, cluster_and_load, take_in_sketched};
-use crate::cluster::{Clusters, Decider, Effects, Known, MatchRule, NewDocument, Policy, TooManyDocuments, View};
+use crate::cluster::{BatchIndex, Clusters, Decider, Effects, MatchRule, NewDocument, Policy, TooManyDocuments, View};
 use crate::document::{CANONICAL_VERSION, DocumentId, FetchTime, Fingerprint, Seed};
 use crate::intake::SketchedPage;
-use crate::ports::{EmptyStore, Family, LoadDocument, LoadRest, LoadRow, Loader, StoreError, StoreRule, Table};
+use crate::ports::{EmptyStore, Family, LoadDocument, LoadMetadata, LoadRow, Loader, StoreError, StoreRule, Table};
 use crate::sketch::{Equivalences, Form, Rule, Shingle, Sketch, SketchRule, SketchedContent, decode};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 struct Loaded {
     tables: Mutex<BTreeMap<PathBuf, Vec<Row>>>,
     store: Mutex<BTreeMap<Family, Vec<Row>>>,
-    rest: Mutex<LoadRest>,
+    rest: Mutex<LoadMetadata>,
 }
 
 /// What is asked of the rows below.
@@ -91,7 +91,7 @@ impl Loader for Loaded {
 }
 
 impl EmptyStore for &Loaded {
-    fn load(self: Box<Self>, tables: &[(Family, Vec<PathBuf>)], rest: &LoadRest) -> Result<(), StoreError> {
+    fn load(self: Box<Self>, tables: &[(Family, Vec<PathBuf>)], rest: &LoadMetadata) -> Result<(), StoreError> {
         let known = self.tables.lock().expect("a lock");
         let mut store = self.store.lock().expect("a lock");
         for (family, files) in tables {
@@ -153,7 +153,7 @@ impl View for Nothing<'_> {
 /// What the stream makes of the same pages, one by one.
 fn streamed(rule: &StoreRule, pages: &[SketchedPage]) -> (Vec<NewDocument>, Vec<u32>, BTreeSet<Shingle>) {
     let mut decider = Decider::new(rule.cluster.clone(), &rule.sketch, Clusters::default(), Default::default());
-    let (mut known, mut effects) = (Known::default(), Effects::default());
+    let (mut known, mut effects) = (BatchIndex::default(), Effects::default());
     for content in pages.iter().filter_map(|page| page.content.as_ref()) {
         let decided = effects.documents.clone();
         decider.decide(content, &mut known, &mut Nothing(&decided), &mut effects).expect("room");

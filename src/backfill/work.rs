@@ -335,7 +335,7 @@ impl Work {
         if self.unsynced.is_empty() {
             return Ok(());
         }
-        // Asked again after it has failed, the system may well say that a file is synced whose bytes are gone.
+        // IndexQuery again after it has failed, the system may well say that a file is synced whose bytes are gone.
         self.is_lost = true;
         self.unsynced.iter().try_for_each(|name| sync(&self.folder.join(name)))?;
         sync(&self.folder)?;

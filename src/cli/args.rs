@@ -85,7 +85,7 @@ pub enum Command {
     Verify {
         /// Tell at most this many findings; all are counted
         #[arg(long, default_value_t = 100, value_name = "N")]
-        most: usize,
+        limit: usize,
         /// Answer in JSON
         #[arg(long)]
         json: bool,
@@ -148,10 +148,10 @@ pub struct RunArgs {
     pub accept_gap: bool,
     /// Serve metrics to Prometheus at this address, such as 127.0.0.1:9464
     #[arg(long, value_name = "HOST:PORT")]
-    pub metrics: Option<String>,
+    pub metrics_listen: Option<String>,
     /// Answer questions over HTTP at this address while running, as `serve` does
     #[arg(long, value_name = "HOST:PORT")]
-    pub http: Option<String>,
+    pub http_listen: Option<String>,
     /// Print the summary as JSON on standard output
     #[arg(long)]
     pub json: bool,
@@ -264,7 +264,7 @@ pub enum Question {
         file: PathBuf,
         /// How many, at most
         #[arg(long, default_value_t = 10, value_name = "N")]
-        most: usize,
+        limit: usize,
     },
     /// Group URLs, given best first, by what they carry: versions of one content come together
     Group {
@@ -290,7 +290,7 @@ pub enum Question {
         urls_from: Option<PathBuf>,
         /// How many answers a URL, at most
         #[arg(long, default_value_t = 10, value_name = "N")]
-        most: usize,
+        limit: usize,
     },
 }
 
@@ -356,7 +356,7 @@ pub enum ExportCommand {
     Links {
         /// Write here instead of standard output
         #[arg(long, short, value_name = "FILE")]
-        output: Option<PathBuf>,
+        out: Option<PathBuf>,
         /// One JSON object a line instead of CSV
         #[arg(long)]
         json: bool,
@@ -366,7 +366,7 @@ pub enum ExportCommand {
     Present {
         /// Write here instead of standard output
         #[arg(long, short, value_name = "FILE")]
-        output: Option<PathBuf>,
+        out: Option<PathBuf>,
         /// One JSON object a line instead of CSV
         #[arg(long)]
         json: bool,
@@ -375,7 +375,7 @@ pub enum ExportCommand {
     Clusters {
         /// Write here instead of standard output
         #[arg(long, short, value_name = "FILE")]
-        output: Option<PathBuf>,
+        out: Option<PathBuf>,
         /// One JSON object a line instead of CSV
         #[arg(long)]
         json: bool,
@@ -464,7 +464,7 @@ pub struct ReplayArgs {
     /// letters (PARTITION=OFFSET,…), and remember what follows from there [default: where the last replay stopped]
     #[arg(long, value_name = "TIME|OFFSETS")]
     pub from: Option<TopicPosition>,
-    /// Only letters of this reason; may be given several times [default: all but deadly]
+    /// Only letters of this reason; may be given several times [default: all but poison]
     #[arg(long, value_name = "REASON", value_parser = reason)]
     pub reason: Vec<Reason>,
     /// Replay this many at most

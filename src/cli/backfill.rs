@@ -47,7 +47,7 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs) -> Result<Exit> {
     let identity = identity(&config, &args.inputs)?;
     let inputs = identity.inputs.clone();
     let work = Work::open(&folder, identity, backfill::part_rows(memory), seed, || random);
-    let work = work.map_err(usage_error)?.noted_every(Duration::from_millis(config.backfill.note_ms));
+    let work = work.map_err(usage_error)?.noted_every(Duration::from_millis(config.backfill.checkpoint_ms));
     tell_room(&folder, &inputs, args.quiet)?;
 
     let standing = Arc::new(Standing::default());

@@ -1,16 +1,16 @@
 //! `lookalike changes`: how pages change, as a table, JSON, CSV or a chart.
 
 use super::args::ChangesArgs;
-use super::ask::{open, print};
+use super::query::{open, print};
 use super::{Exit, chart, render};
 use crate::config::Config;
-use crate::query::{self, By, ChangeRow, N_TENTHS, Search};
+use crate::query::{self, By, ChangeRow, LostSearch, N_TENTHS};
 use anyhow::{Context, Result};
 use std::io::Write;
 
 /// Answers how pages change.
 pub(super) fn changes(config: &Config, args: &ChangesArgs) -> Result<Exit> {
-    let search = Search { ranking: config.lost.clone(), ..Search::default() };
+    let search = LostSearch { ranking: config.lost.clone(), ..LostSearch::default() };
     let changes = query::changes(&open(config)?, args.by.map_or(By::All, By::from), &search)?;
     if let Some(path) = &args.svg {
         std::fs::write(path, chart::svg(&changes)).with_context(|| format!("the chart {}", path.display()))?;

@@ -1,7 +1,7 @@
 //! `lookalike dlq`: puts rejected messages back into the topic of pages.
 
 use super::args::ReplayArgs;
-use super::ask::print;
+use super::query::print;
 use super::run::watch_signals;
 use super::{Exit, telemetry};
 use crate::config::Config;

@@ -3,7 +3,7 @@
 use super::{Exit, render};
 use crate::document::Seed;
 use crate::ports::StoreRule;
-use crate::sketch::{Evidence, Kept, Shingle, SketchRule, encode};
+use crate::sketch::{EstimateBasis, SampleSize, Shingle, SketchRule, encode};
 use anyhow::Result;
 use serde::Serialize;
 use std::io::Write;
@@ -70,8 +70,8 @@ fn explanation(rule: &StoreRule) -> Explanation {
     let resemblances = resemblances(threshold);
     let of_size = |n_shingles| {
         let (shingles_kept, bits_kept) = match rule.sketch.rule.kept(n_shingles) {
-            Kept::Shingles(n) => (Some(n), None),
-            Kept::Bits(n) => (None, Some(n)),
+            SampleSize::Shingles(n) => (Some(n), None),
+            SampleSize::Bits(n) => (None, Some(n)),
         };
         let sureness = |r: &f64| sureness(rule.sketch.rule.evidence(n_shingles, *r), *r, threshold);
         let n_bytes = encoded_bytes(&rule.sketch, n_shingles);
@@ -99,8 +99,8 @@ pub(super) fn near(threshold: f64) -> Vec<f64> {
     around.into_iter().filter(|r| *r > 0.0 && *r <= 1.0).collect()
 }
 
-fn sureness(evidence: Evidence, r: f64, threshold: f64) -> Sureness {
-    let n_compared = if let Evidence::Sample { n_compared } = evidence { Some(n_compared) } else { None };
+fn sureness(evidence: EstimateBasis, r: f64, threshold: f64) -> Sureness {
+    let n_compared = if let EstimateBasis::Sample { n_compared } = evidence { Some(n_compared) } else { None };
     Sureness {
         resemblance: r,
         n_compared,

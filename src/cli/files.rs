@@ -1,7 +1,7 @@
 //! Files that the command line reads and writes: exports out, documents to compare in.
 
 use super::Exit;
-use super::ask::open;
+use super::query::open;
 use crate::config::Config;
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use crate::ports::StoreError;

@@ -1,14 +1,14 @@
 //! The command line: the composition root, the only place that knows everything.
 
 mod args;
-mod ask;
 mod backfill;
 mod changes;
 mod chart;
-mod deaths;
+mod crash_handler;
 mod dlq;
 mod explain;
 mod files;
+mod query;
 mod recluster;
 mod render;
 mod republish;
@@ -21,7 +21,7 @@ mod telemetry;
 mod topics;
 mod verify;
 
-use crate::ports::{Halt, SinkError, SourceError};
+use crate::ports::{SinkError, SourceError, StopReason};
 use anyhow::Result;
 use args::{Args, Command, ConfigCommand, DlqCommand, ExportCommand, TopicsCommand};
 use clap::Parser;
@@ -108,19 +108,19 @@ fn raise_open_files() {
 
 /// The exit code that an error brings with it.
 fn exit_of(error: &anyhow::Error) -> Exit {
-    let halt = error.chain().find_map(|cause| {
-        let of_source = cause.downcast_ref::<SourceError>().map(|error| error.halt);
-        of_source.or_else(|| cause.downcast_ref::<SinkError>().map(|error| error.halt))
+    let stop_reason = error.chain().find_map(|cause| {
+        let of_source = cause.downcast_ref::<SourceError>().map(|error| error.stop_reason);
+        of_source.or_else(|| cause.downcast_ref::<SinkError>().map(|error| error.stop_reason))
     });
-    match halt {
-        Some(Halt::Overtaken) => Exit::Overtaken,
-        Some(Halt::Replaced) => Exit::Replaced,
-        Some(Halt::OldStore) => Exit::OldStore,
-        Some(Halt::NoStore) => Exit::NoStore,
-        Some(Halt::Fenced) => Exit::Fenced,
-        Some(Halt::Unreachable) => Exit::Unreachable,
-        Some(Halt::NotAuthenticated) => Exit::NotAuthenticated,
-        Some(Halt::Failed) | None => error.downcast_ref::<Ending>().map_or(Exit::Failed, |ending| ending.exit),
+    match stop_reason {
+        Some(StopReason::Overtaken) => Exit::Overtaken,
+        Some(StopReason::Replaced) => Exit::Replaced,
+        Some(StopReason::OldStore) => Exit::OldStore,
+        Some(StopReason::NoStore) => Exit::NoStore,
+        Some(StopReason::Fenced) => Exit::Fenced,
+        Some(StopReason::Unreachable) => Exit::Unreachable,
+        Some(StopReason::NotAuthenticated) => Exit::NotAuthenticated,
+        Some(StopReason::Failed) | None => error.downcast_ref::<Ending>().map_or(Exit::Failed, |ending| ending.exit),
     }
 }
 
@@ -130,21 +130,21 @@ fn dispatch(args: Args) -> Result<Exit> {
         Command::Run(run) => run::run(load()?, run),
         Command::Backfill(args) => backfill::backfill(load()?, args),
         Command::Recluster(args) => recluster::recluster(&load()?, &args),
-        Command::Query { question, json } => ask::query(&load()?, question, json),
+        Command::Query { question, json } => query::query(&load()?, question, json),
         Command::Sketch(sketch) => sketch::sketch(&load()?, args.global.store.as_deref(), &sketch),
         Command::Serve(serve) => serve::serve(load()?, serve),
         Command::Changes(changes) => changes::changes(&load()?, &changes),
         Command::Sweep { what } => sweep::sweep(load()?, what),
-        Command::Stats { json } => ask::stats(&load()?, json),
-        Command::Verify { most, json } => verify::verify(&load()?, most, json),
-        Command::Export { what: ExportCommand::Links { output, json } } => {
-            recluster::export_links(&load()?, output.as_deref(), json)
+        Command::Stats { json } => query::stats(&load()?, json),
+        Command::Verify { limit, json } => verify::verify(&load()?, limit, json),
+        Command::Export { what: ExportCommand::Links { out, json } } => {
+            recluster::export_links(&load()?, out.as_deref(), json)
         }
-        Command::Export { what: ExportCommand::Clusters { output, json } } => {
-            files::export_clusters(&load()?, output.as_deref(), json)
+        Command::Export { what: ExportCommand::Clusters { out, json } } => {
+            files::export_clusters(&load()?, out.as_deref(), json)
         }
-        Command::Export { what: ExportCommand::Present { output, json } } => {
-            files::export_present(&load()?, output.as_deref(), json)
+        Command::Export { what: ExportCommand::Present { out, json } } => {
+            files::export_present(&load()?, out.as_deref(), json)
         }
         Command::Topics { what: TopicsCommand::Create(args) } => topics::create(&load()?, &args),
         Command::Dlq { what: DlqCommand::Replay(args) } => dlq::replay(&load()?, args),

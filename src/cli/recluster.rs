@@ -28,7 +28,7 @@ pub(super) fn recluster(config: &Config, args: &ReclusterArgs) -> Result<Exit> {
         return Err(ending(Exit::Usage, "--threshold and --containment are over 0 and at most 1"));
     }
     let mut store = match args.apply {
-        // Held from before it is read, so that nothing is taken in meanwhile.
+        // OffsetRange from before it is read, so that nothing is taken in meanwhile.
         true if config.store.path.exists() => open_store(config)?,
         _ => RocksStore::open_read_only(&config.store.path, &config.store_settings())?,
     };

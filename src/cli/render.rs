@@ -4,13 +4,13 @@ use super::explain::{Explanation, FIXED_RESEMBLANCES, OfSize, Sureness, near};
 use super::sketch::{Line, Timing};
 use crate::document::{DocumentId, FetchTime};
 use crate::pipeline::Summary;
-use crate::ports::Closed;
+use crate::ports::ClosedSweep;
 use crate::query::{
-    Changes, ClusterAnswer, Comparison, Found, Group, HostCarriers, Likeness, LostAnswer, Standing, Status, Sweep,
-    UrlAnswer,
+    Changes, ClusterAnswer, Comparison, FoundPlace, Group, HostReuse, LostAnswer, SimilarDocument, Status, Sweep,
+    UrlAnswer, UrlSighting,
 };
 use crate::sketch::SketchRule;
-use crate::sweep::{Evidence, Moment, Seen};
+use crate::sweep::{Evidence, Observation, Seen};
 use indicatif::{HumanBytes, HumanCount};
 use std::fmt::Write;
 
@@ -73,7 +73,7 @@ pub(super) fn summary(summary: &Summary) -> String {
     text
 }
 
-fn standing(sighting: &Standing) -> String {
+fn standing(sighting: &UrlSighting) -> String {
     let cluster = sighting.cluster.map_or(String::new(), |cluster| format!(", cluster {cluster}"));
     format!("{}{cluster}", dated(&sighting.moment))
 }
@@ -106,7 +106,7 @@ pub(super) fn cluster(answer: &ClusterAnswer) -> String {
     text
 }
 
-fn dated(moment: &Moment) -> String {
+fn dated(moment: &Observation) -> String {
     let what = match &moment.seen {
         Seen::Document(document) => format!("document {document}"),
         Seen::Redirect(target) => format!("redirect to {target}"),
@@ -132,7 +132,7 @@ pub(super) fn lost(answer: &LostAnswer) -> String {
 }
 
 /// How a place is like the last copy, and how that is known.
-fn likeness(found: &Found) -> String {
+fn likeness(found: &FoundPlace) -> String {
     let list = |documents: &[DocumentId]| documents.iter().map(DocumentId::to_string).collect::<Vec<_>>().join(", ");
     let evidence = match &found.evidence {
         Evidence::Itself => "alive".to_string(),
@@ -170,7 +170,7 @@ pub(super) fn sweeps(sweeps: &[Sweep]) -> String {
 }
 
 /// What closing a sweep did.
-pub(super) fn closed(closed: &Closed) -> String {
+pub(super) fn closed(closed: &ClosedSweep) -> String {
     let moved = closed.n_moved.map_or(String::new(), |n| format!("; {} of them are found elsewhere", HumanCount(n)));
     format!(
         "sweep {}: {} URLs on {} of its hosts were not seen and are lost{moved}\n",
@@ -195,9 +195,9 @@ pub(super) fn groups(groups: &[Group]) -> String {
 }
 
 /// The pages that carry a text, host by host.
-pub(super) fn carriers(hosts: &[HostCarriers]) -> String {
+pub(super) fn carriers(hosts: &[HostReuse]) -> String {
     let mut text = String::new();
-    for HostCarriers { host, carriers } in hosts {
+    for HostReuse { host, carriers } in hosts {
         let _ = writeln!(text, "{} ({} URLs)", if host.is_empty() { "no host" } else { host }, carriers.len());
         for carrier in carriers {
             let _ = writeln!(
@@ -275,7 +275,7 @@ pub(super) fn comparison(comparison: &Comparison) -> String {
 }
 
 /// The documents most like one.
-pub(super) fn similar(found: &[Likeness]) -> String {
+pub(super) fn similar(found: &[SimilarDocument]) -> String {
     let mut text = String::from("resemblance       contained        contains  document  cluster  last seen at\n");
     for likeness in found {
         let seen = likeness.last_seen.as_ref().map_or(String::new(), |sighting| {

@@ -1,7 +1,7 @@
 //! `lookalike topics republish`: what output topics lack and the store still has.
 
 use super::args::Republished;
-use super::ask::open;
+use super::query::open;
 use super::run::{kafka_sink, open_store, watch_signals};
 use super::{Exit, ending, telemetry};
 use crate::cluster::Merge;

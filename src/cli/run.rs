@@ -1,20 +1,20 @@
 //! `lookalike run`: puts source, store and sink together and lets the stream flow.
 
 use super::args::RunArgs;
-use super::serve::Door;
+use super::serve::Server;
 use super::telemetry::{self, Metrics, Progress};
-use super::{Exit, deaths, ending, render};
+use super::{Exit, crash_handler, ending, render};
 use crate::cluster::Decider;
 use crate::config::{Config, InputKind};
 use crate::document::{FetchTime, Seed};
 use crate::files::{EventFile, EventStdout, FileSource, Input, page_of_warc, undo_codings};
-use crate::http::{Changes, Token};
+use crate::http::{Token, WriteAccess};
 use crate::intake::FutureLimit;
-use crate::kafka::{Beginning, KafkaSettings, KafkaSink, KafkaSource, Publishing};
-use crate::pipeline::{self, Closings, Pipeline, PipelineError, Stats, Summary, Tries};
-use crate::ports::{Batch, Care, Notes, Sink, Snapshot, Source, Store, StoreError};
+use crate::kafka::{KafkaSettings, KafkaSink, KafkaSource, Publishing, StartOptions};
+use crate::pipeline::{self, CloseRequests, Pipeline, PipelineError, PoisonTracker, Stats, Summary};
+use crate::ports::{Batch, CrashNotes, PoisonGuard, Sink, Snapshot, Source, Store, StoreError};
 use crate::sketch::Sketcher;
-use crate::store::{NoteFiles, OpenError, RocksStore};
+use crate::store::{CrashNoteFiles, OpenError, RocksStore};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -28,15 +28,15 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
     override_with(&mut config, &args);
     let metrics = config.metrics_address().map_err(|error| ending(Exit::Usage, error.to_string()))?;
     telemetry::start_logs(&config.log.level)?;
-    let is_counting = metrics.is_some() || args.http.is_some();
+    let is_counting = metrics.is_some() || args.http_listen.is_some();
     let metrics = is_counting.then(|| Metrics::start(metrics)).transpose()?;
     let shutdown = watch_signals()?;
 
     let mut store = open_store(&config)?;
     store.stops_with(Arc::clone(&shutdown));
     let (changes, closings) = changes(&config)?;
-    let metrics_of_door = metrics.as_ref().filter(|_| args.http.is_some());
-    let _door = metrics_of_door.map(|metrics| Door::open(&config, metrics, changes)).transpose()?;
+    let metrics_of_door = metrics.as_ref().filter(|_| args.http_listen.is_some());
+    let _door = metrics_of_door.map(|metrics| Server::open(&config, metrics, changes)).transpose()?;
     let mut progress = Progress::new(config.log.progress_seconds, args.quiet);
     let tries = Arc::new(tries_of(&config, &store)?);
     let source = open_source(&config, &args, &mut store, &tries, &mut progress)?;
@@ -73,11 +73,11 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
 }
 
 /// Who may change the store through the door, and where the pipeline hears of it.
-fn changes(config: &Config) -> Result<(Changes, Closings)> {
+fn changes(config: &Config) -> Result<(WriteAccess, CloseRequests)> {
     let token = Token::read(&config.http.token).map_err(|error| ending(Exit::Usage, error.to_string()))?;
-    let Some(token) = token else { return Ok((Changes::Nobody, Closings::default())) };
-    let (closer, closings) = Closings::channel();
-    Ok((Changes::Trusted(token, Box::new(closer)), closings))
+    let Some(token) = token else { return Ok((WriteAccess::Nobody, CloseRequests::default())) };
+    let (closer, closings) = CloseRequests::channel();
+    Ok((WriteAccess::Trusted(token, Box::new(closer)), closings))
 }
 
 fn override_with(config: &mut Config, args: &RunArgs) {
@@ -90,10 +90,10 @@ fn override_with(config: &mut Config, args: &RunArgs) {
     if let Some(time) = args.fetched_at {
         config.input.fetched_at = time.to_string();
     }
-    if let Some(listen) = &args.http {
+    if let Some(listen) = &args.http_listen {
         config.http.listen.clone_from(listen);
     }
-    if let Some(listen) = &args.metrics {
+    if let Some(listen) = &args.metrics_listen {
         config.metrics.listen.clone_from(listen);
     }
 }
@@ -131,18 +131,23 @@ pub(super) fn open_store(config: &Config) -> Result<RocksStore> {
 }
 
 /// What processes that wrote to the store before died of, where that is to be asked.
-fn tries_of(config: &Config, store: &RocksStore) -> Result<Tries> {
-    if !config.pipeline.passes_over_deadly {
-        return Ok(Tries::default());
+fn tries_of(config: &Config, store: &RocksStore) -> Result<PoisonTracker> {
+    if !config.pipeline.skip_poison_records {
+        return Ok(PoisonTracker::default());
     }
     let notes =
         notes_of(config).inspect_err(|error| tracing::warn!("what kills the program cannot be noted: {error:#}"));
-    Ok(Tries::begin(notes.ok(), &store.progress()?, config.pipeline.in_flight_records_max, deaths::machine()))
+    Ok(PoisonTracker::begin(
+        notes.ok(),
+        &store.progress()?,
+        config.pipeline.in_flight_records_max,
+        crash_handler::machine(),
+    ))
 }
 
-fn notes_of(config: &Config) -> Result<Box<dyn Notes>> {
-    let notes = NoteFiles::of(&config.store.path)?;
-    deaths::note_deaths(NoteFiles::death_of(&config.store.path)?)?;
+fn notes_of(config: &Config) -> Result<Box<dyn CrashNotes>> {
+    let notes = CrashNoteFiles::of(&config.store.path)?;
+    crash_handler::note_deaths(CrashNoteFiles::death_of(&config.store.path)?)?;
     Ok(Box::new(notes))
 }
 
@@ -158,19 +163,19 @@ fn open_source(
     config: &Config,
     args: &RunArgs,
     store: &mut RocksStore,
-    tries: &Arc<Tries>,
+    tries: &Arc<PoisonTracker>,
     progress: &mut Progress,
 ) -> Result<Box<dyn Source>> {
     if config.input.from == InputKind::Kafka {
         if !args.inputs.is_empty() {
             return Err(ending(Exit::Usage, "input.from is \"kafka\", so no files can be given"));
         }
-        let beginning = Beginning {
+        let beginning = StartOptions {
             stored: &store.progress()?,
             since: store.beginning(&config.kafka.topic)?,
             bootstrap: args.bootstrap,
             accept_gap: args.accept_gap,
-            care: Arc::clone(tries) as Arc<dyn Care>,
+            care: Arc::clone(tries) as Arc<dyn PoisonGuard>,
             warc: page_of_warc,
             undo: undo_codings,
         };

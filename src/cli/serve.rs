@@ -1,4 +1,4 @@
-//! `lookalike serve`, and `run --http`: the HTTP door before a store that somebody else writes to.
+//! `lookalike serve`, and `run --http-listen`: the HTTP door before a store that somebody else writes to.
 
 use super::args::ServeArgs;
 use super::run::watch_signals;
@@ -6,7 +6,7 @@ use super::telemetry::{self, Metrics};
 use super::{Exit, ending};
 use crate::backfill::machine_memory;
 use crate::config::Config;
-use crate::http::{self, Changes, House};
+use crate::http::{self, Service, WriteAccess};
 use crate::store::{self, Follower};
 use anyhow::{Context, Result};
 use std::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ pub(super) fn serve(mut config: Config, args: ServeArgs) -> Result<Exit> {
     }
     telemetry::start_logs(&config.log.level)?;
     let shutdown = watch_signals()?;
-    let door = Door::open(&config, &Metrics::start(None)?, Changes::Elsewhere)?;
+    let door = Server::open(&config, &Metrics::start(None)?, WriteAccess::Elsewhere)?;
     while !shutdown.load(Ordering::Relaxed) {
         std::thread::sleep(SIGNAL_INTERVAL);
     }
@@ -34,15 +34,15 @@ pub(super) fn serve(mut config: Config, args: ServeArgs) -> Result<Exit> {
 }
 
 /// A door that is open for as long as it lives.
-pub(super) struct Door {
+pub(super) struct Server {
     runtime: Runtime,
     close: Option<oneshot::Sender<()>>,
     closed: oneshot::Receiver<()>,
 }
 
-impl Door {
+impl Server {
     /// Opens the configured store to read it, and the door before it.
-    pub fn open(config: &Config, metrics: &Metrics, changes: Changes) -> Result<Self> {
+    pub fn open(config: &Config, metrics: &Metrics, changes: WriteAccess) -> Result<Self> {
         let address = config.http_address().map_err(|error| ending(Exit::Usage, error.to_string()))?;
         let interval = Duration::from_millis(config.http.refresh_ms);
         let block_cache_mib = match config.http.block_cache_mib {
@@ -50,13 +50,13 @@ impl Door {
             mib => mib,
         };
         let settings = store::Settings { block_cache_mib, ..config.store_settings() };
-        let views = Follower::open(&config.store.path, &settings, interval)?;
+        let snapshots = Follower::open(&config.store.path, &settings, interval)?;
         let metrics = metrics.handle();
         let (settings, limits, ranking) = (config.http.clone(), config.limits.clone(), config.lost.clone());
-        let house = House::new(views, settings, limits, ranking, changes, move || metrics.render());
+        let house = Service::new(snapshots, settings, limits, ranking, changes, move || metrics.render());
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind(address)).with_context(|| {
-            format!("{address} cannot be listened at; give another one with --listen, --http or http.listen")
+            format!("{address} cannot be listened at; give another one with --listen, --http-listen or http.listen")
         })?;
         let address = listener.local_addr()?;
         if !address.ip().is_loopback() {
@@ -72,11 +72,11 @@ impl Door {
             http::serve(listener, house, closing).await;
             let _ = has_closed.send(());
         });
-        Ok(Door { runtime, close: Some(close), closed })
+        Ok(Server { runtime, close: Some(close), closed })
     }
 }
 
-impl Drop for Door {
+impl Drop for Server {
     /// Ends what is under way, which [`http::serve`] limits.
     fn drop(&mut self) {
         self.close = None;

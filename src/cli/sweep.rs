@@ -1,7 +1,7 @@
 //! `lookalike sweep`: the dated walks of the crawler, and closing one.
 
 use super::args::SweepCommand;
-use super::ask::{open, print};
+use super::query::{open, print};
 use super::run::{open_sink, open_store};
 use super::{Exit, ending, render};
 use crate::cluster::Decider;

@@ -1,7 +1,7 @@
 //! `lookalike topics`: makes the topics that Kafka input and output need.
 
 use super::args::TopicArgs;
-use super::ask::open;
+use super::query::open;
 use super::{Exit, ending};
 use crate::config::Config;
 use crate::kafka::{TopicPlan, create_topics};

@@ -25,7 +25,7 @@ const REPRESENTATIVES_COMPARED_MAX: usize = 16;
 
 /// The shingles by which a page is looked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct IndexQuery {
     /// The smallest that are not common: they index it as well.
     pub index: Vec<Shingle>,
     /// The smallest common ones among those that were smaller; none where they could not nominate anybody.
@@ -34,10 +34,10 @@ pub struct Asked {
     pub common_needed: usize,
 }
 
-impl Asked {
+impl IndexQuery {
     /// Of a page's smallest shingles, ascending, `index_size` of which index it at most.
     pub fn of(smallest: &[Shingle], index_size: usize, rule: &MatchRule, is_common: impl Fn(Shingle) -> bool) -> Self {
-        let mut asked = Asked::default();
+        let mut asked = IndexQuery::default();
         for shingle in smallest {
             if asked.index.len() == index_size {
                 break;
@@ -107,7 +107,7 @@ pub(super) fn add(documents: &mut Vec<DocumentId>, document: DocumentId, limit: 
 /// What the store knows that matters to a batch of pages: asked for once by the batch, then kept up to date as its
 /// pages are decided, so that pages of one batch see each other.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct BatchIndex {
     /// Equivalence fingerprint → document.
     pub equal: FxHashMap<Fingerprint, DocumentId>,
     /// Index shingle → documents; lists over the limit are common and nominate only their representatives.
@@ -116,7 +116,7 @@ pub struct Known {
     pub supers: FxHashMap<Shingle, Vec<DocumentId>>,
 }
 
-impl Known {
+impl BatchIndex {
     /// Asks the view for the lists that are not known yet.
     pub(super) fn learn<V: View>(
         &mut self,
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn most_shared_first() {
-        let known = Known {
+        let known = BatchIndex {
             postings: FxHashMap::from_iter([
                 (1, list(&[1, 2])),
                 (2, list(&[2, 3])),
@@ -198,7 +198,7 @@ mod tests {
                 (4, list(&[7, 8, 9])),
             ]),
             supers: FxHashMap::from_iter([(5, list(&[6]))]),
-            ..Known::default()
+            ..BatchIndex::default()
         };
         let ids = |index: &[u64], supers: &[u64], needed| -> Vec<u32> {
             known.candidates(index, supers, needed, 2).iter().map(|shared| shared.document.0).collect()
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_shingle_that_few_have_tells_more_than_several_that_many_have() {
         let template: Vec<u32> = (10..60).collect();
-        let known = Known {
+        let known = BatchIndex {
             postings: FxHashMap::from_iter([
                 (1, list(&[1])),
                 (2, list(&template)),
@@ -222,7 +222,7 @@ mod tests {
                 (4, list(&template)),
             ]),
             supers: FxHashMap::default(),
-            ..Known::default()
+            ..BatchIndex::default()
         };
         let shared = known.candidates(&[1, 2, 3, 4], &[], 1, 100);
         let rarest = shared.iter().max_by_key(|shared| shared.rarity);

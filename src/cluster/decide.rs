@@ -1,6 +1,6 @@
 //! The decision: where a page belongs. One pure function for the stream and the batch phases alike.
 
-use super::candidates::{Asked, Known, Representatives, Shared, add, representatives_of, represented};
+use super::candidates::{BatchIndex, IndexQuery, Representatives, Shared, add, representatives_of, represented};
 use super::union_find::{ClusterRow, Clusters, Merge};
 use super::{MatchRule, Policy};
 use crate::document::{ClusterId, DocumentId};
@@ -176,12 +176,12 @@ impl Decider {
         Decider { rule, sketch_rule: sketch_rule.rule, index_size, clusters, common }
     }
 
-    fn asked(&self, content: &SketchedContent) -> Asked {
-        Asked::of(&content.index, self.index_size, &self.rule, |shingle| self.common.contains_key(&shingle))
+    fn asked(&self, content: &SketchedContent) -> IndexQuery {
+        IndexQuery::of(&content.index, self.index_size, &self.rule, |shingle| self.common.contains_key(&shingle))
     }
 
     /// The document that a content equals, and how.
-    pub fn equal_document(known: &Known, equivalences: &Equivalences) -> Option<(Relation, DocumentId)> {
+    pub fn equal_document(known: &BatchIndex, equivalences: &Equivalences) -> Option<(Relation, DocumentId)> {
         [
             (Relation::Identical, Some(equivalences.identical)),
             (Relation::Lexical, Some(equivalences.lexical)),
@@ -208,7 +208,7 @@ impl Decider {
     pub fn learn<'a, V: View>(
         &mut self,
         contents: impl Iterator<Item = &'a SketchedContent>,
-        known: &mut Known,
+        known: &mut BatchIndex,
         view: &mut V,
     ) -> Result<(), V::Error> {
         let (mut index, mut common, mut supers) = (Vec::new(), Vec::new(), Vec::new());
@@ -248,7 +248,7 @@ impl Decider {
     pub fn decide<V: View>(
         &mut self,
         content: &SketchedContent,
-        known: &mut Known,
+        known: &mut BatchIndex,
         view: &mut V,
         effects: &mut Effects,
     ) -> Result<Decision, V::Error> {
@@ -282,7 +282,7 @@ impl Decider {
     }
 
     /// The documents that are worth a comparison, each once, the best first.
-    fn candidates(&self, content: &SketchedContent, asked: &Asked, known: &Known) -> Vec<Candidate> {
+    fn candidates(&self, content: &SketchedContent, asked: &IndexQuery, known: &BatchIndex) -> Vec<Candidate> {
         let needed = self.rule.shared_needed(asked.index.len());
         let found = known.candidates(&asked.index, &content.super_shingles, needed, self.rule.common_limit);
         let common = asked.common.iter().filter_map(|shingle| self.common.get(shingle)?.as_ref());
@@ -397,7 +397,7 @@ impl Decider {
         document: DocumentId,
         content: &SketchedContent,
         mut index: Vec<Shingle>,
-        known: &mut Known,
+        known: &mut BatchIndex,
         effects: &mut Effects,
     ) {
         let limit = self.rule.common_limit;
@@ -481,7 +481,7 @@ mod tests {
     struct World {
         sketcher: Sketcher,
         decider: Decider,
-        known: Known,
+        known: BatchIndex,
         effects: Effects,
     }
 
@@ -490,7 +490,7 @@ mod tests {
             World {
                 sketcher: Sketcher::new(&sketch_rule, &Seed([1, 1, 1, 1])),
                 decider: Decider::new(rule, &sketch_rule, Clusters::default(), FxHashSet::default()),
-                known: Known::default(),
+                known: BatchIndex::default(),
                 effects: Effects::default(),
             }
         }

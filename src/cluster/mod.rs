@@ -4,14 +4,14 @@
 //! SketchedContent ─▶ equivalences ─▶ candidates (super shingles, postings) ─▶ sketches decide ─▶ union-find
 //!                     decide(known, view, content) → Decision + Effects
 //! ```
-//! Nothing here reads or writes: what the store knows comes in as [`Known`] and through a [`View`], what is to be
+//! Nothing here reads or writes: what the store knows comes in as [`BatchIndex`] and through a [`View`], what is to be
 //! written goes out as [`Effects`].
 
 mod candidates;
 mod decide;
 mod union_find;
 
-pub use candidates::{Asked, Known, Representatives, representatives_of, represented};
+pub use candidates::{BatchIndex, IndexQuery, Representatives, representatives_of, represented};
 pub use decide::{Decider, Decision, Effects, Link, Match, NewDocument, Relation, TooManyDocuments, View};
 pub use union_find::{ClusterRow, Clusters, Merge};
 

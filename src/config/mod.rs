@@ -68,10 +68,10 @@ pub struct StoreSection {
     pub block_cache_mib: usize,
     /// See [`store::Settings::write_buffer_mib`].
     pub write_buffer_mib: usize,
-    /// See [`store::Settings::log_mib`].
-    pub log_mib: usize,
-    /// See [`store::Settings::delta_mib`].
-    pub delta_mib: usize,
+    /// See [`store::Settings::wal_mib`].
+    pub wal_mib: usize,
+    /// See [`store::Settings::posting_buffer_mib`].
+    pub posting_buffer_mib: usize,
     /// See [`store::Settings::background_threads`].
     pub background_threads: i32,
 }
@@ -110,7 +110,7 @@ enum RuleName {
 #[serde(deny_unknown_fields)]
 pub struct BackfillSection {
     /// Milliseconds from one note of what is finished to the next.
-    pub note_ms: u64,
+    pub checkpoint_ms: u64,
 }
 
 /// What `run` reads.
@@ -242,8 +242,8 @@ impl Config {
         store::Settings {
             block_cache_mib: self.store.block_cache_mib,
             write_buffer_mib: self.store.write_buffer_mib,
-            log_mib: self.store.log_mib,
-            delta_mib: self.store.delta_mib,
+            wal_mib: self.store.wal_mib,
+            posting_buffer_mib: self.store.posting_buffer_mib,
             background_threads: self.store.background_threads,
         }
     }
@@ -394,7 +394,7 @@ mod tests {
             ("[http]\nlisten = \"here\"", "http.listen"),
             ("[http]\nrows_max = 0", "http.rows_max"),
             ("[http]\nhosts = \"http://a.example\"", "http.hosts"),
-            ("[http]\nhead_bytes_max = 100", "http.head_bytes_max"),
+            ("[http]\nhead_bytes_max = 100", "http.request_head_bytes_max"),
             ("[metrics]\nlisten = \"here\"", "metrics.listen"),
             ("[sketch\n", "line 1"),
         ] {

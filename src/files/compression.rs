@@ -21,53 +21,53 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 ///
 /// # Errors
 /// What reading its first bytes says.
-pub(super) fn decompressed(raw: Stream, idle: &Idle) -> io::Result<Stream> {
+pub(super) fn decompressed(raw: Stream, idle: &IdleDecoders) -> io::Result<Stream> {
     let (head, raw) = peeked(raw, ZSTD.len())?;
     let raw = BufReader::with_capacity(BUFFER_BYTES, raw);
     Ok(if head.starts_with(GZIP) {
-        Box::new(Steadfast::new(MultiGzDecoder::new(raw)))
+        Box::new(StickyError::new(MultiGzDecoder::new(raw)))
     } else if is_zstd(&head) {
-        Box::new(Steadfast::new(zio::Reader::new(raw, idle.take()?)))
+        Box::new(StickyError::new(zio::Reader::new(raw, idle.take()?)))
     } else {
-        Box::new(Steadfast::new(raw))
+        Box::new(StickyError::new(raw))
     })
 }
 
 /// A zstd decoder that nobody uses, kept for the next stream: its window may be 128 MiB, and to get that much memory anew
 /// for every file takes longer than to decompress into it.
 #[derive(Clone, Default)]
-pub(super) struct Idle(Arc<Mutex<Option<Decoder<'static>>>>);
+pub(super) struct IdleDecoders(Arc<Mutex<Option<Decoder<'static>>>>);
 
-impl Idle {
-    fn take(&self) -> io::Result<Lent> {
+impl IdleDecoders {
+    fn take(&self) -> io::Result<BorrowedDecoder> {
         let idle = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut decoder = idle.map_or_else(Decoder::new, Ok)?;
         decoder.reinit()?;
         decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX))?;
-        Ok(Lent { decoder: Some(decoder), idle: self.clone() })
+        Ok(BorrowedDecoder { decoder: Some(decoder), idle: self.clone() })
     }
 }
 
 /// A decoder in use, which goes back when its stream does.
-struct Lent {
+struct BorrowedDecoder {
     /// Always there, until it is dropped.
     decoder: Option<Decoder<'static>>,
-    idle: Idle,
+    idle: IdleDecoders,
 }
 
-impl Drop for Lent {
+impl Drop for BorrowedDecoder {
     fn drop(&mut self) {
         *self.idle.0.lock().unwrap_or_else(PoisonError::into_inner) = self.decoder.take();
     }
 }
 
-impl Lent {
+impl BorrowedDecoder {
     fn decoder(&mut self) -> io::Result<&mut Decoder<'static>> {
         self.decoder.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 }
 
-impl Operation for Lent {
+impl Operation for BorrowedDecoder {
     fn run<C: WriteBuf + ?Sized>(
         &mut self,
         input: &mut InBuffer<'_>,
@@ -124,18 +124,18 @@ impl Damaged {
 }
 
 /// Fails for ever once it has failed: decompressors that are asked again after an error may just end.
-struct Steadfast<R> {
+struct StickyError<R> {
     inner: R,
     failure: Option<(io::ErrorKind, Damaged)>,
 }
 
-impl<R> Steadfast<R> {
+impl<R> StickyError<R> {
     fn new(inner: R) -> Self {
-        Steadfast { inner, failure: None }
+        StickyError { inner, failure: None }
     }
 }
 
-impl<R: Read> Read for Steadfast<R> {
+impl<R: Read> Read for StickyError<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some((kind, damage)) = &self.failure {
             return Err(io::Error::new(*kind, damage.clone()));
@@ -169,7 +169,7 @@ pub(super) mod tests {
 
     fn read(bytes: &[u8]) -> io::Result<Vec<u8>> {
         let mut read = Vec::new();
-        decompressed(Box::new(Cursor::new(bytes.to_vec())), &Idle::default())?.read_to_end(&mut read)?;
+        decompressed(Box::new(Cursor::new(bytes.to_vec())), &IdleDecoders::default())?.read_to_end(&mut read)?;
         Ok(read)
     }
 
@@ -213,7 +213,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_a_stream_left_in_the_decoder_is_nothing_to_the_next() {
-        let (idle, text) = (Idle::default(), text());
+        let (idle, text) = (IdleDecoders::default(), text());
         let packed = zstd(&text);
         let mut damaged = packed.clone();
         damaged[packed.len() / 2..].fill(0x55);
@@ -236,7 +236,7 @@ pub(super) mod tests {
         for (name, mut bytes) in [("gzip", gzip(&text())), ("zstd", zstd(&text()))] {
             let middle = bytes.len() / 2;
             bytes[middle..middle + 8].fill(0x55);
-            let mut stream = decompressed(Box::new(Cursor::new(bytes)), &Idle::default()).expect(name);
+            let mut stream = decompressed(Box::new(Cursor::new(bytes)), &IdleDecoders::default()).expect(name);
             let first = io::copy(&mut stream, &mut io::sink()).expect_err(name);
             assert!(Damaged::caused(&first));
             for _ in 0..3 {

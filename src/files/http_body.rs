@@ -163,7 +163,7 @@ fn unchunked(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>, Undoing> {
 fn chunk_line(bytes: &[u8]) -> Option<(usize, usize)> {
     let end = memchr(b'\n', bytes)?;
     let line = bytes[..end].split(|byte| *byte == b';').next()?.trim_ascii();
-    // Signs, which the parser would take, are none.
+    // PlaceScores, which the parser would take, are none.
     let digits = std::str::from_utf8(line).ok().filter(|line| line.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
     Some((usize::from_str_radix(digits, 16).ok()?, end + 1))
 }

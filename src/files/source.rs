@@ -1,6 +1,6 @@
 //! The source over files and standard input, one after the other.
 
-use super::compression::{Idle, decompressed};
+use super::compression::{IdleDecoders, decompressed};
 use super::format::{Format, sniffed};
 use super::jsonl::JsonLines;
 use super::warc::{Defaults, WarcRecords};
@@ -62,7 +62,7 @@ pub struct FileSource {
 struct Settings {
     limits: Limits,
     defaults: Defaults,
-    idle: Idle,
+    idle: IdleDecoders,
 }
 
 /// The input being read.
@@ -106,7 +106,7 @@ impl FileSource {
             inputs,
             stdin: Some(Box::new(io::stdin())),
             progress,
-            settings: Settings { limits, defaults, idle: Idle::default() },
+            settings: Settings { limits, defaults, idle: IdleDecoders::default() },
             read: Arc::new(read),
             current: None,
         }
@@ -228,7 +228,7 @@ impl Source for FileSource {
     }
 
     fn readings(&mut self) -> Vec<Told> {
-        vec![Told::new("lookalike_undated_pages", Vec::new(), self.read.n_undated.load(Relaxed) as f64)]
+        vec![Told::new("lookalike_undated_pages_total", Vec::new(), self.read.n_undated.load(Relaxed) as f64)]
     }
 }
 

@@ -1,7 +1,7 @@
 //! WARC and WET: the records that show what stood at a URL, as pages.
 
 use super::chain::RecordHash;
-use super::compression::{Damaged, Idle, decompressed};
+use super::compression::{Damaged, IdleDecoders, decompressed};
 use super::http_body::decoded;
 use super::warc_date;
 use super::warc_stream::WarcStream;
@@ -337,7 +337,7 @@ impl Records for WarcRecords {
 /// A [`Rejection`] of anything else.
 pub fn page_of_warc(bytes: &[u8], limits: &Limits) -> Result<Page, Rejection> {
     let no_record = |why: String| Rejection::new(Reason::InvalidField, format!("the message is no WARC record: {why}"));
-    let stream = decompressed(Box::new(Cursor::new(bytes.to_vec())), &Idle::default());
+    let stream = decompressed(Box::new(Cursor::new(bytes.to_vec())), &IdleDecoders::default());
     let stream = stream.map_err(|error| no_record(error.to_string()))?;
     let mut records = WarcRecords::new(stream, limits, Defaults::default());
     let mut page = None;
@@ -753,7 +753,7 @@ mod tests {
     fn a_damaged_stream_ends_the_file_with_an_error() {
         let packed = [gzip(&followed(b"")), gzip(&followed(b""))].concat();
         let cut = packed[..packed.len() - 20].to_vec();
-        let stream = decompressed(Box::new(Cursor::new(cut)), &Idle::default());
+        let stream = decompressed(Box::new(Cursor::new(cut)), &IdleDecoders::default());
         let mut records = WarcRecords::new(stream.expect("gzip"), &LIMITS, Defaults::default());
         assert!(matches!(records.advance(0), Ok(Advance::Record(_))));
         assert!(matches!(records.advance(0), Err(ReadError::Io(_))));

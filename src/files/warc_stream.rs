@@ -122,9 +122,9 @@ mod tests {
     use super::*;
 
     /// Gives one byte at a time.
-    struct Drip(io::Cursor<Vec<u8>>);
+    struct OneByteReader(io::Cursor<Vec<u8>>);
 
-    impl Read for Drip {
+    impl Read for OneByteReader {
         fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
             let n = out.len().min(1);
             self.0.read(&mut out[..n])
@@ -142,7 +142,7 @@ mod tests {
             (b"warp/1.0", false, b"warp/1.0"),
             (b"HTTP", false, b"HTTP"),
         ] {
-            let mut stream = WarcStream::new(Box::new(Drip(io::Cursor::new([b"ab", bytes].concat()))));
+            let mut stream = WarcStream::new(Box::new(OneByteReader(io::Cursor::new([b"ab", bytes].concat()))));
             stream.read_exact(&mut [0; 2]).expect("memory");
             assert_eq!(stream.stands_before_a_record().expect("memory"), stands);
             assert_eq!(stream.stream_position().expect("a place"), 2);

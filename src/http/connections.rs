@@ -1,13 +1,13 @@
 //! Connections: taken in while there are places, and cut when they are slow, so that none can hold what others need.
 
-use super::house::{House, ms};
-use super::places::{Place, Places, Talk};
+use super::connection_slots::{ConnectionSlots, ConnectionState, Slot};
 use super::routes::router;
+use super::service::{Service, ms};
 use super::settings::Settings;
-use crate::ports::Views;
+use crate::ports::Snapshots;
 use axum::Router;
 use hyper::server::conn::http1;
-use hyper::service::{Service, service_fn};
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use std::future::Future;
@@ -32,9 +32,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const CLOSING: Duration = Duration::from_secs(5);
 
 /// Serves until `shutdown` is done, and then ends what is under way.
-pub async fn serve<V: Views>(listener: TcpListener, house: House<V>, shutdown: impl Future<Output = ()>) {
+pub async fn serve<V: Snapshots>(listener: TcpListener, house: Service<V>, shutdown: impl Future<Output = ()>) {
     let settings = Arc::new(house.settings.clone());
-    let places = Arc::new(Places::new(&settings));
+    let places = Arc::new(ConnectionSlots::new(&settings));
     let router = router(Arc::new(house));
     let (close, closing) = watch::channel(());
     tokio::pin!(shutdown);
@@ -50,7 +50,7 @@ pub async fn serve<V: Views>(listener: TcpListener, house: House<V>, shutdown: i
                     tokio::spawn(conversation);
                 }
                 None => {
-                    metrics::counter!("lookalike_http_connections_refused_total").increment(1);
+                    metrics::counter!("lookalike_http_connections_rejected_total").increment(1);
                     let _ = stream.try_write(FULL);
                 }
             },
@@ -67,7 +67,7 @@ pub async fn serve<V: Views>(listener: TcpListener, house: House<V>, shutdown: i
 
 async fn converse(
     stream: TcpStream,
-    place: Place,
+    place: Slot,
     router: Router,
     settings: Arc<Settings>,
     mut closing: watch::Receiver<()>,
@@ -83,9 +83,10 @@ async fn converse(
             answered
         }
     });
-    let stream = Patient::new(stream, ms(settings.write_ms_max), Arc::clone(talk));
+    let stream = TimedStream::new(stream, ms(settings.response_write_ms_max), Arc::clone(talk));
     let mut builder = http1::Builder::new();
-    let connection = builder.max_buf_size(settings.head_bytes_max).serve_connection(TokioIo::new(stream), answer);
+    let connection =
+        builder.max_buf_size(settings.request_head_bytes_max).serve_connection(TokioIo::new(stream), answer);
     tokio::pin!(connection);
     metrics::gauge!("lookalike_http_connections").increment(1.0);
     let mut is_closing = false;
@@ -93,7 +94,7 @@ async fn converse(
         tokio::select! {
             ended = connection.as_mut() => break ended.map_err(|error| error.to_string()),
             why = overdue(talk, &settings) => {
-                metrics::counter!("lookalike_http_connections_cut_total", "why" => why).increment(1);
+                metrics::counter!("lookalike_http_connections_closed_total", "why" => why).increment(1);
                 break Err(format!("cut: {why}"));
             }
             _ = closing.changed(), if !is_closing => {
@@ -110,8 +111,8 @@ async fn converse(
 
 /// Waits until a connection is to be cut, and says why: it has been idle for too long, or a request's head takes too long,
 /// or its place is wanted.
-async fn overdue(talk: &Talk, settings: &Settings) -> &'static str {
-    let (idle_max, head_max) = (ms(settings.idle_ms_max), ms(settings.head_ms_max));
+async fn overdue(talk: &ConnectionState, settings: &Settings) -> &'static str {
+    let (idle_max, head_max) = (ms(settings.idle_ms_max), ms(settings.request_head_ms_max));
     loop {
         let now = Instant::now();
         let until = match talk.deadline(idle_max, head_max) {
@@ -128,17 +129,17 @@ async fn overdue(talk: &Talk, settings: &Settings) -> &'static str {
 }
 
 /// A stream whose other side must read what it is sent, all of it within a time.
-struct Patient {
+struct TimedStream {
     stream: TcpStream,
     patience: Duration,
-    talk: Arc<Talk>,
+    talk: Arc<ConnectionState>,
     /// Runs from the first write that had to wait until everything is written.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patient {
-    fn new(stream: TcpStream, patience: Duration, talk: Arc<Talk>) -> Self {
-        Patient { stream, patience, talk, waiting: None }
+impl TimedStream {
+    fn new(stream: TcpStream, patience: Duration, talk: Arc<ConnectionState>) -> Self {
+        TimedStream { stream, patience, talk, waiting: None }
     }
 
     /// What a write came to, unless the other side has been waited for too long.
@@ -155,7 +156,7 @@ impl Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for TimedStream {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let (this, n_before) = (self.get_mut(), buffer.filled().len());
         let polled = Pin::new(&mut this.stream).poll_read(context, buffer);
@@ -166,7 +167,7 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for TimedStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         this.talk.told();

@@ -4,7 +4,7 @@
 //! every row that was there when the first page was asked for, and is still, comes exactly once. A keyed fingerprint
 //! ties it to its store and its question.
 
-use super::refusal::Refusal;
+use super::error::HttpError;
 use crate::document::Seed;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -25,15 +25,15 @@ pub(super) fn seal<P: Serialize>(seed: &Seed, question: &[&str], position: &P) -
 /// The row that a cursor names.
 ///
 /// # Errors
-/// [`Refusal`] where the cursor is not one that this store gave for this question.
-pub(super) fn open<P: DeserializeOwned>(seed: &Seed, question: &[&str], cursor: &str) -> Result<P, Refusal> {
+/// [`HttpError`] where the cursor is not one that this store gave for this question.
+pub(super) fn open<P: DeserializeOwned>(seed: &Seed, question: &[&str], cursor: &str) -> Result<P, HttpError> {
     let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
     let position = bytes.as_deref().and_then(|bytes| {
         let (sealed, position) = bytes.split_at_checked(SEAL_BYTES)?;
         (sealed == fingerprint(seed, question, position)).then(|| serde_json::from_slice(position).ok())?
     });
     position.ok_or_else(|| {
-        Refusal::wrong(
+        HttpError::wrong(
             "bad-cursor",
             "the cursor is not one that this store gave for this question; give back `next` of the page before as it is, \
              or leave it out to begin again",

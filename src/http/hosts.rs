@@ -1,7 +1,7 @@
 //! The names that the door answers to. Anybody may have a name of his own lead to this machine, and the browsers of those
 //! who visit his page then take the door for a part of it (DNS rebinding). What they ask carries that name.
 
-use super::refusal::Refusal;
+use super::error::HttpError;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use std::net::IpAddr;
@@ -24,8 +24,8 @@ impl Hosts {
     /// Lets a request pass that is meant for this door, or names nobody, as no browser does.
     ///
     /// # Errors
-    /// [`Refusal`], with what to do.
-    pub fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    /// [`HttpError`], with what to do.
+    pub fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), HttpError> {
         let in_headers = headers.get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or("?"));
         let mut named = uri.authority().map(Authority::as_str).into_iter().chain(in_headers);
         let Some(other) = named.find(|host| !self.is_known(host)) else { return Ok(()) };
@@ -34,14 +34,14 @@ impl Hosts {
              and start again",
             shortened(other)
         );
-        Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, "host", message))
+        Err(HttpError::new(StatusCode::MISDIRECTED_REQUEST, "host", message))
     }
 
     /// Lets a request pass that changes something, unless a page of another site sends it.
     ///
     /// # Errors
-    /// [`Refusal`], with what to do.
-    pub fn admit_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    /// [`HttpError`], with what to do.
+    pub fn admit_origin(&self, headers: &HeaderMap) -> Result<(), HttpError> {
         let asked = headers.get(header::HOST).map_or(&b""[..], |value| value.as_bytes());
         for origin in headers.get_all(header::ORIGIN) {
             let origin = origin.to_str().unwrap_or("?");
@@ -52,7 +52,7 @@ impl Hosts {
                     "a page of {:?} may change nothing here; add its host to http.hosts and start again if it is yours",
                     shortened(origin)
                 );
-                return Err(Refusal::new(StatusCode::FORBIDDEN, "origin", message));
+                return Err(HttpError::new(StatusCode::FORBIDDEN, "origin", message));
             }
         }
         Ok(())

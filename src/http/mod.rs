@@ -3,26 +3,26 @@
 //! ```text
 //! connection (places, patience) ─▶ head (host) ─▶ body (room) ─▶ turn ─▶ view of the store ─▶ answer
 //! ```
-//! It can change nothing itself: all that a route gets is a [`View`](crate::ports::Views::View), which can only be read.
+//! It can change nothing itself: all that a route gets is a [`Snapshot`](crate::ports::Snapshots::Snapshot), which can only be read.
 //! What may be changed, which is that a sweep be closed, is asked of whoever writes the store, and only where there is a
-//! token and the request shows it. Beside the pure rooms and `query` it may know `ports`, for the views and the asking.
+//! token and the request shows it. Beside the pure rooms and `query` it may know `ports`, for the snapshots and the asking.
 
-mod applications;
-mod asked;
-mod changes;
+mod auth;
+mod connection_slots;
 mod connections;
 mod cursor;
+mod error;
 mod hosts;
-mod house;
 mod operations;
 mod page;
-mod places;
-mod refusal;
+mod request;
+mod reuse;
 mod routes;
+mod service;
 mod settings;
 mod v1;
 
-pub use changes::{Changes, Token, TokenError};
+pub use auth::{Token, TokenError, WriteAccess};
 pub use connections::serve;
-pub use house::House;
+pub use service::Service;
 pub use settings::Settings;

@@ -1,10 +1,10 @@
 //! What those ask who keep the service running: is it alive, is it up to date, what has it counted.
 
-use super::asked::Asked;
-use super::house::{Answer, House};
-use super::refusal::Refusal;
+use super::error::HttpError;
+use super::request::QueryRequest;
+use super::service::{Answer, Service};
 use super::v1::{JSON, json};
-use crate::ports::{Freshness, Snapshot, Views};
+use crate::ports::{Snapshot, Snapshots, Staleness};
 use axum::http::StatusCode;
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The process answers.
-pub(super) fn health<V: Views>(_: &House<V>, _: &V::View, _: &Asked) -> Result<Answer, Refusal> {
+pub(super) fn health<V: Snapshots>(_: &Service<V>, _: &V::Snapshot, _: &QueryRequest) -> Result<Answer, HttpError> {
     Ok(Answer { status: StatusCode::OK, content_type: TEXT, body: "ok\n".into(), seq: None })
 }
 
@@ -21,26 +21,34 @@ pub(super) fn health<V: Views>(_: &House<V>, _: &V::View, _: &Asked) -> Result<A
 struct Ready {
     ready: bool,
     #[serde(flatten)]
-    freshness: Freshness,
+    staleness: Staleness,
 }
 
 /// The view is new enough to be asked.
-pub(super) fn ready<V: Views>(house: &House<V>, view: &V::View, _: &Asked) -> Result<Answer, Refusal> {
-    let freshness = house.views.freshness();
-    let ready = freshness.behind_ms <= house.settings.behind_ms_max;
+pub(super) fn ready<V: Snapshots>(
+    house: &Service<V>,
+    view: &V::Snapshot,
+    _: &QueryRequest,
+) -> Result<Answer, HttpError> {
+    let staleness = house.snapshots.staleness();
+    let ready = staleness.staleness_ms <= house.settings.staleness_ms_max;
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Ok(Answer { status, ..json(view, Ready { ready, freshness })? })
+    Ok(Answer { status, ..json(view, Ready { ready, staleness })? })
 }
 
 /// The process' counters.
-pub(super) fn metrics<V: Views>(house: &House<V>, view: &V::View, _: &Asked) -> Result<Answer, Refusal> {
-    let freshness = house.views.freshness();
-    metrics::gauge!("lookalike_http_behind_seconds").set(freshness.behind_ms as f64 / 1e3);
+pub(super) fn metrics<V: Snapshots>(
+    house: &Service<V>,
+    view: &V::Snapshot,
+    _: &QueryRequest,
+) -> Result<Answer, HttpError> {
+    let staleness = house.snapshots.staleness();
+    metrics::gauge!("lookalike_http_staleness_seconds").set(staleness.staleness_ms as f64 / 1e3);
     metrics::gauge!("lookalike_http_seq").set(view.next_seq() as f64);
     Ok(Answer { status: StatusCode::OK, content_type: METRICS, body: house.metrics().into(), seq: None })
 }
 
 /// The description of the API.
-pub(super) fn openapi<V: Views>(_: &House<V>, _: &V::View, _: &Asked) -> Result<Answer, Refusal> {
+pub(super) fn openapi<V: Snapshots>(_: &Service<V>, _: &V::Snapshot, _: &QueryRequest) -> Result<Answer, HttpError> {
     Ok(Answer { status: StatusCode::OK, content_type: JSON, body: super::routes::OPENAPI.into(), seq: None })
 }

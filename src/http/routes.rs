@@ -1,9 +1,9 @@
 //! Every route, once: the router is made from this table, and the OpenAPI document is checked against it.
 
-use super::house::{Answering, Cost, House, Route, count, protect};
-use super::refusal::Refusal;
-use super::{applications, changes, operations, page, v1};
-use crate::ports::Views;
+use super::error::HttpError;
+use super::service::{Cost, Handler, Route, Service, count, protect};
+use super::{auth, operations, page, reuse, v1};
+use crate::ports::Snapshots;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
@@ -16,43 +16,43 @@ use std::time::Instant;
 /// The description of the API, written by hand and held against this table by a test.
 pub(super) const OPENAPI: &str = include_str!("openapi.json");
 
-fn get<V: Views>(
+fn get<V: Snapshots>(
     path: &'static str,
     parameters: &'static [&'static str],
     cost: Cost,
-    answer: Answering<V>,
+    answer: Handler<V>,
 ) -> Route<V> {
     Route { method: Method::GET, path, parameters, cost, answer, refuse: IntoResponse::into_response }
 }
 
-fn post<V: Views>(
+fn post<V: Snapshots>(
     path: &'static str,
     parameters: &'static [&'static str],
     cost: Cost,
-    answer: Answering<V>,
+    answer: Handler<V>,
 ) -> Route<V> {
     Route { method: Method::POST, ..get(path, parameters, cost, answer) }
 }
 
 /// A route for people: what it refuses it tells on a page.
-fn for_people<V: Views>(route: Route<V>) -> Route<V> {
+fn for_people<V: Snapshots>(route: Route<V>) -> Route<V> {
     Route { refuse: page::refuse, ..route }
 }
 
 /// All routes.
-pub(super) fn routes<V: Views>() -> Vec<Route<V>> {
+pub(super) fn routes<V: Snapshots>() -> Vec<Route<V>> {
     vec![
         get("/v1/url", &["url", "limit", "cursor"], Cost::LookUps, v1::url),
         get("/v1/cluster", &["of", "limit", "cursor"], Cost::Many, v1::cluster),
-        get("/v1/lost", &["url", "most"], Cost::LookUps, v1::lost),
-        post("/v1/lost", &["most"], Cost::Many, v1::lost_many),
-        post("/v1/similar", &["most"], Cost::LookUps, v1::similar),
-        post("/v1/group", &[], Cost::Many, applications::group),
-        get("/v1/carriers", &["url", "threshold", "limit", "cursor"], Cost::Many, applications::carriers_of_url),
-        post("/v1/carriers", &["threshold", "limit", "cursor"], Cost::Many, applications::carriers_of_body),
-        get("/v1/sweeps", &["limit", "cursor"], Cost::LookUps, applications::sweeps),
-        post("/v1/sweeps/{name}/close", &[], Cost::Change, changes::close_sweep),
-        get("/v1/changes", &["by"], Cost::WholeStore, applications::changes),
+        get("/v1/lost", &["url", "limit"], Cost::LookUps, v1::lost),
+        post("/v1/lost", &["limit"], Cost::Many, v1::lost_many),
+        post("/v1/similar", &["limit"], Cost::LookUps, v1::similar),
+        post("/v1/group", &[], Cost::Many, reuse::group),
+        get("/v1/reuse", &["url", "threshold", "limit", "cursor"], Cost::Many, reuse::reuse_of_url),
+        post("/v1/reuse", &["threshold", "limit", "cursor"], Cost::Many, reuse::reuse_of_body),
+        get("/v1/sweeps", &["limit", "cursor"], Cost::LookUps, reuse::sweeps),
+        post("/v1/sweeps/{name}/close", &[], Cost::Change, auth::close_sweep),
+        get("/v1/changes", &["by"], Cost::WholeStore, reuse::changes),
         get("/v1/compare", &["a", "b"], Cost::LookUps, v1::compare),
         get("/v1/stats", &[], Cost::WholeStore, v1::stats),
         get("/v1/clusters", &["limit", "cursor"], Cost::LookUps, v1::clusters),
@@ -68,7 +68,7 @@ pub(super) fn routes<V: Views>() -> Vec<Route<V>> {
 }
 
 /// The router: the routes, and what is said to those who miss them.
-pub(super) fn router<V: Views>(house: Arc<House<V>>) -> Router {
+pub(super) fn router<V: Snapshots>(house: Arc<Service<V>>) -> Router {
     let mut router = Router::new();
     for route in routes::<V>() {
         let house = Arc::clone(&house);
@@ -87,16 +87,16 @@ pub(super) fn router<V: Views>(house: Arc<House<V>>) -> Router {
 async fn no_route(request: Request) -> Response {
     let path: String = request.uri().path().chars().take(64).collect();
     let message = format!("there is nothing at {path}; /v1/openapi.json tells what there is");
-    miss(Refusal::new(StatusCode::NOT_FOUND, "no-route", message))
+    miss(HttpError::new(StatusCode::NOT_FOUND, "no-route", message))
 }
 
 async fn no_method(request: Request) -> Response {
     let method: String = request.method().as_str().chars().take(16).collect();
     let message = format!("{} does not take {method}; the allow header tells what it takes", request.uri().path());
-    miss(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "no-method", message))
+    miss(HttpError::new(StatusCode::METHOD_NOT_ALLOWED, "no-method", message))
 }
 
-fn miss(refusal: Refusal) -> Response {
+fn miss(refusal: HttpError) -> Response {
     let mut response = refusal.into_response();
     protect(response.headers_mut());
     count("none", &response, Instant::now());

@@ -27,29 +27,29 @@ pub struct Settings {
     pub idle_ms_max: u64,
     /// Questions answered at once; 0: two for each core. More wait for `queue_ms_max`. Beside them half as many of those
     /// that name many URLs, or a cluster, which may be large.
-    pub questions_max: usize,
+    pub requests_max: usize,
     /// How long a request waits for its turn, or for memory for its body, before it is told 503.
     pub queue_ms_max: u64,
     /// How long an answer may take before the request is told 504.
-    pub answer_ms_max: u64,
+    pub response_ms_max: u64,
     /// Bytes of a request's line and headers; more is told 431.
-    pub head_bytes_max: usize,
+    pub request_head_bytes_max: usize,
     /// How long a request's head may take from its first byte on before the connection is closed.
-    pub head_ms_max: u64,
+    pub request_head_ms_max: u64,
     /// How long a request's body may take before it is told 408.
-    pub body_ms_max: u64,
+    pub request_body_ms_max: u64,
     /// MiB of request bodies held at once; more wait for `queue_ms_max`.
-    pub bodies_mib_max: usize,
+    pub request_bodies_mib_max: usize,
     /// How long a client may take to read an answer before it is cut off.
-    pub write_ms_max: u64,
+    pub response_write_ms_max: u64,
     /// Rows in one page of an answer, and URLs in one request; more is told 400.
     pub rows_max: usize,
     /// How often a view of what another process writes is made, at most.
     pub refresh_ms: u64,
     /// `/readyz` says 503 while the view is more than this behind.
-    pub behind_ms_max: u64,
+    pub staleness_ms_max: u64,
     /// How long the counts of the whole store are told again before they are counted anew.
-    pub recount_ms: u64,
+    pub stats_cache_ms: u64,
 }
 
 impl Default for Settings {
@@ -62,18 +62,18 @@ impl Default for Settings {
             connections_max: 512,
             connections_per_address_max: 128,
             idle_ms_max: 5000,
-            questions_max: 0,
+            requests_max: 0,
             queue_ms_max: 1000,
-            answer_ms_max: 10_000,
-            head_bytes_max: 32_768,
-            head_ms_max: 5000,
-            body_ms_max: 10_000,
-            bodies_mib_max: 64,
-            write_ms_max: 10_000,
+            response_ms_max: 10_000,
+            request_head_bytes_max: 32_768,
+            request_head_ms_max: 5000,
+            request_body_ms_max: 10_000,
+            request_bodies_mib_max: 64,
+            response_write_ms_max: 10_000,
             rows_max: 1000,
             refresh_ms: 1000,
-            behind_ms_max: 60_000,
-            recount_ms: 60_000,
+            staleness_ms_max: 60_000,
+            stats_cache_ms: 60_000,
         }
     }
 }
@@ -81,8 +81,11 @@ impl Default for Settings {
 impl Settings {
     /// What is wrong with the settings, if anything.
     pub fn problem(&self) -> Option<String> {
-        if self.head_bytes_max < HEAD_BYTES_LEAST {
-            return Some(format!("head_bytes_max is {}, must be at least {HEAD_BYTES_LEAST}", self.head_bytes_max));
+        if self.request_head_bytes_max < HEAD_BYTES_LEAST {
+            return Some(format!(
+                "request_head_bytes_max is {}, must be at least {HEAD_BYTES_LEAST}",
+                self.request_head_bytes_max
+            ));
         }
         if let Some(wrong) = Hosts::wrong(&self.hosts) {
             return Some(format!("hosts names {wrong:?}, must be names without scheme and port, separated by commas"));
@@ -92,11 +95,11 @@ impl Settings {
             ("connections_per_address_max", self.connections_per_address_max as u64),
             ("idle_ms_max", self.idle_ms_max),
             ("queue_ms_max", self.queue_ms_max),
-            ("answer_ms_max", self.answer_ms_max),
-            ("head_ms_max", self.head_ms_max),
-            ("body_ms_max", self.body_ms_max),
-            ("bodies_mib_max", self.bodies_mib_max as u64),
-            ("write_ms_max", self.write_ms_max),
+            ("response_ms_max", self.response_ms_max),
+            ("request_head_ms_max", self.request_head_ms_max),
+            ("request_body_ms_max", self.request_body_ms_max),
+            ("request_bodies_mib_max", self.request_bodies_mib_max as u64),
+            ("response_write_ms_max", self.response_write_ms_max),
             ("rows_max", self.rows_max as u64),
             ("refresh_ms", self.refresh_ms),
         ];

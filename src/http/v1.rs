@@ -1,12 +1,12 @@
 //! The answers under `/v1/`: the questions of [`query`](crate::query) in JSON, each with the store's sequence.
 
-use super::asked::Asked;
 use super::cursor;
-use super::house::{Answer, House, ms};
-use super::refusal::Refusal;
+use super::error::HttpError;
+use super::request::QueryRequest;
+use super::service::{Answer, Service, ms};
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
-use crate::ports::{Snapshot, Views};
-use crate::query::{self, ClusterPage, Comparison, ExportRow, Likeness, LostAnswer, Search, Standing};
+use crate::ports::{Snapshot, Snapshots};
+use crate::query::{self, ClusterPage, Comparison, ExportRow, LostAnswer, LostSearch, SimilarDocument, UrlSighting};
 use crate::sketch::{Sketch, SketchedContent};
 use crate::sweep::Sighting;
 use axum::http::StatusCode;
@@ -31,15 +31,15 @@ struct Sequenced<T> {
     answer: T,
 }
 
-pub(super) fn json(view: &impl Snapshot, answer: impl Serialize) -> Result<Answer, Refusal> {
+pub(super) fn json(view: &impl Snapshot, answer: impl Serialize) -> Result<Answer, HttpError> {
     json_of(view.next_seq(), answer)
 }
 
 /// The same of a store that is further on than the view.
-pub(super) fn json_of(seq: u64, answer: impl Serialize) -> Result<Answer, Refusal> {
+pub(super) fn json_of(seq: u64, answer: impl Serialize) -> Result<Answer, HttpError> {
     let body = serde_json::to_vec(&Sequenced { seq, answer }).map_err(|error| {
         tracing::error!("an answer has no JSON form: {error}");
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "the answer could not be written; the log says why")
+        HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "the answer could not be written; the log says why")
     })?;
     Ok(Answer { status: StatusCode::OK, content_type: JSON, body: body.into(), seq: Some(seq) })
 }
@@ -48,12 +48,16 @@ pub(super) fn json_of(seq: u64, answer: impl Serialize) -> Result<Answer, Refusa
 #[derive(Serialize)]
 struct UrlRows {
     url: String,
-    sightings: Vec<Standing>,
+    sightings: Vec<UrlSighting>,
     /// None: this is the last page.
     next: Option<String>,
 }
 
-pub(super) fn url<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
+pub(super) fn url<V: Snapshots>(
+    house: &Service<V>,
+    view: &V::Snapshot,
+    asked: &QueryRequest,
+) -> Result<Answer, HttpError> {
     let url = asked.needed("url")?;
     let most = asked.rows("limit", ROWS, &house.settings)?;
     let question = [asked.path(), url];
@@ -63,14 +67,15 @@ pub(super) fn url<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> 
         return Err(never_seen(url));
     }
     answer.sightings.sort_by(|a, b| a.moment.cmp(&b.moment));
-    let (sightings, next) = cursor::page(answer.sightings, after.as_ref(), most, |row: &Standing| row.moment.clone());
+    let (sightings, next) =
+        cursor::page(answer.sightings, after.as_ref(), most, |row: &UrlSighting| row.moment.clone());
     let next = next.map(|next| cursor::seal(view.seed(), &question, &next));
     json(view, UrlRows { url: answer.url, sightings, next })
 }
 
-pub(super) fn never_seen(url: &str) -> Refusal {
+pub(super) fn never_seen(url: &str) -> HttpError {
     let url: String = url.chars().take(256).collect();
-    Refusal::unknown(format!("{url} was never seen; URLs are compared byte by byte"))
+    HttpError::unknown(format!("{url} was never seen; URLs are compared byte by byte"))
 }
 
 /// A page of a cluster and the cursor of the next.
@@ -81,7 +86,11 @@ struct ClusterRows {
     next: Option<String>,
 }
 
-pub(super) fn cluster<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
+pub(super) fn cluster<V: Snapshots>(
+    house: &Service<V>,
+    view: &V::Snapshot,
+    asked: &QueryRequest,
+) -> Result<Answer, HttpError> {
     let of = asked.needed("of")?;
     let most = asked.rows("limit", ROWS, &house.settings)?;
     let question = [asked.path(), of];
@@ -93,14 +102,18 @@ pub(super) fn cluster<V: Views>(house: &House<V>, view: &V::View, asked: &Asked)
     };
     let page = page.ok_or_else(|| {
         let of: String = of.chars().take(256).collect();
-        Refusal::unknown(format!("there is no cluster of {of}; give a document's number or a URL that was seen"))
+        HttpError::unknown(format!("there is no cluster of {of}; give a document's number or a URL that was seen"))
     })?;
     let next = page.sightings.last().filter(|_| page.has_more);
     let next = next.map(|next| cursor::seal(view.seed(), &question, next));
     json(view, ClusterRows { page, next })
 }
 
-pub(super) fn lost<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
+pub(super) fn lost<V: Snapshots>(
+    house: &Service<V>,
+    view: &V::Snapshot,
+    asked: &QueryRequest,
+) -> Result<Answer, HttpError> {
     let url = asked.needed("url")?;
     let answer = query::lost(view, url, &search(house, asked)?)?;
     if answer.newest.is_none() {
@@ -109,8 +122,8 @@ pub(super) fn lost<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) ->
     json(view, answer)
 }
 
-fn search<V: Views>(house: &House<V>, asked: &Asked) -> Result<Search, Refusal> {
-    Ok(Search { ranking: house.ranking.clone(), most: asked.rows("most", BEST, &house.settings)? })
+fn search<V: Snapshots>(house: &Service<V>, asked: &QueryRequest) -> Result<LostSearch, HttpError> {
+    Ok(LostSearch { ranking: house.ranking.clone(), limit: asked.rows("limit", BEST, &house.settings)? })
 }
 
 /// The body that asks for many URLs.
@@ -125,17 +138,21 @@ struct ManyLost {
     lost: Vec<LostAnswer>,
 }
 
-pub(super) fn lost_many<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
+pub(super) fn lost_many<V: Snapshots>(
+    house: &Service<V>,
+    view: &V::Snapshot,
+    asked: &QueryRequest,
+) -> Result<Answer, HttpError> {
     let (urls, search) = (urls(house, asked)?, search(house, asked)?);
     let most = BEST * house.settings.rows_max;
-    if urls.len() * search.most > most {
+    if urls.len() * search.limit > most {
         let message =
-            format!("{} URLs with {} places each are over {most} rows; ask for less", urls.len(), search.most);
-        return Err(Refusal::wrong("bad-parameter", message));
+            format!("{} URLs with {} places each are over {most} rows; ask for less", urls.len(), search.limit);
+        return Err(HttpError::wrong("bad-parameter", message));
     }
     let (begin, mut lost) = (Instant::now(), Vec::new());
     for urls in urls.chunks(URLS_TOGETHER) {
-        if begin.elapsed() >= ms(house.settings.answer_ms_max) {
+        if begin.elapsed() >= ms(house.settings.response_ms_max) {
             // Nobody waits for it any more.
             return Err(house.slow());
         }
@@ -147,13 +164,13 @@ pub(super) fn lost_many<V: Views>(house: &House<V>, view: &V::View, asked: &Aske
     json(view, ManyLost { lost })
 }
 
-pub(super) fn urls<V: Views>(house: &House<V>, asked: &Asked) -> Result<Vec<String>, Refusal> {
+pub(super) fn urls<V: Snapshots>(house: &Service<V>, asked: &QueryRequest) -> Result<Vec<String>, HttpError> {
     let Urls { urls } = serde_json::from_slice(&asked.body).map_err(|error| {
-        Refusal::wrong("bad-body", format!(r#"the body must be {{"urls": ["http://…", …]}}: {error}"#))
+        HttpError::wrong("bad-body", format!(r#"the body must be {{"urls": ["http://…", …]}}: {error}"#))
     })?;
     let most = house.settings.rows_max;
     if urls.len() > most {
-        return Err(Refusal::wrong(
+        return Err(HttpError::wrong(
             "bad-body",
             format!("{} URLs are over http.rows_max = {most}; ask in parts", urls.len()),
         ));
@@ -163,25 +180,29 @@ pub(super) fn urls<V: Views>(house: &House<V>, asked: &Asked) -> Result<Vec<Stri
 
 #[derive(Serialize)]
 struct Similar {
-    similar: Vec<Likeness>,
+    similar: Vec<SimilarDocument>,
 }
 
-pub(super) fn similar<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
-    let most = asked.rows("most", BEST, &house.settings)?;
+pub(super) fn similar<V: Snapshots>(
+    house: &Service<V>,
+    view: &V::Snapshot,
+    asked: &QueryRequest,
+) -> Result<Answer, HttpError> {
+    let most = asked.rows("limit", BEST, &house.settings)?;
     let content = sketch_body(house, view, asked)?;
     json(view, Similar { similar: query::similar(view, &content, most)? })
 }
 
 /// The sketch of a page that is a request's body.
-pub(super) fn sketch_body<V: Views>(
-    house: &House<V>,
-    view: &V::View,
-    asked: &Asked,
-) -> Result<SketchedContent, Refusal> {
+pub(super) fn sketch_body<V: Snapshots>(
+    house: &Service<V>,
+    view: &V::Snapshot,
+    asked: &QueryRequest,
+) -> Result<SketchedContent, HttpError> {
     let content_type = asked.content_type.as_deref().unwrap_or("");
     let (media_type, charset) = MediaType::parse(content_type).ok_or_else(|| {
         let content_type: String = content_type.chars().take(64).collect();
-        Refusal::new(
+        HttpError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "media-type",
             format!("{content_type} is no text; send the page itself with content-type text/html or text/plain"),
@@ -192,8 +213,8 @@ pub(super) fn sketch_body<V: Views>(
     let page = Page { url: String::new(), fetched_at: FetchTime(0), sweep: None, content };
     match house.sketch(view, |sketcher| sketcher.sketch_page(&page, house.limits.words_max)) {
         Ok(Some(content)) => Ok(content),
-        Ok(None) => Err(Refusal::wrong("bad-body", "the body is empty; send a page")),
-        Err(why) => Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "no-sketch", why.to_string())),
+        Ok(None) => Err(HttpError::wrong("bad-body", "the body is empty; send a page")),
+        Err(why) => Err(HttpError::new(StatusCode::UNPROCESSABLE_ENTITY, "no-sketch", why.to_string())),
     }
 }
 
@@ -205,15 +226,20 @@ struct Compared<'a> {
     comparison: Comparison,
 }
 
-pub(super) fn compare<V: Views>(_: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
+pub(super) fn compare<V: Snapshots>(
+    _: &Service<V>,
+    view: &V::Snapshot,
+    asked: &QueryRequest,
+) -> Result<Answer, HttpError> {
     let (a, b) = (asked.needed("a")?, asked.needed("b")?);
-    let sketch =
-        |url: &str| -> Result<Arc<Sketch>, Refusal> { query::sketch_of_url(view, url)?.ok_or_else(|| never_seen(url)) };
+    let sketch = |url: &str| -> Result<Arc<Sketch>, HttpError> {
+        query::sketch_of_url(view, url)?.ok_or_else(|| never_seen(url))
+    };
     let comparison = query::compare_sketches(&*sketch(a)?, &*sketch(b)?, view.rule().sketch.rule);
     json(view, Compared { a, b, comparison })
 }
 
-pub(super) fn stats<V: Views>(_: &House<V>, view: &V::View, _: &Asked) -> Result<Answer, Refusal> {
+pub(super) fn stats<V: Snapshots>(_: &Service<V>, view: &V::Snapshot, _: &QueryRequest) -> Result<Answer, HttpError> {
     json(view, query::status(view)?)
 }
 
@@ -223,7 +249,11 @@ struct Clusters {
     next: Option<String>,
 }
 
-pub(super) fn clusters<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
+pub(super) fn clusters<V: Snapshots>(
+    house: &Service<V>,
+    view: &V::Snapshot,
+    asked: &QueryRequest,
+) -> Result<Answer, HttpError> {
     let most = asked.rows("limit", ROWS, &house.settings)?;
     let question = [asked.path()];
     let after: Option<Sighting> =

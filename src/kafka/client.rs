@@ -1,6 +1,6 @@
 //! What a consumer and a producer have in common: librdkafka's log, and finding a topic.
 
-use crate::ports::Halt;
+use crate::ports::StopReason;
 use rdkafka::ClientContext;
 use rdkafka::client::Client;
 use rdkafka::config::RDKafkaLogLevel;
@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 
 /// Something not to be done more often than every so often.
 #[derive(Debug)]
-pub(super) struct Seldom {
+pub(super) struct Throttle {
     every: Duration,
     last: Option<Instant>,
 }
 
-impl Seldom {
+impl Throttle {
     /// Due at once, and then every so often.
     pub(super) fn every(every: Duration) -> Self {
-        Seldom { every, last: None }
+        Throttle { every, last: None }
     }
 
     /// Whether it is time; if so, the next time is counted from now.
@@ -36,16 +36,16 @@ impl Seldom {
 /// The last trouble that librdkafka told of: its error codes do not say which broker, offset or why, its words do. They
 /// come in when the client is polled.
 #[derive(Debug, Default)]
-pub(super) struct Trouble(Mutex<Last>);
+pub(super) struct LastError(Mutex<ErrorLine>);
 
 #[derive(Debug, Default)]
-struct Last {
+struct ErrorLine {
     words: Option<String>,
     /// Whether a broker refused the name or the password, and none has told of anything else since.
     is_refusal: bool,
 }
 
-impl Trouble {
+impl LastError {
     /// Passes a line of the log on and keeps it if it is trouble. Warnings are ours to give, at our own pace.
     pub(super) fn hear(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
         tracing::debug!(target: "librdkafka", "{facility} {line}");
@@ -74,13 +74,13 @@ impl Trouble {
     }
 
     /// How the program ends where no broker answers, and what to do about it.
-    pub(super) fn silence(&self) -> (Halt, &'static str) {
+    pub(super) fn silence(&self) -> (StopReason, &'static str) {
         if self.0.lock().unwrap_or_else(PoisonError::into_inner).is_refusal {
             let told = "the brokers refuse the name or the password; correct sasl.username, sasl.password and sasl.mechanisms \
                         in kafka.properties";
-            return (Halt::NotAuthenticated, told);
+            return (StopReason::NotAuthenticated, told);
         }
-        (Halt::Unreachable, "check kafka.brokers, the network, and TLS and SASL in kafka.properties")
+        (StopReason::Unreachable, "check kafka.brokers, the network, and TLS and SASL in kafka.properties")
     }
 
     /// The last line, in brackets, or nothing.
@@ -91,9 +91,9 @@ impl Trouble {
 }
 
 /// Hears nothing: for clients that only look at something, whose trouble shows in what they return.
-pub(super) struct Quiet;
+pub(super) struct SilentContext;
 
-impl ClientContext for Quiet {
+impl ClientContext for SilentContext {
     fn log(&self, _: RDKafkaLogLevel, facility: &str, line: &str) {
         tracing::debug!(target: "librdkafka", "{facility} {line}");
     }
@@ -103,7 +103,7 @@ impl ClientContext for Quiet {
     }
 }
 
-impl ConsumerContext for Quiet {}
+impl ConsumerContext for SilentContext {}
 
 /// Why a topic's partitions cannot be told.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ pub(super) enum TopicError {
 
 impl TopicError {
     /// The same for a person; `field` is where the topic's name is set.
-    pub(super) fn explain(&self, topic: &str, field: &str, brokers: &str, trouble: &Trouble) -> String {
+    pub(super) fn explain(&self, topic: &str, field: &str, brokers: &str, trouble: &LastError) -> String {
         match self {
             TopicError::Missing => format!(
                 "the brokers at {brokers} have no topic {topic:?}; create it by `lookalike topics create`, or correct kafka.{field}"
@@ -134,8 +134,8 @@ impl TopicError {
     }
 
     /// How the program ends over it.
-    pub(super) fn halt(&self, trouble: &Trouble) -> Halt {
-        if matches!(self, TopicError::Unreachable(_)) { trouble.silence().0 } else { Halt::Failed }
+    pub(super) fn stop_reason(&self, trouble: &LastError) -> StopReason {
+        if matches!(self, TopicError::Unreachable(_)) { trouble.silence().0 } else { StopReason::Failed }
     }
 }
 

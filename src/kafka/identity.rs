@@ -5,7 +5,7 @@ use super::settings::KafkaSettings;
 use super::topic_id::{TopicId, tell_ids};
 use crate::document::Seed;
 use crate::ports::Progress;
-use crate::wire::{Fault, Message};
+use crate::wire::{Message, MessageFault};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::KafkaError;
@@ -29,7 +29,7 @@ pub(super) fn fingerprint(message: &Message) -> u64 {
     let value = message.value.as_deref().unwrap_or_default();
     let (head, tail) = value.split_at(value.len().min(END_BYTES));
     let n_bytes = match message.fault {
-        Some(Fault::TooLarge(n_bytes)) => n_bytes,
+        Some(MessageFault::TooLarge(n_bytes)) => n_bytes,
         _ => value.len() as u64,
     };
     let parts = [
@@ -43,9 +43,9 @@ pub(super) fn fingerprint(message: &Message) -> u64 {
 }
 
 /// Hears of the id of the topic that is looked at.
-struct Look(Arc<TopicId>);
+struct IdentityContext(Arc<TopicId>);
 
-impl ClientContext for Look {
+impl ClientContext for IdentityContext {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
         match level {
             RDKafkaLogLevel::Debug => self.0.hear(line),
@@ -58,7 +58,7 @@ impl ClientContext for Look {
     }
 }
 
-impl ConsumerContext for Look {}
+impl ConsumerContext for IdentityContext {}
 
 /// The partitions whose last record taken in is another one now. One that cannot be read any more, because it was
 /// deleted or compacted, tells nothing. What is read is of the topic of `id`, or that tells of its change.
@@ -80,7 +80,7 @@ pub(super) fn changed(
     // A batch that cannot be unpacked tells nothing, and must not hold up the start.
     config.set("fetch.error.backoff.ms", "10");
     tell_ids(&mut config);
-    let consumer: BaseConsumer<Look> = config.create_with_context(Look(Arc::clone(id)))?;
+    let consumer: BaseConsumer<IdentityContext> = config.create_with_context(IdentityContext(Arc::clone(id)))?;
     consumer.assign(&list)?;
     let mut changed = Vec::new();
     while !unread.is_empty() && Instant::now() < until {
@@ -118,7 +118,7 @@ mod tests {
             value[at] = 8;
             message("a", value, 1)
         };
-        let too_large = Message { fault: Some(Fault::TooLarge(9)), value: None, ..message("a", vec![], 1) };
+        let too_large = Message { fault: Some(MessageFault::TooLarge(9)), value: None, ..message("a", vec![], 1) };
         let mut messages = vec![message("b", vec![7; 9_000], 1), message("a", vec![7; 9_000], 2), too_large];
         messages.extend([0, 2, 3, 2_048, 9_000].map(|n_bytes| message("a", vec![7; n_bytes], 1)));
         messages.extend([0, 2_047, 6_952, 8_999].map(|at| changed_at(at, 9_000)));

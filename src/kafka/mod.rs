@@ -26,28 +26,28 @@
 //! A key must stay in its partition, or two partitions hold a state of it: the store remembers how many partitions each
 //! of its topics has, and whether one was begun too late to hold everything.
 
+mod cautious;
 mod client;
-mod found;
 mod identity;
-mod marks;
 mod offsets;
-mod outputs;
+mod output_state;
+mod output_tail;
 mod record;
 mod replay;
+mod replay_marks;
+mod routing;
 mod settings;
 mod sink;
 mod source;
 mod statistics;
-mod tail;
 mod topic_id;
 mod topics;
 mod undecodable;
-mod wary;
 
 pub use offsets::{NoPosition, TopicPosition};
-pub use outputs::dead_letter;
 pub use replay::{ReplayPlan, ReplayReport, replay, replayed};
+pub use routing::dead_letter;
 pub use settings::{KafkaSettings, RecordFormat, SettingsError, Start};
 pub use sink::{Fact, KafkaSink, Publishing, SEQ_HEADER, STORE_HEADER, VERSION_HEADER};
-pub use source::{Beginning, KafkaSource};
+pub use source::{KafkaSource, StartOptions};
 pub use topics::{TopicMade, TopicPlan, create_topics};

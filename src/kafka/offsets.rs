@@ -2,7 +2,7 @@
 
 use super::settings::Start;
 use crate::document::FetchTime;
-use crate::ports::{Halt, Progress, ProgressMap};
+use crate::ports::{Progress, ProgressMap, StopReason};
 use crate::wire::{Reason, Rejection};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 /// What a broker has of a partition: `low..high`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct OffsetRange {
     /// The oldest record's offset.
     pub low: i64,
     /// The offset that the next record gets.
@@ -28,14 +28,14 @@ pub(super) struct Gap {
     /// The offset to read next.
     pub next: i64,
     /// What there is instead; none: the partition is not there at all.
-    pub held: Option<Held>,
+    pub held: Option<OffsetRange>,
     /// What became of them.
-    pub why: Why,
+    pub why: GapReason,
 }
 
 /// What became of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum GapReason {
     /// They were deleted, by retention or by somebody.
     Overtaken,
     /// The topic is another one now, or lost its end.
@@ -44,10 +44,10 @@ pub(super) enum Why {
 
 impl Gap {
     /// How the program ends over it.
-    pub(super) fn halt(&self) -> Halt {
+    pub(super) fn stop_reason(&self) -> StopReason {
         match self.why {
-            Why::Overtaken => Halt::Overtaken,
-            Why::Replaced => Halt::Replaced,
+            GapReason::Overtaken => StopReason::Overtaken,
+            GapReason::Replaced => StopReason::Replaced,
         }
     }
 
@@ -59,8 +59,8 @@ impl Gap {
     /// Its event, once it is accepted.
     pub(super) fn rejection(&self) -> Rejection {
         let reason = match self.why {
-            Why::Overtaken => Reason::Overtaken,
-            Why::Replaced => Reason::Replaced,
+            GapReason::Overtaken => Reason::Overtaken,
+            GapReason::Replaced => Reason::Replaced,
         };
         Rejection { gap_to: Some(self.to()), ..Rejection::new(reason, self.to_string()) }
     }
@@ -69,36 +69,36 @@ impl Gap {
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Gap { partition, next, held, why } = self;
-        let Some(Held { low, high }) = held else {
+        let Some(OffsetRange { low, high }) = held else {
             return write!(f, "partition {partition}: the stored offset is {next}, the topic has no such partition");
         };
         write!(f, "partition {partition}: the stored offset is {next}, the broker has {low}..{high}: ")?;
         match why {
-            Why::Overtaken => write!(f, "retention deleted {} records before they were read", low - next),
-            Why::Replaced if next > high => f.write_str("the topic was made anew or its end was lost"),
-            Why::Replaced => f.write_str("the topic was made anew: the record before it is another one"),
+            GapReason::Overtaken => write!(f, "retention deleted {} records before they were read", low - next),
+            GapReason::Replaced if next > high => f.write_str("the topic was made anew or its end was lost"),
+            GapReason::Replaced => f.write_str("the topic was made anew: the record before it is another one"),
         }
     }
 }
 
 /// Checks that `next` can be read: a record is there, or it is the one that comes next.
-pub(super) fn check(partition: i32, next: i64, held: Held) -> Result<i64, Gap> {
+pub(super) fn check(partition: i32, next: i64, held: OffsetRange) -> Result<i64, Gap> {
     if (held.low..=held.high).contains(&next) {
         return Ok(next);
     }
-    let why = if next < held.low { Why::Overtaken } else { Why::Replaced };
+    let why = if next < held.low { GapReason::Overtaken } else { GapReason::Replaced };
     Err(Gap { partition, next, held: Some(held), why })
 }
 
 /// What the store knows of one topic.
 #[derive(Clone, Debug)]
-pub(super) struct Stored(pub BTreeMap<i32, Progress>);
+pub(super) struct StoredPositions(pub BTreeMap<i32, Progress>);
 
-impl Stored {
+impl StoredPositions {
     /// What it knows of `topic`.
     pub(super) fn of(progress: &ProgressMap, topic: &str) -> Self {
         let ours = progress.iter().filter(|((source, _), at)| source == topic && at.next_offset != NOWHERE);
-        Stored(ours.map(|((_, partition), progress)| (*partition, *progress)).collect())
+        StoredPositions(ours.map(|((_, partition), progress)| (*partition, *progress)).collect())
     }
 
     /// The partitions that it knows and the topic does not have.
@@ -108,14 +108,14 @@ impl Stored {
             partition: *partition,
             next: progress.next_offset,
             held: None,
-            why: Why::Replaced,
+            why: GapReason::Replaced,
         })
         .collect()
     }
 
     /// Where to begin a partition. One unknown in a topic that is known was added later and is read whole: to begin it
     /// at its end would lose what came in the meantime.
-    pub(super) fn begin(&self, partition: i32, start: Start, held: Held) -> Result<i64, Gap> {
+    pub(super) fn begin(&self, partition: i32, start: Start, held: OffsetRange) -> Result<i64, Gap> {
         match (self.0.get(&partition), start) {
             (Some(progress), _) => check(partition, progress.next_offset, held),
             (None, Start::Latest) if self.0.is_empty() => Ok(held.high),
@@ -164,7 +164,7 @@ pub(super) fn milliseconds(time: FetchTime) -> i64 {
 
 /// Where a partition begins that is to be read from a time on, given its first record of that time or later. An error is
 /// the oldest offset held, where records were deleted of which none shows that they were older.
-pub(super) fn since(found: Option<i64>, held: Held) -> Result<i64, i64> {
+pub(super) fn since(found: Option<i64>, held: OffsetRange) -> Result<i64, i64> {
     let next = found.unwrap_or(held.high).max(held.low);
     if next == held.low && held.low > 0 { Err(next) } else { Ok(next) }
 }
@@ -173,9 +173,9 @@ pub(super) fn since(found: Option<i64>, held: Held) -> Result<i64, i64> {
 mod tests {
     use super::*;
 
-    const HELD: Held = Held { low: 10, high: 20 };
+    const HELD: OffsetRange = OffsetRange { low: 10, high: 20 };
 
-    fn stored(known: &[(i32, i64)]) -> Stored {
+    fn stored(known: &[(i32, i64)]) -> StoredPositions {
         let progress = known
             .iter()
             .map(|(partition, next_offset)| {
@@ -183,7 +183,7 @@ mod tests {
             })
             .chain([(("other".to_string(), 7), Progress { next_offset: 99, chain: 0 })])
             .collect();
-        Stored::of(&progress, "t")
+        StoredPositions::of(&progress, "t")
     }
 
     #[test]
@@ -195,8 +195,8 @@ mod tests {
             (&[(0, 15)], Start::Earliest, Ok(15)),
             (&[(0, 20)], Start::Earliest, Ok(20)),
             (&[(1, 15)], Start::Latest, Ok(10)),
-            (&[(0, 9)], Start::Earliest, Err((9, Why::Overtaken))),
-            (&[(0, 21)], Start::Earliest, Err((21, Why::Replaced))),
+            (&[(0, 9)], Start::Earliest, Err((9, GapReason::Overtaken))),
+            (&[(0, 21)], Start::Earliest, Err((21, GapReason::Replaced))),
             (&[(0, NOWHERE)], Start::Earliest, Ok(10)),
         ] {
             let expected = expected.map_err(|(next, why)| Gap { partition: 0, next, held: Some(HELD), why });
@@ -206,15 +206,15 @@ mod tests {
 
     #[test]
     fn beginnings_at_a_time() {
-        let whole = Held { low: 0, ..HELD };
+        let whole = OffsetRange { low: 0, ..HELD };
         for (found, held, expected) in [
             (Some(15), HELD, Ok(15)),
             (None, HELD, Ok(20)),
             // What was deleted may have been of that time as well.
             (Some(10), HELD, Err(10)),
-            (None, Held { low: 20, high: 20 }, Err(20)),
+            (None, OffsetRange { low: 20, high: 20 }, Err(20)),
             (Some(0), whole, Ok(0)),
-            (None, Held { low: 0, high: 0 }, Ok(0)),
+            (None, OffsetRange { low: 0, high: 0 }, Ok(0)),
         ] {
             assert_eq!(since(found, held), expected, "{found:?}, {held:?}");
         }
@@ -234,8 +234,8 @@ mod tests {
     #[test]
     fn partitions_that_are_gone() {
         let gone = stored(&[(0, 1), (2, 1)]).beyond(&[0, 1]);
-        assert_eq!(gone, [Gap { partition: 2, next: 1, held: None, why: Why::Replaced }]);
-        assert_eq!((gone[0].to(), gone[0].halt()), (NOWHERE, Halt::Replaced));
+        assert_eq!(gone, [Gap { partition: 2, next: 1, held: None, why: GapReason::Replaced }]);
+        assert_eq!((gone[0].to(), gone[0].stop_reason()), (NOWHERE, StopReason::Replaced));
         assert_eq!(stored(&[(0, 1), (2, NOWHERE)]).beyond(&[0, 1]), []);
     }
 

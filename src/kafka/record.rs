@@ -1,6 +1,6 @@
 //! From a message of librdkafka to one that stands alone.
 
-use crate::wire::{Fault, Message};
+use crate::wire::{Message, MessageFault};
 use rdkafka::message::Headers;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,10 +13,10 @@ pub(super) fn taken_over<M: rdkafka::Message>(message: &M, value_bytes_max: usiz
     };
     match message.headers().map_or_else(|| Some(Vec::new()), headers_of) {
         Some(headers) => taken.headers = headers,
-        None => taken.fault = Some(Fault::HeaderName),
+        None => taken.fault = Some(MessageFault::HeaderName),
     }
     match message.payload() {
-        Some(value) if value.len() > value_bytes_max => taken.fault = Some(Fault::TooLarge(value.len() as u64)),
+        Some(value) if value.len() > value_bytes_max => taken.fault = Some(MessageFault::TooLarge(value.len() as u64)),
         value => taken.value = value.map(<[u8]>::to_vec),
     }
     taken
@@ -47,7 +47,7 @@ mod tests {
         assert_eq!(taken.headers, [header("a", Some(b"1")), header("b", None), header("a", Some(b"2"))]);
         assert_eq!((taken.value.as_deref(), taken.time_ms, taken.fault), (Some(&b"ten bytes!"[..]), Some(1_500), None));
         let taken = taken_over(&message, 9);
-        assert_eq!((taken.value, taken.fault), (None, Some(Fault::TooLarge(10))));
+        assert_eq!((taken.value, taken.fault), (None, Some(MessageFault::TooLarge(10))));
     }
 
     /// A header's name that was not UTF-8 made rdkafka panic, and would have again after every restart.

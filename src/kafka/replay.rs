@@ -1,12 +1,12 @@
 //! Dead letters back to the topic that they came from, up to where theirs ends when the replay begins.
 
-use super::client::{N_LAST_WORDS, Quiet, TopicError, Trouble, partitions_of};
-use super::marks::{Chosen, Marks};
-use super::offsets::{self, Held, TopicPosition};
-use super::outputs::dead_letter;
+use super::client::{LastError, N_LAST_WORDS, SilentContext, TopicError, partitions_of};
+use super::offsets::{self, OffsetRange, TopicPosition};
 use super::record::taken_over;
+use super::replay_marks::{ReasonFilter, ReplayMarks};
+use super::routing::dead_letter;
 use super::settings::{KafkaSettings, SettingsError, explain};
-use crate::ports::{Halt, SinkError};
+use crate::ports::{SinkError, StopReason};
 use crate::wire::{Message, Origin, Reason};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
@@ -50,7 +50,7 @@ const BATCH_BYTES: usize = 16 << 20;
 pub struct ReplayPlan {
     /// Where to begin; none: where the last replay of these reasons stopped.
     pub from: Option<TopicPosition>,
-    /// Letters of which reasons; none: of all but [`Reason::Deadly`].
+    /// Letters of which reasons; none: of all but [`Reason::Poison`].
     pub reasons: Vec<Reason>,
     /// How many at most.
     pub limit: Option<u64>,
@@ -99,8 +99,8 @@ pub fn replay(settings: &KafkaSettings, plan: &ReplayPlan, shutdown: &AtomicBool
 }
 
 /// A partition of the dead letters.
-struct Place {
-    marks: Marks,
+struct LetterPosition {
+    marks: ReplayMarks,
     /// The offset to go on from.
     next: i64,
     /// Where it ended when the replay began.
@@ -110,14 +110,14 @@ struct Place {
 struct Replay<'a> {
     settings: &'a KafkaSettings,
     plan: &'a ReplayPlan,
-    chosen: Chosen,
+    chosen: ReasonFilter,
     /// The topic of dead letters.
     topic: String,
-    consumer: BaseConsumer<Quiet>,
+    consumer: BaseConsumer<SilentContext>,
     producer: BaseProducer<Acknowledgements>,
     /// The partitions of the pages.
     partitions: Vec<i32>,
-    places: BTreeMap<i32, Place>,
+    places: BTreeMap<i32, LetterPosition>,
     unread: BTreeSet<i32>,
     n_messages: usize,
     n_bytes: usize,
@@ -135,8 +135,8 @@ impl<'a> Replay<'a> {
         let mut replay = Replay {
             settings,
             plan,
-            chosen: Chosen::new(&plan.reasons),
-            consumer: reading.create_with_context(Quiet).map_err(started)?,
+            chosen: ReasonFilter::new(&plan.reasons),
+            consumer: reading.create_with_context(SilentContext).map_err(started)?,
             producer: writing.create_with_context(Acknowledgements::default()).map_err(started)?,
             partitions: Vec::new(),
             places: BTreeMap::new(),
@@ -159,9 +159,10 @@ impl<'a> Replay<'a> {
     fn partitions_of(&self, topic: &str, field: &str) -> Result<Vec<i32>, SinkError> {
         partitions_of(self.producer.client(), topic, self.settings.connect_max()).map_err(|error| {
             (0..N_LAST_WORDS).for_each(|_| self.producer.poll(Duration::ZERO));
-            let halt = if matches!(error, TopicError::Unreachable(_)) { Halt::Unreachable } else { Halt::Failed };
+            let stop_reason =
+                if matches!(error, TopicError::Unreachable(_)) { StopReason::Unreachable } else { StopReason::Failed };
             let trouble = &self.producer.context().trouble;
-            SinkError { halt, message: error.explain(topic, field, &self.settings.brokers, trouble) }
+            SinkError { stop_reason, message: error.explain(topic, field, &self.settings.brokers, trouble) }
         })
     }
 
@@ -173,7 +174,7 @@ impl<'a> Replay<'a> {
         for (partition, place) in &mut self.places {
             let held = self.consumer.fetch_watermarks(&self.topic, *partition, self.settings.connect_max());
             let (low, high) = held.map_err(|error| unreadable(&self.topic, &error.to_string()))?;
-            place.begin(from.get(partition).copied(), Held { low, high }, &self.chosen);
+            place.begin(from.get(partition).copied(), OffsetRange { low, high }, &self.chosen);
         }
         let begun = self.places.iter().filter(|(_, place)| place.next < place.end);
         let begun: BTreeMap<i32, i64> = begun.map(|(partition, place)| (*partition, place.next)).collect();
@@ -183,19 +184,19 @@ impl<'a> Replay<'a> {
     }
 
     /// How far earlier replays have come.
-    fn committed(&self, partitions: &[i32]) -> KafkaResult<BTreeMap<i32, Place>> {
+    fn committed(&self, partitions: &[i32]) -> KafkaResult<BTreeMap<i32, LetterPosition>> {
         let mut asked = TopicPartitionList::new();
         for partition in partitions {
             asked.add_partition(&self.topic, *partition);
         }
         let found = self.consumer.committed_offsets(asked, self.settings.connect_max())?;
-        let place = |element: TopicPartitionListElem<'_>| -> KafkaResult<(i32, Place)> {
+        let place = |element: TopicPartitionListElem<'_>| -> KafkaResult<(i32, LetterPosition)> {
             element.error()?;
             let marks = match element.offset() {
-                Offset::Offset(offset) => Marks::read(offset, element.metadata()),
-                _ => Marks::default(),
+                Offset::Offset(offset) => ReplayMarks::read(offset, element.metadata()),
+                _ => ReplayMarks::default(),
             };
-            Ok((element.partition(), Place { marks, next: 0, end: 0 }))
+            Ok((element.partition(), LetterPosition { marks, next: 0, end: 0 }))
         };
         found.elements().into_iter().map(place).collect()
     }
@@ -270,7 +271,7 @@ impl<'a> Replay<'a> {
         if place.next >= place.end {
             self.unread.remove(&partition);
         }
-        let Some(letter) = Letter::of(&message) else {
+        let Some(letter) = DeadLetter::of(&message) else {
             self.report.foreign += 1;
             return Ok(());
         };
@@ -290,7 +291,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn send(&mut self, letter: &Letter, message: &Message, place: (i32, i64)) -> Result<(), SinkError> {
+    fn send(&mut self, letter: &DeadLetter, message: &Message, place: (i32, i64)) -> Result<(), SinkError> {
         let mut record: BaseRecord<'_, [u8], [u8], Box<(i32, i64)>> =
             BaseRecord::with_opaque_to(&self.settings.topic, Box::new(place)).headers(letter.headers(message));
         record.key = message.key.as_deref();
@@ -320,11 +321,11 @@ impl<'a> Replay<'a> {
         if let Some((place, code)) = self.producer.context().failure() {
             return Err(self.refused(place, code));
         }
-        flushed.map_err(|error| self.failed(Halt::Unreachable, &error.to_string()))?;
+        flushed.map_err(|error| self.failed(StopReason::Unreachable, &error.to_string()))?;
         (self.n_messages, self.n_bytes) = (0, 0);
         self.commit().map_err(|error| {
             let what = "replayed messages were acknowledged, and how far they go could not be committed";
-            self.failed(Halt::Unreachable, &format!("{what}: {error}"))
+            self.failed(StopReason::Unreachable, &format!("{what}: {error}"))
         })
     }
 
@@ -350,17 +351,17 @@ impl<'a> Replay<'a> {
                 offset + 1
             )),
             RDKafkaErrorCode::MessageTimedOut | RDKafkaErrorCode::AllBrokersDown => {
-                self.failed(Halt::Unreachable, &why)
+                self.failed(StopReason::Unreachable, &why)
             }
-            _ => self.failed(Halt::Failed, &why),
+            _ => self.failed(StopReason::Failed, &why),
         }
     }
 
-    fn failed(&self, halt: Halt, why: &str) -> SinkError {
+    fn failed(&self, stop_reason: StopReason, why: &str) -> SinkError {
         let told = self.producer.context().trouble.told();
         let topic = &self.settings.topic;
         SinkError {
-            halt,
+            stop_reason,
             message: format!(
                 "dead letters were not replayed to topic {topic:?}: {why}{told}; check the brokers and replay again: it goes \
                  on where this one stopped, and a page that comes twice does no harm"
@@ -375,7 +376,7 @@ impl<'a> Replay<'a> {
 
 fn unreadable(topic: &str, why: &str) -> SinkError {
     SinkError {
-        halt: Halt::Unreachable,
+        stop_reason: StopReason::Unreachable,
         message: format!(
             "the dead letters in topic {topic:?} cannot be read: {why}; check the brokers and replay again"
         ),
@@ -390,12 +391,12 @@ fn list_of(topic: &str, offsets: &BTreeMap<i32, i64>) -> KafkaResult<TopicPartit
     Ok(list)
 }
 
-impl Place {
+impl LetterPosition {
     /// Decides where to begin, given where the plan says and what the broker holds.
-    fn begin(&mut self, from: Option<i64>, held: Held, chosen: &Chosen) {
+    fn begin(&mut self, from: Option<i64>, held: OffsetRange, chosen: &ReasonFilter) {
         if self.marks.last() > held.high {
             // They were made in a topic that was there before this one.
-            self.marks = Marks::default();
+            self.marks = ReplayMarks::default();
         }
         if let Some(from) = from {
             self.marks.set(chosen, from.min(held.high));
@@ -407,7 +408,7 @@ impl Place {
 
 /// What a dead letter says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Letter {
+struct DeadLetter {
     reason: String,
     /// Where the message stood that was rejected.
     origin: Origin,
@@ -417,7 +418,7 @@ struct Letter {
     is_whole: bool,
 }
 
-impl Letter {
+impl DeadLetter {
     /// None where a message is no dead letter.
     fn of(message: &Message) -> Option<Self> {
         // Ours come last, whatever headers a message had.
@@ -430,7 +431,7 @@ impl Letter {
             partition: header(dead_letter::PARTITION)?.parse().ok()?,
             offset: header(dead_letter::OFFSET)?.parse().ok()?,
         };
-        Some(Letter {
+        Some(DeadLetter {
             reason: header(dead_letter::REASON)?.to_string(),
             first_origin: header(replayed::ORIGIN).map_or_else(|| origin.to_string(), String::from),
             origin,
@@ -452,7 +453,7 @@ impl Letter {
 /// Keeps the first message that was not delivered: the place of its letter, and why.
 #[derive(Default)]
 struct Acknowledgements {
-    trouble: Trouble,
+    trouble: LastError,
     failure: Mutex<Option<((i32, i64), RDKafkaErrorCode)>>,
 }
 
@@ -501,25 +502,25 @@ mod tests {
 
     #[test]
     fn a_letter_tells_where_it_came_from() {
-        let told = Letter::of(&letter(&OURS)).expect("a letter");
+        let told = DeadLetter::of(&letter(&OURS)).expect("a letter");
         assert_eq!((told.reason.as_str(), told.first_origin.as_str()), ("media-type", "pages[3]@17"));
         assert_eq!((told.origin.partition, told.n_replays, told.is_whole), (3, 0, true));
         let again = [&[(replayed::ORIGIN, "pages[3]@5"), (replayed::COUNT, "2")], &OURS[..]].concat();
-        let again = Letter::of(&letter(&again)).expect("a letter");
+        let again = DeadLetter::of(&letter(&again)).expect("a letter");
         assert_eq!((again.first_origin.as_str(), again.n_replays), ("pages[3]@5", 2));
         let cut = [&OURS[..], &[(dead_letter::LEFT_OUT, "value")]].concat();
-        assert!(!Letter::of(&letter(&cut)).expect("a letter").is_whole);
+        assert!(!DeadLetter::of(&letter(&cut)).expect("a letter").is_whole);
         for at in 0..OURS.len() {
             let mut without = OURS.to_vec();
             without.remove(at);
-            assert_eq!(Letter::of(&letter(&without)), None);
+            assert_eq!(DeadLetter::of(&letter(&without)), None);
         }
     }
 
     #[test]
     fn a_partition_begins_where_the_last_replay_stopped_or_where_it_is_told() {
-        let held = Held { low: 10, high: 20 };
-        let all = Chosen::new(&[]);
+        let held = OffsetRange { low: 10, high: 20 };
+        let all = ReasonFilter::new(&[]);
         for (mark, from, next) in [
             (0, None, 10),
             (15, None, 15),
@@ -531,7 +532,7 @@ mod tests {
             (12, Some(i64::MAX), 20),
             (15, Some(0), 10),
         ] {
-            let mut place = Place { marks: Marks::read(mark, ""), next: 0, end: 0 };
+            let mut place = LetterPosition { marks: ReplayMarks::read(mark, ""), next: 0, end: 0 };
             place.begin(from, held, &all);
             assert_eq!((place.next, place.end), (next, 20), "{mark}, {from:?}");
         }

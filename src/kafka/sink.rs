@@ -1,14 +1,14 @@
 //! Events to Kafka, each exactly once: one transaction for a batch, and a look at the end of the output whenever it is
 //! not certain what is there.
 
-use super::client::{N_LAST_WORDS, TopicError, Trouble};
-use super::found::{self, FoundTopic, Standpoint};
-use super::outputs::{OutputMessage, Outputs};
+use super::client::{LastError, N_LAST_WORDS, TopicError};
+use super::output_state::{self, OutputTopicState, StorePosition};
+use super::output_tail::{Tail, TailError, tail_of};
+use super::routing::{OutputMessage, OutputTopics};
 use super::settings::{KafkaSettings, SettingsError, explain};
-use super::statistics::told_in;
-use super::tail::{Tail, TailError, tail_of};
+use super::statistics::parse_statistics;
 use crate::cluster::Merge;
-use crate::ports::{Halt, Outgoing, OutputNotes, Present, Reading, Sink, SinkError};
+use crate::ports::{Outgoing, OutputNotes, Present, Reading, Sink, SinkError, StopReason};
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
@@ -62,7 +62,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// new epoch is taken, which ends whatever was under way, and the end of the output tells what is to be sent again.
 pub struct KafkaSink {
     settings: KafkaSettings,
-    outputs: Outputs,
+    outputs: OutputTopics,
     store: String,
     producer: BaseProducer<Deliveries>,
     round: usize,
@@ -71,10 +71,10 @@ pub struct KafkaSink {
     /// The last one that the store knows to be out, where the topic of events holds none.
     forgotten: Option<u64>,
     /// The topics, as they were found when it was opened.
-    found: Vec<FoundTopic>,
+    found: Vec<OutputTopicState>,
     /// What the store knew of them.
     known: OutputNotes,
-    standpoint: Standpoint,
+    standpoint: StorePosition,
     /// Events whose original is too large for the dead letter topic.
     without_value: HashSet<u64>,
     /// When the process began: the store is its own since then.
@@ -135,8 +135,8 @@ impl KafkaSink {
     ///
     /// # Errors
     /// [`SinkError`] where the settings are wrong, no broker answers, a topic is missing or has other partitions than the
-    /// store knows, or the output is another store's, ahead of this one ([`Halt::OldStore`]), or has become so since the
-    /// process began ([`Halt::Fenced`]). Then nobody has been fenced.
+    /// store knows, or the output is another store's, ahead of this one ([`StopReason::OldStore`]), or has become so since the
+    /// process began ([`StopReason::Fenced`]). Then nobody has been fenced.
     pub fn open(
         settings: &KafkaSettings,
         publishing: &Publishing<'_>,
@@ -149,7 +149,7 @@ impl KafkaSink {
         let &Publishing { store, next_seq, published, has_pages, has_merged, begun, ref outputs } = publishing;
         let mut sink = KafkaSink {
             settings: settings.clone(),
-            outputs: Outputs::new(settings, store),
+            outputs: OutputTopics::new(settings, store),
             store: store.to_string(),
             producer: producer_of(settings, store)?,
             round: 0,
@@ -157,13 +157,13 @@ impl KafkaSink {
             forgotten: None,
             found: Vec::new(),
             known: outputs.clone(),
-            standpoint: Standpoint { kept_from: published, has_pages, has_merged, ..Standpoint::default() },
+            standpoint: StorePosition { kept_from: published, has_pages, has_merged, ..StorePosition::default() },
             without_value: HashSet::new(),
             begun,
             shutdown,
         };
         sink.found = sink.find_topics()?;
-        if let Some(why) = found::moved_keys(&sink.found, &sink.known) {
+        if let Some(why) = output_state::moved_keys(&sink.found, &sink.known) {
             return Err(SinkError::new(why));
         }
         sink.take_over(Instant::now() + settings.delivery_max(), || sink.check_tail(next_seq))?;
@@ -186,24 +186,24 @@ impl KafkaSink {
     /// # Errors
     /// [`SinkError`], with the number from which on they are to be republished.
     pub fn check_events(&self) -> Result<(), SinkError> {
-        let lost = found::lost_events(&self.settings.events_topic, self.standpoint);
+        let lost = output_state::lost_events(&self.settings.events_topic, self.standpoint);
         lost.map_or(Ok(()), |why| Err(SinkError::new(why)))
     }
 
     /// What the store is to remember of the topics.
     pub fn notes(&self) -> OutputNotes {
-        found::notes(&self.found, &self.known, self.standpoint)
+        output_state::notes(&self.found, &self.known, self.standpoint)
     }
 
     /// What somebody should know of the topics: that some of the state is missing, or that keys moved.
     pub fn warnings(&self) -> Vec<String> {
-        found::warnings(&self.found, &self.known, &self.notes(), self.standpoint)
+        output_state::warnings(&self.found, &self.known, &self.notes(), self.standpoint)
     }
 
-    fn find_topics(&self) -> Result<Vec<FoundTopic>, SinkError> {
+    fn find_topics(&self) -> Result<Vec<OutputTopicState>, SinkError> {
         let within = self.settings.connect_max();
         let look = |(topic, field)| {
-            FoundTopic::look(self.producer.client(), topic, field, within)
+            OutputTopicState::look(self.producer.client(), topic, field, within)
                 .map_err(|error| self.topic_lost(topic, field, &error))
         };
         self.outputs.topics().map(look).collect()
@@ -212,7 +212,10 @@ impl KafkaSink {
     fn topic_lost(&self, topic: &str, field: &str, error: &TopicError) -> SinkError {
         (0..N_LAST_WORDS).for_each(|_| self.producer.poll(Duration::ZERO));
         let trouble = &self.producer.context().trouble;
-        SinkError { halt: error.halt(trouble), message: error.explain(topic, field, &self.settings.brokers, trouble) }
+        SinkError {
+            stop_reason: error.stop_reason(trouble),
+            message: error.explain(topic, field, &self.settings.brokers, trouble),
+        }
     }
 
     /// The last event that is out; refuses an output that is not this store's past.
@@ -222,7 +225,7 @@ impl KafkaSink {
         let topic = &self.settings.events_topic;
         if store != self.store {
             return Err(SinkError {
-                halt: Halt::OldStore,
+                stop_reason: StopReason::OldStore,
                 message: format!(
                     "topic {topic:?} holds events of another store ({store}; this one is {}): give the store that wrote \
                      them, or {NEW_TOPICS}",
@@ -236,7 +239,7 @@ impl KafkaSink {
                 return Err(self.fenced(&format!("event {seq} went out since this one began, and is not in its store")));
             }
             return Err(SinkError {
-                halt: Halt::OldStore,
+                stop_reason: StopReason::OldStore,
                 message: format!(
                     "topic {topic:?} holds events up to {seq}, the store only knows those before {next_seq}: it is an \
                      older copy. Give the newest store. If that is lost, replay: {NEW_TOPICS} and start with this store; \
@@ -254,7 +257,7 @@ impl KafkaSink {
             let tail = tail_of(&self.settings, topic, self.settings.connect_max()).map_err(|error| match error {
                 TailError::Topic(error) => self.topic_lost(topic, field, &error),
                 TailError::Unread(why) => SinkError {
-                    halt: Halt::Unreachable,
+                    stop_reason: StopReason::Unreachable,
                     message: format!("the end of the output cannot be read: {why}"),
                 },
             })?;
@@ -278,8 +281,8 @@ impl KafkaSink {
             };
             let is_retriable = matches!(&error, KafkaError::Transaction(error) if error.is_retriable());
             if !is_retriable || Instant::now() >= until || self.must_end(until) {
-                let halt = if is_retriable { Halt::Unreachable } else { Halt::Failed };
-                return Err(self.failed(halt, &format!("no transactions: {error}")));
+                let stop_reason = if is_retriable { StopReason::Unreachable } else { StopReason::Failed };
+                return Err(self.failed(stop_reason, &format!("no transactions: {error}")));
             }
             tracing::warn!("the output cannot be taken over yet: {error}; trying again");
             std::thread::sleep(PAUSE);
@@ -337,12 +340,12 @@ impl KafkaSink {
             let why = match written {
                 Ok(()) => return Ok(()),
                 Err(Failure::Fenced(why)) => return Err(self.fenced(&why)),
-                Err(Failure::Refused(why)) => return Err(self.failed(Halt::Failed, &why)),
+                Err(Failure::Refused(why)) => return Err(self.failed(StopReason::Failed, &why)),
                 Err(Failure::Unsure(why)) => why,
             };
             tracing::warn!("writing the present state: {why}; trying again");
             if self.must_end(until) || Instant::now() >= until {
-                return Err(self.failed(Halt::Unreachable, &why));
+                return Err(self.failed(StopReason::Unreachable, &why));
             }
             self.retake(next_seq, until)?;
         }
@@ -473,11 +476,11 @@ impl KafkaSink {
     fn given_up(&self, why: &str, until: Instant, next_seq: u64) -> SinkError {
         if !self.must_end(until)
             && let Err(error) = self.read_until(until, next_seq)
-            && error.halt == Halt::Fenced
+            && error.stop_reason == StopReason::Fenced
         {
             return error;
         }
-        self.failed(Halt::Unreachable, why)
+        self.failed(StopReason::Unreachable, why)
     }
 
     /// Takes a new epoch after something went wrong, and returns how many of the events are out.
@@ -486,7 +489,7 @@ impl KafkaSink {
         let out = self.retake(last.seq + 1, until)?;
         if out < self.tail {
             return Err(self.failed(
-                Halt::Failed,
+                StopReason::Failed,
                 &format!(
                     "events up to {:?} were confirmed, the topic ends at {out:?}: the brokers lost some",
                     self.tail
@@ -511,8 +514,10 @@ impl KafkaSink {
     fn read_until(&self, until: Instant, next_seq: u64) -> Result<Option<u64>, SinkError> {
         loop {
             match self.check_tail(next_seq) {
-                Err(SinkError { halt: Halt::OldStore, message }) => return Err(self.fenced(&message)),
-                Err(SinkError { halt: Halt::Unreachable, .. }) if Instant::now() < until && !self.must_end(until) => {
+                Err(SinkError { stop_reason: StopReason::OldStore, message }) => return Err(self.fenced(&message)),
+                Err(SinkError { stop_reason: StopReason::Unreachable, .. })
+                    if Instant::now() < until && !self.must_end(until) =>
+                {
                     std::thread::sleep(PAUSE);
                 }
                 told => return told.map(|ends| ends.last),
@@ -522,7 +527,7 @@ impl KafkaSink {
 
     fn fenced(&self, why: &str) -> SinkError {
         SinkError {
-            halt: Halt::Fenced,
+            stop_reason: StopReason::Fenced,
             message: format!(
                 "another process publishes the events of this store, or this one stood still for so long that the brokers \
                  gave it up ({why}). See that only one runs; if none does, start again: nothing is lost"
@@ -530,12 +535,13 @@ impl KafkaSink {
         }
     }
 
-    fn failed(&self, halt: Halt, why: &str) -> SinkError {
+    fn failed(&self, stop_reason: StopReason, why: &str) -> SinkError {
         let trouble = &self.producer.context().trouble;
-        let (halt, advice) = if halt == Halt::Unreachable { trouble.silence() } else { (halt, "check the brokers") };
+        let (stop_reason, advice) =
+            if stop_reason == StopReason::Unreachable { trouble.silence() } else { (stop_reason, "check the brokers") };
         let (told, topic) = (trouble.told(), &self.settings.events_topic);
         SinkError {
-            halt,
+            stop_reason,
             message: format!(
                 "events were not delivered to topic {topic:?}: {why}{told}; {advice}, and start again: nothing is lost"
             ),
@@ -565,7 +571,7 @@ impl Sink for KafkaSink {
                     break;
                 }
                 Err(Failure::Fenced(why)) => return Err(self.fenced(&why)),
-                Err(Failure::Refused(why)) => return Err(self.failed(Halt::Failed, &why)),
+                Err(Failure::Refused(why)) => return Err(self.failed(StopReason::Failed, &why)),
                 Err(Failure::Unsure(why)) => why,
             };
             tracing::warn!("publishing events from {}: {why}; looking at what is out", rest[0].seq);
@@ -599,7 +605,7 @@ struct Sent {
 /// Counts the deliveries of one round of publishing.
 #[derive(Default)]
 struct Deliveries {
-    trouble: Trouble,
+    trouble: LastError,
     tally: Mutex<Tally>,
     readings: Mutex<Vec<Reading>>,
 }
@@ -640,7 +646,7 @@ impl ClientContext for Deliveries {
     }
 
     fn stats_raw(&self, statistics: &[u8]) {
-        if let Some(told) = told_in(statistics, "") {
+        if let Some(told) = parse_statistics(statistics, "") {
             *self.readings.lock().unwrap_or_else(PoisonError::into_inner) = told.readings;
         }
     }

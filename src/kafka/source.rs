@@ -1,16 +1,16 @@
 //! Pages from a topic, each partition from the offset that the store knows.
 
-use super::client::{N_LAST_WORDS, Seldom, TopicError, Trouble, partitions_of};
+use super::cautious::CautiousReader;
+use super::client::{LastError, N_LAST_WORDS, Throttle, TopicError, partitions_of};
 use super::identity;
-use super::offsets::{self, Gap, Held, Stored, Why};
+use super::offsets::{self, Gap, GapReason, OffsetRange, StoredPositions};
 use super::record::taken_over;
 use super::settings::{KafkaSettings, RecordFormat, explain};
-use super::statistics::{Told, told_in};
+use super::statistics::{StatisticsReport, parse_statistics};
 use super::topic_id::{TopicId, tell_ids};
 use super::undecodable::{self, is_undecodable};
-use super::wary::Wary;
 use crate::document::{FetchTime, Page};
-use crate::ports::{Care, Halt, Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError};
+use crate::ports::{Incoming, PoisonGuard, Polled, Progress, ProgressMap, Reading, Source, SourceError, StopReason};
 use crate::wire::{Limits, MessageFormat, Origin, Reason, Record, Rejection, UndoCodings};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
@@ -51,7 +51,7 @@ const LOST_AFTER: Duration = Duration::from_secs(10);
 /// or the topic was made anew, which shows by its offsets, by the last record taken in being another one, or while it is
 /// read by its id. An operator may accept such a gap; then it is the first thing that the source tells after a start.
 pub struct KafkaSource {
-    consumer: BaseConsumer<Watch>,
+    consumer: BaseConsumer<ConsumerWatch>,
     pub(super) settings: KafkaSettings,
     pub(super) topic: Arc<str>,
     /// What its consumers, one after the other, were told of the topic's id.
@@ -60,9 +60,9 @@ pub struct KafkaSource {
     value_bytes_max: usize,
     /// Gaps that are told before anything else.
     pub(super) accepted: VecDeque<Incoming>,
-    pub(super) partitions: BTreeMap<i32, Place>,
+    pub(super) partitions: BTreeMap<i32, PartitionState>,
     /// Where reading may be the death of the program.
-    pub(super) wary: Option<Wary>,
+    pub(super) wary: Option<CautiousReader>,
     /// When the last record handed out was sent, in milliseconds since 1970.
     last_sent_ms: Option<i64>,
     unreachable_since: Option<Instant>,
@@ -70,15 +70,15 @@ pub struct KafkaSource {
     unknown: Vec<i32>,
     readings: Vec<Reading>,
     to_commit: BTreeMap<i32, i64>,
-    chores: Seldom,
-    warnings: Seldom,
-    adoptions: Seldom,
+    chores: Throttle,
+    warnings: Throttle,
+    adoptions: Throttle,
     /// Since when the brokers do not know the topic. Nothing is assigned meanwhile: what comes back may be another one.
     unknown_since: Option<Instant>,
 }
 
 /// How to begin.
-pub struct Beginning<'a> {
+pub struct StartOptions<'a> {
     /// How far the store has come.
     pub stored: &'a ProgressMap,
     /// Begins a topic that the store knows nothing of with the first record of this time or later.
@@ -88,7 +88,7 @@ pub struct Beginning<'a> {
     /// Goes on behind records that cannot be had any more, and tells of each such gap.
     pub accept_gap: bool,
     /// What earlier processes died of.
-    pub care: Arc<dyn Care>,
+    pub care: Arc<dyn PoisonGuard>,
     /// Reads a WARC record, for [`RecordFormat::Warc`].
     pub warc: fn(&[u8], &Limits) -> Result<Page, Rejection>,
     /// Undoes content codings, for [`RecordFormat::Raw`].
@@ -97,7 +97,7 @@ pub struct Beginning<'a> {
 
 /// How far a partition has been read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct PartitionState {
     /// The offset of the next record.
     pub(super) next: i64,
     /// The fingerprint of the last record, where it is known.
@@ -110,9 +110,9 @@ pub(super) struct Place {
     committed: i64,
 }
 
-impl Place {
-    fn from(next: i64, held: Held) -> Self {
-        Place { next, chain: 0, high: held.high, passed: next, committed: -1 }
+impl PartitionState {
+    fn from(next: i64, held: OffsetRange) -> Self {
+        PartitionState { next, chain: 0, high: held.high, passed: next, committed: -1 }
     }
 }
 
@@ -123,9 +123,9 @@ impl KafkaSource {
     /// # Errors
     /// [`SourceError`] where the settings are wrong, no broker answers, the topic is missing, the store is new and the
     /// group is not, or the broker no longer has what the store needs next.
-    pub fn open(settings: &KafkaSettings, limits: &Limits, beginning: &Beginning<'_>) -> Result<Self, SourceError> {
+    pub fn open(settings: &KafkaSettings, limits: &Limits, beginning: &StartOptions<'_>) -> Result<Self, SourceError> {
         settings.check().map_err(|error| SourceError::new(error.to_string()))?;
-        let wary = Wary::of(&beginning.care);
+        let wary = CautiousReader::of(&beginning.care);
         let id = Arc::new(TopicId::of(&settings.topic));
         let consumer = consumer_of(settings, wary.is_some(), &id)?;
         let format = format_of(settings, beginning);
@@ -144,13 +144,13 @@ impl KafkaSource {
             unknown: Vec::new(),
             readings: Vec::new(),
             to_commit: BTreeMap::new(),
-            chores: Seldom::every(CHORES_EVERY),
-            warnings: Seldom::every(WARN_EVERY),
-            adoptions: Seldom::every(ADOPT_EVERY),
+            chores: Throttle::every(CHORES_EVERY),
+            warnings: Throttle::every(WARN_EVERY),
+            adoptions: Throttle::every(ADOPT_EVERY),
             unknown_since: None,
         };
         source.begin(beginning)?;
-        source.pass_over_deadly();
+        source.skip_poison_batches();
         if source.wary.is_none() {
             source.assign_all()?;
         }
@@ -182,16 +182,16 @@ impl KafkaSource {
     pub fn positions(&self) -> ProgressMap {
         let is_whole = |partition: i32| !self.accepted.iter().any(|gap| gap.origin.partition == partition);
         let whole = self.partitions.iter().filter(|(partition, _)| is_whole(**partition));
-        let position = |(partition, place): (&i32, &Place)| {
+        let position = |(partition, place): (&i32, &PartitionState)| {
             ((self.topic.to_string(), *partition), Progress { next_offset: place.next, chain: place.chain })
         };
         whole.map(position).collect()
     }
 
     /// Decides where each partition is begun.
-    fn begin(&mut self, beginning: &Beginning<'_>) -> Result<(), SourceError> {
+    fn begin(&mut self, beginning: &StartOptions<'_>) -> Result<(), SourceError> {
         let settings = self.settings.clone();
-        let stored = Stored::of(beginning.stored, &settings.topic);
+        let stored = StoredPositions::of(beginning.stored, &settings.topic);
         let until = Instant::now() + settings.connect_max();
         let partitions = partitions_of(self.consumer.client(), &self.topic, settings.connect_max())
             .map_err(|error| self.topic_lost(&error))?;
@@ -212,7 +212,7 @@ impl KafkaSource {
             let begun = match (since, stored.begin(partition, settings.start, held)) {
                 (Some(time), _) => Ok(self.first_since(time, partition, held, beginning.accept_gap)?),
                 (None, Ok(next)) if replaced.contains(&partition) => {
-                    Err(Gap { partition, next, held: Some(held), why: Why::Replaced })
+                    Err(Gap { partition, next, held: Some(held), why: GapReason::Replaced })
                 }
                 (None, begun) => begun,
             };
@@ -221,7 +221,7 @@ impl KafkaSource {
                 held.low
             });
             let chain = stored.0.get(&partition).map_or(0, |progress| progress.chain);
-            self.partitions.insert(partition, Place { chain, ..Place::from(next, held) });
+            self.partitions.insert(partition, PartitionState { chain, ..PartitionState::from(next, held) });
         }
         if !gaps.is_empty() && !beginning.accept_gap {
             return Err(self.not_as_stored(&gaps));
@@ -232,7 +232,13 @@ impl KafkaSource {
 
     /// The offset of a partition's first record of a time or later; behind the newest where there is none. What the broker
     /// held was asked for before, so that no record that comes meanwhile is passed over.
-    fn first_since(&self, time: FetchTime, partition: i32, held: Held, accepts: bool) -> Result<i64, SourceError> {
+    fn first_since(
+        &self,
+        time: FetchTime,
+        partition: i32,
+        held: OffsetRange,
+        accepts: bool,
+    ) -> Result<i64, SourceError> {
         let unreachable = |error: KafkaError| self.topic_lost(&TopicError::Unreachable(error.to_string()));
         let asked = self.offsets([(partition, offsets::milliseconds(time))].into_iter()).map_err(unreachable)?;
         let found = self.consumer.offsets_for_times(asked, self.settings.connect_max()).map_err(unreachable)?;
@@ -252,7 +258,7 @@ impl KafkaSource {
 
     fn perhaps_overtaken(&self, time: FetchTime, partition: i32, oldest: i64) -> SourceError {
         SourceError {
-            halt: Halt::Overtaken,
+            stop_reason: StopReason::Overtaken,
             message: format!(
                 "topic {:?} is to be read from {time} on, and of partition {partition} the broker has deleted all records \
                  below {oldest} and holds none that is older than that: some may have been deleted that should be read. \
@@ -280,7 +286,7 @@ impl KafkaSource {
         });
         let Some((partition, offset)) = known else { return Ok(()) };
         Err(SourceError {
-            halt: Halt::NoStore,
+            stop_reason: StopReason::NoStore,
             message: format!(
                 "the store is new, but the group {:?} has read topic {:?} before (partition {partition} up to {offset}): is \
                  the store where it was? Give --store the old one; or begin anew with this one by --bootstrap, and with new \
@@ -311,9 +317,9 @@ impl KafkaSource {
             .map_err(|error| self.topic_lost(&TopicError::Unreachable(error.to_string())))
     }
 
-    fn held(&self, partition: i32, within: Duration) -> KafkaResult<Held> {
+    fn held(&self, partition: i32, within: Duration) -> KafkaResult<OffsetRange> {
         let (low, high) = self.consumer.fetch_watermarks(&self.topic, partition, within)?;
-        Ok(Held { low, high })
+        Ok(OffsetRange { low, high })
     }
 
     fn assign_all(&self) -> Result<(), SourceError> {
@@ -382,9 +388,9 @@ impl KafkaSource {
             return Ok(());
         }
         let trouble = &self.consumer.context().trouble;
-        let (halt, advice) = trouble.silence();
+        let (stop_reason, advice) = trouble.silence();
         Err(SourceError {
-            halt,
+            stop_reason,
             message: format!(
                 "no broker of {} was there for {} s{}; {advice}, and start again: nothing is lost. How long to wait is set \
                  by kafka.delivery_ms_max",
@@ -400,7 +406,7 @@ impl KafkaSource {
         let adopted = self.held(partition, ASK_MAX).and_then(|held| {
             let list = self.offsets([(partition, held.low)].into_iter())?;
             self.consumer.incremental_assign(&list)?;
-            Ok(Place::from(held.low, held))
+            Ok(PartitionState::from(held.low, held))
         });
         match adopted {
             Ok(place) => {
@@ -429,7 +435,7 @@ impl KafkaSource {
         if let Some(wary) = &mut self.wary {
             wary.begin_anew();
         } else {
-            let taken = |place: &Place| Progress { next_offset: place.next, chain: place.chain };
+            let taken = |place: &PartitionState| Progress { next_offset: place.next, chain: place.chain };
             let taken = self.partitions.iter().map(|(partition, place)| (*partition, taken(place))).collect();
             let replaced = match self.replaced(&taken) {
                 Ok(replaced) => replaced,
@@ -549,7 +555,7 @@ impl KafkaSource {
     }
 
     fn out_of_range(&self) -> SourceError {
-        let gap = |(partition, place): (&i32, &Place)| {
+        let gap = |(partition, place): (&i32, &PartitionState)| {
             offsets::check(*partition, place.next, self.held(*partition, ASK_MAX).ok()?).err()
         };
         let gaps: Vec<Gap> = self.partitions.iter().filter_map(gap).collect();
@@ -565,9 +571,12 @@ impl KafkaSource {
 
     fn not_as_stored(&self, gaps: &[Gap]) -> SourceError {
         let wrong = gaps.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        let halts = || gaps.iter().map(Gap::halt);
+        let halts = || gaps.iter().map(Gap::stop_reason);
         SourceError {
-            halt: halts().find(|halt| *halt == Halt::Replaced).or_else(|| halts().next()).unwrap_or(Halt::Failed),
+            stop_reason: halts()
+                .find(|stop_reason| *stop_reason == StopReason::Replaced)
+                .or_else(|| halts().next())
+                .unwrap_or(StopReason::Failed),
             message: format!(
                 "topic {:?} does not go on where the store stopped. {wrong}. Bring back the topic that the store was made \
                  from, or go on without those records by --accept-gap: an event will say exactly which they were. A longer \
@@ -580,7 +589,7 @@ impl KafkaSource {
     /// The topic was made anew while it was read: nothing of the new one was taken.
     fn made_anew(&self, sign: &str) -> SourceError {
         let places = self.partitions.iter().map_while(|(partition, place)| {
-            let Held { low, high } = self.held(*partition, ASK_MAX).ok()?;
+            let OffsetRange { low, high } = self.held(*partition, ASK_MAX).ok()?;
             Some(format!("; partition {partition}: the next offset is {}, the broker has {low}..{high}", place.next))
         });
         let message = format!(
@@ -590,7 +599,7 @@ impl KafkaSource {
             self.topic,
             places.collect::<String>()
         );
-        SourceError { halt: Halt::Replaced, message }
+        SourceError { stop_reason: StopReason::Replaced, message }
     }
 
     fn topic_lost(&self, error: &TopicError) -> SourceError {
@@ -600,7 +609,7 @@ impl KafkaSource {
         }
         let trouble = &self.consumer.context().trouble;
         let message = error.explain(&self.topic, "topic", &self.settings.brokers, trouble);
-        SourceError { halt: error.halt(trouble), message }
+        SourceError { stop_reason: error.stop_reason(trouble), message }
     }
 }
 
@@ -654,7 +663,7 @@ impl Source for KafkaSource {
     /// ago. An open transaction counts as lag until it ends.
     fn lag(&mut self) -> Option<u64> {
         self.take_in_statistics();
-        let behind = |place: &Place| u64::try_from(place.high - place.next.max(place.passed)).unwrap_or(0);
+        let behind = |place: &PartitionState| u64::try_from(place.high - place.next.max(place.passed)).unwrap_or(0);
         Some(self.partitions.values().map(behind).sum())
     }
 
@@ -670,17 +679,21 @@ fn seconds_since(sent_ms: i64) -> f64 {
 }
 
 /// A consumer of the settings' topic.
-fn consumer_of(settings: &KafkaSettings, is_wary: bool, id: &Arc<TopicId>) -> Result<BaseConsumer<Watch>, SourceError> {
-    let config = if is_wary { settings.wary_config() } else { settings.consumer_config() };
+fn consumer_of(
+    settings: &KafkaSettings,
+    is_cautious: bool,
+    id: &Arc<TopicId>,
+) -> Result<BaseConsumer<ConsumerWatch>, SourceError> {
+    let config = if is_cautious { settings.wary_config() } else { settings.consumer_config() };
     let mut config = config.map_err(|error| SourceError::new(error.to_string()))?;
     tell_ids(&mut config);
     config
-        .create_with_context(Watch::of(&settings.topic, id))
+        .create_with_context(ConsumerWatch::of(&settings.topic, id))
         .map_err(|error| SourceError::new(format!("Kafka's client does not start: {}", explain(&error))))
 }
 
 /// How pages stand in the messages.
-fn format_of(settings: &KafkaSettings, beginning: &Beginning<'_>) -> MessageFormat {
+fn format_of(settings: &KafkaSettings, beginning: &StartOptions<'_>) -> MessageFormat {
     match settings.format {
         RecordFormat::Raw => MessageFormat::Raw(beginning.undo),
         RecordFormat::Json if settings.fields.is_plain() => MessageFormat::Json,
@@ -696,7 +709,7 @@ impl Drop for KafkaSource {
 }
 
 /// librdkafka's own positions: they count transaction markers, which are never handed out.
-fn passed_markers(consumer: &BaseConsumer<Watch>) -> HashMap<i32, i64> {
+fn passed_markers(consumer: &BaseConsumer<ConsumerWatch>) -> HashMap<i32, i64> {
     let Ok(positions) = consumer.position() else { return HashMap::new() };
     positions
         .elements()
@@ -710,25 +723,30 @@ fn passed_markers(consumer: &BaseConsumer<Watch>) -> HashMap<i32, i64> {
 
 /// Listens to librdkafka: its log, for the topic's id too, and its statistics for the partitions there are and their high
 /// watermarks.
-struct Watch {
+struct ConsumerWatch {
     topic: String,
     id: Arc<TopicId>,
-    trouble: Trouble,
-    latest: Mutex<Option<Told>>,
+    trouble: LastError,
+    latest: Mutex<Option<StatisticsReport>>,
 }
 
-impl Watch {
+impl ConsumerWatch {
     fn of(topic: &str, id: &Arc<TopicId>) -> Self {
-        Watch { topic: topic.into(), id: Arc::clone(id), trouble: Trouble::default(), latest: Mutex::default() }
+        ConsumerWatch {
+            topic: topic.into(),
+            id: Arc::clone(id),
+            trouble: LastError::default(),
+            latest: Mutex::default(),
+        }
     }
 
     /// The last report, if there is news.
-    fn take(&self) -> Option<Told> {
+    fn take(&self) -> Option<StatisticsReport> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-impl ClientContext for Watch {
+impl ClientContext for ConsumerWatch {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
         match level {
             RDKafkaLogLevel::Debug => self.id.hear(line),
@@ -741,13 +759,13 @@ impl ClientContext for Watch {
     }
 
     fn stats_raw(&self, statistics: &[u8]) {
-        if let Some(told) = told_in(statistics, &self.topic) {
+        if let Some(told) = parse_statistics(statistics, &self.topic) {
             *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
         }
     }
 }
 
-impl ConsumerContext for Watch {
+impl ConsumerContext for ConsumerWatch {
     fn commit_callback(&self, result: KafkaResult<()>, _: &TopicPartitionList) {
         if let Err(error) = result {
             tracing::debug!("offsets for lag tools were not committed: {error}");

@@ -9,7 +9,7 @@ pub(super) const STATISTICS_MS: &str = "1000";
 
 /// What one report tells.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct StatisticsReport {
     /// The known partitions of the topic asked for, and their high watermarks; negative until known.
     pub partitions: Vec<(i32, i64)>,
     /// Whether any broker is connected.
@@ -75,9 +75,12 @@ struct Partition {
 }
 
 /// Reads a report; nothing where it is none.
-pub(super) fn told_in(statistics: &[u8], topic: &str) -> Option<Told> {
+pub(super) fn parse_statistics(statistics: &[u8], topic: &str) -> Option<StatisticsReport> {
     let report: Report = serde_json::from_slice(statistics).ok()?;
-    let mut told = Told { is_any_up: report.brokers.values().any(|broker| broker.state == "UP"), ..Told::default() };
+    let mut told = StatisticsReport {
+        is_any_up: report.brokers.values().any(|broker| broker.state == "UP"),
+        ..StatisticsReport::default()
+    };
     told.readings = client_readings(&report);
     for (name, broker) in &report.brokers {
         told.readings.extend(broker_readings(&report.kind, name, broker));
@@ -102,7 +105,7 @@ pub(super) fn told_in(statistics: &[u8], topic: &str) -> Option<Told> {
 fn client_readings(report: &Report) -> Vec<Reading> {
     let reading = |name, value| Reading::new(name, vec![("client", report.kind.clone())], value);
     vec![
-        reading("lookalike_kafka_events_waiting", report.replyq),
+        reading("lookalike_kafka_callbacks_waiting", report.replyq),
         reading("lookalike_kafka_produce_queue_messages", report.msg_cnt),
         reading("lookalike_kafka_produce_queue_bytes", report.msg_size),
         reading("lookalike_kafka_requests_sent", report.tx),
@@ -142,7 +145,7 @@ mod tests {
             "t":{"topic":"t","partitions":{
                 "-1":{"hi_offset":-1001,"unknown":false}, "1":{"hi_offset":-1001,"unknown":false},
                 "0":{"hi_offset":9,"unknown":false,"lo_offset":1,"fetchq_cnt":3}, "7":{"hi_offset":1,"unknown":true}}}}}"#;
-        let told = told_in(json, "t").expect("a report");
+        let told = parse_statistics(json, "t").expect("a report");
         assert_eq!(told.partitions, [(0, 9), (1, -1001)]);
         assert!(told.is_any_up);
         let value = |name: &str, label: &str| {
@@ -156,8 +159,8 @@ mod tests {
         assert_eq!(value("lookalike_kafka_broker_rtt_avg_seconds", "a:1/1"), Some(0.0015));
         assert_eq!(value("lookalike_kafka_broker_up", "b:1/2"), Some(0.0));
         assert_eq!(value("lookalike_kafka_fetch_queue_messages", "0"), Some(3.0));
-        assert!(told_in(json, "none").expect("a report").partitions.is_empty());
-        assert!(told_in(b"{", "t").is_none());
-        assert!(!told_in(br#"{"brokers":{"b":{"state":"TRY_CONNECT"}}}"#, "t").expect("a report").is_any_up);
+        assert!(parse_statistics(json, "none").expect("a report").partitions.is_empty());
+        assert!(parse_statistics(b"{", "t").is_none());
+        assert!(!parse_statistics(br#"{"brokers":{"b":{"state":"TRY_CONNECT"}}}"#, "t").expect("a report").is_any_up);
     }
 }

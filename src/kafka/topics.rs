@@ -1,7 +1,7 @@
 //! Making the topics: nothing relies on a broker's making them by itself, with settings that fit nobody.
 
-use super::client::Trouble;
-use super::found::FoundTopic;
+use super::client::LastError;
+use super::output_state::OutputTopicState;
 use super::settings::{KafkaSettings, SettingsError, explain};
 use crate::ports::OutputNotes;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
@@ -162,8 +162,8 @@ impl Admin<'_> {
     /// What should be otherwise in a topic that was there.
     async fn problems_of(&self, wanted: &Plan, known: &OutputNotes) -> Result<Vec<String>, String> {
         let settings = self.settings_of(ResourceSpecifier::Topic(&wanted.name)).await?;
-        let topic = FoundTopic::look(self.client.inner(), &wanted.name, "topic", self.within)
-            .map_err(|error| error.explain(&wanted.name, "topic", self.brokers, &Trouble::default()))?;
+        let topic = OutputTopicState::look(self.client.inner(), &wanted.name, "topic", self.within)
+            .map_err(|error| error.explain(&wanted.name, "topic", self.brokers, &LastError::default()))?;
         let metadata = self.client.inner().fetch_metadata(Some(&wanted.name), self.within);
         let metadata = metadata.map_err(|error| self.unreachable(&error))?;
         let partitions = metadata.topics().first().map_or(&[][..], |topic| topic.partitions());
@@ -191,7 +191,7 @@ impl Admin<'_> {
 /// elsewhere keys would move; more room and time than wanted are none.
 fn differences(
     wanted: &Plan,
-    topic: &FoundTopic,
+    topic: &OutputTopicState,
     had: Option<u32>,
     found: &HashMap<String, String>,
     n_copies: usize,
@@ -286,7 +286,7 @@ mod tests {
         let (events, assignments) = (&plans[1], &plans[2]);
         let told = |plan: &Plan, settings: &[(&str, &str)], n_partitions, had| {
             let found = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-            let topic = FoundTopic { name: plan.name.clone(), field: "topic", n_partitions, is_new: false };
+            let topic = OutputTopicState { name: plan.name.clone(), field: "topic", n_partitions, is_new: false };
             differences(plan, &topic, had, &found, 3).join("; ")
         };
         let right = [("cleanup.policy", "delete"), ("retention.ms", "-1"), ("min.insync.replicas", "3")];

@@ -22,7 +22,7 @@ const POLL: Duration = Duration::from_millis(100);
 
 /// What there is at an offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum Probe {
     /// A message, or the partition's end.
     Readable,
     /// A batch that cannot be unpacked.
@@ -70,11 +70,11 @@ pub(super) fn batch_at(
 }
 
 /// Looks at `next`, and from there on farther and farther until it is behind the batch; then for the exact place.
-fn extent(mut look: impl FnMut(i64) -> Result<Found, String>, next: i64, high: i64) -> Result<Option<Batch>, String> {
+fn extent(mut look: impl FnMut(i64) -> Result<Probe, String>, next: i64, high: i64) -> Result<Option<Batch>, String> {
     if next >= high {
         return Ok(None);
     }
-    let Found::Undecodable { base, why } = look(next)? else { return Ok(None) };
+    let Probe::Undecodable { base, why } = look(next)? else { return Ok(None) };
     // `last` is an offset of the batch, `end` is behind it.
     let (mut last, mut end, mut step) = (next, high, 1);
     while last + step < end {
@@ -119,7 +119,7 @@ pub(super) fn packed_end(
     }
     let look = |offset| {
         let size = packed_size(settings, partition, offset)?;
-        Ok(size.map_or(Found::Readable, |base| Found::Undecodable { base, why: String::new() }))
+        Ok(size.map_or(Probe::Readable, |base| Probe::Undecodable { base, why: String::new() }))
     };
     Ok(extent(look, last, high)?.map(|batch| batch.end))
 }
@@ -130,26 +130,26 @@ fn packed_size(settings: &KafkaSettings, partition: i32, offset: i64) -> Result<
     let (most, answer) = (PACKED_MAX.to_string(), (PACKED_MAX + 512).to_string());
     config.set("message.max.bytes", &most).set("fetch.max.bytes", &most).set("receive.message.max.bytes", answer);
     match asked(config, settings, partition, offset, |words| number_after(words, "Invalid response size "))? {
-        Asked::Told(size, _) => Ok(Some(size)),
-        Asked::Readable => Ok(None),
+        ProbeContext::Told(size, _) => Ok(Some(size)),
+        ProbeContext::Readable => Ok(None),
     }
 }
 
-fn is_of(batch: i64, found: &Found) -> bool {
-    matches!(found, Found::Undecodable { base, .. } if *base == batch)
+fn is_of(batch: i64, found: &Probe) -> bool {
+    matches!(found, Probe::Undecodable { base, .. } if *base == batch)
 }
 
 /// Reads a partition from an offset on until it is known what is there.
-fn look(settings: &KafkaSettings, partition: i32, offset: i64) -> Result<Found, String> {
+fn look(settings: &KafkaSettings, partition: i32, offset: i64) -> Result<Probe, String> {
     let config = settings.tail_config().map_err(|error| error.to_string())?;
     Ok(match asked(config, settings, partition, offset, base_in)? {
-        Asked::Told(base, why) => Found::Undecodable { base, why },
-        Asked::Readable => Found::Readable,
+        ProbeContext::Told(base, why) => Probe::Undecodable { base, why },
+        ProbeContext::Readable => Probe::Readable,
     })
 }
 
 /// What a consumer of its own finds at an offset.
-enum Asked {
+enum ProbeContext {
     /// A message, or the partition's end.
     Readable,
     /// What there is to tell in librdkafka's words, and these.
@@ -161,23 +161,23 @@ fn asked(
     settings: &KafkaSettings,
     partition: i32,
     offset: i64,
-    told_in: impl Fn(&str) -> Option<i64>,
-) -> Result<Asked, String> {
+    parse_statistics: impl Fn(&str) -> Option<i64>,
+) -> Result<ProbeContext, String> {
     // One batch is enough.
     config.set("fetch.message.max.bytes", "1024");
-    let consumer: BaseConsumer<Words> =
-        config.create_with_context(Words::default()).map_err(|error| explain(&error))?;
+    let consumer: BaseConsumer<LastWords> =
+        config.create_with_context(LastWords::default()).map_err(|error| explain(&error))?;
     let mut list = TopicPartitionList::new();
     list.add_partition_offset(&settings.topic, partition, Offset::Offset(offset)).map_err(|error| error.to_string())?;
     consumer.assign(&list).map_err(|error| error.to_string())?;
     let until = Instant::now() + LOOK_MAX;
     while Instant::now() < until {
         match consumer.poll(POLL) {
-            Some(Ok(_) | Err(KafkaError::PartitionEOF(_))) => return Ok(Asked::Readable),
+            Some(Ok(_) | Err(KafkaError::PartitionEOF(_))) => return Ok(ProbeContext::Readable),
             Some(Err(KafkaError::MessageConsumption(code))) if is_undecodable(code) => {
                 let why = consumer.context().take();
-                let told = told_in(&why).ok_or_else(|| format!("librdkafka does not say which: {why}"))?;
-                return Ok(Asked::Told(told, why));
+                let told = parse_statistics(&why).ok_or_else(|| format!("librdkafka does not say which: {why}"))?;
+                return Ok(ProbeContext::Told(told, why));
             }
             Some(Err(_)) | None => {}
         }
@@ -198,15 +198,15 @@ fn number_after(words: &str, before: &str) -> Option<i64> {
 
 /// Keeps the words of the last error.
 #[derive(Default)]
-struct Words(Mutex<String>);
+struct LastWords(Mutex<String>);
 
-impl Words {
+impl LastWords {
     fn take(&self) -> String {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl ClientContext for Words {
+impl ClientContext for LastWords {
     fn log(&self, _: RDKafkaLogLevel, facility: &str, line: &str) {
         tracing::debug!(target: "librdkafka", "{facility} {line}");
     }
@@ -216,7 +216,7 @@ impl ClientContext for Words {
     }
 }
 
-impl ConsumerContext for Words {}
+impl ConsumerContext for LastWords {}
 
 #[cfg(test)]
 mod tests {
@@ -231,7 +231,7 @@ mod tests {
             assert!((next..high).contains(&offset), "{offset} is asked for");
             let at = batches.iter().position(|(end, _)| offset < *end).expect("an offset of the partition");
             let base = if at == 0 { 0 } else { batches[at - 1].0 };
-            Ok(if batches[at].1 { Found::Readable } else { Found::Undecodable { base, why: "w".into() } })
+            Ok(if batches[at].1 { Probe::Readable } else { Probe::Undecodable { base, why: "w".into() } })
         };
         let found = extent(look, next, high).expect("an answer");
         (found.map(|batch| batch.end), n_looks)

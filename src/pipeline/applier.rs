@@ -2,23 +2,25 @@
 
 use super::cache::Cache;
 use super::close::Closing;
-use super::closings::{Answer, Closings, Request};
-use super::guard::Guard;
+use super::close_requests::{CloseReply, CloseRequest, CloseRequests};
 use super::moves::Moves;
 use super::news::{News, Resemblances, as_told};
+use super::poison::PoisonTracker;
 use super::sequencer::{Sequencer, Ticketed};
-use super::sketcher::Prepared;
+use super::size_alarm::SizeAlarm;
+use super::sketcher::SketchedRecord;
 use super::stats::{BatchCounts, Stats};
 use super::syncer::Written;
 use super::timeline::Timeline;
-use super::tries::Tries;
 use super::{PipelineError, Settings};
-use crate::cluster::{Clusters, Decider, Decision, Effects, Known, View};
+use crate::cluster::{BatchIndex, Clusters, Decider, Decision, Effects, View};
 use crate::document::{ClusterId, DocumentId, Fingerprint, Seed};
 use crate::intake::SketchedPage;
-use crate::ports::{Batch, Care, Change, NotClosed, Outgoing, Present, Progress, ProgressMap, Store, StoreError};
+use crate::ports::{
+    Batch, CloseFailure, Outgoing, PoisonGuard, Present, PresentChange, Progress, ProgressMap, Store, StoreError,
+};
 use crate::sketch::{Shingle, Sketch, SketchedContent};
-use crate::sweep::Moment;
+use crate::sweep::Observation;
 use crate::wire::{Event, Message, Origin, Subject};
 use crossbeam::channel::{Receiver, RecvError, RecvTimeoutError, Sender, TryRecvError};
 use crossbeam::select;
@@ -37,16 +39,16 @@ type SketchCache = Cache<DocumentId, Arc<Sketch>>;
 /// What the applier does next.
 enum Next {
     /// Takes in some pages.
-    Pages(Vec<Prepared>),
+    Pages(Vec<SketchedRecord>),
     /// Closes a sweep.
-    Close(Request),
+    Close(CloseRequest),
 }
 
 /// Decides and writes.
 pub(super) struct Applier<'a, S: Store> {
     store: &'a mut S,
     decider: Decider,
-    guard: Guard,
+    guard: SizeAlarm,
     seed: Seed,
     next_seq: u64,
     published: Arc<AtomicU64>,
@@ -56,7 +58,7 @@ pub(super) struct Applier<'a, S: Store> {
     batch_records_max: usize,
     batch_latency: Duration,
     stats: Arc<Stats>,
-    tries: Arc<Tries>,
+    tries: Arc<PoisonTracker>,
     /// When the store's size was last measured.
     weighed: Option<Instant>,
 }
@@ -72,11 +74,11 @@ impl<'a, S: Store> Applier<'a, S> {
         published: Arc<AtomicU64>,
         listening: bool,
         stats: Arc<Stats>,
-        tries: Arc<Tries>,
+        tries: Arc<PoisonTracker>,
     ) -> Self {
         Applier {
             store,
-            guard: Guard::new(settings.cluster_size_alarm, decider.clusters().sizes()),
+            guard: SizeAlarm::new(settings.cluster_size_alarm, decider.clusters().sizes()),
             decider,
             seed,
             next_seq,
@@ -95,8 +97,8 @@ impl<'a, S: Store> Applier<'a, S> {
     /// Runs until no more pages come, or nobody makes durable what it writes.
     pub fn run(
         &mut self,
-        pages: &Receiver<Ticketed<Vec<Prepared>>>,
-        mut closings: Closings,
+        pages: &Receiver<Ticketed<Vec<SketchedRecord>>>,
+        mut closings: CloseRequests,
         written: Sender<Written>,
     ) -> Result<(), PipelineError> {
         let (mut sequencer, mut ready) = (Sequencer::new(), VecDeque::new());
@@ -106,7 +108,7 @@ impl<'a, S: Store> Applier<'a, S> {
         while let Some(next) = self.gather(pages, &mut closings, &mut sequencer, &mut ready) {
             let batch = match next {
                 Next::Pages(batch) => batch,
-                Next::Close(Request { sweep, answer }) => {
+                Next::Close(CloseRequest { sweep, answer }) => {
                     if !self.close(&sweep, answer, &written)? {
                         break;
                     }
@@ -125,9 +127,9 @@ impl<'a, S: Store> Applier<'a, S> {
     }
 
     /// Closes a sweep, batch by batch; pages wait meanwhile. False where nobody makes durable what it writes.
-    fn close(&mut self, sweep: &str, answer: Answer, written: &Sender<Written>) -> Result<bool, PipelineError> {
+    fn close(&mut self, sweep: &str, answer: CloseReply, written: &Sender<Written>) -> Result<bool, PipelineError> {
         let Some(mut closing) = Closing::begin(&*self.store, sweep, self.listening)? else {
-            answer.tell(Err(NotClosed::Unknown));
+            answer.tell(Err(CloseFailure::Unknown));
             return Ok(true);
         };
         while let Some(mut batch) = closing.next(&*self.store, &mut self.decider, &mut self.moves, self.next_seq)? {
@@ -157,10 +159,10 @@ impl<'a, S: Store> Applier<'a, S> {
     /// the end. `ready` is what came with it and is for the next one.
     fn gather(
         &self,
-        pages: &Receiver<Ticketed<Vec<Prepared>>>,
-        closings: &mut Closings,
-        sequencer: &mut Sequencer<Vec<Prepared>>,
-        ready: &mut VecDeque<Prepared>,
+        pages: &Receiver<Ticketed<Vec<SketchedRecord>>>,
+        closings: &mut CloseRequests,
+        sequencer: &mut Sequencer<Vec<SketchedRecord>>,
+        ready: &mut VecDeque<SketchedRecord>,
     ) -> Option<Next> {
         let mut deadline = None;
         match closings.requests().try_recv() {
@@ -172,7 +174,7 @@ impl<'a, S: Store> Applier<'a, S> {
             while let Some(prepared) = sequencer.pop() {
                 ready.extend(prepared);
             }
-            let n_max = if self.tries.is_wary() { 1 } else { self.batch_records_max };
+            let n_max = if self.tries.is_cautious() { 1 } else { self.batch_records_max };
             if ready.len() >= n_max {
                 return Some(Next::Pages(ready.drain(..n_max).collect()));
             }
@@ -199,7 +201,7 @@ impl<'a, S: Store> Applier<'a, S> {
     }
 
     /// Decides over a batch and writes what it changes.
-    fn apply(&mut self, pages: Vec<Prepared>) -> Result<Written, PipelineError> {
+    fn apply(&mut self, pages: Vec<SketchedRecord>) -> Result<Written, PipelineError> {
         let begin = Instant::now();
         let (batch, counts) = self.decided_batch(&pages)?;
         let deciding = begin.elapsed();
@@ -220,13 +222,13 @@ impl<'a, S: Store> Applier<'a, S> {
     }
 
     /// What a batch of pages changes, and what there is to count in it.
-    fn decided_batch(&mut self, pages: &[Prepared]) -> Result<(Batch, BatchCounts), PipelineError> {
+    fn decided_batch(&mut self, pages: &[SketchedRecord]) -> Result<(Batch, BatchCounts), PipelineError> {
         let tries = Arc::clone(&self.tries);
         let _taken_up = match pages {
-            [page] if tries.is_wary() => Some(tries.take_up(&page.origin)),
+            [page] if tries.is_cautious() => Some(tries.take_up(&page.origin)),
             _ => None,
         };
-        kill_point!("deadly-to-decide", pages.iter().any(is_deadly));
+        kill_point!("poison-to-decide", pages.iter().any(is_poison));
         let decided = self.decide(pages)?;
         kill_point!("decided");
         let mut counts = decided.counts();
@@ -266,7 +268,7 @@ impl<'a, S: Store> Applier<'a, S> {
     }
 
     /// Decides over a batch, page by page in order; each sees what those before it changed.
-    fn decide(&mut self, pages: &[Prepared]) -> Result<Decided, StoreError> {
+    fn decide(&mut self, pages: &[SketchedRecord]) -> Result<Decided, StoreError> {
         let mut known = self.known_equals(pages.iter().filter_map(content_of))?;
         let mut effects = Effects::default();
         let mut view = BatchView { store: &*self.store, cache: &mut self.cache, fresh: FxHashMap::default() };
@@ -287,22 +289,22 @@ impl<'a, S: Store> Applier<'a, S> {
         Ok(Decided { decisions, effects })
     }
 
-    fn known_equals<'p>(&self, contents: impl Iterator<Item = &'p SketchedContent>) -> Result<Known, StoreError> {
+    fn known_equals<'p>(&self, contents: impl Iterator<Item = &'p SketchedContent>) -> Result<BatchIndex, StoreError> {
         let mut keys: Vec<Fingerprint> = contents.flat_map(|content| content.equivalences.keys()).collect();
         keys.sort_unstable();
         keys.dedup();
         let documents = self.store.equal(&keys)?;
         let equal = keys.into_iter().zip(documents).filter_map(|(key, document)| Some((key, document?))).collect();
-        Ok(Known { equal, ..Known::default() })
+        Ok(BatchIndex { equal, ..BatchIndex::default() })
     }
 
     /// The events of a batch, numbered; `late` says what those of late pages change.
     fn events(
         &self,
-        pages: &[Prepared],
+        pages: &[SketchedRecord],
         decisions: &[Option<Decision>],
         news: &News,
-        late: &mut HashMap<usize, Change>,
+        late: &mut HashMap<usize, PresentChange>,
     ) -> Result<Vec<Outgoing>, StoreError> {
         let first_urls = self.matched_urls(pages, decisions)?;
         let mut events = Vec::with_capacity(pages.len());
@@ -320,7 +322,7 @@ impl<'a, S: Store> Applier<'a, S> {
     fn push_events(
         &self,
         at: usize,
-        page: &Prepared,
+        page: &SketchedRecord,
         decision: Option<&Decision>,
         first_urls: &FxHashMap<DocumentId, String>,
         news: &News,
@@ -360,7 +362,12 @@ impl<'a, S: Store> Applier<'a, S> {
     }
 
     /// What the batch tells beside each page's place.
-    fn news(&mut self, pages: &[Prepared], decided: &Decided, timeline: &mut Timeline) -> Result<News, StoreError> {
+    fn news(
+        &mut self,
+        pages: &[SketchedRecord],
+        decided: &Decided,
+        timeline: &mut Timeline,
+    ) -> Result<News, StoreError> {
         let mut urls: HashMap<Fingerprint, &str> = HashMap::new();
         for (sighting, page) in timeline.sightings.iter().zip(pages) {
             if let (Some(sighting), Ok(page)) = (sighting, &page.outcome) {
@@ -405,7 +412,7 @@ impl<'a, S: Store> Applier<'a, S> {
     /// Where each document that a decision names as its match was first seen: in the store, or in this very batch.
     fn matched_urls(
         &self,
-        pages: &[Prepared],
+        pages: &[SketchedRecord],
         decisions: &[Option<Decision>],
     ) -> Result<FxHashMap<DocumentId, String>, StoreError> {
         let mut urls: FxHashMap<DocumentId, String> = FxHashMap::default();
@@ -429,7 +436,7 @@ impl<'a, S: Store> Applier<'a, S> {
     }
 
     /// What a batch changes, but for its events.
-    fn batch(&self, pages: &[Prepared], decided: Decided) -> Batch {
+    fn batch(&self, pages: &[SketchedRecord], decided: Decided) -> Batch {
         let Decided { decisions, effects } = decided;
         let mut batch = Batch { links: effects.links, common: effects.common, ..Batch::default() };
         batch.rows = effects.rows.into_values().collect();
@@ -476,24 +483,25 @@ impl Decided {
 }
 
 /// What the pages of a batch that come late change in the present state, by their number.
-fn late_changes(timeline: &Timeline, clusters: &mut Clusters) -> HashMap<usize, Change> {
-    let mut change = |newest: &Option<Moment>| match newest {
-        None => Change::Nothing,
+fn late_changes(timeline: &Timeline, clusters: &mut Clusters) -> HashMap<usize, PresentChange> {
+    let mut change = |newest: &Option<Observation>| match newest {
+        None => PresentChange::Nothing,
         Some(newest) => {
             let cluster = newest.seen.document().map(|document| clusters.cluster_of(document));
-            Change::To(Present { newest: newest.clone(), cluster })
+            PresentChange::To(Present { newest: newest.clone(), cluster })
         }
     };
     timeline.late.iter().map(|(at, newest)| (*at, change(newest))).collect()
 }
 
 /// How far some pages take their partitions: the last one of each counts.
-fn progress_after(pages: &[Prepared]) -> ProgressMap {
+fn progress_after(pages: &[SketchedRecord]) -> ProgressMap {
     let mut progress = ProgressMap::new();
-    let of_one_partition =
-        |a: &Prepared, b: &Prepared| a.origin.partition == b.origin.partition && a.origin.source == b.origin.source;
+    let of_one_partition = |a: &SketchedRecord, b: &SketchedRecord| {
+        a.origin.partition == b.origin.partition && a.origin.source == b.origin.source
+    };
     for pages in pages.chunk_by(of_one_partition) {
-        let Some(last @ Prepared { origin, chain, .. }) = pages.last() else { continue };
+        let Some(last @ SketchedRecord { origin, chain, .. }) = pages.last() else { continue };
         let after = Progress { next_offset: last.next_offset(), chain: *chain };
         progress.insert((origin.source.to_string(), origin.partition), after);
     }
@@ -514,7 +522,7 @@ fn push_moves<'p>(
     }
 }
 
-fn content_of(page: &Prepared) -> Option<&SketchedContent> {
+fn content_of(page: &SketchedRecord) -> Option<&SketchedContent> {
     page.outcome.as_ref().ok()?.content.as_ref()
 }
 
@@ -558,14 +566,14 @@ impl<S: Store> View for BatchView<'_, S> {
 
 /// Whether a page is one that kills in the tests.
 #[cfg(feature = "failpoints")]
-fn is_deadly(page: &Prepared) -> bool {
-    page.outcome.as_ref().is_ok_and(|page| page.url.contains("deadly-to-decide"))
+fn is_poison(page: &SketchedRecord) -> bool {
+    page.outcome.as_ref().is_ok_and(|page| page.url.contains("poison-to-decide"))
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::ports::{Sought, StoredSighting, Synced, Syncer};
+    use crate::ports::{MissingUrl, NothingToSync, StoredSighting, Syncer};
     use crate::sweep::{SweepRow, UrlState};
     use std::collections::{BTreeSet, HashMap};
 
@@ -581,7 +589,7 @@ pub(super) mod tests {
         pub outbox: Vec<Outgoing>,
         pub sightings: Vec<StoredSighting>,
         pub states: HashMap<Fingerprint, UrlState>,
-        pub sought: BTreeSet<Sought>,
+        pub sought: BTreeSet<MissingUrl>,
         pub sweeps: BTreeMap<String, SweepRow>,
         pub progress: ProgressMap,
         pub sync_fails: bool,
@@ -597,7 +605,7 @@ pub(super) mod tests {
 
     impl Store for MemoryStore {
         fn syncer(&self) -> Box<dyn Syncer> {
-            if self.sync_fails { Box::new(FailingSync) } else { Box::new(Synced) }
+            if self.sync_fails { Box::new(FailingSync) } else { Box::new(NothingToSync) }
         }
 
         fn equal(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {
@@ -626,9 +634,9 @@ pub(super) mod tests {
             Ok(urls.iter().map(|url| self.states.get(url).cloned()).collect())
         }
 
-        fn history(&self, url: Fingerprint) -> Result<Vec<Moment>, StoreError> {
+        fn history(&self, url: Fingerprint) -> Result<Vec<Observation>, StoreError> {
             let of_url = self.sightings.iter().filter(|sighting| sighting.url == url);
-            let mut moments: Vec<Moment> = of_url.map(|sighting| sighting.moment.clone()).collect();
+            let mut moments: Vec<Observation> = of_url.map(|sighting| sighting.moment.clone()).collect();
             moments.sort();
             Ok(moments)
         }
@@ -672,7 +680,7 @@ pub(super) mod tests {
             Ok(self.sightings.iter().filter(stood).cloned().collect())
         }
 
-        fn sought(&self) -> Result<Vec<Sought>, StoreError> {
+        fn sought(&self) -> Result<Vec<MissingUrl>, StoreError> {
             Ok(self.sought.iter().copied().collect())
         }
 

@@ -5,9 +5,9 @@ use super::news::as_told;
 use super::timeline::Timeline;
 use crate::cluster::Decider;
 use crate::document::{DocumentId, FetchTime, Fingerprint};
-use crate::ports::{Batch, Closed, Outgoing, Sink, SinkError, Store, StoreError, StoredSighting};
+use crate::ports::{Batch, ClosedSweep, Outgoing, Sink, SinkError, Store, StoreError, StoredSighting};
 use crate::sketch::Sketch;
-use crate::sweep::{Moment, Seen, SweepRow, UrlState};
+use crate::sweep::{Observation, Seen, SweepRow, UrlState};
 use crate::wire::{Event, Moved, Origin, Subject};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl<S: Store> Closer<'_, S> {
     ///
     /// # Errors
     /// [`CloseError`]
-    pub fn close(mut self, name: &str) -> Result<Closed, CloseError> {
+    pub fn close(mut self, name: &str) -> Result<ClosedSweep, CloseError> {
         let closing = Closing::begin(&*self.store, name, self.sink.is_some())?;
         let mut closing = closing.ok_or_else(|| CloseError::Unknown(name.to_string()))?;
         let mut moves = Moves::of_store(&*self.store, self.decider.clusters())?;
@@ -86,7 +86,7 @@ pub(super) struct Closing {
     /// The URLs that are still to be marked, the last ones first.
     left: Vec<Fingerprint>,
     is_over: bool,
-    closed: Closed,
+    closed: ClosedSweep,
 }
 
 impl Closing {
@@ -98,12 +98,12 @@ impl Closing {
         // Killed when all was done, and asked again: that is told once.
         let is_over = row.is_closed && left.is_empty();
         let n_moved = is_listening.then_some(0);
-        let closed = Closed { sweep: name.to_string(), n_hosts, n_lost: left.len() as u64, n_moved };
+        let closed = ClosedSweep { sweep: name.to_string(), n_hosts, n_lost: left.len() as u64, n_moved };
         Ok(Some(Closing { row, left, is_over, closed }))
     }
 
     /// What all batches come to.
-    pub fn closed(self) -> Closed {
+    pub fn closed(self) -> ClosedSweep {
         self.closed
     }
 
@@ -152,7 +152,7 @@ impl Closing {
         moves: &mut Moves,
         next_seq: u64,
     ) -> Result<Batch, StoreError> {
-        let mark = Moment { fetched_at: self.row.first, seen: Seen::Lost, sweep: Some(self.closed.sweep.clone()) };
+        let mark = Observation { fetched_at: self.row.first, seen: Seen::Lost, sweep: Some(self.closed.sweep.clone()) };
         let states = store.states(&urls)?;
         let names = store.urls(&urls)?;
         let mut timeline = Timeline::default();
@@ -267,7 +267,7 @@ fn missed<S: Store>(store: &S, name: &str, row: &SweepRow) -> Result<(Vec<Finger
 /// Whether a sweep saw one of some URLs that were seen again since.
 fn saw<S: Store>(store: &S, urls: &[Fingerprint], name: &str, first: FetchTime) -> Result<bool, StoreError> {
     for url in urls {
-        let of_sweep = |moment: &Moment| {
+        let of_sweep = |moment: &Observation| {
             moment.fetched_at >= first && moment.sweep.as_deref() == Some(name) && moment.seen != Seen::Lost
         };
         if store.history(*url)?.iter().any(of_sweep) {

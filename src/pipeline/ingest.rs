@@ -1,7 +1,7 @@
 //! Takes records off the source and hands them on, numbered in the order of arrival.
 
 use super::PipelineError;
-use super::gate::Gate;
+use super::backpressure::Backpressure;
 use super::stats::Stats;
 use crate::ports::{Incoming, Polled, ProgressMap, Source};
 use crossbeam::channel::{Receiver, Sender};
@@ -19,7 +19,7 @@ const CHUNK_BYTES_MAX: usize = 512 << 10;
 
 /// Records on their way to a sketcher.
 #[derive(Default)]
-pub(super) struct Work {
+pub(super) struct Chunk {
     /// Their place in the order of arrival, dense from 0.
     pub ticket: u64,
     /// What they are, in their order.
@@ -28,7 +28,7 @@ pub(super) struct Work {
     pub n_bytes: usize,
 }
 
-impl Work {
+impl Chunk {
     fn is_full(&self) -> bool {
         self.records.len() >= CHUNK_RECORDS_MAX || self.n_bytes >= CHUNK_BYTES_MAX
     }
@@ -40,9 +40,9 @@ impl Work {
 /// Those of the source; [`PipelineError::CutOff`] where another stage ended first.
 pub(super) fn run(
     mut source: Box<dyn Source>,
-    out: &Sender<Work>,
+    out: &Sender<Chunk>,
     committed: &Receiver<ProgressMap>,
-    gate: &Gate,
+    gate: &Backpressure,
     shutdown: &AtomicBool,
     stats: &Stats,
 ) -> Result<(), PipelineError> {
@@ -58,7 +58,7 @@ pub(super) fn run(
             stats.set_lag(lag);
         }
         stats.readings(source.readings());
-        let mut work = Work { ticket, ..Work::default() };
+        let mut work = Chunk { ticket, ..Chunk::default() };
         let goes_on = fill(&mut work, source.as_mut(), stats);
         if !work.records.is_empty() {
             stats.records_read(work.records.len(), work.n_bytes);
@@ -75,7 +75,7 @@ pub(super) fn run(
 }
 
 /// Takes what the source has at hand, and waits only for the first record; false where nothing more comes.
-fn fill(work: &mut Work, source: &mut dyn Source, stats: &Stats) -> Result<bool, PipelineError> {
+fn fill(work: &mut Chunk, source: &mut dyn Source, stats: &Stats) -> Result<bool, PipelineError> {
     while !work.is_full() {
         let timeout = if work.records.is_empty() { POLL_TIMEOUT } else { Duration::ZERO };
         match source.poll(timeout)? {

@@ -9,39 +9,39 @@
 //! that a sweep be closed, the applier does between two batches of pages.
 
 mod applier;
+mod backpressure;
 mod cache;
 mod close;
-mod closings;
+mod close_requests;
 #[cfg(feature = "failpoints")]
-pub(crate) mod dying;
-mod gate;
-mod guard;
+pub(crate) mod crash_test;
 mod ingest;
 mod moves;
 mod news;
+mod poison;
 mod publisher;
 mod sequencer;
+mod size_alarm;
 mod sketcher;
 mod stats;
 mod syncer;
 mod timeline;
-mod tries;
 
 pub use close::{CloseError, Closer};
-pub use closings::Closings;
+pub use close_requests::CloseRequests;
+pub use poison::{Machine, PoisonTracker};
 pub use publisher::{PublishError, recover};
 pub use stats::{Stats, Summary};
-pub use tries::{Machine, Tries};
 
 use crate::cluster::Decider;
 use crate::document::Seed;
 use crate::intake::{FutureLimit, RecordSketcher};
-use crate::ports::{Care, SinkError, Source, SourceError, Store, StoreError};
+use crate::ports::{PoisonGuard, SinkError, Source, SourceError, Store, StoreError};
 use crate::sketch::Sketcher;
 use crate::sweep::SweepCut;
 use crate::wire;
 use applier::Applier;
-use gate::Gate;
+use backpressure::Backpressure;
 use publisher::Publisher;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -80,7 +80,7 @@ pub struct Settings {
     /// MiB of what the last pages were sketched to: those that come again unchanged are not read again.
     pub repeat_cache_mib: usize,
     /// Whether a record that the program died of again and again is passed over.
-    pub passes_over_deadly: bool,
+    pub skip_poison_records: bool,
     /// Documents in one cluster: when one grows past it, and at each doubling, an alarm tells; 0: never.
     pub cluster_size_alarm: u32,
 }
@@ -95,7 +95,7 @@ impl Default for Settings {
             in_flight_mib_max: 256,
             sketch_cache_mib: 256,
             repeat_cache_mib: 64,
-            passes_over_deadly: true,
+            skip_poison_records: true,
             cluster_size_alarm: 100_000,
         }
     }
@@ -176,9 +176,9 @@ pub struct Pipeline<'a, S: Store> {
     /// What is counted on the way.
     pub stats: Arc<Stats>,
     /// What earlier processes died of.
-    pub tries: Arc<Tries>,
+    pub tries: Arc<PoisonTracker>,
     /// Sweeps that are to be closed meanwhile.
-    pub closings: Closings,
+    pub closings: CloseRequests,
 }
 
 impl<S: Store> Pipeline<'_, S> {
@@ -192,11 +192,11 @@ impl<S: Store> Pipeline<'_, S> {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             n => n,
         };
-        let gate = Gate::new(self.settings.in_flight_records_max, self.settings.in_flight_mib_max << 20);
+        let gate = Backpressure::new(self.settings.in_flight_records_max, self.settings.in_flight_mib_max << 20);
         let (work_out, work_in) = crossbeam::channel::bounded(CHUNKS_WAITING * n_sketchers);
         let (done_out, done_in) = crossbeam::channel::bounded(self.settings.in_flight_records_max);
         let (committed_out, committed_in) = crossbeam::channel::bounded(64);
-        let n_waiting = n_waiting(&self.settings, self.tries.is_wary());
+        let n_waiting = n_waiting(&self.settings, self.tries.is_cautious());
         let (written_out, written_in) = crossbeam::channel::bounded(n_waiting);
         let (events_out, events_in) = crossbeam::channel::bounded(n_waiting);
         let syncer = self.store.syncer();
@@ -367,7 +367,7 @@ mod tests {
             shutdown: Arc::default(),
             stats: Arc::default(),
             tries: Arc::default(),
-            closings: Closings::default(),
+            closings: CloseRequests::default(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::timeline::Timeline;
 use crate::cluster::{Clusters, Decision};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint};
-use crate::ports::{Sought, Store, StoreError};
+use crate::ports::{MissingUrl, Store, StoreError};
 use crate::sweep::{LastCopy, UrlState, path_likeness};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -37,7 +37,7 @@ pub(super) struct Moves {
 
 /// A sought URL with all that is known of it.
 struct Wanted {
-    sought: Sought,
+    sought: MissingUrl,
     state: UrlState,
     copy: LastCopy,
     url: String,
@@ -73,7 +73,7 @@ impl Moves {
         if met.is_empty() && now.is_empty() {
             return Ok(Vec::new());
         }
-        let all: BTreeSet<Sought> = met.keys().chain(&now).copied().collect();
+        let all: BTreeSet<MissingUrl> = met.keys().chain(&now).copied().collect();
         let wanted = wanted(store, timeline, urls, all.into_iter().collect())?;
         let mut moves: Vec<Move> = Vec::new();
         let mut rest = Vec::new();
@@ -84,7 +84,7 @@ impl Moves {
                 None => rest.push(wanted),
             }
         }
-        let is_new: BTreeSet<Sought> = now.into_iter().collect();
+        let is_new: BTreeSet<MissingUrl> = now.into_iter().collect();
         rest.retain(|wanted| is_new.contains(&wanted.sought));
         let places = elsewhere(store, clusters, timeline, &rest)?;
         for (wanted, place) in rest.into_iter().zip(places) {
@@ -109,8 +109,8 @@ impl Moves {
     }
 
     /// The sought URLs whose last copy is older than a page of the batch in the same cluster, with these pages.
-    fn met(&self, timeline: &Timeline, decisions: &[Option<Decision>]) -> BTreeMap<Sought, Vec<usize>> {
-        let mut met: BTreeMap<Sought, Vec<usize>> = BTreeMap::new();
+    fn met(&self, timeline: &Timeline, decisions: &[Option<Decision>]) -> BTreeMap<MissingUrl, Vec<usize>> {
+        let mut met: BTreeMap<MissingUrl, Vec<usize>> = BTreeMap::new();
         for (at, decision) in decisions.iter().enumerate() {
             let (Some(decision), Some(sighting)) = (decision, &timeline.sightings[at]) else { continue };
             let stands = timeline.states.get(&sighting.url).is_some_and(|state| state.newest == sighting.moment);
@@ -121,7 +121,7 @@ impl Moves {
             }
             for (_, last_seen, document, url) in self.sought.range(from..to).take(MET_MAX) {
                 if *url != sighting.url {
-                    let sought = Sought { document: *document, last_seen: *last_seen, url: *url };
+                    let sought = MissingUrl { document: *document, last_seen: *last_seen, url: *url };
                     met.entry(sought).or_default().push(at);
                 }
             }
@@ -144,7 +144,7 @@ impl Moves {
     }
 }
 
-fn entry(clusters: &mut Clusters, sought: &Sought) -> (ClusterId, FetchTime, DocumentId, Fingerprint) {
+fn entry(clusters: &mut Clusters, sought: &MissingUrl) -> (ClusterId, FetchTime, DocumentId, Fingerprint) {
     (clusters.cluster_of(sought.document), sought.last_seen, sought.document, sought.url)
 }
 
@@ -157,14 +157,14 @@ fn wanted<S: Store>(
     store: &S,
     timeline: &Timeline,
     urls: &HashMap<Fingerprint, &str>,
-    all: Vec<Sought>,
+    all: Vec<MissingUrl>,
 ) -> Result<Vec<Wanted>, StoreError> {
     let unknown: Vec<Fingerprint> =
         all.iter().map(|sought| sought.url).filter(|url| !timeline.states.contains_key(url)).collect();
     let states: HashMap<Fingerprint, Option<UrlState>> = unknown.iter().copied().zip(store.states(&unknown)?).collect();
     let unnamed: Vec<Fingerprint> = all.iter().map(|sought| sought.url).filter(|url| !urls.contains_key(url)).collect();
     let names: HashMap<Fingerprint, String> = unnamed.iter().copied().zip(store.urls(&unnamed)?).collect();
-    let whole = |sought: Sought| {
+    let whole = |sought: MissingUrl| {
         let state = timeline.states.get(&sought.url).or_else(|| states.get(&sought.url)?.as_ref())?.clone();
         let copy = state.sought()?.clone();
         let url = urls.get(&sought.url).map(|url| url.to_string()).or_else(|| names.get(&sought.url).cloned())?;

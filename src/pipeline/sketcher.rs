@@ -1,11 +1,11 @@
 //! Turns records into sketched pages or rejections, in parallel and without I/O.
 
+use super::backpressure::Backpressure;
 use super::cache::Cache;
-use super::gate::Gate;
-use super::ingest::Work;
+use super::ingest::Chunk;
+use super::poison::PoisonTracker;
 use super::sequencer::Ticketed;
 use super::stats::Stats;
-use super::tries::Tries;
 use crate::document::Fingerprint;
 use crate::intake::{RecordSketcher, SketchedPage};
 use crate::ports::Incoming;
@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// A record that only waits for its turn.
-pub(super) struct Prepared {
+pub(super) struct SketchedRecord {
     /// Where it came from.
     pub origin: Origin,
     /// The progress of its partition after it.
@@ -27,7 +27,7 @@ pub(super) struct Prepared {
     pub original: Option<Box<Message>>,
 }
 
-impl Prepared {
+impl SketchedRecord {
     /// Where its partition goes on after it.
     pub fn next_offset(&self) -> i64 {
         let gap_to = self.outcome.as_ref().err().and_then(|rejection| rejection.gap_to);
@@ -63,23 +63,23 @@ impl Repeats {
 #[expect(clippy::too_many_arguments, reason = "called once, where the stream is wired")]
 pub(super) fn run(
     mut sketcher: RecordSketcher,
-    work: &Receiver<Work>,
-    out: &Sender<Ticketed<Vec<Prepared>>>,
+    work: &Receiver<Chunk>,
+    out: &Sender<Ticketed<Vec<SketchedRecord>>>,
     keep_originals: bool,
     repeats: &Repeats,
-    gate: &Gate,
+    gate: &Backpressure,
     stats: &Stats,
-    tries: &Tries,
+    tries: &PoisonTracker,
 ) {
     let sketch_seconds = stats.sketch_seconds();
-    for Work { ticket, records, n_bytes } in work {
+    for Chunk { ticket, records, n_bytes } in work {
         let n_mended = sketcher.n_mended();
         let prepare = |incoming: Incoming| {
             let begin = Instant::now();
             let outcome = tries.passed_over(&incoming.origin).map_or_else(
                 || {
                     let _taken_up = tries.take_up(&incoming.origin);
-                    kill_point!("deadly-to-sketch", is_deadly(&incoming.record));
+                    kill_point!("poison-to-sketch", is_poison(&incoming.record));
                     repeats.sketch(&mut sketcher, &incoming.record)
                 },
                 Err,
@@ -87,7 +87,7 @@ pub(super) fn run(
             let original = if keep_originals && outcome.is_err() { incoming.record.into_message() } else { None };
             sketch_seconds.record(begin.elapsed());
             kill_point!("sketched");
-            Prepared { origin: incoming.origin, chain: incoming.chain, outcome, original }
+            SketchedRecord { origin: incoming.origin, chain: incoming.chain, outcome, original }
         };
         let item = records.into_iter().map(prepare).collect();
         stats.mended(sketcher.n_mended() - n_mended);
@@ -100,14 +100,14 @@ pub(super) fn run(
 
 /// Whether a record is one that kills in the tests.
 #[cfg(feature = "failpoints")]
-fn is_deadly(record: &crate::wire::Record) -> bool {
+fn is_poison(record: &crate::wire::Record) -> bool {
     use crate::wire::Record;
     let bytes = match record {
         Record::Json(json) => json,
         Record::Message(message, _) => message.value.as_deref().unwrap_or_default(),
         Record::Page(_) | Record::Rejected(_) => return false,
     };
-    memchr::memmem::find(bytes, b"deadly-to-sketch").is_some()
+    memchr::memmem::find(bytes, b"poison-to-sketch").is_some()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What the stream counts: for the summary, the progress bar and the metrics endpoint.
 
-use super::guard::Alarm;
+use super::size_alarm::Alarm;
 use crate::cluster::Relation;
 use crate::ports::Reading;
 use crate::wire::Reason;
@@ -107,7 +107,7 @@ impl Stats {
         let mut counts = self.counts();
         counts.records_read += n_records as u64;
         counts.bytes_read += n_bytes as u64;
-        counter!("lookalike_read_bytes_total").increment(n_bytes as u64);
+        counter!("lookalike_input_bytes_total").increment(n_bytes as u64);
     }
 
     pub(super) fn unreadable(&self, what: String) {
@@ -122,7 +122,7 @@ impl Stats {
 
     /// Counts pages whose JSON was mended before it could be read.
     pub(super) fn mended(&self, n: u64) {
-        counter!("lookalike_mended_total").increment(n);
+        counter!("lookalike_repaired_pages_total").increment(n);
     }
 
     pub(super) fn set_lag(&self, lag: u64) {
@@ -151,7 +151,7 @@ impl Stats {
         histogram!("lookalike_stage_seconds", "stage" => "write").record(write);
         counter!("lookalike_pages_total", "outcome" => "gone").increment(batch.gone);
         counter!("lookalike_merges_total").increment(batch.merged);
-        counter!("lookalike_sketches_compared_total").increment(batch.compared);
+        counter!("lookalike_comparisons_total").increment(batch.compared);
         counter!("lookalike_comparisons_limited_total").increment(batch.limited);
         let mut counts = self.counts();
         counts.batches += 1;

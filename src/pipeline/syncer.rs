@@ -1,9 +1,9 @@
 //! Makes written batches durable, as many at once as have come meanwhile, and lets go what may leave only then.
 
-use super::closings::Answer;
-use super::gate::Gate;
+use super::backpressure::Backpressure;
+use super::close_requests::CloseReply;
 use super::stats::{BatchCounts, Stats};
-use crate::ports::{Closed, Outgoing, ProgressMap, StoreError, Syncer};
+use crate::ports::{ClosedSweep, Outgoing, ProgressMap, StoreError, Syncer};
 use crossbeam::channel::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ pub(super) struct Written {
     /// Its events; empty where nobody listens.
     pub outbox: Vec<Outgoing>,
     /// With the last batch that closes a sweep: who is to be told, what it came to, and the number of the next event.
-    pub closed: Option<(Answer, Closed, u64)>,
+    pub closed: Option<(CloseReply, ClosedSweep, u64)>,
 }
 
 /// Runs until no more batches come, or nobody takes the events.
@@ -29,7 +29,7 @@ pub(super) fn run(
     written: &Receiver<Written>,
     committed: &Sender<ProgressMap>,
     events: &Sender<Vec<Outgoing>>,
-    gate: &Gate,
+    gate: &Backpressure,
     stats: &Stats,
 ) -> Result<(), StoreError> {
     while let Ok(first) = written.recv() {
@@ -82,7 +82,7 @@ mod tests {
     fn check(fails: bool) -> (usize, usize, u64) {
         let (written_out, written_in) = unbounded();
         let ((committed_out, _committed_in), (events_out, events_in)) = (bounded(9), unbounded());
-        let gate = Gate::new(100, 100);
+        let gate = Backpressure::new(100, 100);
         for seq in 0..3 {
             gate.enter(5, 0);
             let batch = Written {

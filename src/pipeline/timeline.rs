@@ -1,11 +1,11 @@
 //! What a batch does to the history of its URLs: sightings, states, sweeps, and who is sought.
 
-use super::sketcher::Prepared;
+use super::sketcher::SketchedRecord;
 use crate::cluster::Decision;
 use crate::document::{DocumentId, Fingerprint, Seed, host_key};
 use crate::intake::SketchedPage;
-use crate::ports::{Batch, Sought, Store, StoreError, StoredSighting};
-use crate::sweep::{Moment, Seen, SweepRow, UrlState};
+use crate::ports::{Batch, MissingUrl, Store, StoreError, StoredSighting};
+use crate::sweep::{Observation, Seen, SweepRow, UrlState};
 use std::collections::{BTreeMap, HashMap};
 
 /// What a batch does to the history of its URLs.
@@ -17,13 +17,13 @@ pub(super) struct Timeline {
     pub before: Vec<Option<DocumentId>>,
     /// Pages that come late, so that something else stands at their URL, by their number; and what that is, where it did
     /// not stand there before.
-    pub late: HashMap<usize, Option<Moment>>,
+    pub late: HashMap<usize, Option<Observation>>,
     /// URLs that were never seen before, by fingerprint.
     new_urls: Vec<(Fingerprint, String)>,
     /// The states of the URLs after the batch.
     pub states: HashMap<Fingerprint, UrlState>,
     /// Who was sought before the batch.
-    was_sought: HashMap<Fingerprint, Sought>,
+    was_sought: HashMap<Fingerprint, MissingUrl>,
     sweeps: BTreeMap<String, SweepRow>,
 }
 
@@ -33,7 +33,7 @@ impl Timeline {
     pub fn of<S: Store>(
         store: &S,
         seed: &Seed,
-        pages: &[Prepared],
+        pages: &[SketchedRecord],
         decisions: &[Option<Decision>],
     ) -> Result<Self, StoreError> {
         let mut timeline = Timeline::default();
@@ -59,7 +59,7 @@ impl Timeline {
         urls.dedup();
         for (url, state) in urls.iter().zip(store.states(&urls)?) {
             let Some(state) = state else { continue };
-            self.was_sought.extend(Sought::of(*url, &state).map(|sought| (*url, sought)));
+            self.was_sought.extend(MissingUrl::of(*url, &state).map(|sought| (*url, sought)));
             self.states.insert(*url, state);
         }
         Ok(())
@@ -125,10 +125,10 @@ impl Timeline {
     }
 
     /// Who is sought no more after the batch, and who is from now on.
-    pub fn sought_changes(&self) -> (Vec<Sought>, Vec<Sought>) {
+    pub fn sought_changes(&self) -> (Vec<MissingUrl>, Vec<MissingUrl>) {
         let (mut no_more, mut now) = (Vec::new(), Vec::new());
         for (url, state) in &self.states {
-            let (was, is) = (self.was_sought.get(url).copied(), Sought::of(*url, state));
+            let (was, is) = (self.was_sought.get(url).copied(), MissingUrl::of(*url, state));
             if was != is {
                 no_more.extend(was);
                 now.extend(is);
@@ -145,7 +145,7 @@ impl Timeline {
     }
 
     /// Remembers that it was told where a sought URL's last copy is now.
-    pub fn mark_found(&mut self, sought: Sought, state: UrlState) {
+    pub fn mark_found(&mut self, sought: MissingUrl, state: UrlState) {
         self.was_sought.entry(sought.url).or_insert(sought);
         self.states.insert(sought.url, UrlState { found: true, ..state });
     }
@@ -167,6 +167,6 @@ fn sighting_of(seed: &Seed, page: &SketchedPage, decision: Option<&Decision>) ->
         (None, Some(target)) => Seen::Redirect(target.clone()),
         (None, None) => Seen::Gone,
     };
-    let moment = Moment { fetched_at: page.fetched_at, seen, sweep: page.sweep.clone() };
+    let moment = Observation { fetched_at: page.fetched_at, seen, sweep: page.sweep.clone() };
     StoredSighting { url: seed.fingerprint("url", &[page.url.as_bytes()]), moment }
 }

@@ -2,15 +2,15 @@
 
 use crate::document::{ClusterId, DocumentId};
 use crate::ports::{Snapshot, StoreError};
-use crate::sweep::{Moment, Sighting};
+use crate::sweep::{Observation, Sighting};
 use serde::Serialize;
 
 /// One sighting of a URL and the cluster that its document belongs to now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Standing {
+pub struct UrlSighting {
     /// When, what, on which sweep.
     #[serde(flatten)]
-    pub moment: Moment,
+    pub moment: Observation,
     /// The document's cluster.
     pub cluster: Option<ClusterId>,
 }
@@ -21,7 +21,7 @@ pub struct UrlAnswer {
     /// The URL.
     pub url: String,
     /// Its sightings, oldest first.
-    pub sightings: Vec<Standing>,
+    pub sightings: Vec<UrlSighting>,
 }
 
 /// The history of a URL; no sightings where it was never seen.
@@ -32,7 +32,7 @@ pub fn url(view: &impl Snapshot, url: &str) -> Result<UrlAnswer, StoreError> {
     let mut sightings = Vec::new();
     for sighting in view.sightings_of_url(url)? {
         let cluster = sighting.moment.seen.document().map(|document| view.cluster_of(document)).transpose()?;
-        sightings.push(Standing { moment: sighting.moment, cluster });
+        sightings.push(UrlSighting { moment: sighting.moment, cluster });
     }
     Ok(UrlAnswer { url: url.to_string(), sightings })
 }

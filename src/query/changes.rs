@@ -1,10 +1,10 @@
 //! How pages change: how often, how much, where they go, how long they live.
 
-use super::lost::{Search, lost_many};
+use super::lost::{LostSearch, lost_many};
 use crate::document::{DocumentId, FetchTime, host_of};
 use crate::ports::{Snapshot, StoreError};
 use crate::sketch::compare;
-use crate::sweep::{Evidence, Moment, Seen, Sighting};
+use crate::sweep::{Evidence, Observation, Seen, Sighting};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -73,10 +73,10 @@ pub struct Changes {
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn changes(view: &impl Snapshot, by: By, search: &Search) -> Result<Changes, StoreError> {
+pub fn changes(view: &impl Snapshot, by: By, search: &LostSearch) -> Result<Changes, StoreError> {
     let mut count = Count { by, all: ChangeRow::default(), rows: HashMap::new(), pairs: Vec::new(), dead: Vec::new() };
     let mut url = String::new();
-    let mut history: Vec<Moment> = Vec::new();
+    let mut history: Vec<Observation> = Vec::new();
     view.each_sighting(&mut |Sighting { url: of, moment }| {
         if of != url {
             count.add(&url, &history);
@@ -115,7 +115,7 @@ impl Count {
         }
     }
 
-    fn row_of(&self, url: &str, moment: &Moment) -> String {
+    fn row_of(&self, url: &str, moment: &Observation) -> String {
         match self.by {
             By::All => String::new(),
             By::Host => host_of(url).to_string(),
@@ -124,7 +124,7 @@ impl Count {
     }
 
     /// Counts the history of a URL.
-    fn add(&mut self, url: &str, history: &[Moment]) {
+    fn add(&mut self, url: &str, history: &[Observation]) {
         let mut before: Option<DocumentId> = None;
         let mut stands = false;
         let mut named = std::collections::HashSet::new();
@@ -158,7 +158,7 @@ impl Count {
     }
 
     /// Counts the life of a URL at which no page stands any more.
-    fn bury(&mut self, url: &str, history: &[Moment]) {
+    fn bury(&mut self, url: &str, history: &[Observation]) {
         let first = history.iter().find(|moment| moment.seen.document().is_some());
         let (Some(first), Some(last)) = (first, history.iter().max()) else { return };
         let last_copy = history.iter().rposition(|moment| moment.seen.document().is_some()).unwrap_or(0);
@@ -194,7 +194,7 @@ impl Count {
     }
 
     /// Where the contents of the URLs without a page went.
-    fn follow_the_dead(&mut self, view: &impl Snapshot, search: &Search) -> Result<(), StoreError> {
+    fn follow_the_dead(&mut self, view: &impl Snapshot, search: &LostSearch) -> Result<(), StoreError> {
         let dead = std::mem::take(&mut self.dead);
         let urls: Vec<String> = dead.iter().map(|(url, _)| url.clone()).collect();
         let mut names = dead.iter().map(|(_, name)| name);

@@ -1,4 +1,4 @@
-//! Search results: URLs in the order of a ranking, grouped by what they carry (Broder 1997, section 1.1).
+//! LostSearch results: URLs in the order of a ranking, grouped by what they carry (Broder 1997, section 1.1).
 
 use crate::document::{ClusterId, Fingerprint};
 use crate::ports::{Snapshot, StoreError};

@@ -1,12 +1,13 @@
 //! Lost and found: where the content of a URL stands now (Broder 1997, section 1.1).
 
-use super::answers::Standing;
+use super::answers::UrlSighting;
 use super::similar::hundredths;
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, host_of};
 use crate::ports::{Snapshot, StoreError};
 use crate::sketch::{Sketch, compare};
 use crate::sweep::{
-    Evidence, LastCopy, Moment, Ranking, Seen, Signs, UrlState, documents_between, path_likeness, site_likeness,
+    Evidence, LastCopy, Observation, PlaceScores, Ranking, Seen, UrlState, documents_between, path_likeness,
+    site_likeness,
 };
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -29,22 +30,22 @@ const REDIRECTS_MAX: usize = 8;
 
 /// How lost URLs are looked for.
 #[derive(Clone, Debug)]
-pub struct Search {
+pub struct LostSearch {
     /// What makes one place better than another.
     pub ranking: Ranking,
     /// Answers a URL, at most.
-    pub most: usize,
+    pub limit: usize,
 }
 
-impl Default for Search {
+impl Default for LostSearch {
     fn default() -> Self {
-        Search { ranking: Ranking::default(), most: 10 }
+        LostSearch { ranking: Ranking::default(), limit: 10 }
     }
 }
 
 /// A place where a lost content stands now.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Found {
+pub struct FoundPlace {
     /// Where.
     pub url: String,
     /// When it was last seen there; none where a redirect leads to what was never seen.
@@ -71,20 +72,20 @@ pub struct LostAnswer {
     /// The URL asked for.
     pub url: String,
     /// Its newest sighting; none where it was never seen.
-    pub newest: Option<Moment>,
+    pub newest: Option<Observation>,
     /// Its newest sighting that had a content: the last copy.
-    pub last_seen: Option<Standing>,
+    pub last_seen: Option<UrlSighting>,
     /// Where that stands, best first; none where nothing later is known.
     pub answers: Vec<String>,
     /// The same places, with date and evidence.
-    pub details: Vec<Found>,
+    pub details: Vec<FoundPlace>,
 }
 
 /// Follows a URL's last copy to where it, or something that resembles it, stands now.
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn lost(view: &impl Snapshot, url: &str, search: &Search) -> Result<LostAnswer, StoreError> {
+pub fn lost(view: &impl Snapshot, url: &str, search: &LostSearch) -> Result<LostAnswer, StoreError> {
     let mut answers = lost_together(view, &[url.to_string()], search)?;
     Ok(answers.pop().unwrap_or_else(|| LostAnswer::unknown(url)))
 }
@@ -96,7 +97,7 @@ pub fn lost(view: &impl Snapshot, url: &str, search: &Search) -> Result<LostAnsw
 pub fn lost_many(
     view: &impl Snapshot,
     urls: &[String],
-    search: &Search,
+    search: &LostSearch,
     mut each: impl FnMut(LostAnswer) -> bool,
 ) -> Result<(), StoreError> {
     for urls in urls.chunks(URLS_TOGETHER_MAX) {
@@ -116,14 +117,14 @@ impl LostAnswer {
 }
 
 /// Answers cluster by cluster, so that each is read once and then forgotten.
-fn lost_together(view: &impl Snapshot, urls: &[String], search: &Search) -> Result<Vec<LostAnswer>, StoreError> {
+fn lost_together(view: &impl Snapshot, urls: &[String], search: &LostSearch) -> Result<Vec<LostAnswer>, StoreError> {
     let asked = asked(view, urls)?;
     let mut by_cluster: Vec<(Option<ClusterId>, usize)> =
         asked.iter().enumerate().map(|(at, asked)| (asked.cluster, at)).collect();
     by_cluster.sort_unstable();
     let mut answers: Vec<Option<LostAnswer>> = urls.iter().map(|_| None).collect();
     for group in by_cluster.chunk_by(|a, b| a.0 == b.0) {
-        let of_cluster: Vec<&Asked> = group.iter().map(|(_, at)| &asked[*at]).collect();
+        let of_cluster: Vec<&LostUrl> = group.iter().map(|(_, at)| &asked[*at]).collect();
         let mut pool = Pool::of(view, &of_cluster)?;
         for ((_, at), asked) in group.iter().zip(of_cluster) {
             answers[*at] = Some(pool.answer(view, asked, search)?);
@@ -133,7 +134,7 @@ fn lost_together(view: &impl Snapshot, urls: &[String], search: &Search) -> Resu
 }
 
 /// A URL asked for and what is known of it.
-struct Asked {
+struct LostUrl {
     url: String,
     key: Fingerprint,
     state: Option<UrlState>,
@@ -144,7 +145,7 @@ struct Asked {
     cluster: Option<ClusterId>,
 }
 
-fn asked(view: &impl Snapshot, urls: &[String]) -> Result<Vec<Asked>, StoreError> {
+fn asked(view: &impl Snapshot, urls: &[String]) -> Result<Vec<LostUrl>, StoreError> {
     let keys: Vec<Fingerprint> = urls.iter().map(|url| view.key_of(url)).collect();
     let states = view.states(&keys)?;
     urls.iter()
@@ -155,7 +156,7 @@ fn asked(view: &impl Snapshot, urls: &[String]) -> Result<Vec<Asked>, StoreError
             let copies = aliases.iter().rev().map(|(_, state)| state).chain([&state]);
             let copy = copies.flatten().find_map(|state| state.copy.clone());
             let cluster = copy.as_ref().map(|copy| view.cluster_of(copy.document)).transpose()?;
-            Ok(Asked { url: url.clone(), key, state, aliases, copy, cluster })
+            Ok(LostUrl { url: url.clone(), key, state, aliases, copy, cluster })
         })
         .collect()
 }
@@ -168,7 +169,7 @@ fn aliases(
 ) -> Result<Vec<(String, Option<UrlState>)>, StoreError> {
     let mut aliases: Vec<(String, Option<UrlState>)> = Vec::new();
     let mut state = state.cloned();
-    while let Some(UrlState { newest: Moment { seen: Seen::Redirect(target), .. }, .. }) = &state {
+    while let Some(UrlState { newest: Observation { seen: Seen::Redirect(target), .. }, .. }) = &state {
         let is_loop = target == url || aliases.iter().any(|(alias, _)| alias == target);
         if is_loop || aliases.len() == REDIRECTS_MAX {
             break;
@@ -181,10 +182,10 @@ fn aliases(
 }
 
 /// A place where a document of the cluster stands now.
-struct Place {
+struct Location {
     url: String,
     key: Fingerprint,
-    moment: Moment,
+    moment: Observation,
     document: DocumentId,
     /// The URLs of the cluster that lead there.
     led_by: Option<String>,
@@ -193,7 +194,7 @@ struct Place {
 /// A cluster's documents and where they stand now.
 struct Pool {
     members: Vec<DocumentId>,
-    places: Vec<Place>,
+    places: Vec<Location>,
     /// When each sweep began: what was seen on one sweep is equally recent.
     begun: HashMap<String, FetchTime>,
     sketches: HashMap<DocumentId, Arc<Sketch>>,
@@ -203,7 +204,7 @@ struct Pool {
 
 impl Pool {
     /// The pool in which some URLs of one cluster look for their last copies.
-    fn of(view: &impl Snapshot, asked: &[&Asked]) -> Result<Self, StoreError> {
+    fn of(view: &impl Snapshot, asked: &[&LostUrl]) -> Result<Self, StoreError> {
         let copies: Vec<&LastCopy> = asked.iter().filter_map(|asked| asked.copy.as_ref()).collect();
         let mut pool = Pool {
             members: Vec::new(),
@@ -224,24 +225,25 @@ impl Pool {
     }
 
     /// The beginning of the sweep on which something was seen; the time itself where it was on none.
-    fn epoch(&self, moment: &Moment) -> FetchTime {
+    fn epoch(&self, moment: &Observation) -> FetchTime {
         moment.sweep.as_ref().and_then(|sweep| self.begun.get(sweep)).copied().unwrap_or(moment.fetched_at)
     }
 
-    fn answer(&mut self, view: &impl Snapshot, asked: &Asked, search: &Search) -> Result<LostAnswer, StoreError> {
+    fn answer(&mut self, view: &impl Snapshot, asked: &LostUrl, search: &LostSearch) -> Result<LostAnswer, StoreError> {
         let mut answer = LostAnswer::unknown(&asked.url);
         let Some(state) = &asked.state else { return Ok(answer) };
         answer.newest = Some(state.newest.clone());
         if let Some(copy) = &state.copy {
-            answer.last_seen = Some(Standing { moment: copy.moment(), cluster: Some(view.cluster_of(copy.document)?) });
+            answer.last_seen =
+                Some(UrlSighting { moment: copy.moment(), cluster: Some(view.cluster_of(copy.document)?) });
         }
-        let mut found: Vec<Found> = asked.led_to().into_iter().collect();
+        let mut found: Vec<FoundPlace> = asked.led_to().into_iter().collect();
         if let Some(copy) = &asked.copy {
             found.extend(self.found(view, asked, copy, search)?);
         }
         let mut told = HashSet::new();
         found.retain(|found| told.insert(found.url.clone()));
-        found.truncate(search.most);
+        found.truncate(search.limit);
         answer.answers = found.iter().map(|found| found.url.clone()).collect();
         answer.details = found;
         Ok(answer)
@@ -251,10 +253,10 @@ impl Pool {
     fn found(
         &mut self,
         view: &impl Snapshot,
-        asked: &Asked,
+        asked: &LostUrl,
         copy: &LastCopy,
-        search: &Search,
-    ) -> Result<Vec<Found>, StoreError> {
+        search: &LostSearch,
+    ) -> Result<Vec<FoundPlace>, StoreError> {
         let moment = copy.moment();
         let mut places: Vec<usize> = Vec::new();
         for (at, place) in self.places.iter().enumerate() {
@@ -264,7 +266,7 @@ impl Pool {
         }
         // A later sweep came by the host and saw the content elsewhere, not here. Without sweeps nothing can be missed: the
         // crawler just comes by some pages sooner than others.
-        let is_of_walk = |place: &Place| moment.sweep.is_some() && place.moment.sweep.is_some();
+        let is_of_walk = |place: &Location| moment.sweep.is_some() && place.moment.sweep.is_some();
         let was_missed = places
             .iter()
             .map(|at| &self.places[*at])
@@ -274,18 +276,18 @@ impl Pool {
         for (at, signs) in &mut ranked {
             signs.resemblance = resemblances.get(&self.places[*at].document).map_or(0.0, |found| found[0]);
         }
-        let key = |(at, signs): &(usize, Signs)| (search.ranking.score(signs), *at);
+        let key = |(at, signs): &(usize, PlaceScores)| (search.ranking.score(signs), *at);
         let mut scored: Vec<(f64, usize)> = ranked.iter().map(key).collect();
         scored.sort_by(|(x, a), (y, b)| y.total_cmp(x).then_with(|| self.places[*a].url.cmp(&self.places[*b].url)));
-        scored.truncate(search.most);
+        scored.truncate(search.limit);
         let mut found = Vec::new();
         if asked.state.as_ref().is_some_and(UrlState::is_alive) && !was_missed {
-            found.push(Found::itself(&asked.url, copy));
+            found.push(FoundPlace::itself(&asked.url, copy));
         }
         for (score, at) in scored {
             let evidence = self.evidence(view, copy.document, at, &resemblances)?;
             let place = &self.places[at];
-            found.push(Found::at(place, evidence, score, resemblances.get(&place.document)));
+            found.push(FoundPlace::at(place, evidence, score, resemblances.get(&place.document)));
         }
         Ok(found)
     }
@@ -293,18 +295,18 @@ impl Pool {
     /// The places with all signs that cost no reading, those that they speak for most first.
     fn cheaply_ranked(
         &self,
-        asked: &Asked,
-        moment: &Moment,
+        asked: &LostUrl,
+        moment: &Observation,
         places: &[usize],
         ranking: &Ranking,
-    ) -> Vec<(usize, Signs)> {
+    ) -> Vec<(usize, PlaceScores)> {
         let from = self.epoch(moment).0;
         let newest = places.iter().map(|at| self.epoch(&self.places[*at].moment).0).max().unwrap_or(from);
         let span = newest.saturating_sub(from).max(1) as f64;
         let signs = |at: &usize| {
             let place = &self.places[*at];
             let age = newest.saturating_sub(self.epoch(&place.moment).0) as f64;
-            let signs = Signs {
+            let signs = PlaceScores {
                 recency: (1.0 - age / span).max(0.0),
                 resemblance: 0.0,
                 path: path_likeness(&asked.url, &place.url),
@@ -312,7 +314,7 @@ impl Pool {
             };
             (*at, signs)
         };
-        let mut ranked: Vec<(usize, Signs)> = places.iter().map(signs).collect();
+        let mut ranked: Vec<(usize, PlaceScores)> = places.iter().map(signs).collect();
         ranked.sort_by(|(a, x), (b, y)| {
             let order = ranking.score(y).total_cmp(&ranking.score(x));
             order.then_with(|| self.places[*a].url.cmp(&self.places[*b].url))
@@ -325,7 +327,7 @@ impl Pool {
         &mut self,
         view: &impl Snapshot,
         copy: DocumentId,
-        ranked: &[(usize, Signs)],
+        ranked: &[(usize, PlaceScores)],
     ) -> Result<HashMap<DocumentId, [f64; 3]>, StoreError> {
         let mut documents = vec![copy];
         let mut asked = HashSet::from([copy]);
@@ -391,7 +393,7 @@ fn members(view: &impl Snapshot, copies: &[&LastCopy]) -> Result<Vec<DocumentId>
 }
 
 /// Where some documents stand now, or where redirects from there lead.
-fn places(view: &impl Snapshot, members: &[DocumentId]) -> Result<Vec<Place>, StoreError> {
+fn places(view: &impl Snapshot, members: &[DocumentId]) -> Result<Vec<Location>, StoreError> {
     let standings = view.standings(members, PLACES_OF_DOCUMENT_MAX)?;
     let mut keys: Vec<Fingerprint> = standings.into_iter().map(|standing| standing.url).collect();
     keys.sort_unstable();
@@ -403,7 +405,7 @@ fn places(view: &impl Snapshot, members: &[DocumentId]) -> Result<Vec<Place>, St
         match &state.newest.seen {
             Seen::Document(document) if members.binary_search(document).is_ok() => {
                 let document = *document;
-                places.push(Place { url, key: *key, moment: state.newest, document, led_by: None });
+                places.push(Location { url, key: *key, moment: state.newest, document, led_by: None });
             }
             Seen::Redirect(_) => places.extend(end_of_redirects(view, &url, &state)?),
             _ => {}
@@ -413,17 +415,17 @@ fn places(view: &impl Snapshot, members: &[DocumentId]) -> Result<Vec<Place>, St
 }
 
 /// The page that the redirects of a URL end at, where one stands there.
-fn end_of_redirects(view: &impl Snapshot, url: &str, state: &UrlState) -> Result<Option<Place>, StoreError> {
+fn end_of_redirects(view: &impl Snapshot, url: &str, state: &UrlState) -> Result<Option<Location>, StoreError> {
     let end = aliases(view, url, Some(state))?.pop();
     let Some((target, Some(UrlState { newest, .. }))) = end else { return Ok(None) };
     let Some(document) = newest.seen.document() else { return Ok(None) };
     let key = view.key_of(&target);
-    Ok(Some(Place { url: target, key, moment: newest, document, led_by: Some(url.to_string()) }))
+    Ok(Some(Location { url: target, key, moment: newest, document, led_by: Some(url.to_string()) }))
 }
 
-impl Asked {
+impl LostUrl {
     /// Where the URL itself leads, if a page stands there or nothing is known of it.
-    fn led_to(&self) -> Option<Found> {
+    fn led_to(&self) -> Option<FoundPlace> {
         let (url, state) = self.aliases.last()?;
         if state.as_ref().is_some_and(|state| !state.is_alive()) {
             return None;
@@ -431,7 +433,7 @@ impl Asked {
         let moment = state.as_ref().map(|state| &state.newest);
         let n_between = self.aliases.len() - 1;
         let through = self.aliases[..n_between].iter().map(|(url, _)| url.clone()).collect();
-        Some(Found {
+        Some(FoundPlace {
             url: url.clone(),
             last_seen: moment.map(|moment| moment.fetched_at),
             sweep: moment.and_then(|moment| moment.sweep.clone()),
@@ -445,9 +447,9 @@ impl Asked {
     }
 }
 
-impl Found {
+impl FoundPlace {
     fn itself(url: &str, copy: &LastCopy) -> Self {
-        Found {
+        FoundPlace {
             url: url.to_string(),
             last_seen: Some(copy.fetched_at),
             sweep: copy.sweep.clone(),
@@ -460,9 +462,9 @@ impl Found {
         }
     }
 
-    fn at(place: &Place, evidence: Evidence, score: f64, shares: Option<&[f64; 3]>) -> Self {
+    fn at(place: &Location, evidence: Evidence, score: f64, shares: Option<&[f64; 3]>) -> Self {
         let share = |number: usize| shares.map(|shares| hundredths(shares[number]));
-        Found {
+        FoundPlace {
             url: place.url.clone(),
             last_seen: Some(place.moment.fetched_at),
             sweep: place.moment.sweep.clone(),

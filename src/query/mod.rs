@@ -1,25 +1,25 @@
 //! Questions about a store, answered from one read-only view of it.
 
 mod answers;
-mod carriers;
 mod changes;
 mod clusters;
 mod group;
 mod lost;
 mod passages;
 mod present;
+mod reuse;
 mod similar;
 mod sweeps;
 
 pub use answers::{
-    ClusterAnswer, ClusterPage, Standing, UrlAnswer, cluster, cluster_glance, cluster_page, named_cluster, url,
+    ClusterAnswer, ClusterPage, UrlAnswer, UrlSighting, cluster, cluster_glance, cluster_page, named_cluster, url,
 };
-pub use carriers::{Carrier, HostCarriers, carriers_of_content, carriers_of_url};
 pub use changes::{By, ChangeRow, Changes, N_TENTHS, changes};
 pub use clusters::{ExportRow, Status, export, export_page, status};
 pub use group::{Group, group};
-pub use lost::{Found, LostAnswer, Search, lost, lost_many};
+pub use lost::{FoundPlace, LostAnswer, LostSearch, lost, lost_many};
 pub use passages::{Passage, SharedPassages, shared_passages};
 pub use present::{PresentRow, export_present, present};
-pub use similar::{Comparison, Likeness, compare_sketches, similar, sketch_of_url};
+pub use reuse::{HostReuse, ReusedPage, reuse_of_content, reuse_of_url};
+pub use similar::{Comparison, SimilarDocument, compare_sketches, similar, sketch_of_url};
 pub use sweeps::{Sweep, sweeps};

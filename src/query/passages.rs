@@ -69,7 +69,7 @@ pub fn shared_passages(a: &str, b: &str, w: usize) -> SharedPassages {
 }
 
 /// Where each shingle stands first, in words.
-type Places<'t> = HashMap<&'t [u32], usize>;
+type FirstPositions<'t> = HashMap<&'t [u32], usize>;
 
 /// A text's words, as numbers that are equal for equal words.
 struct Words<'t> {
@@ -88,7 +88,7 @@ impl<'t> Words<'t> {
         Words { text, starts: word_starts(text), numbers: form.words().map(number).collect() }
     }
 
-    fn first_places(&self, w: usize) -> Places<'_> {
+    fn first_places(&self, w: usize) -> FirstPositions<'_> {
         let mut places = HashMap::new();
         for (place, shingle) in self.numbers.windows(w).enumerate() {
             places.entry(shingle).or_insert(place);
@@ -97,7 +97,7 @@ impl<'t> Words<'t> {
     }
 
     /// The longest stretches of words that are covered by shingles of the other text.
-    fn shared_runs(&self, w: usize, others: &Places<'_>) -> Vec<Range<usize>> {
+    fn shared_runs(&self, w: usize, others: &FirstPositions<'_>) -> Vec<Range<usize>> {
         let mut runs: Vec<Range<usize>> = Vec::new();
         for (place, shingle) in self.numbers.windows(w).enumerate() {
             if others.contains_key(shingle) {
@@ -124,7 +124,7 @@ fn passages(
     w: usize,
     runs: &[Range<usize>],
     runs_of_other: &[Range<usize>],
-    places_in_other: &Places<'_>,
+    places_in_other: &FirstPositions<'_>,
 ) -> Vec<Passage> {
     let passage = |run: &Range<usize>| {
         let place = places_in_other.get(&words.numbers[run.start..run.start + w]).copied().unwrap_or(0);

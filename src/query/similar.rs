@@ -117,7 +117,7 @@ pub fn sketch_of_url(view: &impl Snapshot, url: &str) -> Result<Option<Arc<Sketc
 
 /// A document of the store that is like the one asked for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Likeness {
+pub struct SimilarDocument {
     /// The document.
     pub document: DocumentId,
     /// Its cluster.
@@ -136,8 +136,12 @@ pub struct Likeness {
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn similar(view: &impl Snapshot, content: &SketchedContent, most: usize) -> Result<Vec<Likeness>, StoreError> {
-    let asked = Asked::of_content(view, content)?;
+pub fn similar(
+    view: &impl Snapshot,
+    content: &SketchedContent,
+    most: usize,
+) -> Result<Vec<SimilarDocument>, StoreError> {
+    let asked = ShingleQuery::of_content(view, content)?;
     // What resembles it shares its smallest shingles, as many as index a document. The others that it brings find parts of
     // it that are much smaller.
     let n_index = view.rule().sketch.n_index();
@@ -149,7 +153,7 @@ pub fn similar(view: &impl Snapshot, content: &SketchedContent, most: usize) -> 
     found
         .into_iter()
         .map(|Compared { document, comparison }| {
-            Ok(Likeness {
+            Ok(SimilarDocument {
                 document,
                 cluster: view.cluster_of(document)?,
                 comparison: comparison.rounded(),
@@ -170,7 +174,7 @@ fn last_seen(view: &impl Snapshot, documents: &[DocumentId]) -> Result<HashMap<D
 }
 
 /// A text that is held against the store.
-pub(super) struct Asked<'a> {
+pub(super) struct ShingleQuery<'a> {
     pub sketch: &'a Sketch,
     /// Its shingles that find documents, ascending.
     pub index: &'a [Shingle],
@@ -188,10 +192,10 @@ pub(super) struct Compared {
     pub comparison: Comparison,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ShingleQuery<'a> {
     /// What is asked of a content that is at hand.
     pub fn of_content(view: &impl Snapshot, content: &'a SketchedContent) -> Result<Self, StoreError> {
-        Ok(Asked {
+        Ok(ShingleQuery {
             sketch: &content.sketch,
             index: &content.index,
             mod_shingles: &content.mod_shingles,

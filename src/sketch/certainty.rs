@@ -10,7 +10,7 @@ use super::{Rule, parity};
 
 /// What a rule keeps of a document, on average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum SampleSize {
     /// This many shingles, or 16 bits of each.
     Shingles(usize),
     /// A parity bitmap of this many bits.
@@ -19,7 +19,7 @@ pub enum Kept {
 
 /// What the estimated resemblance of two documents of a size rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Evidence {
+pub enum EstimateBasis {
     /// All shingles of both: it is exact.
     Whole,
     /// A sample of the union.
@@ -38,20 +38,22 @@ pub enum Evidence {
 
 impl Rule {
     /// What is kept of a document of `n` shingles.
-    pub fn kept(self, n: usize) -> Kept {
+    pub fn kept(self, n: usize) -> SampleSize {
         match self {
-            Rule::All => Kept::Shingles(n),
-            Rule::Mod { modulus } => Kept::Shingles(part(n as f64, modulus)),
-            Rule::Min { size } => Kept::Shingles(n.min(size)),
-            Rule::MinOfMod { size, modulus } => Kept::Shingles(part(n as f64, modulus).min(size)),
-            Rule::Adaptive { size } => Kept::Shingles(part(n as f64, adaptive_modulus(n, size))),
-            Rule::Parity { size, .. } if n <= size => Kept::Shingles(n),
-            Rule::Parity { error_per_mille, .. } => Kept::Bits(parity::n_bits(n, f64::from(error_per_mille) / 1000.0)),
+            Rule::All => SampleSize::Shingles(n),
+            Rule::Mod { modulus } => SampleSize::Shingles(part(n as f64, modulus)),
+            Rule::Min { size } => SampleSize::Shingles(n.min(size)),
+            Rule::MinOfMod { size, modulus } => SampleSize::Shingles(part(n as f64, modulus).min(size)),
+            Rule::Adaptive { size } => SampleSize::Shingles(part(n as f64, adaptive_modulus(n, size))),
+            Rule::Parity { size, .. } if n <= size => SampleSize::Shingles(n),
+            Rule::Parity { error_per_mille, .. } => {
+                SampleSize::Bits(parity::n_bits(n, f64::from(error_per_mille) / 1000.0))
+            }
         }
     }
 
     /// What is known of the resemblance of two documents of `n` shingles each, where it is `r`.
-    pub fn evidence(self, n: usize, r: f64) -> Evidence {
+    pub fn evidence(self, n: usize, r: f64) -> EstimateBasis {
         let union = 2.0 * n as f64 / (1.0 + r);
         let (modulus, most) = match self {
             Rule::All => (1, usize::MAX),
@@ -60,15 +62,15 @@ impl Rule {
             Rule::MinOfMod { size, modulus } => (modulus, size),
             Rule::Adaptive { size } => (adaptive_modulus(n, size), usize::MAX),
             Rule::Parity { .. } => match self.kept(n) {
-                Kept::Shingles(_) => (1, usize::MAX),
-                Kept::Bits(n_bits) => return Evidence::Bitmaps { n_shingles: n, n_bits },
+                SampleSize::Shingles(_) => (1, usize::MAX),
+                SampleSize::Bits(n_bits) => return EstimateBasis::Bitmaps { n_shingles: n, n_bits },
             },
         };
         let n_found = part(union, modulus);
         if modulus == 1 && n_found <= most {
-            return Evidence::Whole;
+            return EstimateBasis::Whole;
         }
-        Evidence::Sample { n_compared: n_found.min(most) }
+        EstimateBasis::Sample { n_compared: n_found.min(most) }
     }
 }
 
@@ -82,15 +84,15 @@ fn adaptive_modulus(n: usize, size: usize) -> u64 {
     n.div_ceil(size.max(1)).next_power_of_two() as u64
 }
 
-impl Evidence {
+impl EstimateBasis {
     /// One standard error of the estimate where the truth is `r`.
     pub fn standard_error(self, r: f64) -> f64 {
         match self {
-            Evidence::Whole => 0.0,
+            EstimateBasis::Whole => 0.0,
             // Nothing sampled: the estimate is always 0.
-            Evidence::Sample { n_compared: 0 } => r,
-            Evidence::Sample { n_compared } => (r * (1.0 - r) / n_compared as f64).sqrt(),
-            Evidence::Bitmaps { n_shingles, n_bits } => {
+            EstimateBasis::Sample { n_compared: 0 } => r,
+            EstimateBasis::Sample { n_compared } => (r * (1.0 - r) / n_compared as f64).sqrt(),
+            EstimateBasis::Bitmaps { n_shingles, n_bits } => {
                 let n = n_shingles as f64;
                 let difference = 2.0 * n * (1.0 - r) / (1.0 + r);
                 parity::resemblance_error(n, n, difference, n_bits as f64)
@@ -102,9 +104,9 @@ impl Evidence {
     /// approximation.
     pub fn within(self, r: f64, epsilon: f64) -> f64 {
         match self {
-            Evidence::Whole => 1.0,
-            Evidence::Sample { n_compared } => sample_within(n_compared, r, epsilon),
-            Evidence::Bitmaps { .. } => {
+            EstimateBasis::Whole => 1.0,
+            EstimateBasis::Sample { n_compared } => sample_within(n_compared, r, epsilon),
+            EstimateBasis::Bitmaps { .. } => {
                 let error = self.standard_error(r);
                 if error == 0.0 { 1.0 } else { 1.0 - 2.0 * normal_tail(epsilon / error) }
             }
@@ -115,9 +117,9 @@ impl Evidence {
     /// or for unlike although it is not.
     pub fn wrong_side(self, r: f64, threshold: f64) -> f64 {
         match self {
-            Evidence::Whole => 0.0,
-            Evidence::Sample { n_compared } => sample_wrong_side(n_compared, r, threshold),
-            Evidence::Bitmaps { .. } => {
+            EstimateBasis::Whole => 0.0,
+            EstimateBasis::Sample { n_compared } => sample_wrong_side(n_compared, r, threshold),
+            EstimateBasis::Bitmaps { .. } => {
                 let error = self.standard_error(r);
                 if error == 0.0 { 0.0 } else { normal_tail((threshold - r).abs() / error) }
             }
@@ -247,7 +249,7 @@ mod tests {
         assert_eq!(sample_wrong_side(0, 0.9, 0.5), 1.0);
         assert_eq!(sample_wrong_side(0, 0.1, 0.5), 0.0);
         let evidence = Rule::Mod { modulus: 1000 }.evidence(50, 0.6);
-        assert_eq!(evidence, Evidence::Sample { n_compared: 0 });
+        assert_eq!(evidence, EstimateBasis::Sample { n_compared: 0 });
         assert_eq!((evidence.standard_error(0.6), evidence.within(0.6, 0.05)), (0.6, 0.0));
     }
 
@@ -255,20 +257,40 @@ mod tests {
     fn what_rules_keep_and_rest_on() {
         let parity = Rule::Parity { size: 256, error_per_mille: 12 };
         for (rule, n, kept, evidence) in [
-            (Rule::All, 20_000, Kept::Shingles(20_000), Evidence::Whole),
-            (Rule::Mod { modulus: 25 }, 1500, Kept::Shingles(60), Evidence::Sample { n_compared: 80 }),
-            (Rule::Mod { modulus: 1 }, 1500, Kept::Shingles(1500), Evidence::Whole),
-            (Rule::Min { size: 100 }, 1500, Kept::Shingles(100), Evidence::Sample { n_compared: 100 }),
-            (Rule::Min { size: 100 }, 60, Kept::Shingles(60), Evidence::Whole),
+            (Rule::All, 20_000, SampleSize::Shingles(20_000), EstimateBasis::Whole),
+            (Rule::Mod { modulus: 25 }, 1500, SampleSize::Shingles(60), EstimateBasis::Sample { n_compared: 80 }),
+            (Rule::Mod { modulus: 1 }, 1500, SampleSize::Shingles(1500), EstimateBasis::Whole),
+            (Rule::Min { size: 100 }, 1500, SampleSize::Shingles(100), EstimateBasis::Sample { n_compared: 100 }),
+            (Rule::Min { size: 100 }, 60, SampleSize::Shingles(60), EstimateBasis::Whole),
             // The s smallest of the union are compared, even where both documents are kept whole.
-            (Rule::Min { size: 100 }, 90, Kept::Shingles(90), Evidence::Sample { n_compared: 100 }),
-            (Rule::MinOfMod { size: 100, modulus: 5 }, 300, Kept::Shingles(60), Evidence::Sample { n_compared: 80 }),
-            (Rule::MinOfMod { size: 100, modulus: 5 }, 900, Kept::Shingles(100), Evidence::Sample { n_compared: 100 }),
-            (Rule::Adaptive { size: 4096 }, 4096, Kept::Shingles(4096), Evidence::Whole),
-            (Rule::Adaptive { size: 4096 }, 4098, Kept::Shingles(2049), Evidence::Sample { n_compared: 2732 }),
-            (Rule::Adaptive { size: 4096 }, 24_000, Kept::Shingles(3000), Evidence::Sample { n_compared: 4000 }),
-            (parity, 256, Kept::Shingles(256), Evidence::Whole),
-            (parity, 3000, Kept::Bits(8192), Evidence::Bitmaps { n_shingles: 3000, n_bits: 8192 }),
+            (Rule::Min { size: 100 }, 90, SampleSize::Shingles(90), EstimateBasis::Sample { n_compared: 100 }),
+            (
+                Rule::MinOfMod { size: 100, modulus: 5 },
+                300,
+                SampleSize::Shingles(60),
+                EstimateBasis::Sample { n_compared: 80 },
+            ),
+            (
+                Rule::MinOfMod { size: 100, modulus: 5 },
+                900,
+                SampleSize::Shingles(100),
+                EstimateBasis::Sample { n_compared: 100 },
+            ),
+            (Rule::Adaptive { size: 4096 }, 4096, SampleSize::Shingles(4096), EstimateBasis::Whole),
+            (
+                Rule::Adaptive { size: 4096 },
+                4098,
+                SampleSize::Shingles(2049),
+                EstimateBasis::Sample { n_compared: 2732 },
+            ),
+            (
+                Rule::Adaptive { size: 4096 },
+                24_000,
+                SampleSize::Shingles(3000),
+                EstimateBasis::Sample { n_compared: 4000 },
+            ),
+            (parity, 256, SampleSize::Shingles(256), EstimateBasis::Whole),
+            (parity, 3000, SampleSize::Bits(8192), EstimateBasis::Bitmaps { n_shingles: 3000, n_bits: 8192 }),
         ] {
             assert_eq!((rule.kept(n), rule.evidence(n, 0.5)), (kept, evidence), "{rule:?} of {n}");
         }

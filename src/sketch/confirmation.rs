@@ -66,14 +66,17 @@ fn occupied(symbols: u64) -> u64 {
 
 /// Makes confirmations under a store's secret.
 #[derive(Clone)]
-pub(super) struct Confirmer {
+pub(super) struct ConfirmationSketcher {
     key: u64,
     odd: [u64; 2],
 }
 
-impl Confirmer {
+impl ConfirmationSketcher {
     pub fn new(seed: &Seed) -> Self {
-        Confirmer { key: seed.derive("confirmation", 0), odd: [1, 2].map(|n| seed.derive("confirmation", n) | 1) }
+        ConfirmationSketcher {
+            key: seed.derive("confirmation", 0),
+            odd: [1, 2].map(|n| seed.derive("confirmation", n) | 1),
+        }
     }
 
     /// The confirmation of a document's shingles, in whatever order and number they are given.
@@ -104,7 +107,7 @@ mod tests {
     fn of(seed: u64, n: u64, shared: u64) -> [Confirmation; 2] {
         let seed = Seed([seed, 0, 0, 1]);
         let number = |i| seed.derive("n", i) >> 24;
-        let confirmer = Confirmer::new(&seed);
+        let confirmer = ConfirmationSketcher::new(&seed);
         let confirmation = |range: std::ops::Range<u64>| confirmer.confirmation(&range.map(number).collect::<Vec<_>>());
         [confirmation(0..n), confirmation(n - shared..2 * n - shared)]
     }
@@ -143,7 +146,7 @@ mod tests {
 
     #[test]
     fn repeated_shingles_count_once_and_their_order_not() {
-        let confirmer = Confirmer::new(&Seed([9, 9, 9, 9]));
+        let confirmer = ConfirmationSketcher::new(&Seed([9, 9, 9, 9]));
         let shingles: Vec<Shingle> = (0..300).map(|n| n << 30).collect();
         let twice: Vec<Shingle> = shingles.iter().rev().chain(&shingles).copied().collect();
         assert_eq!(confirmer.confirmation(&shingles), confirmer.confirmation(&twice));

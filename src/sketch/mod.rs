@@ -20,10 +20,10 @@ mod sample;
 mod shingle;
 mod super_shingle;
 
-use confirmation::Confirmer;
+use confirmation::ConfirmationSketcher;
 use order::Order;
 
-pub use certainty::{Evidence, Kept, sample_within, sample_wrong_side};
+pub use certainty::{EstimateBasis, SampleSize, sample_within, sample_wrong_side};
 pub use codec::{InvalidSketch, decode, encode};
 pub use confirmation::Confirmation;
 pub use rabin::{Polynomial, Rabin};
@@ -125,7 +125,7 @@ pub struct Sketcher {
     seed: Seed,
     shingler: Shingler,
     super_shingles: SuperShingles,
-    confirmer: Confirmer,
+    confirmer: ConfirmationSketcher,
     buffer: Vec<Shingle>,
     order: Order,
     canonicaliser: Canonicaliser,
@@ -139,7 +139,7 @@ impl Sketcher {
             seed: *seed,
             shingler: Shingler::new(rule, seed),
             super_shingles: SuperShingles::new(rule, seed),
-            confirmer: Confirmer::new(seed),
+            confirmer: ConfirmationSketcher::new(seed),
             buffer: Vec::new(),
             order: Order::default(),
             canonicaliser: Canonicaliser::default(),

@@ -1,7 +1,7 @@
 //! What clustering anew asks of a store: all lists, all links, all sketches.
 
 use super::open::{RocksStore, damaged};
-use super::schema::{self, Fields, Posted, cf};
+use super::schema::{self, Fields, PostingKind, cf};
 use crate::cluster::Link;
 use crate::document::DocumentId;
 use crate::ports::{LinkView, StoreError};
@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 impl LinkView for RocksStore {
     fn each_list(&self, each: &mut dyn FnMut(&[DocumentId], bool) -> bool) -> Result<(), StoreError> {
-        for posted in [Posted::Index, Posted::Super] {
-            let is_super = posted == Posted::Super;
+        for posted in [PostingKind::Index, PostingKind::Super] {
+            let is_super = posted == PostingKind::Super;
             let (name, width) = (posted.family(), posted.width(self.rule.sketch.bits));
             // Shingles that only the newest postings have are in no row.
             let mut newest = self.delta()?.shingles(posted);

@@ -1,10 +1,10 @@
 //! Loading: a new store made at once of sorted files, which RocksDB takes in as they are.
 
-use super::families;
+use super::column_options;
 use super::open::{self, OpenError, RocksStore, Settings, damaged, failed};
-use super::schema::{self, Posted, cf, meta};
+use super::schema::{self, PostingKind, cf, meta};
 use crate::document::Seed;
-use crate::ports::{EmptyStore, Family, LoadRest, LoadRow, Loader, StoreError, StoreRule, Table};
+use crate::ports::{EmptyStore, Family, LoadMetadata, LoadRow, Loader, StoreError, StoreRule, Table};
 use rocksdb::{DB, IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};
 use std::fs;
 use std::io;
@@ -25,7 +25,7 @@ pub struct RocksLoader {
 impl RocksLoader {
     /// For a rule and a secret of the store to be.
     pub fn new(settings: Settings, rule: StoreRule, seed: Seed) -> Self {
-        let options = Family::ALL.map(|family| (family, families::table_options(family_name(family))));
+        let options = Family::ALL.map(|family| (family, column_options::table_options(family_name(family))));
         RocksLoader { settings, rule, seed, options: options.into() }
     }
 }
@@ -38,7 +38,7 @@ fn family_name(family: Family) -> &'static str {
         Family::Sightings => cf::SIGHTINGS,
         Family::Standings => cf::STANDINGS,
         Family::States => cf::STATES,
-        Family::Sought => cf::SOUGHT,
+        Family::MissingUrl => cf::SOUGHT,
         Family::Clusters => cf::CLUSTERS,
         Family::Links => cf::LINKS,
         Family::Postings => cf::POSTINGS,
@@ -49,7 +49,7 @@ fn family_name(family: Family) -> &'static str {
 
 /// A sorted file being written. RocksDB makes none without rows, so it is begun with the first.
 struct SstTable<'a> {
-    posted: Posted,
+    posted: PostingKind,
     bits: u32,
     path: PathBuf,
     writer: SstFileWriter<'a>,
@@ -98,7 +98,7 @@ impl SstTable<'_> {
             LoadRow::Sighting(sighting) => (schema::sighting_key(sighting), Vec::new()),
             LoadRow::Standing(document, sighting) => (schema::standing_key(document, sighting), Vec::new()),
             LoadRow::State(url, state) => (schema::fingerprint_key(url).to_vec(), schema::state_row(state)),
-            LoadRow::Sought(sought) => (schema::sought_key(sought), Vec::new()),
+            LoadRow::MissingUrl(sought) => (schema::sought_key(sought), Vec::new()),
             LoadRow::Cluster(row) => (row.document.0.to_be_bytes().to_vec(), schema::cluster_row(row)),
             LoadRow::Link(link) => {
                 let key = [link.document.0.to_be_bytes(), link.to.0.to_be_bytes()].concat();
@@ -115,9 +115,9 @@ impl Loader for RocksLoader {
         let options = self.options.iter().find(|(of, _)| *of == family);
         let (_, options) = options.ok_or_else(|| damaged(format!("there is no family {family:?}")))?;
         let posted = match family {
-            Family::Supers => Posted::Super,
-            Family::ModPostings => Posted::Mod,
-            _ => Posted::Index,
+            Family::Supers => PostingKind::Super,
+            Family::ModPostings => PostingKind::Mod,
+            _ => PostingKind::Index,
         };
         Ok(Box::new(SstTable {
             posted,
@@ -150,7 +150,7 @@ struct Empty {
 }
 
 impl EmptyStore for Empty {
-    fn load(self: Box<Self>, tables: &[(Family, Vec<PathBuf>)], rest: &LoadRest) -> Result<(), StoreError> {
+    fn load(self: Box<Self>, tables: &[(Family, Vec<PathBuf>)], rest: &LoadMetadata) -> Result<(), StoreError> {
         let Empty { folder, store } = *self;
         let loading = folder.join(FOLDER);
         fs::create_dir(&loading).map_err(failed_at(&loading))?;
@@ -191,9 +191,9 @@ fn failed_at(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
 
 impl RocksStore {
     /// Writes what makes a loaded store complete, in one batch.
-    fn put_rest(&self, rest: &LoadRest) -> Result<(), StoreError> {
+    fn put_rest(&self, rest: &LoadMetadata) -> Result<(), StoreError> {
         let mut rows = WriteBatch::default();
-        let (common, width) = (self.cf(cf::COMMON)?, Posted::Index.width(self.rule.sketch.bits));
+        let (common, width) = (self.cf(cf::COMMON)?, PostingKind::Index.width(self.rule.sketch.bits));
         for shingle in &rest.common {
             rows.put_cf(common, schema::shingle_key(*shingle, width), []);
         }

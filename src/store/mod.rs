@@ -3,25 +3,25 @@
 //! The bytes of every column family are described in [`schema`]. Look-ups that other processes make open the same
 //! folder read-only, beside the one process that writes.
 
-mod anew;
 mod check;
-mod delta;
-mod families;
-mod follow;
-mod found_by;
-mod home;
+mod column_options;
+mod crash_notes;
+mod disk_full;
+mod folder;
+mod follower;
 mod links;
 mod load;
-mod notes;
 mod open;
+mod posting_buffer;
 mod read;
-mod room;
+mod replace_clusters;
+mod reverse_lookup;
 mod runs;
 pub mod schema;
 mod write;
 
 pub use check::{Finding, Report};
-pub use follow::Follower;
+pub use crash_notes::{CrashNoteFiles, DEATH};
+pub use follower::Follower;
 pub use load::RocksLoader;
-pub use notes::{DEATH, NoteFiles};
 pub use open::{OpenError, RocksStore, Settings};

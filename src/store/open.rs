@@ -1,9 +1,9 @@
 //! Opening a store: what is refused, and what to do then.
 
-use super::delta::Delta;
-use super::families::{database_options, families};
-use super::home::Home;
-use super::room::is_want_of_room;
+use super::column_options::{database_options, families};
+use super::disk_full::is_want_of_room;
+use super::folder::StoreFolder;
+use super::posting_buffer::PostingBuffer;
 use super::runs::Runs;
 use super::schema::{self, FORMAT_VERSION, Fields, OLDEST_READABLE_FORMAT, cf, meta};
 use crate::document::Seed;
@@ -32,16 +32,22 @@ pub struct Settings {
     /// MiB that all write buffers together may take before they are flushed.
     pub write_buffer_mib: usize,
     /// MiB of log before what it holds is flushed: it is what opening a store reads.
-    pub log_mib: usize,
+    pub wal_mib: usize,
     /// MiB of postings held in memory, those on their way into a file included; when they are reached, writing waits.
-    pub delta_mib: usize,
+    pub posting_buffer_mib: usize,
     /// Threads that flush and compact.
     pub background_threads: i32,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { block_cache_mib: 256, write_buffer_mib: 256, log_mib: 64, delta_mib: 384, background_threads: 3 }
+        Settings {
+            block_cache_mib: 256,
+            write_buffer_mib: 256,
+            wal_mib: 64,
+            posting_buffer_mib: 384,
+            background_threads: 3,
+        }
     }
 }
 
@@ -89,7 +95,7 @@ pub enum OpenError {
     Store(#[from] StoreError),
 }
 
-/// What views of one store share, one after the other: the blocks in memory.
+/// What snapshots of one store share, one after the other: the blocks in memory.
 pub(super) struct ViewFiles {
     settings: Settings,
     cache: Cache,
@@ -113,13 +119,13 @@ pub struct RocksStore {
     pub(super) next_seq: u64,
     pub(super) published: u64,
     /// The newest postings; in a read-only view only once they are asked for.
-    delta: OnceLock<Delta>,
+    delta: OnceLock<PostingBuffer>,
     delta_bytes_max: usize,
     path: PathBuf,
     /// Set from outside to end the wait for room on the disk.
     pub(super) stop: Arc<AtomicBool>,
     /// The folder while this process writes to it; none in a read-only view.
-    pub(super) home: Option<Home>,
+    pub(super) home: Option<StoreFolder>,
 }
 
 pub(super) fn failed(error: rocksdb::Error) -> StoreError {
@@ -168,7 +174,7 @@ impl RocksStore {
         }
         store.delta()?;
         store.runs = Some(Runs::new(Arc::clone(&store.db), path, store.rule.sketch.bits)?);
-        store.home = Some(Home::of(path)?);
+        store.home = Some(StoreFolder::of(path)?);
         Ok(store)
     }
 
@@ -180,7 +186,7 @@ impl RocksStore {
         Self::open_view(path, &ViewFiles::new(settings))
     }
 
-    /// The same, with what all views of the store share.
+    /// The same, with what all snapshots of the store share.
     pub(super) fn open_view(path: &Path, files: &ViewFiles) -> Result<Self, OpenError> {
         let settings = &files.settings;
         if !path.join("CURRENT").exists() {
@@ -253,7 +259,7 @@ impl RocksStore {
             next_seq,
             published,
             delta: OnceLock::new(),
-            delta_bytes_max: settings.delta_mib << 20,
+            delta_bytes_max: settings.posting_buffer_mib << 20,
             path,
             stop: Arc::default(),
             home: None,
@@ -291,7 +297,7 @@ impl RocksStore {
     }
 
     /// The newest postings, read from `pending` when they are first asked for.
-    pub(super) fn delta(&self) -> Result<&Delta, StoreError> {
+    pub(super) fn delta(&self) -> Result<&PostingBuffer, StoreError> {
         if let Some(delta) = self.delta.get() {
             return Ok(delta);
         }
@@ -300,14 +306,14 @@ impl RocksStore {
     }
 
     /// The newest postings of a store that is written.
-    pub(super) fn delta_mut(&mut self) -> Result<&mut Delta, StoreError> {
+    pub(super) fn delta_mut(&mut self) -> Result<&mut PostingBuffer, StoreError> {
         self.delta()?;
         self.delta.get_mut().ok_or_else(|| damaged("the newest postings"))
     }
 
     /// What `pending` holds that may be in no run.
-    fn pending_delta(&self) -> Result<Delta, StoreError> {
-        let mut delta = Delta::new(self.delta_bytes_max);
+    fn pending_delta(&self) -> Result<PostingBuffer, StoreError> {
+        let mut delta = PostingBuffer::new(self.delta_bytes_max);
         let (first, bits) = (self.indexed_up_to()?.saturating_add(1), self.rule.sketch.bits);
         self.scan_from(cf::PENDING, &first.to_be_bytes(), &mut |key, row| {
             let part = delta.growing();

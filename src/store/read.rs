@@ -1,15 +1,15 @@
 //! Reading the store: the stream's questions by the batch, the queries' one by one.
 
 use super::open::{RocksStore, damaged, failed};
-use super::schema::{self, Fields, Posted, cf, meta};
+use super::schema::{self, Fields, PostingKind, cf, meta};
 use crate::cluster::{ClusterRow, Clusters, Link, Policy, representatives_of};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed};
 use crate::ports::{
-    FoundBy, Outgoing, OutputNotes, ProgressMap, Snapshot, Sought, StoreError, StoreRule, StoredDocument,
+    DocumentShingles, MissingUrl, Outgoing, OutputNotes, ProgressMap, Snapshot, StoreError, StoreRule, StoredDocument,
     StoredSighting,
 };
 use crate::sketch::{Equivalences, Shingle};
-use crate::sweep::{Moment, Sighting, SweepRow, UrlState};
+use crate::sweep::{Observation, Sighting, SweepRow, UrlState};
 use rocksdb::{DBPinnableSlice, Direction, IteratorMode, ReadOptions};
 use rustc_hash::FxHashSet;
 use std::collections::HashMap;
@@ -57,7 +57,7 @@ impl RocksStore {
     }
 
     /// The documents of some shingles, ascending.
-    pub(super) fn lists(&self, posted: Posted, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
+    pub(super) fn lists(&self, posted: PostingKind, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
         let (name, width) = (posted.family(), posted.width(self.rule.sketch.bits));
         let keys: Vec<[u8; 8]> = shingles.iter().map(|shingle| shingle.to_be_bytes()).collect();
         let rows = self.rows(name, keys.iter().map(|key| &key[8 - width..]))?;
@@ -193,7 +193,7 @@ impl RocksStore {
     /// [`StoreError`]
     pub fn common(&self) -> Result<FxHashSet<Shingle>, StoreError> {
         let mut common = FxHashSet::default();
-        let width = Posted::Index.width(self.rule.sketch.bits);
+        let width = PostingKind::Index.width(self.rule.sketch.bits);
         self.scan(cf::COMMON, &[], &mut |key, _| {
             common.insert(Fields(key).shingle(width).ok_or_else(|| damaged("a row of common"))?);
             Ok(true)
@@ -212,12 +212,12 @@ impl RocksStore {
     fn mod_posting(&self, shingle: Shingle) -> Result<Vec<DocumentId>, StoreError> {
         let (bits, limit) = (self.rule.sketch.bits, self.rule.cluster.common_limit);
         let mut documents = Vec::new();
-        self.scan(cf::MOD_POSTINGS, &schema::shingle_key(shingle, Posted::Mod.width(bits)), &mut |key, _| {
+        self.scan(cf::MOD_POSTINGS, &schema::shingle_key(shingle, PostingKind::Mod.width(bits)), &mut |key, _| {
             let (_, document) = schema::read_mod_posting(key, bits).ok_or_else(|| damaged("a row of mod-postings"))?;
             documents.push(document);
             Ok(documents.len() <= limit)
         })?;
-        self.delta()?.append(Posted::Mod, &[shingle], std::slice::from_mut(&mut documents));
+        self.delta()?.append(PostingKind::Mod, &[shingle], std::slice::from_mut(&mut documents));
         documents.truncate(limit + 1);
         Ok(documents)
     }
@@ -227,7 +227,7 @@ impl RocksStore {
         let mut documents: Vec<DocumentId> = shared.keys().copied().collect();
         documents.sort_unstable();
         let mut newest = Vec::new();
-        self.delta()?.append(Posted::Mod, &[shingle], std::slice::from_mut(&mut newest));
+        self.delta()?.append(PostingKind::Mod, &[shingle], std::slice::from_mut(&mut newest));
         let keys = documents.iter().map(|document| schema::mod_posting_key(shingle, *document, self.rule.sketch.bits));
         for (row, document) in self.rows(cf::MOD_POSTINGS, keys)?.into_iter().zip(documents) {
             if row.is_some() || newest.binary_search(&document).is_ok() {
@@ -244,7 +244,7 @@ impl RocksStore {
             .collect()
     }
 
-    pub(super) fn history_of(&self, url: Fingerprint) -> Result<Vec<Moment>, StoreError> {
+    pub(super) fn history_of(&self, url: Fingerprint) -> Result<Vec<Observation>, StoreError> {
         let mut moments = Vec::new();
         self.scan(cf::SIGHTINGS, &schema::fingerprint_key(url), &mut |key, _| {
             let found = schema::read_sighting(key).ok_or_else(|| damaged("a row of sightings"))?;
@@ -254,7 +254,7 @@ impl RocksStore {
         Ok(moments)
     }
 
-    pub(super) fn all_sought(&self) -> Result<Vec<Sought>, StoreError> {
+    pub(super) fn all_sought(&self) -> Result<Vec<MissingUrl>, StoreError> {
         let mut all = Vec::new();
         self.scan(cf::SOUGHT, &[], &mut |key, _| {
             all.push(schema::read_sought(key).ok_or_else(|| damaged("a row of sought"))?);
@@ -506,7 +506,7 @@ impl Snapshot for RocksStore {
         let (mut shared, mut n_left, mut rest) = (HashMap::new(), most_uncommon, index);
         while n_left > 0 && !rest.is_empty() {
             let (next, after) = rest.split_at(n_left.min(rest.len()));
-            for list in self.lists(Posted::Index, next)? {
+            for list in self.lists(PostingKind::Index, next)? {
                 let is_common = list.len() > self.rule.cluster.common_limit;
                 n_left -= usize::from(!is_common);
                 let finds = if is_common { &*representatives_of(&list) } else { &list };
@@ -547,7 +547,7 @@ impl Snapshot for RocksStore {
         Ok(shared)
     }
 
-    fn found_by(&self, document: DocumentId) -> Result<FoundBy, StoreError> {
+    fn found_by(&self, document: DocumentId) -> Result<DocumentShingles, StoreError> {
         self.shingles_of(document)
     }
 

@@ -6,11 +6,11 @@
 //! Killed anywhere on that way, nothing is lost and nothing is wrong: until the last step the postings are in `pending`
 //! as well, and a run that is taken in again adds what is there already.
 
-use super::delta::{Chains, Part};
-use super::families;
+use super::column_options;
+use super::disk_full::when_there_is_room;
 use super::open::{damaged, failed, family};
-use super::room::when_there_is_room;
-use super::schema::{self, Posted, cf, meta};
+use super::posting_buffer::{Chains, Part};
+use super::schema::{self, PostingKind, cf, meta};
 use super::write::sync_log;
 use crate::document::DocumentId;
 use crate::ports::StoreError;
@@ -88,33 +88,33 @@ impl Run {
     fn write_and_ingest(&self) -> Result<(), StoreError> {
         // A file that is taken in is durable at once: the documents that it finds must be so before.
         sync_log(&self.db)?;
-        for posted in Posted::ALL {
+        for posted in PostingKind::ALL {
             self.take_in(posted)?;
         }
         let Some(last) = self.part.last else { return Ok(()) };
         raise_indexed(&self.db, last)
     }
 
-    fn take_in(&self, posted: Posted) -> Result<(), StoreError> {
+    fn take_in(&self, posted: PostingKind) -> Result<(), StoreError> {
         let chains = self.part.of(posted);
         if chains.is_empty() {
             return Ok(());
         }
         let path = self.folder.join(format!("{}.sst", posted.family()));
         kill_point!("run-begun");
-        self.write(&path, &families::run_options(posted), posted, chains)?;
+        self.write(&path, &column_options::run_options(posted), posted, chains)?;
         kill_point!("run-written");
         self.ingest(&path, posted)?;
         kill_point!("run-ingested");
         Ok(())
     }
 
-    fn write(&self, path: &Path, options: &Options, posted: Posted, chains: &Chains) -> Result<(), StoreError> {
+    fn write(&self, path: &Path, options: &Options, posted: PostingKind, chains: &Chains) -> Result<(), StoreError> {
         let width = posted.width(self.bits);
         let mut file = SstFileWriter::create(options);
         file.open(path).map_err(failed)?;
         chains.each(|shingle, documents, begins| {
-            if posted == Posted::Mod {
+            if posted == PostingKind::Mod {
                 return documents.iter().try_for_each(|document| {
                     file.put(schema::mod_posting_key(shingle, *document, self.bits), []).map_err(failed)
                 });
@@ -126,7 +126,7 @@ impl Run {
         file.finish().map_err(failed)
     }
 
-    fn ingest(&self, path: &Path, posted: Posted) -> Result<(), StoreError> {
+    fn ingest(&self, path: &Path, posted: PostingKind) -> Result<(), StoreError> {
         let mut options = IngestExternalFileOptions::default();
         options.set_move_files(true);
         let family = family(&self.db, posted.family())?;
@@ -157,12 +157,12 @@ mod tests {
     use std::collections::HashMap;
 
     const SETTINGS: Settings =
-        Settings { block_cache_mib: 8, write_buffer_mib: 8, log_mib: 8, delta_mib: 0, background_threads: 1 };
+        Settings { block_cache_mib: 8, write_buffer_mib: 8, wal_mib: 8, posting_buffer_mib: 0, background_threads: 1 };
 
-    fn open(path: &Path, delta_mib: usize) -> RocksStore {
+    fn open(path: &Path, posting_buffer_mib: usize) -> RocksStore {
         let sketch = SketchRule { index_modulus: 25, ..SketchRule::default() };
         let rule = StoreRule { canonical_version: CANONICAL_VERSION, sketch, cluster: Default::default() };
-        let settings = Settings { delta_mib, ..SETTINGS };
+        let settings = Settings { posting_buffer_mib, ..SETTINGS };
         RocksStore::open(path, &settings, &rule, None, || Seed([1, 2, 3, 4])).expect("opens")
     }
 
@@ -235,7 +235,7 @@ mod tests {
         let mut store = open(folder.path(), 1);
         store.commit(&batch(1..=10)).expect("written");
         let runs = folder.path().join(FOLDER);
-        for posted in Posted::ALL {
+        for posted in PostingKind::ALL {
             let part = store.delta_mut().expect("a delta").freeze();
             let run = Run { db: Arc::clone(&store.db), folder: runs.clone(), bits: 40, part };
             run.take_in(posted).expect("taken in");

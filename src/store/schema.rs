@@ -55,11 +55,11 @@
 use crate::cluster::{ClusterRow, Link, NewDocument};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint};
 use crate::ports::{
-    Change, LoadDocument, Outgoing, OutputNote, Present, Progress, Sought, StoredDocument, StoredSighting,
+    LoadDocument, MissingUrl, Outgoing, OutputNote, Present, PresentChange, Progress, StoredDocument, StoredSighting,
 };
 use crate::sketch::Shingle;
-use crate::sweep::{LastCopy, Moment, Seen, SweepRow, UrlState};
-use crate::wire::{Fault, Message};
+use crate::sweep::{LastCopy, Observation, Seen, SweepRow, UrlState};
+use crate::wire::{Message, MessageFault};
 use std::sync::Arc;
 
 /// The format that is written.
@@ -159,7 +159,7 @@ pub mod meta {
 
 /// What finds documents: the three families of postings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Posted {
+pub enum PostingKind {
     /// By index shingles.
     Index,
     /// By super shingles.
@@ -168,30 +168,30 @@ pub enum Posted {
     Mod,
 }
 
-impl Posted {
+impl PostingKind {
     /// In the order in which a row of `pending` has them.
-    pub const ALL: [Posted; 3] = [Posted::Index, Posted::Super, Posted::Mod];
+    pub const ALL: [PostingKind; 3] = [PostingKind::Index, PostingKind::Super, PostingKind::Mod];
 
     /// The column family.
     pub fn family(self) -> &'static str {
         match self {
-            Posted::Index => cf::POSTINGS,
-            Posted::Super => cf::SUPERS,
-            Posted::Mod => cf::MOD_POSTINGS,
+            PostingKind::Index => cf::POSTINGS,
+            PostingKind::Super => cf::SUPERS,
+            PostingKind::Mod => cf::MOD_POSTINGS,
         }
     }
 
     /// The bytes of a shingle of `bits` bits in keys and rows.
     pub(super) fn width(self, bits: u32) -> usize {
         match self {
-            Posted::Index | Posted::Mod => bits.div_ceil(8) as usize,
-            Posted::Super => 8,
+            PostingKind::Index | PostingKind::Mod => bits.div_ceil(8) as usize,
+            PostingKind::Super => 8,
         }
     }
 }
 
 /// The share of one posting in its document's checksum: sums of these do not depend on the order.
-pub fn posting_checksum(posted: Posted, shingle: Shingle) -> u64 {
+pub fn posting_checksum(posted: PostingKind, shingle: Shingle) -> u64 {
     // The mixer of SplitMix64: every bit of the number changes half of the bits of what comes out.
     let mut mixed = shingle.wrapping_add((posted as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -285,7 +285,7 @@ fn kind_of(seen: &Seen) -> u8 {
 }
 
 /// A moment as the end of a key: sorts as moments do, but for the names of sweeps of different lengths.
-fn push_moment(moment: &Moment, key: &mut Vec<u8>) {
+fn push_moment(moment: &Observation, key: &mut Vec<u8>) {
     let sweep = moment.sweep.as_deref().unwrap_or("").as_bytes();
     key.extend(sortable(moment.fetched_at));
     key.push(kind_of(&moment.seen));
@@ -298,7 +298,7 @@ fn push_moment(moment: &Moment, key: &mut Vec<u8>) {
     }
 }
 
-fn read_moment(bytes: &[u8]) -> Option<Moment> {
+fn read_moment(bytes: &[u8]) -> Option<Observation> {
     let mut fields = Fields(bytes);
     let fetched_at = fields.time()?;
     let [kind] = fields.bytes()?;
@@ -311,7 +311,7 @@ fn read_moment(bytes: &[u8]) -> Option<Moment> {
         3 => Seen::Document(DocumentId(u32::from_be_bytes(rest.try_into().ok()?))),
         _ => return None,
     };
-    Some(Moment { fetched_at, seen, sweep: read_sweep(sweep)? })
+    Some(Observation { fetched_at, seen, sweep: read_sweep(sweep)? })
 }
 
 pub(super) fn sighting_key(sighting: &StoredSighting) -> Vec<u8> {
@@ -345,7 +345,7 @@ pub(super) fn read_link(key: &[u8], row: &[u8]) -> Option<Link> {
 pub(super) fn read_standing(key: &[u8]) -> Option<StoredSighting> {
     let mut fields = Fields(key);
     let (document, fetched_at, url) = (fields.document()?, fields.time()?, fields.fingerprint()?);
-    let moment = Moment { fetched_at, seen: Seen::Document(document), sweep: read_sweep(fields.0)? };
+    let moment = Observation { fetched_at, seen: Seen::Document(document), sweep: read_sweep(fields.0)? };
     Some(StoredSighting { url, moment })
 }
 
@@ -377,13 +377,13 @@ pub(super) fn read_state(row: &[u8]) -> Option<UrlState> {
     Some(UrlState { newest, copy, host, found: found != 0 })
 }
 
-pub(super) fn sought_key(sought: &Sought) -> Vec<u8> {
+pub(super) fn sought_key(sought: &MissingUrl) -> Vec<u8> {
     [&sought.document.0.to_be_bytes(), &sortable(sought.last_seen)[..], &fingerprint_key(sought.url)].concat()
 }
 
-pub(super) fn read_sought(key: &[u8]) -> Option<Sought> {
+pub(super) fn read_sought(key: &[u8]) -> Option<MissingUrl> {
     let mut fields = Fields(key);
-    let sought = Sought { document: fields.document()?, last_seen: fields.time()?, url: fields.fingerprint()? };
+    let sought = MissingUrl { document: fields.document()?, last_seen: fields.time()?, url: fields.fingerprint()? };
     fields.0.is_empty().then_some(sought)
 }
 
@@ -485,7 +485,7 @@ pub(super) fn put_loaded_document(row: &mut Vec<u8>, document: &LoadDocument<'_>
 /// All of a document's row before its sketch.
 fn put_document_head(row: &mut Vec<u8>, first_url: Fingerprint, postings: [&[Shingle]; 3], n_words: u32, n_bytes: u64) {
     row.extend(fingerprint_key(first_url));
-    let shares = Posted::ALL
+    let shares = PostingKind::ALL
         .into_iter()
         .zip(postings)
         .flat_map(|(posted, shingles)| shingles.iter().map(move |shingle| posting_checksum(posted, *shingle)));
@@ -532,7 +532,7 @@ pub(super) fn read_index_size(row: &[u8]) -> Option<u32> {
 
 /// Appends a document's postings to its batch's row of `pending`.
 pub(super) fn put_pending(row: &mut Vec<u8>, document: &NewDocument, bits: u32) {
-    for (posted, shingles) in Posted::ALL.into_iter().zip(postings_of(document)) {
+    for (posted, shingles) in PostingKind::ALL.into_iter().zip(postings_of(document)) {
         let width = posted.width(bits);
         put_varint(row, shingles.len() as u64);
         for shingle in shingles {
@@ -546,12 +546,12 @@ pub(super) fn read_pending(
     key: &[u8],
     row: &[u8],
     bits: u32,
-    each: &mut dyn FnMut(Posted, Shingle, DocumentId),
+    each: &mut dyn FnMut(PostingKind, Shingle, DocumentId),
 ) -> Option<DocumentId> {
     let mut document = Fields(key).document()?;
     let mut fields = Fields(row);
     loop {
-        for posted in Posted::ALL {
+        for posted in PostingKind::ALL {
             let width = posted.width(bits);
             for _ in 0..fields.varint()? {
                 each(posted, fields.shingle(width)?, document);
@@ -571,14 +571,14 @@ pub(super) fn shingle_key(shingle: Shingle, width: usize) -> Vec<u8> {
 }
 
 pub(super) fn mod_posting_key(shingle: Shingle, document: DocumentId, bits: u32) -> Vec<u8> {
-    let mut key = shingle_key(shingle, Posted::Mod.width(bits));
+    let mut key = shingle_key(shingle, PostingKind::Mod.width(bits));
     key.extend(document.0.to_be_bytes());
     key
 }
 
 pub(super) fn read_mod_posting(key: &[u8], bits: u32) -> Option<(Shingle, DocumentId)> {
     let mut fields = Fields(key);
-    let posting = (fields.shingle(Posted::Mod.width(bits))?, fields.document()?);
+    let posting = (fields.shingle(PostingKind::Mod.width(bits))?, fields.document()?);
     fields.0.is_empty().then_some(posting)
 }
 
@@ -617,27 +617,27 @@ pub(super) fn outbox_row(event: &Outgoing) -> Vec<u8> {
     row
 }
 
-fn put_change(row: &mut Vec<u8>, change: &Change) {
-    if *change == Change::AsTold {
+fn put_change(row: &mut Vec<u8>, change: &PresentChange) {
+    if *change == PresentChange::AsTold {
         return;
     }
     row.extend(CHANGE.to_be_bytes());
-    if let Change::To(Present { newest, cluster }) = change {
+    if let PresentChange::To(Present { newest, cluster }) = change {
         row.extend(cluster.map_or(0, |cluster| cluster.0).to_be_bytes());
         push_moment(newest, row);
     }
 }
 
 /// The change that a row tells after its event. Only events without an original have one.
-fn read_change(fields: &mut Fields<'_>) -> Option<Change> {
-    let Some(rest) = fields.0.strip_prefix(&CHANGE.to_be_bytes()) else { return Some(Change::AsTold) };
+fn read_change(fields: &mut Fields<'_>) -> Option<PresentChange> {
+    let Some(rest) = fields.0.strip_prefix(&CHANGE.to_be_bytes()) else { return Some(PresentChange::AsTold) };
     fields.0 = &[];
     if rest.is_empty() {
-        return Some(Change::Nothing);
+        return Some(PresentChange::Nothing);
     }
     let mut rest = Fields(rest);
     let cluster = rest.u32().map(|id| (id > 0).then_some(ClusterId(id)))?;
-    Some(Change::To(Present { newest: read_moment(rest.0)?, cluster }))
+    Some(PresentChange::To(Present { newest: read_moment(rest.0)?, cluster }))
 }
 
 pub(super) fn output_row(note: OutputNote) -> Vec<u8> {
@@ -656,11 +656,11 @@ fn put_message(row: &mut Vec<u8>, message: &Message) {
     put_field(row, message.time_ms.map(i64::to_be_bytes).as_ref().map(<[u8; 8]>::as_slice));
     match message.fault {
         None => row.push(1),
-        Some(Fault::TooLarge(n_bytes)) => {
+        Some(MessageFault::TooLarge(n_bytes)) => {
             row.push(2);
             row.extend(n_bytes.to_be_bytes());
         }
-        Some(Fault::HeaderName) => row.push(3),
+        Some(MessageFault::HeaderName) => row.push(3),
     }
     for (name, value) in &message.headers {
         put_field(row, Some(name.as_bytes()));
@@ -687,8 +687,8 @@ fn read_message(mut fields: Fields<'_>) -> Option<Message> {
     };
     let fault = match fields.bytes::<1>()? {
         [1] => None,
-        [2] => Some(Fault::TooLarge(fields.u64()?)),
-        [3] => Some(Fault::HeaderName),
+        [2] => Some(MessageFault::TooLarge(fields.u64()?)),
+        [3] => Some(MessageFault::HeaderName),
         _ => return None,
     };
     let mut headers = Vec::new();
@@ -708,7 +708,7 @@ mod tests {
     fn rows_round_trip() {
         for seen in [Seen::Lost, Seen::Gone, Seen::Redirect("http://b/".into()), Seen::Document(DocumentId(7))] {
             for sweep in [None, Some("2026-47".to_string())] {
-                let moment = Moment { fetched_at: FetchTime(-5), sweep, seen: seen.clone() };
+                let moment = Observation { fetched_at: FetchTime(-5), sweep, seen: seen.clone() };
                 let sighting = StoredSighting { url: Fingerprint(99), moment: moment.clone() };
                 assert_eq!(read_sighting(&sighting_key(&sighting)).as_ref(), Some(&sighting));
                 if let Some(document) = seen.document() {
@@ -724,7 +724,7 @@ mod tests {
                 }
             }
         }
-        let sought = Sought { document: DocumentId(3), last_seen: FetchTime(-7), url: Fingerprint(4) };
+        let sought = MissingUrl { document: DocumentId(3), last_seen: FetchTime(-7), url: Fingerprint(4) };
         assert_eq!(read_sought(&sought_key(&sought)), Some(sought));
         let row = SweepRow { is_closed: true, n_lost: 4, n_gone: 3, ..SweepRow::begun(FetchTime(1)) };
         assert_eq!(read_sweep_row(&sweep_row(&row)), Some(row));
@@ -741,14 +741,14 @@ mod tests {
                 fault: None,
             };
             let faulty = |fault| Message { fault: Some(fault), ..Message::default() };
-            let messages = [plain, full, faulty(Fault::TooLarge(1 << 40)), faulty(Fault::HeaderName)];
+            let messages = [plain, full, faulty(MessageFault::TooLarge(1 << 40)), faulty(MessageFault::HeaderName)];
             for original in messages.into_iter().map(|message| Some(Box::new(message))).chain([None]) {
                 let event = Outgoing { original, ..Outgoing::new(3, key.clone(), b"{}".to_vec()) };
                 assert_eq!(read_outbox(&3u64.to_be_bytes(), &outbox_row(&event)), Some(event));
             }
-            let newest = Moment { fetched_at: FetchTime(-5), sweep: Some("s".into()), seen: Seen::Gone };
-            let to = |cluster| Change::To(Present { newest: newest.clone(), cluster });
-            for change in [Change::Nothing, to(None), to(Some(ClusterId(7)))] {
+            let newest = Observation { fetched_at: FetchTime(-5), sweep: Some("s".into()), seen: Seen::Gone };
+            let to = |cluster| PresentChange::To(Present { newest: newest.clone(), cluster });
+            for change in [PresentChange::Nothing, to(None), to(Some(ClusterId(7)))] {
                 let event = Outgoing { change, ..Outgoing::new(3, key.clone(), b"{}".to_vec()) };
                 assert_eq!(read_outbox(&3u64.to_be_bytes(), &outbox_row(&event)), Some(event));
             }
@@ -799,7 +799,7 @@ mod tests {
         assert_eq!((read.n_words, read.n_bytes, read.first_url), (300, 1 << 40, Fingerprint(9)));
         assert_eq!((read.n_index_shingles, read.n_super_shingles, read.n_mod_shingles), (2, 1, 0));
         assert_eq!(read.sketch, new.sketch);
-        let checksum = [(Posted::Super, u64::MAX), (Posted::Index, 8), (Posted::Index, 7)]
+        let checksum = [(PostingKind::Super, u64::MAX), (PostingKind::Index, 8), (PostingKind::Index, 7)]
             .map(|(posted, shingle)| posting_checksum(posted, shingle));
         assert_eq!(read.postings_checksum, checksum.into_iter().fold(0, u64::wrapping_add));
     }
@@ -816,10 +816,10 @@ mod tests {
             assert_eq!(last, Some(DocumentId(6)));
             let top = u64::MAX >> (64 - bits);
             let expected = [
-                (Posted::Index, 7, 5),
-                (Posted::Index, top, 5),
-                (Posted::Super, u64::MAX, 5),
-                (Posted::Super, u64::MAX, 6),
+                (PostingKind::Index, 7, 5),
+                (PostingKind::Index, top, 5),
+                (PostingKind::Super, u64::MAX, 5),
+                (PostingKind::Super, u64::MAX, 6),
             ];
             assert_eq!(read, expected);
             row.pop();

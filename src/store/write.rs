@@ -1,14 +1,14 @@
 //! Writing the store: one batch for everything that a micro-batch changes, and the log synced behind it.
 
-use super::home::Home;
+use super::disk_full::when_there_is_room;
+use super::folder::StoreFolder;
 use super::open::{RocksStore, failed};
-use super::room::when_there_is_room;
-use super::schema::{self, Posted, cf, meta};
+use super::schema::{self, PostingKind, cf, meta};
 use crate::cluster::{ClusterRow, Link};
 use crate::document::{DocumentId, Fingerprint};
-use crate::ports::{Batch, Outgoing, OutputNotes, Snapshot, Sought, Store, StoreError, StoredSighting, Syncer};
+use crate::ports::{Batch, MissingUrl, Outgoing, OutputNotes, Snapshot, Store, StoreError, StoredSighting, Syncer};
 use crate::sketch::{Shingle, Sketch};
-use crate::sweep::{Moment, SweepRow, UrlState};
+use crate::sweep::{Observation, SweepRow, UrlState};
 use rocksdb::{DB, WriteBatch, WriteOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,11 +26,11 @@ impl Store for RocksStore {
     }
 
     fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-        self.lists(Posted::Index, shingles)
+        self.lists(PostingKind::Index, shingles)
     }
 
     fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-        self.lists(Posted::Super, shingles)
+        self.lists(PostingKind::Super, shingles)
     }
 
     fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError> {
@@ -45,7 +45,7 @@ impl Store for RocksStore {
         self.states_of(urls)
     }
 
-    fn history(&self, url: Fingerprint) -> Result<Vec<Moment>, StoreError> {
+    fn history(&self, url: Fingerprint) -> Result<Vec<Observation>, StoreError> {
         self.history_of(url)
     }
 
@@ -61,7 +61,7 @@ impl Store for RocksStore {
         self.newest_standings(documents, most_each)
     }
 
-    fn sought(&self) -> Result<Vec<Sought>, StoreError> {
+    fn sought(&self) -> Result<Vec<MissingUrl>, StoreError> {
         self.all_sought()
     }
 
@@ -102,13 +102,13 @@ struct LogSyncer {
     db: Arc<DB>,
     /// Set from outside to end the wait for room.
     stop: Arc<AtomicBool>,
-    home: Option<Home>,
+    home: Option<StoreFolder>,
 }
 
 impl Syncer for LogSyncer {
     fn sync(&self) -> Result<(), StoreError> {
         when_there_is_room(|| self.stop.load(Ordering::Relaxed), || sync_log(&self.db))?;
-        self.home.as_ref().map_or(Ok(()), Home::is_there)
+        self.home.as_ref().map_or(Ok(()), StoreFolder::is_there)
     }
 }
 
@@ -139,7 +139,7 @@ impl RocksStore {
 
     /// What was written is where the next process will look for it.
     pub(super) fn is_there(&self) -> Result<(), StoreError> {
-        self.home.as_ref().map_or(Ok(()), Home::is_there)
+        self.home.as_ref().map_or(Ok(()), StoreFolder::is_there)
     }
 
     /// Remembers what is known of topics that it publishes to. When it returns, that is durable.
@@ -188,7 +188,7 @@ impl RocksStore {
         let mut rows = WriteBatch::default();
         self.put_documents(batch, &mut rows)?;
         self.put_clusters(batch, &mut rows)?;
-        let (common, width) = (self.cf(cf::COMMON)?, Posted::Index.width(self.rule.sketch.bits));
+        let (common, width) = (self.cf(cf::COMMON)?, PostingKind::Index.width(self.rule.sketch.bits));
         for shingle in &batch.common {
             rows.put_cf(common, schema::shingle_key(*shingle, width), []);
         }

@@ -51,7 +51,7 @@ impl Ranking {
     }
 
     /// The weighted mean of the signs, 0 to 1.
-    pub fn score(&self, signs: &Signs) -> f64 {
+    pub fn score(&self, signs: &PlaceScores) -> f64 {
         let weighted = self.recency * signs.recency
             + self.resemblance * signs.resemblance
             + self.path * signs.path
@@ -62,7 +62,7 @@ impl Ranking {
 
 /// What speaks for a place, each from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Signs {
+pub struct PlaceScores {
     /// 1: as recent as any other place; 0: no more recent than the last copy.
     pub recency: f64,
     /// The resemblance to the last copy.
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_score_is_a_weighted_mean() {
         let ranking = Ranking { recency: 2.0, resemblance: 1.0, path: 1.0, site: 0.0 };
-        let signs = Signs { recency: 1.0, resemblance: 0.5, path: 0.0, site: 1.0 };
+        let signs = PlaceScores { recency: 1.0, resemblance: 0.5, path: 0.0, site: 1.0 };
         assert_eq!(ranking.score(&signs), 2.5 / 4.0);
         assert!(Ranking::default().problem().is_none());
         for wrong in [-1.0, f64::NAN, f64::INFINITY] {

@@ -6,6 +6,6 @@ mod sighting;
 mod state;
 
 pub use cut::{SweepCut, SweepRow};
-pub use lost::{Evidence, Ranking, Signs, documents_between, path_likeness, site_likeness};
-pub use sighting::{Moment, Seen, Sighting};
+pub use lost::{Evidence, PlaceScores, Ranking, documents_between, path_likeness, site_likeness};
+pub use sighting::{Observation, Seen, Sighting};
 pub use state::{LastCopy, UrlState};

@@ -76,7 +76,7 @@ impl Serialize for Seen {
 /// One sighting of some URL. The order is that of time, with whatever breaks a tie the same way in any order of arrival:
 /// what was seen, and the sweep.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Moment {
+pub struct Observation {
     /// When.
     pub fetched_at: FetchTime,
     /// What.
@@ -86,10 +86,10 @@ pub struct Moment {
     pub sweep: Option<String>,
 }
 
-impl Moment {
+impl Observation {
     /// Whether it tells of a later state than `other`: a later time, and not one and the same sweep. What one walk of
     /// the crawler saw first says only which way it went.
-    pub fn is_later_than(&self, other: &Moment) -> bool {
+    pub fn is_later_than(&self, other: &Observation) -> bool {
         self.fetched_at > other.fetched_at && (self.sweep.is_none() || self.sweep != other.sweep)
     }
 }
@@ -101,7 +101,7 @@ pub struct Sighting {
     pub url: String,
     /// When, what, on which sweep.
     #[serde(flatten)]
-    pub moment: Moment,
+    pub moment: Observation,
 }
 
 #[cfg(test)]
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     fn json(seen: Seen) -> String {
-        let moment = Moment { fetched_at: FetchTime(0), seen, sweep: Some("s".into()) };
+        let moment = Observation { fetched_at: FetchTime(0), seen, sweep: Some("s".into()) };
         let sighting = Sighting { url: "http://a/".into(), moment };
         let json = serde_json::to_string(&sighting).expect("JSON");
         assert_eq!(serde_json::from_str::<Sighting>(&json).expect("read back"), sighting);

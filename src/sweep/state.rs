@@ -1,6 +1,6 @@
 //! What a URL's sightings add up to: its newest one, and the last copy of a page that was there.
 
-use super::{Moment, Seen};
+use super::{Observation, Seen};
 use crate::document::{DocumentId, FetchTime};
 
 /// The last page that stood at a URL.
@@ -16,12 +16,12 @@ pub struct LastCopy {
 
 impl LastCopy {
     /// The sighting that it comes from.
-    pub fn moment(&self) -> Moment {
-        Moment { fetched_at: self.fetched_at, seen: Seen::Document(self.document), sweep: self.sweep.clone() }
+    pub fn moment(&self) -> Observation {
+        Observation { fetched_at: self.fetched_at, seen: Seen::Document(self.document), sweep: self.sweep.clone() }
     }
 
     /// The last copy that a sighting is, where it is one of a page.
-    pub fn of(moment: &Moment) -> Option<Self> {
+    pub fn of(moment: &Observation) -> Option<Self> {
         let document = moment.seen.document()?;
         Some(LastCopy { fetched_at: moment.fetched_at, sweep: moment.sweep.clone(), document })
     }
@@ -31,7 +31,7 @@ impl LastCopy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UrlState {
     /// The newest sighting.
-    pub newest: Moment,
+    pub newest: Observation,
     /// The newest one of a page; none where there never was one.
     pub copy: Option<LastCopy>,
     /// A fingerprint of the URL's host.
@@ -43,9 +43,9 @@ pub struct UrlState {
 impl UrlState {
     /// The state that a history gives; none where it is empty. A mark of loss counts for nothing where its sweep did see
     /// the URL after all.
-    pub fn of(history: &[Moment], host: u64) -> Option<Self> {
-        let is_void = |mark: &Moment| {
-            let contradicts = |other: &Moment| other.seen != Seen::Lost && other.sweep == mark.sweep;
+    pub fn of(history: &[Observation], host: u64) -> Option<Self> {
+        let is_void = |mark: &Observation| {
+            let contradicts = |other: &Observation| other.seen != Seen::Lost && other.sweep == mark.sweep;
             mark.seen == Seen::Lost && history.iter().any(contradicts)
         };
         let newest = history.iter().filter(|moment| !is_void(moment)).max()?.clone();
@@ -55,7 +55,7 @@ impl UrlState {
 
     /// The state after one more sighting. None where it comes late, or is a mark of loss or contradicts one: the whole
     /// history must be asked then.
-    pub fn after(&self, moment: &Moment) -> Option<Self> {
+    pub fn after(&self, moment: &Observation) -> Option<Self> {
         let is_contradicted = self.newest.seen == Seen::Lost && moment.sweep == self.newest.sweep;
         if *moment <= self.newest || is_contradicted || moment.seen == Seen::Lost {
             return None;
@@ -82,11 +82,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn moment(time: i64, seen: Seen, sweep: u8) -> Moment {
-        Moment { fetched_at: FetchTime(time), seen, sweep: (sweep > 0).then(|| sweep.to_string()) }
+    fn moment(time: i64, seen: Seen, sweep: u8) -> Observation {
+        Observation { fetched_at: FetchTime(time), seen, sweep: (sweep > 0).then(|| sweep.to_string()) }
     }
 
-    fn page(time: i64, document: u32, sweep: u8) -> Moment {
+    fn page(time: i64, document: u32, sweep: u8) -> Observation {
         moment(time, Seen::Document(DocumentId(document)), sweep)
     }
 
@@ -129,7 +129,7 @@ mod tests {
             history in prop::collection::vec((0i64..12, 0u32..6, 0u8..4), 1..12),
             order in any::<prop::sample::Index>(),
         ) {
-            let mut history: Vec<Moment> = history.into_iter().map(|(time, what, sweep)| match what {
+            let mut history: Vec<Observation> = history.into_iter().map(|(time, what, sweep)| match what {
                 0 => moment(time, Seen::Gone, sweep),
                 1 => moment(time, Seen::Lost, sweep),
                 2 => moment(time, Seen::Redirect("http://b/".into()), sweep),

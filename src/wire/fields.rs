@@ -50,13 +50,13 @@ pub struct FieldMap {
 }
 
 /// The places of one preset, in the order of the fields of [`FieldMap`].
-type Places = [&'static str; 8];
+type FieldPointers = [&'static str; 8];
 
 /// Which of them is that of the body as text.
 const BODY: usize = 6;
 
 impl Preset {
-    fn places(self) -> Places {
+    fn places(self) -> FieldPointers {
         match self {
             Preset::Page => [
                 "/url",

@@ -1,8 +1,8 @@
 //! Messages: what a broker hands over, kept as it came, and how it becomes a page.
 
 use super::fields::FieldMap;
-use super::mended::mended;
 use super::record::{Limits, Reason, Rejection, StatusMeaning, page_of_json, page_of_parts, status_meaning};
+use super::repair::mended;
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ pub struct Message {
     /// When it was sent or appended, in milliseconds since 1970, where that is known.
     pub time_ms: Option<i64>,
     /// What of it could not be taken over.
-    pub fault: Option<Fault>,
+    pub fault: Option<MessageFault>,
 }
 
 /// What of a message could not be taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum MessageFault {
     /// Its value is over the limit and was left where it is; how many bytes it has.
     TooLarge(u64),
     /// A header's name is not UTF-8: none of the headers could be read.
@@ -83,8 +83,10 @@ impl Message {
     /// A [`Rejection`] with whatever could be read of URL, time and sweep.
     pub fn page(&self, format: &MessageFormat, limits: &Limits) -> Result<Page, Rejection> {
         match (self.fault, format, &self.value) {
-            (Some(Fault::TooLarge(n_bytes)), _, _) => Err(self.about(too_large(n_bytes, format, limits), limits)),
-            (Some(Fault::HeaderName), _, _) => {
+            (Some(MessageFault::TooLarge(n_bytes)), _, _) => {
+                Err(self.about(too_large(n_bytes, format, limits), limits))
+            }
+            (Some(MessageFault::HeaderName), _, _) => {
                 Err(self.about(Rejection::new(Reason::InvalidField, "a header's name is not UTF-8"), limits))
             }
             (None, MessageFormat::Raw(undo), _) => self.raw_page(self.named(), Some(*undo), limits),
@@ -372,7 +374,8 @@ mod tests {
 
     #[test]
     fn what_could_not_be_taken_over_is_rejected_with_its_url() {
-        for (fault, reason) in [(Fault::TooLarge(1 << 30), Reason::TooLarge), (Fault::HeaderName, Reason::InvalidField)]
+        for (fault, reason) in
+            [(MessageFault::TooLarge(1 << 30), Reason::TooLarge), (MessageFault::HeaderName, Reason::InvalidField)]
         {
             let message = Message { fault: Some(fault), ..message(URL, None, SENT, &[]) };
             let rejection = message.page(&MessageFormat::Json, &LIMITS).expect_err("a rejection");

@@ -3,15 +3,15 @@
 
 mod event;
 mod fields;
-mod mended;
 mod message;
 mod record;
+mod repair;
 
 pub use event::{Event, EventType, MoveEvidence, Moved, Subject, WIRE_VERSION};
 pub use fields::{FieldMap, Preset};
-pub use mended::mended;
-pub use message::{Fault, Message, MessageFormat, UndoCodings};
+pub use message::{Message, MessageFault, MessageFormat, UndoCodings};
 pub use record::{Limits, Reason, Record, Rejection, StatusMeaning, page_of_json, status_meaning};
+pub use repair::mended;
 
 use std::fmt;
 use std::sync::Arc;

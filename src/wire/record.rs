@@ -87,7 +87,7 @@ pub enum Reason {
     /// The page made the program fail: a fault of ours, worth a report.
     Internal,
     /// The process died each time that it took the record up.
-    Deadly,
+    Poison,
     /// A gap: the records were deleted before they were read.
     Overtaken,
     /// A gap: the topic was made anew.
@@ -114,7 +114,7 @@ impl Reason {
         Reason::NoPage,
         Reason::ContentEncoding,
         Reason::Internal,
-        Reason::Deadly,
+        Reason::Poison,
         Reason::Overtaken,
         Reason::Replaced,
         Reason::Undecodable,
@@ -138,7 +138,7 @@ impl Reason {
             Reason::NoPage => "no-page",
             Reason::ContentEncoding => "content-encoding",
             Reason::Internal => "internal",
-            Reason::Deadly => "deadly",
+            Reason::Poison => "poison",
             Reason::Overtaken => "overtaken",
             Reason::Replaced => "replaced",
             Reason::Undecodable => "undecodable",

@@ -1,13 +1,13 @@
 //! Two copies side by side: what the store knows of them, and their shared passages where their text is given.
 
-use super::super::asked::Asked;
-use super::super::house::{Answer, House};
-use super::super::refusal::Refusal;
+use super::super::error::HttpError;
+use super::super::request::QueryRequest;
+use super::super::service::{Answer, Service};
 use super::html::Html;
 use super::page;
 use super::timeline::day;
 use crate::document::{Body, DocumentId, MediaType, plain_text};
-use crate::ports::{Snapshot, StoredDocument, Views};
+use crate::ports::{Snapshot, Snapshots, StoredDocument};
 use crate::query::{self, Passage, SharedPassages, shared_passages};
 use axum::body::Body as RequestBody;
 use axum::extract::{FromRequest, Multipart, Request};
@@ -17,7 +17,11 @@ use axum::http::{StatusCode, header};
 const SEEN_MAX: usize = 5;
 
 /// `/compare`: two documents by their sketches, and the form for their texts.
-pub(in super::super) fn compare<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
+pub(in super::super) fn compare<V: Snapshots>(
+    house: &Service<V>,
+    view: &V::Snapshot,
+    asked: &QueryRequest,
+) -> Result<Answer, HttpError> {
     let mut html = Html::default();
     html.raw("<h1>Two copies</h1>");
     if let (Some(a), Some(b)) = (asked.given("a"), asked.given("b")) {
@@ -29,11 +33,11 @@ pub(in super::super) fn compare<V: Views>(house: &House<V>, view: &V::View, aske
 }
 
 /// A document by its number.
-fn stored(view: &impl Snapshot, number: &str) -> Result<(DocumentId, StoredDocument), Refusal> {
+fn stored(view: &impl Snapshot, number: &str) -> Result<(DocumentId, StoredDocument), HttpError> {
     let id = number.parse().map(DocumentId).map_err(|_| {
-        Refusal::wrong("bad-parameter", "a and b must be numbers of documents; choose them on the page of a URL")
+        HttpError::wrong("bad-parameter", "a and b must be numbers of documents; choose them on the page of a URL")
     })?;
-    let document = view.document(id)?.ok_or_else(|| Refusal::unknown(format!("there is no document {id}")))?;
+    let document = view.document(id)?.ok_or_else(|| HttpError::unknown(format!("there is no document {id}")))?;
     Ok((id, document))
 }
 
@@ -42,7 +46,7 @@ fn by_sketches(
     view: &impl Snapshot,
     (a, stored_a): &(DocumentId, StoredDocument),
     (b, stored_b): &(DocumentId, StoredDocument),
-) -> Result<(), Refusal> {
+) -> Result<(), HttpError> {
     let comparison = query::compare_sketches(&stored_a.sketch, &stored_b.sketch, view.rule().sketch.rule);
     html.raw("<section aria-labelledby=\"sketches\"><h2 id=\"sketches\">By their sketches</h2>");
     html.raw("<dl class=\"facts\"><div><dt>Resemblance</dt><dd>").share(comparison.resemblance);
@@ -90,11 +94,11 @@ fn form(html: &mut Html) {
 }
 
 /// `POST /compare`: two texts, their shared passages marked.
-pub(in super::super) fn compare_texts<V: Views>(
-    house: &House<V>,
-    view: &V::View,
-    asked: &Asked,
-) -> Result<Answer, Refusal> {
+pub(in super::super) fn compare_texts<V: Snapshots>(
+    house: &Service<V>,
+    view: &V::Snapshot,
+    asked: &QueryRequest,
+) -> Result<Answer, HttpError> {
     let [a, b] = given_texts(asked)?;
     let (a, b) = (readable(&a, "the first text", house)?, readable(&b, "the second text", house)?);
     let w = view.rule().sketch.w;
@@ -130,7 +134,7 @@ fn how_many(shared: &SharedPassages) -> String {
 }
 
 /// The two texts of the form: of each the file, or else what was pasted.
-fn given_texts(asked: &Asked) -> Result<[Vec<u8>; 2], Refusal> {
+fn given_texts(asked: &QueryRequest) -> Result<[Vec<u8>; 2], HttpError> {
     let content_type = asked.content_type.as_deref().unwrap_or("");
     let request = Request::builder().header(header::CONTENT_TYPE, content_type);
     let request = request.body(RequestBody::from(asked.body.clone())).map_err(|_| not_the_form())?;
@@ -154,25 +158,25 @@ fn given_texts(asked: &Asked) -> Result<[Vec<u8>; 2], Refusal> {
     })
 }
 
-fn not_the_form() -> Refusal {
-    Refusal::wrong(
+fn not_the_form() -> HttpError {
+    HttpError::wrong(
         "bad-body",
         "send multipart/form-data with the fields a_text or a_file, and b_text or b_file, as the form at /compare does",
     )
 }
 
 /// The text of a body as a reader sees it.
-fn readable<V: Views>(bytes: &[u8], name: &str, house: &House<V>) -> Result<String, Refusal> {
+fn readable<V: Snapshots>(bytes: &[u8], name: &str, house: &Service<V>) -> Result<String, HttpError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Err(Refusal::wrong("bad-body", format!("{name} is empty; paste it or choose its file")));
+        return Err(HttpError::wrong("bad-body", format!("{name} is empty; paste it or choose its file")));
     }
     let body = Body::Bytes { bytes: bytes.to_vec(), charset: None };
     let text = plain_text(&body, MediaType::Unknown)
-        .map_err(|why| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "no-text", format!("{name}: {why}")))?;
+        .map_err(|why| HttpError::new(StatusCode::UNPROCESSABLE_ENTITY, "no-text", format!("{name}: {why}")))?;
     let words_max = house.limits.words_max;
     if crate::document::word_starts(&text).len() > words_max {
         let message = format!("{name} has over limits.words_max = {words_max} words; give a part of it");
-        return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "too-many-words", message));
+        return Err(HttpError::new(StatusCode::UNPROCESSABLE_ENTITY, "too-many-words", message));
     }
     Ok(text.into_owned())
 }

@@ -7,12 +7,12 @@ mod timeline;
 
 pub(super) use compare::{compare, compare_texts};
 
-use super::asked::Asked;
-use super::house::{Answer, House};
-use super::refusal::Refusal;
+use super::error::HttpError;
+use super::request::QueryRequest;
+use super::service::{Answer, Service};
 use crate::document::DocumentId;
-use crate::ports::{Snapshot, StoreError, Views};
-use crate::query::{self, ClusterAnswer, Found, LostAnswer, Search, UrlAnswer};
+use crate::ports::{Snapshot, Snapshots, StoreError};
+use crate::query::{self, ClusterAnswer, FoundPlace, LostAnswer, LostSearch, UrlAnswer};
 use crate::sketch::Sketch;
 use crate::sweep::{Evidence, Seen};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -31,13 +31,13 @@ const FOUND_MAX: usize = 10;
 const VERSIONS_MAX: usize = 40;
 
 /// The style sheet.
-pub(super) fn style<V: Views>(_: &House<V>, _: &V::View, _: &Asked) -> Result<Answer, Refusal> {
+pub(super) fn style<V: Snapshots>(_: &Service<V>, _: &V::Snapshot, _: &QueryRequest) -> Result<Answer, HttpError> {
     let body = include_str!("style.css");
     Ok(Answer { status: StatusCode::OK, content_type: "text/css; charset=utf-8", body: body.into(), seq: None })
 }
 
 /// What is not answered, on a page.
-pub(super) fn refuse(refusal: Refusal) -> Response {
+pub(super) fn refuse(refusal: HttpError) -> Response {
     let mut html = Html::default();
     html.raw("<h1>Not answered</h1><p class=\"problem\">").text(&refusal.message).raw("</p>");
     html.raw("<p><a href=\"/\">Begin again</a></p>");
@@ -67,17 +67,17 @@ fn whole(title: &str, asked: &str, main: Html, foot: Html) -> String {
 }
 
 /// How new the answer is.
-fn foot<V: Views>(house: &House<V>, view: &V::View) -> Html {
+fn foot<V: Snapshots>(house: &Service<V>, view: &V::Snapshot) -> Html {
     let mut html = Html::default();
     html.text(view.n_documents()).raw(" documents, events to ").text(view.next_seq()).raw(", ");
-    let seconds = house.views.freshness().behind_ms / 1000;
+    let seconds = house.snapshots.staleness().staleness_ms / 1000;
     html.text(format_args!("{seconds}\u{a0}s")).raw(" behind. ");
     html
 }
 
-fn page<V: Views>(
-    house: &House<V>,
-    view: &V::View,
+fn page<V: Snapshots>(
+    house: &Service<V>,
+    view: &V::Snapshot,
     status: StatusCode,
     title: &str,
     asked: &str,
@@ -88,7 +88,11 @@ fn page<V: Views>(
 }
 
 /// `/`: the box for a URL, and what is known of the one in it.
-pub(super) fn home<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) -> Result<Answer, Refusal> {
+pub(super) fn home<V: Snapshots>(
+    house: &Service<V>,
+    view: &V::Snapshot,
+    asked: &QueryRequest,
+) -> Result<Answer, HttpError> {
     let url = asked.given("url").unwrap_or("").trim();
     let mut html = Html::default();
     if url.is_empty() {
@@ -102,7 +106,7 @@ pub(super) fn home<V: Views>(house: &House<V>, view: &V::View, asked: &Asked) ->
         html.raw("<code>www.</code>, a slash at the end, <code>https</code> – each is another one.</p>");
         return Ok(page(house, view, StatusCode::NOT_FOUND, url, url, html));
     }
-    let search = Search { ranking: house.ranking.clone(), most: FOUND_MAX + 1 };
+    let search = LostSearch { ranking: house.ranking.clone(), limit: FOUND_MAX + 1 };
     let lost = query::lost(view, url, &search)?;
     let newest = history.sightings.iter().rev().find_map(|sighting| sighting.moment.seen.document());
     let glance = |document| query::cluster_glance(view, document, DOCUMENTS_MAX, PLACES_MAX);
@@ -146,7 +150,7 @@ fn now(html: &mut Html, history: &UrlAnswer, lost: &LostAnswer) {
         }
         html.raw(".</p>");
     }
-    let elsewhere: Vec<&Found> = lost.details.iter().filter(|found| found.url != lost.url).collect();
+    let elsewhere: Vec<&FoundPlace> = lost.details.iter().filter(|found| found.url != lost.url).collect();
     if elsewhere.is_empty() {
         html.raw("<p>Nothing like it was seen elsewhere since then.</p></section>");
         return;
@@ -165,7 +169,7 @@ fn now(html: &mut Html, history: &UrlAnswer, lost: &LostAnswer) {
 }
 
 /// How a place is known to carry the content, in words.
-fn known_by(found: &Found) -> String {
+fn known_by(found: &FoundPlace) -> String {
     let alike = found.resemblance.map(|r| format!(", {:.0}\u{a0}% alike", (r * 100.0).floor())).unwrap_or_default();
     match &found.evidence {
         Evidence::Itself => "the page itself".into(),

@@ -5,7 +5,7 @@ use crate::document::{DocumentId, Fingerprint};
 use crate::ports::{StoredDocument, StoredSighting};
 use crate::sketch::Form;
 use crate::store::schema::{self, Fields, cf};
-use crate::sweep::Moment;
+use crate::sweep::Observation;
 
 /// What the rows of the documents say that other families hold.
 pub(super) struct Expected {
@@ -144,7 +144,7 @@ struct Standings<'s> {
 }
 
 /// The share of one sighting in its document's sum.
-pub(super) fn sighting_share(url: Fingerprint, moment: &Moment) -> u64 {
+pub(super) fn sighting_share(url: Fingerprint, moment: &Observation) -> u64 {
     use std::hash::{Hash, Hasher};
     let mut hasher = std::hash::DefaultHasher::new();
     (url, moment.fetched_at, &moment.sweep).hash(&mut hasher);

@@ -5,7 +5,7 @@ use super::documents::ExpectedPostings;
 use super::{Check, at, hex};
 use crate::document::DocumentId;
 use crate::sketch::Shingle;
-use crate::store::schema::{self, Fields, Posted, cf, posting_checksum};
+use crate::store::schema::{self, Fields, PostingKind, cf, posting_checksum};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The postings of one document in one family: how many, and the sum of their shares.
@@ -27,14 +27,14 @@ impl Check<'_> {
     pub(super) fn postings(&mut self, mut expected: ExpectedPostings) {
         let mut pending = self.pending(&mut expected);
         let mut full = BTreeSet::new();
-        self.lists(Posted::Index, &mut expected, &mut pending, &mut full);
-        self.lists(Posted::Super, &mut expected, &mut pending, &mut BTreeSet::new());
+        self.lists(PostingKind::Index, &mut expected, &mut pending, &mut full);
+        self.lists(PostingKind::Super, &mut expected, &mut pending, &mut BTreeSet::new());
         self.mod_postings(&mut expected, &mut pending);
         let limit = self.store.rule.cluster.common_limit;
         full.extend(pending.lists.iter().filter(|(_, documents)| documents.len() > limit).map(|(shingle, _)| *shingle));
         self.common(&full);
         for (document, ingested) in &pending.ingested {
-            for (posted, found) in Posted::ALL.into_iter().zip(ingested) {
+            for (posted, found) in PostingKind::ALL.into_iter().zip(ingested) {
                 let wanted = pending.documents.get(document).map_or((0, 0), |posts| posts[posted as usize]);
                 if found.0 > 0 && *found != wanted {
                     let what = format!("{} of the {} postings that are pending are in lists", found.0, wanted.0);
@@ -43,7 +43,7 @@ impl Check<'_> {
             }
         }
         for (at, (counts, checksum)) in expected.counts.iter().zip(expected.checksums).enumerate() {
-            for (posted, left) in Posted::ALL.into_iter().zip(counts) {
+            for (posted, left) in PostingKind::ALL.into_iter().zip(counts) {
                 if *left != 0 {
                     let left = i64::from(*left as i32);
                     let what = format!("it is in {} lists too {}", left.abs(), if left > 0 { "few" } else { "many" });
@@ -81,7 +81,7 @@ impl Check<'_> {
                 let share = posting_checksum(posted, shingle);
                 expected.take_off(posted, document, share);
                 add(&mut pending.documents, posted, document, share);
-                if posted == Posted::Index {
+                if posted == PostingKind::Index {
                     pending.lists.entry(shingle).or_default().push(document);
                 }
             }
@@ -92,7 +92,7 @@ impl Check<'_> {
     /// Reads a family of lists; those over the limit are put into `full`.
     fn lists(
         &mut self,
-        posted: Posted,
+        posted: PostingKind,
         expected: &mut ExpectedPostings,
         pending: &mut Pending,
         full: &mut BTreeSet<Shingle>,
@@ -115,8 +115,8 @@ impl Check<'_> {
                 self.posting(posted, shingle, *document, &key, expected, pending);
             }
             let newest = match posted {
-                Posted::Index => pending.lists.remove(&shingle).unwrap_or_default(),
-                Posted::Super | Posted::Mod => Vec::new(),
+                PostingKind::Index => pending.lists.remove(&shingle).unwrap_or_default(),
+                PostingKind::Super | PostingKind::Mod => Vec::new(),
             };
             documents.extend(newest);
             documents.sort_unstable();
@@ -136,7 +136,7 @@ impl Check<'_> {
         while let Some((key, _)) = self.next(&mut rows) {
             match schema::read_mod_posting(&key, bits) {
                 Some((shingle, document)) => {
-                    self.posting(Posted::Mod, shingle, document, &key, expected, pending);
+                    self.posting(PostingKind::Mod, shingle, document, &key, expected, pending);
                 }
                 None => self.find(cf::MOD_POSTINGS, hex(&key), "the key cannot be read"),
             }
@@ -146,7 +146,7 @@ impl Check<'_> {
     /// Takes one posting off what its document's row says, or notes that it is there ahead of the watermark.
     fn posting(
         &mut self,
-        posted: Posted,
+        posted: PostingKind,
         shingle: Shingle,
         document: DocumentId,
         key: &[u8],
@@ -166,7 +166,7 @@ impl Check<'_> {
     /// Common are those shingles whose lists are over the limit, and no others.
     fn common(&mut self, full: &BTreeSet<Shingle>) {
         let mut rows = self.rows(cf::COMMON);
-        let width = Posted::Index.width(self.store.rule.sketch.bits);
+        let width = PostingKind::Index.width(self.store.rule.sketch.bits);
         let mut common = BTreeSet::new();
         while let Some((key, _)) = self.next(&mut rows) {
             match Fields(&key).shingle(width).filter(|_| key.len() == width) {
@@ -186,7 +186,7 @@ impl Check<'_> {
 }
 
 impl ExpectedPostings {
-    fn take_off(&mut self, posted: Posted, document: DocumentId, share: u64) {
+    fn take_off(&mut self, posted: PostingKind, document: DocumentId, share: u64) {
         let count = &mut self.counts[at(document)][posted as usize];
         *count = count.wrapping_sub(1);
         let checksum = &mut self.checksums[at(document)];
@@ -194,7 +194,7 @@ impl ExpectedPostings {
     }
 }
 
-fn add(documents: &mut HashMap<u32, [Posts; 3]>, posted: Posted, document: DocumentId, share: u64) {
+fn add(documents: &mut HashMap<u32, [Posts; 3]>, posted: PostingKind, document: DocumentId, share: u64) {
     let posts = &mut documents.entry(document.0).or_default()[posted as usize];
     *posts = (posts.0 + 1, posts.1.wrapping_add(share));
 }

@@ -3,9 +3,9 @@
 use super::documents::sighting_share;
 use super::{Check, Row, Rows, at, hex, read_failed, shown};
 use crate::document::{Fingerprint, host_of};
-use crate::ports::{Sought, StoredSighting};
+use crate::ports::{MissingUrl, StoredSighting};
 use crate::store::schema::{self, Fields, cf};
-use crate::sweep::{Moment, Seen, SweepRow, UrlState};
+use crate::sweep::{Observation, Seen, SweepRow, UrlState};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The families that are keyed by URL, each one row ahead.
@@ -73,7 +73,7 @@ impl<'s> Check<'s> {
     }
 
     /// All sightings of a URL.
-    fn history(&mut self, url: Fingerprint, sightings: &mut Ahead<'_>) -> Vec<Moment> {
+    fn history(&mut self, url: Fingerprint, sightings: &mut Ahead<'_>) -> Vec<Observation> {
         let mut history = Vec::new();
         while let Some((key, _)) = self.take(url, sightings) {
             match schema::read_sighting(&key) {
@@ -88,7 +88,7 @@ impl<'s> Check<'s> {
     fn count(
         &mut self,
         url: Fingerprint,
-        moment: &Moment,
+        moment: &Observation,
         standings: &mut [u64],
         sweeps: &mut BTreeMap<String, SweepRow>,
     ) {
@@ -107,7 +107,7 @@ impl<'s> Check<'s> {
     }
 
     /// A URL that was seen has its text and its state, and one that was not has neither.
-    fn url(&mut self, url: Fingerprint, history: &[Moment], text: Option<Row>, state: Option<Row>) {
+    fn url(&mut self, url: Fingerprint, history: &[Observation], text: Option<Row>, state: Option<Row>) {
         let host = match &text {
             Some((key, text)) => {
                 if self.store.seed.fingerprint("url", &[text]) != url || key.len() != 16 {
@@ -238,8 +238,8 @@ impl ByUrl<'_> {
     }
 }
 
-fn sought_of(url: Fingerprint, state: &UrlState) -> Option<Sought> {
-    state.sought().map(|copy| Sought { document: copy.document, last_seen: copy.fetched_at, url })
+fn sought_of(url: Fingerprint, state: &UrlState) -> Option<MissingUrl> {
+    state.sought().map(|copy| MissingUrl { document: copy.document, last_seen: copy.fetched_at, url })
 }
 
 fn describe(sighting: &StoredSighting) -> String {

@@ -30,7 +30,7 @@ fn rule() -> StoreRule {
 
 /// So little memory for postings that some are in runs and some are pending.
 fn settings() -> Settings {
-    Settings { delta_mib: 1, ..Settings::default() }
+    Settings { posting_buffer_mib: 1, ..Settings::default() }
 }
 
 /// Where the second run begins, with a page that changed.
@@ -112,7 +112,7 @@ fn take_in(
         shutdown: Arc::new(AtomicBool::new(false)),
         stats: Arc::new(Stats::default()),
         tries: Arc::default(),
-        closings: pipeline::Closings::default(),
+        closings: pipeline::CloseRequests::default(),
     };
     pipeline.run()
 }

@@ -1,0 +1,226 @@
+//! What goes out for an event: the event itself, what it changes in the compacted topics, and a dead letter.
+
+use super::settings::KafkaSettings;
+use super::sink::{SEQ_HEADER, STORE_HEADER, VERSION_HEADER};
+use crate::document::{ClusterId, DocumentId, FetchTime};
+use crate::ports::{Outgoing, Present, PresentChange};
+use crate::sweep::Observation;
+use crate::wire::{Event, EventType, Message, MessageFault, WIRE_VERSION};
+use rdkafka::message::{Header, OwnedHeaders};
+use serde::Serialize;
+
+/// The headers that a dead letter has beside those that it came with.
+pub mod dead_letter {
+    /// The topic that it came from.
+    pub const SOURCE: &str = "lookalike-source";
+    /// Its partition there.
+    pub const PARTITION: &str = "lookalike-partition";
+    /// Its offset there.
+    pub const OFFSET: &str = "lookalike-offset";
+    /// Why it was rejected, as a word.
+    pub const REASON: &str = "lookalike-reason";
+    /// Why, for a person.
+    pub const MESSAGE: &str = "lookalike-message";
+    /// What of the message is missing here: `value` where it was too large, `headers` where they could not be read.
+    pub const LEFT_OUT: &str = "lookalike-left-out";
+}
+
+/// A message on its way out.
+#[derive(Debug)]
+pub(super) struct OutputMessage {
+    pub topic: String,
+    pub key: Option<Vec<u8>>,
+    pub value: Option<Vec<u8>>,
+    pub headers: OwnedHeaders,
+    pub time_ms: Option<i64>,
+    /// Whether it can go out without its value.
+    pub is_dead_letter: bool,
+}
+
+/// The value of an assignment: where the URL of its key stands.
+#[derive(Serialize)]
+struct Assignment<'a> {
+    url: &'a str,
+    fetched_at: Option<FetchTime>,
+    sweep: Option<&'a str>,
+    document: DocumentId,
+    cluster: ClusterId,
+    seq: u64,
+}
+
+impl<'a> Assignment<'a> {
+    /// Where a URL stands; none where no page does there.
+    fn of(url: &'a str, present: &'a Present, seq: u64) -> Option<Self> {
+        let Present { newest: Observation { fetched_at, seen, sweep }, cluster } = present;
+        let (document, cluster) = (seen.document()?, (*cluster)?);
+        Some(Assignment { url, fetched_at: Some(*fetched_at), sweep: sweep.as_deref(), document, cluster, seq })
+    }
+}
+
+/// The value of a merge: the cluster that the one of its key became part of.
+#[derive(Serialize)]
+struct Merged {
+    loser: ClusterId,
+    winner: ClusterId,
+    seq: u64,
+}
+
+/// The topics that events go to.
+#[derive(Clone, Debug)]
+pub(super) struct OutputTopics {
+    events: String,
+    assignments: Option<String>,
+    merges: Option<String>,
+    dead_letters: Option<String>,
+    store: String,
+}
+
+impl OutputTopics {
+    /// Those of the settings; `store` is the id of the store that the events come from.
+    pub(super) fn new(settings: &KafkaSettings, store: &str) -> Self {
+        let named = |topic: &String| Some(topic.clone()).filter(|topic| !topic.is_empty());
+        OutputTopics {
+            events: settings.events_topic.clone(),
+            assignments: named(&settings.assignments_topic),
+            merges: named(&settings.merges_topic),
+            dead_letters: settings.dead_letters.then(|| settings.dead_letter_topic()),
+            store: store.to_string(),
+        }
+    }
+
+    /// Whether originals of rejected messages go out.
+    pub(super) fn has_dead_letters(&self) -> bool {
+        self.dead_letters.is_some()
+    }
+
+    /// All topics, and the setting that each is named by.
+    pub(super) fn topics(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        [
+            (Some(&self.events), "events_topic"),
+            (self.assignments.as_ref(), "assignments_topic"),
+            (self.merges.as_ref(), "merges_topic"),
+            (self.dead_letters.as_ref(), "dead_letters"),
+        ]
+        .into_iter()
+        .filter_map(|(topic, field)| Some((topic?.as_str(), field)))
+    }
+
+    /// The topics whose last messages tell what is out. A compacted topic keeps its last message for ever, where events
+    /// may have been deleted.
+    pub(super) fn telling(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        self.topics().filter(|(_, field)| matches!(*field, "events_topic" | "assignments_topic"))
+    }
+
+    /// The messages of an event, in the order in which they are sent. They follow from what the store wrote with its
+    /// batch and nothing else: what goes out again is the same.
+    pub(super) fn messages_of(&self, outgoing: &Outgoing, without_value: bool) -> Vec<OutputMessage> {
+        let own = OutputMessage {
+            topic: self.events.clone(),
+            key: outgoing.key.clone().map(String::into_bytes),
+            value: Some(outgoing.json.clone()),
+            headers: self.headers(outgoing.seq, OwnedHeaders::new_with_capacity(3)),
+            time_ms: None,
+            is_dead_letter: false,
+        };
+        let mut messages = vec![own];
+        // Events are ours; one that is not read is published all the same.
+        if let Ok(event) = serde_json::from_slice::<Event>(&outgoing.json) {
+            messages.extend(self.state_of(outgoing, &event));
+            messages.extend(self.dead_letter_of(outgoing, &event, without_value));
+        }
+        messages
+    }
+
+    fn headers(&self, seq: u64, headers: OwnedHeaders) -> OwnedHeaders {
+        let (seq, version) = (seq.to_string(), WIRE_VERSION.to_string());
+        headers
+            .insert(Header { key: SEQ_HEADER, value: Some(&seq) })
+            .insert(Header { key: STORE_HEADER, value: Some(&self.store) })
+            .insert(Header { key: VERSION_HEADER, value: Some(&version) })
+    }
+
+    /// What the event changes in the present state.
+    fn state_of(&self, outgoing: &Outgoing, event: &Event) -> Option<OutputMessage> {
+        match event.kind {
+            EventType::Assigned | EventType::Reassigned | EventType::Gone | EventType::Redirected | EventType::Lost => {
+                let (url, seq) = (event.url.as_deref()?, event.seq);
+                let assignment = match &outgoing.change {
+                    PresentChange::Nothing => return None,
+                    PresentChange::To(present) => Assignment::of(url, present, seq),
+                    PresentChange::AsTold if matches!(event.kind, EventType::Assigned | EventType::Reassigned) => {
+                        let (fetched_at, sweep) = (event.fetched_at, event.sweep.as_deref());
+                        let (document, cluster) = (event.document?, event.cluster?);
+                        Some(Assignment { url, fetched_at, sweep, document, cluster, seq })
+                    }
+                    PresentChange::AsTold => None,
+                };
+                self.assignment(url, assignment.as_ref(), seq)
+            }
+            EventType::Merged => self.merge(event.loser?, Some(event.winner?), event.seq),
+            EventType::Split => self.merge(event.cluster?, None, event.seq),
+            EventType::Changed | EventType::Moved | EventType::SweepClosed | EventType::Rejected | EventType::Gap => {
+                None
+            }
+        }
+    }
+
+    /// Says where a URL stands, after the event of a number.
+    pub(super) fn present(&self, url: &str, present: &Present, seq: u64) -> Option<OutputMessage> {
+        self.assignment(url, Assignment::of(url, present, seq).as_ref(), seq)
+    }
+
+    fn assignment(&self, url: &str, value: Option<&Assignment<'_>>, seq: u64) -> Option<OutputMessage> {
+        self.state(self.assignments.as_ref()?, url.to_string(), value, seq)
+    }
+
+    /// Says what became of a cluster's name, after the event of a number; without a winner it is one.
+    pub(super) fn merge(&self, loser: ClusterId, winner: Option<ClusterId>, seq: u64) -> Option<OutputMessage> {
+        let value = winner.map(|winner| Merged { loser, winner, seq });
+        self.state(self.merges.as_ref()?, loser.0.to_string(), value.as_ref(), seq)
+    }
+
+    fn state(&self, topic: &str, key: String, value: Option<&impl Serialize>, seq: u64) -> Option<OutputMessage> {
+        Some(OutputMessage {
+            topic: topic.to_string(),
+            key: Some(key.into_bytes()),
+            value: value.map(serde_json::to_vec).transpose().ok()?,
+            headers: self.headers(seq, OwnedHeaders::new_with_capacity(3)),
+            time_ms: None,
+            is_dead_letter: false,
+        })
+    }
+
+    fn dead_letter_of(&self, outgoing: &Outgoing, event: &Event, without_value: bool) -> Option<OutputMessage> {
+        let (topic, original) = (self.dead_letters.as_ref()?, outgoing.original.as_ref()?);
+        let left_out = match original.fault {
+            Some(MessageFault::TooLarge(_)) => Some("value"),
+            Some(MessageFault::HeaderName) => Some("headers"),
+            None => without_value.then_some("value"),
+        };
+        let headers = OwnedHeaders::new_with_capacity(original.headers.len() + 9);
+        let headers = original
+            .headers
+            .iter()
+            .fold(headers, |headers, (key, value)| headers.insert(Header { key, value: value.as_deref() }));
+        let (partition, offset) = (event.partition.to_string(), event.offset.to_string());
+        let reason = event.reason.map_or("", crate::wire::Reason::as_str);
+        let mut headers = headers
+            .insert(Header { key: dead_letter::SOURCE, value: Some(&event.source) })
+            .insert(Header { key: dead_letter::PARTITION, value: Some(&partition) })
+            .insert(Header { key: dead_letter::OFFSET, value: Some(&offset) })
+            .insert(Header { key: dead_letter::REASON, value: Some(reason) })
+            .insert(Header { key: dead_letter::MESSAGE, value: event.message.as_deref() });
+        if let Some(part) = left_out {
+            headers = headers.insert(Header { key: dead_letter::LEFT_OUT, value: Some(part) });
+        }
+        let Message { key, value, time_ms, .. } = (**original).clone();
+        Some(OutputMessage {
+            topic: topic.clone(),
+            key,
+            value: value.filter(|_| !without_value),
+            headers: self.headers(outgoing.seq, headers),
+            time_ms: time_ms.filter(|time| *time >= 0),
+            is_dead_letter: true,
+        })
+    }
+}

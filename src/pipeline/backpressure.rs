@@ -1,0 +1,108 @@
+//! The gate at the stream's entrance: how many records, and how many bytes of them, are under way.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Lets records in while there is room.
+pub(super) struct Backpressure {
+    room: Mutex<InFlight>,
+    changed: Condvar,
+    records_max: usize,
+    bytes_max: usize,
+}
+
+#[derive(Default)]
+struct InFlight {
+    n_records: usize,
+    n_bytes: usize,
+    closed: bool,
+}
+
+/// Closes the gate when it goes out of scope, however that happens.
+pub(super) struct CloseOnDrop<'a>(&'a Backpressure);
+
+impl Drop for CloseOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.room().closed = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Backpressure {
+    pub fn new(records_max: usize, bytes_max: usize) -> Self {
+        Backpressure { room: Mutex::default(), changed: Condvar::new(), records_max, bytes_max }
+    }
+
+    pub fn closer(&self) -> CloseOnDrop<'_> {
+        CloseOnDrop(self)
+    }
+
+    /// Waits until there is room for some records of `n_bytes` together; false where the gate is closed. What is larger
+    /// than the whole room gets in alone.
+    pub fn enter(&self, n_records: usize, n_bytes: usize) -> bool {
+        let mut room = self.room();
+        while !room.closed
+            && ((room.n_records > 0 && room.n_records + n_records > self.records_max)
+                || (room.n_bytes > 0 && room.n_bytes + n_bytes > self.bytes_max))
+        {
+            room = self.changed.wait(room).unwrap_or_else(PoisonError::into_inner);
+        }
+        room.n_records += n_records;
+        room.n_bytes += n_bytes;
+        !room.closed
+    }
+
+    /// Whether a stage has ended, so that nothing that comes in now could get out.
+    pub fn is_closed(&self) -> bool {
+        self.room().closed
+    }
+
+    /// These bytes are no longer held.
+    pub fn release_bytes(&self, n_bytes: usize) {
+        self.room().n_bytes -= n_bytes;
+        self.changed.notify_one();
+    }
+
+    /// Records have left the stream.
+    pub fn release_records(&self, n_records: usize) {
+        self.room().n_records -= n_records;
+        self.changed.notify_one();
+    }
+
+    /// The room is two numbers and a flag, valid at any moment: a panic elsewhere does not spoil it.
+    fn room(&self) -> MutexGuard<'_, InFlight> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_full_gate_waits_until_there_is_room() {
+        let gate = Backpressure::new(2, 100);
+        assert!(gate.enter(1, 60) && gate.enter(1, 30));
+        std::thread::scope(|scope| {
+            let third = scope.spawn(|| gate.enter(1, 60));
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(!third.is_finished());
+            gate.release_records(1);
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(!third.is_finished(), "there is room for a record, not for its bytes");
+            gate.release_bytes(60);
+            assert!(third.join().expect("no panic"));
+        });
+    }
+
+    #[test]
+    fn a_giant_gets_in_alone_and_a_closed_gate_lets_nobody_in() {
+        let gate = Backpressure::new(2, 100);
+        assert!(gate.enter(9, 1000));
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| gate.enter(1, 1));
+            drop(gate.closer());
+            assert!(!second.join().expect("no panic"));
+        });
+    }
+}

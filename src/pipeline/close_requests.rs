@@ -1,0 +1,101 @@
+//! Requests to close sweeps, from other threads to the one writer.
+
+use crate::ports::{CloseFailure, ClosedSweep, SweepCloser};
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded, never};
+use std::time::Duration;
+
+/// Requests that wait for the writer; one more is refused.
+const WAITING_MAX: usize = 16;
+
+/// What a request comes to, and the number of the next event.
+type CloseResult = Result<(ClosedSweep, u64), CloseFailure>;
+
+/// A sweep that somebody wants closed.
+pub(super) struct CloseRequest {
+    pub sweep: String,
+    pub answer: CloseReply,
+}
+
+/// Where somebody waits for what closing came to. Dropped without a word, it says that whoever writes has ended.
+pub(super) struct CloseReply(Sender<CloseResult>);
+
+impl CloseReply {
+    pub fn tell(self, told: CloseResult) {
+        // Who waited no longer misses nothing but the word.
+        let _ = self.0.send(told);
+    }
+}
+
+/// Where the writer finds what it is asked for.
+pub struct CloseRequests(Receiver<CloseRequest>);
+
+/// Nobody can ask.
+impl Default for CloseRequests {
+    fn default() -> Self {
+        CloseRequests(never())
+    }
+}
+
+impl CloseRequests {
+    /// Two ends: who asks, and where the pipeline finds it.
+    pub fn channel() -> (impl SweepCloser + 'static, CloseRequests) {
+        let (requests, asked) = bounded(WAITING_MAX);
+        (CloseClient(requests), CloseRequests(asked))
+    }
+
+    pub(super) fn requests(&self) -> &Receiver<CloseRequest> {
+        &self.0
+    }
+
+    /// There is nobody left who could ask.
+    pub(super) fn end(&mut self) {
+        self.0 = never();
+    }
+}
+
+struct CloseClient(Sender<CloseRequest>);
+
+impl SweepCloser for CloseClient {
+    fn close(&self, sweep: &str, patience: Duration) -> CloseResult {
+        let (answer, told) = bounded(1);
+        let request = CloseRequest { sweep: sweep.to_string(), answer: CloseReply(answer) };
+        self.0.try_send(request).map_err(|error| match error {
+            TrySendError::Full(_) => CloseFailure::Busy,
+            TrySendError::Disconnected(_) => CloseFailure::Ended,
+        })?;
+        told.recv_timeout(patience).unwrap_or_else(|error| {
+            Err(match error {
+                RecvTimeoutError::Timeout => CloseFailure::Late,
+                RecvTimeoutError::Disconnected => CloseFailure::Ended,
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_asks_is_told_whatever_happens() {
+        let (asker, closings) = CloseRequests::channel();
+        let ask = || asker.close("s", Duration::ZERO);
+        for _ in 0..WAITING_MAX {
+            assert_eq!(ask(), Err(CloseFailure::Late));
+        }
+        assert_eq!(ask(), Err(CloseFailure::Busy));
+        let closed = ClosedSweep { sweep: "s".into(), n_hosts: 1, n_lost: 2, n_moved: None };
+        std::thread::scope(|scope| {
+            let waiting = closings.requests().iter().take(WAITING_MAX).map(|request| request.answer);
+            waiting.for_each(|answer| answer.tell(Err(CloseFailure::Unknown)));
+            let asked = scope.spawn(|| asker.close("s", Duration::from_secs(60)));
+            closings.requests().recv().expect("asked").answer.tell(Ok((closed.clone(), 7)));
+            assert_eq!(asked.join().expect("no panic"), Ok((closed, 7)));
+            let asked = scope.spawn(|| asker.close("s", Duration::from_secs(60)));
+            drop(closings.requests().recv().expect("asked"));
+            assert_eq!(asked.join().expect("no panic"), Err(CloseFailure::Ended));
+        });
+        drop(closings);
+        assert_eq!(ask(), Err(CloseFailure::Ended));
+    }
+}

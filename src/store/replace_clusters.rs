@@ -1,0 +1,54 @@
+//! Clusters made anew: all of them at once, in the place of those that were there.
+
+use super::disk_full::when_there_is_room;
+use super::open::{RocksStore, damaged, failed};
+use super::schema::{self, Fields, cf, meta};
+use super::write::synced;
+use crate::cluster::{Clusters, Link};
+use crate::ports::{Outgoing, StoreError};
+use rocksdb::WriteBatch;
+
+/// Above every key of the families of clusters and links.
+const END: [u8; 9] = [0xff; 9];
+
+impl RocksStore {
+    /// Puts clusters, and the links that span them, in the place of all that were there, and the events of the difference
+    /// into the outbox, in one batch: whatever happens, the store has the one or the other. `linked_from` is the least
+    /// resemblance that a link of theirs may have.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the store is then as it was.
+    pub fn replace_clusters(
+        &mut self,
+        clusters: &Clusters,
+        links: &[Link],
+        linked_from: f64,
+        events: &[Outgoing],
+    ) -> Result<(), StoreError> {
+        let next_seq = events.last().map_or(self.next_seq, |last| last.seq + 1);
+        let rows = || -> Result<WriteBatch, StoreError> {
+            let mut rows = WriteBatch::default();
+            for family in [cf::CLUSTERS, cf::LINKS] {
+                rows.delete_range_cf(self.cf(family)?, [].as_slice(), END.as_slice());
+            }
+            self.put_cluster_rows(&mut clusters.rows(), links, &mut rows)?;
+            let (outbox, metas) = (self.cf(cf::OUTBOX)?, self.cf(cf::META)?);
+            for event in events {
+                rows.put_cf(outbox, event.seq.to_be_bytes(), schema::outbox_row(event));
+            }
+            rows.put_cf(metas, meta::NEXT_SEQ, next_seq.to_be_bytes());
+            rows.put_cf(metas, meta::LINKED_FROM, linked_from.to_be_bytes());
+            Ok(rows)
+        };
+        when_there_is_room(|| self.gives_up(), || self.db.write_opt(rows()?, &synced()).map_err(failed))?;
+        self.next_seq = next_seq;
+        self.is_there()
+    }
+
+    /// The least resemblance of a link of clusters that were made anew; none where they are the stream's.
+    pub(super) fn linked_from(&self) -> Result<Option<f64>, StoreError> {
+        let Some(row) = self.db.get_cf(self.cf(cf::META)?, meta::LINKED_FROM).map_err(failed)? else { return Ok(None) };
+        let bytes = Fields(&row).bytes().filter(|_| row.len() == 8);
+        Ok(Some(bytes.map(f64::from_be_bytes).ok_or_else(|| damaged("linked-from in meta"))?))
+    }
+}

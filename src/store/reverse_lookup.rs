@@ -1,0 +1,125 @@
+//! What finds a document: its shingles, read back from the postings that have it.
+//!
+//! A document's row holds its sketch, and not the shingles that index it. But the sketch tells in which narrow ranges they
+//! lie, and in these ranges of the families of postings they are the keys whose rows name the document. A large document's
+//! bitmap has lost a part of them, a third or so: what is left is enough to be found by.
+
+use super::open::{RocksStore, damaged, failed};
+use super::schema::{self, Fields, PostingKind, cf};
+use crate::document::DocumentId;
+use crate::ports::{DocumentShingles, StoreError};
+use crate::sketch::Shingle;
+use std::ops::RangeInclusive;
+
+/// Lists of index shingles that are looked at for one document, at most: about a second. A page of 300 words in a store of
+/// ten million takes a tenth of them; a page of many thousands may not have all of its shingles found.
+const LISTS_MAX: usize = 2_000_000;
+
+/// Mod shingles that are looked up for one document, at most: about a second.
+const LOOK_UPS_MAX: usize = 300_000;
+
+impl RocksStore {
+    pub(super) fn shingles_of(&self, document: DocumentId) -> Result<DocumentShingles, StoreError> {
+        let Some(stored) = self.stored_documents(&[document])?.pop() else { return Ok(DocumentShingles::default()) };
+        let ranges = stored.sketch.ranges(self.rule.sketch.bits);
+        if document.0 > self.indexed_up_to()? {
+            let mut found = self.pending_shingles_of(document)?;
+            // What is asked must not be answered otherwise as soon as a run is made.
+            for shingles in [&mut found.index, &mut found.mod_shingles] {
+                shingles.retain(|shingle| is_in(&ranges, *shingle));
+            }
+            return Ok(found);
+        }
+        let index = self.index_shingles_in(&ranges, document, stored.n_index_shingles as usize)?;
+        let mod_shingles = self.mod_shingles_in(&ranges, document, stored.n_mod_shingles as usize)?;
+        Ok(DocumentShingles { index, mod_shingles })
+    }
+
+    /// Those of a document that is in no run yet.
+    fn pending_shingles_of(&self, wanted: DocumentId) -> Result<DocumentShingles, StoreError> {
+        let mut found = DocumentShingles::default();
+        let mut rows = self.db.raw_iterator_cf(self.cf(cf::PENDING)?);
+        rows.seek_for_prev(wanted.0.to_be_bytes());
+        if let Some((key, row)) = rows.item() {
+            let read =
+                schema::read_pending(key, row, self.rule.sketch.bits, &mut |posted, shingle, document| match posted {
+                    PostingKind::Index if document == wanted => found.index.push(shingle),
+                    PostingKind::Mod if document == wanted => found.mod_shingles.push(shingle),
+                    _ => {}
+                });
+            read.ok_or_else(|| damaged("a row of pending"))?;
+        }
+        rows.status().map_err(failed)?;
+        Ok(found)
+    }
+
+    /// The first `most` index shingles of a document in some ranges.
+    fn index_shingles_in(
+        &self,
+        ranges: &[RangeInclusive<Shingle>],
+        document: DocumentId,
+        most: usize,
+    ) -> Result<Vec<Shingle>, StoreError> {
+        let width = PostingKind::Index.width(self.rule.sketch.bits);
+        let (mut found, mut n_left, mut documents) = (Vec::new(), LISTS_MAX, Vec::new());
+        let mut rows = self.db.raw_iterator_cf(self.cf(cf::POSTINGS)?);
+        for range in ranges {
+            if found.len() == most || n_left == 0 {
+                break;
+            }
+            rows.seek(schema::shingle_key(*range.start(), width));
+            while let Some((key, row)) = rows.item().filter(|_| n_left > 0) {
+                let shingle = Fields(key).shingle(width).ok_or_else(|| damaged("a row of postings"))?;
+                if shingle > *range.end() {
+                    break;
+                }
+                n_left -= 1;
+                documents.clear();
+                schema::read_documents(row, &mut documents).ok_or_else(|| damaged("a row of postings"))?;
+                if documents.binary_search(&document).is_ok() {
+                    found.push(shingle);
+                }
+                rows.next();
+            }
+            rows.status().map_err(failed)?;
+        }
+        found.truncate(most);
+        Ok(found)
+    }
+
+    /// The first `most` mod shingles of a document in some ranges: of each shingle that is there the one key is looked up
+    /// that names the document, for a shingle may have millions.
+    fn mod_shingles_in(
+        &self,
+        ranges: &[RangeInclusive<Shingle>],
+        document: DocumentId,
+        most: usize,
+    ) -> Result<Vec<Shingle>, StoreError> {
+        let bits = self.rule.sketch.bits;
+        let (mut found, mut n_left) = (Vec::new(), LOOK_UPS_MAX);
+        let mut rows = self.db.raw_iterator_cf(self.cf(cf::MOD_POSTINGS)?);
+        for range in ranges {
+            let mut next = Some(*range.start());
+            while let Some(from) = next.filter(|from| range.contains(from) && n_left > 0 && found.len() < most) {
+                n_left -= 1;
+                rows.seek(schema::mod_posting_key(from, document, bits));
+                let Some(key) = rows.key() else { break };
+                let posting = schema::read_mod_posting(key, bits).ok_or_else(|| damaged("a row of mod-postings"))?;
+                let (shingle, other) = posting;
+                if other == document && range.contains(&shingle) {
+                    found.push(shingle);
+                }
+                let is_before = shingle > from && other < document;
+                next = if is_before { Some(shingle) } else { shingle.checked_add(1) };
+            }
+            rows.status().map_err(failed)?;
+        }
+        Ok(found)
+    }
+}
+
+/// Whether a shingle is in one of some ranges that ascend.
+fn is_in(ranges: &[RangeInclusive<Shingle>], shingle: Shingle) -> bool {
+    let at = ranges.partition_point(|range| *range.end() < shingle);
+    ranges.get(at).is_some_and(|range| range.contains(&shingle))
+}

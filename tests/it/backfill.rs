@@ -1,0 +1,556 @@
+//! The batch leaves the store that the stream would have left, and goes on from wherever it was stopped.
+
+use crate::harness::disk::SmallDisk;
+use crate::harness::{World, check_events, fold, sweeps, text};
+use lookalike::document::FetchTime;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+impl World {
+    fn backfill_command(&self, inputs: &[PathBuf]) -> Command {
+        let mut command = self.command("backfill -q");
+        command.args(["--memory", "2"]).args(inputs);
+        command
+    }
+
+    fn backfill(&self, inputs: &[PathBuf]) {
+        let output = self.backfill_command(inputs).output().expect("the program starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(!self.path("store.backfill").exists(), "the work folder is removed");
+    }
+}
+
+fn refused(output: Output, why: &str) {
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
+}
+
+/// Documents, clusters, sightings: all that an export tells, byte by byte.
+fn export(world: &World) -> String {
+    world.ask("export clusters", &[])
+}
+
+/// What does not depend on the events, which differ: a stream tells of merges, a batch has none.
+fn stats(world: &World) -> serde_json::Value {
+    let mut stats: serde_json::Value = serde_json::from_str(&world.ask("stats", &["--json"])).expect("JSON");
+    let fields = stats.as_object_mut().expect("an object");
+    fields.retain(|name, _| !name.contains("event") && !name.contains("bytes") && !name.contains("seq"));
+    stats
+}
+
+/// Checks that two worlds answer alike.
+fn same_answers(a: &World, b: &World) {
+    assert_eq!(export(a), export(b));
+    assert_eq!(stats(a), stats(b));
+    let page = a.write("page.html", "<p>npm install installs a package and any packages that it depends on");
+    let page = page.display().to_string();
+    let url = "https://docs.npm.example/html/api/bin.html";
+    for (question, argument) in
+        [("query url", url), ("query cluster", url), ("query lost", url), ("query similar", page.as_str())]
+    {
+        let answers = [a, b].map(|world| world.ask(question, &[argument, "--json"]));
+        assert_eq!(answers[0], answers[1], "{question}");
+    }
+}
+
+/// A name, and an empty world of the profile.
+type Profile = (&'static str, fn() -> World);
+
+fn profiles() -> Vec<Profile> {
+    vec![
+        ("default", World::new),
+        ("paper-1997", || World::new().with_config("paper-1997.toml")),
+        ("exact", || World::new().with_config("exact.toml")),
+        ("adaptive", || World::new().with("sketch.rule", "adaptive").with("sketch.size", 4096)),
+        ("mod shingles", || World::new().with("sketch.index_modulus", 25)),
+        ("common shingles", || World::new().with("cluster.common_limit", 3)),
+        ("common shingles ignored", || {
+            let world = World::new().with("sketch.rule", "adaptive").with("sketch.size", 512);
+            world.with("cluster.common_limit", 3).with("cluster.ignore_common", true).with("cluster.min_shared", 1)
+        }),
+    ]
+}
+
+#[test]
+fn the_store_is_the_streams() {
+    for (name, world) in profiles() {
+        let (streamed, loaded) = (world(), world());
+        streamed.run(&sweeps());
+        loaded.backfill(&sweeps());
+        println!("{name}: {}", loaded.ask("verify", &[]));
+        same_answers(&streamed, &loaded);
+    }
+}
+
+/// An answer less the documents that a chain goes through: of the links that make one cluster a batch may have found others
+/// than the stream.
+fn whatever_ties(answer: &str) -> serde_json::Value {
+    let mut answer: serde_json::Value = serde_json::from_str(answer).expect("JSON");
+    for detail in answer["details"].as_array_mut().into_iter().flatten() {
+        detail["evidence"].as_object_mut().expect("evidence").remove("through");
+    }
+    answer
+}
+
+#[test]
+fn the_stream_goes_on_from_it() {
+    let (at_once, gone_on) = (World::new(), World::new());
+    at_once.run(&sweeps());
+    gone_on.backfill(&sweeps()[..2]);
+    // Of the files that are backfilled nothing is taken twice.
+    gone_on.run(&sweeps());
+    gone_on.ask("verify", &[]);
+    same_answers(&at_once, &gone_on);
+    let lost = std::fs::read_to_string(crate::harness::root().join("bench-data/lost.jsonl")).expect("the truth");
+    for line in lost.lines().step_by(8) {
+        let lost: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let url = lost["url"].as_str().expect("a URL");
+        let answers = [&at_once, &gone_on].map(|world| whatever_ties(&world.ask("query lost", &[url, "--json"])));
+        assert_eq!(answers[0], answers[1], "{url}");
+    }
+}
+
+/// With the rule that a store was made with, clustering anew from its sketches alone gives its clusters.
+#[test]
+fn reclustered_with_its_own_rule_it_is_as_it_was() {
+    for (name, world) in profiles().into_iter().filter(|(name, _)| !name.contains("ignored")) {
+        let (streamed, loaded) = (world(), world());
+        streamed.run(&sweeps());
+        loaded.backfill(&sweeps());
+        for world in [&streamed, &loaded] {
+            let out = world.path("out.csv").display().to_string();
+            world.ask("recluster", &["--threshold", "0.5", "--out", &out]);
+            assert_eq!(std::fs::read_to_string(&out).expect("rows"), export(world), "{name}");
+        }
+    }
+}
+
+/// A higher threshold and stars and centres only ever split clusters, a containment only joins them.
+#[test]
+fn other_rules_split_or_join() {
+    let world = World::new();
+    world.run(&sweeps());
+    let before = export(&world);
+    let out = world.path("out.csv").display().to_string();
+    let partition = |arguments: &[&str]| {
+        world.ask("recluster", &[&["--out", &out], arguments].concat());
+        crate::harness::partition_of(&std::fs::read_to_string(&out).expect("rows"))
+    };
+    let own = world.partition();
+    let is_finer = |fine: &crate::harness::Partition, coarse: &crate::harness::Partition| {
+        fine.len() > coarse.len() && fine.iter().all(|part| coarse.iter().any(|whole| part.is_subset(whole)))
+    };
+    for arguments in [
+        &["--threshold", "0.8"][..],
+        &["--threshold", "0.5", "--policy", "star"],
+        &["--threshold", "0.5", "--policy", "center"],
+    ] {
+        assert!(is_finer(&partition(arguments), &own), "{arguments:?}");
+    }
+    assert!(is_finer(&own, &partition(&["--threshold", "0.5", "--containment", "0.7"])));
+    assert_eq!(export(&world), before, "the store is as it was");
+}
+
+#[test]
+fn links_are_exported_with_what_they_rest_on() {
+    let world = World::new();
+    world.backfill(&sweeps());
+    let n_csv = world.ask("export links", &[]).lines().skip(1).count();
+    let json = world.ask("export links", &["--json"]);
+    let stats = stats(&world);
+    let n_merges = stats["documents"].as_u64().expect("a number") - stats["clusters"].as_u64().expect("a number");
+    assert_eq!((n_csv as u64, json.lines().count() as u64), (n_merges, n_merges), "a spanning forest");
+    for line in json.lines() {
+        let link: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let number = |name: &str| link[name].as_f64().expect(name);
+        assert!(number("resemblance") >= 0.5 && number("document") > number("to"), "{line}");
+        assert!(number("containment") + 1e-9 >= number("resemblance"), "{line}");
+    }
+}
+
+#[test]
+fn its_events_are_complete_and_the_streams_follow_on_them() {
+    let (streamed, world) = (World::new(), World::new());
+    streamed.run(&sweeps());
+    let mut command = world.backfill_command(&sweeps()[..2]);
+    let output = command.arg("--events").arg(world.path("events.jsonl")).output().expect("starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(fold(&world.events()), world.partition());
+    world.run(&sweeps());
+    let sources = sweeps().into_iter().map(|path| path.display().to_string());
+    check_events(&world.events(), &sources.zip([164, 255, 227]).collect::<BTreeMap<_, _>>());
+    assert_eq!(fold(&world.events()), streamed.partition());
+}
+
+#[test]
+fn bad_records_and_unreadable_files_are_told() {
+    let world = World::new();
+    let body = "one two three ".repeat(9);
+    let good = format!(r#"{{"url":"http://a/","fetched_at":"2026-01-01T00:00:00Z","text":"{body}"}}"#);
+    let gone = r#"{"url":"http://b/","fetched_at":"2026-01-01T00:00:00Z","gone":true}"#;
+    let pages = world.write("pages.jsonl", format!("{good}\nno page\n{gone}\n{good}\n"));
+    let broken = world.write("broken.jsonl.gz", b"\x1f\x8b\x08\x00broken");
+    let mut command = world.backfill_command(&[pages, broken]);
+    let output = command.arg("--events").arg(world.path("events.jsonl")).output().expect("starts");
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let kinds: Vec<String> = world.events().iter().map(|event| format!("{:?}", event.kind)).collect();
+    assert_eq!(kinds, ["Assigned", "Rejected", "Gone", "Assigned"]);
+    world.ask("verify", &[]);
+}
+
+/// Kills each run a little later than the one before, in any phase, until one ends by itself.
+fn kill_until_done(world: &World, inputs: &[PathBuf], first: Duration, step: Duration, most: u32) -> u32 {
+    for n_kills in 0..most {
+        let said = world.path("said");
+        let stderr = std::fs::File::create(&said).expect("a file");
+        let mut command = world.backfill_command(inputs);
+        // Each piece noted at once, every second time: then a run goes on from the last one.
+        command.env("LOOKALIKE__BACKFILL__NOTE_MS", if n_kills % 2 == 0 { "0" } else { "20" });
+        let mut process = command.stderr(stderr).spawn().expect("the program starts");
+        std::thread::sleep(first + step * n_kills);
+        if let Some(status) = process.try_wait().expect("a status") {
+            let said = std::fs::read_to_string(&said).expect("text");
+            assert!(status.success(), "the run failed by itself: {status}: {said}");
+            return n_kills;
+        }
+        process.kill().expect("killed");
+        process.wait().expect("ended");
+        // Killed after its last step.
+        if world.path("store").exists() && !world.path("store.backfill/manifest.json").exists() {
+            return n_kills + 1;
+        }
+    }
+    panic!("no run ended by itself");
+}
+
+#[test]
+fn killed_at_any_moment_it_goes_on() {
+    let unharmed = World::new();
+    unharmed.backfill(&sweeps());
+    let mut n_kills = 0;
+    for (first, step) in [(4, 9), (60, 7)] {
+        let world = World::new();
+        let (first, step) = (Duration::from_millis(first), Duration::from_millis(step));
+        n_kills += kill_until_done(&world, &sweeps(), first, step, 300);
+        world.ask("verify", &[]);
+        same_answers(&unharmed, &world);
+    }
+    println!("killed {n_kills} times");
+    assert!(n_kills > 5, "{n_kills} kills are too few to have found anything");
+}
+
+/// Whatever phase it is in: a full disk is told, and with a little more room the next run comes a little further.
+#[test]
+fn a_full_disk_is_told_and_with_more_room_it_goes_on() {
+    let unharmed = World::new();
+    unharmed.backfill(&sweeps());
+    let (world, mut n_bytes) = (World::new(), 64 << 10);
+    let Some(disk) = SmallDisk::mounted_on(world.path(""), n_bytes) else {
+        println!("skipped: only root may mount a small disk");
+        return;
+    };
+    let mut n_full = 0;
+    loop {
+        // Whatever is finished is noted, so that a run that has no more room ends where the one before it did.
+        let mut command = world.backfill_command(&sweeps());
+        let output = command.env("LOOKALIKE__BACKFILL__NOTE_MS", "0").output().expect("the program starts");
+        if output.status.success() {
+            break;
+        }
+        let told = text(&output.stderr);
+        assert!(told.contains("the disk is full"), "with {n_bytes} bytes: {}: {told}", output.status);
+        n_full += 1;
+        n_bytes += n_bytes / 16;
+        disk.resize(n_bytes);
+    }
+    println!("full {n_full} times");
+    assert!(n_full > 10, "it was full {n_full} times, too few to have found anything");
+    world.ask("verify", &[]);
+    same_answers(&unharmed, &world);
+}
+
+#[test]
+fn another_input_rule_or_store_is_refused() {
+    let world = World::new();
+    let mut process = world.backfill_command(&sweeps()).spawn().expect("starts");
+    while !world.path("store.backfill/manifest.json").exists() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    process.kill().expect("killed");
+    process.wait().expect("ended");
+    if !world.path("store").exists() {
+        refused(world.backfill_command(&sweeps()[..1]).output().expect("starts"), "other inputs");
+        let other_rule = world.backfill_command(&sweeps()).env("LOOKALIKE__SKETCH__W", "8").output();
+        refused(other_rule.expect("starts"), "other rules");
+        let other_limits = world.backfill_command(&sweeps()).env("LOOKALIKE__LIMITS__WORDS_MAX", "8").output();
+        refused(other_limits.expect("starts"), "other limits");
+    }
+    world.backfill(&sweeps());
+    // Killed as it removed the last of its work folder, a run left it empty, and no other could be begun or ended there.
+    std::fs::create_dir(world.path("store.backfill")).expect("a folder");
+    refused(world.backfill_command(&sweeps()).output().expect("starts"), "there already");
+    assert!(!world.path("store.backfill").exists());
+    let other = World::new();
+    refused(other.backfill_command(&[world.path("nowhere.jsonl")]).output().expect("starts"), "cannot be read");
+}
+
+#[test]
+fn where_kafka_is_to_begin_is_noted() {
+    let world = World::new();
+    refused(
+        world.backfill_command(&sweeps()).args(["--then-from-kafka", "yesterday"]).output().expect("starts"),
+        "PARTITION=OFFSET",
+    );
+    refused(
+        world.backfill_command(&sweeps()).args(["--then-from-kafka", "0=-3"]).output().expect("starts"),
+        "PARTITION=OFFSET",
+    );
+    let output = world.backfill_command(&sweeps()).args(["--then-from-kafka", "0=17,3=4"]).output().expect("starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    world.ask("verify", &[]);
+}
+
+/// What a crawler sent before the time is in the files already; the stream takes the first message of that time or later and
+/// all after it, started again as well, and nothing of the files again.
+#[test]
+fn the_stream_begins_in_kafka_at_a_time() {
+    let Some(topic) = crate::harness::broker::topic(1) else { return };
+    let world = World::new().with("input.from", "kafka").with("kafka.events_topic", "");
+    let world = world.with("kafka.assignments_topic", "").with("kafka.merges_topic", "");
+    let world = world.with("kafka.brokers", &topic.brokers).with("kafka.topic", &topic.name);
+    let times = [10_000, 20_000, 15_000, 30_000];
+    let bodies = times.map(|time| {
+        let words: Vec<String> = (0..30).map(|word| format!("w{}", word * time)).collect();
+        crate::harness::page(&format!("http://a/{time}"), "2026-11-21T00:00:00Z", "s", &words.join(" "))
+    });
+    let now_ms =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_millis() as i64;
+    let sent = |at: usize| crate::harness::broker::Sent {
+        value: Some(&bodies[at]),
+        time_ms: Some(now_ms + times[at]),
+        ..Default::default()
+    };
+    topic.send(0, &[sent(0), sent(1), sent(2)]);
+    let since = FetchTime((now_ms + 12_000) * 1000).to_string();
+    let output = world.backfill_command(&sweeps()[..1]).args(["--then-from-kafka", &since]).output().expect("starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    world.ask("verify", &[]);
+    let n_documents = || stats(&world)["documents"].as_u64().expect("a number");
+    let before = n_documents();
+    run_until(&world, 2);
+    assert_eq!(n_documents(), before + 2, "the message of an earlier time is left out");
+    topic.send(0, &[sent(3)]);
+    run_until(&world, 3);
+    assert_eq!(n_documents(), before + 3, "and nothing is taken twice");
+    world.ask("verify", &[]);
+}
+
+/// Lets the stream run until it has told of so many pages.
+fn run_until(world: &World, n_events: usize) {
+    let mut process = world.run_command(&[]).spawn().expect("the program starts");
+    let until = std::time::Instant::now() + Duration::from_secs(30);
+    let told = || std::fs::read_to_string(world.path("events.jsonl")).unwrap_or_default().lines().count();
+    while told() < n_events {
+        assert!(std::time::Instant::now() < until, "{} events of {n_events}", told());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    signal(&process, "TERM");
+    assert!(process.wait().expect("ended").success());
+    assert_eq!(told(), n_events);
+}
+
+fn signal(process: &std::process::Child, name: &str) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &process.id().to_string()]).status();
+    assert!(sent.expect("kill starts").success());
+}
+
+#[test]
+fn interrupted_it_ends_cleanly_and_goes_on() {
+    let (unharmed, world) = (World::new(), World::new());
+    unharmed.backfill(&sweeps());
+    let mut n_interrupted = 0;
+    for n in 0..200 {
+        let process = world.backfill_command(&sweeps()).stderr(Stdio::piped()).spawn().expect("starts");
+        std::thread::sleep(Duration::from_millis(20 + 5 * n));
+        if world.path("store").exists() {
+            process.wait_with_output().expect("ended");
+            break;
+        }
+        signal(&process, "INT");
+        let output = process.wait_with_output().expect("ended");
+        match output.status.code() {
+            Some(130) => assert!(text(&output.stderr).contains("run again"), "{}", text(&output.stderr)),
+            // Ended at the very last moment, or before it listened.
+            code => assert!(code == Some(0) || code.is_none(), "{code:?}: {}", text(&output.stderr)),
+        }
+        n_interrupted += u32::from(output.status.code() == Some(130));
+    }
+    assert!(n_interrupted > 3, "{n_interrupted} interruptions are too few to have found anything");
+    world.ask("verify", &[]);
+    same_answers(&unharmed, &world);
+}
+
+/// Inputs of nothing, of one page, of one content over and over, of what is too short for a shingle, twice the same.
+#[test]
+fn small_and_odd_inputs_are_as_in_the_stream() {
+    let text = |n: usize| (0..40).map(|word| format!("w{} ", word * n)).collect::<String>();
+    let line =
+        |n: usize, body: &str| crate::harness::page(&format!("http://a/{n}"), "2026-01-01T00:00:00Z", "1", body) + "\n";
+    for (name, pages) in [
+        ("nothing", String::new()),
+        ("one page", line(1, &text(1))),
+        ("one content", (0..3000).map(|n| line(n, &text(1))).collect()),
+        ("short ones", (0..50).map(|n| line(n, &format!("page {}", n % 7))).collect()),
+        ("one URL", (0..50).map(|n| line(1, &text(n % 5 + 1))).collect()),
+    ] {
+        let (streamed, loaded) = (World::new(), World::new());
+        let inputs = [streamed.write("pages.jsonl", pages)];
+        streamed.run(&inputs);
+        loaded.backfill(&inputs);
+        loaded.ask("verify", &[]);
+        assert_eq!(export(&loaded), export(&streamed), "{name}");
+        assert_eq!(stats(&loaded), stats(&streamed), "{name}");
+        // And goes on: with nothing new, and then with a page.
+        loaded.run(&inputs);
+        let more = [loaded.write("more.jsonl", line(7, &text(1)))];
+        streamed.run(&more);
+        loaded.run(&more);
+        loaded.ask("verify", &[]);
+        assert_eq!(export(&loaded), export(&streamed), "{name}");
+    }
+}
+
+/// A pipe cannot be read again by the run that goes on.
+#[test]
+fn a_pipe_is_no_input() {
+    let world = World::new();
+    let pipe = world.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo starts").success());
+    refused(world.backfill_command(&[pipe]).output().expect("starts"), "is no file");
+    assert!(!world.path("store").exists() && !world.path("store.backfill").exists());
+}
+
+/// Two at once into one folder: the second is told, and the first is unharmed.
+#[test]
+fn a_second_one_at_the_same_time_is_refused() {
+    let (unharmed, world) = (World::new(), World::new());
+    unharmed.backfill(&sweeps());
+    let mut first = world.backfill_command(&sweeps()).spawn().expect("starts");
+    while !world.path("store.backfill/manifest.json").exists() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    signal(&first, "STOP");
+    refused(world.backfill_command(&sweeps()).output().expect("starts"), "another process");
+    signal(&first, "CONT");
+    assert!(first.wait().expect("ended").success());
+    same_answers(&unharmed, &world);
+}
+
+/// Pages that come while the phases after the first are under way were a reason to refuse to go on.
+#[test]
+fn an_input_may_grow_once_it_is_read() {
+    let (unharmed, world) = (World::new(), World::new());
+    let line = |n: usize| {
+        let text = (0..40).map(|word| format!("w{} ", word * n)).collect::<String>();
+        crate::harness::page(&format!("http://a/{n}"), "2026-01-01T00:00:00Z", "1", &text) + "\n"
+    };
+    let pages = (1..=2000).map(line).collect::<String>();
+    let inputs = [world.write("pages.jsonl", &pages)];
+    let mut command = world.backfill_command(&inputs);
+    let mut process = command.env("LOOKALIKE__BACKFILL__NOTE_MS", "0").spawn().expect("starts");
+    while !world.path("store.backfill/postings-0000-0").exists() {
+        assert!(process.try_wait().expect("a status").is_none(), "too fast to be caught");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    process.kill().expect("killed");
+    process.wait().expect("ended");
+    world.write("pages.jsonl", pages + &(2001..=2100).map(line).collect::<String>());
+    world.backfill(&inputs);
+    world.run(&inputs);
+    unharmed.run(&inputs);
+    world.ask("verify", &[]);
+    assert_eq!(export(&world), export(&unharmed));
+}
+
+/// What a backfill of pages of these texts came to: documents, clusters, comparisons and the most memory, in MiB.
+fn backfill_family(memory: &str, texts: impl Iterator<Item = String>) -> [u64; 4] {
+    let world = World::new().with("cluster.ignore_common", false);
+    let lines = texts
+        .enumerate()
+        .map(|(n, text)| crate::harness::page(&format!("http://a/{n}"), "2026-01-01T00:00:00Z", "1", &text) + "\n");
+    let pages = world.write("pages.jsonl", lines.collect::<String>());
+    let output = world.command("backfill -q --json").args(["--memory", memory]).arg(pages).output().expect("starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let number = |of: &serde_json::Value| of.as_u64().expect("a number");
+    let memory = report["phases"].as_array().expect("phases").iter().map(|phase| number(&phase["peak_memory"])).max();
+    let sizes = &report["sizes"];
+    [number(&sizes["documents"]), number(&sizes["clusters"]), number(&report["n_compared"]), memory.unwrap_or(0) >> 20]
+}
+
+/// A list of all documents has as many pairs as the square of them: of these only those within the common limit are formed,
+/// and what shares nothing else is not even compared.
+#[test]
+fn a_shingle_in_a_hundred_thousand_documents() {
+    const N: usize = 100_000;
+    let shared = "one two three four five six seven eight nine ten";
+    let own = |n: usize| (0..14).map(|word| format!(" w{n}x{word}")).collect::<String>();
+    let [n_documents, n_clusters, n_compared, mib] =
+        backfill_family("64", (0..N).map(|n| format!("{shared}{}", own(n))));
+    println!("{n_compared} compared, {mib} MiB at most");
+    assert_eq!([n_documents, n_clusters, n_compared], [N as u64, N as u64, 0]);
+    assert!(mib < 64 + 150, "{mib} MiB");
+}
+
+/// And those that are of one family are one cluster after a few comparisons each.
+#[test]
+fn a_family_of_twenty_thousand_documents() {
+    const N: usize = 20_000;
+    let words: Vec<String> = (0..200).map(|word| format!("w{word}")).collect();
+    let texts = (0..N).map(|n| {
+        let mut words = words.clone();
+        words[n * 7919 % 200] = format!("own{n}");
+        words.join(" ")
+    });
+    let [n_documents, n_clusters, n_compared, mib] = backfill_family("64", texts);
+    println!("{n_compared} compared, {mib} MiB at most");
+    assert_eq!([n_documents, n_clusters], [N as u64, 1]);
+    assert!(n_compared < 20 * N as u64 && mib < 64 + 150, "{n_compared} comparisons, {mib} MiB");
+}
+
+/// Applied, other clusters are the store's: it is sound, its events tell of them, and the stream goes on from there; under
+/// its own rule again it is as it was.
+#[test]
+fn applied_clusters_are_the_stores_and_its_events() {
+    for policy in ["components", "star", "center"] {
+        let world = World::new();
+        world.run(&sweeps()[..2]);
+        let before = export(&world);
+        let out = world.path("out.csv").display().to_string();
+        world.ask("recluster --apply", &["--threshold", "0.8", "--policy", policy, "--out", &out]);
+        assert_eq!(export(&world), std::fs::read_to_string(&out).expect("rows"));
+        assert_ne!(export(&world), before, "{policy}");
+        world.ask("verify", &[]);
+        let applied = world.partition();
+        world.run(&sweeps()[..2]);
+        assert_eq!(fold(&world.events()), applied, "{policy}");
+
+        world.ask("recluster --apply", &["--threshold", "0.5", "--containment", "0.7", "--out", &out]);
+        world.ask("verify", &[]);
+        world.run(&sweeps());
+        world.ask("verify", &[]);
+        let sources = sweeps().into_iter().map(|path| path.display().to_string());
+        let counts: BTreeMap<_, _> = sources.zip([164, 255, 227]).collect();
+        check_events(&world.events(), &counts);
+        assert_eq!(fold(&world.events()), world.partition(), "{policy}");
+    }
+    let world = World::new();
+    world.run(&sweeps());
+    let (before, out) = (export(&world), world.path("out.csv").display().to_string());
+    for threshold in ["0.8", "0.5"] {
+        world.ask("recluster --apply", &["--threshold", threshold, "--out", &out]);
+    }
+    assert_eq!(export(&world), before);
+}

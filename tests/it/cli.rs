@@ -1,0 +1,732 @@
+//! The command line as a user meets it: what goes in, what comes out, what it says when something is wrong.
+
+use crate::harness::{World, check_events, ended, page, sweeps, terminate, text, wait_until};
+use lookalike::wire::{EventType, Reason};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const DAY: &str = "2026-11-21T00:00:00Z";
+
+/// Twenty words that no other number shares.
+fn body(number: u32) -> String {
+    (0..20).map(|n| format!("word{number}x{n} ")).collect()
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect(text)
+}
+
+fn lines<S: AsRef<str>>(lines: &[S]) -> String {
+    lines.iter().map(|line| format!("{}\n", line.as_ref())).collect()
+}
+
+#[test]
+fn every_bad_record_gets_one_rejection_and_the_rest_is_processed() {
+    let world = World::new().with("limits.body_bytes_max", 1000).with("limits.words_max", 100);
+    let features = serde_json::json!({"url": "http://a", "fetched_at": DAY, "features": vec![""; 101]}).to_string();
+    let good = |n: u32| page(&format!("http://a/{n}"), DAY, "s", &body(n));
+    let bad: Vec<(String, Reason)> = vec![
+        ("{".into(), Reason::InvalidJson),
+        ("\u{feff}not json".into(), Reason::InvalidJson),
+        (r#"{"fetched_at":"2026-11-21T00:00:00Z","body":"x"}"#.into(), Reason::MissingField),
+        (r#"{"url":7,"body":"x"}"#.into(), Reason::InvalidField),
+        (r#"{"url":"http://a","fetched_at":"2026-11-21T00:00:00Z","body":["x"]}"#.into(), Reason::InvalidField),
+        (r#"{"url":"http://a","fetched_at":"+999999-01-01T00:00:00Z","body":"x"}"#.into(), Reason::InvalidTime),
+        (page("http://a", DAY, "s", &"x".repeat(1001)), Reason::TooLarge),
+        (page("http://a", DAY, "s", &"x".repeat(100_000)), Reason::TooLarge),
+        (page("http://a", DAY, "s", &"a ".repeat(101)), Reason::TooLarge),
+        (features, Reason::TooLarge),
+        (page("http://a", DAY, "s", &"\u{1}\u{2}\u{fffd}".repeat(100)), Reason::NotText),
+        (page("http://a b", DAY, "s", "x"), Reason::InvalidUrl),
+    ];
+    let mut text = good(0) + "\n\n";
+    for (n, (line, _)) in bad.iter().enumerate() {
+        text += &lines(&[line, &good(n as u32 + 1)]);
+    }
+    let input = world.write("pages.jsonl", text);
+    let output = world.run_command(std::slice::from_ref(&input)).arg("--json").output().expect("starts");
+    assert_eq!(output.status.code(), Some(0), "{}", crate::harness::text(&output.stderr));
+    let summary = json(&crate::harness::text(&output.stdout));
+    assert_eq!(summary["records"], 1 + 2 * bad.len());
+    assert_eq!(summary["assigned"]["new"], 1 + bad.len());
+    let events = world.events();
+    check_events(&events, &BTreeMap::from([(input.display().to_string(), 1 + 2 * bad.len() as i64)]));
+    let reasons: Vec<Reason> = events.iter().filter_map(|event| event.reason).collect();
+    assert_eq!(reasons, bad.iter().map(|(_, reason)| *reason).collect::<Vec<_>>());
+    let messages: Vec<String> = events.into_iter().filter_map(|event| event.message).collect();
+    for (key, n_rejected) in [("limits.body_bytes_max = 1000", 2), ("limits.words_max = 100", 2)] {
+        assert_eq!(messages.iter().filter(|message| message.contains(key)).count(), n_rejected, "{messages:?}");
+    }
+}
+
+#[test]
+fn a_broken_stream_is_told_with_its_place_and_the_other_inputs_are_read() {
+    let world = World::new();
+    let whole: String = (0..200).map(|n| page(&format!("http://a/{n}"), DAY, "s", &body(n)) + "\n").collect();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(whole.as_bytes()).expect("packed");
+    let gzip = gzip.finish().expect("packed");
+    let zstd = zstd::encode_all(whole.as_bytes(), 1).expect("packed");
+    let inputs = [
+        world.write("cut.gz", &gzip[..gzip.len() / 2]),
+        world.write("cut.zst", &zstd[..zstd.len() / 2]),
+        world.path("missing"),
+        world.write("cut.warc", "WARC/1.0\r\nWARC-Type: response\r\nContent-Length: 1000\r\n\r\nHTTP/1.1 200 OK\r\n"),
+        world.write("good.jsonl", page("http://good/", DAY, "s", &body(1000)) + "\n"),
+    ];
+    let output = world.run_command(&inputs).arg("--json").output().expect("starts");
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let summary = json(&text(&output.stdout));
+    let unreadable = summary["unreadable"].as_array().expect("a list");
+    assert_eq!(unreadable.len(), 4, "{unreadable:?}");
+    for (what, input) in unreadable.iter().zip(&inputs) {
+        let (what, name) = (what.as_str().expect("text"), input.file_name().expect("a name"));
+        assert!(what.contains(&*name.to_string_lossy()), "{what}");
+    }
+    assert_eq!(json(&world.ask("query url --json", &["http://good/"]))["sightings"][0]["sweep"], "s");
+
+    // Whole again, the rest of each is taken, and nothing twice.
+    fs::write(&inputs[0], &gzip).expect("written");
+    fs::write(&inputs[1], &zstd).expect("written");
+    world.run(&[inputs[0].clone(), inputs[1].clone()]);
+    let counts = [(&inputs[0], 200), (&inputs[1], 200), (&inputs[4], 1)];
+    check_events(&world.events(), &counts.map(|(input, n)| (input.display().to_string(), n)).into());
+}
+
+/// Lost once: an archive whose writer got its dates wrong was rejected record by record.
+#[test]
+fn records_without_a_time_get_that_of_the_command_line() {
+    let record = |url: &str, date: &str| {
+        let body = body(1);
+        format!(
+            "WARC/1.0\r\nWARC-Type: resource\r\nWARC-Target-URI: {url}\r\nWARC-Date: {date}\r\nContent-Type: text/plain\r\n\
+             Content-Length: {}\r\n\r\n{body}\r\n\r\n",
+            body.len()
+        )
+    };
+    let world = World::new();
+    let archive =
+        [record("http://a/1", "soon"), record("http://a/2", "2014-01"), record("http://a/3", "soon")].concat();
+    world.run(&[world.write("untold.warc", &archive)]);
+    let told = world.write("told.warc", &archive);
+    let output = world.run_command(&[told]).args(["--fetched-at", "2015-02-03T04:05:06Z"]).output().expect("starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let events = world.events();
+    let times: Vec<_> = events
+        .iter()
+        .filter(|event| matches!(event.kind, EventType::Assigned | EventType::Rejected))
+        .map(|event| event.fetched_at.map(|time| time.to_string()).unwrap_or_default())
+        .collect();
+    let month = "2014-01-01T00:00:00Z";
+    assert_eq!(times, ["", month, month, "2015-02-03T04:05:06Z", month, month]);
+    assert_eq!(events[0].reason, Some(Reason::InvalidTime));
+    let wrong = world.run_command(&[]).args(["--fetched-at", "soon"]).output().expect("starts");
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
+fn a_grown_file_yields_what_is_new_and_a_replaced_one_is_refused() {
+    let world = World::new();
+    let pages: Vec<String> = (0..5).map(|n| page(&format!("http://a/{n}"), DAY, "s", &body(n))).collect();
+    let input = world.write("pages.jsonl", lines(&pages[..3]));
+    world.run(std::slice::from_ref(&input));
+    fs::write(&input, lines(&pages)).expect("grown");
+    world.run(std::slice::from_ref(&input));
+    assert_eq!(world.events().len(), 5);
+    fs::write(&input, lines(&pages[2..])).expect("replaced");
+    let output = world.run_command(std::slice::from_ref(&input)).output().expect("starts");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stderr).contains("not the file that was read before"), "{}", text(&output.stderr));
+    assert_eq!(world.events().len(), 5);
+}
+
+#[test]
+fn standard_input_goes_on_where_it_stopped() {
+    let world = World::new();
+    let pipe = |text: &str, arguments: &[&str]| {
+        let mut process =
+            world.run_command(&[]).args(arguments).stdin(Stdio::piped()).spawn().expect("the program starts");
+        process.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("piped");
+        assert!(process.wait().expect("ended").success());
+    };
+    let pages: Vec<String> = (0..4).map(|n| page(&format!("http://a/{n}"), DAY, "s", &body(n))).collect();
+    pipe(&lines(&pages[..2]), &[]);
+    pipe(&lines(&pages[2..]), &[]);
+    assert_eq!(world.events().iter().map(|event| event.offset).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    pipe(&lines(&pages[..1]), &["--stdin-name", "crawl"]);
+    pipe(&lines(&pages[..2]), &["--stdin-name", "crawl", "-"]);
+    let events = world.events();
+    assert_eq!(events.len(), 6, "under a name, what was read before is passed over");
+    assert_eq!((events[5].source.as_str(), events[5].offset), ("crawl", 1));
+}
+
+/// A named pipe in a world.
+fn pipe(world: &World, name: &str) -> PathBuf {
+    let path = world.path(name);
+    assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
+    path
+}
+
+/// Lost once: SIGTERM, and the events of all that had been read, for as long as a pipe that was given as a file stalled.
+#[test]
+fn a_pipe_that_stalls_keeps_nothing_back() {
+    let pages: Vec<String> = (0..3).map(|n| page(&format!("http://a/{n}"), DAY, "s", &body(n))).collect();
+    let check = |command: &mut dyn FnMut(&World, &Path) -> Command| {
+        let world = World::new();
+        let path = pipe(&world, "pages");
+        let mut process = command(&world, &path).stdin(Stdio::null()).spawn().expect("starts");
+        let mut writer = fs::File::options().write(true).open(&path).expect("opened");
+        writer.write_all(lines(&pages).as_bytes()).expect("piped");
+        wait_until("the events of what was read", || world.n_events() == pages.len());
+        terminate(&process);
+        assert_eq!(ended(&mut process).code(), Some(130));
+        drop(writer);
+        world.ask("verify", &[]);
+        world
+    };
+    check(&mut |world, path| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec \"$@\" < \"$PAGES\"", "sh"]).env("PAGES", path);
+        with_arguments_of(command, &world.run_command(&[]))
+    });
+    check(&mut |world, path| {
+        let mut command = Command::new("bash");
+        command.args(["-c", "exec \"$@\" <(cat \"$PAGES\")", "bash"]).env("PAGES", path);
+        with_arguments_of(command, &world.run_command(&[]))
+    });
+    let world = check(&mut |world, path| world.run_command(&[path.to_path_buf()]));
+    // Read again, it yields what is new, as a file does.
+    let path = world.path("pages");
+    let mut process = world.run_command(std::slice::from_ref(&path)).spawn().expect("starts");
+    let more = page("http://a/3", DAY, "s", &body(3));
+    fs::write(&path, lines(&pages) + &lines(&[more])).expect("piped");
+    assert!(ended(&mut process).success());
+    assert_eq!(world.events().iter().map(|event| event.offset).collect::<Vec<_>>(), [0, 1, 2, 3]);
+}
+
+/// A command that goes on with another one.
+fn with_arguments_of(mut command: Command, other: &Command) -> Command {
+    command.arg(other.get_program()).args(other.get_args());
+    command.envs(other.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+}
+
+#[test]
+fn a_pipe_that_nobody_writes_to_is_left_at_a_signal() {
+    let world = World::new();
+    let first = world.write("first.jsonl", page("http://a/", DAY, "s", &body(0)) + "\n");
+    let path = pipe(&world, "pages");
+    let mut process = world.run_command(&[first, path]).spawn().expect("starts");
+    wait_until("the event of the file before it", || world.n_events() == 1);
+    terminate(&process);
+    assert_eq!(ended(&mut process).code(), Some(130));
+}
+
+#[test]
+fn events_tell_how_a_page_came_to_its_cluster() {
+    let world = World::new();
+    let (one, other) = (body(1), body(2));
+    let near = one.clone() + "and a few more";
+    let between = one.clone() + &other;
+    let pages = [
+        page("http://a/", DAY, "s", &one),
+        page("http://b/", DAY, "s", &one),
+        page("http://c/", DAY, "s", &one.to_uppercase()),
+        page("http://d/", DAY, "s", &near),
+        page("http://e/", DAY, "s", &other),
+        r#"{"url":"http://a/","fetched_at":"2026-11-22T00:00:00Z","body":null}"#.into(),
+        page("http://f/", DAY, "s", &between),
+        page("http://g/", DAY, "s", "too short"),
+        page("http://h/", DAY, "s", "Too short!"),
+    ];
+    let input = world.write("pages.jsonl", lines(&pages));
+    world.run(&[input]);
+    let shown: Vec<String> = world
+        .events()
+        .iter()
+        .map(|event| {
+            let json = serde_json::to_value(event).expect("JSON");
+            let relation = json["relation"].as_str().unwrap_or("-").to_string();
+            let matched = event.matched_url.clone().unwrap_or("-".into());
+            let cluster = event.cluster.map_or("-".into(), |cluster| cluster.to_string());
+            format!("{} {relation} {cluster} {matched}", json["type"].as_str().expect("a type"))
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "assigned new 1 -",
+            "assigned identical 1 http://a/",
+            "assigned lexical 1 http://a/",
+            "assigned near 1 http://a/",
+            "assigned new 3 -",
+            "gone - - -",
+            "assigned new 4 -",
+            "assigned new 5 -",
+            "assigned lexical 5 http://g/",
+        ]
+    );
+    assert_eq!(world.events()[5].kind, EventType::Gone);
+    let history = json(&world.ask("query url --json", &["http://a/"]));
+    assert_eq!(history["sightings"][1]["document"], Value::Null);
+    let status = json(&world.ask("stats --json", &[]));
+    assert_eq!((&status["sightings"], &status["gone"], &status["documents"]), (&8.into(), &1.into(), &5.into()));
+}
+
+#[test]
+fn a_redirect_is_a_sighting_and_no_rejection() {
+    let world = World::new().with("input.sweep_cut", "month");
+    let redirect = r#"{"url":"http://a/x","fetched_at":"2026-11-22T00:00:00Z","http_status":301,"redirect_to":"y"}"#;
+    let late = page("http://a/x", "2026-11-21T12:00:00Z", "", &body(2));
+    let input = world.write("pages.jsonl", lines(&[&page("http://a/x", DAY, "", &body(1)), redirect, &late]));
+    world.run(&[input]);
+    let events = world.events();
+    let kinds: Vec<EventType> = events.iter().map(|event| event.kind).collect();
+    // The late page changed what stood there before it, by time.
+    assert_eq!(kinds, [EventType::Assigned, EventType::Redirected, EventType::Assigned, EventType::Changed]);
+    assert_eq!((events[1].redirect_to.as_deref(), events[1].sweep.as_deref()), (Some("http://a/y"), Some("2026-11")));
+    let history = json(&world.ask("query url --json", &["http://a/x"]));
+    let seen: Vec<&str> = (0..3).map(|n| history["sightings"][n]["seen"].as_str().expect("a word")).collect();
+    assert_eq!(seen, ["page", "page", "redirect"]);
+    assert_eq!(history["sightings"][2]["redirect_to"], "http://a/y");
+    assert!(world.ask("query url", &["http://a/x"]).contains("redirect to http://a/y"));
+}
+
+#[test]
+fn a_page_between_two_clusters_merges_them() {
+    let world = World::new().with("cluster.threshold", 0.4);
+    let (one, other): (String, String) =
+        ((0..30).map(|n| format!("a{n} ")).collect(), (0..30).map(|n| format!("b{n} ")).collect());
+    let pages = [
+        page("http://a/", DAY, "s", &one),
+        page("http://b/", DAY, "s", &other),
+        page("http://ab/", DAY, "s", &(one + &other)),
+    ];
+    let input = world.write("pages.jsonl", lines(&pages));
+    world.run(&[input]);
+    let merged = &world.events()[3];
+    assert_eq!(merged.kind, EventType::Merged);
+    assert_eq!((merged.winner.map(|id| id.0), merged.loser.map(|id| id.0)), (Some(1), Some(2)));
+    let cluster = json(&world.ask("query cluster --json", &["2"]));
+    assert_eq!(cluster["cluster"], 1);
+    let urls: BTreeSet<&str> =
+        cluster["sightings"].as_array().expect("a list").iter().filter_map(|s| s["url"].as_str()).collect();
+    assert_eq!(urls, BTreeSet::from(["http://a/", "http://ab/", "http://b/"]));
+}
+
+#[test]
+fn the_sample_answers_questions() {
+    let world = World::new();
+    world.run(&sweeps());
+    let moved = json(&world.ask("query lost --json", &["https://docs.npm.example/html/doc/api/npm-bin.html"]));
+    assert_eq!(moved["last_seen"]["sweep"], "2-2015-08-01");
+    let old = "https://docs.npm.example/html/api/bin.html";
+    let lost = json(&world.ask("query lost --json", &[old]));
+    assert_eq!(lost["answers"][0], "https://docs.npm.example/html/doc/api/npm-bin.html");
+    assert_eq!(lost["details"][0]["evidence"]["kind"], "direct");
+    assert_eq!(json(&world.ask("query url --json", &[old]))["sightings"][0]["sweep"], "1-2014-08-01");
+    let new = "https://docs.npm.example/html/doc/api/npm-bin.html";
+    let comparison = json(&world.ask("query compare --json", &[old, new]));
+    let resemblance = comparison["resemblance"].as_f64().expect("a number");
+    // The truth that is shipped with the sample.
+    assert!((resemblance - 0.6341).abs() < 0.02, "{resemblance}");
+    assert!(comparison["error"].as_f64() <= Some(0.02), "{comparison}");
+    let text = world.ask("query url", &[old]);
+    assert!(text.contains("1-2014-08-01") && text.contains("cluster"), "{text}");
+    for subcommand in ["query lost", "query url"] {
+        let output = world.command(subcommand).arg("http://nowhere/").output().expect("starts");
+        assert_eq!(output.status.code(), Some(4), "{subcommand}");
+    }
+    assert_eq!(world.command("query cluster").arg("999999").output().expect("starts").status.code(), Some(4));
+    let stats = world.ask("stats", &[]);
+    assert!(stats.contains("646 sightings of 371 URLs in 3 sweeps"), "{stats}");
+    assert_eq!(world.ask("export clusters --json", &[]).lines().count(), 646);
+}
+
+/// The truth that is shipped with the sample: for every URL that disappears, where exact clusters find it last.
+#[test]
+fn lost_pages_of_the_sample_are_found() {
+    let world = World::new();
+    world.run(&sweeps());
+    let truth = fs::read_to_string(crate::harness::root().join("bench-data/lost.jsonl")).expect("the truth");
+    let truth: Vec<Value> = truth.lines().map(json).collect();
+    let urls: Vec<&str> = truth.iter().filter_map(|lost| lost["url"].as_str()).collect();
+    let file = world.write("urls", lines(&urls));
+    let answers = world.ask("query lost --json", &["--urls-from", file.to_str().expect("a path")]);
+    let answers: Vec<Value> = answers.lines().map(json).collect();
+    assert_eq!(answers.len(), truth.len());
+    let (mut n_found, mut n_gone, mut n_missed) = (0, 0, 0);
+    for (lost, answer) in truth.iter().zip(&answers) {
+        assert_eq!(answer["url"], lost["url"]);
+        let latest = lost["cluster_latest"].as_array().expect("a list");
+        let found = answer["answers"].as_array().expect("a list");
+        assert_eq!(found.len(), answer["details"].as_array().map_or(0, Vec::len));
+        match lost["status"].as_str() {
+            Some("alive-in-cluster") => {
+                n_found += 1;
+                assert!(found.first().is_some_and(|first| latest.contains(first)), "{answer}");
+            }
+            Some("gone") => {
+                n_gone += 1;
+                assert!(found.iter().all(|found| *found == lost["url"]), "{answer}");
+            }
+            _ => n_missed += u32::from(!found.first().is_some_and(|first| latest.contains(first))),
+        }
+    }
+    assert_eq!((n_found, n_gone), (28, 70));
+    // Seen later, but not on the last sweep. Seven are tied by hardly one half where every tag parts words, as in the
+    // truth, and by less where inline ones do not.
+    assert!(n_missed <= 8, "{n_missed} of 46");
+}
+
+#[test]
+fn redirects_are_followed() {
+    let world = World::new();
+    let leads = |from: &str, day: u32, to: &str| {
+        format!(r#"{{"url":"http://a/{from}","fetched_at":"2026-11-{day}T00:00:00Z","redirect_to":"/{to}"}}"#)
+    };
+    let at = |url: &str, day: u32, n: u32| {
+        page(&format!("http://a/{url}"), &format!("2026-11-{day}T00:00:00Z"), &day.to_string(), &body(n))
+    };
+    let pages = [
+        at("1", 10, 1),
+        at("mirror", 10, 1),
+        leads("1", 11, "2"),
+        leads("2", 11, "3"),
+        at("3", 11, 3),
+        // What it leads to is gone, but stands elsewhere.
+        leads("4", 12, "5"),
+        at("5", 10, 5),
+        r#"{"url":"http://a/5","fetched_at":"2026-11-13T00:00:00Z","body":null}"#.into(),
+        at("6", 12, 5),
+        // A loop ends, and where it leads is not an answer.
+        leads("7", 12, "8"),
+        leads("8", 12, "7"),
+        leads("9", 12, "never-seen"),
+    ];
+    let input = world.write("pages.jsonl", lines(&pages));
+    world.run(&[input]);
+    for (url, expected, evidence) in [
+        ("1", vec!["http://a/3"], "redirect"),
+        ("mirror", vec!["http://a/3"], "redirect"),
+        ("4", vec!["http://a/6"], "same"),
+        ("7", vec![], ""),
+        ("9", vec!["http://a/never-seen"], "redirect"),
+        ("3", vec!["http://a/3"], "itself"),
+    ] {
+        let answer = json(&world.ask("query lost --json", &[&format!("http://a/{url}")]));
+        assert_eq!(answer["answers"], serde_json::json!(expected), "{answer}");
+        if let Some(first) = answer["details"].get(0) {
+            assert_eq!(first["evidence"]["kind"], evidence, "{answer}");
+        }
+    }
+}
+
+#[test]
+fn any_document_is_held_against_the_store() {
+    let world = World::new();
+    let words: Vec<String> = (0..300).map(|n| format!("w{n}")).collect();
+    let pages = [
+        page("http://whole/", DAY, "s", &words.join(" ")),
+        page("http://half/", DAY, "s", &words[..200].join(" ")),
+        page("http://other/", DAY, "s", &body(1)),
+    ];
+    let input = world.write("pages.jsonl", lines(&pages));
+    world.run(&[input]);
+    let file = world.write("mine.html", format!("<html><p>{}</p>", words[..209].join("</p> <p>")));
+    let found = json(&world.ask("query similar --json", &[file.to_str().expect("a path")]));
+    assert_eq!(found[0]["last_seen"]["url"], "http://half/");
+    assert!(found[0]["containment_of_b_in_a"].as_f64() >= Some(0.98), "{found}");
+    assert_eq!(found[1]["last_seen"]["url"], "http://whole/");
+    assert!(found[1]["containment_of_a_in_b"].as_f64() >= Some(0.98), "{found}");
+    assert_eq!(found.as_array().map(Vec::len), Some(2));
+    let (a, b) = (file.to_str().expect("a path"), "http://half/");
+    let comparison = json(&world.ask("query compare --json", &[a, b]));
+    // 200 and 191 shingles, of which 191 are common; what a store tells is in hundredths.
+    let exact: f64 = 191.0 / 200.0;
+    let told = comparison["resemblance"].as_f64().expect("a share");
+    assert!((told - exact).abs() < 0.011, "{told}");
+    let fresh = World::new();
+    let other = fresh.write("other.txt", words[..200].join(" "));
+    let without_store = json(&fresh.ask("query compare --json", &[a, other.to_str().expect("a path")]));
+    assert_eq!(without_store["resemblance"], exact, "of two files all is known");
+    assert_eq!(without_store["error"], 0.0);
+}
+
+/// A page of which one part in fifty is a page of its own.
+#[test]
+fn a_page_inside_a_much_larger_one_is_found_by_mod_shingles() {
+    let words: Vec<String> = (0..20_000).map(|n| format!("w{n}")).collect();
+    let small = words[9_000..9_400].join(" ");
+    let pages = [
+        page("http://whole/", DAY, "s", &words.join(" ")),
+        page("http://part/", DAY, "s", &small),
+        page("http://other/", DAY, "s", &body(1)),
+    ];
+    let answers = |world: &World, text: &str| -> BTreeMap<String, Value> {
+        let file = world.write("mine.txt", text);
+        let found = json(&world.ask("query similar --json", &[file.to_str().expect("a path")]));
+        let found = found.as_array().expect("a list").clone();
+        found.into_iter().map(|one| (one["last_seen"]["url"].as_str().expect("a URL").to_string(), one)).collect()
+    };
+    for profile in ["default.toml", "accurate.toml", "exact.toml"] {
+        let world = World::new().with_config(profile).with("sketch.index_modulus", 25);
+        let input = world.write("pages.jsonl", lines(&pages));
+        world.run(&[input]);
+        let number = |one: &Value, name: &str| one[name].as_f64().expect("a number");
+        // A word more, so that neither page equals the one asked for.
+        let of_small = answers(&world, &(small.clone() + " more"));
+        assert_eq!(of_small.len(), 2, "{profile}: {of_small:?}");
+        let whole = &of_small["http://whole/"];
+        let (c, error) = (number(whole, "containment_of_a_in_b"), number(whole, "error_of_a_in_b"));
+        assert!(c > 0.85 && error < 0.15 && (c - 391.0 / 392.0).abs() <= 2.0 * error, "{profile}: {c} ± {error}");
+        let of_whole = answers(&world, &(words.join(" ") + " more"));
+        let part = &of_whole["http://part/"];
+        assert!(number(part, "containment_of_b_in_a") > 0.85, "{profile}: {part}");
+        assert!(number(part, "containment_of_a_in_b") < 0.03, "{profile}: {part}");
+        assert_eq!(world.partition().len(), 3, "{profile}: contained is not alike");
+    }
+    let world = World::new();
+    let input = world.write("pages.jsonl", lines(&pages));
+    world.run(&[input]);
+    let found = answers(&world, &small);
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["http://part/"], "without the option it is not found");
+}
+
+/// Mod shingles that are common find nobody, but what the others find is measured by all of them.
+#[test]
+fn common_mod_shingles_count_in_a_containment() {
+    let words: Vec<String> = (0..8_000).map(|n| format!("w{n}")).collect();
+    let small = words[3_000..4_000].join(" ");
+    let pages = [
+        page("http://whole/", DAY, "s", &words.join(" ")),
+        page("http://one/", DAY, "s", &(body(1) + &words[3_000..3_500].join(" "))),
+        page("http://two/", DAY, "s", &(body(2) + &words[3_000..3_500].join(" "))),
+    ];
+    let found = |limit: usize| {
+        let world = World::new().with("sketch.index_modulus", 10).with("cluster.common_limit", limit);
+        let input = world.write("pages.jsonl", lines(&pages[..1]));
+        world.run(std::slice::from_ref(&input));
+        fs::write(&input, lines(&pages)).expect("grown");
+        world.run(&[input]);
+        let file = world.write("mine.txt", &small);
+        let found = json(&world.ask("query similar --json", &[file.to_str().expect("a path")]));
+        let whole = found.as_array().expect("a list").iter().find(|one| one["last_seen"]["url"] == "http://whole/");
+        whole.expect("the whole page").clone()
+    };
+    let (uncommon, common) = (found(1000), found(2));
+    assert_eq!(common["containment_of_a_in_b"], 1.0);
+    assert_eq!(common["error_of_a_in_b"], uncommon["error_of_a_in_b"]);
+    assert!(common["error_of_a_in_b"].as_f64() < Some(0.03), "it rests on a hundred shingles: {common}");
+}
+
+#[test]
+fn a_store_refuses_other_rules_and_a_second_writer() {
+    let world = World::new();
+    world.run(&sweeps()[..1]);
+    let refused = |arguments: &[&str], variable: (&str, &str), message: &str| {
+        let mut command = world.command("run -q");
+        let output = command.args(arguments).env(variable.0, variable.1).output().expect("starts");
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
+    };
+    refused(&["-"], ("LOOKALIKE__SKETCH__W", "9"), "sketch.w is 10 there and 9 here");
+    refused(&["-"], ("LOOKALIKE__CLUSTER__THRESHOLD", "0.6"), "cluster.threshold is 0.5 there and 0.6 here");
+    let wanted = ("LOOKALIKE__SKETCH__INDEX_MODULUS", "25");
+    refused(&["-"], wanted, "sketch.index_modulus is off (false or 0) there and 25 here");
+    refused(&["-"], ("LOOKALIKE__STORE__SEED", &"f".repeat(64)), "another seed");
+    refused(&["-"], ("LOOKALIKE__SKETCH__WW", "9"), "ww");
+
+    let mut first = world.command("run -q").stdin(Stdio::piped()).spawn().expect("starts");
+    let pipe = first.stdin.take().expect("a pipe");
+    let locked = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let second = world.command("run -q -").output().expect("starts");
+        second.status.code() == Some(1) && text(&second.stderr).contains("in use by another process")
+    });
+    assert!(locked, "the second writer is refused");
+    world.ask("stats", &[]);
+    drop(pipe);
+    assert!(first.wait().expect("ended").success(), "the first one is unharmed");
+
+    let elsewhere = World::new();
+    fs::create_dir(elsewhere.path("store")).expect("a folder");
+    elsewhere.write("store/precious", "data");
+    let output = elsewhere.command("run -q -").output().expect("starts");
+    assert!(text(&output.stderr).contains("holds no store"), "{}", text(&output.stderr));
+    let output = World::new().command("stats").output().expect("starts");
+    assert!(text(&output.stderr).contains("there is no store"), "{}", text(&output.stderr));
+}
+
+/// Lost once: a query failed when the writer deleted a file that it was about to open, and missed rows when the writer
+/// flushed while it opened.
+#[test]
+fn the_store_answers_while_it_is_written() {
+    let world = World::new().with("store.write_buffer_mib", 1).with("pipeline.batch_records_max", 64);
+    let mut process = world.run_command(&[]).stdin(Stdio::piped()).spawn().expect("starts");
+    let mut pipe = process.stdin.take().expect("a pipe");
+    let writer = std::thread::spawn(move || {
+        for n in 0..20_000 {
+            let page = page(&format!("http://a/{n}"), DAY, "s", &body(n)) + "\n";
+            pipe.write_all(page.as_bytes()).expect("piped");
+        }
+    });
+    while !world.path("events.jsonl").exists()
+        || world.command("stats").output().is_ok_and(|asked| !asked.status.success())
+    {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let mut seen = 0;
+    while !writer.is_finished() {
+        let status = json(&world.ask("stats --json", &[]));
+        let now = status["sightings"].as_u64().expect("a number");
+        assert!(now >= seen, "{now} sightings after {seen}");
+        seen = now;
+    }
+    writer.join().expect("no panic");
+    assert!(process.wait().expect("ended").success());
+    assert_eq!(json(&world.ask("stats --json", &[]))["sightings"], 20_000);
+}
+
+#[test]
+fn a_signal_drains_and_ends() {
+    ["TERM", "INT"].into_iter().for_each(a_signal_drains);
+}
+
+fn a_signal_drains(signal: &str) {
+    let world = World::new();
+    let mut process = world.run_command(&[]).stdin(Stdio::piped()).spawn().expect("starts");
+    let mut pipe = process.stdin.take().expect("a pipe");
+    pipe.write_all(lines(&[page("http://a/", DAY, "s", &body(1))]).as_bytes()).expect("piped");
+    pipe.flush().expect("piped");
+    let taken = (0..200).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        world.path("events.jsonl").exists() && world.events().len() == 1
+    });
+    assert!(taken, "a page is taken in while the pipe is open");
+    // The pipe stays open: only the signal can end it.
+    let id = process.id().to_string();
+    let status = std::process::Command::new("kill").args(["-s", signal, &id]).status().expect("kill");
+    assert!(status.success());
+    assert_eq!(process.wait().expect("ended").code(), Some(130));
+    assert_eq!(world.partition().len(), 1);
+}
+
+/// Lost once: every later page of a URL, behind one whose time was a slip of the pen.
+#[test]
+fn pages_dated_ahead_of_the_clock_are_rejected_by_run_and_backfill() {
+    let pages = [page("http://a/", "2999-01-01T00:00:00Z", "s", &body(1)), page("http://a/", DAY, "s", &body(2))];
+    for (days_max, rejected) in [(1, "future-time"), (0, "")] {
+        let world = World::new().with("input.future_days_max", days_max);
+        let input = world.write("pages.jsonl", lines(&pages));
+        for command in ["run -q", "backfill -q"] {
+            let (store, events) = (world.path(&command.replace(' ', "")), world.path(command));
+            let mut command = world.command_on(command, &store);
+            let output = command.arg("--events").arg(&events).arg(&input).output().expect("starts");
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            let first = &crate::harness::read_events(&events)[0];
+            assert_eq!(first.reason.map_or("", lookalike::wire::Reason::as_str), rejected);
+        }
+    }
+}
+
+#[test]
+fn configuration_is_shown_and_validated() {
+    let world = World::new().with_config("paper-1997.toml");
+    let shown = world.ask("config show", &[]);
+    assert!(shown.contains("rule = \"mod\"") && shown.contains("modulus = 25"), "{shown}");
+    assert!(!shown.contains(&format!("{:064x}", 7)), "the seed is secret");
+    world.ask("config validate", &[]);
+    let wrong = world.write("wrong.toml", "[sketch]\nbits = 12\n");
+    let output = world.command("config validate").arg("--config").arg(wrong).output().expect("starts");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("sketch.bits"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn metrics_are_served_while_it_runs() {
+    let world = World::new();
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
+    let address = format!("127.0.0.1:{port}");
+    let mut process =
+        world.run_command(&[]).args(["--metrics-listen", &address]).stdin(Stdio::piped()).spawn().expect("starts");
+    let mut pipe = process.stdin.take().expect("a pipe");
+    let text: String = (0..50).map(|n| page(&format!("http://a/{n}"), DAY, "s", &body(n % 40)) + "\n").collect();
+    pipe.write_all((text + "broken\n").as_bytes()).expect("piped");
+    let wanted = [
+        "lookalike_pages_total{outcome=\"new\"} 40",
+        "lookalike_pages_total{outcome=\"identical\"} 10",
+        "lookalike_rejected_total{reason=\"invalid-json\"} 1",
+        "lookalike_documents 40",
+        "lookalike_store_bytes ",
+        "lookalike_undated_pages_total 0",
+        "lookalike_stage_seconds_bucket{stage=\"sync\"",
+        "lookalike_batch_records_count",
+    ];
+    let mut served = String::new();
+    let found = (0..200).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        served = std::net::TcpStream::connect(&address).map_or(String::new(), |mut stream| {
+            let mut answer = String::new();
+            let _ = stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n");
+            let _ = stream.read_to_string(&mut answer);
+            answer
+        });
+        wanted.iter().all(|line| served.contains(line))
+    });
+    assert!(found, "{served}");
+    drop(pipe);
+    assert!(process.wait().expect("ended").success());
+}
+
+#[test]
+fn a_reader_that_has_had_enough_is_no_failure() {
+    let world = World::new();
+    world.run(&sweeps());
+    let mut process = world.command("export clusters").stdout(Stdio::piped()).spawn().expect("starts");
+    drop(process.stdout.take());
+    assert!(process.wait().expect("ended").success());
+}
+
+#[test]
+fn features_in_place_of_a_body() {
+    let world = World::new();
+    let page = |url: &str, features: std::ops::Range<u32>| {
+        let features: Vec<String> = features.map(|n| format!("f{n}")).collect();
+        serde_json::json!({"url": url, "fetched_at": DAY, "features": features}).to_string()
+    };
+    let pages = [page("http://a/", 0..30), page("http://b/", 5..35), page("http://c/", 100..130)];
+    let input = world.write("pages.jsonl", lines(&pages));
+    world.run(&[input]);
+    let sizes: Vec<usize> = world.partition().iter().map(BTreeSet::len).collect();
+    assert_eq!(sizes.iter().sum::<usize>(), 3);
+    assert_eq!(sizes.len(), 2);
+}
+
+#[test]
+fn verify_tells_a_sound_store_from_a_damaged_one() {
+    let world = World::new();
+    world.run(&sweeps());
+    assert!(world.ask("verify", &[]).starts_with("sound: 635 documents, "), "{}", world.ask("verify", &[]));
+    assert_eq!(json(&world.ask("verify --json", &[]))["is_sound"], true);
+
+    let path = world.path("store");
+    let options = rocksdb::Options::default();
+    let families = rocksdb::DB::list_cf(&options, &path).expect("families");
+    let db = rocksdb::DB::open_cf(&options, &path, families).expect("opens");
+    let links = db.cf_handle("links").expect("links");
+    let (key, _) = db.iterator_cf(links, rocksdb::IteratorMode::Start).next().expect("a row").expect("read");
+    db.delete_cf(links, key).expect("deleted");
+    drop(db);
+    let output = world.command("verify").output().expect("starts");
+    assert_eq!(output.status.code(), Some(5));
+    let told = text(&output.stdout);
+    assert!(told.starts_with("links ") && told.contains("no links join it") && told.contains("not sound: "), "{told}");
+    let missing = World::new().command("verify").output().expect("starts");
+    assert_eq!(missing.status.code(), Some(1));
+}

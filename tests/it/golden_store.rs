@@ -1,0 +1,97 @@
+//! A store that this format's first program wrote is opened, sound, tells the same, and goes on.
+//!
+//! `tests/golden/make-store.sh` made it, and makes it again while nothing is released; afterwards a new format gets a
+//! golden store of its own, and this one stays for as long as its format can be read.
+
+use crate::harness::{World, root, text};
+use std::fs;
+use std::process::{Command, Stdio};
+
+/// A world under the rule that the golden store was made with, when there were no confirmations and no limit of
+/// comparisons.
+fn as_made() -> World {
+    World::new()
+        .with("sketch.index_modulus", 25)
+        .with("sketch.confirmation", false)
+        .with("cluster.common_limit", 5)
+        .with("cluster.comparisons_max", 0)
+}
+
+/// The golden store of a format, unpacked in a world of its own.
+fn unpacked(format: u32) -> World {
+    let world = as_made();
+    let archive = root().join(format!("tests/golden/store-{format}.tar.gz"));
+    let status = Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(world.path("")).status();
+    assert!(status.expect("tar starts").success());
+    world
+}
+
+fn golden(name: &str) -> String {
+    fs::read_to_string(root().join("tests/golden").join(name)).expect(name)
+}
+
+/// The pages that it was made of, given again under the same name.
+fn run_again(world: &World) -> serde_json::Value {
+    let pages = fs::File::open(root().join("tests/golden/pages.jsonl")).expect("pages");
+    let mut command = world.command("run -q --json --stdin-name golden");
+    command.arg("--events").arg(world.path("events.jsonl")).arg("-").stdin(Stdio::from(pages));
+    let output = command.output().expect("the program starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("a summary")
+}
+
+#[test]
+fn a_store_of_format_1_is_read() {
+    let world = unpacked(1);
+    let verified = world.command("verify --json").output().expect("starts");
+    assert!(verified.status.success(), "{}", text(&verified.stdout));
+    let report: serde_json::Value = serde_json::from_slice(&verified.stdout).expect("a report");
+    let rows = report["rows"].as_object().expect("rows");
+    // A store that is closed has no events left that are not out, and its newest postings may be in runs or pending.
+    let empty: Vec<&str> = rows.iter().filter(|(_, n)| **n == 0).map(|(family, _)| family.as_str()).collect();
+    assert_eq!(empty, ["outbox"], "every other family has rows");
+    assert_eq!(world.ask("export clusters", &[]), golden("store-1.csv"));
+    let lost = world.ask("query lost", &["http://a.example/old", "--json"]);
+    assert!(lost.contains("http://a.example/new"), "{lost}");
+}
+
+#[test]
+fn a_store_of_format_1_goes_on() {
+    let world = unpacked(1);
+    fs::write(world.path("events.jsonl"), golden("events.jsonl")).expect("events");
+    assert_eq!(run_again(&world)["records"], 0, "it was taken in already");
+    assert_eq!(world.ask("export clusters", &[]), golden("store-1.csv"));
+    // A store made anew is the same, byte for byte of what it tells.
+    let new = as_made();
+    run_again(&new);
+    assert_eq!(new.ask("export clusters", &[]), golden("store-1.csv"));
+    assert_eq!(fs::read_to_string(new.path("events.jsonl")).expect("events"), golden("events.jsonl"));
+}
+
+/// Another format than those that can be read is refused with what to do.
+#[test]
+fn a_store_of_a_later_format_is_refused() {
+    let world = unpacked(1);
+    plant_format(&world, 2);
+    let output = world.command("stats").output().expect("starts");
+    assert_eq!(output.status.code(), Some(1));
+    let told = text(&output.stderr);
+    assert!(told.contains("has format 2") && told.contains("use a newer program"), "{told}");
+}
+
+/// Writes another format version where the store keeps its own.
+fn plant_format(world: &World, format: u32) {
+    let path = world.path("store");
+    let options = rocksdb::Options::default();
+    let families = rocksdb::DB::list_cf(&options, &path).expect("families");
+    let families = families.into_iter().filter(|name| name != "default");
+    let union = |_: &[u8], _: Option<&[u8]>, _: &rocksdb::MergeOperands| None;
+    let descriptors = families.chain(["default".into()]).map(|name| {
+        let mut options = rocksdb::Options::default();
+        options.set_merge_operator_associative("union of documents", union);
+        rocksdb::ColumnFamilyDescriptor::new(name, options)
+    });
+    let db = rocksdb::DB::open_cf_descriptors(&options, &path, descriptors).expect("opens");
+    let meta = db.cf_handle("meta").expect("a family");
+    db.put_cf(meta, b"format", format.to_be_bytes()).expect("written");
+}

@@ -1,0 +1,121 @@
+//! A real browser, driven over its WebDriver port; tests that need one are skipped where there is none.
+
+use super::door::{ask, until};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// What WebDriver calls an element (W3C WebDriver, section 12).
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+/// A session of a Chromium without a window.
+pub struct Browser {
+    address: SocketAddr,
+    session: String,
+    driver: Child,
+    _profile: TempDir,
+}
+
+impl Browser {
+    /// A browser, or none, and why not, where `chromedriver` is not installed.
+    pub fn start() -> Option<Self> {
+        let started = Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let Ok(mut driver) = started else {
+            println!("skipped: there is no chromedriver; `deploy/debian-packages.sh --tests` installs it");
+            return None;
+        };
+        let mut lines = BufReader::new(driver.stdout.take().expect("piped")).lines();
+        let port = lines.find_map(|line| {
+            let line = line.ok()?;
+            let (_, port) = line.split_once("successfully on port ")?;
+            port.trim_end_matches('.').parse::<u16>().ok()
+        });
+        let address = SocketAddr::from(([127, 0, 0, 1], port.expect("a port")));
+        let profile = tempfile::tempdir().expect("a folder");
+        let folder = format!("--user-data-dir={}", profile.path().display());
+        // In a container there is neither a sandbox to be had nor much shared memory.
+        let arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", &folder];
+        let wanted = json!({"browserName": "chrome", "goog:chromeOptions": {"args": arguments}});
+        let body = json!({"capabilities": {"alwaysMatch": wanted}});
+        let answer = send(address, "POST", "/session", &body);
+        let session = answer["sessionId"].as_str().expect("a session").to_string();
+        Some(Browser { address, session, driver, _profile: profile })
+    }
+
+    fn tell(&self, command: &str, body: &Value) -> Value {
+        send(self.address, "POST", &format!("/session/{}/{command}", self.session), body)
+    }
+
+    pub fn open(&self, url: &str) {
+        self.tell("url", &json!({"url": url}));
+    }
+
+    /// What a script returns.
+    pub fn script(&self, script: &str) -> Value {
+        self.tell("execute/sync", &json!({"script": script, "args": []}))
+    }
+
+    /// Waits until a script returns this: a form that was sent takes its time to be answered.
+    pub fn wait(&self, script: &str, wanted: &str) {
+        until(|| (self.script(script) == wanted).then_some(()));
+    }
+
+    /// The texts of all elements that a selector finds, as they are shown.
+    pub fn texts(&self, selector: &str) -> Vec<String> {
+        let script = format!("return [...document.querySelectorAll({})].map(e => e.innerText.trim())", json!(selector));
+        serde_json::from_value(self.script(&script)).expect("texts")
+    }
+
+    fn element(&self, selector: &str) -> String {
+        let found = self.tell("element", &json!({"using": "css selector", "value": selector}));
+        found[ELEMENT].as_str().expect("an element").to_string()
+    }
+
+    pub fn click(&self, selector: &str) {
+        let element = self.element(selector);
+        self.tell(&format!("element/{element}/click"), &json!({}));
+    }
+
+    pub fn type_into(&self, selector: &str, text: &str) {
+        let element = self.element(selector);
+        self.tell(&format!("element/{element}/value"), &json!({"text": text}));
+    }
+
+    /// Presses keys, wherever the focus is.
+    pub fn press(&self, keys: &str) {
+        let actions: Vec<Value> = keys
+            .chars()
+            .flat_map(|key| [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})])
+            .collect();
+        self.tell("actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": actions}]}));
+    }
+
+    /// As a screen of this width, for a person who wants light or dark pages.
+    pub fn emulate(&self, scheme: &str, width: u32) {
+        let device = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
+        self.develop("Emulation.setDeviceMetricsOverride", &device);
+        let wanted = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        self.develop("Emulation.setEmulatedMedia", &wanted);
+    }
+
+    fn develop(&self, command: &str, parameters: &Value) {
+        self.tell("goog/cdp/execute", &json!({"cmd": command, "params": parameters}));
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // Ends Chromium, which would outlive its driver.
+        ask(self.address, "DELETE", &format!("/session/{}", self.session), &[], b"");
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
+
+fn send(address: SocketAddr, method: &str, path: &str, body: &Value) -> Value {
+    let answer = ask(address, method, path, &[("content-type", "application/json")], body.to_string().as_bytes());
+    assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+    answer.json()["value"].clone()
+}

@@ -1,0 +1,158 @@
+//! A store whose n-th call fails, and the stream over it in this very process.
+
+use super::World;
+use lookalike::cluster::Decider;
+use lookalike::config::Config;
+use lookalike::document::{DocumentId, Fingerprint, Seed};
+use lookalike::files::{EventFile, FileSource, Input};
+use lookalike::intake::FutureLimit;
+use lookalike::pipeline::{self, Pipeline, Stats, Summary};
+use lookalike::ports::{Batch, MissingUrl, Outgoing, Sink, Snapshot, Store, StoreError, StoredSighting};
+use lookalike::sketch::{Shingle, Sketch, Sketcher};
+use lookalike::store::RocksStore;
+use lookalike::sweep::{Observation, SweepRow, UrlState};
+use std::cell::Cell;
+use std::error::Error;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// When a call fails: before it did anything, or after it did all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Failure {
+    Before,
+    After,
+}
+
+/// A store that counts its calls and fails one of them.
+struct Failing {
+    inner: RocksStore,
+    n_calls: Cell<usize>,
+    at: Option<(usize, Failure)>,
+}
+
+impl Failing {
+    fn call<T>(&self, act: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let n = self.n_calls.replace(self.n_calls.get() + 1);
+        let planted = || Err(StoreError::Failed("planted".into()));
+        match self.at {
+            Some((at, Failure::Before)) if at == n => planted(),
+            Some((at, Failure::After)) if at == n => act().and_then(|_| planted()),
+            _ => act(),
+        }
+    }
+}
+
+impl Store for Failing {
+    fn equal(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {
+        self.call(|| self.inner.equal(keys))
+    }
+
+    fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
+        self.call(|| self.inner.postings(shingles))
+    }
+
+    fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
+        self.call(|| self.inner.supers(shingles))
+    }
+
+    fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError> {
+        self.call(|| self.inner.sketches(documents))
+    }
+
+    fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError> {
+        self.call(|| self.inner.first_urls(documents))
+    }
+
+    fn states(&self, urls: &[Fingerprint]) -> Result<Vec<Option<UrlState>>, StoreError> {
+        self.call(|| Store::states(&self.inner, urls))
+    }
+
+    fn history(&self, url: Fingerprint) -> Result<Vec<Observation>, StoreError> {
+        self.call(|| self.inner.history(url))
+    }
+
+    fn sweeps(&self, names: &[&str]) -> Result<Vec<Option<SweepRow>>, StoreError> {
+        self.call(|| Store::sweeps(&self.inner, names))
+    }
+
+    fn urls(&self, keys: &[Fingerprint]) -> Result<Vec<String>, StoreError> {
+        self.call(|| Store::urls(&self.inner, keys))
+    }
+
+    fn standings(&self, documents: &[DocumentId], most_each: usize) -> Result<Vec<StoredSighting>, StoreError> {
+        self.call(|| Store::standings(&self.inner, documents, most_each))
+    }
+
+    fn sought(&self) -> Result<Vec<MissingUrl>, StoreError> {
+        self.call(|| self.inner.sought())
+    }
+
+    fn each_state(&self, each: &mut dyn FnMut(Fingerprint, UrlState)) -> Result<(), StoreError> {
+        self.call(|| self.inner.each_state(each))
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        let n = self.n_calls.replace(self.n_calls.get() + 1);
+        let planted = || Err(StoreError::Failed("planted".into()));
+        match self.at {
+            Some((at, Failure::Before)) if at == n => planted(),
+            Some((at, Failure::After)) if at == n => self.inner.commit(batch).and_then(|()| planted()),
+            _ => self.inner.commit(batch),
+        }
+    }
+
+    fn outbox(&self, from: u64, most: usize) -> Result<Vec<Outgoing>, StoreError> {
+        self.call(|| self.inner.outbox(from, most))
+    }
+
+    fn n_bytes(&self) -> u64 {
+        self.inner.n_bytes()
+    }
+}
+
+/// One run over a world's store, in batches of 40 and by one sketcher, so that its calls are always the same. With its
+/// end comes the number of calls to the store.
+pub fn flow(
+    world: &World,
+    inputs: &[PathBuf],
+    at: Option<(usize, Failure)>,
+) -> (Result<Summary, Box<dyn Error>>, usize) {
+    let config = Config::load(&[]).expect("the default");
+    let rule = config.rule();
+    let seed: Seed = format!("{:064x}", 7).parse().expect("a seed");
+    let inner = RocksStore::open(&world.path("store"), &config.store_settings(), &rule, Some(seed), || seed);
+    let mut store = Failing { inner: inner.expect("opens"), n_calls: Cell::new(0), at };
+    let progress = store.inner.progress().expect("progress");
+    let inputs = inputs.iter().cloned().map(Input::File).collect();
+    let source = FileSource::new(inputs, progress, config.limits.clone(), None);
+    let mut sink = EventFile::open(world.path("events.jsonl")).expect("events");
+    let (next_seq, published) = (store.inner.next_seq(), store.inner.published());
+    let (clusters, common) = (store.inner.clusters().expect("clusters"), store.inner.common().expect("common"));
+    let result = pipeline::recover(&store, &mut sink, published, next_seq).map_err(Box::from).and_then(|()| {
+        let pipeline = Pipeline {
+            settings: pipeline::Settings {
+                sketchers: 1,
+                batch_records_max: 40,
+                batch_latency_ms_max: 10_000,
+                ..config.pipeline.clone()
+            },
+            limits: config.limits.clone(),
+            sweep_cut: config.input.sweep_cut,
+            future: FutureLimit::NONE,
+            seed,
+            sketcher: Sketcher::new(&rule.sketch, &seed),
+            decider: Decider::new(rule.cluster, &rule.sketch, clusters, common),
+            store: &mut store,
+            next_seq,
+            source: Box::new(source),
+            sink: Some(Box::new(sink) as Box<dyn Sink>),
+            shutdown: Arc::new(AtomicBool::new(false)),
+            stats: Arc::new(Stats::default()),
+            tries: Arc::default(),
+            closings: pipeline::CloseRequests::default(),
+        };
+        pipeline.run().map_err(Box::from)
+    });
+    (result, store.n_calls.get())
+}

@@ -1,0 +1,252 @@
+//! What the integration tests share: a world with a store of its own, in which the real program runs.
+
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+pub mod broker;
+pub mod browser;
+pub mod disk;
+pub mod door;
+pub mod failing;
+pub mod schema;
+
+use lookalike::wire::{Event, EventType};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A folder of its own, a store in it, and settings for every run of the program there.
+pub struct World {
+    folder: TempDir,
+    variables: Vec<(String, String)>,
+    configs: Vec<PathBuf>,
+}
+
+/// A partition of pages, each known by (URL, time, sweep).
+pub type Partition = BTreeSet<BTreeSet<String>>;
+
+impl World {
+    /// An empty one with a fixed seed, so that every run gives the same sketches, and where the clock does not matter.
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let world = World { folder, variables: Vec::new(), configs: Vec::new() };
+        world.with("store.seed", format!("{:064x}", 7)).with("input.future_days_max", 0)
+    }
+
+    pub fn with(mut self, key: &str, value: impl ToString) -> Self {
+        self.variables.push((format!("LOOKALIKE__{}", key.replace('.', "__").to_uppercase()), value.to_string()));
+        self
+    }
+
+    pub fn with_config(mut self, name: &str) -> Self {
+        self.configs.push(root().join("config").join(name));
+        self
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, bytes).expect("written");
+        path
+    }
+
+    /// The program with a subcommand, on this world's store.
+    pub fn command(&self, subcommand: &str) -> Command {
+        self.command_on(subcommand, &self.path("store"))
+    }
+
+    /// The program with a subcommand, on another store with the settings of this world.
+    pub fn command_on(&self, subcommand: &str, store: &Path) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lookalike"));
+        command.args(subcommand.split(' ')).arg("--store").arg(store);
+        for config in &self.configs {
+            command.arg("--config").arg(config);
+        }
+        command.envs(self.variables.iter().cloned()).stdin(Stdio::null());
+        command
+    }
+
+    /// `run` over some inputs, with events to `events.jsonl`.
+    pub fn run_command(&self, inputs: &[PathBuf]) -> Command {
+        let mut command = self.command("run -q");
+        command.arg("--events").arg(self.path("events.jsonl")).args(inputs);
+        command
+    }
+
+    /// `run` over some inputs, with events to nowhere.
+    pub fn run_unheard_command(&self, inputs: &[PathBuf]) -> Command {
+        let mut command = self.command("run -q");
+        command.args(inputs);
+        command
+    }
+
+    pub fn run(&self, inputs: &[PathBuf]) -> Output {
+        let output = self.run_command(inputs).output().expect("the program starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        output
+    }
+
+    /// The standard output of a subcommand that must succeed.
+    pub fn ask(&self, subcommand: &str, arguments: &[&str]) -> String {
+        let output = self.command(subcommand).args(arguments).output().expect("the program starts");
+        assert!(output.status.success(), "{subcommand}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// How many events are out.
+    pub fn n_events(&self) -> usize {
+        fs::read(self.path("events.jsonl")).map_or(0, |events| events.iter().filter(|byte| **byte == b'\n').count())
+    }
+
+    pub fn events(&self) -> Vec<Event> {
+        read_events(&self.path("events.jsonl"))
+    }
+
+    /// The clusters as `export clusters` tells them.
+    pub fn partition(&self) -> Partition {
+        partition_of(&self.ask("export clusters", &[]))
+    }
+}
+
+/// The clusters in a table as `export clusters` writes it.
+pub fn partition_of(csv: &str) -> Partition {
+    let mut clusters: HashMap<String, BTreeSet<String>> = HashMap::new();
+    let mut rows = csv::Reader::from_reader(csv.as_bytes());
+    assert_eq!(rows.headers().expect("a header"), &["url", "fetched_at", "sweep", "document", "cluster"][..]);
+    for row in rows.records() {
+        let row = row.expect("a row");
+        clusters.entry(row[4].to_string()).or_default().insert(page_key(&row[0], &row[1], &row[2]));
+    }
+    clusters.into_values().collect()
+}
+
+pub fn page_key(url: &str, fetched_at: &str, sweep: &str) -> String {
+    format!("{url} {fetched_at} {sweep}")
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Nothing that is waited for here takes as long; what does, hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until something is so.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "{what}: it did not come about");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The status of a process that ends by itself.
+pub fn ended(process: &mut Child) -> ExitStatus {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = process.try_wait().expect("a status") {
+            return status;
+        }
+        if begin.elapsed() > PATIENCE {
+            process.kill().expect("killed");
+            panic!("it did not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Tells a process to end, as a supervisor does.
+pub fn terminate(process: &Child) {
+    let id = process.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
+}
+
+pub fn read_events(path: &Path) -> Vec<Event> {
+    let lines = fs::read_to_string(path).expect("an events file");
+    lines.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+/// The project's folder.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The three sweeps of the shipped sample.
+pub fn sweeps() -> Vec<PathBuf> {
+    ["1-2014-08-01", "2-2015-08-01", "3-2017-09-01"]
+        .iter()
+        .map(|sweep| root().join(format!("bench-data/sweep-{sweep}.jsonl.zst")))
+        .collect()
+}
+
+/// A page of the JSONL form.
+pub fn page(url: &str, fetched_at: &str, sweep: &str, body: &str) -> String {
+    serde_json::json!({"url": url, "fetched_at": fetched_at, "sweep": sweep, "content_type": "text/plain", "body": body})
+        .to_string()
+}
+
+/// Events as a consumer may rely on them: numbered densely from 0, one terminal event for each of `n_records` records
+/// of each source, each loser merged once, and cluster names that only fall.
+pub fn check_events(events: &[Event], n_records: &BTreeMap<String, i64>) {
+    let mut terminal: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
+    let mut losers = BTreeSet::new();
+    for (number, event) in events.iter().enumerate() {
+        assert_eq!(event.seq, number as u64, "the sequence is dense");
+        if event.kind.is_terminal() {
+            let is_first = terminal.entry(event.source.clone()).or_default().insert(event.offset);
+            assert!(is_first, "{}@{} has two terminal events", event.source, event.offset);
+        }
+        if event.kind == EventType::Merged {
+            let (loser, winner) = (event.loser.expect("a loser"), event.winner.expect("a winner"));
+            assert!(winner < loser && losers.insert(loser), "{loser} is merged twice or upwards");
+        }
+        if event.kind == EventType::Split {
+            losers.remove(&event.cluster.expect("a cluster"));
+        }
+    }
+    let counted: BTreeMap<String, i64> =
+        terminal.into_iter().map(|(source, offsets)| (source, offsets.len() as i64)).collect();
+    assert_eq!(&counted, n_records);
+}
+
+/// The partition that follows from the events alone.
+pub fn fold(events: &[Event]) -> Partition {
+    let mut winners = HashMap::new();
+    let mut cluster_of = HashMap::new();
+    for event in events {
+        match event.kind {
+            EventType::Merged => {
+                winners.insert(event.loser.expect("a loser"), event.winner.expect("a winner"));
+            }
+            EventType::Assigned => {
+                let key = page_key(
+                    event.url.as_deref().expect("a URL"),
+                    &event.fetched_at.expect("a time").to_string(),
+                    event.sweep.as_deref().unwrap_or(""),
+                );
+                cluster_of.insert((key, event.document), event.cluster.expect("a cluster"));
+            }
+            EventType::Split => {
+                winners.remove(&event.cluster.expect("a cluster"));
+            }
+            EventType::Reassigned => {
+                let of_document = cluster_of.iter_mut().filter(|((_, document), _)| *document == event.document);
+                of_document.for_each(|(_, cluster)| *cluster = event.cluster.expect("a cluster"));
+            }
+            _ => {}
+        }
+    }
+    let mut clusters: HashMap<_, BTreeSet<String>> = HashMap::new();
+    for ((key, _), mut cluster) in cluster_of {
+        while let Some(winner) = winners.get(&cluster) {
+            cluster = *winner;
+        }
+        clusters.entry(cluster).or_default().insert(key);
+    }
+    clusters.into_values().collect()
+}

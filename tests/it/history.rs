@@ -1,0 +1,826 @@
+//! Time: what stood where and when, what moved, what changed, what a closed sweep missed, in any order of arrival.
+
+use crate::harness::door::{Door, encoded};
+use crate::harness::{World, check_events, page, sweeps, text};
+use lookalike::config::Config;
+use lookalike::document::DocumentId;
+use lookalike::ports::Snapshot;
+use lookalike::store::RocksStore;
+use lookalike::wire::{Event, EventType, MoveEvidence};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// A page of the sample that moved.
+const MOVED: &str = "https://docs.npm.example/html/doc/cache.html";
+
+/// The `day`-th of a month, which is a sweep of that name.
+fn time(day: u32) -> String {
+    format!("2026-11-{day:02}T00:00:00Z")
+}
+
+/// Forty words: `n_own` that no other number shares in their place, the rest those of every page.
+fn body(number: u32, n_own: u32) -> String {
+    (0..40).map(|n| if n < n_own { format!("own{number}x{n} ") } else { format!("all{n} ") }).collect()
+}
+
+fn seen(url: &str, day: u32, number: u32) -> String {
+    page(url, &time(day), &day.to_string(), &body(number, 40))
+}
+
+fn gone(url: &str, day: u32) -> String {
+    serde_json::json!({"url": url, "fetched_at": time(day), "sweep": day.to_string(), "gone": true}).to_string()
+}
+
+fn redirect(url: &str, day: u32, to: &str) -> String {
+    let (time, sweep) = (time(day), day.to_string());
+    serde_json::json!({"url": url, "fetched_at": time, "sweep": sweep, "http_status": 301, "redirect_to": to})
+        .to_string()
+}
+
+fn lines<S: AsRef<str>>(lines: &[S]) -> String {
+    lines.iter().map(|line| format!("{}\n", line.as_ref())).collect()
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect(text)
+}
+
+/// Takes records in, each list as a file of its own.
+fn run(world: &World, name: &str, records: &[String]) {
+    let input: PathBuf = world.write(name, lines(records));
+    world.run(&[input]);
+}
+
+fn moves(events: &[Event]) -> Vec<(String, String, MoveEvidence)> {
+    let moved = events.iter().filter(|event| event.kind == EventType::Moved);
+    moved
+        .map(|event| {
+            let (from, to) = (event.from.clone().expect("from"), event.to.clone().expect("to"));
+            (from, to, event.evidence.expect("evidence"))
+        })
+        .collect()
+}
+
+fn close(world: &World, sweep: &str) -> Value {
+    let events = world.path("events.jsonl");
+    json(&world.ask("sweep close --json", &[sweep, "--events", events.to_str().expect("a path")]))
+}
+
+#[test]
+fn a_move_is_told_once_whichever_end_is_learnt_first() {
+    let (old, new) = ("http://a/docs/cache", "http://a/docs/cli/cache");
+    let begin = seen(old, 1, 7);
+    let orders: [Vec<String>; 3] = [
+        vec![gone(old, 2), seen(new, 2, 7), seen(new, 3, 7)],
+        vec![seen(new, 2, 7), gone(old, 2), seen(new, 3, 7)],
+        vec![seen(new, 3, 7), seen(new, 2, 7), gone(old, 2)],
+    ];
+    for order in orders {
+        for n_together in [1, 100] {
+            let world = World::new().with("pipeline.batch_records_max", n_together);
+            let records: Vec<String> = [std::slice::from_ref(&begin), &order].concat();
+            run(&world, "pages.jsonl", &records);
+            let events = world.events();
+            assert_eq!(moves(&events), [(old.into(), new.into(), MoveEvidence::Same)], "{order:?} by {n_together}");
+            let source = world.path("pages.jsonl").display().to_string();
+            check_events(&events, &BTreeMap::from([(source, 4)]));
+            // A later run knows what was told.
+            run(&world, "more.jsonl", &[seen(new, 4, 7), gone(old, 4)]);
+            assert_eq!(moves(&world.events()).len(), 1);
+        }
+    }
+}
+
+#[test]
+fn what_was_there_all_the_time_is_no_move_and_what_comes_back_is_sought_anew() {
+    let world = World::new();
+    // A mirror of the same sweep is no later place, until a later sweep sees it.
+    run(&world, "1", &[seen("http://a/x", 1, 7), seen("http://b/x", 1, 7), gone("http://a/x", 2)]);
+    assert_eq!(moves(&world.events()), []);
+    run(&world, "2", &[seen("http://b/x", 2, 7)]);
+    assert_eq!(moves(&world.events()).len(), 1);
+    // It comes back, and goes again.
+    run(&world, "3", &[seen("http://a/x", 3, 7), gone("http://a/x", 4), seen("http://c/x", 5, 7)]);
+    let told = moves(&world.events());
+    assert_eq!(told.len(), 2);
+    assert_eq!(told[1].1, "http://c/x");
+    // A page like no other is never found.
+    run(&world, "4", &[seen("http://a/y", 5, 8), gone("http://a/y", 6), seen("http://a/z", 7, 9)]);
+    assert_eq!(moves(&world.events()).len(), 2);
+}
+
+/// A page that was alive when it was seen last was told to be elsewhere, because a mirror was fetched after it.
+#[test]
+fn a_page_that_is_alive_comes_first() {
+    let world = World::new();
+    let at = |url: &str, day: u32, sweep: &str| page(url, &time(day), sweep, &body(7, 40));
+    let answers = |url: &str| json(&world.ask("query lost --json", &[url]))["answers"].clone();
+    // A crawler without sweeps comes by one page sooner than by the other.
+    run(&world, "1", &[at("http://a/x", 1, ""), at("http://a/y", 2, "")]);
+    assert_eq!(answers("http://a/x"), serde_json::json!(["http://a/x", "http://a/y"]));
+    run(&world, "2", &[gone("http://a/x", 3)]);
+    assert_eq!(answers("http://a/x"), serde_json::json!(["http://a/y"]));
+    // A sweep that saw it elsewhere on the host and not here missed it; on another host it may not have been yet.
+    let world = World::new();
+    let answers = |url: &str| json(&world.ask("query lost --json", &[url]))["answers"].clone();
+    run(&world, "1", &[at("http://a/x", 1, "1"), at("http://a/y", 2, "2"), at("http://b/x", 2, "2")]);
+    assert_eq!(answers("http://a/x"), serde_json::json!(["http://b/x", "http://a/y"]));
+    run(&world, "2", &[at("http://c/x", 1, "1"), at("http://a/x", 3, "3")]);
+    assert_eq!(answers("http://c/x")[0], "http://c/x");
+}
+
+#[test]
+fn a_move_through_other_documents_says_so_and_merges_are_followed() {
+    let world = World::new().with("cluster.threshold", 0.3);
+    let text = |from: u32| (from..from + 60).map(|n| format!("w{n} ")).collect::<String>();
+    let at = |url: &str, day: u32, from: u32| page(url, &time(day), &day.to_string(), &text(from));
+    // Far apart at first; the page between them joins their clusters.
+    let records =
+        [at("http://a/old", 1, 0), gone("http://a/old", 2), at("http://a/new", 3, 50), at("http://a/mid", 4, 25)];
+    run(&world, "pages", &records[..3]);
+    assert_eq!(moves(&world.events()), []);
+    run(&world, "more", &records[3..]);
+    let told = moves(&world.events());
+    assert_eq!(told, [("http://a/old".into(), "http://a/mid".into(), MoveEvidence::Direct)]);
+    let lost = json(&world.ask("query lost --json", &["http://a/old"]));
+    let kinds: BTreeMap<&str, &str> = lost["details"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|found| (found["url"].as_str().expect("a URL"), found["evidence"]["kind"].as_str().expect("a kind")))
+        .collect();
+    assert_eq!(kinds, BTreeMap::from([("http://a/mid", "direct"), ("http://a/new", "chain")]));
+}
+
+#[test]
+fn a_change_is_told_against_the_version_before_by_time() {
+    let world = World::new().with("cluster.threshold", 0.2);
+    let at = |day: u32, number: u32| page("http://a/", &time(day), "", &body(number, 10));
+    run(&world, "pages", &[at(1, 1), at(5, 1), at(9, 3), at(7, 2), at(9, 3)]);
+    let changes: Vec<(String, u32, u32)> = world
+        .events()
+        .iter()
+        .filter(|event| event.kind == EventType::Changed)
+        .map(|event| {
+            let number = |document: Option<lookalike::document::DocumentId>| document.expect("a document").0;
+            let resemblance = event.resemblance.expect("a resemblance");
+            // 21 shingles of 31 are those of every page: 21 / (31 + 31 - 21).
+            assert!((resemblance - 21.0 / 41.0).abs() < 0.001, "{resemblance}");
+            let time = event.fetched_at.expect("a time").to_string();
+            (time, number(event.previous_document), number(event.document))
+        })
+        .collect();
+    assert_eq!(changes, [(time(9), 1, 2), (time(7), 1, 3)]);
+}
+
+#[test]
+fn closing_a_sweep_marks_what_it_should_have_seen() {
+    let world = World::new();
+    let first = ["http://a/stays", "http://a/moves", "http://a/goes", "http://b/x", "http://a/dies"];
+    let mut records: Vec<String> = first.iter().zip(1..).map(|(url, n)| seen(url, 1, n)).collect();
+    records.extend([seen("http://a/stays", 2, 1), seen("http://a/moved", 2, 2), gone("http://a/dies", 2)]);
+    run(&world, "pages", &records);
+    let n_before = world.events().len();
+    let closed = close(&world, "2");
+    assert_eq!((&closed["n_lost"], &closed["n_hosts"], &closed["n_moved"]), (&2.into(), &1.into(), &1.into()));
+    let events = world.events();
+    let lost: BTreeSet<&str> = events[n_before..]
+        .iter()
+        .filter(|event| event.kind == EventType::Lost)
+        .map(|event| event.url.as_deref().expect("a URL"))
+        .collect();
+    assert_eq!(lost, BTreeSet::from(["http://a/goes", "http://a/moves"]), "b was not visited");
+    assert_eq!(moves(&events), [("http://a/moves".into(), "http://a/moved".into(), MoveEvidence::Same)]);
+    let end = events.last().expect("an event");
+    assert_eq!((end.kind, end.n_lost), (EventType::SweepClosed, Some(2)));
+    assert!(events.iter().enumerate().all(|(number, event)| event.seq == number as u64));
+    assert_eq!(json(&world.ask("query lost --json", &["http://a/goes"]))["answers"], serde_json::json!([]));
+    assert_eq!(json(&world.ask("query lost --json", &["http://b/x"]))["answers"][0], "http://b/x");
+    let list = json(&world.ask("sweep list --json", &[]));
+    assert_eq!((&list[1]["name"], &list[1]["is_closed"], &list[1]["n_lost"]), (&"2".into(), &true.into(), &2.into()));
+
+    // Closed again it finds nothing new; a page of the sweep that comes late undoes its mark.
+    assert_eq!(close(&world, "2")["n_lost"], 0);
+    run(&world, "late", &[seen("http://a/goes", 2, 3)]);
+    assert_eq!(json(&world.ask("query lost --json", &["http://a/goes"]))["answers"][0], "http://a/goes");
+    let verify = world.command("verify").output().expect("starts");
+    assert!(verify.status.success(), "{}{}", text(&verify.stdout), text(&verify.stderr));
+    let output = world.command("sweep close").arg("nonesuch").output().expect("starts");
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
+}
+
+/// A sweep that is closed after the next one began: hosts that were seen again since were visited nevertheless.
+#[test]
+fn a_sweep_closed_late_knows_the_hosts_it_visited() {
+    let world = World::new();
+    run(
+        &world,
+        "pages",
+        &[
+            seen("http://a/1", 1, 1),
+            seen("http://a/2", 1, 2),
+            seen("http://a/1", 2, 1),
+            seen("http://a/1", 3, 1),
+            gone("http://a/1", 4),
+            seen("http://c/1", 1, 5),
+            seen("http://c/2", 3, 6),
+        ],
+    );
+    let closed = close(&world, "2");
+    assert_eq!(closed["n_lost"], 1, "c was not visited on it");
+    let history = json(&world.ask("query url --json", &["http://a/2"]));
+    assert_eq!(history["sightings"][1]["seen"], "lost");
+}
+
+/// The sample, sweep by sweep, each closed: every URL that a sweep lacks is lost, and those whose exact cluster reaches
+/// the last sweep are found there.
+#[test]
+fn the_sample_swept_and_closed() {
+    let world = World::new();
+    let names = ["1-2014-08-01", "2-2015-08-01", "3-2017-09-01"];
+    let mut urls_of: Vec<BTreeSet<String>> = Vec::new();
+    for (sweep, name) in sweeps().iter().zip(names) {
+        world.run(std::slice::from_ref(sweep));
+        let closed = close(&world, name);
+        let csv = world.ask("export clusters", &[]);
+        let mut rows = csv::Reader::from_reader(csv.as_bytes());
+        let rows = rows.records().map(|row| row.expect("a row")).filter(|row| &row[2] == name);
+        let urls: BTreeSet<String> = rows.map(|row| row[0].to_string()).collect();
+        let missing = urls_of.last().map_or(0, |before| before.difference(&urls).count());
+        // Lost on one sweep, a URL is not lost again on the next.
+        assert_eq!(closed["n_lost"], missing, "{name}");
+        urls_of.push(urls);
+    }
+    let moved = moves(&world.events());
+    let sources: BTreeSet<&String> = moved.iter().map(|(from, ..)| from).collect();
+    assert_eq!(sources.len(), moved.len(), "each is told once");
+    let truth = std::fs::read_to_string(crate::harness::root().join("bench-data/lost.jsonl")).expect("the truth");
+    for lost in truth.lines().map(json) {
+        let url = lost["url"].as_str().expect("a URL").to_string();
+        match lost["status"].as_str() {
+            Some("alive-in-cluster") => assert!(sources.contains(&url), "{url} moved"),
+            Some("gone") => assert!(!sources.contains(&url), "{url} did not move"),
+            _ => {}
+        }
+    }
+}
+
+/// The history as plain lists, to compare with.
+#[derive(Clone, Debug)]
+struct Plain {
+    url: String,
+    day: u32,
+    /// None: gone.
+    number: Option<u32>,
+}
+
+/// A small world of pages that stay, change, go and move; the same for the same seed.
+fn plain_history(seed: u64) -> Vec<Plain> {
+    let mut state = seed;
+    let mut below = move |n: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % n
+    };
+    let mut history = Vec::new();
+    for day in 1..=6 {
+        for url in 0..8 {
+            let number = match below(6) {
+                0 => continue,
+                1 => None,
+                _ => Some(below(5) as u32),
+            };
+            history.push(Plain { url: format!("http://a/{url}"), day, number });
+        }
+    }
+    history
+}
+
+/// What `query url` must tell: by time, with a number for each content.
+fn plain_url(history: &[Plain], url: &str) -> Vec<(String, Option<u32>)> {
+    let mut of_url: Vec<&Plain> = history.iter().filter(|plain| plain.url == url).collect();
+    of_url.sort_by_key(|plain| plain.day);
+    of_url.into_iter().map(|plain| (time(plain.day), plain.number)).collect()
+}
+
+/// Where a URL's last content was seen later and still stands, or the URL itself: without clusters, because here contents
+/// are equal or have nothing in common.
+fn plain_lost(history: &[Plain], url: &str) -> BTreeSet<String> {
+    let newest = |url: &str| history.iter().filter(|plain| plain.url == url).max_by_key(|plain| plain.day);
+    let copies = history.iter().filter(|plain| plain.url == url && plain.number.is_some());
+    let Some(copy) = copies.max_by_key(|plain| plain.day) else { return BTreeSet::new() };
+    let urls: BTreeSet<&String> = history.iter().map(|plain| &plain.url).collect();
+    let mut places: BTreeSet<String> = urls
+        .into_iter()
+        .filter(|other| *other != url)
+        .filter(|other| newest(other).is_some_and(|place| place.number == copy.number && place.day > copy.day))
+        .cloned()
+        .collect();
+    if places.is_empty() && newest(url).is_some_and(|newest| newest.number.is_some()) {
+        places.insert(url.to_string());
+    }
+    places
+}
+
+/// Any order of arrival and any batching gives the answers of the plain lists.
+#[test]
+fn the_order_of_arrival_does_not_matter() {
+    for seed in 0..4_u64 {
+        let history = plain_history(seed);
+        let mut arrival = history.clone();
+        // From in order to thoroughly mixed.
+        let n = arrival.len();
+        for at in 0..n {
+            arrival.swap(at, (at * 7 * seed as usize + seed as usize) % n);
+        }
+        let world = World::new().with("pipeline.batch_records_max", [1, 5, 1000][seed as usize % 3]);
+        let records: Vec<String> = arrival
+            .iter()
+            .map(|plain| match plain.number {
+                Some(number) => seen(&plain.url, plain.day, number),
+                None => gone(&plain.url, plain.day),
+            })
+            .collect();
+        run(&world, "pages", &records);
+        let number_of: BTreeMap<u64, u32> = world
+            .events()
+            .iter()
+            .filter_map(|event| {
+                let at = history.iter().find(|plain| {
+                    Some(&plain.url) == event.url.as_ref()
+                        && event.fetched_at.map(|at| at.to_string()) == Some(time(plain.day))
+                })?;
+                (event.kind == EventType::Assigned).then_some((u64::from(event.document?.0), at.number?))
+            })
+            .collect();
+        let urls: BTreeSet<&String> = history.iter().map(|plain| &plain.url).collect();
+        let asked = world.write("urls", lines(&urls.iter().collect::<Vec<_>>()));
+        let answers = world.ask("query lost --json", &["--urls-from", asked.to_str().expect("a path")]);
+        for (url, answer) in urls.iter().zip(answers.lines().map(json)) {
+            let found: BTreeSet<String> = answer["answers"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .map(|url| url.as_str().expect("a URL").into())
+                .collect();
+            assert_eq!(found, plain_lost(&history, url), "seed {seed}, {url}: {answer}");
+            let told = json(&world.ask("query url --json", &[url]));
+            let told: Vec<(String, Option<u32>)> = told["sightings"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .map(|sighting| {
+                    let time = sighting["fetched_at"].as_str().expect("a time").to_string();
+                    (time, sighting["document"].as_u64().map(|document| number_of[&document]))
+                })
+                .collect();
+            assert_eq!(told, plain_url(&history, url), "seed {seed}, {url}");
+        }
+        let verify = world.command("verify").output().expect("starts");
+        assert!(verify.status.success(), "{}{}", text(&verify.stdout), text(&verify.stderr));
+    }
+}
+
+/// What was found at a URL one day.
+#[derive(Clone, Debug, PartialEq)]
+enum Found {
+    Page(u32),
+    Gone,
+    Redirect(String),
+}
+
+/// What stood where, day by day, in a small world whose pages move and leave redirects behind, some in circles, some to
+/// where nobody ever was; the same for the same seed.
+fn world_of_redirects(seed: u64) -> BTreeMap<String, BTreeMap<u32, Found>> {
+    let mut state = seed;
+    let mut below = move |n: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % n
+    };
+    let url = |n: u64| format!("http://a/{n}");
+    let mut history: BTreeMap<String, BTreeMap<u32, Found>> = BTreeMap::new();
+    for day in 1..=5 {
+        for n in 0..10 {
+            let found = match below(8) {
+                0 | 1 => continue,
+                2 => Found::Gone,
+                // Two of them are never seen.
+                3..=5 => match below(12) {
+                    // Rejected: it leads nowhere.
+                    to if to == n => continue,
+                    to => Found::Redirect(url(to)),
+                },
+                _ => Found::Page(below(4) as u32),
+            };
+            history.entry(url(n)).or_default().insert(day, found);
+        }
+    }
+    history
+}
+
+/// The ends of redirects as whoever follows them one by one meets them: each URL once, in a circle none twice.
+fn walk(history: &BTreeMap<String, BTreeMap<u32, Found>>, from: &str) -> Vec<String> {
+    let mut way = vec![from.to_string()];
+    while let Some(Found::Redirect(to)) = way.last().and_then(|at| history.get(at)?.values().last()) {
+        // The first one and eight more: nobody goes on for ever.
+        if way.contains(to) || way.len() == 9 {
+            break;
+        }
+        way.push(to.clone());
+    }
+    way
+}
+
+/// Where a URL leads, if it does, and wherever else its content stands: where its redirects end, unless that is known to
+/// be gone or a circle; where the last page on that way was seen on a later day and still stands, or where redirects from
+/// such a place end; or the URL itself, if nothing of that.
+fn plain_found(history: &BTreeMap<String, BTreeMap<u32, Found>>, url: &str) -> (Option<Vec<String>>, BTreeSet<String>) {
+    let newest = |url: &str| history.get(url).and_then(|days| days.iter().last());
+    let page = |url: &str| match newest(url) {
+        Some((day, Found::Page(number))) => Some((*day, *number)),
+        _ => None,
+    };
+    let way = walk(history, url);
+    let end = way.last().expect("a way has an end");
+    let leads = way.len() > 1 && (page(end).is_some() || newest(end).is_none());
+    let mut found: BTreeSet<String> = leads.then(|| end.clone()).into_iter().collect();
+    let pages = |url: &String| -> Vec<(u32, u32)> {
+        let days = history.get(url).into_iter().flatten();
+        days.filter_map(|(day, found)| if let Found::Page(number) = found { Some((*day, *number)) } else { None })
+            .collect()
+    };
+    let Some((seen, copy)) = way.iter().rev().find_map(|url| pages(url).last().copied()) else {
+        return (leads.then_some(way), found);
+    };
+    let mut places = BTreeSet::new();
+    for other in history.keys().filter(|other| pages(other).iter().any(|(_, number)| *number == copy)) {
+        let end = walk(history, other).pop().expect("a way has an end");
+        let stands = page(&end).filter(|(_, number)| end != *other || *number == copy);
+        if end != url && stands.is_some_and(|(day, _)| day > seen) {
+            places.insert(end);
+        }
+    }
+    if places.is_empty() && page(url).is_some() {
+        places.insert(url.to_string());
+    }
+    found.extend(places);
+    (leads.then_some(way), found)
+}
+
+/// Chains of redirects, circles among them, pages that are gone at their ends or have moved on from there: the answers
+/// are those of whoever walks the plain lists.
+#[test]
+fn redirects_lead_where_a_plain_walk_leads() {
+    let (mut n_led, mut n_circles, mut n_chains) = (0, 0, 0);
+    for seed in 0..12_u64 {
+        let history = world_of_redirects(seed);
+        let mut records: Vec<String> = Vec::new();
+        for (url, days) in &history {
+            records.extend(days.iter().map(|(day, found)| match found {
+                Found::Page(number) => seen(url, *day, *number),
+                Found::Gone => gone(url, *day),
+                Found::Redirect(to) => redirect(url, *day, to),
+            }));
+        }
+        let n = records.len();
+        (0..n).for_each(|at| records.swap(at, (at * 5 + seed as usize) % n));
+        let world = World::new().with("pipeline.batch_records_max", [1, 7, 1000][seed as usize % 3]);
+        run(&world, "pages", &records);
+        let urls: Vec<&String> = history.keys().collect();
+        let asked = world.write("urls", lines(&urls));
+        let answers = world.ask("query lost --json", &["--urls-from", asked.to_str().expect("a path")]);
+        for (url, answer) in urls.iter().zip(answers.lines().map(json)) {
+            let (way, expected) = plain_found(&history, url);
+            let answers: Vec<&str> =
+                answer["answers"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+            let found: BTreeSet<String> = answers.iter().map(ToString::to_string).collect();
+            assert_eq!(found, expected, "seed {seed}, {url}: {answer}");
+            assert_eq!(found.len(), answers.len(), "each once: {answer}");
+            if let Some(way) = way {
+                let evidence = &answer["details"][0]["evidence"];
+                assert_eq!(answers.first().copied(), way.last().map(String::as_str), "seed {seed}, {url}: {answer}");
+                assert_eq!(evidence["through"], serde_json::json!(way[1..way.len() - 1]), "seed {seed}, {url}");
+                n_led += 1;
+                n_chains += usize::from(way.len() > 2);
+            } else if walk(&history, url).len() > 1 {
+                n_circles += 1;
+            }
+        }
+    }
+    assert!(n_led > 20 && n_circles > 10 && n_chains > 5, "{n_led} led, {n_circles} led nowhere, {n_chains} by chains");
+}
+
+#[test]
+fn how_pages_change_is_counted() {
+    let world = World::new().with("cluster.threshold", 0.2);
+    let at = |url: &str, day: u32, number: u32| page(url, &time(day), &day.to_string(), &body(number, 10));
+    let records = [
+        at("http://a/same", 1, 1),
+        at("http://a/same", 2, 1),
+        at("http://a/changes", 1, 2),
+        at("http://a/changes", 2, 3),
+        seen("http://a/moves", 1, 5),
+        gone("http://a/moves", 2),
+        seen("http://a/moved", 2, 5),
+        seen("http://a/leaves", 1, 6),
+        gone("http://a/leaves", 3),
+        seen("http://b/left", 2, 6),
+        seen("http://b/dies", 1, 7),
+        gone("http://b/dies", 3),
+    ];
+    run(&world, "pages", &records);
+    let chart = world.path("chart.svg");
+    let svg = ["--by", "sweep", "--svg", chart.to_str().expect("a path")];
+    let changes = json(&world.ask("changes --json", &svg));
+    let all = &changes["all"];
+    let counts = ["urls", "pages", "revisits", "changes", "births", "deaths", "moved_within", "moved_between"];
+    assert_eq!(counts.map(|count| all[count].as_u64().expect(count)), [7, 9, 2, 1, 7, 3, 1, 1]);
+    // 21 shingles of 31 are those of every page.
+    assert_eq!(all["resemblance"], serde_json::json!([0, 0, 0, 0, 0, 1, 0, 0, 0, 0]));
+    assert_eq!(all["median_life_days"], 2.0);
+    let by =
+        |row: &str| changes["rows"].as_array().expect("a list").iter().map(|at| at[row].clone()).collect::<Vec<_>>();
+    assert_eq!(by("name"), ["1", "2", "3"]);
+    assert_eq!((by("births"), by("deaths")), (vec![5.into(), 2.into(), 0.into()], vec![0.into(), 1.into(), 2.into()]));
+    let svg = std::fs::read_to_string(chart).expect("a chart");
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("3 died: 2"), "{svg}");
+    let csv = world.ask("changes --csv --by host", &[]);
+    let rows: Vec<Vec<String>> = csv::Reader::from_reader(csv.as_bytes())
+        .records()
+        .map(|row| row.expect("a row").iter().map(String::from).collect())
+        .collect();
+    let shown: Vec<[&str; 3]> = rows.iter().map(|row| [&*row[0], &*row[1], &*row[8]]).collect();
+    assert_eq!(shown, [["", "7", "1"], ["a", "5", "1"], ["b", "2", "0"]]);
+    assert!(world.ask("changes", &[]).contains("50– 60 %         1"));
+}
+
+#[test]
+fn results_are_grouped_and_carriers_of_a_text_are_listed() {
+    let world = World::new();
+    let words = |range: std::ops::Range<u32>| range.map(|n| format!("w{n} ")).collect::<String>();
+    let at = |url: &str, day: u32, text: &str| page(url, &time(day), "", text);
+    let records = [
+        at("http://a/whole", 1, &words(0..200)),
+        at("http://a/whole", 2, &words(0..201)),
+        at("http://b/copy", 1, &words(0..200)),
+        at("http://b/copy", 2, &words(900..990)),
+        at("http://c/half", 1, &words(0..100)),
+        at("http://c/other", 1, &words(500..600)),
+        at("http://d/near", 1, &words(0..198)),
+    ];
+    run(&world, "pages", &records);
+    let urls =
+        ["http://c/other", "http://a/whole", "http://nowhere/", "http://c/half", "http://d/near", "http://a/whole"];
+    let ranked = world.write("ranked", lines(&urls));
+    let groups = json(&world.ask("query group --json", &[ranked.to_str().expect("a path")]));
+    let grouped: Vec<&Value> = groups.as_array().expect("a list").iter().map(|group| &group["urls"]).collect();
+    let half = json(&world.ask("query compare --json", &["http://a/whole", "http://c/half"]));
+    // 91 shingles of 192.
+    assert!((half["resemblance"].as_f64().expect("a number") - 91.0 / 192.0).abs() < 0.03);
+    let expected = [vec![urls[0]], vec![urls[1], urls[4]], vec![urls[2]], vec![urls[3]]];
+    assert_eq!(
+        grouped,
+        expected.iter().map(|urls| serde_json::json!(urls)).collect::<Vec<_>>().iter().collect::<Vec<_>>()
+    );
+
+    let text = world.write("text.txt", words(0..200));
+    let found = json(&world.ask("query reuse --json", &[text.to_str().expect("a path"), "--threshold", "0.9"]));
+    let found: Vec<(&str, &str, bool)> = found
+        .as_array()
+        .expect("a list")
+        .iter()
+        .flat_map(|host| host["carriers"].as_array().expect("a list"))
+        .map(|carrier| {
+            let text = |field: &str| carrier[field].as_str().expect("text");
+            (text("url"), text("fetched_at"), carrier["stands"].as_bool().expect("whether it stands"))
+        })
+        .collect();
+    let day = [time(1), time(2)];
+    // The half is in the text as a whole; the copy is no more.
+    assert_eq!(
+        found,
+        [
+            ("http://a/whole", &*day[1], true),
+            ("http://b/copy", &*day[0], false),
+            ("http://c/half", &*day[0], true),
+            ("http://d/near", &*day[0], true)
+        ]
+    );
+    let of_url = world.ask("query reuse", &["http://a/whole"]);
+    assert!(of_url.contains("http://b/copy") && of_url.contains("no more") && !of_url.contains("http://c/other"));
+    let output = world.command("query reuse").arg("http://nowhere/").output().expect("starts");
+    assert_eq!(output.status.code(), Some(4));
+}
+
+/// A text, pages that have all of it, half and a paragraph of it, a page that is a paragraph of it, and one that has nothing
+/// to do with it. The copy, the half and the paragraph share their smallest shingles with it and are always found; what
+/// stands inside a much larger page needs mod shingles. Lost once: of a URL's text all that is not in its cluster.
+#[test]
+fn quotations_are_found_in_other_clusters() {
+    let words = |range: std::ops::Range<u32>| range.map(|n| format!("w{n} ")).collect::<String>();
+    let (copy, half, large, paragraph) = ("http://a/copy", "http://b/half", "http://c/large", "http://d/paragraph");
+    let at = |url: &str, text: String| page(url, &time(1), "", &text);
+    let records = [
+        at(copy, words(0..400)),
+        at(half, words(0..260) + &words(1000..1150)),
+        at(large, words(2000..5000) + &words(0..400) + &words(5000..8000)),
+        at(paragraph, words(100..180)),
+        at("http://e/other", words(9000..9400)),
+        at("http://f/little", words(9500..9900) + &words(390..400)),
+    ];
+    for modulus in [0, 25] {
+        let world = World::new().with("sketch.index_modulus", modulus);
+        run(&world, "pages", &records);
+        let carriers = |of: &str| -> BTreeSet<String> {
+            let found = json(&world.ask("query reuse --json", &[of]));
+            let hosts = found.as_array().expect("hosts").iter();
+            let carriers = hosts.flat_map(|host| host["carriers"].as_array().expect("carriers"));
+            carriers.map(|carrier| carrier["url"].as_str().expect("a URL").to_string()).collect()
+        };
+        let text = |name: &str, text: String| world.write(name, text).display().to_string();
+        for of in [copy, paragraph, &text("all", words(0..400)), &text("part", words(100..180))] {
+            let mut expected = BTreeSet::from([copy, half, paragraph].map(String::from));
+            if modulus > 0 {
+                expected.insert(large.into());
+            }
+            assert_eq!(carriers(of), expected, "{of} {modulus}");
+        }
+        assert_eq!(carriers("http://e/other").len(), 1);
+        let clusters = world.partition();
+        assert_eq!(clusters.len(), 6, "each is a cluster of its own: {clusters:?}");
+    }
+}
+
+/// What finds a document is the same whether it is read where it was written down or back from the lists that it went into.
+#[test]
+fn what_finds_a_document_is_read_back() {
+    let new = || World::new().with("sketch.index_modulus", 25);
+    let (written_down, in_lists) = (new(), new());
+    written_down.run(&sweeps());
+    let output = in_lists.command("backfill -q").args(sweeps()).output().expect("starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let settings = || Config::load(&[]).expect("the default").store_settings();
+    let [a, b] = [&written_down, &in_lists]
+        .map(|world| RocksStore::open_read_only(&world.path("store"), &settings()).expect("opens"));
+    let n_documents = a.n_documents();
+    assert_eq!(n_documents, 635);
+    let (mut n_found, mut n_all) = (0, 0);
+    for document in (1..=n_documents).map(DocumentId) {
+        let [read, read_back] = [&a, &b].map(|view| view.found_by(document).expect("read"));
+        assert_eq!(read, read_back, "{document}");
+        let stored = b.document(document).expect("read").expect("a document");
+        let n_of = [stored.n_index_shingles, stored.n_mod_shingles].map(|n| n as usize);
+        if stored.sketch.n_shingles <= 384 {
+            assert_eq!([read.index.len(), read.mod_shingles.len()], n_of, "{document} is kept whole");
+        }
+        n_found += read.index.len() + read.mod_shingles.len();
+        n_all += n_of.iter().sum::<usize>();
+    }
+    assert!(n_all > 40_000 && n_found * 3 > n_all * 2, "{n_found} of {n_all}");
+}
+
+/// Pages that go, lead elsewhere, come back and come late, beside the sample's sweeps of their time.
+fn comings_and_goings() -> [Vec<String>; 2] {
+    let missing = |url: &str, day: u32, status: u32| {
+        serde_json::json!({"url": url, "fetched_at": time(day), "sweep": day.to_string(), "http_status": status, "body": "no"})
+            .to_string()
+    };
+    let near = |url: &str, day: u32| page(url, &time(day), &day.to_string(), &body(9, 12));
+    let first = vec![
+        seen("http://a/1", 1, 1),
+        seen("http://a/2", 1, 2),
+        seen("http://a/3", 1, 3),
+        seen("http://b/1", 2, 1),
+        near("http://a/4", 1),
+        missing("http://a/2", 2, 404),
+        redirect("http://a/3", 2, "/5"),
+    ];
+    let rest = vec![
+        seen("http://a/5", 3, 3),
+        seen("http://c/2", 3, 2),
+        missing("http://a/1", 3, 410),
+        seen("http://a/1", 4, 1),
+        gone("http://a/1", 5),
+        page("http://d/4", &time(4), "4", &body(8, 12)),
+        // Late, of a sweep that is over, and of a time between two that are known.
+        seen("http://a/4", 2, 4),
+        seen("http://a/late", 1, 7),
+    ];
+    [first, rest]
+}
+
+/// An answer less what only the way to it tells: the number of events, the bytes on disk, and the documents that a chain
+/// goes through, for of the links that make one cluster a batch may have found others than the stream.
+fn told_alike(mut answer: Value) -> Value {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                for field in ["seq", "events", "bytes_on_disk", "through", "next"] {
+                    fields.remove(field);
+                }
+                fields.values_mut().for_each(strip);
+            }
+            Value::Array(values) => values.iter_mut().for_each(strip),
+            _ => {}
+        }
+    }
+    strip(&mut answer);
+    answer
+}
+
+/// All that two worlds can be asked for, over HTTP and on the command line, they answer alike.
+fn check_alike(worlds: &[World; 2], urls: &BTreeSet<String>, texts: &[String]) {
+    let doors = worlds.each_ref().map(Door::open);
+    let ask = |what: &str, ask: &dyn Fn(&Door) -> crate::harness::door::Response| {
+        let answers = doors.each_ref().map(|door| {
+            let answer = ask(door);
+            assert!([200, 404].contains(&answer.status), "{what}: {}", answer.body);
+            told_alike(answer.json())
+        });
+        assert_eq!(answers[0], answers[1], "{what}");
+    };
+    for url in urls.iter().map(|url| encoded(url)) {
+        for path in [
+            format!("/v1/url?url={url}"),
+            format!("/v1/lost?url={url}"),
+            format!("/v1/cluster?of={url}"),
+            format!("/v1/reuse?url={url}&threshold=0.3"),
+        ] {
+            ask(&path, &|door| door.get(&path));
+        }
+    }
+    for path in ["sweeps", "changes", "changes?by=host", "changes?by=sweep", "stats", "clusters?limit=1000"] {
+        ask(path, &|door| door.get(&format!("/v1/{path}")));
+    }
+    let ranked = serde_json::json!({ "urls": urls }).to_string();
+    ask("group", &|door| door.post("/v1/group", "application/json", ranked.as_bytes()));
+    ask("lost", &|door| door.post("/v1/lost", "application/json", ranked.as_bytes()));
+    for text in texts {
+        ask("similar", &|door| door.post("/v1/similar?limit=20", "text/html", text.as_bytes()));
+        ask("carriers", &|door| door.post("/v1/reuse?threshold=0.3", "text/html", text.as_bytes()));
+    }
+    let list = worlds.each_ref().map(|world| world.write("urls", lines(&urls.iter().collect::<Vec<_>>())));
+    let file = worlds.each_ref().map(|world| world.write("text.html", &texts[0]));
+    let url = MOVED;
+    for (question, argument) in [
+        ("url", None),
+        ("cluster", None),
+        ("lost", None),
+        ("carriers", None),
+        ("lost", Some(&list)),
+        ("group", Some(&list)),
+        ("similar", Some(&file)),
+        ("carriers", Some(&file)),
+    ] {
+        let answers = [0, 1].map(|at| {
+            let argument = argument.map_or(url.to_string(), |files| files[at].display().to_string());
+            let flag = (question == "lost" && argument != url).then_some("--urls-from");
+            let arguments: Vec<&str> = flag.into_iter().chain([argument.as_str()]).collect();
+            let answer = worlds[at].ask(&format!("query {question} --json"), &arguments);
+            answer.lines().map(|line| told_alike(json(line))).collect::<Vec<_>>()
+        });
+        assert_eq!(answers[0], answers[1], "{question}");
+    }
+    for question in ["sweep list", "changes", "changes --by host", "changes --by sweep", "changes --csv"] {
+        let answers = worlds.each_ref().map(|world| world.ask(question, &[]));
+        assert_eq!(answers[0], answers[1], "{question}");
+    }
+}
+
+/// A batch of the first sweeps and a stream of the rest tell the same as a stream of all, whatever is asked, and so
+/// they do once a sweep is closed.
+#[test]
+fn a_batch_and_then_a_stream_answer_as_a_stream() {
+    for modulus in [0, 25] {
+        let worlds = [(); 2].map(|()| World::new().with("sketch.index_modulus", modulus));
+        let [first, rest] = comings_and_goings();
+        let folder = World::new();
+        let (first, rest) = (folder.write("first.jsonl", lines(&first)), folder.write("rest.jsonl", lines(&rest)));
+        let [one, two, three] = &sweeps()[..] else { panic!("three sweeps") };
+        let (begun, all) = ([one, two, &first], [one, two, &first, three, &rest].map(PathBuf::clone));
+        worlds[0].run(&all);
+        let output = worlds[1].command("backfill -q").args(begun).output().expect("starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        // It passes over what it was made from.
+        worlds[1].run(&all);
+        let exported = worlds[0].ask("export clusters", &[]);
+        let mut rows = csv::Reader::from_reader(exported.as_bytes());
+        let urls: BTreeSet<String> = rows.records().map(|row| row.expect("a row")[0].to_string()).collect();
+        // All of ours, and of the sample's 371 every twelfth.
+        let all = urls.into_iter().enumerate().filter(|(n, url)| n % 12 == 0 || !url.contains("docs."));
+        let urls: BTreeSet<String> = all.map(|(_, url)| url).chain(["http://never/".into(), MOVED.into()]).collect();
+        let texts =
+            [&body(1, 40), &body(9, 12), "<p>npm install installs a package and any packages that it depends on"];
+        let mut texts: Vec<String> = texts.into_iter().map(String::from).collect();
+        let whole = zstd::decode_all(&std::fs::read(three).expect("read")[..]).expect("unpacked");
+        texts.extend(text(&whole).lines().step_by(40).map(|line| json(line)["body"].as_str().expect("a body").into()));
+        check_alike(&worlds, &urls, &texts);
+        let n_lost = worlds.each_ref().map(|world| close(world, "3-2017-09-01")["n_lost"].clone());
+        assert!(n_lost[0].as_u64() > Some(50), "{n_lost:?}");
+        assert_eq!(n_lost[0], n_lost[1]);
+        check_alike(&worlds, &urls, &texts);
+        for world in &worlds {
+            world.ask("verify", &[]);
+        }
+    }
+}

@@ -1,0 +1,965 @@
+//! The HTTP API: the same answers as on the command line, in pages, of a store that grows; and who misuses it.
+
+use crate::harness::door::{Door, Response, ask, connect, connect_from, encoded, response, try_response, until};
+use crate::harness::{World, fold, page, sweeps, text};
+use lookalike::wire::{Event, EventType};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{ChildStdin, Command, Stdio};
+use std::time::Duration;
+
+const DAY: &str = "2026-11-21T00:00:00Z";
+/// Seen in 2014, moved later.
+const MOVED: &str = "https://docs.npm.example/html/doc/cache.html";
+const KEPT: &str = "https://docs.npm.example/html/doc/cli/npm-cache.html";
+
+/// A world that has taken in the shipped sample.
+fn sample() -> World {
+    let world = World::new();
+    world.run(&sweeps());
+    world
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).expect(text)
+}
+
+/// Rows whatever their order.
+fn sorted(rows: &Value) -> Vec<String> {
+    let mut rows: Vec<String> = rows.as_array().expect("rows").iter().map(Value::to_string).collect();
+    rows.sort();
+    rows
+}
+
+/// An answer without its sequence and cursor.
+fn bare(response: &Response) -> Value {
+    let mut answer = response.json();
+    assert_eq!(response.status, 200, "{answer}");
+    let fields = answer.as_object_mut().expect("an object");
+    let seq = fields.remove("seq").expect("a sequence");
+    assert_eq!(response.header("lookalike-seq"), Some(seq.to_string().as_str()));
+    assert!(response.header("lookalike-staleness-ms").is_some());
+    fields.remove("next");
+    answer
+}
+
+#[test]
+fn answers_are_those_of_the_command_line() {
+    let world = sample();
+    let door = Door::open(&world);
+    let url = encoded(MOVED);
+    let told = |question: &str, arguments: &[&str]| parsed(&world.ask(&format!("{question} --json"), arguments));
+    assert_eq!(bare(&door.get(&format!("/v1/url?url={url}"))), told("query url", &[MOVED]));
+    assert_eq!(bare(&door.get(&format!("/v1/lost?url={url}"))), told("query lost", &[MOVED]));
+    assert_eq!(bare(&door.get("/v1/stats")), told("stats", &[]));
+
+    let many = json!({"urls": [KEPT, MOVED, "http://never/"]}).to_string();
+    let many = bare(&door.post("/v1/lost", "application/json", many.as_bytes()));
+    assert_eq!(many["lost"][0], told("query lost", &[KEPT]));
+    assert_eq!(many["lost"][1], told("query lost", &[MOVED]));
+    assert_eq!(many["lost"][2]["answers"], json!([]));
+
+    let cluster = told("query cluster", &[MOVED]);
+    for of in [url.clone(), cluster["cluster"].to_string(), cluster["documents"][1].to_string()] {
+        let answer = bare(&door.get(&format!("/v1/cluster?of={of}&limit=1000")));
+        assert_eq!(answer["cluster"], cluster["cluster"]);
+        assert_eq!(answer["n_documents"], cluster["documents"].as_array().expect("a list").len());
+        assert_eq!(sorted(&answer["sightings"]), sorted(&cluster["sightings"]));
+    }
+
+    let compared = bare(&door.get(&format!("/v1/compare?a={url}&b={}", encoded(KEPT))));
+    let comparison = told("query compare", &[MOVED, KEPT]);
+    for (name, value) in comparison.as_object().expect("an object") {
+        assert_eq!(compared[name], *value, "{name}");
+    }
+
+    let file = world.write("like.html", "<p>npm-cache -- manipulates packages cache</p> ".repeat(3));
+    let body = std::fs::read(&file).expect("read");
+    let similar = bare(&door.post("/v1/similar?limit=10", "", &body));
+    assert_eq!(similar["similar"], told("query similar", &[&file.display().to_string()]));
+    for likeness in similar["similar"].as_array().expect("a list") {
+        told_in_hundredths(likeness);
+    }
+    let whole = zstd::decode_all(&std::fs::read(&sweeps()[0]).expect("read")[..]).expect("unpacked");
+    let first = parsed(text(&whole).lines().next().expect("a line"));
+    let (url, body) = (first["url"].as_str().expect("a URL"), first["body"].as_str().expect("a body"));
+    let similar = bare(&door.post("/v1/similar", "text/html; charset=utf-8", body.as_bytes()));
+    assert_eq!(similar["similar"][0]["resemblance"], 1.0);
+    assert_eq!(similar["similar"][0]["last_seen"]["url"], url);
+}
+
+/// Lost once: a store's index shingles, and then the bits of a sketch, by asking again and again. Exact shares and counts of
+/// shared shingles told of each word of a text whether it brought a stored page nearer.
+fn told_in_hundredths(likeness: &Value) {
+    for (name, value) in likeness.as_object().expect("an object") {
+        assert!(!name.contains("shingles"), "{name} counts shingles");
+        if let Some(share) = value.as_f64().filter(|_| value.is_f64()) {
+            assert!((share * 100.0 - (share * 100.0).round()).abs() < 1e-9, "{name} is {share}");
+        }
+    }
+}
+
+/// The carriers of a text, page by page: host, URL, and all that is told.
+fn carriers(ask: impl Fn(&str) -> Response) -> Vec<[String; 3]> {
+    let (mut rows, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let answer = ask(&cursor);
+        let next = answer.json()["next"].as_str().map(String::from);
+        rows.extend(carriers_of_hosts(&bare(&answer)["hosts"]));
+        match next {
+            None => return rows,
+            Some(next) => cursor = format!("&cursor={next}"),
+        }
+    }
+}
+
+fn carriers_of_hosts(hosts: &Value) -> Vec<[String; 3]> {
+    let hosts = hosts.as_array().expect("hosts").iter();
+    let of_host = |host: &Value| -> Vec<_> {
+        let carriers = host["carriers"].as_array().expect("carriers").iter();
+        carriers.map(|carrier| [&host["host"], &carrier["url"], carrier].map(Value::to_string)).collect()
+    };
+    hosts.flat_map(of_host).collect()
+}
+
+#[test]
+fn applications_are_those_of_the_command_line() {
+    let world = sample();
+    let door = Door::open(&world);
+    let told = |question: &str, arguments: &[&str]| parsed(&world.ask(&format!("{question} --json"), arguments));
+    let urls = [KEPT, "http://never/", MOVED, KEPT];
+    let file = world.write("urls", urls.join("\n"));
+    let body = json!({"urls": urls}).to_string();
+    let groups = bare(&door.post("/v1/group", "application/json", body.as_bytes()));
+    assert_eq!(groups["groups"], told("query group", &[&file.display().to_string()]));
+    assert_eq!(groups["groups"][0]["urls"], json!([KEPT, MOVED]));
+
+    assert_eq!(bare(&door.get("/v1/sweeps"))["sweeps"], told("sweep list", &[]));
+    for (by, arguments) in [("", vec![]), ("?by=host", vec!["--by", "host"]), ("?by=sweep", vec!["--by", "sweep"])] {
+        let mut changes = bare(&door.get(&format!("/v1/changes{by}")));
+        let n_rows = changes.as_object_mut().expect("an object").remove("n_rows");
+        assert_eq!(changes, told("changes", &arguments), "{by}");
+        assert_eq!(n_rows, Some(json!(changes["rows"].as_array().map(Vec::len))));
+    }
+
+    let url = encoded(MOVED);
+    let mut expected = carriers_of_hosts(&told("query reuse --threshold 0.3", &[MOVED]));
+    expected.sort();
+    assert!(expected.len() > 1, "{expected:?}");
+    for limit in [1, 2, 1000] {
+        let path = format!("/v1/reuse?url={url}&threshold=0.3&limit={limit}");
+        assert_eq!(carriers(|cursor| door.get(&format!("{path}{cursor}"))), expected, "{limit} a page");
+    }
+    let text = "<p>npm-cache -- manipulates packages cache</p> ".repeat(3);
+    let file = world.write("like.html", &text);
+    let mut expected = carriers_of_hosts(&told("query reuse --threshold 0", &[&file.display().to_string()]));
+    expected.sort();
+    let path = "/v1/reuse?threshold=0&limit=1";
+    let found = carriers(|cursor| door.post(&format!("{path}{cursor}"), "text/html", text.as_bytes()));
+    assert_eq!(found, expected);
+}
+
+/// A sweep that is closed by its operator, who has the machine; the door tells of it.
+#[test]
+fn a_closed_sweep_is_told() {
+    let world = World::new().with("http.refresh_ms", 10);
+    let pages: String = [("http://a/1", "1"), ("http://a/2", "1"), ("http://a/1", "2")]
+        .map(|(url, sweep)| page(url, &format!("2026-11-0{sweep}T00:00:00Z"), sweep, "one two three") + "\n")
+        .concat();
+    world.run(&[world.write("a.jsonl", pages)]);
+    let door = Door::open(&world);
+    let sweep = |n: usize| door.get("/v1/sweeps").json()["sweeps"][n].clone();
+    assert_eq!(
+        (&sweep(0)["name"], &sweep(1)["is_closed"], &sweep(1)["n_pages"]),
+        (&json!("1"), &json!(false), &json!(1))
+    );
+    world.ask("sweep close", &["2"]);
+    door.wait("/v1/sweeps", |response| response.json()["sweeps"][1]["is_closed"] == true);
+    assert_eq!(sweep(1)["n_lost"], 1);
+    assert_eq!(door.get("/v1/url?url=http://a/2").json()["sightings"][1]["seen"], "lost");
+    let second = door.get("/v1/sweeps?limit=1").json()["next"].as_str().map(String::from).expect("a cursor");
+    let second = door.get(&format!("/v1/sweeps?cursor={second}")).json();
+    assert_eq!((&second["sweeps"][0]["name"], &second["next"]), (&json!("2"), &Value::Null));
+}
+
+const TOKEN: &str = "a-token-of-the-tests";
+
+/// The options of a service that writes, and closes sweeps for whoever has the token.
+fn writes_and_serves(command: &mut Command) -> &mut Command {
+    command
+        .args(["--stdin-name", "late", "--http-listen", "127.0.0.1:0"])
+        .env("LOOKALIKE__HTTP__TOKEN", "env:TOKEN_OF_TESTS");
+    command.env("TOKEN_OF_TESTS", TOKEN).stdin(Stdio::piped()).stderr(Stdio::piped())
+}
+
+/// A running service, and the pipe through which pages come to it.
+fn writing(world: &World) -> (Door, ChildStdin) {
+    let mut process = writes_and_serves(&mut world.run_command(&[])).spawn().expect("starts");
+    let pipe = process.stdin.take().expect("a pipe");
+    (Door::of(process), pipe)
+}
+
+fn close(door: &Door, sweep: &str, headers: &[(&str, &str)]) -> Response {
+    ask(door.address, "POST", &format!("/v1/sweeps/{}/close", encoded(sweep)), headers, b"")
+}
+
+fn close_trusted(door: &Door, sweep: &str) -> Response {
+    close(door, sweep, &[("authorization", &format!("Bearer {TOKEN}"))])
+}
+
+/// Pages of one host and their sweeps, of which each sees a part of the one before.
+fn two_sweeps(host: &str, n: usize) -> String {
+    let at = |n: usize, sweep: usize, url: String| {
+        let text: String = (0..30).map(|word| format!("{host}{n}x{word} ")).collect();
+        page(&url, &format!("2026-11-0{sweep}T00:00:00Z"), &format!("{sweep}/of two"), &text) + "\n"
+    };
+    let first = (0..n).map(|n| at(n, 1, format!("http://{host}/{n}")));
+    let second = (0..n)
+        .step_by(2)
+        .map(|n| at(n, 2, if n % 4 == 0 { format!("http://{host}/{n}") } else { format!("http://{host}/new/{n}") }));
+    first.chain(second).collect()
+}
+
+/// A running service closes a sweep as the command does: the same answer, and byte for byte the same events, those of the
+/// pages behind it included.
+#[test]
+fn a_running_service_closes_a_sweep_as_the_command_does() {
+    let late = two_sweeps("late", 4);
+    let folder = World::new();
+    let input = folder.write("a.jsonl", two_sweeps("a", 1500));
+    let [by_command, by_service] = [(), ()].map(|()| {
+        let world = World::new().with("http.refresh_ms", 10).with("pipeline.batch_latency_ms_max", 500);
+        world.run(std::slice::from_ref(&input));
+        world
+    });
+    let mut command = by_command.command("sweep close");
+    command.args(["2/of two", "--json", "--events"]).arg(by_command.path("events.jsonl"));
+    let told = command.output().expect("starts");
+    assert!(told.status.success(), "{}", text(&told.stderr));
+    let told = parsed(&text(&told.stdout));
+    let mut run = by_command.run_command(&[]);
+    let mut process = run.args(["--stdin-name", "late"]).stdin(Stdio::piped()).spawn().expect("starts");
+    process.stdin.take().expect("a pipe").write_all(late.as_bytes()).expect("piped");
+    assert!(process.wait().expect("ended").success());
+
+    let (mut door, mut pipe) = writing(&by_service);
+    let closed = close_trusted(&door, "2/of two");
+    let document = door.get("/v1/openapi.json").json();
+    let described = &document["paths"]["/v1/sweeps/{name}/close"]["post"]["responses"];
+    let schema = &described["200"]["content"]["application/json"]["schema"];
+    assert_eq!(misfit(&document, schema, &closed.json(), ""), None, "{}", closed.body);
+    assert_eq!(bare(&closed), told);
+    assert_eq!((&told["n_lost"], &told["n_moved"]), (&json!(1125), &json!(375)));
+    let seq = closed.json()["seq"].as_u64();
+    let sweeps = door.wait("/v1/sweeps", |response| response.json()["seq"].as_u64() >= seq).json();
+    assert_eq!((&sweeps["sweeps"][1]["is_closed"], &sweeps["sweeps"][1]["n_lost"]), (&json!(true), &json!(1125)));
+    let again = close_trusted(&door, "2/of two").json();
+    assert_eq!((&again["n_lost"], again["seq"].as_u64()), (&json!(0), seq), "what is closed is closed");
+    pipe.write_all(late.as_bytes()).expect("piped");
+    drop(pipe);
+    assert!(door.process.wait().expect("ended").success());
+    let events = |world: &World| std::fs::read_to_string(world.path("events.jsonl")).expect("events");
+    assert!(events(&by_service) == events(&by_command));
+    by_service.ask("verify", &[]);
+}
+
+/// Closed while pages of other hosts stream in: nothing is missing on either side, and the same URLs are lost as where
+/// it is closed after them.
+#[test]
+fn a_sweep_is_closed_while_pages_stream() {
+    let streamed: Vec<String> =
+        (0..8).map(|n| two_sweeps(&format!("streamed{n}"), 400).replace("/of two", "")).collect();
+    let world = World::new().with("http.refresh_ms", 10).with("pipeline.batch_records_max", 100);
+    world.run(&[world.write("a.jsonl", two_sweeps("a", 1500))]);
+    let (mut door, mut pipe) = writing(&world);
+    let (closed, is_closed) = std::sync::mpsc::channel();
+    let pages = &streamed;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // Half of them come before it is closed or meanwhile, the others after.
+            for (n, of_host) in pages.iter().enumerate() {
+                pipe.write_all(of_host.as_bytes()).expect("piped");
+                if n == pages.len() / 2 {
+                    let () = is_closed.recv().expect("closed");
+                }
+            }
+            drop(pipe);
+        });
+        let told = close_trusted(&door, "2/of two");
+        assert_eq!(bare(&told)["n_lost"], 1125);
+        closed.send(()).expect("somebody waits");
+    });
+    assert!(door.process.wait().expect("ended").success());
+
+    let after = World::new();
+    after.run(&[after.write("a.jsonl", two_sweeps("a", 1500)), after.write("b.jsonl", streamed.concat())]);
+    let mut command = after.command("sweep close");
+    command.args(["2/of two", "--events"]).arg(after.path("events.jsonl"));
+    assert!(command.status().expect("starts").success());
+    let (events, events_after) = (world.events(), after.events());
+    let n_records = BTreeMap::from([("late", 8 * 600), ("a.jsonl", 2250)]);
+    let n_of = |source: &str| events.iter().filter(|event| event.kind.is_terminal() && event.source == source).count();
+    let sources: BTreeSet<&str> = events.iter().map(|event| event.source.as_str()).collect();
+    for (name, n) in n_records {
+        let source = sources.iter().find(|source| source.ends_with(name)).expect(name);
+        assert_eq!(n_of(source), n, "{name}");
+    }
+    assert!(events.iter().zip(0..).all(|(event, seq)| event.seq == seq), "the sequence is dense");
+    let told = |events: &[Event]| -> BTreeSet<_> {
+        let kinds = [EventType::Lost, EventType::Moved, EventType::SweepClosed];
+        let told = events.iter().filter(|event| kinds.contains(&event.kind));
+        told.map(|event| (format!("{:?}", event.kind), event.url.clone(), event.from.clone(), event.to.clone()))
+            .collect()
+    };
+    assert_eq!(told(&events), told(&events_after));
+    assert_eq!(fold(&events), world.partition());
+    assert_eq!(world.partition(), after.partition());
+    world.ask("verify", &[]);
+}
+
+/// Whoever may not, or asks in vain, is told what to do, and changes nothing.
+#[test]
+fn who_may_not_close_a_sweep_is_told_what_to_do() {
+    let world = World::new().with("http.refresh_ms", 10);
+    world.run(&[world.write("a.jsonl", two_sweeps("a", 8))]);
+    let check = |response: &Response, status: u16, word: &str, message: &str| {
+        assert_eq!((response.status, &response.json()["error"]), (status, &json!(word)), "{}", response.body);
+        assert!(response.body.contains(message) && !response.body.contains(TOKEN), "{}", response.body);
+    };
+    let reads_only = Door::open(&world);
+    check(&close_trusted(&reads_only, "2/of two"), 403, "read-only", "run --http-listen");
+    let mut untrusting = world.run_command(&[]);
+    untrusting.args(["--http-listen", "127.0.0.1:0"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let untrusting = Door::of(untrusting.spawn().expect("starts"));
+    check(&close_trusted(&untrusting, "2/of two"), 403, "no-token", "http.token");
+    drop(untrusting);
+
+    let (mut door, pipe) = writing(&world);
+    let missing = close(&door, "2/of two", &[]);
+    check(&missing, 401, "token", "authorization: Bearer TOKEN");
+    assert_eq!(missing.header("www-authenticate"), Some("Bearer"));
+    for wrong in ["Bearer a-token-of-the-test", "Bearer A-token-of-the-tests", "Basic a-token-of-the-tests", TOKEN] {
+        check(&close(&door, "2/of two", &[("authorization", wrong)]), 401, "token", "http.token");
+    }
+    check(&close_trusted(&door, "3"), 404, "not-found", "/v1/sweeps");
+    check(&close_trusted(&door, ""), 404, "not-found", "/v1/sweeps");
+    assert_eq!(ask(door.address, "POST", "/v1/sweeps/2/of two/close", &[], b"").status, 400);
+    assert_eq!(door.get("/v1/sweeps/2/close").header("allow"), Some("POST"));
+    let not_text =
+        ask(door.address, "POST", "/v1/sweeps/%ff/close", &[("authorization", &format!("Bearer {TOKEN}"))], b"");
+    check(&not_text, 400, "bad-path", "UTF-8");
+    drop(pipe);
+    assert!(door.process.wait().expect("ended").success());
+    assert!(world.events().iter().all(|event| event.kind != EventType::Lost));
+    assert!(!world.ask("sweep list --json", &[]).contains("true"), "no sweep is closed");
+
+    for wrong in [TOKEN, "file:/no/such/file", "env:NO_SUCH_VARIABLE_OF_TESTS"] {
+        let mut command = world.run_command(&[]);
+        let output = writes_and_serves(&mut command).env("LOOKALIKE__HTTP__TOKEN", wrong).output().expect("starts");
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        assert!(text(&output.stderr).contains("http.token") && !text(&output.stderr).contains(TOKEN));
+    }
+}
+
+/// The shape of every answer is what the OpenAPI document says, field by field, in both directions.
+#[test]
+fn answers_have_the_described_shape() {
+    let world = sample();
+    world.run(&[world.write("gone.jsonl", json!({"url": KEPT, "fetched_at": DAY, "body": null}).to_string())]);
+    let door = Door::open(&world);
+    let document = door.get("/v1/openapi.json").json();
+    let (moved, kept) = (encoded(MOVED), encoded(KEPT));
+    let urls = json!({"urls": [MOVED, KEPT, "http://never/"]}).to_string();
+    let like = "<p>npm cache cleans the cache of packages, adds to it and lists what is in it, by name</p>".repeat(2);
+    for (method, path, content_type, body) in [
+        ("get", format!("/v1/url?url={kept}&limit=1"), "", ""),
+        ("get", format!("/v1/cluster?of={moved}&limit=1"), "", ""),
+        ("get", format!("/v1/lost?url={moved}"), "", ""),
+        ("post", "/v1/lost".into(), "application/json", urls.as_str()),
+        ("post", "/v1/similar".into(), "text/html", like.as_str()),
+        ("post", "/v1/group".into(), "application/json", urls.as_str()),
+        ("get", format!("/v1/reuse?url={moved}&limit=1"), "", ""),
+        ("post", "/v1/reuse?threshold=0&limit=2".into(), "text/html", like.as_str()),
+        ("get", "/v1/sweeps?limit=2".into(), "", ""),
+        ("get", "/v1/changes?by=host".into(), "", ""),
+        ("get", format!("/v1/compare?a={moved}&b={kept}"), "", ""),
+        ("get", "/v1/stats".into(), "", ""),
+        ("get", "/v1/clusters?limit=2".into(), "", ""),
+        ("get", "/readyz".into(), "", ""),
+        ("get", "/v1/url?url=http://never/".into(), "", ""),
+        ("get", "/v1/url".into(), "", ""),
+        ("post", "/v1/similar".into(), "image/png", ""),
+    ] {
+        let answer =
+            ask(door.address, &method.to_uppercase(), &path, &[("content-type", content_type)], body.as_bytes());
+        let route = path.split('?').next().expect("a path");
+        let described = &document["paths"][route][method]["responses"][answer.status.to_string()];
+        let schema = &described["content"]["application/json"]["schema"];
+        assert!(schema.is_object(), "{method} {path}: {} is not described", answer.status);
+        let problem = misfit(&document, schema, &answer.json(), "");
+        assert_eq!(problem, None, "{method} {path}: {}", answer.body);
+    }
+}
+
+/// What in a value is not as a schema says, with its place.
+fn misfit(document: &Value, schema: &Value, value: &Value, place: &str) -> Option<String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        let name = name.strip_prefix("#").expect("a pointer");
+        let target = document.pointer(name).unwrap_or_else(|| panic!("{name} is not there"));
+        return misfit(document, target, value, place);
+    }
+    if let Some(choices) = schema["oneOf"].as_array() {
+        let problems: Vec<_> = choices.iter().map(|choice| misfit(document, choice, value, place)).collect();
+        return if problems.iter().filter(|problem| problem.is_none()).count() == 1 {
+            None
+        } else {
+            problems[0].clone()
+        };
+    }
+    let types = match &schema["type"] {
+        Value::String(one) => vec![one.as_str()],
+        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
+        _ => panic!("{place}: a schema without a type: {schema}"),
+    };
+    let is_of = |kind: &&str| match *kind {
+        "null" => value.is_null(),
+        "string" => value.is_string(),
+        "integer" => value.is_u64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("{place}: what is {other}?"),
+    };
+    if !types.iter().any(is_of) {
+        return Some(format!("{place} is {value}, not {types:?}"));
+    }
+    if let Some(items) = value.as_array() {
+        let each = items.iter().enumerate();
+        return each.filter_map(|(at, item)| misfit(document, &schema["items"], item, &format!("{place}/{at}"))).next();
+    }
+    let fields = value.as_object()?;
+    let described = schema["properties"].as_object().expect("properties");
+    let needed = schema["required"].as_array().expect("required").iter().filter_map(Value::as_str);
+    if let Some(missing) = needed.into_iter().find(|name| !fields.contains_key(*name)) {
+        return Some(format!("{place}/{missing} is missing"));
+    }
+    fields
+        .iter()
+        .filter_map(|(name, value)| match described.get(name) {
+            None => Some(format!("{place}/{name} is not described")),
+            Some(schema) => misfit(document, schema, value, &format!("{place}/{name}")),
+        })
+        .next()
+}
+
+/// All rows of a list, page by page, with what is done between the pages.
+fn all_pages(door: &Door, path: &str, limit: usize, mut between: impl FnMut(usize)) -> Vec<Value> {
+    let (mut rows, mut cursor) = (Vec::new(), String::new());
+    for n_pages in 1.. {
+        let answer = door.get(&format!("{path}limit={limit}{cursor}"));
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        let answer = answer.json();
+        let page = answer["sightings"].as_array().expect("rows");
+        assert!(page.len() <= limit);
+        rows.extend(page.iter().cloned());
+        match answer["next"].as_str() {
+            None => break,
+            Some(next) => cursor = format!("&cursor={next}"),
+        }
+        between(n_pages);
+    }
+    rows
+}
+
+#[test]
+fn pages_are_the_whole_list() {
+    let world = sample();
+    let door = Door::open(&world);
+    let exported: Vec<Value> = world.ask("export clusters --json", &[]).lines().map(parsed).collect();
+    for limit in [7, 1000] {
+        assert_eq!(all_pages(&door, "/v1/clusters?", limit, |_| {}), exported, "{limit} a page");
+    }
+    // And one of a document at many places.
+    let copies: String = (0..40)
+        .map(|n| {
+            page(&format!("http://copy/{}", n / 2), &format!("2026-11-{:02}T00:00:00Z", 1 + n % 2), "s", "a copy")
+                + "\n"
+        })
+        .collect();
+    world.run(&[world.write("copies.jsonl", copies)]);
+    door.wait("/v1/url?url=http://copy/19", |response| response.status == 200);
+    let copies = parsed(&world.ask("query cluster --json", &["http://copy/0"]));
+    assert_eq!(copies["sightings"].as_array().map(Vec::len), Some(40));
+    for limit in [1, 7, 39, 40] {
+        let rows = Value::from(all_pages(&door, "/v1/cluster?of=http://copy/0&", limit, |_| {}));
+        assert_eq!(sorted(&rows), sorted(&copies["sightings"]), "{limit} a page");
+    }
+    let cluster = parsed(&world.ask("query cluster --json", &[MOVED]));
+    let path = format!("/v1/cluster?of={}&", encoded(MOVED));
+    for limit in [1, 2, 100] {
+        let rows = Value::from(all_pages(&door, &path, limit, |_| {}));
+        assert_eq!(sorted(&rows), sorted(&cluster["sightings"]), "{limit} a page");
+    }
+}
+
+/// Of a list whose store grows between the pages, every row that was there comes exactly once.
+#[test]
+fn pages_of_a_growing_store_hold_every_old_row_once() {
+    let world = World::new().with("http.refresh_ms", 10);
+    let [first, rest @ ..] = &sweeps()[..] else { panic!("no sweeps") };
+    world.run(std::slice::from_ref(first));
+    let door = Door::open(&world);
+    let key = |row: &Value| format!("{} {} {}", row["url"], row["fetched_at"], row["document"]);
+    let old: BTreeSet<String> =
+        world.ask("export clusters --json", &[]).lines().map(|line| key(&parsed(line))).collect();
+    let mut rest = rest.iter();
+    let rows = all_pages(&door, "/v1/clusters?", 40, |_| {
+        if let Some(sweep) = rest.next() {
+            let before = door.get("/v1/clusters?limit=1").json()["seq"].as_u64();
+            world.run(std::slice::from_ref(sweep));
+            door.wait("/v1/clusters?limit=1", |response| response.json()["seq"].as_u64() > before);
+        }
+    });
+    let keys: Vec<String> = rows.iter().map(key).collect();
+    let distinct: BTreeSet<String> = keys.iter().cloned().collect();
+    assert_eq!(distinct.len(), keys.len(), "a row came twice");
+    assert!(old.is_subset(&distinct), "a row was lost");
+    assert!(distinct.len() > old.len(), "what came in between is told, too");
+}
+
+/// A store is served while another process writes to it, and the answers follow.
+#[test]
+fn it_follows_a_store_that_is_written_to() {
+    let world = World::new().with("http.refresh_ms", 10);
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", &"one two ".repeat(20)))]);
+    let door = Door::open(&world);
+    assert_eq!(door.said, [""; 0], "on this machine alone there is nothing to warn of");
+    assert_eq!(door.get("/v1/url?url=http://b/").status, 404);
+
+    let mut writer = world.run_command(&[]).stdin(Stdio::piped()).spawn().expect("starts");
+    let mut pipe = writer.stdin.take().expect("a pipe");
+    for n in 0..3 {
+        let line = page(&format!("http://b/{n}"), DAY, "s", &format!("page {n} ").repeat(20)) + "\n";
+        pipe.write_all(line.as_bytes()).expect("piped");
+        let seen = door.wait(&format!("/v1/url?url=http://b/{n}"), |response| response.status == 200);
+        assert_eq!(seen.json()["sightings"][0]["seen"], "page");
+        let similar = door.post("/v1/similar", "text/plain", format!("page {n} ").repeat(20).as_bytes());
+        assert_eq!(similar.json()["similar"][0]["last_seen"]["url"], format!("http://b/{n}"), "{}", similar.body);
+    }
+    let ready = door.wait("/readyz", |response| response.json()["staleness_ms"].as_u64() < Some(1000));
+    assert_eq!((ready.status, &ready.json()["ready"]), (200, &Value::Bool(true)));
+    drop(pipe);
+    assert!(writer.wait().expect("ended").success());
+}
+
+/// A store that is gone, or another one in its place: what is known is still told, and how old it is.
+#[test]
+fn a_store_that_is_gone_is_told() {
+    let world = World::new().with("http.refresh_ms", 10).with("http.staleness_ms_max", 300);
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one two three"))]);
+    let door = Door::open(&world);
+    std::fs::rename(world.path("store"), world.path("elsewhere")).expect("renamed");
+    let is_gone = |response: &Response| response.status == 503 && response.body.contains("no store");
+    assert_eq!(door.wait("/readyz", is_gone).json()["ready"], false);
+    assert_eq!(door.get("/v1/url?url=http://a/").status, 200, "the view that is open goes on");
+    let other = World::new().with("store.seed", format!("{:064x}", 8));
+    other.run(&[other.write("a.jsonl", page("http://a/", DAY, "s", "four"))]);
+    std::fs::rename(other.path("store"), world.path("store")).expect("renamed");
+    let is_replaced = |response: &Response| response.body.contains("another store now");
+    assert_eq!(door.wait("/readyz", is_replaced).status, 503);
+    std::fs::rename(world.path("store"), world.path("other")).expect("renamed");
+    std::fs::rename(world.path("elsewhere"), world.path("store")).expect("renamed");
+    assert_eq!(door.wait("/readyz", |response| response.status == 200).json()["problem"], Value::Null);
+}
+
+#[test]
+fn run_can_serve_itself() {
+    let world = World::new().with("http.refresh_ms", 10);
+    let mut command = world.run_command(&[]);
+    command.args(["--http-listen", "127.0.0.1:0"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().expect("starts");
+    let mut pipe = process.stdin.take().expect("a pipe");
+    let mut door = Door::of(process);
+    let line = page("http://a/", DAY, "s", "one two three") + "\n";
+    pipe.write_all(line.as_bytes()).expect("piped");
+    door.wait("/v1/url?url=http://a/", |response| response.status == 200);
+    let metrics = door.get("/metrics").body;
+    for name in ["lookalike_pages_total", r#"lookalike_http_requests_total{route="/v1/url",status="200"}"#] {
+        assert!(metrics.contains(name), "{metrics}");
+    }
+    drop(pipe);
+    assert!(door.process.wait().expect("ended").success());
+}
+
+#[test]
+fn it_ends_at_a_signal_and_answers_what_was_asked() {
+    let world = World::new();
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one two three"))]);
+    let mut door = Door::open(&world);
+    let mut slow = door.connect();
+    slow.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n").expect("sent");
+    door.get("/healthz");
+    let id = door.process.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
+    until(|| std::net::TcpStream::connect(door.address).is_err().then_some(()));
+    let _ = slow.write_all(b"\r\n");
+    assert_eq!(door.process.wait().expect("ended").code(), Some(0));
+}
+
+#[test]
+fn what_cannot_be_served_is_said() {
+    let world = World::new();
+    let serve = |address: &str| {
+        let output = world.command("serve").args(["--listen", address]).output().expect("starts");
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, said) = serve("127.0.0.1:0");
+    assert!(code == Some(1) && said.contains("there is no store"), "{said}");
+    let (code, said) = serve("here");
+    assert!(code == Some(2) && said.contains("http.listen"), "{said}");
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one"))]);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (code, said) = serve(&taken.local_addr().expect("an address").to_string());
+    assert!(code == Some(1) && said.contains("--listen"), "{said}");
+    let process = world.command("serve --listen 0.0.0.0:0").stderr(Stdio::piped()).spawn().expect("starts");
+    let door = Door::of(process);
+    assert!(door.said.concat().contains("can be reached from other machines"), "{:?}", door.said);
+    assert_eq!(ask(([127, 0, 0, 1], door.address.port()).into(), "GET", "/healthz", &[], b"").status, 200);
+}
+
+/// Wrong requests, each with the status and the word that it gets.
+#[test]
+fn wrong_requests_are_told_what_is_wrong() {
+    let world = sample().with("http.rows_max", 50).with("limits.words_max", 100).with("limits.body_bytes_max", 10_000);
+    let door = Door::open(&world);
+    let first = door.get("/v1/clusters?limit=1").json();
+    let cursor = first["next"].as_str().expect("a cursor");
+    let long = "x".repeat(9000);
+    let many = json!({"urls": vec!["http://a/"; 51]}).to_string();
+    let with_many_places = json!({"urls": vec!["http://a/"; 50]}).to_string();
+    let wordy = "a ".repeat(101);
+    for (method, path, content_type, body, status, error) in [
+        ("GET", "/v1/url", "", "", 400, "missing-parameter"),
+        ("GET", "/v1/url?url=", "", "", 400, "missing-parameter"),
+        ("GET", "/v1/url?url=http://never/", "", "", 404, "not-found"),
+        ("GET", &format!("/v1/url?url={long}"), "", "", 404, "not-found"),
+        ("GET", "/v1/url?url=a&url=b", "", "", 400, "bad-parameter"),
+        ("GET", "/v1/url?uri=a", "", "", 400, "unknown-parameter"),
+        ("GET", &format!("/v1/url?url={}&limit=0", encoded(MOVED)), "", "", 400, "bad-parameter"),
+        ("GET", &format!("/v1/url?url={}&limit=51", encoded(MOVED)), "", "", 400, "bad-parameter"),
+        ("GET", &format!("/v1/url?url={}&limit=-1", encoded(MOVED)), "", "", 400, "bad-parameter"),
+        ("GET", &format!("/v1/url?url={}&cursor={cursor}", encoded(MOVED)), "", "", 400, "bad-cursor"),
+        ("GET", &format!("/v1/clusters?cursor={cursor}x"), "", "", 400, "bad-cursor"),
+        ("GET", "/v1/clusters?cursor=", "", "", 400, "bad-cursor"),
+        ("GET", &format!("/v1/clusters?cursor={long}"), "", "", 400, "bad-cursor"),
+        ("GET", "/v1/cluster?of=0", "", "", 404, "not-found"),
+        ("GET", "/v1/cluster?of=4294967295", "", "", 404, "not-found"),
+        ("GET", "/v1/cluster?of=99999999999999999999", "", "", 404, "not-found"),
+        ("GET", &format!("/v1/compare?a={}&b=x", encoded(MOVED)), "", "", 404, "not-found"),
+        ("GET", "/v1/reuse?threshold=1", "", "", 400, "missing-parameter"),
+        ("GET", "/v1/reuse?url=http://never/", "", "", 404, "not-found"),
+        ("GET", &format!("/v1/reuse?url={}&threshold=1.1", encoded(MOVED)), "", "", 400, "bad-parameter"),
+        ("GET", &format!("/v1/reuse?url={}&threshold=NaN", encoded(MOVED)), "", "", 400, "bad-parameter"),
+        ("GET", &format!("/v1/reuse?url={}&cursor={cursor}", encoded(MOVED)), "", "", 400, "bad-cursor"),
+        ("POST", "/v1/reuse", "text/plain", &wordy, 422, "no-sketch"),
+        ("POST", "/v1/group", "application/json", &many, 400, "bad-body"),
+        ("GET", "/v1/group", "", "", 405, "no-method"),
+        ("GET", "/v1/changes?by=day", "", "", 400, "bad-parameter"),
+        ("GET", &format!("/v1/sweeps?cursor={cursor}"), "", "", 400, "bad-cursor"),
+        ("DELETE", "/v1/sweeps", "", "", 405, "no-method"),
+        ("POST", "/v1/lost", "application/json", "{", 400, "bad-body"),
+        ("POST", "/v1/lost", "application/json", r#"{"urls":[7]}"#, 400, "bad-body"),
+        ("POST", "/v1/lost", "application/json", r#"{"urls":[],"more":1}"#, 400, "bad-body"),
+        ("POST", "/v1/lost", "application/json", &many, 400, "bad-body"),
+        ("POST", "/v1/lost?limit=11", "application/json", &with_many_places, 400, "bad-parameter"),
+        ("POST", "/v1/similar", "image/png", "x", 415, "media-type"),
+        ("POST", "/v1/similar", "application/x-www-form-urlencoded", "x", 415, "media-type"),
+        ("POST", "/v1/similar", "text/plain", &wordy, 422, "no-sketch"),
+        ("POST", "/v1/similar", "text/plain", "%PDF-1.4", 422, "no-sketch"),
+        ("POST", "/v1/similar", "text/plain", &"x".repeat(10_001), 413, "too-large"),
+        ("POST", "/v1/url", "", "", 405, "no-method"),
+        ("PUT", "/v1/lost", "", "", 405, "no-method"),
+        ("DELETE", "/v1/clusters", "", "", 405, "no-method"),
+        ("BREW", "/v1/stats", "", "", 405, "no-method"),
+        ("GET", "/v1/", "", "", 404, "no-route"),
+        ("GET", "/../../etc/passwd", "", "", 404, "no-route"),
+        ("GET", "/v1/url/", "", "", 404, "no-route"),
+        ("POST", "/v1/sweeps/close", "", "", 404, "no-route"),
+    ] {
+        let answer = ask(door.address, method, path, &[("content-type", content_type)], body.as_bytes());
+        let told = answer.json();
+        assert_eq!((answer.status, told["error"].as_str()), (status, Some(error)), "{method} {path:.80}: {told}");
+        let message = told["message"].as_str().expect("a message");
+        assert!((20..400).contains(&message.len()), "{method} {path:.80}: {message}");
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+        assert_eq!(answer.header("allow").is_some(), status == 405);
+    }
+    assert_eq!(door.get("/healthz").body, "ok\n");
+}
+
+/// What is no HTTP, or more of it than is taken, gets a 4xx or a closed connection.
+#[test]
+fn absurd_requests_are_refused() {
+    let world = World::new();
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one"))]);
+    let door = Door::open(&world);
+    let many_headers: String = (0..2000).map(|n| format!("x-{n}: y\r\n")).collect();
+    for (what, request) in [
+        ("a huge URL", format!("GET /v1/url?url={} HTTP/1.1\r\nhost: localhost\r\n\r\n", "x".repeat(1 << 20))),
+        ("a huge header", format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "x".repeat(1 << 20))),
+        ("many headers", format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{many_headers}\r\n")),
+        ("no HTTP", "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}\u{1}\u{fc}\r\n\r\n".into()),
+        ("HTTP/2 without asking", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into()),
+        ("a length that is none", "POST /v1/lost HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n".into()),
+        (
+            "two lengths",
+            "POST /v1/lost HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nxx".into(),
+        ),
+        (
+            "a chunk that lies",
+            "POST /v1/lost HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n"
+                .into(),
+        ),
+        (
+            "a length of 1 GB",
+            "POST /v1/similar HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1073741824\r\n\r\n".into(),
+        ),
+    ] {
+        let mut stream = door.connect();
+        let _ = stream.write_all(request.as_bytes());
+        let answer = try_response(stream);
+        assert!(answer.as_ref().is_none_or(|answer| (400..500).contains(&answer.status)), "{what}: {answer:?}");
+        assert_eq!(door.get("/healthz").status, 200, "after {what}");
+    }
+}
+
+/// A gigabyte, with and without its length told, is refused early and takes no memory.
+#[test]
+fn huge_bodies_take_no_memory() {
+    const CHUNK: usize = 1 << 20;
+    let world = World::new();
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one"))]);
+    let door = Door::open(&world);
+    door.post("/v1/similar", "text/plain", b"one two three");
+    let before = door.memory_peak();
+    let senders: Vec<_> = (0..4)
+        .map(|_| {
+            let mut stream = door.connect();
+            std::thread::spawn(move || {
+                let head = "POST /v1/similar HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
+                stream.write_all(head.as_bytes()).expect("sent");
+                let chunk = [format!("{CHUNK:x}\r\n").as_bytes(), &[b'x'; CHUNK], b"\r\n"].concat();
+                let n_sent = (0..1024).take_while(|_| stream.write_all(&chunk).is_ok()).count();
+                (n_sent, try_response(stream))
+            })
+        })
+        .collect();
+    for sender in senders {
+        let (n_sent, answer) = sender.join().expect("sent");
+        assert!(n_sent < 64, "{n_sent} MiB were taken of a body that is too large");
+        assert!(answer.is_none_or(|answer| answer.status == 413));
+    }
+    let taken = door.memory_peak() - before;
+    assert!(taken < 128 << 20, "{} MiB for four bodies of at most 8", taken >> 20);
+    assert_eq!(door.get("/healthz").status, 200);
+}
+
+/// Slow clients of every kind are cut, and meanwhile others are answered.
+#[test]
+fn slow_clients_are_cut_and_others_unharmed() {
+    let world = World::new()
+        .with("http.request_head_ms_max", 300)
+        .with("http.idle_ms_max", 300)
+        .with("http.request_body_ms_max", 300)
+        .with("http.response_write_ms_max", 300)
+        .with("http.connections_max", 100);
+    let (url, sweep) = ("http://a/".to_string() + &"x".repeat(2000), "s".repeat(200));
+    let pages: String = (0..1000)
+        .map(|n| page(&url, &format!("2026-01-01T00:{:02}:{:02}Z", n / 60, n % 60), &sweep, "one two three") + "\n")
+        .collect();
+    world.run(&[world.write("a.jsonl", pages)]);
+    let door = Door::open(&world);
+    let begun = |request: &str| {
+        let mut stream = door.connect();
+        stream.write_all(request.as_bytes()).expect("sent");
+        stream
+    };
+    let ask_for_much = "GET /v1/cluster?of=1&limit=1000 HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let mut slow: Vec<_> = Vec::new();
+    for _ in 0..20 {
+        slow.push(("no head", begun("")));
+        slow.push(("half a head", begun("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-slow: ")));
+        slow.push(("half a body", begun("POST /v1/lost HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{")));
+        slow.push(("unread answers", begun(&ask_for_much.repeat(20))));
+    }
+    for _ in 0..20 {
+        assert_eq!(door.get("/v1/url?url=http://never/").status, 404);
+    }
+    for (what, mut stream) in slow {
+        if what == "half a head" {
+            // A byte now and then is not enough.
+            until(|| {
+                std::thread::sleep(Duration::from_millis(20));
+                stream.write_all(b"x").is_err().then_some(())
+            });
+            continue;
+        }
+        if what == "unread answers" {
+            until(|| door.get("/metrics").body.contains("lookalike_http_connections 1\n").then_some(()));
+        }
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+        match what {
+            "half a body" => assert!(text(&rest).starts_with("HTTP/1.1 408"), "{}", text(&rest)),
+            "unread answers" => {
+                let whole = text(&rest).matches("HTTP/1.1 200").count();
+                assert!(whole < 20, "all answers were kept for one who did not read");
+            }
+            _ => assert!(rest.is_empty() || text(&rest).starts_with("HTTP/1.1 408"), "{what}: {}", text(&rest)),
+        }
+    }
+}
+
+/// Whoever asks for much is cut off in time, gives the turn back, and keeps nobody from asking for little.
+#[test]
+fn asking_for_much_harms_nobody() {
+    let world =
+        World::new().with("http.requests_max", 1).with("http.response_ms_max", 500).with("http.rows_max", 100_000);
+    // Each of the first thousand has each of the second to choose from.
+    let a_copy = |n: usize| {
+        let (day, sweep) = if n < 1000 { ("2025-11-21T00:00:00Z", "first") } else { (DAY, "second") };
+        page(&format!("http://copy/{n}"), day, sweep, "a copy") + "\n"
+    };
+    world.run(&[world.write("a.jsonl", (0..2000).map(a_copy).collect::<String>())]);
+    let door = Door::open(&world);
+    let asked = |n_urls: usize| {
+        let urls: Vec<String> = (0..n_urls).map(|n| format!("http://copy/{}", n % 1000)).collect();
+        door.post("/v1/lost", "application/json", json!({"urls": urls}).to_string().as_bytes())
+    };
+    std::thread::scope(|scope| {
+        let much = scope.spawn(|| asked(50_000));
+        while !much.is_finished() {
+            assert_eq!(door.get("/v1/lost?url=http://copy/7").status, 200);
+        }
+        let much = much.join().expect("an answer");
+        assert_eq!((much.status, much.json()["error"].as_str()), (504, Some("slow-answer")), "{:.200}", much.body);
+    });
+    until(|| (asked(1).status == 200).then_some(()));
+}
+
+/// A connection over which a request is being answered: its body is still to come.
+fn busy(mut stream: TcpStream) -> TcpStream {
+    let head = "POST /v1/lost HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 100\r\n\r\n";
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"HTTP/1.1 100");
+    stream
+}
+
+/// Asks over a connection that may be refused meanwhile.
+fn is_answered(mut stream: TcpStream) -> bool {
+    let _ = stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    try_response(stream).is_some_and(|answer| answer.status == 200)
+}
+
+/// More connections than there are places for are told so at once; as soon as one is free, all is well.
+#[test]
+fn one_connection_too_many_is_told() {
+    let world = World::new().with("http.connections_max", 3).with("http.request_body_ms_max", 600_000);
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one"))]);
+    let door = Door::open(&world);
+    let held = [(); 3].map(|()| busy(door.connect()));
+    let answer = response(connect(door.address));
+    assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
+    drop(held);
+    until(|| is_answered(door.connect()).then_some(()));
+}
+
+/// Lost once: the door, to one client that held all of its connections idle and renewed each as soon as it was closed.
+#[test]
+fn idle_connections_hold_no_place() {
+    let world = World::new().with("http.connections_max", 3).with("http.idle_ms_max", 600_000);
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one"))]);
+    let door = Door::open(&world);
+    let mut held: Vec<_> = (0..3).map(|_| door.connect()).collect();
+    // One of them has been answered before.
+    held[1].write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
+    held[1].read_exact(&mut [0; 15]).expect("an answer");
+    until(|| is_answered(door.connect()).then_some(()));
+    let mut rest = Vec::new();
+    let _ = held[0].read_to_end(&mut rest);
+    assert!(rest.is_empty(), "the one that was idle longest gave way");
+    let counted = "lookalike_http_connections_closed_total{why=\"crowded\"}";
+    assert!(door.get("/metrics").body.contains(counted));
+
+    let world = world.with("http.idle_ms_max", 200);
+    let door = Door::open(&world);
+    let mut idle = door.connect();
+    assert_eq!(idle.read(&mut [0; 1]).ok(), Some(0), "closed before a first request");
+    let counted = "lookalike_http_connections_closed_total{why=\"idle\"} 1";
+    assert!(door.get("/metrics").body.contains(counted), "{}", door.get("/metrics").body);
+}
+
+/// One address has its share of the connections, and others have the rest.
+#[test]
+fn one_address_leaves_places_to_others() {
+    let world = World::new().with("http.connections_per_address_max", 2).with("http.request_body_ms_max", 600_000);
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one"))]);
+    let door = Door::open(&world);
+    let connect_from = |last: u8| connect_from([127, 0, 0, last], door.address);
+    let held = [(); 2].map(|()| busy(connect_from(2)));
+    assert_eq!(response(connect_from(2)).status, 503);
+    assert_eq!(door.get("/healthz").status, 200);
+    assert!(door.get("/metrics").body.contains("lookalike_http_connections_rejected_total 1"));
+    drop(held);
+    until(|| is_answered(connect_from(2)).then_some(()));
+}
+
+/// Lost once: the whole store, to any web site whose name was made to lead to this machine (DNS rebinding): the door
+/// answered whatever name it was asked by.
+#[test]
+fn another_name_is_not_answered() {
+    let world = World::new().with("http.hosts", "archive.example, crawl");
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one"))]);
+    let door = Door::open(&world);
+    let get = |target: &str, hosts: &[&str]| {
+        let hosts: String = hosts.iter().map(|host| format!("host: {host}\r\n")).collect();
+        let mut stream = door.connect();
+        stream
+            .write_all(format!("GET {target} HTTP/1.1\r\n{hosts}connection: close\r\n\r\n").as_bytes())
+            .expect("sent");
+        response(stream)
+    };
+    for path in ["/", "/v1/stats", "/v1/clusters", "/metrics", "/healthz", "/nothing"] {
+        for hosts in [&["evil.example"][..], &["evil.example:8080"], &["localhost", "evil.example"]] {
+            let answer = get(path, hosts);
+            assert_eq!((answer.status, &answer.json()["error"]), (421, &json!("host")), "{path} {hosts:?}");
+            assert!(answer.body.contains("http.hosts") && answer.body.contains("evil.example"), "{}", answer.body);
+        }
+        assert_eq!(get(&format!("http://evil.example{path}"), &["localhost"]).status, 421, "{path}");
+    }
+    for host in [door.address.to_string().as_str(), "localhost:1", "[::1]", "Archive.example:443", "crawl"] {
+        assert_eq!(get("/v1/stats", &[host]).status, 200, "{host}");
+    }
+    assert_eq!(get("/v1/stats", &[]).status, 200, "no browser leaves it out");
+    assert_eq!(ask(door.address, "POST", "/v1/lost", &[("host", "evil.example")], b"{}").status, 421);
+}
+
+/// Whoever has the token, but sends it from a page of another site, changes nothing.
+#[test]
+fn a_page_of_another_site_changes_nothing() {
+    let world = World::new();
+    world.run(&[world.write("a.jsonl", two_sweeps("a", 8))]);
+    let (door, _pipe) = writing(&world);
+    let token = format!("Bearer {TOKEN}");
+    let close = |origin: &str| close(&door, "2/of two", &[("authorization", &token), ("origin", origin)]);
+    for other in ["http://evil.example", "null", "http://localhost:1"] {
+        let refused = close(other);
+        assert_eq!((refused.status, &refused.json()["error"]), (403, &json!("origin")), "{other}");
+    }
+    assert_eq!(close(&format!("http://{}", door.address)).json()["n_lost"], 6);
+}

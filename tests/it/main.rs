@@ -1,0 +1,54 @@
+//! The integration tests, one module for each promise, in one binary, so that the harness compiles once.
+//!
+//! `cargo test --no-default-features --test it` runs those that need neither RocksDB nor Kafka, in seconds. `chaos` and
+//! `failpoints` are binaries of their own: the first kills and restarts everything, the second needs another build.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
+
+#[cfg(feature = "service")]
+#[path = "../../bench-data/generate.rs"]
+#[expect(dead_code, reason = "its own main is not called")]
+mod generate;
+#[cfg(feature = "service")]
+mod harness;
+
+mod forgery;
+mod golden;
+mod html;
+mod layout;
+mod properties;
+
+#[cfg(feature = "service")]
+mod backfill;
+#[cfg(feature = "service")]
+mod broker_errors;
+#[cfg(feature = "service")]
+mod cli;
+#[cfg(feature = "service")]
+mod dlq;
+#[cfg(feature = "service")]
+mod events;
+#[cfg(feature = "service")]
+mod exactly_once;
+#[cfg(feature = "service")]
+mod families;
+#[cfg(feature = "service")]
+mod files;
+#[cfg(feature = "service")]
+mod golden_store;
+#[cfg(feature = "service")]
+mod history;
+#[cfg(feature = "service")]
+mod http;
+#[cfg(feature = "service")]
+mod kafka;
+#[cfg(feature = "service")]
+mod page;
+#[cfg(feature = "service")]
+mod parity;
+#[cfg(feature = "service")]
+mod planted;
+#[cfg(feature = "service")]
+mod recovery;
+#[cfg(feature = "service")]
+mod sketch;

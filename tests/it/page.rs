@@ -1,0 +1,189 @@
+//! The page for people, in a real browser: what it shows, that it can be used without a mouse and read aloud, and that
+//! nothing crawled can take it over.
+
+use crate::harness::browser::Browser;
+use crate::harness::door::{Door, encoded};
+use crate::harness::{World, page, sweeps};
+use serde_json::{Value, json};
+
+/// Seen in 2014, moved later to the other one.
+const MOVED: &str = "https://docs.npm.example/html/doc/cache.html";
+const KEPT: &str = "https://docs.npm.example/html/doc/cli/npm-cache.html";
+
+const ENTER: &str = "\u{e007}";
+const TAB: &str = "\u{e004}";
+
+fn sample() -> (World, Door) {
+    let world = World::new();
+    world.run(&sweeps());
+    let door = Door::open(&world);
+    (world, door)
+}
+
+/// A URL is typed, by keyboard alone, and the page tells where it went, what resembles it, and how two of these compare.
+#[test]
+fn a_lost_page_is_found_by_hand() {
+    let Some(browser) = Browser::start() else { return };
+    let (_world, door) = sample();
+    browser.open(&format!("http://{}/", door.address));
+    // To the answer, the name, the box.
+    for _ in 0..3 {
+        browser.press(TAB);
+    }
+    assert_eq!(browser.script("return document.activeElement.id"), "url");
+    browser.press(&format!("{MOVED}{ENTER}"));
+    browser.wait("return document.querySelector('h1').textContent", MOVED);
+    assert_eq!(browser.texts("ol.found li:first-child a"), [KEPT]);
+    assert_eq!(browser.texts("table.timeline thead th"), ["URL", "1-2014-08-01", "2-2015-08-01", "3-2017-09-01"]);
+    assert_eq!(browser.texts("table.timeline tbody th"), [MOVED, KEPT]);
+    assert_eq!(browser.texts("table.timeline tbody td"), ["A", "·", "·", "·", "B", "C"]);
+    assert_eq!(browser.texts("table.versions tbody th"), ["C", "B", "A"]);
+    check_access(&browser);
+
+    browser.click("table.versions tbody tr:nth-child(2) input[name=b]");
+    browser.click("main form button");
+    browser.wait("return document.querySelector('h1').textContent", "Two copies");
+    let shares = browser.texts(".facts dd");
+    assert_eq!(shares.len(), 3);
+    assert!(shares.iter().all(|share| share.ends_with('%')), "{shares:?}");
+    check_access(&browser);
+}
+
+/// Two texts, one pasted as HTML and one a file: what they share is marked, and leads from one to the other.
+#[test]
+fn shared_passages_are_marked() {
+    let Some(browser) = Browser::start() else { return };
+    let (world, door) = sample();
+    let shared = "the quick brown fox jumps over the lazy dog and then sleeps until the sun is up";
+    let file = world.write("second.txt", format!("Something else. {shared}. And <b>more</b> of it."));
+    browser.open(&format!("http://{}/compare", door.address));
+    check_access(&browser);
+    browser
+        .type_into("#a_text", &format!("<p>First & only: <i>{shared}</i>!</p><script>document.title='owned'</script>"));
+    browser.type_into("#b_file", &file.display().to_string());
+    browser.click("form[method=post] button");
+    browser.wait("return document.querySelector('h1').textContent", "Shared passages");
+    assert_eq!(browser.texts("mark"), [format!("1 {shared}"), format!("1 {shared}")]);
+    assert!(browser.texts(".text")[1].ends_with("And <b>more</b> of it."), "a text is shown as it is");
+    browser.click("#a1 a");
+    assert_eq!(browser.script("return document.querySelector(':target').id"), "b1");
+    assert_eq!(browser.script("return document.scripts.length"), 0);
+    check_access(&browser);
+}
+
+/// URLs and names of sweeps are anybody's: none of them becomes markup, script or a link elsewhere.
+#[test]
+fn nothing_crawled_takes_the_page_over() {
+    let world = World::new();
+    let day = |n: u32| format!("2026-11-{n:02}T00:00:00Z");
+    let evil = "javascript:document.title='owned'//\"'><script>document.title='owned'</script><img/src=x/onerror=alert(1)>&lt;";
+    let sweep = "</th></table><svg onload=\"document.title='owned'\">\u{202e}";
+    let body = "words that are shared by all of these pages one two three four five six seven";
+    let pages = [
+        page(evil, &day(1), sweep, body),
+        page("http://b/", &day(2), "s", body),
+        page("http://b/", &day(3), sweep, "x"),
+    ];
+    world.run(&[world.write("evil.jsonl", pages.join("\n"))]);
+    let door = Door::open(&world);
+    for path in
+        [format!("/?url={}", encoded(evil)), "/?url=http://b/".into(), "/".into(), format!("/?url={}x", encoded(evil))]
+    {
+        let answer = door.get(&path);
+        assert!(!answer.body.contains("<script") && !answer.body.contains("<svg") && !answer.body.contains("<img"));
+        let policy = answer.header("content-security-policy").expect("a policy");
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    }
+    let Some(browser) = Browser::start() else { return };
+    browser.open(&format!("http://{}/?url={}", door.address, encoded(evil)));
+    assert_eq!(browser.texts("h1"), [evil]);
+    assert_eq!(browser.script("return document.title"), format!("{evil} – Lookalike"));
+    assert_eq!(browser.script("return document.querySelectorAll('script, svg, img, [onload], [onerror]').length"), 0);
+    let links = browser.script("return [...document.links].map(link => new URL(link.href).origin)");
+    let own = Value::from(format!("http://{}", door.address));
+    assert!(links.as_array().expect("a list").iter().all(|origin| *origin == own), "{links}");
+    check_access(&browser);
+}
+
+/// What is refused is told on a page, too.
+#[test]
+fn refusals_are_pages() {
+    let (_world, door) = sample();
+    for (path, status) in
+        [("/?url=http://never/", 404), ("/?uri=x", 400), ("/compare?a=1&b=x", 400), ("/compare?a=1&b=99999999", 404)]
+    {
+        let answer = door.get(path);
+        assert_eq!(answer.status, status, "{path}");
+        assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"));
+        assert!(answer.body.contains("class=\"problem\""), "{}", answer.body);
+    }
+    for (content_type, body, status) in [
+        ("text/plain", "x", 400),
+        ("multipart/form-data", "x", 400),
+        ("multipart/form-data; boundary=b", "x", 400),
+        ("multipart/form-data; boundary=b", "--b\r\ncontent-disposition: form-data; name=c\r\n\r\nx\r\n--b--\r\n", 400),
+        (
+            "multipart/form-data; boundary=b",
+            "--b\r\ncontent-disposition: form-data; name=a_text\r\n\r\nx\r\n--b--\r\n",
+            400,
+        ),
+    ] {
+        let answer = door.post("/compare", content_type, body.as_bytes());
+        assert_eq!(answer.status, status, "{content_type} {body}");
+        assert!(answer.body.contains("class=\"problem\""), "{}", answer.body);
+    }
+}
+
+/// What a keyboard and a screen reader need, and eyes that see less: in light and dark, on a wide and a narrow screen.
+fn check_access(browser: &Browser) {
+    for (scheme, width) in [("light", 1280), ("dark", 360)] {
+        browser.emulate(scheme, width);
+        let problems = browser.script(ACCESS);
+        assert_eq!(problems, json!([]), "{scheme}, {width} pixels wide");
+    }
+    browser.emulate("light", 1280);
+}
+
+/// Tells everything that is wrong with the page at hand.
+const ACCESS: &str = r#"
+const problems = [];
+const say = (what, element) => problems.push(what + ': ' + (element ? element.outerHTML.slice(0, 120) : ''));
+if (!document.documentElement.lang) say('no language');
+if (document.querySelectorAll('h1').length !== 1) say('not one h1');
+let level = 0;
+for (const heading of document.querySelectorAll('h1, h2, h3, h4')) {
+  const own = Number(heading.tagName[1]);
+  if (own > level + 1) say('a level is left out', heading);
+  level = own;
+}
+for (const input of document.querySelectorAll('input, textarea'))
+  if (!input.labels.length && !input.ariaLabel) say('no label', input);
+for (const button of document.querySelectorAll('button, a'))
+  if (!button.textContent.trim() && !button.ariaLabel) say('no name', button);
+for (const th of document.querySelectorAll('th')) if (!th.scope) say('no scope', th);
+for (const part of document.querySelectorAll('section')) {
+  const name = part.getAttribute('aria-labelledby');
+  if (name ? !document.getElementById(name) : !part.ariaLabel) say('no name', part);
+}
+if (!document.querySelector('main')) say('no main part');
+if (document.documentElement.scrollWidth > innerWidth) say('wider than the screen: ' + document.documentElement.scrollWidth);
+const numbers = colour => colour.match(/[\d.]+/g).map(Number);
+const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
+const ground = element => {
+  for (; element; element = element.parentElement) {
+    const [r, g, b, a] = numbers(getComputedStyle(element).backgroundColor);
+    if (a === undefined || a === 1) return [r, g, b];
+  }
+  return matchMedia('(prefers-color-scheme: dark)').matches ? [0, 0, 0] : [255, 255, 255];
+};
+for (const element of document.body.querySelectorAll('*')) {
+  const says = [...element.childNodes].some(node => node.nodeType === Node.TEXT_NODE && node.textContent.trim());
+  if (!says) continue;
+  const [one, other] = [light(numbers(getComputedStyle(element).color)), light(ground(element))].sort((a, b) => b - a);
+  const contrast = (one + 0.05) / (other + 0.05);
+  if (contrast < 4.5) say('contrast ' + contrast.toFixed(2), element);
+}
+return problems;
+"#;
