@@ -18,6 +18,9 @@ const NONE: u32 = u32::MAX;
 /// Marks the first posting of a chain that is the first of its shingle altogether.
 const BEGINNING: u32 = NONE - 1;
 
+/// Chains that are walked at once: enough to keep the processor's outstanding misses busy.
+const CHAINS_TOGETHER: usize = 32;
+
 /// Shingle → documents, each shingle's postings chained from the newest to the oldest: a document costs no allocation.
 #[derive(Default)]
 pub(super) struct Chains {
@@ -50,6 +53,25 @@ impl Chains {
         }
         documents[begin..].reverse();
         at == BEGINNING
+    }
+
+    /// Appends the documents of each chain to its list, ascending. The chains advance together, one step a round, because
+    /// nearly every step misses the caches: the misses of one round overlap, those along one chain cannot.
+    fn append_each(&self, heads: &[u32], lists: &mut [Vec<DocumentId>]) {
+        for (heads, lists) in heads.chunks(CHAINS_TOGETHER).zip(lists.chunks_mut(CHAINS_TOGETHER)) {
+            let begins: Vec<usize> = lists.iter().map(Vec::len).collect();
+            let mut walking: Vec<(u32, usize)> =
+                heads.iter().copied().zip(0..).filter(|(head, _)| *head < BEGINNING).collect();
+            while !walking.is_empty() {
+                walking.retain_mut(|(at, list)| {
+                    let (document, before) = self.postings[*at as usize];
+                    lists[*list].push(document);
+                    *at = before;
+                    before < BEGINNING
+                });
+            }
+            lists.iter_mut().zip(begins).for_each(|(documents, begin)| documents[begin..].reverse());
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -160,12 +182,11 @@ impl PostingBuffer {
     pub fn append(&self, posted: PostingKind, shingles: &[Shingle], lists: &mut [Vec<DocumentId>]) {
         for part in self.parts() {
             let chains = part.of(posted);
-            let heads = chains.heads_of(shingles);
-            for (head, documents) in heads.into_iter().zip(&mut *lists).filter(|(head, _)| *head != NONE) {
-                let n_before = documents.len();
-                chains.append(head, documents);
+            let n_before: Vec<usize> = lists.iter().map(Vec::len).collect();
+            chains.append_each(&chains.heads_of(shingles), lists);
+            for (documents, n_before) in lists.iter_mut().zip(n_before) {
                 // A run may be in the store before the memory part it was made of is forgotten.
-                if n_before > 0 && documents[n_before] <= documents[n_before - 1] {
+                if n_before > 0 && documents.get(n_before).is_some_and(|first| *first <= documents[n_before - 1]) {
                     documents.sort_unstable();
                     documents.dedup();
                 }
