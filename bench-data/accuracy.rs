@@ -8,7 +8,7 @@
 //! `bench-data` is taken where none is named. F1 is over pairs of documents in one cluster, each distinct set of shingles
 //! counted once. `--each` tells every seed.
 
-use lookalike::cluster::{BatchIndex, Clusters, Decider, Effects, MatchRule, TooManyDocuments, View};
+use lookalike::cluster::{BatchIndex, Clusters, Decider, Effects, MatchRule, SketchView, TooManyDocuments, View};
 use lookalike::document::{CanonicalForm, DocumentId, Seed};
 use lookalike::sketch::{Rule, Shingle, Sketch, SketchRule, Sketcher, encode};
 use std::collections::{HashMap, HashSet};
@@ -173,19 +173,21 @@ impl Corpus {
 #[derive(Default)]
 struct Sketches(Vec<Arc<Sketch>>);
 
-impl View for Sketches {
+impl SketchView for Sketches {
     type Error = TooManyDocuments;
 
-    fn postings(&mut self, shingles: &[Shingle]) -> std::result::Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
+    fn sketches(&self, documents: &[DocumentId]) -> std::result::Result<Vec<Arc<Sketch>>, TooManyDocuments> {
+        Ok(documents.iter().map(|document| self.0[document.0 as usize - 1].clone()).collect())
+    }
+}
+
+impl View for Sketches {
+    fn postings(&self, shingles: &[Shingle]) -> std::result::Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
         Ok(vec![Vec::new(); shingles.len()])
     }
 
-    fn supers(&mut self, shingles: &[Shingle]) -> std::result::Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
+    fn supers(&self, shingles: &[Shingle]) -> std::result::Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
         self.postings(shingles)
-    }
-
-    fn sketches(&mut self, documents: &[DocumentId]) -> std::result::Result<Vec<Arc<Sketch>>, TooManyDocuments> {
-        Ok(documents.iter().map(|document| self.0[document.0 as usize - 1].clone()).collect())
     }
 }
 

@@ -41,6 +41,8 @@ pub mod sketch;
 pub mod cluster;
 pub mod sweep;
 
+pub mod history;
+
 pub mod wire;
 
 pub mod intake;

@@ -159,7 +159,7 @@ fn write_states(
         each_history(&mut merge, |url, host, history| {
             let Some(state) = UrlState::of(history, host) else { return Ok(()) };
             table.put(LoadRow::State(url, &state))?;
-            MissingUrl::of(url, &state).map_or(Ok(()), |now| sought.push(now))
+            MissingUrl::from_state(url, &state).map_or(Ok(()), |now| sought.push(now))
         })
     })?;
     pieces.extend(sought.finish()?);

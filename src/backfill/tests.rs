@@ -3,7 +3,9 @@
 use super::means::Means;
 use super::work::{Identity, Work};
 use super::{BackfillError, Ending, cluster_and_load, take_in_sketched};
-use crate::cluster::{BatchIndex, Clusters, Decider, Effects, MatchRule, NewDocument, Policy, TooManyDocuments, View};
+use crate::cluster::{
+    BatchIndex, Clusters, Decider, Effects, MatchRule, NewDocument, Policy, SketchView, TooManyDocuments, View,
+};
 use crate::document::{CANONICAL_VERSION, DocumentId, FetchTime, Fingerprint, Seed};
 use crate::intake::SketchedPage;
 use crate::ports::{EmptyStore, Family, LoadDocument, LoadMetadata, LoadRow, Loader, StoreError, StoreRule, Table};
@@ -134,19 +136,21 @@ impl Loaded {
 /// A view in which nothing is stored: all is known from before.
 struct Nothing<'a>(&'a [NewDocument]);
 
-impl View for Nothing<'_> {
+impl SketchView for Nothing<'_> {
     type Error = TooManyDocuments;
 
-    fn postings(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
+    fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, TooManyDocuments> {
+        Ok(documents.iter().map(|id| Arc::clone(&self.0[id.0 as usize - 1].sketch)).collect())
+    }
+}
+
+impl View for Nothing<'_> {
+    fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
         Ok(vec![Vec::new(); shingles.len()])
     }
 
-    fn supers(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
+    fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
         self.postings(shingles)
-    }
-
-    fn sketches(&mut self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, TooManyDocuments> {
-        Ok(documents.iter().map(|id| Arc::clone(&self.0[id.0 as usize - 1].sketch)).collect())
     }
 }
 
@@ -156,7 +160,7 @@ fn streamed(rule: &StoreRule, pages: &[SketchedPage]) -> (Vec<NewDocument>, Vec<
     let (mut known, mut effects) = (BatchIndex::default(), Effects::default());
     for content in pages.iter().filter_map(|page| page.content.as_ref()) {
         let decided = effects.documents.clone();
-        decider.decide(content, &mut known, &mut Nothing(&decided), &mut effects).expect("room");
+        decider.decide(content, &mut known, &Nothing(&decided), &mut effects).expect("room");
     }
     let n = effects.documents.len() as u32;
     let names = (1..=n).map(|id| decider.clusters().cluster_of(DocumentId(id)).0).collect();

@@ -6,7 +6,7 @@ use super::run::{open_sink, open_store};
 use super::{Exit, ending, render};
 use crate::cluster::Decider;
 use crate::config::Config;
-use crate::pipeline::{self, CloseError, Closer};
+use crate::pipeline::{self, CloseError, OfflineCloser};
 use crate::ports::Snapshot;
 use crate::query;
 use crate::store::RocksStore;
@@ -43,9 +43,13 @@ fn close(config: &Config, name: &str, json: bool) -> Result<Exit> {
     }
     let rule = config.rule();
     let decider = Decider::new(rule.cluster, &rule.sketch, store.clusters()?, store.common()?);
-    let closed = Closer { store: &mut store, decider, next_seq, sink }.close(name).map_err(|error| match error {
-        CloseError::Unknown(_) => ending(Exit::NotFound, error.to_string()),
-        other => other.into(),
-    })?;
+    let seed = *store.seed();
+    let closed =
+        OfflineCloser { store: &mut store, decider, seed, next_seq, sink }.close(name).map_err(
+            |error| match error {
+                CloseError::Unknown(_) => ending(Exit::NotFound, error.to_string()),
+                other => other.into(),
+            },
+        )?;
     print(&closed, json, render::closed)
 }

@@ -122,7 +122,7 @@ impl BatchIndex {
         &mut self,
         mut index: Vec<Shingle>,
         mut supers: Vec<Shingle>,
-        view: &mut V,
+        view: &V,
     ) -> Result<(), V::Error> {
         unknown(&mut index, &self.postings);
         if !index.is_empty() {

@@ -110,28 +110,31 @@ pub struct Effects {
     pub n_limited: u64,
 }
 
-/// What the store knows, asked for as it is needed: by the batch where that can be foreseen (see [`Decider::learn`]).
-pub trait View {
+/// Reads sketches: what both decisions ask of the store.
+pub trait SketchView {
     /// What can go wrong in reading.
-    type Error: From<TooManyDocuments>;
+    type Error;
 
-    /// The documents in which each of some shingles stands.
+    /// The sketches of some documents, in their order. The documents must be there.
     ///
     /// # Errors
     /// Whatever keeps the view from reading them.
-    fn postings(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, Self::Error>;
+    fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, Self::Error>;
+}
 
-    /// The same of super shingles.
+/// The store as the decision sees it. Where it can be foreseen, a question covers a whole batch (see [`Decider::learn`]).
+pub trait View: SketchView<Error: From<TooManyDocuments>> {
+    /// The documents in which each shingle stands.
     ///
     /// # Errors
     /// Whatever keeps the view from reading them.
-    fn supers(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, Self::Error>;
+    fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, Self::Error>;
 
-    /// The sketches of some documents, in their order.
+    /// The documents in which each super shingle stands.
     ///
     /// # Errors
     /// Whatever keeps the view from reading them.
-    fn sketches(&mut self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, Self::Error>;
+    fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, Self::Error>;
 }
 
 /// The store has given out its last document id.
@@ -209,7 +212,7 @@ impl Decider {
         &mut self,
         contents: impl Iterator<Item = &'a SketchedContent>,
         known: &mut BatchIndex,
-        view: &mut V,
+        view: &V,
     ) -> Result<(), V::Error> {
         let (mut index, mut common, mut supers) = (Vec::new(), Vec::new(), Vec::new());
         for content in contents {
@@ -225,7 +228,7 @@ impl Decider {
     }
 
     /// Asks for the representatives that are not known yet.
-    fn learn_common<V: View>(&mut self, common: &[Shingle], view: &mut V) -> Result<(), V::Error> {
+    fn learn_common<V: View>(&mut self, common: &[Shingle], view: &V) -> Result<(), V::Error> {
         let is_unknown = |shingle: &&Shingle| self.common.get(shingle).is_some_and(Option::is_none);
         let mut unknown: Vec<Shingle> = common.iter().filter(is_unknown).copied().collect();
         if unknown.is_empty() {
@@ -249,7 +252,7 @@ impl Decider {
         &mut self,
         content: &SketchedContent,
         known: &mut BatchIndex,
-        view: &mut V,
+        view: &V,
         effects: &mut Effects,
     ) -> Result<Decision, V::Error> {
         if let Some((relation, document)) = Self::equal_document(known, &content.equivalences) {
@@ -307,7 +310,7 @@ impl Decider {
         &mut self,
         content: &SketchedContent,
         mut candidates: Vec<Candidate>,
-        view: &mut V,
+        view: &V,
         effects: &mut Effects,
     ) -> Result<Vec<Match>, V::Error> {
         let mut joined = FxHashSet::default();
@@ -351,7 +354,7 @@ impl Decider {
         &mut self,
         content: &SketchedContent,
         candidates: Vec<Candidate>,
-        view: &mut V,
+        view: &V,
         effects: &mut Effects,
     ) -> Result<Option<Match>, V::Error> {
         let mut asked = FxHashSet::default();
@@ -462,19 +465,21 @@ mod tests {
     /// A view over the documents decided so far.
     struct Decided<'a>(&'a [NewDocument]);
 
-    impl View for Decided<'_> {
+    impl SketchView for Decided<'_> {
         type Error = TooManyDocuments;
 
-        fn postings(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
+        fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, TooManyDocuments> {
+            Ok(documents.iter().map(|id| self.0[id.0 as usize - 1].sketch.clone()).collect())
+        }
+    }
+
+    impl View for Decided<'_> {
+        fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
             Ok(vec![Vec::new(); shingles.len()])
         }
 
-        fn supers(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
+        fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
             self.postings(shingles)
-        }
-
-        fn sketches(&mut self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, TooManyDocuments> {
-            Ok(documents.iter().map(|id| self.0[id.0 as usize - 1].sketch.clone()).collect())
         }
     }
 
@@ -499,7 +504,7 @@ mod tests {
             let content = self.sketcher.sketch_form(&CanonicalForm::of_text(text));
             let decided = self.effects.documents.clone();
             self.decider
-                .decide(&content, &mut self.known, &mut Decided(&decided), &mut self.effects)
+                .decide(&content, &mut self.known, &Decided(&decided), &mut self.effects)
                 .expect("room for a document")
         }
     }

@@ -12,7 +12,7 @@ mod decide;
 mod union_find;
 
 pub use candidates::{BatchIndex, IndexQuery, Representatives, representatives_of, represented};
-pub use decide::{Decider, Decision, Effects, Link, Match, NewDocument, Relation, TooManyDocuments, View};
+pub use decide::{Decider, Decision, Effects, Link, Match, NewDocument, Relation, SketchView, TooManyDocuments, View};
 pub use union_find::{ClusterRow, Clusters, Merge};
 
 use crate::sketch::{Estimate, Form, Rule, Shingle, Sketch, compare};

@@ -1,12 +1,17 @@
 //! What can be read off a URL without normalising it: its host, its path, and where a reference in it leads.
 
-use super::Seed;
+use super::{Fingerprint, Seed};
 
 /// The host of a URL, with its port; empty where it has none. URLs are opaque keys to us: nothing is normalised.
 pub fn host_of(url: &str) -> &str {
     let (_, authority, _) = parts(url);
     let authority = authority.unwrap_or_default();
     authority.rsplit_once('@').map_or(authority, |(_, host)| host)
+}
+
+/// The fingerprint by which a store knows a URL.
+pub fn url_key(seed: &Seed, url: &str) -> Fingerprint {
+    seed.fingerprint("url", &[url.as_bytes()])
 }
 
 /// The fingerprint of a URL's host.

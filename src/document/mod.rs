@@ -17,7 +17,7 @@ mod page;
 mod unicode;
 mod words;
 
-pub use address::{host_key, host_of, path_of, resolve};
+pub use address::{host_key, host_of, path_of, resolve, url_key};
 pub use decode::decode;
 pub use fingerprint::{Fingerprint, Seed};
 pub use html::append_text as append_html_text;

@@ -10,14 +10,17 @@
 
 mod applier;
 mod backpressure;
+mod batch_view;
 mod cache;
 mod close;
 mod close_requests;
 #[cfg(feature = "failpoints")]
 pub(crate) mod crash_test;
+mod gatherer;
+mod gauge;
 mod ingest;
-mod moves;
-mod news;
+#[cfg(test)]
+mod memory_store;
 mod poison;
 mod publisher;
 mod sequencer;
@@ -25,9 +28,8 @@ mod size_alarm;
 mod sketcher;
 mod stats;
 mod syncer;
-mod timeline;
 
-pub use close::{CloseError, Closer};
+pub use close::{CloseError, OfflineCloser};
 pub use close_requests::CloseRequests;
 pub use poison::{Machine, PoisonTracker};
 pub use publisher::{PublishError, recover};
@@ -42,6 +44,8 @@ use crate::sweep::SweepCut;
 use crate::wire;
 use applier::Applier;
 use backpressure::Backpressure;
+use gatherer::Gatherer;
+use gauge::StoreGauge;
 use publisher::Publisher;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -187,7 +191,7 @@ impl<S: Store> Pipeline<'_, S> {
     ///
     /// # Errors
     /// [`PipelineError`]. What was durable stays; the next run goes on from there.
-    pub fn run(self) -> Result<Summary, PipelineError> {
+    pub fn run(mut self) -> Result<Summary, PipelineError> {
         let n_sketchers = match self.settings.sketchers {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             n => n,
@@ -203,17 +207,12 @@ impl<S: Store> Pipeline<'_, S> {
         let publisher = Publisher::new(self.sink, self.next_seq);
         let published = publisher.published();
         let keep_originals = publisher.wants_originals();
-        let mut applier = Applier::new(
-            self.store,
-            self.decider,
-            self.seed,
-            &self.settings,
-            self.next_seq,
-            published,
-            publisher.is_listening(),
-            Arc::clone(&self.stats),
-            Arc::clone(&self.tries),
-        );
+        let gauge = StoreGauge::new(self.settings.cluster_size_alarm, self.decider.clusters(), Arc::clone(&self.stats));
+        let events = (self.next_seq, published, publisher.is_listening());
+        let poison = Arc::clone(&self.tries);
+        let mut applier =
+            Applier::new(self.store, self.decider, self.seed, &self.settings, events, Arc::clone(&poison), gauge)?;
+        let gatherer = Gatherer::new(done_in, self.closings, &self.settings, poison);
         let tries = &*self.tries;
         let (stats, source) = (&self.stats, self.source);
         let sketcher = || RecordSketcher::new(self.sketcher.clone(), self.limits.clone(), self.sweep_cut, self.future);
@@ -246,9 +245,8 @@ impl<S: Store> Pipeline<'_, S> {
             let syncing = start(scope, "syncer", sync)?;
             let applied = {
                 let _closer = gate.closer();
-                applier.run(&done_in, self.closings, written_out)
+                applier.run(gatherer, written_out)
             };
-            drop(done_in);
             let synced = syncing.join().map_err(|_| PipelineError::Died("syncer"))?;
             let published = publishing.join().map_err(|_| PipelineError::Died("publisher"))?;
             let ingested = ingest.join().map_err(|_| PipelineError::Died("ingest"))?;
@@ -293,7 +291,7 @@ fn start<'scope, T: Send + 'scope>(
 
 #[cfg(test)]
 mod tests {
-    use super::applier::tests::MemoryStore;
+    use super::memory_store::MemoryStore;
     use super::*;
 
     #[test]

@@ -118,7 +118,7 @@ impl Publisher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::applier::tests::MemoryStore;
+    use crate::pipeline::memory_store::MemoryStore;
     use crossbeam::channel::{Sender, unbounded};
 
     struct Output(Vec<u64>);

@@ -3,7 +3,7 @@
 use super::open::{RocksStore, damaged, failed};
 use super::schema::{self, Fields, PostingKind, cf, meta};
 use crate::cluster::{ClusterRow, Clusters, Link, Policy, representatives_of};
-use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed};
+use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed, url_key};
 use crate::ports::{
     DocumentShingles, MissingUrl, Outgoing, OutputNotes, ProgressMap, Snapshot, StoreError, StoreRule, StoredDocument,
     StoredSighting,
@@ -254,7 +254,7 @@ impl RocksStore {
         Ok(moments)
     }
 
-    pub(super) fn all_sought(&self) -> Result<Vec<MissingUrl>, StoreError> {
+    pub(super) fn all_missing_urls(&self) -> Result<Vec<MissingUrl>, StoreError> {
         let mut all = Vec::new();
         self.scan(cf::SOUGHT, &[], &mut |key, _| {
             all.push(schema::read_sought(key).ok_or_else(|| damaged("a row of sought"))?);
@@ -281,7 +281,7 @@ impl RocksStore {
             .collect()
     }
 
-    pub(super) fn newest_standings(
+    pub(super) fn newest_sightings_of(
         &self,
         documents: &[DocumentId],
         most_each: usize,
@@ -393,7 +393,7 @@ impl Snapshot for RocksStore {
     }
 
     fn sightings_of_url(&self, url: &str) -> Result<Vec<Sighting>, StoreError> {
-        let moments = self.history_of(self.seed.fingerprint("url", &[url.as_bytes()]))?;
+        let moments = self.history_of(url_key(&self.seed, url))?;
         Ok(moments.into_iter().map(|moment| Sighting { url: url.to_string(), moment }).collect())
     }
 
@@ -413,7 +413,7 @@ impl Snapshot for RocksStore {
         each: &mut dyn FnMut(Sighting) -> bool,
     ) -> Result<(), StoreError> {
         let after = after.map(|Sighting { url, moment }| {
-            let url = self.seed.fingerprint("url", &[url.as_bytes()]);
+            let url = url_key(&self.seed, url);
             schema::sighting_key(&StoredSighting { url, moment: moment.clone() })
         });
         let after = after.unwrap_or_default();
@@ -445,7 +445,7 @@ impl Snapshot for RocksStore {
     }
 
     fn standings(&self, documents: &[DocumentId], most_each: usize) -> Result<Vec<StoredSighting>, StoreError> {
-        self.newest_standings(documents, most_each)
+        self.newest_sightings_of(documents, most_each)
     }
 
     fn standings_after(
@@ -456,7 +456,7 @@ impl Snapshot for RocksStore {
     ) -> Result<Vec<Sighting>, StoreError> {
         let prefix = document.0.to_be_bytes();
         let from = after.map_or(prefix.to_vec(), |Sighting { url, moment }| {
-            let url = self.seed.fingerprint("url", &[url.as_bytes()]);
+            let url = url_key(&self.seed, url);
             schema::standing_key(document, &StoredSighting { url, moment: moment.clone() })
         });
         let mut sightings = Vec::new();

@@ -150,6 +150,7 @@ fn raise_indexed(db: &DB, last: DocumentId) -> Result<(), StoreError> {
 mod tests {
     use super::*;
     use crate::cluster::NewDocument;
+    use crate::cluster::View;
     use crate::document::{CANONICAL_VERSION, Fingerprint, Seed};
     use crate::ports::{Batch, Snapshot, Store, StoreRule};
     use crate::sketch::{Equivalences, Form, Shingle, Sketch, SketchRule};

@@ -4,8 +4,9 @@ use super::disk_full::when_there_is_room;
 use super::folder::StoreFolder;
 use super::open::{RocksStore, failed};
 use super::schema::{self, PostingKind, cf, meta};
-use crate::cluster::{ClusterRow, Link};
+use crate::cluster::{self, ClusterRow, Link, SketchView};
 use crate::document::{DocumentId, Fingerprint};
+use crate::history;
 use crate::ports::{Batch, MissingUrl, Outgoing, OutputNotes, Snapshot, Store, StoreError, StoredSighting, Syncer};
 use crate::sketch::{Shingle, Sketch};
 use crate::sweep::{Observation, SweepRow, UrlState};
@@ -20,11 +21,15 @@ pub(super) fn synced() -> WriteOptions {
     options
 }
 
-impl Store for RocksStore {
-    fn equal(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {
-        self.equal_documents(keys)
-    }
+impl SketchView for RocksStore {
+    type Error = StoreError;
 
+    fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError> {
+        Ok(self.stored_documents(documents)?.into_iter().map(|document| document.sketch).collect())
+    }
+}
+
+impl cluster::View for RocksStore {
     fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
         self.lists(PostingKind::Index, shingles)
     }
@@ -32,20 +37,14 @@ impl Store for RocksStore {
     fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
         self.lists(PostingKind::Super, shingles)
     }
+}
 
-    fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError> {
-        Ok(self.stored_documents(documents)?.into_iter().map(|document| document.sketch).collect())
-    }
-
-    fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError> {
-        self.first_urls_of(documents)
-    }
-
+impl history::View for RocksStore {
     fn states(&self, urls: &[Fingerprint]) -> Result<Vec<Option<UrlState>>, StoreError> {
         self.states_of(urls)
     }
 
-    fn history(&self, url: Fingerprint) -> Result<Vec<Observation>, StoreError> {
+    fn observations(&self, url: Fingerprint) -> Result<Vec<Observation>, StoreError> {
         self.history_of(url)
     }
 
@@ -57,16 +56,26 @@ impl Store for RocksStore {
         self.urls_of(keys)
     }
 
-    fn standings(&self, documents: &[DocumentId], most_each: usize) -> Result<Vec<StoredSighting>, StoreError> {
-        self.newest_standings(documents, most_each)
+    fn newest_sightings(&self, documents: &[DocumentId], limit_each: usize) -> Result<Vec<StoredSighting>, StoreError> {
+        self.newest_sightings_of(documents, limit_each)
     }
 
-    fn sought(&self) -> Result<Vec<MissingUrl>, StoreError> {
-        self.all_sought()
+    fn missing_urls(&self) -> Result<Vec<MissingUrl>, StoreError> {
+        self.all_missing_urls()
     }
 
     fn each_state(&self, each: &mut dyn FnMut(Fingerprint, UrlState)) -> Result<(), StoreError> {
         self.scan_states(each)
+    }
+}
+
+impl Store for RocksStore {
+    fn equal(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {
+        self.equal_documents(keys)
+    }
+
+    fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError> {
+        self.first_urls_of(documents)
     }
 
     fn outbox(&self, from: u64, most: usize) -> Result<Vec<Outgoing>, StoreError> {
@@ -260,10 +269,10 @@ impl RocksStore {
         for (url, state) in &batch.states {
             rows.put_cf(states, schema::fingerprint_key(*url), schema::state_row(state));
         }
-        for no_more in &batch.not_sought {
+        for no_more in &batch.no_longer_missing {
             rows.delete_cf(sought, schema::sought_key(no_more));
         }
-        for now in &batch.sought {
+        for now in &batch.missing {
             rows.put_cf(sought, schema::sought_key(now), []);
         }
         for (name, row) in &batch.sweeps {

@@ -70,10 +70,10 @@ impl UrlState {
         matches!(self.newest.seen, Seen::Document(_))
     }
 
-    /// The last copy of a URL that is gone or lost, while nobody was told where it went. A redirect says so itself.
-    pub fn sought(&self) -> Option<&LastCopy> {
-        let is_sought = matches!(self.newest.seen, Seen::Gone | Seen::Lost) && !self.found;
-        self.copy.as_ref().filter(|_| is_sought)
+    /// The last copy of a URL that is gone or lost, until its new place is reported. A redirect reports that itself.
+    pub fn missing_copy(&self) -> Option<&LastCopy> {
+        let is_missing = matches!(self.newest.seen, Seen::Gone | Seen::Lost) && !self.found;
+        self.copy.as_ref().filter(|_| is_missing)
     }
 }
 
@@ -94,24 +94,24 @@ mod tests {
     fn a_lost_url_that_its_sweep_saw_after_all_is_not_lost() {
         let history = [page(1, 7, 1), moment(5, Seen::Lost, 2)];
         let lost = UrlState::of(&history, 0).expect("a state");
-        assert_eq!(lost.sought().map(|copy| copy.document), Some(DocumentId(7)));
+        assert_eq!(lost.missing_copy().map(|copy| copy.document), Some(DocumentId(7)));
         let late = page(4, 8, 2);
         assert_eq!(lost.after(&late), None, "the history must be asked");
         let state = UrlState::of(&[history[0].clone(), history[1].clone(), late], 0).expect("a state");
-        assert!(state.is_alive() && state.sought().is_none());
+        assert!(state.is_alive() && state.missing_copy().is_none());
         assert_eq!(state.copy.map(|copy| copy.document), Some(DocumentId(8)));
     }
 
     #[test]
-    fn what_is_sought() {
+    fn what_is_missing() {
         let gone = UrlState::of(&[page(1, 7, 0), moment(2, Seen::Gone, 0)], 0).expect("a state");
-        assert!(gone.sought().is_some());
-        assert!(UrlState { found: true, ..gone.clone() }.sought().is_none());
+        assert!(gone.missing_copy().is_some());
+        assert!(UrlState { found: true, ..gone.clone() }.missing_copy().is_none());
         let back = UrlState { found: true, ..gone.clone() }.after(&page(3, 7, 0)).expect("later");
-        assert!(back.sought().is_none() && !back.found);
+        assert!(back.missing_copy().is_none() && !back.found);
         let redirect = gone.after(&moment(3, Seen::Redirect("http://b/".into()), 0)).expect("later");
-        assert!(redirect.sought().is_none(), "a redirect says where it went");
-        assert!(UrlState::of(&[moment(2, Seen::Gone, 0)], 0).expect("a state").sought().is_none());
+        assert!(redirect.missing_copy().is_none(), "a redirect says where it went");
+        assert!(UrlState::of(&[moment(2, Seen::Gone, 0)], 0).expect("a state").missing_copy().is_none());
     }
 
     #[test]

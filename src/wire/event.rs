@@ -4,6 +4,7 @@ use super::record::Reason;
 use super::{Origin, Rejection};
 use crate::cluster::{Decision, Merge, Relation};
 use crate::document::{ClusterId, DocumentId, FetchTime};
+use crate::history::MoveEvidence;
 use serde::{Deserialize, Serialize};
 
 /// The version of the event format; `docs/reference/events.md` says which changes it bears.
@@ -135,18 +136,6 @@ pub struct Event {
     /// `rejected`, `gap`: why, for a person.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub message: Option<String>,
-}
-
-/// How a `moved` event knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MoveEvidence {
-    /// The last copy itself stands at the new place.
-    Same,
-    /// What stands there resembles it by the threshold or more.
-    Direct,
-    /// What stands there is tied to it through other documents.
-    Chain,
 }
 
 /// A content that turned up elsewhere.

@@ -1,15 +1,20 @@
 //! The bytes that other people see: records in, events out. Versioned; a change that a reader could trip over makes a
 //! new version.
 
+mod describe;
 mod event;
 mod fields;
 mod message;
+mod outgoing;
 mod record;
 mod repair;
 
-pub use event::{Event, EventType, MoveEvidence, Moved, Subject, WIRE_VERSION};
+pub use crate::history::MoveEvidence;
+pub use describe::{Described, EventLog};
+pub use event::{Event, EventType, Moved, Subject, WIRE_VERSION};
 pub use fields::{FieldMap, Preset};
 pub use message::{Message, MessageFault, MessageFormat, UndoCodings};
+pub use outgoing::{Outgoing, PresentChange};
 pub use record::{Limits, Reason, Record, Rejection, StatusMeaning, page_of_json, status_meaning};
 pub use repair::mended;
 

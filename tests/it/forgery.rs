@@ -1,6 +1,8 @@
 //! Forged resemblance: an attacker who knows everything but a store's seed and may ask what any text resembles.
 
-use lookalike::cluster::{BatchIndex, Clusters, Decider, Effects, MatchRule, Relation, TooManyDocuments, View};
+use lookalike::cluster::{
+    BatchIndex, Clusters, Decider, Effects, MatchRule, Relation, SketchView, TooManyDocuments, View,
+};
 use lookalike::document::{CanonicalForm, DocumentId, Seed};
 use lookalike::sketch::{Shingle, Sketch, SketchRule, SketchedContent, Sketcher, compare_openly};
 use std::collections::HashSet;
@@ -64,10 +66,10 @@ impl Victim {
     fn links(&mut self, text: &str) -> bool {
         let mut decider = Decider::new(MatchRule::default(), &self.rule, Clusters::default(), HashSet::default());
         let (mut known, mut effects) = (BatchIndex::default(), Effects::default());
-        let mut view = One(Arc::clone(&self.content.sketch));
+        let view = One(Arc::clone(&self.content.sketch));
         let forged = self.sketched(text);
-        decider.decide(&self.content, &mut known, &mut view, &mut effects).expect("a decision");
-        let decision = decider.decide(&forged, &mut known, &mut view, &mut effects).expect("a decision");
+        decider.decide(&self.content, &mut known, &view, &mut effects).expect("a decision");
+        let decision = decider.decide(&forged, &mut known, &view, &mut effects).expect("a decision");
         assert_eq!(effects.n_compared, 1, "the index shingles nominate the victim");
         decision.relation == Relation::Near
     }
@@ -76,19 +78,21 @@ impl Victim {
 /// The sketch of the one document there is.
 struct One(Arc<Sketch>);
 
-impl View for One {
+impl SketchView for One {
     type Error = TooManyDocuments;
 
-    fn postings(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
+    fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, TooManyDocuments> {
+        Ok(documents.iter().map(|_| Arc::clone(&self.0)).collect())
+    }
+}
+
+impl View for One {
+    fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
         Ok(vec![Vec::new(); shingles.len()])
     }
 
-    fn supers(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
+    fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
         self.postings(shingles)
-    }
-
-    fn sketches(&mut self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, TooManyDocuments> {
-        Ok(documents.iter().map(|_| Arc::clone(&self.0)).collect())
     }
 }
 

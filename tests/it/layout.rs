@@ -10,7 +10,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("sketch", &["document"]),
     ("cluster", &["document", "sketch"]),
     ("sweep", &["document", "sketch"]),
-    ("wire", &["document", "cluster", "sweep"]),
+    ("history", &["document", "sketch", "cluster", "sweep"]),
+    ("wire", &["document", "cluster", "sweep", "history"]),
     ("intake", &["document", "sketch", "sweep", "wire"]),
     ("ports", PURE),
     ("store", PURE_AND_PORTS),
@@ -24,13 +25,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "document", "sketch", "cluster", "sweep", "wire", "intake", "ports", "store", "kafka", "files", "pipeline",
-            "backfill", "query", "config", "http",
+            "document", "sketch", "cluster", "sweep", "history", "wire", "intake", "ports", "store", "kafka", "files",
+            "pipeline", "backfill", "query", "config", "http",
         ],
     ),
 ];
-const PURE: &[&str] = &["document", "sketch", "cluster", "sweep", "wire", "intake"];
-const PURE_AND_PORTS: &[&str] = &["document", "sketch", "cluster", "sweep", "wire", "intake", "ports"];
+const PURE: &[&str] = &["document", "sketch", "cluster", "sweep", "history", "wire", "intake"];
+const PURE_AND_PORTS: &[&str] = &["document", "sketch", "cluster", "sweep", "history", "wire", "intake", "ports"];
 
 /// Crate → the modules that may name it.
 const ONLY_IN: &[(&str, &[&str])] = &[

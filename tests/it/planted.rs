@@ -4,8 +4,9 @@
 //! the source or the sink. A crash is an error at the n-th step, after which everything is opened anew. Without a fault
 //! the judges have nothing to say, wherever the crash falls.
 
-use lookalike::cluster::{Decider, MatchRule};
+use lookalike::cluster::{self, Decider, MatchRule, SketchView};
 use lookalike::document::{CANONICAL_VERSION, DocumentId, Fingerprint, Seed};
+use lookalike::history;
 use lookalike::intake::FutureLimit;
 use lookalike::pipeline::{self, Pipeline, Stats};
 use lookalike::ports::{
@@ -116,42 +117,60 @@ impl PlantedStore {
     }
 }
 
+impl SketchView for PlantedStore {
+    type Error = StoreError;
+
+    fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError> {
+        SketchView::sketches(&self.inner, documents)
+    }
+}
+
+impl cluster::View for PlantedStore {
+    fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
+        cluster::View::postings(&self.inner, shingles)
+    }
+
+    fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
+        cluster::View::supers(&self.inner, shingles)
+    }
+}
+
+impl history::View for PlantedStore {
+    fn states(&self, urls: &[Fingerprint]) -> Result<Vec<Option<UrlState>>, StoreError> {
+        history::View::states(&self.inner, urls)
+    }
+
+    fn observations(&self, url: Fingerprint) -> Result<Vec<Observation>, StoreError> {
+        history::View::observations(&self.inner, url)
+    }
+
+    fn sweeps(&self, names: &[&str]) -> Result<Vec<Option<SweepRow>>, StoreError> {
+        history::View::sweeps(&self.inner, names)
+    }
+
+    fn urls(&self, keys: &[Fingerprint]) -> Result<Vec<String>, StoreError> {
+        history::View::urls(&self.inner, keys)
+    }
+
+    fn newest_sightings(&self, documents: &[DocumentId], limit_each: usize) -> Result<Vec<StoredSighting>, StoreError> {
+        history::View::newest_sightings(&self.inner, documents, limit_each)
+    }
+
+    fn missing_urls(&self) -> Result<Vec<MissingUrl>, StoreError> {
+        history::View::missing_urls(&self.inner)
+    }
+
+    fn each_state(&self, each: &mut dyn FnMut(Fingerprint, UrlState)) -> Result<(), StoreError> {
+        history::View::each_state(&self.inner, each)
+    }
+}
+
 impl Store for PlantedStore {
     fn equal(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {
         Store::equal(&self.inner, keys)
     }
-    fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-        Store::postings(&self.inner, shingles)
-    }
-    fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-        Store::supers(&self.inner, shingles)
-    }
-    fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError> {
-        Store::sketches(&self.inner, documents)
-    }
     fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError> {
         Store::first_urls(&self.inner, documents)
-    }
-    fn states(&self, urls: &[Fingerprint]) -> Result<Vec<Option<UrlState>>, StoreError> {
-        Store::states(&self.inner, urls)
-    }
-    fn history(&self, url: Fingerprint) -> Result<Vec<Observation>, StoreError> {
-        Store::history(&self.inner, url)
-    }
-    fn sweeps(&self, names: &[&str]) -> Result<Vec<Option<SweepRow>>, StoreError> {
-        Store::sweeps(&self.inner, names)
-    }
-    fn urls(&self, keys: &[Fingerprint]) -> Result<Vec<String>, StoreError> {
-        Store::urls(&self.inner, keys)
-    }
-    fn standings(&self, documents: &[DocumentId], most_each: usize) -> Result<Vec<StoredSighting>, StoreError> {
-        Store::standings(&self.inner, documents, most_each)
-    }
-    fn sought(&self) -> Result<Vec<MissingUrl>, StoreError> {
-        Store::sought(&self.inner)
-    }
-    fn each_state(&self, each: &mut dyn FnMut(Fingerprint, UrlState)) -> Result<(), StoreError> {
-        Store::each_state(&self.inner, each)
     }
     fn outbox(&self, from: u64, most: usize) -> Result<Vec<Outgoing>, StoreError> {
         Store::outbox(&self.inner, from, most)

@@ -37,7 +37,7 @@ impl<'s> Check<'s> {
             let state = self.take(url, &mut by_url.states);
             self.url(url, &history, text, state);
         }
-        self.sought();
+        self.missing();
         self.sweeps(sweeps);
         let differing = standings.iter().enumerate().filter(|(_, sum)| **sum != 0).map(|(at, _)| at as u32 + 1);
         let differing: BTreeSet<u32> = differing.take(self.findings_max).collect();
@@ -139,7 +139,7 @@ impl<'s> Check<'s> {
         if expected.map(|expected| UrlState { found: state.found, ..expected }).as_ref() != Some(&state) {
             self.find(cf::STATES, shown(url), "it is not what the URL's sightings add up to");
         }
-        if let Some(sought) = sought_of(url, &state)
+        if let Some(sought) = MissingUrl::from_state(url, &state)
             && !self.is_there(cf::SOUGHT, &schema::sought_key(&sought))
         {
             let what = format!("is missing; it was last seen as document {}", sought.document);
@@ -148,12 +148,14 @@ impl<'s> Check<'s> {
     }
 
     /// Each URL that is sought is so by its state.
-    fn sought(&mut self) {
+    fn missing(&mut self) {
         let mut rows = self.rows(cf::SOUGHT);
         while let Some((key, _)) = self.next(&mut rows) {
             let url = key.last_chunk::<16>().and_then(|url| Fields(url).fingerprint());
             let is_right = url.is_some_and(|url| match self.store.states_of(&[url]).as_deref() {
-                Ok([Some(state)]) => sought_of(url, state).is_some_and(|sought| schema::sought_key(&sought) == key[..]),
+                Ok([Some(state)]) => {
+                    MissingUrl::from_state(url, state).is_some_and(|sought| schema::sought_key(&sought) == key[..])
+                }
                 _ => false,
             });
             if !is_right {
@@ -236,10 +238,6 @@ impl ByUrl<'_> {
         let ahead = [&self.sightings, &self.urls, &self.states];
         ahead.into_iter().filter_map(|ahead| ahead.next.as_ref()).map(|(url, _)| *url).min()
     }
-}
-
-fn sought_of(url: Fingerprint, state: &UrlState) -> Option<MissingUrl> {
-    state.sought().map(|copy| MissingUrl { document: copy.document, last_seen: copy.fetched_at, url })
 }
 
 fn describe(sighting: &StoredSighting) -> String {

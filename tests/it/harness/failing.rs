@@ -1,10 +1,11 @@
 //! A store whose n-th call fails, and the stream over it in this very process.
 
 use super::World;
-use lookalike::cluster::Decider;
+use lookalike::cluster::{self, Decider, SketchView};
 use lookalike::config::Config;
 use lookalike::document::{DocumentId, Fingerprint, Seed};
 use lookalike::files::{EventFile, FileSource, Input};
+use lookalike::history;
 use lookalike::intake::FutureLimit;
 use lookalike::pipeline::{self, Pipeline, Stats, Summary};
 use lookalike::ports::{Batch, MissingUrl, Outgoing, Sink, Snapshot, Store, StoreError, StoredSighting};
@@ -43,11 +44,15 @@ impl Failing {
     }
 }
 
-impl Store for Failing {
-    fn equal(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {
-        self.call(|| self.inner.equal(keys))
-    }
+impl SketchView for Failing {
+    type Error = StoreError;
 
+    fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError> {
+        self.call(|| self.inner.sketches(documents))
+    }
+}
+
+impl cluster::View for Failing {
     fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
         self.call(|| self.inner.postings(shingles))
     }
@@ -55,41 +60,45 @@ impl Store for Failing {
     fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
         self.call(|| self.inner.supers(shingles))
     }
+}
 
-    fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError> {
-        self.call(|| self.inner.sketches(documents))
-    }
-
-    fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError> {
-        self.call(|| self.inner.first_urls(documents))
-    }
-
+impl history::View for Failing {
     fn states(&self, urls: &[Fingerprint]) -> Result<Vec<Option<UrlState>>, StoreError> {
-        self.call(|| Store::states(&self.inner, urls))
+        self.call(|| history::View::states(&self.inner, urls))
     }
 
-    fn history(&self, url: Fingerprint) -> Result<Vec<Observation>, StoreError> {
-        self.call(|| self.inner.history(url))
+    fn observations(&self, url: Fingerprint) -> Result<Vec<Observation>, StoreError> {
+        self.call(|| self.inner.observations(url))
     }
 
     fn sweeps(&self, names: &[&str]) -> Result<Vec<Option<SweepRow>>, StoreError> {
-        self.call(|| Store::sweeps(&self.inner, names))
+        self.call(|| history::View::sweeps(&self.inner, names))
     }
 
     fn urls(&self, keys: &[Fingerprint]) -> Result<Vec<String>, StoreError> {
-        self.call(|| Store::urls(&self.inner, keys))
+        self.call(|| history::View::urls(&self.inner, keys))
     }
 
-    fn standings(&self, documents: &[DocumentId], most_each: usize) -> Result<Vec<StoredSighting>, StoreError> {
-        self.call(|| Store::standings(&self.inner, documents, most_each))
+    fn newest_sightings(&self, documents: &[DocumentId], limit_each: usize) -> Result<Vec<StoredSighting>, StoreError> {
+        self.call(|| self.inner.newest_sightings(documents, limit_each))
     }
 
-    fn sought(&self) -> Result<Vec<MissingUrl>, StoreError> {
-        self.call(|| self.inner.sought())
+    fn missing_urls(&self) -> Result<Vec<MissingUrl>, StoreError> {
+        self.call(|| self.inner.missing_urls())
     }
 
     fn each_state(&self, each: &mut dyn FnMut(Fingerprint, UrlState)) -> Result<(), StoreError> {
         self.call(|| self.inner.each_state(each))
+    }
+}
+
+impl Store for Failing {
+    fn equal(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {
+        self.call(|| self.inner.equal(keys))
+    }
+
+    fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError> {
+        self.call(|| self.inner.first_urls(documents))
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {

@@ -1,0 +1,23 @@
+//! What a batch does to the history of its URLs: what stands where, what changed, what moved, what is lost (Broder 1997,
+//! section 1.1, "lost and found").
+//!
+//! ```text
+//! sightings + decisions ─▶ timeline ─▶ moves ─▶ HistoryEffects
+//!                          states, sweeps       what to write, what to report
+//! ```
+//! Nothing here reads or writes: [`History::advance`] asks a [`View`], a few questions a batch, and returns
+//! [`HistoryEffects`]. Pages from the stream and sweeps that are closed ([`SweepClosing`]) go the same way.
+
+mod advance;
+mod closing;
+mod effects;
+mod missing;
+mod moves;
+mod timeline;
+mod view;
+
+pub use advance::{History, PageSighting};
+pub use closing::{ClosedSweep, ClosingBatch, SweepClosing};
+pub use effects::{ContentChange, HistoryEffects, LatePage, Move, MoveEvidence, Present};
+pub use missing::MissingUrl;
+pub use view::{StoredSighting, View};
