@@ -34,12 +34,12 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
 
     let mut store = open_store(&config)?;
     store.stops_with(Arc::clone(&shutdown));
-    let (changes, closings) = changes(&config)?;
+    let (changes, close_requests) = changes(&config)?;
     let metrics_of_door = metrics.as_ref().filter(|_| args.http_listen.is_some());
     let _door = metrics_of_door.map(|metrics| Server::open(&config, metrics, changes)).transpose()?;
     let mut progress = Progress::new(config.log.progress_seconds, args.quiet);
-    let tries = Arc::new(tries_of(&config, &store)?);
-    let source = open_source(&config, &args, &mut store, &tries, &mut progress)?;
+    let poison = Arc::new(poison_tracker(&config, &store)?);
+    let source = open_source(&config, &args, &mut store, &poison, &mut progress)?;
     let mut sink = open_sink(&config, &store, begun, &shutdown)?;
     let next_seq = store.next_seq();
     if let Some(sink) = &mut sink {
@@ -61,8 +61,8 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
         sink,
         shutdown: Arc::clone(&shutdown),
         stats: Arc::clone(&stats),
-        tries,
-        closings,
+        poison,
+        close_requests,
     };
     let showing = progress.start(stats);
     let summary = pipeline.run();
@@ -76,8 +76,8 @@ pub(super) fn run(mut config: Config, args: RunArgs) -> Result<Exit> {
 fn changes(config: &Config) -> Result<(WriteAccess, CloseRequests)> {
     let token = Token::read(&config.http.token).map_err(|error| ending(Exit::Usage, error.to_string()))?;
     let Some(token) = token else { return Ok((WriteAccess::Nobody, CloseRequests::default())) };
-    let (closer, closings) = CloseRequests::channel();
-    Ok((WriteAccess::Trusted(token, Box::new(closer)), closings))
+    let (closer, close_requests) = CloseRequests::channel();
+    Ok((WriteAccess::Trusted(token, Box::new(closer)), close_requests))
 }
 
 fn override_with(config: &mut Config, args: &RunArgs) {
@@ -131,7 +131,7 @@ pub(super) fn open_store(config: &Config) -> Result<RocksStore> {
 }
 
 /// What processes that wrote to the store before died of, where that is to be asked.
-fn tries_of(config: &Config, store: &RocksStore) -> Result<PoisonTracker> {
+fn poison_tracker(config: &Config, store: &RocksStore) -> Result<PoisonTracker> {
     if !config.pipeline.skip_poison_records {
         return Ok(PoisonTracker::default());
     }
@@ -163,7 +163,7 @@ fn open_source(
     config: &Config,
     args: &RunArgs,
     store: &mut RocksStore,
-    tries: &Arc<PoisonTracker>,
+    poison: &Arc<PoisonTracker>,
     progress: &mut Progress,
 ) -> Result<Box<dyn Source>> {
     if config.input.from == InputKind::Kafka {
@@ -175,7 +175,7 @@ fn open_source(
             since: store.beginning(&config.kafka.topic)?,
             bootstrap: args.bootstrap,
             accept_gap: args.accept_gap,
-            care: Arc::clone(tries) as Arc<dyn PoisonGuard>,
+            care: Arc::clone(poison) as Arc<dyn PoisonGuard>,
             warc: page_of_warc,
             undo: undo_codings,
         };

@@ -4,27 +4,15 @@
 use super::effects::{ContentChange, HistoryEffects, LatePage, Move, MoveEvidence, Present};
 use super::missing::MissingIndex;
 use super::moves::{FoundCopy, MoveFinder};
+use super::page_sighting::PageSighting;
 use super::timeline::Timeline;
 use super::view::View;
 use crate::cluster::{Clusters, Decider, Decision};
-use crate::document::{DocumentId, FetchTime, Fingerprint, Seed};
+use crate::document::{DocumentId, Fingerprint, Seed};
 use crate::sketch::Sketch;
 use crate::sweep::Observation;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-
-/// A page as the history sees it. Without a decision nothing stands at its URL, or a redirect does.
-#[derive(Clone, Copy, Debug)]
-pub struct PageSighting<'p> {
-    /// Where.
-    pub url: &'p str,
-    /// When.
-    pub fetched_at: FetchTime,
-    /// On which sweep.
-    pub sweep: Option<&'p str>,
-    /// Where the URL redirects to.
-    pub redirect_to: Option<&'p str>,
-}
 
 /// A pair of documents whose resemblance is reported.
 type Pair = (DocumentId, DocumentId);

@@ -13,11 +13,13 @@ mod closing;
 mod effects;
 mod missing;
 mod moves;
+mod page_sighting;
 mod timeline;
 mod view;
 
-pub use advance::{History, PageSighting};
+pub use advance::History;
 pub use closing::{ClosedSweep, ClosingBatch, SweepClosing};
 pub use effects::{ContentChange, HistoryEffects, LatePage, Move, MoveEvidence, Present};
 pub use missing::MissingUrl;
+pub use page_sighting::PageSighting;
 pub use view::{StoredSighting, View};

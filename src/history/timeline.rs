@@ -1,12 +1,12 @@
 //! The timelines of a batch's URLs: sightings, states, sweeps, and which URLs are missing.
 
-use super::advance::PageSighting;
 use super::effects::HistoryEffects;
 use super::missing::MissingUrl;
+use super::page_sighting::PageSighting;
 use super::view::{StoredSighting, View};
 use crate::cluster::Decision;
-use crate::document::{DocumentId, Fingerprint, Seed, host_key, url_key};
-use crate::sweep::{Observation, Seen, SweepRow, UrlState};
+use crate::document::{DocumentId, Fingerprint, Seed, host_key};
+use crate::sweep::{Observation, SweepRow, UrlState};
 use std::collections::{BTreeMap, HashMap};
 
 /// What a batch does to the timelines of its URLs.
@@ -157,17 +157,5 @@ impl Timeline {
             sweeps: self.sweeps.into_iter().collect(),
             ..HistoryEffects::default()
         }
-    }
-}
-
-impl PageSighting<'_> {
-    fn sighting(&self, seed: &Seed, decision: Option<&Decision>) -> StoredSighting {
-        let seen = match (decision, self.redirect_to) {
-            (Some(decision), _) => Seen::Document(decision.document),
-            (None, Some(target)) => Seen::Redirect(target.to_string()),
-            (None, None) => Seen::Gone,
-        };
-        let moment = Observation { fetched_at: self.fetched_at, seen, sweep: self.sweep.map(String::from) };
-        StoredSighting { url: url_key(seed, self.url), moment }
     }
 }

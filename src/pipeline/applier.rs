@@ -3,20 +3,22 @@
 //! Over a micro-batch of pages, or of URLs that a closed sweep missed, it decides where the pages belong, advances the history
 //! of their URLs, describes both as events, and writes all of it in one batch.
 
+use super::batch::{add_history, closing_batch, decided_rows};
 use super::batch_view::{BatchView, SketchCache};
 use super::close_requests::{CloseReply, CloseRequest};
+use super::error::PipelineError;
 use super::gatherer::{Gatherer, Next};
 use super::gauge::StoreGauge;
 use super::poison::PoisonTracker;
-use super::sketcher::SketchedRecord;
+use super::settings::Settings;
+use super::sketched_record::SketchedRecord;
 use super::stats::BatchCounts;
 use super::syncer::Written;
-use super::{PipelineError, Settings};
 use crate::cluster::{BatchIndex, Decider, Decision, Effects};
-use crate::document::{DocumentId, Fingerprint, Seed, url_key};
-use crate::history::{ClosingBatch, History, HistoryEffects, PageSighting, SweepClosing};
+use crate::document::{DocumentId, Fingerprint, Seed};
+use crate::history::{History, HistoryEffects, PageSighting, SweepClosing};
 use crate::intake::SketchedPage;
-use crate::ports::{Batch, CloseFailure, PoisonGuard, Progress, ProgressMap, Store, StoreError};
+use crate::ports::{Batch, CloseFailure, PoisonGuard, Store, StoreError};
 use crate::sketch::SketchedContent;
 use crate::wire::{Described, EventLog, Subject};
 use crossbeam::channel::Sender;
@@ -116,7 +118,7 @@ impl<'a, S: Store> Applier<'a, S> {
         let begin = Instant::now();
         self.store.write(&batch)?;
         self.next_seq = batch.next_seq;
-        self.poison.written(pages.len());
+        self.poison.count_written(pages.len());
         self.gauge.measure(self.decider.clusters(), &batch.rows, || self.store.n_bytes());
         Ok(Written {
             n_records: pages.len(),
@@ -133,7 +135,7 @@ impl<'a, S: Store> Applier<'a, S> {
     fn decided_batch(&mut self, pages: &[SketchedRecord]) -> Result<(Batch, BatchCounts), PipelineError> {
         let poison = Arc::clone(&self.poison);
         let _in_hand = match pages {
-            [page] if poison.is_cautious() => Some(poison.take_up(&page.origin)),
+            [page] if poison.is_cautious() => Some(poison.pick_up(&page.origin)),
             _ => None,
         };
         kill_point!("poison-to-decide", pages.iter().any(is_poison));
@@ -274,59 +276,6 @@ fn matched_urls<S: Store>(
     let found = store.first_urls(&unknown)?;
     urls.extend(unknown.into_iter().zip(found));
     Ok(urls)
-}
-
-/// The rows that the decisions over a batch change, and how far it takes the sources.
-fn decided_rows(pages: &[SketchedRecord], decisions: &[Option<Decision>], effects: Effects, seed: &Seed) -> Batch {
-    let mut batch = Batch { links: effects.links, common: effects.common, ..Batch::default() };
-    batch.rows = effects.rows.into_values().collect();
-    batch.rows.sort_unstable_by_key(|row| row.document);
-    batch.progress = progress_after(pages);
-    let mut new_documents = effects.documents.into_iter();
-    for (page, decision) in pages.iter().zip(decisions) {
-        let Ok(sketched) = &page.outcome else { continue };
-        if decision.as_ref().is_some_and(Decision::is_new_document) {
-            let url = url_key(seed, &sketched.url);
-            batch.documents.extend(new_documents.next().map(|document| (document, url)));
-        }
-    }
-    batch
-}
-
-/// Adds what changes in the history to a batch.
-fn add_history(batch: &mut Batch, history: HistoryEffects) {
-    batch.urls = history.new_urls;
-    batch.sightings = history.sightings.into_iter().flatten().collect();
-    batch.states = history.states;
-    batch.missing = history.missing;
-    batch.no_longer_missing = history.no_longer_missing;
-    batch.sweeps = history.sweeps;
-}
-
-/// The batch to write for one step of closing a sweep; its events stay in it where somebody receives them.
-pub(super) fn closing_batch(sweep: &str, closing: ClosingBatch, next_seq: u64, is_listening: bool) -> Batch {
-    let mut log = EventLog::new(next_seq);
-    log.closing(sweep, &closing);
-    let mut batch = Batch { next_seq: log.next_seq(), ..Batch::default() };
-    add_history(&mut batch, closing.effects);
-    if is_listening {
-        batch.outbox = log.into_events();
-    }
-    batch
-}
-
-/// How far some pages take their partitions: the last page of each counts.
-fn progress_after(pages: &[SketchedRecord]) -> ProgressMap {
-    let mut progress = ProgressMap::new();
-    let of_one_partition = |a: &SketchedRecord, b: &SketchedRecord| {
-        a.origin.partition == b.origin.partition && a.origin.source == b.origin.source
-    };
-    for pages in pages.chunk_by(of_one_partition) {
-        let Some(last @ SketchedRecord { origin, chain, .. }) = pages.last() else { continue };
-        let after = Progress { next_offset: last.next_offset(), chain: *chain };
-        progress.insert((origin.source.to_string(), origin.partition), after);
-    }
-    progress
 }
 
 fn content_of(page: &SketchedRecord) -> Option<&SketchedContent> {

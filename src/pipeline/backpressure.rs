@@ -1,8 +1,8 @@
-//! The gate at the stream's entrance: how many records, and how many bytes of them, are under way.
+//! Backpressure: limits the records, and their bytes, between source and store.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Lets records in while there is room.
+/// Admits records while there is room.
 pub(super) struct Backpressure {
     room: Mutex<InFlight>,
     changed: Condvar,
@@ -17,7 +17,7 @@ struct InFlight {
     closed: bool,
 }
 
-/// Closes the gate when it goes out of scope, however that happens.
+/// Ends admission when it goes out of scope, on success, error or panic.
 pub(super) struct CloseOnDrop<'a>(&'a Backpressure);
 
 impl Drop for CloseOnDrop<'_> {
@@ -36,8 +36,8 @@ impl Backpressure {
         CloseOnDrop(self)
     }
 
-    /// Waits until there is room for some records of `n_bytes` together; false where the gate is closed. What is larger
-    /// than the whole room gets in alone.
+    /// Waits until there is room for records of `n_bytes` together; false where admission has ended. A record larger than the
+    /// whole room is admitted alone.
     pub fn enter(&self, n_records: usize, n_bytes: usize) -> bool {
         let mut room = self.room();
         while !room.closed
@@ -51,12 +51,12 @@ impl Backpressure {
         !room.closed
     }
 
-    /// Whether a stage has ended, so that nothing that comes in now could get out.
+    /// Whether a stage has ended, so that admitted records could not leave.
     pub fn is_closed(&self) -> bool {
         self.room().closed
     }
 
-    /// These bytes are no longer held.
+    /// Bytes are held no longer.
     pub fn release_bytes(&self, n_bytes: usize) {
         self.room().n_bytes -= n_bytes;
         self.changed.notify_one();
@@ -68,7 +68,7 @@ impl Backpressure {
         self.changed.notify_one();
     }
 
-    /// The room is two numbers and a flag, valid at any moment: a panic elsewhere does not spoil it.
+    /// Two numbers and a flag are valid at any moment: a panic elsewhere does not spoil them.
     fn room(&self) -> MutexGuard<'_, InFlight> {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -81,27 +81,27 @@ mod tests {
 
     #[test]
     fn a_full_gate_waits_until_there_is_room() {
-        let gate = Backpressure::new(2, 100);
-        assert!(gate.enter(1, 60) && gate.enter(1, 30));
+        let backpressure = Backpressure::new(2, 100);
+        assert!(backpressure.enter(1, 60) && backpressure.enter(1, 30));
         std::thread::scope(|scope| {
-            let third = scope.spawn(|| gate.enter(1, 60));
+            let third = scope.spawn(|| backpressure.enter(1, 60));
             std::thread::sleep(Duration::from_millis(20));
             assert!(!third.is_finished());
-            gate.release_records(1);
+            backpressure.release_records(1);
             std::thread::sleep(Duration::from_millis(20));
             assert!(!third.is_finished(), "there is room for a record, not for its bytes");
-            gate.release_bytes(60);
+            backpressure.release_bytes(60);
             assert!(third.join().expect("no panic"));
         });
     }
 
     #[test]
     fn a_giant_gets_in_alone_and_a_closed_gate_lets_nobody_in() {
-        let gate = Backpressure::new(2, 100);
-        assert!(gate.enter(9, 1000));
+        let backpressure = Backpressure::new(2, 100);
+        assert!(backpressure.enter(9, 1000));
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| gate.enter(1, 1));
-            drop(gate.closer());
+            let second = scope.spawn(|| backpressure.enter(1, 1));
+            drop(backpressure.closer());
             assert!(!second.join().expect("no panic"));
         });
     }

@@ -1,12 +1,12 @@
-//! What is kept in memory because it is likely to be asked for again, within a limit of bytes.
+//! A cache with a limit in bytes.
 
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
 
-/// Bytes that an entry takes beside itself: its place in a map, and what an allocation costs.
+/// Bytes of an entry beside its value: its slot in a map, and the overhead of an allocation.
 const OVERHEAD: usize = 64;
 
-/// Values by their keys, in two generations of half the limit each: when the young one is full, the old one goes.
+/// Values by key, in two generations of half the limit each. When the young one is full it becomes the old one.
 pub(super) struct Cache<K, V> {
     young: FxHashMap<K, V>,
     old: FxHashMap<K, V>,
@@ -16,12 +16,12 @@ pub(super) struct Cache<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V: Clone> Cache<K, V> {
-    /// An empty one of at most `n_bytes_max`, where `n_bytes_of` tells what a value takes.
+    /// An empty cache of at most `n_bytes_max`; `n_bytes_of` measures a value.
     pub fn new(n_bytes_max: usize, n_bytes_of: fn(&V) -> usize) -> Self {
         Cache { young: FxHashMap::default(), old: FxHashMap::default(), n_bytes_young: 0, n_bytes_max, n_bytes_of }
     }
 
-    /// The value of a key, which it then keeps for longer.
+    /// The value of a key, which moves to the young generation.
     pub fn get(&mut self, key: K) -> Option<V> {
         if let Some(value) = self.young.get(&key) {
             return Some(value.clone());
@@ -31,7 +31,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Cache<K, V> {
         Some(value)
     }
 
-    /// Keeps a value.
+    /// Adds a value.
     pub fn insert(&mut self, key: K, value: V) {
         let n_bytes = (self.n_bytes_of)(&value) + OVERHEAD;
         if self.n_bytes_young + n_bytes > self.n_bytes_max / 2 {

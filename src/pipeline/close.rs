@@ -1,6 +1,6 @@
 //! Closes a sweep of a store that no stream writes to.
 
-use super::applier::closing_batch;
+use super::batch::closing_batch;
 use crate::cluster::Decider;
 use crate::document::Seed;
 use crate::history::{ClosedSweep, History, SweepClosing};

@@ -1,4 +1,4 @@
-//! Requests to close sweeps, from other threads to the one writer.
+//! Requests from other threads to close a sweep, for the one writer.
 
 use crate::ports::{CloseFailure, ClosedSweep, SweepCloser};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded, never};
@@ -7,29 +7,29 @@ use std::time::Duration;
 /// Requests that wait for the writer; one more is refused.
 const WAITING_MAX: usize = 16;
 
-/// What a request comes to, and the number of the next event.
+/// The outcome of a request, with the number of the next event.
 type CloseResult = Result<(ClosedSweep, u64), CloseFailure>;
 
-/// A sweep that somebody wants closed.
+/// A sweep to close.
 pub(super) struct CloseRequest {
     pub sweep: String,
     pub answer: CloseReply,
 }
 
-/// Where somebody waits for what closing came to. Dropped without a word, it says that whoever writes has ended.
+/// Where a client waits for the outcome. Dropped without an answer, it reports that the writer has ended.
 pub(super) struct CloseReply(Sender<CloseResult>);
 
 impl CloseReply {
     pub fn tell(self, told: CloseResult) {
-        // Who waited no longer misses nothing but the word.
+        // A client that has stopped waiting needs no answer.
         let _ = self.0.send(told);
     }
 }
 
-/// Where the writer finds what it is asked for.
+/// The writer's end of the requests.
 pub struct CloseRequests(Receiver<CloseRequest>);
 
-/// Nobody can ask.
+/// No client: no request ever comes.
 impl Default for CloseRequests {
     fn default() -> Self {
         CloseRequests(never())
@@ -37,7 +37,7 @@ impl Default for CloseRequests {
 }
 
 impl CloseRequests {
-    /// Two ends: who asks, and where the pipeline finds it.
+    /// The two ends: a client, and the requests for the pipeline.
     pub fn channel() -> (impl SweepCloser + 'static, CloseRequests) {
         let (requests, asked) = bounded(WAITING_MAX);
         (CloseClient(requests), CloseRequests(asked))
@@ -47,7 +47,7 @@ impl CloseRequests {
         &self.0
     }
 
-    /// There is nobody left who could ask.
+    /// Every client is gone.
     pub(super) fn end(&mut self) {
         self.0 = never();
     }
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn whoever_asks_is_told_whatever_happens() {
-        let (asker, closings) = CloseRequests::channel();
+        let (asker, close_requests) = CloseRequests::channel();
         let ask = || asker.close("s", Duration::ZERO);
         for _ in 0..WAITING_MAX {
             assert_eq!(ask(), Err(CloseFailure::Late));
@@ -86,16 +86,16 @@ mod tests {
         assert_eq!(ask(), Err(CloseFailure::Busy));
         let closed = ClosedSweep { sweep: "s".into(), n_hosts: 1, n_lost: 2, n_moved: None };
         std::thread::scope(|scope| {
-            let waiting = closings.requests().iter().take(WAITING_MAX).map(|request| request.answer);
+            let waiting = close_requests.requests().iter().take(WAITING_MAX).map(|request| request.answer);
             waiting.for_each(|answer| answer.tell(Err(CloseFailure::Unknown)));
             let asked = scope.spawn(|| asker.close("s", Duration::from_secs(60)));
-            closings.requests().recv().expect("asked").answer.tell(Ok((closed.clone(), 7)));
+            close_requests.requests().recv().expect("asked").answer.tell(Ok((closed.clone(), 7)));
             assert_eq!(asked.join().expect("no panic"), Ok((closed, 7)));
             let asked = scope.spawn(|| asker.close("s", Duration::from_secs(60)));
-            drop(closings.requests().recv().expect("asked"));
+            drop(close_requests.requests().recv().expect("asked"));
             assert_eq!(asked.join().expect("no panic"), Err(CloseFailure::Ended));
         });
-        drop(closings);
+        drop(close_requests);
         assert_eq!(ask(), Err(CloseFailure::Ended));
     }
 }

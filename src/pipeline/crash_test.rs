@@ -1,8 +1,8 @@
-//! Ways to die of a record, for the tests of recovery.
+//! Ways to crash on a record, for the tests of recovery.
 
 use std::hint::black_box;
 
-/// Ends the process: by `abort`, or as it says.
+/// Ends the process by `abort`, or in the named way.
 pub(crate) fn die(how: Option<&str>) -> ! {
     match how {
         Some("overflow") => drop(black_box(deeper(0))),
@@ -14,13 +14,13 @@ pub(crate) fn die(how: Option<&str>) -> ! {
     std::process::abort()
 }
 
-/// A stack that runs over.
+/// Overflows the stack.
 fn deeper(depth: u64) -> u64 {
     let room = black_box([depth; 64]);
     if room[0] == u64::MAX { 0 } else { deeper(depth + 1) + room[1] }
 }
 
-/// All the memory there is, and it is used, too.
+/// Allocates and touches all the memory there is.
 fn more_and_more() -> Vec<Vec<u8>> {
     (0..1 << 20).map(|_| vec![1; 1 << 20]).collect()
 }

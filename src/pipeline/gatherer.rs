@@ -1,10 +1,10 @@
 //! Gathers sketched pages, in order of arrival, into micro-batches: full, or as much as came in time.
 
-use super::Settings;
 use super::close_requests::{CloseRequest, CloseRequests};
 use super::poison::PoisonTracker;
 use super::sequencer::{Sequencer, Ticketed};
-use super::sketcher::SketchedRecord;
+use super::settings::Settings;
+use super::sketched_record::SketchedRecord;
 use crate::ports::PoisonGuard;
 use crossbeam::channel::{Receiver, RecvError, RecvTimeoutError, TryRecvError};
 use crossbeam::select;

@@ -1,30 +1,30 @@
-//! Takes records off the source and hands them on, numbered in the order of arrival.
+//! Polls the source and hands records to the sketchers, numbered in order of arrival.
 
-use super::PipelineError;
 use super::backpressure::Backpressure;
+use super::error::PipelineError;
 use super::stats::Stats;
 use crate::ports::{Incoming, Polled, ProgressMap, Source};
 use crossbeam::channel::{Receiver, Sender};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long a source may keep the thread from noticing a shutdown.
+/// How long one poll may keep the thread from noticing a shutdown.
 const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Records handed on together: what passes between threads one by one costs more in waking them than in work.
+/// Records handed over together: waking a thread for each record would cost more than the work on it.
 const CHUNK_RECORDS_MAX: usize = 64;
 
-/// Bytes of records handed on together, so that large pages are shared among the sketchers.
+/// Bytes handed over together, so that the sketchers share large pages.
 const CHUNK_BYTES_MAX: usize = 512 << 10;
 
-/// Records on their way to a sketcher.
+/// Records for one sketcher.
 #[derive(Default)]
 pub(super) struct Chunk {
-    /// Their place in the order of arrival, dense from 0.
+    /// The chunk's number in order of arrival, dense from 0.
     pub ticket: u64,
-    /// What they are, in their order.
+    /// The records, in order.
     pub records: Vec<Incoming>,
-    /// What they hold at the gate.
+    /// The bytes that they hold in [`Backpressure`].
     pub n_bytes: usize,
 }
 
@@ -42,13 +42,13 @@ pub(super) fn run(
     mut source: Box<dyn Source>,
     out: &Sender<Chunk>,
     committed: &Receiver<ProgressMap>,
-    gate: &Backpressure,
+    backpressure: &Backpressure,
     shutdown: &AtomicBool,
     stats: &Stats,
 ) -> Result<(), PipelineError> {
     let mut ticket = 0;
     while !shutdown.load(Ordering::Relaxed) {
-        if gate.is_closed() {
+        if backpressure.is_closed() {
             return Err(PipelineError::CutOff);
         }
         for progress in committed.try_iter() {
@@ -62,7 +62,7 @@ pub(super) fn run(
         let goes_on = fill(&mut work, source.as_mut(), stats);
         if !work.records.is_empty() {
             stats.records_read(work.records.len(), work.n_bytes);
-            if !gate.enter(work.records.len(), work.n_bytes) || out.send(work).is_err() {
+            if !backpressure.enter(work.records.len(), work.n_bytes) || out.send(work).is_err() {
                 return Err(PipelineError::CutOff);
             }
             ticket += 1;
@@ -74,7 +74,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Takes what the source has at hand, and waits only for the first record; false where nothing more comes.
+/// Takes the records that the source has at hand, waiting only for the first; false where none will come.
 fn fill(work: &mut Chunk, source: &mut dyn Source, stats: &Stats) -> Result<bool, PipelineError> {
     while !work.is_full() {
         let timeout = if work.records.is_empty() { POLL_TIMEOUT } else { Duration::ZERO };

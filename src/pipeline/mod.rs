@@ -4,18 +4,20 @@
 //! ingest ─▶ sketcher ×n ─▶ sequencer ─▶ applier ─▶ syncer ─▶ publisher
 //! source    pure, parallel  input order  one writer  durable   and only then out
 //! ```
-//! Stages are threads joined by bounded channels; a gate limits the records and bytes that are under way. The first
-//! stage that fails closes the gate and its channels, and every other stage ends. What others want changed, which is
-//! that a sweep be closed, the applier does between two batches of pages.
+//! Stages are threads joined by bounded channels; [`Backpressure`] limits the records and bytes between source and store. The
+//! first stage that fails ends admission and closes its channels, and every other stage ends. Sweeps are closed by the
+//! applier, between two batches of pages.
 
 mod applier;
 mod backpressure;
+mod batch;
 mod batch_view;
 mod cache;
 mod close;
 mod close_requests;
 #[cfg(feature = "failpoints")]
 pub(crate) mod crash_test;
+mod error;
 mod gatherer;
 mod gauge;
 mod ingest;
@@ -24,21 +26,25 @@ mod memory_store;
 mod poison;
 mod publisher;
 mod sequencer;
+mod settings;
 mod size_alarm;
+mod sketched_record;
 mod sketcher;
 mod stats;
 mod syncer;
 
 pub use close::{CloseError, OfflineCloser};
 pub use close_requests::CloseRequests;
+pub use error::PipelineError;
 pub use poison::{Machine, PoisonTracker};
 pub use publisher::{PublishError, recover};
+pub use settings::Settings;
 pub use stats::{Stats, Summary};
 
 use crate::cluster::Decider;
 use crate::document::Seed;
 use crate::intake::{FutureLimit, RecordSketcher};
-use crate::ports::{PoisonGuard, SinkError, Source, SourceError, Store, StoreError};
+use crate::ports::{PoisonGuard, Source, Store};
 use crate::sketch::Sketcher;
 use crate::sweep::SweepCut;
 use crate::wire;
@@ -47,115 +53,28 @@ use backpressure::Backpressure;
 use gatherer::Gatherer;
 use gauge::StoreGauge;
 use publisher::Publisher;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-/// Records of batches that wait to be synced, and of such that wait to be published, more or less.
+/// Records, about, in batches that wait to be synced, and as many that wait to be published.
 const EVENTS_WAITING_MAX: usize = 4096;
 
-/// The same where batches are of one record at first.
+/// The same while batches hold one record.
 const SINGLES_WAITING_MAX: usize = 256;
 
-/// Batches that may wait, however large they are.
+/// Batches that may wait, however large.
 const BATCHES_WAITING_MIN: usize = 4;
 
-/// Chunks of records that wait for each sketcher. A few keep it busy; with more, pages lie about until they are no longer
-/// in the processor's caches, in memory that the system has to provide first.
+/// Chunks that wait for each sketcher. A few keep it busy; with more, pages fall out of the processor's caches into memory that
+/// the system has to provide first.
 const CHUNKS_WAITING: usize = 2;
 
-/// The stream's sizes. Each is a limit: when it is reached, the stages before it wait.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Settings {
-    /// Sketcher threads; 0: one for each core.
-    pub sketchers: usize,
-    /// Records in a micro-batch, at most.
-    pub batch_records_max: usize,
-    /// How long a micro-batch waits for more records.
-    pub batch_latency_ms_max: u64,
-    /// Records between source and store, at most.
-    pub in_flight_records_max: usize,
-    /// MiB of record bodies between source and sketchers, at most.
-    pub in_flight_mib_max: usize,
-    /// MiB of decoded sketches that the applier keeps.
-    pub sketch_cache_mib: usize,
-    /// MiB of what the last pages were sketched to: those that come again unchanged are not read again.
-    pub repeat_cache_mib: usize,
-    /// Whether a record that the program died of again and again is passed over.
-    pub skip_poison_records: bool,
-    /// Documents in one cluster: when one grows past it, and at each doubling, an alarm tells; 0: never.
-    pub cluster_size_alarm: u32,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            sketchers: 0,
-            batch_records_max: 1024,
-            batch_latency_ms_max: 100,
-            in_flight_records_max: 8192,
-            in_flight_mib_max: 256,
-            sketch_cache_mib: 256,
-            repeat_cache_mib: 64,
-            skip_poison_records: true,
-            cluster_size_alarm: 100_000,
-        }
-    }
-}
-
-impl Settings {
-    /// What is wrong with them, if anything.
-    pub fn problem(&self) -> Option<String> {
-        let zero = |name: &str| Some(format!("{name} is 0, must be at least 1"));
-        match self {
-            Settings { batch_records_max: 0, .. } => zero("batch_records_max"),
-            Settings { in_flight_records_max: 0, .. } => zero("in_flight_records_max"),
-            Settings { in_flight_mib_max: 0, .. } => zero("in_flight_mib_max"),
-            _ => None,
-        }
-    }
-}
-
-/// Why the stream ended before its source did.
-#[derive(Debug, thiserror::Error)]
-pub enum PipelineError {
-    /// The source is lost.
-    #[error("pages cannot be read")]
-    Source(#[from] SourceError),
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The sink failed.
-    #[error("events cannot be published")]
-    Sink(#[from] SinkError),
-    /// A stage's thread died.
-    #[error("the stage `{0}` died; this is a fault of the program, its message is above")]
-    Died(&'static str),
-    /// Records went lost between the source and the store.
-    #[error(
-        "{n_read} records were read, but only {n_written} written; this is a fault of the program: run again, what is \
-         missing is read then"
-    )]
-    Lost {
-        /// Records taken off the source.
-        n_read: u64,
-        /// Records that are durable.
-        n_written: u64,
-    },
-    /// A stage ended before the source did, and none of them says why.
-    #[error(
-        "a stage of the stream ended before the pages did; this is a fault of the program. What was taken in is durable; run again"
-    )]
-    CutOff,
-}
-
-/// All that the stream is made of.
+/// Everything that the stream is made of.
 pub struct Pipeline<'a, S: Store> {
     /// Sizes.
     pub settings: Settings,
-    /// What a record may have.
+    /// Limits of a record.
     pub limits: wire::Limits,
     /// The sweeps of pages that name none.
     pub sweep_cut: SweepCut,
@@ -163,7 +82,7 @@ pub struct Pipeline<'a, S: Store> {
     pub future: FutureLimit,
     /// The store's secret.
     pub seed: Seed,
-    /// Makes sketches under the store's rule.
+    /// Sketches by the store's rule.
     pub sketcher: Sketcher,
     /// Decides over the store's clusters.
     pub decider: Decider,
@@ -173,34 +92,34 @@ pub struct Pipeline<'a, S: Store> {
     pub next_seq: u64,
     /// Where records come from.
     pub source: Box<dyn Source>,
-    /// Where events go; none: nobody listens, and no events are kept.
+    /// Where events go; none: nobody receives events, and none are kept.
     pub sink: Option<Box<dyn crate::ports::Sink>>,
     /// Set from outside to end the stream cleanly.
     pub shutdown: Arc<AtomicBool>,
-    /// What is counted on the way.
+    /// The counts of the run.
     pub stats: Arc<Stats>,
-    /// What earlier processes died of.
-    pub tries: Arc<PoisonTracker>,
-    /// Sweeps that are to be closed meanwhile.
-    pub closings: CloseRequests,
+    /// The crashes of earlier processes.
+    pub poison: Arc<PoisonTracker>,
+    /// Requests to close sweeps meanwhile.
+    pub close_requests: CloseRequests,
 }
 
 impl<S: Store> Pipeline<'_, S> {
-    /// Runs until the source ends or the shutdown is set; all that was taken from the source is then durable and
-    /// published.
+    /// Runs until the source ends or the shutdown is set. Every record read by then is durable, and its events are published.
     ///
     /// # Errors
-    /// [`PipelineError`]. What was durable stays; the next run goes on from there.
+    /// [`PipelineError`]. What is durable stays; the next run goes on from there.
     pub fn run(mut self) -> Result<Summary, PipelineError> {
         let n_sketchers = match self.settings.sketchers {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             n => n,
         };
-        let gate = Backpressure::new(self.settings.in_flight_records_max, self.settings.in_flight_mib_max << 20);
+        let backpressure =
+            Backpressure::new(self.settings.in_flight_records_max, self.settings.in_flight_mib_max << 20);
         let (work_out, work_in) = crossbeam::channel::bounded(CHUNKS_WAITING * n_sketchers);
         let (done_out, done_in) = crossbeam::channel::bounded(self.settings.in_flight_records_max);
         let (committed_out, committed_in) = crossbeam::channel::bounded(64);
-        let n_waiting = n_waiting(&self.settings, self.tries.is_cautious());
+        let n_waiting = n_waiting(&self.settings, self.poison.is_cautious());
         let (written_out, written_in) = crossbeam::channel::bounded(n_waiting);
         let (events_out, events_in) = crossbeam::channel::bounded(n_waiting);
         let syncer = self.store.syncer();
@@ -209,49 +128,49 @@ impl<S: Store> Pipeline<'_, S> {
         let keep_originals = publisher.wants_originals();
         let gauge = StoreGauge::new(self.settings.cluster_size_alarm, self.decider.clusters(), Arc::clone(&self.stats));
         let events = (self.next_seq, published, publisher.is_listening());
-        let poison = Arc::clone(&self.tries);
+        let poison = Arc::clone(&self.poison);
         let mut applier =
             Applier::new(self.store, self.decider, self.seed, &self.settings, events, Arc::clone(&poison), gauge)?;
-        let gatherer = Gatherer::new(done_in, self.closings, &self.settings, poison);
-        let tries = &*self.tries;
+        let gatherer = Gatherer::new(done_in, self.close_requests, &self.settings, poison);
+        let poison = &*self.poison;
         let (stats, source) = (&self.stats, self.source);
         let sketcher = || RecordSketcher::new(self.sketcher.clone(), self.limits.clone(), self.sweep_cut, self.future);
         let repeats = sketcher::Repeats::new(self.settings.repeat_cache_mib << 20);
-        let (gate, shutdown, repeats) = (&gate, &self.shutdown, &repeats);
+        let (backpressure, shutdown, repeats) = (&backpressure, &self.shutdown, &repeats);
         let ended = std::thread::scope(|scope| {
             let ingest = start(scope, "ingest", move || {
-                let _closer = gate.closer();
-                ingest::run(source, &work_out, &committed_in, gate, shutdown, stats)
+                let _closer = backpressure.closer();
+                ingest::run(source, &work_out, &committed_in, backpressure, shutdown, stats)
             })?;
             for _ in 0..n_sketchers {
                 let (work_in, done_out, sketcher) = (work_in.clone(), done_out.clone(), sketcher());
                 let run = move || {
-                    sketcher::run(sketcher, &work_in, &done_out, keep_originals, repeats, gate, stats, tries);
+                    sketcher::run(sketcher, &work_in, &done_out, keep_originals, repeats, backpressure, stats, poison);
                 };
                 start(scope, "sketcher", run)?;
             }
             drop((work_in, done_out));
             let publish = move || {
-                // Where nothing can be published any more, nothing more is to be taken in, least of all waited for.
-                let _closer = gate.closer();
+                // Once nothing can be published, nothing more may be admitted.
+                let _closer = backpressure.closer();
                 publisher.run(&events_in, stats)
             };
             let publishing = start(scope, "publisher", publish)?;
             let sync = move || {
-                // A failed sync ends the stream even where nothing more comes in that would notice.
-                let _closer = gate.closer();
-                syncer::run(&*syncer, &written_in, &committed_out, &events_out, gate, stats)
+                // A failed sync ends the stream even where no further batch would notice it.
+                let _closer = backpressure.closer();
+                syncer::run(&*syncer, &written_in, &committed_out, &events_out, backpressure, stats)
             };
             let syncing = start(scope, "syncer", sync)?;
             let applied = {
-                let _closer = gate.closer();
+                let _closer = backpressure.closer();
                 applier.run(gatherer, written_out)
             };
             let synced = syncing.join().map_err(|_| PipelineError::Died("syncer"))?;
             let published = publishing.join().map_err(|_| PipelineError::Died("publisher"))?;
             let ingested = ingest.join().map_err(|_| PipelineError::Died("ingest"))?;
-            // A failing publisher, syncer or source shows up at the applier as a closed channel, and any of them at ingest as
-            // a closed gate: theirs is the cause.
+            // A failing publisher, syncer or source closes the channels of the others: its error is the cause, so it is
+            // looked at first.
             published?;
             synced?;
             applied?;
@@ -259,8 +178,8 @@ impl<S: Store> Pipeline<'_, S> {
             applier.finish()
         });
         match &ended {
-            Ok(()) => tries.done(),
-            Err(PipelineError::Died(_)) => tries.died(),
+            Ok(()) => poison.finish(),
+            Err(PipelineError::Died(_)) => poison.record_crash(),
             Err(_) => {}
         }
         ended?;
@@ -268,19 +187,19 @@ impl<S: Store> Pipeline<'_, S> {
     }
 }
 
-/// Batches that may wait to be synced, and to be published. Many small ones, so that they can go out together.
+/// Batches that may wait to be synced, and to be published. Many small ones, so that they go out together.
 fn n_waiting(settings: &Settings, are_single: bool) -> usize {
     let n = if are_single { SINGLES_WAITING_MAX } else { EVENTS_WAITING_MAX / settings.batch_records_max };
     n.max(BATCHES_WAITING_MIN)
 }
 
-/// What was read must have been written. A stage that ends too early without a word would otherwise be a success.
+/// Every record read must have been written. Otherwise a stage that ends early without an error would look like success.
 fn accounted(summary: Summary) -> Result<Summary, PipelineError> {
     let (n_read, n_written) = (summary.records_read, summary.records);
     if n_read == n_written { Ok(summary) } else { Err(PipelineError::Lost { n_read, n_written }) }
 }
 
-/// Starts a stage in a thread of its name, which is how profilers and `top -H` tell them apart.
+/// Starts a stage in a thread of its own name, by which profilers and `top -H` show it.
 fn start<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &'static str,
@@ -302,12 +221,12 @@ mod tests {
     }
 
     use crate::cluster::{Clusters, MatchRule};
-    use crate::ports::{Incoming, Polled};
+    use crate::ports::{Incoming, Polled, SourceError};
     use crate::sketch::SketchRule;
     use crate::wire::{Origin, Record};
     use std::time::Duration;
 
-    /// Pages that come one by one, with time between them for every other stage to end.
+    /// Pages that come one by one, with pauses in which every other stage could end.
     struct Slow(std::ops::Range<i64>);
 
     impl Source for Slow {
@@ -322,7 +241,7 @@ mod tests {
         }
     }
 
-    /// Lost once: all pages that came after the publisher had found that there was nobody to publish to, without a word.
+    /// Lost once: without a sink, all pages after the publisher had ended, silently.
     #[test]
     fn with_nobody_listening_every_page_is_taken_in() {
         let mut store = MemoryStore::default();
@@ -331,7 +250,7 @@ mod tests {
         assert_eq!(store.urls.len(), 5);
     }
 
-    /// Pages, and then nothing more for ever.
+    /// Pages, then silence.
     struct Endless(Slow);
 
     impl Source for Endless {
@@ -340,7 +259,7 @@ mod tests {
         }
     }
 
-    /// Once nobody would have noticed a failed sync until the next batch came, and where none came, never.
+    /// Once a failed sync went unnoticed until the next batch, and for ever where none came.
     #[test]
     fn a_failed_sync_ends_the_stream_where_nothing_more_comes() {
         let mut store = MemoryStore { sync_fails: true, ..MemoryStore::default() };
@@ -364,8 +283,8 @@ mod tests {
             sink: None,
             shutdown: Arc::default(),
             stats: Arc::default(),
-            tries: Arc::default(),
-            closings: CloseRequests::default(),
+            poison: Arc::default(),
+            close_requests: CloseRequests::default(),
         }
     }
 }

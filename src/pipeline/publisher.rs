@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Events handed to a sink at once while catching up.
 const RECOVERY_CHUNK: usize = 4096;
 
-/// Events that are enough to be published together, where more are waiting.
+/// Waiting events are published together up to this many.
 const TOGETHER_MIN: usize = 4096;
 
-/// Why publishing could not be taken up where it stopped.
+/// Why publishing cannot resume where it stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
     /// The output is ahead of the store.
@@ -43,7 +43,7 @@ pub enum PublishError {
     Store(#[from] StoreError),
 }
 
-/// Takes publishing up where the last run left it: what is durable in the store and not in the output goes out now.
+/// Resumes publishing where the last run stopped: publishes what is durable in the store and missing in the output.
 ///
 /// # Errors
 /// [`PublishError`] where the output does not belong to the store, or one of them fails.
@@ -65,7 +65,7 @@ pub fn recover<S: Store>(store: &S, sink: &mut dyn Sink, published: u64, next_se
     Ok(())
 }
 
-/// Publishes in order and tells how far it came.
+/// Publishes in order and reports how far it is.
 pub(super) struct Publisher {
     sink: Option<Box<dyn Sink>>,
     published: Arc<AtomicU64>,
@@ -92,12 +92,12 @@ impl Publisher {
     /// Runs until no more batches come.
     pub fn run(self, batches: &Receiver<Vec<Outgoing>>, stats: &Stats) -> Result<(), SinkError> {
         let Some(mut sink) = self.sink else {
-            // A stage that ends early ends the stream: with nobody to publish to, this one ends when the others do.
+            // A stage that ends early ends the stream: without a sink, this one still runs to the end.
             batches.iter().for_each(drop);
             return Ok(());
         };
         while let Ok(mut events) = batches.recv() {
-            // What has come meanwhile goes along: a transaction takes its time, however much is in it.
+            // A transaction takes its time, however much is in it: whatever waits goes along.
             while events.len() < TOGETHER_MIN
                 && let Ok(more) = batches.try_recv()
             {
@@ -139,7 +139,7 @@ mod tests {
         MemoryStore { outbox, ..MemoryStore::default() }
     }
 
-    /// Says when it has begun, and takes its time until it is told to go on.
+    /// Reports that a publication has begun, and blocks until it may go on.
     struct Slow {
         begun: Sender<usize>,
         goes_on: Receiver<()>,
@@ -157,8 +157,8 @@ mod tests {
         }
     }
 
-    /// Each small batch once had a transaction of its own: after a stop, what had come meanwhile went out at the pace of
-    /// transactions, and on a busy machine for many minutes.
+    /// Lost once: time. Every small batch had a transaction of its own, so that after a pause the backlog went out at the pace of
+    /// transactions, for many minutes on a busy machine.
     #[test]
     fn what_waits_goes_out_together() {
         let ((sent, batches), (begun, n_published), (go_on, goes_on)) = (unbounded(), unbounded(), unbounded());

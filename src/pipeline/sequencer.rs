@@ -1,14 +1,14 @@
-//! Puts what the sketchers finish in any order back into the order of arrival.
+//! Restores the order of arrival behind the sketchers, which finish in any order.
 
 use std::collections::BTreeMap;
 
-/// Something with its place in the order of arrival.
+/// An item with its number in order of arrival.
 pub(super) struct Ticketed<T> {
     pub ticket: u64,
     pub item: T,
 }
 
-/// Holds back what came too early. The gate bounds how much that can be.
+/// Holds back items that come early. Backpressure bounds how many.
 pub(super) struct Sequencer<T> {
     next: u64,
     early: BTreeMap<u64, T>,
@@ -23,7 +23,7 @@ impl<T> Sequencer<T> {
         self.early.insert(ticketed.ticket, ticketed.item);
     }
 
-    /// The next item in order, where it is here.
+    /// The next item in order, if it has come.
     pub fn pop(&mut self) -> Option<T> {
         let entry = self.early.first_entry().filter(|entry| *entry.key() == self.next)?;
         self.next += 1;

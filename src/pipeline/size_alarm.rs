@@ -1,28 +1,28 @@
-//! The guard over the clusters: tells when one grows past a size that no family of pages should have.
+//! Raises an alarm when a cluster grows past a size that no family of pages should have.
 
 use crate::document::ClusterId;
 use rustc_hash::FxHashMap;
 
-/// A cluster has grown past the configured size, or to twice what was told of it last.
+/// A cluster has grown past the configured size, or to twice its size at the last alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Alarm {
-    /// Which.
+    /// The cluster.
     pub cluster: ClusterId,
     /// Its documents now.
     pub n_documents: u32,
 }
 
-/// Remembers the sizes that were told.
+/// Remembers the sizes at which alarms were raised.
 pub(super) struct SizeAlarm {
-    /// Clusters of fewer documents are nobody's business; 0: none is.
+    /// Smaller clusters raise no alarm; 0: none does.
     size_alarm: u32,
-    /// The size that was told last of each cluster over it.
+    /// The size of each large cluster at its last alarm.
     told: FxHashMap<ClusterId, u32>,
     largest: u32,
 }
 
 impl SizeAlarm {
-    /// Over clusters whose sizes are known already, from an earlier run.
+    /// An alarm over clusters whose sizes are known from an earlier run.
     pub fn new(size_alarm: u32, sizes: impl Iterator<Item = (ClusterId, u32)>) -> Self {
         let mut guard = SizeAlarm { size_alarm, told: FxHashMap::default(), largest: 0 };
         for (cluster, n_documents) in sizes {
@@ -31,7 +31,7 @@ impl SizeAlarm {
         guard
     }
 
-    /// Takes note of a cluster's size.
+    /// Records the size of a cluster that grew; the alarm, if it raises one.
     pub fn grown(&mut self, cluster: ClusterId, n_documents: u32) -> Option<Alarm> {
         self.largest = self.largest.max(n_documents);
         if self.size_alarm == 0 || n_documents < self.size_alarm {

@@ -1,51 +1,32 @@
-//! Turns records into sketched pages or rejections, in parallel and without I/O.
+//! Sketches records in parallel, without I/O.
 
 use super::backpressure::Backpressure;
 use super::cache::Cache;
 use super::ingest::Chunk;
 use super::poison::PoisonTracker;
 use super::sequencer::Ticketed;
+use super::sketched_record::SketchedRecord;
 use super::stats::Stats;
 use crate::document::Fingerprint;
 use crate::intake::{RecordSketcher, SketchedPage};
 use crate::ports::Incoming;
 use crate::sketch::SketchedContent;
-use crate::wire::{Message, Origin, Record, Rejection};
+use crate::wire::{Record, Rejection};
 use crossbeam::channel::{Receiver, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// A record that only waits for its turn.
-pub(super) struct SketchedRecord {
-    /// Where it came from.
-    pub origin: Origin,
-    /// The progress of its partition after it.
-    pub chain: u64,
-    /// The page, sketched, or why it is none.
-    pub outcome: Result<SketchedPage, Rejection>,
-    /// Of a rejected message, the message.
-    pub original: Option<Box<Message>>,
-}
-
-impl SketchedRecord {
-    /// Where its partition goes on after it.
-    pub fn next_offset(&self) -> i64 {
-        let gap_to = self.outcome.as_ref().err().and_then(|rejection| rejection.gap_to);
-        gap_to.unwrap_or(self.origin.offset + 1)
-    }
-}
-
-/// What the last pages were sketched to, by the fingerprints of their bytes. A third of the pages of a crawl are those of
-/// the crawl before, byte for byte, and what comes of them is the same, whoever sketches them and when.
+/// Sketched contents of recent pages, by the fingerprint of their bytes. A third of the pages of a crawl are byte for byte those
+/// of the crawl before.
 pub(super) struct Repeats(Mutex<Cache<Fingerprint, SketchedContent>>);
 
 impl Repeats {
-    /// None yet, and at most so many bytes of them.
+    /// An empty cache of at most so many bytes.
     pub fn new(n_bytes_max: usize) -> Self {
         Repeats(Mutex::new(Cache::new(n_bytes_max, SketchedContent::n_bytes_in_memory)))
     }
 
-    /// Sketches a record, unless a page of the same bytes was sketched not long ago.
+    /// Sketches a record, unless a page of the same bytes is in the cache.
     fn sketch(&self, sketcher: &mut RecordSketcher, record: &Record) -> Result<SketchedPage, Rejection> {
         let cache = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut page, repeated) = sketcher.sketch_unless_known(record, |identical| cache().get(identical))?;
@@ -59,7 +40,7 @@ impl Repeats {
     }
 }
 
-/// Runs until there is no more work or nobody wants it.
+/// Runs until no more chunks come, or the applier has ended.
 #[expect(clippy::too_many_arguments, reason = "called once, where the stream is wired")]
 pub(super) fn run(
     mut sketcher: RecordSketcher,
@@ -67,18 +48,18 @@ pub(super) fn run(
     out: &Sender<Ticketed<Vec<SketchedRecord>>>,
     keep_originals: bool,
     repeats: &Repeats,
-    gate: &Backpressure,
+    backpressure: &Backpressure,
     stats: &Stats,
-    tries: &PoisonTracker,
+    poison: &PoisonTracker,
 ) {
     let sketch_seconds = stats.sketch_seconds();
     for Chunk { ticket, records, n_bytes } in work {
         let n_mended = sketcher.n_mended();
         let prepare = |incoming: Incoming| {
             let begin = Instant::now();
-            let outcome = tries.passed_over(&incoming.origin).map_or_else(
+            let outcome = poison.poison_rejection(&incoming.origin).map_or_else(
                 || {
-                    let _taken_up = tries.take_up(&incoming.origin);
+                    let _in_hand = poison.pick_up(&incoming.origin);
                     kill_point!("poison-to-sketch", is_poison(&incoming.record));
                     repeats.sketch(&mut sketcher, &incoming.record)
                 },
@@ -91,14 +72,14 @@ pub(super) fn run(
         };
         let item = records.into_iter().map(prepare).collect();
         stats.mended(sketcher.n_mended() - n_mended);
-        gate.release_bytes(n_bytes);
+        backpressure.release_bytes(n_bytes);
         if out.send(Ticketed { ticket, item }).is_err() {
             break;
         }
     }
 }
 
-/// Whether a record is one that kills in the tests.
+/// Whether a record is one that crashes in the tests.
 #[cfg(feature = "failpoints")]
 fn is_poison(record: &crate::wire::Record) -> bool {
     use crate::wire::Record;
@@ -119,7 +100,7 @@ mod tests {
     use crate::sweep::SweepCut;
     use crate::wire::Limits;
 
-    /// Equal bytes that are read another way are another content, and features have no bytes to go by.
+    /// Equal bytes of another media type are another content; features have no bytes.
     #[test]
     fn what_comes_again_is_what_it_was() {
         let body = |media_type, text: &str| Content::Body { media_type, body: Body::Text(text.into()) };

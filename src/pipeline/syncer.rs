@@ -1,4 +1,4 @@
-//! Makes written batches durable, as many at once as have come meanwhile, and lets go what may leave only then.
+//! Syncs written batches, as many at once as are waiting, and releases what may leave only once durable.
 
 use super::backpressure::Backpressure;
 use super::close_requests::CloseReply;
@@ -7,7 +7,7 @@ use crate::ports::{ClosedSweep, Outgoing, ProgressMap, StoreError, Syncer};
 use crossbeam::channel::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
-/// A batch that is written and not known to be durable.
+/// A batch that is written and perhaps not durable yet.
 #[derive(Default)]
 pub(super) struct Written {
     pub n_records: usize,
@@ -17,19 +17,19 @@ pub(super) struct Written {
     /// How long writing took.
     pub writing: Duration,
     pub progress: ProgressMap,
-    /// Its events; empty where nobody listens.
+    /// Its events; empty where nobody receives any.
     pub outbox: Vec<Outgoing>,
-    /// With the last batch that closes a sweep: who is to be told, what it came to, and the number of the next event.
+    /// After the last batch that closes a sweep: the waiting client, the outcome, the number of the next event.
     pub closed: Option<(CloseReply, ClosedSweep, u64)>,
 }
 
-/// Runs until no more batches come, or nobody takes the events.
+/// Runs until no more batches come, or the publisher has ended.
 pub(super) fn run(
     syncer: &dyn Syncer,
     written: &Receiver<Written>,
     committed: &Sender<ProgressMap>,
     events: &Sender<Vec<Outgoing>>,
-    gate: &Backpressure,
+    backpressure: &Backpressure,
     stats: &Stats,
 ) -> Result<(), StoreError> {
     while let Ok(first) = written.recv() {
@@ -41,9 +41,9 @@ pub(super) fn run(
             if batch.n_records > 0 {
                 stats.batch(batch.n_records, &batch.counts, batch.deciding, batch.writing);
             }
-            gate.release_records(batch.n_records);
+            backpressure.release_records(batch.n_records);
             if !batch.progress.is_empty() {
-                // Kafka's lag tools may miss a number; the stream must not wait for them.
+                // Lag monitors may miss a number; the stream must not wait for them.
                 let _ = committed.try_send(batch.progress);
             }
             if let Some((answer, closed, next_seq)) = batch.closed {
@@ -64,7 +64,7 @@ mod tests {
     use crossbeam::channel::{bounded, unbounded};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Counts how often it is asked, and fails when it is told to.
+    /// Counts calls, and fails on demand.
     struct Counting<'a> {
         n_asked: &'a AtomicUsize,
         events: Receiver<Vec<Outgoing>>,
@@ -82,9 +82,9 @@ mod tests {
     fn check(fails: bool) -> (usize, usize, u64) {
         let (written_out, written_in) = unbounded();
         let ((committed_out, _committed_in), (events_out, events_in)) = (bounded(9), unbounded());
-        let gate = Backpressure::new(100, 100);
+        let backpressure = Backpressure::new(100, 100);
         for seq in 0..3 {
-            gate.enter(5, 0);
+            backpressure.enter(5, 0);
             let batch = Written {
                 n_records: 5,
                 counts: BatchCounts::default(),
@@ -99,7 +99,7 @@ mod tests {
         drop(written_out);
         let (n_asked, stats) = (AtomicUsize::new(0), Stats::default());
         let syncer = Counting { n_asked: &n_asked, events: events_in.clone(), fails };
-        let ended = run(&syncer, &written_in, &committed_out, &events_out, &gate, &stats);
+        let ended = run(&syncer, &written_in, &committed_out, &events_out, &backpressure, &stats);
         assert_eq!(ended.is_err(), fails);
         (n_asked.into_inner(), events_in.len(), stats.summary().records)
     }

@@ -1,6 +1,6 @@
 //! The rooms of the house: who may import whom, and which crate is named only where. Read from the sources.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -219,6 +219,196 @@ fn every_file_says_what_it_is_for() {
     for source in sources() {
         assert!(source.text.starts_with("//! "), "{} does not begin with a sentence", source.path.display());
     }
+}
+
+/// How many lines a function may have, its signature and braces included.
+const FUNCTION_LINES_MAX: usize = 70;
+
+#[test]
+fn functions_are_short() {
+    for source in sources() {
+        for (name, n_lines) in functions(&source) {
+            let path = source.path.display();
+            assert!(
+                n_lines <= FUNCTION_LINES_MAX,
+                "{path}: `{name}` has {n_lines} lines, more than {FUNCTION_LINES_MAX}"
+            );
+        }
+    }
+}
+
+/// The functions of a file and their lines. rustfmt puts the closing brace under the signature's first letter.
+fn functions(source: &Source) -> Vec<(String, usize)> {
+    let lines: Vec<&str> = source.text.lines().take_while(|line| line.trim() != "#[cfg(test)]").collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some((before, rest)) = line.split_once("fn ") else { continue };
+        let is_signature = before.split_whitespace().all(|word| {
+            matches!(word, "pub" | "pub(super)" | "pub(crate)" | "const" | "async" | "unsafe" | "extern" | "\"C\"")
+        });
+        if !is_signature || line.trim_end().ends_with(';') || line.trim_end().ends_with('}') {
+            continue;
+        }
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let end =
+            lines[at..].iter().position(|line| **line == format!("{indent}}}") || **line == format!("{indent}}};"));
+        let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        found.extend(end.map(|end| (name, end + 1)));
+    }
+    found
+}
+
+/// A circle of files cannot be read from any end. `mod.rs` counts: it declares and re-exports its children, so no child may
+/// import from it.
+#[test]
+fn files_import_each_other_in_no_circle() {
+    let sources = sources();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let modules: BTreeMap<Vec<String>, &Source> =
+        sources.iter().map(|source| (module_path(&source.path, &root), source)).collect();
+    let imports: BTreeMap<&[String], BTreeSet<&[String]>> =
+        modules.iter().map(|(module, source)| (module.as_slice(), imported_files(module, source, &modules))).collect();
+    let mut done: BTreeSet<&[String]> = BTreeSet::new();
+    for module in imports.keys() {
+        let circle = circle_from(module, &imports, &mut Vec::new(), &mut done);
+        assert_eq!(circle, None, "these files import each other");
+    }
+}
+
+/// `src/store/check/mod.rs` → `["store", "check"]`.
+fn module_path(path: &Path, root: &Path) -> Vec<String> {
+    let inside = path.strip_prefix(root).expect("inside").with_extension("");
+    let mut parts: Vec<String> = inside.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    if parts.last().is_some_and(|last| last == "mod" || last == "lib") {
+        parts.pop();
+    }
+    parts
+}
+
+/// The other files of its room that a file imports from.
+fn imported_files<'m>(
+    module: &[String],
+    source: &Source,
+    modules: &'m BTreeMap<Vec<String>, &Source>,
+) -> BTreeSet<&'m [String]> {
+    let Some(room) = module.first() else { return BTreeSet::new() };
+    let children = modules.keys().filter(|other| other.len() == module.len() + 1 && other.starts_with(module));
+    // What `mod.rs` re-exports or uses of its children.
+    let mut found: BTreeSet<&[String]> = children
+        .filter(|child| {
+            let name = format!("{}::", child.last().expect("a name"));
+            code(source).any(|line| names_path(line, &name))
+        })
+        .map(Vec::as_slice)
+        .collect();
+    for path in paths(source) {
+        let absolute: Vec<String> = match path.first().map(String::as_str) {
+            Some("crate") => path[1..].to_vec(),
+            Some("super") => {
+                let n_up = path.iter().take_while(|part| *part == "super").count();
+                let Some(base) = module.len().checked_sub(n_up) else { continue };
+                [&module[..base], &path[n_up..]].concat()
+            }
+            _ => continue,
+        };
+        if absolute.first() != Some(room) {
+            continue;
+        }
+        let target = (1..=absolute.len()).rev().find_map(|n| modules.get_key_value(&absolute[..n]));
+        found.extend(target.map(|(target, _)| target.as_slice()).filter(|target| *target != module));
+    }
+    found
+}
+
+fn names_path(line: &str, path: &str) -> bool {
+    line.match_indices(path)
+        .any(|(at, _)| !line[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':'))
+}
+
+/// Every path of a file that begins with `crate` or `super`, with braces expanded.
+fn paths(source: &Source) -> Vec<Vec<String>> {
+    let text = code(source).collect::<Vec<_>>().join("\n");
+    let mut found = Vec::new();
+    for start in ["crate::", "super::"] {
+        for (at, _) in text.match_indices(start) {
+            let is_inside = text[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':');
+            if !is_inside {
+                expand(&text[at..], &mut Vec::new(), &mut found);
+            }
+        }
+    }
+    found
+}
+
+/// Expands the path, or the list of paths, at the beginning of a text; returns what is behind it.
+fn expand<'t>(text: &'t str, before: &mut Vec<String>, found: &mut Vec<Vec<String>>) -> &'t str {
+    let mut rest = text.trim_start();
+    if let Some(list) = rest.strip_prefix('{') {
+        rest = list;
+        loop {
+            rest = rest.trim_start_matches([',', ' ', '\n']);
+            match rest.strip_prefix('}') {
+                Some(behind) => return behind,
+                None if rest.is_empty() => return rest,
+                None => {
+                    let next = expand(rest, before, found);
+                    // Whatever is not a name ends the list: `as`, a macro's tokens.
+                    rest = if next.len() == rest.len() { "" } else { next.trim_start_matches(" as _") };
+                }
+            }
+        }
+    }
+    let n = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+    let (name, behind) = rest.split_at(n);
+    before.push(name.to_string());
+    let behind = match behind.strip_prefix("::") {
+        Some(inner) => expand(inner, before, found),
+        None => {
+            found.push(before.clone());
+            behind
+        }
+    };
+    before.pop();
+    behind
+}
+
+/// A circle that can be reached from a module, as the names on it.
+fn circle_from<'m>(
+    module: &'m [String],
+    imports: &BTreeMap<&'m [String], BTreeSet<&'m [String]>>,
+    way: &mut Vec<&'m [String]>,
+    done: &mut BTreeSet<&'m [String]>,
+) -> Option<Vec<String>> {
+    if let Some(at) = way.iter().position(|other| *other == module) {
+        return Some(way[at..].iter().map(|module| module.join("/")).collect());
+    }
+    if !done.insert(module) {
+        return None;
+    }
+    way.push(module);
+    let circle = imports[module].iter().find_map(|next| circle_from(next, imports, way, done));
+    way.pop();
+    circle
+}
+
+#[test]
+fn circles_are_seen() {
+    let source = |path: &str, text: &str| Source { path: path.into(), module: "a".into(), text: text.into() };
+    let files = [
+        source("src/a/mod.rs", "mod b;\nmod c;\npub use b::B;"),
+        source("src/a/b.rs", "use super::{c::C, d};"),
+        source("src/a/c.rs", "use crate::a::b::{self, B};"),
+    ];
+    let root = Path::new("src");
+    let modules: BTreeMap<Vec<String>, &Source> =
+        files.iter().map(|source| (module_path(&source.path, root), source)).collect();
+    let imports: BTreeMap<&[String], BTreeSet<&[String]>> =
+        modules.iter().map(|(module, source)| (module.as_slice(), imported_files(module, source, &modules))).collect();
+    let begin = vec!["a".to_string(), "c".to_string()];
+    let circle = circle_from(&begin, &imports, &mut Vec::new(), &mut BTreeSet::new());
+    assert_eq!(circle.map(|circle| circle.len()), Some(2), "b and c");
+    let long = source("src/a/b.rs", &format!("pub fn long() {{\n{}}}\nfn short() {{\n}}\n", "    x();\n".repeat(80)));
+    assert_eq!(functions(&long), [("long".to_string(), 82), ("short".to_string(), 2)]);
 }
 
 /// The test itself: it must see what it forbids.

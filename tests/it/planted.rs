@@ -349,8 +349,8 @@ fn live(path: &Path, all: &Arc<Vec<Incoming>>, outside: &Outside, bug: Option<Bu
         sink: Some(Box::new(sink)),
         shutdown: Arc::new(AtomicBool::new(false)),
         stats: Arc::new(Stats::default()),
-        tries: Arc::default(),
-        closings: pipeline::CloseRequests::default(),
+        poison: Arc::default(),
+        close_requests: pipeline::CloseRequests::default(),
     };
     pipeline.run().map(drop).map_err(|error| error.to_string())
 }

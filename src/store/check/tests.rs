@@ -111,8 +111,8 @@ fn take_in(
         sink: Some(Box::new(sink)),
         shutdown: Arc::new(AtomicBool::new(false)),
         stats: Arc::new(Stats::default()),
-        tries: Arc::default(),
-        closings: pipeline::CloseRequests::default(),
+        poison: Arc::default(),
+        close_requests: pipeline::CloseRequests::default(),
     };
     pipeline.run()
 }

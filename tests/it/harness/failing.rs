@@ -158,8 +158,8 @@ pub fn flow(
             sink: Some(Box::new(sink) as Box<dyn Sink>),
             shutdown: Arc::new(AtomicBool::new(false)),
             stats: Arc::new(Stats::default()),
-            tries: Arc::default(),
-            closings: pipeline::CloseRequests::default(),
+            poison: Arc::default(),
+            close_requests: pipeline::CloseRequests::default(),
         };
         pipeline.run().map_err(Box::from)
     });

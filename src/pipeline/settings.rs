@@ -1,0 +1,56 @@
+//! The sizes of the stream.
+
+use serde::{Deserialize, Serialize};
+
+/// Sizes of the stream. Each is a limit: the stages before it wait when it is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Sketcher threads; 0: one for each core.
+    pub sketchers: usize,
+    /// Most records in a micro-batch.
+    pub batch_records_max: usize,
+    /// How long a micro-batch waits for more records, in milliseconds.
+    pub batch_latency_ms_max: u64,
+    /// Most records between source and store.
+    pub in_flight_records_max: usize,
+    /// Most MiB of record bodies between source and sketchers.
+    pub in_flight_mib_max: usize,
+    /// MiB of decoded sketches that the applier caches.
+    pub sketch_cache_mib: usize,
+    /// MiB of sketched contents of recent pages, reused where a page comes again unchanged.
+    pub repeat_cache_mib: usize,
+    /// Whether a record on which the program crashes again and again is rejected.
+    pub skip_poison_records: bool,
+    /// Documents in a cluster at which an alarm is raised, and again at each doubling; 0: never.
+    pub cluster_size_alarm: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            sketchers: 0,
+            batch_records_max: 1024,
+            batch_latency_ms_max: 100,
+            in_flight_records_max: 8192,
+            in_flight_mib_max: 256,
+            sketch_cache_mib: 256,
+            repeat_cache_mib: 64,
+            skip_poison_records: true,
+            cluster_size_alarm: 100_000,
+        }
+    }
+}
+
+impl Settings {
+    /// What is wrong with the settings, if anything.
+    pub fn problem(&self) -> Option<String> {
+        let zero = |name: &str| Some(format!("{name} is 0, must be at least 1"));
+        match self {
+            Settings { batch_records_max: 0, .. } => zero("batch_records_max"),
+            Settings { in_flight_records_max: 0, .. } => zero("in_flight_records_max"),
+            Settings { in_flight_mib_max: 0, .. } => zero("in_flight_mib_max"),
+            _ => None,
+        }
+    }
+}

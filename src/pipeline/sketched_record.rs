@@ -1,0 +1,24 @@
+//! A record between the sketchers and the applier.
+
+use crate::intake::SketchedPage;
+use crate::wire::{Message, Origin, Rejection};
+
+/// A record ready for the applier.
+pub(super) struct SketchedRecord {
+    /// Where it came from.
+    pub origin: Origin,
+    /// [`crate::ports::Progress::chain`] of its partition after it.
+    pub chain: u64,
+    /// The sketched page, or why the record is none.
+    pub outcome: Result<SketchedPage, Rejection>,
+    /// The original message of a rejected record, where it is kept.
+    pub original: Option<Box<Message>>,
+}
+
+impl SketchedRecord {
+    /// Where its partition goes on after it.
+    pub fn next_offset(&self) -> i64 {
+        let gap_to = self.outcome.as_ref().err().and_then(|rejection| rejection.gap_to);
+        gap_to.unwrap_or(self.origin.offset + 1)
+    }
+}
