@@ -154,7 +154,8 @@ fn cell(comment: &str) -> String {
 fn sentence(comment: &str) -> String {
     let mut letters = comment.chars();
     let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}", cell(letters.as_str()))
+    let rest = cell(letters.as_str().trim_end_matches('.'));
+    format!("{first}{rest}.")
 }
 
 /// docs/reference/configuration.md, from config/default.toml.
@@ -183,7 +184,7 @@ fn configuration_page() -> String {
     for (name, about, keys) in sections {
         page += &format!("\n## {name}\n\n");
         if !about.is_empty() {
-            page += &format!("{}.\n\n", sentence(&about));
+            page += &format!("{}\n\n", sentence(&about));
         }
         if keys.is_empty() {
             continue;
