@@ -158,16 +158,23 @@ fn sentence(comment: &str) -> String {
     format!("{first}{rest}.")
 }
 
+/// A section of config/default.toml: its name, what is said of it, and its keys, each with its default and its meaning.
+struct Section {
+    name: String,
+    about: String,
+    keys: Vec<(String, String, String)>,
+}
+
 /// docs/reference/configuration.md, from config/default.toml.
 fn configuration_page() -> String {
-    let mut sections: Vec<(String, String, Vec<(String, String, String)>)> = Vec::new();
+    let mut sections: Vec<Section> = Vec::new();
     for line in read("config/default.toml").lines() {
         let (value, comment) = value_and_comment(line);
         if let Some(name) = value.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            sections.push((name.to_string(), comment.to_string(), Vec::new()));
+            sections.push(Section { name: name.to_string(), about: comment.to_string(), keys: Vec::new() });
             continue;
         }
-        let Some((_, about, keys)) = sections.last_mut() else { continue };
+        let Some(Section { about, keys, .. }) = sections.last_mut() else { continue };
         if let Some((key, value)) = value.split_once('=') {
             keys.push((key.trim().to_string(), value.trim().to_string(), comment.to_string()));
         } else if !comment.is_empty() {
@@ -181,7 +188,7 @@ fn configuration_page() -> String {
          Every key, its default and its meaning, as in [`config/default.toml`](../../config/default.toml). The environment sets a \
          key, too:\n`LOOKALIKE__SKETCH__W=8` sets `sketch.w`. See the [guide](../guide/configuration.md) for files and profiles.\n",
     );
-    for (name, about, keys) in sections {
+    for Section { name, about, keys } in sections {
         page += &format!("\n## {name}\n\n");
         if !about.is_empty() {
             page += &format!("{}\n\n", sentence(&about));
