@@ -14,7 +14,9 @@ It keeps what stands at each URL, by the time of fetching and not by that of arr
 --show prints them as "cluster<TAB>url", with merged clusters under their present name. Whatever it keeps is the newest of
 its kind, so that events may come in any order of partitions.
 
-Needs the package confluent-kafka (Debian: python3-confluent-kafka, or from PyPI).
+Needs Python 3.9 or newer and the package confluent-kafka:
+    Debian, Ubuntu:  apt-get install python3-confluent-kafka
+    elsewhere:       pip install confluent-kafka
 """
 
 import argparse
@@ -130,7 +132,11 @@ def consume(state, message):
 
 def run(arguments, state):
     """Reads on from where the state stands; returns how many events were new and how many came again."""
-    from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+    try:
+        from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+    except ModuleNotFoundError:
+        sys.exit("the Python package confluent-kafka is missing: apt-get install python3-confluent-kafka on Debian, "
+                 "pip install confluent-kafka elsewhere")
 
     consumer = Consumer({
         "bootstrap.servers": arguments.brokers,

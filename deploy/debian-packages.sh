@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Sees to it that the Debian packages are there that building (and, with --tests, testing) needs.
-# Installs them where it may; else it says exactly what is missing, and ends with 1.
+# Installs the Debian packages that building needs and, with --tests, those that testing needs.
+# Without the right to install, it names the missing packages and ends with 1.
 set -euo pipefail
 
 packages=(build-essential clang libclang-dev libssl-dev pkg-config zlib1g-dev)
 [ "${1:-}" = "--tests" ] \
   && packages+=(chromium chromium-driver default-jre-headless fonts-dejavu-core jq maven openssl python3-confluent-kafka)
 
-# On a system that is not Debian's, the compiler will say what it lacks.
+# Elsewhere than on Debian, the compiler names what it lacks.
 command -v dpkg-query >/dev/null || exit 0
 
 present() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds lookalike, takes in the three sweeps of bench-data/, and shows what it found. Needs no broker.
-# The first build takes some ten minutes on two cores, most of it RocksDB, and says how far it is.
+# Builds lookalike, reads the three sweeps of bench-data/, and shows what it found. Needs no broker.
+# The first build takes some ten minutes on two cores, most of it RocksDB, and reports its progress.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,7 +8,7 @@ deploy/debian-packages.sh
 command -v cargo >/dev/null || { echo "Rust is missing: install it with rustup, 1.90 or newer" >&2; exit 1; }
 . deploy/target-dir.sh
 
-# How far RocksDB is, while it is built.
+# A build of ten silent minutes looks like a hang.
 show_progress() {
   local progress=$CARGO_TARGET_DIR/compiler/progress
   rm -f "$progress"
@@ -29,7 +29,7 @@ lookalike() {
   "$CARGO_TARGET_DIR/release/lookalike" "$@" --store "$store"
 }
 
-echo "Three sweeps of two documentation sites, years apart; each is merged into what is known:"
+echo "Three sweeps of two documentation sites, years apart; each one extends the store:"
 for sweep in bench-data/sweep-*.jsonl.zst; do
   lookalike run "$sweep" 2>&1
 done

@@ -2,8 +2,8 @@
 # Stands in for c++ while RocksDB is built: compiles its sources in groups of twelve, in a third of the time.
 #
 # Most of the time goes into headers, which each of the 343 sources reads again. The first source of a group is compiled with
-# the other eleven included behind it, and these become empty objects; a group that does not compile together is compiled one
-# by one. Whatever else is compiled passes through. Each group that is done adds a line to `progress` beside this program.
+# the other eleven included after it, and these become empty objects. A group that does not compile together is compiled one by
+# one. Every other compilation passes through. Each finished group adds a line to `progress` beside this program.
 set -euo pipefail
 
 here=$(dirname "$(readlink -f "$0")")

@@ -19,7 +19,7 @@ kafka-local.sh: a real Apache Kafka $kafka_version on 127.0.0.1, one process, fo
   kafka-local.sh kill   [--dir DIR]                 end it as a power cut would; the next start recovers
   kafka-local.sh status [--dir DIR]                 print its address, or say that it does not run (exit code 1)
   kafka-local.sh topic  [--dir DIR] NAME [PARTITIONS [KEY=VALUE...]]
-                                                    make a topic, of one partition unless told; KEY=VALUE are topic
+                                                    make a topic, of one partition by default; KEY=VALUE are topic
                                                     settings, such as retention.ms=60000; does nothing if it is there
   kafka-local.sh produce [--dir DIR] TOPIC          send standard input, one record a line
   kafka-local.sh clean  [--dir DIR]                 stop it and delete all that it stored
@@ -103,7 +103,7 @@ run_java() {
   java -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$jars/lib/*" "$@"
 }
 
-# Only a process that is ours: the id may have gone to another program since, or after a reboot.
+# Checks that the process is the broker: its id may belong to another program by now.
 running() {
   local pid
   [ -s "$dir/pid" ] || return 1
@@ -147,7 +147,7 @@ PROPERTIES
   [ -z "$secure" ] || write_secrets
 }
 
-# Made anew for each broker, and known to nobody else.
+# Each broker has its own; no secret is shared.
 write_secrets() {
   need openssl openssl
   (

@@ -4,8 +4,8 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/look
 mkdir -p "$CARGO_TARGET_DIR/compiler"
 install -m 755 deploy/grouped-compiler.sh "$CARGO_TARGET_DIR/compiler/c++"
 export PATH="$CARGO_TARGET_DIR/compiler:$PATH"
-# Cargo tells checkouts of one package apart by their files' times alone: where another one built here last, ours must
-# look newer than what it left.
+# Cargo distinguishes checkouts of one package by the times of their files alone. Where another checkout built here last,
+# the sources of this one must look newer than its results.
 if [ "$(cat "$CARGO_TARGET_DIR/last-checkout" 2>/dev/null)" != "$PWD" ]; then
   find src tests bench-data -name '*.rs' -exec touch {} +
   printf '%s\n' "$PWD" > "$CARGO_TARGET_DIR/last-checkout"

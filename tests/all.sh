@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every test: format, lints, documentation, unit and integration tests, a real Kafka, and the README's main command.
+# Every test: format, lints, documentation, dependencies, unit and integration tests, a real Kafka, and the README's main command.
 # Installs what is missing where it may. The first run builds RocksDB once, some six minutes on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,6 +23,9 @@ cargo clippy --release --locked --all-targets -- -D warnings
 
 step documentation
 RUSTDOCFLAGS="-D warnings" cargo doc --release --locked --no-deps --quiet
+
+step "licences, bans and sources of the dependencies"
+tests/deny.sh
 
 step "a broker for the Kafka tests"
 broker=$(mktemp -d)

@@ -12,6 +12,7 @@ mod generate;
 #[cfg(feature = "service")]
 mod harness;
 
+mod documents;
 mod forgery;
 mod golden;
 mod html;
