@@ -139,7 +139,7 @@ impl Corpus {
             let (page, first, n_words) = (set[0], set[1], set[2]);
             if page == first && n_words > 0 {
                 let page: serde_json::Value = serde_json::from_str(&line?)?;
-                forms.push(CanonicalForm::of_text(page["body"].as_str().ok_or("a page without a body")?));
+                forms.push(CanonicalForm::from_text(page["body"].as_str().ok_or("a page without a body")?));
                 clusters.push(cluster[1]);
             }
         }

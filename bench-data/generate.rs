@@ -96,7 +96,7 @@ fn write(settings: &Settings, mut out: impl Write) -> std::io::Result<()> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Form {
+enum PageFormat {
     Html,
     Text,
     Features,
@@ -108,7 +108,7 @@ struct Settings {
     skip: u64,
     sweeps: u64,
     seed: u64,
-    form: Form,
+    form: PageFormat,
     bytes: f64,
     mu: f64,
     sigma: f64,
@@ -123,10 +123,10 @@ struct Settings {
 impl Settings {
     fn of_profile(name: &str) -> Result<Self> {
         let (form, mu, sigma, bytes) = match name {
-            "site" => (Form::Html, 5.8, 1.2, 14_000.0),
-            "news" => (Form::Html, 7.05, 0.77, 143_000.0),
-            "small" => (Form::Html, 5.5, 0.5, 5_000.0),
-            "tiny" => (Form::Text, 4.1, 0.3, 0.0),
+            "site" => (PageFormat::Html, 5.8, 1.2, 14_000.0),
+            "news" => (PageFormat::Html, 7.05, 0.77, 143_000.0),
+            "small" => (PageFormat::Html, 5.5, 0.5, 5_000.0),
+            "tiny" => (PageFormat::Text, 4.1, 0.3, 0.0),
             _ => return Err(format!("--profile {name}: site, news, small or tiny").into()),
         };
         Ok(Settings {
@@ -184,9 +184,9 @@ impl Settings {
             "--zstd" => self.zstd = Some(value.parse()?),
             "--form" => {
                 self.form = match value {
-                    "html" => Form::Html,
-                    "text" => Form::Text,
-                    "features" => Form::Features,
+                    "html" => PageFormat::Html,
+                    "text" => PageFormat::Text,
+                    "features" => PageFormat::Features,
                     _ => return Err("html, text or features".into()),
                 }
             }
@@ -414,7 +414,7 @@ impl Crawl {
         let content = self.content(url, sweep);
         let (site, second) = (url / self.settings.site_pages, url % 86_400);
         let year = FIRST_YEAR + sweep;
-        let media_type = if self.settings.form == Form::Html { "html" } else { "plain" };
+        let media_type = if self.settings.form == PageFormat::Html { "html" } else { "plain" };
         let head = format!(
             "{{\"url\":\"https://site{site}.example/page-{url}-{:x}\",\"fetched_at\":\"{year}-06-01T{:02}:{:02}:{:02}Z\",\
              \"sweep\":\"{year}\",\"content_type\":\"text/{media_type}; charset=utf-8\",",
@@ -430,9 +430,9 @@ impl Crawl {
         }
         let site_seed = hash(&[self.settings.seed, 2, site]);
         match self.settings.form {
-            Form::Html => self.html(site_seed, &content, line),
-            Form::Text => self.text(site_seed, &content, line),
-            Form::Features => self.features(site_seed, &content, line),
+            PageFormat::Html => self.html(site_seed, &content, line),
+            PageFormat::Text => self.text(site_seed, &content, line),
+            PageFormat::Features => self.features(site_seed, &content, line),
         }
     }
 
@@ -565,7 +565,7 @@ mod tests {
     use super::*;
     use lookalike::document::{Body, CanonicalForm, Content as PageContent, MediaType, Page, Seed};
     use lookalike::sketch::{Rule, SketchRule, SketchedContent, Sketcher, compare};
-    use lookalike::wire::{Limits, page_of_json};
+    use lookalike::wire::{Limits, parse_json_page};
     use std::collections::{HashMap, HashSet};
 
     fn lines(arguments: &str) -> Vec<String> {
@@ -575,7 +575,7 @@ mod tests {
     }
 
     fn pages(arguments: &str) -> Vec<Page> {
-        let page = |line: String| page_of_json(line.as_bytes(), &Limits::default()).expect("a page");
+        let page = |line: String| parse_json_page(line.as_bytes(), &Limits::default()).expect("a page");
         lines(arguments).into_iter().map(page).collect()
     }
 
@@ -616,7 +616,7 @@ mod tests {
                 let PageContent::Body { body, .. } = &page.content else { panic!("a body") };
                 let Body::Text(html) = body else { panic!("text") };
                 n_bytes += html.len();
-                let form = CanonicalForm::of_body(body, MediaType::Html).expect("text");
+                let form = CanonicalForm::from_body(body, MediaType::Html).expect("text");
                 logarithms.push((form.n_words() as f64).ln());
             }
             let mean = n_bytes as f64 / pages.len() as f64;

@@ -79,7 +79,7 @@ impl Corpus {
             if let Some(n_shingles) = is_first.get(&number) {
                 let page: serde_json::Value = serde_json::from_str(&line?)?;
                 let body = page["body"].as_str().ok_or("a page without a body")?;
-                documents.insert(number, (CanonicalForm::of_text(body), *n_shingles));
+                documents.insert(number, (CanonicalForm::from_text(body), *n_shingles));
             }
         }
         let pairs = |name: &str| -> Result<Vec<(Pair, f64)>> {

@@ -131,7 +131,7 @@ fn measure_set(c: &mut Criterion, name: &str, pages: &[Page]) {
     each(&mut group, "page to sketch, html5gum", pages, |page| {
         let mut text = String::new();
         html5gum_text::append_text(&decoded(page), &mut text);
-        drop(black_box(sketcher.sketch_form(&CanonicalForm::of_text(&text))));
+        drop(black_box(sketcher.sketch_form(&CanonicalForm::from_text(&text))));
     });
     measure_lexbor(&mut group, pages);
 }
@@ -159,7 +159,7 @@ fn measure_stages(group: &mut BenchmarkGroup<'_, WallTime>, pages: &[Page]) {
         out.clear();
         black_box(append_words(text, &mut out));
     });
-    let forms: Vec<CanonicalForm> = texts.iter().map(|text| CanonicalForm::of_text(text)).collect();
+    let forms: Vec<CanonicalForm> = texts.iter().map(|text| CanonicalForm::from_text(text)).collect();
     let mut sketcher = Sketcher::new(&SketchRule::default(), &SEED);
     each(group, "4 sketch", &forms, |form| drop(black_box(sketcher.sketch_form(form))));
 }
@@ -174,7 +174,7 @@ fn measure_lexbor(group: &mut BenchmarkGroup<'_, WallTime>, pages: &[Page]) {
     group.bench_function("page to sketch, lexbor", |b| {
         b.iter(|| {
             lexbor.parse();
-            texts.iter().for_each(|text| drop(black_box(sketcher.sketch_form(&CanonicalForm::of_text(text)))));
+            texts.iter().for_each(|text| drop(black_box(sketcher.sketch_form(&CanonicalForm::from_text(text)))));
         });
     });
 }

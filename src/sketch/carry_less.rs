@@ -1,6 +1,6 @@
 //! Fingerprints of windows by the processor's carry-less multiplication: the same residues as by tables, faster.
 
-use super::rabin::{Polynomial, Rabin};
+use super::gf2::Polynomial;
 use instructions::{joined, low, pair, reduced, sum, times};
 
 /// Windows are computed in so many stretches at a time: each is a chain of multiplications that wait for each other.
@@ -17,6 +17,7 @@ pub(super) struct CarryLess {
     quotient: u64,
     /// x to the power of 64 times the window.
     out: u64,
+    window: usize,
 }
 
 /// The windows of a stretch of tokens.
@@ -31,36 +32,38 @@ impl CarryLess {
             polynomial: polynomial.0,
             quotient: polynomial.barrett_quotient(),
             out: polynomial.power_of_x(64 * window),
+            window,
         };
-        instructions::are_there().then(new)
+        instructions::are_available().then(new)
     }
 
-    pub(super) fn windows(&self, rabin: &Rabin, tokens: &[u64], finish: impl Fn(u64) -> u64, found: &mut [u64]) {
+    /// Fills the first windows of the sequence as `finish` makes them, and returns how many: all but a few, or none of a
+    /// short sequence.
+    pub(super) fn windows(&self, tokens: &[u64], finish: impl Fn(u64) -> u64, found: &mut [u64]) -> usize {
         let lane_len = found.len() / N_LANES;
         if lane_len < LANE_WINDOWS_MIN {
-            return rabin.windows_by_tables(tokens, finish, found);
+            return 0;
         }
-        let (lanes, rest) = found.split_at_mut(lane_len * N_LANES);
-        rabin.windows_by_tables(&tokens[lanes.len()..], &finish, rest);
-        let mut chunks = lanes.chunks_exact_mut(lane_len);
+        let mut chunks = found.chunks_exact_mut(lane_len);
         let lanes = std::array::from_fn(|lane| Lane {
-            tokens: &tokens[lane * lane_len..(lane + 1) * lane_len + rabin.window - 1],
+            tokens: &tokens[lane * lane_len..(lane + 1) * lane_len + self.window - 1],
             found: chunks.next().unwrap_or_default(),
         });
         #[expect(unsafe_code, reason = "the instruction is known to be there only at run time")]
         // SAFETY: `detect` alone makes a `CarryLess`, and only where the processor has the instructions.
         unsafe {
-            self.fill(rabin.window, finish, lanes);
+            self.fill(finish, lanes);
         }
+        lane_len * N_LANES
     }
 
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "pclmulqdq"))]
     #[cfg_attr(target_arch = "aarch64", target_feature(enable = "aes"))]
-    fn fill(&self, window: usize, finish: impl Fn(u64) -> u64, mut lanes: [Lane<'_>; N_LANES]) {
+    fn fill(&self, finish: impl Fn(u64) -> u64, mut lanes: [Lane<'_>; N_LANES]) {
         let constants = pair(self.polynomial, self.quotient);
         let out = pair(0, self.out);
         let mut residues = [pair(0, 0); N_LANES];
-        for n in 0..window - 1 {
+        for n in 0..self.window - 1 {
             for (residue, lane) in residues.iter_mut().zip(&lanes) {
                 *residue = reduced(joined(*residue, lane.tokens[n]), constants);
             }
@@ -70,7 +73,7 @@ impl CarryLess {
         for n in 0..lanes[0].found.len() {
             for ((residue, outgoing), lane) in residues.iter_mut().zip(&mut outgoing).zip(&mut lanes) {
                 // residue · x^64 + outgoing · x^(64 · window) + incoming, below x^128.
-                let incoming = joined(*residue, lane.tokens[n + window - 1]);
+                let incoming = joined(*residue, lane.tokens[n + self.window - 1]);
                 *residue = reduced(sum(incoming, times(*outgoing, out)), constants);
                 *outgoing = lane.tokens[n];
                 lane.found[n] = finish(low(*residue));
@@ -89,7 +92,7 @@ mod instructions {
     /// A polynomial below x^128, or two below x^64.
     pub(super) type Pair = __m128i;
 
-    pub(super) fn are_there() -> bool {
+    pub(super) fn are_available() -> bool {
         is_x86_feature_detected!("pclmulqdq")
     }
 
@@ -140,7 +143,7 @@ mod instructions {
     /// A polynomial below x^128, or two below x^64.
     pub(super) type Pair = u128;
 
-    pub(super) fn are_there() -> bool {
+    pub(super) fn are_available() -> bool {
         is_aarch64_feature_detected!("pmull") && is_aarch64_feature_detected!("aes")
     }
 

@@ -6,7 +6,8 @@
 //! drawn without replacement, which makes the truth a little better than that: by the share of the union that is
 //! sampled.
 
-use super::{Rule, parity};
+use super::parity;
+use super::rule::Rule;
 
 /// What a rule keeps of a document, on average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@
 //! Of two documents the shingle that is smallest in a bin of both is shared with the probability of their resemblance.
 //! An empty bin has a symbol of its own, so that documents with few shingles need no filling up.
 
-use super::Shingle;
+use super::shingle::Shingle;
 use crate::document::Seed;
 
 /// Bins of a confirmation.

@@ -6,7 +6,7 @@
 //! both sets, which are kept beside, that gives the resemblance. A bitmap of m bits folds into the one of m/2 that the
 //! same set would have, so that documents of different sizes compare.
 
-use super::Shingle;
+use super::shingle::Shingle;
 
 /// Bits of the smallest bitmap, half a KiB. A small document leaves it nearly empty and is stored by its ones, in fewer
 /// bytes than the largest document that is kept whole: what more bits cost, small documents hardly pay.

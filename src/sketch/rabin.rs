@@ -3,75 +3,8 @@
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::carry_less::CarryLess;
-use crate::document::Seed;
+use super::gf2::Polynomial;
 use wide::u8x64;
-
-/// x^64 + the polynomial whose coefficients are the bits of the number; irreducible.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Polynomial(pub(super) u64);
-
-impl Polynomial {
-    /// The polynomial that a seed chooses: the first irreducible one of its sequence (one in 64 is).
-    pub fn from_seed(seed: &Seed) -> Self {
-        let mut n = 0;
-        loop {
-            let candidate = Polynomial(seed.derive("polynomial", n) | 1);
-            if candidate.is_irreducible() {
-                return candidate;
-            }
-            n += 1;
-        }
-    }
-
-    /// Rabin's test for degree 64, whose only prime factor is 2: x^(2^64) = x, and x^(2^32) - x is coprime to it.
-    pub fn is_irreducible(self) -> bool {
-        let squared = |times: u32| (0..times).fold(2u64, |power, _| self.multiply(power, power));
-        squared(64) == 2 && self.is_coprime_to(squared(32) ^ 2)
-    }
-
-    /// The product of two residues. Slow and plain: for making tables and for tests.
-    pub fn multiply(self, a: u64, b: u64) -> u64 {
-        let mut product = 0;
-        for bit in (0..64).rev() {
-            product = self.times_x(product);
-            if b >> bit & 1 == 1 {
-                product ^= a;
-            }
-        }
-        product
-    }
-
-    fn times_x(self, a: u64) -> u64 {
-        (a << 1) ^ if a >> 63 == 1 { self.0 } else { 0 }
-    }
-
-    /// x to a power, as a residue.
-    pub(super) fn power_of_x(self, exponent: usize) -> u64 {
-        (0..exponent).fold(1, |power, _| self.times_x(power))
-    }
-
-    /// The quotient of x^128 by the polynomial, without its highest term x^64.
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    pub(super) fn barrett_quotient(self) -> u64 {
-        let step = |(quotient, rest): (u64, u64), _| (quotient << 1 | rest >> 63, self.times_x(rest));
-        (0..64).fold((0, self.0), step).0
-    }
-
-    fn is_coprime_to(self, other: u64) -> bool {
-        let remainder = |a: u128, b: u128| {
-            let mut a = a;
-            while a != 0 && a.ilog2() >= b.ilog2() {
-                a ^= b << (a.ilog2() - b.ilog2());
-            }
-            a
-        };
-        let (mut a, mut b) = (1u128 << 64 | u128::from(self.0), u128::from(other));
-        while b != 0 {
-            (a, b) = (b, remainder(a, b));
-        }
-        a == 1
-    }
-}
 
 /// Multiplication of a residue by a fixed one, by eight table look-ups.
 #[derive(Clone)]
@@ -89,7 +22,7 @@ impl Multiplier {
     }
 
     #[inline]
-    fn of(&self, a: u64) -> u64 {
+    fn multiply(&self, a: u64) -> u64 {
         let bytes = a.to_le_bytes();
         self.0.iter().zip(bytes).fold(0, |sum, (table, byte)| sum ^ table[usize::from(byte)])
     }
@@ -102,7 +35,7 @@ pub struct Rabin {
     out: Multiplier,
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     carry_less: Option<CarryLess>,
-    pub(super) window: usize,
+    window: usize,
 }
 
 impl Rabin {
@@ -123,7 +56,7 @@ impl Rabin {
     pub fn token(&self, bytes: &[u8]) -> u64 {
         let (head, chunks) = bytes.as_rchunks();
         let head = head.iter().fold(1, |number, byte| number << 8 | u64::from(*byte));
-        chunks.iter().fold(head, |residue, chunk| self.by_x64.of(residue) ^ u64::from_be_bytes(*chunk))
+        chunks.iter().fold(head, |residue, chunk| self.by_x64.multiply(residue) ^ u64::from_be_bytes(*chunk))
     }
 
     /// Appends the fingerprint of each word of a text in which single spaces separate words.
@@ -159,7 +92,7 @@ impl Rabin {
     fn long_token(&self, text: &[u8], begin: usize, end: usize) -> u64 {
         match text[..end].last_chunk() {
             Some(last) if end - begin < 16 => {
-                self.by_x64.of(short_token(text, begin, end - 8)) ^ u64::from_be_bytes(*last)
+                self.by_x64.multiply(short_token(text, begin, end - 8)) ^ u64::from_be_bytes(*last)
             }
             _ => self.token(&text[begin..end]),
         }
@@ -172,17 +105,18 @@ impl Rabin {
         let found = &mut found[before..];
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         if let Some(carry_less) = &self.carry_less {
-            return carry_less.windows(self, tokens, finish, found);
+            let n_found = carry_less.windows(tokens, &finish, found);
+            return self.windows_by_tables(&tokens[n_found..], finish, &mut found[n_found..]);
         }
         self.windows_by_tables(tokens, finish, found);
     }
 
-    pub(super) fn windows_by_tables(&self, tokens: &[u64], finish: impl Fn(u64) -> u64, found: &mut [u64]) {
+    fn windows_by_tables(&self, tokens: &[u64], finish: impl Fn(u64) -> u64, found: &mut [u64]) {
         let Some((first, others)) = found.split_first_mut() else { return };
-        let mut residue = tokens[..self.window].iter().fold(0, |residue, token| self.by_x64.of(residue) ^ token);
+        let mut residue = tokens[..self.window].iter().fold(0, |residue, token| self.by_x64.multiply(residue) ^ token);
         *first = finish(residue);
         for ((incoming, outgoing), found) in tokens[self.window..].iter().zip(tokens).zip(others) {
-            residue = self.by_x64.of(residue) ^ self.out.of(*outgoing) ^ incoming;
+            residue = self.by_x64.multiply(residue) ^ self.out.multiply(*outgoing) ^ incoming;
             *found = finish(residue);
         }
     }
@@ -204,6 +138,7 @@ const BLOCK_BYTES: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::Seed;
     use proptest::prelude::*;
 
     fn polynomial() -> Polynomial {
@@ -217,25 +152,6 @@ mod tests {
 
     fn bits(number: u64) -> impl Iterator<Item = bool> {
         (0..64).rev().map(move |bit| number >> bit & 1 == 1)
-    }
-
-    #[test]
-    fn irreducibility() {
-        // x^64 + x^4 + x^3 + x + 1 is the usual irreducible pentanomial of degree 64.
-        assert!(Polynomial(0b11011).is_irreducible());
-        // Without a constant term it is divisible by x; x^64 + 1 = (x + 1)^64.
-        assert!(!Polynomial(0b11010).is_irreducible());
-        assert!(!Polynomial(1).is_irreducible());
-        // The square of x^32 + x^7 + x^3 + x^2 + 1.
-        assert!(!Polynomial(1 << 14 | 1 << 6 | 1 << 4 | 1).is_irreducible());
-        assert!(polynomial().is_irreducible());
-    }
-
-    #[test]
-    fn one_polynomial_in_64_is_irreducible() {
-        let seed = Seed([9, 9, 9, 9]);
-        let n = (0..3200).filter(|n| Polynomial(seed.derive("p", *n)).is_irreducible()).count();
-        assert!((25..80).contains(&n), "{n} of 3200");
     }
 
     proptest! {

@@ -1,6 +1,9 @@
 //! Estimates of resemblance and containment from two sketches (Broder, "On the resemblance …", section 3).
 
-use super::{Form, Rule, Shingle, Sketch, parity};
+use super::parity;
+use super::rule::Rule;
+use super::sample::{Sketch, SketchForm};
+use super::shingle::Shingle;
 use serde::Serialize;
 
 /// What two sketches say of their documents.
@@ -26,11 +29,11 @@ pub struct Estimate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModCounts {
     /// Of the first.
-    pub first: u32,
+    pub n_first: u32,
     /// Of the second.
-    pub second: u32,
+    pub n_second: u32,
     /// Of both.
-    pub shared: u32,
+    pub n_shared: u32,
 }
 
 impl Estimate {
@@ -40,15 +43,15 @@ impl Estimate {
     pub fn refined(self, a: &Sketch, b: &Sketch, counts: ModCounts) -> Self {
         let first_is_smaller = a.n_shingles <= b.n_shingles;
         let (n_mod, known_error) = if first_is_smaller {
-            (counts.first, self.containment_error_of_first)
+            (counts.n_first, self.containment_error_of_first)
         } else {
-            (counts.second, self.containment_error_of_second)
+            (counts.n_second, self.containment_error_of_second)
         };
-        let error = share_error(counts.shared as usize, n_mod as usize);
+        let error = share_error(counts.n_shared as usize, n_mod as usize);
         if n_mod == 0 || error >= known_error {
             return self;
         }
-        let of_smaller = (f64::from(counts.shared) / f64::from(n_mod)).min(1.0);
+        let of_smaller = (f64::from(counts.n_shared) / f64::from(n_mod)).min(1.0);
         let n_smaller = f64::from(a.n_shingles.min(b.n_shingles));
         let sizes = [a, b].map(|sketch| n_smaller / f64::from(sketch.n_shingles.max(1)));
         let [first, second] = sizes.map(|size| of_smaller * size);
@@ -63,7 +66,7 @@ impl Estimate {
             containment_of_second: second,
             containment_error_of_first: error_of_first,
             containment_error_of_second: error_of_second,
-            n_compared: (counts.first + counts.second).saturating_sub(counts.shared),
+            n_compared: (counts.n_first + counts.n_second).saturating_sub(counts.n_shared),
         }
     }
 }
@@ -84,7 +87,7 @@ struct Overlap {
 
 impl Overlap {
     /// Of the first `most` values of the union.
-    fn of<T: Ord>(a: &[T], b: &[T], most: usize) -> Self {
+    fn count<T: Ord>(a: &[T], b: &[T], most: usize) -> Self {
         let (mut i, mut j, mut common, mut union) = (0, 0, 0, 0);
         while i < a.len() && j < b.len() && union < most {
             let (x, y) = (&a[i], &b[j]);
@@ -108,11 +111,11 @@ fn ratio(part: usize, whole: usize) -> f64 {
 /// [`compare`] as anybody may be told: documents that are kept whole count by their bitmaps alone. The other bits of
 /// their shingles decide what is linked, and nobody learns them by asking; of larger documents that is the
 /// [`Confirmation`](super::Confirmation).
-pub fn compare_openly(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
+pub fn compare_redacted(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
     match (&a.form, &b.form) {
-        (Form::Whole(a_tops), Form::Whole(b_tops)) => {
+        (SketchForm::Whole(a_tops), SketchForm::Whole(b_tops)) => {
             let [a_words, b_words] = [a_tops, b_tops].map(|tops| bitmap_of_tops(tops, parity::BITS_MIN));
-            of_bitmaps(a, b, &a_words, &b_words)
+            from_bitmaps(a, b, &a_words, &b_words)
         }
         _ => compare(a, b, rule),
     }
@@ -121,31 +124,38 @@ pub fn compare_openly(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
 /// The estimate for two sketches of one rule. Sketches of different rules tell nothing of each other.
 pub fn compare(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
     match (&a.form, &b.form) {
-        (Form::Sample { values: a_values, bound: a_bound }, Form::Sample { values: b_values, bound: b_bound }) => {
+        (
+            SketchForm::Sample { values: a_values, bound: a_bound },
+            SketchForm::Sample { values: b_values, bound: b_bound },
+        ) => {
             let exact = a.is_whole() && b.is_whole();
-            of_samples((a_values, *a_bound), (b_values, *b_bound), exact, rule)
+            from_samples((a_values, *a_bound), (b_values, *b_bound), exact, rule)
         }
-        (Form::Whole(a_tops), Form::Whole(b_tops)) => {
-            let all = Overlap::of(a_tops, b_tops, usize::MAX);
-            of_common(a, b, all.common as f64, 0.0, 0.0)
+        (SketchForm::Whole(a_tops), SketchForm::Whole(b_tops)) => {
+            let all = Overlap::count(a_tops, b_tops, usize::MAX);
+            from_common(a, b, all.common as f64, 0.0, 0.0)
         }
-        (Form::Parity(a_words), Form::Parity(b_words)) => of_bitmaps(a, b, a_words, b_words),
-        (Form::Whole(tops), Form::Parity(words)) => of_bitmaps(a, b, &bitmap_of_tops(tops, words.len() * 64), words),
-        (Form::Parity(words), Form::Whole(tops)) => of_bitmaps(a, b, words, &bitmap_of_tops(tops, words.len() * 64)),
-        _ => of_common(a, b, 0.0, 1.0, f64::INFINITY),
+        (SketchForm::Parity(a_words), SketchForm::Parity(b_words)) => from_bitmaps(a, b, a_words, b_words),
+        (SketchForm::Whole(tops), SketchForm::Parity(words)) => {
+            from_bitmaps(a, b, &bitmap_of_tops(tops, words.len() * 64), words)
+        }
+        (SketchForm::Parity(words), SketchForm::Whole(tops)) => {
+            from_bitmaps(a, b, words, &bitmap_of_tops(tops, words.len() * 64))
+        }
+        _ => from_common(a, b, 0.0, 1.0, f64::INFINITY),
     }
 }
 
 /// Both samples are cut to the smaller of their bounds, below which each is complete. For the `min` rules the
 /// resemblance is that of the s smallest of the union, as in the paper, which makes it unbiased.
-fn of_samples(a: (&[Shingle], u128), b: (&[Shingle], u128), exact: bool, rule: Rule) -> Estimate {
+fn from_samples(a: (&[Shingle], u128), b: (&[Shingle], u128), exact: bool, rule: Rule) -> Estimate {
     let bound = a.1.min(b.1);
     let cut = |values: &[Shingle]| values.partition_point(|value| u128::from(*value) < bound);
     let (a_values, b_values) = (&a.0[..cut(a.0)], &b.0[..cut(b.0)]);
-    let all = Overlap::of(a_values, b_values, usize::MAX);
+    let all = Overlap::count(a_values, b_values, usize::MAX);
     let (resemblance, n_compared) = match rule {
         Rule::Min { size } | Rule::MinOfMod { size, .. } => {
-            let first = Overlap::of(a_values, b_values, size);
+            let first = Overlap::count(a_values, b_values, size);
             (first.ratio(), first.union)
         }
         _ => (all.ratio(), all.union),
@@ -164,14 +174,14 @@ fn of_samples(a: (&[Shingle], u128), b: (&[Shingle], u128), exact: bool, rule: R
     }
 }
 
-fn of_bitmaps(a: &Sketch, b: &Sketch, a_words: &[u64], b_words: &[u64]) -> Estimate {
+fn from_bitmaps(a: &Sketch, b: &Sketch, a_words: &[u64], b_words: &[u64]) -> Estimate {
     let (n_a, n_b) = (f64::from(a.n_shingles), f64::from(b.n_shingles));
     let (difference, n_bits) = parity::difference(a_words, b_words);
     let common = ((n_a + n_b - difference) / 2.0).clamp(0.0, n_a.min(n_b));
     let difference = n_a + n_b - 2.0 * common;
     // A bitmap that a much larger document has filled tells nothing: its errors are beyond all numbers.
     let error = parity::resemblance_error(n_a, n_b, difference, n_bits as f64).min(1.0);
-    of_common(a, b, common, error, parity::difference_error(difference, n_bits as f64) / 2.0)
+    from_common(a, b, common, error, parity::difference_error(difference, n_bits as f64) / 2.0)
 }
 
 /// A whole sketch as the bitmap of so many bits that it would have, or the finest that its 16 bits allow.
@@ -181,7 +191,7 @@ fn bitmap_of_tops(tops: &[u16], n_bits: usize) -> Vec<u64> {
 }
 
 /// The estimate that follows from the number of shingles in common and its standard error.
-fn of_common(a: &Sketch, b: &Sketch, common: f64, error: f64, common_error: f64) -> Estimate {
+fn from_common(a: &Sketch, b: &Sketch, common: f64, error: f64, common_error: f64) -> Estimate {
     let (n_a, n_b) = (f64::from(a.n_shingles), f64::from(b.n_shingles));
     let share = |whole: f64| if whole == 0.0 { 0.0 } else { common / whole };
     let containment_error = |whole: f64| if whole == 0.0 { 0.0 } else { (common_error / whole).min(1.0) };
@@ -273,8 +283,8 @@ mod tests {
         let (first, second) = (of_small.len() as u32, of_large.len() as u32);
         let (a, b) = (of.sketch(&mut small), of.sketch(&mut large));
         [
-            compare(&a, &b, rule).refined(&a, &b, ModCounts { first, second, shared }),
-            compare(&b, &a, rule).refined(&b, &a, ModCounts { first: second, second: first, shared }),
+            compare(&a, &b, rule).refined(&a, &b, ModCounts { n_first: first, n_second: second, n_shared: shared }),
+            compare(&b, &a, rule).refined(&b, &a, ModCounts { n_first: second, n_second: first, n_shared: shared }),
         ]
     }
 
@@ -307,7 +317,7 @@ mod tests {
         let of = SketchRule { rule: Rule::All, ..SketchRule::default() };
         let (a, b) = (of.sketch(&mut vec![1, 2, 3, 4]), of.sketch(&mut vec![3, 4, 5]));
         let exact = compare(&a, &b, of.rule);
-        assert_eq!(exact.refined(&a, &b, ModCounts { first: 4, second: 3, shared: 3 }), exact);
+        assert_eq!(exact.refined(&a, &b, ModCounts { n_first: 4, n_second: 3, n_shared: 3 }), exact);
         assert_eq!((exact.containment_error_of_first, exact.containment_error_of_second), (0.0, 0.0));
     }
 

@@ -4,7 +4,9 @@
 //! A step is its quotient by 2^k in ones, a zero, and k bits of remainder; bits fill each byte from the lowest, and zeros
 //! fill the last one.
 
-use super::codec::InvalidSketch;
+/// The bytes are not a sequence of Rice-coded steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct InvalidRice;
 
 /// Appends steps with the parameter `k`.
 pub(super) fn encode(steps: impl Iterator<Item = u32>, k: u32, out: &mut Vec<u8>) {
@@ -35,26 +37,26 @@ pub(super) fn encode(steps: impl Iterator<Item = u32>, k: u32, out: &mut Vec<u8>
 ///
 /// # Errors
 /// [`InvalidSketch`] where the bytes are others, or `take` says so.
-pub(super) fn decode(
+pub(super) fn decode<E: From<InvalidRice>>(
     n: usize,
     k: u32,
     most: u32,
     bytes: &[u8],
-    mut take: impl FnMut(u32) -> Result<(), InvalidSketch>,
-) -> Result<(), InvalidSketch> {
+    mut accept: impl FnMut(u32) -> Result<(), E>,
+) -> Result<(), E> {
     if n > bytes.len() * 8 {
-        return Err(InvalidSketch);
+        return Err(InvalidRice.into());
     }
-    let mut reader = Reader { bytes, at: 0 };
+    let mut reader = BitReader { bytes, at: 0 };
     for _ in 0..n {
-        let step = reader.step(k, most).ok_or(InvalidSketch)?;
-        take(step)?;
+        let step = reader.step(k, most).ok_or(InvalidRice)?;
+        accept(step)?;
     }
-    if reader.is_at_end() { Ok(()) } else { Err(InvalidSketch) }
+    if reader.is_at_end() { Ok(()) } else { Err(InvalidRice.into()) }
 }
 
 /// Bits in their order; after the last one come zeros.
-struct Reader<'a> {
+struct BitReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
@@ -62,7 +64,7 @@ struct Reader<'a> {
 /// So many bits a look at the next ones shows at least.
 const SHOWN: u32 = 57;
 
-impl Reader<'_> {
+impl BitReader<'_> {
     fn shown(&self) -> u64 {
         let rest = self.bytes.get(self.at / 8..).unwrap_or_default();
         let next = match rest.first_chunk() {
@@ -106,7 +108,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn decoded(n: usize, k: u32, most: u32, bytes: &[u8]) -> Result<Vec<u32>, InvalidSketch> {
+    fn decoded(n: usize, k: u32, most: u32, bytes: &[u8]) -> Result<Vec<u32>, InvalidRice> {
         let mut steps = Vec::new();
         decode(n, k, most, bytes, |step| {
             steps.push(step);
@@ -137,7 +139,7 @@ mod tests {
             (1, u32::MAX, &[0xff; 3]),
             (25, u32::MAX, &[0; 3]),
         ] {
-            assert_eq!(decoded(n, 2, most, bytes), Err(InvalidSketch), "{n} of {most}: {bytes:?}");
+            assert_eq!(decoded(n, 2, most, bytes), Err(InvalidRice), "{n} of {most}: {bytes:?}");
         }
         assert_eq!(decoded(0, 0, 0, &[]), Ok(vec![]));
     }

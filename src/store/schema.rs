@@ -702,7 +702,7 @@ fn read_message(mut fields: Fields<'_>) -> Option<Message> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sketch::{Equivalences, Form, Sketch};
+    use crate::sketch::{Equivalences, Sketch, SketchForm};
 
     #[test]
     fn rows_round_trip() {
@@ -782,7 +782,7 @@ mod tests {
         NewDocument {
             document: DocumentId(id),
             equivalences,
-            sketch: Arc::new(Sketch { n_shingles: 3, form: Form::Whole(vec![1, 2, 3]), confirmation: None }),
+            sketch: Arc::new(Sketch { n_shingles: 3, form: SketchForm::Whole(vec![1, 2, 3]), confirmation: None }),
             index,
             super_shingles: vec![u64::MAX],
             mod_shingles: vec![],

@@ -2,7 +2,7 @@
 
 use lookalike::cluster::{BatchIndex, Clusters, Decider, Effects, MatchRule, Relation, TooManyDocuments, View};
 use lookalike::document::{CanonicalForm, DocumentId, Seed};
-use lookalike::sketch::{Shingle, Sketch, SketchRule, SketchedContent, Sketcher, compare_openly};
+use lookalike::sketch::{Shingle, Sketch, SketchRule, SketchedContent, Sketcher, compare_redacted};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -34,12 +34,12 @@ impl Victim {
     fn new(rule: SketchRule, n_words: usize, seed: u64) -> Self {
         let mut sketcher = Sketcher::new(&rule, &Seed([seed, 11, 12, 13]));
         let words: Vec<String> = (0..n_words).map(|n| format!("victim{n}")).collect();
-        let content = sketcher.sketch_form(&CanonicalForm::of_text(&words.join(" ")));
+        let content = sketcher.sketch_form(&CanonicalForm::from_text(&words.join(" ")));
         Victim { sketcher, rule, words, content, n_questions: 0 }
     }
 
     fn sketched(&mut self, text: &str) -> SketchedContent {
-        self.sketcher.sketch_form(&CanonicalForm::of_text(text))
+        self.sketcher.sketch_form(&CanonicalForm::from_text(text))
     }
 
     /// More than is told: the resemblance unrounded, and how many index shingles are shared.
@@ -47,7 +47,7 @@ impl Victim {
         self.n_questions += 1;
         let asked = self.sketched(text);
         let shared = asked.index.iter().filter(|shingle| self.index().contains(shingle)).count();
-        (compare_openly(&asked.sketch, &self.content.sketch, self.rule.rule).resemblance, shared)
+        (compare_redacted(&asked.sketch, &self.content.sketch, self.rule.rule).resemblance, shared)
     }
 
     fn index(&self) -> &[Shingle] {

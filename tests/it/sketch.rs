@@ -1,7 +1,7 @@
 //! `lookalike sketch`: pages sketched without a store, and what a rule is said to cost.
 
 use crate::harness::{World, page, root, sweeps, text};
-use lookalike::sketch::{Form, decode};
+use lookalike::sketch::{SketchForm, decode};
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -51,9 +51,11 @@ fn every_page_of_the_sample_has_a_line_and_its_bytes_are_its_sketch() {
                 (Some(bytes.len() as u64), Some(sketch.n_shingles.into()))
             );
             let shown = match &sketch.form {
-                Form::Sample { values, .. } => serde_json::json!(hex(values, 10)),
-                Form::Whole(tops) => serde_json::json!(hex(tops, 4)),
-                Form::Parity(words) => Value::from(hex(words.iter().flat_map(|word| word.to_le_bytes()), 2).concat()),
+                SketchForm::Sample { values, .. } => serde_json::json!(hex(values, 10)),
+                SketchForm::Whole(tops) => serde_json::json!(hex(tops, 4)),
+                SketchForm::Parity(words) => {
+                    Value::from(hex(words.iter().flat_map(|word| word.to_le_bytes()), 2).concat())
+                }
             };
             assert_eq!(if page["form"] == "parity" { &page["bits"] } else { &page["values"] }, &shown);
         }

@@ -1,7 +1,7 @@
 //! Sorting shingles: numbers that a random permutation has spread evenly, for which one pass into buckets does nearly
 //! all of the work that comparisons would.
 
-use super::Shingle;
+use super::shingle::Shingle;
 
 /// Fewer than this are sorted by comparisons.
 const BUCKETED_MIN: usize = 64;
@@ -14,15 +14,15 @@ const BUCKET_BITS_MAX: u32 = 16;
 /// the buckets are anything but even.
 const MOVES_MAX: usize = 4;
 
-/// Buffers for [`Order::sort_distinct`], kept from one document to the next.
+/// Buffers for [`ShingleSorter::sort_distinct`], kept from one document to the next.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Order {
+pub(super) struct ShingleSorter {
     /// Where the next number of each bucket is to stand.
     places: Vec<u32>,
     bucketed: Vec<Shingle>,
 }
 
-impl Order {
+impl ShingleSorter {
     /// Sorts numbers of `bits` bits and drops those that are there already.
     pub(super) fn sort_distinct(&mut self, shingles: &mut Vec<Shingle>, bits: u32) {
         if shingles.len() < BUCKETED_MIN || u32::try_from(shingles.len()).is_err() {
@@ -103,7 +103,7 @@ mod tests {
     #[track_caller]
     fn check(shingles: &[Shingle], bits: u32) {
         let mut found = shingles.to_vec();
-        Order::default().sort_distinct(&mut found, bits);
+        ShingleSorter::default().sort_distinct(&mut found, bits);
         let expected: Vec<Shingle> = BTreeSet::from_iter(shingles.iter().copied()).into_iter().collect();
         assert_eq!(found, expected, "{} of {bits} bits", shingles.len());
     }
@@ -125,10 +125,10 @@ mod tests {
     /// The same buffers for one document after the other: nothing of one is found in the next.
     #[test]
     fn buffers_are_reused() {
-        let mut order = Order::default();
+        let mut sorter = ShingleSorter::default();
         for n in [500, 70, 300] {
             let mut found: Vec<Shingle> = (0..n).rev().map(|n| n << 30).collect();
-            order.sort_distinct(&mut found, 40);
+            sorter.sort_distinct(&mut found, 40);
             assert_eq!(found, (0..n).map(|n| n << 30).collect::<Vec<_>>());
         }
     }
