@@ -7,8 +7,8 @@
 //! page: the family of those that resemble each other is joined through its first pages, and where they do not, no more
 //! pages are compared than the representatives.
 
-use super::MatchRule;
-use super::decide::View;
+use super::rule::MatchRule;
+use super::view::View;
 use crate::document::{DocumentId, Fingerprint};
 use crate::sketch::Shingle;
 use rustc_hash::FxHashMap;
@@ -36,7 +36,7 @@ pub struct IndexQuery {
 
 impl IndexQuery {
     /// Of a page's smallest shingles, ascending, `index_size` of which index it at most.
-    pub fn of(smallest: &[Shingle], index_size: usize, rule: &MatchRule, is_common: impl Fn(Shingle) -> bool) -> Self {
+    pub fn new(smallest: &[Shingle], index_size: usize, rule: &MatchRule, is_common: impl Fn(Shingle) -> bool) -> Self {
         let mut asked = IndexQuery::default();
         for shingle in smallest {
             if asked.index.len() == index_size {
@@ -60,13 +60,16 @@ impl IndexQuery {
 pub type Representatives = Box<[DocumentId]>;
 
 /// The representatives in the list of a common shingle.
-pub fn representatives_of(list: &[DocumentId]) -> Representatives {
+pub fn first_representatives(list: &[DocumentId]) -> Representatives {
     list.iter().take(REPRESENTATIVES_MAX).copied().collect()
 }
 
 /// The candidates among the representatives of a page's common shingles: those of at least `needed` of them, no more
 /// than are to be compared, most shared shingles first, then by age.
-pub fn represented<'r>(common: impl Iterator<Item = &'r Representatives>, needed: usize) -> Vec<DocumentId> {
+pub fn candidates_by_representatives<'r>(
+    common: impl Iterator<Item = &'r Representatives>,
+    needed: usize,
+) -> Vec<DocumentId> {
     let mut shared: FxHashMap<DocumentId, usize> = FxHashMap::default();
     for document in common.flat_map(|representatives| representatives.iter()) {
         *shared.entry(*document).or_default() += 1;
@@ -79,7 +82,7 @@ pub fn represented<'r>(common: impl Iterator<Item = &'r Representatives>, needed
 
 /// A document that shares shingles with a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shared {
+pub(super) struct SharedShingles {
     pub document: DocumentId,
     /// How many index shingles they share.
     pub n_shared: usize,
@@ -145,9 +148,9 @@ impl BatchIndex {
         supers: &[Shingle],
         needed: usize,
         common_limit: usize,
-    ) -> Vec<Shared> {
-        let mut shared: FxHashMap<DocumentId, Shared> = FxHashMap::default();
-        let of = |document: DocumentId| Shared { document, n_shared: 0, rarity: 0, is_nominated: false };
+    ) -> Vec<SharedShingles> {
+        let mut shared: FxHashMap<DocumentId, SharedShingles> = FxHashMap::default();
+        let of = |document: DocumentId| SharedShingles { document, n_shared: 0, rarity: 0, is_nominated: false };
         for shingle in index {
             let list = self.postings.get(shingle).map(Vec::as_slice).unwrap_or_default();
             if list.len() <= common_limit {
@@ -166,7 +169,7 @@ impl BatchIndex {
                 entry.rarity += rarity(list.len());
             }
         }
-        let mut enough: Vec<Shared> =
+        let mut enough: Vec<SharedShingles> =
             shared.into_values().filter(|shared| shared.n_shared >= needed || shared.is_nominated).collect();
         enough.sort_unstable_by_key(|shared| (Reverse(shared.n_shared), shared.document));
         enough

@@ -1,8 +1,11 @@
 //! The decision: where a page belongs. One pure function for the stream and the batch phases alike.
 
-use super::candidates::{BatchIndex, IndexQuery, Representatives, Shared, add, representatives_of, represented};
+use super::candidates::{
+    BatchIndex, IndexQuery, Representatives, SharedShingles, add, candidates_by_representatives, first_representatives,
+};
+use super::rule::{ClusterPolicy, MatchRule};
 use super::union_find::{ClusterRow, Clusters, Merge};
-use super::{MatchRule, Policy};
+use super::view::{TooManyDocuments, View};
 use crate::document::{ClusterId, DocumentId};
 use crate::sketch::{Equivalences, Rule, Shingle, Sketch, SketchRule, SketchedContent};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -110,35 +113,6 @@ pub struct Effects {
     pub n_limited: u64,
 }
 
-/// What the store knows, asked for as it is needed: by the batch where that can be foreseen (see [`Decider::learn`]).
-pub trait View {
-    /// What can go wrong in reading.
-    type Error: From<TooManyDocuments>;
-
-    /// The documents in which each of some shingles stands.
-    ///
-    /// # Errors
-    /// Whatever keeps the view from reading them.
-    fn postings(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, Self::Error>;
-
-    /// The same of super shingles.
-    ///
-    /// # Errors
-    /// Whatever keeps the view from reading them.
-    fn supers(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, Self::Error>;
-
-    /// The sketches of some documents, in their order.
-    ///
-    /// # Errors
-    /// Whatever keeps the view from reading them.
-    fn sketches(&mut self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, Self::Error>;
-}
-
-/// The store has given out its last document id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the store holds 4,294,967,295 documents, the most that it can; start another one")]
-pub struct TooManyDocuments;
-
 /// A document that a content is to be compared with.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
@@ -177,7 +151,7 @@ impl Decider {
     }
 
     fn asked(&self, content: &SketchedContent) -> IndexQuery {
-        IndexQuery::of(&content.index, self.index_size, &self.rule, |shingle| self.common.contains_key(&shingle))
+        IndexQuery::new(&content.index, self.index_size, &self.rule, |shingle| self.common.contains_key(&shingle))
     }
 
     /// The document that a content equals, and how.
@@ -234,7 +208,7 @@ impl Decider {
         unknown.sort_unstable();
         unknown.dedup();
         for (shingle, list) in unknown.iter().zip(view.postings(&unknown)?) {
-            self.common.insert(*shingle, Some(representatives_of(&list)));
+            self.common.insert(*shingle, Some(first_representatives(&list)));
         }
         Ok(())
     }
@@ -266,8 +240,8 @@ impl Decider {
         known.learn(asked.index.clone(), content.super_shingles.clone(), view)?;
         let candidates = self.candidates(content, &asked, known);
         let matches = match self.rule.policy {
-            Policy::Components => self.matches(content, candidates, view, effects)?,
-            Policy::Star => self.founder(content, candidates, view, effects)?.into_iter().collect(),
+            ClusterPolicy::Components => self.matches(content, candidates, view, effects)?,
+            ClusterPolicy::Star => self.founder(content, candidates, view, effects)?.into_iter().collect(),
         };
         let document = self.clusters.push().ok_or(TooManyDocuments)?;
         self.enter(document, content, asked.index, known, effects);
@@ -286,12 +260,12 @@ impl Decider {
         let needed = self.rule.shared_needed(asked.index.len());
         let found = known.candidates(&asked.index, &content.super_shingles, needed, self.rule.common_limit);
         let common = asked.common.iter().filter_map(|shingle| self.common.get(shingle)?.as_ref());
-        let mut more = represented(common, asked.common_needed);
+        let mut more = candidates_by_representatives(common, asked.common_needed);
         if !more.is_empty() {
             let known: FxHashSet<DocumentId> = found.iter().map(|shared| shared.document).collect();
             more.retain(|document| !known.contains(document));
         }
-        let found = found.into_iter().map(|Shared { document, rarity, .. }| Candidate {
+        let found = found.into_iter().map(|SharedShingles { document, rarity, .. }| Candidate {
             document,
             rarity,
             is_represented: false,
@@ -407,7 +381,7 @@ impl Decider {
             let list = known.postings.entry(*shingle).or_default();
             let added = add(list, document, limit);
             if added && list.len() > limit {
-                self.common.insert(*shingle, Some(representatives_of(list)));
+                self.common.insert(*shingle, Some(first_representatives(list)));
                 effects.common.push(*shingle);
             }
             begins.extend(added.then_some(list.len() == 1));
@@ -496,7 +470,7 @@ mod tests {
         }
 
         fn push(&mut self, text: &str) -> Decision {
-            let content = self.sketcher.sketch_form(&CanonicalForm::of_text(text));
+            let content = self.sketcher.sketch_form(&CanonicalForm::from_text(text));
             let decided = self.effects.documents.clone();
             self.decider
                 .decide(&content, &mut self.known, &mut Decided(&decided), &mut self.effects)

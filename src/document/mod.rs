@@ -99,7 +99,7 @@ fn decoded(body: &Body, media_type: MediaType) -> Result<(Cow<'_, str>, bool), N
 
 impl CanonicalForm {
     /// The canonical form of plain text.
-    pub fn of_text(text: &str) -> Self {
+    pub fn from_text(text: &str) -> Self {
         let mut form = Self::default();
         form.push_text(text);
         form
@@ -109,7 +109,7 @@ impl CanonicalForm {
     ///
     /// # Errors
     /// [`NoText`] where the bytes are not text.
-    pub fn of_body(body: &Body, media_type: MediaType) -> Result<Self, NoText> {
+    pub fn from_body(body: &Body, media_type: MediaType) -> Result<Self, NoText> {
         let mut canonicaliser = Canonicaliser::default();
         canonicaliser.read(body, media_type)?;
         Ok(canonicaliser.form)
@@ -178,14 +178,14 @@ mod tests {
             ("", MediaType::Unknown, ""),
         ] {
             let body = Body::Text(body.into());
-            let expected = CanonicalForm::of_text(words);
+            let expected = CanonicalForm::from_text(words);
             assert_eq!(canonicaliser.read(&body, media_type), Ok(&expected));
-            assert_eq!(CanonicalForm::of_body(&body, media_type), Ok(expected));
+            assert_eq!(CanonicalForm::from_body(&body, media_type), Ok(expected));
         }
     }
 
     fn html_words(html: &str) -> String {
-        CanonicalForm::of_body(&Body::Text(html.into()), MediaType::Html).expect("text").text
+        CanonicalForm::from_body(&Body::Text(html.into()), MediaType::Html).expect("text").text
     }
 
     #[test]
@@ -202,7 +202,8 @@ mod tests {
 
     #[test]
     fn a_body_without_label_is_sniffed() {
-        let of = |text: &str| CanonicalForm::of_body(&Body::Text(text.into()), MediaType::Unknown).expect("text").text;
+        let of =
+            |text: &str| CanonicalForm::from_body(&Body::Text(text.into()), MediaType::Unknown).expect("text").text;
         assert_eq!(of("  <!doctype html><p>one</p>two"), "one two");
         assert_eq!(of("1 <b 2"), "1 b 2");
     }
@@ -210,12 +211,12 @@ mod tests {
     #[test]
     fn a_pdf_sent_as_html_is_no_text() {
         let body = Body::Bytes { bytes: b"%PDF-1.4 \xff\xfe\x00".to_vec(), charset: None };
-        assert!(CanonicalForm::of_body(&body, MediaType::Html).is_err());
+        assert!(CanonicalForm::from_body(&body, MediaType::Html).is_err());
     }
 
     #[test]
     fn n_words_counts_what_words_yields() {
-        let form = CanonicalForm::of_text("Ärger, 東京 2024 — x.y");
+        let form = CanonicalForm::from_text("Ärger, 東京 2024 — x.y");
         assert_eq!(form.words().collect::<Vec<_>>(), ["ärger", "東", "京", "2024", "x", "y"]);
         assert_eq!(form.n_words(), 6);
     }
