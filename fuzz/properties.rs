@@ -3,8 +3,8 @@
 //! The fuzz targets call these with what a fuzzer makes up, `tests/properties.rs` with what a fixed generator does.
 
 use lookalike::document::{self, Content, MediaType, append_html_text, append_words};
-use lookalike::sketch::{self, Form, Multiplicity, Rule, SketchRule};
-use lookalike::wire::{Limits, page_of_json};
+use lookalike::sketch::{self, Multiplicity, Rule, SketchForm, SketchRule};
+use lookalike::wire::{Limits, parse_json_page};
 use std::borrow::Cow;
 
 /// What a page may be labelled with, the empty label for none.
@@ -158,7 +158,7 @@ pub fn sketch_codec(data: &[u8]) {
     let (numbers, _) = rest.as_chunks::<8>();
     let mut shingles: Vec<u64> = numbers.iter().map(|bytes| u64::from_le_bytes(*bytes) >> (64 - bits)).collect();
     let sketch = rule.sketch(&mut shingles);
-    if let Form::Sample { values, bound } = &sketch.form {
+    if let SketchForm::Sample { values, bound } = &sketch.form {
         assert!(values.iter().all(|value| u128::from(*value) < *bound));
     }
     let mut bytes = Vec::new();
@@ -177,7 +177,7 @@ const MESSAGE_BYTES_MAX: usize = 1024;
 
 /// JSON pages: one that is taken keeps the limits, one that is not says why in a few words.
 pub fn page_json(data: &[u8]) {
-    match page_of_json(data, &LIMITS) {
+    match parse_json_page(data, &LIMITS) {
         Ok(page) => {
             assert!(data.trim_ascii_start().starts_with(b"{"), "a page is an object");
             assert!((1..=LIMITS.url_bytes_max).contains(&page.url.len()), "{:?}", page.url);

@@ -31,7 +31,7 @@ impl From<io::Error> for Undoing {
 ///
 /// # Errors
 /// A [`Rejection`] of a body that unpacks to more than the limit, and of codings unknown or damaged.
-pub fn undo_codings(body: &[u8], codings: &str, limits: &Limits) -> Result<Vec<u8>, Rejection> {
+pub fn decode_content(body: &[u8], codings: &str, limits: &Limits) -> Result<Vec<u8>, Rejection> {
     decoded(body, &[Cow::Borrowed(codings)], limits)
 }
 

@@ -17,9 +17,9 @@ mod warc_date;
 mod warc_stream;
 
 pub use events::{EventFile, EventStdout};
-pub use http_body::undo_codings;
+pub use http_body::decode_content;
 pub use source::{FileSource, Input, ReadProgress};
-pub use warc::page_of_warc;
+pub use warc::parse_warc_page;
 
 use crate::wire::Record;
 use std::io::{self, BufRead, Read};

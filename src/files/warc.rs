@@ -7,7 +7,7 @@ use super::warc_date;
 use super::warc_stream::WarcStream;
 use super::{Advance, ReadError, Records, Stream, filled};
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
-use crate::wire::{Limits, Reason, Record, Rejection, StatusMeaning, status_meaning};
+use crate::wire::{Limits, Reason, Record, Rejection, StatusMeaning};
 use fastwarc::stream_io::bufread::LimitedBufReader;
 use fastwarc::stream_io::traits::WarcRead;
 use fastwarc::warc::header::{HeaderEncoding, HeaderMap};
@@ -273,7 +273,7 @@ impl WarcRecords {
             .filter(|_| status_line.starts_with("HTTP/"))
             .and_then(|status| status.parse().ok())
             .ok_or_else(|| unreadable("it has no status line".into()))?;
-        match status_meaning(status)? {
+        match StatusMeaning::from_status(status)? {
             StatusMeaning::Stands => {}
             StatusMeaning::Gone => return Ok(Content::Gone),
             StatusMeaning::Redirects => {
@@ -335,7 +335,7 @@ impl Records for WarcRecords {
 ///
 /// # Errors
 /// A [`Rejection`] of anything else.
-pub fn page_of_warc(bytes: &[u8], limits: &Limits) -> Result<Page, Rejection> {
+pub fn parse_warc_page(bytes: &[u8], limits: &Limits) -> Result<Page, Rejection> {
     let no_record = |why: String| Rejection::new(Reason::InvalidField, format!("the message is no WARC record: {why}"));
     let stream = decompressed(Box::new(Cursor::new(bytes.to_vec())), &IdleDecoders::default());
     let stream = stream.map_err(|error| no_record(error.to_string()))?;
@@ -449,10 +449,10 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_message_is_told_without_a_file() {
         let whole = http("HTTP/1.1 200 OK\nContent-Type: text/plain", b"some body");
-        assert!(page_of_warc(&whole, &LIMITS).is_ok());
+        assert!(parse_warc_page(&whole, &LIMITS).is_ok());
         let packed = gzip(&whole);
         for cut in [&whole[..whole.len() - 8], &whole[..30], &packed[..packed.len() / 2], b"{}", b""] {
-            let rejection = page_of_warc(cut, &LIMITS).expect_err("cut short");
+            let rejection = parse_warc_page(cut, &LIMITS).expect_err("cut short");
             assert_eq!(rejection.reason, Reason::InvalidField);
             assert!(!rejection.message.contains("file"), "{}", rejection.message);
         }

@@ -3,7 +3,7 @@
 use crate::document::{Content, FetchTime, Fingerprint, Page};
 use crate::sketch::{Sketched, SketchedContent, Sketcher, Unsketchable};
 use crate::sweep::SweepCut;
-use crate::wire::{Limits, Message, Reason, Record, Rejection, mended, page_of_json};
+use crate::wire::{Limits, Message, Reason, Record, Rejection, mended, parse_json_page};
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -70,7 +70,7 @@ impl Reader {
     fn page<'r>(&mut self, record: &'r Record) -> Result<Cow<'r, Page>, Rejection> {
         let limits = &self.limits;
         let page = match record {
-            Record::Json(json) => page_of_json(json, limits).map(Cow::Owned),
+            Record::Json(json) => parse_json_page(json, limits).map(Cow::Owned),
             Record::Message(message, format) => message.page(format, limits).map(Cow::Owned),
             Record::Page(page) => Ok(Cow::Borrowed(&**page)),
             Record::Rejected(rejection) => Err(rejection.clone()),
@@ -85,7 +85,7 @@ impl Reader {
 
     fn mended_page<'r>(&mut self, record: &Record) -> Option<Result<Cow<'r, Page>, Rejection>> {
         let page = match record {
-            Record::Json(json) => page_of_json(&mended(json)?, &self.limits),
+            Record::Json(json) => parse_json_page(&mended(json)?, &self.limits),
             Record::Message(message, format) => Message::mended(message, format)?.page(format, &self.limits),
             Record::Page(_) | Record::Rejected(_) => return None,
         };

@@ -1,6 +1,9 @@
 //! Where a page's parts stand in the JSON of other people's crawlers.
 
-use super::record::{Limits, Reason, Rejection, StatusMeaning, page_of_parts, status_meaning};
+use super::http_status::StatusMeaning;
+use super::limits::Limits;
+use super::page_parts::assemble_page;
+use super::rejection::{Reason, Rejection};
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use base64::Engine as _;
 use serde::{Deserialize, Serialize};
@@ -146,7 +149,7 @@ impl FieldMap {
         let url = url_of(url, places[0], limits);
         let fetched_at = time_of(fetched_at, sent);
         let sweep = sweep_of(sweep, limits);
-        page_of_parts(url, fetched_at, sweep, |url| match meaning_of(http_status)? {
+        assemble_page(url, fetched_at, sweep, |url| match meaning_of(http_status)? {
             StatusMeaning::Gone => Ok(Content::Gone),
             StatusMeaning::Redirects => {
                 limits.redirect(url, redirect_to.map(|value| text(value, "redirect")).transpose()?)
@@ -228,7 +231,7 @@ fn meaning_of(status: Option<&Value>) -> Result<StatusMeaning, Rejection> {
     let status = number
         .and_then(|number| u16::try_from(number).ok())
         .ok_or_else(|| Rejection::new(Reason::InvalidField, "the HTTP status is no number such as 200"))?;
-    status_meaning(status)
+    StatusMeaning::from_status(status)
 }
 
 fn content_of(

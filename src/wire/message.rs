@@ -1,7 +1,11 @@
 //! Messages: what a broker hands over, kept as it came, and how it becomes a page.
 
 use super::fields::FieldMap;
-use super::record::{Limits, Reason, Rejection, StatusMeaning, page_of_json, page_of_parts, status_meaning};
+use super::http_status::StatusMeaning;
+use super::json_page::parse_json_page;
+use super::limits::Limits;
+use super::page_parts::assemble_page;
+use super::rejection::{Reason, Rejection};
 use super::repair::mended;
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use std::sync::Arc;
@@ -31,14 +35,14 @@ pub enum MessageFault {
 }
 
 /// Undoes the codings that a `Content-Encoding` names, within the limits.
-pub type UndoCodings = fn(&[u8], &str, &Limits) -> Result<Vec<u8>, Rejection>;
+pub type ContentDecoder = fn(&[u8], &str, &Limits) -> Result<Vec<u8>, Rejection>;
 
 /// How pages stand in messages.
 #[derive(Clone, Debug)]
 pub enum MessageFormat {
     /// Key: the URL. Value: the body. Headers: `content-type`, `content-encoding`, which this function undoes,
     /// `fetch-time`, `http-status`, `location`, `sweep`.
-    Raw(UndoCodings),
+    Raw(ContentDecoder),
     /// Value: a JSON page.
     Json,
     /// Value: a JSON object that has a page's parts where the map says.
@@ -89,9 +93,9 @@ impl Message {
             (Some(MessageFault::HeaderName), _, _) => {
                 Err(self.about(Rejection::new(Reason::InvalidField, "a header's name is not UTF-8"), limits))
             }
-            (None, MessageFormat::Raw(undo), _) => self.raw_page(self.named(), Some(*undo), limits),
-            (None, _, None) => self.raw_page(Named::default(), None, limits),
-            (None, MessageFormat::Json, Some(value)) => page_of_json(value, limits),
+            (None, MessageFormat::Raw(decoder), _) => self.raw_page(self.headers(), Some(*decoder), limits),
+            (None, _, None) => self.raw_page(KnownHeaders::default(), None, limits),
+            (None, MessageFormat::Json, Some(value)) => parse_json_page(value, limits),
             (None, MessageFormat::Mapped(fields), Some(value)) => fields.page(value, self.time(), limits),
             (None, MessageFormat::Warc(read), Some(value)) => read(value, limits),
         }
@@ -112,27 +116,32 @@ impl Message {
     }
 
     /// The headers that we know, the last one of each name. One without a value counts as absent.
-    fn named(&self) -> Named<'_> {
-        let mut named = Named::default();
+    fn headers(&self) -> KnownHeaders<'_> {
+        let mut headers = KnownHeaders::default();
         for (name, value) in &self.headers {
             match name.as_str() {
-                "content-type" => named.content_type = value.as_deref(),
-                "content-encoding" => named.content_encoding = value.as_deref(),
-                "fetch-time" => named.fetch_time = value.as_deref(),
-                "http-status" => named.http_status = value.as_deref(),
-                "location" => named.location = value.as_deref(),
-                "sweep" => named.sweep = value.as_deref(),
+                "content-type" => headers.content_type = value.as_deref(),
+                "content-encoding" => headers.content_encoding = value.as_deref(),
+                "fetch-time" => headers.fetch_time = value.as_deref(),
+                "http-status" => headers.http_status = value.as_deref(),
+                "location" => headers.location = value.as_deref(),
+                "sweep" => headers.sweep = value.as_deref(),
                 _ => {}
             }
         }
-        named
+        headers
     }
 
-    fn raw_page(&self, named: Named<'_>, undo: Option<UndoCodings>, limits: &Limits) -> Result<Page, Rejection> {
+    fn raw_page(
+        &self,
+        headers: KnownHeaders<'_>,
+        decoder: Option<ContentDecoder>,
+        limits: &Limits,
+    ) -> Result<Page, Rejection> {
         let url = self.url(limits);
-        let fetched_at = fetch_time(self.time(), named.fetch_time);
-        let sweep = sweep_of(named.sweep, limits);
-        page_of_parts(url, fetched_at, sweep, |url| content_of(url, self.value.as_deref(), named, undo, limits))
+        let fetched_at = fetch_time(self.time(), headers.fetch_time);
+        let sweep = sweep_of(headers.sweep, limits);
+        assemble_page(url, fetched_at, sweep, |url| content_of(url, self.value.as_deref(), headers, decoder, limits))
     }
 
     fn url(&self, limits: &Limits) -> Result<String, Rejection> {
@@ -151,7 +160,7 @@ impl Message {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Named<'a> {
+struct KnownHeaders<'a> {
     content_type: Option<&'a [u8]>,
     content_encoding: Option<&'a [u8]>,
     fetch_time: Option<&'a [u8]>,
@@ -187,24 +196,24 @@ fn sweep_of(header: Option<&[u8]>, limits: &Limits) -> Result<Option<String>, Re
 fn content_of(
     url: &str,
     value: Option<&[u8]>,
-    named: Named<'_>,
-    undo: Option<UndoCodings>,
+    headers: KnownHeaders<'_>,
+    decoder: Option<ContentDecoder>,
     limits: &Limits,
 ) -> Result<Content, Rejection> {
-    let meaning = status_of(named.http_status)?.map_or(Ok(StatusMeaning::Stands), status_meaning)?;
+    let meaning = status_of(headers.http_status)?.map_or(Ok(StatusMeaning::Stands), StatusMeaning::from_status)?;
     if meaning == StatusMeaning::Redirects {
-        return limits.redirect(url, text("location", named.location)?);
+        return limits.redirect(url, text("location", headers.location)?);
     }
     let (StatusMeaning::Stands, Some(bytes)) = (meaning, value) else { return Ok(Content::Gone) };
-    let (media_type, charset) = match text("content-type", named.content_type)? {
+    let (media_type, charset) = match text("content-type", headers.content_type)? {
         Some(content_type) => MediaType::parse(content_type).ok_or_else(|| Rejection::no_text(content_type))?,
         None => (MediaType::Unknown, None),
     };
     if bytes.len() > limits.body_bytes_max {
         return Err(limits.body_too_large(bytes.len()));
     }
-    let bytes = match text("content-encoding", named.content_encoding)?.zip(undo) {
-        Some((codings, undo)) => undo(bytes, codings, limits)?,
+    let bytes = match text("content-encoding", headers.content_encoding)?.zip(decoder) {
+        Some((codings, decoder)) => decoder(bytes, codings, limits)?,
         None => bytes.to_vec(),
     };
     Ok(Content::Body { media_type, body: Body::Bytes { bytes, charset } })

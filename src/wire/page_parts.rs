@@ -1,0 +1,23 @@
+//! Assembles a page from parts that are read one by one.
+
+use super::rejection::{Reason, Rejection};
+use crate::document::{Content, FetchTime, Page};
+
+/// The page of these parts, each as far as it could be read. Where one could not, the rejection has the others.
+pub(super) fn assemble_page(
+    url: Result<String, Rejection>,
+    fetched_at: Result<FetchTime, Rejection>,
+    sweep: Result<Option<String>, Rejection>,
+    content: impl FnOnce(&str) -> Result<Content, Rejection>,
+) -> Result<Page, Rejection> {
+    let mut told = Rejection::new(Reason::InvalidField, "");
+    told.url = url.as_ref().ok().cloned();
+    told.fetched_at = fetched_at.as_ref().ok().copied();
+    told.sweep = sweep.as_ref().ok().cloned().flatten();
+    let whole = || {
+        let url = url?;
+        let content = content(&url)?;
+        Ok(Page { url, fetched_at: fetched_at?, sweep: sweep?, content })
+    };
+    whole().map_err(|wrong: Rejection| Rejection { reason: wrong.reason, message: wrong.message, ..told })
+}
