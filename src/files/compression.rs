@@ -1,6 +1,6 @@
 //! Streams opened by what is in them: gzip and zstd are undone, whatever the file is called.
 
-use super::Stream;
+use super::stream::Stream;
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufReader, Cursor, Read};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,12 +22,12 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// # Errors
 /// What reading its first bytes says.
 pub(super) fn decompressed(raw: Stream, idle: &IdleDecoders) -> io::Result<Stream> {
-    let (head, raw) = peeked(raw, ZSTD.len())?;
+    let (head, raw) = peek(raw, ZSTD.len())?;
     let raw = BufReader::with_capacity(BUFFER_BYTES, raw);
     Ok(if head.starts_with(GZIP) {
         Box::new(StickyError::new(MultiGzDecoder::new(raw)))
     } else if is_zstd(&head) {
-        Box::new(StickyError::new(zio::Reader::new(raw, idle.take()?)))
+        Box::new(StickyError::new(zio::Reader::new(raw, idle.acquire()?)))
     } else {
         Box::new(StickyError::new(raw))
     })
@@ -39,7 +39,7 @@ pub(super) fn decompressed(raw: Stream, idle: &IdleDecoders) -> io::Result<Strea
 pub(super) struct IdleDecoders(Arc<Mutex<Option<Decoder<'static>>>>);
 
 impl IdleDecoders {
-    fn take(&self) -> io::Result<BorrowedDecoder> {
+    fn acquire(&self) -> io::Result<BorrowedDecoder> {
         let idle = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut decoder = idle.map_or_else(Decoder::new, Ok)?;
         decoder.reinit()?;
@@ -96,7 +96,7 @@ fn is_zstd(head: &[u8]) -> bool {
 
 /// The first bytes of a stream, at least `n_bytes` unless it is shorter, and the whole stream again. Nothing is sought,
 /// and no more is waited for, so that it works on a pipe.
-pub(super) fn peeked(mut stream: Stream, n_bytes: usize) -> io::Result<(Vec<u8>, Stream)> {
+pub(super) fn peek(mut stream: Stream, n_bytes: usize) -> io::Result<(Vec<u8>, Stream)> {
     let mut head = vec![0; 4096.max(n_bytes)];
     let mut n_read = 0;
     while n_read < n_bytes {
@@ -114,19 +114,19 @@ pub(super) fn peeked(mut stream: Stream, n_bytes: usize) -> io::Result<(Vec<u8>,
 /// The stream itself cannot be read, as against what is in it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Damaged(String);
+pub(super) struct DamagedStream(String);
 
-impl Damaged {
+impl DamagedStream {
     /// Whether this is why something failed.
     pub(super) fn caused(error: &io::Error) -> bool {
-        error.get_ref().is_some_and(|inner| inner.is::<Damaged>())
+        error.get_ref().is_some_and(|inner| inner.is::<DamagedStream>())
     }
 }
 
 /// Fails for ever once it has failed: decompressors that are asked again after an error may just end.
 struct StickyError<R> {
     inner: R,
-    failure: Option<(io::ErrorKind, Damaged)>,
+    failure: Option<(io::ErrorKind, DamagedStream)>,
 }
 
 impl<R> StickyError<R> {
@@ -144,7 +144,7 @@ impl<R: Read> Read for StickyError<R> {
             if error.kind() == io::ErrorKind::Interrupted {
                 return error;
             }
-            let damage = Damaged(error.to_string());
+            let damage = DamagedStream(error.to_string());
             self.failure = Some((error.kind(), damage.clone()));
             io::Error::new(error.kind(), damage)
         })
@@ -238,7 +238,7 @@ pub(super) mod tests {
             bytes[middle..middle + 8].fill(0x55);
             let mut stream = decompressed(Box::new(Cursor::new(bytes)), &IdleDecoders::default()).expect(name);
             let first = io::copy(&mut stream, &mut io::sink()).expect_err(name);
-            assert!(Damaged::caused(&first));
+            assert!(DamagedStream::caused(&first));
             for _ in 0..3 {
                 assert_eq!(stream.read(&mut [0; 16]).expect_err(name).to_string(), first.to_string());
             }

@@ -22,11 +22,11 @@ pub struct EventFile {
     file: File,
     /// Devices and pipes have no end to be read and cannot be synced.
     is_regular: bool,
-    state: State,
+    state: FileState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum FileState {
     /// The end may be the beginning of a line.
     Unchecked,
     /// The end is a line's end.
@@ -52,7 +52,7 @@ impl EventFile {
         let path = path.into();
         let opened = Self::try_open(&path);
         let (file, is_regular) = opened.map_err(|error| failed(&path, &error))?;
-        Ok(EventFile { path, file, is_regular, state: State::Unchecked })
+        Ok(EventFile { path, file, is_regular, state: FileState::Unchecked })
     }
 
     fn try_open(path: &Path) -> io::Result<(File, bool)> {
@@ -151,22 +151,22 @@ impl EventFile {
 
 impl Sink for EventFile {
     fn last_seq(&mut self) -> Result<Option<u64>, SinkError> {
-        if self.state == State::Lost {
+        if self.state == FileState::Lost {
             return Err(lost(&self.path));
         }
         let last_seq = self.repaired()?;
-        self.state = State::Ready;
+        self.state = FileState::Ready;
         Ok(last_seq)
     }
 
     fn publish(&mut self, events: &[Outgoing]) -> Result<(), SinkError> {
         match self.state {
-            State::Ready => {}
-            State::Unchecked => drop(self.last_seq()?),
-            State::Lost => return Err(lost(&self.path)),
+            FileState::Ready => {}
+            FileState::Unchecked => drop(self.last_seq()?),
+            FileState::Lost => return Err(lost(&self.path)),
         }
         if let Err(error) = self.file.write_all(&lines(events)) {
-            self.state = State::Unchecked;
+            self.state = FileState::Unchecked;
             return Err(failed(&self.path, &error));
         }
         kill_point!("events-written");
@@ -174,7 +174,7 @@ impl Sink for EventFile {
             && let Err(error) = self.file.sync_data()
         {
             // A second try would succeed and mean nothing: the system forgets what it could not write.
-            self.state = State::Lost;
+            self.state = FileState::Lost;
             return Err(failed(&self.path, &error));
         }
         Ok(())

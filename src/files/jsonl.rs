@@ -1,7 +1,9 @@
 //! JSONL: one record a line, in bounded memory.
 
 use super::chain::RecordHash;
-use super::{Advance, ReadError, Records, Stream, filled};
+use super::read_error::ReadError;
+use super::record_reader::{Advance, RecordReader};
+use super::stream::{Stream, fill};
 use crate::wire::{Limits, Reason, Record, Rejection};
 use memchr::memchr;
 use serde::de::IgnoredAny;
@@ -38,7 +40,7 @@ impl JsonLines {
         self.n_bytes = 0;
         self.ends_in_return = false;
         loop {
-            let buffer = filled(&mut self.reader)?;
+            let buffer = fill(&mut self.reader)?;
             if buffer.is_empty() {
                 self.drop_return();
                 return Ok(false);
@@ -79,7 +81,7 @@ impl JsonLines {
     }
 }
 
-impl Records for JsonLines {
+impl RecordReader for JsonLines {
     fn advance(&mut self, chain: u64) -> Result<Advance, ReadError> {
         loop {
             let mut hash = RecordHash::after(chain);
@@ -93,7 +95,7 @@ impl Records for JsonLines {
         }
     }
 
-    fn take(&mut self) -> Record {
+    fn decode(&mut self) -> Record {
         let (n, max) = (self.n_bytes, self.bytes_max);
         if n <= max {
             // The next line may well be as long: growing to that by doubling costs more than reading it.
@@ -126,7 +128,7 @@ mod tests {
                 Err(ReadError::UnfinishedLine) => return (lines, "unfinished", chain),
                 Err(error) => panic!("{error}"),
             }
-            lines.push(match reader.take() {
+            lines.push(match reader.decode() {
                 Record::Json(json) => String::from_utf8(json).expect("text"),
                 Record::Rejected(rejection) => {
                     assert_eq!(rejection.reason, Reason::TooLarge);

@@ -1,12 +1,14 @@
 //! The source over files and standard input, one after the other.
 
 use super::compression::{IdleDecoders, decompressed};
-use super::format::{Format, sniffed};
+use super::format::{FileFormat, sniff};
 use super::jsonl::JsonLines;
-use super::warc::{Defaults, WarcRecords};
-use super::{Advance, ReadError, Records, Stream};
+use super::read_error::ReadError;
+use super::record_reader::{Advance, RecordReader};
+use super::stream::Stream;
+use super::warc::{WarcDefaults, WarcRecords};
 use crate::document::FetchTime;
-use crate::ports::{Incoming, Polled, Progress, ProgressMap, Reading as Told, Source, SourceError};
+use crate::ports::{Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError};
 use crate::wire::{Limits, Origin};
 use std::fs::File;
 use std::io::{self, Read};
@@ -52,36 +54,36 @@ pub struct FileSource {
     inputs: Vec<Input>,
     stdin: Option<Stream>,
     progress: ProgressMap,
-    settings: Settings,
+    settings: ReadSettings,
     read: Arc<ReadProgress>,
-    current: Option<Current>,
+    current: Option<OpenInput>,
 }
 
 /// What reading any input takes.
 #[derive(Clone)]
-struct Settings {
+struct ReadSettings {
     limits: Limits,
-    defaults: Defaults,
+    defaults: WarcDefaults,
     idle: IdleDecoders,
 }
 
 /// The input being read.
-struct Current {
+struct OpenInput {
     name: String,
-    reading: Reading,
+    reading: ActiveReader,
     /// What [`ReadProgress::n_bytes_read`] is to show once it is over.
     n_bytes_after: u64,
     has_faults: bool,
 }
 
-enum Reading {
-    Here(Box<Reader>),
+enum ActiveReader {
+    Inline(Box<InputReader>),
     /// Another thread waits for it, because a pipe or a terminal can take longer than one may wait.
-    There(Receiver<Turn>),
+    Background(Receiver<Step>),
 }
 
 /// What became of one step.
-enum Turn {
+enum Step {
     Record(Incoming),
     /// A record was passed over that had been read before.
     Passed,
@@ -95,7 +97,7 @@ impl FileSource {
     /// sweep of their own, are given `sweep`.
     pub fn new(mut inputs: Vec<Input>, progress: ProgressMap, limits: Limits, sweep: Option<String>) -> Self {
         let read = ReadProgress::default();
-        let defaults = Defaults { sweep, n_undated: Arc::clone(&read.n_undated), ..Defaults::default() };
+        let defaults = WarcDefaults { sweep, n_undated: Arc::clone(&read.n_undated), ..WarcDefaults::default() };
         let n_bytes = inputs.iter().map(|input| match input {
             Input::File(path) => file_bytes(path),
             Input::Stdin { .. } => 0,
@@ -106,7 +108,7 @@ impl FileSource {
             inputs,
             stdin: Some(Box::new(io::stdin())),
             progress,
-            settings: Settings { limits, defaults, idle: IdleDecoders::default() },
+            settings: ReadSettings { limits, defaults, idle: IdleDecoders::default() },
             read: Arc::new(read),
             current: None,
         }
@@ -132,18 +134,22 @@ impl FileSource {
     }
 
     /// Opens the next input.
-    fn begin(&mut self, input: Input) -> Result<Current, String> {
+    fn begin(&mut self, input: Input) -> Result<OpenInput, String> {
         let n_bytes_before = self.read.n_bytes_read.load(Relaxed);
         let (name, reading, n_bytes) = match input {
             Input::File(path) => {
                 let shown = path.display().to_string();
-                let (path, may_stall) = located(&path).map_err(|error| unopened(&shown, &error))?;
+                let (path, may_stall) = resolve_path(&path).map_err(|error| cannot_open(&shown, &error))?;
                 let name = path.to_string_lossy().into_owned();
                 let reading = if may_stall {
-                    Reading::There(elsewhere(self.reader(&name, Box::new(Lazy::Unopened(path.clone())), true)))
+                    ActiveReader::Background(read_on_thread(self.reader(
+                        &name,
+                        Box::new(LazyFile::Unopened(path.clone())),
+                        true,
+                    )))
                 } else {
-                    let file = File::open(&path).map_err(|error| unopened(&shown, &error))?;
-                    Reading::Here(Box::new(self.reader(&name, Box::new(file), true)))
+                    let file = File::open(&path).map_err(|error| cannot_open(&shown, &error))?;
+                    ActiveReader::Inline(Box::new(self.reader(&name, Box::new(file), true)))
                 };
                 (name, reading, file_bytes(&path))
             }
@@ -152,16 +158,16 @@ impl FileSource {
                 let is_named = name.is_some();
                 let name = name.unwrap_or_else(|| "stdin".into());
                 let reader = self.reader(&name, stdin, is_named);
-                (name, Reading::There(elsewhere(reader)), 0)
+                (name, ActiveReader::Background(read_on_thread(reader)), 0)
             }
         };
-        Ok(Current { name, reading, n_bytes_after: n_bytes_before + n_bytes, has_faults: false })
+        Ok(OpenInput { name, reading, n_bytes_after: n_bytes_before + n_bytes, has_faults: false })
     }
 
-    fn reader(&self, name: &str, stream: Stream, has_a_past: bool) -> Reader {
+    fn reader(&self, name: &str, stream: Stream, has_a_past: bool) -> InputReader {
         let taken = self.progress.get(&(name.to_string(), 0)).copied().unwrap_or_default();
-        let stream = Box::new(Counted { stream, read: Arc::clone(&self.read) });
-        Reader::new(name, stream, taken, has_a_past, self.settings.clone())
+        let stream = Box::new(CountingStream { stream, read: Arc::clone(&self.read) });
+        InputReader::new(name, stream, taken, has_a_past, self.settings.clone())
     }
 
     fn unreadable(&self, had_faults: bool, text: String) -> Polled {
@@ -170,19 +176,19 @@ impl FileSource {
     }
 
     /// Takes what a step brought; nothing where there is nothing to tell.
-    fn told(&mut self, mut current: Current, turn: Turn) -> Option<Polled> {
-        let polled = match turn {
-            Turn::Record(incoming) => {
+    fn accept(&mut self, mut current: OpenInput, step: Step) -> Option<Polled> {
+        let polled = match step {
+            Step::Record(incoming) => {
                 let progress = Progress { next_offset: incoming.origin.offset + 1, chain: incoming.chain };
                 self.progress.insert((current.name.clone(), 0), progress);
                 Some(Polled::Record(incoming))
             }
-            Turn::Passed => None,
-            Turn::Gap(text) => {
+            Step::Passed => None,
+            Step::Gap(text) => {
                 let had_faults = std::mem::replace(&mut current.has_faults, true);
                 Some(self.unreadable(had_faults, text))
             }
-            Turn::Over(why) => {
+            Step::Over(why) => {
                 self.read.n_bytes_read.fetch_max(current.n_bytes_after, Relaxed);
                 return why.map(|why| self.unreadable(current.has_faults, why));
             }
@@ -204,21 +210,23 @@ impl Source for FileSource {
                 }
                 continue;
             };
-            let turn = match &mut current.reading {
-                Reading::Here(reader) => reader.step(),
-                Reading::There(turns) => match turns.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                    Ok(turn) => turn,
-                    Err(RecvTimeoutError::Timeout) => {
-                        self.current = Some(current);
-                        return Ok(Polled::Idle);
+            let step = match &mut current.reading {
+                ActiveReader::Inline(reader) => reader.step(),
+                ActiveReader::Background(steps) => {
+                    match steps.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                        Ok(step) => step,
+                        Err(RecvTimeoutError::Timeout) => {
+                            self.current = Some(current);
+                            return Ok(Polled::Idle);
+                        }
+                        Err(RecvTimeoutError::Disconnected) => {
+                            let name = &current.name;
+                            return Err(SourceError::new(format!("the thread that reads {name} has died")));
+                        }
                     }
-                    Err(RecvTimeoutError::Disconnected) => {
-                        let name = &current.name;
-                        return Err(SourceError::new(format!("the thread that reads {name} has died")));
-                    }
-                },
+                }
             };
-            if let Some(polled) = self.told(current, turn) {
+            if let Some(polled) = self.accept(current, step) {
                 return Ok(polled);
             }
             if Instant::now() >= deadline {
@@ -227,14 +235,14 @@ impl Source for FileSource {
         }
     }
 
-    fn readings(&mut self) -> Vec<Told> {
-        vec![Told::new("lookalike_undated_pages_total", Vec::new(), self.read.n_undated.load(Relaxed) as f64)]
+    fn readings(&mut self) -> Vec<Reading> {
+        vec![Reading::new("lookalike_undated_pages_total", Vec::new(), self.read.n_undated.load(Relaxed) as f64)]
     }
 }
 
 /// A file's absolute path, and whether opening and reading it may wait for somebody: it is a pipe or a device. What the
 /// shell's `<(…)` names has no path but that.
-fn located(path: &Path) -> io::Result<(PathBuf, bool)> {
+fn resolve_path(path: &Path) -> io::Result<(PathBuf, bool)> {
     let kind = path.metadata()?.file_type();
     if kind.is_file() || kind.is_dir() {
         return Ok((path.canonicalize()?, false));
@@ -242,7 +250,7 @@ fn located(path: &Path) -> io::Result<(PathBuf, bool)> {
     Ok((path.canonicalize().or_else(|_| std::path::absolute(path))?, true))
 }
 
-fn unopened(path: &str, error: &io::Error) -> String {
+fn cannot_open(path: &str, error: &io::Error) -> String {
     format!("{path}: {error}; check the path and its permissions, and run again")
 }
 
@@ -251,13 +259,13 @@ fn file_bytes(path: &Path) -> u64 {
 }
 
 /// Lets another thread read to the end. It ends with the process if its stream never does.
-fn elsewhere(mut reader: Reader) -> Receiver<Turn> {
-    let (sender, receiver): (SyncSender<Turn>, _) = sync_channel(AHEAD_RECORDS_MAX);
+fn read_on_thread(mut reader: InputReader) -> Receiver<Step> {
+    let (sender, receiver): (SyncSender<Step>, _) = sync_channel(AHEAD_RECORDS_MAX);
     std::thread::spawn(move || {
         loop {
-            let turn = reader.step();
-            let is_over = matches!(turn, Turn::Over(_));
-            if sender.send(turn).is_err() || is_over {
+            let step = reader.step();
+            let is_over = matches!(step, Step::Over(_));
+            if sender.send(step).is_err() || is_over {
                 return;
             }
         }
@@ -266,53 +274,53 @@ fn elsewhere(mut reader: Reader) -> Receiver<Turn> {
 }
 
 /// One input: numbers its records, chains them, and passes over those that were read before.
-struct Reader {
+struct InputReader {
     name: Arc<str>,
     /// Until the first step, which looks into it.
     stream: Option<Stream>,
-    records: Option<Box<dyn Records>>,
-    settings: Settings,
+    records: Option<Box<dyn RecordReader>>,
+    settings: ReadSettings,
     /// The number of the next record, and the chain before it.
     at: Progress,
     /// What was read before and is to be passed over.
     past: Option<Progress>,
 }
 
-impl Reader {
-    fn new(name: &str, stream: Stream, taken: Progress, has_a_past: bool, settings: Settings) -> Self {
+impl InputReader {
+    fn new(name: &str, stream: Stream, taken: Progress, has_a_past: bool, settings: ReadSettings) -> Self {
         let past = Some(taken).filter(|taken| has_a_past && taken.next_offset > 0);
         let at = if has_a_past { Progress::default() } else { taken };
-        Reader { name: name.into(), stream: Some(stream), records: None, settings, at, past }
+        InputReader { name: name.into(), stream: Some(stream), records: None, settings, at, past }
     }
 
-    fn step(&mut self) -> Turn {
-        self.try_step().unwrap_or_else(|error| Turn::Over(Some(self.placed(&error))))
+    fn step(&mut self) -> Step {
+        self.try_step().unwrap_or_else(|error| Step::Over(Some(self.with_place(&error))))
     }
 
     /// A text with its place.
-    fn placed(&self, text: &dyn std::fmt::Display) -> String {
+    fn with_place(&self, text: &dyn std::fmt::Display) -> String {
         format!("{}: record {}: {text}", self.name, self.at.next_offset)
     }
 
-    fn try_step(&mut self) -> Result<Turn, ReadError> {
+    fn try_step(&mut self) -> Result<Step, ReadError> {
         if let Some(stream) = self.stream.take() {
             self.records = Some(open(stream, &self.settings)?);
         }
-        let Some(records) = &mut self.records else { return Ok(Turn::Over(None)) };
+        let Some(records) = &mut self.records else { return Ok(Step::Over(None)) };
         let chain = match records.advance(self.at.chain)? {
             Advance::Record(chain) => chain,
-            Advance::Gap(text) => return Ok(Turn::Gap(self.placed(&text))),
+            Advance::Gap(text) => return Ok(Step::Gap(self.with_place(&text))),
             Advance::End => {
                 let (n_found, past) = (self.at.next_offset, self.past);
                 let shorter = past.map(|past| ReadError::Shorter { n_found, n_records: past.next_offset });
-                return shorter.map_or(Ok(Turn::Over(None)), Err);
+                return shorter.map_or(Ok(Step::Over(None)), Err);
             }
         };
         let offset = self.at.next_offset;
         self.at = Progress { next_offset: offset + 1, chain };
         let Some(past) = self.past else {
             let origin = Origin { source: Arc::clone(&self.name), partition: 0, offset };
-            return Ok(Turn::Record(Incoming { origin, chain, record: records.take() }));
+            return Ok(Step::Record(Incoming { origin, chain, record: records.decode() }));
         };
         if self.at.next_offset == past.next_offset {
             if chain != past.chain {
@@ -320,32 +328,32 @@ impl Reader {
             }
             self.past = None;
         }
-        Ok(Turn::Passed)
+        Ok(Step::Passed)
     }
 }
 
-fn open(stream: Stream, settings: &Settings) -> Result<Box<dyn Records>, ReadError> {
-    let (format, stream) = sniffed(decompressed(stream, &settings.idle)?)?;
+fn open(stream: Stream, settings: &ReadSettings) -> Result<Box<dyn RecordReader>, ReadError> {
+    let (format, stream) = sniff(decompressed(stream, &settings.idle)?)?;
     Ok(match format {
-        Format::Jsonl => Box::new(JsonLines::new(stream, &settings.limits)),
-        Format::Warc => Box::new(WarcRecords::new(stream, &settings.limits, settings.defaults.clone())),
+        FileFormat::Jsonl => Box::new(JsonLines::new(stream, &settings.limits)),
+        FileFormat::Warc => Box::new(WarcRecords::new(stream, &settings.limits, settings.defaults.clone())),
     })
 }
 
 /// A file that is opened when it is first read: to open a pipe is to wait for somebody who writes to it.
-enum Lazy {
+enum LazyFile {
     Unopened(PathBuf),
     Open(File),
 }
 
-impl Read for Lazy {
+impl Read for LazyFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Lazy::Open(file) => file.read(buffer),
-            Lazy::Unopened(path) => {
+            LazyFile::Open(file) => file.read(buffer),
+            LazyFile::Unopened(path) => {
                 let mut file = File::open(path)?;
                 let n = file.read(buffer);
-                *self = Lazy::Open(file);
+                *self = LazyFile::Open(file);
                 n
             }
         }
@@ -353,12 +361,12 @@ impl Read for Lazy {
 }
 
 /// A stream that counts what is read of it.
-struct Counted {
+struct CountingStream {
     stream: Stream,
     read: Arc<ReadProgress>,
 }
 
-impl Read for Counted {
+impl Read for CountingStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let n = self.stream.read(buffer)?;
         self.read.n_bytes_read.fetch_add(n as u64, Relaxed);

@@ -1,11 +1,13 @@
 //! WARC and WET: the records that show what stood at a URL, as pages.
 
 use super::chain::RecordHash;
-use super::compression::{Damaged, IdleDecoders, decompressed};
-use super::http_body::decoded;
+use super::compression::{DamagedStream, IdleDecoders, decompressed};
+use super::http_body::decode_body;
+use super::read_error::ReadError;
+use super::record_reader::{Advance, RecordReader};
+use super::stream::{Stream, fill};
 use super::warc_date;
 use super::warc_stream::WarcStream;
-use super::{Advance, ReadError, Records, Stream, filled};
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use crate::wire::{Limits, Reason, Record, Rejection, StatusMeaning};
 use fastwarc::stream_io::bufread::LimitedBufReader;
@@ -27,7 +29,7 @@ const PAGE_SCHEMES: [&str; 4] = ["http", "https", "ftp", "file"];
 
 /// What records are given that do not tell it themselves.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Defaults {
+pub(super) struct WarcDefaults {
     pub(super) sweep: Option<String>,
     /// The time of those that neither tell their own nor follow on one that does.
     pub(super) fetched_at: Option<FetchTime>,
@@ -40,7 +42,7 @@ pub(super) struct WarcRecords {
     /// None after an error, which ends the file.
     reader: Option<Box<dyn WarcRead>>,
     limits: Limits,
-    defaults: Defaults,
+    defaults: WarcDefaults,
     /// The time of the last record of any kind that tells one: of the request, the response or the `warcinfo` before.
     last_time: Option<FetchTime>,
     /// Where the last readable record ended, if what follows may be no record.
@@ -49,7 +51,7 @@ pub(super) struct WarcRecords {
     gap_is_known: bool,
     /// A record whose header has been read, kept while the gap before it is told.
     opened: Option<Box<WarcRecord>>,
-    head: Head,
+    header: RecordHeader,
     /// The record's content, or as much of it as can be of use.
     block: Vec<u8>,
     /// What is wrong with the record as a whole.
@@ -58,7 +60,7 @@ pub(super) struct WarcRecords {
 
 /// What a record's header says.
 #[derive(Default)]
-struct Head {
+struct RecordHeader {
     kind: String,
     url: Option<String>,
     date: Option<String>,
@@ -68,11 +70,11 @@ struct Head {
     is_segment: bool,
 }
 
-impl Head {
-    fn of(headers: &HeaderMap) -> Self {
+impl RecordHeader {
+    fn from_headers(headers: &HeaderMap) -> Self {
         let text = |name: &str| headers.get(name).map(|value| value.trim().to_string());
         let date = text("WARC-Date");
-        Head {
+        RecordHeader {
             kind: text("WARC-Type").unwrap_or_default().to_ascii_lowercase(),
             // Some writers follow the standard's grammar, which put the URL in angle brackets by mistake.
             url: text("WARC-Target-URI").map(|url| match url.strip_prefix('<').and_then(|url| url.strip_suffix('>')) {
@@ -117,7 +119,7 @@ impl Head {
 }
 
 impl WarcRecords {
-    pub(super) fn new(stream: Stream, limits: &Limits, defaults: Defaults) -> Self {
+    pub(super) fn new(stream: Stream, limits: &Limits, defaults: WarcDefaults) -> Self {
         WarcRecords {
             reader: Some(Box::new(WarcStream::new(stream))),
             limits: limits.clone(),
@@ -126,29 +128,29 @@ impl WarcRecords {
             gap_from: None,
             gap_is_known: false,
             opened: None,
-            head: Head::default(),
+            header: RecordHeader::default(),
             block: Vec::new(),
             fault: None,
         }
     }
 
     /// Reads the next record's header; a gap before it is told first.
-    fn open(&mut self) -> Result<Opened, ReadError> {
+    fn open(&mut self) -> Result<NextRecord, ReadError> {
         if let Some(record) = self.opened.take() {
-            return Ok(Opened::Record(record));
+            return Ok(NextRecord::Record(record));
         }
         let mut reader = self.reader.take().ok_or_else(|| io::Error::other("the file was given up"))?;
-        stands_before_a_record(&mut *reader)?;
+        is_before_record(&mut *reader)?;
         let gap_from = self.gap_from.take().unwrap_or(reader.stream_position()?);
         let mut record = Box::new(WarcRecord::new());
         record.attach_reader(reader);
         let found = match record.parse_warc_headers_with_opts(QUIRKS, HEADER_BYTES_MAX) {
             Ok(n_bytes) => n_bytes > 0,
             // The header is broken, the stream is not: look for the next one behind it.
-            Err(error) if error.kind() == io::ErrorKind::InvalidData && !Damaged::caused(&error) => {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData && !DamagedStream::caused(&error) => {
                 self.reader = record.detach_reader();
                 self.gap_from = Some(gap_from);
-                return Ok(Opened::Nothing);
+                return Ok(NextRecord::BrokenHeader);
             }
             Err(error) => return Err(error.into()),
         };
@@ -159,13 +161,13 @@ impl WarcRecords {
                 "{n_gap} bytes belong to no WARC record and were passed over; a Content-Length before them is wrong"
             );
             self.keep(found, record);
-            return Ok(Opened::Gap(text));
+            return Ok(NextRecord::Gap(text));
         }
         if found {
-            return Ok(Opened::Record(record));
+            return Ok(NextRecord::Record(record));
         }
         self.keep(found, record);
-        Ok(Opened::End)
+        Ok(NextRecord::End)
     }
 
     /// Keeps what was opened, a record or the end of the stream, for the next time.
@@ -180,17 +182,17 @@ impl WarcRecords {
     /// Reads a record's content. Returns false where the record ends in the wrong place.
     fn read_block(&mut self, mut record: Box<WarcRecord>, hash: &mut RecordHash) -> Result<bool, ReadError> {
         self.block.clear();
-        let declared = self.head.n_bytes.unwrap_or_default();
-        let n_kept_max = if self.head.is_input() { block_bytes_max(&self.limits) } else { 0 };
+        let declared = self.header.n_bytes.unwrap_or_default();
+        let n_kept_max = if self.header.is_input() { block_bytes_max(&self.limits) } else { 0 };
         if !record.is_frozen() {
             let reader = record.reader_mut().ok_or_else(|| io::Error::other("the record has no content"))?;
             reader.reset_limit();
-            if declared == 0 && stands_at_the_end(reader)? {
+            if declared == 0 && is_at_end(reader)? {
                 return Err(ReadError::UnfinishedHeader);
             }
             let mut n_bytes = 0;
             while n_bytes < declared {
-                let buffer = filled(reader)?;
+                let buffer = fill(reader)?;
                 if buffer.is_empty() {
                     return Err(ReadError::UnfinishedRecord { n_bytes, declared });
                 }
@@ -202,14 +204,14 @@ impl WarcRecords {
             }
         }
         let mut reader = record.detach_reader().ok_or_else(|| io::Error::other("the record has no stream"))?;
-        let ends_well = self.head.n_bytes.is_some() && stands_before_a_record(&mut *reader).unwrap_or(true);
+        let ends_well = self.header.n_bytes.is_some() && is_before_record(&mut *reader).unwrap_or(true);
         self.reader = Some(reader);
         Ok(ends_well)
     }
 
     /// What is wrong with a record whose length is.
     fn wrong_length(&self) -> Rejection {
-        let message = match self.head.n_bytes {
+        let message = match self.header.n_bytes {
             None => "the WARC record has no Content-Length; what follows is passed over up to the next record".into(),
             Some(declared) => format!(
                 "the WARC record's Content-Length is {declared}, but no record ends there; what follows is passed over up \
@@ -220,24 +222,24 @@ impl WarcRecords {
     }
 
     fn page(&self) -> Result<Page, Rejection> {
-        let url = self.head.url.clone().unwrap_or_default();
+        let url = self.header.url.clone().unwrap_or_default();
         self.limits.check_url(&url)?;
-        self.head.check_kind()?;
-        let fetched_at = self.head.time.or(self.last_time).or(self.defaults.fetched_at).ok_or_else(|| {
-            let date = self.head.date.as_deref().unwrap_or_default();
+        self.header.check_kind()?;
+        let fetched_at = self.header.time.or(self.last_time).or(self.defaults.fetched_at).ok_or_else(|| {
+            let date = self.header.date.as_deref().unwrap_or_default();
             let message = format!("the WARC-Date {date:?} is no time, nor has a record before one; give --fetched-at");
             Rejection::new(Reason::InvalidTime, message)
         })?;
         let content = self.content()?;
-        if self.head.time.is_none() {
+        if self.header.time.is_none() {
             self.defaults.n_undated.fetch_add(1, Relaxed);
         }
         Ok(Page { content, url, fetched_at, sweep: self.defaults.sweep.clone() })
     }
 
     fn content(&self) -> Result<Content, Rejection> {
-        let content_type = self.head.content_type.as_deref().unwrap_or_default();
-        let is_conversion = self.head.kind == "conversion";
+        let content_type = self.header.content_type.as_deref().unwrap_or_default();
+        let is_conversion = self.header.kind == "conversion";
         let is_http = content_type.to_ascii_lowercase().starts_with("application/http")
             || (content_type.is_empty() && self.block.starts_with(b"HTTP/"));
         if is_http && !is_conversion {
@@ -251,15 +253,15 @@ impl WarcRecords {
             _ => MediaType::parse(content_type).ok_or_else(|| Rejection::no_text(content_type))?,
         };
         let charset = charset.or_else(|| is_conversion.then(|| "utf-8".to_string()));
-        if self.head.n_bytes.is_some_and(|n| n > self.limits.body_bytes_max as u64) {
-            return Err(self.limits.body_too_large(saturated(self.head.n_bytes.unwrap_or_default())));
+        if self.header.n_bytes.is_some_and(|n| n > self.limits.body_bytes_max as u64) {
+            return Err(self.limits.body_too_large(saturated(self.header.n_bytes.unwrap_or_default())));
         }
         Ok(Content::Body { media_type, body: Body::Bytes { bytes: self.block.clone(), charset } })
     }
 
     /// What an HTTP response brought.
     fn http_content(&self) -> Result<Content, Rejection> {
-        let (block, n_block, limits) = (&self.block, self.head.n_bytes.unwrap_or_default(), &self.limits);
+        let (block, n_block, limits) = (&self.block, self.header.n_bytes.unwrap_or_default(), &self.limits);
         let unreadable = |why: String| Rejection::new(Reason::HttpStatus, format!("no readable HTTP header: {why}"));
         let n_header = header_bytes(block);
         let mut headers = HeaderMap::new(HeaderEncoding::Latin1);
@@ -277,7 +279,7 @@ impl WarcRecords {
             StatusMeaning::Stands => {}
             StatusMeaning::Gone => return Ok(Content::Gone),
             StatusMeaning::Redirects => {
-                let url = self.head.url.as_deref().unwrap_or_default();
+                let url = self.header.url.as_deref().unwrap_or_default();
                 return limits.redirect(url, headers.get("Location").as_deref());
             }
         }
@@ -287,27 +289,27 @@ impl WarcRecords {
             return Err(limits.body_too_large(saturated(n_block - n_header as u64)));
         }
         let codings = [headers.get_multiple("Content-Encoding"), headers.get_multiple("Transfer-Encoding")].concat();
-        let bytes = decoded(&block[n_header..], &codings, limits)?;
+        let bytes = decode_body(&block[n_header..], &codings, limits)?;
         Ok(Content::Body { media_type, body: Body::Bytes { bytes, charset } })
     }
 }
 
-impl Records for WarcRecords {
+impl RecordReader for WarcRecords {
     fn advance(&mut self, chain: u64) -> Result<Advance, ReadError> {
         loop {
             let record = match self.open()? {
-                Opened::Record(record) => record,
-                Opened::Gap(text) => return Ok(Advance::Gap(text)),
-                Opened::Nothing => continue,
-                Opened::End => return Ok(Advance::End),
+                NextRecord::Record(record) => record,
+                NextRecord::Gap(text) => return Ok(Advance::Gap(text)),
+                NextRecord::BrokenHeader => continue,
+                NextRecord::End => return Ok(Advance::End),
             };
-            self.head = Head::of(record.headers());
-            self.last_time = self.head.time.or(self.last_time);
+            self.header = RecordHeader::from_headers(record.headers());
+            self.last_time = self.header.time.or(self.last_time);
             let mut hash = RecordHash::after(chain);
             for (name, value) in record.headers().items_bytes() {
                 [&*name, b":", &*value, b"\n"].into_iter().for_each(|piece| hash.append(piece));
             }
-            let is_input = self.head.is_input();
+            let is_input = self.header.is_input();
             let ends_well = self.read_block(record, &mut hash)?;
             if is_input {
                 self.fault = (!ends_well).then(|| self.wrong_length());
@@ -317,12 +319,12 @@ impl Records for WarcRecords {
         }
     }
 
-    fn take(&mut self) -> Record {
+    fn decode(&mut self) -> Record {
         match self.fault.take().map_or_else(|| self.page(), Err) {
             Ok(page) => Record::Page(Box::new(page)),
             Err(rejection) => Record::Rejected(Rejection {
-                url: self.head.url.clone().filter(|url| !url.is_empty() && url.len() <= self.limits.url_bytes_max),
-                fetched_at: self.head.time,
+                url: self.header.url.clone().filter(|url| !url.is_empty() && url.len() <= self.limits.url_bytes_max),
+                fetched_at: self.header.time,
                 sweep: self.defaults.sweep.clone(),
                 ..rejection
             }),
@@ -339,15 +341,15 @@ pub fn parse_warc_page(bytes: &[u8], limits: &Limits) -> Result<Page, Rejection>
     let no_record = |why: String| Rejection::new(Reason::InvalidField, format!("the message is no WARC record: {why}"));
     let stream = decompressed(Box::new(Cursor::new(bytes.to_vec())), &IdleDecoders::default());
     let stream = stream.map_err(|error| no_record(error.to_string()))?;
-    let mut records = WarcRecords::new(stream, limits, Defaults::default());
+    let mut records = WarcRecords::new(stream, limits, WarcDefaults::default());
     let mut page = None;
     loop {
-        match records.advance(0).map_err(|error| no_record(error.of_message()))? {
+        match records.advance(0).map_err(|error| no_record(error.message_text()))? {
             Advance::Gap(text) => return Err(no_record(text)),
             Advance::End => return page.unwrap_or_else(|| Err(no_record("it holds no response".into()))),
             Advance::Record(_) if page.is_some() => return Err(no_record("it holds more than one".into())),
             Advance::Record(_) => {
-                page = Some(match records.take() {
+                page = Some(match records.decode() {
                     Record::Page(page) => Ok(*page),
                     Record::Rejected(rejection) => Err(rejection),
                     Record::Json(_) | Record::Message(..) => Err(no_record("it is JSON".into())),
@@ -358,11 +360,11 @@ pub fn parse_warc_page(bytes: &[u8], limits: &Limits) -> Result<Page, Rejection>
 }
 
 /// What stands next in the stream.
-enum Opened {
+enum NextRecord {
     Record(Box<WarcRecord>),
     Gap(String),
     /// A broken header: look on.
-    Nothing,
+    BrokenHeader,
     End,
 }
 
@@ -376,8 +378,8 @@ fn saturated(n_bytes: u64) -> usize {
 }
 
 /// Even an empty record is followed by line ends: where there is nothing, its header may be cut short.
-fn stands_at_the_end(reader: &mut LimitedBufReader) -> io::Result<bool> {
-    Ok(filled(reader)?.is_empty())
+fn is_at_end(reader: &mut LimitedBufReader) -> io::Result<bool> {
+    Ok(fill(reader)?.is_empty())
 }
 
 fn position_of(record: &mut WarcRecord) -> io::Result<u64> {
@@ -387,7 +389,7 @@ fn position_of(record: &mut WarcRecord) -> io::Result<u64> {
 /// Passes over line ends, and the zeros that archives are padded with.
 fn skip_blank_bytes(reader: &mut dyn WarcRead) -> io::Result<()> {
     loop {
-        let buffer = filled(reader)?;
+        let buffer = fill(reader)?;
         let n_blank = buffer.iter().take_while(|byte| matches!(byte, b'\r' | b'\n' | 0)).count();
         let is_over = n_blank < buffer.len() || buffer.is_empty();
         reader.consume(n_blank);
@@ -399,9 +401,9 @@ fn skip_blank_bytes(reader: &mut dyn WarcRead) -> io::Result<()> {
 
 /// Passes over blank bytes and says whether the stream goes on with a record or ends. A stream that fails here fails again
 /// when the next record is asked for.
-fn stands_before_a_record(reader: &mut dyn WarcRead) -> io::Result<bool> {
+fn is_before_record(reader: &mut dyn WarcRead) -> io::Result<bool> {
     skip_blank_bytes(reader)?;
-    reader.as_any_mut().downcast_mut().map_or(Ok(true), WarcStream::stands_before_a_record)
+    reader.as_any_mut().downcast_mut().map_or(Ok(true), WarcStream::is_before_record)
 }
 
 /// Where the HTTP header ends: after the first blank line, or with the block.
@@ -458,20 +460,20 @@ mod tests {
         }
     }
 
-    fn of(bytes: &[u8], defaults: Defaults) -> WarcRecords {
+    fn of(bytes: &[u8], defaults: WarcDefaults) -> WarcRecords {
         WarcRecords::new(Box::new(Cursor::new(bytes.to_vec())), &LIMITS, defaults)
     }
 
     /// What is read, in short: contents of pages, reasons of rejections, `gap`, and the error at the end.
     fn read(bytes: &[u8]) -> Vec<String> {
-        let mut records = of(bytes, Defaults { sweep: Some("s".into()), ..Defaults::default() });
+        let mut records = of(bytes, WarcDefaults { sweep: Some("s".into()), ..WarcDefaults::default() });
         let mut told = Vec::new();
         let mut chain = 0;
         loop {
             told.push(match records.advance(chain) {
                 Ok(Advance::Record(after)) => {
                     chain = after;
-                    shown(records.take())
+                    shown(records.decode())
                 }
                 Ok(Advance::Gap(_)) => "gap".into(),
                 Ok(Advance::End) => return told,
@@ -485,11 +487,11 @@ mod tests {
 
     /// How each step went, for files of which nothing can be expected.
     fn read_any(bytes: &[u8]) -> Vec<bool> {
-        let mut records = of(bytes, Defaults::default());
+        let mut records = of(bytes, WarcDefaults::default());
         let mut told = Vec::new();
         loop {
             match records.advance(0) {
-                Ok(Advance::Record(_)) => told.push(matches!(records.take(), Record::Page(_))),
+                Ok(Advance::Record(_)) => told.push(matches!(records.decode(), Record::Page(_))),
                 Ok(Advance::Gap(_)) => told.push(false),
                 Ok(Advance::End) | Err(_) => return told,
             }
@@ -614,9 +616,9 @@ mod tests {
             for kind in ["resource", "conversion"] {
                 let record = String::from_utf8(record(kind, "text/plain; charset=utf-8", b"x")).expect("text");
                 let record = record.replace(&format!("http://a/{kind}"), url);
-                let mut records = of(record.as_bytes(), Defaults::default());
+                let mut records = of(record.as_bytes(), WarcDefaults::default());
                 assert!(matches!(records.advance(0), Ok(Advance::Record(_))));
-                match records.take() {
+                match records.decode() {
                     Record::Page(page) => assert_eq!((page.url.as_str(), expected), (url, "PlainText: x")),
                     Record::Rejected(rejection) => assert_eq!(rejection.reason.as_str(), expected, "{url}"),
                     other => panic!("{other:?}"),
@@ -653,10 +655,10 @@ mod tests {
         ];
         let times = |fetched_at: Option<&str>| {
             let fetched_at = fetched_at.map(|time| time.parse().expect("a time"));
-            let mut records = of(file.concat().as_bytes(), Defaults { fetched_at, ..Defaults::default() });
+            let mut records = of(file.concat().as_bytes(), WarcDefaults { fetched_at, ..WarcDefaults::default() });
             let mut times = Vec::new();
             while let Ok(Advance::Record(_)) = records.advance(0) {
-                times.push(match records.take() {
+                times.push(match records.decode() {
                     Record::Page(page) => page.fetched_at.to_string()[..10].to_string(),
                     Record::Rejected(rejection) => rejection.reason.as_str().into(),
                     other => panic!("{other:?}"),
@@ -674,9 +676,9 @@ mod tests {
     #[test]
     fn a_rejection_tells_url_and_time() {
         let bytes = record("revisit", HTTP, b"");
-        let mut records = of(&bytes, Defaults::default());
+        let mut records = of(&bytes, WarcDefaults::default());
         assert!(matches!(records.advance(0), Ok(Advance::Record(_))));
-        let Record::Rejected(rejection) = records.take() else { panic!("not rejected") };
+        let Record::Rejected(rejection) = records.decode() else { panic!("not rejected") };
         assert_eq!(rejection.url.as_deref(), Some("http://a/revisit"));
         assert_eq!(rejection.fetched_at, "2020-01-01T00:00:00Z".parse().ok());
     }
@@ -754,7 +756,7 @@ mod tests {
         let packed = [gzip(&followed(b"")), gzip(&followed(b""))].concat();
         let cut = packed[..packed.len() - 20].to_vec();
         let stream = decompressed(Box::new(Cursor::new(cut)), &IdleDecoders::default());
-        let mut records = WarcRecords::new(stream.expect("gzip"), &LIMITS, Defaults::default());
+        let mut records = WarcRecords::new(stream.expect("gzip"), &LIMITS, WarcDefaults::default());
         assert!(matches!(records.advance(0), Ok(Advance::Record(_))));
         assert!(matches!(records.advance(0), Err(ReadError::Io(_))));
     }

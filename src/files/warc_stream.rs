@@ -1,6 +1,6 @@
 //! A buffered stream as the parser of WARC wants it: one that knows where it stands, and has signatures as they should be.
 
-use super::Stream;
+use super::stream::Stream;
 use fastwarc::stream_io::traits::WarcRead;
 use std::any::Any;
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
@@ -32,7 +32,7 @@ impl WarcStream {
     ///
     /// # Errors
     /// What the stream says.
-    pub(super) fn stands_before_a_record(&mut self) -> io::Result<bool> {
+    pub(super) fn is_before_record(&mut self) -> io::Result<bool> {
         while self.to - self.from < SIGNATURE.len() {
             if self.read_more()? == 0 {
                 break;
@@ -144,7 +144,7 @@ mod tests {
         ] {
             let mut stream = WarcStream::new(Box::new(OneByteReader(io::Cursor::new([b"ab", bytes].concat()))));
             stream.read_exact(&mut [0; 2]).expect("memory");
-            assert_eq!(stream.stands_before_a_record().expect("memory"), stands);
+            assert_eq!(stream.is_before_record().expect("memory"), stands);
             assert_eq!(stream.stream_position().expect("a place"), 2);
             let mut rest = Vec::new();
             stream.read_to_end(&mut rest).expect("memory");
