@@ -1,6 +1,6 @@
 //! What can be read off a URL without normalising it: its host, its path, and where a reference in it leads.
 
-use super::Seed;
+use super::fingerprint::Seed;
 
 /// The host of a URL, with its port; empty where it has none. URLs are opaque keys to us: nothing is normalised.
 pub fn host_of(url: &str) -> &str {

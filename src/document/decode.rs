@@ -1,6 +1,7 @@
 //! Bytes to text: which charset a page is in, and the decoding. Never fails; what cannot be decoded is replaced.
 
-use super::{MediaType, charset};
+use super::charset;
+use super::page::MediaType;
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{DecoderResult, Encoding, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE};
 use memchr::memchr_iter;

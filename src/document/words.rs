@@ -19,11 +19,11 @@
 //! Characters that Unicode 17.0.0 does not know end a word, except in planes 2 and 3.
 
 use super::ascii::{self, BLOCK_BYTES};
-use super::unicode::{self, Class};
+use super::unicode::{self, CharClass};
 
 /// Appends the words of `text` to `out`, each after a single space unless `out` is empty, and returns how many.
 pub fn append_words(text: &str, out: &mut String) -> usize {
-    let mut words = Words::new(out);
+    let mut words = WordWriter::new(out);
     let mut rest = text;
     while !rest.is_empty() {
         let n_ascii = ascii::prefix(rest.as_bytes());
@@ -37,7 +37,7 @@ pub fn append_words(text: &str, out: &mut String) -> usize {
 /// Where in `text` each of the words begins that [`append_words`] finds in it, in bytes.
 pub fn word_starts(text: &str) -> Vec<usize> {
     let (mut out, mut starts) = (String::new(), Vec::new());
-    let mut words = Words::new(&mut out);
+    let mut words = WordWriter::new(&mut out);
     for (at, c) in text.char_indices() {
         words.push(c);
         starts.resize(words.n_words, at);
@@ -47,7 +47,7 @@ pub fn word_starts(text: &str) -> Vec<usize> {
 
 /// Where the last character left off.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum WordState {
     /// No word has begun, or the last one has ended.
     Outside,
     /// The next letter goes on with the word.
@@ -59,15 +59,15 @@ enum Place {
 }
 
 /// The words so far and the one being written.
-struct Words<'a> {
+struct WordWriter<'a> {
     out: &'a mut String,
     n_words: usize,
-    place: Place,
+    state: WordState,
     /// Characters that may combine with each other and the last one of `out`, with their combining classes.
     run: Vec<(u8, char)>,
-    place_of_run: Place,
+    run_state: WordState,
     /// Used by [`Self::append_ascii_step`] alone.
-    gathered: Gathered,
+    gathered: WordBuffer,
 }
 
 /// Letters that are copied at once.
@@ -89,11 +89,11 @@ fn below(n: usize) -> u64 {
 }
 
 /// Where ASCII words are gathered: what comes of a step, a space before each word, and what is written behind the last.
-type Gathered = [u8; STEP_BYTES + 2 * COPIED_BYTES];
+type WordBuffer = [u8; STEP_BYTES + 2 * COPIED_BYTES];
 
 /// Copies `len` letters, lower-cased; what is written behind them is overwritten by what comes next.
 #[inline]
-fn gather(seen: &[u8; SEEN_BYTES], from: usize, len: usize, gathered: &mut Gathered, to: usize) {
+fn gather(seen: &[u8; SEEN_BYTES], from: usize, len: usize, gathered: &mut WordBuffer, to: usize) {
     let mut done = 0;
     while let (Some(letters), Some(place)) =
         (seen[from + done..].first_chunk(), gathered[to + done..].first_chunk_mut())
@@ -107,10 +107,17 @@ fn gather(seen: &[u8; SEEN_BYTES], from: usize, len: usize, gathered: &mut Gathe
     }
 }
 
-impl<'a> Words<'a> {
+impl<'a> WordWriter<'a> {
     fn new(out: &'a mut String) -> Self {
         let gathered = [b' '; _];
-        Words { out, n_words: 0, place: Place::Outside, run: Vec::new(), place_of_run: Place::Outside, gathered }
+        WordWriter {
+            out,
+            n_words: 0,
+            state: WordState::Outside,
+            run: Vec::new(),
+            run_state: WordState::Outside,
+            gathered,
+        }
     }
 
     /// Appends the words of the ASCII that a text begins with.
@@ -130,7 +137,7 @@ impl<'a> Words<'a> {
 
     fn append_ascii_step(&mut self, seen: &[u8; SEEN_BYTES], n_bytes: usize) {
         self.settle();
-        let mut in_word = self.place == Place::InWord;
+        let mut in_word = self.state == WordState::InWord;
         // All letters are found first: that waits for nothing, while the end of a loop over words is hard to foretell.
         let mut masks = [0; STEP_BYTES / BLOCK_BYTES];
         let offsets = (0..n_bytes).step_by(BLOCK_BYTES);
@@ -157,10 +164,12 @@ impl<'a> Words<'a> {
             }
             in_word = mask >> ((n_bytes - at).min(BLOCK_BYTES) - 1) & 1 == 1;
         }
-        self.place = if in_word { Place::InWord } else { Place::Outside };
+        self.state = if in_word { WordState::InWord } else { WordState::Outside };
         let from = usize::from(self.out.is_empty() && len > 0);
-        // All ASCII, so there is no other case.
-        self.out.push_str(std::str::from_utf8(&self.gathered[from..len]).unwrap_or_default());
+        match std::str::from_utf8(&self.gathered[from..len]) {
+            Ok(words) => self.out.push_str(words),
+            Err(error) => unreachable!("ASCII letters and digits are not UTF-8: {error}"),
+        }
     }
 
     /// Appends the words of `text` until ASCII comes, and returns what is left.
@@ -180,25 +189,25 @@ impl<'a> Words<'a> {
     fn push(&mut self, c: char) {
         let (class, folded) = unicode::class_and_fold(c);
         match class {
-            Class::Letter => self.push_letter(folded),
-            Class::Alone => {
+            CharClass::Letter => self.push_letter(folded),
+            CharClass::Alone => {
                 self.settle();
                 self.begin();
                 self.out.push(folded);
-                self.place = Place::AfterAlone;
+                self.state = WordState::AfterAlone;
             }
-            Class::Separator => {
+            CharClass::Separator => {
                 self.settle();
-                self.place = Place::Outside;
+                self.state = WordState::Outside;
             }
-            Class::Mark if self.place != Place::Outside => {
+            CharClass::Mark if self.state != WordState::Outside => {
                 self.settle();
                 self.out.push(folded);
             }
-            Class::Combining if self.place != Place::Outside => self.push_to_run(folded),
-            Class::Joining => self.push_joining(folded),
-            Class::Special => self.push_special(c),
-            Class::Ignored | Class::Mark | Class::Combining => {}
+            CharClass::Combining if self.state != WordState::Outside => self.push_to_run(folded),
+            CharClass::Joining => self.push_joining(folded),
+            CharClass::Special => self.push_special(c),
+            CharClass::Ignored | CharClass::Mark | CharClass::Combining => {}
         }
     }
 
@@ -214,11 +223,11 @@ impl<'a> Words<'a> {
 
     #[inline]
     fn push_letter(&mut self, letter: char) {
-        if self.place != Place::InWord {
+        if self.state != WordState::InWord {
             self.settle();
-            if self.place != Place::InWord {
+            if self.state != WordState::InWord {
                 self.begin();
-                self.place = Place::InWord;
+                self.state = WordState::InWord;
             }
         }
         self.out.push(letter);
@@ -232,16 +241,16 @@ impl<'a> Words<'a> {
     }
 
     fn push_joining(&mut self, letter: char) {
-        match (self.place, self.place_of_run) {
-            (Place::InWord, _) | (Place::InRun, Place::InWord) => self.push_to_run(letter),
+        match (self.state, self.run_state) {
+            (WordState::InWord, _) | (WordState::InRun, WordState::InWord) => self.push_to_run(letter),
             _ => self.push_letter(letter),
         }
     }
 
     fn push_to_run(&mut self, c: char) {
-        if self.place != Place::InRun {
-            self.place_of_run = self.place;
-            self.place = Place::InRun;
+        if self.state != WordState::InRun {
+            self.run_state = self.state;
+            self.state = WordState::InRun;
         }
         self.run.push((unicode::combining_class(c), c));
     }
@@ -249,8 +258,8 @@ impl<'a> Words<'a> {
     /// Writes the run, if there is one.
     #[inline]
     fn settle(&mut self) {
-        if self.place == Place::InRun {
-            self.place = self.place_of_run;
+        if self.state == WordState::InRun {
+            self.state = self.run_state;
             if !self.write_run_of_one() {
                 self.write_run();
             }
@@ -508,7 +517,7 @@ mod tests {
             ).expect("a pattern"),
         ) {
             let mut slow = String::new();
-            let mut by_char = Words::new(&mut slow);
+            let mut by_char = WordWriter::new(&mut slow);
             text.chars().for_each(|c| by_char.push(c));
             by_char.settle();
             let n = by_char.n_words;

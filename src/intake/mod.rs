@@ -54,18 +54,18 @@ impl FutureLimit {
 pub struct RecordSketcher {
     fresh: Sketcher,
     sketcher: Sketcher,
-    reader: Reader,
+    reader: PageReader,
     sweep_cut: SweepCut,
 }
 
 /// Reads pages out of records.
-struct Reader {
+struct PageReader {
     limits: Limits,
     future: FutureLimit,
     n_mended: u64,
 }
 
-impl Reader {
+impl PageReader {
     /// The page in a record; JSON that cannot be read is mended where that is possible, and read again.
     fn page<'r>(&mut self, record: &'r Record) -> Result<Cow<'r, Page>, Rejection> {
         let limits = &self.limits;
@@ -97,7 +97,7 @@ impl Reader {
 impl RecordSketcher {
     /// One that sketches as `sketcher` does, and puts pages that name no sweep into those of `sweep_cut`.
     pub fn new(sketcher: Sketcher, limits: Limits, sweep_cut: SweepCut, future: FutureLimit) -> Self {
-        let reader = Reader { limits, future, n_mended: 0 };
+        let reader = PageReader { limits, future, n_mended: 0 };
         RecordSketcher { fresh: sketcher.clone(), sketcher, reader, sweep_cut }
     }
 
@@ -136,7 +136,7 @@ impl RecordSketcher {
 fn prepare<K>(
     sketcher: &mut Sketcher,
     record: &Record,
-    reader: &mut Reader,
+    reader: &mut PageReader,
     sweep_cut: SweepCut,
     known: impl FnOnce(Fingerprint) -> Option<K>,
 ) -> Result<(SketchedPage, Option<K>), Rejection> {

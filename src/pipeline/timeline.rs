@@ -113,7 +113,7 @@ impl Timeline {
         history.push(moment.clone());
         let host = known.map_or_else(|| host_key(seed, url), |state| state.host);
         let was = known.filter(|state| state.found).and_then(|state| state.copy.clone());
-        if let Some(mut state) = UrlState::of(&history, host) {
+        if let Some(mut state) = UrlState::from_history(&history, host) {
             if state.newest != *moment {
                 let is_another = known.is_none_or(|known| known.newest != state.newest);
                 self.late.insert(at, is_another.then(|| state.newest.clone()));

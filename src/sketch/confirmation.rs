@@ -19,7 +19,7 @@ const BINS: usize = 160;
 const SYMBOLS: u32 = 3;
 
 /// Documents of this many shingles or fewer have none. They are kept whole or nearly so, and what they could resemble by a
-/// half and has a bitmap is larger than twice of this: see [`super::Rule::Parity`].
+/// half and has a bitmap is larger than twice of this: see [`super::rule::Rule::Parity`].
 pub(super) const SHINGLES_MIN: usize = 192;
 
 /// A link is refused where the confirmation is this many standard errors under the resemblance that it takes.

@@ -110,7 +110,7 @@ fn ratio(part: usize, whole: usize) -> f64 {
 
 /// [`compare`] as anybody may be told: documents that are kept whole count by their bitmaps alone. The other bits of
 /// their shingles decide what is linked, and nobody learns them by asking; of larger documents that is the
-/// [`Confirmation`](super::Confirmation).
+/// [`Confirmation`](super::confirmation::Confirmation).
 pub fn compare_redacted(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
     match (&a.form, &b.form) {
         (SketchForm::Whole(a_tops), SketchForm::Whole(b_tops)) => {

@@ -1,6 +1,6 @@
 //! What a URL's sightings add up to: its newest one, and the last copy of a page that was there.
 
-use super::{Observation, Seen};
+use super::sighting::{Observation, Seen};
 use crate::document::{DocumentId, FetchTime};
 
 /// The last page that stood at a URL.
@@ -21,7 +21,7 @@ impl LastCopy {
     }
 
     /// The last copy that a sighting is, where it is one of a page.
-    pub fn of(moment: &Observation) -> Option<Self> {
+    pub fn from_observation(moment: &Observation) -> Option<Self> {
         let document = moment.seen.document()?;
         Some(LastCopy { fetched_at: moment.fetched_at, sweep: moment.sweep.clone(), document })
     }
@@ -43,13 +43,14 @@ pub struct UrlState {
 impl UrlState {
     /// The state that a history gives; none where it is empty. A mark of loss counts for nothing where its sweep did see
     /// the URL after all.
-    pub fn of(history: &[Observation], host: u64) -> Option<Self> {
+    pub fn from_history(history: &[Observation], host: u64) -> Option<Self> {
         let is_void = |mark: &Observation| {
             let contradicts = |other: &Observation| other.seen != Seen::Lost && other.sweep == mark.sweep;
             mark.seen == Seen::Lost && history.iter().any(contradicts)
         };
         let newest = history.iter().filter(|moment| !is_void(moment)).max()?.clone();
-        let copy = history.iter().filter(|moment| moment.seen.document().is_some()).max().and_then(LastCopy::of);
+        let copy =
+            history.iter().filter(|moment| moment.seen.document().is_some()).max().and_then(LastCopy::from_observation);
         Some(UrlState { newest, copy, host, found: false })
     }
 
@@ -60,7 +61,7 @@ impl UrlState {
         if *moment <= self.newest || is_contradicted || moment.seen == Seen::Lost {
             return None;
         }
-        let copy = LastCopy::of(moment);
+        let copy = LastCopy::from_observation(moment);
         let found = self.found && copy.is_none();
         Some(UrlState { newest: moment.clone(), copy: copy.or_else(|| self.copy.clone()), host: self.host, found })
     }
@@ -93,25 +94,25 @@ mod tests {
     #[test]
     fn a_lost_url_that_its_sweep_saw_after_all_is_not_lost() {
         let history = [page(1, 7, 1), moment(5, Seen::Lost, 2)];
-        let lost = UrlState::of(&history, 0).expect("a state");
+        let lost = UrlState::from_history(&history, 0).expect("a state");
         assert_eq!(lost.sought().map(|copy| copy.document), Some(DocumentId(7)));
         let late = page(4, 8, 2);
         assert_eq!(lost.after(&late), None, "the history must be asked");
-        let state = UrlState::of(&[history[0].clone(), history[1].clone(), late], 0).expect("a state");
+        let state = UrlState::from_history(&[history[0].clone(), history[1].clone(), late], 0).expect("a state");
         assert!(state.is_alive() && state.sought().is_none());
         assert_eq!(state.copy.map(|copy| copy.document), Some(DocumentId(8)));
     }
 
     #[test]
     fn what_is_sought() {
-        let gone = UrlState::of(&[page(1, 7, 0), moment(2, Seen::Gone, 0)], 0).expect("a state");
+        let gone = UrlState::from_history(&[page(1, 7, 0), moment(2, Seen::Gone, 0)], 0).expect("a state");
         assert!(gone.sought().is_some());
         assert!(UrlState { found: true, ..gone.clone() }.sought().is_none());
         let back = UrlState { found: true, ..gone.clone() }.after(&page(3, 7, 0)).expect("later");
         assert!(back.sought().is_none() && !back.found);
         let redirect = gone.after(&moment(3, Seen::Redirect("http://b/".into()), 0)).expect("later");
         assert!(redirect.sought().is_none(), "a redirect says where it went");
-        assert!(UrlState::of(&[moment(2, Seen::Gone, 0)], 0).expect("a state").sought().is_none());
+        assert!(UrlState::from_history(&[moment(2, Seen::Gone, 0)], 0).expect("a state").sought().is_none());
     }
 
     #[test]
@@ -135,13 +136,13 @@ mod tests {
                 2 => moment(time, Seen::Redirect("http://b/".into()), sweep),
                 document => page(time, document, sweep),
             }).collect();
-            let at_once = UrlState::of(&history, 3);
+            let at_once = UrlState::from_history(&history, 3);
             let n = order.index(history.len());
             history.rotate_left(n);
             let mut state: Option<UrlState> = None;
             for end in 1..=history.len() {
                 let quick = state.as_ref().and_then(|state| state.after(&history[end - 1]));
-                let slow = UrlState::of(&history[..end], 3);
+                let slow = UrlState::from_history(&history[..end], 3);
                 if let Some(quick) = quick {
                     prop_assert_eq!(Some(&quick), slow.as_ref());
                 }

@@ -1,9 +1,9 @@
 //! The tokenizer, and the words of whole pages, against html5lib-tests, where `LOOKALIKE_HTML5LIB_TESTS` names a checkout
 //! of <https://github.com/html5lib/html5lib-tests>; pages need one of before its tests of trees were moved elsewhere.
 
-use super::element::{Element, Role};
-use super::name::Name;
-use super::scanner::{self, Content, Sink};
+use super::element::{Element, ElementRole};
+use super::name::TagName;
+use super::scanner::{self, ContentModel, TokenSink};
 use crate::document::append_words;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 /// Takes text as the tokenizer alone yields it; no tag changes how what follows is read.
 struct AllText<'o>(&'o mut String);
 
-impl Sink for AllText<'_> {
+impl TokenSink for AllText<'_> {
     fn text(&mut self, text: &str) {
         self.0.push_str(text);
     }
 
-    fn start_tag(&mut self, _: Name, _: bool) -> Content {
-        Content::Data
+    fn start_tag(&mut self, _: TagName, _: bool) -> ContentModel {
+        ContentModel::Data
     }
 
-    fn end_tag(&mut self, _: Name) {}
+    fn end_tag(&mut self, _: TagName) {}
 
     fn nul(&self) -> &'static str {
         "\0"
@@ -96,16 +96,16 @@ fn characters(output: &Value) -> Vec<Value> {
     tokens.filter(|token| token[0] == "Character").map(|token| token[1].clone()).collect()
 }
 
-fn initial_contents(case: &Value) -> Vec<Content> {
+fn initial_contents(case: &Value) -> Vec<ContentModel> {
     let name: &'static str = case["lastStartTag"].as_str().unwrap_or("none").to_owned().leak();
-    let Some(states) = case["initialStates"].as_array() else { return vec![Content::Data] };
+    let Some(states) = case["initialStates"].as_array() else { return vec![ContentModel::Data] };
     let content = |state: &Value| match state.as_str().expect("a state's name") {
-        "Data state" => Content::Data,
-        "RCDATA state" => Content::Rcdata(name),
-        "RAWTEXT state" => Content::Rawtext(name),
-        "Script data state" => Content::Script(name),
-        "CDATA section state" => Content::Cdata,
-        "PLAINTEXT state" => Content::Plaintext,
+        "Data state" => ContentModel::Data,
+        "RCDATA state" => ContentModel::Rcdata(name),
+        "RAWTEXT state" => ContentModel::Rawtext(name),
+        "Script data state" => ContentModel::Script(name),
+        "CDATA section state" => ContentModel::Cdata,
+        "PLAINTEXT state" => ContentModel::Plaintext,
         state => panic!("an unknown initial state: {state}"),
     };
     states.iter().map(content).collect()
@@ -171,7 +171,7 @@ fn words_are_those_of_the_trees_of_html5lib_tests() {
         for case in String::from_utf8_lossy(&bytes).split("\n\n#data\n") {
             let Some((page, expected)) = page_and_words(case.strip_prefix("#data\n").unwrap_or(case)) else { continue };
             let mut text = String::new();
-            super::append_text(page, &mut text);
+            super::text::append_text(page, &mut text);
             let found = words(&text);
             n_pages += usize::from(!expected.is_empty());
             if found != expected {
@@ -209,16 +209,16 @@ fn text_of_tree(tree: &str) -> String {
             separate(open.pop(), &mut text);
         }
         if let Some(quoted) = node.strip_prefix('"') {
-            if !open.iter().any(|element| matches!(element.role, Role::Unseen | Role::Template)) {
+            if !open.iter().any(|element| matches!(element.role, ElementRole::Unseen | ElementRole::Template)) {
                 text.push_str(quoted.strip_suffix('"').unwrap_or(quoted));
             }
         } else if let Some(tag) = node.strip_prefix('<').filter(|tag| !tag.starts_with('!')) {
             let name = tag.trim_end_matches('>').rsplit(' ').next().unwrap_or_default();
-            let element = Element::of(Name::of(name.as_bytes()));
+            let element = Element::by_name(TagName::from_bytes(name.as_bytes()));
             separate(Some(element), &mut text);
             open.push(element);
         } else if node == "content" {
-            open.push(Element::of(Name::of(b"template")));
+            open.push(Element::by_name(TagName::from_bytes(b"template")));
         }
     }
     text

@@ -2,7 +2,7 @@
 
 /// A tag's name, lower-cased, as the bytes of a number. All names too long to be known are equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Name {
+pub(super) struct TagName {
     head: u64,
     tail: u64,
 }
@@ -10,7 +10,7 @@ pub(super) struct Name {
 /// The longest name that is told from others.
 const NAME_LEN_MAX: usize = 16;
 
-impl Name {
+impl TagName {
     /// The name that `bytes` begins with, up to a space, `/`, `>` or the end of the page, and its length.
     pub(super) fn read(bytes: &[u8]) -> (Self, usize) {
         if let Some(chunk) = bytes.first_chunk() {
@@ -23,10 +23,10 @@ impl Name {
             }
         }
         let len = bytes.iter().position(|b| is_name_end(*b)).unwrap_or(bytes.len());
-        (Self::of(&bytes[..len]), len)
+        (Self::from_bytes(&bytes[..len]), len)
     }
 
-    pub(super) const fn of(name: &[u8]) -> Self {
+    pub(super) const fn from_bytes(name: &[u8]) -> Self {
         let mut packed = Self { head: 0, tail: 0 };
         let mut i = 0;
         while i < name.len() && name.len() <= NAME_LEN_MAX {
@@ -86,20 +86,20 @@ mod tests {
             ("a\"b=c>      ", "a\"b=c"),
             ("p", "p"),
         ] {
-            assert_eq!(Name::read(bytes.as_bytes()), (Name::of(name.as_bytes()), name.len()), "{bytes}");
+            assert_eq!(TagName::read(bytes.as_bytes()), (TagName::from_bytes(name.as_bytes()), name.len()), "{bytes}");
         }
-        let (long, len) = Name::read(b"a-name-of-seventeen-letters>");
-        assert_eq!((long, len), (Name::default(), 27));
+        let (long, len) = TagName::read(b"a-name-of-seventeen-letters>");
+        assert_eq!((long, len), (TagName::default(), 27));
     }
 
     proptest! {
         #[test]
         fn a_word_at_a_time_is_byte_by_byte(bytes in "[a-zA-Z][a-zA-Z0-9 />@\\[`_\"=&\u{0}-\u{20}é-]{0,12}") {
             let len = bytes.bytes().position(is_name_end).unwrap_or(bytes.len());
-            let (name, read_len) = Name::read(bytes.as_bytes());
+            let (name, read_len) = TagName::read(bytes.as_bytes());
             prop_assert_eq!(read_len, len);
             if bytes.as_bytes()[..len].iter().all(u8::is_ascii_alphanumeric) {
-                prop_assert_eq!(name, Name::of(&bytes.as_bytes()[..len]));
+                prop_assert_eq!(name, TagName::from_bytes(&bytes.as_bytes()[..len]));
             }
         }
     }

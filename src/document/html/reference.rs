@@ -6,7 +6,7 @@ use crate::document::entities;
 
 /// What a character reference stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decoded {
+pub(super) enum CharacterReference {
     /// A named one: one or two characters.
     Named(&'static str),
     /// A numeric one.
@@ -19,10 +19,10 @@ pub(super) fn can_begin_with(byte: u8) -> bool {
 }
 
 /// The reference whose `&` stands before `rest`, and how much of `rest` belongs to it; `None` where the `&` is text.
-pub(super) fn decode(rest: &[u8]) -> Option<(Decoded, usize)> {
+pub(super) fn decode(rest: &[u8]) -> Option<(CharacterReference, usize)> {
     match rest.first()? {
-        b'#' => numeric(&rest[1..]).map(|(c, len)| (Decoded::Numeric(c), len + 1)),
-        _ => named(rest).map(|(text, len)| (Decoded::Named(text), len)),
+        b'#' => numeric(&rest[1..]).map(|(c, len)| (CharacterReference::Numeric(c), len + 1)),
+        _ => named(rest).map(|(text, len)| (CharacterReference::Named(text), len)),
     }
 }
 
@@ -103,8 +103,8 @@ mod tests {
             ("#99999999999999999999;", Some(("\u{fffd}", 22))),
         ] {
             let decoded = decode(rest.as_bytes()).map(|(decoded, len)| match decoded {
-                Decoded::Named(text) => (text.to_owned(), len),
-                Decoded::Numeric(c) => (c.to_string(), len),
+                CharacterReference::Named(text) => (text.to_owned(), len),
+                CharacterReference::Numeric(c) => (c.to_string(), len),
             });
             assert_eq!(decoded, expected.map(|(text, len)| (text.to_owned(), len)), "&{rest}");
         }

@@ -1,23 +1,23 @@
 //! The tokenizer of HTML as far as text depends on it: what is text, where tags begin and end, and their names.
 //!
 //! WHATWG HTML, section 13.2.5. The standard's states that treat text alike are one function here. What a tag means is
-//! not known here but to the [`Sink`], which in the standard is the tree builder. Every byte is looked at a bounded
+//! not known here but to the [`TokenSink`], which in the standard is the tree builder. Every byte is looked at a bounded
 //! number of times, whatever the page.
 
-use super::name::{Name, is_name_end, is_space};
-use super::reference::{self, Decoded};
+use super::name::{TagName, is_name_end, is_space};
+use super::reference::{self, CharacterReference};
 use memchr::{memchr, memchr2, memmem};
 
 /// How the tokenizer reads what follows a start tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum ContentModel {
     /// Markup and character references.
     Data,
     /// Character references, and no markup but the end tag of this name.
     Rcdata(&'static str),
     /// No markup but the end tag of this name.
     Rawtext(&'static str),
-    /// Like [`Content::Rawtext`], but that comments in it can hide the end tag. The name is always `script`, but for
+    /// Like [`ContentModel::Rawtext`], but that comments in it can hide the end tag. The name is always `script`, but for
     /// tests that begin here.
     Script(&'static str),
     /// No markup until `]]>`.
@@ -27,17 +27,17 @@ pub(super) enum Content {
 }
 
 /// Who makes something of the tokens.
-pub(super) trait Sink {
+pub(super) trait TokenSink {
     /// Takes a piece of text, character references decoded and line ends normalised.
     fn text(&mut self, text: &str);
 
     /// Takes a start tag and says how to read what follows it.
-    fn start_tag(&mut self, name: Name, self_closing: bool) -> Content;
+    fn start_tag(&mut self, name: TagName, self_closing: bool) -> ContentModel;
 
     /// Takes an end tag.
-    fn end_tag(&mut self, name: Name);
+    fn end_tag(&mut self, name: TagName);
 
-    /// What a U+0000 becomes in [`Content::Data`] and [`Content::Cdata`]. Elsewhere it is U+FFFD.
+    /// What a U+0000 becomes in [`ContentModel::Data`] and [`ContentModel::Cdata`]. Elsewhere it is U+FFFD.
     fn nul(&self) -> &'static str;
 
     /// Whether the current element is one of SVG or MathML, where `<![CDATA[` begins text and not a comment.
@@ -45,32 +45,32 @@ pub(super) trait Sink {
 }
 
 /// Reads `html` to its end.
-pub(super) fn scan<S: Sink>(html: &str, mut content: Content, sink: S) {
+pub(super) fn scan<S: TokenSink>(html: &str, mut content: ContentModel, sink: S) {
     let bytes = html.as_bytes();
     let has_odd_bytes = memchr2(b'\r', b'\0', bytes).is_some();
     let mut scanner = Scanner { html, bytes, has_odd_bytes, at: 0, sink };
     while scanner.at < bytes.len() {
         content = match content {
-            Content::Data => scanner.data(),
-            Content::Rcdata(name) => scanner.rcdata(name),
-            Content::Rawtext(name) => scanner.rawtext(name),
-            Content::Script(name) => scanner.script(name),
-            Content::Cdata => scanner.cdata(),
-            Content::Plaintext => scanner.plaintext(),
+            ContentModel::Data => scanner.data(),
+            ContentModel::Rcdata(name) => scanner.rcdata(name),
+            ContentModel::Rawtext(name) => scanner.rawtext(name),
+            ContentModel::Script(name) => scanner.script(name),
+            ContentModel::Cdata => scanner.cdata(),
+            ContentModel::Plaintext => scanner.plaintext(),
         };
     }
 }
 
-/// What U+0000 becomes outside of [`Content::Data`].
+/// What U+0000 becomes outside of [`ContentModel::Data`].
 pub(super) const REPLACEMENT: &str = "\u{fffd}";
 
 /// What a U+0000 becomes in the text at hand.
 #[derive(Clone, Copy)]
-enum Nul {
-    /// [`Sink::nul`]
-    OfSink,
+enum NulReplacement {
+    /// [`TokenSink::nul`]
+    FromSink,
     /// [`REPLACEMENT`]
-    Replaced,
+    ReplacementCharacter,
 }
 
 struct Scanner<'h, S> {
@@ -83,12 +83,12 @@ struct Scanner<'h, S> {
     sink: S,
 }
 
-impl<S: Sink> Scanner<'_, S> {
-    fn data(&mut self) -> Content {
+impl<S: TokenSink> Scanner<'_, S> {
+    fn data(&mut self) -> ContentModel {
         let mut text_from = self.at;
         while let Some(at) = self.find_markup_or_reference() {
             if self.bytes[at] == b'&' {
-                text_from = self.reference(text_from, at, Nul::OfSink);
+                text_from = self.reference(text_from, at, NulReplacement::FromSink);
                 continue;
             }
             // Decided before anything is emitted, so that a lone `<` is part of the text around it.
@@ -96,7 +96,7 @@ impl<S: Sink> Scanner<'_, S> {
                 self.at = at + 1;
                 continue;
             };
-            self.emit(text_from, at, Nul::OfSink);
+            self.emit(text_from, at, NulReplacement::FromSink);
             let content = match markup {
                 Markup::StartTag => self.start_tag(at + 1),
                 Markup::EndTag => self.end_tag(at + 2),
@@ -104,78 +104,78 @@ impl<S: Sink> Scanner<'_, S> {
                 Markup::Declaration => self.declaration(at + 2),
                 Markup::BogusComment => self.bogus_comment(at + 2),
             };
-            if content != Content::Data {
+            if content != ContentModel::Data {
                 return content;
             }
             text_from = self.at;
         }
-        self.rest_is_text(text_from, Nul::OfSink)
+        self.rest_is_text(text_from, NulReplacement::FromSink)
     }
 
-    fn rcdata(&mut self, name: &'static str) -> Content {
+    fn rcdata(&mut self, name: &'static str) -> ContentModel {
         let mut text_from = self.at;
         while let Some(at) = self.find_markup_or_reference() {
             if self.bytes[at] == b'&' {
-                text_from = self.reference(text_from, at, Nul::Replaced);
+                text_from = self.reference(text_from, at, NulReplacement::ReplacementCharacter);
             } else if self.is_end_tag(at, name) {
-                self.emit(text_from, at, Nul::Replaced);
+                self.emit(text_from, at, NulReplacement::ReplacementCharacter);
                 return self.end_tag(at + 2);
             } else {
                 self.at = at + 1;
             }
         }
-        self.rest_is_text(text_from, Nul::Replaced)
+        self.rest_is_text(text_from, NulReplacement::ReplacementCharacter)
     }
 
-    fn rawtext(&mut self, name: &'static str) -> Content {
+    fn rawtext(&mut self, name: &'static str) -> ContentModel {
         let text_from = self.at;
         while let Some(at) = self.find(b'<') {
             if self.is_end_tag(at, name) {
-                self.emit(text_from, at, Nul::Replaced);
+                self.emit(text_from, at, NulReplacement::ReplacementCharacter);
                 return self.end_tag(at + 2);
             }
             self.at = at + 1;
         }
-        self.rest_is_text(text_from, Nul::Replaced)
+        self.rest_is_text(text_from, NulReplacement::ReplacementCharacter)
     }
 
-    fn script(&mut self, name: &'static str) -> Content {
+    fn script(&mut self, name: &'static str) -> ContentModel {
         let text_from = self.at;
-        let mut escape = Escape::None;
+        let mut escape = ScriptEscape::None;
         while let Some(at) = self.find_in_script(escape) {
             self.at = at + 1;
             if self.bytes[at] == b'>' {
                 // At least the two dashes of `<!--` stand before, so this looks at nothing older than the comment.
                 if self.bytes[..at].ends_with(b"--") {
-                    escape = Escape::None;
+                    escape = ScriptEscape::None;
                 }
             } else if self.is_end_tag(at, name) {
-                if escape != Escape::Double {
-                    self.emit(text_from, at, Nul::Replaced);
+                if escape != ScriptEscape::Double {
+                    self.emit(text_from, at, NulReplacement::ReplacementCharacter);
                     return self.end_tag(at + 2);
                 }
-                escape = Escape::Single;
-            } else if escape == Escape::None && self.bytes[at..].starts_with(b"<!--") {
-                escape = Escape::Single;
+                escape = ScriptEscape::Single;
+            } else if escape == ScriptEscape::None && self.bytes[at..].starts_with(b"<!--") {
+                escape = ScriptEscape::Single;
                 self.at = at + 4;
-            } else if escape == Escape::Single && self.is_name_at(at + 1, "script") {
-                escape = Escape::Double;
+            } else if escape == ScriptEscape::Single && self.is_name_at(at + 1, "script") {
+                escape = ScriptEscape::Double;
             }
         }
-        self.rest_is_text(text_from, Nul::Replaced)
+        self.rest_is_text(text_from, NulReplacement::ReplacementCharacter)
     }
 
-    fn cdata(&mut self) -> Content {
+    fn cdata(&mut self) -> ContentModel {
         let text_from = self.at;
         let Some(len) = memmem::find(&self.bytes[text_from..], b"]]>") else {
-            return self.rest_is_text(text_from, Nul::OfSink);
+            return self.rest_is_text(text_from, NulReplacement::FromSink);
         };
-        self.emit(text_from, text_from + len, Nul::OfSink);
+        self.emit(text_from, text_from + len, NulReplacement::FromSink);
         self.resume(text_from + len + 3)
     }
 
-    fn plaintext(&mut self) -> Content {
-        self.rest_is_text(self.at, Nul::Replaced)
+    fn plaintext(&mut self) -> ContentModel {
+        self.rest_is_text(self.at, NulReplacement::ReplacementCharacter)
     }
 
     /// What the `<` at `at` begins; `None` where it is text.
@@ -193,20 +193,20 @@ impl<S: Sink> Scanner<'_, S> {
         }
     }
 
-    fn start_tag(&mut self, name_at: usize) -> Content {
-        let (name, len) = Name::read(&self.bytes[name_at..]);
+    fn start_tag(&mut self, name_at: usize) -> ContentModel {
+        let (name, len) = TagName::read(&self.bytes[name_at..]);
         match self.tag_end(name_at + len) {
             Some(self_closing) => self.sink.start_tag(name, self_closing),
-            None => Content::Data,
+            None => ContentModel::Data,
         }
     }
 
-    fn end_tag(&mut self, name_at: usize) -> Content {
-        let (name, len) = Name::read(&self.bytes[name_at..]);
+    fn end_tag(&mut self, name_at: usize) -> ContentModel {
+        let (name, len) = TagName::read(&self.bytes[name_at..]);
         if self.tag_end(name_at + len).is_some() {
             self.sink.end_tag(name);
         }
-        Content::Data
+        ContentModel::Data
     }
 
     /// Goes from the end of a tag's name past its `>` and says whether the tag closes itself. `None` where the page ends
@@ -260,39 +260,39 @@ impl<S: Sink> Scanner<'_, S> {
         }
     }
 
-    fn declaration(&mut self, from: usize) -> Content {
+    fn declaration(&mut self, from: usize) -> ContentModel {
         let rest = &self.bytes[from..];
         if rest.starts_with(b"--") {
             self.comment(from + 2)
         } else if rest.starts_with(b"[CDATA[") && self.sink.in_foreign_content() {
             self.at = from + 7;
-            Content::Cdata
+            ContentModel::Cdata
         } else {
             // A doctype ends at the first `>` as well, even in quotes.
             self.bogus_comment(from)
         }
     }
 
-    fn bogus_comment(&mut self, from: usize) -> Content {
+    fn bogus_comment(&mut self, from: usize) -> ContentModel {
         let end = memchr(b'>', &self.bytes[from..]).map_or(self.bytes.len(), |len| from + len + 1);
         self.resume(end)
     }
 
     /// A comment ends at a `>` after `--` or `--!`, and at one right at its beginning, or after a single dash there.
-    fn comment(&mut self, from: usize) -> Content {
+    fn comment(&mut self, from: usize) -> ContentModel {
         self.at = from;
         while let Some(at) = self.find(b'>') {
             self.at = at + 1;
             let comment = &self.bytes[from..at];
             if comment.ends_with(b"--") || comment.ends_with(b"--!") || matches!(comment, b"" | b"-") {
-                return Content::Data;
+                return ContentModel::Data;
             }
         }
         self.resume(self.bytes.len())
     }
 
     /// Decodes the reference at `at`, if it is one, and returns from where on text is yet to be emitted.
-    fn reference(&mut self, text_from: usize, at: usize, nul: Nul) -> usize {
+    fn reference(&mut self, text_from: usize, at: usize, nul: NulReplacement) -> usize {
         self.at = at + 1;
         if !self.bytes.get(self.at).is_some_and(|b| reference::can_begin_with(*b)) {
             return text_from;
@@ -302,8 +302,8 @@ impl<S: Sink> Scanner<'_, S> {
         };
         self.emit(text_from, at, nul);
         match decoded {
-            Decoded::Named(text) => self.sink.text(text),
-            Decoded::Numeric(c) => self.sink.text(c.encode_utf8(&mut [0; 4])),
+            CharacterReference::Named(text) => self.sink.text(text),
+            CharacterReference::Numeric(c) => self.sink.text(c.encode_utf8(&mut [0; 4])),
         }
         self.at += len;
         self.at
@@ -338,8 +338,8 @@ impl<S: Sink> Scanner<'_, S> {
     }
 
     /// The next `<`, and inside of a script's comment the next `>` as well.
-    fn find_in_script(&self, escape: Escape) -> Option<usize> {
-        if escape == Escape::None {
+    fn find_in_script(&self, escape: ScriptEscape) -> Option<usize> {
+        if escape == ScriptEscape::None {
             return self.find(b'<');
         }
         match self.bytes.get(self.at)? {
@@ -355,25 +355,25 @@ impl<S: Sink> Scanner<'_, S> {
         }
     }
 
-    fn resume(&mut self, at: usize) -> Content {
+    fn resume(&mut self, at: usize) -> ContentModel {
         self.at = at;
-        Content::Data
+        ContentModel::Data
     }
 
-    fn rest_is_text(&mut self, from: usize, nul: Nul) -> Content {
+    fn rest_is_text(&mut self, from: usize, nul: NulReplacement) -> ContentModel {
         self.emit(from, self.bytes.len(), nul);
         self.resume(self.bytes.len())
     }
 
     #[inline]
-    fn emit(&mut self, from: usize, to: usize, nul: Nul) {
+    fn emit(&mut self, from: usize, to: usize, nul: NulReplacement) {
         // Tags often follow one another.
         if from != to {
             self.emit_some(from, to, nul);
         }
     }
 
-    fn emit_some(&mut self, from: usize, to: usize, nul: Nul) {
+    fn emit_some(&mut self, from: usize, to: usize, nul: NulReplacement) {
         let text = &self.html[from..to];
         if self.has_odd_bytes {
             self.emit_odd(text, nul);
@@ -383,10 +383,10 @@ impl<S: Sink> Scanner<'_, S> {
     }
 
     /// Emits text with U+0000 replaced, and carriage returns, with the line feed after them, as line feeds.
-    fn emit_odd(&mut self, mut text: &str, nul: Nul) {
+    fn emit_odd(&mut self, mut text: &str, nul: NulReplacement) {
         let nul = match nul {
-            Nul::OfSink => self.sink.nul(),
-            Nul::Replaced => REPLACEMENT,
+            NulReplacement::FromSink => self.sink.nul(),
+            NulReplacement::ReplacementCharacter => REPLACEMENT,
         };
         while let Some(first) = text.bytes().next() {
             let replacement = match first {
@@ -407,7 +407,7 @@ impl<S: Sink> Scanner<'_, S> {
     }
 }
 
-/// What a `<` in [`Content::Data`] can begin.
+/// What a `<` in [`ContentModel::Data`] can begin.
 enum Markup {
     StartTag,
     EndTag,
@@ -419,7 +419,7 @@ enum Markup {
 /// How deep in comments a script is. `Single` is after `<!--`: the end tag still ends the script. `Double` is after a
 /// `<script` in there: the next end tag belongs to that one.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Escape {
+enum ScriptEscape {
     None,
     Single,
     Double,
