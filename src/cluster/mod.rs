@@ -1,11 +1,11 @@
 //! Clusters: connected components of documents that resemble each other (Broder 1997, section 4).
 //!
 //! ```text
-//! SketchedContent ─▶ equivalences ─▶ candidates (super shingles, postings) ─▶ sketches decide ─▶ union-find
-//!                     decide(known, view, content) → Decision + Effects
+//! SketchedContent ─▶ equivalences ─▶ candidates (super shingles, postings) ─▶ compare sketches ─▶ union-find
+//!                     decide(content, index, view) → Decision + Effects
 //! ```
-//! Nothing here reads or writes: what the store knows comes in as [`BatchIndex`] and through a [`View`], what is to be
-//! written goes out as [`Effects`].
+//! Nothing here reads or writes. The store's knowledge comes in as [`BatchIndex`] and through a [`View`]; the
+//! changes go out as [`Effects`].
 
 mod candidates;
 mod decide;

@@ -3,43 +3,43 @@
 use crate::sketch::{Estimate, Rule, Shingle, Sketch, SketchForm, compare};
 use serde::{Deserialize, Serialize};
 
-/// How links make clusters.
+/// How links form clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClusterPolicy {
-    /// Connected components, as in the paper: what is linked belongs together, however long the chain. The clusters do
-    /// not depend on the order in which documents come.
+    /// Connected components, as in the paper: linked documents belong together, however long the chain. The
+    /// clusters do not depend on the order of arrival.
     #[serde(rename = "components")]
     Components,
-    /// A document and those that resemble it: every member resembles the one that its cluster was made around, so that
-    /// there are no chains. In a stream that is the cluster's first document, its founder; a document joins the founder
-    /// that it resembles most, or founds a cluster, and clusters never merge. Which documents are founders depends on
-    /// the order in which they come; the clusters depend on it where resemblance is not transitive.
+    /// A document and those that resemble it. Every member resembles the founder, the cluster's first document, so
+    /// there are no chains. A new document joins the founder that it resembles most, or founds a cluster; clusters
+    /// never merge. The clusters depend on the order of arrival where resemblance is not transitive.
     #[serde(rename = "star")]
     Star,
 }
 
-/// When two documents belong together. A store is made with one rule and keeps it.
+/// When two documents belong together. A store keeps the rule it was created with.
+///
+/// The serde names are part of the store's format.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MatchRule {
-    /// Documents of this resemblance or more are linked; 0.5 in the paper.
+    /// The resemblance from which documents are linked; 0.5 in the paper.
     #[serde(rename = "threshold")]
     pub threshold: f64,
-    /// A document is a candidate from this many shared index shingles on, or fewer for documents that have few.
+    /// How many index shingles a candidate must share; documents with few shingles need fewer.
     #[serde(rename = "min_shared")]
     pub min_shared: usize,
-    /// A shingle in more documents than this is common: it nominates a few representatives of these and nobody else;
-    /// 1000 in the paper.
+    /// A shingle in more documents than this is common and nominates only its representatives; 1000 in the paper.
     #[serde(rename = "common_limit")]
     pub common_limit: usize,
-    /// A page is compared with this many documents at most, those first whose shared shingles stand in the fewest
-    /// others, then the newest; 0: with all that share enough. Left out of what is written where it is 0.
+    /// The most documents that one page is compared with: those that share the rarest shingles first, then the
+    /// newest. 0 means no limit and is not written.
     #[serde(rename = "comparisons_max", default, skip_serializing_if = "is_unlimited")]
     pub comparisons_max: usize,
-    /// Whether common shingles are left out of the resemblance as well, as in the paper.
+    /// Whether common shingles are also left out of the resemblance, as in the paper.
     #[serde(rename = "ignore_common")]
     pub ignore_common: bool,
-    /// How links make clusters; components in the paper.
+    /// How links form clusters; components in the paper.
     #[serde(rename = "policy")]
     pub policy: ClusterPolicy,
 }
@@ -62,7 +62,7 @@ impl Default for MatchRule {
 }
 
 impl MatchRule {
-    /// What is wrong with the rule, if anything.
+    /// Returns what is wrong with the rule, if anything.
     pub fn problem(&self) -> Option<String> {
         match self {
             _ if !(self.threshold > 0.0 && self.threshold <= 1.0) => {
@@ -74,23 +74,26 @@ impl MatchRule {
         }
     }
 
-    /// How many index shingles a document with `n_indexed` of them must share with a candidate. Where both documents
-    /// are indexed whole, two that resemble each other share at least threshold × the larger of them.
+    /// Returns how many index shingles a candidate must share with a document that has `n_indexed` of them. Two
+    /// documents that are indexed whole and resemble each other share at least threshold × the size of the larger.
     pub fn shared_needed(&self, n_indexed: usize) -> usize {
         let implied = (self.threshold * n_indexed as f64).ceil() as usize;
         implied.clamp(1, self.min_shared)
     }
 
-    /// How many comparisons a page may cost.
+    /// The most comparisons that one page may cost.
     pub fn n_comparisons(&self) -> usize {
         if self.comparisons_max == 0 { usize::MAX } else { self.comparisons_max }
     }
 
-    /// The estimated resemblance of two documents where it links them. A page that only common shingles nominate for (see
-    /// [`candidates_by_representatives`]) is one of a large family, and its candidates stand for many: there an estimate must be over the
-    /// threshold by three standard errors, or those that are a little under it would make a false cluster of the whole
-    /// family. The confirmations, where both have one, must allow the link; they count common shingles, and have no say
-    /// where these are left out.
+    /// Returns the estimated resemblance of two documents if the rule links them.
+    ///
+    /// Candidates that only common shingles nominate (see [`candidates_by_representatives`]) stand for a large
+    /// family. An estimate slightly too high would join the whole family, so there it must exceed the threshold by
+    /// three standard errors.
+    ///
+    /// If both documents have a confirmation, it must allow the link. Confirmations count common shingles, so they
+    /// have no say where the rule ignores those.
     pub fn link(
         &self,
         a: &Sketch,
@@ -106,8 +109,8 @@ impl MatchRule {
         is_link.then_some(estimate.resemblance)
     }
 
-    /// What two sketches of one rule tell of their documents. `is_common` tells which shingles are; they are left out of
-    /// samples where the rule says so. The other forms do not tell which shingles they are made of.
+    /// Estimates the resemblance of two sketches of one rule. Samples leave out the shingles for which `is_common`
+    /// holds if the rule ignores common shingles. The other forms do not keep whole shingles and leave out none.
     pub fn estimate(&self, a: &Sketch, b: &Sketch, rule: Rule, is_common: impl Fn(Shingle) -> bool) -> Estimate {
         let has_common = |sketch: &Sketch| match &sketch.form {
             SketchForm::Sample { values, .. } => values.iter().any(|value| is_common(*value)),

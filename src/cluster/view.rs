@@ -1,34 +1,35 @@
-//! The view: what a decision asks of the store.
+//! The view: what a decision needs to read from the store.
 
 use crate::document::DocumentId;
 use crate::sketch::{Shingle, Sketch};
 use std::sync::Arc;
 
-/// What the store knows, asked for as it is needed: by the batch where that can be foreseen (see [`Decider::learn`]).
+/// The store as a decision sees it. [`Decider::prefetch`] reads what it can foresee by the batch; the rest is read
+/// on demand.
 pub trait View {
     /// What can go wrong in reading.
     type Error: From<TooManyDocuments>;
 
-    /// The documents in which each of some shingles stands.
+    /// Returns, for each shingle, the documents that it indexes.
     ///
     /// # Errors
-    /// Whatever keeps the view from reading them.
+    /// The store's error.
     fn postings(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, Self::Error>;
 
-    /// The same of super shingles.
+    /// Returns, for each super shingle, the documents that have it.
     ///
     /// # Errors
-    /// Whatever keeps the view from reading them.
+    /// The store's error.
     fn supers(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, Self::Error>;
 
-    /// The sketches of some documents, in their order.
+    /// Returns the sketches of `documents`, in the same order.
     ///
     /// # Errors
-    /// Whatever keeps the view from reading them.
+    /// The store's error.
     fn sketches(&mut self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, Self::Error>;
 }
 
-/// The store has given out its last document id.
+/// The store has no document ids left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the store holds 4,294,967,295 documents, the most that it can; start another one")]
 pub struct TooManyDocuments;

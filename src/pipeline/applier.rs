@@ -272,7 +272,7 @@ impl<'a, S: Store> Applier<'a, S> {
         let mut known = self.known_equals(pages.iter().filter_map(content_of))?;
         let mut effects = Effects::default();
         let mut view = BatchView { store: &*self.store, cache: &mut self.cache, fresh: FxHashMap::default() };
-        self.decider.learn(pages.iter().filter_map(content_of), &mut known, &mut view)?;
+        self.decider.prefetch(pages.iter().filter_map(content_of), &mut known, &mut view)?;
         let mut decisions = Vec::with_capacity(pages.len());
         for page in pages {
             let before = effects.documents.len();
