@@ -12,7 +12,7 @@ pub const CANONICAL_VERSION: u32 = 1;
 /// Why a page has no canonical form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoText {
-    /// The bytes are not text in any charset: a PDF or an image under a text label, say.
+    /// The bytes are not text in any charset, for example a PDF or an image labelled as text.
     #[error("the body is not text: {0}")]
     Binary(&'static str),
 }
@@ -24,10 +24,10 @@ pub struct CanonicalForm {
     n_words: usize,
 }
 
-/// The text of a body, as a reader sees it: decoded, and without markup.
+/// Returns the text of a body as a reader sees it: decoded and without markup.
 ///
 /// # Errors
-/// [`NoText`] where the bytes are not text.
+/// [`NoText`] if the bytes are not text.
 pub fn plain_text(body: &Body, media_type: MediaType) -> Result<Cow<'_, str>, NoText> {
     let (text, is_html) = decoded(body, media_type)?;
     if !is_html {
@@ -38,7 +38,7 @@ pub fn plain_text(body: &Body, media_type: MediaType) -> Result<Cow<'_, str>, No
     Ok(plain.into())
 }
 
-/// A body decoded, and whether it is HTML.
+/// Decodes a body. Returns its text and whether the text is HTML.
 fn decoded(body: &Body, media_type: MediaType) -> Result<(Cow<'_, str>, bool), NoText> {
     let text = match body {
         Body::Text(text) => Cow::Borrowed(text.as_str()),
@@ -54,17 +54,17 @@ fn decoded(body: &Body, media_type: MediaType) -> Result<(Cow<'_, str>, bool), N
 }
 
 impl CanonicalForm {
-    /// The canonical form of plain text.
+    /// Creates the canonical form of plain text.
     pub fn from_text(text: &str) -> Self {
         let mut form = Self::default();
         form.push_text(text);
         form
     }
 
-    /// The canonical form of a body.
+    /// Creates the canonical form of a body.
     ///
     /// # Errors
-    /// [`NoText`] where the bytes are not text.
+    /// [`NoText`] if the bytes are not text.
     pub fn from_body(body: &Body, media_type: MediaType) -> Result<Self, NoText> {
         let mut canonicaliser = Canonicaliser::default();
         canonicaliser.read(body, media_type)?;
@@ -91,8 +91,7 @@ impl CanonicalForm {
     }
 }
 
-/// Brings one body after the other into its canonical form. It keeps its buffers, each as large as the largest body so
-/// far needed.
+/// Turns bodies into canonical forms with buffers that it reuses, each as large as the largest body so far needed.
 #[derive(Clone, Debug, Default)]
 pub struct Canonicaliser {
     plain: String,
@@ -100,10 +99,10 @@ pub struct Canonicaliser {
 }
 
 impl Canonicaliser {
-    /// The canonical form of a body.
+    /// Returns the canonical form of a body.
     ///
     /// # Errors
-    /// [`NoText`] where the bytes are not text.
+    /// [`NoText`] if the bytes are not text.
     pub fn read(&mut self, body: &Body, media_type: MediaType) -> Result<&CanonicalForm, NoText> {
         let (text, is_html) = decoded(body, media_type)?;
         self.form.text.clear();
@@ -123,7 +122,7 @@ impl Canonicaliser {
 mod tests {
     use super::*;
 
-    /// What one body leaves in the buffers is not found in the next.
+    /// Nothing of one body appears in the next, although they share buffers.
     #[test]
     fn one_body_after_the_other() {
         let mut canonicaliser = Canonicaliser::default();

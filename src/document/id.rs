@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A document: one distinct content. Ids are given out densely from 1 in the order of arrival.
+/// A document: one distinct content. Ids are dense, from 1 in the order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct DocumentId(pub u32);
@@ -14,7 +14,7 @@ impl fmt::Display for DocumentId {
     }
 }
 
-/// A cluster, named by the smallest document in it.
+/// A cluster, named by its smallest document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClusterId(pub u32);

@@ -1,10 +1,10 @@
-//! Pages and their canonical form: from the bytes a crawler sent to a sequence of words.
+//! Pages and their canonical form: from the bytes that a crawler sent to a sequence of words.
 //!
 //! ```text
 //! Page ─▶ decode (charset) ─▶ html (text) ─▶ words (lower case, runs of letters and digits) ─▶ CanonicalForm
 //! ```
 //!
-//! The canonical form is frozen as [`CANONICAL_VERSION`]; a store remembers which one it was made with.
+//! [`CANONICAL_VERSION`] freezes the canonical form; a store keeps the version it was created with.
 
 mod address;
 mod ascii;

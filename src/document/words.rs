@@ -1,27 +1,30 @@
 //! Text to words: lower case; maximal runs of letters and digits; one word a character in scripts without spaces.
 //!
 //! This is version 1 of the rule, frozen with the tables of [`unicode`], which are those of Unicode 17.0.0 whatever
-//! the compiler knows. Canonically equivalent texts have the same words, and the words of words are themselves.
+//! the compiler knows. Canonically equivalent texts have the same words, and splitting the words again gives the
+//! same words.
 //!
 //! | what | becomes |
 //! |---|---|
-//! | letter or digit (Alphabetic, or a number of any kind; no mark) | begins a word or goes on with it |
+//! | letter or digit (Alphabetic, or a number of any kind; no mark) | begins or continues a word |
 //! | the same in Han, kana, Thai, Lao, Khmer, Burmese (by block; all of planes 2 and 3) | a word of its own |
-//! | mark (Mn, Mc, Me) after a letter or digit | goes on with its word, of one character too; elsewhere dropped |
+//! | mark (Mn, Mc, Me) after a letter or digit | continues its word, even of one character; elsewhere dropped |
 //! | letter + marks | composed (NFC): e + U+0301 is é, which is not e |
-//! | default-ignorable: soft hyphen, joiners, direction and variation selectors, BOM … | dropped; the word goes on |
+//! | default-ignorable: soft hyphen, joiners, direction and variation selectors, BOM … | dropped; the word
+//! continues |
 //! | U+200B zero-width space, and everything else | ends a word |
 //! | case | lower, character by character, no locale; ς is σ, ẞ is ß; İ is i, ı stays ı |
 //! | full-width and half-width forms | the ordinary ones: Ａ is a, ｶﾞ is ガ |
 //! | conjoining jamo | the syllable |
 //!
-//! Composing is NFC but for one more pair: i + U+0307 is i, so that İ, which is I + U+0307, is the i of its lower case.
-//! Characters that Unicode 17.0.0 does not know end a word, except in planes 2 and 3.
+//! Composition is NFC with one additional pair: i + U+0307 is i. Thus İ, which is I + U+0307, becomes the i of its
+//! lower case. Characters unknown to Unicode 17.0.0 end a word, except in planes 2 and 3.
 
 use super::ascii::{self, BLOCK_BYTES};
 use super::unicode::{self, CharClass};
 
-/// Appends the words of `text` to `out`, each after a single space unless `out` is empty, and returns how many.
+/// Appends the words of `text` to `out` and returns their number. A single space precedes each word unless `out` is
+/// empty.
 pub fn append_words(text: &str, out: &mut String) -> usize {
     let mut words = WordWriter::new(out);
     let mut rest = text;
@@ -34,7 +37,7 @@ pub fn append_words(text: &str, out: &mut String) -> usize {
     words.n_words
 }
 
-/// Where in `text` each of the words begins that [`append_words`] finds in it, in bytes.
+/// Returns the byte offset in `text` of each word that [`append_words`] finds.
 pub fn word_starts(text: &str) -> Vec<usize> {
     let (mut out, mut starts) = (String::new(), Vec::new());
     let mut words = WordWriter::new(&mut out);
@@ -45,20 +48,20 @@ pub fn word_starts(text: &str) -> Vec<usize> {
     starts
 }
 
-/// Where the last character left off.
+/// The state after the last character.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WordState {
     /// No word has begun, or the last one has ended.
     Outside,
-    /// The next letter goes on with the word.
+    /// A letter continues the word.
     InWord,
-    /// The word is one character of a script without spaces: only marks go on with it.
+    /// The word is one character of a script without spaces; only marks continue it.
     AfterAlone,
-    /// As `InWord` or `AfterAlone`, with characters waiting in the run.
+    /// `InWord` or `AfterAlone`, with characters waiting in the run.
     InRun,
 }
 
-/// The words so far and the one being written.
+/// Writes words, the last of which may be unfinished.
 struct WordWriter<'a> {
     out: &'a mut String,
     n_words: usize,
@@ -66,39 +69,39 @@ struct WordWriter<'a> {
     /// Characters that may combine with each other and the last one of `out`, with their combining classes.
     run: Vec<(u8, char)>,
     run_state: WordState,
-    /// Used by [`Self::append_ascii_step`] alone.
+    /// A buffer of [`Self::append_ascii_step`].
     gathered: WordBuffer,
 }
 
 /// Letters that are copied at once.
 const COPIED_BYTES: usize = 16;
 
-/// So much ASCII goes through one buffer.
+/// Bytes of ASCII that pass through the buffer at once.
 const STEP_BYTES: usize = 8 * BLOCK_BYTES;
 
-/// What of a text is read for a step: a word is copied with what stands behind it.
+/// Bytes of text that a step reads: copying a word also reads the bytes after it.
 const SEEN_BYTES: usize = STEP_BYTES + COPIED_BYTES;
 
-/// Less ASCII than this is done by character.
+/// Shorter runs of ASCII are processed character by character.
 const ASCII_MIN: usize = 8;
 
-/// The bits below the `n`-th.
+/// A mask of the lowest `n` bits.
 #[inline]
 fn below(n: usize) -> u64 {
     if n < 64 { (1 << n) - 1 } else { u64::MAX }
 }
 
-/// Where ASCII words are gathered: what comes of a step, a space before each word, and what is written behind the last.
+/// The ASCII words of a step, a space before each. Copying also writes beyond the last word.
 type WordBuffer = [u8; STEP_BYTES + 2 * COPIED_BYTES];
 
-/// Copies `len` letters, lower-cased; what is written behind them is overwritten by what comes next.
+/// Copies `len` letters in lower case. The next word overwrites what this writes beyond them.
 #[inline]
 fn gather(seen: &[u8; SEEN_BYTES], from: usize, len: usize, gathered: &mut WordBuffer, to: usize) {
     let mut done = 0;
     while let (Some(letters), Some(place)) =
         (seen[from + done..].first_chunk(), gathered[to + done..].first_chunk_mut())
     {
-        // Letters become lower-case, digits stay.
+        // Letters become lower-case; digits stay.
         *place = (u128::from_le_bytes(*letters) | u128::from_le_bytes([b' '; COPIED_BYTES])).to_le_bytes();
         done += COPIED_BYTES;
         if done >= len {
@@ -138,7 +141,7 @@ impl<'a> WordWriter<'a> {
     fn append_ascii_step(&mut self, seen: &[u8; SEEN_BYTES], n_bytes: usize) {
         self.settle();
         let mut in_word = self.state == WordState::InWord;
-        // All letters are found first: that waits for nothing, while the end of a loop over words is hard to foretell.
+        // Finding all letters first depends on nothing, while the end of a loop over words is hard to predict.
         let mut masks = [0; STEP_BYTES / BLOCK_BYTES];
         let offsets = (0..n_bytes).step_by(BLOCK_BYTES);
         for ((mask, block), at) in masks.iter_mut().zip(seen.as_chunks().0).zip(offsets.clone()) {
@@ -172,7 +175,7 @@ impl<'a> WordWriter<'a> {
         }
     }
 
-    /// Appends the words of `text` until ASCII comes, and returns what is left.
+    /// Appends the words of `text` up to the next ASCII and returns the rest.
     fn append_mixed<'t>(&mut self, text: &'t str) -> &'t str {
         let mut chars = text.chars();
         while let Some(c) = chars.next() {
@@ -213,7 +216,7 @@ impl<'a> WordWriter<'a> {
 
     fn push_special(&mut self, c: char) {
         if c == 'İ' {
-            // The one of these that ordinary texts are full of.
+            // The only special character that is frequent in ordinary texts.
             self.push_letter('i');
             self.push_to_run('\u{307}');
         } else {
@@ -255,7 +258,7 @@ impl<'a> WordWriter<'a> {
         self.run.push((unicode::combining_class(c), c));
     }
 
-    /// Writes the run, if there is one.
+    /// Writes the run, if any.
     #[inline]
     fn settle(&mut self) {
         if self.state == WordState::InRun {
@@ -266,8 +269,8 @@ impl<'a> WordWriter<'a> {
         }
     }
 
-    /// Writes a run of one character behind one that is not composed of others, as nearly all are: there is no order to
-    /// bring them into. False where the run is another.
+    /// Writes a run of one character that needs no reordering, because the character before it is not a composite.
+    /// That is nearly always the case; otherwise returns false.
     fn write_run_of_one(&mut self) -> bool {
         let (&[(_, c)], Some(starter)) = (&self.run[..], self.out.chars().next_back()) else { return false };
         if unicode::decompose(starter).is_some() {
@@ -284,8 +287,8 @@ impl<'a> WordWriter<'a> {
         true
     }
 
-    /// Brings the run and the character before it into canonical order and composes them (The Unicode Standard,
-    /// section 3.11). The character before is a starter: all that are not go into the run.
+    /// Puts the run and the character before it into canonical order and composes them (The Unicode Standard,
+    /// section 3.11). The character before is a starter: all others go into the run.
     #[cold]
     fn write_run(&mut self) {
         let mut starter = self.out.pop();
@@ -339,7 +342,7 @@ mod tests {
         }
     }
 
-    /// As many starts as words, in order, and the text from each on begins with that word.
+    /// There are as many starts as words, in order, and the text at each start begins with that word.
     fn check_starts(text: &str) {
         let (all, n) = words(text);
         let starts = word_starts(text);
@@ -430,7 +433,7 @@ mod tests {
         check(&[
             ("cafe\u{301} café CAFE\u{301} cafe", "café café café cafe"),
             ("\u{301}a \u{301} b", "a b"),
-            // Canonical order: the dot below comes first and composes first.
+            // In canonical order the dot below comes first and composes first.
             ("a\u{301}\u{323} á\u{323} ạ\u{301} a\u{323}\u{301}", "ạ\u{301} ạ\u{301} ạ\u{301} ạ\u{301}"),
             ("e\u{302}\u{301} ê\u{301} ế Ế", "ế ế ế ế"),
             ("I\u{307} İ\u{323} I\u{307}\u{323} i\u{307}\u{301}", "i ị\u{307} ị\u{307} í"),
@@ -463,7 +466,7 @@ mod tests {
         assert_eq!(out, format!("one two three{}", " a".repeat(40)));
     }
 
-    /// Every character, beside what combines with much.
+    /// Every character, next to characters that combine with many others.
     #[test]
     fn every_character_alone_and_in_company() {
         for c in char::MIN..=char::MAX {
@@ -476,7 +479,7 @@ mod tests {
         }
     }
 
-    /// Text of all planes, in which marks, jamo and what they combine with are frequent.
+    /// Text of all planes, with many marks, jamo and characters that combine with them.
     fn any_text() -> impl Strategy<Value = String> {
         let c = prop_oneof![
             any::<char>(),

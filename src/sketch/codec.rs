@@ -8,9 +8,9 @@
 //! form 3, parity:    log2 of the bits, one byte | varint n_ones | the zeros before each one, n_ones Rice-coded steps
 //! form + 4:          the confirmation, 40 bytes | as without it
 //! ```
-//! Varints are LEB128. A bound that is a power of two is written as its exponent; another one (the `min` rules) is the
-//! last value plus one and is written as 0. The Rice parameters follow from the counts. Of the two forms of a bitmap the
-//! shorter one is written: it has few ones where the document is small for its bits.
+//! Varints are LEB128. A bound that is a power of two is written as its exponent. Any other bound (under the `min`
+//! rules) is the last value plus one and is written as 0. The Rice parameters follow from the counts. A bitmap is
+//! written in the shorter of its two forms: it has few ones where the document is small for its bits.
 
 use super::confirmation::{Confirmation, WORDS};
 use super::rice::InvalidRice;
@@ -18,7 +18,7 @@ use super::sample::{Sketch, SketchForm};
 use super::shingle::Shingle;
 use super::{parity, rice};
 
-/// Bytes that are no sketch.
+/// The bytes are not a sketch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the bytes are no sketch")]
 pub struct InvalidSketch;
@@ -33,10 +33,11 @@ const SAMPLE: u8 = 0;
 const WHOLE: u8 = 1;
 const PARITY: u8 = 2;
 const SPARSE_PARITY: u8 = 3;
-/// Added to the form where a confirmation comes first.
+/// Added to the form if a confirmation precedes it.
 const CONFIRMED: u8 = 4;
 
-/// The logarithm of the bits of the largest bitmap: a few bytes must not ask for more memory than it has.
+/// The logarithm of the size of the largest bitmap. A few bytes must not make the decoder allocate more than it
+/// needs.
 const MAX_LOG2_BITS: u8 = parity::BITS_MAX.ilog2() as u8;
 
 /// Appends a sketch's bytes to `out`.
@@ -55,10 +56,10 @@ pub fn encode(sketch: &Sketch, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads a sketch that fills `bytes`.
+/// Decodes a sketch that fills `bytes`.
 ///
 /// # Errors
-/// [`InvalidSketch`] where the bytes end early, go on, or do not ascend.
+/// [`InvalidSketch`] if the bytes end early, continue after the sketch, or do not ascend.
 pub fn decode(mut bytes: &[u8]) -> Result<Sketch, InvalidSketch> {
     let n_shingles = u32::try_from(decode_varint(&mut bytes)?).map_err(|_| InvalidSketch)?;
     let (tag, mut rest) = bytes.split_first().ok_or(InvalidSketch)?;
@@ -84,7 +85,7 @@ fn decode_confirmation(bytes: &mut &[u8]) -> Result<Confirmation, InvalidSketch>
     Ok(Confirmation(words))
 }
 
-/// Each of these appends what is kept and returns its form.
+/// Appends the sample and returns its form, as the other `encode_` functions do.
 fn encode_sample(values: &[Shingle], bound: u128, out: &mut Vec<u8>) -> u8 {
     encode_varint(out, values.len() as u64);
     let exponent = if bound.is_power_of_two() { bound.trailing_zeros() } else { 0 };
@@ -166,7 +167,7 @@ fn encode_parity(words: &[u64], out: &mut Vec<u8>) -> u8 {
     PARITY
 }
 
-/// The number of zeros between each one and the one before it.
+/// The number of zeros before each one, since the previous one.
 fn zeros_before_ones(words: &[u64]) -> impl Iterator<Item = u32> {
     let ones = words.iter().zip(0u32..).flat_map(|(word, at)| {
         let mut rest = *word;
@@ -180,7 +181,7 @@ fn zeros_before_ones(words: &[u64]) -> impl Iterator<Item = u32> {
     ones.map(move |one| one - std::mem::replace(&mut next, one + 1))
 }
 
-/// Words of a bitmap by the logarithm of its bits.
+/// The number of words in a bitmap of 2^`log2_bits` bits.
 fn n_words(log2_bits: u8) -> Result<usize, InvalidSketch> {
     if (6..=MAX_LOG2_BITS).contains(&log2_bits) { Ok(1 << (log2_bits - 6)) } else { Err(InvalidSketch) }
 }
@@ -250,7 +251,7 @@ mod tests {
         ]
     }
 
-    /// Lost once: a step of ones without end overflowed, and came back as a small one.
+    /// Lost once: an endless run of ones overflowed the step and came back as a small one.
     #[test]
     fn a_step_over_sixteen_bits_is_no_step() {
         for n_ones in [1 << 14, (1 << 17) / 8] {

@@ -1,13 +1,13 @@
-//! Arithmetic on polynomials over GF(2), the field of two elements, modulo one of degree 64.
+//! Arithmetic on polynomials over GF(2), the field of two elements, modulo an irreducible one of degree 64.
 
 use crate::document::Seed;
 
-/// x^64 + the polynomial whose coefficients are the bits of the number; irreducible.
+/// The irreducible modulus: x^64 + the polynomial whose coefficients are the bits of the number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Polynomial(pub(super) u64);
 
 impl Polynomial {
-    /// The polynomial that a seed chooses: the first irreducible one of its sequence (one in 64 is).
+    /// Returns the first irreducible polynomial of a seed's sequence; one in 64 is irreducible.
     pub fn from_seed(seed: &Seed) -> Self {
         let mut n = 0;
         loop {
@@ -19,13 +19,14 @@ impl Polynomial {
         }
     }
 
-    /// Rabin's test for degree 64, whose only prime factor is 2: x^(2^64) = x, and x^(2^32) - x is coprime to it.
+    /// Rabin's test for degree 64, whose only prime factor is 2: x^(2^64) = x, and x^(2^32) - x is coprime to the
+    /// polynomial.
     pub fn is_irreducible(self) -> bool {
         let squared = |times: u32| (0..times).fold(2u64, |power, _| self.multiply(power, power));
         squared(64) == 2 && self.is_coprime_to(squared(32) ^ 2)
     }
 
-    /// The product of two residues. Slow and plain: for making tables and for tests.
+    /// The product of two residues. It is slow and simple, for tables and tests.
     pub fn multiply(self, a: u64, b: u64) -> u64 {
         let mut product = 0;
         for bit in (0..64).rev() {
@@ -41,7 +42,7 @@ impl Polynomial {
         (a << 1) ^ if a >> 63 == 1 { self.0 } else { 0 }
     }
 
-    /// x to a power, as a residue.
+    /// The residue of a power of x.
     pub(super) fn power_of_x(self, exponent: usize) -> u64 {
         (0..exponent).fold(1, |power, _| self.times_x(power))
     }
@@ -77,7 +78,7 @@ mod tests {
     fn irreducibility() {
         // x^64 + x^4 + x^3 + x + 1 is the usual irreducible pentanomial of degree 64.
         assert!(Polynomial(0b11011).is_irreducible());
-        // Without a constant term it is divisible by x; x^64 + 1 = (x + 1)^64.
+        // Without a constant term, x is a factor; x^64 + 1 = (x + 1)^64.
         assert!(!Polynomial(0b11010).is_irreducible());
         assert!(!Polynomial(1).is_irreducible());
         // The square of x^32 + x^7 + x^3 + x^2 + 1.

@@ -6,7 +6,7 @@ use super::carry_less::CarryLess;
 use super::gf2::Polynomial;
 use wide::u8x64;
 
-/// Multiplication of a residue by a fixed one, by eight table look-ups.
+/// Multiplication of a residue by a constant, with eight table look-ups.
 #[derive(Clone)]
 struct Multiplier(Box<[[u64; 256]; 8]>);
 
@@ -28,7 +28,7 @@ impl Multiplier {
     }
 }
 
-/// Fingerprints of byte strings and of sliding windows over sequences of such fingerprints.
+/// Fingerprints of byte strings, and of windows that slide over sequences of such fingerprints.
 #[derive(Clone)]
 pub struct Rabin {
     by_x64: Multiplier,
@@ -39,7 +39,7 @@ pub struct Rabin {
 }
 
 impl Rabin {
-    /// Tables for a polynomial and windows of `window` tokens.
+    /// Creates the tables for a polynomial and windows of `window` tokens.
     pub fn new(polynomial: Polynomial, window: usize) -> Self {
         Rabin {
             by_x64: Multiplier::new(polynomial, polynomial.power_of_x(64)),
@@ -50,8 +50,8 @@ impl Rabin {
         }
     }
 
-    /// The fingerprint of a byte string: the residue of a one bit followed by its bits. Up to seven bytes are their own
-    /// residue.
+    /// The fingerprint of a byte string: the residue of a one bit followed by the string's bits. Up to seven bytes
+    /// are their own residue.
     #[inline]
     pub fn token(&self, bytes: &[u8]) -> u64 {
         let (head, chunks) = bytes.as_rchunks();
@@ -59,7 +59,7 @@ impl Rabin {
         chunks.iter().fold(head, |residue, chunk| self.by_x64.multiply(residue) ^ u64::from_be_bytes(*chunk))
     }
 
-    /// Appends the fingerprint of each word of a text in which single spaces separate words.
+    /// Appends the fingerprint of each word of a text whose words are separated by single spaces.
     pub fn tokens(&self, text: &str, tokens: &mut Vec<u64>) {
         let text = text.as_bytes();
         if text.is_empty() {
@@ -67,10 +67,10 @@ impl Rabin {
         }
         let mut begin = 0;
         let mut long = [(0, 0, 0); BLOCK_BYTES];
-        // The ends of all words of a block are known before the first is read: none has to wait for the one before it.
+        // Finding all word ends of a block first keeps the words independent of each other.
         for (block, offset) in text.as_chunks().0.iter().zip((0..).step_by(BLOCK_BYTES)) {
             let mut ends = u8x64::new(*block).simd_eq(u8x64::splat(b' ')).to_bitmask();
-            // Long words are set aside: which word is long, no processor can tell beforehand.
+            // Long words are set aside, because the processor cannot predict which words are long.
             let mut n_long = 0;
             while ends != 0 {
                 let end = offset + ends.trailing_zeros() as usize;
@@ -87,7 +87,7 @@ impl Rabin {
         tokens.extend(text[begin..].split(|byte| *byte == b' ').map(|word| self.token(word)));
     }
 
-    /// [`Self::token`] of more than seven bytes between two places of a text.
+    /// [`Self::token`] for more than seven bytes of a text.
     #[inline]
     fn long_token(&self, text: &[u8], begin: usize, end: usize) -> u64 {
         match text[..end].last_chunk() {
@@ -98,7 +98,8 @@ impl Rabin {
         }
     }
 
-    /// Appends the fingerprint of every window of the sequence, in order, as `finish` makes it, at a constant cost a token.
+    /// Appends the fingerprint of every window of the sequence, in order, each as `finish` maps it. The cost per
+    /// token is constant.
     pub fn windows(&self, tokens: &[u64], finish: impl Fn(u64) -> u64, found: &mut Vec<u64>) {
         let before = found.len();
         found.resize(before + (tokens.len() + 1).saturating_sub(self.window), 0);
@@ -122,7 +123,7 @@ impl Rabin {
     }
 }
 
-/// [`Rabin::token`] of up to seven bytes between two places of a text, read with the eight before their end.
+/// [`Rabin::token`] for up to seven bytes of a text, read together with the eight bytes before their end.
 #[inline]
 fn short_token(text: &[u8], begin: usize, end: usize) -> u64 {
     let mark = 1 << (8 * (end - begin) % 64);
@@ -132,7 +133,7 @@ fn short_token(text: &[u8], begin: usize, end: usize) -> u64 {
     }
 }
 
-/// Text that is searched for spaces at once.
+/// Bytes that are searched for spaces at once.
 const BLOCK_BYTES: usize = 64;
 
 #[cfg(test)]

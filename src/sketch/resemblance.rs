@@ -6,40 +6,42 @@ use super::sample::{Sketch, SketchForm};
 use super::shingle::Shingle;
 use serde::Serialize;
 
-/// What two sketches say of their documents.
+/// What two sketches say about their documents A and B.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// r(A, B), 0 to 1.
     pub resemblance: f64,
-    /// c(A, B), how much of A is in B, 0 to 1.
+    /// c(A, B): how much of A is in B, 0 to 1.
     pub containment_of_first: f64,
-    /// c(B, A), how much of B is in A, 0 to 1.
+    /// c(B, A): how much of B is in A, 0 to 1.
     pub containment_of_second: f64,
-    /// One standard error of the first's containment; 0 where both sketches are whole.
+    /// One standard error of `containment_of_first`; 0 if both sketches are whole.
     pub containment_error_of_first: f64,
-    /// One standard error of the second's.
+    /// One standard error of `containment_of_second`; 0 if both sketches are whole.
     pub containment_error_of_second: f64,
-    /// One standard error of the resemblance; 0 where both sketches are whole.
+    /// One standard error of the resemblance; 0 if both sketches are whole.
     pub error: f64,
-    /// How many sampled shingles the resemblance rests on: of the union of both.
+    /// How many sampled shingles of the union the resemblance rests on.
     pub n_compared: u32,
 }
 
 /// How many mod shingles two documents have, and have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModCounts {
-    /// Of the first.
+    /// Mod shingles of the first document.
     pub n_first: u32,
-    /// Of the second.
+    /// Mod shingles of the second document.
     pub n_second: u32,
-    /// Of both.
+    /// Mod shingles that both documents have.
     pub n_shared: u32,
 }
 
 impl Estimate {
-    /// The estimate with the containments that the mod shingles of `a` and `b` tell, and the resemblance that follows,
-    /// where they tell more than the sketches do: sketches of documents of very different sizes are cut or folded to next to nothing. One in m of
-    /// the smaller document is looked for in the larger, and the exact sizes give the other direction.
+    /// Replaces the estimate by that of the mod shingles of `a` and `b` where they are more accurate.
+    ///
+    /// Cutting or folding to a common size leaves little of the sketches of documents of very different sizes. The
+    /// mod shingles look one in m of the smaller document up in the larger; the exact sizes give the containment in
+    /// the other direction and the resemblance.
     pub fn refined(self, a: &Sketch, b: &Sketch, counts: ModCounts) -> Self {
         let first_is_smaller = a.n_shingles <= b.n_shingles;
         let (n_mod, known_error) = if first_is_smaller {
@@ -56,7 +58,7 @@ impl Estimate {
         let sizes = [a, b].map(|sketch| n_smaller / f64::from(sketch.n_shingles.max(1)));
         let [first, second] = sizes.map(|size| of_smaller * size);
         let [error_of_first, error_of_second] = sizes.map(|size| error * size);
-        // The resemblance rests on the same shingles: x / (n - x) for x in common of n in both.
+        // The resemblance rests on the same shingles: x / (n - x) for x in common and n in the sum of both.
         let (common, common_error) = (of_smaller * n_smaller, error * n_smaller);
         let n_both = f64::from(a.n_shingles) + f64::from(b.n_shingles);
         Estimate {
@@ -71,8 +73,9 @@ impl Estimate {
     }
 }
 
-/// One standard error of a share of which `part` of `whole` sampled shingles tell: that of the posterior under a uniform
-/// prior. The binomial one would be 0 where all or none of a handful are found, as is the rule for containment.
+/// One standard error of a share estimated from `part` of `whole` sampled shingles, by the posterior under a
+/// uniform prior. The binomial error would be 0 if all or none of a handful are found, which is usual for
+/// containment.
 fn share_error(part: usize, whole: usize) -> f64 {
     let (part, whole) = (part as f64, whole as f64);
     let mean = (part + 1.0) / (whole + 2.0);
@@ -86,7 +89,7 @@ struct Overlap {
 }
 
 impl Overlap {
-    /// Of the first `most` values of the union.
+    /// Counts within the first `most` values of the union.
     fn count<T: Ord>(a: &[T], b: &[T], most: usize) -> Self {
         let (mut i, mut j, mut common, mut union) = (0, 0, 0, 0);
         while i < a.len() && j < b.len() && union < most {
@@ -108,9 +111,9 @@ fn ratio(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// [`compare`] as anybody may be told: documents that are kept whole count by their bitmaps alone. The other bits of
-/// their shingles decide what is linked, and nobody learns them by asking; of larger documents that is the
-/// [`Confirmation`](super::confirmation::Confirmation).
+/// Returns [`compare`] as it may be published: documents that are kept whole count by their bitmaps alone. The
+/// remaining bits of their shingles decide about links and must not be learned from answers. For larger documents
+/// the [`Confirmation`](super::confirmation::Confirmation) has that part.
 pub fn compare_redacted(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
     match (&a.form, &b.form) {
         (SketchForm::Whole(a_tops), SketchForm::Whole(b_tops)) => {
@@ -121,7 +124,7 @@ pub fn compare_redacted(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
     }
 }
 
-/// The estimate for two sketches of one rule. Sketches of different rules tell nothing of each other.
+/// Estimates from two sketches of one rule. Sketches of different rules say nothing about each other.
 pub fn compare(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
     match (&a.form, &b.form) {
         (
@@ -146,7 +149,7 @@ pub fn compare(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
     }
 }
 
-/// Both samples are cut to the smaller of their bounds, below which each is complete. For the `min` rules the
+/// Cuts both samples to the smaller of their bounds, below which each is complete. For the `min` rules the
 /// resemblance is that of the s smallest of the union, as in the paper, which makes it unbiased.
 fn from_samples(a: (&[Shingle], u128), b: (&[Shingle], u128), exact: bool, rule: Rule) -> Estimate {
     let bound = a.1.min(b.1);
@@ -168,7 +171,7 @@ fn from_samples(a: (&[Shingle], u128), b: (&[Shingle], u128), exact: bool, rule:
         containment_of_second: ratio(all.common, b_values.len()),
         containment_error_of_first: containment_error(a_values.len()),
         containment_error_of_second: containment_error(b_values.len()),
-        // A `min` rule may have looked at only part of the union of two whole sketches.
+        // A `min` rule may look at only part of the union of two whole sketches.
         error: if exact && n_compared == all.union { 0.0 } else { variance.sqrt() },
         n_compared: n_compared as u32,
     }
@@ -179,18 +182,19 @@ fn from_bitmaps(a: &Sketch, b: &Sketch, a_words: &[u64], b_words: &[u64]) -> Est
     let (difference, n_bits) = parity::difference(a_words, b_words);
     let common = ((n_a + n_b - difference) / 2.0).clamp(0.0, n_a.min(n_b));
     let difference = n_a + n_b - 2.0 * common;
-    // A bitmap that a much larger document has filled tells nothing: its errors are beyond all numbers.
+    // A bitmap that a much larger document has filled says nothing; its error is unbounded.
     let error = parity::resemblance_error(n_a, n_b, difference, n_bits as f64).min(1.0);
     from_common(a, b, common, error, parity::difference_error(difference, n_bits as f64) / 2.0)
 }
 
-/// A whole sketch as the bitmap of so many bits that it would have, or the finest that its 16 bits allow.
+/// Returns the bitmap of `n_bits` bits of a whole sketch, or the finest bitmap that its 16 bits allow.
 fn bitmap_of_tops(tops: &[u16], n_bits: usize) -> Vec<u64> {
     let shingles: Vec<Shingle> = tops.iter().map(|top| Shingle::from(*top)).collect();
     parity::bitmap(&shingles, 16, n_bits.min(1 << 16))
 }
 
-/// The estimate that follows from the number of shingles in common and its standard error.
+/// Derives the estimate from the number of shingles in common, with the errors of the resemblance and of that
+/// number.
 fn from_common(a: &Sketch, b: &Sketch, common: f64, error: f64, common_error: f64) -> Estimate {
     let (n_a, n_b) = (f64::from(a.n_shingles), f64::from(b.n_shingles));
     let share = |whole: f64| if whole == 0.0 { 0.0 } else { common / whole };
@@ -213,7 +217,7 @@ mod tests {
     use crate::document::Seed;
     use crate::sketch::SketchRule;
 
-    /// Two sets of `n` numbers each, `shared` of them common, spread over 40 bits by a seed.
+    /// Two sets of `n` numbers each, `shared` of them in common, spread over 40 bits by a seed.
     fn sets(seed: u64, n: u64, shared: u64) -> [Vec<u64>; 2] {
         let seed = Seed([seed, 0, 0, 0]);
         let number = |i| seed.derive("n", i) >> 24;
@@ -271,7 +275,7 @@ mod tests {
         }
     }
 
-    /// The estimate for a document of 500 shingles, `inside` of them in one of 49,500, and the same the other way round.
+    /// The estimates between a document of 500 shingles and one of 49,500 that share `inside`, in both directions.
     fn inside(rule: Rule, seed: u64, inside: u64) -> [Estimate; 2] {
         let of = SketchRule { rule, index_modulus: 25, ..SketchRule::default() };
         let set = |range: std::ops::Range<u64>| -> Vec<u64> {
@@ -288,7 +292,7 @@ mod tests {
         ]
     }
 
-    /// A page inside one a hundred times as large: these sketches do not tell, one shingle in 25 does.
+    /// A page inside another that is a hundred times as large: the sketches cannot tell, one shingle in 25 can.
     #[test]
     fn mod_counts_tell_containment_whatever_the_sizes() {
         for rule in [Rule::Parity { size: 256, error_per_mille: 12 }, Rule::Adaptive { size: 128 }] {

@@ -1,8 +1,8 @@
-//! Ascending numbers as Rice-coded steps: what the bytes of stored sketches are made of (R. F. Rice, "Some practical
-//! universal noiseless coding techniques", 1979).
+//! Rice coding of small steps between ascending numbers (R. F. Rice, "Some practical universal noiseless coding
+//! techniques", 1979).
 //!
-//! A step is its quotient by 2^k in ones, a zero, and k bits of remainder; bits fill each byte from the lowest, and zeros
-//! fill the last one.
+//! A step is its quotient by 2^k in unary (ones and a final zero), then k bits of remainder. Bits fill each byte
+//! from the lowest; zeros fill the last byte.
 
 /// The bytes are not a sequence of Rice-coded steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(super) struct InvalidRice;
 /// Appends steps with the parameter `k`.
 pub(super) fn encode(steps: impl Iterator<Item = u32>, k: u32, out: &mut Vec<u8>) {
     let (mut bits, mut n_bits) = (0u64, 0);
-    // At most 32 bits, which have room beside the less than 32 that wait.
+    // At most 32 bits; they fit beside the fewer than 32 that wait.
     let mut push = |value: u64, n: u32| {
         bits |= value << n_bits;
         n_bits += n;
@@ -33,10 +33,10 @@ pub(super) fn encode(steps: impl Iterator<Item = u32>, k: u32, out: &mut Vec<u8>
     out.extend_from_slice(&bits.to_le_bytes()[..n_bits.div_ceil(8) as usize]);
 }
 
-/// Reads `n` steps with the parameter `k`, each at most `most`, that fill `bytes`; `take` is given each of them.
+/// Decodes `n` steps with the parameter `k`, each at most `most`, that fill `bytes`, and passes each to `accept`.
 ///
 /// # Errors
-/// [`InvalidSketch`] where the bytes are others, or `take` says so.
+/// [`InvalidRice`] if the bytes are not that, and whatever `accept` returns.
 pub(super) fn decode<E: From<InvalidRice>>(
     n: usize,
     k: u32,
@@ -55,13 +55,13 @@ pub(super) fn decode<E: From<InvalidRice>>(
     if reader.is_at_end() { Ok(()) } else { Err(InvalidRice.into()) }
 }
 
-/// Bits in their order; after the last one come zeros.
+/// Reads bits in order; zeros follow the last one.
 struct BitReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// So many bits a look at the next ones shows at least.
+/// How many of the next bits [`BitReader::shown`] shows at least.
 const SHOWN: u32 = 57;
 
 impl BitReader<'_> {
@@ -74,13 +74,13 @@ impl BitReader<'_> {
         next >> (self.at % 8)
     }
 
-    /// The next step; `None` where it is over `most` or there is none.
+    /// The next step; `None` if it exceeds `most` or the bits end.
     fn step(&mut self, k: u32, most: u32) -> Option<u32> {
         let mut quotient = 0;
         let mut shown = self.shown();
         let mut ones = shown.trailing_ones();
         while ones + 1 + k > SHOWN {
-            // A part of them only, so that what follows is shown at once.
+            // Skips only part of the ones, so that whatever follows them is shown at once.
             let part = ones.min(SHOWN - 1 - k);
             quotient += u64::from(part);
             self.at += part as usize;
@@ -97,7 +97,7 @@ impl BitReader<'_> {
         is_there.then_some(step as u32)
     }
 
-    /// Whether nothing follows but the zeros that fill the last byte.
+    /// Whether only the zeros that fill the last byte follow.
     fn is_at_end(&self) -> bool {
         self.at.div_ceil(8) == self.bytes.len() && self.shown() == 0
     }

@@ -1,10 +1,12 @@
-//! Sketch rules: which shingles a store keeps of a document, and by which it indexes it.
+//! Sketch rules: which shingles a store keeps of a document, and which of them index it.
 
 use super::confirmation;
 use super::shingle::Multiplicity;
 use serde::{Deserialize, Serialize};
 
-/// How documents are sketched. A store is made with one rule and keeps it.
+/// How documents are sketched. A store keeps the rule it was created with.
+///
+/// The serde names are part of the store's format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SketchRule {
     /// Words in a shingle.
@@ -13,27 +15,27 @@ pub struct SketchRule {
     /// Bits of a fingerprint, 32 to 64.
     #[serde(rename = "bits")]
     pub bits: u32,
-    /// What a repeated shingle is.
+    /// How repeated shingles count.
     #[serde(rename = "multiplicity")]
     pub multiplicity: Multiplicity,
-    /// Which shingles are kept.
+    /// Which shingles a sketch keeps.
     #[serde(flatten)]
     pub rule: Rule,
-    /// How many of the smallest kept shingles index a document; 0: all of them, as in the paper.
+    /// How many of the smallest kept shingles index a document; 0 means all, as in the paper.
     #[serde(rename = "index_size")]
     pub index_size: usize,
-    /// A document is also indexed by all its shingles that are 0 modulo this, so that one inside a much larger one is
-    /// found, with which it shares none of the smallest; 0: it is not. Left out of what is written where it is 0.
+    /// If not 0, all shingles that are 0 modulo this also index the document. They find a document inside a much
+    /// larger one, with which it shares none of the smallest shingles. 0 is not written.
     #[serde(rename = "index_modulus", default, skip_serializing_if = "is_off")]
     pub index_modulus: u64,
-    /// Whether documents large enough have a [`Confirmation`], which must agree before a link is made. Left out of what is
-    /// written where it is off.
+    /// Whether large documents have a [`Confirmation`](confirmation::Confirmation), which must agree before a link
+    /// is made. False is not written.
     #[serde(rename = "confirmation", default, skip_serializing_if = "std::ops::Not::not")]
     pub confirmation: bool,
     /// Sketch values in a super shingle.
     #[serde(rename = "super_shingle_length")]
     pub super_shingle_length: usize,
-    /// Super shingles a document, at most; 0 turns them off.
+    /// The most super shingles of a document; 0 turns them off.
     #[serde(rename = "super_shingles")]
     pub super_shingles: usize,
 }
@@ -62,21 +64,21 @@ fn is_off(index_modulus: &u64) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "rule")]
 pub enum Rule {
-    /// MOD_m: those that are 0 modulo m; one in m of any document.
+    /// MOD_m: shingles that are 0 modulo m, one in m of any document.
     #[serde(rename = "mod")]
     Mod {
         /// m
         #[serde(rename = "modulus")]
         modulus: u64,
     },
-    /// MIN_s: the s smallest.
+    /// MIN_s: the s smallest shingles.
     #[serde(rename = "min")]
     Min {
         /// s
         #[serde(rename = "size")]
         size: usize,
     },
-    /// The s smallest of those that are 0 modulo m.
+    /// The s smallest of the shingles that are 0 modulo m.
     #[serde(rename = "min-of-mod")]
     MinOfMod {
         /// s
@@ -86,25 +88,27 @@ pub enum Rule {
         #[serde(rename = "modulus")]
         modulus: u64,
     },
-    /// V_i: those below 2^(bits - i), with the smallest i that leaves at most `size`: between half of it and all of
-    /// it. (The paper takes those that are 0 modulo 2^i; under a random permutation that is the same sample, and
-    /// this one is a prefix of the sorted shingles.)
+    /// V_i: shingles below 2^(bits - i), with the smallest i that leaves at most `size`: between half of `size` and
+    /// all of it. The paper takes shingles that are 0 modulo 2^i. Under a random permutation that is an equivalent
+    /// sample, and this one is a prefix of the sorted shingles.
     #[serde(rename = "adaptive")]
     Adaptive {
-        /// The most that are kept.
+        /// The most shingles that are kept.
         #[serde(rename = "size")]
         size: usize,
     },
-    /// 16 bits of every shingle up to `size` of them; a parity bitmap above, with as many bits as the error demands.
-    /// The default is 384 and 16: on generated sites thousands of pairs of a few hundred shingles stand near the
-    /// threshold, and only whole ones tell them apart; above, less error buys hardly any accuracy for its bytes
-    /// (`bench-data/accuracy.rs`).
+    /// 16 bits of every shingle up to `size` shingles; above, a parity bitmap with as many bits as the error
+    /// demands.
+    ///
+    /// The default is 384 and 16. On generated sites thousands of pairs of a few hundred shingles lie near the
+    /// threshold, and only whole sketches tell them apart. Above 384, a smaller error costs bytes and gains hardly
+    /// any accuracy (`bench-data/accuracy.rs`).
     #[serde(rename = "parity")]
     Parity {
         /// Documents of at most this many shingles are kept whole.
         #[serde(rename = "size")]
         size: usize,
-        /// The standard error of a resemblance of one half between larger ones, in thousandths.
+        /// The standard error of a resemblance of one half between larger documents, in thousandths.
         #[serde(rename = "error_per_mille")]
         error_per_mille: u32,
     },
@@ -114,7 +118,8 @@ pub enum Rule {
 }
 
 impl SketchRule {
-    /// Whether a document of so many shingles has a confirmation. Where every shingle is kept there is nothing to confirm.
+    /// Whether a document of `n_shingles` has a confirmation. A rule that keeps every shingle has nothing to
+    /// confirm.
     pub(super) fn is_confirmed(&self, n_shingles: usize) -> bool {
         self.confirmation && n_shingles > confirmation::SHINGLES_MIN && self.rule != Rule::All
     }
@@ -124,12 +129,13 @@ impl SketchRule {
         if self.index_size == 0 { usize::MAX } else { self.index_size }
     }
 
-    /// How many shingles a document hands over to be indexed by: more than index it, for those that are common.
+    /// How many of a document's smallest shingles are candidates for indexing it: more than index it, because
+    /// common ones do not.
     pub fn index_candidates(&self) -> usize {
         if self.index_size == 0 { usize::MAX } else { self.index_size * 4 }
     }
 
-    /// What is wrong with the rule, if anything.
+    /// Returns what is wrong with the rule, if anything.
     pub fn problem(&self) -> Option<String> {
         let size = match self.rule {
             Rule::Min { size } | Rule::MinOfMod { size, .. } | Rule::Adaptive { size } => size,

@@ -1,7 +1,7 @@
-//! Sampling: which of a document's shingles its sketch keeps.
+//! Sampling: from a document's shingles to its sketch.
 //!
-//! Under the store's random permutation every rule but `mod` is a prefix of the sorted shingles, so that coarser
-//! samples are found in finer ones: the smallest 16 of a sketch are the smallest 16 of the document.
+//! Under the store's random permutation every rule but `mod` keeps a prefix of the sorted shingles, so that finer
+//! samples contain coarser ones: the smallest 16 of a sketch are the smallest 16 of the document.
 
 use super::confirmation::Confirmation;
 use super::parity;
@@ -10,35 +10,35 @@ use super::shingle::Shingle;
 use super::sort::ShingleSorter;
 use std::ops::RangeInclusive;
 
-/// What is kept of a document's shingles to hold it against others.
+/// What is kept of a document's shingles, for comparison with others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sketch {
     /// |S(D, w)|: how many distinct shingles the document has.
     pub n_shingles: u32,
-    /// What is kept of them.
+    /// The shingles that are kept, in the form that the rule chose.
     pub form: SketchForm,
-    /// A second sample under another key; none where the rule has none, or the document is small.
+    /// A second sample under another key; `None` if the rule or the small size of the document excludes it.
     pub confirmation: Option<Confirmation>,
 }
 
-/// The forms of a sketch. Sketches of one rule compare.
+/// The forms of a sketch. Sketches of one rule compare with each other, whatever their forms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SketchForm {
     /// A sample of the shingles.
     Sample {
         /// The kept shingles, ascending, each once.
         values: Vec<Shingle>,
-        /// The rule kept all that it might have kept below this value.
+        /// Below this value the sample is complete.
         bound: u128,
     },
-    /// The leading 16 bits of every shingle, ascending; equal ones of different shingles are repeated.
+    /// The leading 16 bits of every shingle, ascending; different shingles may repeat them.
     Whole(Vec<u16>),
-    /// A parity bitmap of all shingles, 64 bits a word; a power of two of them.
+    /// A parity bitmap of all shingles, 64 bits a word; the number of words is a power of two.
     Parity(Vec<u64>),
 }
 
 impl Sketch {
-    /// Whether nothing was left out, so that what it tells of another such one is exact.
+    /// Whether nothing was left out, so that comparisons with other whole sketches are exact.
     pub fn is_whole(&self) -> bool {
         match &self.form {
             SketchForm::Sample { values, .. } => values.len() == self.n_shingles as usize,
@@ -47,15 +47,14 @@ impl Sketch {
         }
     }
 
-    /// Whether the confirmations of two documents allow that they resemble each other by `least` or more. True where one
-    /// of them has none.
+    /// Whether the confirmations of two documents allow a resemblance of `least` or more; true if one has none.
     pub fn confirms(&self, other: &Self, least: f64) -> bool {
         let confirmations = self.confirmation.as_ref().zip(other.confirmation.as_ref());
         confirmations.is_none_or(|(own, other)| own.allows(other, least))
     }
 
-    /// Where the shingles of `bits` bits lie that it was made of: ranges that ascend, each with one of them or more. What
-    /// it has left out is missing, and so are shingles that fell on one bit of a parity bitmap in pairs.
+    /// Ascending ranges of `bits`-bit numbers, each of which contains at least one of the document's shingles.
+    /// Shingles that the sketch left out are missing, as are pairs that fell on one bit of a parity bitmap.
     pub fn ranges(&self, bits: u32) -> Vec<RangeInclusive<Shingle>> {
         let mut ranges: Vec<RangeInclusive<Shingle>> = match &self.form {
             SketchForm::Sample { values, .. } => values.iter().map(|value| *value..=*value).collect(),
@@ -70,7 +69,7 @@ impl Sketch {
         ranges
     }
 
-    /// The bytes of memory that it holds.
+    /// The sketch's size in memory, in bytes.
     pub fn n_bytes(&self) -> usize {
         size_of::<Sketch>()
             + match &self.form {
@@ -81,20 +80,20 @@ impl Sketch {
     }
 }
 
-/// The shingles of `bits` bits of which these are the leading ones.
+/// The range of `bits`-bit shingles that begin with `leading`.
 fn beginning_with(leading: u64, n_leading: u32, bits: u32) -> RangeInclusive<Shingle> {
     let first = leading << (bits - n_leading);
     first..=first | ((1 << (bits - n_leading)) - 1)
 }
 
 impl SketchRule {
-    /// Makes the sketch of a document's shingles, without its confirmation, which takes the store's secret. `shingles` is
-    /// sorted and thinned in place to those that may index it.
+    /// Creates the sketch of a document's shingles without its confirmation, which needs the store's secret. Sorts
+    /// `shingles` and thins them to those that may index the document.
     pub fn sketch(&self, shingles: &mut Vec<Shingle>) -> Sketch {
         self.sketch_with(shingles, &mut ShingleSorter::default())
     }
 
-    /// [`Self::sketch`] with buffers that are kept.
+    /// [`Self::sketch`] with a sorter that is reused.
     pub(super) fn sketch_with(&self, shingles: &mut Vec<Shingle>, sorter: &mut ShingleSorter) -> Sketch {
         sorter.sort_distinct(shingles, self.bits);
         let n_shingles = u32::try_from(shingles.len()).unwrap_or(u32::MAX);
@@ -114,7 +113,7 @@ impl SketchRule {
         Sketch { n_shingles, form, confirmation: None }
     }
 
-    /// Thins sorted shingles to the sample, and says below what value it is complete.
+    /// Thins sorted shingles to the sample and returns the value below which it is complete.
     fn thin(&self, shingles: &mut Vec<Shingle>) -> u128 {
         let mut bound = 1u128 << self.bits;
         if let Rule::Mod { modulus } | Rule::MinOfMod { modulus, .. } = self.rule {
@@ -138,9 +137,8 @@ impl SketchRule {
         bound
     }
 
-    /// The mod shingles of a document: those of all its shingles, in whatever order and number they are given, that are
-    /// 0 modulo `index_modulus`, ascending. They are taken before the sketch is thinned: one in m of any document is
-    /// what makes those of very different sizes comparable.
+    /// The distinct shingles that are 0 modulo `index_modulus`, ascending. `shingles` are all of the document's, in
+    /// any order: one in m of any document makes documents of very different sizes comparable.
     pub fn mod_shingles(&self, shingles: &[Shingle]) -> Vec<Shingle> {
         if self.index_modulus == 0 {
             return Vec::new();
@@ -193,7 +191,8 @@ mod tests {
     }
 
     proptest! {
-        /// Every shingle is in one of the ranges, unless a bitmap has lost it with another one, and each range has one.
+        /// Every shingle is in a range, unless a bitmap lost it together with another one, and each range has a
+        /// shingle.
         #[test]
         fn the_ranges_hold_the_shingles(
             shingles in prop::collection::hash_set(0..TOP, 1..3000),
@@ -215,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Stores that were made before there was a mod index hold rules that do not name it.
+    /// Stores from before the mod index hold rules that do not name it.
     #[test]
     fn a_rule_without_a_mod_index_is_written_as_it_always_was() -> Result<(), serde_json::Error> {
         let off = serde_json::to_string(&SketchRule::default())?;

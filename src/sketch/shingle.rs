@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A fingerprint of one shingle, under the store's permutation, in the low `bits` bits.
+/// The fingerprint of one shingle under the store's permutation, in the low `bits` bits.
 pub type Shingle = u64;
 
-/// What a shingle that occurs twice is (Broder, "On the resemblance and containment of documents", section 2).
+/// How a shingle that occurs twice counts (Broder, "On the resemblance and containment of documents", section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Multiplicity {
     /// Option A: the n-th occurrence is a shingle of its own.

@@ -1,4 +1,4 @@
-//! Shingles: the windows of w consecutive words, as fingerprints under a secret permutation.
+//! The shingler: from words to the fingerprints of all windows of w words, under a secret permutation.
 
 use super::gf2::Polynomial;
 use super::rabin::Rabin;
@@ -17,7 +17,7 @@ pub struct Shingler {
 }
 
 impl Shingler {
-    /// A shingler for a rule's w, bits and option, under a store's secret.
+    /// Creates a shingler for a rule's w, bits and multiplicity, under a store's secret.
     pub fn new(rule: &SketchRule, seed: &Seed) -> Self {
         Shingler {
             rabin: Rabin::new(Polynomial::from_seed(seed), rule.w),
@@ -28,8 +28,8 @@ impl Shingler {
         }
     }
 
-    /// Appends the shingle fingerprints of a sequence of words, joined by single spaces, to `out`, in the order of the
-    /// text. Under [`Multiplicity::Set`] repetitions are left in: sampling drops them.
+    /// Appends the shingle fingerprints of words joined by single spaces to `out`, in the order of the text. Under
+    /// [`Multiplicity::Set`] repetitions remain; sampling drops them.
     pub fn shingle_words(&mut self, words: &str, out: &mut Vec<Shingle>) {
         self.tokens.clear();
         self.rabin.tokens(words, &mut self.tokens);
@@ -45,7 +45,7 @@ impl Shingler {
         }
     }
 
-    /// Appends a fingerprint for each feature: a page may bring its own features instead of a body.
+    /// Appends a fingerprint for each feature of a page that has features instead of a body.
     pub fn shingle_features<'a>(&self, features: impl Iterator<Item = &'a str>, out: &mut Vec<Shingle>) {
         let shift = 64 - self.bits;
         out.extend(features.map(|feature| self.permutation.permute(self.rabin.token(feature.as_bytes())) >> shift));
@@ -60,13 +60,12 @@ fn label_occurrences(fingerprints: &mut [u64]) {
     for fingerprint in fingerprints {
         occurrence = if previous == Some(*fingerprint) { occurrence + 1 } else { 0 };
         previous = Some(*fingerprint);
-        // The odd constant is 2^64 divided by the golden ratio: occurrences are spread over the whole range.
+        // 2^64 divided by the golden ratio: it spreads the occurrences over the whole range.
         *fingerprint ^= occurrence.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 
-/// A secret bijection of 64-bit numbers that behaves like a random permutation ("enhanced" fingerprints; Broder 1997,
-/// section 4, asks for a random permutation of the shingles).
+/// A secret bijection of 64-bit numbers that behaves like a random permutation, as Broder 1997, section 4, demands.
 #[derive(Clone)]
 struct Permutation {
     key: u64,
@@ -103,8 +102,8 @@ mod tests {
         out
     }
 
-    /// Broder 1997, section 3: the 4-shingling of (a,rose,is,a,rose,is,a,rose) is
-    /// {(a,rose,is,a), (rose,is,a,rose), (is,a,rose,is)}.
+    /// Broder 1997, section 3: the 4-shingling of (a,rose,is,a,rose,is,a,rose) is {(a,rose,is,a), (rose,is,a,rose),
+    /// (is,a,rose,is)}.
     #[test]
     fn a_rose_is_a_rose_is_a_rose() {
         let all = shingles("a rose is a rose is a rose", 4, Multiplicity::Set);
@@ -114,8 +113,8 @@ mod tests {
         assert_eq!(BTreeSet::from_iter(all), BTreeSet::from(expected));
     }
 
-    /// Broder, "On the resemblance and containment of documents", section 2: A = "a rose is a rose is a rose",
-    /// B = "a rose is a flower which is a rose". Option A: 70, 50, 30 % for sizes 1, 2, 3; option B: 60, 50, 42.85 %.
+    /// Broder, "On the resemblance and containment of documents", section 2: A = "a rose is a rose is a rose", B =
+    /// "a rose is a flower which is a rose". Option A: 70, 50, 30 % for sizes 1, 2, 3; option B: 60, 50, 42.85 %.
     #[test]
     fn a_rose_is_a_flower_which_is_a_rose() {
         for (multiplicity, expected) in

@@ -1,4 +1,4 @@
-//! The sketcher: a page's content in, everything that clustering needs to know of it out.
+//! The sketcher: from a page's content to everything that clustering needs to know about it.
 
 use super::confirmation::ConfirmationSketcher;
 use super::rule::SketchRule;
@@ -10,18 +10,18 @@ use super::super_shingle::SuperShingler;
 use crate::document::{Body, CanonicalForm, Canonicaliser, Content, Fingerprint, MediaType, NoText, Page, Seed};
 use std::sync::Arc;
 
-/// Super shingles are made of this many of a document's smallest shingles: the few that are kept of them are drawn from
-/// as many windows, whatever the document's length.
+/// Super shingles are made of this many of a document's smallest shingles, so that the few that are kept come from
+/// the same number of windows, whatever the document's length.
 const SUPER_SHINGLED: usize = 128;
 
 /// The three equivalences of Broder 1997, section 3.3, each found by one fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Equivalences {
-    /// Equal bytes, read the same way.
+    /// Equal bytes, read in the same way.
     pub identical: Fingerprint,
     /// Equal canonical forms.
     pub lexical: Fingerprint,
-    /// Equal sets of kept shingles; `None` for a page without any.
+    /// Equal sets of kept shingles; `None` for a page without shingles.
     pub shingle: Option<Fingerprint>,
 }
 
@@ -38,39 +38,39 @@ pub enum Unsketchable {
     /// Its body is not text.
     #[error(transparent)]
     NoText(#[from] NoText),
-    /// It has more words or features than are sketched.
+    /// It exceeds the limit of words or features.
     #[error(
         "the page has {n_words} words or features, over limits.words_max = {words_max}; raise it to take such pages"
     )]
     TooManyWords {
-        /// How many it has.
+        /// How many words or features it has.
         n_words: usize,
-        /// The most that are sketched.
+        /// The limit.
         words_max: usize,
     },
 }
 
-/// All that the clustering needs to know of a page's content.
+/// Everything that clustering needs to know about a page's content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SketchedContent {
-    /// What makes it equal to another content.
+    /// The fingerprints of contents that equal it.
     pub equivalences: Equivalences,
-    /// The sketch; shared, because it goes into the store and stays in memory for comparison.
+    /// The sketch. It is shared: the store writes it while memory keeps it for comparison.
     pub sketch: Arc<Sketch>,
-    /// The shingles that may index it, the smallest first.
+    /// The shingles that may index the content, the smallest first.
     pub index: Vec<Shingle>,
-    /// The mod shingles, which index it for containment; none where the rule has no `index_modulus`.
+    /// The mod shingles, which index the content for containment; empty unless the rule has an `index_modulus`.
     pub mod_shingles: Vec<Shingle>,
     /// The super shingles of the sketch.
     pub super_shingles: Vec<Shingle>,
     /// Words in the canonical form, or the number of features.
     pub n_words: u32,
-    /// Bytes of the body as it came.
+    /// Bytes of the body as received.
     pub n_bytes: u64,
 }
 
 impl SketchedContent {
-    /// Bytes that it takes in memory.
+    /// The content's size in memory, in bytes.
     pub fn n_bytes_in_memory(&self) -> usize {
         let lists = [&self.index, &self.mod_shingles, &self.super_shingles];
         let n_shingles: usize = lists.iter().map(|shingles| shingles.len()).sum();
@@ -78,18 +78,18 @@ impl SketchedContent {
     }
 }
 
-/// A page's content where something may be known of one of the same bytes.
+/// The outcome of sketching a page whose bytes may be known already.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sketched<K> {
-    /// Nothing stands there.
+    /// Nothing stands at the URL.
     Nothing,
-    /// What is known.
+    /// The bytes are known; this is what is known about them.
     Known(K),
-    /// It was sketched.
+    /// The bytes are new; this is their sketch.
     Content(SketchedContent),
 }
 
-/// Turns contents into sketches under one rule and one seed. One per thread: it keeps its buffers.
+/// Turns contents into sketches under one rule and one seed. Use one per thread: it reuses its buffers.
 #[derive(Clone)]
 pub struct Sketcher {
     rule: SketchRule,
@@ -103,7 +103,7 @@ pub struct Sketcher {
 }
 
 impl Sketcher {
-    /// A sketcher for a rule and a store's secret.
+    /// Creates a sketcher for a rule and a store's secret.
     pub fn new(rule: &SketchRule, seed: &Seed) -> Self {
         Sketcher {
             rule: rule.clone(),
@@ -117,24 +117,24 @@ impl Sketcher {
         }
     }
 
-    /// Sketches what stood at a page's URL; `None` where nothing stands there any more.
+    /// Sketches a page's content; `None` if nothing stands at the URL any more.
     ///
-    /// What a page may cost is limited in words (or features), not in time: with a clock, the same page would be taken
-    /// on one run and rejected on the next, and equal inputs would give different events. Up to its words a page costs no
-    /// more than its bytes, which are limited already.
+    /// The cost of a page is limited in words (or features), not in time. With a clock, the same page could be
+    /// accepted on one run and rejected on the next, and equal inputs would give different events. Reading the
+    /// words costs no more than the page's bytes, which have a limit of their own.
     ///
     /// # Errors
-    /// [`Unsketchable`] where the body is not text or has more than `words_max` words.
+    /// [`Unsketchable`] if the body is not text or has more than `words_max` words.
     pub fn sketch_page(&mut self, page: &Page, words_max: usize) -> Result<Option<SketchedContent>, Unsketchable> {
         let sketched = self.sketch_unless_known(page, words_max, |_| None::<()>)?;
         Ok(if let Sketched::Content(content) = sketched { Some(content) } else { None })
     }
 
-    /// As [`Self::sketch_page`], but asks first what is known of a body of the same bytes, and where something is, that
-    /// is all that the page costs.
+    /// [`Self::sketch_page`], unless `known` returns something for the fingerprint of the body's bytes; then the
+    /// page costs nothing more.
     ///
     /// # Errors
-    /// [`Unsketchable`], as there.
+    /// [`Unsketchable`], as [`Self::sketch_page`].
     pub fn sketch_unless_known<K>(
         &mut self,
         page: &Page,
@@ -164,7 +164,7 @@ impl Sketcher {
         identical: Fingerprint,
         words_max: usize,
     ) -> Result<SketchedContent, Unsketchable> {
-        // Taken out while it lends its form, and put back with its buffers.
+        // Moved out while its form is borrowed; moved back with its buffers.
         let mut canonicaliser = std::mem::take(&mut self.canonicaliser);
         let sketched = canonicaliser.read(body, media_type).map_err(Unsketchable::from).and_then(|form| {
             check_n_words(form.n_words(), words_max)?;
@@ -174,7 +174,7 @@ impl Sketcher {
         sketched
     }
 
-    /// The fingerprint of a body's bytes and of how they are to be read.
+    /// The fingerprint of a body's bytes and of how to read them.
     fn identical(&self, body: &Body, media_type: MediaType) -> Fingerprint {
         let charset = match body {
             Body::Bytes { charset, .. } => charset.as_deref().unwrap_or(""),
@@ -188,7 +188,7 @@ impl Sketcher {
         self.seed.fingerprint("identical", &[reading.as_bytes(), charset.as_bytes(), body.as_bytes()])
     }
 
-    /// Sketches a canonical form alone.
+    /// Sketches a canonical form without a page.
     pub fn sketch_form(&mut self, form: &CanonicalForm) -> SketchedContent {
         let text = form.as_str().as_bytes();
         let identical = self.seed.fingerprint("identical", &[b"form", b"", text]);
@@ -223,7 +223,7 @@ impl Sketcher {
         let mod_shingles = self.rule.mod_shingles(&self.buffer);
         let confirmation = self.rule.is_confirmed(self.buffer.len()).then(|| self.confirmer.confirmation(&self.buffer));
         let mut sketch = self.rule.sketch_with(&mut self.buffer, &mut self.sorter);
-        // Repeated shingles were counted until now.
+        // The first count included repeated shingles.
         sketch.confirmation = confirmation.filter(|_| self.rule.is_confirmed(sketch.n_shingles as usize));
         let kept = &self.buffer;
         let shingle = (!kept.is_empty()).then(|| self.seed.fingerprint_numbers("shingle", kept));

@@ -1,5 +1,5 @@
-//! Super shingles: shingles of the sorted sketch (Broder 1997, section 6.1). Two documents that have one in common
-//! share a run of consecutive sketch values, so that they probably resemble each other much.
+//! Super shingles: shingles of the sorted sketch (Broder 1997, section 6.1). Two documents with one in common share
+//! a run of consecutive sketch values and therefore probably resemble each other closely.
 
 use super::gf2::Polynomial;
 use super::rabin::Rabin;
@@ -7,7 +7,7 @@ use super::rule::SketchRule;
 use super::shingle::Shingle;
 use crate::document::Seed;
 
-/// Makes the super shingles of sketches.
+/// Computes the super shingles of sketches.
 #[derive(Clone)]
 pub struct SuperShingler {
     rabin: Rabin,
@@ -16,7 +16,7 @@ pub struct SuperShingler {
 }
 
 impl SuperShingler {
-    /// For a rule's length and number, under a store's secret.
+    /// Creates a super shingler with the rule's length and number, under a store's secret.
     pub fn new(rule: &SketchRule, seed: &Seed) -> Self {
         SuperShingler {
             rabin: Rabin::new(Polynomial::from_seed(seed), rule.super_shingle_length),
@@ -25,16 +25,16 @@ impl SuperShingler {
         }
     }
 
-    /// The smallest few of the super shingles of sorted sketch values, ascending. The smallest, so that documents
-    /// which share most of their super shingles share some of those that are kept. A sketch shorter than one super
-    /// shingle has none: short documents are the ones that the paper warns of.
+    /// Returns the smallest super shingles of sorted sketch values, ascending. Documents that share most of their
+    /// super shingles share some of the smallest. A sketch shorter than one super shingle has none; the paper warns
+    /// of super shingles for short documents.
     pub fn super_shingles(&self, values: &[Shingle]) -> Vec<Shingle> {
         let mut kept = Vec::new();
         if self.count > 0 && values.len() >= self.length {
             let mut found = Vec::new();
             self.rabin.windows(values, |fingerprint| fingerprint, &mut found);
             for shingle in found {
-                // Nearly all are over the few that are kept already.
+                // Nearly all exceed the few that are kept already.
                 let is_kept = kept.len() < self.count || kept.last().is_some_and(|last| shingle < *last);
                 if let (true, Err(at)) = (is_kept, kept.binary_search(&shingle)) {
                     kept.insert(at, shingle);

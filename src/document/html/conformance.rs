@@ -1,5 +1,7 @@
-//! The tokenizer, and the words of whole pages, against html5lib-tests, where `LOOKALIKE_HTML5LIB_TESTS` names a checkout
-//! of <https://github.com/html5lib/html5lib-tests>; pages need one of before its tests of trees were moved elsewhere.
+//! The tokenizer and the words of whole pages against html5lib-tests.
+//!
+//! `LOOKALIKE_HTML5LIB_TESTS` names a checkout of <https://github.com/html5lib/html5lib-tests>; the tests of pages
+//! need one from before its tree-construction tests were moved.
 
 use super::element::{Element, ElementRole};
 use super::name::TagName;
@@ -8,7 +10,7 @@ use crate::document::append_words;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Takes text as the tokenizer alone yields it; no tag changes how what follows is read.
+/// Collects the text that the tokenizer alone yields; no tag changes how the following text is read.
 struct AllText<'o>(&'o mut String);
 
 impl TokenSink for AllText<'_> {
@@ -48,7 +50,7 @@ fn text_is_that_of_html5lib_tests() {
     for file in test_files(&Path::new(&root).join("tokenizer"), "test") {
         let text = std::fs::read_to_string(&file).expect("a readable file");
         let suite: Value = serde_json::from_str(&replace_lone_surrogates(&text)).expect("JSON");
-        // The only other key, `xmlViolationTests`, is about output that must be XML.
+        // The only other key, `xmlViolationTests`, concerns output that must be XML.
         for case in suite["tests"].as_array().into_iter().flatten() {
             check(case, &mut tally);
         }
@@ -111,10 +113,10 @@ fn initial_contents(case: &Value) -> Vec<ContentModel> {
     states.iter().map(content).collect()
 }
 
-/// Stands for a lone surrogate, which is in no Rust string: a private character that no test uses.
+/// Stands for a lone surrogate, which no Rust string can contain: a private character that no test uses.
 const SURROGATE: char = '\u{10abcd}';
 
-/// JSON's `\ud800` is no character, and serde_json refuses it. Pairs stay as they are, and so does what is escaped twice.
+/// Replaces JSON's `\ud800`, which serde_json rejects. Pairs stay, and so do doubly escaped ones.
 fn replace_lone_surrogates(json: &str) -> String {
     let mut out = String::new();
     let mut rest = json;
@@ -141,7 +143,7 @@ fn surrogate(escape: &str) -> Option<u32> {
     u32::from_str_radix(digits, 16).ok().filter(|code| (0xd800..=0xdfff).contains(code))
 }
 
-/// Undoes the second escape of `doubleEscaped` cases; `None` where it is that of a surrogate.
+/// Undoes the second escape of `doubleEscaped` cases; `None` if it is a surrogate's.
 fn unescape(text: &str) -> Option<String> {
     let mut parts = text.split("\\u");
     let mut out = parts.next()?.to_owned();
@@ -153,7 +155,7 @@ fn unescape(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// So many pages have other words than their tree, all for the reasons that [`super`] names.
+/// How many pages have other words than their tree, all for the reasons that [`super::text`] gives.
 const N_OTHERWISE_MAX: usize = 26;
 
 #[test]
@@ -190,7 +192,8 @@ fn words(text: &str) -> String {
     words
 }
 
-/// The page of a test and the words that a reader sees in its tree; `None` for fragments, and where no script may run.
+/// The page of a test and the words that a reader sees in its tree; `None` for fragments, and for tests that need
+/// scripts.
 fn page_and_words(case: &str) -> Option<(&str, String)> {
     let (page, rest) = case.split_once("\n#errors")?;
     let (settings, tree) = rest.split_once("#document\n")?;
@@ -198,10 +201,10 @@ fn page_and_words(case: &str) -> Option<(&str, String)> {
     is_page.then(|| (page, words(&text_of_tree(tree))))
 }
 
-/// The text that a reader sees of a tree, of which each line is a node, indented by two for each of its ancestors.
+/// The text that a reader sees of a tree. Each line of the tree is a node, indented by two for each ancestor.
 fn text_of_tree(tree: &str) -> String {
     let mut text = String::new();
-    // The ancestors of the line at hand.
+    // The ancestors of the current line.
     let mut open: Vec<&Element> = Vec::new();
     for line in tree.split("\n| ").map(|line| line.strip_prefix("| ").unwrap_or(line).trim_end_matches('\n')) {
         let node = line.trim_start_matches(' ');

@@ -1,38 +1,38 @@
-//! The elements that matter to text, and what each does to it.
+//! The HTML elements that affect text, and how.
 
 use super::name::TagName;
 use super::scanner::ContentModel;
 
-/// What an element does to the text around and in it.
+/// How an element affects the text around and inside it.
 #[derive(Debug)]
 pub(super) struct Element {
     pub(super) name: TagName,
-    /// Whether its tags stand between two words.
+    /// Whether its tags separate words.
     pub(super) separates: bool,
-    /// How its content is read.
+    /// How to tokenize its content.
     pub(super) content: ContentModel,
     pub(super) role: ElementRole,
-    /// Whether its start tag ends SVG and MathML that is still open (WHATWG HTML, 13.2.6.5).
+    /// Whether its start tag ends open SVG and MathML (WHATWG HTML, 13.2.6.5).
     pub(super) breaks_out: bool,
 }
 
-/// What an element is besides.
+/// What else an element does to its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ElementRole {
     /// Nothing.
     Plain,
-    /// No reader sees its text.
+    /// Its text is invisible.
     Unseen,
-    /// As [`ElementRole::Unseen`], but its content is markup, and it nests.
+    /// Its content is invisible markup, and it nests.
     Template,
-    /// `svg` or `math`: what is in it is foreign content.
+    /// `svg` or `math`: its content is foreign content.
     Foreign,
-    /// Within foreign content, what is in it is HTML again.
+    /// Inside foreign content, its content is HTML again.
     IntegrationPoint,
 }
 
 impl Element {
-    /// The element of this name; for most names one that does nothing.
+    /// Returns the element with this name; for most names, one without any effect.
     pub(super) fn by_name(name: TagName) -> &'static Self {
         let element = &ELEMENTS[usize::from(SLOTS[slot(name)])];
         if element.name == name { element } else { &ELEMENTS[0] }
@@ -68,7 +68,7 @@ impl Element {
     }
 }
 
-/// No two of the elements may share a slot; so many slots make a hash that does so easy to find.
+/// No two elements may share a slot; with this many slots such a hash function is easy to find.
 const N_SLOTS: usize = 1024;
 
 /// A slot holds an index into [`ELEMENTS`].
@@ -91,9 +91,9 @@ const fn index() -> [u8; N_SLOTS] {
 }
 
 static ELEMENTS: [Element; 100] = [
-    // All that are not below.
+    // The element for all other names.
     Element::inline(""),
-    // Blocks, parts of lists and tables, line breaks, and form fields with text of their own.
+    // Blocks, parts of lists and tables, line breaks, and form fields that contain text.
     Element::block("address"),
     Element::block("article"),
     Element::block("aside"),
@@ -153,7 +153,7 @@ static ELEMENTS: [Element; 100] = [
     Element::block("thead"),
     Element::block("tr"),
     Element::block("ul").breaking_out(),
-    // ContentModel that is not read as markup.
+    // Content that is not markup.
     Element::rcdata("textarea"),
     Element::rcdata("title").role(ElementRole::IntegrationPoint),
     Element::rawtext("iframe").role(ElementRole::Unseen).separating(),
@@ -165,7 +165,7 @@ static ELEMENTS: [Element; 100] = [
     Element { content: ContentModel::Script("script"), ..Element::inline("script").role(ElementRole::Unseen) },
     Element { content: ContentModel::Plaintext, ..Element::block("plaintext") },
     Element::inline("template").role(ElementRole::Template),
-    // Foreign content, and where it ends.
+    // Foreign content, and what ends it.
     Element::inline("svg").role(ElementRole::Foreign),
     Element::inline("math").role(ElementRole::Foreign),
     Element::inline("foreignobject").role(ElementRole::IntegrationPoint),

@@ -1,23 +1,24 @@
-//! Tag names as numbers, so that one comparison tells whether a tag is known.
+//! Tag names as numbers, so that one comparison recognises a tag.
 
-/// A tag's name, lower-cased, as the bytes of a number. All names too long to be known are equal.
+/// A lower-case tag name, packed into two numbers. All names longer than the longest known one are equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TagName {
     head: u64,
     tail: u64,
 }
 
-/// The longest name that is told from others.
+/// The longest name that is distinguished from others.
 const NAME_LEN_MAX: usize = 16;
 
 impl TagName {
-    /// The name that `bytes` begins with, up to a space, `/`, `>` or the end of the page, and its length.
+    /// Reads the name at the beginning of `bytes`, up to a space, `/`, `>` or the end of the page. Returns its
+    /// length too.
     pub(super) fn read(bytes: &[u8]) -> (Self, usize) {
         if let Some(chunk) = bytes.first_chunk() {
             let word = u64::from_le_bytes(*chunk);
             let len = n_name_bytes(word);
             if len < 8 && is_name_end(chunk[len]) {
-                // Letters become lower-case, digits stay, and nothing else becomes a letter or a digit.
+                // Letters become lower-case, digits stay, and no other character becomes a letter or digit.
                 let head = (word | repeated(0x20)) & ((1 << (8 * len)) - 1);
                 return (Self { head, tail: 0 }, len);
             }
@@ -46,8 +47,8 @@ impl TagName {
     }
 }
 
-/// How many bytes stand before the first that is below `0` or is `>`: all that end a name are among these. The usual
-/// trick: a byte's top bit is set where subtracting borrowed; only bytes above a true one can be set wrongly.
+/// The number of bytes before the first that is `>` or below `0`, which includes all that end a name. The top bit
+/// of a byte is set where the subtraction borrowed; only bytes above the first such one can be set wrongly.
 fn n_name_bytes(word: u64) -> usize {
     let gt = word ^ repeated(b'>');
     let is_gt = gt.wrapping_sub(repeated(1)) & !gt;
@@ -64,7 +65,7 @@ pub(super) fn is_name_end(byte: u8) -> bool {
     matches!(byte, b'>' | b'/') || is_space(byte)
 }
 
-/// Whether the byte stands between the parts of a tag. A carriage return is a line feed by then.
+/// Whether the byte separates the parts of a tag. A carriage return counts as a line feed.
 pub(super) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\x0c' | b'\r')
 }

@@ -1,50 +1,50 @@
-//! The tokenizer of HTML as far as text depends on it: what is text, where tags begin and end, and their names.
+//! The part of the HTML tokenizer that text depends on: what is text, where tags begin and end, and their names.
 //!
-//! WHATWG HTML, section 13.2.5. The standard's states that treat text alike are one function here. What a tag means is
-//! not known here but to the [`TokenSink`], which in the standard is the tree builder. Every byte is looked at a bounded
-//! number of times, whatever the page.
+//! WHATWG HTML, section 13.2.5. States of the standard that treat text alike are one function here. Only the
+//! [`TokenSink`], the standard's tree builder, knows what a tag means. Each byte is examined a bounded number of
+//! times, whatever the page.
 
 use super::name::{TagName, is_name_end, is_space};
 use super::reference::{self, CharacterReference};
 use memchr::{memchr, memchr2, memmem};
 
-/// How the tokenizer reads what follows a start tag.
+/// How to tokenize what follows a start tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ContentModel {
     /// Markup and character references.
     Data,
-    /// Character references, and no markup but the end tag of this name.
+    /// Character references, and no markup but the end tag with this name.
     Rcdata(&'static str),
-    /// No markup but the end tag of this name.
+    /// No markup but the end tag with this name.
     Rawtext(&'static str),
-    /// Like [`ContentModel::Rawtext`], but that comments in it can hide the end tag. The name is always `script`, but for
-    /// tests that begin here.
+    /// As [`ContentModel::Rawtext`], but comments in it can hide the end tag. The name is always `script`, except
+    /// in tests that begin here.
     Script(&'static str),
     /// No markup until `]]>`.
     Cdata,
-    /// No markup to the end of the page.
+    /// No markup until the end of the page.
     Plaintext,
 }
 
-/// Who makes something of the tokens.
+/// Receives the tokens.
 pub(super) trait TokenSink {
-    /// Takes a piece of text, character references decoded and line ends normalised.
+    /// Receives a piece of text with character references decoded and line ends normalised.
     fn text(&mut self, text: &str);
 
-    /// Takes a start tag and says how to read what follows it.
+    /// Receives a start tag and returns how to read what follows it.
     fn start_tag(&mut self, name: TagName, self_closing: bool) -> ContentModel;
 
-    /// Takes an end tag.
+    /// Receives an end tag.
     fn end_tag(&mut self, name: TagName);
 
-    /// What a U+0000 becomes in [`ContentModel::Data`] and [`ContentModel::Cdata`]. Elsewhere it is U+FFFD.
+    /// The replacement for U+0000 in [`ContentModel::Data`] and [`ContentModel::Cdata`]. Elsewhere it is U+FFFD.
     fn nul(&self) -> &'static str;
 
-    /// Whether the current element is one of SVG or MathML, where `<![CDATA[` begins text and not a comment.
+    /// Whether the current element belongs to SVG or MathML, where `<![CDATA[` begins text and not a comment.
     fn in_foreign_content(&self) -> bool;
 }
 
-/// Reads `html` to its end.
+/// Tokenizes all of `html`.
 pub(super) fn scan<S: TokenSink>(html: &str, mut content: ContentModel, sink: S) {
     let bytes = html.as_bytes();
     let has_odd_bytes = memchr2(b'\r', b'\0', bytes).is_some();
@@ -61,10 +61,10 @@ pub(super) fn scan<S: TokenSink>(html: &str, mut content: ContentModel, sink: S)
     }
 }
 
-/// What U+0000 becomes outside of [`ContentModel::Data`].
+/// The replacement for U+0000 outside of [`ContentModel::Data`].
 pub(super) const REPLACEMENT: &str = "\u{fffd}";
 
-/// What a U+0000 becomes in the text at hand.
+/// The replacement for U+0000 in the current text.
 #[derive(Clone, Copy)]
 enum NulReplacement {
     /// [`TokenSink::nul`]
@@ -76,9 +76,9 @@ enum NulReplacement {
 struct Scanner<'h, S> {
     html: &'h str,
     bytes: &'h [u8],
-    /// Whether there is a carriage return or a U+0000 anywhere; hardly a page has one, and then text is copied as is.
+    /// Whether the page contains a carriage return or a U+0000. Hardly any does; text is then copied unchanged.
     has_odd_bytes: bool,
-    /// Everything before is done with, but for text that the function at work has yet to emit.
+    /// The scanner has processed everything before, except text that the current function has yet to emit.
     at: usize,
     sink: S,
 }
@@ -91,7 +91,7 @@ impl<S: TokenSink> Scanner<'_, S> {
                 text_from = self.reference(text_from, at, NulReplacement::FromSink);
                 continue;
             }
-            // Decided before anything is emitted, so that a lone `<` is part of the text around it.
+            // Decided before anything is emitted, so that a lone `<` stays part of the text around it.
             let Some(markup) = self.markup(at) else {
                 self.at = at + 1;
                 continue;
@@ -145,7 +145,7 @@ impl<S: TokenSink> Scanner<'_, S> {
         while let Some(at) = self.find_in_script(escape) {
             self.at = at + 1;
             if self.bytes[at] == b'>' {
-                // At least the two dashes of `<!--` stand before, so this looks at nothing older than the comment.
+                // At least the two dashes of `<!--` precede, so this never looks at bytes before the comment.
                 if self.bytes[..at].ends_with(b"--") {
                     escape = ScriptEscape::None;
                 }
@@ -178,7 +178,7 @@ impl<S: TokenSink> Scanner<'_, S> {
         self.rest_is_text(self.at, NulReplacement::ReplacementCharacter)
     }
 
-    /// What the `<` at `at` begins; `None` where it is text.
+    /// What the `<` at `at` begins; `None` if it is text.
     fn markup(&self, at: usize) -> Option<Markup> {
         match self.bytes.get(at + 1)? {
             b'/' => match self.bytes.get(at + 2)? {
@@ -209,8 +209,8 @@ impl<S: TokenSink> Scanner<'_, S> {
         ContentModel::Data
     }
 
-    /// Goes from the end of a tag's name past its `>` and says whether the tag closes itself. `None` where the page ends
-    /// before: such a tag is none, and nothing of it is text.
+    /// Moves from the end of a tag's name past its `>` and returns whether the tag is self-closing. Returns `None`
+    /// if the page ends first; then there is neither tag nor text.
     #[inline]
     fn tag_end(&mut self, name_end: usize) -> Option<bool> {
         if self.bytes.get(name_end) == Some(&b'>') {
@@ -220,7 +220,7 @@ impl<S: TokenSink> Scanner<'_, S> {
         self.attributes(name_end)
     }
 
-    /// [`Self::tag_end`] where there is more than a name. An `=` or a `>` matters only outside of values, a quote only as
+    /// [`Self::tag_end`] for tags with more than a name. `=` and `>` count only outside of values, a quote only as
     /// the first character of one.
     fn attributes(&mut self, name_end: usize) -> Option<bool> {
         let mut names_from = name_end;
@@ -235,7 +235,7 @@ impl<S: TokenSink> Scanner<'_, S> {
                 self.at = stop + 1;
                 return Some(names.last() == Some(&b'/'));
             }
-            // An `=` with no name before it begins one itself.
+            // An `=` without a name before it begins a name itself.
             if matches!(names.iter().rfind(|b| !is_space(**b)), None | Some(b'/')) {
                 names_from = stop;
                 at = stop + 1;
@@ -246,7 +246,8 @@ impl<S: TokenSink> Scanner<'_, S> {
         }
     }
 
-    /// Where the value after an `=` ends, its closing quote included. Unclosed quotes hold the rest of the page.
+    /// Returns the end of the value after an `=`, including its closing quote. An unclosed quote extends to the end
+    /// of the page.
     fn attribute_value(&self, after_equals: usize) -> usize {
         let Some(from) = position(self.bytes, after_equals, |b| !is_space(b)) else {
             return self.bytes.len();
@@ -268,7 +269,7 @@ impl<S: TokenSink> Scanner<'_, S> {
             self.at = from + 7;
             ContentModel::Cdata
         } else {
-            // A doctype ends at the first `>` as well, even in quotes.
+            // A doctype also ends at the first `>`, even in quotes.
             self.bogus_comment(from)
         }
     }
@@ -278,7 +279,7 @@ impl<S: TokenSink> Scanner<'_, S> {
         self.resume(end)
     }
 
-    /// A comment ends at a `>` after `--` or `--!`, and at one right at its beginning, or after a single dash there.
+    /// A comment ends at a `>` after `--` or `--!`, at its very beginning, or after a single dash there.
     fn comment(&mut self, from: usize) -> ContentModel {
         self.at = from;
         while let Some(at) = self.find(b'>') {
@@ -291,7 +292,7 @@ impl<S: TokenSink> Scanner<'_, S> {
         self.resume(self.bytes.len())
     }
 
-    /// Decodes the reference at `at`, if it is one, and returns from where on text is yet to be emitted.
+    /// Decodes the reference at `at`, if it is one. Returns the offset from which text is yet to be emitted.
     fn reference(&mut self, text_from: usize, at: usize, nul: NulReplacement) -> usize {
         self.at = at + 1;
         if !self.bytes.get(self.at).is_some_and(|b| reference::can_begin_with(*b)) {
@@ -309,7 +310,7 @@ impl<S: TokenSink> Scanner<'_, S> {
         self.at
     }
 
-    /// Whether the end tag of `name` begins at the `<` at `at`, and its name is complete.
+    /// Whether the end tag of `name` begins at the `<` at `at` and its name is complete.
     fn is_end_tag(&self, at: usize, name: &str) -> bool {
         self.bytes.get(at + 1) == Some(&b'/') && self.is_name_at(at + 2, name)
     }
@@ -320,8 +321,8 @@ impl<S: TokenSink> Scanner<'_, S> {
             && self.bytes.get(end).is_some_and(|b| is_name_end(*b))
     }
 
-    // Of the searches, those that can hit byte after byte look at the next byte before they call memchr, and those that
-    // mostly hit soon at the next eight: a call costs as much as a whole vector of bytes without a hit.
+    // A memchr call costs as much as scanning a whole vector without a hit. Searches that may hit at every byte
+    // check the next byte first; searches that usually hit soon check the next eight.
 
     fn find_markup_or_reference(&self) -> Option<usize> {
         match self.bytes.get(self.at)? {
@@ -337,7 +338,7 @@ impl<S: TokenSink> Scanner<'_, S> {
         }
     }
 
-    /// The next `<`, and inside of a script's comment the next `>` as well.
+    /// The next `<`; inside a script's comment also the next `>`.
     fn find_in_script(&self, escape: ScriptEscape) -> Option<usize> {
         if escape == ScriptEscape::None {
             return self.find(b'<');
@@ -382,7 +383,7 @@ impl<S: TokenSink> Scanner<'_, S> {
         }
     }
 
-    /// Emits text with U+0000 replaced, and carriage returns, with the line feed after them, as line feeds.
+    /// Emits text with U+0000 replaced, and CR and CR LF as LF.
     fn emit_odd(&mut self, mut text: &str, nul: NulReplacement) {
         let nul = match nul {
             NulReplacement::FromSink => self.sink.nul(),
@@ -391,7 +392,7 @@ impl<S: TokenSink> Scanner<'_, S> {
         while let Some(first) = text.bytes().next() {
             let replacement = match first {
                 b'\0' => nul,
-                // The line feed after it, if there is one, follows as text.
+                // The line feed that follows is emitted as text.
                 b'\r' if text.as_bytes().get(1) == Some(&b'\n') => "",
                 b'\r' => "\n",
                 _ => {
@@ -416,8 +417,8 @@ enum Markup {
     BogusComment,
 }
 
-/// How deep in comments a script is. `Single` is after `<!--`: the end tag still ends the script. `Double` is after a
-/// `<script` in there: the next end tag belongs to that one.
+/// How deep in comments a script is. After `<!--` it is `Single`: the end tag still ends the script. After a
+/// `<script` in there it is `Double`: the next end tag belongs to that one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ScriptEscape {
     None,
@@ -425,7 +426,7 @@ enum ScriptEscape {
     Double,
 }
 
-/// Where one of two bytes stands first, from `from` on.
+/// The first of two bytes at or after `from`.
 #[inline]
 fn either(one: u8, other: u8, bytes: &[u8], from: usize) -> Option<usize> {
     let rest = &bytes[from..];
@@ -443,7 +444,7 @@ fn either(one: u8, other: u8, bytes: &[u8], from: usize) -> Option<usize> {
 /// The lowest bit of each of eight bytes.
 const ONES: u64 = u64::from_le_bytes([1; 8]);
 
-/// The highest bit of each byte that is zero. Borrows may set others, but only above the first.
+/// The highest bit of each zero byte. Borrows may set others, but only above the first.
 #[inline]
 fn zeros(bytes: u64) -> u64 {
     bytes.wrapping_sub(ONES) & !bytes & (ONES << 7)

@@ -1,19 +1,19 @@
-//! HTML to text: what the WHATWG tokenizer calls character tokens, less what a reader never sees.
+//! HTML to text: the tokenizer's character tokens without those that a reader never sees.
 //!
 //! Block-level tags and `<br>` separate words; inline tags do not. One pass, no tree, no recursion. The [`scanner`]
-//! finds text and tags; the [`TextExtractor`] here decides what is read.
+//! finds text and tags; the [`TextExtractor`] decides what is visible.
 //!
-//! Having no tree, it leaves alone what takes one, all of it in broken pages: text right in a table is read where it is
-//! written and as words of its own, not before the table; `</body>` and `</html>` part words, and so does an `</option>`
-//! that closes nothing; what a browser copies into `<selectedcontent>` is read once. Text in and behind a `<frameset>`,
-//! which browsers do not show, is kept: in old archives it is often all that a page says.
+//! Without a tree some broken pages differ from a browser's view. Text directly inside a table stays in its place,
+//! as words of its own, instead of moving before the table. `</body>`, `</html>` and an unmatched `</option>`
+//! separate words. Text that a browser copies into `<selectedcontent>` is read once. Text inside and after a
+//! `<frameset>`, which browsers hide, is kept: in old archives it is often all that a page says.
 
 use super::element::{Element, ElementRole};
 use super::name::TagName;
 use super::scanner::{self, ContentModel, REPLACEMENT, TokenSink};
 
-/// Appends the text of `html` to `out`, a space where a block-level tag stood. Character references are decoded;
-/// scripts, styles, comments and attributes are left out, the title stays.
+/// Appends the text of `html` to `out`, with a space for each block-level tag. Character references are decoded.
+/// Scripts, styles, comments and attributes are left out; the title stays.
 pub fn append_text(html: &str, out: &mut String) {
     scanner::scan(
         html,
@@ -22,18 +22,18 @@ pub fn append_text(html: &str, out: &mut String) {
     );
 }
 
-/// Keeps what a reader sees.
+/// Keeps the text that a reader sees.
 struct TextExtractor<'o> {
     out: &'o mut String,
-    /// The open elements that change what the tags in them mean, outermost first: templates, `svg` and `math`, and of
-    /// the elements in these two the integration points and the unseen ones. Nothing else is kept of the tree, so an end
-    /// tag closes such an element whatever else is open in it.
+    /// The open elements that change what tags inside them mean, outermost first: templates, `svg` and `math`, and
+    /// inside the latter two the integration points and unseen elements. Nothing else of the tree is kept, so an
+    /// end tag closes such an element whatever else is open inside it.
     open: Vec<&'static Element>,
-    /// How many of them are templates.
+    /// How many of `open` are templates.
     n_templates: usize,
-    /// Whether the innermost of them is an integration point in which an element of HTML has begun since.
+    /// Whether the innermost element is an integration point in which an HTML element has begun.
     has_html: bool,
-    /// Whether the text at hand is that of a raw element that no reader sees. Only its own end tag can follow.
+    /// Whether the current text belongs to an unseen raw element. Only its own end tag can follow.
     is_raw_unseen: bool,
 }
 
@@ -79,13 +79,13 @@ impl TokenSink for TextExtractor<'_> {
         }
     }
 
-    /// The tree builder drops it, but not in foreign content.
+    /// The tree builder drops U+0000, except in foreign content.
     fn nul(&self) -> &'static str {
         if self.is_foreign() { REPLACEMENT } else { "" }
     }
 
     fn in_foreign_content(&self) -> bool {
-        // An integration point is itself foreign, but the elements in it are not.
+        // An integration point is itself foreign, but the elements inside it are not.
         self.innermost_role().is_some_and(|role| match role {
             ElementRole::IntegrationPoint => !self.has_html,
             role => role != ElementRole::Template,
@@ -104,8 +104,8 @@ impl TextExtractor<'_> {
         self.is_raw_unseen || self.n_templates > 0 || self.innermost_role() == Some(ElementRole::Unseen)
     }
 
-    /// Whether tags are read by the rules of SVG and MathML: no element changes how its content is tokenized, and a tag
-    /// that closes itself has no content.
+    /// Whether the rules of SVG and MathML apply: no element changes how its content is tokenized, and a
+    /// self-closing tag has no content.
     fn is_foreign(&self) -> bool {
         matches!(self.innermost_role(), Some(ElementRole::Foreign | ElementRole::Unseen))
     }
@@ -120,7 +120,7 @@ impl TextExtractor<'_> {
         self.n_templates += usize::from(element.role == ElementRole::Template);
     }
 
-    /// Leaves SVG and MathML for the HTML around them.
+    /// Leaves SVG and MathML for the surrounding HTML.
     fn break_out(&mut self) {
         while self.is_foreign() {
             self.open.pop();
@@ -143,7 +143,7 @@ impl TextExtractor<'_> {
         self.has_html = true;
     }
 
-    /// Closes `svg` or `math`, and with it the one element in it that may be open still.
+    /// Closes `svg` or `math` together with the one element in it that may still be open.
     fn close_foreign(&mut self, element: &Element) {
         let n_closed = match self.open.as_slice() {
             [.., last] if last.name == element.name => 1,

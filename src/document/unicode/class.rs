@@ -5,18 +5,18 @@
 pub(in crate::document) enum CharClass {
     /// Ends a word.
     Separator,
-    /// Is dropped, and the word goes on.
+    /// Is dropped; the word continues.
     Ignored,
-    /// A letter or digit: begins a word or goes on with it.
+    /// A letter or digit: begins or continues a word.
     Letter,
     /// A letter or digit of a script without spaces: always begins a word.
     Alone,
-    /// A letter that may make one character with the one before it: a conjoining jamo.
+    /// A letter that may compose with the one before it: a conjoining jamo.
     Joining,
-    /// A mark that stays where it is and as it is.
+    /// A mark that keeps its place and form.
     Mark,
-    /// A mark that may change places with other marks or make one character with those before it.
+    /// A mark that may trade places with other marks or compose with what precedes it.
     Combining,
-    /// Stands for the characters that [`special`] gives.
+    /// Stands for other characters; see [`special`](super::lookup::special).
     Special,
 }

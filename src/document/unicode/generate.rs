@@ -1,4 +1,5 @@
-//! Makes the frozen tables from the standard library and two crates of Unicode 17, and checks that they still agree.
+//! Generates the frozen tables from the standard library and two crates of Unicode 17, and checks that they still
+//! agree.
 
 use super::class::CharClass;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,10 +10,10 @@ use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/document/unicode/tables.rs");
 
-/// A mapping with fewer characters than this is listed by character.
+/// Mappings with fewer characters than this are listed by character.
 const KIND_CHARS_MIN: usize = 8;
 
-/// The blocks of the scripts whose every character is a word; what is no letter or digit in them is none.
+/// The blocks of scripts in which every letter or digit is a word.
 const SPACELESS: [std::ops::RangeInclusive<char>; 18] = [
     '\u{e00}'..='\u{e7f}',     // Thai
     '\u{e80}'..='\u{eff}',     // Lao
@@ -34,7 +35,7 @@ const SPACELESS: [std::ops::RangeInclusive<char>; 18] = [
     '\u{1aff0}'..='\u{1b16f}', // Kana Extended and Supplement
 ];
 
-/// Default_Ignorable_Code_Point below U+20000, reserved ones too, without the zero-width space.
+/// Default_Ignorable_Code_Point below U+20000, including reserved characters, without the zero-width space.
 const IGNORED: [std::ops::RangeInclusive<u32>; 16] = [
     0xad..=0xad,
     0x34f..=0x34f,
@@ -94,7 +95,7 @@ fn folded_decomposition(c: char) -> String {
     c.nfd().map(|part| lower(widthless(part))).collect()
 }
 
-/// The single character that a character becomes where nothing around it matters, if there is one.
+/// The single character that a character becomes in any context, if there is one.
 fn fold(c: char) -> Option<char> {
     let folded = folded_decomposition(c);
     let mut composed = folded.nfc();
@@ -170,7 +171,7 @@ fn kind(c: char, seconds: &BTreeSet<char>) -> Kind {
     }
 }
 
-/// Lists in lines of at most 120 characters.
+/// Writes a list in lines of at most 120 characters.
 fn lines(out: &mut String, items: impl Iterator<Item = String>) {
     let mut line = String::from("   ");
     for item in items {
@@ -220,7 +221,7 @@ fn tables() -> String {
     let mut out = String::from(
         "//! The tables, made by `generate` from Unicode 17.0.0. Frozen with version 1 of the canonical form.\n\n\
          use super::class::CharClass::{self, *};\n\n\
-         /// The class of a character and what is added to it to fold it. The first is that of all not in a range.\n",
+         /// The class of a character and the number that folds it. The first entry is for characters in no range.\n",
     );
     writeln!(out, "#[rustfmt::skip]\npub(super) const KINDS: [(CharClass, i32); {}] = [", kinds.len())
         .expect("a string");
@@ -266,8 +267,7 @@ fn tables() -> String {
     out
 }
 
-/// Checks only under the Unicode that the tables were made from: later ones know more characters, and that must not
-/// change any page's words.
+/// Only compares under Unicode 17: later versions know more characters, which must not change any page's words.
 #[test]
 fn the_tables_are_those_of_unicode_17() {
     assert_eq!(unicode_normalization::UNICODE_VERSION, (17, 0, 0));

@@ -3,10 +3,10 @@
 use super::class::CharClass;
 use super::tables::{COMBINING_CLASSES, COMPOSITIONS, DECOMPOSITIONS, KINDS, RANGES, SPECIAL};
 
-/// From here on the planes decide: 2 and 3 are Han, assigned or not.
+/// From here the plane alone decides: planes 2 and 3 are Han, assigned or not.
 const PLANE_2: u32 = 0x20000;
 
-/// The class of every character below plane 2 by its place in `KINDS`.
+/// The index in `KINDS` of every character below plane 2.
 static KIND_OF: [u8; PLANE_2 as usize] = kind_of();
 
 const fn kind_of() -> [u8; PLANE_2 as usize] {
@@ -24,7 +24,7 @@ const fn kind_of() -> [u8; PLANE_2 as usize] {
     kinds
 }
 
-/// The class of a character, and the lower-case, ordinary-width character in its place.
+/// Returns the class of a character, and its lower-case form of ordinary width.
 #[inline]
 pub(in crate::document) fn class_and_fold(c: char) -> (CharClass, char) {
     let code = u32::from(c);
@@ -47,7 +47,7 @@ fn class_of_high_planes(c: char) -> CharClass {
     }
 }
 
-/// What a character of class `Special` becomes: folded, decomposed.
+/// Returns the folded, decomposed form of a character of class `Special`.
 pub(in crate::document) fn special(c: char) -> Option<&'static str> {
     let block = (u32::from(c) / SPECIAL_BLOCK) as usize;
     let entries = match SPECIAL_BEFORE.get(block..=block + 1) {
@@ -57,10 +57,10 @@ pub(in crate::document) fn special(c: char) -> Option<&'static str> {
     entries.binary_search_by_key(&c, |entry| entry.0).ok().map(|at| entries[at].1)
 }
 
-/// So many characters have their place in [`SPECIAL_BEFORE`] in common.
+/// How many characters share an entry of [`SPECIAL_BEFORE`].
 const SPECIAL_BLOCK: u32 = 64;
 
-/// How many entries of `SPECIAL` stand before each block below plane 2.
+/// How many entries of `SPECIAL` precede each block below plane 2.
 static SPECIAL_BEFORE: [u16; (PLANE_2 / SPECIAL_BLOCK) as usize + 1] = special_before();
 
 const fn special_before() -> [u16; (PLANE_2 / SPECIAL_BLOCK) as usize + 1] {
@@ -76,7 +76,7 @@ const fn special_before() -> [u16; (PLANE_2 / SPECIAL_BLOCK) as usize + 1] {
     before
 }
 
-/// What is known of characters below is found without a search: Latin to kana.
+/// Characters below, Latin to kana, are found without a search.
 const SOON_FOUND: u32 = 0x3100;
 
 /// The combining classes of the characters below `SOON_FOUND`.
@@ -97,7 +97,7 @@ const fn classes() -> [u8; SOON_FOUND as usize] {
     classes
 }
 
-/// The canonical combining class.
+/// Returns the canonical combining class.
 pub(in crate::document) fn combining_class(c: char) -> u8 {
     let code = u32::from(c);
     if let Some(class) = CLASSES.get(code as usize) {
@@ -110,7 +110,7 @@ pub(in crate::document) fn combining_class(c: char) -> u8 {
     }
 }
 
-/// A table of three characters an entry, in the order of their first, and how many entries stand before each character
+/// A table with three characters an entry, sorted by the first, and the number of entries before each character
 /// below `SOON_FOUND`.
 struct ByFirst {
     entries: &'static [(char, char, char)],
@@ -134,7 +134,7 @@ impl ByFirst {
         ByFirst { entries, before }
     }
 
-    /// The entries of a first character, or all where they have to be searched.
+    /// The entries that begin with `first`, or all if they must be searched.
     fn starting_with(&self, first: char) -> &'static [(char, char, char)] {
         let code = u32::from(first) as usize;
         match self.before.get(code..=code + 1) {
@@ -144,7 +144,7 @@ impl ByFirst {
     }
 }
 
-/// The composite that two folded characters are canonically equivalent to.
+/// Returns the composite that is canonically equivalent to two folded characters.
 pub(in crate::document) fn compose(first: char, second: char) -> Option<char> {
     compose_hangul(first, second).or_else(|| {
         let entries = COMPOSED.starting_with(first);
@@ -152,7 +152,7 @@ pub(in crate::document) fn compose(first: char, second: char) -> Option<char> {
     })
 }
 
-/// The two characters that a folded character is composed of. Not for Hangul, which has no marks to reorder.
+/// Returns the two characters that compose a folded character. Hangul is left out: it has no marks to reorder.
 pub(in crate::document) fn decompose(c: char) -> Option<(char, char)> {
     if c.is_ascii() {
         return None;

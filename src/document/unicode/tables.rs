@@ -2,7 +2,7 @@
 
 use super::class::CharClass::{self, *};
 
-/// The class of a character and what is added to it to fold it. The first is that of all not in a range.
+/// The class of a character and the number that folds it. The first entry is for characters in no range.
 #[rustfmt::skip]
 pub(super) const KINDS: [(CharClass, i32); 26] = [
     (Separator, 0), (Ignored, 0), (Letter, -65248), (Letter, -65216), (Letter, -52848), (Letter, -3008), (Letter, -8),
