@@ -144,7 +144,7 @@ pub struct FetchTime(pub i64);
 
 /// The text is not a moment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no RFC 3339 time such as 2026-11-21T08:00:00Z, nor 14 digits such as 20261121080000")]
+#[error("{0:?} is not an RFC 3339 time such as 2026-11-21T08:00:00Z, nor 14 digits such as 20261121080000")]
 pub struct InvalidTime(pub String);
 
 /// Accepts RFC 3339, or 14 digits from year to second in UTC as in archives.

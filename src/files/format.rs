@@ -1,23 +1,23 @@
-//! What a decompressed stream holds, told by its first bytes.
+//! The format of a decompressed stream, recognised by its first bytes.
 
 use super::compression::peek;
 use super::read_error::ReadError;
 use super::stream::Stream;
 
-/// What can be read.
+/// The formats that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileFormat {
-    /// One JSON page a line: whatever text is not WARC.
+    /// One JSON page a line: any text that is not WARC.
     Jsonl,
-    /// WARC, WET.
+    /// WARC and WET.
     Warc,
 }
 
-/// The longest of the signatures.
+/// The length of the longest signature.
 const SIGNATURE_BYTES: usize = 16;
 const BOM: &[u8] = &[0xef, 0xbb, 0xbf];
 
-/// What starts so cannot be read; why, and what to do.
+/// Signatures of formats that cannot be read, with what they are and what to do.
 const UNREADABLE: &[(&[u8], &str)] = &[
     (b"filedesc://", "an ARC file; convert it to WARC, for example with `warcio recompress`"),
     (b"PK\x03\x04", "a zip or WACZ archive; unpack it and give the WARC files inside"),
@@ -32,10 +32,10 @@ const UNREADABLE: &[(&[u8], &str)] = &[
     (b"\xfe\xff", "text in UTF-16; JSONL must be UTF-8"),
 ];
 
-/// Tells the format, and gives the stream back, without the byte order mark that it may start with.
+/// Recognises the format. Returns it with the stream, without a byte order mark.
 ///
 /// # Errors
-/// [`ReadError::Format`] for what cannot be read, and what reading the first bytes says.
+/// [`ReadError::Format`] for formats that cannot be read; otherwise the error of reading the first bytes.
 pub(super) fn sniff(stream: Stream) -> Result<(FileFormat, Stream), ReadError> {
     let (head, mut stream) = peek(stream, SIGNATURE_BYTES)?;
     let format = format_of(&head)?;

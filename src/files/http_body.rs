@@ -1,4 +1,4 @@
-//! HTTP bodies as archives and crawlers keep them: transfer and content codings undone within a budget of bytes.
+//! HTTP bodies as archives and crawlers keep them: undoes transfer and content codings within a budget of bytes.
 
 use crate::wire::{Limits, Reason, Rejection};
 use flate2::{Decompress, FlushDecompress, Status};
@@ -6,18 +6,18 @@ use memchr::memchr;
 use std::borrow::Cow;
 use std::io::{self, Read};
 
-/// Codings on top of one another that are undone; nobody needs more, and each costs a body's time.
+/// The most codings of one body. Real bodies have fewer, and each costs the time of a whole body.
 const CODINGS_MAX: usize = 4;
 /// The largest zstd window in HTTP: 8 MiB (RFC 9659).
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
-/// How far an inflated body grows at a time.
+/// How many bytes an inflated body grows by at a time.
 const STEP_BYTES: usize = 64 << 10;
 
 /// Why a coding could not be undone.
 enum DecodeError {
-    /// More bytes come out than the budget.
+    /// The output exceeds the budget.
     TooLarge,
-    /// Not what the header says, or damaged.
+    /// The body is damaged, or not what the header says.
     Damaged(String),
 }
 
@@ -27,20 +27,20 @@ impl From<io::Error> for DecodeError {
     }
 }
 
-/// The body of a message without the codings that its `content-encoding` names.
+/// Undoes the codings that a message's `content-encoding` names.
 ///
 /// # Errors
-/// A [`Rejection`] of a body that unpacks to more than the limit, and of codings unknown or damaged.
+/// A [`Rejection`] if the body exceeds the limit, or if a coding is unknown or damaged.
 pub fn decode_content(body: &[u8], codings: &str, limits: &Limits) -> Result<Vec<u8>, Rejection> {
     decode_body(body, &[Cow::Borrowed(codings)], limits)
 }
 
-/// The body without its codings, which are the values of `Content-Encoding` and then `Transfer-Encoding`, in the order in
-/// which they were applied. Crawlers undo codings and leave the header in place: what bears no sign of gzip, zstd or
-/// chunks is taken as undone already.
+/// Undoes the codings of a body: the values of `Content-Encoding`, then of `Transfer-Encoding`, in the order of
+/// their application. Crawlers undo codings and keep the header, so a body without signs of gzip, zstd or chunks
+/// counts as decoded.
 ///
 /// # Errors
-/// [`Reason::TooLarge`] as soon as the budget is spent, [`Reason::ContentEncoding`] for codings unknown or damaged.
+/// [`Reason::TooLarge`] as soon as the budget is spent; [`Reason::ContentEncoding`] for unknown or damaged codings.
 pub(super) fn decode_body(body: &[u8], codings: &[Cow<'_, str>], limits: &Limits) -> Result<Vec<u8>, Rejection> {
     let names: Vec<String> = codings
         .iter()
@@ -93,14 +93,14 @@ fn decode<'a>(name: &str, bytes: Cow<'a, [u8]>, bytes_max: usize) -> Result<Cow<
     }
 }
 
-/// All that a reader gives, if that is not more than the budget.
+/// Reads everything, unless it exceeds the budget.
 fn within(reader: impl Read, bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
     let mut bytes = Vec::new();
     reader.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > bytes_max { Err(DecodeError::TooLarge) } else { Ok(bytes) }
 }
 
-/// The members of a gzip body; what follows the last one is ignored, as browsers do.
+/// Decompresses all members of a gzip body. Whatever follows the last one is ignored, as browsers do.
 fn gunzipped(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
     let mut unpacked = Vec::new();
     let mut rest = bytes;
@@ -113,7 +113,7 @@ fn gunzipped(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
     Ok(unpacked)
 }
 
-/// `deflate` is zlib (RFC 9110), but some servers send it bare.
+/// `deflate` is zlib (RFC 9110), but some servers send it without the zlib header.
 fn inflated(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
     let is_zlib = matches!(bytes, [a, b, ..] if a & 0x0f == 8 && u16::from_be_bytes([*a, *b]) % 31 == 0);
     let mut inflater = Decompress::new(is_zlib);
@@ -137,7 +137,8 @@ fn inflated(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
     }
 }
 
-/// The chunks' contents. A body that does not begin with a chunk is taken as it is; the closing empty chunk may be missing.
+/// Joins the chunks' contents. A body that does not begin with a chunk is returned unchanged; the final empty chunk
+/// may be missing.
 fn unchunked(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>, DecodeError> {
     if chunk_line(&bytes).is_none() {
         return Ok(bytes);
@@ -159,11 +160,11 @@ fn unchunked(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>, DecodeError> {
     Ok(Cow::Owned(contents))
 }
 
-/// A chunk's length, and that of the line that says so.
+/// A chunk's length, and the length of the line that states it.
 fn chunk_line(bytes: &[u8]) -> Option<(usize, usize)> {
     let end = memchr(b'\n', bytes)?;
     let line = bytes[..end].split(|byte| *byte == b';').next()?.trim_ascii();
-    // Underscores, which the parser would take, are none.
+    // The parser would accept underscores.
     let digits = std::str::from_utf8(line).ok().filter(|line| line.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
     Some((usize::from_str_radix(digits, 16).ok()?, end + 1))
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! path or stdin ─▶ compression ─▶ format ─▶ jsonl ┐
-//!                  gzip, zstd     sniffed   warc  ┴▶ source: skip what was read before, number, chain
+//!                  gzip, zstd     sniffed   warc  ┴▶ source: skip records read before, number, chain
 //! ```
 
 mod chain;

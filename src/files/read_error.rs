@@ -5,30 +5,30 @@ use std::io;
 /// Why a file cannot be read any further.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
-    /// The system or the decompressor says so.
-    #[error("{0}; check the file, fetch it again if it was cut short or damaged, and run again")]
+    /// The system or the decompressor failed.
+    #[error("{0}; check the file, fetch it again if it was truncated or damaged, and run again")]
     Io(#[from] io::Error),
-    /// JSONL that stops in the middle of a line.
-    #[error("the last line is incomplete; it will be taken when the file has grown, or fix it")]
+    /// JSONL that ends within a line.
+    #[error("the last line is incomplete; run again once the file has grown, or complete the line")]
     UnfinishedLine,
-    /// WARC that stops in the middle of a record.
+    /// WARC that ends within a record.
     #[error(
-        "the file ends after {n_bytes} of the record's {declared} bytes; it will be taken when the file has grown, or \
-         fetch the file again"
+        "the file ends after {n_bytes} of the record's {declared} bytes; run again once the file has \
+         grown, or fetch it again"
     )]
     UnfinishedRecord {
-        /// What is there of the record's block.
+        /// How many bytes of the record's block are there.
         n_bytes: u64,
-        /// What its header promises.
+        /// How many its header promises.
         declared: u64,
     },
-    /// WARC that stops in the middle of a header.
-    #[error("the file ends in a record's header; it will be taken when the file has grown, or fetch the file again")]
+    /// WARC that ends within a header.
+    #[error("the file ends in a record's header; run again once the file has grown, or fetch it again")]
     UnfinishedHeader,
-    /// Something else than JSONL or WARC.
+    /// Neither JSONL nor WARC.
     #[error("it is {0}")]
     Format(&'static str),
-    /// Not the file that was read before.
+    /// Another file than the one read before.
     #[error(
         "it is not the file that was read before: its first {n_records} records differ; give the new file another name"
     )]
@@ -42,7 +42,7 @@ pub(super) enum ReadError {
          file another name"
     )]
     Shorter {
-        /// Records that are there.
+        /// Records in the file.
         n_found: i64,
         /// Records that were read before.
         n_records: i64,
@@ -50,7 +50,7 @@ pub(super) enum ReadError {
 }
 
 impl ReadError {
-    /// The same of a message that holds what a file could.
+    /// The error for a message that holds what a file could: without advice about files.
     pub(super) fn message_text(&self) -> String {
         match self {
             ReadError::Io(error) => error.to_string(),

@@ -1,27 +1,27 @@
-//! What every format reads as: records, one after the other.
+//! Record readers: every format yields records one by one.
 
 use super::read_error::ReadError;
 use crate::wire::Record;
 
-/// What a file holds, record by record.
+/// Reads the records of a file.
 pub(super) trait RecordReader: Send {
-    /// Reads the next record, whose chained fingerprint follows on `chain`.
+    /// Moves to the next record, whose chained fingerprint continues `chain`.
     ///
     /// # Errors
-    /// [`ReadError`] where the file cannot be read any further; it is then not to be asked again.
+    /// [`ReadError`] if the file cannot be read any further; the reader must not be used again.
     fn advance(&mut self, chain: u64) -> Result<Advance, ReadError>;
 
-    /// The record that was read last, once. Apart from [`RecordReader::advance`] because records that are only passed over
-    /// need not be decoded.
+    /// Decodes the current record; to be called once at most. It is separate from [`RecordReader::advance`],
+    /// because records that are skipped need no decoding.
     fn decode(&mut self) -> Record;
 }
 
-/// Where reading on has led.
+/// Where the reader has moved.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Advance {
-    /// To a record, with the chained fingerprint after it.
+    /// To a record; this is the chained fingerprint after it.
     Record(u64),
-    /// Past something that is no record; the text says what.
+    /// Past something that is not a record; the text says what.
     Gap(String),
     /// To the end of the file.
     End,

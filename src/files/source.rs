@@ -1,4 +1,4 @@
-//! The source over files and standard input, one after the other.
+//! The source over files and standard input, read one after the other.
 
 use super::compression::{IdleDecoders, decompressed};
 use super::format::{FileFormat, sniff};
@@ -18,39 +18,39 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Records read ahead of whoever polls an input that may stall.
+/// How many records are read ahead from an input that may stall.
 const AHEAD_RECORDS_MAX: usize = 8;
 
-/// Where to read from.
+/// Where records come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// A file or a named pipe, known by its absolute path. Read again, it yields what is new.
+    /// A file or a named pipe, identified by its absolute path. Reading it again yields only what is new.
     File(PathBuf),
     /// Standard input.
     Stdin {
-        /// With a name, it is what a file of that name would be: what was read before is passed over. Without, it goes
-        /// on where it stopped the last time, under the name `stdin`.
+        /// With a name, standard input counts as a file of that name, and records read before are skipped. Without
+        /// one, it is called `stdin` and continues where it stopped.
         name: Option<String>,
     },
 }
 
-/// How far reading has come; may be read at any time.
+/// How far reading has come; can be read at any time.
 #[derive(Debug, Default)]
 pub struct ReadProgress {
-    /// Bytes read of the inputs, as they are stored: compressed.
+    /// Bytes read from the inputs, before decompression.
     pub n_bytes_read: AtomicU64,
-    /// Bytes of the inputs that are files, when the source was made.
+    /// Total bytes of the inputs that are files, measured when the source was created.
     pub n_bytes_total: AtomicU64,
-    /// Inputs that could not be read, or not all of them.
+    /// Inputs that could not be read completely.
     pub n_inputs_unreadable: AtomicU64,
-    /// Pages whose record tells no time, so that they were given another one.
+    /// Pages without a time of their own, which were given another one.
     pub n_undated: Arc<AtomicU64>,
 }
 
-/// Files and standard input as a source: its name for a file is the file's absolute path, the partition is 0, and a
-/// record's offset its number in the file.
+/// Files and standard input as a source. A record's origin is the file's absolute path, partition 0, and the
+/// record's number in the file.
 pub struct FileSource {
-    /// Inputs not begun, the next one last.
+    /// The inputs not begun, the next one last.
     inputs: Vec<Input>,
     stdin: Option<Stream>,
     progress: ProgressMap,
@@ -59,7 +59,7 @@ pub struct FileSource {
     current: Option<OpenInput>,
 }
 
-/// What reading any input takes.
+/// What a reader of any input needs.
 #[derive(Clone)]
 struct ReadSettings {
     limits: Limits,
@@ -67,34 +67,34 @@ struct ReadSettings {
     idle: IdleDecoders,
 }
 
-/// The input being read.
+/// The current input.
 struct OpenInput {
     name: String,
     reading: ActiveReader,
-    /// What [`ReadProgress::n_bytes_read`] is to show once it is over.
+    /// The value of [`ReadProgress::n_bytes_read`] once the input ends.
     n_bytes_after: u64,
     has_faults: bool,
 }
 
 enum ActiveReader {
     Inline(Box<InputReader>),
-    /// Another thread waits for it, because a pipe or a terminal can take longer than one may wait.
+    /// Another thread reads, because a pipe or a terminal may block longer than a poll may wait.
     Background(Receiver<Step>),
 }
 
-/// What became of one step.
+/// The result of one step.
 enum Step {
     Record(Incoming),
-    /// A record was passed over that had been read before.
+    /// A record that was read before.
     Passed,
     Gap(String),
-    /// The input is over; why, if not because it was read to its end.
+    /// The input ended; the text says why, unless it was read to its end.
     Over(Option<String>),
 }
 
 impl FileSource {
-    /// A source over some inputs in the order given, which goes on where `progress` says. WARC records, which have no
-    /// sweep of their own, are given `sweep`.
+    /// Creates a source that reads the inputs in order and continues at `progress`. WARC records, which name no
+    /// sweep, get `sweep`.
     pub fn new(mut inputs: Vec<Input>, progress: ProgressMap, limits: Limits, sweep: Option<String>) -> Self {
         let read = ReadProgress::default();
         let defaults = WarcDefaults { sweep, n_undated: Arc::clone(&read.n_undated), ..WarcDefaults::default() };
@@ -114,21 +114,21 @@ impl FileSource {
         }
     }
 
-    /// The same with a time for WARC records that tell none themselves and follow on none that does.
+    /// Sets a time for WARC records that have none, if no record before them has one.
     #[must_use]
     pub fn with_fetched_at(mut self, fetched_at: Option<FetchTime>) -> Self {
         self.settings.defaults.fetched_at = fetched_at;
         self
     }
 
-    /// The same with something else in place of standard input.
+    /// Replaces standard input.
     #[must_use]
     pub fn with_stdin(mut self, stdin: Box<dyn Read + Send>) -> Self {
         self.stdin = Some(stdin);
         self
     }
 
-    /// How far reading has come.
+    /// Returns the progress of reading.
     pub fn read_progress(&self) -> Arc<ReadProgress> {
         Arc::clone(&self.read)
     }
@@ -175,7 +175,7 @@ impl FileSource {
         Polled::Unreadable(text)
     }
 
-    /// Takes what a step brought; nothing where there is nothing to tell.
+    /// Applies the result of a step. Returns what the poll yields, if anything.
     fn accept(&mut self, mut current: OpenInput, step: Step) -> Option<Polled> {
         let polled = match step {
             Step::Record(incoming) => {
@@ -240,8 +240,8 @@ impl Source for FileSource {
     }
 }
 
-/// A file's absolute path, and whether opening and reading it may wait for somebody: it is a pipe or a device. What the
-/// shell's `<(…)` names has no path but that.
+/// Returns a file's absolute path, and whether it is a pipe or a device, which may block. The path of the shell's
+/// `<(…)` cannot be resolved and stays as it is.
 fn resolve_path(path: &Path) -> io::Result<(PathBuf, bool)> {
     let kind = path.metadata()?.file_type();
     if kind.is_file() || kind.is_dir() {
@@ -258,7 +258,7 @@ fn file_bytes(path: &Path) -> u64 {
     path.metadata().ok().filter(std::fs::Metadata::is_file).map_or(0, |metadata| metadata.len())
 }
 
-/// Lets another thread read to the end. It ends with the process if its stream never does.
+/// Reads to the end on another thread. A thread whose stream never ends lives as long as the process.
 fn read_on_thread(mut reader: InputReader) -> Receiver<Step> {
     let (sender, receiver): (SyncSender<Step>, _) = sync_channel(AHEAD_RECORDS_MAX);
     std::thread::spawn(move || {
@@ -273,16 +273,16 @@ fn read_on_thread(mut reader: InputReader) -> Receiver<Step> {
     receiver
 }
 
-/// One input: numbers its records, chains them, and passes over those that were read before.
+/// Reads one input: numbers its records, chains them, and skips those read before.
 struct InputReader {
     name: Arc<str>,
-    /// Until the first step, which looks into it.
+    /// `Some` until the first step, which opens it.
     stream: Option<Stream>,
     records: Option<Box<dyn RecordReader>>,
     settings: ReadSettings,
     /// The number of the next record, and the chain before it.
     at: Progress,
-    /// What was read before and is to be passed over.
+    /// The records read before, which are skipped.
     past: Option<Progress>,
 }
 
@@ -297,7 +297,7 @@ impl InputReader {
         self.try_step().unwrap_or_else(|error| Step::Over(Some(self.with_place(&error))))
     }
 
-    /// A text with its place.
+    /// Prefixes a text with the place.
     fn with_place(&self, text: &dyn std::fmt::Display) -> String {
         format!("{}: record {}: {text}", self.name, self.at.next_offset)
     }
@@ -340,7 +340,7 @@ fn open(stream: Stream, settings: &ReadSettings) -> Result<Box<dyn RecordReader>
     })
 }
 
-/// A file that is opened when it is first read: to open a pipe is to wait for somebody who writes to it.
+/// A file that opens at the first read, because opening a pipe waits for its writer.
 enum LazyFile {
     Unopened(PathBuf),
     Open(File),
@@ -360,7 +360,7 @@ impl Read for LazyFile {
     }
 }
 
-/// A stream that counts what is read of it.
+/// Counts the bytes read from a stream.
 struct CountingStream {
     stream: Stream,
     read: Arc<ReadProgress>,
@@ -400,7 +400,8 @@ mod tests {
         }
     }
 
-    /// What a source says until its end, `offset:record` for records, `!text` for what cannot be read; and the progress.
+    /// What a source yields until its end (`offset:record` for records, `!text` for what cannot be read), and the
+    /// progress.
     fn read_all(mut source: FileSource, mut progress: ProgressMap) -> (Vec<String>, ProgressMap) {
         let mut told = Vec::new();
         loop {

@@ -18,47 +18,48 @@ use std::io::{self, BufRead, Cursor};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes of a WARC or HTTP header; a longer WARC header is passed over, a longer HTTP header rejected.
+/// The longest WARC or HTTP header. A longer WARC header is skipped, a longer HTTP header rejected.
 const HEADER_BYTES_MAX: usize = 256 << 10;
-/// WARC headers with LF alone, and whatever stands between two records, do not end the file.
+/// Accepts headers with bare LF, and anything between two records.
 const QUIRKS: bool = true;
 
-/// The schemes of what is taken for a page outside of HTTP: tools keep their logs, screenshots and the like as resources
-/// under `metadata:` and `urn:`.
+/// The URL schemes of pages outside of HTTP. Tools keep logs, screenshots and the like as resources under
+/// `metadata:` and `urn:`.
 const PAGE_SCHEMES: [&str; 4] = ["http", "https", "ftp", "file"];
 
-/// What records are given that do not tell it themselves.
+/// Values for records that do not have their own.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WarcDefaults {
     pub(super) sweep: Option<String>,
-    /// The time of those that neither tell their own nor follow on one that does.
+    /// The time of records that have none and follow none that has one.
     pub(super) fetched_at: Option<FetchTime>,
     /// Counts the pages whose time is not their own.
     pub(super) n_undated: Arc<AtomicU64>,
 }
 
-/// The records of a stream that are input: `response`, `resource`, `conversion` and `revisit`.
+/// The input records of a stream: `response`, `resource`, `conversion` and `revisit`.
 pub(super) struct WarcRecords {
-    /// None after an error, which ends the file.
+    /// `None` after an error, which ends the file.
     reader: Option<Box<dyn WarcRead>>,
     limits: Limits,
     defaults: WarcDefaults,
-    /// The time of the last record of any kind that tells one: of the request, the response or the `warcinfo` before.
+    /// The time of the last record of any kind that has one, such as the request, the response or the `warcinfo`
+    /// before.
     last_time: Option<FetchTime>,
-    /// Where the last readable record ended, if what follows may be no record.
+    /// Where the last readable record ended, if something else than a record may follow.
     gap_from: Option<u64>,
-    /// What follows was announced by a rejected record.
+    /// Whether a rejected record announced the gap that follows.
     gap_is_known: bool,
-    /// A record whose header has been read, kept while the gap before it is told.
+    /// A record whose header is read, kept while the gap before it is reported.
     opened: Option<Box<WarcRecord>>,
     header: RecordHeader,
-    /// The record's content, or as much of it as can be of use.
+    /// The record's content, as far as it can be of use.
     block: Vec<u8>,
     /// What is wrong with the record as a whole.
     fault: Option<Rejection>,
 }
 
-/// What a record's header says.
+/// The header of a record.
 #[derive(Default)]
 struct RecordHeader {
     kind: String,
@@ -76,7 +77,7 @@ impl RecordHeader {
         let date = text("WARC-Date");
         RecordHeader {
             kind: text("WARC-Type").unwrap_or_default().to_ascii_lowercase(),
-            // Some writers follow the standard's grammar, which put the URL in angle brackets by mistake.
+            // The standard's grammar puts the URL in angle brackets by mistake, and some writers follow it.
             url: text("WARC-Target-URI").map(|url| match url.strip_prefix('<').and_then(|url| url.strip_suffix('>')) {
                 Some(bare) => bare.to_string(),
                 None => url,
@@ -89,7 +90,7 @@ impl RecordHeader {
         }
     }
 
-    /// Whether it is a page's, by its kind and URL.
+    /// Checks by kind and URL whether the record is a page.
     fn check_kind(&self) -> Result<(), Rejection> {
         let rejected = |reason, message: &str| Err(Rejection::new(reason, message));
         match self.kind.as_str() {
@@ -134,7 +135,7 @@ impl WarcRecords {
         }
     }
 
-    /// Reads the next record's header; a gap before it is told first.
+    /// Reads the next record's header; reports a gap before it first.
     fn open(&mut self) -> Result<NextRecord, ReadError> {
         if let Some(record) = self.opened.take() {
             return Ok(NextRecord::Record(record));
@@ -146,7 +147,7 @@ impl WarcRecords {
         record.attach_reader(reader);
         let found = match record.parse_warc_headers_with_opts(QUIRKS, HEADER_BYTES_MAX) {
             Ok(n_bytes) => n_bytes > 0,
-            // The header is broken, the stream is not: look for the next one behind it.
+            // The header is broken, but the stream is not: look for the next one after it.
             Err(error) if error.kind() == io::ErrorKind::InvalidData && !DamagedStream::caused(&error) => {
                 self.reader = record.detach_reader();
                 self.gap_from = Some(gap_from);
@@ -170,7 +171,7 @@ impl WarcRecords {
         Ok(NextRecord::End)
     }
 
-    /// Keeps what was opened, a record or the end of the stream, for the next time.
+    /// Keeps a record, or the end of the stream, for the next call.
     fn keep(&mut self, is_record: bool, mut record: Box<WarcRecord>) {
         if is_record {
             self.opened = Some(record);
@@ -179,7 +180,7 @@ impl WarcRecords {
         }
     }
 
-    /// Reads a record's content. Returns false where the record ends in the wrong place.
+    /// Reads a record's content. Returns false if the record ends in the wrong place.
     fn read_block(&mut self, mut record: Box<WarcRecord>, hash: &mut RecordHash) -> Result<bool, ReadError> {
         self.block.clear();
         let declared = self.header.n_bytes.unwrap_or_default();
@@ -209,7 +210,7 @@ impl WarcRecords {
         Ok(ends_well)
     }
 
-    /// What is wrong with a record whose length is.
+    /// Creates the rejection of a record with a wrong length.
     fn wrong_length(&self) -> Rejection {
         let message = match self.header.n_bytes {
             None => "the WARC record has no Content-Length; what follows is passed over up to the next record".into(),
@@ -227,7 +228,8 @@ impl WarcRecords {
         self.header.check_kind()?;
         let fetched_at = self.header.time.or(self.last_time).or(self.defaults.fetched_at).ok_or_else(|| {
             let date = self.header.date.as_deref().unwrap_or_default();
-            let message = format!("the WARC-Date {date:?} is no time, nor has a record before one; give --fetched-at");
+            let message =
+                format!("the WARC-Date {date:?} is not a time, and no record before has one; give --fetched-at");
             Rejection::new(Reason::InvalidTime, message)
         })?;
         let content = self.content()?;
@@ -259,7 +261,7 @@ impl WarcRecords {
         Ok(Content::Body { media_type, body: Body::Bytes { bytes: self.block.clone(), charset } })
     }
 
-    /// What an HTTP response brought.
+    /// The content of an HTTP response.
     fn http_content(&self) -> Result<Content, Rejection> {
         let (block, n_block, limits) = (&self.block, self.header.n_bytes.unwrap_or_default(), &self.limits);
         let unreadable = |why: String| Rejection::new(Reason::HttpStatus, format!("no readable HTTP header: {why}"));
@@ -332,13 +334,14 @@ impl RecordReader for WarcRecords {
     }
 }
 
-/// The page in a message that holds one WARC record, plain, gzip or zstd; what describes the file (`warcinfo`) may stand
-/// before it.
+/// Reads the page in a message that holds one WARC record, plain, gzip or zstd. A description of the file
+/// (`warcinfo`) may precede it.
 ///
 /// # Errors
 /// A [`Rejection`] of anything else.
 pub fn parse_warc_page(bytes: &[u8], limits: &Limits) -> Result<Page, Rejection> {
-    let no_record = |why: String| Rejection::new(Reason::InvalidField, format!("the message is no WARC record: {why}"));
+    let no_record =
+        |why: String| Rejection::new(Reason::InvalidField, format!("the message is not a WARC record: {why}"));
     let stream = decompressed(Box::new(Cursor::new(bytes.to_vec())), &IdleDecoders::default());
     let stream = stream.map_err(|error| no_record(error.to_string()))?;
     let mut records = WarcRecords::new(stream, limits, WarcDefaults::default());
@@ -359,16 +362,16 @@ pub fn parse_warc_page(bytes: &[u8], limits: &Limits) -> Result<Page, Rejection>
     }
 }
 
-/// What stands next in the stream.
+/// What follows in the stream.
 enum NextRecord {
     Record(Box<WarcRecord>),
     Gap(String),
-    /// A broken header: look on.
+    /// A broken header; the next one may follow.
     BrokenHeader,
     End,
 }
 
-/// The most of a record's content that is ever of use: a body at the limit, in chunks, and the HTTP header.
+/// How much of a record's content can be of use: a body at the limit, in chunks, and the HTTP header.
 fn block_bytes_max(limits: &Limits) -> usize {
     limits.body_bytes_max.saturating_mul(2).saturating_add(HEADER_BYTES_MAX)
 }
@@ -377,7 +380,7 @@ fn saturated(n_bytes: u64) -> usize {
     usize::try_from(n_bytes).unwrap_or(usize::MAX)
 }
 
-/// Even an empty record is followed by line ends: where there is nothing, its header may be cut short.
+/// Line ends follow even an empty record. If nothing follows, the header may be truncated.
 fn is_at_end(reader: &mut LimitedBufReader) -> io::Result<bool> {
     Ok(fill(reader)?.is_empty())
 }
@@ -386,7 +389,7 @@ fn position_of(record: &mut WarcRecord) -> io::Result<u64> {
     record.reader_mut().map_or(Ok(0), |reader| reader.real_stream_position())
 }
 
-/// Passes over line ends, and the zeros that archives are padded with.
+/// Skips line ends, and the zeros that pad archives.
 fn skip_blank_bytes(reader: &mut dyn WarcRead) -> io::Result<()> {
     loop {
         let buffer = fill(reader)?;
@@ -399,14 +402,14 @@ fn skip_blank_bytes(reader: &mut dyn WarcRead) -> io::Result<()> {
     }
 }
 
-/// Passes over blank bytes and says whether the stream goes on with a record or ends. A stream that fails here fails again
-/// when the next record is asked for.
+/// Skips blank bytes and returns whether a record or the end of the stream follows. A stream that fails here fails
+/// again at the next record.
 fn is_before_record(reader: &mut dyn WarcRead) -> io::Result<bool> {
     skip_blank_bytes(reader)?;
     reader.as_any_mut().downcast_mut().map_or(Ok(true), WarcStream::is_before_record)
 }
 
-/// Where the HTTP header ends: after the first blank line, or with the block.
+/// The length of the HTTP header: up to the first blank line, or the whole block.
 fn header_bytes(block: &[u8]) -> usize {
     let mut start = 0;
     for end in memchr::memchr_iter(b'\n', block) {
@@ -442,12 +445,12 @@ mod tests {
         record("response", HTTP, &[head.replace('\n', "\r\n").as_bytes(), b"\r\n\r\n", body].concat())
     }
 
-    /// A file whose one page is what must still be found after `before`.
+    /// A file in which one page must still be found after `before`.
     fn followed(before: &[u8]) -> Vec<u8> {
         [before, http("HTTP/1.1 200 OK\nContent-Type: text/plain", b"the next").as_slice()].concat()
     }
 
-    /// Told once of a message that was cut short: to wait until the file has grown, or to fetch the file again.
+    /// Lost once: the advice for a truncated message was to wait until the file has grown, or to fetch it again.
     #[test]
     fn what_is_wrong_with_a_message_is_told_without_a_file() {
         let whole = http("HTTP/1.1 200 OK\nContent-Type: text/plain", b"some body");
@@ -464,7 +467,7 @@ mod tests {
         WarcRecords::new(Box::new(Cursor::new(bytes.to_vec())), &LIMITS, defaults)
     }
 
-    /// What is read, in short: contents of pages, reasons of rejections, `gap`, and the error at the end.
+    /// What is read, in short: contents of pages, reasons of rejections, `gap`, and the final error.
     fn read(bytes: &[u8]) -> Vec<String> {
         let mut records = of(bytes, WarcDefaults { sweep: Some("s".into()), ..WarcDefaults::default() });
         let mut told = Vec::new();
@@ -485,7 +488,7 @@ mod tests {
         }
     }
 
-    /// How each step went, for files of which nothing can be expected.
+    /// The outcome of each step, for files of which nothing can be expected.
     fn read_any(bytes: &[u8]) -> Vec<bool> {
         let mut records = of(bytes, WarcDefaults::default());
         let mut told = Vec::new();
@@ -600,7 +603,8 @@ mod tests {
         }
     }
 
-    /// Lost once: the logs that wget and others keep in their archives became pages of sites, and changed at each crawl.
+    /// Lost once: logs that wget and others keep in their archives became pages of sites, and changed at every
+    /// crawl.
     #[test]
     fn resources_are_pages_at_urls_of_pages_alone() {
         for (url, expected) in [
@@ -627,7 +631,7 @@ mod tests {
         }
     }
 
-    /// Lost once: the first segment of a record passed for the whole page, and the others were passed over in silence.
+    /// Lost once: the first segment of a record passed for the whole page, and the others were silently skipped.
     #[test]
     fn segments_are_no_pages() {
         let whole = String::from_utf8(http("HTTP/1.1 200 OK\nContent-Type: text/plain", b"x")).expect("text");
@@ -637,7 +641,7 @@ mod tests {
         assert_eq!(read(&followed((first + &second).as_bytes())), ["segmented", "PlainText: the next"]);
     }
 
-    /// Lost once: a page whose date was broken was rejected, although the record before it told when it was fetched.
+    /// Lost once: a page with a broken date was rejected, although the record before it had the time of the fetch.
     #[test]
     fn a_page_without_a_time_has_that_of_the_record_before_it() {
         let dated = |kind: &str, date: &str| {
@@ -717,7 +721,7 @@ mod tests {
         assert_eq!(read(&[&page, &b"WARC/7.7"[..]].concat()), ["PlainText: the next", "gap"]);
     }
 
-    /// A file that is still being written must not lose its last record, nor have it taken half.
+    /// A file that is still being written must neither lose its last record nor yield half of it.
     #[test]
     fn a_cut_is_an_error_or_the_end_of_a_record() {
         let first = http("HTTP/1.1 200 OK\nContent-Type: text/plain", b"first");
@@ -737,7 +741,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever is broken, reading ends, and nothing is made up.
+        /// Reading ends whatever is broken, and invents nothing.
         #[test]
         fn broken_files_end(breaks in proptest::collection::vec((0..2000_usize, proptest::num::u8::ANY), 0..20)) {
             let request = record("request", HTTP, b"GET / HTTP/1.0\r\n\r\n");

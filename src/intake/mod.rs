@@ -1,4 +1,4 @@
-//! From a record to a sketched page, whatever is in the record: the first step of every way through the house.
+//! Intake: from a record of any kind to a sketched page, the first step of the stream and of the backfill.
 
 use crate::document::{Content, FetchTime, Fingerprint, Page};
 use crate::sketch::{Sketched, SketchedContent, Sketcher, Unsketchable};
@@ -7,27 +7,27 @@ use crate::wire::{Limits, Message, Reason, Record, Rejection, mended, parse_json
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A page and what the clustering needs to know of it.
+/// A page with everything that clustering needs to know about it.
 pub struct SketchedPage {
-    /// Its address.
+    /// The page's URL.
     pub url: String,
     /// When the crawler saw it.
     pub fetched_at: FetchTime,
-    /// The walk that it was seen on.
+    /// The sweep that saw it.
     pub sweep: Option<String>,
-    /// None: nothing stands at the URL any more, or it stands elsewhere.
+    /// The content; `None` if nothing stands at the URL any more, or the page stands elsewhere.
     pub content: Option<SketchedContent>,
-    /// Where it stands now; only where there is no content.
+    /// Where the page stands now; only without content.
     pub redirect_to: Option<String>,
 }
 
 const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;
 
-/// How far ahead of the clock the time of a page may be: one dated far ahead would be its URL's newest until then. What
-/// was rejected for it stays rejected, for its event is durable; a record that is taken in anew later may fare better.
+/// How far ahead of the clock a page's time may be. A page dated far ahead would stay its URL's newest until then.
+/// Such a rejection is final, because its event is durable; if the record arrives again later, it may pass.
 #[derive(Clone, Copy, Debug)]
 pub struct FutureLimit {
-    /// Days ahead; 0: without limit.
+    /// Days ahead; 0 means no limit.
     pub days_max: u32,
     /// The clock.
     pub now: fn() -> FetchTime,
@@ -50,7 +50,7 @@ impl FutureLimit {
     }
 }
 
-/// Turns one record after the other into a sketched page, or a rejection, whatever is in it.
+/// Turns records into sketched pages or rejections, whatever is in them.
 pub struct RecordSketcher {
     fresh: Sketcher,
     sketcher: Sketcher,
@@ -66,7 +66,7 @@ struct PageReader {
 }
 
 impl PageReader {
-    /// The page in a record; JSON that cannot be read is mended where that is possible, and read again.
+    /// Reads the page in a record. If its JSON is invalid, tries again with the JSON repaired.
     fn page<'r>(&mut self, record: &'r Record) -> Result<Cow<'r, Page>, Rejection> {
         let limits = &self.limits;
         let page = match record {
@@ -95,13 +95,13 @@ impl PageReader {
 }
 
 impl RecordSketcher {
-    /// One that sketches as `sketcher` does, and puts pages that name no sweep into those of `sweep_cut`.
+    /// Creates a record sketcher. Pages that name no sweep get the one of `sweep_cut`.
     pub fn new(sketcher: Sketcher, limits: Limits, sweep_cut: SweepCut, future: FutureLimit) -> Self {
         let reader = PageReader { limits, future, n_mended: 0 };
         RecordSketcher { fresh: sketcher.clone(), sketcher, reader, sweep_cut }
     }
 
-    /// Pages so far whose JSON could only be read once it was mended ([`mended()`]).
+    /// How many pages needed their JSON repaired by [`mended()`].
     pub fn n_mended(&self) -> u64 {
         self.reader.n_mended
     }
@@ -109,15 +109,16 @@ impl RecordSketcher {
     /// Sketches a record.
     ///
     /// # Errors
-    /// A [`Rejection`] of what is no page, or of a page that makes the sketcher panic.
+    /// A [`Rejection`] if the record is not a page, or the page makes the sketcher panic.
     pub fn sketch(&mut self, record: &Record) -> Result<SketchedPage, Rejection> {
         self.sketch_unless_known(record, |_| None::<()>).map(|(page, _)| page)
     }
 
-    /// Sketches a record, unless something is known of a body of the same bytes, which comes with a page without content.
+    /// Sketches a record unless `known` returns something for its bytes. That is then returned with a page without
+    /// content.
     ///
     /// # Errors
-    /// A [`Rejection`], as of [`Self::sketch`].
+    /// A [`Rejection`], as [`Self::sketch`].
     pub fn sketch_unless_known<K>(
         &mut self,
         record: &Record,
@@ -180,7 +181,7 @@ mod tests {
         format!(r#"{{"url":"http://a/","fetched_at":"{time}",{content}}}"#).into_bytes()
     }
 
-    /// Lost once: pages dated in error stayed their URLs' newest for centuries, and nothing that came later counted.
+    /// Lost once: pages dated by mistake stayed their URLs' newest for centuries, and later pages did not count.
     #[test]
     fn times_far_ahead_of_the_clock_are_rejected_whatever_stood_there() {
         for (days_max, time, is_taken) in [
@@ -201,7 +202,8 @@ mod tests {
         }
     }
 
-    /// Lost once: a page of which one character was no UTF-8, as Python writes it, and one behind a byte-order mark.
+    /// Lost once: a page with one character that was not UTF-8, as Python writes it, and one after a byte order
+    /// mark.
     #[test]
     fn what_json_can_do_without_does_not_cost_the_page() {
         let mut sketcher = sketcher(0);

@@ -20,7 +20,7 @@ use super::{parity, rice};
 
 /// The bytes are not a sketch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the bytes are no sketch")]
+#[error("the bytes are not a sketch")]
 pub struct InvalidSketch;
 
 impl From<InvalidRice> for InvalidSketch {

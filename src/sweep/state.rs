@@ -1,4 +1,4 @@
-//! What a URL's sightings add up to: its newest one, and the last copy of a page that was there.
+//! The state of a URL: what its sightings add up to.
 
 use super::sighting::{Observation, Seen};
 use crate::document::{DocumentId, FetchTime};
@@ -6,42 +6,42 @@ use crate::document::{DocumentId, FetchTime};
 /// The last page that stood at a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastCopy {
-    /// When it was last seen.
+    /// When the page was last seen.
     pub fetched_at: FetchTime,
-    /// On which sweep.
+    /// The sweep that saw it.
     pub sweep: Option<String>,
-    /// What it was.
+    /// The document that it was.
     pub document: DocumentId,
 }
 
 impl LastCopy {
-    /// The sighting that it comes from.
+    /// The sighting that the copy comes from.
     pub fn moment(&self) -> Observation {
         Observation { fetched_at: self.fetched_at, seen: Seen::Document(self.document), sweep: self.sweep.clone() }
     }
 
-    /// The last copy that a sighting is, where it is one of a page.
+    /// Returns the copy of a sighting; `None` if it saw no page.
     pub fn from_observation(moment: &Observation) -> Option<Self> {
         let document = moment.seen.document()?;
         Some(LastCopy { fetched_at: moment.fetched_at, sweep: moment.sweep.clone(), document })
     }
 }
 
-/// The state of a URL: a function of the set of its sightings, whatever order they came in. Only `found` is more.
+/// The state of a URL. It depends on the set of its sightings, not on their order; only `found` does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UrlState {
     /// The newest sighting.
     pub newest: Observation,
-    /// The newest one of a page; none where there never was one.
+    /// The newest sighting of a page; `None` if there never was one.
     pub copy: Option<LastCopy>,
     /// A fingerprint of the URL's host.
     pub host: u64,
-    /// Whether it was told already where the last copy moved to.
+    /// Whether an event has already said where the last copy moved to.
     pub found: bool,
 }
 
 impl UrlState {
-    /// The state that a history gives; none where it is empty. A mark of loss counts for nothing where its sweep did see
+    /// Returns the state that a history gives; `None` if it is empty. A `lost` mark does not count if its sweep saw
     /// the URL after all.
     pub fn from_history(history: &[Observation], host: u64) -> Option<Self> {
         let is_void = |mark: &Observation| {
@@ -54,8 +54,8 @@ impl UrlState {
         Some(UrlState { newest, copy, host, found: false })
     }
 
-    /// The state after one more sighting. None where it comes late, or is a mark of loss or contradicts one: the whole
-    /// history must be asked then.
+    /// Returns the state after one more sighting. Returns `None` if the sighting comes late, is a `lost` mark or
+    /// contradicts one; then only the whole history gives the state.
     pub fn after(&self, moment: &Observation) -> Option<Self> {
         let is_contradicted = self.newest.seen == Seen::Lost && moment.sweep == self.newest.sweep;
         if *moment <= self.newest || is_contradicted || moment.seen == Seen::Lost {
@@ -66,12 +66,13 @@ impl UrlState {
         Some(UrlState { newest: moment.clone(), copy: copy.or_else(|| self.copy.clone()), host: self.host, found })
     }
 
-    /// Whether a page stands there, as far as is known.
+    /// Whether the newest sighting is a page.
     pub fn is_alive(&self) -> bool {
         matches!(self.newest.seen, Seen::Document(_))
     }
 
-    /// The last copy of a URL that is gone or lost, while nobody was told where it went. A redirect says so itself.
+    /// The last copy of a URL that is gone or lost, unless an event has already said where it moved to. A redirect
+    /// names the place itself.
     pub fn sought(&self) -> Option<&LastCopy> {
         let is_sought = matches!(self.newest.seen, Seen::Gone | Seen::Lost) && !self.found;
         self.copy.as_ref().filter(|_| is_sought)

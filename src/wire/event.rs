@@ -6,13 +6,13 @@ use crate::cluster::{Decision, Merge, Relation};
 use crate::document::{ClusterId, DocumentId, FetchTime};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// The version of the event format; `docs/reference/events.md` says which changes it bears.
+/// The version of the event format; `docs/reference/events.md` says which changes keep it.
 pub const WIRE_VERSION: u32 = 1;
 
-/// What an event is given room for at first: nearly all need no more.
+/// The initial capacity for an event's JSON; hardly any event needs more.
 const EVENT_BYTES: usize = 512;
 
-/// What an event tells. Every input record gets exactly one of the terminal ones.
+/// What kind of event it is. Every input record gets exactly one terminal event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventType {
@@ -24,23 +24,24 @@ pub enum EventType {
     Gone,
     /// The page stands at another URL now. Terminal.
     Redirected,
-    /// Records that could not be read, from the event's offset up to another one. Terminal for all of them.
+    /// Records could not be read, from the event's offset up to another one. Terminal for all of them.
     Gap,
     /// Two clusters became one.
     Merged,
     /// Another document stands at the URL than before, by the time of fetching.
     Changed,
-    /// The last copy of a URL that is gone or lost, or what belongs to its cluster, stands elsewhere. Once for each loss.
+    /// A URL is gone or lost, and its last copy, or a document of the same cluster, stands elsewhere. Once for each
+    /// loss.
     Moved,
-    /// A sweep was closed that should have seen the URL and did not.
+    /// A sweep closed without having seen the URL, although it should have.
     Lost,
-    /// A sweep was closed; the `lost` events of its URLs came before.
+    /// A sweep closed; the `lost` events of its URLs precede.
     SweepClosed,
-    /// Clusters were made anew under another rule, and this one has a name that others had taken: what was merged into
-    /// them under its name is so no more.
+    /// Clusters were recomputed under another rule, and this one has its own name again: it is no longer part of
+    /// the cluster it was merged into.
     Split,
-    /// Clusters were made anew under another rule, and this document belongs to another one, or to its own as before: once
-    /// for each URL at which it stands.
+    /// Clusters were recomputed under another rule, and this document belongs to another one, or to its own again.
+    /// One event for each URL at which the document stands.
     Reassigned,
 }
 
@@ -66,25 +67,25 @@ impl EventType {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "EventFields")]
 pub struct Event {
-    /// Its number in the store's sequence: dense, from 0.
+    /// The event's number in the store's sequence: dense, from 0.
     pub seq: u64,
-    /// The record that caused it: its file or topic; or `sweep NAME` for a sweep that was closed.
+    /// The file or topic of the record that caused the event; `sweep NAME` if closing a sweep caused it.
     pub source: String,
     /// The record's partition.
     pub partition: i32,
     /// The record's offset.
     pub offset: i64,
-    /// The page's URL, where the record had one.
+    /// The page's URL, if the record had one.
     pub url: Option<String>,
     /// When the page was seen.
     pub fetched_at: Option<FetchTime>,
-    /// The sweep it was seen on.
+    /// The sweep that saw the page.
     pub sweep: Option<String>,
     /// What happened.
     pub body: EventBody,
 }
 
-/// What happened, one variant for each [`EventType`]. The order of the fields is that of the JSON.
+/// What happened, one variant for each [`EventType`]. The order of the fields is their order in the JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum EventBody {
@@ -94,9 +95,9 @@ pub enum EventBody {
         document: DocumentId,
         /// The document's cluster.
         cluster: ClusterId,
-        /// How the page came to its document and cluster.
+        /// How the page relates to its document and cluster.
         relation: Relation,
-        /// The known document that it was matched with.
+        /// The known document that the page matched.
         #[serde(skip_serializing_if = "Option::is_none")]
         matched_document: Option<DocumentId>,
         /// Where that document was first seen.
@@ -108,9 +109,9 @@ pub enum EventBody {
     },
     /// See [`EventType::Rejected`].
     Rejected {
-        /// Why, as a word that does not change.
+        /// Why, as a word that never changes.
         reason: Reason,
-        /// Why, for a person.
+        /// Why, for people.
         message: String,
     },
     /// See [`EventType::Gone`].
@@ -122,20 +123,20 @@ pub enum EventBody {
     },
     /// See [`EventType::Gap`].
     Gap {
-        /// The offset where reading went on.
+        /// The offset where reading continues.
         gap_to: i64,
-        /// Why, as a word that does not change.
+        /// Why, as a word that never changes.
         reason: Reason,
-        /// Why, for a person.
+        /// Why, for people.
         message: String,
     },
     /// See [`EventType::Merged`].
     Merged {
-        /// The winner.
+        /// The same as `winner`.
         cluster: ClusterId,
-        /// The cluster whose name is gone.
+        /// The cluster whose name ends.
         loser: ClusterId,
-        /// The cluster that its documents belong to now.
+        /// The cluster that has its documents now.
         winner: ClusterId,
     },
     /// See [`EventType::Changed`].
@@ -159,7 +160,7 @@ pub enum EventBody {
         from: String,
         /// Where its content stands now.
         to: String,
-        /// How that is known.
+        /// How the move is known.
         evidence: MoveEvidence,
     },
     /// See [`EventType::Lost`].
@@ -186,7 +187,7 @@ pub enum EventBody {
     },
 }
 
-/// The fields that an [`Event`] is read from: those of every type.
+/// The fields of every type, from which an [`Event`] is deserialised.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct EventFields {
@@ -218,7 +219,7 @@ struct EventFields {
     message: Option<String>,
 }
 
-/// An event without a field that its type requires.
+/// The event lacks a field that its type requires.
 #[derive(Debug, thiserror::Error)]
 #[error("the event has no field `{0}`, which its type requires")]
 struct MissingField(&'static str);
@@ -304,15 +305,15 @@ impl Serialize for Event {
     }
 }
 
-/// How a `moved` event knows.
+/// How a move is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MoveEvidence {
     /// The last copy itself stands at the new place.
     Same,
-    /// What stands there resembles it by the threshold or more.
+    /// The document at the new place resembles the last copy by the threshold or more.
     Direct,
-    /// What stands there is tied to it through other documents.
+    /// Other documents link the one at the new place to the last copy.
     Chain,
 }
 
@@ -325,9 +326,9 @@ pub struct Moved<'a> {
     pub to: &'a str,
     /// The last copy.
     pub from_document: DocumentId,
-    /// What stands at the new place.
+    /// The document at the new place.
     pub to_document: DocumentId,
-    /// Their estimated resemblance.
+    /// The estimated resemblance of the two.
     pub resemblance: f64,
     /// How the move is known.
     pub evidence: MoveEvidence,
@@ -336,11 +337,11 @@ pub struct Moved<'a> {
 /// The page that an event is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// Its URL.
+    /// The page's URL.
     pub url: Option<&'a str>,
     /// When it was seen.
     pub fetched_at: Option<FetchTime>,
-    /// On which sweep.
+    /// The sweep that saw it.
     pub sweep: Option<&'a str>,
 }
 
@@ -465,13 +466,13 @@ impl Event {
         let mut json = Vec::with_capacity(EVENT_BYTES);
         match serde_json::to_writer(&mut json, self) {
             Ok(()) => json,
-            // JSON fails for maps whose keys are not strings and for writers that fail; an event has neither.
+            // Serialising fails only for maps with keys that are not strings, and for writers that fail.
             Err(error) => unreachable!("an event could not be written as JSON: {error}"),
         }
     }
 }
 
-/// The fields of the body, where the event's type has them.
+/// The fields of the body; `None` if the event's type does not have them.
 impl Event {
     /// What happened, as a word.
     pub fn kind(&self) -> EventType {
@@ -613,7 +614,7 @@ impl Event {
         }
     }
 
-    /// The same for a person.
+    /// Why a record was rejected, or a gap came about, for people.
     pub fn message(&self) -> Option<&str> {
         match &self.body {
             EventBody::Rejected { message, .. } | EventBody::Gap { message, .. } => Some(message),
@@ -643,7 +644,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Event>(json).expect("an event"), event);
     }
 
-    /// Golden bytes: what version 1 looks like.
+    /// Golden bytes: version 1 of the format.
     #[test]
     fn events_as_json() {
         let decision = Decision {

@@ -1,23 +1,23 @@
-//! What an HTTP status says of a URL.
+//! HTTP statuses: what they say about a URL.
 
 use super::rejection::{Reason, Rejection};
 
-/// What an HTTP status says of a URL.
+/// What an HTTP status says about a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusMeaning {
-    /// The page stands there.
+    /// The page stands at the URL.
     Stands,
-    /// Nothing stands there any more.
+    /// Nothing stands at the URL any more.
     Gone,
-    /// It stands elsewhere.
+    /// The page stands at another URL.
     Redirects,
 }
 
 impl StatusMeaning {
-    /// What an HTTP status says of a URL.
+    /// Interprets a status.
     ///
     /// # Errors
-    /// A [`Rejection`] for the statuses that say nothing of it.
+    /// A [`Rejection`] for statuses that say nothing about the page.
     pub fn from_status(status: u16) -> Result<Self, Rejection> {
         match status {
             200..=299 => Ok(StatusMeaning::Stands),

@@ -4,10 +4,10 @@
 //! {"url": "https://…", "fetched_at": "2026-11-21T08:00:00Z", "sweep": "2026-47", "content_type": "text/html; charset=utf-8",
 //!  "http_status": 200, "body": "<!doctype html>…"}
 //! ```
-//! In place of `body` (text) there may be `body_base64` (bytes), `text` (plain text) or `features` (an array of strings).
-//! `url` and `fetched_at` and one of these four are required. `"body": null`, `"gone": true` and the statuses 404 and
-//! 410 say that nothing stands at the URL any more; `"redirect_to": "https://…"`, without a status or with one of 3xx,
-//! that it stands there now. Unknown fields are ignored.
+//! `url` and `fetched_at` are required, and one content: `body` (text), `body_base64` (bytes), `text` (plain text)
+//! or `features` (an array of strings). `"body": null`, `"gone": true` and the statuses 404 and 410 mean that
+//! nothing stands at the URL any more. `"redirect_to": "https://…"`, alone or with a status 3xx, means that the
+//! page stands there now. Unknown fields are ignored.
 
 use super::http_status::StatusMeaning;
 use super::limits::Limits;
@@ -33,8 +33,8 @@ struct JsonPage {
     gone: bool,
 }
 
-/// Features as they are read: their texts one after the other, and where each ends. As strings of their own, empty ones
-/// take eight times the bytes that they have in the record; these are made only once it is known that they are few enough.
+/// Features as parsed: their texts in one string, and where each ends. As separate strings, empty features would
+/// take eight times their bytes in the record, so those are made only after the limits are checked.
 struct Features {
     texts: String,
     ends: Vec<u32>,
@@ -82,13 +82,13 @@ impl<'de> serde::de::Visitor<'de> for FeaturesVisitor {
     }
 }
 
-/// What is read of a page that is none.
+/// The only field read from a page that failed to parse.
 #[derive(Deserialize)]
 struct JsonUrl {
     url: Option<String>,
 }
 
-/// Tells `"body": null` from no body at all.
+/// Distinguishes `"body": null` from a missing body.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Option::<String>::deserialize(deserializer).map(Some)
 }
@@ -96,12 +96,12 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<O
 /// Parses a JSON page.
 ///
 /// # Errors
-/// A [`Rejection`] that says what is wrong with it, and has its URL, time and sweep where they could be read.
+/// A [`Rejection`] that says what is wrong, with URL, time and sweep if they could be read.
 pub fn parse_json_page(json: &[u8], limits: &Limits) -> Result<Page, Rejection> {
     let parsed: JsonPage = serde_json::from_slice(json).map_err(|error| rejection_of(json, &error, limits))?;
     if !is_object(json) {
-        // serde takes an array for the fields in their order.
-        return Err(Rejection::new(Reason::InvalidJson, "not a JSON page: it is no object"));
+        // serde accepts an array of the fields in their order.
+        return Err(Rejection::new(Reason::InvalidJson, "not a JSON page: it is not an object"));
     }
     let mut told = Rejection::new(Reason::InvalidJson, "");
     told.url = parsed.url.clone().filter(|url| url.len() <= limits.url_bytes_max);
@@ -175,13 +175,13 @@ fn content_of(parsed: JsonPage, limits: &Limits) -> Result<Content, Rejection> {
     Ok(Content::Body { media_type, body })
 }
 
-/// Tells broken JSON from JSON of the wrong shape.
+/// Distinguishes broken JSON from JSON of the wrong shape.
 fn rejection_of(json: &[u8], error: &serde_json::Error, limits: &Limits) -> Rejection {
     if error.classify() != serde_json::error::Category::Data || !is_object(json) {
         return Rejection::new(Reason::InvalidJson, format!("not a JSON page: {error}"));
     }
     let mut rejection = Rejection::new(Reason::InvalidField, format!("the JSON page: {error}"));
-    // Everything else is passed over unread: as values it would take many times the memory that it has bytes.
+    // Other fields are skipped: as values they would take many times their bytes.
     let told: Option<JsonUrl> = serde_json::from_slice(json).ok();
     rejection.url = told.and_then(|told| told.url).filter(|url| url.len() <= limits.url_bytes_max);
     rejection
@@ -299,7 +299,8 @@ mod tests {
         assert_eq!(told.url.as_deref(), Some("http://a/"));
     }
 
-    /// Lost once: the message quoted a field of the wrong type in full, megabytes of it, into the event and the log.
+    /// Lost once: the message quoted a field of the wrong type in full, megabytes of it, into the event and the
+    /// log.
     #[test]
     fn a_message_is_short_whatever_it_quotes() {
         for filler in ["x", "é", "\u{10ffff}", "\\u0001"] {
@@ -311,7 +312,7 @@ mod tests {
         }
     }
 
-    /// Lost once: a URL over the limit was told in part where another field was wrong.
+    /// Lost once: when another field was wrong, the rejection showed part of a URL over the limit.
     #[test]
     fn a_rejection_tells_no_url_over_the_limit() {
         let page = |url: &str| format!(r#"{{"url":"{url}","fetched_at":7}}"#);
@@ -322,7 +323,7 @@ mod tests {
         assert_eq!(parse(&page("http://a/aaaaaaaaaaaa")).expect_err("a number for a time").url, None);
     }
 
-    /// Lost once: an array of the fields' values, in the order of our struct, was taken for a page.
+    /// Lost once: an array of values in the order of the struct's fields counted as a page.
     #[test]
     fn an_array_is_no_page() {
         let array = r#"["http://a/","2020-01-01T00:00:00Z",null,null,null,"x",null,null,null,false]"#;

@@ -1,10 +1,10 @@
-//! Limits: how large each part of a record may be.
+//! Limits: how large the parts of a record may be.
 
 use super::rejection::{Reason, Rejection};
 use crate::document::{Content, resolve};
 use serde::{Deserialize, Serialize};
 
-/// How much of everything a record may have; beyond it the record is rejected.
+/// The limits for a record's parts. Records beyond them are rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
@@ -14,7 +14,7 @@ pub struct Limits {
     pub url_bytes_max: usize,
     /// Bytes of a sweep's name.
     pub sweep_bytes_max: usize,
-    /// Words of a page, or its features.
+    /// Words or features of a page.
     pub words_max: usize,
 }
 
@@ -25,12 +25,13 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The most bytes that a JSON line can need for a body at the limit: six (`\u0000`) a byte, and the other fields.
+    /// The longest JSON line that can hold a body at the limit: six bytes (`\u0000`) for each byte, and the other
+    /// fields.
     pub fn json_bytes_max(&self) -> usize {
         self.body_bytes_max * 6 + self.url_bytes_max * 6 + (64 << 10)
     }
 
-    /// The rejection of a body over the limit.
+    /// Creates the rejection of a body over the limit.
     pub fn body_too_large(&self, n_bytes: usize) -> Rejection {
         let max = self.body_bytes_max;
         Rejection::new(
@@ -39,10 +40,10 @@ impl Limits {
         )
     }
 
-    /// Whether a sweep's name is of a bearable length.
+    /// Checks the length of a sweep's name.
     ///
     /// # Errors
-    /// A [`Rejection`] where it is not.
+    /// A [`Rejection`] if it is too long.
     pub fn check_sweep(&self, sweep: Option<&str>) -> Result<(), Rejection> {
         let max = self.sweep_bytes_max;
         if sweep.is_some_and(|sweep| sweep.len() > max) {
@@ -52,15 +53,15 @@ impl Limits {
         Ok(())
     }
 
-    /// The content of a page that says where it stands now: an absolute URL, or a reference as in a `Location` header.
+    /// Returns the content of a page that redirects to an absolute URL or a reference, as in a `Location` header.
     ///
     /// # Errors
-    /// A [`Rejection`] where the target is missing, is the page itself, or may be no page's key.
+    /// A [`Rejection`] if the target is missing, is the page itself, or cannot be a page's key.
     pub fn redirect(&self, url: &str, target: Option<&str>) -> Result<Content, Rejection> {
         let useless = |what: &str| Rejection::new(Reason::HttpStatus, format!("the redirect {what}"));
         let target = target.filter(|target| !target.trim().is_empty()).ok_or_else(|| useless("has no target"))?;
-        let target = resolve(url, target)
-            .ok_or_else(|| useless("has a relative target, and the page's URL is no absolute one"))?;
+        let target =
+            resolve(url, target).ok_or_else(|| useless("has a relative target, and the page's URL is not absolute"))?;
         self.check_url(&target)
             .map_err(|wrong| Rejection { message: format!("the redirect's target: {}", wrong.message), ..wrong })?;
         if target == url {
@@ -69,10 +70,10 @@ impl Limits {
         Ok(Content::Redirect(target))
     }
 
-    /// Whether a text may be a page's key: anything without blanks and control characters, of a bearable length.
+    /// Checks whether a text can be a page's key: not empty, not too long, without blanks and control characters.
     ///
     /// # Errors
-    /// A [`Rejection`] that says what is wrong with it.
+    /// A [`Rejection`] that says what is wrong.
     pub fn check_url(&self, url: &str) -> Result<(), Rejection> {
         let invalid = |message: String| Err(Rejection::new(Reason::InvalidUrl, message));
         if url.is_empty() {

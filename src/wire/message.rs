@@ -1,4 +1,4 @@
-//! Messages: what a broker hands over, kept as it came, and how it becomes a page.
+//! Messages: what a broker delivers, kept unchanged, and how it becomes a page.
 
 use super::fields::FieldMap;
 use super::http_status::StatusMeaning;
@@ -10,48 +10,48 @@ use super::repair::mended;
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use std::sync::Arc;
 
-/// A message as it came.
+/// A message as the broker delivered it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// Its key, where it has one.
+    /// The key, if any.
     pub key: Option<Vec<u8>>,
-    /// Its value; none is a tombstone, unless there is a fault.
+    /// The value. `None` is a tombstone unless there is a fault.
     pub value: Option<Vec<u8>>,
-    /// Its headers, in their order.
+    /// The headers in their order.
     pub headers: Vec<(String, Option<Vec<u8>>)>,
-    /// When it was sent or appended, in milliseconds since 1970, where that is known.
+    /// When the message was sent or appended, in milliseconds since 1970, if known.
     pub time_ms: Option<i64>,
-    /// What of it could not be taken over.
+    /// The part of the message that could not be kept.
     pub fault: Option<MessageFault>,
 }
 
-/// What of a message could not be taken over.
+/// A part of a message that could not be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageFault {
-    /// Its value is over the limit and was left where it is; how many bytes it has.
+    /// The value exceeds the limit and was not kept. It has this many bytes.
     TooLarge(u64),
-    /// A header's name is not UTF-8: none of the headers could be read.
+    /// A header's name is not UTF-8, so that no header could be read.
     HeaderName,
 }
 
 /// Undoes the codings that a `Content-Encoding` names, within the limits.
 pub type ContentDecoder = fn(&[u8], &str, &Limits) -> Result<Vec<u8>, Rejection>;
 
-/// How pages stand in messages.
+/// How a message holds a page.
 #[derive(Clone, Debug)]
 pub enum MessageFormat {
-    /// Key: the URL. Value: the body. Headers: `content-type`, `content-encoding`, which this function undoes,
+    /// Key: the URL. Value: the body. Headers: `content-type`, `content-encoding` (which the function undoes),
     /// `fetch-time`, `http-status`, `location`, `sweep`.
     Raw(ContentDecoder),
     /// Value: a JSON page.
     Json,
-    /// Value: a JSON object that has a page's parts where the map says.
+    /// Value: a JSON object with a page's parts at the places of the map.
     Mapped(Arc<FieldMap>),
-    /// Value: one WARC record, which this function reads.
+    /// Value: one WARC record, which the function reads.
     Warc(fn(&[u8], &Limits) -> Result<Page, Rejection>),
 }
 
-/// Two formats are one where they are made of the same; a function is known by the variant that holds it.
+/// Formats are equal if they have the same parts. Functions are not compared: the variant says which one it holds.
 impl PartialEq for MessageFormat {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -74,14 +74,14 @@ impl MessageFormat {
 }
 
 impl Message {
-    /// Roughly how much memory it holds, in bytes.
+    /// The message's approximate size in memory, in bytes.
     pub fn n_bytes(&self) -> usize {
         let length = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
         let headers = self.headers.iter().map(|(name, value)| name.len() + length(value) + 48).sum::<usize>();
         length(&self.key) + length(&self.value) + headers
     }
 
-    /// The page that it brings. A message without a value says that its key, a URL, is gone, in every format.
+    /// Reads the page in the message. In every format a message without a value means that its key, a URL, is gone.
     ///
     /// # Errors
     /// A [`Rejection`] with whatever could be read of URL, time and sweep.
@@ -101,7 +101,7 @@ impl Message {
         }
     }
 
-    /// The same with JSON as [`mended()`] has it; none where that changes nothing.
+    /// Returns the message with its JSON repaired by [`mended()`]; `None` if that changes nothing.
     pub fn mended(&self, format: &MessageFormat) -> Option<Message> {
         match format {
             MessageFormat::Json | MessageFormat::Mapped(_) => {
@@ -115,7 +115,7 @@ impl Message {
         Rejection { url: self.url(limits).ok(), fetched_at: self.time(), ..rejection }
     }
 
-    /// The headers that we know, the last one of each name. One without a value counts as absent.
+    /// The known headers. The last one of each name counts; one without a value counts as absent.
     fn headers(&self) -> KnownHeaders<'_> {
         let mut headers = KnownHeaders::default();
         for (name, value) in &self.headers {
@@ -153,7 +153,7 @@ impl Message {
     }
 
     fn time(&self) -> Option<FetchTime> {
-        // Beyond the year 9999 it could not be written as RFC 3339 again.
+        // Beyond the year 9999 it could not be written as RFC 3339.
         let time = jiff::Timestamp::from_millisecond(self.time_ms?).ok()?;
         Some(FetchTime(time.as_microsecond()))
     }
@@ -225,7 +225,7 @@ fn status_of(header: Option<&[u8]>) -> Result<Option<u16>, Rejection> {
         .trim()
         .parse()
         .map(Some)
-        .map_err(|_| Rejection::new(Reason::InvalidField, "the header http-status is no number such as 200"))
+        .map_err(|_| Rejection::new(Reason::InvalidField, "the header http-status is not a number such as 200"))
 }
 
 fn text<'a>(name: &str, header: Option<&'a [u8]>) -> Result<Option<&'a str>, Rejection> {
@@ -252,13 +252,13 @@ mod tests {
         message(URL, value, SENT, headers).page(&RAW, &LIMITS)
     }
 
-    /// Knows one coding, which leaves out a byte.
+    /// Knows one coding, which drops a byte.
     const RAW: MessageFormat = MessageFormat::Raw(|bytes, codings, _| match codings {
         "shorter" => Ok(bytes[1..].to_vec()),
         _ => Err(Rejection::new(Reason::ContentEncoding, "not known")),
     });
 
-    /// Lost once: the header was not looked at, and gzip was sketched as if it were text, or rejected as none.
+    /// Lost once: the header was ignored, and gzip was sketched as text or rejected.
     #[test]
     fn content_encodings_are_undone() {
         let page = raw(Some(b"xy"), &[("content-encoding", b"shorter")]).expect("a page");

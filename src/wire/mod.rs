@@ -1,5 +1,5 @@
-//! The bytes that other people see: records in, events out. Versioned; a change that a reader could trip over makes a
-//! new version.
+//! The bytes that other programs see: records in, events out. They are versioned; a change that could break a
+//! reader makes a new version.
 
 mod event;
 mod fields;

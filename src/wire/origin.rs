@@ -1,12 +1,12 @@
-//! Where a record came from.
+//! Origins: where records come from.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Where a record came from: the one name that it has.
+/// Where a record came from. It identifies the record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// A file's absolute path, or a topic's name.
+    /// The absolute path of a file, or the name of a topic.
     pub source: Arc<str>,
     /// The topic's partition; 0 for a file.
     pub partition: i32,

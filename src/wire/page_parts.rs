@@ -3,7 +3,7 @@
 use super::rejection::{Reason, Rejection};
 use crate::document::{Content, FetchTime, Page};
 
-/// The page of these parts, each as far as it could be read. Where one could not, the rejection has the others.
+/// Assembles a page. If a part is missing or wrong, the rejection has the other parts.
 pub(super) fn assemble_page(
     url: Result<String, Rejection>,
     fetched_at: Result<FetchTime, Rejection>,

@@ -4,21 +4,21 @@ use super::message::{Message, MessageFormat};
 use super::rejection::Rejection;
 use crate::document::{Content, Page};
 
-/// What a source hands over for one position.
+/// What a source yields at one position.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record {
     /// A JSON page, not yet parsed.
     Json(Vec<u8>),
-    /// A page whose parts came apart already: WARC, Kafka headers.
+    /// A page whose parts the source has read, such as a WARC record.
     Page(Box<Page>),
     /// A broker's message, not yet decoded.
     Message(Box<Message>, MessageFormat),
-    /// The source itself could tell that this is no page.
+    /// A record that the source itself rejected.
     Rejected(Rejection),
 }
 
 impl Record {
-    /// Roughly how much memory it holds, in bytes.
+    /// The record's approximate size in memory, in bytes.
     pub fn n_bytes(&self) -> usize {
         match self {
             Record::Json(bytes) => bytes.len(),
@@ -33,7 +33,7 @@ impl Record {
         }
     }
 
-    /// The message that it came as, where it did.
+    /// The message that the record came as, if it did.
     pub fn into_message(self) -> Option<Box<Message>> {
         match self {
             Record::Message(message, _) => Some(message),

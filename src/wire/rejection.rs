@@ -3,52 +3,52 @@
 use crate::document::{FetchTime, Page};
 use serde::{Deserialize, Serialize};
 
-/// Why a record was rejected, as a word that does not change between versions.
+/// Why a record was rejected, as a word that never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
     /// Not a JSON object.
     InvalidJson,
-    /// `url`, `fetched_at` or the content is not there.
+    /// `url`, `fetched_at` or the content is missing.
     MissingField,
-    /// A field has another type or more than one content field is there.
+    /// A field has another type, or the page has more than one content.
     InvalidField,
-    /// Empty, too long, or with control characters or blanks in it.
+    /// The URL is empty, too long, or contains control characters or blanks.
     InvalidUrl,
-    /// No time that can be read.
+    /// The time cannot be read.
     InvalidTime,
-    /// A time farther ahead of the clock than may be.
+    /// The time is too far ahead of the clock.
     FutureTime,
-    /// An HTTP status that brings no page.
+    /// The HTTP status says nothing about the page.
     HttpStatus,
-    /// A content type that holds no text.
+    /// The content type is not text.
     MediaType,
-    /// More bytes, after decompression, or more words than the limit.
+    /// The body has too many bytes after decompression, or too many words.
     TooLarge,
-    /// Bytes that are no text in any charset.
+    /// The bytes are not text in any charset.
     NotText,
-    /// A WARC revisit: it names an earlier capture and has no body of its own.
+    /// A WARC revisit: it refers to an earlier capture and has no body of its own.
     Revisit,
-    /// A part of a WARC record that was written in several.
+    /// One of several segments of a WARC record.
     Segmented,
-    /// What an archive keeps under a URL that no page has: the crawler's log, say.
+    /// An archive's own resource, such as the crawler's log, under a URL that no page has.
     NoPage,
     /// The content encoding (gzip, br, …) cannot be undone.
     ContentEncoding,
-    /// The page made the program fail: a fault of ours, worth a report.
+    /// The page made the program fail: a bug worth reporting.
     Internal,
-    /// The process died each time that it took the record up.
+    /// The process died every time it tried the record.
     Poison,
     /// A gap: the records were deleted before they were read.
     Overtaken,
-    /// A gap: the topic was made anew.
+    /// A gap: the topic was recreated.
     Replaced,
-    /// A gap: records that cannot be unpacked.
+    /// A gap: the records cannot be decompressed.
     Undecodable,
 }
 
 impl Reason {
-    /// Every reason there is.
+    /// All reasons.
     pub const ALL: [Reason; 19] = [
         Reason::InvalidJson,
         Reason::MissingField,
@@ -71,7 +71,7 @@ impl Reason {
         Reason::Undecodable,
     ];
 
-    /// The word.
+    /// The reason's word.
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::InvalidJson => "invalid-json",
@@ -100,29 +100,30 @@ impl Reason {
 /// The longest message of a rejection: it goes into an event and a log.
 pub(super) const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// Stands where a message was cut.
+/// Marks where a message was cut.
 pub(super) const ELLIPSIS: &str = "…";
 
-/// A record that is no page, and why.
+/// A record that is not a page, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     /// Why, as a word.
     pub reason: Reason,
-    /// Why, for a person, with what to do.
+    /// Why, for people, and what to do.
     pub message: String,
-    /// What could be read of the record's URL.
+    /// The record's URL, if it could be read.
     pub url: Option<String>,
-    /// What could be read of its time.
+    /// The record's time, if it could be read.
     pub fetched_at: Option<FetchTime>,
-    /// What could be read of its sweep.
+    /// The record's sweep, if it could be read.
     pub sweep: Option<String>,
-    /// Of a gap, the offset where reading goes on: what lies before it is not there to be judged one by one.
+    /// For a gap, the offset where reading continues. The records before it do not exist and are not judged one by
+    /// one.
     pub gap_to: Option<i64>,
 }
 
 impl Rejection {
-    /// A rejection of a record of which nothing could be read. Of a long message, which quotes the record, the beginning
-    /// is kept.
+    /// Creates a rejection of a record of which nothing could be read. A long message, which quotes the record, is
+    /// cut.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         let mut message = message.into();
         if message.len() > MESSAGE_BYTES_MAX {
@@ -133,13 +134,13 @@ impl Rejection {
         Rejection { reason, message, url: None, fetched_at: None, sweep: None, gap_to: None }
     }
 
-    /// The rejection of a content type that holds no text.
+    /// Creates the rejection of a content type that is not text.
     pub fn no_text(content_type: &str) -> Self {
         let shown: String = content_type.chars().take(100).collect();
         Rejection::new(Reason::MediaType, format!("the content type {shown:?} holds no text"))
     }
 
-    /// The same, with what a page says of itself.
+    /// Adds URL, time and sweep of a page.
     pub fn about(mut self, page: &Page) -> Self {
         self.url = Some(page.url.clone());
         self.fetched_at = Some(page.fetched_at);

@@ -1,19 +1,19 @@
-//! JSON that is right but for what some writers put into it.
+//! Repairs JSON that is correct except for what some writers put into it.
 
 use memchr::memchr;
 use std::ops::Range;
 
 const BOM: &[u8] = &[0xef, 0xbb, 0xbf];
 
-/// Code units that stand for nothing alone: the first and the second half of a pair.
+/// UTF-16 code units that mean nothing alone: the first and the second half of a surrogate pair.
 const FIRST_HALVES: Range<u16> = 0xd800..0xdc00;
 const SECOND_HALVES: Range<u16> = 0xdc00..0xe000;
 
-/// The bytes of an escape such as `\ud800`.
+/// The length of an escape such as `\ud800`.
 const ESCAPE_BYTES: usize = 6;
 
-/// The JSON without a byte-order mark before it, and with U+FFFD in the place of each escaped half of a surrogate pair that
-/// is alone, as Python's `json.dumps` writes them of bytes that were no UTF-8. None where it has neither.
+/// Removes a byte order mark and replaces each lone half of a surrogate pair by U+FFFD; Python's `json.dumps`
+/// writes such halves for bytes that were not UTF-8. Returns `None` if the JSON has neither.
 pub fn mended(json: &[u8]) -> Option<Vec<u8>> {
     let without_bom = json.strip_prefix(BOM);
     let mut mended = without_bom.unwrap_or(json).to_vec();
@@ -40,7 +40,7 @@ pub fn mended(json: &[u8]) -> Option<Vec<u8>> {
     is_mended.then_some(mended)
 }
 
-/// The code unit of an escape that begins here.
+/// The code unit of the escape that begins here.
 fn escaped(json: &[u8]) -> Option<u16> {
     let digits = json.strip_prefix(b"\\u")?.get(..4)?;
     let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
