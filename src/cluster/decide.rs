@@ -437,9 +437,9 @@ mod tests {
     use std::collections::{BTreeSet, HashMap};
 
     /// A view over the documents decided so far.
-    struct Decided<'a>(&'a [NewDocument]);
+    struct DecidedView<'a>(&'a [NewDocument]);
 
-    impl View for Decided<'_> {
+    impl View for DecidedView<'_> {
         type Error = TooManyDocuments;
 
         fn postings(&mut self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
@@ -476,7 +476,7 @@ mod tests {
             let content = self.sketcher.sketch_form(&CanonicalForm::from_text(text));
             let decided = self.effects.documents.clone();
             self.decider
-                .decide(&content, &mut self.batch, &mut Decided(&decided), &mut self.effects)
+                .decide(&content, &mut self.batch, &mut DecidedView(&decided), &mut self.effects)
                 .expect("room for a document")
         }
     }

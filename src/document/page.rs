@@ -29,9 +29,9 @@ pub enum Content {
     },
     /// The caller's own features instead of text: a set, sketched as shingles are.
     Features(Vec<String>),
-    /// Nothing stands at the URL any more (null body, 404, 410).
+    /// The page no longer exists (null body, 404, 410).
     Gone,
-    /// The page stands at this URL now (a 3xx status with a target).
+    /// The page is at this URL now (a 3xx status with a target).
     Redirect(String),
 }
 

@@ -403,7 +403,7 @@ mod tests {
     /// What a source yields until its end (`offset:record` for records, `!text` for what cannot be read), and the
     /// progress.
     fn read_all(mut source: FileSource, mut progress: ProgressMap) -> (Vec<String>, ProgressMap) {
-        let mut told = Vec::new();
+        let mut outcomes = Vec::new();
         loop {
             match source.poll(WAIT).expect("a source") {
                 Polled::Record(Incoming { origin, chain, record }) => {
@@ -413,17 +413,17 @@ mod tests {
                         Record::Rejected(rejection) => rejection.reason.as_str().into(),
                         Record::Message(..) => panic!("a message"),
                     };
-                    told.push(format!("{}:{shown}", origin.offset));
+                    outcomes.push(format!("{}:{shown}", origin.offset));
                     let taken = Progress { next_offset: origin.offset + 1, chain };
                     progress.insert((origin.source.to_string(), origin.partition), taken);
                 }
-                Polled::Unreadable(text) => told.push(format!("!{text}")),
+                Polled::Unreadable(text) => outcomes.push(format!("!{text}")),
                 Polled::Idle => {}
                 Polled::End => break,
             }
         }
         assert!(matches!(source.poll(WAIT), Ok(Polled::End)));
-        (told, progress)
+        (outcomes, progress)
     }
 
     fn read(inputs: Vec<Input>, progress: &ProgressMap) -> (Vec<String>, ProgressMap) {
@@ -463,14 +463,14 @@ mod tests {
         let source = FileSource::new(inputs, ProgressMap::new(), Limits::default(), None);
         let counts = source.read_progress();
         let total = counts.n_bytes_total.load(Relaxed);
-        let (told, progress) = read_all(source, ProgressMap::new());
+        let (outcomes, progress) = read_all(source, ProgressMap::new());
         check(
-            &told[..7],
+            &outcomes[..7],
             &["0:[1]", "1:[2]", "!missing: No such file", "!record 0: Is a directory", "0:[3]", "!ARC", "0:[4]"],
         );
         assert!(
-            told[7..].last().is_some_and(|text| text.starts_with('!') && text.contains("fetch it again")),
-            "{told:?}"
+            outcomes[7..].last().is_some_and(|text| text.starts_with('!') && text.contains("fetch it again")),
+            "{outcomes:?}"
         );
         assert_eq!(progress[&(folder.path("b").display().to_string(), 0)].next_offset, 2);
         assert_eq!(counts.n_inputs_unreadable.load(Relaxed), 4);
@@ -489,8 +489,8 @@ mod tests {
             ("[0]\r\n[1]\r\n[2]\r\n[3]\r\n", &["3:[3]"]),
         ] {
             for pack in [|text: &str| text.as_bytes().to_vec(), |text: &str| gzip(text.as_bytes())] {
-                let (told, after) = read(vec![folder.file("f", &pack(text))], &progress);
-                check(&told, expected);
+                let (outcomes, after) = read(vec![folder.file("f", &pack(text))], &progress);
+                check(&outcomes, expected);
                 if pack("") != b"" {
                     progress = after;
                 }
@@ -522,12 +522,12 @@ mod tests {
 
     #[test]
     fn standard_input_goes_on_or_is_a_file_by_its_name() {
-        let (told, progress) = read_stdin(None, b"[0]\n[1]\n", &ProgressMap::new());
-        check(&told, &["0:[0]", "1:[1]"]);
+        let (outcomes, progress) = read_stdin(None, b"[0]\n[1]\n", &ProgressMap::new());
+        check(&outcomes, &["0:[0]", "1:[1]"]);
         check(&read_stdin(None, b"[0]\n", &progress).0, &["2:[0]"]);
 
-        let (told, progress) = read_stdin(Some("crawl"), b"[0]\n[1]\n", &ProgressMap::new());
-        check(&told, &["0:[0]", "1:[1]"]);
+        let (outcomes, progress) = read_stdin(Some("crawl"), b"[0]\n[1]\n", &ProgressMap::new());
+        check(&outcomes, &["0:[0]", "1:[1]"]);
         check(&read_stdin(Some("crawl"), b"[0]\n[1]\n[2]\n", &progress).0, &["2:[2]"]);
         check(&read_stdin(Some("crawl"), b"[9]\n[1]\n", &progress).0, &["!records differ"]);
         assert!(progress.contains_key(&("crawl".to_string(), 0)));

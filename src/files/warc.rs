@@ -1,4 +1,4 @@
-//! WARC and WET: the records that show what stood at a URL, as pages.
+//! WARC and WET: the records that show what was at a URL, as pages.
 
 use super::chain::RecordHash;
 use super::compression::{DamagedStream, IdleDecoders, decompressed};
@@ -96,7 +96,7 @@ impl RecordHeader {
         match self.kind.as_str() {
             "revisit" => rejected(
                 Reason::Revisit,
-                "a WARC revisit has no content of its own; it stands with the capture that it refers to",
+                "a WARC revisit has no content of its own; the capture that it refers to has it",
             ),
             "resource" | "conversion" if !self.has_page_scheme() => {
                 rejected(Reason::NoPage, "a WARC resource is a page at an http, https, ftp or file URL alone")
@@ -159,7 +159,7 @@ impl WarcRecords {
         let is_known = std::mem::take(&mut self.gap_is_known);
         if n_gap > 0 && !is_known {
             let text = format!(
-                "{n_gap} bytes belong to no WARC record and were passed over; a Content-Length before them is wrong"
+                "{n_gap} bytes belong to no WARC record and were skipped; a Content-Length before them is wrong"
             );
             self.keep(found, record);
             return Ok(NextRecord::Gap(text));
@@ -213,10 +213,10 @@ impl WarcRecords {
     /// Creates the rejection of a record with a wrong length.
     fn wrong_length(&self) -> Rejection {
         let message = match self.header.n_bytes {
-            None => "the WARC record has no Content-Length; what follows is passed over up to the next record".into(),
+            None => "the WARC record has no Content-Length; everything up to the next record is skipped".into(),
             Some(declared) => format!(
-                "the WARC record's Content-Length is {declared}, but no record ends there; what follows is passed over up \
-                 to the next record"
+                "the WARC record's Content-Length is {declared}, but no record ends there; everything up to the next \
+                 record is skipped"
             ),
         };
         Rejection::new(Reason::InvalidField, message)
@@ -278,9 +278,9 @@ impl WarcRecords {
             .and_then(|status| status.parse().ok())
             .ok_or_else(|| unreadable("it has no status line".into()))?;
         match StatusMeaning::from_status(status)? {
-            StatusMeaning::Stands => {}
+            StatusMeaning::Present => {}
             StatusMeaning::Gone => return Ok(Content::Gone),
-            StatusMeaning::Redirects => {
+            StatusMeaning::Redirect => {
                 let url = self.header.url.as_deref().unwrap_or_default();
                 return limits.redirect(url, headers.get("Location").as_deref());
             }
@@ -463,26 +463,26 @@ mod tests {
         }
     }
 
-    fn of(bytes: &[u8], defaults: WarcDefaults) -> WarcRecords {
+    fn records_of(bytes: &[u8], defaults: WarcDefaults) -> WarcRecords {
         WarcRecords::new(Box::new(Cursor::new(bytes.to_vec())), &LIMITS, defaults)
     }
 
     /// What is read, in short: contents of pages, reasons of rejections, `gap`, and the final error.
     fn read(bytes: &[u8]) -> Vec<String> {
-        let mut records = of(bytes, WarcDefaults { sweep: Some("s".into()), ..WarcDefaults::default() });
-        let mut told = Vec::new();
+        let mut records = records_of(bytes, WarcDefaults { sweep: Some("s".into()), ..WarcDefaults::default() });
+        let mut outcomes = Vec::new();
         let mut chain = 0;
         loop {
-            told.push(match records.advance(chain) {
+            outcomes.push(match records.advance(chain) {
                 Ok(Advance::Record(after)) => {
                     chain = after;
                     shown(records.decode())
                 }
                 Ok(Advance::Gap(_)) => "gap".into(),
-                Ok(Advance::End) => return told,
+                Ok(Advance::End) => return outcomes,
                 Err(error) => {
-                    told.push(format!("error: {error}"));
-                    return told;
+                    outcomes.push(format!("error: {error}"));
+                    return outcomes;
                 }
             });
         }
@@ -490,13 +490,13 @@ mod tests {
 
     /// The outcome of each step, for files of which nothing can be expected.
     fn read_any(bytes: &[u8]) -> Vec<bool> {
-        let mut records = of(bytes, WarcDefaults::default());
-        let mut told = Vec::new();
+        let mut records = records_of(bytes, WarcDefaults::default());
+        let mut outcomes = Vec::new();
         loop {
             match records.advance(0) {
-                Ok(Advance::Record(_)) => told.push(matches!(records.decode(), Record::Page(_))),
-                Ok(Advance::Gap(_)) => told.push(false),
-                Ok(Advance::End) | Err(_) => return told,
+                Ok(Advance::Record(_)) => outcomes.push(matches!(records.decode(), Record::Page(_))),
+                Ok(Advance::Gap(_)) => outcomes.push(false),
+                Ok(Advance::End) | Err(_) => return outcomes,
             }
         }
     }
@@ -680,7 +680,7 @@ mod tests {
     #[test]
     fn a_rejection_tells_url_and_time() {
         let bytes = record("revisit", HTTP, b"");
-        let mut records = of(&bytes, WarcDefaults::default());
+        let mut records = records_of(&bytes, WarcDefaults::default());
         assert!(matches!(records.advance(0), Ok(Advance::Record(_))));
         let Record::Rejected(rejection) = records.decode() else { panic!("not rejected") };
         assert_eq!(rejection.url.as_deref(), Some("http://a/revisit"));
@@ -700,9 +700,12 @@ mod tests {
             (resource("1000000"), &["error"]),
             (request("1000000"), &["error"]),
         ] {
-            let mut told = read(&followed(&bytes));
-            told.iter_mut().filter(|text| text.starts_with("error: the file ends")).for_each(|text| text.truncate(5));
-            assert_eq!(told, expected);
+            let mut outcomes = read(&followed(&bytes));
+            outcomes
+                .iter_mut()
+                .filter(|text| text.starts_with("error: the file ends"))
+                .for_each(|text| text.truncate(5));
+            assert_eq!(outcomes, expected);
         }
     }
 
@@ -727,9 +730,9 @@ mod tests {
         let first = http("HTTP/1.1 200 OK\nContent-Type: text/plain", b"first");
         let bytes = [first.clone(), record("revisit", HTTP, b"")].concat();
         for cut in first.len()..bytes.len() {
-            let told = read(&bytes[..cut]);
-            assert_eq!(told[0], "PlainText: first");
-            match told.get(1).map(String::as_str) {
+            let outcomes = read(&bytes[..cut]);
+            assert_eq!(outcomes[0], "PlainText: first");
+            match outcomes.get(1).map(String::as_str) {
                 None => assert_eq!(cut, first.len()),
                 Some("revisit") => assert!(cut > bytes.len() - 4, "{cut}"),
                 Some(text) => assert!(text.starts_with("error") || text == "gap", "{cut}: {text}"),

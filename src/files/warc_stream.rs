@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn signatures_are_known_wherever_the_buffer_ends() {
-        for (bytes, stands, then) in [
+        for (bytes, is_before, then) in [
             (&b"warc/1.0"[..], true, &b"WARC/1.0"[..]),
             (b"Warc/1.0 warc/", true, b"WARC/1.0 warc/"),
             (b"WARC/1.0", true, b"WARC/1.0"),
@@ -144,7 +144,7 @@ mod tests {
         ] {
             let mut stream = WarcStream::new(Box::new(OneByteReader(io::Cursor::new([b"ab", bytes].concat()))));
             stream.read_exact(&mut [0; 2]).expect("memory");
-            assert_eq!(stream.is_before_record().expect("memory"), stands);
+            assert_eq!(stream.is_before_record().expect("memory"), is_before);
             assert_eq!(stream.stream_position().expect("a place"), 2);
             let mut rest = Vec::new();
             stream.read_to_end(&mut rest).expect("memory");

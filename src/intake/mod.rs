@@ -1,9 +1,9 @@
 //! Intake: from a record of any kind to a sketched page, the first step of the stream and of the backfill.
 
 use crate::document::{Content, FetchTime, Fingerprint, Page};
-use crate::sketch::{Sketched, SketchedContent, Sketcher, Unsketchable};
+use crate::sketch::{SketchOutcome, SketchedContent, Sketcher, Unsketchable};
 use crate::sweep::SweepCut;
-use crate::wire::{Limits, Message, Reason, Record, Rejection, mended, parse_json_page};
+use crate::wire::{Limits, Message, Reason, Record, Rejection, parse_json_page, repaired};
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -15,9 +15,9 @@ pub struct SketchedPage {
     pub fetched_at: FetchTime,
     /// The sweep that saw it.
     pub sweep: Option<String>,
-    /// The content; `None` if nothing stands at the URL any more, or the page stands elsewhere.
+    /// The content; `None` if the page no longer exists or is elsewhere.
     pub content: Option<SketchedContent>,
-    /// Where the page stands now; only without content.
+    /// Where the page is now; only without content.
     pub redirect_to: Option<String>,
 }
 
@@ -62,7 +62,7 @@ pub struct RecordSketcher {
 struct PageReader {
     limits: Limits,
     future: FutureLimit,
-    n_mended: u64,
+    n_repaired: u64,
 }
 
 impl PageReader {
@@ -76,20 +76,20 @@ impl PageReader {
             Record::Rejected(rejection) => Err(rejection.clone()),
         };
         let page = match page {
-            Err(wrong) if wrong.reason == Reason::InvalidJson => self.mended_page(record).unwrap_or(Err(wrong)),
+            Err(wrong) if wrong.reason == Reason::InvalidJson => self.repaired_page(record).unwrap_or(Err(wrong)),
             page => page,
         }?;
         self.future.check(&page)?;
         Ok(page)
     }
 
-    fn mended_page<'r>(&mut self, record: &Record) -> Option<Result<Cow<'r, Page>, Rejection>> {
+    fn repaired_page<'r>(&mut self, record: &Record) -> Option<Result<Cow<'r, Page>, Rejection>> {
         let page = match record {
-            Record::Json(json) => parse_json_page(&mended(json)?, &self.limits),
-            Record::Message(message, format) => Message::mended(message, format)?.page(format, &self.limits),
+            Record::Json(json) => parse_json_page(&repaired(json)?, &self.limits),
+            Record::Message(message, format) => Message::repaired(message, format)?.page(format, &self.limits),
             Record::Page(_) | Record::Rejected(_) => return None,
         };
-        self.n_mended += u64::from(page.is_ok());
+        self.n_repaired += u64::from(page.is_ok());
         Some(page.map(Cow::Owned))
     }
 }
@@ -97,13 +97,13 @@ impl PageReader {
 impl RecordSketcher {
     /// Creates a record sketcher. Pages that name no sweep get the one of `sweep_cut`.
     pub fn new(sketcher: Sketcher, limits: Limits, sweep_cut: SweepCut, future: FutureLimit) -> Self {
-        let reader = PageReader { limits, future, n_mended: 0 };
+        let reader = PageReader { limits, future, n_repaired: 0 };
         RecordSketcher { fresh: sketcher.clone(), sketcher, reader, sweep_cut }
     }
 
-    /// How many pages needed their JSON repaired by [`mended()`].
-    pub fn n_mended(&self) -> u64 {
-        self.reader.n_mended
+    /// How many pages needed their JSON repaired by [`repaired()`].
+    pub fn n_repaired(&self) -> u64 {
+        self.reader.n_repaired
     }
 
     /// Sketches a record.
@@ -145,9 +145,9 @@ fn prepare<K>(
     match sketcher.sketch_unless_known(&page, reader.limits.words_max, known) {
         Ok(sketched) => {
             let (content, known) = match sketched {
-                Sketched::Nothing => (None, None),
-                Sketched::Known(known) => (None, Some(known)),
-                Sketched::Content(content) => (Some(content), None),
+                SketchOutcome::Nothing => (None, None),
+                SketchOutcome::Known(known) => (None, Some(known)),
+                SketchOutcome::Content(content) => (Some(content), None),
             };
             let fetched_at = page.fetched_at;
             let sweep = page.sweep.clone().or_else(|| sweep_cut.name(fetched_at));
@@ -217,9 +217,9 @@ mod tests {
             for record in records {
                 assert_eq!(sketcher.sketch(&record).expect("a page").content, whole.content);
             }
-            assert_eq!(sketcher.n_mended(), 2 * (at as u64 + 1));
+            assert_eq!(sketcher.n_repaired(), 2 * (at as u64 + 1));
         }
         let broken = sketcher.sketch(&Record::Json(b"\xef\xbb\xbf{".to_vec())).err().expect("no page");
-        assert_eq!((broken.reason, sketcher.n_mended()), (Reason::InvalidJson, 4));
+        assert_eq!((broken.reason, sketcher.n_repaired()), (Reason::InvalidJson, 4));
     }
 }

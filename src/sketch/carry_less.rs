@@ -69,7 +69,7 @@ impl CarryLess {
                 *residue = reduced(joined(*residue, lane.tokens[n]), constants);
             }
         }
-        // Nothing stands before the first window, so zero leaves it.
+        // No token precedes the first window, so zero leaves it.
         let mut outgoing = [0; N_LANES];
         for n in 0..lanes[0].found.len() {
             for ((residue, outgoing), lane) in residues.iter_mut().zip(&mut outgoing).zip(&mut lanes) {

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     /// The confirmations of two documents of `n` shingles, `shared` of them in common.
-    fn of(seed: u64, n: u64, shared: u64) -> [Confirmation; 2] {
+    fn confirmations(seed: u64, n: u64, shared: u64) -> [Confirmation; 2] {
         let seed = Seed([seed, 0, 0, 1]);
         let number = |i| seed.derive("n", i) >> 24;
         let confirmer = ConfirmationSketcher::new(&seed);
@@ -121,7 +121,7 @@ mod tests {
             let truth = shared as f64 / (2 * n - shared) as f64;
             let rounds = 200;
             let mean = (0..rounds).map(|seed| {
-                let [a, b] = of(seed, n, shared);
+                let [a, b] = confirmations(seed, n, shared);
                 a.resemblance(&b).0 / rounds as f64
             });
             let mean: f64 = mean.sum();
@@ -134,7 +134,7 @@ mod tests {
     fn what_resembles_is_allowed_and_nothing_else() {
         let n_allowed = |n, shared| {
             let allowed = (0..500).filter(|seed| {
-                let [a, b] = of(*seed, n, shared);
+                let [a, b] = confirmations(*seed, n, shared);
                 a.allows(&b, 0.5)
             });
             allowed.count()

@@ -34,5 +34,5 @@ pub use rule::{Rule, SketchRule};
 pub use sample::{Sketch, SketchForm};
 pub use shingle::{Multiplicity, Shingle};
 pub use shingler::Shingler;
-pub use sketcher::{Equivalences, Sketched, SketchedContent, Sketcher, Unsketchable};
+pub use sketcher::{Equivalences, SketchOutcome, SketchedContent, Sketcher, Unsketchable};
 pub use super_shingle::SuperShingler;

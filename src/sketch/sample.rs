@@ -161,7 +161,7 @@ mod tests {
         let sketch = SketchRule { rule, ..SketchRule::default() }.sketch(&mut shingles.to_vec());
         match sketch.form {
             SketchForm::Sample { values, bound } => (values, bound, sketch.n_shingles),
-            other => panic!("{other:?} is no sample"),
+            other => panic!("{other:?} is not a sample"),
         }
     }
 

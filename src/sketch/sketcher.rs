@@ -80,8 +80,8 @@ impl SketchedContent {
 
 /// The outcome of sketching a page whose bytes may be known already.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Sketched<K> {
-    /// Nothing stands at the URL.
+pub enum SketchOutcome<K> {
+    /// The URL has no page.
     Nothing,
     /// The bytes are known; this is what is known about them.
     Known(K),
@@ -117,7 +117,7 @@ impl Sketcher {
         }
     }
 
-    /// Sketches a page's content; `None` if nothing stands at the URL any more.
+    /// Sketches a page's content; `None` if the page no longer exists.
     ///
     /// The cost of a page is limited in words (or features), not in time. With a clock, the same page could be
     /// accepted on one run and rejected on the next, and equal inputs would give different events. Reading the
@@ -127,7 +127,7 @@ impl Sketcher {
     /// [`Unsketchable`] if the body is not text or has more than `words_max` words.
     pub fn sketch_page(&mut self, page: &Page, words_max: usize) -> Result<Option<SketchedContent>, Unsketchable> {
         let sketched = self.sketch_unless_known(page, words_max, |_| None::<()>)?;
-        Ok(if let Sketched::Content(content) = sketched { Some(content) } else { None })
+        Ok(if let SketchOutcome::Content(content) = sketched { Some(content) } else { None })
     }
 
     /// [`Self::sketch_page`], unless `known` returns something for the fingerprint of the body's bytes; then the
@@ -140,18 +140,18 @@ impl Sketcher {
         page: &Page,
         words_max: usize,
         known: impl FnOnce(Fingerprint) -> Option<K>,
-    ) -> Result<Sketched<K>, Unsketchable> {
+    ) -> Result<SketchOutcome<K>, Unsketchable> {
         match &page.content {
-            Content::Gone | Content::Redirect(_) => Ok(Sketched::Nothing),
+            Content::Gone | Content::Redirect(_) => Ok(SketchOutcome::Nothing),
             Content::Features(features) => {
                 check_n_words(features.len(), words_max)?;
-                Ok(Sketched::Content(self.sketch_features(features)))
+                Ok(SketchOutcome::Content(self.sketch_features(features)))
             }
             Content::Body { media_type, body } => {
                 let identical = self.identical(body, *media_type);
                 match known(identical) {
-                    Some(known) => Ok(Sketched::Known(known)),
-                    None => self.sketch_body(body, *media_type, identical, words_max).map(Sketched::Content),
+                    Some(known) => Ok(SketchOutcome::Known(known)),
+                    None => self.sketch_body(body, *media_type, identical, words_max).map(SketchOutcome::Content),
                 }
             }
         }

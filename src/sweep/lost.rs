@@ -1,4 +1,4 @@
-//! Lost and found: ranks the places where the content of a lost page stands now.
+//! Lost and found: ranks the places where the content of a lost page is now.
 
 use crate::document::{DocumentId, host_of, path_of};
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use std::collections::{HashMap, VecDeque};
 /// | no path | 903–906 | 909 | 252 | 489 |
 /// | no site (each is one) | 903–906 | 909 | 508 | 509 |
 ///
-/// Recency weighs most, because people ask for a URL in order to visit it. Where many versions stand side by side,
+/// Recency weighs most, because people ask for a URL in order to visit it. Where many versions exist side by side,
 /// the path identifies the successor and the text cannot. Resemblance weighs least: pages with one text in two
 /// formats mislead it, and it decides only where the paths do not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,9 +78,9 @@ pub struct PlaceScores {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Evidence {
-    /// The place is the URL itself, and a page stands there.
+    /// The place is the URL itself, and a page is there.
     Itself,
-    /// The last copy stands there, unchanged.
+    /// The last copy is there, unchanged.
     Same,
     /// The document there resembles the last copy by the threshold or more.
     Direct,

@@ -1,4 +1,4 @@
-//! Sightings: what stood at a URL at a moment.
+//! Sightings: what was at a URL at a moment.
 
 use crate::document::{DocumentId, FetchTime};
 use serde::ser::SerializeMap;
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize, Serializer};
 pub enum Seen {
     /// Not seen: a sweep that should have visited the URL closed without it.
     Lost,
-    /// Nothing stands there any more (null body, 404, 410).
+    /// The page no longer exists (null body, 404, 410).
     Gone,
-    /// The page stands at this URL now.
+    /// The page is at this URL now.
     Redirect(String),
     /// A page whose content is this document.
     Document(DocumentId),
 }
 
 impl Seen {
-    /// The document, if a page stood there.
+    /// The document, if a page was there.
     pub fn document(&self) -> Option<DocumentId> {
         match self {
             Seen::Document(document) => Some(*document),

@@ -3,7 +3,7 @@
 use super::sighting::{Observation, Seen};
 use crate::document::{DocumentId, FetchTime};
 
-/// The last page that stood at a URL.
+/// The last page that was seen at a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastCopy {
     /// When the page was last seen.

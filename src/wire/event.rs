@@ -20,17 +20,17 @@ pub enum EventType {
     Assigned,
     /// The record was not a page that can be sketched. Terminal.
     Rejected,
-    /// Nothing stands at the URL any more. Terminal.
+    /// The page no longer exists. Terminal.
     Gone,
-    /// The page stands at another URL now. Terminal.
+    /// The page is at another URL now. Terminal.
     Redirected,
     /// Records could not be read, from the event's offset up to another one. Terminal for all of them.
     Gap,
     /// Two clusters became one.
     Merged,
-    /// Another document stands at the URL than before, by the time of fetching.
+    /// Another document is at the URL than before, by the time of fetching.
     Changed,
-    /// A URL is gone or lost, and its last copy, or a document of the same cluster, stands elsewhere. Once for each
+    /// A URL is gone or lost, and its last copy, or a document of the same cluster, is elsewhere. Once for each
     /// loss.
     Moved,
     /// A sweep closed without having seen the URL, although it should have.
@@ -41,7 +41,7 @@ pub enum EventType {
     /// the cluster it was merged into.
     Split,
     /// Clusters were recomputed under another rule, and this document belongs to another one, or to its own again.
-    /// One event for each URL at which the document stands.
+    /// One event for each URL with the document.
     Reassigned,
 }
 
@@ -118,7 +118,7 @@ pub enum EventBody {
     Gone {},
     /// See [`EventType::Redirected`].
     Redirected {
-        /// Where the page stands now.
+        /// Where the page is now.
         redirect_to: String,
     },
     /// See [`EventType::Gap`].
@@ -141,11 +141,11 @@ pub enum EventBody {
     },
     /// See [`EventType::Changed`].
     Changed {
-        /// The document that stands there now.
+        /// The document that is there now.
         document: DocumentId,
         /// The estimated resemblance of the two, rounded to four places.
         resemblance: f64,
-        /// The document that stood there before.
+        /// The document that was there before.
         previous_document: DocumentId,
     },
     /// See [`EventType::Moved`].
@@ -158,7 +158,7 @@ pub enum EventBody {
         previous_document: DocumentId,
         /// The URL that is gone or lost.
         from: String,
-        /// Where its content stands now.
+        /// Where its content is now.
         to: String,
         /// How the move is known.
         evidence: MoveEvidence,
@@ -309,7 +309,7 @@ impl Serialize for Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MoveEvidence {
-    /// The last copy itself stands at the new place.
+    /// The last copy itself is at the new place.
     Same,
     /// The document at the new place resembles the last copy by the threshold or more.
     Direct,
@@ -322,7 +322,7 @@ pub enum MoveEvidence {
 pub struct Moved<'a> {
     /// The URL that is gone or lost.
     pub from: &'a str,
-    /// Where its content stands now.
+    /// Where its content is now.
     pub to: &'a str,
     /// The last copy.
     pub from_document: DocumentId,
@@ -390,7 +390,7 @@ impl Event {
         Self::new(seq, origin, no_subject, EventBody::Split { cluster })
     }
 
-    /// A document belongs to another cluster; the subject is where the document stands, if it stands anywhere.
+    /// A document belongs to another cluster; the subject is where the document is, if it is anywhere.
     pub fn reassigned(
         seq: u64,
         origin: &Origin,
@@ -401,7 +401,7 @@ impl Event {
         Self::new(seq, origin, subject, EventBody::Reassigned { document, cluster })
     }
 
-    /// Nothing stands at a URL any more.
+    /// The page at a URL no longer exists.
     pub fn gone(seq: u64, origin: &Origin, subject: Subject<'_>) -> Self {
         Self::new(seq, origin, subject, EventBody::Gone {})
     }
@@ -411,7 +411,7 @@ impl Event {
         Self::new(seq, origin, subject, EventBody::Redirected { redirect_to: target.to_string() })
     }
 
-    /// Another document stands at a URL.
+    /// Another document is at a URL.
     pub fn changed(
         seq: u64,
         origin: &Origin,
@@ -532,7 +532,7 @@ impl Event {
         }
     }
 
-    /// Where a redirected page stands now.
+    /// Where a redirected page is now.
     pub fn redirect_to(&self) -> Option<&str> {
         match &self.body {
             EventBody::Redirected { redirect_to, .. } => Some(redirect_to),
@@ -540,7 +540,7 @@ impl Event {
         }
     }
 
-    /// The document that stood there before; of a move, the last copy.
+    /// The document that was there before; of a move, the last copy.
     pub fn previous_document(&self) -> Option<DocumentId> {
         match &self.body {
             EventBody::Changed { previous_document, .. } | EventBody::Moved { previous_document, .. } => {

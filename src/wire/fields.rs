@@ -112,10 +112,10 @@ impl FieldMap {
         }
         let [url, _, _, _, _, _, body, body_base64] = self.places();
         if url.is_empty() {
-            return Some("url is empty: say where the URL stands".into());
+            return Some("url is empty: name its place, such as \"/url\"".into());
         }
         (body.is_empty() && body_base64.is_empty())
-            .then(|| "body and body_base64 are empty: say where the body stands".into())
+            .then(|| "body and body_base64 are empty: name one of their places, such as \"/body\"".into())
     }
 
     fn own(&self) -> [&str; 8] {
@@ -150,10 +150,10 @@ impl FieldMap {
         let sweep = sweep_of(sweep, limits);
         assemble_page(url, fetched_at, sweep, |url| match meaning_of(http_status)? {
             StatusMeaning::Gone => Ok(Content::Gone),
-            StatusMeaning::Redirects => {
+            StatusMeaning::Redirect => {
                 limits.redirect(url, redirect_to.map(|value| text(value, "redirect")).transpose()?)
             }
-            StatusMeaning::Stands => content_of(content_type, body, body_base64, limits),
+            StatusMeaning::Present => content_of(content_type, body, body_base64, limits),
         })
     }
 }
@@ -224,7 +224,7 @@ fn time_of(value: Option<&Value>, sent: Option<FetchTime>) -> Result<FetchTime, 
 }
 
 fn meaning_of(status: Option<&Value>) -> Result<StatusMeaning, Rejection> {
-    let Some(value) = status else { return Ok(StatusMeaning::Stands) };
+    let Some(value) = status else { return Ok(StatusMeaning::Present) };
     let number = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
     let status = number
         .and_then(|number| u16::try_from(number).ok())

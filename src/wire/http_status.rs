@@ -5,12 +5,12 @@ use super::rejection::{Reason, Rejection};
 /// What an HTTP status says about a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusMeaning {
-    /// The page stands at the URL.
-    Stands,
-    /// Nothing stands at the URL any more.
+    /// The page is at the URL.
+    Present,
+    /// The page no longer exists.
     Gone,
-    /// The page stands at another URL.
-    Redirects,
+    /// The page is at another URL.
+    Redirect,
 }
 
 impl StatusMeaning {
@@ -20,8 +20,8 @@ impl StatusMeaning {
     /// A [`Rejection`] for statuses that say nothing about the page.
     pub fn from_status(status: u16) -> Result<Self, Rejection> {
         match status {
-            200..=299 => Ok(StatusMeaning::Stands),
-            300..=303 | 307 | 308 => Ok(StatusMeaning::Redirects),
+            200..=299 => Ok(StatusMeaning::Present),
+            300..=303 | 307 | 308 => Ok(StatusMeaning::Redirect),
             404 | 410 => Ok(StatusMeaning::Gone),
             _ => Err(Rejection::new(Reason::HttpStatus, format!("HTTP status {status} brings no page"))),
         }

@@ -6,8 +6,8 @@
 //! ```
 //! `url` and `fetched_at` are required, and one content: `body` (text), `body_base64` (bytes), `text` (plain text)
 //! or `features` (an array of strings). `"body": null`, `"gone": true` and the statuses 404 and 410 mean that
-//! nothing stands at the URL any more. `"redirect_to": "https://…"`, alone or with a status 3xx, means that the
-//! page stands there now. Unknown fields are ignored.
+//! the page no longer exists. `"redirect_to": "https://…"`, alone or with a status 3xx, means that the
+//! page is there now. Unknown fields are ignored.
 
 use super::http_status::StatusMeaning;
 use super::limits::Limits;
@@ -103,11 +103,11 @@ pub fn parse_json_page(json: &[u8], limits: &Limits) -> Result<Page, Rejection> 
         // serde accepts an array of the fields in their order.
         return Err(Rejection::new(Reason::InvalidJson, "not a JSON page: it is not an object"));
     }
-    let mut told = Rejection::new(Reason::InvalidJson, "");
-    told.url = parsed.url.clone().filter(|url| url.len() <= limits.url_bytes_max);
-    told.sweep = parsed.sweep.clone().filter(|sweep| sweep.len() <= limits.sweep_bytes_max);
-    told.fetched_at = parsed.fetched_at.as_deref().and_then(|time| time.parse().ok());
-    validated(parsed, limits).map_err(|wrong| Rejection { reason: wrong.reason, message: wrong.message, ..told })
+    let mut known = Rejection::new(Reason::InvalidJson, "");
+    known.url = parsed.url.clone().filter(|url| url.len() <= limits.url_bytes_max);
+    known.sweep = parsed.sweep.clone().filter(|sweep| sweep.len() <= limits.sweep_bytes_max);
+    known.fetched_at = parsed.fetched_at.as_deref().and_then(|time| time.parse().ok());
+    validated(parsed, limits).map_err(|wrong| Rejection { reason: wrong.reason, message: wrong.message, ..known })
 }
 
 fn validated(parsed: JsonPage, limits: &Limits) -> Result<Page, Rejection> {
@@ -126,16 +126,16 @@ fn validated(parsed: JsonPage, limits: &Limits) -> Result<Page, Rejection> {
 fn content_of(parsed: JsonPage, limits: &Limits) -> Result<Content, Rejection> {
     let meaning = match parsed.http_status {
         Some(status) => StatusMeaning::from_status(status)?,
-        None if parsed.redirect_to.is_some() => StatusMeaning::Redirects,
-        None => StatusMeaning::Stands,
+        None if parsed.redirect_to.is_some() => StatusMeaning::Redirect,
+        None => StatusMeaning::Present,
     };
     match meaning {
         StatusMeaning::Gone => return Ok(Content::Gone),
         _ if parsed.gone => return Ok(Content::Gone),
-        StatusMeaning::Redirects => {
+        StatusMeaning::Redirect => {
             return limits.redirect(parsed.url.as_deref().unwrap_or_default(), parsed.redirect_to.as_deref());
         }
-        StatusMeaning::Stands => {}
+        StatusMeaning::Present => {}
     }
     let n_contents =
         [parsed.body.is_some(), parsed.body_base64.is_some(), parsed.text.is_some(), parsed.features.is_some()];
@@ -182,8 +182,8 @@ fn rejection_of(json: &[u8], error: &serde_json::Error, limits: &Limits) -> Reje
     }
     let mut rejection = Rejection::new(Reason::InvalidField, format!("the JSON page: {error}"));
     // Other fields are skipped: as values they would take many times their bytes.
-    let told: Option<JsonUrl> = serde_json::from_slice(json).ok();
-    rejection.url = told.and_then(|told| told.url).filter(|url| url.len() <= limits.url_bytes_max);
+    let page: Option<JsonUrl> = serde_json::from_slice(json).ok();
+    rejection.url = page.and_then(|page| page.url).filter(|url| url.len() <= limits.url_bytes_max);
     rejection
 }
 
@@ -290,13 +290,13 @@ mod tests {
 
     #[test]
     fn a_rejection_tells_what_could_be_read() {
-        let told =
+        let rejection =
             parse(r#"{"url":"http://a/","fetched_at":"2020-01-01T00:00:00Z","sweep":"s"}"#).expect_err("no body");
-        assert_eq!(told.url.as_deref(), Some("http://a/"));
-        assert_eq!(told.sweep.as_deref(), Some("s"));
-        assert!(told.fetched_at.is_some());
-        let told = parse(r#"{"url":"http://a/","fetched_at":7}"#).expect_err("a number for a time");
-        assert_eq!(told.url.as_deref(), Some("http://a/"));
+        assert_eq!(rejection.url.as_deref(), Some("http://a/"));
+        assert_eq!(rejection.sweep.as_deref(), Some("s"));
+        assert!(rejection.fetched_at.is_some());
+        let rejection = parse(r#"{"url":"http://a/","fetched_at":7}"#).expect_err("a number for a time");
+        assert_eq!(rejection.url.as_deref(), Some("http://a/"));
     }
 
     /// Lost once: the message quoted a field of the wrong type in full, megabytes of it, into the event and the
@@ -305,10 +305,14 @@ mod tests {
     fn a_message_is_short_whatever_it_quotes() {
         for filler in ["x", "é", "\u{10ffff}", "\\u0001"] {
             let page = format!(r#"{{"url":"http://a/","http_status":"{}"}}"#, filler.repeat(100_000));
-            let told = parse(&page).expect_err("a text for a number");
-            assert_eq!(told.reason, Reason::InvalidField);
-            assert!(told.message.len() <= MESSAGE_BYTES_MAX && told.message.ends_with(ELLIPSIS), "{}", told.message);
-            assert_eq!(told.url.as_deref(), Some("http://a/"));
+            let rejection = parse(&page).expect_err("a text for a number");
+            assert_eq!(rejection.reason, Reason::InvalidField);
+            assert!(
+                rejection.message.len() <= MESSAGE_BYTES_MAX && rejection.message.ends_with(ELLIPSIS),
+                "{}",
+                rejection.message
+            );
+            assert_eq!(rejection.url.as_deref(), Some("http://a/"));
         }
     }
 

@@ -6,7 +6,7 @@ use super::json_page::parse_json_page;
 use super::limits::Limits;
 use super::page_parts::assemble_page;
 use super::rejection::{Reason, Rejection};
-use super::repair::mended;
+use super::repair::repaired;
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use std::sync::Arc;
 
@@ -101,11 +101,11 @@ impl Message {
         }
     }
 
-    /// Returns the message with its JSON repaired by [`mended()`]; `None` if that changes nothing.
-    pub fn mended(&self, format: &MessageFormat) -> Option<Message> {
+    /// Returns the message with its JSON repaired by [`repaired()`]; `None` if that changes nothing.
+    pub fn repaired(&self, format: &MessageFormat) -> Option<Message> {
         match format {
             MessageFormat::Json | MessageFormat::Mapped(_) => {
-                Some(Message { value: Some(mended(self.value.as_deref()?)?), ..self.clone() })
+                Some(Message { value: Some(repaired(self.value.as_deref()?)?), ..self.clone() })
             }
             MessageFormat::Raw(_) | MessageFormat::Warc(_) => None,
         }
@@ -200,11 +200,11 @@ fn content_of(
     decoder: Option<ContentDecoder>,
     limits: &Limits,
 ) -> Result<Content, Rejection> {
-    let meaning = status_of(headers.http_status)?.map_or(Ok(StatusMeaning::Stands), StatusMeaning::from_status)?;
-    if meaning == StatusMeaning::Redirects {
+    let meaning = status_of(headers.http_status)?.map_or(Ok(StatusMeaning::Present), StatusMeaning::from_status)?;
+    if meaning == StatusMeaning::Redirect {
         return limits.redirect(url, text("location", headers.location)?);
     }
-    let (StatusMeaning::Stands, Some(bytes)) = (meaning, value) else { return Ok(Content::Gone) };
+    let (StatusMeaning::Present, Some(bytes)) = (meaning, value) else { return Ok(Content::Gone) };
     let (media_type, charset) = match text("content-type", headers.content_type)? {
         Some(content_type) => MediaType::parse(content_type).ok_or_else(|| Rejection::no_text(content_type))?,
         None => (MediaType::Unknown, None),
@@ -272,9 +272,9 @@ mod tests {
     #[test]
     fn json_is_mended_where_it_can_be() {
         let lone = message(URL, Some(br#""\udc80""#), SENT, &[]);
-        let mended = lone.mended(&MessageFormat::Json).expect("mended");
-        assert_eq!(mended, Message { value: Some(br#""\ufffd""#.to_vec()), ..lone.clone() });
-        assert_eq!((mended.mended(&MessageFormat::Json), lone.mended(&RAW)), (None, None));
+        let repaired = lone.repaired(&MessageFormat::Json).expect("repaired");
+        assert_eq!(repaired, Message { value: Some(br#""\ufffd""#.to_vec()), ..lone.clone() });
+        assert_eq!((repaired.repaired(&MessageFormat::Json), lone.repaired(&RAW)), (None, None));
     }
 
     #[test]

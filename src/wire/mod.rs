@@ -22,4 +22,4 @@ pub use message::{ContentDecoder, Message, MessageFault, MessageFormat};
 pub use origin::Origin;
 pub use record::Record;
 pub use rejection::{Reason, Rejection};
-pub use repair::mended;
+pub use repair::repaired;

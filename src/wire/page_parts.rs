@@ -10,14 +10,14 @@ pub(super) fn assemble_page(
     sweep: Result<Option<String>, Rejection>,
     content: impl FnOnce(&str) -> Result<Content, Rejection>,
 ) -> Result<Page, Rejection> {
-    let mut told = Rejection::new(Reason::InvalidField, "");
-    told.url = url.as_ref().ok().cloned();
-    told.fetched_at = fetched_at.as_ref().ok().copied();
-    told.sweep = sweep.as_ref().ok().cloned().flatten();
+    let mut known = Rejection::new(Reason::InvalidField, "");
+    known.url = url.as_ref().ok().cloned();
+    known.fetched_at = fetched_at.as_ref().ok().copied();
+    known.sweep = sweep.as_ref().ok().cloned().flatten();
     let whole = || {
         let url = url?;
         let content = content(&url)?;
         Ok(Page { url, fetched_at: fetched_at?, sweep: sweep?, content })
     };
-    whole().map_err(|wrong: Rejection| Rejection { reason: wrong.reason, message: wrong.message, ..told })
+    whole().map_err(|wrong: Rejection| Rejection { reason: wrong.reason, message: wrong.message, ..known })
 }

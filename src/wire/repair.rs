@@ -14,30 +14,30 @@ const ESCAPE_BYTES: usize = 6;
 
 /// Removes a byte order mark and replaces each lone half of a surrogate pair by U+FFFD; Python's `json.dumps`
 /// writes such halves for bytes that were not UTF-8. Returns `None` if the JSON has neither.
-pub fn mended(json: &[u8]) -> Option<Vec<u8>> {
+pub fn repaired(json: &[u8]) -> Option<Vec<u8>> {
     let without_bom = json.strip_prefix(BOM);
-    let mut mended = without_bom.unwrap_or(json).to_vec();
-    let mut is_mended = without_bom.is_some();
+    let mut repaired = without_bom.unwrap_or(json).to_vec();
+    let mut is_repaired = without_bom.is_some();
     let mut at = 0;
-    while let Some(found) = memchr(b'\\', &mended[at..]) {
+    while let Some(found) = memchr(b'\\', &repaired[at..]) {
         at += found;
-        let unit = escaped(&mended[at..]);
-        let next = mended.get(at + ESCAPE_BYTES..).and_then(escaped);
+        let unit = escaped(&repaired[at..]);
+        let next = repaired.get(at + ESCAPE_BYTES..).and_then(escaped);
         at += match unit {
             None => 2,
             Some(unit) if FIRST_HALVES.contains(&unit) && next.is_some_and(|next| SECOND_HALVES.contains(&next)) => {
                 2 * ESCAPE_BYTES
             }
             Some(unit) if FIRST_HALVES.contains(&unit) || SECOND_HALVES.contains(&unit) => {
-                mended[at..at + ESCAPE_BYTES].copy_from_slice(b"\\ufffd");
-                is_mended = true;
+                repaired[at..at + ESCAPE_BYTES].copy_from_slice(b"\\ufffd");
+                is_repaired = true;
                 ESCAPE_BYTES
             }
             Some(_) => ESCAPE_BYTES,
         };
-        at = at.min(mended.len());
+        at = at.min(repaired.len());
     }
-    is_mended.then_some(mended)
+    is_repaired.then_some(repaired)
 }
 
 /// The code unit of the escape that begins here.
@@ -69,7 +69,7 @@ mod tests {
             ("\u{feff}", Some("")),
             ("", None),
         ] {
-            let found = mended(json.as_bytes()).map(|json| String::from_utf8(json).expect("text"));
+            let found = repaired(json.as_bytes()).map(|json| String::from_utf8(json).expect("text"));
             assert_eq!(found.as_deref(), expected, "{json}");
         }
     }

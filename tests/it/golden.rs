@@ -50,7 +50,8 @@ fn sketches() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A document large enough to be confirmed: its bytes begin with the count of shingles, the form and the confirmation.
+/// A document large enough for a confirmation: its bytes begin with the number of shingles, the form and the
+/// confirmation.
 #[test]
 fn confirmations() -> Result<(), Box<dyn std::error::Error>> {
     let seed: Seed = "00112233445566778899aabbccddeeff102132435465768798a9bacbdcedfe0f".parse()?;

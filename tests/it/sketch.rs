@@ -1,4 +1,4 @@
-//! `lookalike sketch`: pages sketched without a store, and what a rule is said to cost.
+//! `lookalike sketch`: pages sketched without a store, and the stated cost of a rule.
 
 use crate::harness::{World, page, root, sweeps, text};
 use lookalike::sketch::{SketchForm, decode};
@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 const DAY: &str = "2026-11-21T00:00:00Z";
 
-/// The program's `sketch`, of no store.
+/// The command `sketch` without a store.
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lookalike"));
     command.arg("sketch").args(arguments).stdin(Stdio::null());
@@ -70,7 +70,7 @@ fn every_page_of_the_sample_has_a_line_and_its_bytes_are_its_sketch() {
     assert_eq!(shown.lines().count(), 1 + 646);
 }
 
-/// The sum of the bodies' bytes is known from the pages themselves.
+/// The pages themselves give the sum of the bodies' bytes.
 #[test]
 fn timed_are_the_pages_that_there_are() {
     let n_bytes: usize = sweeps()
@@ -111,7 +111,7 @@ fn the_seed_is_open_unless_configured_and_a_store_brings_its_own() {
     assert_eq!(missing.status.code(), Some(1));
     assert!(text(&missing.stderr).contains("there is no store"), "{}", text(&missing.stderr));
     world.run(inputs);
-    // Another rule in the configuration does not matter to a store that is named.
+    // A named store ignores the rule in the configuration.
     let of_store = of_world(&["--config", &config("accurate.toml"), input.to_str().expect("a path")]);
     let seeded = command(&["--json"]).args(inputs).env("LOOKALIKE__STORE__SEED", format!("{:064x}", 7)).output();
     assert_eq!(lines(&seeded.expect("starts").stdout), of_store);
@@ -198,7 +198,7 @@ fn a_rule_is_explained() {
     let paper = explain("paper-1997.toml");
     assert_eq!(paper["sizes"].as_array().map(Vec::len), Some(7));
     assert_eq!(paper["sizes"][3]["shingles_kept"], 40);
-    // 2000 / 1.6 shingles are in the union of which one in 25 is compared.
+    // The union has 2000 / 1.6 shingles, of which one in 25 is compared.
     let likely = at(&paper, 1000, 0.6);
     assert_eq!(likely["n_compared"], 50);
     let error = likely["standard_error"].as_f64().expect("a number");

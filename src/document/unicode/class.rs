@@ -1,6 +1,6 @@
-//! Character classes: what a character does to the word it stands in.
+//! Character classes: what a character does to its word.
 
-/// What a character does to the word it stands in.
+/// What a character does to its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::document) enum CharClass {
     /// Ends a word.

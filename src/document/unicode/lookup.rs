@@ -112,15 +112,15 @@ pub(in crate::document) fn combining_class(c: char) -> u8 {
 
 /// A table with three characters an entry, sorted by the first, and the number of entries before each character
 /// below `SOON_FOUND`.
-struct ByFirst {
+struct TriplesByFirst {
     entries: &'static [(char, char, char)],
     before: [u16; SOON_FOUND as usize + 1],
 }
 
-static COMPOSED: ByFirst = ByFirst::new(&COMPOSITIONS);
-static DECOMPOSED: ByFirst = ByFirst::new(&DECOMPOSITIONS);
+static COMPOSED: TriplesByFirst = TriplesByFirst::new(&COMPOSITIONS);
+static DECOMPOSED: TriplesByFirst = TriplesByFirst::new(&DECOMPOSITIONS);
 
-impl ByFirst {
+impl TriplesByFirst {
     const fn new(entries: &'static [(char, char, char)]) -> Self {
         let mut before = [0; SOON_FOUND as usize + 1];
         let (mut c, mut n) = (0, 0);
@@ -131,7 +131,7 @@ impl ByFirst {
             before[c as usize] = n as u16;
             c += 1;
         }
-        ByFirst { entries, before }
+        TriplesByFirst { entries, before }
     }
 
     /// The entries that begin with `first`, or all if they must be searched.
