@@ -217,7 +217,7 @@ mod tests {
     /// Lost once, when `comparisons_max` left no room for all: an older version of the page. It shared one shingle
     /// that no other page had, but hundreds of pages of the same template shared as many shingles and came first.
     #[test]
-    fn a_shingle_that_few_have_tells_more_than_several_that_many_have() {
+    fn a_rare_shingle_outweighs_several_frequent_ones() {
         let template: Vec<u32> = (10..60).collect();
         let known = BatchIndex {
             postings: FxHashMap::from_iter([

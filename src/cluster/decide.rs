@@ -137,7 +137,7 @@ pub struct Decider {
     rule: MatchRule,
     sketch_rule: Rule,
     /// How many shingles index a document, at most.
-    index_size: usize,
+    n_index: usize,
     clusters: Clusters,
     /// Common shingles. The representatives of each are loaded when a page first needs them.
     common: FxHashMap<Shingle, Option<Representatives>>,
@@ -146,13 +146,12 @@ pub struct Decider {
 impl Decider {
     /// Creates a decider over the clusters and common shingles of a store.
     pub fn new(rule: MatchRule, sketch_rule: &SketchRule, clusters: Clusters, common: FxHashSet<Shingle>) -> Self {
-        let index_size = if sketch_rule.index_size == 0 { usize::MAX } else { sketch_rule.index_size };
         let common = common.into_iter().map(|shingle| (shingle, None)).collect();
-        Decider { rule, sketch_rule: sketch_rule.rule, index_size, clusters, common }
+        Decider { rule, sketch_rule: sketch_rule.rule, n_index: sketch_rule.n_index(), clusters, common }
     }
 
     fn index_query(&self, content: &SketchedContent) -> IndexQuery {
-        IndexQuery::new(&content.index, self.index_size, &self.rule, |shingle| self.common.contains_key(&shingle))
+        IndexQuery::new(&content.index, self.n_index, &self.rule, |shingle| self.common.contains_key(&shingle))
     }
 
     /// Returns the document that a content equals, and how.
@@ -214,7 +213,7 @@ impl Decider {
         Ok(())
     }
 
-    /// Decides where a content belongs. `index` must hold the store's entries for its equivalences. `index` and
+    /// Decides where a content belongs. `batch` must hold the store's entries for its equivalences. `batch` and
     /// `effects` receive the changes.
     ///
     /// # Errors
@@ -519,7 +518,7 @@ mod tests {
 
     /// A list that wrongly counts as new hides the list in the store.
     #[test]
-    fn a_shingle_begins_with_the_first_document_that_has_it() {
+    fn the_first_document_with_a_shingle_is_marked() {
         let mut world = World::new(SketchRule { super_shingles: 2, ..exact(2) }, paper());
         for text in ["a b c d e f", "a b c d e g", "a b c x y z"] {
             world.push(text);
@@ -537,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn common_shingles_nominate_nobody() {
+    fn common_shingles_nominate_only_representatives() {
         let rule = MatchRule { common_limit: 2, ..paper() };
         let mut world = World::new(SketchRule { super_shingles: 0, ..exact(1) }, rule);
         for text in ["t a", "t b", "t c"] {

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_out_of_range_are_refused() {
+    fn rows_out_of_range_are_rejected() {
         let mut clusters = Clusters::alone(3);
         let one = DocumentId(1);
         let row = ClusterRow { document: one, parent: DocumentId(4), next: one, size: 1, name: one };

@@ -124,7 +124,7 @@ mod tests {
 
     /// Nothing of one body appears in the next, although they share buffers.
     #[test]
-    fn one_body_after_the_other() {
+    fn bodies_share_buffers_but_no_text() {
         let mut canonicaliser = Canonicaliser::default();
         for (body, media_type, words) in [
             ("<p>A rose is a rose", MediaType::Html, "a rose is a rose"),
@@ -164,13 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pdf_sent_as_html_is_no_text() {
+    fn a_pdf_labelled_as_html_is_not_text() {
         let body = Body::Bytes { bytes: b"%PDF-1.4 \xff\xfe\x00".to_vec(), charset: None };
         assert!(CanonicalForm::from_body(&body, MediaType::Html).is_err());
     }
 
     #[test]
-    fn n_words_counts_what_words_yields() {
+    fn n_words_counts_the_words() {
         let form = CanonicalForm::from_text("Ärger, 東京 2024 — x.y");
         assert_eq!(form.words().collect::<Vec<_>>(), ["ärger", "東", "京", "2024", "x", "y"]);
         assert_eq!(form.n_words(), 6);

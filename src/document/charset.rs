@@ -225,7 +225,7 @@ mod tests {
 
     /// Lost once: a label cut at the end of the prescan counted as a shorter one.
     #[test]
-    fn a_label_that_is_cut_says_nothing() {
+    fn truncated_labels_are_ignored() {
         let tag = "<meta charset=iso-8859-15>";
         let head = |n_bytes_seen: usize| " ".repeat(PRESCAN_BYTES - n_bytes_seen) + tag;
         assert_eq!(declared(head(tag.len()).as_bytes()), Some(ISO_8859_15));

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn lying_labels_survive() {
+    fn contradicted_labels_are_ignored() {
         assert_eq!(html("naïve".as_bytes(), Some("iso-8859-1")), "naïve");
         assert_eq!(html(b"na\xefve caf\xe9 d\xe9j\xe0 vu", Some("utf-8")), "naïve café déjà vu");
         let mostly = [("é".repeat(20)).as_bytes(), b"\xff"].concat();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_name_the_charset() {
+    fn byte_order_marks_determine_the_charset() {
         for (label, text, _) in TEXTS.into_iter().filter(|(label, ..)| label.starts_with("utf")) {
             let marked = encoded(label, &format!("\u{feff}{text}"));
             for header in [None, Some(label), Some("iso-8859-1"), Some("shift_jis"), Some("utf-8")] {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn content_tells_the_charset() {
+    fn content_determines_the_charset() {
         for (label, text, _) in TEXTS.into_iter().filter(|(.., is_told)| *is_told) {
             let bytes = encoded(label, text);
             assert_eq!(decode(&bytes, None, MediaType::PlainText), text, "{label}");
@@ -274,7 +274,7 @@ mod tests {
 
     /// Lost once: the detector saw only the ASCII head of a page, however long it was.
     #[test]
-    fn the_charset_is_told_behind_a_long_head() {
+    fn the_charset_is_detected_after_a_long_head() {
         for (label, text, _) in TEXTS.into_iter().filter(|(label, _, is_told)| *is_told && *label != "iso-2022-jp") {
             let page = format!("<style>{}</style>{text}", "p{}\n".repeat(DETECTION_BYTES));
             assert!(html(&encoded(label, &page), None) == page, "{label}");
@@ -284,7 +284,7 @@ mod tests {
     /// Lost once: unlabelled ISO-2022-JP was read as ASCII, its characters as pairs of signs and some as tags. A
     /// page with escapes is not necessarily ISO-2022-JP.
     #[test]
-    fn iso_2022_jp_is_told_by_its_escapes() {
+    fn escapes_identify_iso_2022_jp() {
         for text in ["\u{1b}[31mred\u{1b}[0m and ESC$", "\u{1b}$B and then ä", "\u{1b}$Bodd \u{1b}(B", "\u{1b}$B"] {
             assert_eq!(html(text.as_bytes(), None), text);
         }
@@ -310,7 +310,7 @@ mod tests {
 
     /// Lost once: a UTF-8 page that the crawler cut within a character was read as windows-1252.
     #[test]
-    fn utf_8_that_is_cut_within_a_character_is_utf_8() {
+    fn utf_8_cut_within_a_character_is_utf_8() {
         let text = "Größe, Straße, müde, Bär, fräße, höhöhö";
         let cut = &text.as_bytes()[..text.len() - 1];
         for label in [None, Some("utf-8"), Some("iso-8859-1"), Some("gbk")] {
@@ -332,7 +332,7 @@ mod tests {
 
     /// Lost once: a label that the standard has abandoned, such as iso-2022-kr, reduced every page to one U+FFFD.
     #[test]
-    fn charsets_that_are_given_up_are_unknown() {
+    fn abandoned_charsets_are_unknown() {
         for label in ["iso-2022-kr", "hz-gb-2312", "replacement"] {
             assert_eq!(html(b"<p>A rose", Some(label)), "<p>A rose");
             assert_eq!(html("<p>漢字".as_bytes(), Some(label)), "<p>漢字");
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn utf_16_without_a_mark_is_told_by_its_markup() {
+    fn markup_identifies_utf_16_without_a_mark() {
         for label in ["utf-16le", "utf-16be"] {
             for header in [None, Some("utf-16"), Some("utf-8"), Some("iso-8859-1")] {
                 assert_eq!(html(&encoded(label, "<!doctype html>漢字"), header), "<!doctype html>漢字", "{label}");

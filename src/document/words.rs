@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn words_begin_where_they_are_said_to() {
+    fn word_starts_match_the_words() {
         for text in [
             "",
             " ",
@@ -468,7 +468,7 @@ mod tests {
 
     /// Every character, next to characters that combine with many others.
     #[test]
-    fn every_character_alone_and_in_company() {
+    fn every_character_alone_and_combined() {
         for c in char::MIN..=char::MAX {
             for text in [format!("{c}"), format!("a{c}\u{301}\u{323}b"), format!("\u{1100}{c}\u{1161}")] {
                 let (once, n) = words(&text);
@@ -514,7 +514,7 @@ mod tests {
         }
 
         #[test]
-        fn ascii_is_like_any_other(
+        fn the_ascii_path_agrees_with_the_general_one(
             text in proptest::string::string_regex(
                 "([ -~]{0,700}|[a-zA-Z0-9]{55,75}|[é\u{301}漢]|[a-z]{7,9}é|( [A-Z]{1,20}){20}){0,6}",
             ).expect("a pattern"),

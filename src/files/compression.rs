@@ -178,7 +178,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn compression_is_told_by_content() {
+    fn compression_is_detected_by_content() {
         let text = text();
         let skippable = [&[0x51, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3], zstd(&text).as_slice()].concat();
         for (name, bytes) in
@@ -201,7 +201,7 @@ pub(super) mod tests {
 
     /// A truncated file must never pass for a shorter one, wherever the cut is.
     #[test]
-    fn a_cut_never_passes_for_the_end() {
+    fn a_truncated_stream_is_an_error() {
         for (name, first, second) in [("gzip", gzip(b"one"), gzip(b"two")), ("zstd", zstd(b"one"), zstd(b"two"))] {
             let whole = [first.clone(), second].concat();
             for cut in 4..whole.len() {
@@ -212,7 +212,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_stream_left_in_the_decoder_is_nothing_to_the_next() {
+    fn a_reused_decoder_starts_clean() {
         let (idle, text) = (IdleDecoders::default(), text());
         let packed = zstd(&text);
         let mut damaged = packed.clone();

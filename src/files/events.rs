@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_is_made_and_gone_on_with() {
+    fn a_new_file_is_created_and_continued() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("events.jsonl");
         for seq in 0..3_u64 {
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_takes_events_and_a_full_one_says_so() {
+    fn a_device_accepts_events_until_it_is_full() {
         let mut sink = EventFile::open("/dev/null").expect("opened");
         assert_eq!(sink.last_seq().expect("nothing"), None);
         sink.publish(&[event(0, 0)]).expect("published");

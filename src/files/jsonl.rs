@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn over_long_lines_are_rejected_and_the_next_one_is_read() {
+    fn too_long_lines_are_rejected_and_the_next_one_is_read() {
         let max = LIMITS.json_bytes_max();
         for n in [max, max + 1, 3 * BUFFER_BYTES, 1 << 20] {
             for end in ["\n", "\r\n"] {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chain_knows_records_whatever_their_line_ends() {
+    fn the_chain_ignores_line_ends() {
         let of = |text: &str| lines(text.as_bytes()).2;
         assert_eq!(of("{}\n[]\n"), of("{}\r\n\n[]"));
         assert_ne!(of("{}\n[]\n"), of("[]\n{}\n"));

@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_file_is_refused_and_the_next_one_read() {
+    fn a_replaced_file_is_rejected_and_the_next_one_read() {
         let folder = Folder::new();
         let (_, progress) = read(vec![folder.file("f", b"[0]\n[1]\n[2]\n")], &ProgressMap::new());
         for (text, expected) in [
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn standard_input_goes_on_or_is_a_file_by_its_name() {
+    fn standard_input_continues_or_counts_as_a_named_file() {
         let (outcomes, progress) = read_stdin(None, b"[0]\n[1]\n", &ProgressMap::new());
         check(&outcomes, &["0:[0]", "1:[1]"]);
         check(&read_stdin(None, b"[0]\n", &progress).0, &["2:[0]"]);
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_pipe_is_not_waited_for() {
+    fn a_silent_pipe_does_not_block() {
         let (reader, mut writer) = io::pipe().expect("a pipe");
         let inputs = vec![Input::Stdin { name: None }];
         let mut source =

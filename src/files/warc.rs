@@ -452,7 +452,7 @@ mod tests {
 
     /// Lost once: the advice for a truncated message was to wait until the file has grown, or to fetch it again.
     #[test]
-    fn what_is_wrong_with_a_message_is_told_without_a_file() {
+    fn errors_of_messages_do_not_mention_files() {
         let whole = http("HTTP/1.1 200 OK\nContent-Type: text/plain", b"some body");
         assert!(parse_warc_page(&whole, &LIMITS).is_ok());
         let packed = gzip(&whole);
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_checked_and_forgiven() {
+    fn odd_headers_are_accepted_or_rejected() {
         let page = String::from_utf8(record("resource", "text/plain", b"x")).expect("text");
         for (from, to, expected) in [
             ("http://a/resource", "<http://a/resource>", "PlainText: x"),
@@ -606,7 +606,7 @@ mod tests {
     /// Lost once: logs that wget and others keep in their archives became pages of sites, and changed at every
     /// crawl.
     #[test]
-    fn resources_are_pages_at_urls_of_pages_alone() {
+    fn resources_are_pages_only_at_page_urls() {
         for (url, expected) in [
             ("https://a/b", "PlainText: x"),
             ("HTTP://a/b", "PlainText: x"),
@@ -633,7 +633,7 @@ mod tests {
 
     /// Lost once: the first segment of a record passed for the whole page, and the others were silently skipped.
     #[test]
-    fn segments_are_no_pages() {
+    fn segments_are_not_pages() {
         let whole = String::from_utf8(http("HTTP/1.1 200 OK\nContent-Type: text/plain", b"x")).expect("text");
         let first = whole.replace("WARC-Type", "WARC-Segment-Number: 1\r\nWARC-Type");
         let second = String::from_utf8(record("continuation", "", b"y")).expect("text");
@@ -643,7 +643,7 @@ mod tests {
 
     /// Lost once: a page with a broken date was rejected, although the record before it had the time of the fetch.
     #[test]
-    fn a_page_without_a_time_has_that_of_the_record_before_it() {
+    fn a_page_without_a_time_gets_that_of_the_record_before() {
         let dated = |kind: &str, date: &str| {
             let record = String::from_utf8(record(kind, "text/plain", b"x")).expect("text");
             record.replace("2020-01-01T00:00:00Z", date)
@@ -678,7 +678,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rejection_tells_url_and_time() {
+    fn a_rejection_has_url_and_time() {
         let bytes = record("revisit", HTTP, b"");
         let mut records = records_of(&bytes, WarcDefaults::default());
         assert!(matches!(records.advance(0), Ok(Advance::Record(_))));
@@ -688,7 +688,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_lie() {
+    fn wrong_lengths() {
         let text = b"some text\r\nof a few lines\r\n";
         let resource = |length: &str| with_length("resource", "text/plain", length, text);
         let request = |length: &str| with_length("request", "text/plain", length, text);
@@ -710,7 +710,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_told_once() {
+    fn bytes_outside_of_records_are_reported_once() {
         let page = followed(b"");
         let long = format!("WARC/1.0\r\nX: {}\r\n\r\n", "x".repeat(2 * HEADER_BYTES_MAX));
         for (between, expected) in [

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date() {
+    fn invalid_dates() {
         for date in [
             "",
             "Z",

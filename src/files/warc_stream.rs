@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_are_known_wherever_the_buffer_ends() {
+    fn signatures_are_found_across_buffer_ends() {
         for (bytes, is_before, then) in [
             (&b"warc/1.0"[..], true, &b"WARC/1.0"[..]),
             (b"Warc/1.0 warc/", true, b"WARC/1.0 warc/"),

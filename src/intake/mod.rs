@@ -183,7 +183,7 @@ mod tests {
 
     /// Lost once: pages dated by mistake stayed their URLs' newest for centuries, and later pages did not count.
     #[test]
-    fn times_far_ahead_of_the_clock_are_rejected_whatever_stood_there() {
+    fn times_far_ahead_of_the_clock_are_rejected() {
         for (days_max, time, is_taken) in [
             (1, "1970-01-12T00:00:00Z", true),
             (1, "1970-01-12T00:00:00.000001Z", false),
@@ -205,7 +205,7 @@ mod tests {
     /// Lost once: a page with one character that was not UTF-8, as Python writes it, and one after a byte order
     /// mark.
     #[test]
-    fn what_json_can_do_without_does_not_cost_the_page() {
+    fn repairable_json_does_not_cost_the_page() {
         let mut sketcher = sketcher(0);
         let body =
             |text: &str| page("2020-01-01T00:00:00Z", &format!(r#""content_type":"text/plain","body":"{text}""#));

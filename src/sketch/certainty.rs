@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn more_is_surer() {
+    fn larger_samples_are_more_accurate() {
         for r in [0.4, 0.45, 0.55, 0.6] {
             let sizes = [20, 40, 80, 160, 320, 640, 1280, 2560, 5120];
             for pair in sizes.windows(2) {
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_sampled_is_taken_for_unlike() {
+    fn an_empty_sample_counts_as_unlike() {
         assert_eq!(sample_wrong_side(0, 0.9, 0.5), 1.0);
         assert_eq!(sample_wrong_side(0, 0.1, 0.5), 0.0);
         let evidence = Rule::Mod { modulus: 1000 }.evidence(50, 0.6);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rules_keep_and_rest_on() {
+    fn sizes_and_bases_of_all_rules() {
         let parity = Rule::Parity { size: 256, error_per_mille: 12 };
         for (rule, n, kept, evidence) in [
             (Rule::All, 20_000, SampleSize::Shingles(20_000), EstimateBasis::Whole),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn bitmaps_keep_the_error_that_they_were_made_for() {
+    fn bitmaps_keep_the_demanded_error() {
         let evidence = Rule::Parity { size: 256, error_per_mille: 12 }.evidence(5000, 0.5);
         let error = evidence.standard_error(0.5);
         assert!(error <= 0.012, "{error}");
@@ -307,7 +307,7 @@ mod tests {
 
     /// Known sets, many permutations: as many estimates land on the wrong side as predicted.
     #[test]
-    fn sketches_err_as_foretold() {
+    fn sketches_err_as_predicted() {
         for (rule, n, shared, threshold) in [
             (Rule::Mod { modulus: 25 }, 1450, 900, 0.5),
             (Rule::Min { size: 100 }, 1450, 900, 0.5),

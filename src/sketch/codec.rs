@@ -253,7 +253,7 @@ mod tests {
 
     /// Lost once: an endless run of ones overflowed the step and came back as a small one.
     #[test]
-    fn a_step_over_sixteen_bits_is_no_step() {
+    fn a_step_over_sixteen_bits_is_rejected() {
         for n_ones in [1 << 14, (1 << 17) / 8] {
             let bytes = [vec![1, WHOLE], vec![0xff; n_ones], vec![0; 2]].concat();
             assert_eq!(decode(&bytes), Err(InvalidSketch), "{n_ones} bytes");

@@ -131,7 +131,7 @@ mod tests {
 
     /// At the threshold almost none are refused; far below it none are allowed.
     #[test]
-    fn what_resembles_is_allowed_and_nothing_else() {
+    fn only_resembling_documents_are_allowed() {
         let n_allowed = |n, shared| {
             let allowed = (0..500).filter(|seed| {
                 let [a, b] = confirmations(*seed, n, shared);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_shingles_count_once_and_their_order_not() {
+    fn repetitions_and_order_do_not_matter() {
         let confirmer = ConfirmationSketcher::new(&Seed([9, 9, 9, 9]));
         let shingles: Vec<Shingle> = (0..300).map(|n| n << 30).collect();
         let twice: Vec<Shingle> = shingles.iter().rev().chain(&shingles).copied().collect();

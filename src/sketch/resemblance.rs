@@ -294,7 +294,7 @@ mod tests {
 
     /// A page inside another that is a hundred times as large: the sketches cannot tell, one shingle in 25 can.
     #[test]
-    fn mod_counts_tell_containment_whatever_the_sizes() {
+    fn mod_counts_give_containment_at_all_sizes() {
         for rule in [Rule::Parity { size: 256, error_per_mille: 12 }, Rule::Adaptive { size: 128 }] {
             for n in [500, 400, 100] {
                 let truth = n as f64 / 500.0;
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn mod_counts_do_not_touch_what_is_exact() {
+    fn mod_counts_leave_exact_estimates_alone() {
         let of = SketchRule { rule: Rule::All, ..SketchRule::default() };
         let (a, b) = (of.sketch(&mut vec![1, 2, 3, 4]), of.sketch(&mut vec![3, 4, 5]));
         let exact = compare(&a, &b, of.rule);

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_so_written_is_refused() {
+    fn other_bytes_are_rejected() {
         let bytes = [0b1000_0101, 0b0001_1011];
         for (n, most, bytes) in [
             (3, 14, &bytes[..]),

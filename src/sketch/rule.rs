@@ -132,7 +132,7 @@ impl SketchRule {
     /// How many of a document's smallest shingles are candidates for indexing it: more than index it, because
     /// common ones do not.
     pub fn index_candidates(&self) -> usize {
-        if self.index_size == 0 { usize::MAX } else { self.index_size * 4 }
+        self.n_index().saturating_mul(4)
     }
 
     /// Returns what is wrong with the rule, if anything.

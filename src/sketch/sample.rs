@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn mod_shingles_are_one_in_m_of_all_and_not_of_the_sketch() {
+    fn mod_shingles_come_from_all_shingles() {
         let mut shingles = vec![75, TOP - 2, 50, 3, 50, 625];
         let rule = |index_modulus| SketchRule { rule: Rule::Min { size: 1 }, index_modulus, ..SketchRule::default() };
         assert_eq!(rule(25).mod_shingles(&shingles), [50, 75, 625]);
@@ -216,7 +216,7 @@ mod tests {
 
     /// Stores from before the mod index hold rules that do not name it.
     #[test]
-    fn a_rule_without_a_mod_index_is_written_as_it_always_was() -> Result<(), serde_json::Error> {
+    fn a_rule_without_a_mod_index_keeps_its_bytes() -> Result<(), serde_json::Error> {
         let off = serde_json::to_string(&SketchRule::default())?;
         assert!(!off.contains("index_modulus"), "{off}");
         assert_eq!(serde_json::from_str::<SketchRule>(&off)?, SketchRule::default());

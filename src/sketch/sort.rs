@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn many_and_repeated_ones() {
+    fn many_and_repeated_shingles() {
         let number = |n: u64| Seed([1, 2, 3, 4]).derive("n", n);
         for bits in [32, 40, 64] {
             for n in [0, 1, 63, 64, 65, 1000, 40_000] {
@@ -134,7 +134,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_by_comparisons(
+        fn buckets_agree_with_comparisons(
             bits in 32u32..=64,
             shingles in proptest::collection::vec((any::<u64>(), 0u32..64), 0..400),
         ) {

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_no_sighting() {
+    fn contradictory_fields_are_not_a_sighting() {
         for fields in [r#""seen":"page","document":null"#, r#""seen":"gone","document":7"#, r#""seen":"redirect""#] {
             let json = format!(r#"{{"url":"http://a/","fetched_at":"1970-01-01T00:00:00Z",{fields},"sweep":null}}"#);
             assert!(serde_json::from_str::<Sighting>(&json).is_err(), "{json}");

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sought() {
+    fn sought_urls() {
         let gone = UrlState::from_history(&[page(1, 7, 0), moment(2, Seen::Gone, 0)], 0).expect("a state");
         assert!(gone.sought().is_some());
         assert!(UrlState { found: true, ..gone.clone() }.sought().is_none());
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_later_by_time_and_on_another_walk() {
+    fn a_later_moment_has_a_later_time_and_another_sweep() {
         assert!(page(2, 1, 2).is_later_than(&page(1, 1, 1)));
         assert!(!page(2, 1, 1).is_later_than(&page(1, 1, 1)), "of one sweep");
         assert!(page(2, 1, 0).is_later_than(&page(1, 1, 0)), "without sweeps time decides");

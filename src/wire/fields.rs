@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_page_is_rejected_with_what_could_be_read() {
+    fn rejections_have_the_parts_that_could_be_read() {
         for (json, reason) in [
             ("[", Reason::InvalidJson),
             ("[1]", Reason::InvalidJson),
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_that_cannot_work_are_told() {
+    fn impossible_maps_are_reported() {
         let pointers = FieldMap { preset: Preset::Pointers, ..FieldMap::default() };
         assert!(pointers.problem().expect("no URL").contains("url is empty"));
         let url = FieldMap { url: "/u".into(), ..pointers };

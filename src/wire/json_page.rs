@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rejection_tells_what_could_be_read() {
+    fn a_rejection_has_the_parts_that_could_be_read() {
         let rejection =
             parse(r#"{"url":"http://a/","fetched_at":"2020-01-01T00:00:00Z","sweep":"s"}"#).expect_err("no body");
         assert_eq!(rejection.url.as_deref(), Some("http://a/"));
@@ -302,7 +302,7 @@ mod tests {
     /// Lost once: the message quoted a field of the wrong type in full, megabytes of it, into the event and the
     /// log.
     #[test]
-    fn a_message_is_short_whatever_it_quotes() {
+    fn messages_are_short() {
         for filler in ["x", "é", "\u{10ffff}", "\\u0001"] {
             let page = format!(r#"{{"url":"http://a/","http_status":"{}"}}"#, filler.repeat(100_000));
             let rejection = parse(&page).expect_err("a text for a number");
@@ -318,7 +318,7 @@ mod tests {
 
     /// Lost once: when another field was wrong, the rejection showed part of a URL over the limit.
     #[test]
-    fn a_rejection_tells_no_url_over_the_limit() {
+    fn a_rejection_has_no_url_over_the_limit() {
         let page = |url: &str| format!(r#"{{"url":"{url}","fetched_at":7}}"#);
         assert_eq!(
             parse(&page("http://a/aaaaaaaaaaa")).expect_err("a number for a time").url.map(|url| url.len()),
@@ -329,14 +329,14 @@ mod tests {
 
     /// Lost once: an array of values in the order of the struct's fields counted as a page.
     #[test]
-    fn an_array_is_no_page() {
+    fn an_array_is_not_a_page() {
         let array = r#"["http://a/","2020-01-01T00:00:00Z",null,null,null,"x",null,null,null,false]"#;
         assert_eq!(parse(array).expect_err("an array").reason, Reason::InvalidJson);
         assert_eq!(parse(&format!(" {array}")).expect_err("an array").url, None);
     }
 
     #[test]
-    fn deep_json_is_passed_over_without_recursion() {
+    fn deep_json_is_skipped_without_recursion() {
         let deep = format!(r#"{{"url":"http://a/","x":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(parse(&deep).expect_err("deep").reason, Reason::MissingField);
     }

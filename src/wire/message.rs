@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_mended_where_it_can_be() {
+    fn json_is_repaired_where_possible() {
         let lone = message(URL, Some(br#""\udc80""#), SENT, &[]);
         let repaired = lone.repaired(&MessageFormat::Json).expect("repaired");
         assert_eq!(repaired, Message { value: Some(br#""\ufffd""#.to_vec()), ..lone.clone() });
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone() {
+    fn gone_pages() {
         for (value, headers) in [
             (None, &[][..]),
             (None, &[("content-type", &b"image/png"[..])]),
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_taken_over_is_rejected_with_its_url() {
+    fn messages_with_faults_are_rejected_with_their_url() {
         for (fault, reason) in
             [(MessageFault::TooLarge(1 << 30), Reason::TooLarge), (MessageFault::HeaderName, Reason::InvalidField)]
         {

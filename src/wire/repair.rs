@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lone_halves_and_marks_are_mended_and_nothing_else() {
+    fn only_lone_halves_and_marks_are_repaired() {
         for (json, expected) in [
             (r#"{"a":"\ud800"}"#, Some(r#"{"a":"\ufffd"}"#)),
             (r#""\uDC80\udc81x""#, Some(r#""\ufffd\ufffdx""#)),

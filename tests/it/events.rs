@@ -101,7 +101,7 @@ fn events_of_a_gap() -> Vec<Value> {
 /// Lost once: only the sources showed what an event may hold. Whatever the program writes matches the schema, and
 /// the schema allows nothing that the program never writes.
 #[test]
-fn events_are_as_the_schema_says() {
+fn events_match_the_schema() {
     let validator = event_validator();
     let events = [golden(), events_of_the_sample(), events_of_a_gap()].concat();
     let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -259,7 +259,7 @@ fn rejected_records_of_files_are_found_by_their_events() {
 /// The example consumer keeps the rule of versions: it ignores what a later release may add, and stops at another
 /// version before it consumes anything of it.
 #[test]
-fn the_example_consumer_keeps_to_the_rule_of_versions() {
+fn the_example_consumer_keeps_the_rule_of_versions() {
     let program = r#"
 import importlib.util, json, sqlite3, sys
 spec = importlib.util.spec_from_file_location("consumer", sys.argv[1])

@@ -208,7 +208,7 @@ fn chain(order: &[usize]) -> impl Iterator<Item = String> {
 }
 
 #[test]
-fn a_chain_is_one_component_and_no_star() {
+fn a_chain_is_one_component_but_not_a_star() {
     let along: Vec<usize> = (0..26).collect();
     let back: Vec<usize> = (0..26).rev().collect();
     let from_within: Vec<usize> = (0..26).map(|k| k * 7 % 26).collect();
@@ -258,7 +258,7 @@ fn stars_of_families_are_the_same_in_any_order() {
 }
 
 #[test]
-fn a_store_of_another_policy_is_refused() {
+fn a_store_with_another_policy_is_refused() {
     let world = World::new();
     world.run(&crate::harness::sweeps()[..1]);
     let star = world.with("cluster.policy", "star");
@@ -276,7 +276,7 @@ fn a_store_of_another_policy_is_refused() {
 }
 
 #[test]
-fn a_cluster_that_grows_past_the_alarms_size_is_told() {
+fn a_cluster_that_exceeds_the_alarm_size_is_reported() {
     let told = |alarm: usize| {
         let world = World::new().with("pipeline.cluster_size_alarm", alarm).with("pipeline.batch_records_max", 10);
         let body = |number| {

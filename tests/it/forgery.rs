@@ -127,7 +127,7 @@ fn true_resemblance(victim: &Victim, text: &str) -> f64 {
 /// 0.75, and was in its cluster. The attack needed the exact value of an estimate, which shows whether one more
 /// word brings the sketches closer.
 #[test]
-fn what_is_learnt_by_asking_makes_no_link() {
+fn knowledge_from_answers_makes_no_link() {
     for (n_words, seed) in [(240, 1), (380, 2), (700, 3), (1500, 4)] {
         let mut victim = Victim::new(SketchRule::default(), n_words, seed);
         let (mut dice, mut n_forged) = (Dice(0x9e37_79b9 + seed), 0);

@@ -56,7 +56,7 @@ fn equal_inputs_give_equal_bytes_whatever_the_batches() {
 
 /// Lost once: most pages, if there was no output, and with them the soundness of the store.
 #[test]
-fn nobody_listening_changes_no_cluster() {
+fn running_without_output_changes_no_cluster() {
     let heard = World::new();
     heard.run(&sweeps());
     for (batch, posting_buffer_mib) in [(1024, 192), (7, 0)] {

@@ -72,7 +72,7 @@ fn every_page_of_the_sample_has_a_line_and_its_bytes_are_its_sketch() {
 
 /// The pages themselves give the sum of the bodies' bytes.
 #[test]
-fn timed_are_the_pages_that_there_are() {
+fn timing_counts_all_pages() {
     let n_bytes: usize = sweeps()
         .iter()
         .flat_map(|path| lines(&zstd::decode_all(std::fs::File::open(path).expect("a sweep")).expect("zstd")))
@@ -98,7 +98,7 @@ fn bytes_of(hex: &Value) -> Vec<u8> {
 }
 
 #[test]
-fn the_seed_is_open_unless_configured_and_a_store_brings_its_own() {
+fn the_seed_is_public_unless_configured_or_the_store_s() {
     let world = World::new();
     let input = world.write("pages.jsonl", page("http://a/", DAY, "s", &words(30)) + "\n");
     let inputs = std::slice::from_ref(&input);
@@ -121,7 +121,7 @@ fn the_seed_is_open_unless_configured_and_a_store_brings_its_own() {
 }
 
 #[test]
-fn records_without_a_page_say_why_and_what_cannot_be_read_is_told() {
+fn rejected_and_unreadable_records_are_reported() {
     let world = World::new();
     let features: Vec<String> = (0..30).map(|n| format!("f{n}")).collect();
     let records = [
@@ -157,7 +157,7 @@ fn records_without_a_page_say_why_and_what_cannot_be_read_is_told() {
 }
 
 #[test]
-fn a_file_or_a_pipe_is_one_page_where_that_is_said() {
+fn a_file_or_a_pipe_can_be_one_page() {
     let world = World::new();
     let html = world.write("a.html", format!("<!doctype html><title>x</title><p>{}", words(30)));
     let text_of_it = world.write("a.txt", format!("x {}", words(30)));

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn nul_is_no_text_but_in_raw_text_and_foreign_content() {
+    fn nul_is_text_only_in_raw_text_and_foreign_content() {
         check(&[
             ("a\0b", "ab"),
             ("<title>a\0b", " a\u{fffd}b"),

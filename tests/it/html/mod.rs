@@ -99,7 +99,7 @@ fn hostile_pages_have_the_same_words() {
 /// All known differences. In each case the scanner follows the standard, which has a tree builder; html5gum alone
 /// has none.
 #[test]
-fn html5gum_reads_otherwise() {
+fn known_differences_from_html5gum() {
     for (html, ours, theirs) in [
         // U+0000 is not text.
         ("a\0b", "ab", "a b"),
