@@ -88,7 +88,7 @@ impl MatchRule {
 
     /// Returns the estimated resemblance of two documents if the rule links them.
     ///
-    /// Candidates that only common shingles nominate (see [`candidates_by_representatives`]) stand for a large
+    /// Candidates that only common shingles nominate (see `candidates_by_representatives`) stand for a large
     /// family. An estimate slightly too high would join the whole family, so there it must exceed the threshold by
     /// three standard errors.
     ///

@@ -4,7 +4,7 @@ use crate::document::DocumentId;
 use crate::sketch::{Shingle, Sketch};
 use std::sync::Arc;
 
-/// The store as a decision sees it. [`Decider::prefetch`] reads what it can foresee by the batch; the rest is read
+/// The store as a decision sees it. `Decider::prefetch` reads what it can foresee by the batch; the rest is read
 /// on demand.
 pub trait View {
     /// What can go wrong in reading.
