@@ -644,6 +644,19 @@ mod tests {
         assert_eq!(serde_json::from_str::<Event>(json).expect("an event"), event);
     }
 
+    #[test]
+    fn events_need_the_fields_of_their_type_and_no_unknown_ones() {
+        let event = |fields: &str| {
+            let json = format!(
+                r#"{{"type":"lost","seq":1,"source":"s","partition":0,"offset":0,"url":null,"fetched_at":null,"sweep":null{fields}}}"#
+            );
+            serde_json::from_str::<Event>(&json).map_err(|error| error.to_string())
+        };
+        assert_eq!(event(r#","document":7"#).map(|event| event.document()), Ok(Some(DocumentId(7))));
+        assert_eq!(event("").expect_err("no document"), "the event has no field `document`, which its type requires");
+        assert!(event(r#","document":7,"colour":1"#).expect_err("unknown").contains("colour"));
+    }
+
     /// Golden bytes: version 1 of the format.
     #[test]
     fn events_as_json() {
