@@ -268,8 +268,11 @@ fn containment(corpus: &Corpus, seeds: &[Seed]) {
 /// Adds one pair. It counts as estimated if it is a candidate and its estimate is at least 0.9.
 fn count(counted: &mut Contained, a: &SketchedContent, b: &SketchedContent, rule: &SketchRule) {
     let shared = a.mod_shingles.iter().filter(|shingle| b.mod_shingles.binary_search(shingle).is_ok()).count();
-    let counts =
-        ModCounts { first: a.mod_shingles.len() as u32, second: b.mod_shingles.len() as u32, shared: shared as u32 };
+    let counts = ModCounts {
+        n_first: a.mod_shingles.len() as u32,
+        n_second: b.mod_shingles.len() as u32,
+        n_shared: shared as u32,
+    };
     let estimate = compare(&a.sketch, &b.sketch, rule.rule).refined(&a.sketch, &b.sketch, counts);
     let containment = estimate.containment_of_first.max(estimate.containment_of_second);
     counted.n_pairs += 1;
