@@ -1,12 +1,14 @@
-//! How near sketch rules come to the exact clusters, and what they cost, held against exact truth.
+//! Measures how close sketch rules come to the exact clusters, and what they cost.
 //!
 //! ```sh
 //! cargo run --release --no-default-features --example accuracy -- [--seeds N] [--each] [--index N/N] [--comparisons N] [--unconfirmed] [--rule RULE]… [FOLDER]…
 //! ```
-//! `--index 24/5` indexes the 24 smallest shingles and takes those who share 5 of them for candidates. A RULE is `all`, `adaptive:SIZE`, `min:SIZE`, `mod:MODULUS` or `parity:SIZE:ERROR_PER_MILLE`; without one the default
-//! is measured. `--comparisons` limits those of a page (0: no limit), `--unconfirmed` makes sketches without confirmations. A folder holds `canon.jsonl.zst`, `sets.csv.zst` and `clusters.csv.zst`, or a folder `exact` that does;
-//! `bench-data` is taken where none is named. F1 is over pairs of documents in one cluster, each distinct set of shingles
-//! counted once. `--each` tells every seed.
+//! `--index 24/5` indexes the 24 smallest shingles and makes documents that share 5 of them candidates. A RULE is
+//! `all`, `adaptive:SIZE`, `min:SIZE`, `mod:MODULUS` or `parity:SIZE:ERROR_PER_MILLE`; without one the default is
+//! measured. `--comparisons` limits those of a page (0: no limit), `--unconfirmed` makes sketches without
+//! confirmations, and `--each` prints every seed. A folder contains `canon.jsonl.zst`, `sets.csv.zst` and
+//! `clusters.csv.zst`, or a folder `exact` that does; the default is `bench-data`. F1 is over pairs of documents in
+//! one cluster; each distinct set of shingles counts once.
 
 use lookalike::cluster::{BatchIndex, Clusters, Decider, Effects, MatchRule, SketchView, TooManyDocuments, View};
 use lookalike::document::{CanonicalForm, DocumentId, Seed};
@@ -50,7 +52,7 @@ fn main() -> Result<()> {
 struct Arguments {
     n_seeds: u64,
     is_each_told: bool,
-    /// Index shingles a document, and how many of them a candidate shares.
+    /// Index shingles of a document, and how many of them a candidate shares.
     index: (usize, usize),
     comparisons_max: usize,
     is_confirmed: bool,
@@ -110,7 +112,7 @@ fn rule_of(name: &str) -> Result<Rule> {
         ["min", size] => Rule::Min { size: size.parse()? },
         ["mod", modulus] => Rule::Mod { modulus: modulus.parse()? },
         ["parity", size, error] => Rule::Parity { size: size.parse()?, error_per_mille: error.parse()? },
-        _ => return Err(format!("{name} is no rule").into()),
+        _ => return Err(format!("{name} is not a rule").into()),
     })
 }
 
@@ -120,7 +122,7 @@ struct Corpus {
     clusters: Vec<u32>,
 }
 
-/// What one seed gives.
+/// The results of one seed.
 struct Measured {
     f1: f64,
     /// Bytes of a stored sketch, on average.
@@ -139,14 +141,14 @@ impl Corpus {
             let (page, first, n_words) = (set[0], set[1], set[2]);
             if page == first && n_words > 0 {
                 let page: serde_json::Value = serde_json::from_str(&line?)?;
-                forms.push(CanonicalForm::of_text(page["body"].as_str().ok_or("a page without a body")?));
+                forms.push(CanonicalForm::from_text(page["body"].as_str().ok_or("a page without a body")?));
                 clusters.push(cluster[1]);
             }
         }
         Ok(Corpus { forms, clusters })
     }
 
-    /// The documents taken in, in their order, as the stream does.
+    /// Adds the documents in their order, as the stream does.
     fn measure(&self, rule: &SketchRule, matching: &MatchRule, seed: &Seed) -> Result<Measured> {
         let mut sketcher = Sketcher::new(rule, seed);
         let mut decider = Decider::new(matching.clone(), rule, Clusters::default(), HashSet::default());
@@ -169,7 +171,7 @@ impl Corpus {
     }
 }
 
-/// All sketches so far. What else is known is never forgotten here, so that nothing need be asked for.
+/// All sketches so far. The index is never dropped here, so that nothing else is ever read.
 #[derive(Default)]
 struct Sketches(Vec<Arc<Sketch>>);
 
@@ -191,7 +193,7 @@ impl View for Sketches {
     }
 }
 
-/// Pairs in one cluster, in both partitions: the harmonic mean of precision and recall.
+/// The harmonic mean of precision and recall, over pairs in one cluster.
 fn f1(found: &[u32], truth: &[u32]) -> f64 {
     let both: Vec<(u32, u32)> = found.iter().copied().zip(truth.iter().copied()).collect();
     2.0 * n_pairs(&both) / (n_pairs(found) + n_pairs(truth))
@@ -206,12 +208,12 @@ fn n_pairs<T: std::hash::Hash + Eq>(labels: &[T]) -> f64 {
 fn lines(path: &Path) -> Result<impl Iterator<Item = std::io::Result<String>>> {
     let file = std::fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut decoder = zstd::Decoder::new(file)?;
-    // The canonical pages are packed with a long window.
+    // The canonical pages are compressed with a long window.
     decoder.window_log_max(27)?;
     Ok(BufReader::new(decoder).lines())
 }
 
-/// The leading columns that are whole numbers: what is text comes last in these files.
+/// The leading columns, which are whole numbers; text comes last in these files.
 fn rows(path: &Path) -> Result<Vec<Vec<u32>>> {
     let numbers = |line: String| line.split(',').map_while(|field| field.parse().ok()).collect();
     lines(path)?.skip(1).map(|line| Ok(numbers(line?))).collect()

@@ -16,7 +16,7 @@ use lookalike::cluster::MatchRule;
 use lookalike::document::{CANONICAL_VERSION, DocumentId, FetchTime, Fingerprint, Seed};
 use lookalike::intake::SketchedPage;
 use lookalike::ports::{Snapshot, StoreRule};
-use lookalike::sketch::{Equivalences, Form, Rule, Sketch, SketchRule, SketchedContent};
+use lookalike::sketch::{Equivalences, Rule, Sketch, SketchForm, SketchRule, SketchedContent};
 use lookalike::store::{RocksLoader, RocksStore, Settings};
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -143,7 +143,7 @@ impl Crawl {
             n_bytes: 5_000,
             sketch: Arc::new(Sketch {
                 n_shingles: values.len() as u32,
-                form: Form::Sample { values, bound: 1 << SHINGLE_BITS },
+                form: SketchForm::Sample { values, bound: 1 << SHINGLE_BITS },
                 confirmation: None,
             }),
         };

@@ -1,12 +1,11 @@
-//! Makes pages that imitate the measured statistics of real crawls, as many as wanted, the same for the same settings.
+//! Generates any number of pages with the measured statistics of real crawls, the same for the same settings.
 //!
 //! ```sh
 //! cargo run --release --no-default-features --example generate -- --help
 //! ```
-//! Every page is a function of the settings and its number alone: nothing is kept, `--skip` costs nothing, and a
-//! million pages can be made in pieces. A page's words stand in blocks of about 24; a version of a page has other words
-//! in some of its blocks, so that the resemblance of two versions follows from the share of blocks that they have in
-//! common.
+//! Every page is a function of the settings and its number alone. Nothing is kept, `--skip` costs nothing, and a
+//! million pages can be made in pieces. A page's words form blocks of about 24. A version of a page has other words
+//! in some blocks, so that the share of common blocks determines the resemblance of two versions.
 
 use std::error::Error;
 use std::fs::File;
@@ -38,23 +37,23 @@ usage: generate [--KEY VALUE]…
 
 /// Words in the vocabulary, a power of two.
 const N_WORDS: usize = 1 << 15;
-/// Bytes that a word may take, the blank after it included.
+/// Bytes that a word may take, including the space after it.
 const SLOT: usize = 16;
-/// No page has more words.
+/// The most words of a page.
 const WORDS_MAX: f64 = 200_000.0;
-/// Words in a block are this many to twice as many.
+/// A block has from this many words to twice as many.
 const BLOCK_WORDS: usize = 16;
-/// Pieces of markup that pages are filled with.
+/// Pieces of markup that fill pages.
 const N_FRAGMENTS: usize = 256;
-/// Of the pages that a sweep does not find unchanged: the shares gone, moved, and rewritten; the rest has some changes.
+/// Of the pages that a sweep finds changed: the shares gone, moved and rewritten; the rest has small changes.
 const GONE: f64 = 0.04;
 const MOVED: f64 = 0.08;
 const REWRITTEN: f64 = 0.20;
-/// A page that has some changes has them in up to this share of its blocks, mostly in far fewer.
+/// A page with small changes changes up to this share of its blocks, mostly far fewer.
 const NEAR: f64 = 0.25;
-/// Of the unchanged pages, the share whose bytes differ all the same: a date in a comment, say.
+/// The share of unchanged pages whose bytes differ all the same, for example in a date in a comment.
 const RESTAMPED: f64 = 0.15;
-/// The year of the first sweep; each is a year later than the one before.
+/// The year of the first sweep; each sweep is a year later than the one before.
 const FIRST_YEAR: u64 = 2001;
 
 fn main() -> Result<()> {
@@ -73,13 +72,13 @@ fn main() -> Result<()> {
         None => write(&settings, BufWriter::with_capacity(1 << 20, out)),
     };
     match written {
-        // Whoever reads has had enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
 }
 
-/// Writes the pages that some arguments ask for; what `--out` and `--zstd` say is left to the caller.
+/// Writes the pages for some arguments; the caller handles `--out` and `--zstd`.
 pub fn pages(arguments: &str, out: impl Write) -> Result<()> {
     let arguments: Vec<String> = arguments.split_whitespace().map(String::from).collect();
     Ok(write(&Settings::parse(&arguments)?, out)?)
@@ -96,7 +95,7 @@ fn write(settings: &Settings, mut out: impl Write) -> std::io::Result<()> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Form {
+enum PageFormat {
     Html,
     Text,
     Features,
@@ -108,7 +107,7 @@ struct Settings {
     skip: u64,
     sweeps: u64,
     seed: u64,
-    form: Form,
+    form: PageFormat,
     bytes: f64,
     mu: f64,
     sigma: f64,
@@ -123,10 +122,10 @@ struct Settings {
 impl Settings {
     fn of_profile(name: &str) -> Result<Self> {
         let (form, mu, sigma, bytes) = match name {
-            "site" => (Form::Html, 5.8, 1.2, 14_000.0),
-            "news" => (Form::Html, 7.05, 0.77, 143_000.0),
-            "small" => (Form::Html, 5.5, 0.5, 5_000.0),
-            "tiny" => (Form::Text, 4.1, 0.3, 0.0),
+            "site" => (PageFormat::Html, 5.8, 1.2, 14_000.0),
+            "news" => (PageFormat::Html, 7.05, 0.77, 143_000.0),
+            "small" => (PageFormat::Html, 5.5, 0.5, 5_000.0),
+            "tiny" => (PageFormat::Text, 4.1, 0.3, 0.0),
             _ => return Err(format!("--profile {name}: site, news, small or tiny").into()),
         };
         Ok(Settings {
@@ -184,9 +183,9 @@ impl Settings {
             "--zstd" => self.zstd = Some(value.parse()?),
             "--form" => {
                 self.form = match value {
-                    "html" => Form::Html,
-                    "text" => Form::Text,
-                    "features" => Form::Features,
+                    "html" => PageFormat::Html,
+                    "text" => PageFormat::Text,
+                    "features" => PageFormat::Features,
                     _ => return Err("html, text or features".into()),
                 }
             }
@@ -195,13 +194,13 @@ impl Settings {
         Ok(())
     }
 
-    /// URLs that each sweep sees.
+    /// The number of URLs that each sweep sees.
     fn urls(&self) -> u64 {
         self.pages.div_ceil(self.sweeps).max(1)
     }
 }
 
-/// Steele, Lea and Flood's SplitMix64: a state of one number, so that a generator for every block costs nothing.
+/// Steele, Lea and Flood's SplitMix64. Its state is one number, so that a generator for every block costs nothing.
 struct Random(u64);
 
 impl Random {
@@ -232,7 +231,7 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A number that depends on all of some numbers.
+/// A number that depends on all of `numbers`.
 fn hash(numbers: &[u64]) -> u64 {
     numbers.iter().fold(0x1997, |hash, number| mix(hash ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(1))
 }
@@ -241,7 +240,7 @@ fn unit_of(numbers: &[u64]) -> f64 {
     Random(hash(numbers)).unit()
 }
 
-/// A line under way. Words are copied as whole slots, which is several times faster than by their length.
+/// The current line. Copying whole slots is several times faster than copying words by their length.
 #[derive(Default)]
 struct Line {
     bytes: Vec<u8>,
@@ -265,7 +264,7 @@ impl Line {
         self.length += bytes.len();
     }
 
-    /// Adds a slot's first bytes; the caller has reserved room for the whole slot.
+    /// Appends a slot's first bytes; the caller has reserved room for the whole slot.
     fn push_slot(&mut self, slot: &[u8; SLOT], length: u8) {
         self.bytes[self.length..self.length + SLOT].copy_from_slice(slot);
         self.length += usize::from(length);
@@ -274,9 +273,9 @@ impl Line {
 
 /// Words with Zipf's frequencies, drawn by Walker's alias method.
 struct Vocabulary {
-    /// Each word and a blank.
+    /// Each word with a space.
     words: Vec<([u8; SLOT], u8)>,
-    /// Where 16 random bits are under the first number, the word at hand, otherwise the second.
+    /// If 16 random bits are below the first number, the current word counts, otherwise the second one.
     alias: Vec<(u32, u32)>,
 }
 
@@ -297,7 +296,7 @@ impl Vocabulary {
         Vocabulary { words, alias: aliases(&weights) }
     }
 
-    /// A word of syllables: frequent ones are short, one in thirty is not ASCII.
+    /// Makes a word of syllables: frequent words are short, one in thirty is not ASCII.
     fn word(rank: usize, random: &mut Random) -> String {
         const ONSETS: [&str; 16] = ["b", "c", "d", "f", "g", "h", "l", "m", "n", "p", "r", "s", "t", "v", "st", "tr"];
         const NUCLEI: [&str; 8] = ["a", "e", "i", "o", "u", "ai", "ea", "ou"];
@@ -353,7 +352,7 @@ fn aliases(weights: &[f64]) -> Vec<(u32, u32)> {
     table
 }
 
-/// Markup without words, as it stands in JSON: what fills real pages.
+/// Markup without words, escaped for JSON: the filling of real pages.
 fn fragments() -> Vec<Vec<u8>> {
     let mut random = Random(1997);
     let hex =
@@ -376,7 +375,7 @@ fn fragments() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What stands at a URL on a sweep.
+/// The content of a URL on a sweep.
 struct Content {
     /// Pages of one family are versions of each other.
     family: u64,
@@ -384,7 +383,7 @@ struct Content {
     versions: Vec<f64>,
     /// Distinguishes the URLs that a page had.
     address: u64,
-    /// Other bytes around the same words.
+    /// Changes the bytes around the same words.
     stamp: u64,
     gone: bool,
 }
@@ -401,7 +400,7 @@ impl Crawl {
     fn new(settings: Settings) -> Self {
         let fragments = fragments();
         let mean_words = (settings.mu + settings.sigma * settings.sigma / 2.0).exp();
-        // A word takes 6.3 bytes and its share of the tags of its block.
+        // A word takes 6.3 bytes, and its share of the tags of its block.
         let filling = (settings.bytes - 7.0 * mean_words - 400.0).max(0.0);
         let template_words = (settings.template * settings.mu.exp()) as usize;
         Crawl { settings, vocabulary: Vocabulary::new(), fragments, template_words, filling }
@@ -414,7 +413,7 @@ impl Crawl {
         let content = self.content(url, sweep);
         let (site, second) = (url / self.settings.site_pages, url % 86_400);
         let year = FIRST_YEAR + sweep;
-        let media_type = if self.settings.form == Form::Html { "html" } else { "plain" };
+        let media_type = if self.settings.form == PageFormat::Html { "html" } else { "plain" };
         let head = format!(
             "{{\"url\":\"https://site{site}.example/page-{url}-{:x}\",\"fetched_at\":\"{year}-06-01T{:02}:{:02}:{:02}Z\",\
              \"sweep\":\"{year}\",\"content_type\":\"text/{media_type}; charset=utf-8\",",
@@ -430,13 +429,13 @@ impl Crawl {
         }
         let site_seed = hash(&[self.settings.seed, 2, site]);
         match self.settings.form {
-            Form::Html => self.html(site_seed, &content, line),
-            Form::Text => self.text(site_seed, &content, line),
-            Form::Features => self.features(site_seed, &content, line),
+            PageFormat::Html => self.html(site_seed, &content, line),
+            PageFormat::Text => self.text(site_seed, &content, line),
+            PageFormat::Features => self.features(site_seed, &content, line),
         }
     }
 
-    /// What stands at a URL on a sweep: follows the URL's fate from the first sweep on.
+    /// The content of a URL on a sweep, found by following the URL's fate from the first sweep.
     fn content(&self, url: u64, sweep: u64) -> Content {
         let Settings { seed, same, .. } = self.settings;
         let mut content = self.born(url, 0);
@@ -466,7 +465,7 @@ impl Crawl {
         content
     }
 
-    /// A page that is new on a sweep: a family of its own, or a copy out of another one of its site.
+    /// A page that is new on a sweep: a family of its own, or a copy from another site.
     fn born(&self, url: u64, sweep: u64) -> Content {
         let Settings { seed, site_pages, copies, .. } = self.settings;
         let family = |of: u64| hash(&[seed, 4, of, sweep]);
@@ -476,7 +475,7 @@ impl Crawl {
         if before > 0 && random.unit() < copies {
             content.family = family(url - 1 - random.below(before));
             if random.unit() < 0.5 {
-                // Versions are numbered; a copy's own one must not be the version of the page it was copied from.
+                // Versions are numbered; a copy's own version must differ from that of the page it was copied from.
                 content.versions = vec![0.0; 1 + url as usize % 7];
                 content.versions.push(NEAR * random.unit() * random.unit());
             }
@@ -484,14 +483,14 @@ impl Crawl {
         content
     }
 
-    /// Words of a page beside its site's template.
+    /// The number of a page's words without its site's template.
     fn n_own_words(&self, family: u64) -> usize {
         let Settings { mu, sigma, template, .. } = self.settings;
         let words = (mu + sigma * Random(hash(&[family, 6])).normal()).exp().min(WORDS_MAX);
         (words * (1.0 - template)).round() as usize
     }
 
-    /// Calls `each` with the words and the generator of every block of a page, the first and the last of them the
+    /// Calls `each` with the words and the generator of every block of a page. The first and the last block are the
     /// halves of its site's template.
     fn blocks(&self, site_seed: u64, content: &Content, mut each: impl FnMut(usize, &mut Random)) {
         let half = self.template_words / 2;
@@ -548,7 +547,7 @@ impl Crawl {
         line.push(b"\"}\n");
     }
 
-    /// Numbers in place of words, each a feature of its own.
+    /// Writes numbers instead of words, each a feature of its own.
     fn features(&self, site_seed: u64, content: &Content, line: &mut Line) {
         line.push(b"\"features\":[\"");
         self.blocks(site_seed, content, |n_words, random| {
@@ -565,7 +564,7 @@ mod tests {
     use super::*;
     use lookalike::document::{Body, CanonicalForm, Content as PageContent, MediaType, Page, Seed};
     use lookalike::sketch::{Rule, SketchRule, SketchedContent, Sketcher, compare};
-    use lookalike::wire::{Limits, page_of_json};
+    use lookalike::wire::{Limits, parse_json_page};
     use std::collections::{HashMap, HashSet};
 
     fn lines(arguments: &str) -> Vec<String> {
@@ -575,11 +574,11 @@ mod tests {
     }
 
     fn pages(arguments: &str) -> Vec<Page> {
-        let page = |line: String| page_of_json(line.as_bytes(), &Limits::default()).expect("a page");
+        let page = |line: String| parse_json_page(line.as_bytes(), &Limits::default()).expect("a page");
         lines(arguments).into_iter().map(page).collect()
     }
 
-    /// Whole shingle sets, so that the resemblance is exact.
+    /// Keeps whole shingle sets, so that the resemblance is exact.
     fn sketched(pages: &[Page]) -> Vec<Option<SketchedContent>> {
         let rule = SketchRule { rule: Rule::All, bits: 64, ..SketchRule::default() };
         let mut sketcher = Sketcher::new(&rule, &Seed([1; 4]));
@@ -616,7 +615,7 @@ mod tests {
                 let PageContent::Body { body, .. } = &page.content else { panic!("a body") };
                 let Body::Text(html) = body else { panic!("text") };
                 n_bytes += html.len();
-                let form = CanonicalForm::of_body(body, MediaType::Html).expect("text");
+                let form = CanonicalForm::from_body(body, MediaType::Html).expect("text");
                 logarithms.push((form.n_words() as f64).ln());
             }
             let mean = n_bytes as f64 / pages.len() as f64;
@@ -627,7 +626,7 @@ mod tests {
         }
     }
 
-    /// As on the measured sites, 49 to 84 % of the sightings are identical to one on another sweep.
+    /// As on the measured sites, 49 to 84 % of the sightings equal one on another sweep.
     #[test]
     fn sweeps_see_what_real_ones_see() {
         let pages = pages("--pages 3000 --sweeps 4");
@@ -663,7 +662,7 @@ mod tests {
         assert!(alike < 15, "{alike} strangers are alike");
     }
 
-    /// Two pages of as many words, a share t of them their template, resemble each other by t / (2 - t).
+    /// Two pages of equal length, of which the template is a share t, resemble each other by t / (2 - t).
     #[test]
     fn a_template_is_the_share_that_was_asked_for() {
         for (template, expected) in [(0.5, 0.333), (0.9, 0.818)] {

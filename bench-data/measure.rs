@@ -1,10 +1,10 @@
-//! What super shingles and mod shingles find, held against exact truth, to choose their settings by.
+//! Measures what super shingles and mod shingles find, against exact truth, in order to choose their settings.
 //!
 //! ```sh
 //! cargo run --release --no-default-features --example measure -- [--seeds N] [FOLDER]…
 //! ```
-//! A folder holds `canon.jsonl.zst`, `sets.csv.zst`, `pairs.csv.zst` and `containment.csv.zst`, or a folder `exact` that
-//! does; `bench-data` is taken where none is named. Only the first document of each distinct set of shingles counts.
+//! A folder contains `canon.jsonl.zst`, `sets.csv.zst`, `pairs.csv.zst` and `containment.csv.zst`, or a folder
+//! `exact` that does; the default is `bench-data`. Only the first document of each distinct set of shingles counts.
 
 use lookalike::document::{CanonicalForm, Seed};
 use lookalike::sketch::{ModCounts, Shingle, SketchRule, SketchedContent, Sketcher, compare};
@@ -22,17 +22,17 @@ const SUPER_LENGTHS: [usize; 5] = [4, 6, 8, 12, 16];
 const SUPER_COUNTS: [usize; 3] = [2, 4, 8];
 const MODULI: [u64; 3] = [25, 50, 100];
 
-/// Pairs whose smaller document has fewer shingles than this, and what they are called.
+/// Pairs whose smaller document has fewer shingles than this, and their name.
 const SIZES: [(&str, u32); 3] = [("all", u32::MAX), ("< 100", 100), ("< 50", 50)];
 
-/// Documents and what is true of them.
+/// Documents and the truth about them.
 struct Corpus {
     name: String,
-    /// Document → its text and its distinct shingles.
+    /// Document → its text and its number of distinct shingles.
     documents: HashMap<usize, (CanonicalForm, u32)>,
     /// Pairs of r ≥ 0.3 → r.
     resemblances: HashMap<Pair, f64>,
-    /// Pairs one of which is in the other for 0.9 or more → r.
+    /// Pairs with a containment of 0.9 or more → r.
     contained: Vec<(Pair, f64)>,
 }
 
@@ -79,7 +79,7 @@ impl Corpus {
             if let Some(n_shingles) = is_first.get(&number) {
                 let page: serde_json::Value = serde_json::from_str(&line?)?;
                 let body = page["body"].as_str().ok_or("a page without a body")?;
-                documents.insert(number, (CanonicalForm::of_text(body), *n_shingles));
+                documents.insert(number, (CanonicalForm::from_text(body), *n_shingles));
             }
         }
         let pairs = |name: &str| -> Result<Vec<(Pair, f64)>> {
@@ -93,7 +93,7 @@ impl Corpus {
         })
     }
 
-    /// Every document under a rule.
+    /// Sketches every document under a rule.
     fn sketched(&self, rule: &SketchRule, seed: &Seed) -> HashMap<usize, SketchedContent> {
         let mut sketcher = Sketcher::new(rule, seed);
         self.documents.iter().map(|(number, (form, _))| (*number, sketcher.sketch_form(form))).collect()
@@ -103,7 +103,7 @@ impl Corpus {
         self.resemblances.get(pair).copied().unwrap_or(0.0)
     }
 
-    /// The shingles of a pair's smaller document.
+    /// The number of shingles of a pair's smaller document.
     fn smaller(&self, (a, b): &Pair) -> u32 {
         self.documents[a].1.min(self.documents[b].1)
     }
@@ -112,12 +112,12 @@ impl Corpus {
 fn lines(path: &Path) -> Result<impl Iterator<Item = std::io::Result<String>>> {
     let file = std::fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut decoder = zstd::Decoder::new(file)?;
-    // The canonical pages are packed with a long window.
+    // The canonical pages are compressed with a long window.
     decoder.window_log_max(27)?;
     Ok(BufReader::new(decoder).lines())
 }
 
-/// The leading columns that are numbers: what is text comes last in these files.
+/// The leading columns, which are numbers; text comes last in these files.
 fn rows(path: &Path) -> Result<Vec<Vec<f64>>> {
     let numbers = |line: String| line.split(',').map_while(|field| field.parse().ok()).collect();
     lines(path)?.skip(1).map(|line| Ok(numbers(line?))).collect()
@@ -148,7 +148,7 @@ fn sharing<'a>(keys: impl Iterator<Item = (usize, &'a [Shingle])>, needed: usize
     shared.into_iter().filter(|(_, n)| *n >= needed).map(|(pair, _)| pair).collect()
 }
 
-/// What a way of nominating finds: by size, of the pairs of r ≥ 0.9, and pairs of r < 0.5.
+/// What a way of nominating finds: pairs of r ≥ 0.9 by size, and pairs of r < 0.5.
 #[derive(Default)]
 struct Nominated {
     found: [usize; SIZES.len()],
@@ -180,7 +180,8 @@ impl Nominated {
     }
 }
 
-/// Recall of pairs of r ≥ 0.9 and wrong nominations, by length and number, beside those of the index shingles.
+/// Prints the recall of pairs of r ≥ 0.9 and the wrong nominations, by length and number, next to those of the
+/// index shingles.
 fn super_shingles(corpus: &Corpus, seeds: &[Seed]) {
     let headings = SIZES.map(|(size, _)| format!("{size:>7} shingles   "));
     println!("  pairs of r ≥ 0.9 found, in %, and pairs of r < 0.5 nominated for 1000 documents; smaller document:");
@@ -192,7 +193,7 @@ fn super_shingles(corpus: &Corpus, seeds: &[Seed]) {
             let rule = SketchRule { super_shingle_length: length, super_shingles: most, ..SketchRule::default() };
             let contents = corpus.sketched(&rule, seed);
             for (count, nominated) in SUPER_COUNTS.iter().zip(&mut of_counts) {
-                // Fewer are the smallest of more.
+                // A smaller number keeps the smallest of a larger one.
                 let keys = contents.iter().map(|(number, content)| {
                     let supers = content.super_shingles.as_slice();
                     (*number, &supers[..supers.len().min(*count)])
@@ -235,8 +236,8 @@ impl Contained {
     }
 }
 
-/// Recall of the pairs of containment 0.9 or more, by modulus; those of r < 0.5, which no clustering brings together,
-/// also alone.
+/// Prints the recall of pairs of containment 0.9 or more, by modulus; also separately for pairs of r < 0.5, which
+/// no clustering joins.
 fn containment(corpus: &Corpus, seeds: &[Seed]) {
     println!("  pairs of containment ≥ 0.9 found, in %");
     println!("  {:<34} {:>7}  {:>7} {:>7} {:>12}", "", "pairs", "1 shared", "2 shared", "estimated ≥ 0.8");
@@ -264,11 +265,14 @@ fn containment(corpus: &Corpus, seeds: &[Seed]) {
     }
 }
 
-/// Adds one pair. It counts as estimated where it is a candidate and its estimate says so.
+/// Adds one pair. It counts as estimated if it is a candidate and its estimate is at least 0.9.
 fn count(counted: &mut Contained, a: &SketchedContent, b: &SketchedContent, rule: &SketchRule) {
     let shared = a.mod_shingles.iter().filter(|shingle| b.mod_shingles.binary_search(shingle).is_ok()).count();
-    let counts =
-        ModCounts { first: a.mod_shingles.len() as u32, second: b.mod_shingles.len() as u32, shared: shared as u32 };
+    let counts = ModCounts {
+        n_first: a.mod_shingles.len() as u32,
+        n_second: b.mod_shingles.len() as u32,
+        n_shared: shared as u32,
+    };
     let estimate = compare(&a.sketch, &b.sketch, rule.rule).refined(&a.sketch, &b.sketch, counts);
     let containment = estimate.containment_of_first.max(estimate.containment_of_second);
     counted.n_pairs += 1;

@@ -1,13 +1,13 @@
-//! What must hold for any input whatever: each function takes bytes and panics where its promise is broken.
+//! Properties that hold for any input: each function takes bytes and panics where its promise is broken.
 //!
-//! The fuzz targets call these with what a fuzzer makes up, `tests/properties.rs` with what a fixed generator does.
+//! The fuzz targets call them with a fuzzer's inputs, `tests/it/properties.rs` with those of a fixed generator.
 
 use lookalike::document::{self, Content, MediaType, append_html_text, append_words};
-use lookalike::sketch::{self, Form, Multiplicity, Rule, SketchRule};
-use lookalike::wire::{Limits, page_of_json};
+use lookalike::sketch::{self, Multiplicity, Rule, SketchForm, SketchRule};
+use lookalike::wire::{Limits, parse_json_page};
 use std::borrow::Cow;
 
-/// What a page may be labelled with, the empty label for none.
+/// Labels that a page may have; the empty label means none.
 const LABELS: [&str; 24] = [
     "",
     "utf-8",
@@ -35,23 +35,24 @@ const LABELS: [&str; 24] = [
     "no-such-charset",
 ];
 
-/// Takes the first byte, which chooses among variants, so that the rest can be a real file.
+/// Takes the first byte, which selects a variant, so that the rest can be a real file.
 fn choice(data: &[u8]) -> (usize, &[u8]) {
     data.split_first().map_or((0, data), |(first, rest)| (usize::from(*first), rest))
 }
 
-/// Bytes to text: never more than linear, and UTF-8 that nothing denies comes back as it was.
+/// Bytes to text: the output is at most linear, and valid UTF-8 comes back unchanged unless something contradicts
+/// it.
 pub fn decode(data: &[u8]) {
     let (choice, bytes) = choice(data);
     let label = Some(LABELS[choice % LABELS.len()]).filter(|label| !label.is_empty());
     let media_type = [MediaType::PlainText, MediaType::Html, MediaType::Unknown][choice / LABELS.len() % 3];
     let text = document::decode(bytes, label, media_type);
-    // U+FFFD for every byte is the worst.
+    // The worst case is U+FFFD for every byte.
     assert!(text.len() <= 3 * bytes.len() + 4, "{} bytes of {}", text.len(), bytes.len());
     assert_eq!(text, document::decode(bytes, label, media_type));
 
     let unlabelled = document::decode(bytes, None, MediaType::PlainText);
-    // With a U+0000 in it, it may be UTF-16, with an escape ISO-2022-JP.
+    // A U+0000 may mean UTF-16, an escape ISO-2022-JP.
     if let Some(utf8) = std::str::from_utf8(bytes).ok().filter(|utf8| !utf8.contains(['\0', '\u{1b}'])) {
         assert_eq!(unlabelled, utf8.strip_prefix('\u{feff}').unwrap_or(utf8));
         assert!(matches!(unlabelled, Cow::Borrowed(_)), "valid UTF-8 is not copied");
@@ -59,7 +60,7 @@ pub fn decode(data: &[u8]) {
             assert_eq!(document::decode(bytes, Some(single_byte), media_type), unlabelled, "{single_byte}");
         }
     }
-    // A mark says more than any label.
+    // A byte order mark outweighs any label.
     let marked = [b"\xef\xbb\xbf", unlabelled.as_bytes()].concat();
     assert_eq!(document::decode(&marked, label, media_type), unlabelled);
 }
@@ -70,7 +71,7 @@ fn text_of(html: &str) -> String {
     out
 }
 
-/// HTML to text: never more than linear, never more than appended, nothing of what is in a tag.
+/// HTML to text: the output is at most linear, only appends, and contains nothing from inside a tag.
 pub fn html(data: &[u8]) {
     let html = String::from_utf8_lossy(data);
     let text = text_of(&html);
@@ -81,7 +82,7 @@ pub fn html(data: &[u8]) {
     let mut appended = String::from("before");
     append_html_text(&html, &mut appended);
     assert_eq!(appended.strip_prefix("before"), Some(text.as_str()));
-    // A space is not put after a space.
+    // No space follows a space.
     let mut appended = String::from("before ");
     append_html_text(&html, &mut appended);
     let after = appended.strip_prefix("before ");
@@ -109,7 +110,7 @@ fn words_of(text: &str) -> (String, usize) {
     (out, n_words)
 }
 
-/// Text to words: lower case, single spaces, counted right, and the words of words are themselves.
+/// Text to words: lower case, single spaces, a correct count; splitting the words again gives the same words.
 pub fn words(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (words, n_words) = words_of(&text);
@@ -118,7 +119,7 @@ pub fn words(data: &[u8]) {
     assert_eq!(split.len(), n_words);
     assert!(split.iter().all(|word| !word.is_empty()), "a space too many in {words:?}");
     assert!(!words.contains(|c: char| c.is_ascii_uppercase() || c.is_control()), "{words:?}");
-    // The worst are characters that come apart in three of their size.
+    // The worst are characters that decompose into three of their size.
     assert!(words.len() <= 4 * text.len(), "{} bytes of {}", words.len(), text.len());
 
     let mut appended = String::from("before");
@@ -127,7 +128,7 @@ pub fn words(data: &[u8]) {
     assert_eq!(appended, format!("before{space}{words}"));
 }
 
-/// The rule that the first bytes choose.
+/// The rule that the first bytes select.
 fn rule_of(choice: usize, size: usize) -> Rule {
     match choice % 6 {
         0 => Rule::All,
@@ -139,7 +140,7 @@ fn rule_of(choice: usize, size: usize) -> Rule {
     }
 }
 
-/// Stored sketches: what is written is read, and what is read at all is read the same again.
+/// Stored sketches: decoding gives what was encoded, and bytes that decode at all decode to the same sketch again.
 pub fn sketch_codec(data: &[u8]) {
     if let Ok(sketch) = sketch::decode(data) {
         let mut again = Vec::new();
@@ -158,7 +159,7 @@ pub fn sketch_codec(data: &[u8]) {
     let (numbers, _) = rest.as_chunks::<8>();
     let mut shingles: Vec<u64> = numbers.iter().map(|bytes| u64::from_le_bytes(*bytes) >> (64 - bits)).collect();
     let sketch = rule.sketch(&mut shingles);
-    if let Form::Sample { values, bound } = &sketch.form {
+    if let SketchForm::Sample { values, bound } = &sketch.form {
         assert!(values.iter().all(|value| u128::from(*value) < *bound));
     }
     let mut bytes = Vec::new();
@@ -169,15 +170,15 @@ pub fn sketch_codec(data: &[u8]) {
     assert!(sketch::decode(&bytes).is_err(), "gone on");
 }
 
-/// So small that a fuzzer meets them.
+/// Small enough for a fuzzer to reach them.
 const LIMITS: Limits = Limits { body_bytes_max: 64, url_bytes_max: 24, sweep_bytes_max: 8, words_max: 100 };
 
 /// The longest message of a rejection: it goes into an event and a log.
 const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// JSON pages: one that is taken keeps the limits, one that is not says why in a few words.
+/// JSON pages: an accepted page keeps the limits; a rejected one gets a short reason.
 pub fn page_json(data: &[u8]) {
-    match page_of_json(data, &LIMITS) {
+    match parse_json_page(data, &LIMITS) {
         Ok(page) => {
             assert!(data.trim_ascii_start().starts_with(b"{"), "a page is an object");
             assert!((1..=LIMITS.url_bytes_max).contains(&page.url.len()), "{:?}", page.url);

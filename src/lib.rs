@@ -1,4 +1,4 @@
-//! Lookalike watches a crawl go by and keeps, for every page, the answer to one question: *where else is this?*
+//! Lookalike watches a web crawl and keeps, for every page, the answer to one question: *where else is this?*
 //!
 //! It is the system of Broder, Glassman, Manasse and Zweig, "Syntactic Clustering of the Web" (1997), as a stream:
 //!
@@ -8,21 +8,22 @@
 //! kafka                                                                               kafka
 //! ```
 //!
-//! 1. A [`document::Page`] becomes a [`document::CanonicalForm`]: its words, markup and case gone.
-//! 2. Its shingles (w words in a row) become fingerprints, and a sample of these its [`sketch::Sketch`].
-//! 3. [`cluster::Decider::decide`] finds the document that the page equals, or the ones it resembles, and joins their
-//!    clusters: one pure function.
-//! 4. `pipeline` writes what that changes, with the source's offsets and the outgoing events, in one batch.
-//! 5. `backfill` does the same for a whole crawl at once, by sorting and merging, and leaves a store that `pipeline` goes
-//!    on from.
-//! 6. `query` answers from a read-only view of the store.
+//! 1. A [`document::Page`] becomes a [`document::CanonicalForm`]: its words, without markup and case.
+//! 2. Every run of w words, a shingle, becomes a fingerprint. A sample of the fingerprints is the
+//!    [`sketch::Sketch`].
+//! 3. [`cluster::Decider::decide`], a pure function, finds the document that equals the page or the documents that
+//!    resemble it, and joins their clusters.
+//! 4. `pipeline` writes the changes, the source's offsets and the outgoing events in one batch.
+//! 5. `backfill` does the same for a whole crawl at once, by sorting and merging. `pipeline` continues from its
+//!    store.
+//! 6. `query` answers questions from a read-only view of the store.
 //!
-//! Reading order: the pure rooms ([`document`], [`sketch`], [`cluster`], [`sweep`], [`wire`], [`intake`]) do no I/O,
-//! know no clock and no threads. [`ports`] is what an engine needs of the world; the adapters (`store`, `kafka`,
-//! `files`) provide it and know only it; the engines (`pipeline`, `backfill`, `query`) know only it, too. `http` serves
-//! what `query` answers. `cli` puts them together.
+//! Read the modules in this order. [`document`], [`sketch`], [`cluster`], [`sweep`], [`wire`] and [`intake`] are
+//! pure: no I/O, no clock, no threads. [`ports`] states what an engine needs of the world. The adapters `store`,
+//! `kafka` and `files` implement the ports; the engines `pipeline`, `backfill` and `query` use them; neither knows
+//! the other. `http` serves the answers of `query`, and `cli` wires everything together.
 
-/// A point at which the tests of recovery kill the program; nothing at all without the feature `failpoints`.
+/// A point at which the recovery tests kill the program. It expands to nothing without the feature `failpoints`.
 #[cfg(feature = "service")]
 macro_rules! kill_point {
     ($name:literal) => {

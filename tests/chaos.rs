@@ -284,13 +284,13 @@ fn read_events(address: &str, topic: &str, ledger: &Ledger) -> Result<Vec<Event>
     let events: Vec<Event> = seen.iter().map(|seen| serde_json::from_str(seen.text()).expect("an event")).collect();
     let ledger = ledger.lock().expect("no panic");
     let mut terminal: BTreeSet<(i32, i64)> = BTreeSet::new();
-    for event in events.iter().filter(|event| event.kind.is_terminal()) {
+    for event in events.iter().filter(|event| event.kind().is_terminal()) {
         let place = (event.partition, event.offset);
         let sent = ledger.get(&place).ok_or_else(|| format!("{place:?} was never sent"))?;
         if !terminal.insert(place) {
             return Err(format!("{place:?} has two terminal events"));
         }
-        let is_right = match (sent, event.kind) {
+        let is_right = match (sent, event.kind()) {
             (Sent::Page(url, ..), EventType::Assigned) | (Sent::Gone(url, _), EventType::Gone) => {
                 event.url.as_ref() == Some(url)
             }

@@ -159,7 +159,7 @@ fn killed_while_a_sweep_is_closed() {
     };
     let unharmed = taken_in(&input);
     assert!(close(&unharmed).status().expect("starts").success());
-    let n_told = |kind| unharmed.events().iter().filter(|event| event.kind == kind).count();
+    let n_told = |kind| unharmed.events().iter().filter(|event| event.kind() == kind).count();
     assert_eq!([EventType::Lost, EventType::Moved, EventType::SweepClosed].map(n_told), [2200, 1100, 1]);
     for (point, hits) in CLOSING_POINTS {
         for n_passed in *hits {
@@ -255,11 +255,11 @@ fn n_deaths(mut once: impl FnMut() -> Output) -> usize {
 
 /// The records whose events say that they kill; all others must have been taken in.
 fn poison_in(events: &[Event], n_records: usize) -> BTreeSet<i64> {
-    let terminal: Vec<&Event> = events.iter().filter(|event| event.kind.is_terminal()).collect();
+    let terminal: Vec<&Event> = events.iter().filter(|event| event.kind().is_terminal()).collect();
     assert_eq!(terminal.len(), n_records, "each record has its event");
     let (poison, others): (Vec<&Event>, Vec<&Event>) =
-        terminal.into_iter().partition(|event| event.reason == Some(Reason::Poison));
-    assert!(others.iter().all(|event| event.kind == EventType::Assigned), "{others:?}");
+        terminal.into_iter().partition(|event| event.reason() == Some(Reason::Poison));
+    assert!(others.iter().all(|event| event.kind() == EventType::Assigned), "{others:?}");
     poison.iter().map(|event| event.offset).collect()
 }
 

@@ -1,6 +1,6 @@
-//! HTML to text on real pages and on hostile ones, ours beside html5gum.
+//! HTML to text on real and hostile pages, compared with html5gum.
 //!
-//! `LOOKALIKE_DATA` names a directory of further data sets; each of its directories is measured as well.
+//! `LOOKALIKE_DATA` names a directory with further data sets; each of its directories is measured as well.
 
 #[path = "../../tests/it/html/html5gum.rs"]
 mod html5gum_text;
@@ -14,7 +14,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Duration;
 
-/// As much of a data set as is measured.
+/// The most bytes of a data set that are measured.
 const BYTES_MAX: usize = 32 << 20;
 
 fn real_pages(c: &mut Criterion) {

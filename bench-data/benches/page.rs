@@ -1,9 +1,9 @@
-//! A page's whole way, from the bytes of its HTML to its finished sketch, on one core: all of it, stage by stage, and
-//! with html5gum or lexbor in the scanner's place; and that of hostile pages.
+//! A page's whole way on one core, from the bytes of its HTML to its finished sketch: as a whole, stage by stage,
+//! and with html5gum or lexbor instead of the scanner; also for hostile pages.
 //!
-//! `LOOKALIKE_DATA` names a directory of further data sets; each of its directories is measured as well, and the WARC
-//! files of one named `warc` where the program is built with all its features. lexbor is measured where
-//! `pip install selectolax` has been run.
+//! `LOOKALIKE_DATA` names a directory with further data sets; each of its directories is measured as well, and with
+//! all features the WARC files of one named `warc`. lexbor is measured if selectolax is installed (`pip install
+//! selectolax`).
 
 #![expect(clippy::expect_used, reason = "a benchmark without its pages has nothing to measure")]
 
@@ -24,7 +24,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Duration;
 
-/// As much of a data set as is measured.
+/// The most bytes of a data set that are measured.
 const BYTES_MAX: usize = 32 << 20;
 
 const SEED: Seed = Seed([1, 2, 3, 4]);
@@ -44,7 +44,7 @@ fn page_of(bytes: Vec<u8>, charset: Option<&str>) -> Page {
     }
 }
 
-/// The HTML of the WARC files in a folder of the data, as it came over the wire.
+/// The HTML of the WARC files in a folder of the data, as received.
 #[cfg(feature = "service")]
 fn warc_pages() -> Vec<Page> {
     use lookalike::files::{FileSource, Input};
@@ -84,8 +84,8 @@ fn real_pages(c: &mut Criterion) {
     measure_set(c, "warc", &warc_pages());
 }
 
-/// The whole way of hostile pages of one MiB each, beside a flat one. None in UTF-8 is to cost more than three times as much;
-/// others are full of letters and have to be converted.
+/// Measures hostile pages of one MiB each against a flat one. In UTF-8 none may cost more than three times as much;
+/// the others consist of letters and need conversion.
 fn hostile_pages(c: &mut Criterion) {
     let mut group = c.benchmark_group("hostile");
     let mut sketcher = Sketcher::new(&SketchRule::default(), &SEED);
@@ -131,7 +131,7 @@ fn measure_set(c: &mut Criterion, name: &str, pages: &[Page]) {
     each(&mut group, "page to sketch, html5gum", pages, |page| {
         let mut text = String::new();
         html5gum_text::append_text(&decoded(page), &mut text);
-        drop(black_box(sketcher.sketch_form(&CanonicalForm::of_text(&text))));
+        drop(black_box(sketcher.sketch_form(&CanonicalForm::from_text(&text))));
     });
     measure_lexbor(&mut group, pages);
 }
@@ -140,7 +140,7 @@ fn decoded(page: &Page) -> Cow<'_, str> {
     decode(html_of(page), charset_of(page), MediaType::Html)
 }
 
-/// Every stage alone, on what the one before it makes; the throughput is still that of the HTML.
+/// Measures each stage alone on the output of the stage before; the throughput is that of the HTML.
 fn measure_stages(group: &mut BenchmarkGroup<'_, WallTime>, pages: &[Page]) {
     each(group, "1 decode", pages, |page| drop(black_box(decoded(page))));
     let html: Vec<_> = pages.iter().map(decoded).collect();
@@ -159,12 +159,12 @@ fn measure_stages(group: &mut BenchmarkGroup<'_, WallTime>, pages: &[Page]) {
         out.clear();
         black_box(append_words(text, &mut out));
     });
-    let forms: Vec<CanonicalForm> = texts.iter().map(|text| CanonicalForm::of_text(text)).collect();
+    let forms: Vec<CanonicalForm> = texts.iter().map(|text| CanonicalForm::from_text(text)).collect();
     let mut sketcher = Sketcher::new(&SketchRule::default(), &SEED);
     each(group, "4 sketch", &forms, |form| drop(black_box(sketcher.sketch_form(form))));
 }
 
-/// lexbor's text instead of ours, in another process that has the pages; the rest of the way is ours.
+/// Measures lexbor's text, from another process that has the pages; the rest of the way is the same.
 fn measure_lexbor(group: &mut BenchmarkGroup<'_, WallTime>, pages: &[Page]) {
     let Some((mut lexbor, texts)) = Lexbor::start(pages.iter().map(html_of)) else {
         return println!("skipped: lexbor needs python3 and `pip install selectolax`");
@@ -174,7 +174,7 @@ fn measure_lexbor(group: &mut BenchmarkGroup<'_, WallTime>, pages: &[Page]) {
     group.bench_function("page to sketch, lexbor", |b| {
         b.iter(|| {
             lexbor.parse();
-            texts.iter().for_each(|text| drop(black_box(sketcher.sketch_form(&CanonicalForm::of_text(text)))));
+            texts.iter().for_each(|text| drop(black_box(sketcher.sketch_form(&CanonicalForm::from_text(text)))));
         });
     });
 }

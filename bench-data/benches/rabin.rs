@@ -12,7 +12,7 @@ use std::hint::black_box;
 const SEED: Seed = Seed([1, 2, 3, 4]);
 
 fn forms() -> Vec<CanonicalForm> {
-    corpus::english().iter().map(|text| CanonicalForm::of_text(text)).collect()
+    corpus::english().iter().map(|text| CanonicalForm::from_text(text)).collect()
 }
 
 fn rabin(c: &mut Criterion) {

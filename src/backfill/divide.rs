@@ -7,7 +7,7 @@ use super::runs::{Piece, Run, SortedRow, Sorter};
 use super::work::{TakenPiece, Work};
 use crate::document::DocumentId;
 use crate::ports::StoredSighting;
-use crate::sketch::{Form, Shingle, SketchRule, decode};
+use crate::sketch::{Shingle, SketchForm, SketchRule, decode};
 
 /// Names of the sorted files, and whether they are compressed: rows that are numbers are small already.
 pub(super) const POSTINGS: (&str, bool) = ("postings", false);
@@ -79,7 +79,7 @@ pub(super) fn index_candidates(row: &DocumentRow, rule: &SketchRule) -> Option<V
     if let Some(index) = &row.index {
         return Some(index.clone());
     }
-    let Form::Sample { mut values, .. } = decode(&row.sketch).ok()?.form else { return None };
+    let SketchForm::Sample { mut values, .. } = decode(&row.sketch).ok()?.form else { return None };
     values.truncate(rule.index_candidates());
     Some(values)
 }

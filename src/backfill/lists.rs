@@ -14,7 +14,7 @@ use super::means::Means;
 use super::rows::{Pair, Posting, Shortened};
 use super::runs::{Merge, Piece, Run, RunWriter, Sorter, cuts};
 use super::work::{TakenPiece, Work};
-use crate::cluster::{IndexQuery, Representatives, representatives_of, represented};
+use crate::cluster::{IndexQuery, Representatives, candidates_by_representatives, first_representatives};
 use crate::document::DocumentId;
 use crate::ports::StoreRule;
 use crate::sketch::Shingle;
@@ -87,7 +87,7 @@ impl Common {
             let mut found = Vec::new();
             each_list(means, &runs, part, |shingle, documents| {
                 if self.index.contains_key(&shingle) {
-                    found.push((shingle, representatives_of(&documents[..documents.len().min(limit + 1)])));
+                    found.push((shingle, first_representatives(&documents[..documents.len().min(limit + 1)])));
                 }
                 Ok(())
             })?;
@@ -332,9 +332,9 @@ fn represent_piece(
     each_document(means, piece, |document, row| {
         let damaged = || BackfillError::Damaged(means.folder.join(&piece.documents.name));
         let candidates = index_candidates(&row, &rule.sketch).ok_or_else(damaged)?;
-        let asked = IndexQuery::of(&candidates, size, &rule.cluster, |shingle| common.is_for(shingle, document));
+        let asked = IndexQuery::new(&candidates, size, &rule.cluster, |shingle| common.is_for(shingle, document));
         let common = asked.common.iter().filter_map(|shingle| representatives.get(shingle));
-        let others = represented(common, asked.common_needed);
+        let others = candidates_by_representatives(common, asked.common_needed);
         others.into_iter().try_for_each(|other| pairs.push(Pair::new(document, other, 0, true)))
     })?;
     pairs.finish()

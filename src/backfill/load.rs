@@ -157,7 +157,7 @@ fn write_states(
     let mut merge = Merge::new(runs, from.as_ref(), to)?;
     let mut pieces = writing.table(Family::States, name, |table| {
         each_history(&mut merge, |url, host, history| {
-            let Some(state) = UrlState::of(history, host) else { return Ok(()) };
+            let Some(state) = UrlState::from_history(history, host) else { return Ok(()) };
             table.put(LoadRow::State(url, &state))?;
             MissingUrl::from_state(url, &state).map_or(Ok(()), |now| sought.push(now))
         })

@@ -23,7 +23,7 @@ use crate::cluster::{Relation, TooManyDocuments};
 use crate::document::{DocumentId, Fingerprint, Seed, host_key};
 use crate::intake::{FutureLimit, RecordSketcher, SketchedPage};
 use crate::ports::{Incoming, Polled, Progress, ProgressMap, Source, StoreError};
-use crate::sketch::{Form, SketchRule, SketchedContent, Sketcher, encode};
+use crate::sketch::{SketchForm, SketchRule, SketchedContent, Sketcher, encode};
 use crate::sweep::{Observation, Seen, SweepCut, SweepRow};
 use crate::wire::{Limits, Origin, Rejection};
 use crossbeam::channel::{Receiver, Sender, bounded};
@@ -246,8 +246,8 @@ fn new_document(content: SketchedContent, first_url: Fingerprint, rule: &SketchR
     let mut sketch = Vec::new();
     encode(&content.sketch, &mut sketch);
     let begins_with_index = match &content.sketch.form {
-        Form::Sample { values, .. } => values.get(..content.index.len()) == Some(content.index.as_slice()),
-        Form::Whole(_) | Form::Parity(_) => false,
+        SketchForm::Sample { values, .. } => values.get(..content.index.len()) == Some(content.index.as_slice()),
+        SketchForm::Whole(_) | SketchForm::Parity(_) => false,
     };
     debug_assert!(content.index.len() <= rule.index_candidates());
     let n_candidates = content.index.len();

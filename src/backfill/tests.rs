@@ -4,12 +4,12 @@ use super::means::Means;
 use super::work::{Identity, Work};
 use super::{BackfillError, Ending, cluster_and_load, take_in_sketched};
 use crate::cluster::{
-    BatchIndex, Clusters, Decider, Effects, MatchRule, NewDocument, Policy, SketchView, TooManyDocuments, View,
+    BatchIndex, ClusterPolicy, Clusters, Decider, Effects, MatchRule, NewDocument, SketchView, TooManyDocuments, View,
 };
 use crate::document::{CANONICAL_VERSION, DocumentId, FetchTime, Fingerprint, Seed};
 use crate::intake::SketchedPage;
 use crate::ports::{EmptyStore, Family, LoadDocument, LoadMetadata, LoadRow, Loader, StoreError, StoreRule, Table};
-use crate::sketch::{Equivalences, Form, Rule, Shingle, Sketch, SketchRule, SketchedContent, decode};
+use crate::sketch::{Equivalences, Rule, Shingle, Sketch, SketchForm, SketchRule, SketchedContent, decode};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -194,7 +194,7 @@ fn page(rule: &StoreRule, number: usize, shingles: BTreeSet<Shingle>, n_supers: 
             n_bytes: 100,
             sketch: Arc::new(Sketch {
                 n_shingles: values.len() as u32,
-                form: Form::Sample { values, bound: 1 << 40 },
+                form: SketchForm::Sample { values, bound: 1 << 40 },
                 confirmation: None,
             }),
         }),
@@ -256,7 +256,7 @@ proptest! {
         ignore_common in any::<bool>(),
         n_supers in 0usize..3,
     ) {
-        let cluster = MatchRule { threshold: 0.5, min_shared, common_limit, comparisons_max: 0, ignore_common, policy: Policy::Components };
+        let cluster = MatchRule { threshold: 0.5, min_shared, common_limit, comparisons_max: 0, ignore_common, policy: ClusterPolicy::Components };
         let rule = rule(index_size, cluster);
         let pages = pages_of(&rule, sets, n_supers);
         let (documents, names, common) = streamed(&rule, &pages);

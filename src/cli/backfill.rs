@@ -5,7 +5,7 @@ use super::run::{events_sink, future_limit, new_seed, watch_signals};
 use super::telemetry;
 use super::{Exit, ending};
 use crate::backfill::{self, BackfillError, Ending, Identity, Intake, Means, Room, Standing, Work};
-use crate::cluster::Policy;
+use crate::cluster::ClusterPolicy;
 use crate::config::Config;
 use crate::files::{FileSource, Input};
 use crate::kafka::TopicPosition;
@@ -27,7 +27,7 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs) -> Result<Exit> {
     if let Some(time) = args.fetched_at {
         config.input.fetched_at = time.to_string();
     }
-    if config.cluster.policy == Policy::Star {
+    if config.cluster.policy == ClusterPolicy::Star {
         let told = "cluster.policy is \"star\", whose clusters depend on the order of the pages: `lookalike run` makes such a \
                     store; or backfill with \"components\", and `recluster --policy star` shows the stars in it";
         return Err(ending(Exit::Usage, told));

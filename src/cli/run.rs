@@ -7,7 +7,7 @@ use super::{Exit, crash_handler, ending, render};
 use crate::cluster::Decider;
 use crate::config::{Config, InputKind};
 use crate::document::{FetchTime, Seed};
-use crate::files::{EventFile, EventStdout, FileSource, Input, page_of_warc, undo_codings};
+use crate::files::{EventFile, EventStdout, FileSource, Input, decode_content, parse_warc_page};
 use crate::http::{Token, WriteAccess};
 use crate::intake::FutureLimit;
 use crate::kafka::{KafkaSettings, KafkaSink, KafkaSource, Publishing, StartOptions};
@@ -176,8 +176,8 @@ fn open_source(
             bootstrap: args.bootstrap,
             accept_gap: args.accept_gap,
             care: Arc::clone(poison) as Arc<dyn PoisonGuard>,
-            warc: page_of_warc,
-            undo: undo_codings,
+            warc: parse_warc_page,
+            undo: decode_content,
         };
         let source = KafkaSource::open(&config.kafka, &config.limits, &beginning)?;
         // Where an unknown partition begins is decided once: after a restart "latest" would be somewhere else.

@@ -9,9 +9,9 @@ use crate::document::{Fingerprint, Seed};
 use crate::files::{FileSource, Input};
 use crate::intake::{FutureLimit, RecordSketcher, SketchedPage};
 use crate::ports::{Incoming, Polled, ProgressMap, Snapshot, Source, StoreRule};
-use crate::sketch::{Form, Shingle, SketchRule, SketchedContent, Sketcher, encode};
+use crate::sketch::{Shingle, SketchForm, SketchRule, SketchedContent, Sketcher, encode};
 use crate::store::RocksStore;
-use crate::wire::{Limits, Origin, Reason, Record, Rejection, page_of_json};
+use crate::wire::{Limits, Origin, Reason, Record, Rejection, parse_json_page};
 use anyhow::Result;
 use serde::Serialize;
 use std::fmt::LowerHex;
@@ -219,7 +219,7 @@ impl Timing {
 fn page_record(record: Record, limits: &Limits) -> Record {
     match record {
         Record::Json(json) => {
-            page_of_json(&json, limits).map_or_else(Record::Rejected, |page| Record::Page(Box::new(page)))
+            parse_json_page(&json, limits).map_or_else(Record::Rejected, |page| Record::Page(Box::new(page)))
         }
         other => other,
     }
@@ -258,9 +258,9 @@ impl Sketched {
         let mut encoded = Vec::new();
         encode(&content.sketch, &mut encoded);
         let (form, n_kept, values, bits) = match &content.sketch.form {
-            Form::Sample { values, .. } => ("sample", values.len(), Some(hex(values, rule.bits)), None),
-            Form::Whole(tops) => ("whole", tops.len(), Some(hex(tops, u16::BITS)), None),
-            Form::Parity(words) => {
+            SketchForm::Sample { values, .. } => ("sample", values.len(), Some(hex(values, rule.bits)), None),
+            SketchForm::Whole(tops) => ("whole", tops.len(), Some(hex(tops, u16::BITS)), None),
+            SketchForm::Parity(words) => {
                 let bytes = words.iter().flat_map(|word| word.to_le_bytes());
                 ("parity", words.len() * 64, None, Some(hex(bytes, u8::BITS).concat()))
             }

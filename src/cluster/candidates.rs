@@ -1,72 +1,77 @@
-//! Candidates: which documents might resemble a page, by the shingles they share with it.
+//! Candidates: the documents that might resemble a page, found by shared shingles.
 //!
-//! A page's smallest uncommon shingles nominate all documents that have enough of them, its super shingles whoever has
-//! one. Of a page that is largely made of common shingles, a page of a template, that is too little: nine tenths of the
-//! family of such pages would stand alone. So there its smallest common shingles nominate too, but only their
-//! representatives, the first few documents that had them. Whatever the size of the family, that is a few comparisons a
-//! page: the family of those that resemble each other is joined through its first pages, and where they do not, no more
-//! pages are compared than the representatives.
+//! Two kinds of shingle nominate every document that has enough of them: the page's smallest uncommon shingles, and
+//! its super shingles.
+//!
+//! A page from a template consists largely of common shingles, so those two kinds miss nine tenths of its
+//! relatives. The smallest common shingles of such a page therefore nominate too, but only their representatives:
+//! the first few documents that had them. This costs a few comparisons a page, whatever the size of the family.
+//! Pages that resemble each other join the family through its first pages.
 
-use super::MatchRule;
-use super::decide::View;
+use super::rule::MatchRule;
+use super::view::View;
 use crate::document::{DocumentId, Fingerprint};
 use crate::sketch::Shingle;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
-/// How many of a page's common shingles nominate, the smallest.
-const COMMON_ASKED_MAX: usize = 16;
+/// How many of a page's common shingles nominate documents; the smallest do.
+const COMMON_QUERIED_MAX: usize = 16;
 
-/// How many documents a common shingle nominates, the first that had it.
+/// How many documents a common shingle nominates: the first that had it.
 const REPRESENTATIVES_MAX: usize = 16;
 
-/// How many representatives a page is compared with at most, those with most shared shingles.
+/// The most representatives that one page is compared with: those that share the most shingles with it.
 const REPRESENTATIVES_COMPARED_MAX: usize = 16;
 
-/// The shingles by which a page is looked for.
+/// The shingles that look a page up in the index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexQuery {
-    /// The smallest that are not common: they index it as well.
+    /// The smallest uncommon shingles, ascending. They also index the page.
     pub index: Vec<Shingle>,
-    /// The smallest common ones among those that were smaller; none where they could not nominate anybody.
+    /// The common shingles that are smaller than the last of `index`; empty if there are fewer than
+    /// `common_needed`.
     pub common: Vec<Shingle>,
-    /// How many of the common ones a page must share with a representative.
+    /// How many shingles of `common` a representative must have.
     pub common_needed: usize,
 }
 
 impl IndexQuery {
-    /// Of a page's smallest shingles, ascending, `index_size` of which index it at most.
-    pub fn of(smallest: &[Shingle], index_size: usize, rule: &MatchRule, is_common: impl Fn(Shingle) -> bool) -> Self {
-        let mut asked = IndexQuery::default();
+    /// Creates the query from a page's smallest shingles, ascending. At most `index_size` of them index the page.
+    pub fn new(smallest: &[Shingle], index_size: usize, rule: &MatchRule, is_common: impl Fn(Shingle) -> bool) -> Self {
+        let mut query = IndexQuery::default();
         for shingle in smallest {
-            if asked.index.len() == index_size {
+            if query.index.len() == index_size {
                 break;
             }
             if !is_common(*shingle) {
-                asked.index.push(*shingle);
-            } else if asked.common.len() < COMMON_ASKED_MAX {
-                asked.common.push(*shingle);
+                query.index.push(*shingle);
+            } else if query.common.len() < COMMON_QUERIED_MAX {
+                query.common.push(*shingle);
             }
         }
-        asked.common_needed = rule.shared_needed(asked.index.len() + asked.common.len());
-        if rule.ignore_common || asked.common.len() < asked.common_needed {
-            asked.common.clear();
+        query.common_needed = rule.shared_needed(query.index.len() + query.common.len());
+        if rule.ignore_common || query.common.len() < query.common_needed {
+            query.common.clear();
         }
-        asked
+        query
     }
 }
 
-/// The first documents in which a shingle stood that is common by now. Its list has ended, so they never change.
+/// The first documents that had a shingle which is now common. The shingle's list is full, so they never change.
 pub type Representatives = Box<[DocumentId]>;
 
-/// The representatives in the list of a common shingle.
-pub fn representatives_of(list: &[DocumentId]) -> Representatives {
+/// Returns the representatives in the list of a common shingle.
+pub fn first_representatives(list: &[DocumentId]) -> Representatives {
     list.iter().take(REPRESENTATIVES_MAX).copied().collect()
 }
 
-/// The candidates among the representatives of a page's common shingles: those of at least `needed` of them, no more
-/// than are to be compared, most shared shingles first, then by age.
-pub fn represented<'r>(common: impl Iterator<Item = &'r Representatives>, needed: usize) -> Vec<DocumentId> {
+/// Returns the documents that represent at least `needed` of a page's common shingles, up to the limit for
+/// comparisons. Documents that share more shingles come first; older documents come first among equals.
+pub fn candidates_by_representatives<'r>(
+    common: impl Iterator<Item = &'r Representatives>,
+    needed: usize,
+) -> Vec<DocumentId> {
     let mut shared: FxHashMap<DocumentId, usize> = FxHashMap::default();
     for document in common.flat_map(|representatives| representatives.iter()) {
         *shared.entry(*document).or_default() += 1;
@@ -77,26 +82,25 @@ pub fn represented<'r>(common: impl Iterator<Item = &'r Representatives>, needed
     candidates.into_iter().take(REPRESENTATIVES_COMPARED_MAX).map(|(document, _)| document).collect()
 }
 
-/// A document that shares shingles with a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shared {
+pub(super) struct SharedShingles {
     pub document: DocumentId,
-    /// How many index shingles they share.
+    /// How many index shingles the document shares with the page.
     pub n_shared: usize,
-    /// How much these and the super shingles that they share tell: see [`rarity`].
+    /// The sum of [`rarity`] over all shared index shingles and super shingles.
     pub rarity: u64,
     is_nominated: bool,
 }
 
-/// What a shingle in so many documents tells of those that have it: one that two pages share alone says more than several
-/// that they share with a whole template.
+/// Weighs a shingle by how few documents have it. A shingle that only two pages share counts more than several that
+/// a whole template shares.
 fn rarity(n_documents: usize) -> u64 {
     (1 << 32) / n_documents.max(1) as u64
 }
 
-/// Adds a document to those in which a shingle stands, unless they are over the limit; true where it was added. Lists
-/// are in the order of arrival and stop one past the limit, so that a list's length tells whether its shingle is common.
-pub(super) fn add(documents: &mut Vec<DocumentId>, document: DocumentId, limit: usize) -> bool {
+/// Appends a document to a shingle's list unless the list is over the limit, and returns whether it did. Lists are
+/// in the order of arrival and stop one past the limit, so that the length alone shows whether a shingle is common.
+pub(super) fn append_capped(documents: &mut Vec<DocumentId>, document: DocumentId, limit: usize) -> bool {
     let has_room = documents.len() <= limit;
     if has_room {
         documents.push(document);
@@ -104,32 +108,33 @@ pub(super) fn add(documents: &mut Vec<DocumentId>, document: DocumentId, limit: 
     has_room
 }
 
-/// What the store knows that matters to a batch of pages: asked for once by the batch, then kept up to date as its
-/// pages are decided, so that pages of one batch see each other.
+/// The part of the store's index that concerns one batch of pages. It is loaded once for the batch and updated
+/// after each decision, so that the pages of a batch see each other.
 #[derive(Clone, Debug, Default)]
 pub struct BatchIndex {
     /// Equivalence fingerprint → document.
     pub equal: FxHashMap<Fingerprint, DocumentId>,
-    /// Index shingle → documents; lists over the limit are common and nominate only their representatives.
+    /// Index shingle → documents. A list over the limit belongs to a common shingle and nominates only its
+    /// representatives.
     pub postings: FxHashMap<Shingle, Vec<DocumentId>>,
-    /// Super shingle → documents; lists over the limit keep nominating the documents they have.
+    /// Super shingle → documents. A list over the limit still nominates the documents in it.
     pub supers: FxHashMap<Shingle, Vec<DocumentId>>,
 }
 
 impl BatchIndex {
-    /// Asks the view for the lists that are not known yet.
-    pub(super) fn learn<V: View>(
+    /// Loads the lists that are missing here from the view.
+    pub(super) fn load_missing<V: View>(
         &mut self,
         mut index: Vec<Shingle>,
         mut supers: Vec<Shingle>,
         view: &V,
     ) -> Result<(), V::Error> {
-        unknown(&mut index, &self.postings);
+        retain_missing(&mut index, &self.postings);
         if !index.is_empty() {
             let lists = view.postings(&index)?;
             self.postings.extend(index.into_iter().zip(lists));
         }
-        unknown(&mut supers, &self.supers);
+        retain_missing(&mut supers, &self.supers);
         if !supers.is_empty() {
             let lists = view.supers(&supers)?;
             self.supers.extend(supers.into_iter().zip(lists));
@@ -137,17 +142,17 @@ impl BatchIndex {
         Ok(())
     }
 
-    /// The candidates for a document with these index and super shingles: those with at least `needed` shared index
-    /// shingles, or any super shingle in common. Most shared shingles first, then by age.
+    /// Returns the documents that share at least `needed` index shingles or one super shingle with a page.
+    /// Documents that share more index shingles come first; older documents come first among equals.
     pub(super) fn candidates(
         &self,
         index: &[Shingle],
         supers: &[Shingle],
         needed: usize,
         common_limit: usize,
-    ) -> Vec<Shared> {
-        let mut shared: FxHashMap<DocumentId, Shared> = FxHashMap::default();
-        let of = |document: DocumentId| Shared { document, n_shared: 0, rarity: 0, is_nominated: false };
+    ) -> Vec<SharedShingles> {
+        let mut shared: FxHashMap<DocumentId, SharedShingles> = FxHashMap::default();
+        let of = |document: DocumentId| SharedShingles { document, n_shared: 0, rarity: 0, is_nominated: false };
         for shingle in index {
             let list = self.postings.get(shingle).map(Vec::as_slice).unwrap_or_default();
             if list.len() <= common_limit {
@@ -166,15 +171,15 @@ impl BatchIndex {
                 entry.rarity += rarity(list.len());
             }
         }
-        let mut enough: Vec<Shared> =
+        let mut enough: Vec<SharedShingles> =
             shared.into_values().filter(|shared| shared.n_shared >= needed || shared.is_nominated).collect();
         enough.sort_unstable_by_key(|shared| (Reverse(shared.n_shared), shared.document));
         enough
     }
 }
 
-/// Sorts and thins a question to what is not known yet.
-fn unknown(shingles: &mut Vec<Shingle>, known: &FxHashMap<Shingle, Vec<DocumentId>>) {
+/// Sorts `shingles` and keeps those that `known` does not contain.
+fn retain_missing(shingles: &mut Vec<Shingle>, known: &FxHashMap<Shingle, Vec<DocumentId>>) {
     shingles.retain(|shingle| !known.contains_key(shingle));
     shingles.sort_unstable();
     shingles.dedup();
@@ -209,10 +214,10 @@ mod tests {
         assert_eq!(ids(&[4, 9], &[], 1), [] as [u32; 0], "shingle 4 is common");
     }
 
-    /// Lost once, where not all may be compared: a page's version, which shares with it what nobody else has, behind
-    /// hundreds of pages of its template, which share as many shingles.
+    /// Lost once, when `comparisons_max` left no room for all: an older version of the page. It shared one shingle
+    /// that no other page had, but hundreds of pages of the same template shared as many shingles and came first.
     #[test]
-    fn a_shingle_that_few_have_tells_more_than_several_that_many_have() {
+    fn a_rare_shingle_outweighs_several_frequent_ones() {
         let template: Vec<u32> = (10..60).collect();
         let known = BatchIndex {
             postings: FxHashMap::from_iter([
@@ -232,7 +237,7 @@ mod tests {
     #[test]
     fn a_list_stops_growing_one_past_the_limit() {
         let mut list = Vec::new();
-        let added: Vec<bool> = (1..=5).map(|id| add(&mut list, DocumentId(id), 2)).collect();
+        let added: Vec<bool> = (1..=5).map(|id| append_capped(&mut list, DocumentId(id), 2)).collect();
         assert_eq!(added, [true, true, true, false, false]);
         assert_eq!(list.len(), 3);
     }

@@ -1,8 +1,12 @@
-//! The decision: where a page belongs. One pure function for the stream and the batch phases alike.
+//! The decision: where a page belongs. The stream and the backfill use the same pure function.
 
-use super::candidates::{BatchIndex, IndexQuery, Representatives, Shared, add, representatives_of, represented};
+use super::candidates::{
+    BatchIndex, IndexQuery, Representatives, SharedShingles, append_capped, candidates_by_representatives,
+    first_representatives,
+};
+use super::rule::{ClusterPolicy, MatchRule};
 use super::union_find::{ClusterRow, Clusters, Merge};
-use super::{MatchRule, Policy};
+use super::view::{TooManyDocuments, View};
 use crate::document::{ClusterId, DocumentId};
 use crate::sketch::{Equivalences, Rule, Shingle, Sketch, SketchRule, SketchedContent};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -10,48 +14,48 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// How a page came to its document and cluster, the closest first.
+/// How a page relates to its document and cluster, the closest relation first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Relation {
-    /// The bytes are those of a known document.
+    /// Its bytes equal those of a known document.
     Identical,
-    /// The canonical form is that of a known document.
+    /// Its canonical form equals that of a known document.
     Lexical,
-    /// The sketch is that of a known document.
+    /// Its sketch equals that of a known document.
     Shingle,
-    /// A document of its own that resembles a known one.
+    /// It is a new document that resembles a known one.
     Near,
-    /// A document of its own, like no other yet.
+    /// It is a new document that resembles no other.
     New,
 }
 
-/// A known document that a page was matched with.
+/// A known document that a page matches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Match {
     /// The known document.
     pub document: DocumentId,
-    /// The estimated resemblance.
+    /// The estimated resemblance of the two.
     pub resemblance: f64,
 }
 
 /// Where a page belongs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// Its document, new or known.
+    /// The page's document, new or known.
     pub document: DocumentId,
     /// The document's cluster after the merges.
     pub cluster: ClusterId,
-    /// How it got there.
+    /// How the page relates to them.
     pub relation: Relation,
-    /// The known document it was matched with first; none for [`Relation::New`].
+    /// The first known document that the page matched; `None` for [`Relation::New`].
     pub matched: Option<Match>,
-    /// The clusters that the page brought together, in order.
+    /// The merges of clusters that the page caused, in order.
     pub merges: Vec<Merge>,
 }
 
 impl Decision {
-    /// Whether the page brought a document that was not known.
+    /// Returns whether the page is a new document.
     pub fn is_new_document(&self) -> bool {
         matches!(self.relation, Relation::Near | Relation::New)
     }
@@ -62,38 +66,38 @@ impl Decision {
 pub struct Link {
     /// The later document.
     pub document: DocumentId,
-    /// The earlier one.
+    /// The earlier document.
     pub to: DocumentId,
-    /// Their estimated resemblance.
+    /// The estimated resemblance of the two.
     pub resemblance: f64,
 }
 
-/// A document that is to be written.
+/// A document to be written.
 #[derive(Clone, Debug)]
 pub struct NewDocument {
-    /// Its id.
+    /// The id.
     pub document: DocumentId,
-    /// Its equivalence fingerprints.
+    /// The fingerprints that find equal pages.
     pub equivalences: Equivalences,
-    /// Its sketch.
+    /// The sketch.
     pub sketch: Arc<Sketch>,
-    /// The index shingles whose lists it was added to.
+    /// The index shingles whose lists contain it.
     pub index: Vec<Shingle>,
-    /// The super shingles whose lists it was added to.
+    /// The super shingles whose lists contain it.
     pub super_shingles: Vec<Shingle>,
-    /// Its mod shingles. They are written and never asked for here: what they find is contained, not alike, and must
-    /// change neither the partition nor what it costs.
+    /// Its mod shingles. They are written but no decision reads them: they find documents that contain each other,
+    /// which do not belong to one cluster.
     pub mod_shingles: Vec<Shingle>,
-    /// Of each of `index` and then each of `super_shingles`, whether it stood in no document before. What is not said of
-    /// is not known.
-    pub begins: Vec<bool>,
-    /// Words in its canonical form.
+    /// For each shingle of `index`, then of `super_shingles`: whether this document is the first that has it.
+    /// Missing entries mean unknown.
+    pub is_first_in_list: Vec<bool>,
+    /// The number of words in its canonical form.
     pub n_words: u32,
-    /// Bytes of the page that brought it.
+    /// The size of the page's body in bytes.
     pub n_bytes: u64,
 }
 
-/// What a batch of decisions changes, to be written together.
+/// The changes of a batch of decisions, to be written together.
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
     /// New documents, ascending.
@@ -106,54 +110,22 @@ pub struct Effects {
     pub common: Vec<Shingle>,
     /// How many pairs of sketches were compared.
     pub n_compared: u64,
-    /// Of how many pages [`MatchRule::comparisons_max`] left candidates uncompared.
+    /// How many pages had candidates that [`MatchRule::comparisons_max`] left uncompared.
     pub n_limited: u64,
 }
 
-/// Reads sketches: what both decisions ask of the store.
-pub trait SketchView {
-    /// What can go wrong in reading.
-    type Error;
-
-    /// The sketches of some documents, in their order. The documents must be there.
-    ///
-    /// # Errors
-    /// Whatever keeps the view from reading them.
-    fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, Self::Error>;
-}
-
-/// The store as the decision sees it. Where it can be foreseen, a question covers a whole batch (see [`Decider::learn`]).
-pub trait View: SketchView<Error: From<TooManyDocuments>> {
-    /// The documents in which each shingle stands.
-    ///
-    /// # Errors
-    /// Whatever keeps the view from reading them.
-    fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, Self::Error>;
-
-    /// The documents in which each super shingle stands.
-    ///
-    /// # Errors
-    /// Whatever keeps the view from reading them.
-    fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, Self::Error>;
-}
-
-/// The store has given out its last document id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the store holds 4,294,967,295 documents, the most that it can; start another one")]
-pub struct TooManyDocuments;
-
-/// A document that a content is to be compared with.
+/// A document to compare a page with.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     document: DocumentId,
-    /// How much the shingles tell that it shares with the content; 0 where only common ones nominate it.
+    /// The rarity of the shared shingles; 0 if only common shingles nominate the document.
     rarity: u64,
-    /// Whether only common shingles nominate it.
+    /// Whether only common shingles nominate the document.
     is_represented: bool,
 }
 
 impl Candidate {
-    /// Those first whose shared shingles tell most, then the newest.
+    /// Sorts the rarest shared shingles first, then the newest document.
     fn order_of_comparison(&self) -> (Reverse<u64>, Reverse<DocumentId>) {
         (Reverse(self.rarity), Reverse(self.document))
     }
@@ -164,71 +136,70 @@ impl Candidate {
 pub struct Decider {
     rule: MatchRule,
     sketch_rule: Rule,
-    /// Index shingles a document, at most.
-    index_size: usize,
+    /// How many shingles index a document, at most.
+    n_index: usize,
     clusters: Clusters,
-    /// Common shingles, each with its representatives once they were asked for.
+    /// Common shingles. The representatives of each are loaded when a page first needs them.
     common: FxHashMap<Shingle, Option<Representatives>>,
 }
 
 impl Decider {
-    /// A decider over the clusters and common shingles that a store holds.
+    /// Creates a decider over the clusters and common shingles of a store.
     pub fn new(rule: MatchRule, sketch_rule: &SketchRule, clusters: Clusters, common: FxHashSet<Shingle>) -> Self {
-        let index_size = if sketch_rule.index_size == 0 { usize::MAX } else { sketch_rule.index_size };
         let common = common.into_iter().map(|shingle| (shingle, None)).collect();
-        Decider { rule, sketch_rule: sketch_rule.rule, index_size, clusters, common }
+        Decider { rule, sketch_rule: sketch_rule.rule, n_index: sketch_rule.n_index(), clusters, common }
     }
 
-    fn asked(&self, content: &SketchedContent) -> IndexQuery {
-        IndexQuery::of(&content.index, self.index_size, &self.rule, |shingle| self.common.contains_key(&shingle))
+    fn index_query(&self, content: &SketchedContent) -> IndexQuery {
+        IndexQuery::new(&content.index, self.n_index, &self.rule, |shingle| self.common.contains_key(&shingle))
     }
 
-    /// The document that a content equals, and how.
-    pub fn equal_document(known: &BatchIndex, equivalences: &Equivalences) -> Option<(Relation, DocumentId)> {
+    /// Returns the document that a content equals, and how.
+    pub fn equal_document(batch: &BatchIndex, equivalences: &Equivalences) -> Option<(Relation, DocumentId)> {
         [
             (Relation::Identical, Some(equivalences.identical)),
             (Relation::Lexical, Some(equivalences.lexical)),
             (Relation::Shingle, equivalences.shingle),
         ]
         .into_iter()
-        .find_map(|(relation, key)| Some((relation, *known.equal.get(&key?)?)))
+        .find_map(|(relation, key)| Some((relation, *batch.equal.get(&key?)?)))
     }
 
-    /// The resemblance from which on documents are linked.
+    /// The resemblance from which documents are linked.
     pub fn threshold(&self) -> f64 {
         self.rule.threshold
     }
 
-    /// The clusters.
+    /// The clusters that the decisions have formed so far.
     pub fn clusters(&mut self) -> &mut Clusters {
         &mut self.clusters
     }
 
-    /// Asks for all that the decisions over some contents will need to know, in one question of each kind.
+    /// Loads everything that the decisions over `contents` need, in one request of each kind.
     ///
     /// # Errors
-    /// What the view could not read.
-    pub fn learn<'a, V: View>(
+    /// The view's error.
+    pub fn prefetch<'a, V: View>(
         &mut self,
         contents: impl Iterator<Item = &'a SketchedContent>,
-        known: &mut BatchIndex,
+        batch: &mut BatchIndex,
         view: &V,
     ) -> Result<(), V::Error> {
         let (mut index, mut common, mut supers) = (Vec::new(), Vec::new(), Vec::new());
         for content in contents {
-            if Self::equal_document(known, &content.equivalences).is_none() {
-                let asked = self.asked(content);
-                index.extend(asked.index);
-                common.extend(asked.common);
+            if Self::equal_document(batch, &content.equivalences).is_none() {
+                let query = self.index_query(content);
+                index.extend(query.index);
+                common.extend(query.common);
                 supers.extend_from_slice(&content.super_shingles);
             }
         }
-        self.learn_common(&common, view)?;
-        known.learn(index, supers, view)
+        self.load_representatives(&common, view)?;
+        batch.load_missing(index, supers, view)
     }
 
-    /// Asks for the representatives that are not known yet.
-    fn learn_common<V: View>(&mut self, common: &[Shingle], view: &V) -> Result<(), V::Error> {
+    /// Loads the representatives that are missing.
+    fn load_representatives<V: View>(&mut self, common: &[Shingle], view: &V) -> Result<(), V::Error> {
         let is_unknown = |shingle: &&Shingle| self.common.get(shingle).is_some_and(Option::is_none);
         let mut unknown: Vec<Shingle> = common.iter().filter(is_unknown).copied().collect();
         if unknown.is_empty() {
@@ -237,25 +208,25 @@ impl Decider {
         unknown.sort_unstable();
         unknown.dedup();
         for (shingle, list) in unknown.iter().zip(view.postings(&unknown)?) {
-            self.common.insert(*shingle, Some(representatives_of(&list)));
+            self.common.insert(*shingle, Some(first_representatives(&list)));
         }
         Ok(())
     }
 
-    /// Decides where a content belongs. `known` must hold what the store knows of its equivalences; it and `effects`
-    /// take what the decision changes.
+    /// Decides where a content belongs. `batch` must hold the store's entries for its equivalences. `batch` and
+    /// `effects` receive the changes.
     ///
     /// # Errors
-    /// What the view could not read, or [`TooManyDocuments`]. `known`, `effects` and the decider are then of no more
-    /// use: read them again from the store.
+    /// The view's error, or [`TooManyDocuments`]. After an error `batch`, `effects` and the decider are unusable;
+    /// load them from the store again.
     pub fn decide<V: View>(
         &mut self,
         content: &SketchedContent,
-        known: &mut BatchIndex,
+        batch: &mut BatchIndex,
         view: &V,
         effects: &mut Effects,
     ) -> Result<Decision, V::Error> {
-        if let Some((relation, document)) = Self::equal_document(known, &content.equivalences) {
+        if let Some((relation, document)) = Self::equal_document(batch, &content.equivalences) {
             return Ok(Decision {
                 document,
                 cluster: self.clusters.cluster_of(document),
@@ -264,16 +235,16 @@ impl Decider {
                 merges: Vec::new(),
             });
         }
-        let asked = self.asked(content);
-        self.learn_common(&asked.common, view)?;
-        known.learn(asked.index.clone(), content.super_shingles.clone(), view)?;
-        let candidates = self.candidates(content, &asked, known);
+        let query = self.index_query(content);
+        self.load_representatives(&query.common, view)?;
+        batch.load_missing(query.index.clone(), content.super_shingles.clone(), view)?;
+        let candidates = self.candidates(content, &query, batch);
         let matches = match self.rule.policy {
-            Policy::Components => self.matches(content, candidates, view, effects)?,
-            Policy::Star => self.founder(content, candidates, view, effects)?.into_iter().collect(),
+            ClusterPolicy::Components => self.matches(content, candidates, view, effects)?,
+            ClusterPolicy::Star => self.founder(content, candidates, view, effects)?.into_iter().collect(),
         };
         let document = self.clusters.push().ok_or(TooManyDocuments)?;
-        self.enter(document, content, asked.index, known, effects);
+        self.enter(document, content, query.index, batch, effects);
         let merges = self.join(document, &matches, effects);
         Ok(Decision {
             document,
@@ -284,17 +255,17 @@ impl Decider {
         })
     }
 
-    /// The documents that are worth a comparison, each once, the best first.
-    fn candidates(&self, content: &SketchedContent, asked: &IndexQuery, known: &BatchIndex) -> Vec<Candidate> {
-        let needed = self.rule.shared_needed(asked.index.len());
-        let found = known.candidates(&asked.index, &content.super_shingles, needed, self.rule.common_limit);
-        let common = asked.common.iter().filter_map(|shingle| self.common.get(shingle)?.as_ref());
-        let mut more = represented(common, asked.common_needed);
+    /// Returns the documents that are worth a comparison, each once, the best first.
+    fn candidates(&self, content: &SketchedContent, query: &IndexQuery, batch: &BatchIndex) -> Vec<Candidate> {
+        let needed = self.rule.shared_needed(query.index.len());
+        let found = batch.candidates(&query.index, &content.super_shingles, needed, self.rule.common_limit);
+        let common = query.common.iter().filter_map(|shingle| self.common.get(shingle)?.as_ref());
+        let mut more = candidates_by_representatives(common, query.common_needed);
         if !more.is_empty() {
-            let known: FxHashSet<DocumentId> = found.iter().map(|shared| shared.document).collect();
-            more.retain(|document| !known.contains(document));
+            let found_ids: FxHashSet<DocumentId> = found.iter().map(|shared| shared.document).collect();
+            more.retain(|document| !found_ids.contains(document));
         }
-        let found = found.into_iter().map(|Shared { document, rarity, .. }| Candidate {
+        let found = found.into_iter().map(|SharedShingles { document, rarity, .. }| Candidate {
             document,
             rarity,
             is_represented: false,
@@ -303,9 +274,11 @@ impl Decider {
         found.chain(more).collect()
     }
 
-    /// One verified match in every cluster that has one, in the order of verification. In each round the best
-    /// candidate of every cluster not yet joined is compared: no comparison is made that cannot change the partition. The
-    /// round that would exceed [`MatchRule::comparisons_max`] is the last, and cut.
+    /// Returns one verified match in each cluster that has one, in the order of verification.
+    ///
+    /// Each round compares the best candidate of every cluster that has not matched yet, so that no comparison is
+    /// wasted on a partition that is already decided. The round that would exceed [`MatchRule::comparisons_max`] is
+    /// cut and is the last.
     fn matches<V: View>(
         &mut self,
         content: &SketchedContent,
@@ -317,11 +290,11 @@ impl Decider {
         let mut matches = Vec::new();
         let mut n_left = self.rule.n_comparisons();
         while !candidates.is_empty() {
-            let mut asked = FxHashSet::default();
+            let mut seen = FxHashSet::default();
             let mut round = Vec::new();
             candidates.retain(|candidate| {
                 let cluster = self.clusters.cluster_of(candidate.document);
-                let best = !joined.contains(&cluster) && asked.insert(cluster);
+                let best = !joined.contains(&cluster) && seen.insert(cluster);
                 if best {
                     round.push((*candidate, cluster));
                 }
@@ -347,9 +320,9 @@ impl Decider {
         Ok(matches)
     }
 
-    /// Of the founders of the candidates' clusters the one that the content resembles most, if it resembles any; among
-    /// equals the one whose cluster has the better candidate. Under this policy clusters never merge, so that a
-    /// cluster's founder is the document that names it.
+    /// Returns the founder that the content resembles most among the founders of the candidates' clusters, if it
+    /// resembles any. Among equals, the one whose cluster has the better candidate wins. Under this policy clusters
+    /// never merge, so a cluster's founder is the document that names it.
     fn founder<V: View>(
         &mut self,
         content: &SketchedContent,
@@ -357,11 +330,11 @@ impl Decider {
         view: &V,
         effects: &mut Effects,
     ) -> Result<Option<Match>, V::Error> {
-        let mut asked = FxHashSet::default();
+        let mut seen = FxHashSet::default();
         let mut founders: Vec<Candidate> = candidates;
         founders.retain_mut(|candidate| {
             candidate.document = DocumentId(self.clusters.cluster_of(candidate.document).0);
-            asked.insert(candidate.document)
+            seen.insert(candidate.document)
         });
         if founders.len() > self.rule.n_comparisons() {
             founders.sort_by_key(Candidate::order_of_comparison);
@@ -382,45 +355,45 @@ impl Decider {
         Ok(best)
     }
 
-    /// The estimated resemblance of two sketches under the rule, with the shingles that are common now.
+    /// Estimates the resemblance of two sketches under the rule, given the shingles that are common now.
     pub fn resemblance(&self, a: &Sketch, b: &Sketch) -> f64 {
         self.rule.estimate(a, b, self.sketch_rule, |shingle| self.common.contains_key(&shingle)).resemblance
     }
 
-    /// The match of a content with a candidate, if it is one.
+    /// Returns the match of a content with a candidate, if the rule links them.
     fn verified(&self, content: &SketchedContent, candidate: Candidate, sketch: &Sketch) -> Option<Match> {
         let is_common = |shingle| self.common.contains_key(&shingle);
         let link = self.rule.link(&content.sketch, sketch, self.sketch_rule, candidate.is_represented, is_common);
         link.map(|resemblance| Match { document: candidate.document, resemblance })
     }
 
-    /// Makes a new document known: its equivalences, its postings.
+    /// Adds a new document to the index and the effects.
     fn enter(
         &mut self,
         document: DocumentId,
         content: &SketchedContent,
         mut index: Vec<Shingle>,
-        known: &mut BatchIndex,
+        batch: &mut BatchIndex,
         effects: &mut Effects,
     ) {
         let limit = self.rule.common_limit;
-        let mut begins = Vec::with_capacity(index.len() + content.super_shingles.len());
-        known.equal.extend(content.equivalences.keys().map(|key| (key, document)));
+        let mut is_first_in_list = Vec::with_capacity(index.len() + content.super_shingles.len());
+        batch.equal.extend(content.equivalences.keys().map(|key| (key, document)));
         index.retain(|shingle| {
-            let list = known.postings.entry(*shingle).or_default();
-            let added = add(list, document, limit);
+            let list = batch.postings.entry(*shingle).or_default();
+            let added = append_capped(list, document, limit);
             if added && list.len() > limit {
-                self.common.insert(*shingle, Some(representatives_of(list)));
+                self.common.insert(*shingle, Some(first_representatives(list)));
                 effects.common.push(*shingle);
             }
-            begins.extend(added.then_some(list.len() == 1));
+            is_first_in_list.extend(added.then_some(list.len() == 1));
             added
         });
         let mut super_shingles = content.super_shingles.clone();
         super_shingles.retain(|shingle| {
-            let list = known.supers.entry(*shingle).or_default();
-            let added = add(list, document, limit);
-            begins.extend(added.then_some(list.len() == 1));
+            let list = batch.supers.entry(*shingle).or_default();
+            let added = append_capped(list, document, limit);
+            is_first_in_list.extend(added.then_some(list.len() == 1));
             added
         });
         effects.documents.push(NewDocument {
@@ -430,14 +403,14 @@ impl Decider {
             index,
             super_shingles,
             mod_shingles: content.mod_shingles.clone(),
-            begins,
+            is_first_in_list,
             n_words: content.n_words,
             n_bytes: content.n_bytes,
         });
     }
 
-    /// Joins a new document with the cluster of every match. Only unions of clusters that were known before are
-    /// merges: the document's own name was never given out.
+    /// Joins a new document with the cluster of every match. Only unions of earlier clusters count as merges: no
+    /// event has named the document's own cluster yet.
     fn join(&mut self, document: DocumentId, matches: &[Match], effects: &mut Effects) -> Vec<Merge> {
         let mut merges = Vec::new();
         for found in matches {
@@ -457,15 +430,16 @@ impl Decider {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::view::SketchView;
     use crate::document::{CanonicalForm, Seed};
     use crate::sketch::Sketcher;
     use proptest::prelude::*;
     use std::collections::{BTreeSet, HashMap};
 
     /// A view over the documents decided so far.
-    struct Decided<'a>(&'a [NewDocument]);
+    struct DecidedView<'a>(&'a [NewDocument]);
 
-    impl SketchView for Decided<'_> {
+    impl SketchView for DecidedView<'_> {
         type Error = TooManyDocuments;
 
         fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, TooManyDocuments> {
@@ -473,7 +447,7 @@ mod tests {
         }
     }
 
-    impl View for Decided<'_> {
+    impl View for DecidedView<'_> {
         fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
             Ok(vec![Vec::new(); shingles.len()])
         }
@@ -486,7 +460,7 @@ mod tests {
     struct World {
         sketcher: Sketcher,
         decider: Decider,
-        known: BatchIndex,
+        batch: BatchIndex,
         effects: Effects,
     }
 
@@ -495,16 +469,16 @@ mod tests {
             World {
                 sketcher: Sketcher::new(&sketch_rule, &Seed([1, 1, 1, 1])),
                 decider: Decider::new(rule, &sketch_rule, Clusters::default(), FxHashSet::default()),
-                known: BatchIndex::default(),
+                batch: BatchIndex::default(),
                 effects: Effects::default(),
             }
         }
 
         fn push(&mut self, text: &str) -> Decision {
-            let content = self.sketcher.sketch_form(&CanonicalForm::of_text(text));
+            let content = self.sketcher.sketch_form(&CanonicalForm::from_text(text));
             let decided = self.effects.documents.clone();
             self.decider
-                .decide(&content, &mut self.known, &Decided(&decided), &mut self.effects)
+                .decide(&content, &mut self.batch, &DecidedView(&decided), &mut self.effects)
                 .expect("room for a document")
         }
     }
@@ -545,26 +519,27 @@ mod tests {
         assert_eq!(world.decider.clusters().size_of(DocumentId(3)), 3);
     }
 
-    /// A list that is said to begin hides what the store has of it.
+    /// A list that wrongly counts as new hides the list in the store.
     #[test]
-    fn a_shingle_begins_with_the_first_document_that_has_it() {
+    fn the_first_document_with_a_shingle_is_marked() {
         let mut world = World::new(SketchRule { super_shingles: 2, ..exact(2) }, paper());
         for text in ["a b c d e f", "a b c d e g", "a b c x y z"] {
             world.push(text);
         }
         let (mut index, mut supers) = (BTreeSet::new(), BTreeSet::new());
         for document in &world.effects.documents {
-            let begins = document.index.iter().map(|shingle| index.insert(*shingle));
+            let is_first_in_list = document.index.iter().map(|shingle| index.insert(*shingle));
             let supers_begin = document.super_shingles.iter().map(|shingle| supers.insert(*shingle));
-            assert_eq!(document.begins, begins.chain(supers_begin).collect::<Vec<_>>());
+            assert_eq!(document.is_first_in_list, is_first_in_list.chain(supers_begin).collect::<Vec<_>>());
         }
         assert!(
-            world.effects.documents[1].begins.contains(&true) && world.effects.documents[1].begins.contains(&false)
+            world.effects.documents[1].is_first_in_list.contains(&true)
+                && world.effects.documents[1].is_first_in_list.contains(&false)
         );
     }
 
     #[test]
-    fn common_shingles_nominate_nobody() {
+    fn common_shingles_nominate_only_representatives() {
         let rule = MatchRule { common_limit: 2, ..paper() };
         let mut world = World::new(SketchRule { super_shingles: 0, ..exact(1) }, rule);
         for text in ["t a", "t b", "t c"] {
@@ -572,7 +547,7 @@ mod tests {
         }
         assert_eq!(world.effects.common.len(), 1);
         assert_eq!(world.push("t d").relation, Relation::New);
-        assert_eq!(world.known.postings.values().map(Vec::len).max(), Some(3));
+        assert_eq!(world.batch.postings.values().map(Vec::len).max(), Some(3));
     }
 
     /// Pages of a few words from a small vocabulary, so that they resemble each other in every degree.
@@ -621,7 +596,7 @@ mod tests {
     }
 
     proptest! {
-        /// With every shingle kept and indexed, any order of arrival gives the clusters of the plain reference.
+        /// If every shingle is kept and indexed, any order of arrival gives the clusters of the plain reference.
         #[test]
         fn the_exact_rule_is_exact_in_any_order(
             (pages, order) in pages().prop_flat_map(|pages| {

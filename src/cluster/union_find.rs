@@ -1,30 +1,30 @@
-//! Union-find over documents, in memory, each change told as rows to write.
+//! Union-find over documents, in memory; every change yields the rows to write.
 //!
-//! A merge changes two rows whatever the sizes: the smaller tree's root hangs under the larger's; the cluster's name,
-//! its smallest document, is kept at the root and need not be the root; the two rings that list the members
-//! (document → next document of its cluster) are joined by swapping the roots' successors.
+//! A union changes two rows, whatever the sizes. The root of the smaller tree becomes a child of the larger tree's
+//! root. The root keeps the cluster's name, its smallest document, which need not be the root itself. Two rings
+//! (document → next document of its cluster) list the members; swapping the successors of the two roots joins them.
 
 use crate::document::{ClusterId, DocumentId};
 
-/// One document's place in the forest, as it is stored. Documents that stand alone have no row.
+/// One document's node in the forest, as stored. Documents that stand alone have no row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterRow {
-    /// Whose place.
+    /// The document.
     pub document: DocumentId,
-    /// The parent in the tree; itself at a root.
+    /// Its parent in the tree; a root is its own parent.
     pub parent: DocumentId,
     /// The next member in the ring.
     pub next: DocumentId,
-    /// At a root: the cluster's size in documents; elsewhere 0.
+    /// At a root, the cluster's size in documents; elsewhere 0.
     pub size: u32,
-    /// At a root: the cluster's smallest document; elsewhere 0.
+    /// At a root, the cluster's smallest document; elsewhere 0.
     pub name: DocumentId,
 }
 
 /// Two clusters became one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merge {
-    /// The name that is gone: the larger.
+    /// The name that ends: the larger.
     pub loser: ClusterId,
     /// The name that stays: the smaller.
     pub winner: ClusterId,
@@ -39,7 +39,8 @@ struct Node {
     size: u32,
 }
 
-/// Documents in a chunk. Memory grows by chunks: a vector that doubles would take three times its size on the way.
+/// Documents in a chunk. Memory grows by chunks, because a vector that doubles needs three times its size on the
+/// way.
 const CHUNK: usize = 1 << 20;
 
 /// The clusters of all documents: 12 bytes a document, 1.2 GB for 100 million.
@@ -50,7 +51,7 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// `n_documents` documents, each alone.
+    /// Creates `n_documents` documents, each alone.
     pub fn alone(n_documents: usize) -> Self {
         let mut clusters = Clusters::default();
         for _ in 0..n_documents {
@@ -59,7 +60,7 @@ impl Clusters {
         clusters
     }
 
-    /// Puts a stored row back.
+    /// Restores a stored row. Returns `None` if the row contradicts itself or names documents out of range.
     pub fn restore(&mut self, row: &ClusterRow) -> Option<()> {
         let within = 1..=self.n_documents() as u32;
         let is_root = row.parent == row.document;
@@ -73,7 +74,7 @@ impl Clusters {
         Some(())
     }
 
-    /// Adds a document that stands alone; `None` where 2^32 - 1 documents are there.
+    /// Adds a document that stands alone. Returns `None` at the limit of 2^32 - 1 documents.
     pub fn push(&mut self) -> Option<DocumentId> {
         let id = u32::try_from(self.n_documents() + 1).ok()?;
         let node = Node { link: id, next: id, size: 1 };
@@ -88,12 +89,12 @@ impl Clusters {
         Some(DocumentId(id))
     }
 
-    /// How many documents there are.
+    /// The number of documents.
     pub fn n_documents(&self) -> usize {
         self.chunks.last().map_or(0, |last| (self.chunks.len() - 1) * CHUNK + last.len())
     }
 
-    /// How many clusters there are, those of one document included.
+    /// The number of clusters, including those of one document.
     pub fn n_clusters(&self) -> usize {
         self.n_documents() - self.n_merges
     }
@@ -110,21 +111,22 @@ impl Clusters {
         ClusterId(self.node(root).link)
     }
 
-    /// How many documents a document's cluster has.
+    /// The size of a document's cluster, in documents.
     pub fn size_of(&mut self, document: DocumentId) -> u32 {
         let root = self.root(document.0);
         self.node(root).size
     }
 
-    /// Joins the clusters of two documents. Returns what became of the names, and the two rows that changed; `None`
-    /// where they were one already.
+    /// Joins the clusters of two documents. Returns the names that end and stay, and the two rows that changed;
+    /// `None` if the two share a cluster already.
     pub fn union(&mut self, a: DocumentId, b: DocumentId) -> Option<(Merge, [ClusterRow; 2])> {
         let (a, b) = (self.root(a.0), self.root(b.0));
         if a == b {
             return None;
         }
         let (node_a, node_b) = (*self.node(a), *self.node(b));
-        // By size; among equals the smaller name stays on top, so that the order of the arguments does not matter.
+        // The larger tree stays on top. Among equals the smaller name does, so that the order of the arguments does
+        // not matter.
         let a_on_top = (node_a.size, std::cmp::Reverse(node_a.link)) > (node_b.size, std::cmp::Reverse(node_b.link));
         let (top, under) = if a_on_top { (a, b) } else { (b, a) };
         let merge =
@@ -136,7 +138,7 @@ impl Clusters {
         Some((merge, [self.row(top), self.row(under)]))
     }
 
-    /// The members of a document's cluster, in no particular order, beginning with itself.
+    /// The members of a document's cluster in no particular order, beginning with itself.
     pub fn members(&self, document: DocumentId) -> impl Iterator<Item = DocumentId> {
         let mut at = Some(document.0);
         std::iter::from_fn(move || {
@@ -160,8 +162,8 @@ impl Clusters {
         ClusterRow { document, parent, next, size, name }
     }
 
-    /// The root, halving the path to it on the way. The halved path is not written: the stored trees are at most
-    /// log2(n) deep anyway.
+    /// Finds the root and halves the path to it. The halved path is not stored: stored trees are at most log2(n)
+    /// deep.
     fn root(&mut self, mut document: u32) -> u32 {
         loop {
             let Node { link: parent, size, .. } = *self.node(document);
@@ -248,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_out_of_range_are_refused() {
+    fn rows_out_of_range_are_rejected() {
         let mut clusters = Clusters::alone(3);
         let one = DocumentId(1);
         let row = ClusterRow { document: one, parent: DocumentId(4), next: one, size: 1, name: one };
@@ -257,8 +259,8 @@ mod tests {
 
     type Links = Box<dyn Iterator<Item = (u32, u32)>>;
 
-    /// Orders in which all of some documents are joined to one cluster. Descending is the worst for trees whose root is
-    /// the name: every join changes the name of all that was joined before. By halves makes the deepest trees.
+    /// Orders in which some documents are all joined to one cluster. Descending order is the worst for trees whose
+    /// root is the name: every union renames everything joined before. Joining by halves makes the deepest trees.
     fn orders(n: u32) -> [(&'static str, Links); 3] {
         let widths = (0..32).map(|place| 1 << place).take_while(move |width| *width < n);
         [
@@ -273,8 +275,8 @@ mod tests {
         ]
     }
 
-    /// A merge writes two rows, whatever it joins, and the trees that the rows make are shallow: so many reads tell a
-    /// document's cluster.
+    /// A union writes two rows, whatever it joins. The trees of those rows are shallow: few reads find a document's
+    /// cluster.
     #[test]
     fn a_million_documents_are_joined_by_two_writes_each() {
         let n: u32 = 1_000_000;
@@ -301,7 +303,7 @@ mod tests {
         }
     }
 
-    /// What the clusters of a store take in memory: `LOOKALIKE_TEST_DOCUMENTS=10000000` for as many as that.
+    /// Measures the memory of a store's clusters; `LOOKALIKE_TEST_DOCUMENTS=10000000` sets the number of documents.
     #[test]
     #[cfg(target_os = "linux")]
     fn twelve_bytes_a_document() {

@@ -1,8 +1,8 @@
-//! What can be read off a URL without normalising it: its host, its path, and where a reference in it leads.
+//! What a URL shows without being normalised: its host, its path, and where a reference in it leads.
 
-use super::{Fingerprint, Seed};
+use super::fingerprint::{Fingerprint, Seed};
 
-/// The host of a URL, with its port; empty where it has none. URLs are opaque keys to us: nothing is normalised.
+/// Returns the host of a URL with its port; empty if it has none. URLs are opaque keys and are never normalised.
 pub fn host_of(url: &str) -> &str {
     let (_, authority, _) = parts(url);
     let authority = authority.unwrap_or_default();
@@ -25,8 +25,8 @@ pub fn path_of(url: &str) -> &str {
     rest.find(['?', '#']).map_or(rest, |end| &rest[..end])
 }
 
-/// Where a reference found at `base` leads (RFC 3986, section 5.2), without its fragment; `None` where the base is no
-/// absolute URL or nothing is left.
+/// Resolves a reference found at `base` (RFC 3986, section 5.2) and drops its fragment. Returns `None` if the base
+/// is not an absolute URL or nothing is left.
 pub fn resolve(base: &str, reference: &str) -> Option<String> {
     let reference = reference.trim();
     let reference = reference.split('#').next().unwrap_or_default();
@@ -56,7 +56,7 @@ pub fn resolve(base: &str, reference: &str) -> Option<String> {
     Some(format!("{scheme}://{authority}{path}{query}"))
 }
 
-/// Scheme, authority, and everything after it.
+/// Scheme, authority, and everything after them.
 fn parts(url: &str) -> (Option<&str>, Option<&str>, &str) {
     let Some(scheme) = scheme_of(url) else { return (None, None, url) };
     let rest = &url[scheme.len() + 1..];
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// The examples of RFC 3986, section 5.4, fragments left out.
+    /// The examples of RFC 3986, section 5.4, without the fragments.
     #[test]
     fn references() {
         for (reference, url) in [

@@ -1,11 +1,11 @@
-//! Sixty-four bytes at once: which of them are ASCII letters or digits, and how many are ASCII at all.
+//! ASCII, 64 bytes at a time: which bytes are letters or digits, and how long a text stays ASCII.
 
 use wide::u8x64;
 
-/// Text that is looked at at once.
+/// Bytes that are examined at once.
 pub(super) const BLOCK_BYTES: usize = 64;
 
-/// A bit for each byte, the lowest for the first, that says whether it is an ASCII letter or digit.
+/// A bit for each byte, the lowest for the first: set if the byte is an ASCII letter or digit.
 #[inline]
 pub(super) fn alphanumeric(block: &[u8; BLOCK_BYTES]) -> u64 {
     let bytes = u8x64::new(*block);
@@ -17,7 +17,7 @@ pub(super) fn alphanumeric(block: &[u8; BLOCK_BYTES]) -> u64 {
     (is_of(lower, b'a', b'z') | is_of(bytes, b'0', b'9')).to_bitmask()
 }
 
-/// How much ASCII a text begins with.
+/// How many bytes of ASCII a text begins with.
 pub(super) fn prefix(text: &[u8]) -> usize {
     let (blocks, _) = text.as_chunks();
     for (block, at) in blocks.iter().zip((0..).step_by(BLOCK_BYTES)) {

@@ -1,17 +1,18 @@
-//! What is said of a page's charset: the labels, and where a page names one itself.
+//! Charset labels, and where a page declares its own.
 //!
-//! WHATWG HTML, "prescan a byte stream to determine its encoding", with two departures that browsers make, too: it reads
-//! on beyond 1024 bytes, and a `<meta>` in a script, which the script may mean for another page, is passed over.
+//! This follows WHATWG HTML, "prescan a byte stream to determine its encoding", with two departures that browsers
+//! make too. It reads beyond 1024 bytes, and it ignores a `<meta>` inside a script, which may belong to another
+//! page.
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
 use memchr::{memchr, memchr_iter, memmem};
 
-/// How far into a page it is looked for a label: styles and scripts often stand before it.
+/// How many bytes of a page are searched for a label: styles and scripts often precede it.
 const PRESCAN_BYTES: usize = 16 * 1024;
 
-/// The encoding of a label. The labels that the standard maps to "replacement", of encodings nobody reads any more, are
-/// as unknown as any other: what can be read of such a page still tells it from others, a lone U+FFFD would not.
-pub(super) fn of_label(label: &[u8]) -> Option<&'static Encoding> {
+/// Returns the encoding of a label. Labels that the standard maps to "replacement" count as unknown. A lone U+FFFD
+/// would make all such pages equal; misread text still tells them apart.
+pub(super) fn from_label(label: &[u8]) -> Option<&'static Encoding> {
     Encoding::for_label_no_replacement(label).map(
         |encoding| {
             if encoding == X_USER_DEFINED { WINDOWS_1252 } else { encoding }
@@ -19,15 +20,15 @@ pub(super) fn of_label(label: &[u8]) -> Option<&'static Encoding> {
     )
 }
 
-/// The encoding that a page's `<meta>` or XML declaration names.
+/// Returns the encoding that a page's `<meta>` or XML declaration names.
 pub(super) fn declared(bytes: &[u8]) -> Option<&'static Encoding> {
     let head = &bytes[..bytes.len().min(PRESCAN_BYTES)];
     let declared = in_meta(head).or_else(|| in_xml_declaration(head))?;
-    // A page whose bytes spell the label in ASCII is not in UTF-16 (WHATWG: treat as UTF-8).
+    // A page whose bytes spell the label in ASCII is not UTF-16 (WHATWG: treat as UTF-8).
     Some(if is_utf_16(declared) { UTF_8 } else { declared })
 }
 
-/// Whether an encoding has two bytes a unit.
+/// Whether an encoding uses two-byte units.
 pub(super) fn is_utf_16(encoding: &'static Encoding) -> bool {
     encoding == UTF_16LE || encoding == UTF_16BE
 }
@@ -36,7 +37,7 @@ fn in_meta(mut rest: &[u8]) -> Option<&'static Encoding> {
     loop {
         let markup = &rest[memchr(b'<', rest)? + 1..];
         rest = match markup {
-            // From the first dash on: `<!-->` is a whole comment.
+            // The search starts at the first dash, because `<!-->` is a whole comment.
             [b'!', b'-', b'-', ..] => after(&markup[1..], b"-->")?,
             [b'!' | b'?', ..] => after(markup, b">")?,
             [b'/', b, ..] if b.is_ascii_alphabetic() => Tag::read(&markup[1..]).after()?,
@@ -44,9 +45,9 @@ fn in_meta(mut rest: &[u8]) -> Option<&'static Encoding> {
             [b, ..] if b.is_ascii_alphabetic() => {
                 let mut tag = Tag::read(markup);
                 let label = if tag.is("meta") { tag.charset_label() } else { None };
-                let encoding = label.and_then(of_label);
+                let encoding = label.and_then(from_label);
                 let is_script = tag.is("script");
-                // A tag that the prescan sees no end of says nothing: its label may be cut.
+                // A tag whose end lies beyond the prescan is ignored: its label may be cut.
                 let after_tag = tag.after()?;
                 if encoding.is_some() {
                     return encoding;
@@ -73,25 +74,25 @@ fn in_xml_declaration(head: &[u8]) -> Option<&'static Encoding> {
     let declaration = head.strip_prefix(b"<?xml")?;
     let declaration = &declaration[..memchr(b'>', declaration)?];
     let value = after(declaration, b"encoding")?.trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
-    of_label(quoted(value)?)
+    from_label(quoted(value)?)
 }
 
-/// What stands in the quotes that a text begins with.
+/// The text between the quotes that `text` begins with.
 fn quoted(text: &[u8]) -> Option<&[u8]> {
     let (quote, rest) = text.split_first().filter(|(first, _)| matches!(first, b'"' | b'\''))?;
     memchr(*quote, rest).map(|end| &rest[..end])
 }
 
-/// A tag, and as an iterator its attributes' names and values.
+/// A tag. As an iterator it yields the names and values of its attributes.
 struct Tag<'h> {
     name: &'h [u8],
-    /// What is not read yet; `None` where the tag does not end.
+    /// The bytes not read yet; `None` if the tag does not end.
     rest: Option<&'h [u8]>,
     is_at_end: bool,
 }
 
 impl<'h> Tag<'h> {
-    /// From the first letter of its name.
+    /// Reads a tag from the first letter of its name.
     fn read(bytes: &'h [u8]) -> Self {
         let (name, rest) = split_at(bytes, |b| is_space(b) || matches!(b, b'/' | b'>'));
         Tag { name, rest: Some(rest), is_at_end: false }
@@ -101,13 +102,13 @@ impl<'h> Tag<'h> {
         self.name.eq_ignore_ascii_case(name.as_bytes())
     }
 
-    /// What follows its `>`.
+    /// The bytes after the tag's `>`.
     fn after(mut self) -> Option<&'h [u8]> {
         self.by_ref().for_each(drop);
         self.rest
     }
 
-    /// The label that a `<meta>` names. Of attributes of one name the first counts.
+    /// The label that a `<meta>` names. The first of several attributes with one name counts.
     fn charset_label(&mut self) -> Option<&'h [u8]> {
         let (mut charset, mut pragma, mut content) = (None, None, None);
         for (name, value) in self {
@@ -135,7 +136,7 @@ impl<'h> Iterator for Tag<'h> {
             (self.rest, self.is_at_end) = (Some(rest), true);
             return None;
         }
-        // An `=` right at its beginning belongs to the name.
+        // An `=` right at the beginning belongs to the name.
         let (_, name_rest) = rest.split_first()?;
         let (more, after_name) = split_at(name_rest, |b| is_space(b) || matches!(b, b'/' | b'>' | b'='));
         let name = &rest[..1 + more.len()];
@@ -165,7 +166,7 @@ fn label_in_content(content: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The bytes before the first that is one to stop at, and the others.
+/// Splits before the first byte for which `is_stop` holds.
 fn split_at(bytes: &[u8], is_stop: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
     bytes.split_at(bytes.iter().position(|b| is_stop(*b)).unwrap_or(bytes.len()))
 }
@@ -192,7 +193,7 @@ mod tests {
             ("<!doctype html><html lang=ru><title>a<b</title><meta charset=koi8-r>", Some(KOI8_R)),
             ("<?xml version='1.0' encoding='koi8-r'?><html>", Some(KOI8_R)),
             ("<?xml version=\"1.0\" encoding = \"big5\"?><meta charset=koi8-r>", Some(KOI8_R)),
-            // No more than is meant.
+            // Only real declarations count.
             ("<meta name=description content='how charset=big5 is written'>", None),
             ("<meta content='text/html; charset=big5'>", None),
             ("<meta http-equiv=refresh content='0; url=/?charset=big5'>", None),
@@ -201,18 +202,18 @@ mod tests {
             ("<a title='<meta charset=big5>'>", None),
             ("< meta charset=big5>", None),
             ("", None),
-            // Unknown labels are passed over.
+            // Unknown labels are skipped.
             ("<meta charset=klingon><meta charset=koi8-r>", Some(KOI8_R)),
             ("<meta charset=><meta charset=koi8-r>", Some(KOI8_R)),
             ("<meta charset=iso-2022-kr><meta charset=koi8-r>", Some(KOI8_R)),
-            // Comments and scripts are, too.
+            // Comments and scripts are skipped.
             ("<!-- <meta charset=big5> --><meta charset=koi8-r>", Some(KOI8_R)),
             ("<!--><meta charset=koi8-r>", Some(KOI8_R)),
             ("<!-- <meta charset=big5>", None),
             ("<script>w('<meta charset=big5>')</SCRIPT ><meta charset=koi8-r>", Some(KOI8_R)),
             ("<script>w('<meta charset=big5>')", None),
             ("<script src='>'>'<meta charset=big5>'</script>", None),
-            // What the bytes deny.
+            // The bytes contradict the label.
             ("<meta charset=utf-16>", Some(UTF_8)),
             ("<meta charset=utf-16be>", Some(UTF_8)),
             ("<?xml encoding='utf-16le'?>", Some(UTF_8)),
@@ -222,9 +223,9 @@ mod tests {
         }
     }
 
-    /// Lost once: a label cut at the end of the prescan was taken for a shorter one.
+    /// Lost once: a label cut at the end of the prescan counted as a shorter one.
     #[test]
-    fn a_label_that_is_cut_says_nothing() {
+    fn truncated_labels_are_ignored() {
         let tag = "<meta charset=iso-8859-15>";
         let head = |n_bytes_seen: usize| " ".repeat(PRESCAN_BYTES - n_bytes_seen) + tag;
         assert_eq!(declared(head(tag.len()).as_bytes()), Some(ISO_8859_15));

@@ -1,21 +1,23 @@
-//! Bytes to text: which charset a page is in, and the decoding. Never fails; what cannot be decoded is replaced.
+//! Bytes to text: finds a page's charset and decodes it. Decoding never fails; undecodable bytes are replaced.
 
-use super::{MediaType, charset};
+use super::charset;
+use super::page::MediaType;
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{DecoderResult, Encoding, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE};
 use memchr::memchr_iter;
 use std::borrow::Cow;
 
-/// How much of an unlabelled page the detector sees, from its first byte on that is not ASCII: it is slow, and so much is
-/// enough.
+/// How many bytes of an unlabelled page the detector sees, from the first byte that is not ASCII. The detector is
+/// slow, and this many bytes suffice.
 const DETECTION_BYTES: usize = 16 * 1024;
 
-/// From so many characters on, valid UTF-8 is no text of another multi-byte charset: of two bytes of GBK, the likeliest
-/// to be mistaken, about one pair in seven is valid.
+/// With this many characters, valid UTF-8 cannot be text in another multi-byte charset. GBK is the likeliest to be
+/// mistaken, and about one of its two-byte pairs in seven is valid UTF-8.
 const SURE_CHARS: usize = 8;
 
-/// Decodes a page. In order of trust: byte order mark, markup that is plainly UTF-16, the HTTP header's label, a label in
-/// the page (HTML only), UTF-8, detection by content. A label that the bytes belie is passed over.
+/// Decodes a page. Evidence counts in this order: byte order mark, markup that is plainly UTF-16, the HTTP header's
+/// label, a label in the page (HTML only), UTF-8, detection by content. A label that the bytes contradict is
+/// ignored.
 pub fn decode<'a>(bytes: &'a [u8], header_charset: Option<&str>, media_type: MediaType) -> Cow<'a, str> {
     match Encoding::for_bom(bytes) {
         Some((encoding, bom_len)) => decode_as(encoding, &bytes[bom_len..]),
@@ -27,7 +29,7 @@ fn decode_as<'a>(encoding: &'static Encoding, bytes: &'a [u8]) -> Cow<'a, str> {
     if encoding != UTF_8 {
         return encoding.decode_without_bom_handling(bytes).0;
     }
-    // The standard library replaces the same and is four times as fast at it.
+    // The standard library makes the same replacements four times as fast.
     encoding
         .decode_without_bom_handling_and_without_replacement(bytes)
         .unwrap_or_else(|| String::from_utf8_lossy(bytes))
@@ -38,13 +40,13 @@ fn encoding_of(bytes: &[u8], header_charset: Option<&str>, media_type: MediaType
     if let Some(encoding) = utf_16_of_markup(bytes).filter(|_| is_markup) {
         return encoding;
     }
-    let header = header_charset.and_then(|label| charset::of_label(label.as_bytes()));
+    let header = header_charset.and_then(|label| charset::from_label(label.as_bytes()));
     let declared = || if is_markup { charset::declared(bytes) } else { None };
     match header.or_else(declared) {
         None if is_mostly_utf8(bytes) => utf_8_or_iso_2022_jp(bytes),
         None => detect(bytes),
         Some(label) if label != UTF_8 => {
-            if is_belied(label, bytes) {
+            if is_contradicted(label, bytes) {
                 UTF_8
             } else {
                 label
@@ -55,7 +57,7 @@ fn encoding_of(bytes: &[u8], header_charset: Option<&str>, media_type: MediaType
     }
 }
 
-/// UTF-16 without a mark, told by a tag at the beginning.
+/// Recognises UTF-16 without a byte order mark by a tag at the beginning.
 fn utf_16_of_markup(bytes: &[u8]) -> Option<&'static Encoding> {
     match bytes {
         [b'<', 0, b, 0, ..] if b.is_ascii_graphic() => Some(UTF_16LE),
@@ -64,26 +66,25 @@ fn utf_16_of_markup(bytes: &[u8]) -> Option<&'static Encoding> {
     }
 }
 
-/// Whether the bytes are UTF-8, whatever the label of another charset says. A page that is cut short may end within a
-/// character.
-fn is_belied(label: &'static Encoding, bytes: &[u8]) -> bool {
+/// Whether the bytes are UTF-8 in spite of another label. A truncated page may end within a character.
+fn is_contradicted(label: &'static Encoding, bytes: &[u8]) -> bool {
     let is_cut = match std::str::from_utf8(bytes) {
         Ok(_) => false,
         Err(error) if error.error_len().is_none() => true,
         Err(_) => return false,
     };
     if charset::is_utf_16(label) {
-        // There the blanks and line ends of any script have a zero byte.
+        // In UTF-16 the blanks and line ends of any script contain a zero byte.
         return memchr::memchr(0, bytes).is_none();
     }
     let is_sure = bytes.iter().filter(|byte| begins_char(**byte)).take(SURE_CHARS).count() == SURE_CHARS;
     is_sure || (label.is_single_byte() && !is_cut)
 }
 
-/// The encoding of bytes that are not UTF-8, by content.
+/// Detects the encoding of bytes that are not UTF-8 by their content.
 fn detect(bytes: &[u8]) -> &'static Encoding {
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
-    // ASCII tells it nothing but what stands right before the first other byte.
+    // The detector learns nothing from ASCII except right before the first other byte.
     let from = Encoding::ascii_valid_up_to(bytes).saturating_sub(2);
     let seen = beginning(&bytes[from..]);
     detector.feed(seen, from + seen.len() == bytes.len());
@@ -94,7 +95,8 @@ fn beginning(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len().min(DETECTION_BYTES)]
 }
 
-/// ISO-2022-JP is ASCII, and so UTF-8 as well: it is told by an escape to two bytes a character, and by having no fault.
+/// ISO-2022-JP consists of ASCII bytes, so it is valid UTF-8 as well. An escape to two-byte characters and the
+/// absence of errors identify it.
 fn utf_8_or_iso_2022_jp(bytes: &[u8]) -> &'static Encoding {
     let seen = beginning(bytes);
     let has_escape = memchr_iter(0x1b, seen).any(|at| seen[at + 1..].starts_with(b"$"));
@@ -103,14 +105,14 @@ fn utf_8_or_iso_2022_jp(bytes: &[u8]) -> &'static Encoding {
     }
     let mut decoder = ISO_2022_JP.new_decoder_without_bom_handling();
     let mut text = String::with_capacity(decoder.max_utf8_buffer_length_without_replacement(seen.len()).unwrap_or(0));
-    // Not to the last byte: it may end within a character.
+    // Not the last byte: the text may end within a character.
     let (result, _) = decoder.decode_to_string_without_replacement(seen, &mut text, false);
     if result == DecoderResult::InputEmpty && !text.is_ascii() { ISO_2022_JP } else { UTF_8 }
 }
 
-/// Whether at most one non-ASCII sequence in four is broken: text of another charset has hardly a whole one.
+/// Whether at most one non-ASCII sequence in four is broken. Text in another charset has hardly a valid one.
 fn is_mostly_utf8(bytes: &[u8]) -> bool {
-    // Nearly always, and far faster than by the chunk.
+    // Nearly always true, and far faster than chunk by chunk.
     if Encoding::utf8_valid_up_to(bytes) == bytes.len() {
         return true;
     }
@@ -119,7 +121,7 @@ fn is_mostly_utf8(bytes: &[u8]) -> bool {
         n_good += chunk.valid().bytes().filter(|byte| begins_char(*byte)).count();
         n_broken += usize::from(!chunk.invalid().is_empty());
         n_left -= chunk.valid().len() + chunk.invalid().len();
-        // Were all that is left good, of two bytes each, it would not be enough.
+        // Even if the rest were valid two-byte characters, it would not be enough.
         if n_broken * 3 > n_good + n_left / 2 {
             return false;
         }
@@ -127,7 +129,7 @@ fn is_mostly_utf8(bytes: &[u8]) -> bool {
     true
 }
 
-/// Whether the byte is the first of a character of several in UTF-8.
+/// Whether the byte begins a multi-byte character of UTF-8.
 fn begins_char(byte: u8) -> bool {
     byte >= 0xc0
 }
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn lying_labels_survive() {
+    fn contradicted_labels_are_ignored() {
         assert_eq!(html("naïve".as_bytes(), Some("iso-8859-1")), "naïve");
         assert_eq!(html(b"na\xefve caf\xe9 d\xe9j\xe0 vu", Some("utf-8")), "naïve café déjà vu");
         let mostly = [("é".repeat(20)).as_bytes(), b"\xff"].concat();
@@ -164,7 +166,7 @@ mod tests {
         assert_eq!(html(b"plain", Some("no-such-charset")), "plain");
     }
 
-    /// Charsets, text in each, and whether content alone tells that it is that one.
+    /// Charsets, a text in each, and whether the content alone identifies the charset.
     const TEXTS: [(&str, &str, bool); 17] = [
         ("iso-2022-jp", "これは日本語の文章です。文字コードを当ててください。", true),
         ("windows-1250", "Příliš žluťoučký kůň úpěl ďábelské ódy, řekl starý žid a šel dál.", true),
@@ -179,9 +181,10 @@ mod tests {
         ("gb18030", "这是一个中文句子，请猜一猜它用的是什么编码。", true),
         ("big5", "這是一個中文句子，請猜一猜它用的是什麼編碼。", true),
         ("utf-8", "這是一個中文句子，請猜一猜它用的是什麼編碼。", true),
-        // Plain text that is valid UTF-8: without a label nothing denies that it is ASCII with controls in it.
+        // As plain text this is valid UTF-8: without a label nothing shows that it is not ASCII with control
+        // characters.
         ("iso-2022-jp", "これは日本語の文章です。", false),
-        // Beyond the characters of GBK, those of all Unicode, in four bytes.
+        // Characters beyond GBK take four bytes.
         ("gb18030", "中文𠀀€ḿ", false),
         ("utf-16le", "Straße 漢字", false),
         ("utf-16be", "Straße 漢字", false),
@@ -216,7 +219,7 @@ mod tests {
                 format!("<!doctype html><meta charset={label}><p>{text}"),
                 format!("<html><head><META HTTP-EQUIV=\"Content-Type\" CONTENT=\"text/html; charset={label}\">{text}"),
                 format!("<?xml version=\"1.0\" encoding=\"{label}\"?><html>{text}"),
-                // Behind a head longer than the standard looks at, and after labels that are none.
+                // After a head longer than the standard examines, and after unknown labels.
                 format!(
                     "<!-- <meta charset=big5> --><script>'<meta charset=koi8-r>'</script><style>{}</style>\
                      <meta charset=klingon><meta charset={label}>{text}",
@@ -229,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_name_the_charset() {
+    fn byte_order_marks_determine_the_charset() {
         for (label, text, _) in TEXTS.into_iter().filter(|(label, ..)| label.starts_with("utf")) {
             let marked = encoded(label, &format!("\u{feff}{text}"));
             for header in [None, Some(label), Some("iso-8859-1"), Some("shift_jis"), Some("utf-8")] {
@@ -239,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn content_tells_the_charset() {
+    fn content_determines_the_charset() {
         for (label, text, _) in TEXTS.into_iter().filter(|(.., is_told)| *is_told) {
             let bytes = encoded(label, text);
             assert_eq!(decode(&bytes, None, MediaType::PlainText), text, "{label}");
@@ -247,7 +250,7 @@ mod tests {
             assert_eq!(decode(&bytes, Some("utf-8"), MediaType::PlainText), text, "{label} as UTF-8");
             let page = format!("<html><title>x</title><p class=\"y\">{text}</p>");
             assert_eq!(html(&encoded(label, &page), None), page, "{label}");
-            // Too far into the page to be seen, and wrong.
+            // A wrong label, too far into the page to be seen.
             if label != "iso-2022-jp" {
                 let page = format!("<!--{}--><meta charset=windows-1257>{text}", "-".repeat(20_000));
                 assert_eq!(html(&encoded(label, &page), None), page, "{label}");
@@ -255,7 +258,7 @@ mod tests {
         }
     }
 
-    /// Lost once: one label, of the header or in the page, made a page of UTF-8 a page of others' letters.
+    /// Lost once: one wrong label, in the header or the page, turned a UTF-8 page into letters of another script.
     #[test]
     fn utf_8_is_known_under_any_label() {
         for text in
@@ -269,19 +272,19 @@ mod tests {
         }
     }
 
-    /// Lost once: the head of ASCII was what the detector saw, however long it was.
+    /// Lost once: the detector saw only the ASCII head of a page, however long it was.
     #[test]
-    fn the_charset_is_told_behind_a_long_head() {
+    fn the_charset_is_detected_after_a_long_head() {
         for (label, text, _) in TEXTS.into_iter().filter(|(label, _, is_told)| *is_told && *label != "iso-2022-jp") {
             let page = format!("<style>{}</style>{text}", "p{}\n".repeat(DETECTION_BYTES));
             assert!(html(&encoded(label, &page), None) == page, "{label}");
         }
     }
 
-    /// Lost once: ISO-2022-JP without a label was read as ASCII, its characters as pairs of signs, and some as tags. Not
-    /// all that has escapes is such a page.
+    /// Lost once: unlabelled ISO-2022-JP was read as ASCII, its characters as pairs of signs and some as tags. A
+    /// page with escapes is not necessarily ISO-2022-JP.
     #[test]
-    fn iso_2022_jp_is_told_by_its_escapes() {
+    fn escapes_identify_iso_2022_jp() {
         for text in ["\u{1b}[31mred\u{1b}[0m and ESC$", "\u{1b}$B and then ä", "\u{1b}$Bodd \u{1b}(B", "\u{1b}$B"] {
             assert_eq!(html(text.as_bytes(), None), text);
         }
@@ -305,9 +308,9 @@ mod tests {
         }
     }
 
-    /// Lost once: a page of UTF-8 that the crawler cut within a character was read as windows-1252.
+    /// Lost once: a UTF-8 page that the crawler cut within a character was read as windows-1252.
     #[test]
-    fn utf_8_that_is_cut_within_a_character_is_utf_8() {
+    fn utf_8_cut_within_a_character_is_utf_8() {
         let text = "Größe, Straße, müde, Bär, fräße, höhöhö";
         let cut = &text.as_bytes()[..text.len() - 1];
         for label in [None, Some("utf-8"), Some("iso-8859-1"), Some("gbk")] {
@@ -316,7 +319,8 @@ mod tests {
         assert_eq!(html(b"caf\xe9", Some("iso-8859-1")), "café");
     }
 
-    /// Lost once: where the header said UTF-8, few broken bytes and a lying `<meta>` turned the whole page.
+    /// Lost once: the header said UTF-8, but a few broken bytes and a wrong `<meta>` changed the charset of the
+    /// whole page.
     #[test]
     fn a_few_broken_bytes_do_not_make_the_second_label_right() {
         let page = [b"<meta charset=windows-1251>".as_slice(), "Größe, Straße, müde".as_bytes(), b"\xff"].concat();
@@ -326,9 +330,9 @@ mod tests {
         assert_eq!(html(&page, Some("utf-8")), "<meta charset=windows-1251>Съешь ещё");
     }
 
-    /// Lost once: a label that the standard gives up on, such as iso-2022-kr, left of any page one U+FFFD.
+    /// Lost once: a label that the standard has abandoned, such as iso-2022-kr, reduced every page to one U+FFFD.
     #[test]
-    fn charsets_that_are_given_up_are_unknown() {
+    fn abandoned_charsets_are_unknown() {
         for label in ["iso-2022-kr", "hz-gb-2312", "replacement"] {
             assert_eq!(html(b"<p>A rose", Some(label)), "<p>A rose");
             assert_eq!(html("<p>漢字".as_bytes(), Some(label)), "<p>漢字");
@@ -336,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn utf_16_without_a_mark_is_told_by_its_markup() {
+    fn markup_identifies_utf_16_without_a_mark() {
         for label in ["utf-16le", "utf-16be"] {
             for header in [None, Some("utf-16"), Some("utf-8"), Some("iso-8859-1")] {
                 assert_eq!(html(&encoded(label, "<!doctype html>漢字"), header), "<!doctype html>漢字", "{label}");

@@ -1,14 +1,15 @@
-//! The named character references of HTML and a hash index over them.
+//! The named character references of HTML, and a hash index over them.
 //!
 //! The data is the table of the WHATWG HTML Living Standard, section "Named character references"
-//! (<https://html.spec.whatwg.org/entities.json>): 2,125 names with a semicolon, 106 of them also without.
+//! (<https://html.spec.whatwg.org/entities.json>): 2,125 names with a semicolon, 106 of which also occur without.
 
-/// The characters that `name` stands for where a semicolon follows it.
+/// Returns the characters that `name` stands for before a semicolon.
 pub(super) fn terminated(name: &[u8]) -> Option<&'static str> {
     find(name, hash(name)).map(|at| NAMED[at].1)
 }
 
-/// The characters that the longest beginning of `text` stands for that needs no semicolon, and its length.
+/// Finds the longest prefix of `text` that is a reference without a semicolon. Returns its characters and its
+/// length.
 pub(super) fn longest_bare(text: &[u8]) -> Option<(&'static str, usize)> {
     let mut longest = None;
     let mut hash = HASH_OF_NOTHING;
@@ -42,18 +43,18 @@ fn find(name: &[u8], hash: u32) -> Option<usize> {
     }
 }
 
-/// Twice as many as there are names, so that an unknown name meets an empty slot at once.
+/// Twice the number of names, so that an unknown name usually meets an empty slot at once.
 const N_SLOTS: usize = 4096;
 
 /// Open addressing: a slot holds 0 or 1 + the index of a name in [`NAMED`].
 static SLOTS: [u16; N_SLOTS] = index();
 
 const fn home_slot(hash: u32) -> usize {
-    // Folded: the low bits alone barely see the first letters.
+    // The low bits alone depend little on the first letters, so the high bits are folded in.
     (hash ^ (hash >> 15)) as usize % N_SLOTS
 }
 
-/// FNV-1a: one step a byte, so that the hashes of all beginnings of a text cost no more than that of the whole.
+/// FNV-1a: one step a byte, so that hashing all prefixes of a text costs no more than hashing the whole.
 const fn hash(name: &[u8]) -> u32 {
     let mut hash = HASH_OF_NOTHING;
     let mut i = 0;
@@ -84,10 +85,10 @@ const fn index() -> [u16; N_SLOTS] {
     slots
 }
 
-/// How many names, the first of [`NAMED`], stand for something without a semicolon, too.
+/// How many names need no semicolon; they come first in [`NAMED`].
 const N_BARE: usize = 106;
 
-/// Names and what they stand for: first those that need no semicolon, then the others, each part in order.
+/// Names and their characters: first the names that need no semicolon, then the others, each part sorted.
 static NAMED: [(&str, &str); 2125] = [
     ("AElig", "\u{c6}"),
     ("AMP", "&"),

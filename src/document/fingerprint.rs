@@ -1,16 +1,16 @@
-//! Keyed fingerprints of contents, and the secret seed that every random choice of a store comes from.
+//! Keyed fingerprints of contents, and the secret seed of all random choices of a store.
 
 use highway::{HighwayHash, HighwayHasher, Key};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// A store's secret: whoever knows it can make pages whose fingerprints collide. Never logged, never sent.
+/// A store's secret. With it one can make pages whose fingerprints collide, so it is never logged or sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Seed(pub [u64; 4]);
 
 impl Seed {
-    /// The `n`-th secret number for a purpose.
+    /// Returns the `n`-th secret number for a purpose.
     pub fn derive(&self, purpose: &str, n: u64) -> u64 {
         let mut hasher = HighwayHasher::new(Key(self.0));
         hasher.append(purpose.as_bytes());
@@ -19,8 +19,8 @@ impl Seed {
         hasher.finalize64()
     }
 
-    /// The fingerprint of some parts, kept apart by their lengths, for a purpose: equal parts and purpose give equal
-    /// fingerprints, others differ but with probability 2^-128.
+    /// Returns the fingerprint of some parts for a purpose. The lengths keep the parts apart. Different parts have
+    /// equal fingerprints with probability 2^-128.
     pub fn fingerprint(&self, purpose: &str, parts: &[&[u8]]) -> Fingerprint {
         let mut hasher = HighwayHasher::new(Key(self.0));
         for part in std::iter::once(purpose.as_bytes()).chain(parts.iter().copied()) {
@@ -32,16 +32,16 @@ impl Seed {
     }
 }
 
-/// Numbers hashed at once.
+/// Numbers that are hashed at once.
 const NUMBERS_MAX: usize = 64;
 
 impl Seed {
-    /// The fingerprint of a sequence of numbers, for a purpose.
+    /// Returns the fingerprint of a sequence of numbers for a purpose.
     pub fn fingerprint_numbers(&self, purpose: &str, numbers: &[u64]) -> Fingerprint {
         let mut hasher = HighwayHasher::new(Key(self.0));
         hasher.append(purpose.as_bytes());
         hasher.append(&[0]);
-        // A block at a time: each call costs more than eight bytes do.
+        // Hashing by the block is faster: a call costs more than eight bytes do.
         let mut block = [0; NUMBERS_MAX * 8];
         for numbers in numbers.chunks(NUMBERS_MAX) {
             for (place, number) in block.as_chunks_mut().0.iter_mut().zip(numbers) {

@@ -1,4 +1,4 @@
-//! What the crawler sends: URL, time, sweep, content.
+//! Pages as crawlers send them: URL, time, sweep, content.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -7,17 +7,17 @@ use std::str::FromStr;
 /// A page as a crawler saw it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
-    /// The page's address, an opaque key to us: never normalised.
+    /// The page's address: an opaque key, never normalised.
     pub url: String,
     /// When the crawler saw it.
     pub fetched_at: FetchTime,
-    /// The dated walk that the page was seen on, in the crawler's own name for it.
+    /// The crawler's name for the dated crawl that saw the page.
     pub sweep: Option<String>,
-    /// What stood there.
+    /// What the crawler found.
     pub content: Content,
 }
 
-/// What stood at the URL.
+/// What the crawler found at a URL.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     /// Text or markup.
@@ -27,30 +27,30 @@ pub enum Content {
         /// The bytes or the text.
         body: Body,
     },
-    /// Not text: the caller's own features, a set, sketched as shingles are.
+    /// The caller's own features instead of text: a set, sketched as shingles are.
     Features(Vec<String>),
-    /// Nothing stands there any more (null body, 404, 410).
+    /// The page no longer exists (null body, 404, 410).
     Gone,
-    /// It stands at another URL now (a 3xx status with a target).
+    /// The page is at this URL now (a 3xx status with a target).
     Redirect(String),
 }
 
 /// A page's body, before or after charset decoding.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// As it came over the wire.
+    /// The bytes as received.
     Bytes {
-        /// The bytes, content encodings (gzip and the like) already undone.
+        /// The bytes, without content encodings such as gzip.
         bytes: Vec<u8>,
-        /// The charset label of the HTTP header, if there was one.
+        /// The charset label of the HTTP header, if any.
         charset: Option<String>,
     },
-    /// Already decoded by the sender.
+    /// Text that the sender decoded.
     Text(String),
 }
 
 impl Body {
-    /// The bytes that stand for this body.
+    /// The bytes of the body, or of its text in UTF-8.
     pub fn as_bytes(&self) -> &[u8] {
         match self {
             Body::Bytes { bytes, .. } => bytes,
@@ -59,22 +59,22 @@ impl Body {
     }
 }
 
-/// How a body is to be read.
+/// How to read a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MediaType {
     /// `text/html` and `application/xhtml+xml`.
     Html,
     /// Every other `text/…` type.
     PlainText,
-    /// No label, or one that only says that it is text: HTML if it looks like markup.
+    /// No label, or one that only says "text": HTML if it looks like markup.
     Unknown,
 }
 
 impl MediaType {
-    /// The media type and charset that a `Content-Type` value names; `None` for a type that holds no text for us.
+    /// Parses a `Content-Type` value into media type and charset; `None` for a type that is not text.
     ///
-    /// Servers often part the type from what follows by a comma, a colon or a blank, and send it twice. The first type
-    /// counts, and the first charset.
+    /// Servers separate the type from its parameters by commas, colons or blanks, and send types twice. The first
+    /// type and the first charset count.
     pub fn parse(content_type: &str) -> Option<(MediaType, Option<String>)> {
         let content_type = content_type.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
         let is_end = |c: char| matches!(c, ';' | ',' | ':') || c.is_whitespace();
@@ -95,7 +95,7 @@ impl MediaType {
         Some((media_type, charset))
     }
 
-    /// This type, or where it is unknown what the text looks like.
+    /// Returns this type, or guesses an unknown one from the text.
     pub(super) fn or_sniffed(self, text: &str) -> MediaType {
         if self != MediaType::Unknown {
             return self;
@@ -107,10 +107,10 @@ impl MediaType {
     }
 }
 
-/// Characters at a body's beginning that tell whether it is text.
+/// How many characters at a body's beginning decide whether it is text.
 const JUDGED_CHARS: usize = 4096;
 
-/// Why a decoded body is no text, judged by its beginning.
+/// Returns why a decoded body is not text, judging by its beginning.
 pub(super) fn binary_sign(text: &str) -> Option<&'static str> {
     if text.trim_start().starts_with("%PDF-") {
         return Some("it is a PDF");
@@ -130,8 +130,8 @@ pub(super) fn binary_sign(text: &str) -> Option<&'static str> {
     (bad * 5 > n).then_some("more than a fifth of its beginning is control characters or undecodable bytes")
 }
 
-/// Whether a byte of UTF-8 is or begins a character that counts against a text, or is one of few that might: without
-/// branches, so that most texts are passed many bytes at a time.
+/// Whether a UTF-8 byte is or begins a character that counts against a text; a few others match too. It has no
+/// branches, so that most texts are checked many bytes at a time.
 fn may_be_bad(byte: u8) -> bool {
     let is_space = (byte == b'\t') | (byte == b'\n') | (byte == b'\r');
     // C2 begins the control characters above ASCII, EF the replacement character.
@@ -142,24 +142,24 @@ fn may_be_bad(byte: u8) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FetchTime(pub i64);
 
-/// A text that is no moment.
+/// The text is not a moment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no RFC 3339 time such as 2026-11-21T08:00:00Z, nor 14 digits such as 20261121080000")]
+#[error("{0:?} is not an RFC 3339 time such as 2026-11-21T08:00:00Z, nor 14 digits such as 20261121080000")]
 pub struct InvalidTime(pub String);
 
-/// A moment is written as in RFC 3339, or, as archives do, in 14 digits from year to second, in UTC.
+/// Accepts RFC 3339, or 14 digits from year to second in UTC as in archives.
 impl FromStr for FetchTime {
     type Err = InvalidTime;
 
     fn from_str(text: &str) -> Result<Self, InvalidTime> {
-        let written = of_digits(text);
+        let written = rfc3339_from_digits(text);
         let time: Result<jiff::Timestamp, _> = written.as_deref().unwrap_or(text).parse();
         Ok(FetchTime(time.map_err(|_| InvalidTime(text.chars().take(64).collect()))?.as_microsecond()))
     }
 }
 
-/// 14 digits as RFC 3339 would have them.
-fn of_digits(text: &str) -> Option<String> {
+/// Rewrites 14 digits as RFC 3339.
+fn rfc3339_from_digits(text: &str) -> Option<String> {
     let is_it = text.len() == 14 && text.bytes().all(|byte| byte.is_ascii_digit());
     let part = |from: usize| &text[from..from + 2];
     is_it.then(|| format!("{}-{}-{}T{}:{}:{}Z", &text[..4], part(4), part(6), part(8), part(10), part(12)))
@@ -223,7 +223,8 @@ mod tests {
         }
     }
 
-    /// Lost once: a comma or a blank after `text/html` made a page plain text, and its scripts and styles words.
+    /// Lost once: a comma or a blank after `text/html` made the page plain text, with its scripts and styles as
+    /// words.
     #[test]
     fn malformed_content_types_are_read() {
         for (value, media_type, charset) in [

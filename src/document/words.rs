@@ -1,29 +1,32 @@
 //! Text to words: lower case; maximal runs of letters and digits; one word a character in scripts without spaces.
 //!
 //! This is version 1 of the rule, frozen with the tables of [`unicode`], which are those of Unicode 17.0.0 whatever
-//! the compiler knows. Canonically equivalent texts have the same words, and the words of words are themselves.
+//! the compiler knows. Canonically equivalent texts have the same words, and splitting the words again gives the
+//! same words.
 //!
 //! | what | becomes |
 //! |---|---|
-//! | letter or digit (Alphabetic, or a number of any kind; no mark) | begins a word or goes on with it |
+//! | letter or digit (Alphabetic, or a number of any kind; no mark) | begins or continues a word |
 //! | the same in Han, kana, Thai, Lao, Khmer, Burmese (by block; all of planes 2 and 3) | a word of its own |
-//! | mark (Mn, Mc, Me) after a letter or digit | goes on with its word, of one character too; elsewhere dropped |
+//! | mark (Mn, Mc, Me) after a letter or digit | continues its word, even of one character; elsewhere dropped |
 //! | letter + marks | composed (NFC): e + U+0301 is é, which is not e |
-//! | default-ignorable: soft hyphen, joiners, direction and variation selectors, BOM … | dropped; the word goes on |
+//! | default-ignorable: soft hyphen, joiners, direction and variation selectors, BOM … | dropped; the word
+//! continues |
 //! | U+200B zero-width space, and everything else | ends a word |
 //! | case | lower, character by character, no locale; ς is σ, ẞ is ß; İ is i, ı stays ı |
 //! | full-width and half-width forms | the ordinary ones: Ａ is a, ｶﾞ is ガ |
 //! | conjoining jamo | the syllable |
 //!
-//! Composing is NFC but for one more pair: i + U+0307 is i, so that İ, which is I + U+0307, is the i of its lower case.
-//! Characters that Unicode 17.0.0 does not know end a word, except in planes 2 and 3.
+//! Composition is NFC with one additional pair: i + U+0307 is i. Thus İ, which is I + U+0307, becomes the i of its
+//! lower case. Characters unknown to Unicode 17.0.0 end a word, except in planes 2 and 3.
 
 use super::ascii::{self, BLOCK_BYTES};
-use super::unicode::{self, Class};
+use super::unicode::{self, CharClass};
 
-/// Appends the words of `text` to `out`, each after a single space unless `out` is empty, and returns how many.
+/// Appends the words of `text` to `out` and returns their number. A single space precedes each word unless `out` is
+/// empty.
 pub fn append_words(text: &str, out: &mut String) -> usize {
-    let mut words = Words::new(out);
+    let mut words = WordWriter::new(out);
     let mut rest = text;
     while !rest.is_empty() {
         let n_ascii = ascii::prefix(rest.as_bytes());
@@ -34,10 +37,10 @@ pub fn append_words(text: &str, out: &mut String) -> usize {
     words.n_words
 }
 
-/// Where in `text` each of the words begins that [`append_words`] finds in it, in bytes.
+/// Returns the byte offset in `text` of each word that [`append_words`] finds.
 pub fn word_starts(text: &str) -> Vec<usize> {
     let (mut out, mut starts) = (String::new(), Vec::new());
-    let mut words = Words::new(&mut out);
+    let mut words = WordWriter::new(&mut out);
     for (at, c) in text.char_indices() {
         words.push(c);
         starts.resize(words.n_words, at);
@@ -45,60 +48,60 @@ pub fn word_starts(text: &str) -> Vec<usize> {
     starts
 }
 
-/// Where the last character left off.
+/// The state after the last character.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum WordState {
     /// No word has begun, or the last one has ended.
     Outside,
-    /// The next letter goes on with the word.
+    /// A letter continues the word.
     InWord,
-    /// The word is one character of a script without spaces: only marks go on with it.
+    /// The word is one character of a script without spaces; only marks continue it.
     AfterAlone,
-    /// As `InWord` or `AfterAlone`, with characters waiting in the run.
+    /// `InWord` or `AfterAlone`, with characters waiting in the run.
     InRun,
 }
 
-/// The words so far and the one being written.
-struct Words<'a> {
+/// Writes words, the last of which may be unfinished.
+struct WordWriter<'a> {
     out: &'a mut String,
     n_words: usize,
-    place: Place,
+    state: WordState,
     /// Characters that may combine with each other and the last one of `out`, with their combining classes.
     run: Vec<(u8, char)>,
-    place_of_run: Place,
-    /// Used by [`Self::append_ascii_step`] alone.
-    gathered: Gathered,
+    run_state: WordState,
+    /// A buffer of [`Self::append_ascii_step`].
+    gathered: WordBuffer,
 }
 
 /// Letters that are copied at once.
 const COPIED_BYTES: usize = 16;
 
-/// So much ASCII goes through one buffer.
+/// Bytes of ASCII that pass through the buffer at once.
 const STEP_BYTES: usize = 8 * BLOCK_BYTES;
 
-/// What of a text is read for a step: a word is copied with what stands behind it.
+/// Bytes of text that a step reads: copying a word also reads the bytes after it.
 const SEEN_BYTES: usize = STEP_BYTES + COPIED_BYTES;
 
-/// Less ASCII than this is done by character.
+/// Shorter runs of ASCII are processed character by character.
 const ASCII_MIN: usize = 8;
 
-/// The bits below the `n`-th.
+/// A mask of the lowest `n` bits.
 #[inline]
 fn below(n: usize) -> u64 {
     if n < 64 { (1 << n) - 1 } else { u64::MAX }
 }
 
-/// Where ASCII words are gathered: what comes of a step, a space before each word, and what is written behind the last.
-type Gathered = [u8; STEP_BYTES + 2 * COPIED_BYTES];
+/// The ASCII words of a step, a space before each. Copying also writes beyond the last word.
+type WordBuffer = [u8; STEP_BYTES + 2 * COPIED_BYTES];
 
-/// Copies `len` letters, lower-cased; what is written behind them is overwritten by what comes next.
+/// Copies `len` letters in lower case. The next word overwrites what this writes beyond them.
 #[inline]
-fn gather(seen: &[u8; SEEN_BYTES], from: usize, len: usize, gathered: &mut Gathered, to: usize) {
+fn gather(seen: &[u8; SEEN_BYTES], from: usize, len: usize, gathered: &mut WordBuffer, to: usize) {
     let mut done = 0;
     while let (Some(letters), Some(place)) =
         (seen[from + done..].first_chunk(), gathered[to + done..].first_chunk_mut())
     {
-        // Letters become lower-case, digits stay.
+        // Letters become lower-case; digits stay.
         *place = (u128::from_le_bytes(*letters) | u128::from_le_bytes([b' '; COPIED_BYTES])).to_le_bytes();
         done += COPIED_BYTES;
         if done >= len {
@@ -107,10 +110,17 @@ fn gather(seen: &[u8; SEEN_BYTES], from: usize, len: usize, gathered: &mut Gathe
     }
 }
 
-impl<'a> Words<'a> {
+impl<'a> WordWriter<'a> {
     fn new(out: &'a mut String) -> Self {
         let gathered = [b' '; _];
-        Words { out, n_words: 0, place: Place::Outside, run: Vec::new(), place_of_run: Place::Outside, gathered }
+        WordWriter {
+            out,
+            n_words: 0,
+            state: WordState::Outside,
+            run: Vec::new(),
+            run_state: WordState::Outside,
+            gathered,
+        }
     }
 
     /// Appends the words of the ASCII that a text begins with.
@@ -130,8 +140,8 @@ impl<'a> Words<'a> {
 
     fn append_ascii_step(&mut self, seen: &[u8; SEEN_BYTES], n_bytes: usize) {
         self.settle();
-        let mut in_word = self.place == Place::InWord;
-        // All letters are found first: that waits for nothing, while the end of a loop over words is hard to foretell.
+        let mut in_word = self.state == WordState::InWord;
+        // Finding all letters first depends on nothing, while the end of a loop over words is hard to predict.
         let mut masks = [0; STEP_BYTES / BLOCK_BYTES];
         let offsets = (0..n_bytes).step_by(BLOCK_BYTES);
         for ((mask, block), at) in masks.iter_mut().zip(seen.as_chunks().0).zip(offsets.clone()) {
@@ -157,13 +167,15 @@ impl<'a> Words<'a> {
             }
             in_word = mask >> ((n_bytes - at).min(BLOCK_BYTES) - 1) & 1 == 1;
         }
-        self.place = if in_word { Place::InWord } else { Place::Outside };
+        self.state = if in_word { WordState::InWord } else { WordState::Outside };
         let from = usize::from(self.out.is_empty() && len > 0);
-        // All ASCII, so there is no other case.
-        self.out.push_str(std::str::from_utf8(&self.gathered[from..len]).unwrap_or_default());
+        match std::str::from_utf8(&self.gathered[from..len]) {
+            Ok(words) => self.out.push_str(words),
+            Err(error) => unreachable!("ASCII letters and digits are not UTF-8: {error}"),
+        }
     }
 
-    /// Appends the words of `text` until ASCII comes, and returns what is left.
+    /// Appends the words of `text` up to the next ASCII and returns the rest.
     fn append_mixed<'t>(&mut self, text: &'t str) -> &'t str {
         let mut chars = text.chars();
         while let Some(c) = chars.next() {
@@ -180,31 +192,31 @@ impl<'a> Words<'a> {
     fn push(&mut self, c: char) {
         let (class, folded) = unicode::class_and_fold(c);
         match class {
-            Class::Letter => self.push_letter(folded),
-            Class::Alone => {
+            CharClass::Letter => self.push_letter(folded),
+            CharClass::Alone => {
                 self.settle();
                 self.begin();
                 self.out.push(folded);
-                self.place = Place::AfterAlone;
+                self.state = WordState::AfterAlone;
             }
-            Class::Separator => {
+            CharClass::Separator => {
                 self.settle();
-                self.place = Place::Outside;
+                self.state = WordState::Outside;
             }
-            Class::Mark if self.place != Place::Outside => {
+            CharClass::Mark if self.state != WordState::Outside => {
                 self.settle();
                 self.out.push(folded);
             }
-            Class::Combining if self.place != Place::Outside => self.push_to_run(folded),
-            Class::Joining => self.push_joining(folded),
-            Class::Special => self.push_special(c),
-            Class::Ignored | Class::Mark | Class::Combining => {}
+            CharClass::Combining if self.state != WordState::Outside => self.push_to_run(folded),
+            CharClass::Joining => self.push_joining(folded),
+            CharClass::Special => self.push_special(c),
+            CharClass::Ignored | CharClass::Mark | CharClass::Combining => {}
         }
     }
 
     fn push_special(&mut self, c: char) {
         if c == 'İ' {
-            // The one of these that ordinary texts are full of.
+            // The only special character that is frequent in ordinary texts.
             self.push_letter('i');
             self.push_to_run('\u{307}');
         } else {
@@ -214,11 +226,11 @@ impl<'a> Words<'a> {
 
     #[inline]
     fn push_letter(&mut self, letter: char) {
-        if self.place != Place::InWord {
+        if self.state != WordState::InWord {
             self.settle();
-            if self.place != Place::InWord {
+            if self.state != WordState::InWord {
                 self.begin();
-                self.place = Place::InWord;
+                self.state = WordState::InWord;
             }
         }
         self.out.push(letter);
@@ -232,33 +244,33 @@ impl<'a> Words<'a> {
     }
 
     fn push_joining(&mut self, letter: char) {
-        match (self.place, self.place_of_run) {
-            (Place::InWord, _) | (Place::InRun, Place::InWord) => self.push_to_run(letter),
+        match (self.state, self.run_state) {
+            (WordState::InWord, _) | (WordState::InRun, WordState::InWord) => self.push_to_run(letter),
             _ => self.push_letter(letter),
         }
     }
 
     fn push_to_run(&mut self, c: char) {
-        if self.place != Place::InRun {
-            self.place_of_run = self.place;
-            self.place = Place::InRun;
+        if self.state != WordState::InRun {
+            self.run_state = self.state;
+            self.state = WordState::InRun;
         }
         self.run.push((unicode::combining_class(c), c));
     }
 
-    /// Writes the run, if there is one.
+    /// Writes the run, if any.
     #[inline]
     fn settle(&mut self) {
-        if self.place == Place::InRun {
-            self.place = self.place_of_run;
+        if self.state == WordState::InRun {
+            self.state = self.run_state;
             if !self.write_run_of_one() {
                 self.write_run();
             }
         }
     }
 
-    /// Writes a run of one character behind one that is not composed of others, as nearly all are: there is no order to
-    /// bring them into. False where the run is another.
+    /// Writes a run of one character that needs no reordering, because the character before it is not a composite.
+    /// That is nearly always the case; otherwise returns false.
     fn write_run_of_one(&mut self) -> bool {
         let (&[(_, c)], Some(starter)) = (&self.run[..], self.out.chars().next_back()) else { return false };
         if unicode::decompose(starter).is_some() {
@@ -275,8 +287,8 @@ impl<'a> Words<'a> {
         true
     }
 
-    /// Brings the run and the character before it into canonical order and composes them (The Unicode Standard,
-    /// section 3.11). The character before is a starter: all that are not go into the run.
+    /// Puts the run and the character before it into canonical order and composes them (The Unicode Standard,
+    /// section 3.11). The character before is a starter: all others go into the run.
     #[cold]
     fn write_run(&mut self) {
         let mut starter = self.out.pop();
@@ -330,7 +342,7 @@ mod tests {
         }
     }
 
-    /// As many starts as words, in order, and the text from each on begins with that word.
+    /// There are as many starts as words, in order, and the text at each start begins with that word.
     fn check_starts(text: &str) {
         let (all, n) = words(text);
         let starts = word_starts(text);
@@ -343,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn words_begin_where_they_are_said_to() {
+    fn word_starts_match_the_words() {
         for text in [
             "",
             " ",
@@ -421,7 +433,7 @@ mod tests {
         check(&[
             ("cafe\u{301} café CAFE\u{301} cafe", "café café café cafe"),
             ("\u{301}a \u{301} b", "a b"),
-            // Canonical order: the dot below comes first and composes first.
+            // In canonical order the dot below comes first and composes first.
             ("a\u{301}\u{323} á\u{323} ạ\u{301} a\u{323}\u{301}", "ạ\u{301} ạ\u{301} ạ\u{301} ạ\u{301}"),
             ("e\u{302}\u{301} ê\u{301} ế Ế", "ế ế ế ế"),
             ("I\u{307} İ\u{323} I\u{307}\u{323} i\u{307}\u{301}", "i ị\u{307} ị\u{307} í"),
@@ -454,9 +466,9 @@ mod tests {
         assert_eq!(out, format!("one two three{}", " a".repeat(40)));
     }
 
-    /// Every character, beside what combines with much.
+    /// Every character, next to characters that combine with many others.
     #[test]
-    fn every_character_alone_and_in_company() {
+    fn every_character_alone_and_combined() {
         for c in char::MIN..=char::MAX {
             for text in [format!("{c}"), format!("a{c}\u{301}\u{323}b"), format!("\u{1100}{c}\u{1161}")] {
                 let (once, n) = words(&text);
@@ -467,7 +479,7 @@ mod tests {
         }
     }
 
-    /// Text of all planes, in which marks, jamo and what they combine with are frequent.
+    /// Text of all planes, with many marks, jamo and characters that combine with them.
     fn any_text() -> impl Strategy<Value = String> {
         let c = prop_oneof![
             any::<char>(),
@@ -502,13 +514,13 @@ mod tests {
         }
 
         #[test]
-        fn ascii_is_like_any_other(
+        fn the_ascii_path_agrees_with_the_general_one(
             text in proptest::string::string_regex(
                 "([ -~]{0,700}|[a-zA-Z0-9]{55,75}|[é\u{301}漢]|[a-z]{7,9}é|( [A-Z]{1,20}){20}){0,6}",
             ).expect("a pattern"),
         ) {
             let mut slow = String::new();
-            let mut by_char = Words::new(&mut slow);
+            let mut by_char = WordWriter::new(&mut slow);
             text.chars().for_each(|c| by_char.push(c));
             by_char.settle();
             let n = by_char.n_words;

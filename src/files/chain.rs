@@ -1,11 +1,11 @@
-//! The chained fingerprint that tells whether a file still begins with the records that were read before.
+//! The chained fingerprint, which shows whether a file still begins with the records that were read before.
 
 use highway::{HighwayHash, HighwayHasher, Key};
 
-/// Part of the store's format: with another key no file would be known again.
+/// Part of the store's format: with another key no file would be recognised.
 const KEY: Key = Key([0x6c6f_6f6b_616c_696b, 0x652e_6669_6c65_732e, 0x6368_6169_6e2e_7631, 0]);
 
-/// The fingerprint of one record on top of those before it, fed piece by piece.
+/// Hashes one record on top of those before it, piece by piece.
 ///
 /// Carriage returns at the record's end do not count, so that a last line may get its line end later.
 pub(super) struct RecordHash {
@@ -14,14 +14,14 @@ pub(super) struct RecordHash {
 }
 
 impl RecordHash {
-    /// A record that follows on the fingerprint `chain`.
+    /// Begins a record that follows the fingerprint `chain`.
     pub(super) fn after(chain: u64) -> Self {
         let mut hasher = HighwayHasher::new(KEY);
         hasher.append(&chain.to_le_bytes());
         RecordHash { hasher, n_returns: 0 }
     }
 
-    /// Takes the next piece of the record.
+    /// Adds a piece of the record.
     pub(super) fn append(&mut self, piece: &[u8]) {
         let kept = piece.len() - piece.iter().rev().take_while(|byte| **byte == b'\r').count();
         if kept > 0 {
@@ -31,7 +31,7 @@ impl RecordHash {
         self.n_returns += piece.len() - kept;
     }
 
-    /// The chained fingerprint after this record.
+    /// Returns the chained fingerprint after this record.
     pub(super) fn finish(self) -> u64 {
         self.hasher.finalize64()
     }
@@ -56,7 +56,7 @@ mod tests {
         assert_ne!(hash(0, &["a\rc"]), hash(0, &["ac"]));
     }
 
-    /// Stored progress holds these numbers: they must not change.
+    /// Stored progress contains these numbers: they must not change.
     #[test]
     fn known_answers() {
         assert_eq!(hash(0, &[]), 12_062_529_213_515_562_329);

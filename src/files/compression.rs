@@ -1,45 +1,45 @@
-//! Streams opened by what is in them: gzip and zstd are undone, whatever the file is called.
+//! Decompression by content: gzip and zstd are recognised whatever the file's name.
 
-use super::Stream;
+use super::stream::Stream;
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufReader, Cursor, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer, WriteBuf};
 use zstd::stream::zio;
 
-/// What is read of a file at once.
+/// Bytes that are read from a file at once.
 const BUFFER_BYTES: usize = 128 << 10;
-/// The largest zstd window that is taken (`zstd --long=27`): 128 MiB of memory.
+/// The largest zstd window that is accepted (`zstd --long=27`): 128 MiB of memory.
 const WINDOW_LOG_MAX: u32 = 27;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// The stream without its compression.
+/// Returns the stream without its compression.
 ///
-/// Gzip of many members and zstd of many frames are one stream. Where it is cut short or damaged, reading fails, and
-/// goes on failing: it never just ends.
+/// Gzip with many members and zstd with many frames are one stream. Reading a truncated or damaged stream fails,
+/// and keeps failing: such a stream never just ends.
 ///
 /// # Errors
-/// What reading its first bytes says.
+/// The error of reading its first bytes.
 pub(super) fn decompressed(raw: Stream, idle: &IdleDecoders) -> io::Result<Stream> {
-    let (head, raw) = peeked(raw, ZSTD.len())?;
+    let (head, raw) = peek(raw, ZSTD.len())?;
     let raw = BufReader::with_capacity(BUFFER_BYTES, raw);
     Ok(if head.starts_with(GZIP) {
         Box::new(StickyError::new(MultiGzDecoder::new(raw)))
     } else if is_zstd(&head) {
-        Box::new(StickyError::new(zio::Reader::new(raw, idle.take()?)))
+        Box::new(StickyError::new(zio::Reader::new(raw, idle.acquire()?)))
     } else {
         Box::new(StickyError::new(raw))
     })
 }
 
-/// A zstd decoder that nobody uses, kept for the next stream: its window may be 128 MiB, and to get that much memory anew
-/// for every file takes longer than to decompress into it.
+/// An idle zstd decoder, kept for the next stream. Its window may be 128 MiB, and allocating that for every file
+/// takes longer than decompressing into it.
 #[derive(Clone, Default)]
 pub(super) struct IdleDecoders(Arc<Mutex<Option<Decoder<'static>>>>);
 
 impl IdleDecoders {
-    fn take(&self) -> io::Result<BorrowedDecoder> {
+    fn acquire(&self) -> io::Result<BorrowedDecoder> {
         let idle = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut decoder = idle.map_or_else(Decoder::new, Ok)?;
         decoder.reinit()?;
@@ -48,9 +48,9 @@ impl IdleDecoders {
     }
 }
 
-/// A decoder in use, which goes back when its stream does.
+/// A decoder in use. Dropping it makes it idle again.
 struct BorrowedDecoder {
-    /// Always there, until it is dropped.
+    /// `Some` until the drop.
     decoder: Option<Decoder<'static>>,
     idle: IdleDecoders,
 }
@@ -89,14 +89,14 @@ impl Operation for BorrowedDecoder {
     }
 }
 
-/// A zstd frame, or one of the skippable frames that may stand before it.
+/// Whether a zstd frame begins here, or a skippable frame that may precede one.
 fn is_zstd(head: &[u8]) -> bool {
     head.starts_with(ZSTD) || (head.len() >= 4 && head[0] & 0xf0 == 0x50 && head[1..4] == [0x2a, 0x4d, 0x18])
 }
 
-/// The first bytes of a stream, at least `n_bytes` unless it is shorter, and the whole stream again. Nothing is sought,
-/// and no more is waited for, so that it works on a pipe.
-pub(super) fn peeked(mut stream: Stream, n_bytes: usize) -> io::Result<(Vec<u8>, Stream)> {
+/// Returns the first bytes of a stream, at least `n_bytes` unless it is shorter, and the whole stream again. It
+/// neither seeks nor waits for more, so that it works on a pipe.
+pub(super) fn peek(mut stream: Stream, n_bytes: usize) -> io::Result<(Vec<u8>, Stream)> {
     let mut head = vec![0; 4096.max(n_bytes)];
     let mut n_read = 0;
     while n_read < n_bytes {
@@ -111,22 +111,22 @@ pub(super) fn peeked(mut stream: Stream, n_bytes: usize) -> io::Result<(Vec<u8>,
     Ok((head.clone(), Box::new(Cursor::new(head).chain(stream))))
 }
 
-/// The stream itself cannot be read, as against what is in it.
+/// The stream itself cannot be read, as opposed to its contents.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Damaged(String);
+pub(super) struct DamagedStream(String);
 
-impl Damaged {
-    /// Whether this is why something failed.
+impl DamagedStream {
+    /// Whether a damaged stream caused the error.
     pub(super) fn caused(error: &io::Error) -> bool {
-        error.get_ref().is_some_and(|inner| inner.is::<Damaged>())
+        error.get_ref().is_some_and(|inner| inner.is::<DamagedStream>())
     }
 }
 
-/// Fails for ever once it has failed: decompressors that are asked again after an error may just end.
+/// Fails forever after its first error, because decompressors may report an end when they are read again.
 struct StickyError<R> {
     inner: R,
-    failure: Option<(io::ErrorKind, Damaged)>,
+    failure: Option<(io::ErrorKind, DamagedStream)>,
 }
 
 impl<R> StickyError<R> {
@@ -144,7 +144,7 @@ impl<R: Read> Read for StickyError<R> {
             if error.kind() == io::ErrorKind::Interrupted {
                 return error;
             }
-            let damage = Damaged(error.to_string());
+            let damage = DamagedStream(error.to_string());
             self.failure = Some((error.kind(), damage.clone()));
             io::Error::new(error.kind(), damage)
         })
@@ -178,7 +178,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn compression_is_told_by_content() {
+    fn compression_is_detected_by_content() {
         let text = text();
         let skippable = [&[0x51, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3], zstd(&text).as_slice()].concat();
         for (name, bytes) in
@@ -199,9 +199,9 @@ pub(super) mod tests {
         assert_eq!(read(&[zstd(&a), zstd(b""), zstd(&b)].concat()).expect("zstd"), both);
     }
 
-    /// Nothing that is cut short may pass for something shorter, wherever the cut is.
+    /// A truncated file must never pass for a shorter one, wherever the cut is.
     #[test]
-    fn a_cut_never_passes_for_the_end() {
+    fn a_truncated_stream_is_an_error() {
         for (name, first, second) in [("gzip", gzip(b"one"), gzip(b"two")), ("zstd", zstd(b"one"), zstd(b"two"))] {
             let whole = [first.clone(), second].concat();
             for cut in 4..whole.len() {
@@ -212,7 +212,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_stream_left_in_the_decoder_is_nothing_to_the_next() {
+    fn a_reused_decoder_starts_clean() {
         let (idle, text) = (IdleDecoders::default(), text());
         let packed = zstd(&text);
         let mut damaged = packed.clone();
@@ -238,7 +238,7 @@ pub(super) mod tests {
             bytes[middle..middle + 8].fill(0x55);
             let mut stream = decompressed(Box::new(Cursor::new(bytes)), &IdleDecoders::default()).expect(name);
             let first = io::copy(&mut stream, &mut io::sink()).expect_err(name);
-            assert!(Damaged::caused(&first));
+            assert!(DamagedStream::caused(&first));
             for _ in 0..3 {
                 assert_eq!(stream.read(&mut [0; 16]).expect_err(name).to_string(), first.to_string());
             }

@@ -1,4 +1,4 @@
-//! Events as lines of a file or of standard output.
+//! Event sinks: the lines of a file, or of standard output.
 
 use crate::ports::{Outgoing, Sink, SinkError};
 use crate::wire::EventType;
@@ -8,34 +8,34 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// What is read of the file's end at once.
+/// Bytes that are read from the file's end at once.
 const BLOCK_BYTES: u64 = 64 << 10;
-/// No event is longer: a longer last line is not ours.
+/// The longest event; a longer last line is not an event.
 const EVENT_BYTES_MAX: u64 = 16 << 20;
-/// What every event begins with.
+/// How every event begins.
 const EVENT_START: &[u8] = br#"{"type":""#;
 
-/// A file of events, one JSON object a line. What it holds is the memory of what was published: events are appended, and
-/// the last line tells how far it has come.
+/// A file of events, one JSON object a line. The file itself records what was published: events are appended, and
+/// the last line shows how far publishing came.
 pub struct EventFile {
     path: PathBuf,
     file: File,
-    /// Devices and pipes have no end to be read and cannot be synced.
+    /// Whether the file can be read at its end and synced, unlike devices and pipes.
     is_regular: bool,
-    state: State,
+    state: FileState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// The end may be the beginning of a line.
+enum FileState {
+    /// The last line may be incomplete.
     Unchecked,
-    /// The end is a line's end.
+    /// The last line is complete.
     Ready,
-    /// The system lost what it had taken: nothing that it says of the file now can be believed.
+    /// The system lost data that it had accepted, so nothing it says about the file can be trusted.
     Lost,
 }
 
-/// The fields of an event that tell it from other JSON.
+/// The fields that distinguish an event from other JSON.
 #[derive(Deserialize)]
 struct EventLine {
     #[serde(rename = "type")]
@@ -44,15 +44,15 @@ struct EventLine {
 }
 
 impl EventFile {
-    /// Opens the file, or makes it.
+    /// Opens or creates the file.
     ///
     /// # Errors
-    /// [`SinkError`] where the system refuses.
+    /// [`SinkError`] if the system refuses.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, SinkError> {
         let path = path.into();
         let opened = Self::try_open(&path);
         let (file, is_regular) = opened.map_err(|error| failed(&path, &error))?;
-        Ok(EventFile { path, file, is_regular, state: State::Unchecked })
+        Ok(EventFile { path, file, is_regular, state: FileState::Unchecked })
     }
 
     fn try_open(path: &Path) -> io::Result<(File, bool)> {
@@ -60,14 +60,14 @@ impl EventFile {
         let is_regular = path.metadata().map_or(true, |metadata| metadata.is_file());
         let file = OpenOptions::new().read(is_regular).append(true).create(true).open(path)?;
         if is_new {
-            // The file's name must outlive a crash as its lines do.
+            // The file's name must survive a crash as its lines do.
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
         }
         Ok((file, is_regular))
     }
 
-    /// The last event's number; cuts off the line behind it that a crash left unfinished.
+    /// Returns the last event's number and cuts off an incomplete line after it, which a crash may leave.
     fn repaired(&mut self) -> Result<Option<u64>, SinkError> {
         if !self.is_regular {
             return Ok(None);
@@ -84,7 +84,7 @@ impl EventFile {
         Ok(last_seq)
     }
 
-    /// Where the last line feed before `end` ends; 0 if there is none.
+    /// The end of the last line before `end`; 0 if there is none.
     fn line_end_before(&mut self, end: u64) -> io::Result<u64> {
         let mut end = end;
         while end > 0 {
@@ -104,7 +104,7 @@ impl EventFile {
         Ok(bytes)
     }
 
-    /// A file without any line end may only be the beginning of our first event.
+    /// A file without a line feed may only be the beginning of the first event.
     fn check_start(&mut self, n_bytes: u64) -> Result<Option<u64>, SinkError> {
         let start = self.bytes(0, n_bytes.min(EVENT_START.len() as u64)).map_err(|error| failed(&self.path, &error))?;
         if EVENT_START.starts_with(&start) { Ok(None) } else { Err(self.foreign("it begins otherwise")) }
@@ -123,7 +123,7 @@ impl EventFile {
         }
     }
 
-    /// Where the line begins that ends at `end`; not looked for before `floor`.
+    /// The beginning of the line that ends at `end`, searched down to `floor`.
     fn line_start(&mut self, floor: u64, end: u64) -> io::Result<u64> {
         let mut end = end;
         while end > floor {
@@ -151,30 +151,30 @@ impl EventFile {
 
 impl Sink for EventFile {
     fn last_seq(&mut self) -> Result<Option<u64>, SinkError> {
-        if self.state == State::Lost {
+        if self.state == FileState::Lost {
             return Err(lost(&self.path));
         }
         let last_seq = self.repaired()?;
-        self.state = State::Ready;
+        self.state = FileState::Ready;
         Ok(last_seq)
     }
 
     fn publish(&mut self, events: &[Outgoing]) -> Result<(), SinkError> {
         match self.state {
-            State::Ready => {}
-            State::Unchecked => drop(self.last_seq()?),
-            State::Lost => return Err(lost(&self.path)),
+            FileState::Ready => {}
+            FileState::Unchecked => drop(self.last_seq()?),
+            FileState::Lost => return Err(lost(&self.path)),
         }
         if let Err(error) = self.file.write_all(&lines(events)) {
-            self.state = State::Unchecked;
+            self.state = FileState::Unchecked;
             return Err(failed(&self.path, &error));
         }
         kill_point!("events-written");
         if self.is_regular
             && let Err(error) = self.file.sync_data()
         {
-            // A second try would succeed and mean nothing: the system forgets what it could not write.
-            self.state = State::Lost;
+            // A second attempt would succeed and mean nothing: the system forgets what it could not write.
+            self.state = FileState::Lost;
             return Err(failed(&self.path, &error));
         }
         Ok(())
@@ -204,18 +204,18 @@ fn lines(events: &[Outgoing]) -> Vec<u8> {
     lines
 }
 
-/// Standard output, or any other stream, as a sink: it cannot tell what it was given before.
+/// Standard output, or any other stream, as a sink. It does not know which events it received before.
 pub struct EventStdout {
     out: Box<dyn Write + Send>,
 }
 
 impl EventStdout {
-    /// Standard output.
+    /// Creates a sink for standard output.
     pub fn new() -> Self {
         Self::to(Box::new(io::stdout()))
     }
 
-    /// Another stream in its place.
+    /// Creates a sink for another stream.
     pub fn to(out: Box<dyn Write + Send>) -> Self {
         EventStdout { out }
     }
@@ -234,7 +234,7 @@ impl Sink for EventStdout {
 
     fn publish(&mut self, events: &[Outgoing]) -> Result<(), SinkError> {
         let written = self.out.write_all(&lines(events)).and_then(|()| self.out.flush());
-        written.map_err(|error| SinkError::new(format!("standard output: {error}; whoever reads it has gone away")))
+        written.map_err(|error| SinkError::new(format!("standard output: {error}; its reader has closed it")))
     }
 }
 
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_is_made_and_gone_on_with() {
+    fn a_new_file_is_created_and_continued() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("events.jsonl");
         for seq in 0..3_u64 {
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_takes_events_and_a_full_one_says_so() {
+    fn a_device_accepts_events_until_it_is_full() {
         let mut sink = EventFile::open("/dev/null").expect("opened");
         assert_eq!(sink.last_seq().expect("nothing"), None);
         sink.publish(&[event(0, 0)]).expect("published");

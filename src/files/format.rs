@@ -1,22 +1,23 @@
-//! What a decompressed stream holds, told by its first bytes.
+//! The format of a decompressed stream, recognised by its first bytes.
 
-use super::compression::peeked;
-use super::{ReadError, Stream};
+use super::compression::peek;
+use super::read_error::ReadError;
+use super::stream::Stream;
 
-/// What can be read.
+/// The formats that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    /// One JSON page a line: whatever text is not WARC.
+pub(super) enum FileFormat {
+    /// One JSON page a line: any text that is not WARC.
     Jsonl,
-    /// WARC, WET.
+    /// WARC and WET.
     Warc,
 }
 
-/// The longest of the signatures.
+/// The length of the longest signature.
 const SIGNATURE_BYTES: usize = 16;
 const BOM: &[u8] = &[0xef, 0xbb, 0xbf];
 
-/// What starts so cannot be read; why, and what to do.
+/// Signatures of formats that cannot be read, with what they are and what to do.
 const UNREADABLE: &[(&[u8], &str)] = &[
     (b"filedesc://", "an ARC file; convert it to WARC, for example with `warcio recompress`"),
     (b"PK\x03\x04", "a zip or WACZ archive; unpack it and give the WARC files inside"),
@@ -31,12 +32,12 @@ const UNREADABLE: &[(&[u8], &str)] = &[
     (b"\xfe\xff", "text in UTF-16; JSONL must be UTF-8"),
 ];
 
-/// Tells the format, and gives the stream back, without the byte order mark that it may start with.
+/// Recognises the format. Returns it with the stream, without a byte order mark.
 ///
 /// # Errors
-/// [`ReadError::Format`] for what cannot be read, and what reading the first bytes says.
-pub(super) fn sniffed(stream: Stream) -> Result<(Format, Stream), ReadError> {
-    let (head, mut stream) = peeked(stream, SIGNATURE_BYTES)?;
+/// [`ReadError::Format`] for formats that cannot be read; otherwise the error of reading the first bytes.
+pub(super) fn sniff(stream: Stream) -> Result<(FileFormat, Stream), ReadError> {
+    let (head, mut stream) = peek(stream, SIGNATURE_BYTES)?;
     let format = format_of(&head)?;
     if head.starts_with(BOM) {
         stream.read_exact(&mut [0; BOM.len()])?;
@@ -44,17 +45,17 @@ pub(super) fn sniffed(stream: Stream) -> Result<(Format, Stream), ReadError> {
     Ok((format, stream))
 }
 
-fn format_of(head: &[u8]) -> Result<Format, ReadError> {
+fn format_of(head: &[u8]) -> Result<FileFormat, ReadError> {
     if let Some((_, what)) = UNREADABLE.iter().find(|(signature, _)| head.starts_with(signature)) {
         return Err(ReadError::Format(what));
     }
     if head.trim_ascii_start().starts_with(b"WARC/") {
-        return Ok(Format::Warc);
+        return Ok(FileFormat::Warc);
     }
     if head.contains(&0) {
         return Err(ReadError::Format("a binary file, neither JSONL nor WARC"));
     }
-    Ok(Format::Jsonl)
+    Ok(FileFormat::Jsonl)
 }
 
 #[cfg(test)]
@@ -62,8 +63,8 @@ mod tests {
     use super::*;
     use std::io::Cursor;
 
-    fn check(bytes: &[u8], expected: Result<(Format, &str), &str>) {
-        let found = sniffed(Box::new(Cursor::new(bytes.to_vec()))).map(|(format, mut stream)| {
+    fn check(bytes: &[u8], expected: Result<(FileFormat, &str), &str>) {
+        let found = sniff(Box::new(Cursor::new(bytes.to_vec()))).map(|(format, mut stream)| {
             let mut text = String::new();
             stream.read_to_string(&mut text).expect("text");
             (format, text)
@@ -77,12 +78,12 @@ mod tests {
 
     #[test]
     fn formats() {
-        check(b"", Ok((Format::Jsonl, "")));
-        check(b"{\"url\":1}\n", Ok((Format::Jsonl, "{\"url\":1}\n")));
-        check(b"\xef\xbb\xbf{}\n", Ok((Format::Jsonl, "{}\n")));
-        check(b"WARC/1.0\r\n", Ok((Format::Warc, "WARC/1.0\r\n")));
-        check(b"\r\nWARC/1.1\r\n", Ok((Format::Warc, "\r\nWARC/1.1\r\n")));
-        check(b"WARC/1.1\r\n\0", Ok((Format::Warc, "WARC/1.1\r\n\0")));
+        check(b"", Ok((FileFormat::Jsonl, "")));
+        check(b"{\"url\":1}\n", Ok((FileFormat::Jsonl, "{\"url\":1}\n")));
+        check(b"\xef\xbb\xbf{}\n", Ok((FileFormat::Jsonl, "{}\n")));
+        check(b"WARC/1.0\r\n", Ok((FileFormat::Warc, "WARC/1.0\r\n")));
+        check(b"\r\nWARC/1.1\r\n", Ok((FileFormat::Warc, "\r\nWARC/1.1\r\n")));
+        check(b"WARC/1.1\r\n\0", Ok((FileFormat::Warc, "WARC/1.1\r\n\0")));
         check(b"filedesc://a.arc 0.0.0.0", Err("ARC"));
         check(b"PK\x03\x04\x14\x00", Err("WACZ"));
         check(&crate::files::compression::tests::gzip(b"x"), Err("twice"));

@@ -1,4 +1,4 @@
-//! HTTP bodies as archives and crawlers keep them: transfer and content codings undone within a budget of bytes.
+//! HTTP bodies as archives and crawlers keep them: undoes transfer and content codings within a budget of bytes.
 
 use crate::wire::{Limits, Reason, Rejection};
 use flate2::{Decompress, FlushDecompress, Status};
@@ -6,42 +6,42 @@ use memchr::memchr;
 use std::borrow::Cow;
 use std::io::{self, Read};
 
-/// Codings on top of one another that are undone; nobody needs more, and each costs a body's time.
+/// The most codings of one body. Real bodies have fewer, and each costs the time of a whole body.
 const CODINGS_MAX: usize = 4;
 /// The largest zstd window in HTTP: 8 MiB (RFC 9659).
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
-/// How far an inflated body grows at a time.
+/// How many bytes an inflated body grows by at a time.
 const STEP_BYTES: usize = 64 << 10;
 
 /// Why a coding could not be undone.
-enum Undoing {
-    /// More bytes come out than the budget.
+enum DecodeError {
+    /// The output exceeds the budget.
     TooLarge,
-    /// Not what the header says, or damaged.
+    /// The body is damaged, or not what the header says.
     Damaged(String),
 }
 
-impl From<io::Error> for Undoing {
+impl From<io::Error> for DecodeError {
     fn from(error: io::Error) -> Self {
-        Undoing::Damaged(error.to_string())
+        DecodeError::Damaged(error.to_string())
     }
 }
 
-/// The body of a message without the codings that its `content-encoding` names.
+/// Undoes the codings that a message's `content-encoding` names.
 ///
 /// # Errors
-/// A [`Rejection`] of a body that unpacks to more than the limit, and of codings unknown or damaged.
-pub fn undo_codings(body: &[u8], codings: &str, limits: &Limits) -> Result<Vec<u8>, Rejection> {
-    decoded(body, &[Cow::Borrowed(codings)], limits)
+/// A [`Rejection`] if the body exceeds the limit, or if a coding is unknown or damaged.
+pub fn decode_content(body: &[u8], codings: &str, limits: &Limits) -> Result<Vec<u8>, Rejection> {
+    decode_body(body, &[Cow::Borrowed(codings)], limits)
 }
 
-/// The body without its codings, which are the values of `Content-Encoding` and then `Transfer-Encoding`, in the order in
-/// which they were applied. Crawlers undo codings and leave the header in place: what bears no sign of gzip, zstd or
-/// chunks is taken as undone already.
+/// Undoes the codings of a body: the values of `Content-Encoding`, then of `Transfer-Encoding`, in the order of
+/// their application. Crawlers undo codings and keep the header, so a body without signs of gzip, zstd or chunks
+/// counts as decoded.
 ///
 /// # Errors
-/// [`Reason::TooLarge`] as soon as the budget is spent, [`Reason::ContentEncoding`] for codings unknown or damaged.
-pub(super) fn decoded(body: &[u8], codings: &[Cow<'_, str>], limits: &Limits) -> Result<Vec<u8>, Rejection> {
+/// [`Reason::TooLarge`] as soon as the budget is spent; [`Reason::ContentEncoding`] for unknown or damaged codings.
+pub(super) fn decode_body(body: &[u8], codings: &[Cow<'_, str>], limits: &Limits) -> Result<Vec<u8>, Rejection> {
     let names: Vec<String> = codings
         .iter()
         .flat_map(|value| value.split(','))
@@ -54,7 +54,7 @@ pub(super) fn decoded(body: &[u8], codings: &[Cow<'_, str>], limits: &Limits) ->
     }
     let mut bytes = Cow::Borrowed(body);
     for name in names.iter().rev() {
-        bytes = undone(name, bytes, limits.body_bytes_max).map_err(|wrong| rejection(name, wrong, limits))?;
+        bytes = decode(name, bytes, limits.body_bytes_max).map_err(|wrong| rejection(name, wrong, limits))?;
     }
     if bytes.len() > limits.body_bytes_max {
         return Err(limits.body_too_large(bytes.len()));
@@ -62,21 +62,21 @@ pub(super) fn decoded(body: &[u8], codings: &[Cow<'_, str>], limits: &Limits) ->
     Ok(bytes.into_owned())
 }
 
-fn rejection(name: &str, wrong: Undoing, limits: &Limits) -> Rejection {
+fn rejection(name: &str, wrong: DecodeError, limits: &Limits) -> Rejection {
     let shown: String = name.chars().take(40).collect();
     match wrong {
-        Undoing::TooLarge => {
+        DecodeError::TooLarge => {
             let max = limits.body_bytes_max;
             let message = format!("the body unpacks ({shown}) to more than limits.body_bytes_max = {max} bytes");
             Rejection::new(Reason::TooLarge, message)
         }
-        Undoing::Damaged(why) => {
+        DecodeError::Damaged(why) => {
             Rejection::new(Reason::ContentEncoding, format!("the coding {shown:?} cannot be undone: {why}"))
         }
     }
 }
 
-fn undone<'a>(name: &str, bytes: Cow<'a, [u8]>, bytes_max: usize) -> Result<Cow<'a, [u8]>, Undoing> {
+fn decode<'a>(name: &str, bytes: Cow<'a, [u8]>, bytes_max: usize) -> Result<Cow<'a, [u8]>, DecodeError> {
     match name {
         "chunked" => unchunked(bytes),
         "gzip" | "x-gzip" if !bytes.starts_with(&[0x1f, 0x8b]) => Ok(bytes),
@@ -89,19 +89,19 @@ fn undone<'a>(name: &str, bytes: Cow<'a, [u8]>, bytes_max: usize) -> Result<Cow<
             within(decoder, bytes_max).map(Cow::Owned)
         }
         "br" => within(brotli::Decompressor::new(&*bytes, 4096), bytes_max).map(Cow::Owned),
-        _ => Err(Undoing::Damaged("it is not known".into())),
+        _ => Err(DecodeError::Damaged("it is not known".into())),
     }
 }
 
-/// All that a reader gives, if that is not more than the budget.
-fn within(reader: impl Read, bytes_max: usize) -> Result<Vec<u8>, Undoing> {
+/// Reads everything, unless it exceeds the budget.
+fn within(reader: impl Read, bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
     let mut bytes = Vec::new();
     reader.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > bytes_max { Err(Undoing::TooLarge) } else { Ok(bytes) }
+    if bytes.len() > bytes_max { Err(DecodeError::TooLarge) } else { Ok(bytes) }
 }
 
-/// The members of a gzip body; what follows the last one is ignored, as browsers do.
-fn gunzipped(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, Undoing> {
+/// Decompresses all members of a gzip body. Whatever follows the last one is ignored, as browsers do.
+fn gunzipped(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
     let mut unpacked = Vec::new();
     let mut rest = bytes;
     while rest.starts_with(&[0x1f, 0x8b]) {
@@ -113,8 +113,8 @@ fn gunzipped(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, Undoing> {
     Ok(unpacked)
 }
 
-/// `deflate` is zlib (RFC 9110), but some servers send it bare.
-fn inflated(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, Undoing> {
+/// `deflate` is zlib (RFC 9110), but some servers send it without the zlib header.
+fn inflated(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
     let is_zlib = matches!(bytes, [a, b, ..] if a & 0x0f == 8 && u16::from_be_bytes([*a, *b]) % 31 == 0);
     let mut inflater = Decompress::new(is_zlib);
     let mut unpacked = Vec::new();
@@ -124,34 +124,35 @@ fn inflated(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, Undoing> {
         let rest = &bytes[usize::try_from(n_in).unwrap_or(usize::MAX).min(bytes.len())..];
         let status = inflater
             .decompress_vec(rest, &mut unpacked, FlushDecompress::None)
-            .map_err(|error| Undoing::Damaged(error.to_string()))?;
+            .map_err(|error| DecodeError::Damaged(error.to_string()))?;
         if unpacked.len() > bytes_max {
-            return Err(Undoing::TooLarge);
+            return Err(DecodeError::TooLarge);
         }
         if status == Status::StreamEnd {
             return Ok(unpacked);
         }
         if (inflater.total_in(), inflater.total_out()) == (n_in, n_out) {
-            return Err(Undoing::Damaged("it is cut short".into()));
+            return Err(DecodeError::Damaged("it is cut short".into()));
         }
     }
 }
 
-/// The chunks' contents. A body that does not begin with a chunk is taken as it is; the closing empty chunk may be missing.
-fn unchunked(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>, Undoing> {
+/// Joins the chunks' contents. A body that does not begin with a chunk is returned unchanged; the final empty chunk
+/// may be missing.
+fn unchunked(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>, DecodeError> {
     if chunk_line(&bytes).is_none() {
         return Ok(bytes);
     }
     let mut contents = Vec::with_capacity(bytes.len());
     let mut rest = &*bytes;
     while !rest.is_empty() {
-        let (n_bytes, n_line) = chunk_line(rest).ok_or_else(|| Undoing::Damaged("a chunk has no length".into()))?;
+        let (n_bytes, n_line) = chunk_line(rest).ok_or_else(|| DecodeError::Damaged("a chunk has no length".into()))?;
         if n_bytes == 0 {
             break;
         }
         let chunk = rest[n_line..]
             .get(..n_bytes)
-            .ok_or_else(|| Undoing::Damaged(format!("it is cut short in a chunk of {n_bytes} bytes")))?;
+            .ok_or_else(|| DecodeError::Damaged(format!("it is cut short in a chunk of {n_bytes} bytes")))?;
         contents.extend_from_slice(chunk);
         rest = &rest[n_line + n_bytes..];
         rest = rest.strip_prefix(b"\r\n").or_else(|| rest.strip_prefix(b"\n")).unwrap_or(rest);
@@ -159,11 +160,11 @@ fn unchunked(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>, Undoing> {
     Ok(Cow::Owned(contents))
 }
 
-/// A chunk's length, and that of the line that says so.
+/// A chunk's length, and the length of the line that states it.
 fn chunk_line(bytes: &[u8]) -> Option<(usize, usize)> {
     let end = memchr(b'\n', bytes)?;
     let line = bytes[..end].split(|byte| *byte == b';').next()?.trim_ascii();
-    // PlaceScores, which the parser would take, are none.
+    // The parser would accept underscores.
     let digits = std::str::from_utf8(line).ok().filter(|line| line.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
     Some((usize::from_str_radix(digits, 16).ok()?, end + 1))
 }
@@ -206,7 +207,7 @@ mod tests {
 
     fn check(codings: &[&str], body: &[u8], expected: Result<&[u8], Reason>) {
         let values: Vec<Cow<'_, str>> = codings.iter().map(|value| Cow::Borrowed(*value)).collect();
-        let found = decoded(body, &values, &LIMITS);
+        let found = decode_body(body, &values, &LIMITS);
         assert_eq!(
             found.as_deref().map_err(|rejection| rejection.reason),
             expected.as_ref().map(|bytes| *bytes).map_err(|reason| *reason),

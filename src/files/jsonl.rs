@@ -1,7 +1,9 @@
 //! JSONL: one record a line, in bounded memory.
 
 use super::chain::RecordHash;
-use super::{Advance, ReadError, Records, Stream, filled};
+use super::read_error::ReadError;
+use super::record_reader::{Advance, RecordReader};
+use super::stream::{Stream, fill};
 use crate::wire::{Limits, Reason, Record, Rejection};
 use memchr::memchr;
 use serde::de::IgnoredAny;
@@ -9,14 +11,14 @@ use std::io::{self, BufRead, BufReader};
 
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// The lines of a stream. Blank ones are no records; those over [`Limits::json_bytes_max`] are rejected, and no more of
-/// them is kept than that.
+/// The lines of a stream. Blank lines are not records. Lines over [`Limits::json_bytes_max`] are rejected and not
+/// kept.
 pub(super) struct JsonLines {
     reader: BufReader<Stream>,
     bytes_max: usize,
-    /// The line, or nothing of it once it is too long.
+    /// The line; empty once it is too long.
     line: Vec<u8>,
-    /// The length of the whole line, its line end apart.
+    /// The length of the whole line without its line end.
     n_bytes: usize,
     ends_in_return: bool,
 }
@@ -32,13 +34,13 @@ impl JsonLines {
         }
     }
 
-    /// Reads on to a line feed; false where the stream ended first.
+    /// Reads up to a line feed; returns false if the stream ends first.
     fn read_line(&mut self, hash: &mut RecordHash) -> io::Result<bool> {
         self.line.clear();
         self.n_bytes = 0;
         self.ends_in_return = false;
         loop {
-            let buffer = filled(&mut self.reader)?;
+            let buffer = fill(&mut self.reader)?;
             if buffer.is_empty() {
                 self.drop_return();
                 return Ok(false);
@@ -47,7 +49,7 @@ impl JsonLines {
             hash.append(&buffer[..n]);
             self.n_bytes += n;
             self.ends_in_return = buffer[..n].last().map_or(self.ends_in_return, |last| *last == b'\r');
-            // One byte more than may be, for a carriage return.
+            // One more byte than the limit, for a carriage return.
             if self.n_bytes <= self.bytes_max + 1 {
                 self.line.extend_from_slice(&buffer[..n]);
             } else {
@@ -72,14 +74,14 @@ impl JsonLines {
         self.line.len() == self.n_bytes && self.line.trim_ascii().is_empty()
     }
 
-    /// Whether a line that lacks its line feed cannot go on: a number could, an object cannot.
+    /// Whether a line without a line feed must be complete: a number could continue, an object cannot.
     fn is_complete(&self) -> bool {
         matches!(self.line.trim_ascii().first(), Some(b'{' | b'['))
             && serde_json::from_slice::<IgnoredAny>(&self.line).is_ok()
     }
 }
 
-impl Records for JsonLines {
+impl RecordReader for JsonLines {
     fn advance(&mut self, chain: u64) -> Result<Advance, ReadError> {
         loop {
             let mut hash = RecordHash::after(chain);
@@ -93,10 +95,10 @@ impl Records for JsonLines {
         }
     }
 
-    fn take(&mut self) -> Record {
+    fn decode(&mut self) -> Record {
         let (n, max) = (self.n_bytes, self.bytes_max);
         if n <= max {
-            // The next line may well be as long: growing to that by doubling costs more than reading it.
+            // The next line may be as long. Growing to that by doubling would cost more than reading it.
             let next = Vec::with_capacity(n + n / 8);
             return Record::Json(std::mem::replace(&mut self.line, next));
         }
@@ -114,7 +116,7 @@ mod tests {
     /// 6 × 10 + 6 × 10 + 64 KiB = 65,656 bytes a line.
     const LIMITS: Limits = Limits { body_bytes_max: 10, url_bytes_max: 10, sweep_bytes_max: 10, words_max: 100 };
 
-    /// The lines, `<n>` for one of n bytes that is too long, and what stands at the end.
+    /// The lines, `<n>` for one of n bytes that is too long, and what follows the last.
     fn lines(bytes: &[u8]) -> (Vec<String>, &'static str, u64) {
         let mut reader = JsonLines::new(Box::new(Cursor::new(bytes.to_vec())), &LIMITS);
         let (mut lines, mut chain) = (Vec::new(), 0);
@@ -126,7 +128,7 @@ mod tests {
                 Err(ReadError::UnfinishedLine) => return (lines, "unfinished", chain),
                 Err(error) => panic!("{error}"),
             }
-            lines.push(match reader.take() {
+            lines.push(match reader.decode() {
                 Record::Json(json) => String::from_utf8(json).expect("text"),
                 Record::Rejected(rejection) => {
                     assert_eq!(rejection.reason, Reason::TooLarge);
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn over_long_lines_are_rejected_and_the_next_one_is_read() {
+    fn too_long_lines_are_rejected_and_the_next_one_is_read() {
         let max = LIMITS.json_bytes_max();
         for n in [max, max + 1, 3 * BUFFER_BYTES, 1 << 20] {
             for end in ["\n", "\r\n"] {
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chain_knows_records_whatever_their_line_ends() {
+    fn the_chain_ignores_line_ends() {
         let of = |text: &str| lines(text.as_bytes()).2;
         assert_eq!(of("{}\n[]\n"), of("{}\r\n\n[]"));
         assert_ne!(of("{}\n[]\n"), of("[]\n{}\n"));

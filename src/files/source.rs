@@ -1,12 +1,14 @@
-//! The source over files and standard input, one after the other.
+//! The source over files and standard input, read one after the other.
 
 use super::compression::{IdleDecoders, decompressed};
-use super::format::{Format, sniffed};
+use super::format::{FileFormat, sniff};
 use super::jsonl::JsonLines;
-use super::warc::{Defaults, WarcRecords};
-use super::{Advance, ReadError, Records, Stream};
+use super::read_error::ReadError;
+use super::record_reader::{Advance, RecordReader};
+use super::stream::Stream;
+use super::warc::{WarcDefaults, WarcRecords};
 use crate::document::FetchTime;
-use crate::ports::{Incoming, Polled, Progress, ProgressMap, Reading as Told, Source, SourceError};
+use crate::ports::{Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError};
 use crate::wire::{Limits, Origin};
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,86 +18,86 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Records read ahead of whoever polls an input that may stall.
+/// How many records are read ahead from an input that may stall.
 const AHEAD_RECORDS_MAX: usize = 8;
 
-/// Where to read from.
+/// Where records come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// A file or a named pipe, known by its absolute path. Read again, it yields what is new.
+    /// A file or a named pipe, identified by its absolute path. Reading it again yields only what is new.
     File(PathBuf),
     /// Standard input.
     Stdin {
-        /// With a name, it is what a file of that name would be: what was read before is passed over. Without, it goes
-        /// on where it stopped the last time, under the name `stdin`.
+        /// With a name, standard input counts as a file of that name, and records read before are skipped. Without
+        /// one, it is called `stdin` and continues where it stopped.
         name: Option<String>,
     },
 }
 
-/// How far reading has come; may be read at any time.
+/// How far reading has come; can be read at any time.
 #[derive(Debug, Default)]
 pub struct ReadProgress {
-    /// Bytes read of the inputs, as they are stored: compressed.
+    /// Bytes read from the inputs, before decompression.
     pub n_bytes_read: AtomicU64,
-    /// Bytes of the inputs that are files, when the source was made.
+    /// Total bytes of the inputs that are files, measured when the source was created.
     pub n_bytes_total: AtomicU64,
-    /// Inputs that could not be read, or not all of them.
+    /// Inputs that could not be read completely.
     pub n_inputs_unreadable: AtomicU64,
-    /// Pages whose record tells no time, so that they were given another one.
+    /// Pages without a time of their own, which were given another one.
     pub n_undated: Arc<AtomicU64>,
 }
 
-/// Files and standard input as a source: its name for a file is the file's absolute path, the partition is 0, and a
-/// record's offset its number in the file.
+/// Files and standard input as a source. A record's origin is the file's absolute path, partition 0, and the
+/// record's number in the file.
 pub struct FileSource {
-    /// Inputs not begun, the next one last.
+    /// The inputs not begun, the next one last.
     inputs: Vec<Input>,
     stdin: Option<Stream>,
     progress: ProgressMap,
-    settings: Settings,
+    settings: ReadSettings,
     read: Arc<ReadProgress>,
-    current: Option<Current>,
+    current: Option<OpenInput>,
 }
 
-/// What reading any input takes.
+/// What a reader of any input needs.
 #[derive(Clone)]
-struct Settings {
+struct ReadSettings {
     limits: Limits,
-    defaults: Defaults,
+    defaults: WarcDefaults,
     idle: IdleDecoders,
 }
 
-/// The input being read.
-struct Current {
+/// The current input.
+struct OpenInput {
     name: String,
-    reading: Reading,
-    /// What [`ReadProgress::n_bytes_read`] is to show once it is over.
+    reading: ActiveReader,
+    /// The value of [`ReadProgress::n_bytes_read`] once the input ends.
     n_bytes_after: u64,
     has_faults: bool,
 }
 
-enum Reading {
-    Here(Box<Reader>),
-    /// Another thread waits for it, because a pipe or a terminal can take longer than one may wait.
-    There(Receiver<Turn>),
+enum ActiveReader {
+    Inline(Box<InputReader>),
+    /// Another thread reads, because a pipe or a terminal may block longer than a poll may wait.
+    Background(Receiver<Step>),
 }
 
-/// What became of one step.
-enum Turn {
+/// The result of one step.
+enum Step {
     Record(Incoming),
-    /// A record was passed over that had been read before.
+    /// A record that was read before.
     Passed,
     Gap(String),
-    /// The input is over; why, if not because it was read to its end.
+    /// The input ended; the text says why, unless it was read to its end.
     Over(Option<String>),
 }
 
 impl FileSource {
-    /// A source over some inputs in the order given, which goes on where `progress` says. WARC records, which have no
-    /// sweep of their own, are given `sweep`.
+    /// Creates a source that reads the inputs in order and continues at `progress`. WARC records, which name no
+    /// sweep, get `sweep`.
     pub fn new(mut inputs: Vec<Input>, progress: ProgressMap, limits: Limits, sweep: Option<String>) -> Self {
         let read = ReadProgress::default();
-        let defaults = Defaults { sweep, n_undated: Arc::clone(&read.n_undated), ..Defaults::default() };
+        let defaults = WarcDefaults { sweep, n_undated: Arc::clone(&read.n_undated), ..WarcDefaults::default() };
         let n_bytes = inputs.iter().map(|input| match input {
             Input::File(path) => file_bytes(path),
             Input::Stdin { .. } => 0,
@@ -106,44 +108,48 @@ impl FileSource {
             inputs,
             stdin: Some(Box::new(io::stdin())),
             progress,
-            settings: Settings { limits, defaults, idle: IdleDecoders::default() },
+            settings: ReadSettings { limits, defaults, idle: IdleDecoders::default() },
             read: Arc::new(read),
             current: None,
         }
     }
 
-    /// The same with a time for WARC records that tell none themselves and follow on none that does.
+    /// Sets a time for WARC records that have none, if no record before them has one.
     #[must_use]
     pub fn with_fetched_at(mut self, fetched_at: Option<FetchTime>) -> Self {
         self.settings.defaults.fetched_at = fetched_at;
         self
     }
 
-    /// The same with something else in place of standard input.
+    /// Replaces standard input.
     #[must_use]
     pub fn with_stdin(mut self, stdin: Box<dyn Read + Send>) -> Self {
         self.stdin = Some(stdin);
         self
     }
 
-    /// How far reading has come.
+    /// Returns the progress of reading.
     pub fn read_progress(&self) -> Arc<ReadProgress> {
         Arc::clone(&self.read)
     }
 
     /// Opens the next input.
-    fn begin(&mut self, input: Input) -> Result<Current, String> {
+    fn begin(&mut self, input: Input) -> Result<OpenInput, String> {
         let n_bytes_before = self.read.n_bytes_read.load(Relaxed);
         let (name, reading, n_bytes) = match input {
             Input::File(path) => {
                 let shown = path.display().to_string();
-                let (path, may_stall) = located(&path).map_err(|error| unopened(&shown, &error))?;
+                let (path, may_stall) = resolve_path(&path).map_err(|error| cannot_open(&shown, &error))?;
                 let name = path.to_string_lossy().into_owned();
                 let reading = if may_stall {
-                    Reading::There(elsewhere(self.reader(&name, Box::new(Lazy::Unopened(path.clone())), true)))
+                    ActiveReader::Background(read_on_thread(self.reader(
+                        &name,
+                        Box::new(LazyFile::Unopened(path.clone())),
+                        true,
+                    )))
                 } else {
-                    let file = File::open(&path).map_err(|error| unopened(&shown, &error))?;
-                    Reading::Here(Box::new(self.reader(&name, Box::new(file), true)))
+                    let file = File::open(&path).map_err(|error| cannot_open(&shown, &error))?;
+                    ActiveReader::Inline(Box::new(self.reader(&name, Box::new(file), true)))
                 };
                 (name, reading, file_bytes(&path))
             }
@@ -152,16 +158,16 @@ impl FileSource {
                 let is_named = name.is_some();
                 let name = name.unwrap_or_else(|| "stdin".into());
                 let reader = self.reader(&name, stdin, is_named);
-                (name, Reading::There(elsewhere(reader)), 0)
+                (name, ActiveReader::Background(read_on_thread(reader)), 0)
             }
         };
-        Ok(Current { name, reading, n_bytes_after: n_bytes_before + n_bytes, has_faults: false })
+        Ok(OpenInput { name, reading, n_bytes_after: n_bytes_before + n_bytes, has_faults: false })
     }
 
-    fn reader(&self, name: &str, stream: Stream, has_a_past: bool) -> Reader {
+    fn reader(&self, name: &str, stream: Stream, has_a_past: bool) -> InputReader {
         let taken = self.progress.get(&(name.to_string(), 0)).copied().unwrap_or_default();
-        let stream = Box::new(Counted { stream, read: Arc::clone(&self.read) });
-        Reader::new(name, stream, taken, has_a_past, self.settings.clone())
+        let stream = Box::new(CountingStream { stream, read: Arc::clone(&self.read) });
+        InputReader::new(name, stream, taken, has_a_past, self.settings.clone())
     }
 
     fn unreadable(&self, had_faults: bool, text: String) -> Polled {
@@ -169,20 +175,20 @@ impl FileSource {
         Polled::Unreadable(text)
     }
 
-    /// Takes what a step brought; nothing where there is nothing to tell.
-    fn told(&mut self, mut current: Current, turn: Turn) -> Option<Polled> {
-        let polled = match turn {
-            Turn::Record(incoming) => {
+    /// Applies the result of a step. Returns what the poll yields, if anything.
+    fn accept(&mut self, mut current: OpenInput, step: Step) -> Option<Polled> {
+        let polled = match step {
+            Step::Record(incoming) => {
                 let progress = Progress { next_offset: incoming.origin.offset + 1, chain: incoming.chain };
                 self.progress.insert((current.name.clone(), 0), progress);
                 Some(Polled::Record(incoming))
             }
-            Turn::Passed => None,
-            Turn::Gap(text) => {
+            Step::Passed => None,
+            Step::Gap(text) => {
                 let had_faults = std::mem::replace(&mut current.has_faults, true);
                 Some(self.unreadable(had_faults, text))
             }
-            Turn::Over(why) => {
+            Step::Over(why) => {
                 self.read.n_bytes_read.fetch_max(current.n_bytes_after, Relaxed);
                 return why.map(|why| self.unreadable(current.has_faults, why));
             }
@@ -204,21 +210,23 @@ impl Source for FileSource {
                 }
                 continue;
             };
-            let turn = match &mut current.reading {
-                Reading::Here(reader) => reader.step(),
-                Reading::There(turns) => match turns.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                    Ok(turn) => turn,
-                    Err(RecvTimeoutError::Timeout) => {
-                        self.current = Some(current);
-                        return Ok(Polled::Idle);
+            let step = match &mut current.reading {
+                ActiveReader::Inline(reader) => reader.step(),
+                ActiveReader::Background(steps) => {
+                    match steps.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                        Ok(step) => step,
+                        Err(RecvTimeoutError::Timeout) => {
+                            self.current = Some(current);
+                            return Ok(Polled::Idle);
+                        }
+                        Err(RecvTimeoutError::Disconnected) => {
+                            let name = &current.name;
+                            return Err(SourceError::new(format!("the thread that reads {name} has died")));
+                        }
                     }
-                    Err(RecvTimeoutError::Disconnected) => {
-                        let name = &current.name;
-                        return Err(SourceError::new(format!("the thread that reads {name} has died")));
-                    }
-                },
+                }
             };
-            if let Some(polled) = self.told(current, turn) {
+            if let Some(polled) = self.accept(current, step) {
                 return Ok(polled);
             }
             if Instant::now() >= deadline {
@@ -227,14 +235,14 @@ impl Source for FileSource {
         }
     }
 
-    fn readings(&mut self) -> Vec<Told> {
-        vec![Told::new("lookalike_undated_pages_total", Vec::new(), self.read.n_undated.load(Relaxed) as f64)]
+    fn readings(&mut self) -> Vec<Reading> {
+        vec![Reading::new("lookalike_undated_pages_total", Vec::new(), self.read.n_undated.load(Relaxed) as f64)]
     }
 }
 
-/// A file's absolute path, and whether opening and reading it may wait for somebody: it is a pipe or a device. What the
-/// shell's `<(…)` names has no path but that.
-fn located(path: &Path) -> io::Result<(PathBuf, bool)> {
+/// Returns a file's absolute path, and whether it is a pipe or a device, which may block. The path of the shell's
+/// `<(…)` cannot be resolved and stays as it is.
+fn resolve_path(path: &Path) -> io::Result<(PathBuf, bool)> {
     let kind = path.metadata()?.file_type();
     if kind.is_file() || kind.is_dir() {
         return Ok((path.canonicalize()?, false));
@@ -242,7 +250,7 @@ fn located(path: &Path) -> io::Result<(PathBuf, bool)> {
     Ok((path.canonicalize().or_else(|_| std::path::absolute(path))?, true))
 }
 
-fn unopened(path: &str, error: &io::Error) -> String {
+fn cannot_open(path: &str, error: &io::Error) -> String {
     format!("{path}: {error}; check the path and its permissions, and run again")
 }
 
@@ -250,14 +258,14 @@ fn file_bytes(path: &Path) -> u64 {
     path.metadata().ok().filter(std::fs::Metadata::is_file).map_or(0, |metadata| metadata.len())
 }
 
-/// Lets another thread read to the end. It ends with the process if its stream never does.
-fn elsewhere(mut reader: Reader) -> Receiver<Turn> {
-    let (sender, receiver): (SyncSender<Turn>, _) = sync_channel(AHEAD_RECORDS_MAX);
+/// Reads to the end on another thread. A thread whose stream never ends lives as long as the process.
+fn read_on_thread(mut reader: InputReader) -> Receiver<Step> {
+    let (sender, receiver): (SyncSender<Step>, _) = sync_channel(AHEAD_RECORDS_MAX);
     std::thread::spawn(move || {
         loop {
-            let turn = reader.step();
-            let is_over = matches!(turn, Turn::Over(_));
-            if sender.send(turn).is_err() || is_over {
+            let step = reader.step();
+            let is_over = matches!(step, Step::Over(_));
+            if sender.send(step).is_err() || is_over {
                 return;
             }
         }
@@ -265,54 +273,54 @@ fn elsewhere(mut reader: Reader) -> Receiver<Turn> {
     receiver
 }
 
-/// One input: numbers its records, chains them, and passes over those that were read before.
-struct Reader {
+/// Reads one input: numbers its records, chains them, and skips those read before.
+struct InputReader {
     name: Arc<str>,
-    /// Until the first step, which looks into it.
+    /// `Some` until the first step, which opens it.
     stream: Option<Stream>,
-    records: Option<Box<dyn Records>>,
-    settings: Settings,
+    records: Option<Box<dyn RecordReader>>,
+    settings: ReadSettings,
     /// The number of the next record, and the chain before it.
     at: Progress,
-    /// What was read before and is to be passed over.
+    /// The records read before, which are skipped.
     past: Option<Progress>,
 }
 
-impl Reader {
-    fn new(name: &str, stream: Stream, taken: Progress, has_a_past: bool, settings: Settings) -> Self {
+impl InputReader {
+    fn new(name: &str, stream: Stream, taken: Progress, has_a_past: bool, settings: ReadSettings) -> Self {
         let past = Some(taken).filter(|taken| has_a_past && taken.next_offset > 0);
         let at = if has_a_past { Progress::default() } else { taken };
-        Reader { name: name.into(), stream: Some(stream), records: None, settings, at, past }
+        InputReader { name: name.into(), stream: Some(stream), records: None, settings, at, past }
     }
 
-    fn step(&mut self) -> Turn {
-        self.try_step().unwrap_or_else(|error| Turn::Over(Some(self.placed(&error))))
+    fn step(&mut self) -> Step {
+        self.try_step().unwrap_or_else(|error| Step::Over(Some(self.with_place(&error))))
     }
 
-    /// A text with its place.
-    fn placed(&self, text: &dyn std::fmt::Display) -> String {
+    /// Prefixes a text with the place.
+    fn with_place(&self, text: &dyn std::fmt::Display) -> String {
         format!("{}: record {}: {text}", self.name, self.at.next_offset)
     }
 
-    fn try_step(&mut self) -> Result<Turn, ReadError> {
+    fn try_step(&mut self) -> Result<Step, ReadError> {
         if let Some(stream) = self.stream.take() {
             self.records = Some(open(stream, &self.settings)?);
         }
-        let Some(records) = &mut self.records else { return Ok(Turn::Over(None)) };
+        let Some(records) = &mut self.records else { return Ok(Step::Over(None)) };
         let chain = match records.advance(self.at.chain)? {
             Advance::Record(chain) => chain,
-            Advance::Gap(text) => return Ok(Turn::Gap(self.placed(&text))),
+            Advance::Gap(text) => return Ok(Step::Gap(self.with_place(&text))),
             Advance::End => {
                 let (n_found, past) = (self.at.next_offset, self.past);
                 let shorter = past.map(|past| ReadError::Shorter { n_found, n_records: past.next_offset });
-                return shorter.map_or(Ok(Turn::Over(None)), Err);
+                return shorter.map_or(Ok(Step::Over(None)), Err);
             }
         };
         let offset = self.at.next_offset;
         self.at = Progress { next_offset: offset + 1, chain };
         let Some(past) = self.past else {
             let origin = Origin { source: Arc::clone(&self.name), partition: 0, offset };
-            return Ok(Turn::Record(Incoming { origin, chain, record: records.take() }));
+            return Ok(Step::Record(Incoming { origin, chain, record: records.decode() }));
         };
         if self.at.next_offset == past.next_offset {
             if chain != past.chain {
@@ -320,45 +328,45 @@ impl Reader {
             }
             self.past = None;
         }
-        Ok(Turn::Passed)
+        Ok(Step::Passed)
     }
 }
 
-fn open(stream: Stream, settings: &Settings) -> Result<Box<dyn Records>, ReadError> {
-    let (format, stream) = sniffed(decompressed(stream, &settings.idle)?)?;
+fn open(stream: Stream, settings: &ReadSettings) -> Result<Box<dyn RecordReader>, ReadError> {
+    let (format, stream) = sniff(decompressed(stream, &settings.idle)?)?;
     Ok(match format {
-        Format::Jsonl => Box::new(JsonLines::new(stream, &settings.limits)),
-        Format::Warc => Box::new(WarcRecords::new(stream, &settings.limits, settings.defaults.clone())),
+        FileFormat::Jsonl => Box::new(JsonLines::new(stream, &settings.limits)),
+        FileFormat::Warc => Box::new(WarcRecords::new(stream, &settings.limits, settings.defaults.clone())),
     })
 }
 
-/// A file that is opened when it is first read: to open a pipe is to wait for somebody who writes to it.
-enum Lazy {
+/// A file that opens at the first read, because opening a pipe waits for its writer.
+enum LazyFile {
     Unopened(PathBuf),
     Open(File),
 }
 
-impl Read for Lazy {
+impl Read for LazyFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Lazy::Open(file) => file.read(buffer),
-            Lazy::Unopened(path) => {
+            LazyFile::Open(file) => file.read(buffer),
+            LazyFile::Unopened(path) => {
                 let mut file = File::open(path)?;
                 let n = file.read(buffer);
-                *self = Lazy::Open(file);
+                *self = LazyFile::Open(file);
                 n
             }
         }
     }
 }
 
-/// A stream that counts what is read of it.
-struct Counted {
+/// Counts the bytes read from a stream.
+struct CountingStream {
     stream: Stream,
     read: Arc<ReadProgress>,
 }
 
-impl Read for Counted {
+impl Read for CountingStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let n = self.stream.read(buffer)?;
         self.read.n_bytes_read.fetch_add(n as u64, Relaxed);
@@ -392,9 +400,10 @@ mod tests {
         }
     }
 
-    /// What a source says until its end, `offset:record` for records, `!text` for what cannot be read; and the progress.
+    /// What a source yields until its end (`offset:record` for records, `!text` for what cannot be read), and the
+    /// progress.
     fn read_all(mut source: FileSource, mut progress: ProgressMap) -> (Vec<String>, ProgressMap) {
-        let mut told = Vec::new();
+        let mut outcomes = Vec::new();
         loop {
             match source.poll(WAIT).expect("a source") {
                 Polled::Record(Incoming { origin, chain, record }) => {
@@ -404,17 +413,17 @@ mod tests {
                         Record::Rejected(rejection) => rejection.reason.as_str().into(),
                         Record::Message(..) => panic!("a message"),
                     };
-                    told.push(format!("{}:{shown}", origin.offset));
+                    outcomes.push(format!("{}:{shown}", origin.offset));
                     let taken = Progress { next_offset: origin.offset + 1, chain };
                     progress.insert((origin.source.to_string(), origin.partition), taken);
                 }
-                Polled::Unreadable(text) => told.push(format!("!{text}")),
+                Polled::Unreadable(text) => outcomes.push(format!("!{text}")),
                 Polled::Idle => {}
                 Polled::End => break,
             }
         }
         assert!(matches!(source.poll(WAIT), Ok(Polled::End)));
-        (told, progress)
+        (outcomes, progress)
     }
 
     fn read(inputs: Vec<Input>, progress: &ProgressMap) -> (Vec<String>, ProgressMap) {
@@ -454,14 +463,14 @@ mod tests {
         let source = FileSource::new(inputs, ProgressMap::new(), Limits::default(), None);
         let counts = source.read_progress();
         let total = counts.n_bytes_total.load(Relaxed);
-        let (told, progress) = read_all(source, ProgressMap::new());
+        let (outcomes, progress) = read_all(source, ProgressMap::new());
         check(
-            &told[..7],
+            &outcomes[..7],
             &["0:[1]", "1:[2]", "!missing: No such file", "!record 0: Is a directory", "0:[3]", "!ARC", "0:[4]"],
         );
         assert!(
-            told[7..].last().is_some_and(|text| text.starts_with('!') && text.contains("fetch it again")),
-            "{told:?}"
+            outcomes[7..].last().is_some_and(|text| text.starts_with('!') && text.contains("fetch it again")),
+            "{outcomes:?}"
         );
         assert_eq!(progress[&(folder.path("b").display().to_string(), 0)].next_offset, 2);
         assert_eq!(counts.n_inputs_unreadable.load(Relaxed), 4);
@@ -480,8 +489,8 @@ mod tests {
             ("[0]\r\n[1]\r\n[2]\r\n[3]\r\n", &["3:[3]"]),
         ] {
             for pack in [|text: &str| text.as_bytes().to_vec(), |text: &str| gzip(text.as_bytes())] {
-                let (told, after) = read(vec![folder.file("f", &pack(text))], &progress);
-                check(&told, expected);
+                let (outcomes, after) = read(vec![folder.file("f", &pack(text))], &progress);
+                check(&outcomes, expected);
                 if pack("") != b"" {
                     progress = after;
                 }
@@ -490,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_file_is_refused_and_the_next_one_read() {
+    fn a_replaced_file_is_rejected_and_the_next_one_read() {
         let folder = Folder::new();
         let (_, progress) = read(vec![folder.file("f", b"[0]\n[1]\n[2]\n")], &ProgressMap::new());
         for (text, expected) in [
@@ -512,13 +521,13 @@ mod tests {
     }
 
     #[test]
-    fn standard_input_goes_on_or_is_a_file_by_its_name() {
-        let (told, progress) = read_stdin(None, b"[0]\n[1]\n", &ProgressMap::new());
-        check(&told, &["0:[0]", "1:[1]"]);
+    fn standard_input_continues_or_counts_as_a_named_file() {
+        let (outcomes, progress) = read_stdin(None, b"[0]\n[1]\n", &ProgressMap::new());
+        check(&outcomes, &["0:[0]", "1:[1]"]);
         check(&read_stdin(None, b"[0]\n", &progress).0, &["2:[0]"]);
 
-        let (told, progress) = read_stdin(Some("crawl"), b"[0]\n[1]\n", &ProgressMap::new());
-        check(&told, &["0:[0]", "1:[1]"]);
+        let (outcomes, progress) = read_stdin(Some("crawl"), b"[0]\n[1]\n", &ProgressMap::new());
+        check(&outcomes, &["0:[0]", "1:[1]"]);
         check(&read_stdin(Some("crawl"), b"[0]\n[1]\n[2]\n", &progress).0, &["2:[2]"]);
         check(&read_stdin(Some("crawl"), b"[9]\n[1]\n", &progress).0, &["!records differ"]);
         assert!(progress.contains_key(&("crawl".to_string(), 0)));
@@ -529,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_pipe_is_not_waited_for() {
+    fn a_silent_pipe_does_not_block() {
         let (reader, mut writer) = io::pipe().expect("a pipe");
         let inputs = vec![Input::Stdin { name: None }];
         let mut source =

@@ -1,13 +1,15 @@
-//! WARC and WET: the records that show what stood at a URL, as pages.
+//! WARC and WET: the records that show what was at a URL, as pages.
 
 use super::chain::RecordHash;
-use super::compression::{Damaged, IdleDecoders, decompressed};
-use super::http_body::decoded;
+use super::compression::{DamagedStream, IdleDecoders, decompressed};
+use super::http_body::decode_body;
+use super::read_error::ReadError;
+use super::record_reader::{Advance, RecordReader};
+use super::stream::{Stream, fill};
 use super::warc_date;
 use super::warc_stream::WarcStream;
-use super::{Advance, ReadError, Records, Stream, filled};
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
-use crate::wire::{Limits, Reason, Record, Rejection, StatusMeaning, status_meaning};
+use crate::wire::{Limits, Reason, Record, Rejection, StatusMeaning};
 use fastwarc::stream_io::bufread::LimitedBufReader;
 use fastwarc::stream_io::traits::WarcRead;
 use fastwarc::warc::header::{HeaderEncoding, HeaderMap};
@@ -16,49 +18,50 @@ use std::io::{self, BufRead, Cursor};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes of a WARC or HTTP header; a longer WARC header is passed over, a longer HTTP header rejected.
+/// The longest WARC or HTTP header. A longer WARC header is skipped, a longer HTTP header rejected.
 const HEADER_BYTES_MAX: usize = 256 << 10;
-/// WARC headers with LF alone, and whatever stands between two records, do not end the file.
+/// Accepts headers with bare LF, and anything between two records.
 const QUIRKS: bool = true;
 
-/// The schemes of what is taken for a page outside of HTTP: tools keep their logs, screenshots and the like as resources
-/// under `metadata:` and `urn:`.
+/// The URL schemes of pages outside of HTTP. Tools keep logs, screenshots and the like as resources under
+/// `metadata:` and `urn:`.
 const PAGE_SCHEMES: [&str; 4] = ["http", "https", "ftp", "file"];
 
-/// What records are given that do not tell it themselves.
+/// Values for records that do not have their own.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Defaults {
+pub(super) struct WarcDefaults {
     pub(super) sweep: Option<String>,
-    /// The time of those that neither tell their own nor follow on one that does.
+    /// The time of records that have none and follow none that has one.
     pub(super) fetched_at: Option<FetchTime>,
     /// Counts the pages whose time is not their own.
     pub(super) n_undated: Arc<AtomicU64>,
 }
 
-/// The records of a stream that are input: `response`, `resource`, `conversion` and `revisit`.
+/// The input records of a stream: `response`, `resource`, `conversion` and `revisit`.
 pub(super) struct WarcRecords {
-    /// None after an error, which ends the file.
+    /// `None` after an error, which ends the file.
     reader: Option<Box<dyn WarcRead>>,
     limits: Limits,
-    defaults: Defaults,
-    /// The time of the last record of any kind that tells one: of the request, the response or the `warcinfo` before.
+    defaults: WarcDefaults,
+    /// The time of the last record of any kind that has one, such as the request, the response or the `warcinfo`
+    /// before.
     last_time: Option<FetchTime>,
-    /// Where the last readable record ended, if what follows may be no record.
+    /// Where the last readable record ended, if something else than a record may follow.
     gap_from: Option<u64>,
-    /// What follows was announced by a rejected record.
+    /// Whether a rejected record announced the gap that follows.
     gap_is_known: bool,
-    /// A record whose header has been read, kept while the gap before it is told.
+    /// A record whose header is read, kept while the gap before it is reported.
     opened: Option<Box<WarcRecord>>,
-    head: Head,
-    /// The record's content, or as much of it as can be of use.
+    header: RecordHeader,
+    /// The record's content, as far as it can be of use.
     block: Vec<u8>,
     /// What is wrong with the record as a whole.
     fault: Option<Rejection>,
 }
 
-/// What a record's header says.
+/// The header of a record.
 #[derive(Default)]
-struct Head {
+struct RecordHeader {
     kind: String,
     url: Option<String>,
     date: Option<String>,
@@ -68,13 +71,13 @@ struct Head {
     is_segment: bool,
 }
 
-impl Head {
-    fn of(headers: &HeaderMap) -> Self {
+impl RecordHeader {
+    fn from_headers(headers: &HeaderMap) -> Self {
         let text = |name: &str| headers.get(name).map(|value| value.trim().to_string());
         let date = text("WARC-Date");
-        Head {
+        RecordHeader {
             kind: text("WARC-Type").unwrap_or_default().to_ascii_lowercase(),
-            // Some writers follow the standard's grammar, which put the URL in angle brackets by mistake.
+            // The standard's grammar puts the URL in angle brackets by mistake, and some writers follow it.
             url: text("WARC-Target-URI").map(|url| match url.strip_prefix('<').and_then(|url| url.strip_suffix('>')) {
                 Some(bare) => bare.to_string(),
                 None => url,
@@ -87,13 +90,13 @@ impl Head {
         }
     }
 
-    /// Whether it is a page's, by its kind and URL.
+    /// Checks by kind and URL whether the record is a page.
     fn check_kind(&self) -> Result<(), Rejection> {
         let rejected = |reason, message: &str| Err(Rejection::new(reason, message));
         match self.kind.as_str() {
             "revisit" => rejected(
                 Reason::Revisit,
-                "a WARC revisit has no content of its own; it stands with the capture that it refers to",
+                "a WARC revisit has no content of its own; the capture that it refers to has it",
             ),
             "resource" | "conversion" if !self.has_page_scheme() => {
                 rejected(Reason::NoPage, "a WARC resource is a page at an http, https, ftp or file URL alone")
@@ -117,7 +120,7 @@ impl Head {
 }
 
 impl WarcRecords {
-    pub(super) fn new(stream: Stream, limits: &Limits, defaults: Defaults) -> Self {
+    pub(super) fn new(stream: Stream, limits: &Limits, defaults: WarcDefaults) -> Self {
         WarcRecords {
             reader: Some(Box::new(WarcStream::new(stream))),
             limits: limits.clone(),
@@ -126,29 +129,29 @@ impl WarcRecords {
             gap_from: None,
             gap_is_known: false,
             opened: None,
-            head: Head::default(),
+            header: RecordHeader::default(),
             block: Vec::new(),
             fault: None,
         }
     }
 
-    /// Reads the next record's header; a gap before it is told first.
-    fn open(&mut self) -> Result<Opened, ReadError> {
+    /// Reads the next record's header; reports a gap before it first.
+    fn open(&mut self) -> Result<NextRecord, ReadError> {
         if let Some(record) = self.opened.take() {
-            return Ok(Opened::Record(record));
+            return Ok(NextRecord::Record(record));
         }
         let mut reader = self.reader.take().ok_or_else(|| io::Error::other("the file was given up"))?;
-        stands_before_a_record(&mut *reader)?;
+        is_before_record(&mut *reader)?;
         let gap_from = self.gap_from.take().unwrap_or(reader.stream_position()?);
         let mut record = Box::new(WarcRecord::new());
         record.attach_reader(reader);
         let found = match record.parse_warc_headers_with_opts(QUIRKS, HEADER_BYTES_MAX) {
             Ok(n_bytes) => n_bytes > 0,
-            // The header is broken, the stream is not: look for the next one behind it.
-            Err(error) if error.kind() == io::ErrorKind::InvalidData && !Damaged::caused(&error) => {
+            // The header is broken, but the stream is not: look for the next one after it.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData && !DamagedStream::caused(&error) => {
                 self.reader = record.detach_reader();
                 self.gap_from = Some(gap_from);
-                return Ok(Opened::Nothing);
+                return Ok(NextRecord::BrokenHeader);
             }
             Err(error) => return Err(error.into()),
         };
@@ -156,19 +159,19 @@ impl WarcRecords {
         let is_known = std::mem::take(&mut self.gap_is_known);
         if n_gap > 0 && !is_known {
             let text = format!(
-                "{n_gap} bytes belong to no WARC record and were passed over; a Content-Length before them is wrong"
+                "{n_gap} bytes belong to no WARC record and were skipped; a Content-Length before them is wrong"
             );
             self.keep(found, record);
-            return Ok(Opened::Gap(text));
+            return Ok(NextRecord::Gap(text));
         }
         if found {
-            return Ok(Opened::Record(record));
+            return Ok(NextRecord::Record(record));
         }
         self.keep(found, record);
-        Ok(Opened::End)
+        Ok(NextRecord::End)
     }
 
-    /// Keeps what was opened, a record or the end of the stream, for the next time.
+    /// Keeps a record, or the end of the stream, for the next call.
     fn keep(&mut self, is_record: bool, mut record: Box<WarcRecord>) {
         if is_record {
             self.opened = Some(record);
@@ -177,20 +180,20 @@ impl WarcRecords {
         }
     }
 
-    /// Reads a record's content. Returns false where the record ends in the wrong place.
+    /// Reads a record's content. Returns false if the record ends in the wrong place.
     fn read_block(&mut self, mut record: Box<WarcRecord>, hash: &mut RecordHash) -> Result<bool, ReadError> {
         self.block.clear();
-        let declared = self.head.n_bytes.unwrap_or_default();
-        let n_kept_max = if self.head.is_input() { block_bytes_max(&self.limits) } else { 0 };
+        let declared = self.header.n_bytes.unwrap_or_default();
+        let n_kept_max = if self.header.is_input() { block_bytes_max(&self.limits) } else { 0 };
         if !record.is_frozen() {
             let reader = record.reader_mut().ok_or_else(|| io::Error::other("the record has no content"))?;
             reader.reset_limit();
-            if declared == 0 && stands_at_the_end(reader)? {
+            if declared == 0 && is_at_end(reader)? {
                 return Err(ReadError::UnfinishedHeader);
             }
             let mut n_bytes = 0;
             while n_bytes < declared {
-                let buffer = filled(reader)?;
+                let buffer = fill(reader)?;
                 if buffer.is_empty() {
                     return Err(ReadError::UnfinishedRecord { n_bytes, declared });
                 }
@@ -202,42 +205,43 @@ impl WarcRecords {
             }
         }
         let mut reader = record.detach_reader().ok_or_else(|| io::Error::other("the record has no stream"))?;
-        let ends_well = self.head.n_bytes.is_some() && stands_before_a_record(&mut *reader).unwrap_or(true);
+        let ends_well = self.header.n_bytes.is_some() && is_before_record(&mut *reader).unwrap_or(true);
         self.reader = Some(reader);
         Ok(ends_well)
     }
 
-    /// What is wrong with a record whose length is.
+    /// Creates the rejection of a record with a wrong length.
     fn wrong_length(&self) -> Rejection {
-        let message = match self.head.n_bytes {
-            None => "the WARC record has no Content-Length; what follows is passed over up to the next record".into(),
+        let message = match self.header.n_bytes {
+            None => "the WARC record has no Content-Length; everything up to the next record is skipped".into(),
             Some(declared) => format!(
-                "the WARC record's Content-Length is {declared}, but no record ends there; what follows is passed over up \
-                 to the next record"
+                "the WARC record's Content-Length is {declared}, but no record ends there; everything up to the next \
+                 record is skipped"
             ),
         };
         Rejection::new(Reason::InvalidField, message)
     }
 
     fn page(&self) -> Result<Page, Rejection> {
-        let url = self.head.url.clone().unwrap_or_default();
+        let url = self.header.url.clone().unwrap_or_default();
         self.limits.check_url(&url)?;
-        self.head.check_kind()?;
-        let fetched_at = self.head.time.or(self.last_time).or(self.defaults.fetched_at).ok_or_else(|| {
-            let date = self.head.date.as_deref().unwrap_or_default();
-            let message = format!("the WARC-Date {date:?} is no time, nor has a record before one; give --fetched-at");
+        self.header.check_kind()?;
+        let fetched_at = self.header.time.or(self.last_time).or(self.defaults.fetched_at).ok_or_else(|| {
+            let date = self.header.date.as_deref().unwrap_or_default();
+            let message =
+                format!("the WARC-Date {date:?} is not a time, and no record before has one; give --fetched-at");
             Rejection::new(Reason::InvalidTime, message)
         })?;
         let content = self.content()?;
-        if self.head.time.is_none() {
+        if self.header.time.is_none() {
             self.defaults.n_undated.fetch_add(1, Relaxed);
         }
         Ok(Page { content, url, fetched_at, sweep: self.defaults.sweep.clone() })
     }
 
     fn content(&self) -> Result<Content, Rejection> {
-        let content_type = self.head.content_type.as_deref().unwrap_or_default();
-        let is_conversion = self.head.kind == "conversion";
+        let content_type = self.header.content_type.as_deref().unwrap_or_default();
+        let is_conversion = self.header.kind == "conversion";
         let is_http = content_type.to_ascii_lowercase().starts_with("application/http")
             || (content_type.is_empty() && self.block.starts_with(b"HTTP/"));
         if is_http && !is_conversion {
@@ -251,15 +255,15 @@ impl WarcRecords {
             _ => MediaType::parse(content_type).ok_or_else(|| Rejection::no_text(content_type))?,
         };
         let charset = charset.or_else(|| is_conversion.then(|| "utf-8".to_string()));
-        if self.head.n_bytes.is_some_and(|n| n > self.limits.body_bytes_max as u64) {
-            return Err(self.limits.body_too_large(saturated(self.head.n_bytes.unwrap_or_default())));
+        if self.header.n_bytes.is_some_and(|n| n > self.limits.body_bytes_max as u64) {
+            return Err(self.limits.body_too_large(saturated(self.header.n_bytes.unwrap_or_default())));
         }
         Ok(Content::Body { media_type, body: Body::Bytes { bytes: self.block.clone(), charset } })
     }
 
-    /// What an HTTP response brought.
+    /// The content of an HTTP response.
     fn http_content(&self) -> Result<Content, Rejection> {
-        let (block, n_block, limits) = (&self.block, self.head.n_bytes.unwrap_or_default(), &self.limits);
+        let (block, n_block, limits) = (&self.block, self.header.n_bytes.unwrap_or_default(), &self.limits);
         let unreadable = |why: String| Rejection::new(Reason::HttpStatus, format!("no readable HTTP header: {why}"));
         let n_header = header_bytes(block);
         let mut headers = HeaderMap::new(HeaderEncoding::Latin1);
@@ -273,11 +277,11 @@ impl WarcRecords {
             .filter(|_| status_line.starts_with("HTTP/"))
             .and_then(|status| status.parse().ok())
             .ok_or_else(|| unreadable("it has no status line".into()))?;
-        match status_meaning(status)? {
-            StatusMeaning::Stands => {}
+        match StatusMeaning::from_status(status)? {
+            StatusMeaning::Present => {}
             StatusMeaning::Gone => return Ok(Content::Gone),
-            StatusMeaning::Redirects => {
-                let url = self.head.url.as_deref().unwrap_or_default();
+            StatusMeaning::Redirect => {
+                let url = self.header.url.as_deref().unwrap_or_default();
                 return limits.redirect(url, headers.get("Location").as_deref());
             }
         }
@@ -287,27 +291,27 @@ impl WarcRecords {
             return Err(limits.body_too_large(saturated(n_block - n_header as u64)));
         }
         let codings = [headers.get_multiple("Content-Encoding"), headers.get_multiple("Transfer-Encoding")].concat();
-        let bytes = decoded(&block[n_header..], &codings, limits)?;
+        let bytes = decode_body(&block[n_header..], &codings, limits)?;
         Ok(Content::Body { media_type, body: Body::Bytes { bytes, charset } })
     }
 }
 
-impl Records for WarcRecords {
+impl RecordReader for WarcRecords {
     fn advance(&mut self, chain: u64) -> Result<Advance, ReadError> {
         loop {
             let record = match self.open()? {
-                Opened::Record(record) => record,
-                Opened::Gap(text) => return Ok(Advance::Gap(text)),
-                Opened::Nothing => continue,
-                Opened::End => return Ok(Advance::End),
+                NextRecord::Record(record) => record,
+                NextRecord::Gap(text) => return Ok(Advance::Gap(text)),
+                NextRecord::BrokenHeader => continue,
+                NextRecord::End => return Ok(Advance::End),
             };
-            self.head = Head::of(record.headers());
-            self.last_time = self.head.time.or(self.last_time);
+            self.header = RecordHeader::from_headers(record.headers());
+            self.last_time = self.header.time.or(self.last_time);
             let mut hash = RecordHash::after(chain);
             for (name, value) in record.headers().items_bytes() {
                 [&*name, b":", &*value, b"\n"].into_iter().for_each(|piece| hash.append(piece));
             }
-            let is_input = self.head.is_input();
+            let is_input = self.header.is_input();
             let ends_well = self.read_block(record, &mut hash)?;
             if is_input {
                 self.fault = (!ends_well).then(|| self.wrong_length());
@@ -317,12 +321,12 @@ impl Records for WarcRecords {
         }
     }
 
-    fn take(&mut self) -> Record {
+    fn decode(&mut self) -> Record {
         match self.fault.take().map_or_else(|| self.page(), Err) {
             Ok(page) => Record::Page(Box::new(page)),
             Err(rejection) => Record::Rejected(Rejection {
-                url: self.head.url.clone().filter(|url| !url.is_empty() && url.len() <= self.limits.url_bytes_max),
-                fetched_at: self.head.time,
+                url: self.header.url.clone().filter(|url| !url.is_empty() && url.len() <= self.limits.url_bytes_max),
+                fetched_at: self.header.time,
                 sweep: self.defaults.sweep.clone(),
                 ..rejection
             }),
@@ -330,24 +334,25 @@ impl Records for WarcRecords {
     }
 }
 
-/// The page in a message that holds one WARC record, plain, gzip or zstd; what describes the file (`warcinfo`) may stand
-/// before it.
+/// Reads the page in a message that holds one WARC record, plain, gzip or zstd. A description of the file
+/// (`warcinfo`) may precede it.
 ///
 /// # Errors
 /// A [`Rejection`] of anything else.
-pub fn page_of_warc(bytes: &[u8], limits: &Limits) -> Result<Page, Rejection> {
-    let no_record = |why: String| Rejection::new(Reason::InvalidField, format!("the message is no WARC record: {why}"));
+pub fn parse_warc_page(bytes: &[u8], limits: &Limits) -> Result<Page, Rejection> {
+    let no_record =
+        |why: String| Rejection::new(Reason::InvalidField, format!("the message is not a WARC record: {why}"));
     let stream = decompressed(Box::new(Cursor::new(bytes.to_vec())), &IdleDecoders::default());
     let stream = stream.map_err(|error| no_record(error.to_string()))?;
-    let mut records = WarcRecords::new(stream, limits, Defaults::default());
+    let mut records = WarcRecords::new(stream, limits, WarcDefaults::default());
     let mut page = None;
     loop {
-        match records.advance(0).map_err(|error| no_record(error.of_message()))? {
+        match records.advance(0).map_err(|error| no_record(error.message_text()))? {
             Advance::Gap(text) => return Err(no_record(text)),
             Advance::End => return page.unwrap_or_else(|| Err(no_record("it holds no response".into()))),
             Advance::Record(_) if page.is_some() => return Err(no_record("it holds more than one".into())),
             Advance::Record(_) => {
-                page = Some(match records.take() {
+                page = Some(match records.decode() {
                     Record::Page(page) => Ok(*page),
                     Record::Rejected(rejection) => Err(rejection),
                     Record::Json(_) | Record::Message(..) => Err(no_record("it is JSON".into())),
@@ -357,16 +362,16 @@ pub fn page_of_warc(bytes: &[u8], limits: &Limits) -> Result<Page, Rejection> {
     }
 }
 
-/// What stands next in the stream.
-enum Opened {
+/// What follows in the stream.
+enum NextRecord {
     Record(Box<WarcRecord>),
     Gap(String),
-    /// A broken header: look on.
-    Nothing,
+    /// A broken header; the next one may follow.
+    BrokenHeader,
     End,
 }
 
-/// The most of a record's content that is ever of use: a body at the limit, in chunks, and the HTTP header.
+/// How much of a record's content can be of use: a body at the limit, in chunks, and the HTTP header.
 fn block_bytes_max(limits: &Limits) -> usize {
     limits.body_bytes_max.saturating_mul(2).saturating_add(HEADER_BYTES_MAX)
 }
@@ -375,19 +380,19 @@ fn saturated(n_bytes: u64) -> usize {
     usize::try_from(n_bytes).unwrap_or(usize::MAX)
 }
 
-/// Even an empty record is followed by line ends: where there is nothing, its header may be cut short.
-fn stands_at_the_end(reader: &mut LimitedBufReader) -> io::Result<bool> {
-    Ok(filled(reader)?.is_empty())
+/// Line ends follow even an empty record. If nothing follows, the header may be truncated.
+fn is_at_end(reader: &mut LimitedBufReader) -> io::Result<bool> {
+    Ok(fill(reader)?.is_empty())
 }
 
 fn position_of(record: &mut WarcRecord) -> io::Result<u64> {
     record.reader_mut().map_or(Ok(0), |reader| reader.real_stream_position())
 }
 
-/// Passes over line ends, and the zeros that archives are padded with.
+/// Skips line ends, and the zeros that pad archives.
 fn skip_blank_bytes(reader: &mut dyn WarcRead) -> io::Result<()> {
     loop {
-        let buffer = filled(reader)?;
+        let buffer = fill(reader)?;
         let n_blank = buffer.iter().take_while(|byte| matches!(byte, b'\r' | b'\n' | 0)).count();
         let is_over = n_blank < buffer.len() || buffer.is_empty();
         reader.consume(n_blank);
@@ -397,14 +402,14 @@ fn skip_blank_bytes(reader: &mut dyn WarcRead) -> io::Result<()> {
     }
 }
 
-/// Passes over blank bytes and says whether the stream goes on with a record or ends. A stream that fails here fails again
-/// when the next record is asked for.
-fn stands_before_a_record(reader: &mut dyn WarcRead) -> io::Result<bool> {
+/// Skips blank bytes and returns whether a record or the end of the stream follows. A stream that fails here fails
+/// again at the next record.
+fn is_before_record(reader: &mut dyn WarcRead) -> io::Result<bool> {
     skip_blank_bytes(reader)?;
-    reader.as_any_mut().downcast_mut().map_or(Ok(true), WarcStream::stands_before_a_record)
+    reader.as_any_mut().downcast_mut().map_or(Ok(true), WarcStream::is_before_record)
 }
 
-/// Where the HTTP header ends: after the first blank line, or with the block.
+/// The length of the HTTP header: up to the first blank line, or the whole block.
 fn header_bytes(block: &[u8]) -> usize {
     let mut start = 0;
     for end in memchr::memchr_iter(b'\n', block) {
@@ -440,58 +445,58 @@ mod tests {
         record("response", HTTP, &[head.replace('\n', "\r\n").as_bytes(), b"\r\n\r\n", body].concat())
     }
 
-    /// A file whose one page is what must still be found after `before`.
+    /// A file in which one page must still be found after `before`.
     fn followed(before: &[u8]) -> Vec<u8> {
         [before, http("HTTP/1.1 200 OK\nContent-Type: text/plain", b"the next").as_slice()].concat()
     }
 
-    /// Told once of a message that was cut short: to wait until the file has grown, or to fetch the file again.
+    /// Lost once: the advice for a truncated message was to wait until the file has grown, or to fetch it again.
     #[test]
-    fn what_is_wrong_with_a_message_is_told_without_a_file() {
+    fn errors_of_messages_do_not_mention_files() {
         let whole = http("HTTP/1.1 200 OK\nContent-Type: text/plain", b"some body");
-        assert!(page_of_warc(&whole, &LIMITS).is_ok());
+        assert!(parse_warc_page(&whole, &LIMITS).is_ok());
         let packed = gzip(&whole);
         for cut in [&whole[..whole.len() - 8], &whole[..30], &packed[..packed.len() / 2], b"{}", b""] {
-            let rejection = page_of_warc(cut, &LIMITS).expect_err("cut short");
+            let rejection = parse_warc_page(cut, &LIMITS).expect_err("cut short");
             assert_eq!(rejection.reason, Reason::InvalidField);
             assert!(!rejection.message.contains("file"), "{}", rejection.message);
         }
     }
 
-    fn of(bytes: &[u8], defaults: Defaults) -> WarcRecords {
+    fn records_of(bytes: &[u8], defaults: WarcDefaults) -> WarcRecords {
         WarcRecords::new(Box::new(Cursor::new(bytes.to_vec())), &LIMITS, defaults)
     }
 
-    /// What is read, in short: contents of pages, reasons of rejections, `gap`, and the error at the end.
+    /// What is read, in short: contents of pages, reasons of rejections, `gap`, and the final error.
     fn read(bytes: &[u8]) -> Vec<String> {
-        let mut records = of(bytes, Defaults { sweep: Some("s".into()), ..Defaults::default() });
-        let mut told = Vec::new();
+        let mut records = records_of(bytes, WarcDefaults { sweep: Some("s".into()), ..WarcDefaults::default() });
+        let mut outcomes = Vec::new();
         let mut chain = 0;
         loop {
-            told.push(match records.advance(chain) {
+            outcomes.push(match records.advance(chain) {
                 Ok(Advance::Record(after)) => {
                     chain = after;
-                    shown(records.take())
+                    shown(records.decode())
                 }
                 Ok(Advance::Gap(_)) => "gap".into(),
-                Ok(Advance::End) => return told,
+                Ok(Advance::End) => return outcomes,
                 Err(error) => {
-                    told.push(format!("error: {error}"));
-                    return told;
+                    outcomes.push(format!("error: {error}"));
+                    return outcomes;
                 }
             });
         }
     }
 
-    /// How each step went, for files of which nothing can be expected.
+    /// The outcome of each step, for files of which nothing can be expected.
     fn read_any(bytes: &[u8]) -> Vec<bool> {
-        let mut records = of(bytes, Defaults::default());
-        let mut told = Vec::new();
+        let mut records = records_of(bytes, WarcDefaults::default());
+        let mut outcomes = Vec::new();
         loop {
             match records.advance(0) {
-                Ok(Advance::Record(_)) => told.push(matches!(records.take(), Record::Page(_))),
-                Ok(Advance::Gap(_)) => told.push(false),
-                Ok(Advance::End) | Err(_) => return told,
+                Ok(Advance::Record(_)) => outcomes.push(matches!(records.decode(), Record::Page(_))),
+                Ok(Advance::Gap(_)) => outcomes.push(false),
+                Ok(Advance::End) | Err(_) => return outcomes,
             }
         }
     }
@@ -572,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_checked_and_forgiven() {
+    fn odd_headers_are_accepted_or_rejected() {
         let page = String::from_utf8(record("resource", "text/plain", b"x")).expect("text");
         for (from, to, expected) in [
             ("http://a/resource", "<http://a/resource>", "PlainText: x"),
@@ -598,9 +603,10 @@ mod tests {
         }
     }
 
-    /// Lost once: the logs that wget and others keep in their archives became pages of sites, and changed at each crawl.
+    /// Lost once: logs that wget and others keep in their archives became pages of sites, and changed at every
+    /// crawl.
     #[test]
-    fn resources_are_pages_at_urls_of_pages_alone() {
+    fn resources_are_pages_only_at_page_urls() {
         for (url, expected) in [
             ("https://a/b", "PlainText: x"),
             ("HTTP://a/b", "PlainText: x"),
@@ -614,9 +620,9 @@ mod tests {
             for kind in ["resource", "conversion"] {
                 let record = String::from_utf8(record(kind, "text/plain; charset=utf-8", b"x")).expect("text");
                 let record = record.replace(&format!("http://a/{kind}"), url);
-                let mut records = of(record.as_bytes(), Defaults::default());
+                let mut records = records_of(record.as_bytes(), WarcDefaults::default());
                 assert!(matches!(records.advance(0), Ok(Advance::Record(_))));
-                match records.take() {
+                match records.decode() {
                     Record::Page(page) => assert_eq!((page.url.as_str(), expected), (url, "PlainText: x")),
                     Record::Rejected(rejection) => assert_eq!(rejection.reason.as_str(), expected, "{url}"),
                     other => panic!("{other:?}"),
@@ -625,9 +631,9 @@ mod tests {
         }
     }
 
-    /// Lost once: the first segment of a record passed for the whole page, and the others were passed over in silence.
+    /// Lost once: the first segment of a record passed for the whole page, and the others were silently skipped.
     #[test]
-    fn segments_are_no_pages() {
+    fn segments_are_not_pages() {
         let whole = String::from_utf8(http("HTTP/1.1 200 OK\nContent-Type: text/plain", b"x")).expect("text");
         let first = whole.replace("WARC-Type", "WARC-Segment-Number: 1\r\nWARC-Type");
         let second = String::from_utf8(record("continuation", "", b"y")).expect("text");
@@ -635,9 +641,9 @@ mod tests {
         assert_eq!(read(&followed((first + &second).as_bytes())), ["segmented", "PlainText: the next"]);
     }
 
-    /// Lost once: a page whose date was broken was rejected, although the record before it told when it was fetched.
+    /// Lost once: a page with a broken date was rejected, although the record before it had the time of the fetch.
     #[test]
-    fn a_page_without_a_time_has_that_of_the_record_before_it() {
+    fn a_page_without_a_time_gets_that_of_the_record_before() {
         let dated = |kind: &str, date: &str| {
             let record = String::from_utf8(record(kind, "text/plain", b"x")).expect("text");
             record.replace("2020-01-01T00:00:00Z", date)
@@ -653,10 +659,11 @@ mod tests {
         ];
         let times = |fetched_at: Option<&str>| {
             let fetched_at = fetched_at.map(|time| time.parse().expect("a time"));
-            let mut records = of(file.concat().as_bytes(), Defaults { fetched_at, ..Defaults::default() });
+            let mut records =
+                records_of(file.concat().as_bytes(), WarcDefaults { fetched_at, ..WarcDefaults::default() });
             let mut times = Vec::new();
             while let Ok(Advance::Record(_)) = records.advance(0) {
-                times.push(match records.take() {
+                times.push(match records.decode() {
                     Record::Page(page) => page.fetched_at.to_string()[..10].to_string(),
                     Record::Rejected(rejection) => rejection.reason.as_str().into(),
                     other => panic!("{other:?}"),
@@ -672,17 +679,17 @@ mod tests {
     }
 
     #[test]
-    fn a_rejection_tells_url_and_time() {
+    fn a_rejection_has_url_and_time() {
         let bytes = record("revisit", HTTP, b"");
-        let mut records = of(&bytes, Defaults::default());
+        let mut records = records_of(&bytes, WarcDefaults::default());
         assert!(matches!(records.advance(0), Ok(Advance::Record(_))));
-        let Record::Rejected(rejection) = records.take() else { panic!("not rejected") };
+        let Record::Rejected(rejection) = records.decode() else { panic!("not rejected") };
         assert_eq!(rejection.url.as_deref(), Some("http://a/revisit"));
         assert_eq!(rejection.fetched_at, "2020-01-01T00:00:00Z".parse().ok());
     }
 
     #[test]
-    fn lengths_that_lie() {
+    fn wrong_lengths() {
         let text = b"some text\r\nof a few lines\r\n";
         let resource = |length: &str| with_length("resource", "text/plain", length, text);
         let request = |length: &str| with_length("request", "text/plain", length, text);
@@ -694,14 +701,17 @@ mod tests {
             (resource("1000000"), &["error"]),
             (request("1000000"), &["error"]),
         ] {
-            let mut told = read(&followed(&bytes));
-            told.iter_mut().filter(|text| text.starts_with("error: the file ends")).for_each(|text| text.truncate(5));
-            assert_eq!(told, expected);
+            let mut outcomes = read(&followed(&bytes));
+            outcomes
+                .iter_mut()
+                .filter(|text| text.starts_with("error: the file ends"))
+                .for_each(|text| text.truncate(5));
+            assert_eq!(outcomes, expected);
         }
     }
 
     #[test]
-    fn what_is_no_record_is_told_once() {
+    fn bytes_outside_of_records_are_reported_once() {
         let page = followed(b"");
         let long = format!("WARC/1.0\r\nX: {}\r\n\r\n", "x".repeat(2 * HEADER_BYTES_MAX));
         for (between, expected) in [
@@ -715,15 +725,15 @@ mod tests {
         assert_eq!(read(&[&page, &b"WARC/7.7"[..]].concat()), ["PlainText: the next", "gap"]);
     }
 
-    /// A file that is still being written must not lose its last record, nor have it taken half.
+    /// A file that is still being written must neither lose its last record nor yield half of it.
     #[test]
     fn a_cut_is_an_error_or_the_end_of_a_record() {
         let first = http("HTTP/1.1 200 OK\nContent-Type: text/plain", b"first");
         let bytes = [first.clone(), record("revisit", HTTP, b"")].concat();
         for cut in first.len()..bytes.len() {
-            let told = read(&bytes[..cut]);
-            assert_eq!(told[0], "PlainText: first");
-            match told.get(1).map(String::as_str) {
+            let outcomes = read(&bytes[..cut]);
+            assert_eq!(outcomes[0], "PlainText: first");
+            match outcomes.get(1).map(String::as_str) {
                 None => assert_eq!(cut, first.len()),
                 Some("revisit") => assert!(cut > bytes.len() - 4, "{cut}"),
                 Some(text) => assert!(text.starts_with("error") || text == "gap", "{cut}: {text}"),
@@ -735,7 +745,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever is broken, reading ends, and nothing is made up.
+        /// Reading ends whatever is broken, and invents nothing.
         #[test]
         fn broken_files_end(breaks in proptest::collection::vec((0..2000_usize, proptest::num::u8::ANY), 0..20)) {
             let request = record("request", HTTP, b"GET / HTTP/1.0\r\n\r\n");
@@ -754,7 +764,7 @@ mod tests {
         let packed = [gzip(&followed(b"")), gzip(&followed(b""))].concat();
         let cut = packed[..packed.len() - 20].to_vec();
         let stream = decompressed(Box::new(Cursor::new(cut)), &IdleDecoders::default());
-        let mut records = WarcRecords::new(stream.expect("gzip"), &LIMITS, Defaults::default());
+        let mut records = WarcRecords::new(stream.expect("gzip"), &LIMITS, WarcDefaults::default());
         assert!(matches!(records.advance(0), Ok(Advance::Record(_))));
         assert!(matches!(records.advance(0), Err(ReadError::Io(_))));
     }

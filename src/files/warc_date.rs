@@ -1,17 +1,18 @@
-//! `WARC-Date` as writers have it: a moment in full, less than one, or ClueWeb09's day of the year.
+//! `WARC-Date` as writers have it: complete, truncated, or with ClueWeb09's day of the year.
 
 use crate::document::FetchTime;
 use jiff::civil::Date;
 
-/// The earliest moment that a date without its end can mean; the zeros are its digits.
+/// The earliest moment that a truncated date can mean; the zeros stand for its digits.
 const EARLIEST: &str = "0000-01-01T00:00:00";
 
-/// The moment of a `WARC-Date`: of a date such as `2014-01` or `2019-08-15T01:02` the earliest that it can mean, in UTC.
+/// Reads a `WARC-Date`. A truncated date, such as `2014-01` or `2019-08-15T01:02`, means the earliest moment it
+/// can, in UTC.
 pub(super) fn read(date: &str) -> Option<FetchTime> {
     date.parse().ok().or_else(|| completed(date)?.parse().ok()).or_else(|| with_month_day(date)?.parse().ok())
 }
 
-/// The date with what is missing at its end, where it stops between two numbers.
+/// Completes a date that stops between two numbers.
 fn completed(date: &str) -> Option<String> {
     let local = date.strip_suffix(['Z', 'z']).unwrap_or(date);
     let missing = EARLIEST.get(local.len()..).unwrap_or_default();
@@ -19,8 +20,8 @@ fn completed(date: &str) -> Option<String> {
     stops_between_numbers.then(|| format!("{local}{missing}Z"))
 }
 
-/// ClueWeb09 writes `2009-03-65T08:43:19-0800` for the 65th day of 2009, a 6th of March: the day of the year, which in
-/// any month but January is no day of the month.
+/// ClueWeb09 writes `2009-03-65T08:43:19-0800` for the 65th day of 2009, the 6th of March. In every month but
+/// January that number cannot be a day of the month.
 fn with_month_day(date: &str) -> Option<String> {
     let (month, day_and_clock) = date.split_at_checked("2009-03-".len())?;
     let (day, clock) = day_and_clock.split_once('T')?;
@@ -33,7 +34,7 @@ fn with_month_day(date: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Lost once: records dated with less precision than a second were rejected, and so was all of ClueWeb09.
+    /// Lost once: records dated less precisely than to the second were rejected, among them all of ClueWeb09.
     #[test]
     fn dates_of_any_precision() {
         for (date, expected) in [
@@ -57,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date() {
+    fn invalid_dates() {
         for date in [
             "",
             "Z",

@@ -1,24 +1,24 @@
-//! A buffered stream as the parser of WARC wants it: one that knows where it stands, and has signatures as they should be.
+//! A buffered stream for the WARC parser: it knows its position and normalises signatures.
 
-use super::Stream;
+use super::stream::Stream;
 use fastwarc::stream_io::traits::WarcRead;
 use std::any::Any;
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
 
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// What every record begins with.
+/// How every record begins.
 const SIGNATURE: &[u8; 5] = b"WARC/";
 
-/// A stream that is read through a buffer. It claims to seek, because fastwarc asks where it stands; it only counts from
-/// where it starts.
+/// A stream read through a buffer. It claims to seek, because fastwarc asks for its position; it only counts from
+/// its start.
 pub(super) struct WarcStream {
     stream: Stream,
     buffer: Box<[u8]>,
-    /// What is in the buffer and not yet taken.
+    /// The range of the buffer not yet consumed.
     from: usize,
     to: usize,
-    /// Bytes taken so far.
+    /// Bytes consumed so far.
     position: u64,
 }
 
@@ -27,12 +27,12 @@ impl WarcStream {
         WarcStream { stream, buffer: vec![0; BUFFER_BYTES].into(), from: 0, to: 0, position: 0 }
     }
 
-    /// Whether a record follows, or the stream ends. Its signature is upper-cased: some writers have it otherwise, and
-    /// fastwarc does not know it then.
+    /// Whether a record or the end of the stream follows. Turns the record's signature into upper case, because
+    /// fastwarc does not recognise the lower case of some writers.
     ///
     /// # Errors
-    /// What the stream says.
-    pub(super) fn stands_before_a_record(&mut self) -> io::Result<bool> {
+    /// The stream's error.
+    pub(super) fn is_before_record(&mut self) -> io::Result<bool> {
         while self.to - self.from < SIGNATURE.len() {
             if self.read_more()? == 0 {
                 break;
@@ -46,7 +46,7 @@ impl WarcStream {
         Ok(is_signature)
     }
 
-    /// Reads behind what is in the buffer; 0 at the stream's end.
+    /// Reads more into the buffer; returns 0 at the end of the stream.
     fn read_more(&mut self) -> io::Result<usize> {
         self.buffer.copy_within(self.from..self.to, 0);
         (self.from, self.to) = (0, self.to - self.from);
@@ -121,7 +121,7 @@ impl WarcRead for WarcStream {
 mod tests {
     use super::*;
 
-    /// Gives one byte at a time.
+    /// Yields one byte at a time.
     struct OneByteReader(io::Cursor<Vec<u8>>);
 
     impl Read for OneByteReader {
@@ -132,8 +132,8 @@ mod tests {
     }
 
     #[test]
-    fn signatures_are_known_wherever_the_buffer_ends() {
-        for (bytes, stands, then) in [
+    fn signatures_are_found_across_buffer_ends() {
+        for (bytes, is_before, then) in [
             (&b"warc/1.0"[..], true, &b"WARC/1.0"[..]),
             (b"Warc/1.0 warc/", true, b"WARC/1.0 warc/"),
             (b"WARC/1.0", true, b"WARC/1.0"),
@@ -144,7 +144,7 @@ mod tests {
         ] {
             let mut stream = WarcStream::new(Box::new(OneByteReader(io::Cursor::new([b"ab", bytes].concat()))));
             stream.read_exact(&mut [0; 2]).expect("memory");
-            assert_eq!(stream.stands_before_a_record().expect("memory"), stands);
+            assert_eq!(stream.is_before_record().expect("memory"), is_before);
             assert_eq!(stream.stream_position().expect("a place"), 2);
             let mut rest = Vec::new();
             stream.read_to_end(&mut rest).expect("memory");

@@ -106,7 +106,7 @@ impl Timeline {
         history.push(moment.clone());
         let host = known.map_or_else(|| host_key(seed, url), |state| state.host);
         let found_copy = known.filter(|state| state.found).and_then(|state| state.copy.clone());
-        if let Some(mut state) = UrlState::of(&history, host) {
+        if let Some(mut state) = UrlState::from_history(&history, host) {
             if state.newest != *moment {
                 let has_changed = known.is_none_or(|known| known.newest != state.newest);
                 self.late.insert(at, has_changed.then(|| state.newest.clone()));

@@ -1,33 +1,33 @@
-//! From a record to a sketched page, whatever is in the record: the first step of every way through the house.
+//! Intake: from a record of any kind to a sketched page, the first step of the stream and of the backfill.
 
 use crate::document::{Content, FetchTime, Fingerprint, Page};
-use crate::sketch::{Sketched, SketchedContent, Sketcher, Unsketchable};
+use crate::sketch::{SketchOutcome, SketchedContent, Sketcher, Unsketchable};
 use crate::sweep::SweepCut;
-use crate::wire::{Limits, Message, Reason, Record, Rejection, mended, page_of_json};
+use crate::wire::{Limits, Message, Reason, Record, Rejection, parse_json_page, repaired};
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A page and what the clustering needs to know of it.
+/// A page with everything that clustering needs to know about it.
 pub struct SketchedPage {
-    /// Its address.
+    /// The page's URL.
     pub url: String,
     /// When the crawler saw it.
     pub fetched_at: FetchTime,
-    /// The walk that it was seen on.
+    /// The sweep that saw it.
     pub sweep: Option<String>,
-    /// None: nothing stands at the URL any more, or it stands elsewhere.
+    /// The content; `None` if the page no longer exists or is elsewhere.
     pub content: Option<SketchedContent>,
-    /// Where it stands now; only where there is no content.
+    /// Where the page is now; only without content.
     pub redirect_to: Option<String>,
 }
 
 const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;
 
-/// How far ahead of the clock the time of a page may be: one dated far ahead would be its URL's newest until then. What
-/// was rejected for it stays rejected, for its event is durable; a record that is taken in anew later may fare better.
+/// How far ahead of the clock a page's time may be. A page dated far ahead would stay its URL's newest until then.
+/// Such a rejection is final, because its event is durable; if the record arrives again later, it may pass.
 #[derive(Clone, Copy, Debug)]
 pub struct FutureLimit {
-    /// Days ahead; 0: without limit.
+    /// Days ahead; 0 means no limit.
     pub days_max: u32,
     /// The clock.
     pub now: fn() -> FetchTime,
@@ -50,74 +50,75 @@ impl FutureLimit {
     }
 }
 
-/// Turns one record after the other into a sketched page, or a rejection, whatever is in it.
+/// Turns records into sketched pages or rejections, whatever is in them.
 pub struct RecordSketcher {
     fresh: Sketcher,
     sketcher: Sketcher,
-    reader: Reader,
+    reader: PageReader,
     sweep_cut: SweepCut,
 }
 
 /// Reads pages out of records.
-struct Reader {
+struct PageReader {
     limits: Limits,
     future: FutureLimit,
-    n_mended: u64,
+    n_repaired: u64,
 }
 
-impl Reader {
-    /// The page in a record; JSON that cannot be read is mended where that is possible, and read again.
+impl PageReader {
+    /// Reads the page in a record. If its JSON is invalid, tries again with the JSON repaired.
     fn page<'r>(&mut self, record: &'r Record) -> Result<Cow<'r, Page>, Rejection> {
         let limits = &self.limits;
         let page = match record {
-            Record::Json(json) => page_of_json(json, limits).map(Cow::Owned),
+            Record::Json(json) => parse_json_page(json, limits).map(Cow::Owned),
             Record::Message(message, format) => message.page(format, limits).map(Cow::Owned),
             Record::Page(page) => Ok(Cow::Borrowed(&**page)),
             Record::Rejected(rejection) => Err(rejection.clone()),
         };
         let page = match page {
-            Err(wrong) if wrong.reason == Reason::InvalidJson => self.mended_page(record).unwrap_or(Err(wrong)),
+            Err(wrong) if wrong.reason == Reason::InvalidJson => self.repaired_page(record).unwrap_or(Err(wrong)),
             page => page,
         }?;
         self.future.check(&page)?;
         Ok(page)
     }
 
-    fn mended_page<'r>(&mut self, record: &Record) -> Option<Result<Cow<'r, Page>, Rejection>> {
+    fn repaired_page<'r>(&mut self, record: &Record) -> Option<Result<Cow<'r, Page>, Rejection>> {
         let page = match record {
-            Record::Json(json) => page_of_json(&mended(json)?, &self.limits),
-            Record::Message(message, format) => Message::mended(message, format)?.page(format, &self.limits),
+            Record::Json(json) => parse_json_page(&repaired(json)?, &self.limits),
+            Record::Message(message, format) => Message::repaired(message, format)?.page(format, &self.limits),
             Record::Page(_) | Record::Rejected(_) => return None,
         };
-        self.n_mended += u64::from(page.is_ok());
+        self.n_repaired += u64::from(page.is_ok());
         Some(page.map(Cow::Owned))
     }
 }
 
 impl RecordSketcher {
-    /// One that sketches as `sketcher` does, and puts pages that name no sweep into those of `sweep_cut`.
+    /// Creates a record sketcher. Pages that name no sweep get the one of `sweep_cut`.
     pub fn new(sketcher: Sketcher, limits: Limits, sweep_cut: SweepCut, future: FutureLimit) -> Self {
-        let reader = Reader { limits, future, n_mended: 0 };
+        let reader = PageReader { limits, future, n_repaired: 0 };
         RecordSketcher { fresh: sketcher.clone(), sketcher, reader, sweep_cut }
     }
 
-    /// Pages so far whose JSON could only be read once it was mended ([`mended()`]).
-    pub fn n_mended(&self) -> u64 {
-        self.reader.n_mended
+    /// How many pages needed their JSON repaired by [`repaired()`].
+    pub fn n_repaired(&self) -> u64 {
+        self.reader.n_repaired
     }
 
     /// Sketches a record.
     ///
     /// # Errors
-    /// A [`Rejection`] of what is no page, or of a page that makes the sketcher panic.
+    /// A [`Rejection`] if the record is not a page, or the page makes the sketcher panic.
     pub fn sketch(&mut self, record: &Record) -> Result<SketchedPage, Rejection> {
         self.sketch_unless_known(record, |_| None::<()>).map(|(page, _)| page)
     }
 
-    /// Sketches a record, unless something is known of a body of the same bytes, which comes with a page without content.
+    /// Sketches a record unless `known` returns something for its bytes. That is then returned with a page without
+    /// content.
     ///
     /// # Errors
-    /// A [`Rejection`], as of [`Self::sketch`].
+    /// A [`Rejection`], as [`Self::sketch`].
     pub fn sketch_unless_known<K>(
         &mut self,
         record: &Record,
@@ -136,7 +137,7 @@ impl RecordSketcher {
 fn prepare<K>(
     sketcher: &mut Sketcher,
     record: &Record,
-    reader: &mut Reader,
+    reader: &mut PageReader,
     sweep_cut: SweepCut,
     known: impl FnOnce(Fingerprint) -> Option<K>,
 ) -> Result<(SketchedPage, Option<K>), Rejection> {
@@ -144,9 +145,9 @@ fn prepare<K>(
     match sketcher.sketch_unless_known(&page, reader.limits.words_max, known) {
         Ok(sketched) => {
             let (content, known) = match sketched {
-                Sketched::Nothing => (None, None),
-                Sketched::Known(known) => (None, Some(known)),
-                Sketched::Content(content) => (Some(content), None),
+                SketchOutcome::Nothing => (None, None),
+                SketchOutcome::Known(known) => (None, Some(known)),
+                SketchOutcome::Content(content) => (Some(content), None),
             };
             let fetched_at = page.fetched_at;
             let sweep = page.sweep.clone().or_else(|| sweep_cut.name(fetched_at));
@@ -180,9 +181,9 @@ mod tests {
         format!(r#"{{"url":"http://a/","fetched_at":"{time}",{content}}}"#).into_bytes()
     }
 
-    /// Lost once: pages dated in error stayed their URLs' newest for centuries, and nothing that came later counted.
+    /// Lost once: pages dated by mistake stayed their URLs' newest for centuries, and later pages did not count.
     #[test]
-    fn times_far_ahead_of_the_clock_are_rejected_whatever_stood_there() {
+    fn times_far_ahead_of_the_clock_are_rejected() {
         for (days_max, time, is_taken) in [
             (1, "1970-01-12T00:00:00Z", true),
             (1, "1970-01-12T00:00:00.000001Z", false),
@@ -201,9 +202,10 @@ mod tests {
         }
     }
 
-    /// Lost once: a page of which one character was no UTF-8, as Python writes it, and one behind a byte-order mark.
+    /// Lost once: a page with one character that was not UTF-8, as Python writes it, and one after a byte order
+    /// mark.
     #[test]
-    fn what_json_can_do_without_does_not_cost_the_page() {
+    fn repairable_json_does_not_cost_the_page() {
         let mut sketcher = sketcher(0);
         let body =
             |text: &str| page("2020-01-01T00:00:00Z", &format!(r#""content_type":"text/plain","body":"{text}""#));
@@ -215,9 +217,9 @@ mod tests {
             for record in records {
                 assert_eq!(sketcher.sketch(&record).expect("a page").content, whole.content);
             }
-            assert_eq!(sketcher.n_mended(), 2 * (at as u64 + 1));
+            assert_eq!(sketcher.n_repaired(), 2 * (at as u64 + 1));
         }
         let broken = sketcher.sketch(&Record::Json(b"\xef\xbb\xbf{".to_vec())).err().expect("no page");
-        assert_eq!((broken.reason, sketcher.n_mended()), (Reason::InvalidJson, 4));
+        assert_eq!((broken.reason, sketcher.n_repaired()), (Reason::InvalidJson, 4));
     }
 }

@@ -141,23 +141,23 @@ impl OutputTopics {
 
     /// What the event changes in the present state.
     fn state_of(&self, outgoing: &Outgoing, event: &Event) -> Option<OutputMessage> {
-        match event.kind {
+        match event.kind() {
             EventType::Assigned | EventType::Reassigned | EventType::Gone | EventType::Redirected | EventType::Lost => {
                 let (url, seq) = (event.url.as_deref()?, event.seq);
                 let assignment = match &outgoing.change {
                     PresentChange::Nothing => return None,
                     PresentChange::To(present) => Assignment::of(url, present, seq),
-                    PresentChange::AsTold if matches!(event.kind, EventType::Assigned | EventType::Reassigned) => {
+                    PresentChange::AsTold if matches!(event.kind(), EventType::Assigned | EventType::Reassigned) => {
                         let (fetched_at, sweep) = (event.fetched_at, event.sweep.as_deref());
-                        let (document, cluster) = (event.document?, event.cluster?);
+                        let (document, cluster) = (event.document()?, event.cluster()?);
                         Some(Assignment { url, fetched_at, sweep, document, cluster, seq })
                     }
                     PresentChange::AsTold => None,
                 };
                 self.assignment(url, assignment.as_ref(), seq)
             }
-            EventType::Merged => self.merge(event.loser?, Some(event.winner?), event.seq),
-            EventType::Split => self.merge(event.cluster?, None, event.seq),
+            EventType::Merged => self.merge(event.loser()?, Some(event.winner()?), event.seq),
+            EventType::Split => self.merge(event.cluster()?, None, event.seq),
             EventType::Changed | EventType::Moved | EventType::SweepClosed | EventType::Rejected | EventType::Gap => {
                 None
             }
@@ -203,13 +203,13 @@ impl OutputTopics {
             .iter()
             .fold(headers, |headers, (key, value)| headers.insert(Header { key, value: value.as_deref() }));
         let (partition, offset) = (event.partition.to_string(), event.offset.to_string());
-        let reason = event.reason.map_or("", crate::wire::Reason::as_str);
+        let reason = event.reason().map_or("", crate::wire::Reason::as_str);
         let mut headers = headers
             .insert(Header { key: dead_letter::SOURCE, value: Some(&event.source) })
             .insert(Header { key: dead_letter::PARTITION, value: Some(&partition) })
             .insert(Header { key: dead_letter::OFFSET, value: Some(&offset) })
             .insert(Header { key: dead_letter::REASON, value: Some(reason) })
-            .insert(Header { key: dead_letter::MESSAGE, value: event.message.as_deref() });
+            .insert(Header { key: dead_letter::MESSAGE, value: event.message() });
         if let Some(part) = left_out {
             headers = headers.insert(Header { key: dead_letter::LEFT_OUT, value: Some(part) });
         }

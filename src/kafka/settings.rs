@@ -18,7 +18,7 @@ pub enum RecordFormat {
     /// Key: the URL. Value: the body's bytes. Headers: `content-type`, `content-encoding`, `fetch-time`, `http-status`,
     /// `location`, `sweep`.
     Raw,
-    /// Value: a JSON page ([`crate::wire::page_of_json`]), or JSON with its parts where `fields` says.
+    /// Value: a JSON page ([`crate::wire::parse_json_page`]), or JSON with its parts where `fields` says.
     #[default]
     Json,
     /// Value: one WARC record, plain, gzip or zstd.

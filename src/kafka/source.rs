@@ -11,7 +11,7 @@ use super::topic_id::{TopicId, tell_ids};
 use super::undecodable::{self, is_undecodable};
 use crate::document::{FetchTime, Page};
 use crate::ports::{Incoming, PoisonGuard, Polled, Progress, ProgressMap, Reading, Source, SourceError, StopReason};
-use crate::wire::{Limits, MessageFormat, Origin, Reason, Record, Rejection, UndoCodings};
+use crate::wire::{ContentDecoder, Limits, MessageFormat, Origin, Reason, Record, Rejection};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult};
@@ -92,7 +92,7 @@ pub struct StartOptions<'a> {
     /// Reads a WARC record, for [`RecordFormat::Warc`].
     pub warc: fn(&[u8], &Limits) -> Result<Page, Rejection>,
     /// Undoes content codings, for [`RecordFormat::Raw`].
-    pub undo: UndoCodings,
+    pub undo: ContentDecoder,
 }
 
 /// How far a partition has been read.

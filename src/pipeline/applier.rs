@@ -183,7 +183,7 @@ fn decide<S: Store>(
     let contents = || pages.iter().filter_map(content_of);
     let mut known = known_equals(view.store, contents())?;
     let mut effects = Effects::default();
-    decider.learn(contents(), &mut known, view)?;
+    decider.prefetch(contents(), &mut known, view)?;
     let mut decisions = Vec::with_capacity(pages.len());
     for page in pages {
         let n_before = effects.documents.len();

@@ -54,7 +54,7 @@ pub(super) fn run(
 ) {
     let sketch_seconds = stats.sketch_seconds();
     for Chunk { ticket, records, n_bytes } in work {
-        let n_mended = sketcher.n_mended();
+        let n_repaired = sketcher.n_repaired();
         let prepare = |incoming: Incoming| {
             let begin = Instant::now();
             let outcome = poison.poison_rejection(&incoming.origin).map_or_else(
@@ -71,7 +71,7 @@ pub(super) fn run(
             SketchedRecord { origin: incoming.origin, chain: incoming.chain, outcome, original }
         };
         let item = records.into_iter().map(prepare).collect();
-        stats.mended(sketcher.n_mended() - n_mended);
+        stats.mended(sketcher.n_repaired() - n_repaired);
         backpressure.release_bytes(n_bytes);
         if out.send(Ticketed { ticket, item }).is_err() {
             break;

@@ -80,7 +80,7 @@ struct Words<'t> {
 
 impl<'t> Words<'t> {
     fn of(text: &'t str, known: &mut HashMap<String, u32>) -> Self {
-        let form = CanonicalForm::of_text(text);
+        let form = CanonicalForm::from_text(text);
         let number = |word: &str| {
             let next = known.len() as u32;
             *known.entry(word.to_string()).or_insert(next)

@@ -1,13 +1,13 @@
 //! Any document against another one, or against the store.
 //!
 //! Whoever may ask can ask adaptively: change a word, ask again, keep what brings a stored page nearer. So an estimate is
-//! told as [`compare_openly`] makes it and rounded, counts of shared shingles are not told, and whatever can still be
+//! told as [`compare_redacted`] makes it and rounded, counts of shared shingles are not told, and whatever can still be
 //! learnt of a sketch that way is no match without the [`Confirmation`](crate::sketch::Confirmation), which no answer
 //! depends on.
 
 use crate::document::{ClusterId, DocumentId, Fingerprint};
 use crate::ports::{Snapshot, StoreError, StoredDocument, StoredSighting};
-use crate::sketch::{Estimate, ModCounts, Rule, Shingle, Sketch, SketchedContent, compare_openly};
+use crate::sketch::{Estimate, ModCounts, Rule, Shingle, Sketch, SketchedContent, compare_redacted};
 use crate::sweep::Sighting;
 use serde::Serialize;
 use std::cmp::{Ordering, Reverse};
@@ -45,7 +45,7 @@ pub struct Comparison {
 
 /// Compares two sketches of one rule. Two documents without shingles tell nothing: all is 0.
 pub fn compare_sketches(a: &Sketch, b: &Sketch, rule: Rule) -> Comparison {
-    Comparison::of(&compare_openly(a, b, rule)).rounded()
+    Comparison::of(&compare_redacted(a, b, rule)).rounded()
 }
 
 /// Rounds a share to the nearest hundredth.
@@ -229,9 +229,12 @@ impl<'a> ShingleQuery<'a> {
 
     fn against(&self, view: &impl Snapshot, stored: &StoredDocument, n_shared_mod: u32) -> Comparison {
         let (a, b) = (self.sketch, &*stored.sketch);
-        let counts =
-            ModCounts { first: self.mod_shingles.len() as u32, second: stored.n_mod_shingles, shared: n_shared_mod };
-        Comparison::of(&compare_openly(a, b, view.rule().sketch.rule).refined(a, b, counts))
+        let counts = ModCounts {
+            n_first: self.mod_shingles.len() as u32,
+            n_second: stored.n_mod_shingles,
+            n_shared: n_shared_mod,
+        };
+        Comparison::of(&compare_redacted(a, b, view.rule().sketch.rule).refined(a, b, counts))
     }
 }
 

@@ -1,15 +1,16 @@
-//! Fingerprints of windows by the processor's carry-less multiplication: the same residues as by tables, faster.
+//! Window fingerprints by the processor's carry-less multiplication: the same residues as by tables, faster.
 
-use super::rabin::{Polynomial, Rabin};
+use super::gf2::Polynomial;
 use instructions::{joined, low, pair, reduced, sum, times};
 
-/// Windows are computed in so many stretches at a time: each is a chain of multiplications that wait for each other.
+/// How many stretches of windows are computed at a time. Within a stretch each multiplication waits for the one
+/// before.
 const N_LANES: usize = 4;
 
-/// With fewer windows in a lane than this, beginning a lane costs more than it saves.
+/// With fewer windows in a lane than this, starting a lane costs more than it saves.
 const LANE_WINDOWS_MIN: usize = 8;
 
-/// There is one only where the processor has the instruction.
+/// The constants of the fast path. A value exists only where the processor has the instructions.
 #[derive(Clone)]
 pub(super) struct CarryLess {
     polynomial: u64,
@@ -17,9 +18,10 @@ pub(super) struct CarryLess {
     quotient: u64,
     /// x to the power of 64 times the window.
     out: u64,
+    window: usize,
 }
 
-/// The windows of a stretch of tokens.
+/// The windows of one stretch of tokens.
 struct Lane<'a> {
     tokens: &'a [u64],
     found: &'a mut [u64],
@@ -31,46 +33,48 @@ impl CarryLess {
             polynomial: polynomial.0,
             quotient: polynomial.barrett_quotient(),
             out: polynomial.power_of_x(64 * window),
+            window,
         };
-        instructions::are_there().then(new)
+        instructions::are_available().then(new)
     }
 
-    pub(super) fn windows(&self, rabin: &Rabin, tokens: &[u64], finish: impl Fn(u64) -> u64, found: &mut [u64]) {
+    /// Fills the first windows of the sequence, each as `finish` maps it, and returns how many: all but a few, or
+    /// none of a short sequence.
+    pub(super) fn windows(&self, tokens: &[u64], finish: impl Fn(u64) -> u64, found: &mut [u64]) -> usize {
         let lane_len = found.len() / N_LANES;
         if lane_len < LANE_WINDOWS_MIN {
-            return rabin.windows_by_tables(tokens, finish, found);
+            return 0;
         }
-        let (lanes, rest) = found.split_at_mut(lane_len * N_LANES);
-        rabin.windows_by_tables(&tokens[lanes.len()..], &finish, rest);
-        let mut chunks = lanes.chunks_exact_mut(lane_len);
+        let mut chunks = found.chunks_exact_mut(lane_len);
         let lanes = std::array::from_fn(|lane| Lane {
-            tokens: &tokens[lane * lane_len..(lane + 1) * lane_len + rabin.window - 1],
+            tokens: &tokens[lane * lane_len..(lane + 1) * lane_len + self.window - 1],
             found: chunks.next().unwrap_or_default(),
         });
         #[expect(unsafe_code, reason = "the instruction is known to be there only at run time")]
-        // SAFETY: `detect` alone makes a `CarryLess`, and only where the processor has the instructions.
+        // SAFETY: only `detect` creates a `CarryLess`, and only where the processor has the instructions.
         unsafe {
-            self.fill(rabin.window, finish, lanes);
+            self.fill(finish, lanes);
         }
+        lane_len * N_LANES
     }
 
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "pclmulqdq"))]
     #[cfg_attr(target_arch = "aarch64", target_feature(enable = "aes"))]
-    fn fill(&self, window: usize, finish: impl Fn(u64) -> u64, mut lanes: [Lane<'_>; N_LANES]) {
+    fn fill(&self, finish: impl Fn(u64) -> u64, mut lanes: [Lane<'_>; N_LANES]) {
         let constants = pair(self.polynomial, self.quotient);
         let out = pair(0, self.out);
         let mut residues = [pair(0, 0); N_LANES];
-        for n in 0..window - 1 {
+        for n in 0..self.window - 1 {
             for (residue, lane) in residues.iter_mut().zip(&lanes) {
                 *residue = reduced(joined(*residue, lane.tokens[n]), constants);
             }
         }
-        // What goes out of the first window is the nothing before it.
+        // No token precedes the first window, so zero leaves it.
         let mut outgoing = [0; N_LANES];
         for n in 0..lanes[0].found.len() {
             for ((residue, outgoing), lane) in residues.iter_mut().zip(&mut outgoing).zip(&mut lanes) {
                 // residue · x^64 + outgoing · x^(64 · window) + incoming, below x^128.
-                let incoming = joined(*residue, lane.tokens[n + window - 1]);
+                let incoming = joined(*residue, lane.tokens[n + self.window - 1]);
                 *residue = reduced(sum(incoming, times(*outgoing, out)), constants);
                 *outgoing = lane.tokens[n];
                 lane.found[n] = finish(low(*residue));
@@ -89,7 +93,7 @@ mod instructions {
     /// A polynomial below x^128, or two below x^64.
     pub(super) type Pair = __m128i;
 
-    pub(super) fn are_there() -> bool {
+    pub(super) fn are_available() -> bool {
         is_x86_feature_detected!("pclmulqdq")
     }
 
@@ -103,7 +107,7 @@ mod instructions {
         _mm_cvtsi128_si64(pair).cast_unsigned()
     }
 
-    /// The lower half of a pair as the upper one of another.
+    /// Joins the lower half of a pair, as the upper half, with `low`.
     #[target_feature(enable = "sse2")]
     pub(super) fn joined(high: Pair, low: u64) -> Pair {
         _mm_unpacklo_epi64(pair(0, low), high)
@@ -123,7 +127,7 @@ mod instructions {
     /// The residue, in the lower half, of a polynomial below x^128; the constants are modulus and quotient.
     #[target_feature(enable = "pclmulqdq")]
     pub(super) fn reduced(dividend: Pair, constants: Pair) -> Pair {
-        // The quotient is high + the upper half of high · `quotient`: exact, for nothing is ever carried.
+        // The quotient is high + the upper half of high · `quotient`. It is exact, because nothing is ever carried.
         let estimate = _mm_clmulepi64_si128::<0x01>(dividend, constants);
         let quotient = _mm_xor_si128(dividend, estimate);
         let multiple = _mm_clmulepi64_si128::<0x11>(quotient, constants);
@@ -140,7 +144,7 @@ mod instructions {
     /// A polynomial below x^128, or two below x^64.
     pub(super) type Pair = u128;
 
-    pub(super) fn are_there() -> bool {
+    pub(super) fn are_available() -> bool {
         is_aarch64_feature_detected!("pmull") && is_aarch64_feature_detected!("aes")
     }
 
@@ -156,7 +160,7 @@ mod instructions {
         (pair >> 64) as u64
     }
 
-    /// The lower half of a pair as the upper one of another.
+    /// Joins the lower half of a pair, as the upper half, with `low`.
     pub(super) fn joined(high: Pair, low: u64) -> Pair {
         high << 64 | u128::from(low)
     }
@@ -174,7 +178,7 @@ mod instructions {
     /// The residue, in the lower half, of a polynomial below x^128; the constants are modulus and quotient.
     #[target_feature(enable = "aes")]
     pub(super) fn reduced(dividend: Pair, constants: Pair) -> Pair {
-        // The quotient is high + the upper half of high · `quotient`: exact, for nothing is ever carried.
+        // The quotient is high + the upper half of high · `quotient`. It is exact, because nothing is ever carried.
         let quotient = high(dividend) ^ high(vmull_p64(high(dividend), low(constants)));
         dividend ^ vmull_p64(quotient, high(constants))
     }

@@ -1,12 +1,12 @@
-//! How sure an estimate is before any document is seen: what a rule keeps of documents of some size, and how far off
-//! the resemblance may be that it tells of two of them.
+//! The accuracy of estimates before any document is seen: what a rule keeps, and how far an estimate may be off.
 //!
-//! A sample of s shingles of the union holds a shingle of both documents with probability r each time, so that the
-//! number of those is binomial (Broder, "On the resemblance and containment of documents", section 3). The sample is
-//! drawn without replacement, which makes the truth a little better than that: by the share of the union that is
-//! sampled.
+//! A sample of s shingles of the union contains a shingle of both documents with probability r each time. The
+//! number of such shingles is therefore binomial (Broder, "On the resemblance and containment of documents",
+//! section 3). Sampling without replacement makes the real error a little smaller, by the share of the union that
+//! is sampled.
 
-use super::{Rule, parity};
+use super::parity;
+use super::rule::Rule;
 
 /// What a rule keeps of a document, on average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,14 +17,14 @@ pub enum SampleSize {
     Bits(usize),
 }
 
-/// What the estimated resemblance of two documents of a size rests on.
+/// The evidence behind an estimated resemblance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EstimateBasis {
-    /// All shingles of both: it is exact.
+    /// All shingles of both documents: the estimate is exact.
     Whole,
     /// A sample of the union.
     Sample {
-        /// s: how many shingles it has, on average.
+        /// s: how many shingles the sample has, on average.
         n_compared: usize,
     },
     /// Two parity bitmaps.
@@ -37,7 +37,7 @@ pub enum EstimateBasis {
 }
 
 impl Rule {
-    /// What is kept of a document of `n` shingles.
+    /// Returns what the rule keeps of a document of `n` shingles.
     pub fn kept(self, n: usize) -> SampleSize {
         match self {
             Rule::All => SampleSize::Shingles(n),
@@ -52,7 +52,7 @@ impl Rule {
         }
     }
 
-    /// What is known of the resemblance of two documents of `n` shingles each, where it is `r`.
+    /// Returns the evidence about two documents of `n` shingles each whose resemblance is `r`.
     pub fn evidence(self, n: usize, r: f64) -> EstimateBasis {
         let union = 2.0 * n as f64 / (1.0 + r);
         let (modulus, most) = match self {
@@ -79,17 +79,17 @@ fn part(n: f64, modulus: u64) -> usize {
     (n / modulus as f64).round() as usize
 }
 
-/// 2^i of the smallest i that leaves at most `size` of `n` shingles.
+/// 2^i with the smallest i that leaves at most `size` of `n` shingles.
 fn adaptive_modulus(n: usize, size: usize) -> u64 {
     n.div_ceil(size.max(1)).next_power_of_two() as u64
 }
 
 impl EstimateBasis {
-    /// One standard error of the estimate where the truth is `r`.
+    /// One standard error of the estimate if the true resemblance is `r`.
     pub fn standard_error(self, r: f64) -> f64 {
         match self {
             EstimateBasis::Whole => 0.0,
-            // Nothing sampled: the estimate is always 0.
+            // An empty sample always estimates 0.
             EstimateBasis::Sample { n_compared: 0 } => r,
             EstimateBasis::Sample { n_compared } => (r * (1.0 - r) / n_compared as f64).sqrt(),
             EstimateBasis::Bitmaps { n_shingles, n_bits } => {
@@ -100,8 +100,8 @@ impl EstimateBasis {
         }
     }
 
-    /// The probability that the estimate lies within `r` ± `epsilon`: Broder's p(s, r, ε), or for bitmaps the normal
-    /// approximation.
+    /// The probability that the estimate lies within `r` ± `epsilon`: Broder's p(s, r, ε), or the normal
+    /// approximation for bitmaps.
     pub fn within(self, r: f64, epsilon: f64) -> f64 {
         match self {
             EstimateBasis::Whole => 1.0,
@@ -113,8 +113,7 @@ impl EstimateBasis {
         }
     }
 
-    /// The probability that two documents of resemblance `r` are taken for alike although `r` is below the threshold,
-    /// or for unlike although it is not.
+    /// The probability that the estimate and the true resemblance `r` lie on different sides of the threshold.
     pub fn wrong_side(self, r: f64, threshold: f64) -> f64 {
         match self {
             EstimateBasis::Whole => 0.0,
@@ -127,13 +126,12 @@ impl EstimateBasis {
     }
 }
 
-/// Broder's p(s, r, ε): the sum of C(s,k) r^k (1-r)^(s-k) over s(r-ε) ≤ k ≤ s(r+ε). Nothing sampled counts as an
-/// estimate of 0.
+/// Broder's p(s, r, ε): the sum of C(s,k) r^k (1-r)^(s-k) over s(r-ε) ≤ k ≤ s(r+ε). An empty sample estimates 0.
 pub fn sample_within(s: usize, r: f64, epsilon: f64) -> f64 {
     if s == 0 {
         return f64::from(u8::from(r <= epsilon));
     }
-    // The bounds are decimals: where they mean a whole number, rounding must not put it outside.
+    // The bounds are decimals. Where they stand for a whole number, rounding must not exclude it.
     const ROUNDING: f64 = 1e-9;
     let n = s as f64;
     let from = (n * (r - epsilon) - ROUNDING).ceil().max(0.0) as usize;
@@ -142,22 +140,23 @@ pub fn sample_within(s: usize, r: f64, epsilon: f64) -> f64 {
     total(terms.get(from..=to).unwrap_or_default())
 }
 
-/// The probability that the estimate from a sample of `s` and `r` are on different sides of the threshold. Nothing sampled
-/// counts as an estimate of 0.
+/// The probability that the estimate from a sample of `s` and the true resemblance `r` lie on different sides of
+/// the threshold. An empty sample estimates 0.
 pub fn sample_wrong_side(s: usize, r: f64, threshold: f64) -> f64 {
     let is_alike = |k: usize| k as f64 / s.max(1) as f64 >= threshold;
     let terms = binomial(s, r);
     let wrong = terms.iter().enumerate().filter(|(k, _)| is_alike(*k) != (r >= threshold));
-    // The wrong side itself is summed, not 1 less the right one: small probabilities keep their digits.
+    // Summing the wrong side itself, not 1 minus the right one, keeps the digits of small probabilities.
     total(wrong.map(|(_, term)| term))
 }
 
-/// The sum of probabilities, from 0 on: `sum` begins at -0.
+/// The sum of probabilities, starting at 0; `Iterator::sum` starts at -0.
 fn total<'a>(terms: impl IntoIterator<Item = &'a f64>) -> f64 {
     terms.into_iter().fold(0.0, |sum: f64, term| sum + term).min(1.0)
 }
 
-/// C(n,k) p^k (1-p)^(n-k) for each k from 0 to n, by way of their logarithms: the factors overflow long before n does.
+/// C(n,k) p^k (1-p)^(n-k) for each k from 0 to n. It adds logarithms, because the factors overflow long before n
+/// does.
 fn binomial(n: usize, p: f64) -> Vec<f64> {
     let mut ln_factorial = vec![0.0; n + 1];
     for k in 1..=n {
@@ -171,13 +170,13 @@ fn binomial(n: usize, p: f64) -> Vec<f64> {
     (0..=n).map(term).collect()
 }
 
-/// The probability that a standard normal number is above `x` ≥ 0.
+/// The probability that a standard normal number exceeds `x` ≥ 0.
 fn normal_tail(x: f64) -> f64 {
-    /// The series and the continued fraction each have all their digits here.
+    /// Both the series and the continued fraction reach full precision here.
     const MEETING_POINT: f64 = 3.0;
     let density = (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt();
     if x > MEETING_POINT {
-        // Laplace's continued fraction, from its inside.
+        // Laplace's continued fraction, from the inside out.
         return density / (1..=60).rev().fold(x, |inner, k| x + f64::from(k) / inner);
     }
     let (mut term, mut sum) = (x, 0.0);
@@ -208,7 +207,7 @@ mod tests {
         }
     }
 
-    /// Computed in exact fractions.
+    /// Computed with exact fractions.
     #[test]
     fn known_values() {
         check(sample_within(10, 0.9, 0.1), 0.9298091736);
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn more_is_surer() {
+    fn larger_samples_are_more_accurate() {
         for r in [0.4, 0.45, 0.55, 0.6] {
             let sizes = [20, 40, 80, 160, 320, 640, 1280, 2560, 5120];
             for pair in sizes.windows(2) {
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_sampled_is_taken_for_unlike() {
+    fn an_empty_sample_counts_as_unlike() {
         assert_eq!(sample_wrong_side(0, 0.9, 0.5), 1.0);
         assert_eq!(sample_wrong_side(0, 0.1, 0.5), 0.0);
         let evidence = Rule::Mod { modulus: 1000 }.evidence(50, 0.6);
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rules_keep_and_rest_on() {
+    fn sizes_and_bases_of_all_rules() {
         let parity = Rule::Parity { size: 256, error_per_mille: 12 };
         for (rule, n, kept, evidence) in [
             (Rule::All, 20_000, SampleSize::Shingles(20_000), EstimateBasis::Whole),
@@ -262,7 +261,7 @@ mod tests {
             (Rule::Mod { modulus: 1 }, 1500, SampleSize::Shingles(1500), EstimateBasis::Whole),
             (Rule::Min { size: 100 }, 1500, SampleSize::Shingles(100), EstimateBasis::Sample { n_compared: 100 }),
             (Rule::Min { size: 100 }, 60, SampleSize::Shingles(60), EstimateBasis::Whole),
-            // The s smallest of the union are compared, even where both documents are kept whole.
+            // A `min` rule compares the s smallest of the union even where both documents are kept whole.
             (Rule::Min { size: 100 }, 90, SampleSize::Shingles(90), EstimateBasis::Sample { n_compared: 100 }),
             (
                 Rule::MinOfMod { size: 100, modulus: 5 },
@@ -297,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn bitmaps_keep_the_error_that_they_were_made_for() {
+    fn bitmaps_keep_the_demanded_error() {
         let evidence = Rule::Parity { size: 256, error_per_mille: 12 }.evidence(5000, 0.5);
         let error = evidence.standard_error(0.5);
         assert!(error <= 0.012, "{error}");
@@ -306,9 +305,9 @@ mod tests {
         assert_eq!((evidence.within(1.0, 0.05), evidence.wrong_side(1.0, 0.5)), (1.0, 0.0));
     }
 
-    /// Known sets, many permutations: as many land on the wrong side as were foretold.
+    /// Known sets, many permutations: as many estimates land on the wrong side as predicted.
     #[test]
-    fn sketches_err_as_foretold() {
+    fn sketches_err_as_predicted() {
         for (rule, n, shared, threshold) in [
             (Rule::Mod { modulus: 25 }, 1450, 900, 0.5),
             (Rule::Min { size: 100 }, 1450, 900, 0.5),

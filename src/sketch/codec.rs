@@ -8,31 +8,41 @@
 //! form 3, parity:    log2 of the bits, one byte | varint n_ones | the zeros before each one, n_ones Rice-coded steps
 //! form + 4:          the confirmation, 40 bytes | as without it
 //! ```
-//! Varints are LEB128. A bound that is a power of two is written as its exponent; another one (the `min` rules) is the
-//! last value plus one and is written as 0. The Rice parameters follow from the counts. Of the two forms of a bitmap the
-//! shorter one is written: it has few ones where the document is small for its bits.
+//! Varints are LEB128. A bound that is a power of two is written as its exponent. Any other bound (under the `min`
+//! rules) is the last value plus one and is written as 0. The Rice parameters follow from the counts. A bitmap is
+//! written in the shorter of its two forms: it has few ones where the document is small for its bits.
 
 use super::confirmation::{Confirmation, WORDS};
-use super::{Form, Shingle, Sketch, parity, rice};
+use super::rice::InvalidRice;
+use super::sample::{Sketch, SketchForm};
+use super::shingle::Shingle;
+use super::{parity, rice};
 
-/// Bytes that are no sketch.
+/// The bytes are not a sketch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the bytes are no sketch")]
+#[error("the bytes are not a sketch")]
 pub struct InvalidSketch;
+
+impl From<InvalidRice> for InvalidSketch {
+    fn from(_: InvalidRice) -> Self {
+        InvalidSketch
+    }
+}
 
 const SAMPLE: u8 = 0;
 const WHOLE: u8 = 1;
 const PARITY: u8 = 2;
 const SPARSE_PARITY: u8 = 3;
-/// Added to the form where a confirmation comes first.
+/// Added to the form if a confirmation precedes it.
 const CONFIRMED: u8 = 4;
 
-/// The logarithm of the bits of the largest bitmap: a few bytes must not ask for more memory than it has.
+/// The logarithm of the size of the largest bitmap. A few bytes must not make the decoder allocate more than it
+/// needs.
 const MAX_LOG2_BITS: u8 = parity::BITS_MAX.ilog2() as u8;
 
 /// Appends a sketch's bytes to `out`.
 pub fn encode(sketch: &Sketch, out: &mut Vec<u8>) {
-    put(out, u64::from(sketch.n_shingles));
+    encode_varint(out, u64::from(sketch.n_shingles));
     let tag = out.len();
     out.push(0);
     if let Some(Confirmation(words)) = &sketch.confirmation {
@@ -40,18 +50,18 @@ pub fn encode(sketch: &Sketch, out: &mut Vec<u8>) {
         out[tag] = CONFIRMED;
     }
     out[tag] += match &sketch.form {
-        Form::Sample { values, bound } => encode_sample(values, *bound, out),
-        Form::Whole(tops) => encode_whole(tops, out),
-        Form::Parity(words) => encode_parity(words, out),
+        SketchForm::Sample { values, bound } => encode_sample(values, *bound, out),
+        SketchForm::Whole(tops) => encode_whole(tops, out),
+        SketchForm::Parity(words) => encode_parity(words, out),
     }
 }
 
-/// Reads a sketch that fills `bytes`.
+/// Decodes a sketch that fills `bytes`.
 ///
 /// # Errors
-/// [`InvalidSketch`] where the bytes end early, go on, or do not ascend.
+/// [`InvalidSketch`] if the bytes end early, continue after the sketch, or do not ascend.
 pub fn decode(mut bytes: &[u8]) -> Result<Sketch, InvalidSketch> {
-    let n_shingles = u32::try_from(take(&mut bytes)?).map_err(|_| InvalidSketch)?;
+    let n_shingles = u32::try_from(decode_varint(&mut bytes)?).map_err(|_| InvalidSketch)?;
     let (tag, mut rest) = bytes.split_first().ok_or(InvalidSketch)?;
     let (confirmation, form) =
         if *tag >= CONFIRMED { (Some(decode_confirmation(&mut rest)?), tag - CONFIRMED) } else { (None, *tag) };
@@ -75,29 +85,29 @@ fn decode_confirmation(bytes: &mut &[u8]) -> Result<Confirmation, InvalidSketch>
     Ok(Confirmation(words))
 }
 
-/// Each of these appends what is kept and returns its form.
+/// Appends the sample and returns its form, as the other `encode_` functions do.
 fn encode_sample(values: &[Shingle], bound: u128, out: &mut Vec<u8>) -> u8 {
-    put(out, values.len() as u64);
+    encode_varint(out, values.len() as u64);
     let exponent = if bound.is_power_of_two() { bound.trailing_zeros() } else { 0 };
-    put(out, u64::from(exponent));
+    encode_varint(out, u64::from(exponent));
     let mut previous = 0;
     for value in values {
-        put(out, value - previous);
+        encode_varint(out, value - previous);
         previous = *value;
     }
     SAMPLE
 }
 
-fn decode_sample(n_shingles: u32, mut bytes: &[u8]) -> Result<Form, InvalidSketch> {
-    let n_values = take(&mut bytes)?;
-    let exponent = take(&mut bytes)?;
+fn decode_sample(n_shingles: u32, mut bytes: &[u8]) -> Result<SketchForm, InvalidSketch> {
+    let n_values = decode_varint(&mut bytes)?;
+    let exponent = decode_varint(&mut bytes)?;
     if n_values > u64::from(n_shingles) || n_values > bytes.len() as u64 || exponent > 64 {
         return Err(InvalidSketch);
     }
     let mut values = Vec::with_capacity(n_values as usize);
     let mut previous = None;
     for _ in 0..n_values {
-        let step = take(&mut bytes)?;
+        let step = decode_varint(&mut bytes)?;
         let value = match previous {
             None => step,
             Some(_) if step == 0 => return Err(InvalidSketch),
@@ -110,7 +120,7 @@ fn decode_sample(n_shingles: u32, mut bytes: &[u8]) -> Result<Form, InvalidSketc
         (0, Some(last)) => u128::from(last) + 1,
         (exponent, _) => 1u128 << exponent,
     };
-    if bytes.is_empty() { Ok(Form::Sample { values, bound }) } else { Err(InvalidSketch) }
+    if bytes.is_empty() { Ok(SketchForm::Sample { values, bound }) } else { Err(InvalidSketch) }
 }
 
 /// The Rice parameter for `n` steps over 16 bits: the mean step is 2^16 / n.
@@ -125,15 +135,15 @@ fn encode_whole(tops: &[u16], out: &mut Vec<u8>) -> u8 {
     WHOLE
 }
 
-fn decode_whole(n: usize, bytes: &[u8]) -> Result<Form, InvalidSketch> {
+fn decode_whole(n: usize, bytes: &[u8]) -> Result<SketchForm, InvalidSketch> {
     let mut tops = Vec::with_capacity(n.min(bytes.len() * 8));
     let mut previous = 0;
-    rice::decode(n, rice_parameter(n), u32::from(u16::MAX), bytes, |step| {
+    rice::decode::<InvalidSketch>(n, rice_parameter(n), u32::from(u16::MAX), bytes, |step| {
         previous += step;
         tops.push(u16::try_from(previous).map_err(|_| InvalidSketch)?);
         Ok(())
     })?;
-    Ok(Form::Whole(tops))
+    Ok(SketchForm::Whole(tops))
 }
 
 /// The Rice parameter for the zeros before each of `n_ones` ones among `n_bits`.
@@ -147,7 +157,7 @@ fn encode_parity(words: &[u64], out: &mut Vec<u8>) -> u8 {
     let n_ones = words.iter().map(|word| word.count_ones() as usize).sum();
     out.push(n_bits.ilog2() as u8);
     let start = out.len();
-    put(out, n_ones as u64);
+    encode_varint(out, n_ones as u64);
     rice::encode(zeros_before_ones(words), rice_parameter_of_zeros(n_ones, n_bits), out);
     if out.len() - start < n_bits / 8 {
         return SPARSE_PARITY;
@@ -157,7 +167,7 @@ fn encode_parity(words: &[u64], out: &mut Vec<u8>) -> u8 {
     PARITY
 }
 
-/// The number of zeros between each one and the one before it.
+/// The number of zeros before each one, since the previous one.
 fn zeros_before_ones(words: &[u64]) -> impl Iterator<Item = u32> {
     let ones = words.iter().zip(0u32..).flat_map(|(word, at)| {
         let mut rest = *word;
@@ -171,36 +181,36 @@ fn zeros_before_ones(words: &[u64]) -> impl Iterator<Item = u32> {
     ones.map(move |one| one - std::mem::replace(&mut next, one + 1))
 }
 
-/// Words of a bitmap by the logarithm of its bits.
+/// The number of words in a bitmap of 2^`log2_bits` bits.
 fn n_words(log2_bits: u8) -> Result<usize, InvalidSketch> {
     if (6..=MAX_LOG2_BITS).contains(&log2_bits) { Ok(1 << (log2_bits - 6)) } else { Err(InvalidSketch) }
 }
 
-fn decode_sparse_parity(bytes: &[u8]) -> Result<Form, InvalidSketch> {
+fn decode_sparse_parity(bytes: &[u8]) -> Result<SketchForm, InvalidSketch> {
     let (log2_bits, mut rest) = bytes.split_first().ok_or(InvalidSketch)?;
-    let n_ones = usize::try_from(take(&mut rest)?).map_err(|_| InvalidSketch)?;
+    let n_ones = usize::try_from(decode_varint(&mut rest)?).map_err(|_| InvalidSketch)?;
     let mut words = vec![0u64; n_words(*log2_bits)?];
     let n_bits = words.len() * 64;
     let mut next = 0;
-    rice::decode(n_ones, rice_parameter_of_zeros(n_ones, n_bits), n_bits as u32, rest, |n_zeros| {
+    rice::decode::<InvalidSketch>(n_ones, rice_parameter_of_zeros(n_ones, n_bits), n_bits as u32, rest, |n_zeros| {
         let at = next + n_zeros as usize;
         *words.get_mut(at / 64).ok_or(InvalidSketch)? |= 1 << (at % 64);
         next = at + 1;
         Ok(())
     })?;
-    Ok(Form::Parity(words))
+    Ok(SketchForm::Parity(words))
 }
 
-fn decode_parity(bytes: &[u8]) -> Result<Form, InvalidSketch> {
+fn decode_parity(bytes: &[u8]) -> Result<SketchForm, InvalidSketch> {
     let (log2, rest) = bytes.split_first().ok_or(InvalidSketch)?;
     let (words, odd) = rest.as_chunks::<8>();
     if !odd.is_empty() || words.len() != n_words(*log2)? {
         return Err(InvalidSketch);
     }
-    Ok(Form::Parity(words.iter().map(|word| u64::from_le_bytes(*word)).collect()))
+    Ok(SketchForm::Parity(words.iter().map(|word| u64::from_le_bytes(*word)).collect()))
 }
 
-fn put(out: &mut Vec<u8>, mut number: u64) {
+fn encode_varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -208,7 +218,7 @@ fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-fn take(bytes: &mut &[u8]) -> Result<u64, InvalidSketch> {
+fn decode_varint(bytes: &mut &[u8]) -> Result<u64, InvalidSketch> {
     let mut number = 0u64;
     for shift in (0..64).step_by(7) {
         let (byte, rest) = bytes.split_first().ok_or(InvalidSketch)?;
@@ -241,9 +251,9 @@ mod tests {
         ]
     }
 
-    /// Lost once: a step of ones without end overflowed, and came back as a small one.
+    /// Lost once: an endless run of ones overflowed the step and came back as a small one.
     #[test]
-    fn a_step_over_sixteen_bits_is_no_step() {
+    fn a_step_over_sixteen_bits_is_rejected() {
         for n_ones in [1 << 14, (1 << 17) / 8] {
             let bytes = [vec![1, WHOLE], vec![0xff; n_ones], vec![0; 2]].concat();
             assert_eq!(decode(&bytes), Err(InvalidSketch), "{n_ones} bytes");

@@ -1,39 +1,41 @@
-//! Confirmations: a second, small sample under a key of its own, which must agree before a link is made.
+//! Confirmations: a second, small sample under its own key, which must agree before two documents are linked.
 //!
-//! Whoever may ask how much a text resembles a stored page learns, question by question, what the page's sketch is made
-//! of, and can write other words that fall on the same places. So no answer and no event depends on the confirmation but
-//! the link itself: what is learnt of the sketch is worth nothing without it.
+//! A client who may ask how much a text resembles a stored page can learn the page's sketch question by question,
+//! and then write other words with the same sketch. So no answer and no event depends on the confirmation, only the
+//! link itself. Knowledge of the sketch is worthless without it.
 //!
-//! It is one permutation's smallest value in each of 160 bins (Li, Owen and Zhang, "One permutation hashing", NIPS 2012),
-//! each value cut to one of three symbols (as in "b-bit minwise hashing", Li and König, WWW 2010), 40 bytes a document.
-//! Of two documents the shingle that is smallest in a bin of both is shared with the probability of their resemblance.
-//! An empty bin has a symbol of its own, so that documents with few shingles need no filling up.
+//! A confirmation holds one permutation's smallest value in each of 160 bins (Li, Owen and Zhang, "One permutation
+//! hashing", NIPS 2012). Each value is reduced to one of three symbols (as in "b-bit minwise hashing", Li and
+//! König, WWW 2010), which makes 40 bytes a document. Where two documents both fill a bin, they share its smallest
+//! shingle with the probability of their resemblance. An empty bin has a symbol of its own, so that documents with
+//! few shingles need no padding.
 
-use super::Shingle;
+use super::shingle::Shingle;
 use crate::document::Seed;
 
 /// Bins of a confirmation.
 const BINS: usize = 160;
 
-/// Symbols that a bin's smallest value is cut to; beside them there is one for an empty bin.
+/// Symbols for a bin's smallest value; an empty bin has another one.
 const SYMBOLS: u32 = 3;
 
-/// Documents of this many shingles or fewer have none. They are kept whole or nearly so, and what they could resemble by a
-/// half and has a bitmap is larger than twice of this: see [`super::Rule::Parity`].
+/// Documents with this many shingles or fewer have no confirmation. Their sketches are whole or nearly so, and a
+/// document with a bitmap ([`super::rule::Rule::Parity`]) is more than twice as large and cannot resemble them by a
+/// half.
 pub(super) const SHINGLES_MIN: usize = 192;
 
-/// A link is refused where the confirmation is this many standard errors under the resemblance that it takes.
+/// A link is refused if the confirmation lies this many standard errors below the required resemblance.
 const ERRORS: f64 = 3.0;
 
-/// Words of 64 bits in a confirmation.
+/// 64-bit words in a confirmation.
 pub(super) const WORDS: usize = BINS * 2 / 64;
 
-/// The symbols of all bins, two bits each: 0 for an empty bin, else 1 to 3.
+/// The symbols of all bins, two bits each: 0 for an empty bin, otherwise 1 to 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirmation(pub(super) [u64; WORDS]);
 
 impl Confirmation {
-    /// How much two documents resemble each other, as their confirmations tell, and the bins that tell it.
+    /// Estimates the resemblance of two documents. Returns it with the number of bins that the estimate rests on.
     fn resemblance(&self, other: &Self) -> (f64, f64) {
         let (mut either, mut both, mut equal) = (0, 0, 0);
         for (a, b) in self.0.iter().zip(other.0) {
@@ -42,18 +44,18 @@ impl Confirmation {
             both += (in_a & in_b).count_ones();
             equal += (in_a & in_b & !occupied(a ^ b)).count_ones();
         }
-        // Of the bins in which different shingles are smallest one in three has equal symbols.
+        // Different shingles still get equal symbols in one bin of three.
         let symbols = f64::from(SYMBOLS);
         let shared = (symbols * f64::from(equal) - f64::from(both)) / (symbols - 1.0);
         let n_bins = f64::from(either);
         (shared / n_bins.max(1.0), n_bins)
     }
 
-    /// Whether two documents may resemble each other by `least` or more: false where it is all but certain (one in a
-    /// thousand) that they do not.
+    /// Returns whether two documents may resemble each other by `least` or more: false if that is all but excluded
+    /// (one in a thousand).
     pub fn allows(&self, other: &Self, least: f64) -> bool {
         let (resemblance, n_bins) = self.resemblance(other);
-        // The bins that are shared, and the accidents among those that are not.
+        // The variance of the shared bins and of accidental agreement in the others.
         let variance = (least * (1.0 - least) + (1.0 - least) / (f64::from(SYMBOLS) - 1.0)) / n_bins.max(1.0);
         resemblance >= least - ERRORS * variance.sqrt()
     }
@@ -64,7 +66,7 @@ fn occupied(symbols: u64) -> u64 {
     (symbols | symbols >> 1) & 0x5555_5555_5555_5555
 }
 
-/// Makes confirmations under a store's secret.
+/// Computes confirmations under a store's secret.
 #[derive(Clone)]
 pub(super) struct ConfirmationSketcher {
     key: u64,
@@ -79,9 +81,9 @@ impl ConfirmationSketcher {
         }
     }
 
-    /// The confirmation of a document's shingles, in whatever order and number they are given.
+    /// Computes the confirmation of a document's shingles. Their order and repetitions do not matter.
     pub fn confirmation(&self, shingles: &[Shingle]) -> Confirmation {
-        // The largest value, not the smallest: 0 is left for an empty bin.
+        // Keeps the largest value instead of the smallest, so that 0 can mark an empty bin.
         let mut largest = [0u32; BINS];
         for shingle in shingles {
             let mixed = (shingle ^ self.key).wrapping_mul(self.odd[0]);
@@ -103,8 +105,8 @@ impl ConfirmationSketcher {
 mod tests {
     use super::*;
 
-    /// The confirmations of two documents of `n` shingles, `shared` of them common.
-    fn of(seed: u64, n: u64, shared: u64) -> [Confirmation; 2] {
+    /// The confirmations of two documents of `n` shingles, `shared` of them in common.
+    fn confirmations(seed: u64, n: u64, shared: u64) -> [Confirmation; 2] {
         let seed = Seed([seed, 0, 0, 1]);
         let number = |i| seed.derive("n", i) >> 24;
         let confirmer = ConfirmationSketcher::new(&seed);
@@ -112,14 +114,14 @@ mod tests {
         [confirmation(0..n), confirmation(n - shared..2 * n - shared)]
     }
 
-    /// Known sets, many keys: the mean is the truth, also of documents with few shingles for the bins.
+    /// Known sets, many keys: the mean is the truth, even with few shingles for the bins.
     #[test]
     fn the_resemblance_is_unbiased() {
         for (n, shared) in [(200, 133), (1500, 1000), (1500, 150), (20_000, 13_333)] {
             let truth = shared as f64 / (2 * n - shared) as f64;
             let rounds = 200;
             let mean = (0..rounds).map(|seed| {
-                let [a, b] = of(seed, n, shared);
+                let [a, b] = confirmations(seed, n, shared);
                 a.resemblance(&b).0 / rounds as f64
             });
             let mean: f64 = mean.sum();
@@ -127,12 +129,12 @@ mod tests {
         }
     }
 
-    /// At the threshold next to none are refused; far below it none are allowed.
+    /// At the threshold almost none are refused; far below it none are allowed.
     #[test]
-    fn what_resembles_is_allowed_and_nothing_else() {
+    fn only_resembling_documents_are_allowed() {
         let n_allowed = |n, shared| {
             let allowed = (0..500).filter(|seed| {
-                let [a, b] = of(*seed, n, shared);
+                let [a, b] = confirmations(*seed, n, shared);
                 a.allows(&b, 0.5)
             });
             allowed.count()
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_shingles_count_once_and_their_order_not() {
+    fn repetitions_and_order_do_not_matter() {
         let confirmer = ConfirmationSketcher::new(&Seed([9, 9, 9, 9]));
         let shingles: Vec<Shingle> = (0..300).map(|n| n << 30).collect();
         let twice: Vec<Shingle> = shingles.iter().rev().chain(&shingles).copied().collect();

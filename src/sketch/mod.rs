@@ -1,9 +1,9 @@
-//! Sketches: from a canonical form to the few numbers that stand for it.
+//! Sketches: from a canonical form to the few numbers that stand for it (Broder 1997, sections 2 to 4).
 //!
 //! ```text
-//! words ─▶ shingle fingerprints (rabin, shingle) ─▶ Sketch (sample) ─▶ index shingles, super shingles
-//!                                                     Sketch × Sketch ─▶ Estimate (resemblance)
-//! Rule ─▶ what it keeps and how sure it is (certainty)
+//! words ─▶ shingle fingerprints (rabin, shingler) ─▶ Sketch (rule, sample) ─▶ index shingles, super shingles
+//!                                                      Sketch × Sketch ─▶ Estimate (resemblance)
+//! Rule ─▶ what it keeps and how accurate it is (certainty)
 //! ```
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -11,290 +11,28 @@ mod carry_less;
 mod certainty;
 mod codec;
 mod confirmation;
-mod order;
+mod gf2;
 mod parity;
 mod rabin;
 mod resemblance;
 mod rice;
+mod rule;
 mod sample;
 mod shingle;
+mod shingler;
+mod sketcher;
+mod sort;
 mod super_shingle;
-
-use confirmation::ConfirmationSketcher;
-use order::Order;
 
 pub use certainty::{EstimateBasis, SampleSize, sample_within, sample_wrong_side};
 pub use codec::{InvalidSketch, decode, encode};
 pub use confirmation::Confirmation;
-pub use rabin::{Polynomial, Rabin};
-pub use resemblance::{Estimate, ModCounts, compare, compare_openly};
-pub use sample::{Form, Rule, Sketch, SketchRule};
-pub use shingle::{Multiplicity, Shingler};
-pub use super_shingle::SuperShingles;
-
-use crate::document::{Body, CanonicalForm, Canonicaliser, Fingerprint, NoText, Page, Seed};
-use crate::document::{Content, MediaType};
-use std::sync::Arc;
-
-/// A fingerprint of one shingle, under the store's permutation, in the low `bits` bits.
-pub type Shingle = u64;
-
-/// Super shingles are made of this many of a document's smallest shingles: the few that are kept of them are drawn from
-/// as many windows, whatever the document's length.
-const SUPER_SHINGLED: usize = 128;
-
-/// The three equivalences of Broder 1997, section 3.3, each found by one fingerprint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Equivalences {
-    /// Equal bytes, read the same way.
-    pub identical: Fingerprint,
-    /// Equal canonical forms.
-    pub lexical: Fingerprint,
-    /// Equal sets of kept shingles; `None` for a page without any.
-    pub shingle: Option<Fingerprint>,
-}
-
-impl Equivalences {
-    /// The fingerprints, the closest equivalence first.
-    pub fn keys(&self) -> impl Iterator<Item = Fingerprint> {
-        [Some(self.identical), Some(self.lexical), self.shingle].into_iter().flatten()
-    }
-}
-
-/// Why a page has no sketch.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsketchable {
-    /// Its body is not text.
-    #[error(transparent)]
-    NoText(#[from] NoText),
-    /// It has more words or features than are sketched.
-    #[error(
-        "the page has {n_words} words or features, over limits.words_max = {words_max}; raise it to take such pages"
-    )]
-    TooManyWords {
-        /// How many it has.
-        n_words: usize,
-        /// The most that are sketched.
-        words_max: usize,
-    },
-}
-
-/// All that the clustering needs to know of a page's content.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SketchedContent {
-    /// What makes it equal to another content.
-    pub equivalences: Equivalences,
-    /// The sketch; shared, because it goes into the store and stays in memory for comparison.
-    pub sketch: Arc<Sketch>,
-    /// The shingles that may index it, the smallest first.
-    pub index: Vec<Shingle>,
-    /// The mod shingles, which index it for containment; none where the rule has no `index_modulus`.
-    pub mod_shingles: Vec<Shingle>,
-    /// The super shingles of the sketch.
-    pub super_shingles: Vec<Shingle>,
-    /// Words in the canonical form, or the number of features.
-    pub n_words: u32,
-    /// Bytes of the body as it came.
-    pub n_bytes: u64,
-}
-
-impl SketchedContent {
-    /// Bytes that it takes in memory.
-    pub fn n_bytes_in_memory(&self) -> usize {
-        let lists = [&self.index, &self.mod_shingles, &self.super_shingles];
-        let n_shingles: usize = lists.iter().map(|shingles| shingles.len()).sum();
-        size_of::<SketchedContent>() + self.sketch.n_bytes() + n_shingles * size_of::<Shingle>()
-    }
-}
-
-/// A page's content where something may be known of one of the same bytes.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Sketched<K> {
-    /// Nothing stands there.
-    Nothing,
-    /// What is known.
-    Known(K),
-    /// It was sketched.
-    Content(SketchedContent),
-}
-
-/// Turns contents into sketches under one rule and one seed. One per thread: it keeps its buffers.
-#[derive(Clone)]
-pub struct Sketcher {
-    rule: SketchRule,
-    seed: Seed,
-    shingler: Shingler,
-    super_shingles: SuperShingles,
-    confirmer: ConfirmationSketcher,
-    buffer: Vec<Shingle>,
-    order: Order,
-    canonicaliser: Canonicaliser,
-}
-
-impl Sketcher {
-    /// A sketcher for a rule and a store's secret.
-    pub fn new(rule: &SketchRule, seed: &Seed) -> Self {
-        Sketcher {
-            rule: rule.clone(),
-            seed: *seed,
-            shingler: Shingler::new(rule, seed),
-            super_shingles: SuperShingles::new(rule, seed),
-            confirmer: ConfirmationSketcher::new(seed),
-            buffer: Vec::new(),
-            order: Order::default(),
-            canonicaliser: Canonicaliser::default(),
-        }
-    }
-
-    /// Sketches what stood at a page's URL; `None` where nothing stands there any more.
-    ///
-    /// What a page may cost is limited in words (or features), not in time: with a clock, the same page would be taken
-    /// on one run and rejected on the next, and equal inputs would give different events. Up to its words a page costs no
-    /// more than its bytes, which are limited already.
-    ///
-    /// # Errors
-    /// [`Unsketchable`] where the body is not text or has more than `words_max` words.
-    pub fn sketch_page(&mut self, page: &Page, words_max: usize) -> Result<Option<SketchedContent>, Unsketchable> {
-        let sketched = self.sketch_unless_known(page, words_max, |_| None::<()>)?;
-        Ok(if let Sketched::Content(content) = sketched { Some(content) } else { None })
-    }
-
-    /// As [`Self::sketch_page`], but asks first what is known of a body of the same bytes, and where something is, that
-    /// is all that the page costs.
-    ///
-    /// # Errors
-    /// [`Unsketchable`], as there.
-    pub fn sketch_unless_known<K>(
-        &mut self,
-        page: &Page,
-        words_max: usize,
-        known: impl FnOnce(Fingerprint) -> Option<K>,
-    ) -> Result<Sketched<K>, Unsketchable> {
-        match &page.content {
-            Content::Gone | Content::Redirect(_) => Ok(Sketched::Nothing),
-            Content::Features(features) => {
-                check_n_words(features.len(), words_max)?;
-                Ok(Sketched::Content(self.sketch_features(features)))
-            }
-            Content::Body { media_type, body } => {
-                let identical = self.identical(body, *media_type);
-                match known(identical) {
-                    Some(known) => Ok(Sketched::Known(known)),
-                    None => self.sketch_body(body, *media_type, identical, words_max).map(Sketched::Content),
-                }
-            }
-        }
-    }
-
-    fn sketch_body(
-        &mut self,
-        body: &Body,
-        media_type: MediaType,
-        identical: Fingerprint,
-        words_max: usize,
-    ) -> Result<SketchedContent, Unsketchable> {
-        // Taken out while it lends its form, and put back with its buffers.
-        let mut canonicaliser = std::mem::take(&mut self.canonicaliser);
-        let sketched = canonicaliser.read(body, media_type).map_err(Unsketchable::from).and_then(|form| {
-            check_n_words(form.n_words(), words_max)?;
-            Ok(self.finish(form, identical, body.as_bytes().len()))
-        });
-        self.canonicaliser = canonicaliser;
-        sketched
-    }
-
-    /// The fingerprint of a body's bytes and of how they are to be read.
-    fn identical(&self, body: &Body, media_type: MediaType) -> Fingerprint {
-        let charset = match body {
-            Body::Bytes { charset, .. } => charset.as_deref().unwrap_or(""),
-            Body::Text(_) => "",
-        };
-        let reading = match media_type {
-            MediaType::Html => "html",
-            MediaType::PlainText => "text",
-            MediaType::Unknown => "",
-        };
-        self.seed.fingerprint("identical", &[reading.as_bytes(), charset.as_bytes(), body.as_bytes()])
-    }
-
-    /// Sketches a canonical form alone.
-    pub fn sketch_form(&mut self, form: &CanonicalForm) -> SketchedContent {
-        let text = form.as_str().as_bytes();
-        let identical = self.seed.fingerprint("identical", &[b"form", b"", text]);
-        self.finish(form, identical, text.len())
-    }
-
-    fn finish(&mut self, form: &CanonicalForm, identical: Fingerprint, n_bytes: usize) -> SketchedContent {
-        self.buffer.clear();
-        self.shingler.shingle_words(form.as_str(), &mut self.buffer);
-        let lexical = self.seed.fingerprint("lexical", &[form.as_str().as_bytes()]);
-        self.sample(identical, lexical, form.n_words(), n_bytes)
-    }
-
-    fn sketch_features(&mut self, features: &[String]) -> SketchedContent {
-        self.buffer.clear();
-        self.shingler.shingle_features(features.iter().map(String::as_str), &mut self.buffer);
-        let mut sorted: Vec<&[u8]> = features.iter().map(|feature| feature.as_bytes()).collect();
-        let n_bytes = sorted.iter().map(|feature| feature.len()).sum();
-        let identical = self.seed.fingerprint("features", &sorted);
-        sorted.sort_unstable();
-        let lexical = self.seed.fingerprint("feature-set", &sorted);
-        self.sample(identical, lexical, features.len(), n_bytes)
-    }
-
-    fn sample(
-        &mut self,
-        identical: Fingerprint,
-        lexical: Fingerprint,
-        n_words: usize,
-        n_bytes: usize,
-    ) -> SketchedContent {
-        let mod_shingles = self.rule.mod_shingles(&self.buffer);
-        let confirmation = self.rule.is_confirmed(self.buffer.len()).then(|| self.confirmer.confirmation(&self.buffer));
-        let mut sketch = self.rule.sketch_with(&mut self.buffer, &mut self.order);
-        // Repeated shingles were counted until now.
-        sketch.confirmation = confirmation.filter(|_| self.rule.is_confirmed(sketch.n_shingles as usize));
-        let kept = &self.buffer;
-        let shingle = (!kept.is_empty()).then(|| self.seed.fingerprint_numbers("shingle", kept));
-        SketchedContent {
-            equivalences: Equivalences { identical, lexical, shingle },
-            super_shingles: self.super_shingles.of(&kept[..kept.len().min(SUPER_SHINGLED)]),
-            index: kept[..kept.len().min(self.rule.index_candidates())].to_vec(),
-            mod_shingles,
-            sketch: Arc::new(sketch),
-            n_words: u32::try_from(n_words).unwrap_or(u32::MAX),
-            n_bytes: n_bytes as u64,
-        }
-    }
-}
-
-fn check_n_words(n_words: usize, words_max: usize) -> Result<(), Unsketchable> {
-    if n_words > words_max { Err(Unsketchable::TooManyWords { n_words, words_max }) } else { Ok(()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::document::{Body, FetchTime};
-
-    #[test]
-    fn a_page_has_as_many_words_as_the_limit_and_no_more() {
-        let page = |content| Page { url: "http://a/".into(), fetched_at: FetchTime(0), sweep: None, content };
-        let mut sketcher = Sketcher::new(&SketchRule::default(), &Seed([1, 2, 3, 4]));
-        for n_words in [0, 1, 30] {
-            let (text, features) = ("a ".repeat(n_words), vec![String::new(); n_words]);
-            for content in [
-                Content::Body { media_type: MediaType::PlainText, body: Body::Text(text) },
-                Content::Features(features),
-            ] {
-                let page = page(content);
-                assert!(sketcher.sketch_page(&page, n_words).is_ok_and(|content| content.is_some()), "{page:?}");
-                if let Some(words_max) = n_words.checked_sub(1) {
-                    let error = sketcher.sketch_page(&page, words_max).expect_err("too many");
-                    assert_eq!(error, Unsketchable::TooManyWords { n_words, words_max });
-                    assert!(error.to_string().contains("limits.words_max"), "{error}");
-                }
-            }
-        }
-    }
-}
+pub use gf2::Polynomial;
+pub use rabin::Rabin;
+pub use resemblance::{Estimate, ModCounts, compare, compare_redacted};
+pub use rule::{Rule, SketchRule};
+pub use sample::{Sketch, SketchForm};
+pub use shingle::{Multiplicity, Shingle};
+pub use shingler::Shingler;
+pub use sketcher::{Equivalences, SketchOutcome, SketchedContent, Sketcher, Unsketchable};
+pub use super_shingle::SuperShingler;

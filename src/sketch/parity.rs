@@ -1,22 +1,22 @@
-//! Parity bitmaps: the form of a large document's fine sketch that costs least for what it tells.
+//! Parity bitmaps: the most compact form for the sketches of large documents.
 //!
 //! Every shingle flips one of m bits, chosen by its leading bits (the "odd sketch" of Mitzenmacher, Pagh and Pham,
-//! "Efficient estimation for high similarities using odd sketches", WWW 2014). Shingles that two documents share cancel
-//! out, so that the bits in which two bitmaps differ tell how many shingles they do not share; with the exact sizes of
-//! both sets, which are kept beside, that gives the resemblance. A bitmap of m bits folds into the one of m/2 that the
-//! same set would have, so that documents of different sizes compare.
+//! "Efficient estimation for high similarities using odd sketches", WWW 2014). Shingles that two documents share
+//! cancel out, so the number of differing bits estimates how many shingles the two do not share. With the exact
+//! sizes of both sets, which the sketch keeps, that gives the resemblance. A bitmap of m bits folds into the bitmap
+//! of m/2 bits of the same set, so that documents of different sizes compare.
 
-use super::Shingle;
+use super::shingle::Shingle;
 
-/// Bits of the smallest bitmap, half a KiB. A small document leaves it nearly empty and is stored by its ones, in fewer
-/// bytes than the largest document that is kept whole: what more bits cost, small documents hardly pay.
+/// Bits of the smallest bitmap, half a KiB. A small document sets few of the bits and is stored as their positions,
+/// in fewer bytes than the largest document that is kept whole. A smaller minimum would therefore save little.
 pub(super) const BITS_MIN: usize = 4096;
 
 /// Bits of the largest bitmap, 512 KiB: enough for a million shingles.
 pub(super) const BITS_MAX: usize = 1 << 22;
 
-/// The bits that a document of `n` shingles needs so that the standard error of the resemblance, where it is one half
-/// to another document of the size, is `error` or less: a power of two.
+/// Returns the number of bits, a power of two, for a document of `n` shingles. The standard error is then at most
+/// `error` for a resemblance of one half to a document of the same size.
 pub(super) fn n_bits(n: usize, error: f64) -> usize {
     let mut bits = BITS_MIN;
     while bits < BITS_MAX && resemblance_error(n as f64, n as f64, n as f64 * 2.0 / 3.0, bits as f64) > error {
@@ -36,7 +36,7 @@ pub(super) fn bitmap(shingles: &[Shingle], width: u32, n_bits: usize) -> Vec<u64
     words
 }
 
-/// The bitmap of half as many bits: neighbouring bits become one.
+/// Folds a bitmap to half as many bits: neighbouring bits become one.
 fn folded(words: &[u64]) -> Vec<u64> {
     let (pairs, _) = words.as_chunks::<2>();
     pairs.iter().map(|[low, high]| halved(*low) | halved(*high) << 32).collect()
@@ -57,7 +57,7 @@ fn halved(word: u64) -> u64 {
     bits
 }
 
-/// How many shingles two documents do not share, as their bitmaps tell, and the number of bits that told it.
+/// Estimates how many shingles two documents do not share. Returns the estimate and the number of bits it rests on.
 pub(super) fn difference(a: &[u64], b: &[u64]) -> (f64, usize) {
     if a.len() > b.len() {
         return difference(&folded(a), b);
@@ -71,15 +71,17 @@ pub(super) fn difference(a: &[u64], b: &[u64]) -> (f64, usize) {
     (-0.5 * n_bits as f64 * (1.0 - share).ln(), n_bits)
 }
 
-/// One standard error of the resemblance of sets of `n_a` and `n_b` that differ in `d`, from bitmaps of `m` bits.
+/// One standard error of the resemblance of two sets of `n_a` and `n_b` shingles that differ in `d`, from bitmaps
+/// of `m` bits.
 pub(super) fn resemblance_error(n_a: f64, n_b: f64, d: f64, m: f64) -> f64 {
     difference_error(d, m) * 2.0 * (n_a + n_b) / (n_a + n_b + d).powi(2)
 }
 
-/// One standard error of the number of shingles in which two sets differ, where that is `d`, from bitmaps of `m` bits.
+/// One standard error of the estimated number of shingles in which two sets differ, if the truth is `d`, from
+/// bitmaps of `m` bits.
 ///
-/// With λ = d/m a bit is odd with probability p = (1 - e^(-2λ))/2. The number of odd bits has the variance
-/// m (p(1-p) - λ e^(-4λ)): that of m independent bits, less what is known because exactly d flips were made.
+/// With λ = d/m a bit is odd with probability p = (1 - e^(-2λ))/2. The number of odd bits has the variance m
+/// (p(1-p) - λ e^(-4λ)): that of m independent bits, minus a term because exactly d flips were made.
 pub(super) fn difference_error(d: f64, m: f64) -> f64 {
     let lambda = d / m;
     let decay = (-2.0 * lambda).exp();

@@ -3,77 +3,10 @@
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::carry_less::CarryLess;
-use crate::document::Seed;
+use super::gf2::Polynomial;
 use wide::u8x64;
 
-/// x^64 + the polynomial whose coefficients are the bits of the number; irreducible.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Polynomial(pub(super) u64);
-
-impl Polynomial {
-    /// The polynomial that a seed chooses: the first irreducible one of its sequence (one in 64 is).
-    pub fn from_seed(seed: &Seed) -> Self {
-        let mut n = 0;
-        loop {
-            let candidate = Polynomial(seed.derive("polynomial", n) | 1);
-            if candidate.is_irreducible() {
-                return candidate;
-            }
-            n += 1;
-        }
-    }
-
-    /// Rabin's test for degree 64, whose only prime factor is 2: x^(2^64) = x, and x^(2^32) - x is coprime to it.
-    pub fn is_irreducible(self) -> bool {
-        let squared = |times: u32| (0..times).fold(2u64, |power, _| self.multiply(power, power));
-        squared(64) == 2 && self.is_coprime_to(squared(32) ^ 2)
-    }
-
-    /// The product of two residues. Slow and plain: for making tables and for tests.
-    pub fn multiply(self, a: u64, b: u64) -> u64 {
-        let mut product = 0;
-        for bit in (0..64).rev() {
-            product = self.times_x(product);
-            if b >> bit & 1 == 1 {
-                product ^= a;
-            }
-        }
-        product
-    }
-
-    fn times_x(self, a: u64) -> u64 {
-        (a << 1) ^ if a >> 63 == 1 { self.0 } else { 0 }
-    }
-
-    /// x to a power, as a residue.
-    pub(super) fn power_of_x(self, exponent: usize) -> u64 {
-        (0..exponent).fold(1, |power, _| self.times_x(power))
-    }
-
-    /// The quotient of x^128 by the polynomial, without its highest term x^64.
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    pub(super) fn barrett_quotient(self) -> u64 {
-        let step = |(quotient, rest): (u64, u64), _| (quotient << 1 | rest >> 63, self.times_x(rest));
-        (0..64).fold((0, self.0), step).0
-    }
-
-    fn is_coprime_to(self, other: u64) -> bool {
-        let remainder = |a: u128, b: u128| {
-            let mut a = a;
-            while a != 0 && a.ilog2() >= b.ilog2() {
-                a ^= b << (a.ilog2() - b.ilog2());
-            }
-            a
-        };
-        let (mut a, mut b) = (1u128 << 64 | u128::from(self.0), u128::from(other));
-        while b != 0 {
-            (a, b) = (b, remainder(a, b));
-        }
-        a == 1
-    }
-}
-
-/// Multiplication of a residue by a fixed one, by eight table look-ups.
+/// Multiplication of a residue by a constant, with eight table look-ups.
 #[derive(Clone)]
 struct Multiplier(Box<[[u64; 256]; 8]>);
 
@@ -89,24 +22,24 @@ impl Multiplier {
     }
 
     #[inline]
-    fn of(&self, a: u64) -> u64 {
+    fn multiply(&self, a: u64) -> u64 {
         let bytes = a.to_le_bytes();
         self.0.iter().zip(bytes).fold(0, |sum, (table, byte)| sum ^ table[usize::from(byte)])
     }
 }
 
-/// Fingerprints of byte strings and of sliding windows over sequences of such fingerprints.
+/// Fingerprints of byte strings, and of windows that slide over sequences of such fingerprints.
 #[derive(Clone)]
 pub struct Rabin {
     by_x64: Multiplier,
     out: Multiplier,
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     carry_less: Option<CarryLess>,
-    pub(super) window: usize,
+    window: usize,
 }
 
 impl Rabin {
-    /// Tables for a polynomial and windows of `window` tokens.
+    /// Creates the tables for a polynomial and windows of `window` tokens.
     pub fn new(polynomial: Polynomial, window: usize) -> Self {
         Rabin {
             by_x64: Multiplier::new(polynomial, polynomial.power_of_x(64)),
@@ -117,16 +50,16 @@ impl Rabin {
         }
     }
 
-    /// The fingerprint of a byte string: the residue of a one bit followed by its bits. Up to seven bytes are their own
-    /// residue.
+    /// The fingerprint of a byte string: the residue of a one bit followed by the string's bits. Up to seven bytes
+    /// are their own residue.
     #[inline]
     pub fn token(&self, bytes: &[u8]) -> u64 {
         let (head, chunks) = bytes.as_rchunks();
         let head = head.iter().fold(1, |number, byte| number << 8 | u64::from(*byte));
-        chunks.iter().fold(head, |residue, chunk| self.by_x64.of(residue) ^ u64::from_be_bytes(*chunk))
+        chunks.iter().fold(head, |residue, chunk| self.by_x64.multiply(residue) ^ u64::from_be_bytes(*chunk))
     }
 
-    /// Appends the fingerprint of each word of a text in which single spaces separate words.
+    /// Appends the fingerprint of each word of a text whose words are separated by single spaces.
     pub fn tokens(&self, text: &str, tokens: &mut Vec<u64>) {
         let text = text.as_bytes();
         if text.is_empty() {
@@ -134,10 +67,10 @@ impl Rabin {
         }
         let mut begin = 0;
         let mut long = [(0, 0, 0); BLOCK_BYTES];
-        // The ends of all words of a block are known before the first is read: none has to wait for the one before it.
+        // Finding all word ends of a block first keeps the words independent of each other.
         for (block, offset) in text.as_chunks().0.iter().zip((0..).step_by(BLOCK_BYTES)) {
             let mut ends = u8x64::new(*block).simd_eq(u8x64::splat(b' ')).to_bitmask();
-            // Long words are set aside: which word is long, no processor can tell beforehand.
+            // Long words are set aside, because the processor cannot predict which words are long.
             let mut n_long = 0;
             while ends != 0 {
                 let end = offset + ends.trailing_zeros() as usize;
@@ -154,41 +87,43 @@ impl Rabin {
         tokens.extend(text[begin..].split(|byte| *byte == b' ').map(|word| self.token(word)));
     }
 
-    /// [`Self::token`] of more than seven bytes between two places of a text.
+    /// [`Self::token`] for more than seven bytes of a text.
     #[inline]
     fn long_token(&self, text: &[u8], begin: usize, end: usize) -> u64 {
         match text[..end].last_chunk() {
             Some(last) if end - begin < 16 => {
-                self.by_x64.of(short_token(text, begin, end - 8)) ^ u64::from_be_bytes(*last)
+                self.by_x64.multiply(short_token(text, begin, end - 8)) ^ u64::from_be_bytes(*last)
             }
             _ => self.token(&text[begin..end]),
         }
     }
 
-    /// Appends the fingerprint of every window of the sequence, in order, as `finish` makes it, at a constant cost a token.
+    /// Appends the fingerprint of every window of the sequence, in order, each as `finish` maps it. The cost per
+    /// token is constant.
     pub fn windows(&self, tokens: &[u64], finish: impl Fn(u64) -> u64, found: &mut Vec<u64>) {
         let before = found.len();
         found.resize(before + (tokens.len() + 1).saturating_sub(self.window), 0);
         let found = &mut found[before..];
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         if let Some(carry_less) = &self.carry_less {
-            return carry_less.windows(self, tokens, finish, found);
+            let n_found = carry_less.windows(tokens, &finish, found);
+            return self.windows_by_tables(&tokens[n_found..], finish, &mut found[n_found..]);
         }
         self.windows_by_tables(tokens, finish, found);
     }
 
-    pub(super) fn windows_by_tables(&self, tokens: &[u64], finish: impl Fn(u64) -> u64, found: &mut [u64]) {
+    fn windows_by_tables(&self, tokens: &[u64], finish: impl Fn(u64) -> u64, found: &mut [u64]) {
         let Some((first, others)) = found.split_first_mut() else { return };
-        let mut residue = tokens[..self.window].iter().fold(0, |residue, token| self.by_x64.of(residue) ^ token);
+        let mut residue = tokens[..self.window].iter().fold(0, |residue, token| self.by_x64.multiply(residue) ^ token);
         *first = finish(residue);
         for ((incoming, outgoing), found) in tokens[self.window..].iter().zip(tokens).zip(others) {
-            residue = self.by_x64.of(residue) ^ self.out.of(*outgoing) ^ incoming;
+            residue = self.by_x64.multiply(residue) ^ self.out.multiply(*outgoing) ^ incoming;
             *found = finish(residue);
         }
     }
 }
 
-/// [`Rabin::token`] of up to seven bytes between two places of a text, read with the eight before their end.
+/// [`Rabin::token`] for up to seven bytes of a text, read together with the eight bytes before their end.
 #[inline]
 fn short_token(text: &[u8], begin: usize, end: usize) -> u64 {
     let mark = 1 << (8 * (end - begin) % 64);
@@ -198,12 +133,13 @@ fn short_token(text: &[u8], begin: usize, end: usize) -> u64 {
     }
 }
 
-/// Text that is searched for spaces at once.
+/// Bytes that are searched for spaces at once.
 const BLOCK_BYTES: usize = 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::Seed;
     use proptest::prelude::*;
 
     fn polynomial() -> Polynomial {
@@ -217,25 +153,6 @@ mod tests {
 
     fn bits(number: u64) -> impl Iterator<Item = bool> {
         (0..64).rev().map(move |bit| number >> bit & 1 == 1)
-    }
-
-    #[test]
-    fn irreducibility() {
-        // x^64 + x^4 + x^3 + x + 1 is the usual irreducible pentanomial of degree 64.
-        assert!(Polynomial(0b11011).is_irreducible());
-        // Without a constant term it is divisible by x; x^64 + 1 = (x + 1)^64.
-        assert!(!Polynomial(0b11010).is_irreducible());
-        assert!(!Polynomial(1).is_irreducible());
-        // The square of x^32 + x^7 + x^3 + x^2 + 1.
-        assert!(!Polynomial(1 << 14 | 1 << 6 | 1 << 4 | 1).is_irreducible());
-        assert!(polynomial().is_irreducible());
-    }
-
-    #[test]
-    fn one_polynomial_in_64_is_irreducible() {
-        let seed = Seed([9, 9, 9, 9]);
-        let n = (0..3200).filter(|n| Polynomial(seed.derive("p", *n)).is_irreducible()).count();
-        assert!((25..80).contains(&n), "{n} of 3200");
     }
 
     proptest! {

@@ -1,59 +1,64 @@
 //! Estimates of resemblance and containment from two sketches (Broder, "On the resemblance …", section 3).
 
-use super::{Form, Rule, Shingle, Sketch, parity};
+use super::parity;
+use super::rule::Rule;
+use super::sample::{Sketch, SketchForm};
+use super::shingle::Shingle;
 use serde::Serialize;
 
-/// What two sketches say of their documents.
+/// What two sketches say about their documents A and B.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// r(A, B), 0 to 1.
     pub resemblance: f64,
-    /// c(A, B), how much of A is in B, 0 to 1.
+    /// c(A, B): how much of A is in B, 0 to 1.
     pub containment_of_first: f64,
-    /// c(B, A), how much of B is in A, 0 to 1.
+    /// c(B, A): how much of B is in A, 0 to 1.
     pub containment_of_second: f64,
-    /// One standard error of the first's containment; 0 where both sketches are whole.
+    /// One standard error of `containment_of_first`; 0 if both sketches are whole.
     pub containment_error_of_first: f64,
-    /// One standard error of the second's.
+    /// One standard error of `containment_of_second`; 0 if both sketches are whole.
     pub containment_error_of_second: f64,
-    /// One standard error of the resemblance; 0 where both sketches are whole.
+    /// One standard error of the resemblance; 0 if both sketches are whole.
     pub error: f64,
-    /// How many sampled shingles the resemblance rests on: of the union of both.
+    /// How many sampled shingles of the union the resemblance rests on.
     pub n_compared: u32,
 }
 
 /// How many mod shingles two documents have, and have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModCounts {
-    /// Of the first.
-    pub first: u32,
-    /// Of the second.
-    pub second: u32,
-    /// Of both.
-    pub shared: u32,
+    /// Mod shingles of the first document.
+    pub n_first: u32,
+    /// Mod shingles of the second document.
+    pub n_second: u32,
+    /// Mod shingles that both documents have.
+    pub n_shared: u32,
 }
 
 impl Estimate {
-    /// The estimate with the containments that the mod shingles of `a` and `b` tell, and the resemblance that follows,
-    /// where they tell more than the sketches do: sketches of documents of very different sizes are cut or folded to next to nothing. One in m of
-    /// the smaller document is looked for in the larger, and the exact sizes give the other direction.
+    /// Replaces the estimate by that of the mod shingles of `a` and `b` where they are more accurate.
+    ///
+    /// Cutting or folding to a common size leaves little of the sketches of documents of very different sizes. The
+    /// mod shingles look one in m of the smaller document up in the larger; the exact sizes give the containment in
+    /// the other direction and the resemblance.
     pub fn refined(self, a: &Sketch, b: &Sketch, counts: ModCounts) -> Self {
         let first_is_smaller = a.n_shingles <= b.n_shingles;
         let (n_mod, known_error) = if first_is_smaller {
-            (counts.first, self.containment_error_of_first)
+            (counts.n_first, self.containment_error_of_first)
         } else {
-            (counts.second, self.containment_error_of_second)
+            (counts.n_second, self.containment_error_of_second)
         };
-        let error = share_error(counts.shared as usize, n_mod as usize);
+        let error = share_error(counts.n_shared as usize, n_mod as usize);
         if n_mod == 0 || error >= known_error {
             return self;
         }
-        let of_smaller = (f64::from(counts.shared) / f64::from(n_mod)).min(1.0);
+        let of_smaller = (f64::from(counts.n_shared) / f64::from(n_mod)).min(1.0);
         let n_smaller = f64::from(a.n_shingles.min(b.n_shingles));
         let sizes = [a, b].map(|sketch| n_smaller / f64::from(sketch.n_shingles.max(1)));
         let [first, second] = sizes.map(|size| of_smaller * size);
         let [error_of_first, error_of_second] = sizes.map(|size| error * size);
-        // The resemblance rests on the same shingles: x / (n - x) for x in common of n in both.
+        // The resemblance rests on the same shingles: x / (n - x) for x in common and n in the sum of both.
         let (common, common_error) = (of_smaller * n_smaller, error * n_smaller);
         let n_both = f64::from(a.n_shingles) + f64::from(b.n_shingles);
         Estimate {
@@ -63,13 +68,14 @@ impl Estimate {
             containment_of_second: second,
             containment_error_of_first: error_of_first,
             containment_error_of_second: error_of_second,
-            n_compared: (counts.first + counts.second).saturating_sub(counts.shared),
+            n_compared: (counts.n_first + counts.n_second).saturating_sub(counts.n_shared),
         }
     }
 }
 
-/// One standard error of a share of which `part` of `whole` sampled shingles tell: that of the posterior under a uniform
-/// prior. The binomial one would be 0 where all or none of a handful are found, as is the rule for containment.
+/// One standard error of a share estimated from `part` of `whole` sampled shingles, by the posterior under a
+/// uniform prior. The binomial error would be 0 if all or none of a handful are found, which is usual for
+/// containment.
 fn share_error(part: usize, whole: usize) -> f64 {
     let (part, whole) = (part as f64, whole as f64);
     let mean = (part + 1.0) / (whole + 2.0);
@@ -83,8 +89,8 @@ struct Overlap {
 }
 
 impl Overlap {
-    /// Of the first `most` values of the union.
-    fn of<T: Ord>(a: &[T], b: &[T], most: usize) -> Self {
+    /// Counts within the first `most` values of the union.
+    fn count<T: Ord>(a: &[T], b: &[T], most: usize) -> Self {
         let (mut i, mut j, mut common, mut union) = (0, 0, 0, 0);
         while i < a.len() && j < b.len() && union < most {
             let (x, y) = (&a[i], &b[j]);
@@ -105,47 +111,54 @@ fn ratio(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// [`compare`] as anybody may be told: documents that are kept whole count by their bitmaps alone. The other bits of
-/// their shingles decide what is linked, and nobody learns them by asking; of larger documents that is the
-/// [`Confirmation`](super::Confirmation).
-pub fn compare_openly(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
+/// Returns [`compare`] as it may be published: documents that are kept whole count by their bitmaps alone. The
+/// remaining bits of their shingles decide about links and must not be learned from answers. For larger documents
+/// the [`Confirmation`](super::confirmation::Confirmation) has that part.
+pub fn compare_redacted(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
     match (&a.form, &b.form) {
-        (Form::Whole(a_tops), Form::Whole(b_tops)) => {
+        (SketchForm::Whole(a_tops), SketchForm::Whole(b_tops)) => {
             let [a_words, b_words] = [a_tops, b_tops].map(|tops| bitmap_of_tops(tops, parity::BITS_MIN));
-            of_bitmaps(a, b, &a_words, &b_words)
+            from_bitmaps(a, b, &a_words, &b_words)
         }
         _ => compare(a, b, rule),
     }
 }
 
-/// The estimate for two sketches of one rule. Sketches of different rules tell nothing of each other.
+/// Estimates from two sketches of one rule. Sketches of different rules say nothing about each other.
 pub fn compare(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
     match (&a.form, &b.form) {
-        (Form::Sample { values: a_values, bound: a_bound }, Form::Sample { values: b_values, bound: b_bound }) => {
+        (
+            SketchForm::Sample { values: a_values, bound: a_bound },
+            SketchForm::Sample { values: b_values, bound: b_bound },
+        ) => {
             let exact = a.is_whole() && b.is_whole();
-            of_samples((a_values, *a_bound), (b_values, *b_bound), exact, rule)
+            from_samples((a_values, *a_bound), (b_values, *b_bound), exact, rule)
         }
-        (Form::Whole(a_tops), Form::Whole(b_tops)) => {
-            let all = Overlap::of(a_tops, b_tops, usize::MAX);
-            of_common(a, b, all.common as f64, 0.0, 0.0)
+        (SketchForm::Whole(a_tops), SketchForm::Whole(b_tops)) => {
+            let all = Overlap::count(a_tops, b_tops, usize::MAX);
+            from_common(a, b, all.common as f64, 0.0, 0.0)
         }
-        (Form::Parity(a_words), Form::Parity(b_words)) => of_bitmaps(a, b, a_words, b_words),
-        (Form::Whole(tops), Form::Parity(words)) => of_bitmaps(a, b, &bitmap_of_tops(tops, words.len() * 64), words),
-        (Form::Parity(words), Form::Whole(tops)) => of_bitmaps(a, b, words, &bitmap_of_tops(tops, words.len() * 64)),
-        _ => of_common(a, b, 0.0, 1.0, f64::INFINITY),
+        (SketchForm::Parity(a_words), SketchForm::Parity(b_words)) => from_bitmaps(a, b, a_words, b_words),
+        (SketchForm::Whole(tops), SketchForm::Parity(words)) => {
+            from_bitmaps(a, b, &bitmap_of_tops(tops, words.len() * 64), words)
+        }
+        (SketchForm::Parity(words), SketchForm::Whole(tops)) => {
+            from_bitmaps(a, b, words, &bitmap_of_tops(tops, words.len() * 64))
+        }
+        _ => from_common(a, b, 0.0, 1.0, f64::INFINITY),
     }
 }
 
-/// Both samples are cut to the smaller of their bounds, below which each is complete. For the `min` rules the
+/// Cuts both samples to the smaller of their bounds, below which each is complete. For the `min` rules the
 /// resemblance is that of the s smallest of the union, as in the paper, which makes it unbiased.
-fn of_samples(a: (&[Shingle], u128), b: (&[Shingle], u128), exact: bool, rule: Rule) -> Estimate {
+fn from_samples(a: (&[Shingle], u128), b: (&[Shingle], u128), exact: bool, rule: Rule) -> Estimate {
     let bound = a.1.min(b.1);
     let cut = |values: &[Shingle]| values.partition_point(|value| u128::from(*value) < bound);
     let (a_values, b_values) = (&a.0[..cut(a.0)], &b.0[..cut(b.0)]);
-    let all = Overlap::of(a_values, b_values, usize::MAX);
+    let all = Overlap::count(a_values, b_values, usize::MAX);
     let (resemblance, n_compared) = match rule {
         Rule::Min { size } | Rule::MinOfMod { size, .. } => {
-            let first = Overlap::of(a_values, b_values, size);
+            let first = Overlap::count(a_values, b_values, size);
             (first.ratio(), first.union)
         }
         _ => (all.ratio(), all.union),
@@ -158,30 +171,31 @@ fn of_samples(a: (&[Shingle], u128), b: (&[Shingle], u128), exact: bool, rule: R
         containment_of_second: ratio(all.common, b_values.len()),
         containment_error_of_first: containment_error(a_values.len()),
         containment_error_of_second: containment_error(b_values.len()),
-        // A `min` rule may have looked at only part of the union of two whole sketches.
+        // A `min` rule may look at only part of the union of two whole sketches.
         error: if exact && n_compared == all.union { 0.0 } else { variance.sqrt() },
         n_compared: n_compared as u32,
     }
 }
 
-fn of_bitmaps(a: &Sketch, b: &Sketch, a_words: &[u64], b_words: &[u64]) -> Estimate {
+fn from_bitmaps(a: &Sketch, b: &Sketch, a_words: &[u64], b_words: &[u64]) -> Estimate {
     let (n_a, n_b) = (f64::from(a.n_shingles), f64::from(b.n_shingles));
     let (difference, n_bits) = parity::difference(a_words, b_words);
     let common = ((n_a + n_b - difference) / 2.0).clamp(0.0, n_a.min(n_b));
     let difference = n_a + n_b - 2.0 * common;
-    // A bitmap that a much larger document has filled tells nothing: its errors are beyond all numbers.
+    // A bitmap that a much larger document has filled says nothing; its error is unbounded.
     let error = parity::resemblance_error(n_a, n_b, difference, n_bits as f64).min(1.0);
-    of_common(a, b, common, error, parity::difference_error(difference, n_bits as f64) / 2.0)
+    from_common(a, b, common, error, parity::difference_error(difference, n_bits as f64) / 2.0)
 }
 
-/// A whole sketch as the bitmap of so many bits that it would have, or the finest that its 16 bits allow.
+/// Returns the bitmap of `n_bits` bits of a whole sketch, or the finest bitmap that its 16 bits allow.
 fn bitmap_of_tops(tops: &[u16], n_bits: usize) -> Vec<u64> {
     let shingles: Vec<Shingle> = tops.iter().map(|top| Shingle::from(*top)).collect();
     parity::bitmap(&shingles, 16, n_bits.min(1 << 16))
 }
 
-/// The estimate that follows from the number of shingles in common and its standard error.
-fn of_common(a: &Sketch, b: &Sketch, common: f64, error: f64, common_error: f64) -> Estimate {
+/// Derives the estimate from the number of shingles in common, with the errors of the resemblance and of that
+/// number.
+fn from_common(a: &Sketch, b: &Sketch, common: f64, error: f64, common_error: f64) -> Estimate {
     let (n_a, n_b) = (f64::from(a.n_shingles), f64::from(b.n_shingles));
     let share = |whole: f64| if whole == 0.0 { 0.0 } else { common / whole };
     let containment_error = |whole: f64| if whole == 0.0 { 0.0 } else { (common_error / whole).min(1.0) };
@@ -203,7 +217,7 @@ mod tests {
     use crate::document::Seed;
     use crate::sketch::SketchRule;
 
-    /// Two sets of `n` numbers each, `shared` of them common, spread over 40 bits by a seed.
+    /// Two sets of `n` numbers each, `shared` of them in common, spread over 40 bits by a seed.
     fn sets(seed: u64, n: u64, shared: u64) -> [Vec<u64>; 2] {
         let seed = Seed([seed, 0, 0, 0]);
         let number = |i| seed.derive("n", i) >> 24;
@@ -261,7 +275,7 @@ mod tests {
         }
     }
 
-    /// The estimate for a document of 500 shingles, `inside` of them in one of 49,500, and the same the other way round.
+    /// The estimates between a document of 500 shingles and one of 49,500 that share `inside`, in both directions.
     fn inside(rule: Rule, seed: u64, inside: u64) -> [Estimate; 2] {
         let of = SketchRule { rule, index_modulus: 25, ..SketchRule::default() };
         let set = |range: std::ops::Range<u64>| -> Vec<u64> {
@@ -273,14 +287,14 @@ mod tests {
         let (first, second) = (of_small.len() as u32, of_large.len() as u32);
         let (a, b) = (of.sketch(&mut small), of.sketch(&mut large));
         [
-            compare(&a, &b, rule).refined(&a, &b, ModCounts { first, second, shared }),
-            compare(&b, &a, rule).refined(&b, &a, ModCounts { first: second, second: first, shared }),
+            compare(&a, &b, rule).refined(&a, &b, ModCounts { n_first: first, n_second: second, n_shared: shared }),
+            compare(&b, &a, rule).refined(&b, &a, ModCounts { n_first: second, n_second: first, n_shared: shared }),
         ]
     }
 
-    /// A page inside one a hundred times as large: these sketches do not tell, one shingle in 25 does.
+    /// A page inside another that is a hundred times as large: the sketches cannot tell, one shingle in 25 can.
     #[test]
-    fn mod_counts_tell_containment_whatever_the_sizes() {
+    fn mod_counts_give_containment_at_all_sizes() {
         for rule in [Rule::Parity { size: 256, error_per_mille: 12 }, Rule::Adaptive { size: 128 }] {
             for n in [500, 400, 100] {
                 let truth = n as f64 / 500.0;
@@ -303,11 +317,11 @@ mod tests {
     }
 
     #[test]
-    fn mod_counts_do_not_touch_what_is_exact() {
+    fn mod_counts_leave_exact_estimates_alone() {
         let of = SketchRule { rule: Rule::All, ..SketchRule::default() };
         let (a, b) = (of.sketch(&mut vec![1, 2, 3, 4]), of.sketch(&mut vec![3, 4, 5]));
         let exact = compare(&a, &b, of.rule);
-        assert_eq!(exact.refined(&a, &b, ModCounts { first: 4, second: 3, shared: 3 }), exact);
+        assert_eq!(exact.refined(&a, &b, ModCounts { n_first: 4, n_second: 3, n_shared: 3 }), exact);
         assert_eq!((exact.containment_error_of_first, exact.containment_error_of_second), (0.0, 0.0));
     }
 

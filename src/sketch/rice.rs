@@ -1,15 +1,17 @@
-//! Ascending numbers as Rice-coded steps: what the bytes of stored sketches are made of (R. F. Rice, "Some practical
-//! universal noiseless coding techniques", 1979).
+//! Rice coding of small steps between ascending numbers (R. F. Rice, "Some practical universal noiseless coding
+//! techniques", 1979).
 //!
-//! A step is its quotient by 2^k in ones, a zero, and k bits of remainder; bits fill each byte from the lowest, and zeros
-//! fill the last one.
+//! A step is its quotient by 2^k in unary (ones and a final zero), then k bits of remainder. Bits fill each byte
+//! from the lowest; zeros fill the last byte.
 
-use super::codec::InvalidSketch;
+/// The bytes are not a sequence of Rice-coded steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct InvalidRice;
 
 /// Appends steps with the parameter `k`.
 pub(super) fn encode(steps: impl Iterator<Item = u32>, k: u32, out: &mut Vec<u8>) {
     let (mut bits, mut n_bits) = (0u64, 0);
-    // At most 32 bits, which have room beside the less than 32 that wait.
+    // At most 32 bits; they fit beside the fewer than 32 that wait.
     let mut push = |value: u64, n: u32| {
         bits |= value << n_bits;
         n_bits += n;
@@ -31,38 +33,38 @@ pub(super) fn encode(steps: impl Iterator<Item = u32>, k: u32, out: &mut Vec<u8>
     out.extend_from_slice(&bits.to_le_bytes()[..n_bits.div_ceil(8) as usize]);
 }
 
-/// Reads `n` steps with the parameter `k`, each at most `most`, that fill `bytes`; `take` is given each of them.
+/// Decodes `n` steps with the parameter `k`, each at most `most`, that fill `bytes`, and passes each to `accept`.
 ///
 /// # Errors
-/// [`InvalidSketch`] where the bytes are others, or `take` says so.
-pub(super) fn decode(
+/// [`InvalidRice`] if the bytes are not that, and whatever `accept` returns.
+pub(super) fn decode<E: From<InvalidRice>>(
     n: usize,
     k: u32,
     most: u32,
     bytes: &[u8],
-    mut take: impl FnMut(u32) -> Result<(), InvalidSketch>,
-) -> Result<(), InvalidSketch> {
+    mut accept: impl FnMut(u32) -> Result<(), E>,
+) -> Result<(), E> {
     if n > bytes.len() * 8 {
-        return Err(InvalidSketch);
+        return Err(InvalidRice.into());
     }
-    let mut reader = Reader { bytes, at: 0 };
+    let mut reader = BitReader { bytes, at: 0 };
     for _ in 0..n {
-        let step = reader.step(k, most).ok_or(InvalidSketch)?;
-        take(step)?;
+        let step = reader.step(k, most).ok_or(InvalidRice)?;
+        accept(step)?;
     }
-    if reader.is_at_end() { Ok(()) } else { Err(InvalidSketch) }
+    if reader.is_at_end() { Ok(()) } else { Err(InvalidRice.into()) }
 }
 
-/// Bits in their order; after the last one come zeros.
-struct Reader<'a> {
+/// Reads bits in order; zeros follow the last one.
+struct BitReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// So many bits a look at the next ones shows at least.
+/// How many of the next bits [`BitReader::shown`] shows at least.
 const SHOWN: u32 = 57;
 
-impl Reader<'_> {
+impl BitReader<'_> {
     fn shown(&self) -> u64 {
         let rest = self.bytes.get(self.at / 8..).unwrap_or_default();
         let next = match rest.first_chunk() {
@@ -72,13 +74,13 @@ impl Reader<'_> {
         next >> (self.at % 8)
     }
 
-    /// The next step; `None` where it is over `most` or there is none.
+    /// The next step; `None` if it exceeds `most` or the bits end.
     fn step(&mut self, k: u32, most: u32) -> Option<u32> {
         let mut quotient = 0;
         let mut shown = self.shown();
         let mut ones = shown.trailing_ones();
         while ones + 1 + k > SHOWN {
-            // A part of them only, so that what follows is shown at once.
+            // Skips only part of the ones, so that whatever follows them is shown at once.
             let part = ones.min(SHOWN - 1 - k);
             quotient += u64::from(part);
             self.at += part as usize;
@@ -95,7 +97,7 @@ impl Reader<'_> {
         is_there.then_some(step as u32)
     }
 
-    /// Whether nothing follows but the zeros that fill the last byte.
+    /// Whether only the zeros that fill the last byte follow.
     fn is_at_end(&self) -> bool {
         self.at.div_ceil(8) == self.bytes.len() && self.shown() == 0
     }
@@ -106,7 +108,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn decoded(n: usize, k: u32, most: u32, bytes: &[u8]) -> Result<Vec<u32>, InvalidSketch> {
+    fn decoded(n: usize, k: u32, most: u32, bytes: &[u8]) -> Result<Vec<u32>, InvalidRice> {
         let mut steps = Vec::new();
         decode(n, k, most, bytes, |step| {
             steps.push(step);
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_so_written_is_refused() {
+    fn other_bytes_are_rejected() {
         let bytes = [0b1000_0101, 0b0001_1011];
         for (n, most, bytes) in [
             (3, 14, &bytes[..]),
@@ -137,7 +139,7 @@ mod tests {
             (1, u32::MAX, &[0xff; 3]),
             (25, u32::MAX, &[0; 3]),
         ] {
-            assert_eq!(decoded(n, 2, most, bytes), Err(InvalidSketch), "{n} of {most}: {bytes:?}");
+            assert_eq!(decoded(n, 2, most, bytes), Err(InvalidRice), "{n} of {most}: {bytes:?}");
         }
         assert_eq!(decoded(0, 0, 0, &[]), Ok(vec![]));
     }

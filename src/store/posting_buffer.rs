@@ -147,7 +147,7 @@ impl PostingBuffer {
 
     /// Takes the postings of a new document.
     pub fn add_document(&mut self, document: &NewDocument) {
-        let mut begins = document.begins.iter().copied();
+        let mut begins = document.is_first_in_list.iter().copied();
         for (posted, shingles) in PostingKind::ALL.into_iter().zip(postings_of(document)) {
             for shingle in shingles {
                 self.growing.add(posted, *shingle, document.document, begins.next().unwrap_or(false));

@@ -2,7 +2,7 @@
 
 use super::open::{RocksStore, damaged, failed};
 use super::schema::{self, Fields, PostingKind, cf, meta};
-use crate::cluster::{ClusterRow, Clusters, Link, Policy, representatives_of};
+use crate::cluster::{ClusterPolicy, ClusterRow, Clusters, Link, first_representatives};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed, url_key};
 use crate::ports::{
     DocumentShingles, MissingUrl, Outgoing, OutputNotes, ProgressMap, Snapshot, StoreError, StoreRule, StoredDocument,
@@ -171,7 +171,7 @@ impl RocksStore {
         if self.linked_from()?.is_some() {
             return Ok(true);
         }
-        if self.rule.cluster.policy == Policy::Star {
+        if self.rule.cluster.policy == ClusterPolicy::Star {
             return Ok(false);
         }
         let mut links = self.db.raw_iterator_cf(self.cf(cf::LINKS)?);
@@ -509,7 +509,7 @@ impl Snapshot for RocksStore {
             for list in self.lists(PostingKind::Index, next)? {
                 let is_common = list.len() > self.rule.cluster.common_limit;
                 n_left -= usize::from(!is_common);
-                let finds = if is_common { &*representatives_of(&list) } else { &list };
+                let finds = if is_common { &*first_representatives(&list) } else { &list };
                 for document in finds {
                     *shared.entry(*document).or_default() += 1;
                 }

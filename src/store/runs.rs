@@ -153,7 +153,7 @@ mod tests {
     use crate::cluster::View;
     use crate::document::{CANONICAL_VERSION, Fingerprint, Seed};
     use crate::ports::{Batch, Snapshot, Store, StoreRule};
-    use crate::sketch::{Equivalences, Form, Shingle, Sketch, SketchRule};
+    use crate::sketch::{Equivalences, Shingle, Sketch, SketchForm, SketchRule};
     use crate::store::{RocksStore, Settings};
     use std::collections::HashMap;
 
@@ -175,7 +175,7 @@ mod tests {
             let new = NewDocument {
                 document: DocumentId(id),
                 equivalences: Equivalences { identical: fingerprint(1), lexical: fingerprint(2), shingle: None },
-                sketch: Arc::new(Sketch { n_shingles: 1, form: Form::Whole(vec![7]), confirmation: None }),
+                sketch: Arc::new(Sketch { n_shingles: 1, form: SketchForm::Whole(vec![7]), confirmation: None }),
                 index: vec![Shingle::from(id % 3)],
                 super_shingles: vec![Shingle::from(id % 2)],
                 mod_shingles: vec![25],

@@ -48,7 +48,7 @@
 //! dense from 1 to `meta/documents`; a document is in as many lists of each derived family, `pending` included, as its
 //! row says, and their shingles give its checksum; every document above `meta/indexed-up-to` is in one row of
 //! `pending`; `sightings` and `standings` hold the same sightings, but for those of nothing; `states` is what
-//! [`UrlState::of`] makes of each URL's sightings, but for `found`, and `sought` holds the last copy of each that is
+//! [`UrlState::from_history`] makes of each URL's sightings, but for `found`, and `sought` holds the last copy of each that is
 //! [`UrlState::sought`]; parents form trees; `outbox` holds the events from `meta/published` to `meta/next-seq`, or none
 //! where nobody listens.
 
@@ -371,8 +371,8 @@ pub(super) fn read_state(row: &[u8]) -> Option<UrlState> {
     let (newest, copy) = fields.0.split_at_checked(n_newest as usize)?;
     let newest = read_moment(newest)?;
     let copy = match copy {
-        [] => LastCopy::of(&newest),
-        copy => Some(LastCopy::of(&read_moment(copy)?)?),
+        [] => LastCopy::from_observation(&newest),
+        copy => Some(LastCopy::from_observation(&read_moment(copy)?)?),
     };
     Some(UrlState { newest, copy, host, found: found != 0 })
 }
@@ -702,7 +702,7 @@ fn read_message(mut fields: Fields<'_>) -> Option<Message> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sketch::{Equivalences, Form, Sketch};
+    use crate::sketch::{Equivalences, Sketch, SketchForm};
 
     #[test]
     fn rows_round_trip() {
@@ -715,7 +715,7 @@ mod tests {
                     assert_eq!(read_standing(&standing_key(document, &sighting)), Some(sighting));
                 }
                 let copy = LastCopy { fetched_at: FetchTime(-9), sweep: None, document: DocumentId(3) };
-                for copy in [LastCopy::of(&moment), Some(copy)] {
+                for copy in [LastCopy::from_observation(&moment), Some(copy)] {
                     let state = UrlState { newest: moment.clone(), copy, host: 5, found: true };
                     // A page is its own last copy, unless an older sighting of it came with a larger sweep's name.
                     if seen.document().is_none() || state.copy.is_some() {
@@ -782,7 +782,7 @@ mod tests {
         NewDocument {
             document: DocumentId(id),
             equivalences,
-            sketch: Arc::new(Sketch { n_shingles: 3, form: Form::Whole(vec![1, 2, 3]), confirmation: None }),
+            sketch: Arc::new(Sketch { n_shingles: 3, form: SketchForm::Whole(vec![1, 2, 3]), confirmation: None }),
             index,
             super_shingles: vec![u64::MAX],
             mod_shingles: vec![],

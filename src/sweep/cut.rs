@@ -1,14 +1,14 @@
-//! Sweeps: dated walks of the crawler, named by it or cut by date.
+//! Sweeps: dated crawls, named by the crawler or cut by date.
 
 use crate::document::FetchTime;
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 
-/// How pages that name no sweep are put into sweeps, by the date (UTC) on which they were fetched.
+/// How to assign a sweep to pages that name none, by the date (UTC) of fetching.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SweepCut {
-    /// They belong to no sweep.
+    /// The pages belong to no sweep.
     #[default]
     None,
     /// `2026-11-21`
@@ -22,7 +22,7 @@ pub enum SweepCut {
 }
 
 impl SweepCut {
-    /// The name of the sweep that a moment lies in. The names of one cut sort as their dates do.
+    /// Returns the name of the sweep that contains a moment. The names of one cut sort by date.
     pub fn name(self, time: FetchTime) -> Option<String> {
         let date = |time: FetchTime| -> Option<Date> {
             Some(Timestamp::from_microsecond(time.0).ok()?.to_zoned(TimeZone::UTC).date())
@@ -40,25 +40,25 @@ impl SweepCut {
     }
 }
 
-/// What is known of a sweep.
+/// The counts of one sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepRow {
     /// When its first page was fetched.
     pub first: FetchTime,
-    /// When its last one was.
+    /// When its last page was fetched.
     pub last: FetchTime,
-    /// Pages seen on it.
+    /// Pages that the sweep saw.
     pub n_pages: u64,
-    /// URLs found gone or redirected on it.
+    /// URLs that the sweep found gone or redirected.
     pub n_gone: u64,
-    /// Whether it was closed.
+    /// Whether the sweep is closed.
     pub is_closed: bool,
-    /// URLs that it should have seen and did not, marked when it was closed.
+    /// URLs that the sweep should have seen and did not, counted when it closed.
     pub n_lost: u64,
 }
 
 impl SweepRow {
-    /// A sweep of which a first sighting is known.
+    /// Creates a sweep from its first sighting.
     pub fn begun(at: FetchTime) -> Self {
         SweepRow { first: at, last: at, n_pages: 0, n_gone: 0, is_closed: false, n_lost: 0 }
     }

@@ -1,13 +1,14 @@
-//! Lost and found: which of the places where a lost page's content stands now is the best, and why.
+//! Lost and found: ranks the places where the content of a lost page is now.
 
 use crate::document::{DocumentId, host_of, path_of};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, VecDeque};
 
-/// How much each sign counts when the places of a content are ranked. Only their proportions matter.
+/// The weights for ranking the places of a content. Only their proportions matter.
 ///
-/// The defaults are measured: of the moves that the authors of two sites made themselves, 917 and 536, of which exact
-/// clusters reach 909 and 511, so many come out first or within five, and so many with one sign left out (under three secrets of the store):
+/// The defaults are measured. The authors of two sites made 917 and 536 moves themselves, of which exact clusters
+/// reach 909 and 511. The table counts how many of those come first or within five, also with one weight left out
+/// (ranges over three secrets of the store):
 ///
 /// | | site of 6,331 pages: first | in five | site of 52,359 pages: first | in five |
 /// |---|---|---|---|---|
@@ -17,19 +18,19 @@ use std::collections::{HashMap, VecDeque};
 /// | no path | 903–906 | 909 | 252 | 489 |
 /// | no site (each is one) | 903–906 | 909 | 508 | 509 |
 ///
-/// Recency is worth most, because a URL is asked for to be visited. Where many versions stand side by side the path tells
-/// the successor, which the text cannot; the resemblance, misled by pages of one text in two formats there, has the least
-/// say: it decides where the paths tell nothing.
+/// Recency weighs most, because people ask for a URL in order to visit it. Where many versions exist side by side,
+/// the path identifies the successor and the text cannot. Resemblance weighs least: pages with one text in two
+/// formats mislead it, and it decides only where the paths do not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ranking {
-    /// How recently it was seen there.
+    /// How recently the content was seen at the place.
     pub recency: f64,
-    /// How much what stands there resembles the last copy.
+    /// How much the document at the place resembles the last copy.
     pub resemblance: f64,
-    /// How like the paths are.
+    /// How similar the paths are.
     pub path: f64,
-    /// How near the hosts are.
+    /// How close the hosts are.
     pub site: f64,
 }
 
@@ -40,7 +41,7 @@ impl Default for Ranking {
 }
 
 impl Ranking {
-    /// What is wrong with it, if anything.
+    /// Returns what is wrong with the weights, if anything.
     pub fn problem(&self) -> Option<String> {
         let weights = [self.recency, self.resemblance, self.path, self.site];
         let is_weight = |weight: &f64| (0.0..=1e6).contains(weight);
@@ -50,7 +51,7 @@ impl Ranking {
         None
     }
 
-    /// The weighted mean of the signs, 0 to 1.
+    /// The weighted mean of the scores, 0 to 1.
     pub fn score(&self, signs: &PlaceScores) -> f64 {
         let weighted = self.recency * signs.recency
             + self.resemblance * signs.resemblance
@@ -77,29 +78,30 @@ pub struct PlaceScores {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Evidence {
-    /// It is the URL itself, which is alive as far as is known.
+    /// The place is the URL itself, and a page is there.
     Itself,
-    /// The last copy stands there, unchanged.
+    /// The last copy is there, unchanged.
     Same,
-    /// What stands there resembles the last copy by the threshold or more.
+    /// The document there resembles the last copy by the threshold or more.
     Direct,
-    /// What stands there is tied to the last copy through other documents, each of which resembles the next.
+    /// Other documents link the one there to the last copy; each resembles the next.
     Chain {
-        /// These documents, from the last copy's side.
+        /// The documents between, from the last copy on.
         through: Vec<DocumentId>,
     },
-    /// What stands there belongs to the last copy's cluster, which is too large to look for the documents between.
+    /// The document there belongs to the last copy's cluster, which is too large to search for the documents
+    /// between.
     Cluster,
-    /// The URL led there.
+    /// The URL redirects there.
     Redirect {
         /// The URLs between.
         through: Vec<String>,
     },
 }
 
-/// How like the paths of two URLs are, 0 to 1: the mean of how like they are as wholes and in their last segments. Each
-/// of the two is Dice's coefficient over pairs of neighbouring characters: a renamed folder or a prefix costs little, and
-/// an ending in common is worth something.
+/// How similar the paths of two URLs are, 0 to 1: the mean of the similarity of the whole paths and of their last
+/// segments. Each is Dice's coefficient over pairs of neighbouring characters, so that a renamed folder or a prefix
+/// costs little and a common ending counts.
 pub fn path_likeness(a: &str, b: &str) -> f64 {
     let (a, b) = (path_of(a), path_of(b));
     (dice(a, b) + dice(last_segment(a), last_segment(b))) / 2.0
@@ -109,7 +111,7 @@ fn last_segment(path: &str) -> &str {
     path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
 }
 
-/// Twice the pairs in common over all pairs; repeated pairs count as often as they stand there.
+/// Twice the common pairs over all pairs; repeated pairs count each time.
 fn dice(a: &str, b: &str) -> f64 {
     if a == b {
         return 1.0;
@@ -138,7 +140,7 @@ fn pairs(text: &str) -> Vec<(u8, u8)> {
     pairs
 }
 
-/// How near two hosts are, 0 to 1: the labels that their names have in common from the right, as a share of the longer
+/// How close two hosts are, 0 to 1: the labels that their names share from the right, as a share of the longer
 /// name. The same host is 1; `www.a.example` and `docs.a.example` are 2/3.
 pub fn site_likeness(a: &str, b: &str) -> f64 {
     let (a, b) = (host_of(a), host_of(b));
@@ -149,7 +151,8 @@ pub fn site_likeness(a: &str, b: &str) -> f64 {
     n_common as f64 / a.split('.').count().max(b.split('.').count()) as f64
 }
 
-/// The documents between two of one cluster along verified links, which form a tree; none where they are not tied.
+/// Returns the documents between two documents of one cluster along verified links, which form a tree; `None` if no
+/// links connect the two.
 pub fn documents_between(
     links: &[(DocumentId, DocumentId)],
     from: DocumentId,

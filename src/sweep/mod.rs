@@ -1,4 +1,4 @@
-//! Time: which page stood where and when, and where a lost one went (Broder 1997, section 1.1, "lost and found").
+//! Time: which page was where and when, and where a lost one went (Broder 1997, section 1.1, "lost and found").
 
 mod cut;
 mod lost;

@@ -1,25 +1,25 @@
-//! Sightings: what stood at a URL at a moment.
+//! Sightings: what was at a URL at a moment.
 
 use crate::document::{DocumentId, FetchTime};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// What was found at a URL. Of two sightings of one moment the later in this order counts as the newer.
+/// What a crawler found at a URL. Of two sightings at the same moment, the later in this order counts as newer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "SeenFields")]
 pub enum Seen {
-    /// Nothing was looked for: a sweep that should have come by was closed without it.
+    /// Not seen: a sweep that should have visited the URL closed without it.
     Lost,
-    /// Nothing stands there any more (null body, 404, 410).
+    /// The page no longer exists (null body, 404, 410).
     Gone,
-    /// It stands at this URL now.
+    /// The page is at this URL now.
     Redirect(String),
-    /// A page, whose content is this document.
+    /// A page whose content is this document.
     Document(DocumentId),
 }
 
 impl Seen {
-    /// The document, where a page stood there.
+    /// The document, if a page was there.
     pub fn document(&self) -> Option<DocumentId> {
         match self {
             Seen::Document(document) => Some(*document),
@@ -27,7 +27,7 @@ impl Seen {
         }
     }
 
-    /// The word for it.
+    /// The word for it in JSON.
     pub fn as_str(&self) -> &'static str {
         match self {
             Seen::Lost => "lost",
@@ -38,7 +38,7 @@ impl Seen {
     }
 }
 
-/// The fields that a [`Seen`] is written as.
+/// The fields that a [`Seen`] is read from.
 #[derive(Deserialize)]
 struct SeenFields {
     seen: String,
@@ -60,7 +60,7 @@ impl TryFrom<SeenFields> for Seen {
     }
 }
 
-/// Flat fields: `seen`, a word; `document`, null where there was none; `redirect_to`, only with a redirect.
+/// Writes flat fields: `seen`, a word; `document`, null if there is none; `redirect_to`, only for a redirect.
 impl Serialize for Seen {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_map(None)?;
@@ -73,22 +73,22 @@ impl Serialize for Seen {
     }
 }
 
-/// One sighting of some URL. The order is that of time, with whatever breaks a tie the same way in any order of arrival:
-/// what was seen, and the sweep.
+/// One sighting of some URL. Observations sort by time. What was seen and the sweep break ties, in the same way for
+/// any order of arrival.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Observation {
-    /// When.
+    /// When the URL was seen.
     pub fetched_at: FetchTime,
-    /// What.
+    /// What was found there.
     #[serde(flatten)]
     pub seen: Seen,
-    /// On which sweep.
+    /// The sweep that saw it.
     pub sweep: Option<String>,
 }
 
 impl Observation {
-    /// Whether it tells of a later state than `other`: a later time, and not one and the same sweep. What one walk of
-    /// the crawler saw first says only which way it went.
+    /// Whether it shows a later state than `other`: it has a later time and does not belong to the same sweep.
+    /// Within one sweep the order only reflects the crawler's route.
     pub fn is_later_than(&self, other: &Observation) -> bool {
         self.fetched_at > other.fetched_at && (self.sweep.is_none() || self.sweep != other.sweep)
     }
@@ -97,9 +97,9 @@ impl Observation {
 /// A sighting and its URL.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Sighting {
-    /// Where.
+    /// The URL.
     pub url: String,
-    /// When, what, on which sweep.
+    /// When, what, and on which sweep.
     #[serde(flatten)]
     pub moment: Observation,
 }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_no_sighting() {
+    fn contradictory_fields_are_not_a_sighting() {
         for fields in [r#""seen":"page","document":null"#, r#""seen":"gone","document":7"#, r#""seen":"redirect""#] {
             let json = format!(r#"{{"url":"http://a/","fetched_at":"1970-01-01T00:00:00Z",{fields},"sweep":null}}"#);
             assert!(serde_json::from_str::<Sighting>(&json).is_err(), "{json}");

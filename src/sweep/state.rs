@@ -1,76 +1,78 @@
-//! What a URL's sightings add up to: its newest one, and the last copy of a page that was there.
+//! The state of a URL: what its sightings add up to.
 
-use super::{Observation, Seen};
+use super::sighting::{Observation, Seen};
 use crate::document::{DocumentId, FetchTime};
 
-/// The last page that stood at a URL.
+/// The last page that was seen at a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastCopy {
-    /// When it was last seen.
+    /// When the page was last seen.
     pub fetched_at: FetchTime,
-    /// On which sweep.
+    /// The sweep that saw it.
     pub sweep: Option<String>,
-    /// What it was.
+    /// The document that it was.
     pub document: DocumentId,
 }
 
 impl LastCopy {
-    /// The sighting that it comes from.
+    /// The sighting that the copy comes from.
     pub fn moment(&self) -> Observation {
         Observation { fetched_at: self.fetched_at, seen: Seen::Document(self.document), sweep: self.sweep.clone() }
     }
 
-    /// The last copy that a sighting is, where it is one of a page.
-    pub fn of(moment: &Observation) -> Option<Self> {
+    /// Returns the copy of a sighting; `None` if it saw no page.
+    pub fn from_observation(moment: &Observation) -> Option<Self> {
         let document = moment.seen.document()?;
         Some(LastCopy { fetched_at: moment.fetched_at, sweep: moment.sweep.clone(), document })
     }
 }
 
-/// The state of a URL: a function of the set of its sightings, whatever order they came in. Only `found` is more.
+/// The state of a URL. It depends on the set of its sightings, not on their order; only `found` does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UrlState {
     /// The newest sighting.
     pub newest: Observation,
-    /// The newest one of a page; none where there never was one.
+    /// The newest sighting of a page; `None` if there never was one.
     pub copy: Option<LastCopy>,
     /// A fingerprint of the URL's host.
     pub host: u64,
-    /// Whether it was told already where the last copy moved to.
+    /// Whether an event has already said where the last copy moved to.
     pub found: bool,
 }
 
 impl UrlState {
-    /// The state that a history gives; none where it is empty. A mark of loss counts for nothing where its sweep did see
+    /// Returns the state that a history gives; `None` if it is empty. A `lost` mark does not count if its sweep saw
     /// the URL after all.
-    pub fn of(history: &[Observation], host: u64) -> Option<Self> {
+    pub fn from_history(history: &[Observation], host: u64) -> Option<Self> {
         let is_void = |mark: &Observation| {
             let contradicts = |other: &Observation| other.seen != Seen::Lost && other.sweep == mark.sweep;
             mark.seen == Seen::Lost && history.iter().any(contradicts)
         };
         let newest = history.iter().filter(|moment| !is_void(moment)).max()?.clone();
-        let copy = history.iter().filter(|moment| moment.seen.document().is_some()).max().and_then(LastCopy::of);
+        let copy =
+            history.iter().filter(|moment| moment.seen.document().is_some()).max().and_then(LastCopy::from_observation);
         Some(UrlState { newest, copy, host, found: false })
     }
 
-    /// The state after one more sighting. None where it comes late, or is a mark of loss or contradicts one: the whole
-    /// history must be asked then.
+    /// Returns the state after one more sighting. Returns `None` if the sighting comes late, is a `lost` mark or
+    /// contradicts one; then only the whole history gives the state.
     pub fn after(&self, moment: &Observation) -> Option<Self> {
         let is_contradicted = self.newest.seen == Seen::Lost && moment.sweep == self.newest.sweep;
         if *moment <= self.newest || is_contradicted || moment.seen == Seen::Lost {
             return None;
         }
-        let copy = LastCopy::of(moment);
+        let copy = LastCopy::from_observation(moment);
         let found = self.found && copy.is_none();
         Some(UrlState { newest: moment.clone(), copy: copy.or_else(|| self.copy.clone()), host: self.host, found })
     }
 
-    /// Whether a page stands there, as far as is known.
+    /// Whether the newest sighting is a page.
     pub fn is_alive(&self) -> bool {
         matches!(self.newest.seen, Seen::Document(_))
     }
 
-    /// The last copy of a URL that is gone or lost, until its new place is reported. A redirect reports that itself.
+    /// The last copy of a URL that is gone or lost, unless an event has already said where it moved to. A redirect
+    /// names the place itself.
     pub fn missing_copy(&self) -> Option<&LastCopy> {
         let is_missing = matches!(self.newest.seen, Seen::Gone | Seen::Lost) && !self.found;
         self.copy.as_ref().filter(|_| is_missing)
@@ -93,29 +95,29 @@ mod tests {
     #[test]
     fn a_lost_url_that_its_sweep_saw_after_all_is_not_lost() {
         let history = [page(1, 7, 1), moment(5, Seen::Lost, 2)];
-        let lost = UrlState::of(&history, 0).expect("a state");
+        let lost = UrlState::from_history(&history, 0).expect("a state");
         assert_eq!(lost.missing_copy().map(|copy| copy.document), Some(DocumentId(7)));
         let late = page(4, 8, 2);
         assert_eq!(lost.after(&late), None, "the history must be asked");
-        let state = UrlState::of(&[history[0].clone(), history[1].clone(), late], 0).expect("a state");
+        let state = UrlState::from_history(&[history[0].clone(), history[1].clone(), late], 0).expect("a state");
         assert!(state.is_alive() && state.missing_copy().is_none());
         assert_eq!(state.copy.map(|copy| copy.document), Some(DocumentId(8)));
     }
 
     #[test]
-    fn what_is_missing() {
-        let gone = UrlState::of(&[page(1, 7, 0), moment(2, Seen::Gone, 0)], 0).expect("a state");
+    fn missing_urls() {
+        let gone = UrlState::from_history(&[page(1, 7, 0), moment(2, Seen::Gone, 0)], 0).expect("a state");
         assert!(gone.missing_copy().is_some());
         assert!(UrlState { found: true, ..gone.clone() }.missing_copy().is_none());
         let back = UrlState { found: true, ..gone.clone() }.after(&page(3, 7, 0)).expect("later");
         assert!(back.missing_copy().is_none() && !back.found);
         let redirect = gone.after(&moment(3, Seen::Redirect("http://b/".into()), 0)).expect("later");
         assert!(redirect.missing_copy().is_none(), "a redirect says where it went");
-        assert!(UrlState::of(&[moment(2, Seen::Gone, 0)], 0).expect("a state").missing_copy().is_none());
+        assert!(UrlState::from_history(&[moment(2, Seen::Gone, 0)], 0).expect("a state").missing_copy().is_none());
     }
 
     #[test]
-    fn a_moment_is_later_by_time_and_on_another_walk() {
+    fn a_later_moment_has_a_later_time_and_another_sweep() {
         assert!(page(2, 1, 2).is_later_than(&page(1, 1, 1)));
         assert!(!page(2, 1, 1).is_later_than(&page(1, 1, 1)), "of one sweep");
         assert!(page(2, 1, 0).is_later_than(&page(1, 1, 0)), "without sweeps time decides");
@@ -135,13 +137,13 @@ mod tests {
                 2 => moment(time, Seen::Redirect("http://b/".into()), sweep),
                 document => page(time, document, sweep),
             }).collect();
-            let at_once = UrlState::of(&history, 3);
+            let at_once = UrlState::from_history(&history, 3);
             let n = order.index(history.len());
             history.rotate_left(n);
             let mut state: Option<UrlState> = None;
             for end in 1..=history.len() {
                 let quick = state.as_ref().and_then(|state| state.after(&history[end - 1]));
-                let slow = UrlState::of(&history[..end], 3);
+                let slow = UrlState::from_history(&history[..end], 3);
                 if let Some(quick) = quick {
                     prop_assert_eq!(Some(&quick), slow.as_ref());
                 }

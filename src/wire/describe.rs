@@ -1,10 +1,10 @@
 //! Describes decisions and history effects as numbered events: the one place where events get their numbers and order.
 
-use super::Origin;
 use super::event::{Event, Moved, Subject};
 use super::message::Message;
+use super::origin::Origin;
 use super::outgoing::{Outgoing, PresentChange};
-use super::record::Rejection;
+use super::rejection::Rejection;
 use crate::cluster::Decision;
 use crate::document::{DocumentId, Fingerprint};
 use crate::history::{ClosingBatch, HistoryEffects, LatePage};

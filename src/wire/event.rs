@@ -1,19 +1,19 @@
 //! Events: what happened to each record, one JSON object each.
 
-use super::record::Reason;
-use super::{Origin, Rejection};
+use super::origin::Origin;
+use super::rejection::{Reason, Rejection};
 use crate::cluster::{Decision, Merge, Relation};
 use crate::document::{ClusterId, DocumentId, FetchTime};
 use crate::history::MoveEvidence;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
-/// The version of the event format; `docs/reference/events.md` says which changes it bears.
+/// The version of the event format; `docs/reference/events.md` says which changes keep it.
 pub const WIRE_VERSION: u32 = 1;
 
-/// What an event is given room for at first: nearly all need no more.
+/// The initial capacity for an event's JSON; hardly any event needs more.
 const EVENT_BYTES: usize = 512;
 
-/// What an event tells. Every input record gets exactly one of the terminal ones.
+/// What kind of event it is. Every input record gets exactly one terminal event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventType {
@@ -21,27 +21,28 @@ pub enum EventType {
     Assigned,
     /// The record was not a page that can be sketched. Terminal.
     Rejected,
-    /// Nothing stands at the URL any more. Terminal.
+    /// The page no longer exists. Terminal.
     Gone,
-    /// The page stands at another URL now. Terminal.
+    /// The page is at another URL now. Terminal.
     Redirected,
-    /// Records that could not be read, from the event's offset up to another one. Terminal for all of them.
+    /// Records could not be read, from the event's offset up to another one. Terminal for all of them.
     Gap,
     /// Two clusters became one.
     Merged,
-    /// Another document stands at the URL than before, by the time of fetching.
+    /// Another document is at the URL than before, by the time of fetching.
     Changed,
-    /// The last copy of a URL that is gone or lost, or what belongs to its cluster, stands elsewhere. Once for each loss.
+    /// A URL is gone or lost, and its last copy, or a document of the same cluster, is elsewhere. Once for each
+    /// loss.
     Moved,
-    /// A sweep was closed that should have seen the URL and did not.
+    /// A sweep closed without having seen the URL, although it should have.
     Lost,
-    /// A sweep was closed; the `lost` events of its URLs came before.
+    /// A sweep closed; the `lost` events of its URLs precede.
     SweepClosed,
-    /// Clusters were made anew under another rule, and this one has a name that others had taken: what was merged into
-    /// them under its name is so no more.
+    /// Clusters were recomputed under another rule, and this one has its own name again: it is no longer part of
+    /// the cluster it was merged into.
     Split,
-    /// Clusters were made anew under another rule, and this document belongs to another one, or to its own as before: once
-    /// for each URL at which it stands.
+    /// Clusters were recomputed under another rule, and this document belongs to another one, or to its own again.
+    /// One event for each URL with the document.
     Reassigned,
 }
 
@@ -63,79 +64,246 @@ impl EventType {
     }
 }
 
-/// One event. Fields that do not belong to its type are absent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// One event.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "EventFields")]
 pub struct Event {
-    /// What it tells.
-    #[serde(rename = "type")]
-    pub kind: EventType,
-    /// Its number in the store's sequence: dense, from 0.
+    /// The event's number in the store's sequence: dense, from 0.
     pub seq: u64,
-    /// The record that caused it: file or topic; or `sweep NAME` that was closed.
+    /// The file or topic of the record that caused the event; `sweep NAME` if closing a sweep caused it.
     pub source: String,
     /// The record's partition.
     pub partition: i32,
     /// The record's offset.
     pub offset: i64,
-    /// The page's URL, where the record had one.
+    /// The page's URL, if the record had one.
     pub url: Option<String>,
     /// When the page was seen.
     pub fetched_at: Option<FetchTime>,
-    /// The sweep it was seen on.
+    /// The sweep that saw the page.
     pub sweep: Option<String>,
-    /// `assigned`, `changed`: the page's document. `moved`: the one at the new place. `lost`: the last copy.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub document: Option<DocumentId>,
-    /// `assigned`: the document's cluster. `merged`: the winner.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub cluster: Option<ClusterId>,
-    /// `assigned`: how the page came to its document and cluster.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub relation: Option<Relation>,
-    /// `assigned`: the known document that it was matched with.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub matched_document: Option<DocumentId>,
-    /// `assigned`: where that document was first seen.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub matched_url: Option<String>,
-    /// `assigned`, `changed`, `moved`: the estimated resemblance to that document, or to the one before, rounded to four
-    /// places.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub resemblance: Option<f64>,
-    /// `redirected`: where the page stands now.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub redirect_to: Option<String>,
-    /// `changed`: the document that stood there before. `moved`: the last copy.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub previous_document: Option<DocumentId>,
-    /// `moved`: the URL that is gone or lost.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub from: Option<String>,
-    /// `moved`: where its content stands now.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub to: Option<String>,
-    /// `moved`: how that is known.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub evidence: Option<MoveEvidence>,
-    /// `sweep-closed`: how many URLs it should have seen and did not.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub n_lost: Option<u64>,
-    /// `merged`: the cluster whose name is gone.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub loser: Option<ClusterId>,
-    /// `merged`: the cluster that its documents belong to now.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub winner: Option<ClusterId>,
-    /// `gap`: the offset where reading went on.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub gap_to: Option<i64>,
-    /// `rejected`, `gap`: why, as a word that does not change.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub reason: Option<Reason>,
-    /// `rejected`, `gap`: why, for a person.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub message: Option<String>,
+    /// What happened.
+    pub body: EventBody,
+}
+
+/// What happened, one variant for each [`EventType`]. The order of the fields is their order in the JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum EventBody {
+    /// See [`EventType::Assigned`].
+    Assigned {
+        /// The page's document.
+        document: DocumentId,
+        /// The document's cluster.
+        cluster: ClusterId,
+        /// How the page relates to its document and cluster.
+        relation: Relation,
+        /// The known document that the page matched.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        matched_document: Option<DocumentId>,
+        /// Where that document was first seen.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        matched_url: Option<String>,
+        /// The estimated resemblance to that document, rounded to four places.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        resemblance: Option<f64>,
+    },
+    /// See [`EventType::Rejected`].
+    Rejected {
+        /// Why, as a word that never changes.
+        reason: Reason,
+        /// Why, for people.
+        message: String,
+    },
+    /// See [`EventType::Gone`].
+    Gone {},
+    /// See [`EventType::Redirected`].
+    Redirected {
+        /// Where the page is now.
+        redirect_to: String,
+    },
+    /// See [`EventType::Gap`].
+    Gap {
+        /// The offset where reading continues.
+        gap_to: i64,
+        /// Why, as a word that never changes.
+        reason: Reason,
+        /// Why, for people.
+        message: String,
+    },
+    /// See [`EventType::Merged`].
+    Merged {
+        /// The same as `winner`.
+        cluster: ClusterId,
+        /// The cluster whose name ends.
+        loser: ClusterId,
+        /// The cluster that has its documents now.
+        winner: ClusterId,
+    },
+    /// See [`EventType::Changed`].
+    Changed {
+        /// The document that is there now.
+        document: DocumentId,
+        /// The estimated resemblance of the two, rounded to four places.
+        resemblance: f64,
+        /// The document that was there before.
+        previous_document: DocumentId,
+    },
+    /// See [`EventType::Moved`].
+    Moved {
+        /// The document at the new place.
+        document: DocumentId,
+        /// The estimated resemblance of the two, rounded to four places.
+        resemblance: f64,
+        /// The last copy.
+        previous_document: DocumentId,
+        /// The URL that is gone or lost.
+        from: String,
+        /// Where its content is now.
+        to: String,
+        /// How the move is known.
+        evidence: MoveEvidence,
+    },
+    /// See [`EventType::Lost`].
+    Lost {
+        /// The last copy.
+        document: DocumentId,
+    },
+    /// See [`EventType::SweepClosed`].
+    SweepClosed {
+        /// How many URLs the sweep should have seen and did not.
+        n_lost: u64,
+    },
+    /// See [`EventType::Split`].
+    Split {
+        /// The cluster that has its own name again.
+        cluster: ClusterId,
+    },
+    /// See [`EventType::Reassigned`].
+    Reassigned {
+        /// The document.
+        document: DocumentId,
+        /// The document's cluster from now on.
+        cluster: ClusterId,
+    },
+}
+
+/// The fields of every type, from which an [`Event`] is deserialised.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EventFields {
+    #[serde(rename = "type")]
+    kind: EventType,
+    seq: u64,
+    source: String,
+    partition: i32,
+    offset: i64,
+    url: Option<String>,
+    fetched_at: Option<FetchTime>,
+    sweep: Option<String>,
+    document: Option<DocumentId>,
+    cluster: Option<ClusterId>,
+    relation: Option<Relation>,
+    matched_document: Option<DocumentId>,
+    matched_url: Option<String>,
+    resemblance: Option<f64>,
+    redirect_to: Option<String>,
+    previous_document: Option<DocumentId>,
+    from: Option<String>,
+    to: Option<String>,
+    evidence: Option<MoveEvidence>,
+    n_lost: Option<u64>,
+    loser: Option<ClusterId>,
+    winner: Option<ClusterId>,
+    gap_to: Option<i64>,
+    reason: Option<Reason>,
+    message: Option<String>,
+}
+
+/// The event lacks a field that its type requires.
+#[derive(Debug, thiserror::Error)]
+#[error("the event has no field `{0}`, which its type requires")]
+struct MissingField(&'static str);
+
+impl TryFrom<EventFields> for Event {
+    type Error = MissingField;
+
+    fn try_from(fields: EventFields) -> Result<Self, MissingField> {
+        let document = fields.document.ok_or(MissingField("document"));
+        let cluster = fields.cluster.ok_or(MissingField("cluster"));
+        let resemblance = fields.resemblance.ok_or(MissingField("resemblance"));
+        let previous_document = fields.previous_document.ok_or(MissingField("previous_document"));
+        let reason = fields.reason.ok_or(MissingField("reason"));
+        let message = fields.message.ok_or(MissingField("message"));
+        let body = match fields.kind {
+            EventType::Assigned => EventBody::Assigned {
+                document: document?,
+                cluster: cluster?,
+                relation: fields.relation.ok_or(MissingField("relation"))?,
+                matched_document: fields.matched_document,
+                matched_url: fields.matched_url,
+                resemblance: fields.resemblance,
+            },
+            EventType::Rejected => EventBody::Rejected { reason: reason?, message: message? },
+            EventType::Gone => EventBody::Gone {},
+            EventType::Redirected => {
+                EventBody::Redirected { redirect_to: fields.redirect_to.ok_or(MissingField("redirect_to"))? }
+            }
+            EventType::Gap => EventBody::Gap {
+                gap_to: fields.gap_to.ok_or(MissingField("gap_to"))?,
+                reason: reason?,
+                message: message?,
+            },
+            EventType::Merged => EventBody::Merged {
+                cluster: cluster?,
+                loser: fields.loser.ok_or(MissingField("loser"))?,
+                winner: fields.winner.ok_or(MissingField("winner"))?,
+            },
+            EventType::Changed => EventBody::Changed {
+                document: document?,
+                resemblance: resemblance?,
+                previous_document: previous_document?,
+            },
+            EventType::Moved => EventBody::Moved {
+                document: document?,
+                resemblance: resemblance?,
+                previous_document: previous_document?,
+                from: fields.from.ok_or(MissingField("from"))?,
+                to: fields.to.ok_or(MissingField("to"))?,
+                evidence: fields.evidence.ok_or(MissingField("evidence"))?,
+            },
+            EventType::Lost => EventBody::Lost { document: document? },
+            EventType::SweepClosed => EventBody::SweepClosed { n_lost: fields.n_lost.ok_or(MissingField("n_lost"))? },
+            EventType::Split => EventBody::Split { cluster: cluster? },
+            EventType::Reassigned => EventBody::Reassigned { document: document?, cluster: cluster? },
+        };
+        let EventFields { seq, source, partition, offset, url, fetched_at, sweep, .. } = fields;
+        Ok(Event { seq, source, partition, offset, url, fetched_at, sweep, body })
+    }
+}
+
+/// Writes one flat object: the type, the fields that every event has, and those of its type.
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            #[serde(rename = "type")]
+            kind: EventType,
+            seq: u64,
+            source: &'a str,
+            partition: i32,
+            offset: i64,
+            url: Option<&'a str>,
+            fetched_at: Option<FetchTime>,
+            sweep: Option<&'a str>,
+            #[serde(flatten)]
+            body: &'a EventBody,
+        }
+        let Event { seq, source, partition, offset, url, fetched_at, sweep, body } = self;
+        let (url, sweep) = (url.as_deref(), sweep.as_deref());
+        let (seq, partition, offset, fetched_at) = (*seq, *partition, *offset, *fetched_at);
+        Line { kind: self.kind(), seq, source, partition, offset, url, fetched_at, sweep, body }.serialize(serializer)
+    }
 }
 
 /// A content that turned up elsewhere.
@@ -143,13 +311,13 @@ pub struct Event {
 pub struct Moved<'a> {
     /// The URL that is gone or lost.
     pub from: &'a str,
-    /// Where its content stands now.
+    /// Where its content is now.
     pub to: &'a str,
     /// The last copy.
     pub from_document: DocumentId,
-    /// What stands at the new place.
+    /// The document at the new place.
     pub to_document: DocumentId,
-    /// Their estimated resemblance.
+    /// The estimated resemblance of the two.
     pub resemblance: f64,
     /// How the move is known.
     pub evidence: MoveEvidence,
@@ -158,18 +326,17 @@ pub struct Moved<'a> {
 /// The page that an event is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// Its URL.
+    /// The page's URL.
     pub url: Option<&'a str>,
     /// When it was seen.
     pub fetched_at: Option<FetchTime>,
-    /// On which sweep.
+    /// The sweep that saw it.
     pub sweep: Option<&'a str>,
 }
 
 impl Event {
-    fn bare(kind: EventType, seq: u64, origin: &Origin, subject: Subject<'_>) -> Self {
+    fn new(seq: u64, origin: &Origin, subject: Subject<'_>, body: EventBody) -> Self {
         Event {
-            kind,
             seq,
             source: origin.source.to_string(),
             partition: origin.partition,
@@ -177,27 +344,11 @@ impl Event {
             url: subject.url.map(String::from),
             fetched_at: subject.fetched_at,
             sweep: subject.sweep.map(String::from),
-            document: None,
-            cluster: None,
-            relation: None,
-            matched_document: None,
-            matched_url: None,
-            resemblance: None,
-            redirect_to: None,
-            previous_document: None,
-            from: None,
-            to: None,
-            evidence: None,
-            n_lost: None,
-            loser: None,
-            winner: None,
-            gap_to: None,
-            reason: None,
-            message: None,
+            body,
         }
     }
 
-    /// The event of a page that got its place; `matched_url` is where the matched document was first seen.
+    /// A page got its place; `matched_url` is where the matched document was first seen.
     pub fn assigned(
         seq: u64,
         origin: &Origin,
@@ -205,34 +356,30 @@ impl Event {
         decision: &Decision,
         matched_url: Option<String>,
     ) -> Self {
-        Event {
-            document: Some(decision.document),
-            cluster: Some(decision.cluster),
-            relation: Some(decision.relation),
+        let body = EventBody::Assigned {
+            document: decision.document,
+            cluster: decision.cluster,
+            relation: decision.relation,
             matched_document: decision.matched.map(|found| found.document),
             matched_url,
             resemblance: decision.matched.map(|found| rounded(found.resemblance)),
-            ..Self::bare(EventType::Assigned, seq, origin, subject)
-        }
+        };
+        Self::new(seq, origin, subject, body)
     }
 
-    /// The event of two clusters that a page brought together.
+    /// A page brought two clusters together.
     pub fn merged(seq: u64, origin: &Origin, subject: Subject<'_>, merge: Merge) -> Self {
-        Event {
-            cluster: Some(merge.winner),
-            loser: Some(merge.loser),
-            winner: Some(merge.winner),
-            ..Self::bare(EventType::Merged, seq, origin, subject)
-        }
+        let body = EventBody::Merged { cluster: merge.winner, loser: merge.loser, winner: merge.winner };
+        Self::new(seq, origin, subject, body)
     }
 
-    /// The event of a cluster that has its own name again.
+    /// A cluster has its own name again.
     pub fn split(seq: u64, origin: &Origin, cluster: ClusterId) -> Self {
-        let nobody = Subject { url: None, fetched_at: None, sweep: None };
-        Event { cluster: Some(cluster), ..Self::bare(EventType::Split, seq, origin, nobody) }
+        let no_subject = Subject { url: None, fetched_at: None, sweep: None };
+        Self::new(seq, origin, no_subject, EventBody::Split { cluster })
     }
 
-    /// The event of a document whose cluster is told anew; its subject is where it stands, if it does anywhere.
+    /// A document belongs to another cluster; the subject is where the document is, if it is anywhere.
     pub fn reassigned(
         seq: u64,
         origin: &Origin,
@@ -240,84 +387,228 @@ impl Event {
         document: DocumentId,
         cluster: ClusterId,
     ) -> Self {
-        Event {
-            document: Some(document),
-            cluster: Some(cluster),
-            ..Self::bare(EventType::Reassigned, seq, origin, subject)
-        }
+        Self::new(seq, origin, subject, EventBody::Reassigned { document, cluster })
     }
 
-    /// The event of a URL at which nothing stands any more.
+    /// The page at a URL no longer exists.
     pub fn gone(seq: u64, origin: &Origin, subject: Subject<'_>) -> Self {
-        Self::bare(EventType::Gone, seq, origin, subject)
+        Self::new(seq, origin, subject, EventBody::Gone {})
     }
 
-    /// The event of a URL that leads elsewhere now.
+    /// A URL leads elsewhere now.
     pub fn redirected(seq: u64, origin: &Origin, subject: Subject<'_>, target: &str) -> Self {
-        Event { redirect_to: Some(target.to_string()), ..Self::bare(EventType::Redirected, seq, origin, subject) }
+        Self::new(seq, origin, subject, EventBody::Redirected { redirect_to: target.to_string() })
     }
 
-    /// The event of another document at a URL.
+    /// Another document is at a URL.
     pub fn changed(
         seq: u64,
         origin: &Origin,
         subject: Subject<'_>,
-        (previous, document): (DocumentId, DocumentId),
+        (previous_document, document): (DocumentId, DocumentId),
         resemblance: f64,
     ) -> Self {
-        Event {
-            document: Some(document),
-            previous_document: Some(previous),
-            resemblance: Some(rounded(resemblance)),
-            ..Self::bare(EventType::Changed, seq, origin, subject)
-        }
+        let resemblance = rounded(resemblance);
+        Self::new(seq, origin, subject, EventBody::Changed { document, resemblance, previous_document })
     }
 
-    /// The event of a content that turned up elsewhere; its subject is the page that told it.
+    /// A content turned up elsewhere; the subject is the page that revealed it.
     pub fn moved(seq: u64, origin: &Origin, subject: Subject<'_>, moved: Moved<'_>) -> Self {
-        Event {
-            document: Some(moved.to_document),
-            previous_document: Some(moved.from_document),
-            resemblance: Some(rounded(moved.resemblance)),
-            from: Some(moved.from.to_string()),
-            to: Some(moved.to.to_string()),
-            evidence: Some(moved.evidence),
-            ..Self::bare(EventType::Moved, seq, origin, subject)
-        }
+        let body = EventBody::Moved {
+            document: moved.to_document,
+            resemblance: rounded(moved.resemblance),
+            previous_document: moved.from_document,
+            from: moved.from.to_string(),
+            to: moved.to.to_string(),
+            evidence: moved.evidence,
+        };
+        Self::new(seq, origin, subject, body)
     }
 
-    /// The event of a URL that a closed sweep did not see; its subject tells when the sweep began.
+    /// A closed sweep did not see a URL; the subject's time is the sweep's beginning.
     pub fn lost(seq: u64, origin: &Origin, subject: Subject<'_>, last_copy: DocumentId) -> Self {
-        Event { document: Some(last_copy), ..Self::bare(EventType::Lost, seq, origin, subject) }
+        Self::new(seq, origin, subject, EventBody::Lost { document: last_copy })
     }
 
-    /// The event of a closed sweep.
+    /// A sweep was closed.
     pub fn sweep_closed(seq: u64, origin: &Origin, subject: Subject<'_>, n_lost: u64) -> Self {
-        Event { n_lost: Some(n_lost), ..Self::bare(EventType::SweepClosed, seq, origin, subject) }
+        Self::new(seq, origin, subject, EventBody::SweepClosed { n_lost })
     }
 
-    /// The event of a record that was no page, or of a gap.
+    /// A record was not a page; or a gap, where the rejection has a `gap_to`.
     pub fn rejected(seq: u64, origin: &Origin, rejection: &Rejection) -> Self {
         let subject = Subject {
             url: rejection.url.as_deref(),
             fetched_at: rejection.fetched_at,
             sweep: rejection.sweep.as_deref(),
         };
-        let kind = if rejection.gap_to.is_some() { EventType::Gap } else { EventType::Rejected };
-        Event {
-            gap_to: rejection.gap_to,
-            reason: Some(rejection.reason),
-            message: Some(rejection.message.clone()),
-            ..Self::bare(kind, seq, origin, subject)
-        }
+        let (reason, message) = (rejection.reason, rejection.message.clone());
+        let body = match rejection.gap_to {
+            Some(gap_to) => EventBody::Gap { gap_to, reason, message },
+            None => EventBody::Rejected { reason, message },
+        };
+        Self::new(seq, origin, subject, body)
     }
 
     /// One line of JSON, without the line feed.
     pub fn to_json(&self) -> Vec<u8> {
         let mut json = Vec::with_capacity(EVENT_BYTES);
-        // Only maps with odd keys and failing writers make serde_json fail; there are none here.
-        let written = serde_json::to_writer(&mut json, self);
-        written.map_or_else(|_| Vec::new(), |()| json)
+        match serde_json::to_writer(&mut json, self) {
+            Ok(()) => json,
+            // Serialising fails only for maps with keys that are not strings, and for writers that fail.
+            Err(error) => unreachable!("an event could not be written as JSON: {error}"),
+        }
+    }
+}
+
+/// The fields of the body; `None` if the event's type does not have them.
+impl Event {
+    /// What happened, as a word.
+    pub fn kind(&self) -> EventType {
+        match &self.body {
+            EventBody::Assigned { .. } => EventType::Assigned,
+            EventBody::Rejected { .. } => EventType::Rejected,
+            EventBody::Gone { .. } => EventType::Gone,
+            EventBody::Redirected { .. } => EventType::Redirected,
+            EventBody::Gap { .. } => EventType::Gap,
+            EventBody::Merged { .. } => EventType::Merged,
+            EventBody::Changed { .. } => EventType::Changed,
+            EventBody::Moved { .. } => EventType::Moved,
+            EventBody::Lost { .. } => EventType::Lost,
+            EventBody::SweepClosed { .. } => EventType::SweepClosed,
+            EventBody::Split { .. } => EventType::Split,
+            EventBody::Reassigned { .. } => EventType::Reassigned,
+        }
+    }
+
+    /// The document that the event is about.
+    pub fn document(&self) -> Option<DocumentId> {
+        match &self.body {
+            EventBody::Assigned { document, .. }
+            | EventBody::Changed { document, .. }
+            | EventBody::Moved { document, .. }
+            | EventBody::Lost { document, .. }
+            | EventBody::Reassigned { document, .. } => Some(*document),
+            _ => None,
+        }
+    }
+
+    /// The cluster that the event is about; of a merge, the winner.
+    pub fn cluster(&self) -> Option<ClusterId> {
+        match &self.body {
+            EventBody::Assigned { cluster, .. }
+            | EventBody::Merged { cluster, .. }
+            | EventBody::Split { cluster, .. }
+            | EventBody::Reassigned { cluster, .. } => Some(*cluster),
+            _ => None,
+        }
+    }
+
+    /// Where the matched document was first seen.
+    pub fn matched_url(&self) -> Option<&str> {
+        match &self.body {
+            EventBody::Assigned { matched_url, .. } => matched_url.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The estimated resemblance to the matched or previous document.
+    pub fn resemblance(&self) -> Option<f64> {
+        match &self.body {
+            EventBody::Changed { resemblance, .. } | EventBody::Moved { resemblance, .. } => Some(*resemblance),
+            EventBody::Assigned { resemblance, .. } => *resemblance,
+            _ => None,
+        }
+    }
+
+    /// Where a redirected page is now.
+    pub fn redirect_to(&self) -> Option<&str> {
+        match &self.body {
+            EventBody::Redirected { redirect_to, .. } => Some(redirect_to),
+            _ => None,
+        }
+    }
+
+    /// The document that was there before; of a move, the last copy.
+    pub fn previous_document(&self) -> Option<DocumentId> {
+        match &self.body {
+            EventBody::Changed { previous_document, .. } | EventBody::Moved { previous_document, .. } => {
+                Some(*previous_document)
+            }
+            _ => None,
+        }
+    }
+
+    /// The URL that a content moved from.
+    pub fn from(&self) -> Option<&str> {
+        match &self.body {
+            EventBody::Moved { from, .. } => Some(from),
+            _ => None,
+        }
+    }
+
+    /// The URL that a content moved to.
+    pub fn to(&self) -> Option<&str> {
+        match &self.body {
+            EventBody::Moved { to, .. } => Some(to),
+            _ => None,
+        }
+    }
+
+    /// How a move is known.
+    pub fn evidence(&self) -> Option<MoveEvidence> {
+        match &self.body {
+            EventBody::Moved { evidence, .. } => Some(*evidence),
+            _ => None,
+        }
+    }
+
+    /// How many URLs a closed sweep did not see.
+    pub fn n_lost(&self) -> Option<u64> {
+        match &self.body {
+            EventBody::SweepClosed { n_lost, .. } => Some(*n_lost),
+            _ => None,
+        }
+    }
+
+    /// The cluster whose name a merge ended.
+    pub fn loser(&self) -> Option<ClusterId> {
+        match &self.body {
+            EventBody::Merged { loser, .. } => Some(*loser),
+            _ => None,
+        }
+    }
+
+    /// The cluster that a merge left.
+    pub fn winner(&self) -> Option<ClusterId> {
+        match &self.body {
+            EventBody::Merged { winner, .. } => Some(*winner),
+            _ => None,
+        }
+    }
+
+    /// The offset where reading went on after a gap.
+    pub fn gap_to(&self) -> Option<i64> {
+        match &self.body {
+            EventBody::Gap { gap_to, .. } => Some(*gap_to),
+            _ => None,
+        }
+    }
+
+    /// Why a record was rejected, or a gap came about, as a word.
+    pub fn reason(&self) -> Option<Reason> {
+        match &self.body {
+            EventBody::Rejected { reason, .. } | EventBody::Gap { reason, .. } => Some(*reason),
+            _ => None,
+        }
+    }
+
+    /// Why a record was rejected, or a gap came about, for people.
+    pub fn message(&self) -> Option<&str> {
+        match &self.body {
+            EventBody::Rejected { message, .. } | EventBody::Gap { message, .. } => Some(message),
+            _ => None,
+        }
     }
 }
 
@@ -342,7 +633,20 @@ mod tests {
         assert_eq!(serde_json::from_str::<Event>(json).expect("an event"), event);
     }
 
-    /// Golden bytes: what version 1 looks like.
+    #[test]
+    fn events_need_the_fields_of_their_type_and_no_unknown_ones() {
+        let event = |fields: &str| {
+            let json = format!(
+                r#"{{"type":"lost","seq":1,"source":"s","partition":0,"offset":0,"url":null,"fetched_at":null,"sweep":null{fields}}}"#
+            );
+            serde_json::from_str::<Event>(&json).map_err(|error| error.to_string())
+        };
+        assert_eq!(event(r#","document":7"#).map(|event| event.document()), Ok(Some(DocumentId(7))));
+        assert_eq!(event("").expect_err("no document"), "the event has no field `document`, which its type requires");
+        assert!(event(r#","document":7,"colour":1"#).expect_err("unknown").contains("colour"));
+    }
+
+    /// Golden bytes: version 1 of the format.
     #[test]
     fn events_as_json() {
         let decision = Decision {

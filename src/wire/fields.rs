@@ -1,58 +1,60 @@
-//! Where a page's parts stand in the JSON of other people's crawlers.
+//! Field maps: where the JSON of other crawlers holds the parts of a page.
 
-use super::record::{Limits, Reason, Rejection, StatusMeaning, page_of_parts, status_meaning};
+use super::http_status::StatusMeaning;
+use super::limits::Limits;
+use super::page_parts::assemble_page;
+use super::rejection::{Reason, Rejection};
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use base64::Engine as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A set of places, by who writes such JSON.
+/// Known sets of places, named for the crawler that writes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preset {
-    /// The JSON page of this program; no map is needed.
+    /// The JSON page of this program; needs no map.
     #[default]
     Page,
-    /// Items as Scrapy Cluster sends them: `url`, `timestamp`, `status_code`, `response_headers`, `body`, `crawlid`.
+    /// Items of Scrapy Cluster: `url`, `timestamp`, `status_code`, `response_headers`, `body`, `crawlid`.
     Scrapy,
-    /// What Nutch's `commoncrawldump` writes: `url`, `timestamp`, `response/status`, `response/headers`,
+    /// The output of Nutch's `commoncrawldump`: `url`, `timestamp`, `response/status`, `response/headers`,
     /// `response/body`.
     Nutch,
-    /// None: every place is configured.
+    /// No known set: every place is configured.
     Pointers,
 }
 
-/// JSON pointers (RFC 6901) to a page's parts. An empty one leaves its part to the preset. Names in objects are found
-/// whatever their case, as those of HTTP headers must be.
+/// JSON pointers (RFC 6901) to a page's parts. An empty pointer takes the preset's. The names in objects match
+/// whatever their case, because some are HTTP header names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FieldMap {
-    /// Where the places are that are not given.
+    /// Supplies the pointers that are empty.
     pub preset: Preset,
     /// The URL.
     pub url: String,
-    /// The time of the fetch: RFC 3339, the same without a zone (taken as UTC), 14 digits from year to second (UTC), or
-    /// seconds or milliseconds since 1970.
-    /// Where there is none, the message's own time counts.
+    /// The fetch time: RFC 3339, the same without a zone (UTC), 14 digits from year to second (UTC), or seconds or
+    /// milliseconds since 1970. If the page has none, the message's own time counts.
     pub fetched_at: String,
     /// The sweep.
     pub sweep: String,
-    /// The content type; of an array the last element counts.
+    /// The content type; the last element of an array counts.
     pub content_type: String,
-    /// The HTTP status, a number or a text.
+    /// The HTTP status, a number or a string.
     pub http_status: String,
-    /// Where a redirect leads, for the statuses 3xx; of an array the last element counts.
+    /// The target of a redirect, for the statuses 3xx; the last element of an array counts.
     pub redirect_to: String,
-    /// The body, as text.
+    /// The body as text.
     pub body: String,
-    /// The body, in base64. Given without `body`, it stands in the place of the preset's.
+    /// The body in base64. If given without `body`, it replaces the preset's body.
     pub body_base64: String,
 }
 
-/// The places of one preset, in the order of the fields of [`FieldMap`].
+/// The pointers of a preset, in the order of the fields of [`FieldMap`].
 type FieldPointers = [&'static str; 8];
 
-/// Which of them is that of the body as text.
+/// The index of `body` among them.
 const BODY: usize = 6;
 
 impl Preset {
@@ -94,26 +96,26 @@ impl Preset {
 }
 
 impl FieldMap {
-    /// Whether it says the same as having none.
+    /// Whether the map has no effect.
     pub fn is_plain(&self) -> bool {
         *self == FieldMap::default()
     }
 
-    /// What is wrong with it, if anything.
+    /// Returns what is wrong with the map, if anything.
     pub fn problem(&self) -> Option<String> {
         let names = ["url", "fetched_at", "sweep", "content_type", "http_status", "redirect_to", "body", "body_base64"];
         let wrong = names.iter().zip(self.own()).find(|(_, place)| !place.is_empty() && !place.starts_with('/'));
         if let Some((name, place)) = wrong {
             return Some(format!(
-                "{name} = {place:?} is no JSON pointer: begin it with a slash, as in \"/response/url\""
+                "{name} = {place:?} is not a JSON pointer: begin it with a slash, as in \"/response/url\""
             ));
         }
         let [url, _, _, _, _, _, body, body_base64] = self.places();
         if url.is_empty() {
-            return Some("url is empty: say where the URL stands".into());
+            return Some("url is empty: name its place, such as \"/url\"".into());
         }
         (body.is_empty() && body_base64.is_empty())
-            .then(|| "body and body_base64 are empty: say where the body stands".into())
+            .then(|| "body and body_base64 are empty: name one of their places, such as \"/body\"".into())
     }
 
     fn own(&self) -> [&str; 8] {
@@ -130,7 +132,7 @@ impl FieldMap {
         std::array::from_fn(|at| if own[at].is_empty() { preset[at] } else { own[at] })
     }
 
-    /// The page in a JSON object; `sent` is its time where it names none.
+    /// Reads the page in a JSON object. `sent` is its time if it has none of its own.
     ///
     /// # Errors
     /// A [`Rejection`] with whatever could be read of URL, time and sweep.
@@ -138,7 +140,7 @@ impl FieldMap {
         let value: Value = serde_json::from_slice(json)
             .map_err(|error| Rejection::new(Reason::InvalidJson, format!("not JSON: {error}")))?;
         if !value.is_object() {
-            return Err(Rejection::new(Reason::InvalidJson, "the message is no JSON object"));
+            return Err(Rejection::new(Reason::InvalidJson, "the message is not a JSON object"));
         }
         let places = self.places();
         let parts = places.map(|place| if place.is_empty() { None } else { find(&value, place) });
@@ -146,17 +148,17 @@ impl FieldMap {
         let url = url_of(url, places[0], limits);
         let fetched_at = time_of(fetched_at, sent);
         let sweep = sweep_of(sweep, limits);
-        page_of_parts(url, fetched_at, sweep, |url| match meaning_of(http_status)? {
+        assemble_page(url, fetched_at, sweep, |url| match meaning_of(http_status)? {
             StatusMeaning::Gone => Ok(Content::Gone),
-            StatusMeaning::Redirects => {
+            StatusMeaning::Redirect => {
                 limits.redirect(url, redirect_to.map(|value| text(value, "redirect")).transpose()?)
             }
-            StatusMeaning::Stands => content_of(content_type, body, body_base64, limits),
+            StatusMeaning::Present => content_of(content_type, body, body_base64, limits),
         })
     }
 }
 
-/// What stands at a pointer. Where an object has no such name, one that differs only in case will do; null counts as
+/// Returns the value at a pointer. A name that differs only in case matches if no other does. Null counts as
 /// nothing.
 fn find<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
     let mut at = value;
@@ -173,10 +175,10 @@ fn find<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
     (!at.is_null()).then_some(at)
 }
 
-/// A text, or the last one of an array.
+/// A string, or the last one of an array.
 fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str, Rejection> {
     let value = value.as_array().and_then(|list| list.last()).unwrap_or(value);
-    value.as_str().ok_or_else(|| Rejection::new(Reason::InvalidField, format!("the {name} is no text")))
+    value.as_str().ok_or_else(|| Rejection::new(Reason::InvalidField, format!("the {name} is not text")))
 }
 
 fn url_of(value: Option<&Value>, place: &str, limits: &Limits) -> Result<String, Rejection> {
@@ -192,18 +194,17 @@ fn sweep_of(value: Option<&Value>, limits: &Limits) -> Result<Option<String>, Re
     Ok(sweep.map(String::from))
 }
 
-/// Numbers from here on are milliseconds: as seconds they would lie beyond the year 5000.
+/// Numbers from here are milliseconds: as seconds they would lie beyond the year 5000.
 const MILLISECONDS_FROM: f64 = 1e11;
 
 /// Numbers of 14 digits are dates: as milliseconds they would lie beyond the year 2286.
 const DATES: std::ops::Range<f64> = 1e13..1e14;
 
 fn time_of(value: Option<&Value>, sent: Option<FetchTime>) -> Result<FetchTime, Rejection> {
-    let invalid = |why: String| Rejection::new(Reason::InvalidTime, format!("the time of the fetch: {why}"));
+    let invalid = |why: String| Rejection::new(Reason::InvalidTime, format!("the fetch time: {why}"));
     let Some(value) = value else {
-        return sent.ok_or_else(|| {
-            Rejection::new(Reason::MissingField, "neither the page nor its message tells the time of the fetch")
-        });
+        return sent
+            .ok_or_else(|| Rejection::new(Reason::MissingField, "neither the page nor its message has a fetch time"));
     };
     let number = value.as_f64().or_else(|| value.as_str()?.trim().parse::<f64>().ok());
     if let Some(date) = number.filter(|number| DATES.contains(number)) {
@@ -214,7 +215,7 @@ fn time_of(value: Option<&Value>, sent: Option<FetchTime>) -> Result<FetchTime, 
         let time = jiff::SignedDuration::try_from_secs_f64(seconds).ok().map(jiff::Timestamp::from_duration);
         return match time {
             Some(Ok(time)) => Ok(FetchTime(time.as_microsecond())),
-            _ => Err(invalid(format!("{number} is no time since 1970"))),
+            _ => Err(invalid(format!("{number} is not a time since 1970"))),
         };
     }
     let written = text(value, "time of the fetch")?;
@@ -223,12 +224,12 @@ fn time_of(value: Option<&Value>, sent: Option<FetchTime>) -> Result<FetchTime, 
 }
 
 fn meaning_of(status: Option<&Value>) -> Result<StatusMeaning, Rejection> {
-    let Some(value) = status else { return Ok(StatusMeaning::Stands) };
+    let Some(value) = status else { return Ok(StatusMeaning::Present) };
     let number = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
     let status = number
         .and_then(|number| u16::try_from(number).ok())
-        .ok_or_else(|| Rejection::new(Reason::InvalidField, "the HTTP status is no number such as 200"))?;
-    status_meaning(status)
+        .ok_or_else(|| Rejection::new(Reason::InvalidField, "the HTTP status is not a number such as 200"))?;
+    StatusMeaning::from_status(status)
 }
 
 fn content_of(
@@ -246,7 +247,7 @@ fn content_of(
         (None, Some(body)) => {
             let bytes = base64::engine::general_purpose::STANDARD
                 .decode(text(body, "body")?)
-                .map_err(|error| Rejection::new(Reason::InvalidField, format!("the body is no base64: {error}")))?;
+                .map_err(|error| Rejection::new(Reason::InvalidField, format!("the body is not base64: {error}")))?;
             Body::Bytes { bytes, charset }
         }
         (None, None) => return Err(Rejection::new(Reason::MissingField, "the page has no body")),
@@ -318,7 +319,7 @@ mod tests {
         assert_eq!(body.as_bytes(), b"one");
     }
 
-    /// Scrapy Cluster sends its bodies in base64 where it is told to, at the same place; only the map tells them apart.
+    /// Scrapy Cluster can send its bodies in base64 at the same place; only the map tells the two apart.
     #[test]
     fn base64_takes_the_place_of_the_preset_s_body() {
         let fields = FieldMap { preset: Preset::Scrapy, body_base64: "/body".into(), ..FieldMap::default() };
@@ -328,8 +329,8 @@ mod tests {
         assert_eq!(page.content, Content::Body { media_type: MediaType::Unknown, body });
     }
 
-    /// Lost once: a date in 14 digits was read as milliseconds, and what was fetched in 2024 was a URL's newest page until
-    /// the year 2611.
+    /// Lost once: a date in 14 digits was read as milliseconds, so that a page fetched in 2024 stayed its URL's
+    /// newest until 2611.
     #[test]
     fn times_in_every_form() {
         for (time, expected) in [
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_page_is_rejected_with_what_could_be_read() {
+    fn rejections_have_the_parts_that_could_be_read() {
         for (json, reason) in [
             ("[", Reason::InvalidJson),
             ("[1]", Reason::InvalidJson),
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_that_cannot_work_are_told() {
+    fn impossible_maps_are_reported() {
         let pointers = FieldMap { preset: Preset::Pointers, ..FieldMap::default() };
         assert!(pointers.problem().expect("no URL").contains("url is empty"));
         let url = FieldMap { url: "/u".into(), ..pointers };

@@ -1,53 +1,57 @@
-//! Messages: what a broker hands over, kept as it came, and how it becomes a page.
+//! Messages: what a broker delivers, kept unchanged, and how it becomes a page.
 
 use super::fields::FieldMap;
-use super::record::{Limits, Reason, Rejection, StatusMeaning, page_of_json, page_of_parts, status_meaning};
-use super::repair::mended;
+use super::http_status::StatusMeaning;
+use super::json_page::parse_json_page;
+use super::limits::Limits;
+use super::page_parts::assemble_page;
+use super::rejection::{Reason, Rejection};
+use super::repair::repaired;
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use std::sync::Arc;
 
-/// A message as it came.
+/// A message as the broker delivered it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// Its key, where it has one.
+    /// The key, if any.
     pub key: Option<Vec<u8>>,
-    /// Its value; none is a tombstone, unless there is a fault.
+    /// The value. `None` is a tombstone unless there is a fault.
     pub value: Option<Vec<u8>>,
-    /// Its headers, in their order.
+    /// The headers in their order.
     pub headers: Vec<(String, Option<Vec<u8>>)>,
-    /// When it was sent or appended, in milliseconds since 1970, where that is known.
+    /// When the message was sent or appended, in milliseconds since 1970, if known.
     pub time_ms: Option<i64>,
-    /// What of it could not be taken over.
+    /// The part of the message that could not be kept.
     pub fault: Option<MessageFault>,
 }
 
-/// What of a message could not be taken over.
+/// A part of a message that could not be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageFault {
-    /// Its value is over the limit and was left where it is; how many bytes it has.
+    /// The value exceeds the limit and was not kept. It has this many bytes.
     TooLarge(u64),
-    /// A header's name is not UTF-8: none of the headers could be read.
+    /// A header's name is not UTF-8, so that no header could be read.
     HeaderName,
 }
 
 /// Undoes the codings that a `Content-Encoding` names, within the limits.
-pub type UndoCodings = fn(&[u8], &str, &Limits) -> Result<Vec<u8>, Rejection>;
+pub type ContentDecoder = fn(&[u8], &str, &Limits) -> Result<Vec<u8>, Rejection>;
 
-/// How pages stand in messages.
+/// How a message holds a page.
 #[derive(Clone, Debug)]
 pub enum MessageFormat {
-    /// Key: the URL. Value: the body. Headers: `content-type`, `content-encoding`, which this function undoes,
+    /// Key: the URL. Value: the body. Headers: `content-type`, `content-encoding` (which the function undoes),
     /// `fetch-time`, `http-status`, `location`, `sweep`.
-    Raw(UndoCodings),
+    Raw(ContentDecoder),
     /// Value: a JSON page.
     Json,
-    /// Value: a JSON object that has a page's parts where the map says.
+    /// Value: a JSON object with a page's parts at the places of the map.
     Mapped(Arc<FieldMap>),
-    /// Value: one WARC record, which this function reads.
+    /// Value: one WARC record, which the function reads.
     Warc(fn(&[u8], &Limits) -> Result<Page, Rejection>),
 }
 
-/// Two formats are one where they are made of the same; a function is known by the variant that holds it.
+/// Formats are equal if they have the same parts. Functions are not compared: the variant says which one it holds.
 impl PartialEq for MessageFormat {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -70,14 +74,14 @@ impl MessageFormat {
 }
 
 impl Message {
-    /// Roughly how much memory it holds, in bytes.
+    /// The message's approximate size in memory, in bytes.
     pub fn n_bytes(&self) -> usize {
         let length = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
         let headers = self.headers.iter().map(|(name, value)| name.len() + length(value) + 48).sum::<usize>();
         length(&self.key) + length(&self.value) + headers
     }
 
-    /// The page that it brings. A message without a value says that its key, a URL, is gone, in every format.
+    /// Reads the page in the message. In every format a message without a value means that its key, a URL, is gone.
     ///
     /// # Errors
     /// A [`Rejection`] with whatever could be read of URL, time and sweep.
@@ -89,19 +93,19 @@ impl Message {
             (Some(MessageFault::HeaderName), _, _) => {
                 Err(self.about(Rejection::new(Reason::InvalidField, "a header's name is not UTF-8"), limits))
             }
-            (None, MessageFormat::Raw(undo), _) => self.raw_page(self.named(), Some(*undo), limits),
-            (None, _, None) => self.raw_page(Named::default(), None, limits),
-            (None, MessageFormat::Json, Some(value)) => page_of_json(value, limits),
+            (None, MessageFormat::Raw(decoder), _) => self.raw_page(self.headers(), Some(*decoder), limits),
+            (None, _, None) => self.raw_page(KnownHeaders::default(), None, limits),
+            (None, MessageFormat::Json, Some(value)) => parse_json_page(value, limits),
             (None, MessageFormat::Mapped(fields), Some(value)) => fields.page(value, self.time(), limits),
             (None, MessageFormat::Warc(read), Some(value)) => read(value, limits),
         }
     }
 
-    /// The same with JSON as [`mended()`] has it; none where that changes nothing.
-    pub fn mended(&self, format: &MessageFormat) -> Option<Message> {
+    /// Returns the message with its JSON repaired by [`repaired()`]; `None` if that changes nothing.
+    pub fn repaired(&self, format: &MessageFormat) -> Option<Message> {
         match format {
             MessageFormat::Json | MessageFormat::Mapped(_) => {
-                Some(Message { value: Some(mended(self.value.as_deref()?)?), ..self.clone() })
+                Some(Message { value: Some(repaired(self.value.as_deref()?)?), ..self.clone() })
             }
             MessageFormat::Raw(_) | MessageFormat::Warc(_) => None,
         }
@@ -111,28 +115,33 @@ impl Message {
         Rejection { url: self.url(limits).ok(), fetched_at: self.time(), ..rejection }
     }
 
-    /// The headers that we know, the last one of each name. One without a value counts as absent.
-    fn named(&self) -> Named<'_> {
-        let mut named = Named::default();
+    /// The known headers. The last one of each name counts; one without a value counts as absent.
+    fn headers(&self) -> KnownHeaders<'_> {
+        let mut headers = KnownHeaders::default();
         for (name, value) in &self.headers {
             match name.as_str() {
-                "content-type" => named.content_type = value.as_deref(),
-                "content-encoding" => named.content_encoding = value.as_deref(),
-                "fetch-time" => named.fetch_time = value.as_deref(),
-                "http-status" => named.http_status = value.as_deref(),
-                "location" => named.location = value.as_deref(),
-                "sweep" => named.sweep = value.as_deref(),
+                "content-type" => headers.content_type = value.as_deref(),
+                "content-encoding" => headers.content_encoding = value.as_deref(),
+                "fetch-time" => headers.fetch_time = value.as_deref(),
+                "http-status" => headers.http_status = value.as_deref(),
+                "location" => headers.location = value.as_deref(),
+                "sweep" => headers.sweep = value.as_deref(),
                 _ => {}
             }
         }
-        named
+        headers
     }
 
-    fn raw_page(&self, named: Named<'_>, undo: Option<UndoCodings>, limits: &Limits) -> Result<Page, Rejection> {
+    fn raw_page(
+        &self,
+        headers: KnownHeaders<'_>,
+        decoder: Option<ContentDecoder>,
+        limits: &Limits,
+    ) -> Result<Page, Rejection> {
         let url = self.url(limits);
-        let fetched_at = fetch_time(self.time(), named.fetch_time);
-        let sweep = sweep_of(named.sweep, limits);
-        page_of_parts(url, fetched_at, sweep, |url| content_of(url, self.value.as_deref(), named, undo, limits))
+        let fetched_at = fetch_time(self.time(), headers.fetch_time);
+        let sweep = sweep_of(headers.sweep, limits);
+        assemble_page(url, fetched_at, sweep, |url| content_of(url, self.value.as_deref(), headers, decoder, limits))
     }
 
     fn url(&self, limits: &Limits) -> Result<String, Rejection> {
@@ -144,14 +153,14 @@ impl Message {
     }
 
     fn time(&self) -> Option<FetchTime> {
-        // Beyond the year 9999 it could not be written as RFC 3339 again.
+        // Beyond the year 9999 it could not be written as RFC 3339.
         let time = jiff::Timestamp::from_millisecond(self.time_ms?).ok()?;
         Some(FetchTime(time.as_microsecond()))
     }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Named<'a> {
+struct KnownHeaders<'a> {
     content_type: Option<&'a [u8]>,
     content_encoding: Option<&'a [u8]>,
     fetch_time: Option<&'a [u8]>,
@@ -187,24 +196,24 @@ fn sweep_of(header: Option<&[u8]>, limits: &Limits) -> Result<Option<String>, Re
 fn content_of(
     url: &str,
     value: Option<&[u8]>,
-    named: Named<'_>,
-    undo: Option<UndoCodings>,
+    headers: KnownHeaders<'_>,
+    decoder: Option<ContentDecoder>,
     limits: &Limits,
 ) -> Result<Content, Rejection> {
-    let meaning = status_of(named.http_status)?.map_or(Ok(StatusMeaning::Stands), status_meaning)?;
-    if meaning == StatusMeaning::Redirects {
-        return limits.redirect(url, text("location", named.location)?);
+    let meaning = status_of(headers.http_status)?.map_or(Ok(StatusMeaning::Present), StatusMeaning::from_status)?;
+    if meaning == StatusMeaning::Redirect {
+        return limits.redirect(url, text("location", headers.location)?);
     }
-    let (StatusMeaning::Stands, Some(bytes)) = (meaning, value) else { return Ok(Content::Gone) };
-    let (media_type, charset) = match text("content-type", named.content_type)? {
+    let (StatusMeaning::Present, Some(bytes)) = (meaning, value) else { return Ok(Content::Gone) };
+    let (media_type, charset) = match text("content-type", headers.content_type)? {
         Some(content_type) => MediaType::parse(content_type).ok_or_else(|| Rejection::no_text(content_type))?,
         None => (MediaType::Unknown, None),
     };
     if bytes.len() > limits.body_bytes_max {
         return Err(limits.body_too_large(bytes.len()));
     }
-    let bytes = match text("content-encoding", named.content_encoding)?.zip(undo) {
-        Some((codings, undo)) => undo(bytes, codings, limits)?,
+    let bytes = match text("content-encoding", headers.content_encoding)?.zip(decoder) {
+        Some((codings, decoder)) => decoder(bytes, codings, limits)?,
         None => bytes.to_vec(),
     };
     Ok(Content::Body { media_type, body: Body::Bytes { bytes, charset } })
@@ -216,7 +225,7 @@ fn status_of(header: Option<&[u8]>) -> Result<Option<u16>, Rejection> {
         .trim()
         .parse()
         .map(Some)
-        .map_err(|_| Rejection::new(Reason::InvalidField, "the header http-status is no number such as 200"))
+        .map_err(|_| Rejection::new(Reason::InvalidField, "the header http-status is not a number such as 200"))
 }
 
 fn text<'a>(name: &str, header: Option<&'a [u8]>) -> Result<Option<&'a str>, Rejection> {
@@ -243,13 +252,13 @@ mod tests {
         message(URL, value, SENT, headers).page(&RAW, &LIMITS)
     }
 
-    /// Knows one coding, which leaves out a byte.
+    /// Knows one coding, which drops a byte.
     const RAW: MessageFormat = MessageFormat::Raw(|bytes, codings, _| match codings {
         "shorter" => Ok(bytes[1..].to_vec()),
         _ => Err(Rejection::new(Reason::ContentEncoding, "not known")),
     });
 
-    /// Lost once: the header was not looked at, and gzip was sketched as if it were text, or rejected as none.
+    /// Lost once: the header was ignored, and gzip was sketched as text or rejected.
     #[test]
     fn content_encodings_are_undone() {
         let page = raw(Some(b"xy"), &[("content-encoding", b"shorter")]).expect("a page");
@@ -261,11 +270,11 @@ mod tests {
     }
 
     #[test]
-    fn json_is_mended_where_it_can_be() {
+    fn json_is_repaired_where_possible() {
         let lone = message(URL, Some(br#""\udc80""#), SENT, &[]);
-        let mended = lone.mended(&MessageFormat::Json).expect("mended");
-        assert_eq!(mended, Message { value: Some(br#""\ufffd""#.to_vec()), ..lone.clone() });
-        assert_eq!((mended.mended(&MessageFormat::Json), lone.mended(&RAW)), (None, None));
+        let repaired = lone.repaired(&MessageFormat::Json).expect("repaired");
+        assert_eq!(repaired, Message { value: Some(br#""\ufffd""#.to_vec()), ..lone.clone() });
+        assert_eq!((repaired.repaired(&MessageFormat::Json), lone.repaired(&RAW)), (None, None));
     }
 
     #[test]
@@ -301,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone() {
+    fn gone_pages() {
         for (value, headers) in [
             (None, &[][..]),
             (None, &[("content-type", &b"image/png"[..])]),
@@ -373,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_taken_over_is_rejected_with_its_url() {
+    fn messages_with_faults_are_rejected_with_their_url() {
         for (fault, reason) in
             [(MessageFault::TooLarge(1 << 30), Reason::TooLarge), (MessageFault::HeaderName, Reason::InvalidField)]
         {

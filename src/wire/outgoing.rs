@@ -1,6 +1,6 @@
 //! An event on its way out.
 
-use super::Message;
+use super::message::Message;
 use crate::history::Present;
 
 /// An event on its way out.

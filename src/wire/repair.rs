@@ -1,46 +1,46 @@
-//! JSON that is right but for what some writers put into it.
+//! Repairs JSON that is correct except for what some writers put into it.
 
 use memchr::memchr;
 use std::ops::Range;
 
 const BOM: &[u8] = &[0xef, 0xbb, 0xbf];
 
-/// Code units that stand for nothing alone: the first and the second half of a pair.
+/// UTF-16 code units that mean nothing alone: the first and the second half of a surrogate pair.
 const FIRST_HALVES: Range<u16> = 0xd800..0xdc00;
 const SECOND_HALVES: Range<u16> = 0xdc00..0xe000;
 
-/// The bytes of an escape such as `\ud800`.
+/// The length of an escape such as `\ud800`.
 const ESCAPE_BYTES: usize = 6;
 
-/// The JSON without a byte-order mark before it, and with U+FFFD in the place of each escaped half of a surrogate pair that
-/// is alone, as Python's `json.dumps` writes them of bytes that were no UTF-8. None where it has neither.
-pub fn mended(json: &[u8]) -> Option<Vec<u8>> {
+/// Removes a byte order mark and replaces each lone half of a surrogate pair by U+FFFD; Python's `json.dumps`
+/// writes such halves for bytes that were not UTF-8. Returns `None` if the JSON has neither.
+pub fn repaired(json: &[u8]) -> Option<Vec<u8>> {
     let without_bom = json.strip_prefix(BOM);
-    let mut mended = without_bom.unwrap_or(json).to_vec();
-    let mut is_mended = without_bom.is_some();
+    let mut repaired = without_bom.unwrap_or(json).to_vec();
+    let mut is_repaired = without_bom.is_some();
     let mut at = 0;
-    while let Some(found) = memchr(b'\\', &mended[at..]) {
+    while let Some(found) = memchr(b'\\', &repaired[at..]) {
         at += found;
-        let unit = escaped(&mended[at..]);
-        let next = mended.get(at + ESCAPE_BYTES..).and_then(escaped);
+        let unit = escaped(&repaired[at..]);
+        let next = repaired.get(at + ESCAPE_BYTES..).and_then(escaped);
         at += match unit {
             None => 2,
             Some(unit) if FIRST_HALVES.contains(&unit) && next.is_some_and(|next| SECOND_HALVES.contains(&next)) => {
                 2 * ESCAPE_BYTES
             }
             Some(unit) if FIRST_HALVES.contains(&unit) || SECOND_HALVES.contains(&unit) => {
-                mended[at..at + ESCAPE_BYTES].copy_from_slice(b"\\ufffd");
-                is_mended = true;
+                repaired[at..at + ESCAPE_BYTES].copy_from_slice(b"\\ufffd");
+                is_repaired = true;
                 ESCAPE_BYTES
             }
             Some(_) => ESCAPE_BYTES,
         };
-        at = at.min(mended.len());
+        at = at.min(repaired.len());
     }
-    is_mended.then_some(mended)
+    is_repaired.then_some(repaired)
 }
 
-/// The code unit of an escape that begins here.
+/// The code unit of the escape that begins here.
 fn escaped(json: &[u8]) -> Option<u16> {
     let digits = json.strip_prefix(b"\\u")?.get(..4)?;
     let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lone_halves_and_marks_are_mended_and_nothing_else() {
+    fn only_lone_halves_and_marks_are_repaired() {
         for (json, expected) in [
             (r#"{"a":"\ud800"}"#, Some(r#"{"a":"\ufffd"}"#)),
             (r#""\uDC80\udc81x""#, Some(r#""\ufffd\ufffdx""#)),
@@ -69,7 +69,7 @@ mod tests {
             ("\u{feff}", Some("")),
             ("", None),
         ] {
-            let found = mended(json.as_bytes()).map(|json| String::from_utf8(json).expect("text"));
+            let found = repaired(json.as_bytes()).map(|json| String::from_utf8(json).expect("text"));
             assert_eq!(found.as_deref(), expected, "{json}");
         }
     }

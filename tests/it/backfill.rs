@@ -195,7 +195,7 @@ fn bad_records_and_unreadable_files_are_told() {
     let mut command = world.backfill_command(&[pages, broken]);
     let output = command.arg("--events").arg(world.path("events.jsonl")).output().expect("starts");
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
-    let kinds: Vec<String> = world.events().iter().map(|event| format!("{:?}", event.kind)).collect();
+    let kinds: Vec<String> = world.events().iter().map(|event| format!("{:?}", event.kind())).collect();
     assert_eq!(kinds, ["Assigned", "Rejected", "Gone", "Assigned"]);
     world.ask("verify", &[]);
 }

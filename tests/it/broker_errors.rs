@@ -121,7 +121,7 @@ impl Trial {
             assert_eq!(number, seq.map_or(0, |seq| seq + 1), "numbers are dense");
             seq = Some(number);
             let event: Event = serde_json::from_str(&text).expect("an event");
-            if event.kind.is_terminal() {
+            if event.kind().is_terminal() {
                 assert!(offsets.insert(event.offset), "offset {} has two events", event.offset);
             }
         }

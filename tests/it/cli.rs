@@ -55,9 +55,9 @@ fn every_bad_record_gets_one_rejection_and_the_rest_is_processed() {
     assert_eq!(summary["assigned"]["new"], 1 + bad.len());
     let events = world.events();
     check_events(&events, &BTreeMap::from([(input.display().to_string(), 1 + 2 * bad.len() as i64)]));
-    let reasons: Vec<Reason> = events.iter().filter_map(|event| event.reason).collect();
+    let reasons: Vec<Reason> = events.iter().filter_map(|event| event.reason()).collect();
     assert_eq!(reasons, bad.iter().map(|(_, reason)| *reason).collect::<Vec<_>>());
-    let messages: Vec<String> = events.into_iter().filter_map(|event| event.message).collect();
+    let messages: Vec<&str> = events.iter().filter_map(|event| event.message()).collect();
     for (key, n_rejected) in [("limits.body_bytes_max = 1000", 2), ("limits.words_max = 100", 2)] {
         assert_eq!(messages.iter().filter(|message| message.contains(key)).count(), n_rejected, "{messages:?}");
     }
@@ -118,12 +118,12 @@ fn records_without_a_time_get_that_of_the_command_line() {
     let events = world.events();
     let times: Vec<_> = events
         .iter()
-        .filter(|event| matches!(event.kind, EventType::Assigned | EventType::Rejected))
+        .filter(|event| matches!(event.kind(), EventType::Assigned | EventType::Rejected))
         .map(|event| event.fetched_at.map(|time| time.to_string()).unwrap_or_default())
         .collect();
     let month = "2014-01-01T00:00:00Z";
     assert_eq!(times, ["", month, month, "2015-02-03T04:05:06Z", month, month]);
-    assert_eq!(events[0].reason, Some(Reason::InvalidTime));
+    assert_eq!(events[0].reason(), Some(Reason::InvalidTime));
     let wrong = world.run_command(&[]).args(["--fetched-at", "soon"]).output().expect("starts");
     assert_eq!(wrong.status.code(), Some(2));
 }
@@ -251,8 +251,8 @@ fn events_tell_how_a_page_came_to_its_cluster() {
         .map(|event| {
             let json = serde_json::to_value(event).expect("JSON");
             let relation = json["relation"].as_str().unwrap_or("-").to_string();
-            let matched = event.matched_url.clone().unwrap_or("-".into());
-            let cluster = event.cluster.map_or("-".into(), |cluster| cluster.to_string());
+            let matched = event.matched_url().unwrap_or("-").to_string();
+            let cluster = event.cluster().map_or("-".into(), |cluster| cluster.to_string());
             format!("{} {relation} {cluster} {matched}", json["type"].as_str().expect("a type"))
         })
         .collect();
@@ -270,7 +270,7 @@ fn events_tell_how_a_page_came_to_its_cluster() {
             "assigned lexical 5 http://g/",
         ]
     );
-    assert_eq!(world.events()[5].kind, EventType::Gone);
+    assert_eq!(world.events()[5].kind(), EventType::Gone);
     let history = json(&world.ask("query url --json", &["http://a/"]));
     assert_eq!(history["sightings"][1]["document"], Value::Null);
     let status = json(&world.ask("stats --json", &[]));
@@ -285,10 +285,10 @@ fn a_redirect_is_a_sighting_and_no_rejection() {
     let input = world.write("pages.jsonl", lines(&[&page("http://a/x", DAY, "", &body(1)), redirect, &late]));
     world.run(&[input]);
     let events = world.events();
-    let kinds: Vec<EventType> = events.iter().map(|event| event.kind).collect();
+    let kinds: Vec<EventType> = events.iter().map(|event| event.kind()).collect();
     // The late page changed what stood there before it, by time.
     assert_eq!(kinds, [EventType::Assigned, EventType::Redirected, EventType::Assigned, EventType::Changed]);
-    assert_eq!((events[1].redirect_to.as_deref(), events[1].sweep.as_deref()), (Some("http://a/y"), Some("2026-11")));
+    assert_eq!((events[1].redirect_to(), events[1].sweep.as_deref()), (Some("http://a/y"), Some("2026-11")));
     let history = json(&world.ask("query url --json", &["http://a/x"]));
     let seen: Vec<&str> = (0..3).map(|n| history["sightings"][n]["seen"].as_str().expect("a word")).collect();
     assert_eq!(seen, ["page", "page", "redirect"]);
@@ -309,8 +309,8 @@ fn a_page_between_two_clusters_merges_them() {
     let input = world.write("pages.jsonl", lines(&pages));
     world.run(&[input]);
     let merged = &world.events()[3];
-    assert_eq!(merged.kind, EventType::Merged);
-    assert_eq!((merged.winner.map(|id| id.0), merged.loser.map(|id| id.0)), (Some(1), Some(2)));
+    assert_eq!(merged.kind(), EventType::Merged);
+    assert_eq!((merged.winner().map(|id| id.0), merged.loser().map(|id| id.0)), (Some(1), Some(2)));
     let cluster = json(&world.ask("query cluster --json", &["2"]));
     assert_eq!(cluster["cluster"], 1);
     let urls: BTreeSet<&str> =

@@ -63,10 +63,10 @@ impl Trial {
         let seen = see_all(&self.events.brokers, &self.events.name);
         let events =
             seen.iter().map(|seen| serde_json::from_str::<lookalike::wire::Event>(seen.text()).expect("an event"));
-        let terminal = events.filter(|event| event.kind.is_terminal());
+        let terminal = events.filter(|event| event.kind().is_terminal());
         terminal
             .map(|event| {
-                let kind = serde_json::to_value(event.kind).expect("a word");
+                let kind = serde_json::to_value(event.kind()).expect("a word");
                 (kind.as_str().expect("a word").to_string(), i64::from(event.partition), event.offset)
             })
             .collect()

@@ -1,4 +1,4 @@
-//! Events as other programs are told that they are: the schema, the pages that describe it, and what the program writes.
+//! The published description of events: the schema, the pages that explain it, and what the program writes.
 
 use crate::harness::schema::{assert_valid, event_validator, validator};
 use crate::harness::{World, page, root, sweeps};
@@ -27,12 +27,12 @@ fn golden() -> Vec<Value> {
     lines(&fs::read_to_string(root().join("tests/golden/events.jsonl")).expect("events"))
 }
 
-/// What a world's runs have told.
-fn told(world: &World) -> Vec<Value> {
+/// The events of a world's runs.
+fn events_in(world: &World) -> Vec<Value> {
     lines(&fs::read_to_string(world.path("events.jsonl")).unwrap_or_default())
 }
 
-/// Pages that are gone, lead elsewhere, come back and are no pages, at and after the sample's last sweep.
+/// Pages that are gone, redirect, come back or are not pages, during and after the sample's last sweep.
 fn odd_records() -> String {
     let url = "https://docs.npm.example/html/doc/cli/npm-cache.html";
     let at = |day: u32| format!("2018-01-{day:02}T00:00:00.25Z");
@@ -50,7 +50,7 @@ fn odd_records() -> String {
     records.map(|record| record + "\n").concat()
 }
 
-/// All that the program can be brought to tell of the shipped sample: runs, a closed sweep, clusters made anew, twice.
+/// Every kind of event that the sample can cause: runs, a closed sweep, and two reclusterings.
 fn events_of_the_sample() -> Vec<Value> {
     let world = World::new();
     let events = world.path("events.jsonl").display().to_string();
@@ -66,10 +66,10 @@ fn events_of_the_sample() -> Vec<Value> {
     let mut backfill = whole.command("backfill -q");
     backfill.arg("--events").arg(whole.path("events.jsonl")).args(sweeps());
     assert!(backfill.status().expect("starts").success());
-    [told(&world), told(&whole)].concat()
+    [events_in(&world), events_in(&whole)].concat()
 }
 
-/// The events of a topic that was made anew and of which the program was told to accept it.
+/// The events of a topic that was recreated, with the program told to accept that.
 fn events_of_a_gap() -> Vec<Value> {
     let world = World::new().with("input.from", "kafka").with("log.level", "error");
     for (values, option) in [(&["{}", "{}", "{}"][..], "run -q"), (&["{}"], "run -q --accept-gap")] {
@@ -83,25 +83,25 @@ fn events_of_a_gap() -> Vec<Value> {
             producer.send(record).map_err(|(error, _)| error).expect("queued");
         }
         producer.flush(PATIENCE).expect("delivered");
-        let n_before = told(&world).len();
+        let n_before = events_in(&world).len();
         let mut command = world.command(option);
         command.arg("--events").arg(world.path("events.jsonl")).env("LOOKALIKE__KAFKA__BROKERS", &brokers);
         let mut process = command.spawn().expect("starts");
         let begin = Instant::now();
-        while told(&world).len() < n_before + values.len() {
+        while events_in(&world).len() < n_before + values.len() {
             assert!(begin.elapsed() < PATIENCE && process.try_wait().expect("a status").is_none(), "no events come");
             std::thread::sleep(Duration::from_millis(20));
         }
         let ended = std::process::Command::new("kill").arg(process.id().to_string()).status().expect("kill");
         assert!(ended.success() && process.wait().expect("ended").success());
     }
-    told(&world)
+    events_in(&world)
 }
 
-/// Lost once: nobody could know what an event may hold but by reading the sources. Whatever the program writes is as the
-/// schema says, and the schema says nothing that the program never writes.
+/// Lost once: only the sources showed what an event may hold. Whatever the program writes matches the schema, and
+/// the schema allows nothing that the program never writes.
 #[test]
-fn events_are_as_the_schema_says() {
+fn events_match_the_schema() {
     let validator = event_validator();
     let events = [golden(), events_of_the_sample(), events_of_a_gap()].concat();
     let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -121,7 +121,7 @@ fn events_are_as_the_schema_says() {
     assert_planted_faults_are_found(&events);
 }
 
-/// For each type of event: a field too many, each field missing, and each of another type.
+/// For each type of event: an additional field, each field missing, and each field with another type.
 fn assert_planted_faults_are_found(events: &[Value]) {
     let validator = event_validator();
     let by_type: BTreeMap<&str, &Value> = events.iter().map(|event| (word(event, "type"), event)).collect();
@@ -178,20 +178,20 @@ fn the_words_of_the_schema_are_those_of_the_program() {
     assert_eq!(headers("dead-letter-headers"), &(&of_letter | &of_event) | &of_replay);
 }
 
-/// The words that an enumeration is read from, as the refusal of another one tells them.
+/// The words of an enumeration, from the error for an unknown one.
 fn words_of<T: DeserializeOwned>() -> BTreeSet<String> {
     let refusal = serde_json::from_value::<T>(json!("no such word")).err().expect("a refusal").to_string();
     let expected = refusal.split_once("expected one of ").expect("a list").1;
     expected.split('`').skip(1).step_by(2).map(String::from).collect()
 }
 
-/// The types of events that the schema has.
+/// The event types of the schema.
 fn types_in(schema: &Value) -> Vec<&str> {
     let branches = schema["oneOf"].as_array().expect("a list").iter();
     branches.map(|branch| word(branch, "$ref").strip_prefix("#/$defs/").expect("a definition")).collect()
 }
 
-/// Every field that a reader meets in the schema says what it means.
+/// Every field in the schema has a description.
 #[test]
 fn every_field_is_described() {
     fn check(schema: &Value, at: &str, root: &Value) {
@@ -209,7 +209,7 @@ fn every_field_is_described() {
     }
 }
 
-/// The blocks of a page in a language.
+/// The code blocks of a page in one language.
 fn blocks(page: &str, language: &str) -> Vec<String> {
     let text = fs::read_to_string(root().join("docs/reference").join(page)).expect(page);
     let fence = format!("```{language}\n");
@@ -229,8 +229,8 @@ fn the_examples_in_the_description_are_events() {
     assert_eq!(shown, types_in(&crate::harness::schema::schema()).into_iter().collect(), "each type has an example");
 }
 
-/// Lost once: records of files have no topic of dead letters, and nothing said how to find them again. The way that the
-/// page shows is one.
+/// Lost once: records of files have no dead-letter topic, and nothing said how to find them again. The documented
+/// way works.
 #[test]
 fn rejected_records_of_files_are_found_by_their_events() {
     let world = World::new();
@@ -251,15 +251,15 @@ fn rejected_records_of_files_are_found_by_their_events() {
     shell.args(["-euc", &script]).current_dir(&folder).env("LOOKALIKE__STORE__SEED", format!("{:064x}", 7));
     let output = shell.output().expect("bash");
     assert!(output.status.success(), "{script}: {}", crate::harness::text(&output.stderr));
-    let told = told(&world);
-    let taken: Vec<(&str, &str)> = told[4..].iter().map(|event| (word(event, "type"), word(event, "url"))).collect();
+    let events = events_in(&world);
+    let taken: Vec<(&str, &str)> = events[4..].iter().map(|event| (word(event, "type"), word(event, "url"))).collect();
     assert_eq!(taken, [("assigned", "http://a/"), ("assigned", "http://c/")]);
 }
 
-/// The example of a consumer keeps to the rule of versions: it knows nothing of what a later release may add, and stops at
-/// another version before it takes anything of it in.
+/// The example consumer keeps the rule of versions: it ignores what a later release may add, and stops at another
+/// version before it consumes anything of it.
 #[test]
-fn the_example_consumer_keeps_to_the_rule_of_versions() {
+fn the_example_consumer_keeps_the_rule_of_versions() {
     let program = r#"
 import importlib.util, json, sqlite3, sys
 spec = importlib.util.spec_from_file_location("consumer", sys.argv[1])
@@ -296,13 +296,13 @@ print(state.execute(consumer.PRESENT).fetchall(), state.execute("SELECT seq FROM
         return;
     };
     assert!(output.status.success(), "{}", crate::harness::text(&output.stderr));
-    let told = crate::harness::text(&output.stdout);
-    let told: Vec<&str> = told.lines().collect();
-    assert!(told[0].contains("version 2 of the events") && told[1].contains("version None"), "{told:?}");
-    assert_eq!(told[2], "[(1, 'http://a/')] [(1,)]");
+    let output_text = crate::harness::text(&output.stdout);
+    let lines: Vec<&str> = output_text.lines().collect();
+    assert!(lines[0].contains("version 2 of the events") && lines[1].contains("version None"), "{lines:?}");
+    assert_eq!(lines[2], "[(1, 'http://a/')] [(1,)]");
 }
 
-/// The page of AsyncAPI names the topics, headers and messages that there are.
+/// The AsyncAPI page names the topics, headers and messages that exist.
 #[test]
 fn the_asyncapi_page_is_about_this_program() {
     let text = fs::read_to_string(root().join("docs/reference/asyncapi.yaml")).expect("a page");

@@ -356,7 +356,7 @@ impl OutputTopics {
         let until = Instant::now() + PATIENCE;
         loop {
             let events = self.events();
-            let n_terminal = events.iter().filter(|event| event.kind.is_terminal()).count();
+            let n_terminal = events.iter().filter(|event| event.kind().is_terminal()).count();
             if n_terminal >= n_records {
                 return events;
             }
@@ -605,7 +605,7 @@ fn events_that_the_store_still_has_go_into_a_new_topic() {
         let seen = see_all(&outputs.events.brokers, &outputs.events.name);
         seen.iter().map(|seen| serde_json::from_str(seen.text()).expect("an event")).collect()
     };
-    while events().iter().filter(|event| event.kind.is_terminal()).count() < 25 - kept_from {
+    while events().iter().filter(|event| event.kind().is_terminal()).count() < 25 - kept_from {
         assert!(Instant::now() < until, "no events come");
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -711,7 +711,7 @@ fn the_whole_way_through_a_broker() {
     assert_eq!(outputs.events(), told, "nothing came after");
 
     let mut by_partition: BTreeMap<i32, Vec<i64>> = BTreeMap::new();
-    for event in told.iter().filter(|event| event.kind.is_terminal()) {
+    for event in told.iter().filter(|event| event.kind().is_terminal()) {
         by_partition.entry(event.partition).or_default().push(event.offset);
     }
     for (partition, n) in [(0, counts[0]), (1, counts[1])] {
@@ -798,7 +798,7 @@ fn dead_letters_are_the_originals_with_where_and_why() {
     assert!(letter.header(dead_letter::MESSAGE).is_some_and(|message| !message.is_empty()));
     assert_eq!(letter.header(dead_letter::LEFT_OUT), None);
     assert_eq!(letter.seq(), 1, "it bears the number of its event");
-    assert_eq!(events[1].reason.map(lookalike::wire::Reason::as_str), Some("invalid-json"));
+    assert_eq!(events[1].reason().map(lookalike::wire::Reason::as_str), Some("invalid-json"));
     assert_eq!(letters[1].key, None);
 }
 
@@ -907,8 +907,8 @@ fn gaps_end_the_program_with_codes_of_their_own_and_are_events_when_accepted() {
     let mut process = world.command("run -q --accept-gap").spawn().expect("starts");
     let events = outputs.await_events(5 + 1 + 2);
     assert_eq!(terminate(&mut process).0, Some(0));
-    assert_eq!((events[5].offset, events[5].gap_to, events[6].offset), (5, Some(8), 8));
-    assert_eq!(events[5].reason.map(lookalike::wire::Reason::as_str), Some("overtaken"));
+    assert_eq!((events[5].offset, events[5].gap_to(), events[6].offset), (5, Some(8), 8));
+    assert_eq!(events[5].reason().map(lookalike::wire::Reason::as_str), Some("overtaken"));
     // An accepted gap is not told again.
     let mut process = start(&world);
     outputs.pages.send_json(0, &["{}"]);
@@ -946,9 +946,9 @@ fn a_topic_made_anew_under_a_running_program_ends_it_and_is_an_exact_gap_when_ac
     let mut process = world.command("run -q --accept-gap").spawn().expect("starts");
     let events = outputs.await_events(3 + 2 + 8);
     assert_eq!(terminate(&mut process).0, Some(0));
-    let place = |event: &Event| (event.partition, event.offset, event.gap_to);
+    let place = |event: &Event| (event.partition, event.offset, event.gap_to());
     assert_eq!(events[3..5].iter().map(place).collect::<Vec<_>>(), [(1, 0, Some(-1)), (0, 3, Some(0))]);
-    assert!(events[3..5].iter().all(|event| event.reason == Some(lookalike::wire::Reason::Replaced)));
+    assert!(events[3..5].iter().all(|event| event.reason() == Some(lookalike::wire::Reason::Replaced)));
     assert_eq!(events[5..].iter().map(place).collect::<Vec<_>>(), (0..8).map(|at| (0, at, None)).collect::<Vec<_>>());
     world.ask("verify", &[]);
 }
@@ -1053,7 +1053,7 @@ fn a_bomb_is_an_exact_gap_and_its_neighbours_are_taken_in() {
                 running = Some(process);
             }
             let events = outputs.events();
-            let mut told: Vec<_> = events.iter().map(|event| (event.partition, event.offset, event.gap_to)).collect();
+            let mut told: Vec<_> = events.iter().map(|event| (event.partition, event.offset, event.gap_to())).collect();
             told.sort_unstable();
             if told.len() == 7 {
                 let one = |partition, offset| (partition, offset, None);

@@ -11,12 +11,12 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-/// The size of a family: the reduced one, or the full one where that is asked for.
+/// The size of a family, reduced or full.
 fn size(reduced: usize, full: usize) -> usize {
     if std::env::var("LOOKALIKE_TEST_FAMILIES").is_ok_and(|size| size == "full") { full } else { reduced }
 }
 
-/// What a run over some pages came to.
+/// The result of a run over some pages.
 struct Outcome {
     n_documents: u64,
     n_clusters: u64,
@@ -54,7 +54,7 @@ fn outcome(world: &World, input: PathBuf, what: &str) -> Outcome {
     outcome
 }
 
-/// Pages of these texts, each at a URL of its own named by its number.
+/// Pages with these texts, each at a URL with its number.
 fn pages(world: &World, texts: impl Iterator<Item = String>) -> PathBuf {
     let path = world.path("pages.jsonl");
     let mut file = BufWriter::new(File::create(&path).expect("a file"));
@@ -66,7 +66,7 @@ fn pages(world: &World, texts: impl Iterator<Item = String>) -> PathBuf {
     path
 }
 
-/// A word that depends on some numbers, and on these alone.
+/// A word that depends only on `numbers`.
 fn word(numbers: [usize; 3]) -> String {
     let mix = |hash: u64, number: &usize| (hash ^ *number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     format!("w{:x}", numbers.iter().fold(0x1997, mix) >> 24)
@@ -92,7 +92,7 @@ fn identical_pages_are_one_document_and_cost_no_comparison() {
     assert_eq!((found.n_documents, found.n_clusters, found.n_compared), (1, 1, 0));
 }
 
-/// Each has two words of its own. Most of their shingles are common before long.
+/// Each page has two words of its own; most of their shingles soon become common.
 #[test]
 fn nearly_identical_pages_are_one_cluster() {
     let n = size(4_000, 10_000);
@@ -109,7 +109,7 @@ fn nearly_identical_pages_are_one_cluster() {
     assert!(found.n_compared < 20 * n as u64);
 }
 
-/// The mean resemblance of some pages of a family, from the whole sets of their shingles.
+/// The mean resemblance of some pages of a family, from their whole shingle sets.
 fn resemblance(path: &PathBuf) -> f64 {
     let text = std::fs::read_to_string(path).expect("pages");
     let sets: Vec<HashSet<String>> = text
@@ -128,9 +128,9 @@ fn resemblance(path: &PathBuf) -> f64 {
     sets.windows(2).map(of).sum::<f64>() / (sets.len() - 1) as f64
 }
 
-/// Lost once: nine tenths and more of a family whose pages resemble each other, because its template's shingles were
-/// common and nominated nobody. Where they do not resemble each other, there must be no cluster of them, and in neither
-/// case may a page's cost grow with the family.
+/// Lost once: nine tenths or more of a family whose pages resemble each other, because its template's shingles were
+/// common and nominated no page. If the pages do not resemble each other, they must not form a cluster. In neither
+/// case may the cost of a page grow with the family.
 #[test]
 fn pages_of_one_template_are_together_only_where_they_resemble_each_other() {
     let n = size(3_000, 1_000_000);
@@ -154,18 +154,18 @@ fn pages_of_one_template_are_together_only_where_they_resemble_each_other() {
         } else {
             assert!(found.largest as f64 >= 0.99 * n as f64, "{what}: only {} of {n} are together", found.largest);
         }
-        // Until its shingles are common, a family's pages meet each other; those that few pages are indexed by become
+        // A family's pages meet each other until its shingles are common, and shingles that index few pages become
         // common late. Measured: 36 a page at 10^5 pages, 25 at 10^6.
         assert!(found.n_compared <= 1_500_000 + 40 * n as u64, "{what}: {} compared", found.n_compared);
     }
 }
 
-/// Lost once: the cost of a page. Of templates that take turns none becomes common soon, so that each page was compared
-/// with nearly all pages of its own template, hundreds of them, and found none that it resembles.
+/// Lost once: the bound on a page's cost. Templates that alternate become common late, so that each page was
+/// compared with hundreds of pages of its own template and resembled none of them.
 #[test]
 fn pages_of_templates_that_take_turns_cost_a_bounded_number_of_comparisons() {
     let n = size(6_000, 1_000_000);
-    // As many templates as keep every one of them under the common limit.
+    // Enough templates to keep each under the common limit.
     let n_templates = n / 600;
     let world = World::new();
     let body = |number: usize| {
@@ -178,12 +178,12 @@ fn pages_of_templates_that_take_turns_cost_a_bounded_number_of_comparisons() {
     assert!(found.n_limited > n as u64 / 2, "{} pages met the limit", found.n_limited);
 }
 
-/// `cluster.comparisons_max`, where no configuration says otherwise.
+/// The default of `cluster.comparisons_max`.
 const COMPARISONS_MAX: u64 = 128;
 
-/// Among pages of one template that do not resemble each other, each has a version that does: those pairs are clusters.
-/// Pages that came before the template's shingles were common were indexed by them, and a few of these by fewer than
-/// `min_shared` others: such a page may miss its version.
+/// The pages of one template do not resemble each other, but each has a version that does; those pairs are
+/// clusters. Early pages were indexed by shingles of the template that became common later, some of them by fewer
+/// than `min_shared` others: such a page may miss its version.
 #[test]
 fn versions_of_a_templates_pages_are_found() {
     let n = size(1_500, 100_000);
@@ -202,13 +202,13 @@ fn versions_of_a_templates_pages_are_found() {
     assert!(found.n_clusters as f64 <= 1.002 * n as f64, "{} of {n} pages are without their version", found.n_clusters);
 }
 
-/// Page k resembles its neighbours (0.6), and nobody else (0.33 the next but one).
+/// Page k resembles its neighbours (0.6) and no other page (0.33 for the next but one).
 fn chain(order: &[usize]) -> impl Iterator<Item = String> {
     order.iter().map(|k| words(1, 25 * k..25 * k + 109).join(" "))
 }
 
 #[test]
-fn a_chain_is_one_component_and_no_star() {
+fn a_chain_is_one_component_but_not_a_star() {
     let along: Vec<usize> = (0..26).collect();
     let back: Vec<usize> = (0..26).rev().collect();
     let from_within: Vec<usize> = (0..26).map(|k| k * 7 % 26).collect();
@@ -217,7 +217,7 @@ fn a_chain_is_one_component_and_no_star() {
         let found = outcome(&world, pages(&world, chain(order)), "chain");
         assert_eq!((found.n_clusters, found.largest), (1, 26));
     }
-    // What is a star's founder is a matter of the order, and so are the clusters.
+    // The order determines a star's founder, and so the clusters.
     for (order, n_clusters) in [(&along, 13), (&back, 13)] {
         let world = World::new().with("cluster.policy", "star");
         let found = outcome(&world, pages(&world, chain(order)), "chain, policy star");
@@ -232,7 +232,7 @@ fn a_chain_is_one_component_and_no_star() {
     assert!(world.command("verify").output().expect("starts").status.success());
 }
 
-/// Where resemblance is transitive, the order does not matter to the stars either; batches and threads never do.
+/// Where resemblance is transitive, the order does not matter to stars either; batches and threads never do.
 #[test]
 fn stars_of_families_are_the_same_in_any_order() {
     let body = |number: usize| {
@@ -258,7 +258,7 @@ fn stars_of_families_are_the_same_in_any_order() {
 }
 
 #[test]
-fn a_store_of_another_policy_is_refused() {
+fn a_store_with_another_policy_is_refused() {
     let world = World::new();
     world.run(&crate::harness::sweeps()[..1]);
     let star = world.with("cluster.policy", "star");
@@ -267,7 +267,7 @@ fn a_store_of_another_policy_is_refused() {
     let told = text(&output.stderr);
     assert!(told.contains("cluster.policy is \"components\" there and \"star\" here"), "{told}");
     assert!(told.contains("or make a new store"), "{told}");
-    // The backfill makes components only, and says so.
+    // The backfill only forms components, and says so.
     let world = World::new().with("cluster.policy", "star");
     let output = world.command("backfill -q").args(crate::harness::sweeps()).output().expect("starts");
     assert_eq!(output.status.code(), Some(2));
@@ -276,7 +276,7 @@ fn a_store_of_another_policy_is_refused() {
 }
 
 #[test]
-fn a_cluster_that_grows_past_the_alarms_size_is_told() {
+fn a_cluster_that_exceeds_the_alarm_size_is_reported() {
     let told = |alarm: usize| {
         let world = World::new().with("pipeline.cluster_size_alarm", alarm).with("pipeline.batch_records_max", 10);
         let body = |number| {
@@ -306,7 +306,7 @@ fn alarms(log: &str) -> Vec<String> {
     log.lines().filter_map(alarm).collect()
 }
 
-/// A page of fewer than ten words has no shingles: it belongs with pages of the same words, and with nobody else.
+/// A page of fewer than ten words has no shingles. It belongs only with pages of the same words.
 #[test]
 fn pages_shorter_than_a_shingle_belong_with_lexically_equal_ones_only() {
     let n = size(2_000, 100_000);

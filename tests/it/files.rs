@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What each file yields where that is not what its manifest counts: (input records, parts that cannot be read).
+/// What each file yields if that differs from its manifest: (input records, parts that cannot be read).
 const EXPECTED: &[(&str, usize, usize)] = &[
     ("pywb__bad.arc", 0, 1),
     ("pywb__example-bad.warc.gz.bad", 3, 0),
@@ -75,7 +75,7 @@ fn folder() -> Option<PathBuf> {
     [Some(beside), named].into_iter().flatten().find(|folder| folder.join("MANIFEST.json").is_file())
 }
 
-/// The manifest counts what warcio reads, which stops at the first fault.
+/// The manifest counts what warcio reads, which stops at the first error.
 #[test]
 fn real_files_are_read_to_the_end_and_only_once() {
     let Some(folder) = folder() else {

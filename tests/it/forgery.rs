@@ -1,17 +1,17 @@
-//! Forged resemblance: an attacker who knows everything but a store's seed and may ask what any text resembles.
+//! Forged resemblance: an attacker who knows everything but a store's seed, and may ask what any text resembles.
 
 use lookalike::cluster::{
     BatchIndex, Clusters, Decider, Effects, MatchRule, Relation, SketchView, TooManyDocuments, View,
 };
 use lookalike::document::{CanonicalForm, DocumentId, Seed};
-use lookalike::sketch::{Shingle, Sketch, SketchRule, SketchedContent, Sketcher, compare_openly};
+use lookalike::sketch::{Shingle, Sketch, SketchRule, SketchedContent, Sketcher, compare_redacted};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Questions that an attacker has, all attempts together.
+/// How many questions an attacker has for all attempts together.
 const QUESTIONS: usize = 200_000;
 
-/// Random numbers that the attacker draws (xorshift).
+/// The attacker's random numbers (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -23,7 +23,7 @@ impl Dice {
     }
 }
 
-/// A store with one page, and what it tells those who ask.
+/// A store with one page, and its answers.
 struct Victim {
     sketcher: Sketcher,
     rule: SketchRule,
@@ -36,33 +36,33 @@ impl Victim {
     fn new(rule: SketchRule, n_words: usize, seed: u64) -> Self {
         let mut sketcher = Sketcher::new(&rule, &Seed([seed, 11, 12, 13]));
         let words: Vec<String> = (0..n_words).map(|n| format!("victim{n}")).collect();
-        let content = sketcher.sketch_form(&CanonicalForm::of_text(&words.join(" ")));
+        let content = sketcher.sketch_form(&CanonicalForm::from_text(&words.join(" ")));
         Victim { sketcher, rule, words, content, n_questions: 0 }
     }
 
     fn sketched(&mut self, text: &str) -> SketchedContent {
-        self.sketcher.sketch_form(&CanonicalForm::of_text(text))
+        self.sketcher.sketch_form(&CanonicalForm::from_text(text))
     }
 
-    /// More than is told: the resemblance unrounded, and how many index shingles are shared.
-    fn told(&mut self, text: &str) -> (f64, usize) {
+    /// Answers more than the program does: the unrounded resemblance, and the number of shared index shingles.
+    fn answer(&mut self, text: &str) -> (f64, usize) {
         self.n_questions += 1;
         let asked = self.sketched(text);
         let shared = asked.index.iter().filter(|shingle| self.index().contains(shingle)).count();
-        (compare_openly(&asked.sketch, &self.content.sketch, self.rule.rule).resemblance, shared)
+        (compare_redacted(&asked.sketch, &self.content.sketch, self.rule.rule).resemblance, shared)
     }
 
     fn index(&self) -> &[Shingle] {
         &self.content.index[..self.rule.n_index().min(self.content.index.len())]
     }
 
-    /// The pieces of the page that are its index shingles, found by asking for each alone.
+    /// Finds the pieces of the page that are its index shingles by asking for each alone.
     fn index_pieces(&mut self) -> Vec<String> {
         let pieces: Vec<String> = self.words.windows(self.rule.w).map(|words| words.join(" ")).collect();
-        pieces.into_iter().filter(|piece| self.told(piece).1 == 1).collect()
+        pieces.into_iter().filter(|piece| self.answer(piece).1 == 1).collect()
     }
 
-    /// Whether a page that comes now is linked with the store's.
+    /// Whether a new page is linked with the store's.
     fn links(&mut self, text: &str) -> bool {
         let mut decider = Decider::new(MatchRule::default(), &self.rule, Clusters::default(), HashSet::default());
         let (mut known, mut effects) = (BatchIndex::default(), Effects::default());
@@ -75,7 +75,7 @@ impl Victim {
     }
 }
 
-/// The sketch of the one document there is.
+/// The sketch of the only document.
 struct One(Arc<Sketch>);
 
 impl SketchView for One {
@@ -96,12 +96,12 @@ impl View for One {
     }
 }
 
-/// A page of other words, each kept where the told resemblance rises, until it is told as `enough` or the questions are
-/// at an end.
+/// Builds a page of other words. Each word stays if the answered resemblance rises, until that reaches `enough` or
+/// no questions are left.
 fn forged(victim: &mut Victim, dice: &mut Dice, enough: f64, questions: usize) -> Option<String> {
-    // Twice as many as it takes to be compared; what stands between them does not resemble the victim.
+    // Twice as many as a comparison needs; the text between them does not resemble the victim.
     let mut text = victim.index_pieces()[..8].join(" ");
-    let (mut best, shared) = victim.told(&text);
+    let (mut best, shared) = victim.answer(&text);
     assert!(shared >= 7, "{shared} index shingles");
     while best < enough {
         if victim.n_questions >= questions {
@@ -109,16 +109,16 @@ fn forged(victim: &mut Victim, dice: &mut Dice, enough: f64, questions: usize) -
         }
         let before = text.len();
         text += &format!(" forged{:x}", dice.roll() & 0xffff_ffff);
-        match victim.told(&text).0 {
-            // Of much junk nothing is told at first: there every word is taken.
-            told if told >= best => best = told,
+        match victim.answer(&text).0 {
+            // At first the answer to much junk is nothing; until then every word stays.
+            answer if answer >= best => best = answer,
             _ => text.truncate(before),
         }
     }
     Some(text)
 }
 
-/// The share of a page's shingles that are the victim's: what the words themselves say.
+/// The share of a page's shingles that are the victim's, from the words themselves.
 fn true_resemblance(victim: &Victim, text: &str) -> f64 {
     let words: Vec<&str> = text.split(' ').collect();
     let of = |words: &[&str]| words.windows(victim.rule.w).map(|words| words.join(" ")).collect::<HashSet<_>>();
@@ -127,10 +127,11 @@ fn true_resemblance(victim: &Victim, text: &str) -> f64 {
     a.intersection(&b).count() as f64 / a.union(&b).count() as f64
 }
 
-/// Lost once: after 12,494 questions a page of other words was told, and stored, as resembling a public one by 0.75, and
-/// was in its cluster. It took an estimate's exact value, which says whether a word more brought the sketches nearer.
+/// Lost once: after 12,494 questions a page of other words was reported and stored as resembling a public one by
+/// 0.75, and was in its cluster. The attack needed the exact value of an estimate, which shows whether one more
+/// word brings the sketches closer.
 #[test]
-fn what_is_learnt_by_asking_makes_no_link() {
+fn knowledge_from_answers_makes_no_link() {
     for (n_words, seed) in [(240, 1), (380, 2), (700, 3), (1500, 4)] {
         let mut victim = Victim::new(SketchRule::default(), n_words, seed);
         let (mut dice, mut n_forged) = (Dice(0x9e37_79b9 + seed), 0);
@@ -140,12 +141,12 @@ fn what_is_learnt_by_asking_makes_no_link() {
             assert!(true_resemblance(&victim, &page) < 0.15);
             assert!(!victim.links(&page), "forged page {n_forged} of a victim of {n_words} words");
         }
-        println!("{n_words} words: {n_forged} pages told as {enough} after {} questions", victim.n_questions);
-        assert!(n_forged > 0, "the attack works as far as what is told: {n_words} words");
+        println!("{n_words} words: {n_forged} pages answer as {enough} after {} questions", victim.n_questions);
+        assert!(n_forged > 0, "the attack works as far as the answers go: {n_words} words");
     }
 }
 
-/// The same attack on a rule without the confirmation: the test above is one that can fail.
+/// The same attack on a rule without confirmation: it shows that the test above can fail.
 #[test]
 fn without_a_confirmation_the_attack_succeeds() {
     let rule = SketchRule { confirmation: false, ..SketchRule::default() };

@@ -16,7 +16,7 @@ fn html() -> Content {
 
 #[test]
 fn words() -> Result<(), Box<dyn std::error::Error>> {
-    let form = CanonicalForm::of_body(&Body::Text(HTML.into()), MediaType::Html)?;
+    let form = CanonicalForm::from_body(&Body::Text(HTML.into()), MediaType::Html)?;
     assert_eq!(form.as_str(), "a rose a rose is a rose is a rose so on one two straße 東 京 2026 ωμέγα");
     Ok(())
 }
@@ -50,12 +50,13 @@ fn sketches() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A document large enough to be confirmed: its bytes begin with the count of shingles, the form and the confirmation.
+/// A document large enough for a confirmation: its bytes begin with the number of shingles, the form and the
+/// confirmation.
 #[test]
 fn confirmations() -> Result<(), Box<dyn std::error::Error>> {
     let seed: Seed = "00112233445566778899aabbccddeeff102132435465768798a9bacbdcedfe0f".parse()?;
     let words: Vec<String> = (0..300).map(|n| format!("word{n}")).collect();
-    let content = Sketcher::new(&SketchRule::default(), &seed).sketch_form(&CanonicalForm::of_text(&words.join(" ")));
+    let content = Sketcher::new(&SketchRule::default(), &seed).sketch_form(&CanonicalForm::from_text(&words.join(" ")));
     let mut bytes = Vec::new();
     lookalike::sketch::encode(&content.sketch, &mut bytes);
     let hex: String = bytes[..43].iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,14 +1,13 @@
-//! A store that this format's first program wrote is opened, sound, tells the same, and goes on.
+//! A store that the first program of this format wrote opens, is sound, gives the same answers, and continues.
 //!
-//! `tests/golden/make-store.sh` made it, and makes it again while nothing is released; afterwards a new format gets a
-//! golden store of its own, and this one stays for as long as its format can be read.
+//! `tests/golden/make-store.sh` creates it, again and again until the first release. A new format then gets a
+//! golden store of its own, and this one stays as long as its format can be read.
 
 use crate::harness::{World, root, text};
 use std::fs;
 use std::process::{Command, Stdio};
 
-/// A world under the rule that the golden store was made with, when there were no confirmations and no limit of
-/// comparisons.
+/// A world under the rule of the golden store, from before confirmations and the limit of comparisons.
 fn as_made() -> World {
     World::new()
         .with("sketch.index_modulus", 25)
@@ -17,7 +16,7 @@ fn as_made() -> World {
         .with("cluster.comparisons_max", 0)
 }
 
-/// The golden store of a format, unpacked in a world of its own.
+/// Unpacks the golden store of a format in a world of its own.
 fn unpacked(format: u32) -> World {
     let world = as_made();
     let archive = root().join(format!("tests/golden/store-{format}.tar.gz"));
@@ -30,7 +29,7 @@ fn golden(name: &str) -> String {
     fs::read_to_string(root().join("tests/golden").join(name)).expect(name)
 }
 
-/// The pages that it was made of, given again under the same name.
+/// Runs the pages of the golden store again under the same name.
 fn run_again(world: &World) -> serde_json::Value {
     let pages = fs::File::open(root().join("tests/golden/pages.jsonl")).expect("pages");
     let mut command = world.command("run -q --json --stdin-name golden");
@@ -47,7 +46,7 @@ fn a_store_of_format_1_is_read() {
     assert!(verified.status.success(), "{}", text(&verified.stdout));
     let report: serde_json::Value = serde_json::from_slice(&verified.stdout).expect("a report");
     let rows = report["rows"].as_object().expect("rows");
-    // A store that is closed has no events left that are not out, and its newest postings may be in runs or pending.
+    // A closed store has no unpublished events, and its newest postings may be in runs or pending.
     let empty: Vec<&str> = rows.iter().filter(|(_, n)| **n == 0).map(|(family, _)| family.as_str()).collect();
     assert_eq!(empty, ["outbox"], "every other family has rows");
     assert_eq!(world.ask("export clusters", &[]), golden("store-1.csv"));
@@ -61,14 +60,14 @@ fn a_store_of_format_1_goes_on() {
     fs::write(world.path("events.jsonl"), golden("events.jsonl")).expect("events");
     assert_eq!(run_again(&world)["records"], 0, "it was taken in already");
     assert_eq!(world.ask("export clusters", &[]), golden("store-1.csv"));
-    // A store made anew is the same, byte for byte of what it tells.
+    // A new store gives the same answers, byte for byte.
     let new = as_made();
     run_again(&new);
     assert_eq!(new.ask("export clusters", &[]), golden("store-1.csv"));
     assert_eq!(fs::read_to_string(new.path("events.jsonl")).expect("events"), golden("events.jsonl"));
 }
 
-/// Another format than those that can be read is refused with what to do.
+/// A store of an unknown format is refused with advice.
 #[test]
 fn a_store_of_a_later_format_is_refused() {
     let world = unpacked(1);

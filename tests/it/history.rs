@@ -53,11 +53,11 @@ fn run(world: &World, name: &str, records: &[String]) {
 }
 
 fn moves(events: &[Event]) -> Vec<(String, String, MoveEvidence)> {
-    let moved = events.iter().filter(|event| event.kind == EventType::Moved);
+    let moved = events.iter().filter(|event| event.kind() == EventType::Moved);
     moved
         .map(|event| {
-            let (from, to) = (event.from.clone().expect("from"), event.to.clone().expect("to"));
-            (from, to, event.evidence.expect("evidence"))
+            let (from, to) = (event.from().expect("from").to_string(), event.to().expect("to").to_string());
+            (from, to, event.evidence().expect("evidence"))
         })
         .collect()
 }
@@ -161,14 +161,14 @@ fn a_change_is_told_against_the_version_before_by_time() {
     let changes: Vec<(String, u32, u32)> = world
         .events()
         .iter()
-        .filter(|event| event.kind == EventType::Changed)
+        .filter(|event| event.kind() == EventType::Changed)
         .map(|event| {
             let number = |document: Option<lookalike::document::DocumentId>| document.expect("a document").0;
-            let resemblance = event.resemblance.expect("a resemblance");
+            let resemblance = event.resemblance().expect("a resemblance");
             // 21 shingles of 31 are those of every page: 21 / (31 + 31 - 21).
             assert!((resemblance - 21.0 / 41.0).abs() < 0.001, "{resemblance}");
             let time = event.fetched_at.expect("a time").to_string();
-            (time, number(event.previous_document), number(event.document))
+            (time, number(event.previous_document()), number(event.document()))
         })
         .collect();
     assert_eq!(changes, [(time(9), 1, 2), (time(7), 1, 3)]);
@@ -187,13 +187,13 @@ fn closing_a_sweep_marks_what_it_should_have_seen() {
     let events = world.events();
     let lost: BTreeSet<&str> = events[n_before..]
         .iter()
-        .filter(|event| event.kind == EventType::Lost)
+        .filter(|event| event.kind() == EventType::Lost)
         .map(|event| event.url.as_deref().expect("a URL"))
         .collect();
     assert_eq!(lost, BTreeSet::from(["http://a/goes", "http://a/moves"]), "b was not visited");
     assert_eq!(moves(&events), [("http://a/moves".into(), "http://a/moved".into(), MoveEvidence::Same)]);
     let end = events.last().expect("an event");
-    assert_eq!((end.kind, end.n_lost), (EventType::SweepClosed, Some(2)));
+    assert_eq!((end.kind(), end.n_lost()), (EventType::SweepClosed, Some(2)));
     assert!(events.iter().enumerate().all(|(number, event)| event.seq == number as u64));
     assert_eq!(json(&world.ask("query lost --json", &["http://a/goes"]))["answers"], serde_json::json!([]));
     assert_eq!(json(&world.ask("query lost --json", &["http://b/x"]))["answers"][0], "http://b/x");
@@ -350,7 +350,7 @@ fn the_order_of_arrival_does_not_matter() {
                     Some(&plain.url) == event.url.as_ref()
                         && event.fetched_at.map(|at| at.to_string()) == Some(time(plain.day))
                 })?;
-                (event.kind == EventType::Assigned).then_some((u64::from(event.document?.0), at.number?))
+                (event.kind() == EventType::Assigned).then_some((u64::from(event.document()?.0), at.number?))
             })
             .collect();
         let urls: BTreeSet<&String> = history.iter().map(|plain| &plain.url).collect();

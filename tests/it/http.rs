@@ -300,7 +300,8 @@ fn a_sweep_is_closed_while_pages_stream() {
     assert!(command.status().expect("starts").success());
     let (events, events_after) = (world.events(), after.events());
     let n_records = BTreeMap::from([("late", 8 * 600), ("a.jsonl", 2250)]);
-    let n_of = |source: &str| events.iter().filter(|event| event.kind.is_terminal() && event.source == source).count();
+    let n_of =
+        |source: &str| events.iter().filter(|event| event.kind().is_terminal() && event.source == source).count();
     let sources: BTreeSet<&str> = events.iter().map(|event| event.source.as_str()).collect();
     for (name, n) in n_records {
         let source = sources.iter().find(|source| source.ends_with(name)).expect(name);
@@ -309,9 +310,16 @@ fn a_sweep_is_closed_while_pages_stream() {
     assert!(events.iter().zip(0..).all(|(event, seq)| event.seq == seq), "the sequence is dense");
     let told = |events: &[Event]| -> BTreeSet<_> {
         let kinds = [EventType::Lost, EventType::Moved, EventType::SweepClosed];
-        let told = events.iter().filter(|event| kinds.contains(&event.kind));
-        told.map(|event| (format!("{:?}", event.kind), event.url.clone(), event.from.clone(), event.to.clone()))
-            .collect()
+        let told = events.iter().filter(|event| kinds.contains(&event.kind()));
+        told.map(|event| {
+            (
+                format!("{:?}", event.kind()),
+                event.url.clone(),
+                event.from().map(String::from),
+                event.to().map(String::from),
+            )
+        })
+        .collect()
     };
     assert_eq!(told(&events), told(&events_after));
     assert_eq!(fold(&events), world.partition());
@@ -352,7 +360,7 @@ fn who_may_not_close_a_sweep_is_told_what_to_do() {
     check(&not_text, 400, "bad-path", "UTF-8");
     drop(pipe);
     assert!(door.process.wait().expect("ended").success());
-    assert!(world.events().iter().all(|event| event.kind != EventType::Lost));
+    assert!(world.events().iter().all(|event| event.kind() != EventType::Lost));
     assert!(!world.ask("sweep list --json", &[]).contains("true"), "no sweep is closed");
 
     for wrong in [TOKEN, "file:/no/such/file", "env:NO_SUCH_VARIABLE_OF_TESTS"] {

@@ -1,4 +1,5 @@
-//! The same pages give the same clusters: in any order, batch and number of threads, and as plain references find them.
+//! The same pages form the same clusters: in any order, batch and number of threads, and as plain references find
+//! them.
 
 use crate::harness::{Partition, World, check_events, fold, page_key, root, sweeps};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -49,13 +50,13 @@ fn equal_inputs_give_equal_bytes_whatever_the_batches() {
     let expected = bytes(World::new());
     assert!(bytes(World::new().with("pipeline.batch_records_max", 13).with("pipeline.sketchers", 4)) == expected);
     assert!(bytes(World::new().with("pipeline.batch_records_max", 1).with("pipeline.sketchers", 1)) == expected);
-    // No memory for the newest postings: every batch makes a run of its own.
+    // Without memory for the newest postings, every batch makes a run of its own.
     assert!(bytes(World::new().with("pipeline.batch_records_max", 50).with("store.posting_buffer_mib", 0)) == expected);
 }
 
-/// Lost once: most pages, where there was no output, and with them the soundness of the store.
+/// Lost once: most pages, if there was no output, and with them the soundness of the store.
 #[test]
-fn nobody_listening_changes_no_cluster() {
+fn running_without_output_changes_no_cluster() {
     let heard = World::new();
     heard.run(&sweeps());
     for (batch, posting_buffer_mib) in [(1024, 192), (7, 0)] {
@@ -70,7 +71,7 @@ fn nobody_listening_changes_no_cluster() {
     }
 }
 
-/// Pages inside others are found by more shingles, and nothing else changes: not a byte of the events.
+/// More shingles find pages inside others, and nothing else changes, not a byte of the events.
 #[test]
 fn an_index_of_mod_shingles_changes_no_cluster() {
     let (off, on) = (World::new(), World::new().with("sketch.index_modulus", 25));
@@ -82,7 +83,7 @@ fn an_index_of_mod_shingles_changes_no_cluster() {
     assert!(events[0] == events[1], "the events differ");
 }
 
-/// A page of `canon.jsonl.zst`: its words are cut already, so that nothing of ours is needed to shingle it.
+/// A page of `canon.jsonl.zst`. Its words are separated already, so that the test shingles it without the library.
 struct Canonical {
     key: String,
     words: Vec<String>,
@@ -106,7 +107,7 @@ fn canonical(path: &Path) -> Vec<Canonical> {
     zstd_lines(path).map(page).collect()
 }
 
-/// The plain reference: sets of shingles as strings, every pair with a shingle in common, breadth-first search.
+/// The plain reference: sets of shingles as strings, every pair with a common shingle, breadth-first search.
 fn reference(pages: &[Canonical]) -> Partition {
     let sets: Vec<BTreeSet<String>> =
         pages.iter().map(|page| page.words.windows(10).map(|words| words.join(" ")).collect()).collect();
@@ -167,7 +168,7 @@ fn the_exact_profile_agrees_with_the_plain_reference() {
     assert_eq!(world.partition(), reference(&canonical(&canon)));
 }
 
-/// The clusters that a program of another author in another language found, and the keys of the pages in them.
+/// The clusters that another author's program in another language found, and the keys of the pages in them.
 fn truth_of(exact: &Path) -> Partition {
     let column = |name: &str, field: &str| -> Vec<String> {
         let file = std::fs::File::open(exact.join(name)).expect("a file");
@@ -215,7 +216,7 @@ fn the_exact_profile_agrees_with_the_truth_of_larger_sets() {
     }
 }
 
-/// Pairs of pages in one cluster, in both partitions: precision, recall, F1.
+/// Precision, recall and F1 over pairs of pages in one cluster.
 fn f1(found: &Partition, truth: &Partition) -> f64 {
     let cluster_of = |partition: &Partition| -> HashMap<String, usize> {
         partition.iter().enumerate().flat_map(|(at, set)| set.iter().map(move |key| (key.clone(), at))).collect()

@@ -224,7 +224,7 @@ struct PlantedSink {
 impl PlantedSink {
     fn changed(&self, events: &[Outgoing], is_again: bool) -> Vec<Outgoing> {
         let is_kind =
-            |event: &Outgoing, kind| serde_json::from_slice::<Event>(&event.json).expect("an event").kind == kind;
+            |event: &Outgoing, kind| serde_json::from_slice::<Event>(&event.json).expect("an event").kind() == kind;
         let mut events = events.to_vec();
         match self.bug {
             Some(Bug::MergesUnsent) => events.retain(|event| !is_kind(event, EventType::Merged)),
@@ -380,15 +380,15 @@ fn judge(output: &[Outgoing], sent: &[Incoming], store: &RocksStore) -> Result<(
         if outgoing.seq != at as u64 || event.seq != outgoing.seq {
             return Err(format!("event {} stands in the place of {at} and calls itself {}", outgoing.seq, event.seq));
         }
-        if event.kind.is_terminal() && !terminal.insert((event.partition, event.offset)) {
+        if event.kind().is_terminal() && !terminal.insert((event.partition, event.offset)) {
             return Err(format!("{}@{} has two terminal events", event.partition, event.offset));
         }
-        if let (Some(loser), Some(winner)) = (event.loser, event.winner)
+        if let (Some(loser), Some(winner)) = (event.loser(), event.winner())
             && (winner >= loser || winners.insert(loser.0, winner.0).is_some())
         {
             return Err(format!("{loser} is merged twice or upwards"));
         }
-        if let (Some(document), Some(cluster)) = (event.document, event.cluster) {
+        if let (Some(document), Some(cluster)) = (event.document(), event.cluster()) {
             clusters.insert(document, cluster.0);
         }
     }

@@ -1,4 +1,5 @@
-//! What the fuzz targets assert, for inputs of a fixed generator: a minute of fuzzing that is the same on every machine.
+//! The properties of the fuzz targets for inputs of a fixed generator: a minute of fuzzing that is the same
+//! everywhere.
 
 #[path = "../../fuzz/properties.rs"]
 mod properties;
@@ -25,11 +26,11 @@ impl Numbers {
     }
 }
 
-/// Calls `property` with pieces in any order, random bytes and characters among them.
+/// Calls `property` with the pieces in random order, mixed with random bytes and characters.
 fn check(property: fn(&[u8]), pieces: &[&[u8]]) {
     for seed in 0..N_INPUTS {
         let mut numbers = Numbers(seed);
-        // The first byte often chooses a variant.
+        // The first byte often selects a variant.
         let mut input = vec![numbers.next() as u8];
         for _ in 0..numbers.below(N_PIECES_MAX) {
             match numbers.below(8) {

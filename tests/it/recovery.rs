@@ -276,7 +276,7 @@ fn close_command(world: &World) -> Command {
 fn kinds(world: &World) -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
     for event in world.events() {
-        *kinds.entry(format!("{:?}", event.kind)).or_default() += 1;
+        *kinds.entry(format!("{:?}", event.kind())).or_default() += 1;
     }
     kinds
 }

@@ -1,7 +1,7 @@
-//! `lookalike sketch`: pages sketched without a store, and what a rule is said to cost.
+//! `lookalike sketch`: pages sketched without a store, and the stated cost of a rule.
 
 use crate::harness::{World, page, root, sweeps, text};
-use lookalike::sketch::{Form, decode};
+use lookalike::sketch::{SketchForm, decode};
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 const DAY: &str = "2026-11-21T00:00:00Z";
 
-/// The program's `sketch`, of no store.
+/// The command `sketch` without a store.
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lookalike"));
     command.arg("sketch").args(arguments).stdin(Stdio::null());
@@ -51,9 +51,11 @@ fn every_page_of_the_sample_has_a_line_and_its_bytes_are_its_sketch() {
                 (Some(bytes.len() as u64), Some(sketch.n_shingles.into()))
             );
             let shown = match &sketch.form {
-                Form::Sample { values, .. } => serde_json::json!(hex(values, 10)),
-                Form::Whole(tops) => serde_json::json!(hex(tops, 4)),
-                Form::Parity(words) => Value::from(hex(words.iter().flat_map(|word| word.to_le_bytes()), 2).concat()),
+                SketchForm::Sample { values, .. } => serde_json::json!(hex(values, 10)),
+                SketchForm::Whole(tops) => serde_json::json!(hex(tops, 4)),
+                SketchForm::Parity(words) => {
+                    Value::from(hex(words.iter().flat_map(|word| word.to_le_bytes()), 2).concat())
+                }
             };
             assert_eq!(if page["form"] == "parity" { &page["bits"] } else { &page["values"] }, &shown);
         }
@@ -68,9 +70,9 @@ fn every_page_of_the_sample_has_a_line_and_its_bytes_are_its_sketch() {
     assert_eq!(shown.lines().count(), 1 + 646);
 }
 
-/// The sum of the bodies' bytes is known from the pages themselves.
+/// The pages themselves give the sum of the bodies' bytes.
 #[test]
-fn timed_are_the_pages_that_there_are() {
+fn timing_counts_all_pages() {
     let n_bytes: usize = sweeps()
         .iter()
         .flat_map(|path| lines(&zstd::decode_all(std::fs::File::open(path).expect("a sweep")).expect("zstd")))
@@ -96,7 +98,7 @@ fn bytes_of(hex: &Value) -> Vec<u8> {
 }
 
 #[test]
-fn the_seed_is_open_unless_configured_and_a_store_brings_its_own() {
+fn the_seed_is_public_unless_configured_or_the_store_s() {
     let world = World::new();
     let input = world.write("pages.jsonl", page("http://a/", DAY, "s", &words(30)) + "\n");
     let inputs = std::slice::from_ref(&input);
@@ -109,7 +111,7 @@ fn the_seed_is_open_unless_configured_and_a_store_brings_its_own() {
     assert_eq!(missing.status.code(), Some(1));
     assert!(text(&missing.stderr).contains("there is no store"), "{}", text(&missing.stderr));
     world.run(inputs);
-    // Another rule in the configuration does not matter to a store that is named.
+    // A named store ignores the rule in the configuration.
     let of_store = of_world(&["--config", &config("accurate.toml"), input.to_str().expect("a path")]);
     let seeded = command(&["--json"]).args(inputs).env("LOOKALIKE__STORE__SEED", format!("{:064x}", 7)).output();
     assert_eq!(lines(&seeded.expect("starts").stdout), of_store);
@@ -119,7 +121,7 @@ fn the_seed_is_open_unless_configured_and_a_store_brings_its_own() {
 }
 
 #[test]
-fn records_without_a_page_say_why_and_what_cannot_be_read_is_told() {
+fn rejected_and_unreadable_records_are_reported() {
     let world = World::new();
     let features: Vec<String> = (0..30).map(|n| format!("f{n}")).collect();
     let records = [
@@ -155,7 +157,7 @@ fn records_without_a_page_say_why_and_what_cannot_be_read_is_told() {
 }
 
 #[test]
-fn a_file_or_a_pipe_is_one_page_where_that_is_said() {
+fn a_file_or_a_pipe_can_be_one_page() {
     let world = World::new();
     let html = world.write("a.html", format!("<!doctype html><title>x</title><p>{}", words(30)));
     let text_of_it = world.write("a.txt", format!("x {}", words(30)));
@@ -196,7 +198,7 @@ fn a_rule_is_explained() {
     let paper = explain("paper-1997.toml");
     assert_eq!(paper["sizes"].as_array().map(Vec::len), Some(7));
     assert_eq!(paper["sizes"][3]["shingles_kept"], 40);
-    // 2000 / 1.6 shingles are in the union of which one in 25 is compared.
+    // The union has 2000 / 1.6 shingles, of which one in 25 is compared.
     let likely = at(&paper, 1000, 0.6);
     assert_eq!(likely["n_compared"], 50);
     let error = likely["standard_error"].as_f64().expect("a number");

@@ -1,4 +1,4 @@
-//! The texts that the benchmarks read: the plain text of the pages in `bench-data`, and paragraphs of other scripts.
+//! The texts of the benchmarks: the plain text of the pages in `bench-data`, and paragraphs in other scripts.
 
 use lookalike::document::append_html_text;
 use std::io::BufReader;

@@ -1,4 +1,4 @@
-//! lexbor at work in a process of its own, on pages that it was given before.
+//! lexbor in a process of its own, on pages that it received before.
 
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
@@ -13,7 +13,7 @@ pub(crate) struct Lexbor {
 }
 
 impl Lexbor {
-    /// Gives the pages to a new process, and their texts; `None` where lexbor is not installed.
+    /// Sends the pages to a new process and returns it with their texts; `None` if lexbor is not installed.
     pub(crate) fn start<'p>(pages: impl Iterator<Item = &'p [u8]>) -> Option<(Self, Vec<String>)> {
         let is_there = Command::new("python3").args(["-c", "import selectolax.lexbor"]).stderr(Stdio::null()).status();
         is_there.ok().filter(|status| status.success())?;
@@ -22,7 +22,7 @@ impl Lexbor {
         let mut process = command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3");
         let orders = process.stdin.take().expect("a pipe");
         let mut answers = BufReader::new(process.stdout.take().expect("a pipe"));
-        // An empty page would be the end.
+        // An empty page would mean the end.
         let pages: Vec<&[u8]> = pages.filter(|page| !page.is_empty()).collect();
         let (orders, texts) = thread::scope(|scope| {
             let sent = scope.spawn(|| send(orders, &pages));
@@ -32,7 +32,7 @@ impl Lexbor {
         Some((Lexbor { process, orders: Some(orders), answers }, texts))
     }
 
-    /// Has it parse all pages once.
+    /// Makes it parse all pages once.
     pub(crate) fn parse(&mut self) {
         let mut orders = self.orders.as_ref().expect("open until dropped");
         orders.write_all(b"\n").expect("an order");

@@ -1,26 +1,28 @@
-//! The tokenizer, and the words of whole pages, against html5lib-tests, where `LOOKALIKE_HTML5LIB_TESTS` names a checkout
-//! of <https://github.com/html5lib/html5lib-tests>; pages need one of before its tests of trees were moved elsewhere.
+//! The tokenizer and the words of whole pages against html5lib-tests.
+//!
+//! `LOOKALIKE_HTML5LIB_TESTS` names a checkout of <https://github.com/html5lib/html5lib-tests>; the tests of pages
+//! need one from before its tree-construction tests were moved.
 
-use super::element::{Element, Role};
-use super::name::Name;
-use super::scanner::{self, Content, Sink};
+use super::element::{Element, ElementRole};
+use super::name::TagName;
+use super::scanner::{self, ContentModel, TokenSink};
 use crate::document::append_words;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Takes text as the tokenizer alone yields it; no tag changes how what follows is read.
+/// Collects the text that the tokenizer alone yields; no tag changes how the following text is read.
 struct AllText<'o>(&'o mut String);
 
-impl Sink for AllText<'_> {
+impl TokenSink for AllText<'_> {
     fn text(&mut self, text: &str) {
         self.0.push_str(text);
     }
 
-    fn start_tag(&mut self, _: Name, _: bool) -> Content {
-        Content::Data
+    fn start_tag(&mut self, _: TagName, _: bool) -> ContentModel {
+        ContentModel::Data
     }
 
-    fn end_tag(&mut self, _: Name) {}
+    fn end_tag(&mut self, _: TagName) {}
 
     fn nul(&self) -> &'static str {
         "\0"
@@ -48,7 +50,7 @@ fn text_is_that_of_html5lib_tests() {
     for file in test_files(&Path::new(&root).join("tokenizer"), "test") {
         let text = std::fs::read_to_string(&file).expect("a readable file");
         let suite: Value = serde_json::from_str(&replace_lone_surrogates(&text)).expect("JSON");
-        // The only other key, `xmlViolationTests`, is about output that must be XML.
+        // The only other key, `xmlViolationTests`, concerns output that must be XML.
         for case in suite["tests"].as_array().into_iter().flatten() {
             check(case, &mut tally);
         }
@@ -96,25 +98,25 @@ fn characters(output: &Value) -> Vec<Value> {
     tokens.filter(|token| token[0] == "Character").map(|token| token[1].clone()).collect()
 }
 
-fn initial_contents(case: &Value) -> Vec<Content> {
+fn initial_contents(case: &Value) -> Vec<ContentModel> {
     let name: &'static str = case["lastStartTag"].as_str().unwrap_or("none").to_owned().leak();
-    let Some(states) = case["initialStates"].as_array() else { return vec![Content::Data] };
+    let Some(states) = case["initialStates"].as_array() else { return vec![ContentModel::Data] };
     let content = |state: &Value| match state.as_str().expect("a state's name") {
-        "Data state" => Content::Data,
-        "RCDATA state" => Content::Rcdata(name),
-        "RAWTEXT state" => Content::Rawtext(name),
-        "Script data state" => Content::Script(name),
-        "CDATA section state" => Content::Cdata,
-        "PLAINTEXT state" => Content::Plaintext,
+        "Data state" => ContentModel::Data,
+        "RCDATA state" => ContentModel::Rcdata(name),
+        "RAWTEXT state" => ContentModel::Rawtext(name),
+        "Script data state" => ContentModel::Script(name),
+        "CDATA section state" => ContentModel::Cdata,
+        "PLAINTEXT state" => ContentModel::Plaintext,
         state => panic!("an unknown initial state: {state}"),
     };
     states.iter().map(content).collect()
 }
 
-/// Stands for a lone surrogate, which is in no Rust string: a private character that no test uses.
+/// Stands for a lone surrogate, which no Rust string can contain: a private character that no test uses.
 const SURROGATE: char = '\u{10abcd}';
 
-/// JSON's `\ud800` is no character, and serde_json refuses it. Pairs stay as they are, and so does what is escaped twice.
+/// Replaces JSON's `\ud800`, which serde_json rejects. Pairs stay, and so do doubly escaped ones.
 fn replace_lone_surrogates(json: &str) -> String {
     let mut out = String::new();
     let mut rest = json;
@@ -141,7 +143,7 @@ fn surrogate(escape: &str) -> Option<u32> {
     u32::from_str_radix(digits, 16).ok().filter(|code| (0xd800..=0xdfff).contains(code))
 }
 
-/// Undoes the second escape of `doubleEscaped` cases; `None` where it is that of a surrogate.
+/// Undoes the second escape of `doubleEscaped` cases; `None` if it is a surrogate's.
 fn unescape(text: &str) -> Option<String> {
     let mut parts = text.split("\\u");
     let mut out = parts.next()?.to_owned();
@@ -153,7 +155,7 @@ fn unescape(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// So many pages have other words than their tree, all for the reasons that [`super`] names.
+/// How many pages have other words than their tree, all for the reasons that [`super::text`] gives.
 const N_OTHERWISE_MAX: usize = 26;
 
 #[test]
@@ -171,7 +173,7 @@ fn words_are_those_of_the_trees_of_html5lib_tests() {
         for case in String::from_utf8_lossy(&bytes).split("\n\n#data\n") {
             let Some((page, expected)) = page_and_words(case.strip_prefix("#data\n").unwrap_or(case)) else { continue };
             let mut text = String::new();
-            super::append_text(page, &mut text);
+            super::text::append_text(page, &mut text);
             let found = words(&text);
             n_pages += usize::from(!expected.is_empty());
             if found != expected {
@@ -190,7 +192,8 @@ fn words(text: &str) -> String {
     words
 }
 
-/// The page of a test and the words that a reader sees in its tree; `None` for fragments, and where no script may run.
+/// The page of a test and the words that a reader sees in its tree; `None` for fragments, and for tests that need
+/// scripts.
 fn page_and_words(case: &str) -> Option<(&str, String)> {
     let (page, rest) = case.split_once("\n#errors")?;
     let (settings, tree) = rest.split_once("#document\n")?;
@@ -198,10 +201,10 @@ fn page_and_words(case: &str) -> Option<(&str, String)> {
     is_page.then(|| (page, words(&text_of_tree(tree))))
 }
 
-/// The text that a reader sees of a tree, of which each line is a node, indented by two for each of its ancestors.
+/// The text that a reader sees of a tree. Each line of the tree is a node, indented by two for each ancestor.
 fn text_of_tree(tree: &str) -> String {
     let mut text = String::new();
-    // The ancestors of the line at hand.
+    // The ancestors of the current line.
     let mut open: Vec<&Element> = Vec::new();
     for line in tree.split("\n| ").map(|line| line.strip_prefix("| ").unwrap_or(line).trim_end_matches('\n')) {
         let node = line.trim_start_matches(' ');
@@ -209,16 +212,16 @@ fn text_of_tree(tree: &str) -> String {
             separate(open.pop(), &mut text);
         }
         if let Some(quoted) = node.strip_prefix('"') {
-            if !open.iter().any(|element| matches!(element.role, Role::Unseen | Role::Template)) {
+            if !open.iter().any(|element| matches!(element.role, ElementRole::Unseen | ElementRole::Template)) {
                 text.push_str(quoted.strip_suffix('"').unwrap_or(quoted));
             }
         } else if let Some(tag) = node.strip_prefix('<').filter(|tag| !tag.starts_with('!')) {
             let name = tag.trim_end_matches('>').rsplit(' ').next().unwrap_or_default();
-            let element = Element::of(Name::of(name.as_bytes()));
+            let element = Element::by_name(TagName::from_bytes(name.as_bytes()));
             separate(Some(element), &mut text);
             open.push(element);
         } else if node == "content" {
-            open.push(Element::of(Name::of(b"template")));
+            open.push(Element::by_name(TagName::from_bytes(b"template")));
         }
     }
     text

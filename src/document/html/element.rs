@@ -1,46 +1,46 @@
-//! The elements that matter to text, and what each does to it.
+//! The HTML elements that affect text, and how.
 
-use super::name::Name;
-use super::scanner::Content;
+use super::name::TagName;
+use super::scanner::ContentModel;
 
-/// What an element does to the text around and in it.
+/// How an element affects the text around and inside it.
 #[derive(Debug)]
 pub(super) struct Element {
-    pub(super) name: Name,
-    /// Whether its tags stand between two words.
+    pub(super) name: TagName,
+    /// Whether its tags separate words.
     pub(super) separates: bool,
-    /// How its content is read.
-    pub(super) content: Content,
-    pub(super) role: Role,
-    /// Whether its start tag ends SVG and MathML that is still open (WHATWG HTML, 13.2.6.5).
+    /// How to tokenize its content.
+    pub(super) content: ContentModel,
+    pub(super) role: ElementRole,
+    /// Whether its start tag ends open SVG and MathML (WHATWG HTML, 13.2.6.5).
     pub(super) breaks_out: bool,
 }
 
-/// What an element is besides.
+/// What else an element does to its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum ElementRole {
     /// Nothing.
     Plain,
-    /// No reader sees its text.
+    /// Its text is invisible.
     Unseen,
-    /// As [`Role::Unseen`], but its content is markup, and it nests.
+    /// Its content is invisible markup, and it nests.
     Template,
-    /// `svg` or `math`: what is in it is foreign content.
+    /// `svg` or `math`: its content is foreign content.
     Foreign,
-    /// Within foreign content, what is in it is HTML again.
+    /// Inside foreign content, its content is HTML again.
     IntegrationPoint,
 }
 
 impl Element {
-    /// The element of this name; for most names one that does nothing.
-    pub(super) fn of(name: Name) -> &'static Self {
+    /// Returns the element with this name; for most names, one without any effect.
+    pub(super) fn by_name(name: TagName) -> &'static Self {
         let element = &ELEMENTS[usize::from(SLOTS[slot(name)])];
         if element.name == name { element } else { &ELEMENTS[0] }
     }
 
     const fn inline(name: &str) -> Self {
-        let name = Name::of(name.as_bytes());
-        Self { name, separates: false, content: Content::Data, role: Role::Plain, breaks_out: false }
+        let name = TagName::from_bytes(name.as_bytes());
+        Self { name, separates: false, content: ContentModel::Data, role: ElementRole::Plain, breaks_out: false }
     }
 
     const fn block(name: &str) -> Self {
@@ -48,14 +48,14 @@ impl Element {
     }
 
     const fn rcdata(name: &'static str) -> Self {
-        Self { content: Content::Rcdata(name), ..Self::block(name) }
+        Self { content: ContentModel::Rcdata(name), ..Self::block(name) }
     }
 
     const fn rawtext(name: &'static str) -> Self {
-        Self { content: Content::Rawtext(name), ..Self::inline(name) }
+        Self { content: ContentModel::Rawtext(name), ..Self::inline(name) }
     }
 
-    const fn role(self, role: Role) -> Self {
+    const fn role(self, role: ElementRole) -> Self {
         Self { role, ..self }
     }
 
@@ -68,13 +68,13 @@ impl Element {
     }
 }
 
-/// No two of the elements may share a slot; so many slots make a hash that does so easy to find.
+/// No two elements may share a slot; with this many slots such a hash function is easy to find.
 const N_SLOTS: usize = 1024;
 
 /// A slot holds an index into [`ELEMENTS`].
 static SLOTS: [u8; N_SLOTS] = index();
 
-const fn slot(name: Name) -> usize {
+const fn slot(name: TagName) -> usize {
     (name.hash() >> (64 - N_SLOTS.trailing_zeros())) as usize
 }
 
@@ -83,7 +83,7 @@ const fn index() -> [u8; N_SLOTS] {
     let mut at = 1;
     while at < ELEMENTS.len() {
         let slot = slot(ELEMENTS[at].name);
-        assert!(slots[slot] == 0, "two elements in one slot: another multiplier in Name::hash");
+        assert!(slots[slot] == 0, "two elements in one slot: another multiplier in TagName::hash");
         slots[slot] = at as u8;
         at += 1;
     }
@@ -91,9 +91,9 @@ const fn index() -> [u8; N_SLOTS] {
 }
 
 static ELEMENTS: [Element; 100] = [
-    // All that are not below.
+    // The element for all other names.
     Element::inline(""),
-    // Blocks, parts of lists and tables, line breaks, and form fields with text of their own.
+    // Blocks, parts of lists and tables, line breaks, and form fields that contain text.
     Element::block("address"),
     Element::block("article"),
     Element::block("aside"),
@@ -153,28 +153,28 @@ static ELEMENTS: [Element; 100] = [
     Element::block("thead"),
     Element::block("tr"),
     Element::block("ul").breaking_out(),
-    // Content that is not read as markup.
+    // Content that is not markup.
     Element::rcdata("textarea"),
-    Element::rcdata("title").role(Role::IntegrationPoint),
-    Element::rawtext("iframe").role(Role::Unseen).separating(),
-    Element::rawtext("noembed").role(Role::Unseen),
-    Element::rawtext("noframes").role(Role::Unseen).separating(),
-    Element::rawtext("noscript").role(Role::Unseen).separating(),
-    Element::rawtext("style").role(Role::Unseen),
+    Element::rcdata("title").role(ElementRole::IntegrationPoint),
+    Element::rawtext("iframe").role(ElementRole::Unseen).separating(),
+    Element::rawtext("noembed").role(ElementRole::Unseen),
+    Element::rawtext("noframes").role(ElementRole::Unseen).separating(),
+    Element::rawtext("noscript").role(ElementRole::Unseen).separating(),
+    Element::rawtext("style").role(ElementRole::Unseen),
     Element::rawtext("xmp").separating(),
-    Element { content: Content::Script("script"), ..Element::inline("script").role(Role::Unseen) },
-    Element { content: Content::Plaintext, ..Element::block("plaintext") },
-    Element::inline("template").role(Role::Template),
-    // Foreign content, and where it ends.
-    Element::inline("svg").role(Role::Foreign),
-    Element::inline("math").role(Role::Foreign),
-    Element::inline("foreignobject").role(Role::IntegrationPoint),
-    Element::inline("desc").role(Role::IntegrationPoint),
-    Element::inline("mi").role(Role::IntegrationPoint),
-    Element::inline("mn").role(Role::IntegrationPoint),
-    Element::inline("mo").role(Role::IntegrationPoint),
-    Element::inline("ms").role(Role::IntegrationPoint),
-    Element::inline("mtext").role(Role::IntegrationPoint),
+    Element { content: ContentModel::Script("script"), ..Element::inline("script").role(ElementRole::Unseen) },
+    Element { content: ContentModel::Plaintext, ..Element::block("plaintext") },
+    Element::inline("template").role(ElementRole::Template),
+    // Foreign content, and what ends it.
+    Element::inline("svg").role(ElementRole::Foreign),
+    Element::inline("math").role(ElementRole::Foreign),
+    Element::inline("foreignobject").role(ElementRole::IntegrationPoint),
+    Element::inline("desc").role(ElementRole::IntegrationPoint),
+    Element::inline("mi").role(ElementRole::IntegrationPoint),
+    Element::inline("mn").role(ElementRole::IntegrationPoint),
+    Element::inline("mo").role(ElementRole::IntegrationPoint),
+    Element::inline("ms").role(ElementRole::IntegrationPoint),
+    Element::inline("mtext").role(ElementRole::IntegrationPoint),
     Element::inline("b").breaking_out(),
     Element::inline("big").breaking_out(),
     Element::inline("code").breaking_out(),
@@ -204,14 +204,14 @@ mod tests {
     #[test]
     fn every_element_is_found_by_its_name() {
         for element in &ELEMENTS {
-            assert!(std::ptr::eq(Element::of(element.name), element));
+            assert!(std::ptr::eq(Element::by_name(element.name), element));
         }
     }
 
     #[test]
     fn other_names_do_nothing() {
         for name in ["a", "font", "x-p", "blockquotes", "a-very-long-custom-element"] {
-            assert!(std::ptr::eq(Element::of(Name::of(name.as_bytes())), &ELEMENTS[0]), "{name}");
+            assert!(std::ptr::eq(Element::by_name(TagName::from_bytes(name.as_bytes())), &ELEMENTS[0]), "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Character references as they stand in text: named, decimal, hexadecimal, with and without a semicolon.
+//! Character references in text: named, decimal and hexadecimal, with and without a semicolon.
 //!
 //! WHATWG HTML, sections 13.2.5.72 to 13.2.5.80. The rules for attributes differ and are not needed.
 
@@ -6,28 +6,29 @@ use crate::document::entities;
 
 /// What a character reference stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decoded {
-    /// A named one: one or two characters.
+pub(super) enum CharacterReference {
+    /// A named reference: one or two characters.
     Named(&'static str),
-    /// A numeric one.
+    /// A numeric reference.
     Numeric(char),
 }
 
-/// Whether what follows an `&` can be a reference at all: most lone ones are told by this.
+/// Whether the byte after an `&` can begin a reference. This rules out most lone `&`.
 pub(super) fn can_begin_with(byte: u8) -> bool {
     byte == b'#' || byte.is_ascii_alphabetic()
 }
 
-/// The reference whose `&` stands before `rest`, and how much of `rest` belongs to it; `None` where the `&` is text.
-pub(super) fn decode(rest: &[u8]) -> Option<(Decoded, usize)> {
+/// Decodes the reference whose `&` precedes `rest`. Returns it with its length in `rest`; `None` if the `&` is
+/// text.
+pub(super) fn decode(rest: &[u8]) -> Option<(CharacterReference, usize)> {
     match rest.first()? {
-        b'#' => numeric(&rest[1..]).map(|(c, len)| (Decoded::Numeric(c), len + 1)),
-        _ => named(rest).map(|(text, len)| (Decoded::Named(text), len)),
+        b'#' => numeric(&rest[1..]).map(|(c, len)| (CharacterReference::Numeric(c), len + 1)),
+        _ => named(rest).map(|(text, len)| (CharacterReference::Named(text), len)),
     }
 }
 
-/// The longest name in the table that `rest` begins with. A semicolon stands only at the end of a name, so that is
-/// either the whole run of letters and digits or one of the short names that need none.
+/// The longest name in the table that `rest` begins with. A semicolon only ends a name, so the match is either the
+/// whole run of letters and digits or a short name that needs no semicolon.
 fn named(rest: &[u8]) -> Option<(&'static str, usize)> {
     let seen = &rest[..rest.len().min(entities::NAME_LEN_MAX + 1)];
     let n_alphanumeric = seen.iter().position(|b| !b.is_ascii_alphanumeric()).unwrap_or(seen.len());
@@ -55,7 +56,7 @@ fn numeric(rest: &[u8]) -> Option<(char, usize)> {
     Some((character(code), prefix + n_digits + n_semicolons))
 }
 
-/// The character that a number stands for: windows-1252 between 0x80 and 0x9f; nothing is U+FFFD.
+/// The character of a number: windows-1252 between 0x80 and 0x9f, U+FFFD for invalid numbers.
 fn character(code: u32) -> char {
     match code {
         0 => char::REPLACEMENT_CHARACTER,
@@ -64,7 +65,7 @@ fn character(code: u32) -> char {
     }
 }
 
-/// What pages mean by the numbers from 0x80 on (WHATWG HTML, "numeric character reference end state").
+/// What pages mean by the numbers from 0x80 (WHATWG HTML, "numeric character reference end state").
 const WINDOWS_1252: [char; 32] = [
     '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}', '\u{90}', '‘', '’',
     '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
@@ -103,8 +104,8 @@ mod tests {
             ("#99999999999999999999;", Some(("\u{fffd}", 22))),
         ] {
             let decoded = decode(rest.as_bytes()).map(|(decoded, len)| match decoded {
-                Decoded::Named(text) => (text.to_owned(), len),
-                Decoded::Numeric(c) => (c.to_string(), len),
+                CharacterReference::Named(text) => (text.to_owned(), len),
+                CharacterReference::Numeric(c) => (c.to_string(), len),
             });
             assert_eq!(decoded, expected.map(|(text, len)| (text.to_owned(), len)), "&{rest}");
         }

@@ -1,102 +1,102 @@
-//! The tokenizer of HTML as far as text depends on it: what is text, where tags begin and end, and their names.
+//! The part of the HTML tokenizer that text depends on: what is text, where tags begin and end, and their names.
 //!
-//! WHATWG HTML, section 13.2.5. The standard's states that treat text alike are one function here. What a tag means is
-//! not known here but to the [`Sink`], which in the standard is the tree builder. Every byte is looked at a bounded
-//! number of times, whatever the page.
+//! WHATWG HTML, section 13.2.5. States of the standard that treat text alike are one function here. Only the
+//! [`TokenSink`], the standard's tree builder, knows what a tag means. Each byte is examined a bounded number of
+//! times, whatever the page.
 
-use super::name::{Name, is_name_end, is_space};
-use super::reference::{self, Decoded};
+use super::name::{TagName, is_name_end, is_space};
+use super::reference::{self, CharacterReference};
 use memchr::{memchr, memchr2, memmem};
 
-/// How the tokenizer reads what follows a start tag.
+/// How to tokenize what follows a start tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum ContentModel {
     /// Markup and character references.
     Data,
-    /// Character references, and no markup but the end tag of this name.
+    /// Character references, and no markup but the end tag with this name.
     Rcdata(&'static str),
-    /// No markup but the end tag of this name.
+    /// No markup but the end tag with this name.
     Rawtext(&'static str),
-    /// Like [`Content::Rawtext`], but that comments in it can hide the end tag. The name is always `script`, but for
-    /// tests that begin here.
+    /// As [`ContentModel::Rawtext`], but comments in it can hide the end tag. The name is always `script`, except
+    /// in tests that begin here.
     Script(&'static str),
     /// No markup until `]]>`.
     Cdata,
-    /// No markup to the end of the page.
+    /// No markup until the end of the page.
     Plaintext,
 }
 
-/// Who makes something of the tokens.
-pub(super) trait Sink {
-    /// Takes a piece of text, character references decoded and line ends normalised.
+/// Receives the tokens.
+pub(super) trait TokenSink {
+    /// Receives a piece of text with character references decoded and line ends normalised.
     fn text(&mut self, text: &str);
 
-    /// Takes a start tag and says how to read what follows it.
-    fn start_tag(&mut self, name: Name, self_closing: bool) -> Content;
+    /// Receives a start tag and returns how to read what follows it.
+    fn start_tag(&mut self, name: TagName, self_closing: bool) -> ContentModel;
 
-    /// Takes an end tag.
-    fn end_tag(&mut self, name: Name);
+    /// Receives an end tag.
+    fn end_tag(&mut self, name: TagName);
 
-    /// What a U+0000 becomes in [`Content::Data`] and [`Content::Cdata`]. Elsewhere it is U+FFFD.
+    /// The replacement for U+0000 in [`ContentModel::Data`] and [`ContentModel::Cdata`]. Elsewhere it is U+FFFD.
     fn nul(&self) -> &'static str;
 
-    /// Whether the current element is one of SVG or MathML, where `<![CDATA[` begins text and not a comment.
+    /// Whether the current element belongs to SVG or MathML, where `<![CDATA[` begins text and not a comment.
     fn in_foreign_content(&self) -> bool;
 }
 
-/// Reads `html` to its end.
-pub(super) fn scan<S: Sink>(html: &str, mut content: Content, sink: S) {
+/// Tokenizes all of `html`.
+pub(super) fn scan<S: TokenSink>(html: &str, mut content: ContentModel, sink: S) {
     let bytes = html.as_bytes();
     let has_odd_bytes = memchr2(b'\r', b'\0', bytes).is_some();
     let mut scanner = Scanner { html, bytes, has_odd_bytes, at: 0, sink };
     while scanner.at < bytes.len() {
         content = match content {
-            Content::Data => scanner.data(),
-            Content::Rcdata(name) => scanner.rcdata(name),
-            Content::Rawtext(name) => scanner.rawtext(name),
-            Content::Script(name) => scanner.script(name),
-            Content::Cdata => scanner.cdata(),
-            Content::Plaintext => scanner.plaintext(),
+            ContentModel::Data => scanner.data(),
+            ContentModel::Rcdata(name) => scanner.rcdata(name),
+            ContentModel::Rawtext(name) => scanner.rawtext(name),
+            ContentModel::Script(name) => scanner.script(name),
+            ContentModel::Cdata => scanner.cdata(),
+            ContentModel::Plaintext => scanner.plaintext(),
         };
     }
 }
 
-/// What U+0000 becomes outside of [`Content::Data`].
+/// The replacement for U+0000 outside of [`ContentModel::Data`].
 pub(super) const REPLACEMENT: &str = "\u{fffd}";
 
-/// What a U+0000 becomes in the text at hand.
+/// The replacement for U+0000 in the current text.
 #[derive(Clone, Copy)]
-enum Nul {
-    /// [`Sink::nul`]
-    OfSink,
+enum NulReplacement {
+    /// [`TokenSink::nul`]
+    FromSink,
     /// [`REPLACEMENT`]
-    Replaced,
+    ReplacementCharacter,
 }
 
 struct Scanner<'h, S> {
     html: &'h str,
     bytes: &'h [u8],
-    /// Whether there is a carriage return or a U+0000 anywhere; hardly a page has one, and then text is copied as is.
+    /// Whether the page contains a carriage return or a U+0000. Hardly any does; text is then copied unchanged.
     has_odd_bytes: bool,
-    /// Everything before is done with, but for text that the function at work has yet to emit.
+    /// The scanner has processed everything before, except text that the current function has yet to emit.
     at: usize,
     sink: S,
 }
 
-impl<S: Sink> Scanner<'_, S> {
-    fn data(&mut self) -> Content {
+impl<S: TokenSink> Scanner<'_, S> {
+    fn data(&mut self) -> ContentModel {
         let mut text_from = self.at;
         while let Some(at) = self.find_markup_or_reference() {
             if self.bytes[at] == b'&' {
-                text_from = self.reference(text_from, at, Nul::OfSink);
+                text_from = self.reference(text_from, at, NulReplacement::FromSink);
                 continue;
             }
-            // Decided before anything is emitted, so that a lone `<` is part of the text around it.
+            // Decided before anything is emitted, so that a lone `<` stays part of the text around it.
             let Some(markup) = self.markup(at) else {
                 self.at = at + 1;
                 continue;
             };
-            self.emit(text_from, at, Nul::OfSink);
+            self.emit(text_from, at, NulReplacement::FromSink);
             let content = match markup {
                 Markup::StartTag => self.start_tag(at + 1),
                 Markup::EndTag => self.end_tag(at + 2),
@@ -104,81 +104,81 @@ impl<S: Sink> Scanner<'_, S> {
                 Markup::Declaration => self.declaration(at + 2),
                 Markup::BogusComment => self.bogus_comment(at + 2),
             };
-            if content != Content::Data {
+            if content != ContentModel::Data {
                 return content;
             }
             text_from = self.at;
         }
-        self.rest_is_text(text_from, Nul::OfSink)
+        self.rest_is_text(text_from, NulReplacement::FromSink)
     }
 
-    fn rcdata(&mut self, name: &'static str) -> Content {
+    fn rcdata(&mut self, name: &'static str) -> ContentModel {
         let mut text_from = self.at;
         while let Some(at) = self.find_markup_or_reference() {
             if self.bytes[at] == b'&' {
-                text_from = self.reference(text_from, at, Nul::Replaced);
+                text_from = self.reference(text_from, at, NulReplacement::ReplacementCharacter);
             } else if self.is_end_tag(at, name) {
-                self.emit(text_from, at, Nul::Replaced);
+                self.emit(text_from, at, NulReplacement::ReplacementCharacter);
                 return self.end_tag(at + 2);
             } else {
                 self.at = at + 1;
             }
         }
-        self.rest_is_text(text_from, Nul::Replaced)
+        self.rest_is_text(text_from, NulReplacement::ReplacementCharacter)
     }
 
-    fn rawtext(&mut self, name: &'static str) -> Content {
+    fn rawtext(&mut self, name: &'static str) -> ContentModel {
         let text_from = self.at;
         while let Some(at) = self.find(b'<') {
             if self.is_end_tag(at, name) {
-                self.emit(text_from, at, Nul::Replaced);
+                self.emit(text_from, at, NulReplacement::ReplacementCharacter);
                 return self.end_tag(at + 2);
             }
             self.at = at + 1;
         }
-        self.rest_is_text(text_from, Nul::Replaced)
+        self.rest_is_text(text_from, NulReplacement::ReplacementCharacter)
     }
 
-    fn script(&mut self, name: &'static str) -> Content {
+    fn script(&mut self, name: &'static str) -> ContentModel {
         let text_from = self.at;
-        let mut escape = Escape::None;
+        let mut escape = ScriptEscape::None;
         while let Some(at) = self.find_in_script(escape) {
             self.at = at + 1;
             if self.bytes[at] == b'>' {
-                // At least the two dashes of `<!--` stand before, so this looks at nothing older than the comment.
+                // At least the two dashes of `<!--` precede, so this never looks at bytes before the comment.
                 if self.bytes[..at].ends_with(b"--") {
-                    escape = Escape::None;
+                    escape = ScriptEscape::None;
                 }
             } else if self.is_end_tag(at, name) {
-                if escape != Escape::Double {
-                    self.emit(text_from, at, Nul::Replaced);
+                if escape != ScriptEscape::Double {
+                    self.emit(text_from, at, NulReplacement::ReplacementCharacter);
                     return self.end_tag(at + 2);
                 }
-                escape = Escape::Single;
-            } else if escape == Escape::None && self.bytes[at..].starts_with(b"<!--") {
-                escape = Escape::Single;
+                escape = ScriptEscape::Single;
+            } else if escape == ScriptEscape::None && self.bytes[at..].starts_with(b"<!--") {
+                escape = ScriptEscape::Single;
                 self.at = at + 4;
-            } else if escape == Escape::Single && self.is_name_at(at + 1, "script") {
-                escape = Escape::Double;
+            } else if escape == ScriptEscape::Single && self.is_name_at(at + 1, "script") {
+                escape = ScriptEscape::Double;
             }
         }
-        self.rest_is_text(text_from, Nul::Replaced)
+        self.rest_is_text(text_from, NulReplacement::ReplacementCharacter)
     }
 
-    fn cdata(&mut self) -> Content {
+    fn cdata(&mut self) -> ContentModel {
         let text_from = self.at;
         let Some(len) = memmem::find(&self.bytes[text_from..], b"]]>") else {
-            return self.rest_is_text(text_from, Nul::OfSink);
+            return self.rest_is_text(text_from, NulReplacement::FromSink);
         };
-        self.emit(text_from, text_from + len, Nul::OfSink);
+        self.emit(text_from, text_from + len, NulReplacement::FromSink);
         self.resume(text_from + len + 3)
     }
 
-    fn plaintext(&mut self) -> Content {
-        self.rest_is_text(self.at, Nul::Replaced)
+    fn plaintext(&mut self) -> ContentModel {
+        self.rest_is_text(self.at, NulReplacement::ReplacementCharacter)
     }
 
-    /// What the `<` at `at` begins; `None` where it is text.
+    /// What the `<` at `at` begins; `None` if it is text.
     fn markup(&self, at: usize) -> Option<Markup> {
         match self.bytes.get(at + 1)? {
             b'/' => match self.bytes.get(at + 2)? {
@@ -193,24 +193,24 @@ impl<S: Sink> Scanner<'_, S> {
         }
     }
 
-    fn start_tag(&mut self, name_at: usize) -> Content {
-        let (name, len) = Name::read(&self.bytes[name_at..]);
+    fn start_tag(&mut self, name_at: usize) -> ContentModel {
+        let (name, len) = TagName::read(&self.bytes[name_at..]);
         match self.tag_end(name_at + len) {
             Some(self_closing) => self.sink.start_tag(name, self_closing),
-            None => Content::Data,
+            None => ContentModel::Data,
         }
     }
 
-    fn end_tag(&mut self, name_at: usize) -> Content {
-        let (name, len) = Name::read(&self.bytes[name_at..]);
+    fn end_tag(&mut self, name_at: usize) -> ContentModel {
+        let (name, len) = TagName::read(&self.bytes[name_at..]);
         if self.tag_end(name_at + len).is_some() {
             self.sink.end_tag(name);
         }
-        Content::Data
+        ContentModel::Data
     }
 
-    /// Goes from the end of a tag's name past its `>` and says whether the tag closes itself. `None` where the page ends
-    /// before: such a tag is none, and nothing of it is text.
+    /// Moves from the end of a tag's name past its `>` and returns whether the tag is self-closing. Returns `None`
+    /// if the page ends first; then there is neither tag nor text.
     #[inline]
     fn tag_end(&mut self, name_end: usize) -> Option<bool> {
         if self.bytes.get(name_end) == Some(&b'>') {
@@ -220,7 +220,7 @@ impl<S: Sink> Scanner<'_, S> {
         self.attributes(name_end)
     }
 
-    /// [`Self::tag_end`] where there is more than a name. An `=` or a `>` matters only outside of values, a quote only as
+    /// [`Self::tag_end`] for tags with more than a name. `=` and `>` count only outside of values, a quote only as
     /// the first character of one.
     fn attributes(&mut self, name_end: usize) -> Option<bool> {
         let mut names_from = name_end;
@@ -235,7 +235,7 @@ impl<S: Sink> Scanner<'_, S> {
                 self.at = stop + 1;
                 return Some(names.last() == Some(&b'/'));
             }
-            // An `=` with no name before it begins one itself.
+            // An `=` without a name before it begins a name itself.
             if matches!(names.iter().rfind(|b| !is_space(**b)), None | Some(b'/')) {
                 names_from = stop;
                 at = stop + 1;
@@ -246,7 +246,8 @@ impl<S: Sink> Scanner<'_, S> {
         }
     }
 
-    /// Where the value after an `=` ends, its closing quote included. Unclosed quotes hold the rest of the page.
+    /// Returns the end of the value after an `=`, including its closing quote. An unclosed quote extends to the end
+    /// of the page.
     fn attribute_value(&self, after_equals: usize) -> usize {
         let Some(from) = position(self.bytes, after_equals, |b| !is_space(b)) else {
             return self.bytes.len();
@@ -260,39 +261,39 @@ impl<S: Sink> Scanner<'_, S> {
         }
     }
 
-    fn declaration(&mut self, from: usize) -> Content {
+    fn declaration(&mut self, from: usize) -> ContentModel {
         let rest = &self.bytes[from..];
         if rest.starts_with(b"--") {
             self.comment(from + 2)
         } else if rest.starts_with(b"[CDATA[") && self.sink.in_foreign_content() {
             self.at = from + 7;
-            Content::Cdata
+            ContentModel::Cdata
         } else {
-            // A doctype ends at the first `>` as well, even in quotes.
+            // A doctype also ends at the first `>`, even in quotes.
             self.bogus_comment(from)
         }
     }
 
-    fn bogus_comment(&mut self, from: usize) -> Content {
+    fn bogus_comment(&mut self, from: usize) -> ContentModel {
         let end = memchr(b'>', &self.bytes[from..]).map_or(self.bytes.len(), |len| from + len + 1);
         self.resume(end)
     }
 
-    /// A comment ends at a `>` after `--` or `--!`, and at one right at its beginning, or after a single dash there.
-    fn comment(&mut self, from: usize) -> Content {
+    /// A comment ends at a `>` after `--` or `--!`, at its very beginning, or after a single dash there.
+    fn comment(&mut self, from: usize) -> ContentModel {
         self.at = from;
         while let Some(at) = self.find(b'>') {
             self.at = at + 1;
             let comment = &self.bytes[from..at];
             if comment.ends_with(b"--") || comment.ends_with(b"--!") || matches!(comment, b"" | b"-") {
-                return Content::Data;
+                return ContentModel::Data;
             }
         }
         self.resume(self.bytes.len())
     }
 
-    /// Decodes the reference at `at`, if it is one, and returns from where on text is yet to be emitted.
-    fn reference(&mut self, text_from: usize, at: usize, nul: Nul) -> usize {
+    /// Decodes the reference at `at`, if it is one. Returns the offset from which text is yet to be emitted.
+    fn reference(&mut self, text_from: usize, at: usize, nul: NulReplacement) -> usize {
         self.at = at + 1;
         if !self.bytes.get(self.at).is_some_and(|b| reference::can_begin_with(*b)) {
             return text_from;
@@ -302,14 +303,14 @@ impl<S: Sink> Scanner<'_, S> {
         };
         self.emit(text_from, at, nul);
         match decoded {
-            Decoded::Named(text) => self.sink.text(text),
-            Decoded::Numeric(c) => self.sink.text(c.encode_utf8(&mut [0; 4])),
+            CharacterReference::Named(text) => self.sink.text(text),
+            CharacterReference::Numeric(c) => self.sink.text(c.encode_utf8(&mut [0; 4])),
         }
         self.at += len;
         self.at
     }
 
-    /// Whether the end tag of `name` begins at the `<` at `at`, and its name is complete.
+    /// Whether the end tag of `name` begins at the `<` at `at` and its name is complete.
     fn is_end_tag(&self, at: usize, name: &str) -> bool {
         self.bytes.get(at + 1) == Some(&b'/') && self.is_name_at(at + 2, name)
     }
@@ -320,8 +321,8 @@ impl<S: Sink> Scanner<'_, S> {
             && self.bytes.get(end).is_some_and(|b| is_name_end(*b))
     }
 
-    // Of the searches, those that can hit byte after byte look at the next byte before they call memchr, and those that
-    // mostly hit soon at the next eight: a call costs as much as a whole vector of bytes without a hit.
+    // A memchr call costs as much as scanning a whole vector without a hit. Searches that may hit at every byte
+    // check the next byte first; searches that usually hit soon check the next eight.
 
     fn find_markup_or_reference(&self) -> Option<usize> {
         match self.bytes.get(self.at)? {
@@ -337,9 +338,9 @@ impl<S: Sink> Scanner<'_, S> {
         }
     }
 
-    /// The next `<`, and inside of a script's comment the next `>` as well.
-    fn find_in_script(&self, escape: Escape) -> Option<usize> {
-        if escape == Escape::None {
+    /// The next `<`; inside a script's comment also the next `>`.
+    fn find_in_script(&self, escape: ScriptEscape) -> Option<usize> {
+        if escape == ScriptEscape::None {
             return self.find(b'<');
         }
         match self.bytes.get(self.at)? {
@@ -355,25 +356,25 @@ impl<S: Sink> Scanner<'_, S> {
         }
     }
 
-    fn resume(&mut self, at: usize) -> Content {
+    fn resume(&mut self, at: usize) -> ContentModel {
         self.at = at;
-        Content::Data
+        ContentModel::Data
     }
 
-    fn rest_is_text(&mut self, from: usize, nul: Nul) -> Content {
+    fn rest_is_text(&mut self, from: usize, nul: NulReplacement) -> ContentModel {
         self.emit(from, self.bytes.len(), nul);
         self.resume(self.bytes.len())
     }
 
     #[inline]
-    fn emit(&mut self, from: usize, to: usize, nul: Nul) {
+    fn emit(&mut self, from: usize, to: usize, nul: NulReplacement) {
         // Tags often follow one another.
         if from != to {
             self.emit_some(from, to, nul);
         }
     }
 
-    fn emit_some(&mut self, from: usize, to: usize, nul: Nul) {
+    fn emit_some(&mut self, from: usize, to: usize, nul: NulReplacement) {
         let text = &self.html[from..to];
         if self.has_odd_bytes {
             self.emit_odd(text, nul);
@@ -382,16 +383,16 @@ impl<S: Sink> Scanner<'_, S> {
         }
     }
 
-    /// Emits text with U+0000 replaced, and carriage returns, with the line feed after them, as line feeds.
-    fn emit_odd(&mut self, mut text: &str, nul: Nul) {
+    /// Emits text with U+0000 replaced, and CR and CR LF as LF.
+    fn emit_odd(&mut self, mut text: &str, nul: NulReplacement) {
         let nul = match nul {
-            Nul::OfSink => self.sink.nul(),
-            Nul::Replaced => REPLACEMENT,
+            NulReplacement::FromSink => self.sink.nul(),
+            NulReplacement::ReplacementCharacter => REPLACEMENT,
         };
         while let Some(first) = text.bytes().next() {
             let replacement = match first {
                 b'\0' => nul,
-                // The line feed after it, if there is one, follows as text.
+                // The line feed that follows is emitted as text.
                 b'\r' if text.as_bytes().get(1) == Some(&b'\n') => "",
                 b'\r' => "\n",
                 _ => {
@@ -407,7 +408,7 @@ impl<S: Sink> Scanner<'_, S> {
     }
 }
 
-/// What a `<` in [`Content::Data`] can begin.
+/// What a `<` in [`ContentModel::Data`] can begin.
 enum Markup {
     StartTag,
     EndTag,
@@ -416,16 +417,16 @@ enum Markup {
     BogusComment,
 }
 
-/// How deep in comments a script is. `Single` is after `<!--`: the end tag still ends the script. `Double` is after a
-/// `<script` in there: the next end tag belongs to that one.
+/// How deep in comments a script is. After `<!--` it is `Single`: the end tag still ends the script. After a
+/// `<script` in there it is `Double`: the next end tag belongs to that one.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Escape {
+enum ScriptEscape {
     None,
     Single,
     Double,
 }
 
-/// Where one of two bytes stands first, from `from` on.
+/// The first of two bytes at or after `from`.
 #[inline]
 fn either(one: u8, other: u8, bytes: &[u8], from: usize) -> Option<usize> {
     let rest = &bytes[from..];
@@ -443,7 +444,7 @@ fn either(one: u8, other: u8, bytes: &[u8], from: usize) -> Option<usize> {
 /// The lowest bit of each of eight bytes.
 const ONES: u64 = u64::from_le_bytes([1; 8]);
 
-/// The highest bit of each byte that is zero. Borrows may set others, but only above the first.
+/// The highest bit of each zero byte. Borrows may set others, but only above the first.
 #[inline]
 fn zeros(bytes: u64) -> u64 {
     bytes.wrapping_sub(ONES) & !bytes & (ONES << 7)

@@ -1,6 +1,7 @@
-//! Makes the frozen tables from the standard library and two crates of Unicode 17, and checks that they still agree.
+//! Generates the frozen tables from the standard library and two crates of Unicode 17, and checks that they still
+//! agree.
 
-use super::Class;
+use super::class::CharClass;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use unicode_normalization::UnicodeNormalization;
@@ -9,10 +10,10 @@ use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/document/unicode/tables.rs");
 
-/// A mapping with fewer characters than this is listed by character.
+/// Mappings with fewer characters than this are listed by character.
 const KIND_CHARS_MIN: usize = 8;
 
-/// The blocks of the scripts whose every character is a word; what is no letter or digit in them is none.
+/// The blocks of scripts in which every letter or digit is a word.
 const SPACELESS: [std::ops::RangeInclusive<char>; 18] = [
     '\u{e00}'..='\u{e7f}',     // Thai
     '\u{e80}'..='\u{eff}',     // Lao
@@ -34,7 +35,7 @@ const SPACELESS: [std::ops::RangeInclusive<char>; 18] = [
     '\u{1aff0}'..='\u{1b16f}', // Kana Extended and Supplement
 ];
 
-/// Default_Ignorable_Code_Point below U+20000, reserved ones too, without the zero-width space.
+/// Default_Ignorable_Code_Point below U+20000, including reserved characters, without the zero-width space.
 const IGNORED: [std::ops::RangeInclusive<u32>; 16] = [
     0xad..=0xad,
     0x34f..=0x34f,
@@ -94,7 +95,7 @@ fn folded_decomposition(c: char) -> String {
     c.nfd().map(|part| lower(widthless(part))).collect()
 }
 
-/// The single character that a character becomes where nothing around it matters, if there is one.
+/// The single character that a character becomes in any context, if there is one.
 fn fold(c: char) -> Option<char> {
     let folded = folded_decomposition(c);
     let mut composed = folded.nfc();
@@ -133,44 +134,44 @@ fn is_second(c: char, seconds: &BTreeSet<char>) -> bool {
 }
 
 /// The class of a character that folds to itself.
-fn class(c: char, seconds: &BTreeSet<char>) -> Class {
+fn class(c: char, seconds: &BTreeSet<char>) -> CharClass {
     let is_word = c.is_alphanumeric() && !is_mark(c);
     let is_spaceless = SPACELESS.iter().any(|block| block.contains(&c));
     match (is_second(c, seconds), is_word) {
-        _ if is_ignored(c) => Class::Ignored,
+        _ if is_ignored(c) => CharClass::Ignored,
         (second, _) if is_mark(c) => {
             if second || canonical_combining_class(c) != 0 {
-                Class::Combining
+                CharClass::Combining
             } else {
-                Class::Mark
+                CharClass::Mark
             }
         }
-        (_, false) => Class::Separator,
-        (false, true) if is_spaceless => Class::Alone,
-        (false, true) => Class::Letter,
+        (_, false) => CharClass::Separator,
+        (false, true) if is_spaceless => CharClass::Alone,
+        (false, true) => CharClass::Letter,
         (true, true) => {
             assert!(!is_spaceless, "{c:?} would be a word and a part of one");
-            Class::Joining
+            CharClass::Joining
         }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind(Class, i32);
+struct Kind(CharClass, i32);
 
 fn kind(c: char, seconds: &BTreeSet<char>) -> Kind {
     match fold(c) {
-        _ if is_ignored(c) => Kind(Class::Ignored, 0),
-        _ if is_hangul_syllable(c) => Kind(Class::Letter, 0),
+        _ if is_ignored(c) => Kind(CharClass::Ignored, 0),
+        _ if is_hangul_syllable(c) => Kind(CharClass::Letter, 0),
         Some(folded) => match class(folded, seconds) {
-            class @ (Class::Separator | Class::Ignored) => Kind(class, 0),
+            class @ (CharClass::Separator | CharClass::Ignored) => Kind(class, 0),
             class => Kind(class, folded as i32 - c as i32),
         },
-        None => Kind(Class::Special, 0),
+        None => Kind(CharClass::Special, 0),
     }
 }
 
-/// Lists in lines of at most 120 characters.
+/// Writes a list in lines of at most 120 characters.
 fn lines(out: &mut String, items: impl Iterator<Item = String>) {
     let mut line = String::from("   ");
     for item in items {
@@ -208,21 +209,22 @@ fn tables() -> String {
     all.values().for_each(|kind| *counts.entry(*kind).or_default() += 1);
     let is_listed = |kind: &Kind| kind.1 == 0 || counts[kind] >= KIND_CHARS_MIN;
     let mut kinds: Vec<Kind> = counts.keys().copied().filter(is_listed).collect();
-    kinds.sort_by_key(|kind| (*kind != Kind(Class::Separator, 0), *kind));
+    kinds.sort_by_key(|kind| (*kind != Kind(CharClass::Separator, 0), *kind));
     let kind_of = |kind: Kind| {
-        let kind = if is_listed(&kind) { kind } else { Kind(Class::Special, 0) };
+        let kind = if is_listed(&kind) { kind } else { Kind(CharClass::Special, 0) };
         u8::try_from(kinds.iter().position(|known| *known == kind).expect("listed")).expect("few kinds")
     };
     let runs = ranges(&all.iter().map(|(c, kind)| (*c as u32, kind_of(*kind))).filter(|(_, kind)| *kind > 0).collect());
-    let below = all.iter().filter(|(_, kind)| kind.0 == Class::Special || !is_listed(kind)).map(|(c, _)| *c);
+    let below = all.iter().filter(|(_, kind)| kind.0 == CharClass::Special || !is_listed(kind)).map(|(c, _)| *c);
     let above = ('\u{20000}'..='\u{3ffff}').filter(|c| fold(*c) != Some(*c));
 
     let mut out = String::from(
         "//! The tables, made by `generate` from Unicode 17.0.0. Frozen with version 1 of the canonical form.\n\n\
-         use super::Class::{self, *};\n\n\
-         /// The class of a character and what is added to it to fold it. The first is that of all not in a range.\n",
+         use super::class::CharClass::{self, *};\n\n\
+         /// The class of a character and the number that folds it. The first entry is for characters in no range.\n",
     );
-    writeln!(out, "#[rustfmt::skip]\npub(super) const KINDS: [(Class, i32); {}] = [", kinds.len()).expect("a string");
+    writeln!(out, "#[rustfmt::skip]\npub(super) const KINDS: [(CharClass, i32); {}] = [", kinds.len())
+        .expect("a string");
     lines(&mut out, kinds.iter().map(|kind| format!("({:?}, {})", kind.0, kind.1)));
     out += "\n/// (first, last, step, kind) of the characters below U+20000.\n#[rustfmt::skip]\n";
     writeln!(out, "pub(super) static RANGES: [(u32, u32, u8, u8); {}] = [", runs.len()).expect("a string");
@@ -265,8 +267,7 @@ fn tables() -> String {
     out
 }
 
-/// Checks only under the Unicode that the tables were made from: later ones know more characters, and that must not
-/// change any page's words.
+/// Only compares under Unicode 17: later versions know more characters, which must not change any page's words.
 #[test]
 fn the_tables_are_those_of_unicode_17() {
     assert_eq!(unicode_normalization::UNICODE_VERSION, (17, 0, 0));

@@ -1,10 +1,10 @@
 //! The tables, made by `generate` from Unicode 17.0.0. Frozen with version 1 of the canonical form.
 
-use super::Class::{self, *};
+use super::class::CharClass::{self, *};
 
-/// The class of a character and what is added to it to fold it. The first is that of all not in a range.
+/// The class of a character and the number that folds it. The first entry is for characters in no range.
 #[rustfmt::skip]
-pub(super) const KINDS: [(Class, i32); 26] = [
+pub(super) const KINDS: [(CharClass, i32); 26] = [
     (Separator, 0), (Ignored, 0), (Letter, -65248), (Letter, -65216), (Letter, -52848), (Letter, -3008), (Letter, -8),
     (Letter, 0), (Letter, 1), (Letter, 16), (Letter, 26), (Letter, 27), (Letter, 32), (Letter, 34), (Letter, 39),
     (Letter, 40), (Letter, 48), (Letter, 64), (Letter, 80), (Letter, 7264), (Letter, 38864), (Alone, 0), (Joining, 0),

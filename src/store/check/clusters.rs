@@ -1,7 +1,7 @@
 //! Clusters: trees with right sizes and names, rings that list them, and links that span them.
 
 use super::{Check, at, hex};
-use crate::cluster::Policy;
+use crate::cluster::ClusterPolicy;
 use crate::document::DocumentId;
 use crate::store::schema::{self, Fields, cf};
 
@@ -135,7 +135,7 @@ impl Check<'_> {
                 self.find(cf::LINKS, link(a, b), format!("its resemblance is not of {threshold} to 1"));
             }
             let founder = forest.rows[roots[at(b)].saturating_sub(1) as usize][3];
-            if self.store.rule.cluster.policy == Policy::Star && b.0 != founder {
+            if self.store.rule.cluster.policy == ClusterPolicy::Star && b.0 != founder {
                 self.find(cf::LINKS, link(a, b), "under the policy star it must be with its cluster's founder");
             }
             if roots[at(a)] != roots[at(b)] {

@@ -3,7 +3,7 @@
 use super::{Check, Rows, at, hex, shown};
 use crate::document::{DocumentId, Fingerprint};
 use crate::ports::{StoredDocument, StoredSighting};
-use crate::sketch::Form;
+use crate::sketch::SketchForm;
 use crate::store::schema::{self, Fields, cf};
 use crate::sweep::Observation;
 
@@ -130,8 +130,8 @@ impl Expected {
         self.postings.counts[at(document)] = [n_index_shingles, n_super_shingles, n_mod_shingles];
         self.postings.checksums[at(document)] = stored.postings_checksum;
         let has_shingles = match &stored.sketch.form {
-            Form::Sample { values, .. } => !values.is_empty(),
-            Form::Whole(_) | Form::Parity(_) => stored.sketch.n_shingles > 0,
+            SketchForm::Sample { values, .. } => !values.is_empty(),
+            SketchForm::Whole(_) | SketchForm::Parity(_) => stored.sketch.n_shingles > 0,
         };
         self.n_equal[at(document)] = 2 + u8::from(has_shingles);
     }

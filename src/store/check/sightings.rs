@@ -135,7 +135,7 @@ impl<'s> Check<'s> {
             self.find(cf::STATES, shown(url), "the URL was seen, but its state is not there or cannot be read");
             return;
         };
-        let expected = UrlState::of(history, host.unwrap_or(state.host));
+        let expected = UrlState::from_history(history, host.unwrap_or(state.host));
         if expected.map(|expected| UrlState { found: state.found, ..expected }).as_ref() != Some(&state) {
             self.find(cf::STATES, shown(url), "it is not what the URL's sightings add up to");
         }

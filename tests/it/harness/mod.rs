@@ -197,16 +197,16 @@ pub fn check_events(events: &[Event], n_records: &BTreeMap<String, i64>) {
     let mut losers = BTreeSet::new();
     for (number, event) in events.iter().enumerate() {
         assert_eq!(event.seq, number as u64, "the sequence is dense");
-        if event.kind.is_terminal() {
+        if event.kind().is_terminal() {
             let is_first = terminal.entry(event.source.clone()).or_default().insert(event.offset);
             assert!(is_first, "{}@{} has two terminal events", event.source, event.offset);
         }
-        if event.kind == EventType::Merged {
-            let (loser, winner) = (event.loser.expect("a loser"), event.winner.expect("a winner"));
+        if event.kind() == EventType::Merged {
+            let (loser, winner) = (event.loser().expect("a loser"), event.winner().expect("a winner"));
             assert!(winner < loser && losers.insert(loser), "{loser} is merged twice or upwards");
         }
-        if event.kind == EventType::Split {
-            losers.remove(&event.cluster.expect("a cluster"));
+        if event.kind() == EventType::Split {
+            losers.remove(&event.cluster().expect("a cluster"));
         }
     }
     let counted: BTreeMap<String, i64> =
@@ -219,9 +219,9 @@ pub fn fold(events: &[Event]) -> Partition {
     let mut winners = HashMap::new();
     let mut cluster_of = HashMap::new();
     for event in events {
-        match event.kind {
+        match event.kind() {
             EventType::Merged => {
-                winners.insert(event.loser.expect("a loser"), event.winner.expect("a winner"));
+                winners.insert(event.loser().expect("a loser"), event.winner().expect("a winner"));
             }
             EventType::Assigned => {
                 let key = page_key(
@@ -229,14 +229,14 @@ pub fn fold(events: &[Event]) -> Partition {
                     &event.fetched_at.expect("a time").to_string(),
                     event.sweep.as_deref().unwrap_or(""),
                 );
-                cluster_of.insert((key, event.document), event.cluster.expect("a cluster"));
+                cluster_of.insert((key, event.document()), event.cluster().expect("a cluster"));
             }
             EventType::Split => {
-                winners.remove(&event.cluster.expect("a cluster"));
+                winners.remove(&event.cluster().expect("a cluster"));
             }
             EventType::Reassigned => {
-                let of_document = cluster_of.iter_mut().filter(|((_, document), _)| *document == event.document);
-                of_document.for_each(|(_, cluster)| *cluster = event.cluster.expect("a cluster"));
+                let of_document = cluster_of.iter_mut().filter(|((_, document), _)| *document == event.document());
+                of_document.for_each(|(_, cluster)| *cluster = event.cluster().expect("a cluster"));
             }
             _ => {}
         }

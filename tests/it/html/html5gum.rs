@@ -1,11 +1,11 @@
-//! HTML to text through html5gum's tokenizer: what the scanner was before it was our own, kept to be compared with.
+//! HTML to text with html5gum's tokenizer, the predecessor of the scanner, for comparison.
 
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 use html5gum::{Span, Tokenizer};
 use std::convert::Infallible;
 
-/// Appends the text of `html` to `out`, a space where a block-level tag stood. Character references are decoded;
-/// scripts, styles, comments and attributes are left out, the title stays.
+/// Appends the text of `html` to `out`, with a space for each block-level tag. Character references are decoded.
+/// Scripts, styles, comments and attributes are left out; the title stays.
 pub fn append_text(html: &str, out: &mut String) {
     let mut hidden = Hidden::default();
     let callback = |event: CallbackEvent<'_>, _: Span<()>| -> Option<Infallible> {
@@ -25,7 +25,7 @@ pub fn append_text(html: &str, out: &mut String) {
     };
     let mut emitter = CallbackEmitter::new(callback);
     emitter.naively_switch_states(true);
-    // Nothing is ever yielded: the callback has done it all by the time the tokens run out.
+    // The callback handles everything, so the tokenizer yields nothing.
     let n_yielded = Tokenizer::new_with_emitter(html, emitter).count();
     debug_assert_eq!(n_yielded, 0);
 }
@@ -36,16 +36,16 @@ fn separate(name: &[u8], out: &mut String) {
     }
 }
 
-/// The elements open now whose text no reader sees.
+/// The open elements whose text is invisible.
 #[derive(Default)]
 struct Hidden {
-    /// The open element whose content is raw text, so that only its own end tag can follow.
+    /// The open element with raw text; only its own end tag can follow.
     raw: Option<&'static [u8]>,
     /// How many templates are open; they nest.
     n_templates: usize,
 }
 
-/// Elements that the tokenizer reads as raw text and whose text is not the page's.
+/// Elements that the tokenizer reads as raw text and that are invisible.
 const RAW: [&[u8]; 6] = [b"script", b"style", b"noscript", b"iframe", b"noembed", b"noframes"];
 
 impl Hidden {
@@ -70,8 +70,8 @@ impl Hidden {
     }
 }
 
-/// Whether a tag of this name stands between two words: block-level elements, parts of tables and lists, `br`, and
-/// form fields with text of their own.
+/// Whether a tag with this name separates words: block-level elements, parts of tables and lists, `br`, and form
+/// fields with text of their own.
 fn separates_words(name: &[u8]) -> bool {
     matches!(
         name,

@@ -1,4 +1,4 @@
-//! HTML to text beside html5gum: the same words on real pages and on broken ones, and no panic on hostile ones.
+//! HTML to text compared with html5gum: the same words on real and broken pages, and no panic on hostile ones.
 
 mod html5gum;
 mod pages;
@@ -8,18 +8,18 @@ use lookalike::document::{append_html_text, append_words};
 /// The most pages of a data set that are compared.
 const N_PAGES_MAX: usize = 1500;
 
-/// How often each page is broken anew.
+/// How many mutants each page has.
 const N_MUTANTS: u64 = 3;
 
-/// The most places a page is broken at.
+/// The most mutations of a page.
 const N_MUTATIONS_MAX: u64 = 100;
 
-/// How many pages are made of [`SCRAPS`], and of how many scraps each.
+/// How many pages are assembled from [`SCRAPS`], and of how many scraps each.
 const N_SOUPS: u64 = 50_000;
 const N_SCRAPS: u64 = 24;
 
-/// What changes how the rest of a page is read. SVG and MathML are not here: html5gum alone knows of no tree builder, and
-/// reads scripts and CDATA sections in them as it does elsewhere.
+/// Markup that changes how the rest of a page is read. SVG and MathML are left out: html5gum alone has no tree
+/// builder, and reads scripts and CDATA sections in them as elsewhere.
 const SCRAPS: &[&str] = &[
     "<script>",
     "<script",
@@ -86,7 +86,7 @@ const SCRAPS: &[&str] = &[
     "\r",
 ];
 
-/// The characters that markup is made of: only these are deleted, doubled or inserted.
+/// The characters of markup: only these are deleted, doubled or inserted.
 const MARKUP: &[u8] = b"<>&\"'-!/";
 
 #[test]
@@ -96,20 +96,20 @@ fn hostile_pages_have_the_same_words() {
     }
 }
 
-/// All that is known to be read otherwise. In each case the standard is with us: it has a tree builder where html5gum
-/// alone has none.
+/// All known differences. In each case the scanner follows the standard, which has a tree builder; html5gum alone
+/// has none.
 #[test]
-fn html5gum_reads_otherwise() {
+fn known_differences_from_html5gum() {
     for (html, ours, theirs) in [
-        // U+0000 is no text.
+        // U+0000 is not text.
         ("a\0b", "ab", "a b"),
         // A CDATA section is text in SVG and MathML.
         ("<svg><![CDATA[a>b]]></svg>", "a b", "b"),
-        // What scripts and styles there hold is markup, and one that closes itself holds nothing.
+        // In SVG, scripts and styles contain markup, and a self-closing one contains nothing.
         ("<svg><style>a<!--</style>-->b</style>c", "c", "bc"),
         ("<template><svg><style></template>a", "a", ""),
         ("<svg><script href='a'/>b</svg>c", "bc", ""),
-        // So is what a title there holds.
+        // So does a title there.
         ("<svg><title>a<!--b--></title></svg>", "a", "a b"),
     ] {
         assert_eq!(words(html, append_html_text), ours, "{html:?}");
@@ -178,7 +178,7 @@ fn words(page: &str, append_text: impl Fn(&str, &mut String)) -> String {
     words
 }
 
-/// How many words stand between the beginning and the end that both have in common, on the longer side.
+/// How many words lie between the common beginning and the common end, on the longer side.
 fn n_between_equal_ends(a: &[&str], b: &[&str]) -> usize {
     let n_first = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let (a, b) = (&a[n_first..], &b[n_first..]);
@@ -186,7 +186,7 @@ fn n_between_equal_ends(a: &[&str], b: &[&str]) -> usize {
     a.len().max(b.len()) - n_last
 }
 
-/// The page with some characters of its markup deleted, doubled or joined by others.
+/// The page with some characters of its markup deleted, doubled or inserted.
 fn mutant(page: &str, seed: u64) -> String {
     let mut random = SplitMix(seed);
     let mut bytes = page.as_bytes().to_vec();

@@ -1,9 +1,9 @@
-//! Pages to try HTML on: real ones out of data sets, and hostile ones of one MiB.
+//! Pages for tests and benchmarks of HTML: real ones from data sets, and hostile ones of one MiB.
 
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-/// The HTML pages of a file of JSON lines, compressed by zstd.
+/// The HTML pages of a file of zstd-compressed JSON lines.
 pub(crate) fn of_file(file: &Path) -> impl Iterator<Item = String> + use<> {
     let file = std::fs::File::open(file).expect("a data set");
     let mut decoder = zstd::Decoder::new(file).expect("zstd");
@@ -18,7 +18,7 @@ fn body(line: &str) -> Option<String> {
     record["body"].as_str().filter(|_| is_html).map(str::to_owned)
 }
 
-/// The first pages, of `bytes_max` bytes or less together.
+/// The first pages, up to `bytes_max` bytes together.
 #[allow(dead_code, reason = "not every program reads a part only")]
 pub(crate) fn up_to(bytes_max: usize, pages: impl Iterator<Item = String>) -> Vec<String> {
     let mut n_bytes = 0;
@@ -29,7 +29,7 @@ pub(crate) fn up_to(bytes_max: usize, pages: impl Iterator<Item = String>) -> Ve
     pages.take_while(is_within).collect()
 }
 
-/// The data sets in the directory that `LOOKALIKE_DATA` names: name and files of pages, both in order.
+/// The data sets in the directory that `LOOKALIKE_DATA` names: names and page files, sorted.
 pub(crate) fn data_sets() -> Vec<(String, Vec<PathBuf>)> {
     let Some(root) = std::env::var_os("LOOKALIKE_DATA") else {
         println!("skipped: LOOKALIKE_DATA names no directory of data sets");
@@ -112,7 +112,7 @@ pub(crate) fn hostile() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Hostile pages in bytes that are no UTF-8, each about one MiB, without a label.
+/// Hostile pages that are not UTF-8, each about one MiB, without a label.
 #[allow(dead_code, reason = "not every program that reads the pages wants these")]
 pub(crate) fn hostile_bytes() -> Vec<(&'static str, Vec<u8>)> {
     const LEN: usize = 1 << 20;

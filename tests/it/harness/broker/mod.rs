@@ -254,7 +254,7 @@ pub fn open(settings: &KafkaSettings, stored: &ProgressMap) -> Result<KafkaSourc
 /// The same, accepting gaps.
 pub fn accepting(stored: &ProgressMap) -> StartOptions<'_> {
     let care = Arc::<PoisonTracker>::default();
-    let (warc, undo) = (|_: &[u8], _: &Limits| panic!("no WARC here"), lookalike::files::undo_codings);
+    let (warc, undo) = (|_: &[u8], _: &Limits| panic!("no WARC here"), lookalike::files::decode_content);
     StartOptions { stored, since: None, bootstrap: false, accept_gap: true, care, warc, undo }
 }
 

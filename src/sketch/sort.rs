@@ -1,29 +1,27 @@
-//! Sorting shingles: numbers that a random permutation has spread evenly, for which one pass into buckets does nearly
-//! all of the work that comparisons would.
+//! Sorting shingles. A random permutation spreads them evenly, so one pass into buckets does nearly all the work.
 
-use super::Shingle;
+use super::shingle::Shingle;
 
-/// Fewer than this are sorted by comparisons.
+/// Fewer shingles than this are sorted by comparisons.
 const BUCKETED_MIN: usize = 64;
 
-/// Bits of a bucket's number, at most: the counts of 2^16 buckets stay in a core's own cache.
+/// The most bits of a bucket's number: the counts of 2^16 buckets stay in a core's own cache.
 const BUCKET_BITS_MAX: u32 = 16;
 
-/// Numbers are put in order by moving each before those that are larger; where that takes more moves than so many a
-/// number, they are sorted by comparisons. A page may be made of few shingles, each of them a thousand times, and then
-/// the buckets are anything but even.
+/// How many moves a shingle the insertion sort may take on average before comparisons take over. A page may consist
+/// of few shingles, each repeated a thousand times; then the buckets are anything but even.
 const MOVES_MAX: usize = 4;
 
-/// Buffers for [`Order::sort_distinct`], kept from one document to the next.
+/// Sorts shingles with buffers that one document leaves to the next.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Order {
-    /// Where the next number of each bucket is to stand.
+pub(super) struct ShingleSorter {
+    /// Where the next shingle of each bucket goes.
     places: Vec<u32>,
     bucketed: Vec<Shingle>,
 }
 
-impl Order {
-    /// Sorts numbers of `bits` bits and drops those that are there already.
+impl ShingleSorter {
+    /// Sorts shingles of `bits` bits and drops duplicates.
     pub(super) fn sort_distinct(&mut self, shingles: &mut Vec<Shingle>, bits: u32) {
         if shingles.len() < BUCKETED_MIN || u32::try_from(shingles.len()).is_err() {
             shingles.sort_unstable();
@@ -38,7 +36,7 @@ impl Order {
         shingles.dedup();
     }
 
-    /// Fills `bucketed` with the numbers in the order of their first bits: one bucket or two for each number.
+    /// Fills `bucketed` with the shingles ordered by their leading bits, with one or two buckets a shingle.
     fn fill_buckets(&mut self, shingles: &[Shingle], bits: u32) {
         let bucket_bits = (shingles.len().ilog2() + 1).min(BUCKET_BITS_MAX);
         let shift = bits - bucket_bits;
@@ -62,8 +60,8 @@ impl Order {
     }
 }
 
-/// Brings most of the numbers that are nearly in order into order: all that stand one place too far to the right, or
-/// before numbers that do. Without branches, where [`insert`] has one that no processor can foretell.
+/// Sorts most of a nearly sorted list: every shingle that stands one place too far right, or before one that does.
+/// It has no branches, while [`insert`] has one that the processor cannot predict.
 fn swap_neighbours(shingles: &mut [Shingle]) {
     let Some(mut largest) = shingles.first().copied() else { return };
     for at in 1..shingles.len() {
@@ -74,7 +72,8 @@ fn swap_neighbours(shingles: &mut [Shingle]) {
     }
 }
 
-/// Sorts numbers that are nearly in order; false where it takes more than `moves_max` moves, and they are not yet.
+/// Sorts a nearly sorted list. Returns false if that takes more than `moves_max` moves and the list is not sorted
+/// yet.
 fn insert(shingles: &mut [Shingle], moves_max: usize) -> bool {
     let mut n_moves = 0;
     for at in 1..shingles.len() {
@@ -103,13 +102,13 @@ mod tests {
     #[track_caller]
     fn check(shingles: &[Shingle], bits: u32) {
         let mut found = shingles.to_vec();
-        Order::default().sort_distinct(&mut found, bits);
+        ShingleSorter::default().sort_distinct(&mut found, bits);
         let expected: Vec<Shingle> = BTreeSet::from_iter(shingles.iter().copied()).into_iter().collect();
         assert_eq!(found, expected, "{} of {bits} bits", shingles.len());
     }
 
     #[test]
-    fn many_and_repeated_ones() {
+    fn many_and_repeated_shingles() {
         let number = |n: u64| Seed([1, 2, 3, 4]).derive("n", n);
         for bits in [32, 40, 64] {
             for n in [0, 1, 63, 64, 65, 1000, 40_000] {
@@ -122,24 +121,24 @@ mod tests {
         }
     }
 
-    /// The same buffers for one document after the other: nothing of one is found in the next.
+    /// Nothing of one document appears in the next, although they share buffers.
     #[test]
     fn buffers_are_reused() {
-        let mut order = Order::default();
+        let mut sorter = ShingleSorter::default();
         for n in [500, 70, 300] {
             let mut found: Vec<Shingle> = (0..n).rev().map(|n| n << 30).collect();
-            order.sort_distinct(&mut found, 40);
+            sorter.sort_distinct(&mut found, 40);
             assert_eq!(found, (0..n).map(|n| n << 30).collect::<Vec<_>>());
         }
     }
 
     proptest! {
         #[test]
-        fn as_by_comparisons(
+        fn buckets_agree_with_comparisons(
             bits in 32u32..=64,
             shingles in proptest::collection::vec((any::<u64>(), 0u32..64), 0..400),
         ) {
-            // Small ones and large ones, so that some buckets are full and others empty.
+            // Small and large numbers, so that some buckets are full and others empty.
             let shingles: Vec<Shingle> = shingles.iter().map(|(n, shift)| n >> (64 - bits) >> (shift % bits)).collect();
             check(&shingles, bits);
         }

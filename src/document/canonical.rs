@@ -1,0 +1,178 @@
+//! The canonical form: a page's words, without markup and case.
+
+use super::decode::decode;
+use super::html::append_text as append_html_text;
+use super::page::{Body, MediaType, binary_sign};
+use super::words::append_words;
+use std::borrow::Cow;
+
+/// The version of the canonical form. It changes only when some page's words change.
+pub const CANONICAL_VERSION: u32 = 1;
+
+/// Why a page has no canonical form.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoText {
+    /// The bytes are not text in any charset, for example a PDF or an image labelled as text.
+    #[error("the body is not text: {0}")]
+    Binary(&'static str),
+}
+
+/// A page's words, lower-cased, joined by single spaces (Broder 1997, section 3.1: "canonical sequence of tokens").
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CanonicalForm {
+    text: String,
+    n_words: usize,
+}
+
+/// Returns the text of a body as a reader sees it: decoded and without markup.
+///
+/// # Errors
+/// [`NoText`] if the bytes are not text.
+pub fn plain_text(body: &Body, media_type: MediaType) -> Result<Cow<'_, str>, NoText> {
+    let (text, is_html) = decoded(body, media_type)?;
+    if !is_html {
+        return Ok(text);
+    }
+    let mut plain = String::with_capacity(text.len() / 4);
+    append_html_text(&text, &mut plain);
+    Ok(plain.into())
+}
+
+/// Decodes a body. Returns its text and whether the text is HTML.
+fn decoded(body: &Body, media_type: MediaType) -> Result<(Cow<'_, str>, bool), NoText> {
+    let text = match body {
+        Body::Text(text) => Cow::Borrowed(text.as_str()),
+        Body::Bytes { bytes, charset } => decode(bytes, charset.as_deref(), media_type),
+    };
+    match binary_sign(&text) {
+        Some(why) => Err(NoText::Binary(why)),
+        None => {
+            let is_html = media_type.or_sniffed(&text) == MediaType::Html;
+            Ok((text, is_html))
+        }
+    }
+}
+
+impl CanonicalForm {
+    /// Creates the canonical form of plain text.
+    pub fn from_text(text: &str) -> Self {
+        let mut form = Self::default();
+        form.push_text(text);
+        form
+    }
+
+    /// Creates the canonical form of a body.
+    ///
+    /// # Errors
+    /// [`NoText`] if the bytes are not text.
+    pub fn from_body(body: &Body, media_type: MediaType) -> Result<Self, NoText> {
+        let mut canonicaliser = Canonicaliser::default();
+        canonicaliser.read(body, media_type)?;
+        Ok(canonicaliser.form)
+    }
+
+    fn push_text(&mut self, text: &str) {
+        self.n_words += append_words(text, &mut self.text);
+    }
+
+    /// The words joined by single spaces.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The number of words.
+    pub fn n_words(&self) -> usize {
+        self.n_words
+    }
+
+    /// The words in order.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        self.text.split(' ').filter(|word| !word.is_empty())
+    }
+}
+
+/// Turns bodies into canonical forms with buffers that it reuses, each as large as the largest body so far needed.
+#[derive(Clone, Debug, Default)]
+pub struct Canonicaliser {
+    plain: String,
+    form: CanonicalForm,
+}
+
+impl Canonicaliser {
+    /// Returns the canonical form of a body.
+    ///
+    /// # Errors
+    /// [`NoText`] if the bytes are not text.
+    pub fn read(&mut self, body: &Body, media_type: MediaType) -> Result<&CanonicalForm, NoText> {
+        let (text, is_html) = decoded(body, media_type)?;
+        self.form.text.clear();
+        self.form.n_words = 0;
+        if is_html {
+            self.plain.clear();
+            append_html_text(&text, &mut self.plain);
+            self.form.push_text(&self.plain);
+        } else {
+            self.form.push_text(&text);
+        }
+        Ok(&self.form)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing of one body appears in the next, although they share buffers.
+    #[test]
+    fn bodies_share_buffers_but_no_text() {
+        let mut canonicaliser = Canonicaliser::default();
+        for (body, media_type, words) in [
+            ("<p>A rose is a rose", MediaType::Html, "a rose is a rose"),
+            ("<p>is", MediaType::Html, "is"),
+            ("a <p> rose", MediaType::PlainText, "a p rose"),
+            ("", MediaType::Unknown, ""),
+        ] {
+            let body = Body::Text(body.into());
+            let expected = CanonicalForm::from_text(words);
+            assert_eq!(canonicaliser.read(&body, media_type), Ok(&expected));
+            assert_eq!(CanonicalForm::from_body(&body, media_type), Ok(expected));
+        }
+    }
+
+    fn html_words(html: &str) -> String {
+        CanonicalForm::from_body(&Body::Text(html.into()), MediaType::Html).expect("text").text
+    }
+
+    #[test]
+    fn html_bodies_become_words() {
+        for (html, words) in [
+            ("<p>A <b>Rose</b> is</p><p>a&nbsp;rose", "a rose is a rose"),
+            ("<title>Un</title>bro<i>ken</i> li<br>ne", "un broken li ne"),
+            ("<script>var x = 1 < 2;</script>kept<style>p{}</style>", "kept"),
+            ("", ""),
+        ] {
+            assert_eq!(html_words(html), words, "{html}");
+        }
+    }
+
+    #[test]
+    fn a_body_without_label_is_sniffed() {
+        let of =
+            |text: &str| CanonicalForm::from_body(&Body::Text(text.into()), MediaType::Unknown).expect("text").text;
+        assert_eq!(of("  <!doctype html><p>one</p>two"), "one two");
+        assert_eq!(of("1 <b 2"), "1 b 2");
+    }
+
+    #[test]
+    fn a_pdf_labelled_as_html_is_not_text() {
+        let body = Body::Bytes { bytes: b"%PDF-1.4 \xff\xfe\x00".to_vec(), charset: None };
+        assert!(CanonicalForm::from_body(&body, MediaType::Html).is_err());
+    }
+
+    #[test]
+    fn n_words_counts_the_words() {
+        let form = CanonicalForm::from_text("Ärger, 東京 2024 — x.y");
+        assert_eq!(form.words().collect::<Vec<_>>(), ["ärger", "東", "京", "2024", "x", "y"]);
+        assert_eq!(form.n_words(), 6);
+    }
+}

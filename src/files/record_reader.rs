@@ -1,0 +1,28 @@
+//! Record readers: every format yields records one by one.
+
+use super::read_error::ReadError;
+use crate::wire::Record;
+
+/// Reads the records of a file.
+pub(super) trait RecordReader: Send {
+    /// Moves to the next record, whose chained fingerprint continues `chain`.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the file cannot be read any further; the reader must not be used again.
+    fn advance(&mut self, chain: u64) -> Result<Advance, ReadError>;
+
+    /// Decodes the current record; to be called once at most. It is separate from [`RecordReader::advance`],
+    /// because records that are skipped need no decoding.
+    fn decode(&mut self) -> Record;
+}
+
+/// Where the reader has moved.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Advance {
+    /// To a record; this is the chained fingerprint after it.
+    Record(u64),
+    /// Past something that is not a record; the text says what.
+    Gap(String),
+    /// To the end of the file.
+    End,
+}

@@ -1,0 +1,89 @@
+//! Limits: how large the parts of a record may be.
+
+use super::rejection::{Reason, Rejection};
+use crate::document::{Content, resolve};
+use serde::{Deserialize, Serialize};
+
+/// The limits for a record's parts. Records beyond them are rejected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes of a body, after decompression.
+    pub body_bytes_max: usize,
+    /// Bytes of a URL.
+    pub url_bytes_max: usize,
+    /// Bytes of a sweep's name.
+    pub sweep_bytes_max: usize,
+    /// Words or features of a page.
+    pub words_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { body_bytes_max: 8 << 20, url_bytes_max: 8 << 10, sweep_bytes_max: 256, words_max: 1_000_000 }
+    }
+}
+
+impl Limits {
+    /// The longest JSON line that can hold a body at the limit: six bytes (`\u0000`) for each byte, and the other
+    /// fields.
+    pub fn json_bytes_max(&self) -> usize {
+        self.body_bytes_max * 6 + self.url_bytes_max * 6 + (64 << 10)
+    }
+
+    /// Creates the rejection of a body over the limit.
+    pub fn body_too_large(&self, n_bytes: usize) -> Rejection {
+        let max = self.body_bytes_max;
+        Rejection::new(
+            Reason::TooLarge,
+            format!("the body has {n_bytes} bytes, over limits.body_bytes_max = {max}; raise it to take such pages"),
+        )
+    }
+
+    /// Checks the length of a sweep's name.
+    ///
+    /// # Errors
+    /// A [`Rejection`] if it is too long.
+    pub fn check_sweep(&self, sweep: Option<&str>) -> Result<(), Rejection> {
+        let max = self.sweep_bytes_max;
+        if sweep.is_some_and(|sweep| sweep.len() > max) {
+            let message = format!("the sweep's name is longer than limits.sweep_bytes_max = {max} bytes");
+            return Err(Rejection::new(Reason::InvalidField, message));
+        }
+        Ok(())
+    }
+
+    /// Returns the content of a page that redirects to an absolute URL or a reference, as in a `Location` header.
+    ///
+    /// # Errors
+    /// A [`Rejection`] if the target is missing, is the page itself, or cannot be a page's key.
+    pub fn redirect(&self, url: &str, target: Option<&str>) -> Result<Content, Rejection> {
+        let useless = |what: &str| Rejection::new(Reason::HttpStatus, format!("the redirect {what}"));
+        let target = target.filter(|target| !target.trim().is_empty()).ok_or_else(|| useless("has no target"))?;
+        let target =
+            resolve(url, target).ok_or_else(|| useless("has a relative target, and the page's URL is not absolute"))?;
+        self.check_url(&target)
+            .map_err(|wrong| Rejection { message: format!("the redirect's target: {}", wrong.message), ..wrong })?;
+        if target == url {
+            return Err(useless("leads to the page itself"));
+        }
+        Ok(Content::Redirect(target))
+    }
+
+    /// Checks whether a text can be a page's key: not empty, not too long, without blanks and control characters.
+    ///
+    /// # Errors
+    /// A [`Rejection`] that says what is wrong.
+    pub fn check_url(&self, url: &str) -> Result<(), Rejection> {
+        let invalid = |message: String| Err(Rejection::new(Reason::InvalidUrl, message));
+        if url.is_empty() {
+            invalid("the URL is empty".into())
+        } else if url.len() > self.url_bytes_max {
+            invalid(format!("the URL has {} bytes, over limits.url_bytes_max = {}", url.len(), self.url_bytes_max))
+        } else if url.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            invalid("the URL has blanks or control characters; percent-encode them".into())
+        } else {
+            Ok(())
+        }
+    }
+}
