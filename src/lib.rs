@@ -17,8 +17,8 @@
 //!    on from.
 //! 6. `query` answers from a read-only view of the store.
 //!
-//! Reading order: the pure rooms ([`document`], [`sketch`], [`cluster`], [`sweep`], [`wire`], [`intake`]) do no I/O,
-//! know no clock and no threads. [`ports`] is what an engine needs of the world; the adapters (`store`, `kafka`,
+//! Reading order: the pure rooms ([`codec`], [`document`], [`sketch`], [`cluster`], [`sweep`], [`wire`], [`intake`])
+//! do no I/O, know no clock and no threads. [`ports`] is what an engine needs of the world; the adapters (`store`, `kafka`,
 //! `files`) provide it and know only it; the engines (`pipeline`, `backfill`, `query`) know only it, too. `http` serves
 //! what `query` answers. `cli` puts them together.
 
@@ -35,6 +35,7 @@ macro_rules! kill_point {
     };
 }
 
+pub mod codec;
 pub mod document;
 pub mod sketch;
 

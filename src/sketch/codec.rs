@@ -14,6 +14,7 @@
 
 use super::confirmation::{Confirmation, WORDS};
 use super::{Form, Shingle, Sketch, parity, rice};
+use crate::codec::{decode_varint, encode_varint};
 
 /// Bytes that are no sketch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,7 +33,7 @@ const MAX_LOG2_BITS: u8 = parity::BITS_MAX.ilog2() as u8;
 
 /// Appends a sketch's bytes to `out`.
 pub fn encode(sketch: &Sketch, out: &mut Vec<u8>) {
-    put(out, u64::from(sketch.n_shingles));
+    encode_varint(u64::from(sketch.n_shingles), out);
     let tag = out.len();
     out.push(0);
     if let Some(Confirmation(words)) = &sketch.confirmation {
@@ -51,7 +52,7 @@ pub fn encode(sketch: &Sketch, out: &mut Vec<u8>) {
 /// # Errors
 /// [`InvalidSketch`] where the bytes end early, go on, or do not ascend.
 pub fn decode(mut bytes: &[u8]) -> Result<Sketch, InvalidSketch> {
-    let n_shingles = u32::try_from(take(&mut bytes)?).map_err(|_| InvalidSketch)?;
+    let n_shingles = u32::try_from(decode_number(&mut bytes)?).map_err(|_| InvalidSketch)?;
     let (tag, mut rest) = bytes.split_first().ok_or(InvalidSketch)?;
     let (confirmation, form) =
         if *tag >= CONFIRMED { (Some(decode_confirmation(&mut rest)?), tag - CONFIRMED) } else { (None, *tag) };
@@ -77,27 +78,27 @@ fn decode_confirmation(bytes: &mut &[u8]) -> Result<Confirmation, InvalidSketch>
 
 /// Each of these appends what is kept and returns its form.
 fn encode_sample(values: &[Shingle], bound: u128, out: &mut Vec<u8>) -> u8 {
-    put(out, values.len() as u64);
+    encode_varint(values.len() as u64, out);
     let exponent = if bound.is_power_of_two() { bound.trailing_zeros() } else { 0 };
-    put(out, u64::from(exponent));
+    encode_varint(u64::from(exponent), out);
     let mut previous = 0;
     for value in values {
-        put(out, value - previous);
+        encode_varint(value - previous, out);
         previous = *value;
     }
     SAMPLE
 }
 
 fn decode_sample(n_shingles: u32, mut bytes: &[u8]) -> Result<Form, InvalidSketch> {
-    let n_values = take(&mut bytes)?;
-    let exponent = take(&mut bytes)?;
+    let n_values = decode_number(&mut bytes)?;
+    let exponent = decode_number(&mut bytes)?;
     if n_values > u64::from(n_shingles) || n_values > bytes.len() as u64 || exponent > 64 {
         return Err(InvalidSketch);
     }
     let mut values = Vec::with_capacity(n_values as usize);
     let mut previous = None;
     for _ in 0..n_values {
-        let step = take(&mut bytes)?;
+        let step = decode_number(&mut bytes)?;
         let value = match previous {
             None => step,
             Some(_) if step == 0 => return Err(InvalidSketch),
@@ -147,7 +148,7 @@ fn encode_parity(words: &[u64], out: &mut Vec<u8>) -> u8 {
     let n_ones = words.iter().map(|word| word.count_ones() as usize).sum();
     out.push(n_bits.ilog2() as u8);
     let start = out.len();
-    put(out, n_ones as u64);
+    encode_varint(n_ones as u64, out);
     rice::encode(zeros_before_ones(words), rice_parameter_of_zeros(n_ones, n_bits), out);
     if out.len() - start < n_bits / 8 {
         return SPARSE_PARITY;
@@ -178,7 +179,7 @@ fn n_words(log2_bits: u8) -> Result<usize, InvalidSketch> {
 
 fn decode_sparse_parity(bytes: &[u8]) -> Result<Form, InvalidSketch> {
     let (log2_bits, mut rest) = bytes.split_first().ok_or(InvalidSketch)?;
-    let n_ones = usize::try_from(take(&mut rest)?).map_err(|_| InvalidSketch)?;
+    let n_ones = usize::try_from(decode_number(&mut rest)?).map_err(|_| InvalidSketch)?;
     let mut words = vec![0u64; n_words(*log2_bits)?];
     let n_bits = words.len() * 64;
     let mut next = 0;
@@ -200,29 +201,8 @@ fn decode_parity(bytes: &[u8]) -> Result<Form, InvalidSketch> {
     Ok(Form::Parity(words.iter().map(|word| u64::from_le_bytes(*word)).collect()))
 }
 
-fn put(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-fn take(bytes: &mut &[u8]) -> Result<u64, InvalidSketch> {
-    let mut number = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first().ok_or(InvalidSketch)?;
-        *bytes = rest;
-        let low = u64::from(byte & 0x7f);
-        if low << shift >> shift != low {
-            return Err(InvalidSketch);
-        }
-        number |= low << shift;
-        if byte & 0x80 == 0 {
-            return Ok(number);
-        }
-    }
-    Err(InvalidSketch)
+fn decode_number(bytes: &mut &[u8]) -> Result<u64, InvalidSketch> {
+    decode_varint(bytes).ok_or(InvalidSketch)
 }
 
 #[cfg(test)]

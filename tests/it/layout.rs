@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 /// Module → the modules of this crate that it may name.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("codec", &[]),
     ("document", &[]),
-    ("sketch", &["document"]),
+    ("sketch", &["codec", "document"]),
     ("cluster", &["document", "sketch"]),
     ("sweep", &["document", "sketch"]),
     ("wire", &["document", "cluster", "sweep"]),
@@ -29,8 +30,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
 ];
-const PURE: &[&str] = &["document", "sketch", "cluster", "sweep", "wire", "intake"];
-const PURE_AND_PORTS: &[&str] = &["document", "sketch", "cluster", "sweep", "wire", "intake", "ports"];
+const PURE: &[&str] = &["codec", "document", "sketch", "cluster", "sweep", "wire", "intake"];
+const PURE_AND_PORTS: &[&str] = &["codec", "document", "sketch", "cluster", "sweep", "wire", "intake", "ports"];
 
 /// Crate → the modules that may name it.
 const ONLY_IN: &[(&str, &[&str])] = &[
