@@ -56,6 +56,9 @@ pub mod kafka;
 pub mod store;
 
 #[cfg(feature = "service")]
+pub mod extsort;
+
+#[cfg(feature = "service")]
 pub mod backfill;
 #[cfg(feature = "service")]
 pub mod pipeline;

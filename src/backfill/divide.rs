@@ -3,9 +3,9 @@
 use super::error::BackfillError;
 use super::means::Means;
 use super::rows::{ByDocument, ByUrl, DocumentRow, Equal, Outcome, PageRow, Posting, Url, Visit};
-use super::runs::{Piece, Run, SortedRow, Sorter};
 use super::work::{TakenPiece, Work};
 use crate::document::DocumentId;
+use crate::extsort::{FinishedFile, RunFile, SortedRow, Sorter};
 use crate::ports::StoredSighting;
 use crate::sketch::{Form, Shingle, SketchRule, decode};
 
@@ -33,7 +33,7 @@ fn divide(
     work: &mut Work,
     means: &Means,
     what: &str,
-    job: impl Fn(usize, &TakenPiece) -> Result<Vec<Piece>, BackfillError> + Sync,
+    job: impl Fn(usize, &TakenPiece) -> Result<Vec<FinishedFile>, BackfillError> + Sync,
 ) -> Result<(), BackfillError> {
     let name = |at: usize| format!("divide-{what}/{at:04}");
     let pieces = work.taken().pieces.iter().enumerate();
@@ -62,7 +62,7 @@ pub(super) fn each_document(
     piece: &TakenPiece,
     mut each: impl FnMut(DocumentId, DocumentRow) -> Result<(), BackfillError>,
 ) -> Result<(), BackfillError> {
-    let mut rows = Run::<DocumentRow>::open(&means.folder, &piece.documents, false)?.read_all();
+    let mut rows = RunFile::<DocumentRow>::open(&means.folder, &piece.documents, false)?.read_all();
     let mut document = piece.n_documents_before;
     while let Some(row) = rows.next()? {
         document += 1;
@@ -89,7 +89,12 @@ pub(super) fn index_size(rule: &SketchRule) -> usize {
     if rule.index_size == 0 { usize::MAX } else { rule.index_size }
 }
 
-fn documents_of(means: &Means, rule: &SketchRule, at: usize, piece: &TakenPiece) -> Result<Vec<Piece>, BackfillError> {
+fn documents_of(
+    means: &Means,
+    rule: &SketchRule,
+    at: usize,
+    piece: &TakenPiece,
+) -> Result<Vec<FinishedFile>, BackfillError> {
     let mut postings: Sorter<'_, Posting> = share_of_sorter(means, POSTINGS, at, 5);
     let mut supers: Sorter<'_, Posting> = share_of_sorter(means, SUPERS, at, 1);
     let mut mods: Sorter<'_, Posting> = share_of_sorter(means, MODS, at, 1);
@@ -100,7 +105,7 @@ fn documents_of(means: &Means, rule: &SketchRule, at: usize, piece: &TakenPiece)
         index.iter().take(index_size(rule)).try_for_each(|shingle| postings.push(Posting::new(*shingle, document)))?;
         row.super_shingles.iter().try_for_each(|shingle| supers.push(Posting::new(*shingle, document)))?;
         row.mod_shingles.iter().try_for_each(|shingle| mods.push(Posting::new(*shingle, document)))?;
-        row.equivalences.keys().try_for_each(|key| equals.push(Equal { key, document }))
+        Ok(row.equivalences.keys().try_for_each(|key| equals.push(Equal { key, document }))?)
     })?;
     Ok([postings.finish()?, supers.finish()?, mods.finish()?, equals.finish()?].concat())
 }
@@ -111,7 +116,7 @@ fn each_page(
     piece: &TakenPiece,
     mut each: impl FnMut(Visit) -> Result<(), BackfillError>,
 ) -> Result<(), BackfillError> {
-    let mut rows = Run::<PageRow>::open(&means.folder, &piece.pages, true)?.read_all();
+    let mut rows = RunFile::<PageRow>::open(&means.folder, &piece.pages, true)?.read_all();
     let mut n = 0u64;
     while let Some(row) = rows.next()? {
         n += 1;
@@ -125,7 +130,7 @@ fn each_page(
     Ok(())
 }
 
-fn pages_of(means: &Means, at: usize, piece: &TakenPiece) -> Result<Vec<Piece>, BackfillError> {
+fn pages_of(means: &Means, at: usize, piece: &TakenPiece) -> Result<Vec<FinishedFile>, BackfillError> {
     let mut urls: Sorter<'_, Url> = share_of_sorter(means, URLS, at, 2);
     let mut by_url: Sorter<'_, ByUrl> = share_of_sorter(means, BY_URL, at, 3);
     let mut by_document: Sorter<'_, ByDocument> = share_of_sorter(means, BY_DOCUMENT, at, 3);
@@ -136,7 +141,7 @@ fn pages_of(means: &Means, at: usize, piece: &TakenPiece) -> Result<Vec<Piece>, 
             by_document.push(ByDocument { document, fetched_at, url: key, sweep })?;
         }
         by_url.push(ByUrl { sighting: StoredSighting { url: key, moment }, host })?;
-        urls.push(Url { key, url })
+        Ok(urls.push(Url { key, url })?)
     })?;
     Ok([urls.finish()?, by_url.finish()?, by_document.finish()?].concat())
 }

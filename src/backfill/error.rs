@@ -1,5 +1,6 @@
 //! Why a backfill ends early. Whatever it is, finished pieces stay, and the next run goes on from them.
 
+use crate::extsort::RunFileError;
 use crate::ports::{SourceError, StoreError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -59,5 +60,14 @@ pub(super) fn io_error(path: &Path) -> impl Fn(io::Error) -> BackfillError + '_ 
     move |error| match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => BackfillError::DiskFull(path.to_path_buf()),
         _ => BackfillError::Io { path: path.to_path_buf(), error },
+    }
+}
+
+impl From<RunFileError> for BackfillError {
+    fn from(error: RunFileError) -> Self {
+        match error {
+            RunFileError::Io { path, error } => io_error(&path)(error),
+            RunFileError::Damaged(path) => BackfillError::Damaged(path),
+        }
     }
 }

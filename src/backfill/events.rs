@@ -3,10 +3,10 @@
 use super::error::BackfillError;
 use super::means::Means;
 use super::rows::{LinkRow, Outcome, PageRow};
-use super::runs::Run;
 use super::work::Work;
 use crate::cluster::{Clusters, Decision, Match, Relation};
 use crate::document::{ClusterId, DocumentId};
+use crate::extsort::RunFile;
 use crate::ports::{Outgoing, Sink, StoreError};
 use crate::sweep::{Observation, Seen};
 use crate::wire::{Event, Origin, Subject};
@@ -38,7 +38,7 @@ pub(super) fn publish(
     let sources: Vec<Arc<str>> = work.taken().sources.iter().map(|name| Arc::from(name.as_str())).collect();
     let (mut seq, mut events) = (0, Vec::new());
     for piece in &work.taken().pieces {
-        let run: Arc<Run<PageRow>> = Run::open(&means.folder, &piece.pages, true)?;
+        let run: Arc<RunFile<PageRow>> = RunFile::open(&means.folder, &piece.pages, true)?;
         let mut rows = run.read_all();
         while let Some(row) = rows.next()? {
             let source = sources.get(row.source as usize).ok_or_else(|| BackfillError::Damaged(run.path().into()))?;

@@ -8,9 +8,9 @@ use super::error::BackfillError;
 use super::lists::{LISTS, Postings, SUPER_LISTS};
 use super::means::Means;
 use super::rows::{Pair, Posting};
-use super::runs::Run;
 use super::work::Work;
 use crate::document::DocumentId;
+use crate::extsort::RunFile;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
@@ -53,7 +53,7 @@ impl Lists {
     /// Calls `each` with every list whose documents are not all in one cluster, and the cluster of each of them.
     fn each(
         means: &Means,
-        run: &Arc<Run<Posting>>,
+        run: &Arc<RunFile<Posting>>,
         names: &[u32],
         mut each: impl FnMut(&[DocumentId], &[u32]),
     ) -> Result<(), BackfillError> {
@@ -88,7 +88,7 @@ impl Lists {
         let n_stretches = names.len().div_ceil(stretch);
         let mut counts = Counts { n_documents: names.len(), stretch, counts: vec![0; n_stretches] };
         for (runs, is_super) in [(&self.index, false), (&self.supers, true)] {
-            let job = |run: &Arc<Run<Posting>>| {
+            let job = |run: &Arc<RunFile<Posting>>| {
                 let mut counts = vec![0u64; n_stretches];
                 Self::each(means, run, names, |documents, _| {
                     for (at, document) in documents.iter().enumerate() {
@@ -122,7 +122,7 @@ impl Lists {
         }
         let mut places: Vec<AtomicUsize> =
             std::iter::repeat_with(AtomicUsize::default).take(stretch.to - stretch.from).collect();
-        let count = |run: &Arc<Run<Posting>>| {
+        let count = |run: &Arc<RunFile<Posting>>| {
             self.each_later(means, run, is_super, names, stretch, |at, earlier| {
                 places[at].fetch_add(earlier.len(), Relaxed);
             })
@@ -133,7 +133,7 @@ impl Lists {
             n_slots += std::mem::replace(place.get_mut(), n_slots);
         }
         let slots: Vec<AtomicU32> = std::iter::repeat_with(AtomicU32::default).take(n_slots).collect();
-        let fill = |run: &Arc<Run<Posting>>| {
+        let fill = |run: &Arc<RunFile<Posting>>| {
             self.each_later(means, run, is_super, names, stretch, |at, earlier| {
                 let first = places[at].fetch_add(earlier.len(), Relaxed);
                 slots[first..].iter().zip(earlier).for_each(|(slot, document)| slot.store(*document, Relaxed));
@@ -150,7 +150,7 @@ impl Lists {
     fn each_later(
         &self,
         means: &Means,
-        run: &Arc<Run<Posting>>,
+        run: &Arc<RunFile<Posting>>,
         is_super: bool,
         names: &[u32],
         stretch: Stretch,

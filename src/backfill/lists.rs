@@ -12,10 +12,10 @@ use super::divide::{POSTINGS, SUPERS, each_document, index_candidates, index_siz
 use super::error::BackfillError;
 use super::means::Means;
 use super::rows::{Pair, Posting, Shortened};
-use super::runs::{Merge, Piece, Run, RunWriter, Sorter, cuts};
 use super::work::{TakenPiece, Work};
 use crate::cluster::{IndexQuery, Representatives, representatives_of, represented};
 use crate::document::DocumentId;
+use crate::extsort::{FinishedFile, MergeReader, RunFile, RunFileWriter, Sorter, split_points};
 use crate::ports::StoreRule;
 use crate::sketch::Shingle;
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ pub(super) const NEIGHBOURS: (&str, bool) = ("neighbours", false);
 pub(super) const REPRESENTED: (&str, bool) = ("represented", false);
 
 /// Files of postings.
-pub(super) type Postings = Vec<Arc<Run<Posting>>>;
+pub(super) type Postings = Vec<Arc<RunFile<Posting>>>;
 
 /// So many parts there are of few rows as well, if their files have as many blocks. More would keep more threads busy, and
 /// take more time: each part has files of its own to sync, and pairs that share shingles of several parts stand in each.
@@ -104,7 +104,7 @@ impl Common {
 /// Cuts files of postings into parts, no list into two.
 pub(super) fn parts(runs: &Postings, part_rows: u64) -> Vec<Part> {
     let n_rows: u64 = runs.iter().map(|run| run.n_rows()).sum();
-    let cuts = cuts(runs, part_rows.min((n_rows / PARTS_MIN).max(1)), |posting| posting.first_of_shingle());
+    let cuts = split_points(runs, part_rows.min((n_rows / PARTS_MIN).max(1)), |posting| posting.first_of_shingle());
     let froms = std::iter::once(None).chain(cuts.iter().copied().map(Some));
     froms.zip(cuts.iter().copied().map(Some).chain([None])).collect()
 }
@@ -116,7 +116,7 @@ pub(super) fn each_list(
     part: Part,
     mut each: impl FnMut(Shingle, &[DocumentId]) -> Result<(), BackfillError>,
 ) -> Result<(), BackfillError> {
-    let mut merge = Merge::new(runs, part.0.as_ref(), part.1)?;
+    let mut merge = MergeReader::new(runs, part.0.as_ref(), part.1)?;
     let (mut shingle, mut documents, mut n) = (0, Vec::new(), 0u64);
     while let Some(posting) = merge.next()? {
         n += 1;
@@ -161,7 +161,7 @@ pub(super) fn find_common(work: &mut Work, means: &Means) -> Result<Common, Back
         let extras = pieces.iter().filter(|piece| piece.name.starts_with(EXTRAS.0));
         runs.clone_from(&base);
         for piece in extras {
-            runs.push(Run::open(&means.folder, piece, EXTRAS.1)?);
+            runs.push(RunFile::open(&means.folder, piece, EXTRAS.1)?);
         }
     }
     for ((name, is_compressed), of) in [(COMMON, &common.index), (COMMON_SUPERS, &common.supers)] {
@@ -211,7 +211,7 @@ fn full_lists(
 }
 
 /// Indexes the documents that came after some of their shingles were common by others.
-fn put_off(work: &Work, means: &Means, common: &Common) -> Result<Vec<Piece>, BackfillError> {
+fn put_off(work: &Work, means: &Means, common: &Common) -> Result<Vec<FinishedFile>, BackfillError> {
     let mut pieces = Vec::new();
     let jobs = work.taken().pieces.iter().cloned().enumerate().collect();
     let job = |(at, piece): (usize, TakenPiece)| put_off_piece(means, work.rule(), common, at, &piece);
@@ -228,10 +228,10 @@ fn put_off_piece(
     common: &Common,
     at: usize,
     piece: &TakenPiece,
-) -> Result<Vec<Piece>, BackfillError> {
+) -> Result<Vec<FinishedFile>, BackfillError> {
     let size = index_size(&rule.sketch);
     let mut extras: Sorter<'_, Posting> = sorter(means, EXTRAS, at);
-    let mut shortened = RunWriter::create(&means.folder, &format!("{}-{at:04}", SHORTENED.0), SHORTENED.1)?;
+    let mut shortened = RunFileWriter::create(&means.folder, &format!("{}-{at:04}", SHORTENED.0), SHORTENED.1)?;
     each_document(means, piece, |document, row| {
         let damaged = || BackfillError::Damaged(means.folder.join(&piece.documents.name));
         let candidates = index_candidates(&row, &rule.sketch).ok_or_else(damaged)?;
@@ -244,7 +244,7 @@ fn put_off_piece(
             shortened.push(Shortened { document, n_index: index.len() as u32 })?;
         }
         let others = index.iter().filter(|shingle| !smallest.contains(shingle));
-        others.into_iter().try_for_each(|shingle| extras.push(Posting::new(*shingle, document)))
+        Ok(others.into_iter().try_for_each(|shingle| extras.push(Posting::new(*shingle, document)))?)
     })?;
     let mut pieces = extras.finish()?;
     pieces.push(shortened.finish()?);
@@ -275,7 +275,7 @@ pub(super) fn form_lists(work: &mut Work, means: &Means) -> Result<(), BackfillE
         means.each(
             parts,
             |(at, part)| {
-                let mut lists = RunWriter::create(&means.folder, &format!("{}-{at:04}", names.0), names.1)?;
+                let mut lists = RunFileWriter::create(&means.folder, &format!("{}-{at:04}", names.0), names.1)?;
                 let (name, is_compressed) = NEIGHBOURS;
                 let name = format!("{name}-{}-{at:04}", names.0);
                 let mut pairs = Sorter::new(&means.folder, name, means.sorter_bytes(), is_compressed);
@@ -287,7 +287,7 @@ pub(super) fn form_lists(work: &mut Work, means: &Means) -> Result<(), BackfillE
                     documents
                         .iter()
                         .try_for_each(|document| lists.push(Posting::new(shingle, *document)).map(|_| ()))?;
-                    neighbours(documents, is_super).try_for_each(|pair| pairs.push(pair))
+                    Ok(neighbours(documents, is_super).try_for_each(|pair| pairs.push(pair))?)
                 })?;
                 let mut pieces = pairs.finish()?;
                 pieces.push(lists.finish()?);
@@ -326,7 +326,7 @@ fn represent_piece(
     representatives: &HashMap<Shingle, Representatives>,
     at: usize,
     piece: &TakenPiece,
-) -> Result<Vec<Piece>, BackfillError> {
+) -> Result<Vec<FinishedFile>, BackfillError> {
     let size = index_size(&rule.sketch);
     let mut pairs: Sorter<'_, Pair> = sorter(means, REPRESENTED, at);
     each_document(means, piece, |document, row| {
@@ -335,7 +335,7 @@ fn represent_piece(
         let asked = IndexQuery::of(&candidates, size, &rule.cluster, |shingle| common.is_for(shingle, document));
         let common = asked.common.iter().filter_map(|shingle| representatives.get(shingle));
         let others = represented(common, asked.common_needed);
-        others.into_iter().try_for_each(|other| pairs.push(Pair::new(document, other, 0, true)))
+        Ok(others.into_iter().try_for_each(|other| pairs.push(Pair::new(document, other, 0, true)))?)
     })?;
-    pairs.finish()
+    Ok(pairs.finish()?)
 }

@@ -7,10 +7,10 @@ use super::error::{BackfillError, io_error};
 use super::lists::{Common, Part, Postings, each_list, parts, postings};
 use super::means::Means;
 use super::rows::{ByDocument, ByUrl, Equal, LinkRow, Posting, Url};
-use super::runs::{Merge, Piece, Run, SortedRow, Sorter, cuts};
 use super::work::{TakenPiece, Work};
 use crate::cluster::{ClusterRow, Clusters, Link};
 use crate::document::{FetchTime, Fingerprint};
+use crate::extsort::{FinishedFile, MergeReader, RunFile, SortedRow, Sorter, split_points};
 use crate::ports::{Family, LoadDocument, LoadRow, Loader, MissingUrl, StoreRule, StoredSighting, Table};
 use crate::sweep::{Observation, Seen, UrlState};
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ fn table_name(family: Family, at: usize) -> String {
 }
 
 /// What is written by a job: one table, and sorted files that come of the same rows.
-type Write<'a> = Box<dyn FnOnce(&Writing<'_>, &str) -> Result<Vec<Piece>, BackfillError> + Send + 'a>;
+type Write<'a> = Box<dyn FnOnce(&Writing<'_>, &str) -> Result<Vec<FinishedFile>, BackfillError> + Send + 'a>;
 
 /// Jobs of many families, so that all threads are busy also where each family is one table.
 #[derive(Default)]
@@ -58,10 +58,10 @@ impl<'a> Jobs<'a> {
         (name, is_compressed): (&str, bool),
         put: impl Fn(R, &mut dyn Table) -> Result<(), BackfillError> + Clone + Send + 'a,
     ) -> Result<(), BackfillError> {
-        let runs: Vec<Arc<Run<R>>> = work.runs(name, is_compressed)?;
-        let parts = parts_between(cuts(&runs, work.part_rows(), R::clone));
+        let runs: Vec<Arc<RunFile<R>>> = work.runs(name, is_compressed)?;
+        let parts = parts_between(split_points(&runs, work.part_rows(), R::clone));
         self.tables(family, parts, move |writing, (from, to), table| {
-            let mut merge = Merge::new(&runs, from.as_ref(), to)?;
+            let mut merge = MergeReader::new(&runs, from.as_ref(), to)?;
             let mut n = 0u64;
             while let Some(row) = merge.next()? {
                 n += 1;
@@ -88,8 +88,8 @@ impl<'a> Jobs<'a> {
 
     /// Tables of what the sightings of each URL add up to, and sorted files of what is sought.
     fn states(&mut self, work: &Work) -> Result<(), BackfillError> {
-        let runs: Vec<Arc<Run<ByUrl>>> = work.runs(BY_URL.0, BY_URL.1)?;
-        for (at, part) in parts_between(cuts(&runs, work.part_rows(), first_of_url)).enumerate() {
+        let runs: Vec<Arc<RunFile<ByUrl>>> = work.runs(BY_URL.0, BY_URL.1)?;
+        for (at, part) in parts_between(split_points(&runs, work.part_rows(), first_of_url)).enumerate() {
             let runs = runs.clone();
             let write: Write<'a> = Box::new(move |writing, name| write_states(writing, name, at, &runs, part));
             self.0.push((table_name(Family::States, at), write));
@@ -127,7 +127,7 @@ impl Writing<'_> {
         family: Family,
         name: &str,
         fill: impl FnOnce(&mut dyn Table) -> Result<(), BackfillError>,
-    ) -> Result<Vec<Piece>, BackfillError> {
+    ) -> Result<Vec<FinishedFile>, BackfillError> {
         self.means.check()?;
         let path = self.means.folder.join(name);
         // A table that was not finished may be there.
@@ -142,7 +142,7 @@ impl Writing<'_> {
         }
         let n_bytes = path.metadata().map_err(io_error(&path))?.len();
         // Its blocks have checksums of their own, which the store looks at whenever it reads one.
-        Ok(vec![Piece { name: name.to_string(), n_bytes, n_rows, checksum: 0 }])
+        Ok(vec![FinishedFile { name: name.to_string(), n_bytes, n_rows, checksum: 0 }])
     }
 }
 
@@ -150,16 +150,16 @@ fn write_states(
     writing: &Writing<'_>,
     name: &str,
     at: usize,
-    runs: &[Arc<Run<ByUrl>>],
+    runs: &[Arc<RunFile<ByUrl>>],
     (from, to): (Option<ByUrl>, Option<ByUrl>),
-) -> Result<Vec<Piece>, BackfillError> {
+) -> Result<Vec<FinishedFile>, BackfillError> {
     let mut sought: Sorter<'_, MissingUrl> = sorter(writing.means, SOUGHT, at);
-    let mut merge = Merge::new(runs, from.as_ref(), to)?;
+    let mut merge = MergeReader::new(runs, from.as_ref(), to)?;
     let mut pieces = writing.table(Family::States, name, |table| {
         each_history(&mut merge, |url, host, history| {
             let Some(state) = UrlState::of(history, host) else { return Ok(()) };
             table.put(LoadRow::State(url, &state))?;
-            MissingUrl::of(url, &state).map_or(Ok(()), |now| sought.push(now))
+            Ok(MissingUrl::of(url, &state).map_or(Ok(()), |now| sought.push(now))?)
         })
     })?;
     pieces.extend(sought.finish()?);
@@ -246,7 +246,7 @@ fn first_of_url(row: &ByUrl) -> ByUrl {
 
 /// Calls `each` with every URL, its host and its sightings.
 fn each_history(
-    merge: &mut Merge<ByUrl>,
+    merge: &mut MergeReader<ByUrl>,
     mut each: impl FnMut(Fingerprint, u64, &[Observation]) -> Result<(), BackfillError>,
 ) -> Result<(), BackfillError> {
     let mut url: Option<(Fingerprint, u64)> = None;

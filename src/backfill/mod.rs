@@ -26,7 +26,6 @@ mod recluster;
 mod report;
 mod room;
 mod rows;
-mod runs;
 mod sketches;
 mod take_in;
 #[cfg(test)]

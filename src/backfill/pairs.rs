@@ -14,12 +14,12 @@ use super::form::{Formed, Lists};
 use super::lists::{Common, NEIGHBOURS, REPRESENTED, SHORTENED};
 use super::means::Means;
 use super::rows::{LinkRow, Pair};
-use super::runs::{Merge, RunWriter};
 use super::sketches::{self, Needed, SketchesAtHand};
 use super::usage::{Meter, Phase};
 use super::work::Work;
 use crate::cluster::{Clusters, MatchRule};
 use crate::document::{ClusterId, DocumentId};
+use crate::extsort::{FinishedFile, MergeReader, RunFileWriter};
 use crate::sketch::Rule;
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -106,7 +106,7 @@ impl<'a> Pairs<'a> {
         }
         let runs = work.runs::<Pair>(name, is_compressed)?;
         self.means.standing.begin(Phase::PairMerging, runs.iter().map(|run| run.n_rows()).sum());
-        let mut merge = Merge::new(&runs, pieces.reached.as_ref(), None)?;
+        let mut merge = MergeReader::new(&runs, pieces.reached.as_ref(), None)?;
         let (mut batch, mut n_batches) = (Vec::with_capacity(BATCH_PAIRS), 0);
         while let Some(pair) = merge.next()? {
             self.means.standing.advance(1);
@@ -218,7 +218,7 @@ impl<'a> Pairs<'a> {
         let (name, is_compressed) = STRETCHES;
         if !work.is_done(name) {
             let stretches = lists.stretches(self.means, names)?;
-            let mut writer = RunWriter::create(work.folder(), &format!("{name}-0"), is_compressed)?;
+            let mut writer = RunFileWriter::create(work.folder(), &format!("{name}-0"), is_compressed)?;
             for (from, to) in stretches {
                 writer.push(Pair::new(DocumentId(to as u32), DocumentId(from as u32), 0, false))?;
             }
@@ -355,7 +355,7 @@ impl LinkPieces {
 
     fn record(&mut self, work: &mut Work, links: &[LinkRow], reached: Pair) -> Result<(), BackfillError> {
         let name = format!("{}-{}-{:05}-0", REACHED.0, self.stage, self.n);
-        let mut writer = RunWriter::create(work.folder(), &name, REACHED.1)?;
+        let mut writer = RunFileWriter::create(work.folder(), &name, REACHED.1)?;
         writer.push(reached)?;
         let pieces = vec![self.write_links(work, links)?, writer.finish()?];
         work.record(&self.job(), pieces)?;
@@ -369,10 +369,10 @@ impl LinkPieces {
         work.record(&self.last_job(), pieces)
     }
 
-    fn write_links(&self, work: &Work, links: &[LinkRow]) -> Result<super::runs::Piece, BackfillError> {
+    fn write_links(&self, work: &Work, links: &[LinkRow]) -> Result<FinishedFile, BackfillError> {
         let name = format!("{}-{}-{:05}", LINKS.0, self.stage, self.n);
-        let mut writer = RunWriter::create(work.folder(), &name, LINKS.1)?;
+        let mut writer = RunFileWriter::create(work.folder(), &name, LINKS.1)?;
         links[self.n_links..].iter().try_for_each(|link| writer.push(*link).map(|_| ()))?;
-        writer.finish()
+        Ok(writer.finish()?)
     }
 }

@@ -9,9 +9,9 @@ use super::form::Lists;
 use super::lists::neighbours;
 use super::means::Means;
 use super::rows::{Pair, Posting};
-use super::runs::{Merge, Piece, Run, RunWriter, Sorter};
 use crate::cluster::{Clusters, Link, MatchRule};
 use crate::document::DocumentId;
+use crate::extsort::{FinishedFile, MergeReader, RunFile, RunFileWriter, Sorter};
 use crate::ports::{LinkView, Snapshot, StoreError};
 use crate::sketch::{Shingle, Sketch, compare};
 use std::cmp::Reverse;
@@ -91,7 +91,7 @@ pub fn recluster<S: Snapshot + LinkView + Sync>(
     let Kept { neighbours, lists } = Kept::of(store, means, policy)?;
     let mut anew = Anew::of(store, means, rule, policy)?;
     // As in a backfill: what is in one cluster by its neighbours is not paired with all else that is.
-    let mut pairs = Merge::new(&neighbours, None, None)?;
+    let mut pairs = MergeReader::new(&neighbours, None, None)?;
     while let Some(pair) = pairs.next()? {
         anew.take(pair)?;
     }
@@ -126,7 +126,7 @@ fn around_middles(around: Around, links: &mut Vec<Found>) -> Vec<DocumentId> {
 /// The lists of a store that pair documents.
 struct Kept {
     /// Pairs of neighbours, sorted; none where every pair counts.
-    neighbours: Vec<Arc<Run<Pair>>>,
+    neighbours: Vec<Arc<RunFile<Pair>>>,
     lists: Lists,
 }
 
@@ -134,7 +134,7 @@ impl Kept {
     fn of<S: Snapshot + LinkView>(store: &S, means: &Means, policy: Policy) -> Result<Self, BackfillError> {
         let mut index = ListWriter::new(means, "lists");
         let mut supers = ListWriter::new(means, "superlists");
-        let mut near = Sorter::new(&means.folder, "neighbours", means.sorter_bytes(), false);
+        let mut near = Sorter::new(&means.folder, "neighbours".to_string(), means.sorter_bytes(), false);
         let mut failed = None;
         let mut keep = |documents: &[DocumentId], is_super: bool| {
             let mut keep = || {
@@ -158,7 +158,8 @@ impl Kept {
         store.each_link(&mut |link| keep(&[link.document.min(link.to), link.document.max(link.to)], true))?;
         failed.map_or(Ok(()), Err)?;
         let near = near.finish()?;
-        let neighbours = near.iter().map(|piece| Run::open(&means.folder, piece, false)).collect::<Result<_, _>>()?;
+        let neighbours =
+            near.iter().map(|piece| RunFile::open(&means.folder, piece, false)).collect::<Result<_, _>>()?;
         let limit = store.rule().cluster.common_limit;
         Ok(Kept { neighbours, lists: Lists::new(index.finish()?, supers.finish()?, limit) })
     }
@@ -170,8 +171,8 @@ struct ListWriter<'a> {
     name: &'static str,
     n_lists: Shingle,
     n_rows: u64,
-    under_way: Option<RunWriter<Posting>>,
-    pieces: Vec<Piece>,
+    under_way: Option<RunFileWriter<Posting>>,
+    pieces: Vec<FinishedFile>,
 }
 
 impl<'a> ListWriter<'a> {
@@ -185,7 +186,7 @@ impl<'a> ListWriter<'a> {
             Some(writer) => writer,
             none => {
                 let name = format!("{}-{}", self.name, self.pieces.len());
-                none.insert(RunWriter::create(&self.means.folder, &name, false)?)
+                none.insert(RunFileWriter::create(&self.means.folder, &name, false)?)
             }
         };
         for document in documents {
@@ -204,9 +205,9 @@ impl<'a> ListWriter<'a> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Vec<Arc<Run<Posting>>>, BackfillError> {
+    fn finish(mut self) -> Result<Vec<Arc<RunFile<Posting>>>, BackfillError> {
         self.end()?;
-        self.pieces.iter().map(|piece| Run::open(&self.means.folder, piece, false)).collect()
+        Ok(self.pieces.iter().map(|piece| RunFile::open(&self.means.folder, piece, false)).collect::<Result<_, _>>()?)
     }
 }
 

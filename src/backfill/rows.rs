@@ -1,8 +1,9 @@
 //! The rows of the intermediate files: pages, documents, postings, pairs, and what the store is loaded with.
 
-use super::runs::{Row, SortedRow, put_bytes, put_number, take_array, take_bytes, take_number};
 use crate::cluster::Relation;
+use crate::codec::{decode_array, decode_bytes, decode_varint, encode_bytes, encode_varint};
 use crate::document::{DocumentId, FetchTime, Fingerprint};
+use crate::extsort::{Row, SortedRow};
 use crate::ports::{MissingUrl, StoredSighting};
 use crate::sketch::{Equivalences, Shingle};
 use crate::sweep::{Observation, Seen};
@@ -51,30 +52,30 @@ const RELATIONS: [Relation; 5] =
 const NO_RELATION: u8 = 5;
 const REJECTED: u8 = 6;
 
-fn put_text(text: Option<&str>, out: &mut Vec<u8>) {
-    put_number(u64::from(text.is_some()), out);
-    put_bytes(text.unwrap_or("").as_bytes(), out);
+fn encode_text(text: Option<&str>, out: &mut Vec<u8>) {
+    encode_varint(u64::from(text.is_some()), out);
+    encode_bytes(text.unwrap_or("").as_bytes(), out);
 }
 
-fn take_string(bytes: &mut &[u8]) -> Option<String> {
-    String::from_utf8(take_bytes(bytes)?.to_vec()).ok()
+fn decode_string(bytes: &mut &[u8]) -> Option<String> {
+    String::from_utf8(decode_bytes(bytes)?.to_vec()).ok()
 }
 
-fn take_text(bytes: &mut &[u8]) -> Option<Option<String>> {
-    let is_there = take_number(bytes)? == 1;
-    let text = take_string(bytes)?;
+fn decode_text(bytes: &mut &[u8]) -> Option<Option<String>> {
+    let is_there = decode_varint(bytes)? == 1;
+    let text = decode_string(bytes)?;
     Some(is_there.then_some(text))
 }
 
-fn put_moment(moment: &Observation, out: &mut Vec<u8>) {
+fn encode_observation(moment: &Observation, out: &mut Vec<u8>) {
     out.extend(moment.fetched_at.0.to_le_bytes());
-    put_text(moment.sweep.as_deref(), out);
+    encode_text(moment.sweep.as_deref(), out);
     match &moment.seen {
         Seen::Lost => out.push(0),
         Seen::Gone => out.push(1),
         Seen::Redirect(target) => {
             out.push(2);
-            put_bytes(target.as_bytes(), out);
+            encode_bytes(target.as_bytes(), out);
         }
         Seen::Document(document) => {
             out.push(3);
@@ -83,74 +84,74 @@ fn put_moment(moment: &Observation, out: &mut Vec<u8>) {
     }
 }
 
-fn take_moment(bytes: &mut &[u8]) -> Option<Observation> {
-    let fetched_at = FetchTime(i64::from_le_bytes(take_array(bytes)?));
-    let sweep = take_text(bytes)?;
-    let seen = match take_array(bytes)? {
+fn decode_observation(bytes: &mut &[u8]) -> Option<Observation> {
+    let fetched_at = FetchTime(i64::from_le_bytes(decode_array(bytes)?));
+    let sweep = decode_text(bytes)?;
+    let seen = match decode_array(bytes)? {
         [0] => Seen::Lost,
         [1] => Seen::Gone,
-        [2] => Seen::Redirect(take_string(bytes)?),
-        [3] => Seen::Document(DocumentId(u32::from_le_bytes(take_array(bytes)?))),
+        [2] => Seen::Redirect(decode_string(bytes)?),
+        [3] => Seen::Document(DocumentId(u32::from_le_bytes(decode_array(bytes)?))),
         _ => return None,
     };
     Some(Observation { fetched_at, seen, sweep })
 }
 
 impl Row for PageRow {
-    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
-        put_number(u64::from(self.source), out);
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        encode_varint(u64::from(self.source), out);
         out.extend(self.partition.to_le_bytes());
         out.extend(self.offset.to_le_bytes());
         match &self.outcome {
             Outcome::Rejected(why) => {
                 out.push(REJECTED);
-                put_bytes(&serde_json::to_vec(&why.reason).unwrap_or_default(), out);
-                put_bytes(why.message.as_bytes(), out);
-                put_text(why.url.as_deref(), out);
-                put_number(u64::from(why.fetched_at.is_some()), out);
+                encode_bytes(&serde_json::to_vec(&why.reason).unwrap_or_default(), out);
+                encode_bytes(why.message.as_bytes(), out);
+                encode_text(why.url.as_deref(), out);
+                encode_varint(u64::from(why.fetched_at.is_some()), out);
                 out.extend(why.fetched_at.map_or(0, |time| time.0).to_le_bytes());
-                put_text(why.sweep.as_deref(), out);
+                encode_text(why.sweep.as_deref(), out);
             }
             Outcome::Page(visit) => {
                 let known = RELATIONS.iter().position(|known| visit.relation == Some(*known));
                 out.push(known.map_or(NO_RELATION, |at| at as u8));
-                put_bytes(visit.url.as_bytes(), out);
+                encode_bytes(visit.url.as_bytes(), out);
                 out.extend(visit.key.0.to_le_bytes());
                 out.extend(visit.host.to_le_bytes());
-                put_moment(&visit.moment, out);
+                encode_observation(&visit.moment, out);
             }
         }
     }
 
-    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let source = u32::try_from(take_number(bytes)?).ok()?;
-        let partition = i32::from_le_bytes(take_array(bytes)?);
-        let offset = i64::from_le_bytes(take_array(bytes)?);
-        let [kind] = take_array(bytes)?;
-        let outcome = if kind == REJECTED { take_rejection(bytes)? } else { take_visit(kind, bytes)? };
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let source = u32::try_from(decode_varint(bytes)?).ok()?;
+        let partition = i32::from_le_bytes(decode_array(bytes)?);
+        let offset = i64::from_le_bytes(decode_array(bytes)?);
+        let [kind] = decode_array(bytes)?;
+        let outcome = if kind == REJECTED { decode_rejection(bytes)? } else { decode_visit(kind, bytes)? };
         Some(PageRow { source, partition, offset, outcome })
     }
 }
 
-fn take_rejection(bytes: &mut &[u8]) -> Option<Outcome> {
-    let reason: Reason = serde_json::from_slice(take_bytes(bytes)?).ok()?;
-    let message = take_string(bytes)?;
-    let url = take_text(bytes)?;
-    let has_time = take_number(bytes)? == 1;
-    let time = FetchTime(i64::from_le_bytes(take_array(bytes)?));
-    let sweep = take_text(bytes)?;
+fn decode_rejection(bytes: &mut &[u8]) -> Option<Outcome> {
+    let reason: Reason = serde_json::from_slice(decode_bytes(bytes)?).ok()?;
+    let message = decode_string(bytes)?;
+    let url = decode_text(bytes)?;
+    let has_time = decode_varint(bytes)? == 1;
+    let time = FetchTime(i64::from_le_bytes(decode_array(bytes)?));
+    let sweep = decode_text(bytes)?;
     let fetched_at = has_time.then_some(time);
     // Files have no gaps.
     Some(Outcome::Rejected(Rejection { reason, message, url, fetched_at, sweep, gap_to: None }))
 }
 
-fn take_visit(kind: u8, bytes: &mut &[u8]) -> Option<Outcome> {
+fn decode_visit(kind: u8, bytes: &mut &[u8]) -> Option<Outcome> {
     Some(Outcome::Page(Visit {
         relation: RELATIONS.get(usize::from(kind)).copied(),
-        url: take_string(bytes)?,
-        key: Fingerprint(u128::from_le_bytes(take_array(bytes)?)),
-        host: u64::from_le_bytes(take_array(bytes)?),
-        moment: take_moment(bytes)?,
+        url: decode_string(bytes)?,
+        key: Fingerprint(u128::from_le_bytes(decode_array(bytes)?)),
+        host: u64::from_le_bytes(decode_array(bytes)?),
+        moment: decode_observation(bytes)?,
     }))
 }
 
@@ -175,55 +176,55 @@ pub struct DocumentRow {
     pub mod_shingles: Vec<Shingle>,
 }
 
-fn put_shingles(shingles: &[Shingle], out: &mut Vec<u8>) {
-    put_number(shingles.len() as u64, out);
+fn encode_shingles(shingles: &[Shingle], out: &mut Vec<u8>) {
+    encode_varint(shingles.len() as u64, out);
     let mut before = 0;
     for shingle in shingles {
-        put_number(shingle - before, out);
+        encode_varint(shingle - before, out);
         before = *shingle;
     }
 }
 
-fn take_shingles(bytes: &mut &[u8]) -> Option<Vec<Shingle>> {
-    let n = take_number(bytes)? as usize;
+fn decode_shingles(bytes: &mut &[u8]) -> Option<Vec<Shingle>> {
+    let n = decode_varint(bytes)? as usize;
     let mut shingles = Vec::with_capacity(n.min(bytes.len()));
     let mut before: Shingle = 0;
     for _ in 0..n {
-        before = before.checked_add(take_number(bytes)?)?;
+        before = before.checked_add(decode_varint(bytes)?)?;
         shingles.push(before);
     }
     Some(shingles)
 }
 
 impl Row for DocumentRow {
-    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
-        put_bytes(&self.sketch, out);
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        encode_bytes(&self.sketch, out);
         for key in [Some(self.equivalences.identical), Some(self.equivalences.lexical), self.equivalences.shingle] {
             out.push(u8::from(key.is_some()));
             out.extend(key.map_or(0, |key| key.0).to_le_bytes());
         }
         out.extend(self.first_url.0.to_le_bytes());
-        put_number(u64::from(self.n_words), out);
-        put_number(self.n_bytes, out);
-        put_number(u64::from(self.index.is_some()), out);
-        put_shingles(self.index.as_deref().unwrap_or_default(), out);
-        put_shingles(&self.super_shingles, out);
-        put_shingles(&self.mod_shingles, out);
+        encode_varint(u64::from(self.n_words), out);
+        encode_varint(self.n_bytes, out);
+        encode_varint(u64::from(self.index.is_some()), out);
+        encode_shingles(self.index.as_deref().unwrap_or_default(), out);
+        encode_shingles(&self.super_shingles, out);
+        encode_shingles(&self.mod_shingles, out);
     }
 
-    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let sketch = take_bytes(bytes)?.to_vec();
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let sketch = decode_bytes(bytes)?.to_vec();
         let mut key = || {
-            let [is_there] = take_array(bytes)?;
-            let key = Fingerprint(u128::from_le_bytes(take_array(bytes)?));
+            let [is_there] = decode_array(bytes)?;
+            let key = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
             Some((is_there == 1).then_some(key))
         };
         let equivalences = Equivalences { identical: key()??, lexical: key()??, shingle: key()? };
-        let first_url = Fingerprint(u128::from_le_bytes(take_array(bytes)?));
-        let n_words = u32::try_from(take_number(bytes)?).ok()?;
-        let n_bytes = take_number(bytes)?;
-        let has_index = take_number(bytes)? == 1;
-        let index = take_shingles(bytes)?;
+        let first_url = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
+        let n_words = u32::try_from(decode_varint(bytes)?).ok()?;
+        let n_bytes = decode_varint(bytes)?;
+        let has_index = decode_varint(bytes)? == 1;
+        let index = decode_shingles(bytes)?;
         Some(DocumentRow {
             equivalences,
             first_url,
@@ -231,15 +232,15 @@ impl Row for DocumentRow {
             n_bytes,
             sketch,
             index: has_index.then_some(index),
-            super_shingles: take_shingles(bytes)?,
-            mod_shingles: take_shingles(bytes)?,
+            super_shingles: decode_shingles(bytes)?,
+            mod_shingles: decode_shingles(bytes)?,
         })
     }
 }
 
 /// The sketch in the bytes of a document's row, without reading the rest of it.
 pub fn sketch_bytes(mut row: &[u8]) -> Option<&[u8]> {
-    take_bytes(&mut row)
+    decode_bytes(&mut row)
 }
 
 /// Where a document's row begins in its file, and how many shingles may index it.
@@ -252,15 +253,15 @@ pub struct Place {
 }
 
 impl Row for Place {
-    fn put(&self, before: Option<&Self>, out: &mut Vec<u8>) {
-        put_number(u64::from(self.offset - before.map_or(0, |before| before.offset)), out);
-        put_number(u64::from(self.n_index), out);
+    fn encode(&self, previous: Option<&Self>, out: &mut Vec<u8>) {
+        encode_varint(u64::from(self.offset - previous.map_or(0, |previous| previous.offset)), out);
+        encode_varint(u64::from(self.n_index), out);
     }
 
-    fn take(before: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let step = u32::try_from(take_number(bytes)?).ok()?;
-        let offset = before.map_or(0, |before| before.offset).checked_add(step)?;
-        Some(Place { offset, n_index: u32::try_from(take_number(bytes)?).ok()? })
+    fn decode(previous: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let step = u32::try_from(decode_varint(bytes)?).ok()?;
+        let offset = previous.map_or(0, |previous| previous.offset).checked_add(step)?;
+        Some(Place { offset, n_index: u32::try_from(decode_varint(bytes)?).ok()? })
     }
 }
 
@@ -291,17 +292,17 @@ impl Posting {
 }
 
 impl Row for Posting {
-    fn put(&self, before: Option<&Self>, out: &mut Vec<u8>) {
-        let (shingle, document) = before.map_or((0, 0), |before| (before.shingle(), before.document().0));
+    fn encode(&self, previous: Option<&Self>, out: &mut Vec<u8>) {
+        let (shingle, document) = previous.map_or((0, 0), |previous| (previous.shingle(), previous.document().0));
         let step = self.shingle() - shingle;
-        put_number(step, out);
-        put_number(u64::from(self.document().0 - if step == 0 { document } else { 0 }), out);
+        encode_varint(step, out);
+        encode_varint(u64::from(self.document().0 - if step == 0 { document } else { 0 }), out);
     }
 
-    fn take(before: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let (shingle, document) = before.map_or((0, 0), |before| (before.shingle(), before.document().0));
-        let step = take_number(bytes)?;
-        let number = u32::try_from(take_number(bytes)?).ok()?;
+    fn decode(previous: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let (shingle, document) = previous.map_or((0, 0), |previous| (previous.shingle(), previous.document().0));
+        let step = decode_varint(bytes)?;
+        let number = u32::try_from(decode_varint(bytes)?).ok()?;
         let document = if step == 0 { document.checked_add(number)? } else { number };
         Some(Posting::new(shingle.checked_add(step)?, DocumentId(document)))
     }
@@ -319,14 +320,14 @@ pub struct Shortened {
 }
 
 impl Row for Shortened {
-    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
-        put_number(u64::from(self.document.0), out);
-        put_number(u64::from(self.n_index), out);
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        encode_varint(u64::from(self.document.0), out);
+        encode_varint(u64::from(self.n_index), out);
     }
 
-    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let document = DocumentId(u32::try_from(take_number(bytes)?).ok()?);
-        Some(Shortened { document, n_index: u32::try_from(take_number(bytes)?).ok()? })
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let document = DocumentId(u32::try_from(decode_varint(bytes)?).ok()?);
+        Some(Shortened { document, n_index: u32::try_from(decode_varint(bytes)?).ok()? })
     }
 }
 
@@ -378,20 +379,20 @@ impl Ord for Pair {
 }
 
 impl Row for Pair {
-    fn put(&self, before: Option<&Self>, out: &mut Vec<u8>) {
-        let (later, earlier) = before.map_or((0, 0), |before| (before.later().0, before.earlier().0));
+    fn encode(&self, previous: Option<&Self>, out: &mut Vec<u8>) {
+        let (later, earlier) = previous.map_or((0, 0), |previous| (previous.later().0, previous.earlier().0));
         let step = self.later().0 - later;
-        put_number(u64::from(step), out);
-        put_number(u64::from(self.earlier().0 - if step == 0 { earlier } else { 0 }), out);
-        put_number(u64::from(self.n_shared) << 1 | u64::from(self.is_nominated), out);
+        encode_varint(u64::from(step), out);
+        encode_varint(u64::from(self.earlier().0 - if step == 0 { earlier } else { 0 }), out);
+        encode_varint(u64::from(self.n_shared) << 1 | u64::from(self.is_nominated), out);
     }
 
-    fn take(before: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let (later, earlier) = before.map_or((0, 0), |before| (before.later().0, before.earlier().0));
-        let step = u32::try_from(take_number(bytes)?).ok()?;
-        let number = u32::try_from(take_number(bytes)?).ok()?;
+    fn decode(previous: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let (later, earlier) = previous.map_or((0, 0), |previous| (previous.later().0, previous.earlier().0));
+        let step = u32::try_from(decode_varint(bytes)?).ok()?;
+        let number = u32::try_from(decode_varint(bytes)?).ok()?;
         let earlier = if step == 0 { earlier.checked_add(number)? } else { number };
-        let counts = take_number(bytes)?;
+        let counts = decode_varint(bytes)?;
         let later = DocumentId(later.checked_add(step)?);
         Some(Pair::new(later, DocumentId(earlier), u32::try_from(counts >> 1).ok()?, counts & 1 == 1))
     }
@@ -418,14 +419,14 @@ pub struct Equal {
 }
 
 impl Row for Equal {
-    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.key.0.to_le_bytes());
         out.extend(self.document.0.to_le_bytes());
     }
 
-    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let key = Fingerprint(u128::from_le_bytes(take_array(bytes)?));
-        Some(Equal { key, document: DocumentId(u32::from_le_bytes(take_array(bytes)?)) })
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let key = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
+        Some(Equal { key, document: DocumentId(u32::from_le_bytes(decode_array(bytes)?)) })
     }
 }
 
@@ -446,14 +447,14 @@ pub struct Url {
 }
 
 impl Row for Url {
-    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.key.0.to_le_bytes());
-        put_bytes(self.url.as_bytes(), out);
+        encode_bytes(self.url.as_bytes(), out);
     }
 
-    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let key = Fingerprint(u128::from_le_bytes(take_array(bytes)?));
-        Some(Url { key, url: take_string(bytes)? })
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let key = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
+        Some(Url { key, url: decode_string(bytes)? })
     }
 }
 
@@ -462,7 +463,7 @@ impl SortedRow for Url {
         self.key == next.key
     }
 
-    fn n_bytes_beside(&self) -> usize {
+    fn n_heap_bytes(&self) -> usize {
         self.url.capacity()
     }
 }
@@ -497,16 +498,16 @@ impl Ord for ByUrl {
 }
 
 impl Row for ByUrl {
-    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.sighting.url.0.to_le_bytes());
-        put_moment(&self.sighting.moment, out);
+        encode_observation(&self.sighting.moment, out);
         out.extend(self.host.to_le_bytes());
     }
 
-    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let url = Fingerprint(u128::from_le_bytes(take_array(bytes)?));
-        let moment = take_moment(bytes)?;
-        let host = u64::from_le_bytes(take_array(bytes)?);
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let url = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
+        let moment = decode_observation(bytes)?;
+        let host = u64::from_le_bytes(decode_array(bytes)?);
         Some(ByUrl { sighting: StoredSighting { url, moment }, host })
     }
 }
@@ -516,7 +517,7 @@ impl SortedRow for ByUrl {
         self == next
     }
 
-    fn n_bytes_beside(&self) -> usize {
+    fn n_heap_bytes(&self) -> usize {
         let target = if let Seen::Redirect(target) = &self.sighting.moment.seen { target.capacity() } else { 0 };
         target + self.sighting.moment.sweep.as_ref().map_or(0, String::capacity)
     }
@@ -536,19 +537,19 @@ pub struct ByDocument {
 }
 
 impl Row for ByDocument {
-    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.document.0.to_le_bytes());
         out.extend(self.fetched_at.0.to_le_bytes());
         out.extend(self.url.0.to_le_bytes());
-        put_text(self.sweep.as_deref(), out);
+        encode_text(self.sweep.as_deref(), out);
     }
 
-    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
         Some(ByDocument {
-            document: DocumentId(u32::from_le_bytes(take_array(bytes)?)),
-            fetched_at: FetchTime(i64::from_le_bytes(take_array(bytes)?)),
-            url: Fingerprint(u128::from_le_bytes(take_array(bytes)?)),
-            sweep: take_text(bytes)?,
+            document: DocumentId(u32::from_le_bytes(decode_array(bytes)?)),
+            fetched_at: FetchTime(i64::from_le_bytes(decode_array(bytes)?)),
+            url: Fingerprint(u128::from_le_bytes(decode_array(bytes)?)),
+            sweep: decode_text(bytes)?,
         })
     }
 }
@@ -558,23 +559,23 @@ impl SortedRow for ByDocument {
         self == next
     }
 
-    fn n_bytes_beside(&self) -> usize {
+    fn n_heap_bytes(&self) -> usize {
         self.sweep.as_ref().map_or(0, String::capacity)
     }
 }
 
 impl Row for MissingUrl {
-    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.document.0.to_le_bytes());
         out.extend(self.last_seen.0.to_le_bytes());
         out.extend(self.url.0.to_le_bytes());
     }
 
-    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
         Some(MissingUrl {
-            document: DocumentId(u32::from_le_bytes(take_array(bytes)?)),
-            last_seen: FetchTime(i64::from_le_bytes(take_array(bytes)?)),
-            url: Fingerprint(u128::from_le_bytes(take_array(bytes)?)),
+            document: DocumentId(u32::from_le_bytes(decode_array(bytes)?)),
+            last_seen: FetchTime(i64::from_le_bytes(decode_array(bytes)?)),
+            url: Fingerprint(u128::from_le_bytes(decode_array(bytes)?)),
         })
     }
 }
@@ -607,17 +608,17 @@ impl Ord for LinkRow {
 }
 
 impl Row for LinkRow {
-    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.later.0.to_le_bytes());
         out.extend(self.earlier.0.to_le_bytes());
         out.extend(self.resemblance.to_le_bytes());
     }
 
-    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
         Some(LinkRow {
-            later: DocumentId(u32::from_le_bytes(take_array(bytes)?)),
-            earlier: DocumentId(u32::from_le_bytes(take_array(bytes)?)),
-            resemblance: f64::from_le_bytes(take_array(bytes)?),
+            later: DocumentId(u32::from_le_bytes(decode_array(bytes)?)),
+            earlier: DocumentId(u32::from_le_bytes(decode_array(bytes)?)),
+            resemblance: f64::from_le_bytes(decode_array(bytes)?),
         })
     }
 }

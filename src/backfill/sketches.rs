@@ -3,10 +3,10 @@
 use super::error::BackfillError;
 use super::means::Means;
 use super::rows::{DocumentRow, Place, Shortened, sketch_bytes};
-use super::runs::Run;
 use super::work::Work;
 use crate::cluster::MatchRule;
 use crate::document::DocumentId;
+use crate::extsort::RunFile;
 use crate::sketch::{Sketch, decode};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct Sketches {
 
 struct SketchFile {
     n_documents_before: u32,
-    run: Arc<Run<DocumentRow>>,
+    run: Arc<RunFile<DocumentRow>>,
     offsets: Vec<u32>,
 }
 
@@ -41,12 +41,12 @@ pub(super) fn open(work: &Work, shortened: (&str, bool)) -> Result<(Arc<Sketches
     let mut files = Vec::new();
     for piece in &work.taken().pieces {
         let mut offsets = Vec::with_capacity(piece.n_documents() as usize);
-        let mut places = Run::<Place>::open(work.folder(), &piece.places, false)?.read_all();
+        let mut places = RunFile::<Place>::open(work.folder(), &piece.places, false)?.read_all();
         while let Some(place) = places.next()? {
             offsets.push(place.offset);
             needed.push(needed_of(place.n_index));
         }
-        let run = Run::open(work.folder(), &piece.documents, false)?;
+        let run = RunFile::open(work.folder(), &piece.documents, false)?;
         files.push(SketchFile { n_documents_before: piece.n_documents_before, run, offsets });
     }
     for run in work.runs::<Shortened>(shortened.0, shortened.1)? {
@@ -63,8 +63,8 @@ impl Sketches {
         let at = self.files.partition_point(|file| file.n_documents_before < document.0) - 1;
         let file = &self.files[at];
         let row = (document.0 - file.n_documents_before) as usize - 1;
-        let end = file.offsets.get(row + 1).map_or(file.run.n_bytes_of_rows(), |offset| u64::from(*offset));
-        file.run.bytes_at(u64::from(file.offsets[row]), end, bytes)?;
+        let end = file.offsets.get(row + 1).map_or(file.run.end_of_rows(), |offset| u64::from(*offset));
+        file.run.read_bytes(u64::from(file.offsets[row]), end, bytes)?;
         let sketch = sketch_bytes(bytes).and_then(|bytes| decode(bytes).ok());
         sketch.ok_or_else(|| BackfillError::Damaged(file.run.path().to_path_buf()))
     }

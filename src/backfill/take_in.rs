@@ -17,10 +17,10 @@ use super::error::BackfillError;
 use super::known::{BYTES_A_DOCUMENT, KnownByBytes, KnownBytes, KnownDocuments};
 use super::means::Means;
 use super::rows::{DocumentRow, Outcome, PageRow, Place, Visit};
-use super::runs::{Piece, Run, RunWriter};
 use super::work::{Taken, TakenPiece, Work};
 use crate::cluster::{Relation, TooManyDocuments};
 use crate::document::{DocumentId, Fingerprint, Seed, host_key};
+use crate::extsort::{FinishedFile, RunFile, RunFileWriter};
 use crate::intake::{FutureLimit, RecordSketcher, SketchedPage};
 use crate::ports::{Incoming, Polled, Progress, ProgressMap, Source, StoreError};
 use crate::sketch::{Form, SketchRule, SketchedContent, Sketcher, encode};
@@ -301,9 +301,9 @@ struct Writer<'a> {
 
 struct OpenPiece {
     n_documents_before: u32,
-    pages: RunWriter<PageRow>,
-    documents: RunWriter<DocumentRow>,
-    places: RunWriter<Place>,
+    pages: RunFileWriter<PageRow>,
+    documents: RunFileWriter<DocumentRow>,
+    places: RunFileWriter<Place>,
     n_pages: u64,
     n_bytes_max: u64,
     n_pages_max: u64,
@@ -321,7 +321,7 @@ impl<'a> Writer<'a> {
         let taken = work.taken().clone();
         let (mut known, mut news) = (KnownDocuments::default(), Vec::new());
         for piece in &taken.pieces {
-            let run: Arc<Run<DocumentRow>> = Run::open(work.folder(), &piece.documents, false)?;
+            let run: Arc<RunFile<DocumentRow>> = RunFile::open(work.folder(), &piece.documents, false)?;
             let mut rows = run.read_all();
             while let Some(row) = rows.next()? {
                 let document = known.add(&row.equivalences).ok_or(StoreError::Full(TooManyDocuments))?;
@@ -450,9 +450,9 @@ impl<'a> Writer<'a> {
             let quarter = |sum: u64, (least, most): (u64, u64)| (sum / 4).clamp(least, most);
             self.piece = Some(OpenPiece {
                 n_documents_before: self.known.len() as u32,
-                pages: RunWriter::create(folder, &format!("pages-{number:04}"), true)?,
-                documents: RunWriter::create(folder, &format!("documents-{number:04}"), false)?,
-                places: RunWriter::create(folder, &format!("places-{number:04}"), false)?,
+                pages: RunFileWriter::create(folder, &format!("pages-{number:04}"), true)?,
+                documents: RunFileWriter::create(folder, &format!("documents-{number:04}"), false)?,
+                places: RunFileWriter::create(folder, &format!("places-{number:04}"), false)?,
                 n_pages: 0,
                 n_bytes_max: quarter(sum(|piece| piece.documents.n_bytes), PIECE_BYTES),
                 n_pages_max: quarter(sum(|piece| piece.pages.n_rows), PIECE_PAGES),
@@ -464,7 +464,7 @@ impl<'a> Writer<'a> {
     /// Ends the piece under way and notes it, with how far the sources were read.
     fn close_piece(&mut self, work: &mut Work) -> Result<(), BackfillError> {
         if let Some(open) = self.piece.take() {
-            let [pages, documents, places]: [Piece; 3] =
+            let [pages, documents, places]: [FinishedFile; 3] =
                 [open.pages.finish()?, open.documents.finish()?, open.places.finish()?];
             let n_documents_before = open.n_documents_before;
             self.taken.pieces.push(TakenPiece { n_documents_before, pages, documents, places });

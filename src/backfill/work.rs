@@ -6,9 +6,9 @@
 
 use super::error::{BackfillError, io_error};
 use super::report::Report;
-use super::runs::{Piece, Row, Run};
 use super::usage::{Phase, Usage};
 use crate::document::Seed;
+use crate::extsort::{FinishedFile, Row, RunFile};
 use crate::ports::{Progress, ProgressMap, StoreRule};
 use crate::sweep::SweepRow;
 use highway::{HighwayHash, HighwayHasher};
@@ -78,11 +78,11 @@ pub struct TakenPiece {
     /// Documents before it.
     pub n_documents_before: u32,
     /// Its records.
-    pub pages: Piece,
+    pub pages: FinishedFile,
     /// Its documents.
-    pub documents: Piece,
+    pub documents: FinishedFile,
     /// Where its documents are in their file.
-    pub places: Piece,
+    pub places: FinishedFile,
 }
 
 impl TakenPiece {
@@ -116,7 +116,7 @@ struct Manifest {
     part_rows: u64,
     taken: Taken,
     /// Finished jobs: name → what they wrote.
-    jobs: BTreeMap<String, Vec<Piece>>,
+    jobs: BTreeMap<String, Vec<FinishedFile>>,
     usage: BTreeMap<Phase, Usage>,
     /// What is told in the end, once the store is made.
     report: Option<Report>,
@@ -252,21 +252,23 @@ impl Work {
     }
 
     /// Notes that a job is finished, and what it wrote.
-    pub fn record(&mut self, job: &str, pieces: Vec<Piece>) -> Result<(), BackfillError> {
+    pub fn record(&mut self, job: &str, pieces: Vec<FinishedFile>) -> Result<(), BackfillError> {
         self.unsynced.extend(pieces.iter().map(|piece| piece.name.clone()));
         self.manifest.jobs.insert(job.to_string(), pieces);
         self.save_when_due()
     }
 
     /// What all finished jobs wrote under a name: files called the name, `-` and more.
-    pub fn pieces(&self, name: &str) -> impl Iterator<Item = &Piece> {
-        let is_of = move |piece: &&Piece| piece.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
+    pub fn pieces(&self, name: &str) -> impl Iterator<Item = &FinishedFile> {
+        let is_of =
+            move |piece: &&FinishedFile| piece.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
         self.manifest.jobs.values().flatten().filter(is_of)
     }
 
     /// Opens all files of a name.
-    pub fn runs<R: Row>(&self, name: &str, is_compressed: bool) -> Result<Vec<Arc<Run<R>>>, BackfillError> {
-        self.pieces(name).map(|piece| Run::open(&self.folder, piece, is_compressed)).collect()
+    pub fn runs<R: Row>(&self, name: &str, is_compressed: bool) -> Result<Vec<Arc<RunFile<R>>>, BackfillError> {
+        let open = |piece| Ok(RunFile::open(&self.folder, piece, is_compressed)?);
+        self.pieces(name).map(open).collect()
     }
 
     /// The bytes of all files of a name.
@@ -297,7 +299,7 @@ impl Work {
         taken.map(|piece| piece.pages.n_bytes + piece.documents.n_bytes + piece.places.n_bytes).sum()
     }
 
-    fn all_pieces(&self) -> impl Iterator<Item = &Piece> {
+    fn all_pieces(&self) -> impl Iterator<Item = &FinishedFile> {
         let taken = self.manifest.taken.pieces.iter();
         let taken = taken.flat_map(|piece| [&piece.pages, &piece.documents, &piece.places]);
         taken.chain(self.manifest.jobs.values().flatten())
