@@ -207,7 +207,7 @@ fn kill_until_done(world: &World, inputs: &[PathBuf], first: Duration, step: Dur
         let stderr = std::fs::File::create(&said).expect("a file");
         let mut command = world.backfill_command(inputs);
         // Each piece noted at once, every second time: then a run goes on from the last one.
-        command.env("LOOKALIKE__BACKFILL__NOTE_MS", if n_kills % 2 == 0 { "0" } else { "20" });
+        command.env("LOOKALIKE__BACKFILL__CHECKPOINT_MS", if n_kills % 2 == 0 { "0" } else { "20" });
         let mut process = command.stderr(stderr).spawn().expect("the program starts");
         std::thread::sleep(first + step * n_kills);
         if let Some(status) = process.try_wait().expect("a status") {
@@ -255,7 +255,7 @@ fn a_full_disk_is_told_and_with_more_room_it_goes_on() {
     loop {
         // Whatever is finished is noted, so that a run that has no more room ends where the one before it did.
         let mut command = world.backfill_command(&sweeps());
-        let output = command.env("LOOKALIKE__BACKFILL__NOTE_MS", "0").output().expect("the program starts");
+        let output = command.env("LOOKALIKE__BACKFILL__CHECKPOINT_MS", "0").output().expect("the program starts");
         if output.status.success() {
             break;
         }
@@ -459,7 +459,7 @@ fn an_input_may_grow_once_it_is_read() {
     let pages = (1..=2000).map(line).collect::<String>();
     let inputs = [world.write("pages.jsonl", &pages)];
     let mut command = world.backfill_command(&inputs);
-    let mut process = command.env("LOOKALIKE__BACKFILL__NOTE_MS", "0").spawn().expect("starts");
+    let mut process = command.env("LOOKALIKE__BACKFILL__CHECKPOINT_MS", "0").spawn().expect("starts");
     while !world.path("store.backfill/postings-0000-0").exists() {
         assert!(process.try_wait().expect("a status").is_none(), "too fast to be caught");
         std::thread::sleep(Duration::from_millis(1));
