@@ -11,7 +11,7 @@
 //! shingles; members lie scattered over the whole crawl; and one document in twenty has a shingle that a hundred strangers
 //! have as well.
 
-use lookalike::backfill::{self, Ending, Identity, Means, Work};
+use lookalike::backfill::{self, BackfillSpec, Checkpoint, Context, Handover};
 use lookalike::cluster::MatchRule;
 use lookalike::document::{CANONICAL_VERSION, DocumentId, FetchTime, Fingerprint, Seed};
 use lookalike::intake::SketchedPage;
@@ -206,25 +206,30 @@ fn main() -> Result<()> {
     let (work_folder, store) = (folder.join("work"), folder.join("store"));
     std::fs::create_dir_all(&folder)?;
     let memory = memory_mib << 20;
-    let of = Identity { rule: rule.clone(), reading: format!("{documents} documents"), inputs: Vec::new() };
+    let of = BackfillSpec { rule: rule.clone(), reading: format!("{documents} documents"), inputs: Vec::new() };
     let seed = Seed([1, 2, 3, 4]);
-    let work = Work::open(&work_folder, of, backfill::part_rows(memory), Some(seed), || seed)?;
-    let mut work = work.noted_every(NOTED_EVERY);
-    let means = Means {
+    let checkpoint = Checkpoint::open(&work_folder, of, backfill::part_rows(memory), Some(seed), || seed)?;
+    let mut checkpoint = checkpoint.with_interval(NOTED_EVERY);
+    let context = Context {
         folder: work_folder,
         n_threads: std::thread::available_parallelism()?.get(),
         memory,
         stop: Arc::default(),
-        standing: Arc::default(),
+        progress: Arc::default(),
     };
     let crawl = Crawl::new(documents);
     let begin = Instant::now();
-    backfill::take_in_sketched(&mut work, &means, "made-up", (0..documents).map(|document| crawl.page(document)))?;
+    backfill::ingest_sketched(
+        &mut checkpoint,
+        &context,
+        "made-up",
+        (0..documents).map(|document| crawl.page(document)),
+    )?;
     println!("{documents} documents made up in {:.0} s", begin.elapsed().as_secs_f64());
 
     let begin = Instant::now();
     let loader = RocksLoader::new(Settings::default(), rule, seed);
-    let report = backfill::cluster_and_load(work, &means, &loader, &store, Ending::default())?;
+    let report = backfill::cluster_and_load(checkpoint, &context, &loader, &store, Handover::default())?;
     let seconds = begin.elapsed().as_secs_f64();
     println!("{report}");
     println!("clustered and loaded in {seconds:.1} s: {:.0} documents a second", documents as f64 / seconds);

@@ -6,48 +6,42 @@
 //! duplicates sorted    merged    decided, union-find          ─▶ a store
 //! ```
 //! Divide, sort, merge (Broder 1997, section 4), with files for what does not fit into memory. Every phase works through
-//! pieces; each finished piece is durable and noted in the manifest ([`Work`]), from where the next run goes on. The
+//! pieces; each finished piece is durable and noted in the manifest ([`Checkpoint`]), from where the next run goes on. The
 //! store is made in the work folder and moved to its place when it is whole: a half-made one is never seen.
 //!
 //! The partition is the stream's (promise P1): candidates, comparison and union are those of [`crate::cluster`], and
 //! which shingles were common when a document came is worked out exactly (see `lists`).
 
-mod difference;
-mod divide;
+mod checkpoint;
+mod context;
+mod dedup;
+mod disk_space;
 mod error;
-mod events;
-mod form;
-mod known;
-mod lists;
-mod load;
-mod means;
-mod pairs;
+mod phases;
 mod recluster;
 mod report;
-mod room;
 mod rows;
-mod sketches;
-mod take_in;
+mod sketch_cache;
 #[cfg(test)]
 mod tests;
 mod usage;
-mod work;
 
-pub use difference::events_of_difference;
+pub use checkpoint::{BackfillSpec, Checkpoint, Counts};
+pub use context::{Context, PhaseProgress, ProgressSnapshot};
+pub use disk_space::DiskSpace;
 pub use error::BackfillError;
-pub use means::{Means, Now, Standing};
-pub use recluster::{LinkRule, Policy, Reclustered, recluster};
-pub use report::{PhaseReport, Report, Sizes};
-pub use room::Room;
-pub use take_in::{Intake, take_in_sketched};
+pub use phases::ingest::{PageInput, ingest_sketched};
+pub use recluster::cluster_diff::cluster_diff_events;
+pub use recluster::{LinkRule, ReclusterPolicy, Reclustered, recluster};
+pub use report::{ClusterSizes, PhaseReport, Report};
 pub use usage::{Phase, machine_memory};
-pub use work::{Counts, Identity, Work};
 
 use crate::cluster::Clusters;
 use crate::document::ClusterId;
 use crate::ports::{EmptyStore, LoadMetadata, Loader, ProgressMap, Sink, StartTimes};
 use error::io_error;
-use pairs::Pairs;
+use phases::pairs::Pairs;
+use phases::{events, lists, load, partition};
 use rows::LinkRow;
 use std::fs;
 use std::path::Path;
@@ -64,7 +58,7 @@ pub fn part_rows(memory: u64) -> u64 {
 
 /// What becomes of the result beside the store.
 #[derive(Default)]
-pub struct Ending {
+pub struct Handover {
     /// Where the assignments of all records go, in their order.
     pub events: Option<Box<dyn Sink>>,
     /// Where sources begin that the backfill has not read,
@@ -78,19 +72,21 @@ pub struct Ending {
 /// # Errors
 /// [`BackfillError`]. What is finished stays in the work folder, and the next run goes on from it.
 pub fn run(
-    mut work: Work,
-    means: &Means,
-    intake: Intake,
+    mut checkpoint: Checkpoint,
+    context: &Context,
+    intake: PageInput,
     loader: &dyn Loader,
     store: &Path,
-    ending: Ending,
+    ending: Handover,
 ) -> Result<Report, BackfillError> {
     if !is_free(store) {
         // It may be this one's, which was killed as it removed the rest.
-        return move_store(work, store);
+        return move_store(checkpoint, store);
     }
-    phase(&mut work, means, Phase::Sketching, |work| take_in::take_in(work, means, intake))?;
-    cluster_and_load(work, means, loader, store, ending)
+    phase(&mut checkpoint, context, Phase::Sketching, |checkpoint| {
+        phases::ingest::ingest(checkpoint, context, intake)
+    })?;
+    cluster_and_load(checkpoint, context, loader, store, ending)
 }
 
 /// The phases after the first, for documents that are taken in.
@@ -98,88 +94,88 @@ pub fn run(
 /// # Errors
 /// [`BackfillError`], as for [`run`].
 pub fn cluster_and_load(
-    mut work: Work,
-    means: &Means,
+    mut checkpoint: Checkpoint,
+    context: &Context,
     loader: &dyn Loader,
     store: &Path,
-    ending: Ending,
+    ending: Handover,
 ) -> Result<Report, BackfillError> {
-    let room = Room::for_phases(&work)?;
-    if room.is_short() {
+    let room = DiskSpace::for_phases(&checkpoint)?;
+    if room.is_insufficient() {
         let [needed, free] = [room.needed, room.free].map(|n_bytes| n_bytes as f64 / f64::from(1 << 20));
         tracing::warn!(
             "some {needed:.1} MiB more of disk will be needed, and {free:.1} MiB are free; free some space meanwhile"
         );
     }
-    let made = work.folder().join(STORE);
-    if work.report().is_some() && made.exists() {
-        return move_store(work, store);
+    let made = checkpoint.folder().join(STORE);
+    if checkpoint.report().is_some() && made.exists() {
+        return move_store(checkpoint, store);
     }
     std::thread::scope(|scope| {
         // Most of it is waiting for the disk, which nothing else needs meanwhile.
         let empty = scope.spawn(|| empty_store(&made, loader));
         let begun = || empty.join().map_err(|_| BackfillError::Died)?;
-        let report = phases(&mut work, means, loader, begun, ending)?;
-        work.set_report(report)
+        let report = phases(&mut checkpoint, context, loader, begun, ending)?;
+        checkpoint.set_report(report)
     })?;
-    move_store(work, store)
+    move_store(checkpoint, store)
 }
 
 /// The phases after the first, which leave a store in the work folder, in what `begun` gives.
 fn phases<'a>(
-    work: &mut Work,
-    means: &Means,
+    checkpoint: &mut Checkpoint,
+    context: &Context,
     loader: &dyn Loader,
     begun: impl FnOnce() -> Result<Box<dyn EmptyStore + 'a>, BackfillError>,
-    ending: Ending,
+    ending: Handover,
 ) -> Result<Report, BackfillError> {
-    let common = phase(work, means, Phase::ShingleMerging, |work| {
-        divide::divide_documents(work, means)?;
-        lists::find_common(work, means)
+    let common = phase(checkpoint, context, Phase::ShingleMerging, |checkpoint| {
+        partition::divide_documents(checkpoint, context)?;
+        lists::find_common(checkpoint, context)
     })?;
-    phase(work, means, Phase::PairFormation, |work| {
-        lists::form_lists(work, means)?;
-        lists::form_represented(work, means, &common)
+    phase(checkpoint, context, Phase::PairFormation, |checkpoint| {
+        lists::form_lists(checkpoint, context)?;
+        lists::form_represented(checkpoint, context, &common)
     })?;
-    let mut pairs = phase(work, means, Phase::PairMerging, |work| {
-        let mut pairs = Pairs::open(work, means, &common)?;
-        pairs.decide_neighbours(work)?;
-        pairs.decide_represented(work)?;
+    let mut pairs = phase(checkpoint, context, Phase::PairMerging, |checkpoint| {
+        let mut pairs = Pairs::open(checkpoint, context, &common)?;
+        pairs.decide_neighbours(checkpoint)?;
+        pairs.decide_represented(checkpoint)?;
         Ok(pairs)
     })?;
-    pairs.decide_rest(work)?;
+    pairs.decide_rest(checkpoint)?;
     let Pairs { mut clusters, links, n_compared, .. } = pairs;
-    let sizes = phase(work, means, Phase::ClusterFormation, |_| Ok(Sizes::of(&mut clusters, &links)))?;
-    phase(work, means, Phase::Load, |work| {
-        load::write_tables(work, means, loader, &common, &clusters, &links)?;
-        load_store(work, begun()?, &common, &ending)?;
+    let sizes = phase(checkpoint, context, Phase::ClusterFormation, |_| Ok(ClusterSizes::of(&mut clusters, &links)))?;
+    phase(checkpoint, context, Phase::Load, |checkpoint| {
+        load::write_tables(checkpoint, context, loader, &common, &clusters, &links)?;
+        load_store(checkpoint, begun()?, &common, &ending)?;
         match ending.events {
             Some(mut sink) => {
                 // What is told of is not to be found again, in another order, by a run that goes on.
-                work.save()?;
-                events::publish(work, means, &mut clusters, &links, sink.as_mut())
+                checkpoint.save()?;
+                events::publish(checkpoint, context, &mut clusters, &links, sink.as_mut())
             }
             None => Ok(()),
         }
     })?;
-    Ok(Report::of(work, sizes, n_compared))
+    Ok(Report::of(checkpoint, sizes, n_compared))
 }
 
 /// Measures a phase, also one that ends early.
 fn phase<T>(
-    work: &mut Work,
-    means: &Means,
+    checkpoint: &mut Checkpoint,
+    context: &Context,
     phase: Phase,
-    body: impl FnOnce(&mut Work) -> Result<T, BackfillError>,
+    body: impl FnOnce(&mut Checkpoint) -> Result<T, BackfillError>,
 ) -> Result<T, BackfillError> {
-    let (mut meter, n_bytes) = (Meter::start(), work.n_bytes_in_all());
-    means.standing.begin(phase, 0);
-    let result = body(work);
-    let usage: Usage = meter.lap(work.n_bytes_in_all().saturating_sub(n_bytes));
-    work.add_usage(phase, usage);
+    let (mut meter, n_bytes) = (Meter::start(), checkpoint.n_bytes_in_all());
+    context.progress.begin(phase, 0);
+    let result = body(checkpoint);
+    let usage: Usage = meter.lap(checkpoint.n_bytes_in_all().saturating_sub(n_bytes));
+    checkpoint.add_usage(phase, usage);
     if result.is_err() {
         // Why it ended is told, and not that this could not be noted either, as on a full disk.
-        let _ = work.save();
+        let _ = checkpoint.save();
     }
     result
 }
@@ -200,43 +196,43 @@ fn empty_store<'a>(folder: &Path, loader: &'a dyn Loader) -> Result<Box<dyn Empt
 }
 
 fn load_store(
-    work: &Work,
+    checkpoint: &Checkpoint,
     empty: Box<dyn EmptyStore + '_>,
-    common: &lists::Common,
-    ending: &Ending,
+    common: &lists::CommonShingles,
+    ending: &Handover,
 ) -> Result<(), BackfillError> {
-    let mut progress = work.taken().progress_map();
+    let mut progress = checkpoint.ingested().progress_map();
     progress.extend(ending.progress.clone());
     let rest = LoadMetadata {
-        n_documents: work.taken().n_documents(),
+        n_documents: checkpoint.ingested().n_documents(),
         common: common.shingles(),
-        sweeps: work.taken().sweeps.clone().into_iter().collect(),
+        sweeps: checkpoint.ingested().sweeps.clone().into_iter().collect(),
         progress,
         beginnings: ending.beginnings.clone(),
-        next_seq: work.taken().counts.n_records,
+        next_seq: checkpoint.ingested().counts.n_records,
     };
-    Ok(empty.load(&load::tables(work), &rest)?)
+    Ok(empty.load(&load::tables(checkpoint), &rest)?)
 }
 
 /// Moves the store to its place, which is one step, and removes all else. Killed between the two, the store is there and
 /// only the rest is to be done.
-fn move_store(work: Work, store: &Path) -> Result<Report, BackfillError> {
-    let made = work.folder().join(STORE);
-    let report = work.report().cloned().filter(|_| is_free(store) || !made.exists());
+fn move_store(checkpoint: Checkpoint, store: &Path) -> Result<Report, BackfillError> {
+    let made = checkpoint.folder().join(STORE);
+    let report = checkpoint.report().cloned().filter(|_| is_free(store) || !made.exists());
     let Some(report) = report else { return Err(BackfillError::StoreIsThere(store.to_path_buf())) };
     if made.exists() {
         fs::rename(&made, store).map_err(io_error(store))?;
     }
     let parent = store.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::File::open(parent).and_then(|parent| parent.sync_all()).map_err(io_error(parent))?;
-    work.remove()?;
+    checkpoint.remove()?;
     Ok(report)
 }
 
-impl Sizes {
+impl ClusterSizes {
     /// What the clusters are like.
     fn of(clusters: &mut Clusters, links: &[LinkRow]) -> Self {
-        let mut sizes = Sizes { documents: clusters.n_documents() as u64, ..Sizes::default() };
+        let mut sizes = ClusterSizes { documents: clusters.n_documents() as u64, ..ClusterSizes::default() };
         sizes.clusters = clusters.n_clusters() as u64;
         for row in clusters.rows().filter(|row| row.parent == row.document) {
             sizes.clusters_of_similar += 1;

@@ -1,7 +1,7 @@
 //! What a backfill did, held against the paper's table and its numbers (Broder 1997, section 5, "Status").
 
-use super::usage::{Phase, Usage};
-use super::work::{Counts, Work};
+use crate::backfill::checkpoint::{Checkpoint, Counts};
+use crate::backfill::usage::{Phase, Usage};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub struct Report {
     /// Parts of the input that could not be read, and why.
     pub unreadable: Vec<String>,
     /// What the clusters are like.
-    pub sizes: Sizes,
+    pub sizes: ClusterSizes,
     /// What each phase took.
     pub phases: Vec<PhaseReport>,
     /// Bytes of the intermediate files, by what they hold.
@@ -24,7 +24,7 @@ pub struct Report {
 
 /// What the clusters are like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sizes {
+pub struct ClusterSizes {
     /// Distinct documents.
     pub documents: u64,
     /// Clusters, those of one document included.
@@ -53,18 +53,18 @@ pub struct PhaseReport {
 
 impl Report {
     /// The report of a work folder whose phases are over.
-    pub(super) fn of(work: &Work, sizes: Sizes, n_compared: u64) -> Self {
+    pub(super) fn of(checkpoint: &Checkpoint, sizes: ClusterSizes, n_compared: u64) -> Self {
         let phase = |phase: Phase| PhaseReport {
             phase,
-            usage: work.usage().get(&phase).copied().unwrap_or_default(),
+            usage: checkpoint.usage().get(&phase).copied().unwrap_or_default(),
             paper_cpu_days: phase.paper().1,
         };
         Report {
-            counts: work.taken().counts.clone(),
-            unreadable: work.taken().unreadable.iter().cloned().collect(),
+            counts: checkpoint.ingested().counts.clone(),
+            unreadable: checkpoint.ingested().unreadable.iter().cloned().collect(),
             sizes,
             phases: Phase::ALL.into_iter().map(phase).collect(),
-            files: work.files(),
+            files: checkpoint.files(),
             n_compared,
         }
     }

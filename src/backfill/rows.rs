@@ -245,14 +245,14 @@ pub fn sketch_bytes(mut row: &[u8]) -> Option<&[u8]> {
 
 /// Where a document's row begins in its file, and how many shingles may index it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RowOffset {
     /// Bytes from the file's beginning.
     pub offset: u32,
     /// Index shingles, at most as many as the rule takes.
     pub n_index: u32,
 }
 
-impl Row for Place {
+impl Row for RowOffset {
     fn encode(&self, previous: Option<&Self>, out: &mut Vec<u8>) {
         encode_varint(u64::from(self.offset - previous.map_or(0, |previous| previous.offset)), out);
         encode_varint(u64::from(self.n_index), out);
@@ -261,7 +261,7 @@ impl Row for Place {
     fn decode(previous: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
         let step = u32::try_from(decode_varint(bytes)?).ok()?;
         let offset = previous.map_or(0, |previous| previous.offset).checked_add(step)?;
-        Some(Place { offset, n_index: u32::try_from(decode_varint(bytes)?).ok()? })
+        Some(RowOffset { offset, n_index: u32::try_from(decode_varint(bytes)?).ok()? })
     }
 }
 
@@ -310,16 +310,16 @@ impl Row for Posting {
 
 impl SortedRow for Posting {}
 
-/// A document that is indexed by fewer shingles than its [`Place`] says, because most of what might index it is common.
+/// A document that is indexed by fewer shingles than its [`RowOffset`] says, because most of what might index it is common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shortened {
+pub struct ShortenedIndex {
     /// The document.
     pub document: DocumentId,
     /// Shingles that index it.
     pub n_index: u32,
 }
 
-impl Row for Shortened {
+impl Row for ShortenedIndex {
     fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         encode_varint(u64::from(self.document.0), out);
         encode_varint(u64::from(self.n_index), out);
@@ -327,7 +327,7 @@ impl Row for Shortened {
 
     fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
         let document = DocumentId(u32::try_from(decode_varint(bytes)?).ok()?);
-        Some(Shortened { document, n_index: u32::try_from(decode_varint(bytes)?).ok()? })
+        Some(ShortenedIndex { document, n_index: u32::try_from(decode_varint(bytes)?).ok()? })
     }
 }
 
@@ -411,14 +411,14 @@ impl SortedRow for Pair {
 
 /// An equivalence fingerprint and its document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Equal {
+pub struct EquivalenceRow {
     /// The fingerprint.
     pub key: Fingerprint,
     /// The document.
     pub document: DocumentId,
 }
 
-impl Row for Equal {
+impl Row for EquivalenceRow {
     fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.key.0.to_le_bytes());
         out.extend(self.document.0.to_le_bytes());
@@ -426,11 +426,11 @@ impl Row for Equal {
 
     fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
         let key = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
-        Some(Equal { key, document: DocumentId(u32::from_le_bytes(decode_array(bytes)?)) })
+        Some(EquivalenceRow { key, document: DocumentId(u32::from_le_bytes(decode_array(bytes)?)) })
     }
 }
 
-impl SortedRow for Equal {
+impl SortedRow for EquivalenceRow {
     /// Two of a document's fingerprints may be one: those of features that came sorted.
     fn absorb(&mut self, next: &Self) -> bool {
         self == next
@@ -439,14 +439,14 @@ impl SortedRow for Equal {
 
 /// A URL under its fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Url {
+pub struct UrlRow {
     /// The fingerprint.
     pub key: Fingerprint,
     /// The URL.
     pub url: String,
 }
 
-impl Row for Url {
+impl Row for UrlRow {
     fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.key.0.to_le_bytes());
         encode_bytes(self.url.as_bytes(), out);
@@ -454,11 +454,11 @@ impl Row for Url {
 
     fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
         let key = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
-        Some(Url { key, url: decode_string(bytes)? })
+        Some(UrlRow { key, url: decode_string(bytes)? })
     }
 }
 
-impl SortedRow for Url {
+impl SortedRow for UrlRow {
     fn absorb(&mut self, next: &Self) -> bool {
         self.key == next.key
     }
@@ -470,34 +470,34 @@ impl SortedRow for Url {
 
 /// A sighting, in the order of the store's sightings by URL, with the fingerprint of the URL's host.
 #[derive(Clone, Debug)]
-pub struct ByUrl {
+pub struct SightingByUrl {
     /// The sighting.
     pub sighting: StoredSighting,
     /// The host's fingerprint.
     pub host: u64,
 }
 
-impl PartialEq for ByUrl {
+impl PartialEq for SightingByUrl {
     fn eq(&self, other: &Self) -> bool {
         self.sighting == other.sighting
     }
 }
 
-impl Eq for ByUrl {}
+impl Eq for SightingByUrl {}
 
-impl PartialOrd for ByUrl {
+impl PartialOrd for SightingByUrl {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for ByUrl {
+impl Ord for SightingByUrl {
     fn cmp(&self, other: &Self) -> Ordering {
         self.sighting.cmp_stored(&other.sighting)
     }
 }
 
-impl Row for ByUrl {
+impl Row for SightingByUrl {
     fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.sighting.url.0.to_le_bytes());
         encode_observation(&self.sighting.moment, out);
@@ -508,11 +508,11 @@ impl Row for ByUrl {
         let url = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
         let moment = decode_observation(bytes)?;
         let host = u64::from_le_bytes(decode_array(bytes)?);
-        Some(ByUrl { sighting: StoredSighting { url, moment }, host })
+        Some(SightingByUrl { sighting: StoredSighting { url, moment }, host })
     }
 }
 
-impl SortedRow for ByUrl {
+impl SortedRow for SightingByUrl {
     fn absorb(&mut self, next: &Self) -> bool {
         self == next
     }
@@ -525,7 +525,7 @@ impl SortedRow for ByUrl {
 
 /// A sighting of a document, in the order of the store's sightings by document.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ByDocument {
+pub struct SightingByDocument {
     /// The document.
     pub document: DocumentId,
     /// When.
@@ -536,7 +536,7 @@ pub struct ByDocument {
     pub sweep: Option<String>,
 }
 
-impl Row for ByDocument {
+impl Row for SightingByDocument {
     fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.document.0.to_le_bytes());
         out.extend(self.fetched_at.0.to_le_bytes());
@@ -545,7 +545,7 @@ impl Row for ByDocument {
     }
 
     fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        Some(ByDocument {
+        Some(SightingByDocument {
             document: DocumentId(u32::from_le_bytes(decode_array(bytes)?)),
             fetched_at: FetchTime(i64::from_le_bytes(decode_array(bytes)?)),
             url: Fingerprint(u128::from_le_bytes(decode_array(bytes)?)),
@@ -554,7 +554,7 @@ impl Row for ByDocument {
     }
 }
 
-impl SortedRow for ByDocument {
+impl SortedRow for SightingByDocument {
     fn absorb(&mut self, next: &Self) -> bool {
         self == next
     }

@@ -1,8 +1,8 @@
 //! The phases against the stream's decision and against a reference that knows nothing of either.
 
-use super::means::Means;
-use super::work::{Identity, Work};
-use super::{BackfillError, Ending, cluster_and_load, take_in_sketched};
+use crate::backfill::checkpoint::{BackfillSpec, Checkpoint};
+use crate::backfill::context::Context;
+use crate::backfill::{BackfillError, Handover, cluster_and_load, ingest_sketched};
 use crate::cluster::{BatchIndex, Clusters, Decider, Effects, MatchRule, NewDocument, Policy, TooManyDocuments, View};
 use crate::document::{CANONICAL_VERSION, DocumentId, FetchTime, Fingerprint, Seed};
 use crate::intake::SketchedPage;
@@ -198,21 +198,21 @@ fn page(rule: &StoreRule, number: usize, shingles: BTreeSet<Shingle>, n_supers: 
     }
 }
 
-/// A work folder in a folder, and means for it.
-pub(super) fn begun(folder: &Path, rule: &StoreRule, memory: u64) -> (Work, Means) {
-    let of = Identity { rule: rule.clone(), reading: String::new(), inputs: Vec::new() };
+/// A work folder in a folder, and context for it.
+pub(super) fn begun(folder: &Path, rule: &StoreRule, memory: u64) -> (Checkpoint, Context) {
+    let of = BackfillSpec { rule: rule.clone(), reading: String::new(), inputs: Vec::new() };
     let (seed, folder) = (Seed([1, 2, 3, 4]), folder.join("work"));
-    let work = Work::open(&folder, of, 8, Some(seed), || seed).expect("opens");
-    (work, Means { folder, n_threads: 2, memory, stop: Arc::default(), standing: Arc::default() })
+    let checkpoint = Checkpoint::open(&folder, of, 8, Some(seed), || seed).expect("opens");
+    (checkpoint, Context { folder, n_threads: 2, memory, stop: Arc::default(), progress: Arc::default() })
 }
 
 /// Runs the phases over pages.
 fn backfilled(rule: &StoreRule, pages: &[SketchedPage], memory: u64) -> Loaded {
     let folder = tempfile::tempdir().expect("a folder");
-    let (mut work, means) = begun(folder.path(), rule, memory);
-    take_in_sketched(&mut work, &means, "made-up", pages.iter().map(copy)).expect("taken in");
+    let (mut checkpoint, context) = begun(folder.path(), rule, memory);
+    ingest_sketched(&mut checkpoint, &context, "made-up", pages.iter().map(copy)).expect("taken in");
     let loaded = Loaded::default();
-    let report = cluster_and_load(work, &means, &loaded, &folder.path().join("store"), Ending::default());
+    let report = cluster_and_load(checkpoint, &context, &loaded, &folder.path().join("store"), Handover::default());
     assert_eq!(report.expect("loads").counts.n_records, pages.len() as u64);
     loaded
 }
@@ -321,16 +321,17 @@ fn a_damaged_file_is_told() {
     let rule = rule(0, MatchRule::default());
     for name in ["documents", "places", "pages"] {
         let folder = tempfile::tempdir().expect("a folder");
-        let (mut work, means) = begun(folder.path(), &rule, 1 << 20);
+        let (mut checkpoint, context) = begun(folder.path(), &rule, 1 << 20);
         let pages = (0..50).map(|number| page(&rule, number, (number as u64..number as u64 + 9).collect(), 0));
-        take_in_sketched(&mut work, &means, "made-up", pages).expect("taken in");
-        let path = means.folder.join(format!("{name}-0000"));
+        ingest_sketched(&mut checkpoint, &context, "made-up", pages).expect("taken in");
+        let path = context.folder.join(format!("{name}-0000"));
         let mut bytes = std::fs::read(&path).expect("a file");
         let middle = bytes.len() / 3;
         bytes[middle] ^= 0x10;
         std::fs::write(&path, bytes).expect("written");
         let store = folder.path().join("made");
-        let error = cluster_and_load(work, &means, &Loaded::default(), &store, Ending::default()).expect_err(name);
+        let error =
+            cluster_and_load(checkpoint, &context, &Loaded::default(), &store, Handover::default()).expect_err(name);
         assert!(matches!(&error, BackfillError::Damaged(damaged) if *damaged == path), "{name}: {error}");
     }
 }
@@ -349,8 +350,8 @@ fn a_large_family_costs_as_much_as_it_has_pages() {
 fn too_little_memory_says_how_much_is_needed() {
     let folder = tempfile::tempdir().expect("a folder");
     let rule = rule(0, MatchRule::default());
-    let (mut work, means) = begun(folder.path(), &rule, 1000);
+    let (mut checkpoint, context) = begun(folder.path(), &rule, 1000);
     let pages = (0..50).map(|number| page(&rule, number, [number as u64].into(), 0));
-    let error = take_in_sketched(&mut work, &means, "made-up", pages).expect_err("too little");
+    let error = ingest_sketched(&mut checkpoint, &context, "made-up", pages).expect_err("too little");
     assert!(matches!(error, BackfillError::Memory { n_documents: 21, .. }), "{error}");
 }

@@ -8,11 +8,11 @@
 //! what leaves a list comes after the document that made it common. So it ends, and where it ends every document is
 //! indexed exactly as it is in the stream.
 
-use super::divide::{POSTINGS, SUPERS, each_document, index_candidates, index_size, sorter};
-use super::error::BackfillError;
-use super::means::Means;
-use super::rows::{Pair, Posting, Shortened};
-use super::work::{TakenPiece, Work};
+use crate::backfill::checkpoint::{Checkpoint, Segment};
+use crate::backfill::context::Context;
+use crate::backfill::error::BackfillError;
+use crate::backfill::phases::partition::{POSTINGS, SUPERS, each_document, index_candidates, index_size, sorter};
+use crate::backfill::rows::{Pair, Posting, ShortenedIndex};
 use crate::cluster::{IndexQuery, Representatives, representatives_of, represented};
 use crate::document::DocumentId;
 use crate::extsort::{FinishedFile, MergeReader, RunFile, RunFileWriter, Sorter, split_points};
@@ -22,39 +22,39 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Postings of documents that are indexed by other shingles than their smallest ones.
-pub(super) const EXTRAS: (&str, bool) = ("extra", false);
+pub(in crate::backfill) const EXTRAS: (&str, bool) = ("extra", false);
 /// Documents that are indexed by fewer.
-pub(super) const SHORTENED: (&str, bool) = ("shortened", false);
+pub(in crate::backfill) const SHORTENED: (&str, bool) = ("shortened", false);
 /// The documents that made index shingles, and super shingles, common.
 const COMMON: (&str, bool) = ("common", false);
 const COMMON_SUPERS: (&str, bool) = ("commonsupers", false);
 /// Lists of two documents or more.
-pub(super) const LISTS: (&str, bool) = ("lists", false);
-pub(super) const SUPER_LISTS: (&str, bool) = ("superlists", false);
+pub(in crate::backfill) const LISTS: (&str, bool) = ("lists", false);
+pub(in crate::backfill) const SUPER_LISTS: (&str, bool) = ("superlists", false);
 /// Pairs of neighbours in a list.
-pub(super) const NEIGHBOURS: (&str, bool) = ("neighbours", false);
+pub(in crate::backfill) const NEIGHBOURS: (&str, bool) = ("neighbours", false);
 
 /// Pairs of documents and the representatives of their common shingles.
-pub(super) const REPRESENTED: (&str, bool) = ("represented", false);
+pub(in crate::backfill) const REPRESENTED: (&str, bool) = ("represented", false);
 
 /// Files of postings.
-pub(super) type Postings = Vec<Arc<RunFile<Posting>>>;
+pub(in crate::backfill) type Postings = Vec<Arc<RunFile<Posting>>>;
 
 /// So many parts there are of few rows as well, if their files have as many blocks. More would keep more threads busy, and
 /// take more time: each part has files of its own to sync, and pairs that share shingles of several parts stand in each.
 const PARTS_MIN: u64 = 4;
 
 /// A part of the shingles: from the first of them (with it) to the second (without it).
-pub(super) type Part = (Option<Posting>, Option<Posting>);
+pub(in crate::backfill) type Part = (Option<Posting>, Option<Posting>);
 
 /// From which document on shingles are common.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Common {
+pub(in crate::backfill) struct CommonShingles {
     index: HashMap<Shingle, DocumentId>,
     supers: HashMap<Shingle, DocumentId>,
 }
 
-impl Common {
+impl CommonShingles {
     /// Whether an index shingle was common when a document came.
     pub fn is_for(&self, shingle: Shingle, document: DocumentId) -> bool {
         self.index.get(&shingle).is_some_and(|since| *since < document)
@@ -80,12 +80,16 @@ impl Common {
 
     /// The representatives of every common shingle: where its list begins. Documents that came when it was common are not
     /// in the list, though they have postings here.
-    fn representatives(&self, work: &Work, means: &Means) -> Result<HashMap<Shingle, Representatives>, BackfillError> {
-        let (runs, limit) = (postings(work)?, work.rule().cluster.common_limit);
+    fn representatives(
+        &self,
+        checkpoint: &Checkpoint,
+        context: &Context,
+    ) -> Result<HashMap<Shingle, Representatives>, BackfillError> {
+        let (runs, limit) = (postings(checkpoint)?, checkpoint.rule().cluster.common_limit);
         let mut all = HashMap::new();
         let find = |part| {
             let mut found = Vec::new();
-            each_list(means, &runs, part, |shingle, documents| {
+            each_list(context, &runs, part, |shingle, documents| {
                 if self.index.contains_key(&shingle) {
                     found.push((shingle, representatives_of(&documents[..documents.len().min(limit + 1)])));
                 }
@@ -93,7 +97,7 @@ impl Common {
             })?;
             Ok(found)
         };
-        means.each(parts(&runs, work.part_rows()), find, |found| {
+        context.each(parts(&runs, checkpoint.part_rows()), find, |found| {
             all.extend(found);
             Ok(())
         })?;
@@ -102,7 +106,7 @@ impl Common {
 }
 
 /// Cuts files of postings into parts, no list into two.
-pub(super) fn parts(runs: &Postings, part_rows: u64) -> Vec<Part> {
+pub(in crate::backfill) fn parts(runs: &Postings, part_rows: u64) -> Vec<Part> {
     let n_rows: u64 = runs.iter().map(|run| run.n_rows()).sum();
     let cuts = split_points(runs, part_rows.min((n_rows / PARTS_MIN).max(1)), |posting| posting.first_of_shingle());
     let froms = std::iter::once(None).chain(cuts.iter().copied().map(Some));
@@ -110,8 +114,8 @@ pub(super) fn parts(runs: &Postings, part_rows: u64) -> Vec<Part> {
 }
 
 /// Calls `each` with every list of a part: a shingle and its documents, ascending.
-pub(super) fn each_list(
-    means: &Means,
+pub(in crate::backfill) fn each_list(
+    context: &Context,
     runs: &Postings,
     part: Part,
     mut each: impl FnMut(Shingle, &[DocumentId]) -> Result<(), BackfillError>,
@@ -121,7 +125,7 @@ pub(super) fn each_list(
     while let Some(posting) = merge.next()? {
         n += 1;
         if n.is_multiple_of(1 << 16) {
-            means.check()?;
+            context.check()?;
         }
         if posting.shingle() != shingle && !documents.is_empty() {
             each(shingle, &documents)?;
@@ -134,49 +138,52 @@ pub(super) fn each_list(
 }
 
 /// The files of all index postings.
-pub(super) fn postings(work: &Work) -> Result<Postings, BackfillError> {
-    let mut runs = work.runs(POSTINGS.0, POSTINGS.1)?;
-    runs.extend(work.runs(EXTRAS.0, EXTRAS.1)?);
+pub(in crate::backfill) fn postings(checkpoint: &Checkpoint) -> Result<Postings, BackfillError> {
+    let mut runs = checkpoint.runs(POSTINGS.0, POSTINGS.1)?;
+    runs.extend(checkpoint.runs(EXTRAS.0, EXTRAS.1)?);
     Ok(runs)
 }
 
 /// Finds what is common, and writes the postings of documents that other shingles index because of it.
-pub(super) fn find_common(work: &mut Work, means: &Means) -> Result<Common, BackfillError> {
+pub(in crate::backfill) fn find_common(
+    checkpoint: &mut Checkpoint,
+    context: &Context,
+) -> Result<CommonShingles, BackfillError> {
     const JOB: &str = "common";
-    if work.is_done(JOB) {
-        return read_common(work);
+    if checkpoint.is_done(JOB) {
+        return read_common(checkpoint);
     }
-    let limit = work.rule().cluster.common_limit;
-    let (base, part_rows) = (work.runs(POSTINGS.0, POSTINGS.1)?, work.part_rows());
-    let supers = full_lists(means, &work.runs(SUPERS.0, SUPERS.1)?, limit, part_rows)?;
-    let mut common = Common { index: HashMap::new(), supers };
+    let limit = checkpoint.rule().cluster.common_limit;
+    let (base, part_rows) = (checkpoint.runs(POSTINGS.0, POSTINGS.1)?, checkpoint.part_rows());
+    let supers = full_lists(context, &checkpoint.runs(SUPERS.0, SUPERS.1)?, limit, part_rows)?;
+    let mut common = CommonShingles { index: HashMap::new(), supers };
     let (mut runs, mut pieces) = (base.clone(), Vec::new());
     loop {
-        let found = full_lists(means, &runs, limit, part_rows)?;
+        let found = full_lists(context, &runs, limit, part_rows)?;
         if found == common.index {
             break;
         }
         common.index = found;
-        pieces = put_off(work, means, &common)?;
+        pieces = put_off(checkpoint, context, &common)?;
         let extras = pieces.iter().filter(|piece| piece.name.starts_with(EXTRAS.0));
         runs.clone_from(&base);
         for piece in extras {
-            runs.push(RunFile::open(&means.folder, piece, EXTRAS.1)?);
+            runs.push(RunFile::open(&context.folder, piece, EXTRAS.1)?);
         }
     }
     for ((name, is_compressed), of) in [(COMMON, &common.index), (COMMON_SUPERS, &common.supers)] {
-        let mut sorter: Sorter<'_, Posting> = sorter(means, (name, is_compressed), 0);
+        let mut sorter: Sorter<'_, Posting> = sorter(context, (name, is_compressed), 0);
         of.iter().try_for_each(|(shingle, since)| sorter.push(Posting::new(*shingle, *since)))?;
         pieces.extend(sorter.finish()?);
     }
-    work.record(JOB, pieces)?;
+    checkpoint.record(JOB, pieces)?;
     Ok(common)
 }
 
-fn read_common(work: &Work) -> Result<Common, BackfillError> {
+fn read_common(checkpoint: &Checkpoint) -> Result<CommonShingles, BackfillError> {
     let read = |(name, is_compressed): (&str, bool)| {
         let mut found = HashMap::new();
-        for run in work.runs::<Posting>(name, is_compressed)? {
+        for run in checkpoint.runs::<Posting>(name, is_compressed)? {
             let mut rows = run.read_all();
             while let Some(row) = rows.next()? {
                 found.insert(row.shingle(), row.document());
@@ -184,12 +191,12 @@ fn read_common(work: &Work) -> Result<Common, BackfillError> {
         }
         Ok::<_, BackfillError>(found)
     };
-    Ok(Common { index: read(COMMON)?, supers: read(COMMON_SUPERS)? })
+    Ok(CommonShingles { index: read(COMMON)?, supers: read(COMMON_SUPERS)? })
 }
 
 /// The shingles whose lists are longer than the limit, each with the document that made it so.
 fn full_lists(
-    means: &Means,
+    context: &Context,
     runs: &Postings,
     limit: usize,
     part_rows: u64,
@@ -197,13 +204,13 @@ fn full_lists(
     let mut all = HashMap::new();
     let count = |part| {
         let mut found = Vec::new();
-        each_list(means, runs, part, |shingle, documents| {
+        each_list(context, runs, part, |shingle, documents| {
             found.extend(documents.get(limit).map(|document| (shingle, *document)));
             Ok(())
         })?;
         Ok(found)
     };
-    means.each(parts(runs, part_rows), count, |found| {
+    context.each(parts(runs, part_rows), count, |found| {
         all.extend(found);
         Ok(())
     })?;
@@ -211,11 +218,15 @@ fn full_lists(
 }
 
 /// Indexes the documents that came after some of their shingles were common by others.
-fn put_off(work: &Work, means: &Means, common: &Common) -> Result<Vec<FinishedFile>, BackfillError> {
+fn put_off(
+    checkpoint: &Checkpoint,
+    context: &Context,
+    common: &CommonShingles,
+) -> Result<Vec<FinishedFile>, BackfillError> {
     let mut pieces = Vec::new();
-    let jobs = work.taken().pieces.iter().cloned().enumerate().collect();
-    let job = |(at, piece): (usize, TakenPiece)| put_off_piece(means, work.rule(), common, at, &piece);
-    means.each(jobs, job, |written| {
+    let jobs = checkpoint.ingested().pieces.iter().cloned().enumerate().collect();
+    let job = |(at, piece): (usize, Segment)| put_off_piece(context, checkpoint.rule(), common, at, &piece);
+    context.each(jobs, job, |written| {
         pieces.extend(written);
         Ok(())
     })?;
@@ -223,17 +234,17 @@ fn put_off(work: &Work, means: &Means, common: &Common) -> Result<Vec<FinishedFi
 }
 
 fn put_off_piece(
-    means: &Means,
+    context: &Context,
     rule: &StoreRule,
-    common: &Common,
+    common: &CommonShingles,
     at: usize,
-    piece: &TakenPiece,
+    piece: &Segment,
 ) -> Result<Vec<FinishedFile>, BackfillError> {
     let size = index_size(&rule.sketch);
-    let mut extras: Sorter<'_, Posting> = sorter(means, EXTRAS, at);
-    let mut shortened = RunFileWriter::create(&means.folder, &format!("{}-{at:04}", SHORTENED.0), SHORTENED.1)?;
-    each_document(means, piece, |document, row| {
-        let damaged = || BackfillError::Damaged(means.folder.join(&piece.documents.name));
+    let mut extras: Sorter<'_, Posting> = sorter(context, EXTRAS, at);
+    let mut shortened = RunFileWriter::create(&context.folder, &format!("{}-{at:04}", SHORTENED.0), SHORTENED.1)?;
+    each_document(context, piece, |document, row| {
+        let damaged = || BackfillError::Damaged(context.folder.join(&piece.documents.name));
         let candidates = index_candidates(&row, &rule.sketch).ok_or_else(damaged)?;
         let smallest = &candidates[..candidates.len().min(size)];
         if !smallest.iter().any(|shingle| common.is_for(*shingle, document)) {
@@ -241,7 +252,7 @@ fn put_off_piece(
         }
         let index = common.index_of(document, &candidates, size);
         if index.len() < smallest.len() {
-            shortened.push(Shortened { document, n_index: index.len() as u32 })?;
+            shortened.push(ShortenedIndex { document, n_index: index.len() as u32 })?;
         }
         let others = index.iter().filter(|shingle| !smallest.contains(shingle));
         Ok(others.into_iter().try_for_each(|shingle| extras.push(Posting::new(*shingle, document)))?)
@@ -257,7 +268,7 @@ fn put_off_piece(
 /// and none of its other pairs, which are as many as the square of its pages, is ever formed. In a list of index shingles
 /// a document's neighbour is the one before it; of super shingles it is the first, because only the first of a long list
 /// nominate.
-pub(super) fn neighbours(documents: &[DocumentId], is_super: bool) -> impl Iterator<Item = Pair> {
+pub(in crate::backfill) fn neighbours(documents: &[DocumentId], is_super: bool) -> impl Iterator<Item = Pair> {
     documents.windows(2).map(move |two| match is_super {
         true => Pair::new(two[1], documents[0], 0, true),
         false => Pair::new(two[1], two[0], 1, false),
@@ -265,21 +276,21 @@ pub(super) fn neighbours(documents: &[DocumentId], is_super: bool) -> impl Itera
 }
 
 /// Writes the lists of two documents or more, and the pairs of neighbours in them.
-pub(super) fn form_lists(work: &mut Work, means: &Means) -> Result<(), BackfillError> {
-    let (limit, part_rows) = (work.rule().cluster.common_limit, work.part_rows());
-    for (names, runs) in [(LISTS, postings(work)?), (SUPER_LISTS, work.runs(SUPERS.0, SUPERS.1)?)] {
+pub(in crate::backfill) fn form_lists(checkpoint: &mut Checkpoint, context: &Context) -> Result<(), BackfillError> {
+    let (limit, part_rows) = (checkpoint.rule().cluster.common_limit, checkpoint.part_rows());
+    for (names, runs) in [(LISTS, postings(checkpoint)?), (SUPER_LISTS, checkpoint.runs(SUPERS.0, SUPERS.1)?)] {
         let is_super = names == SUPER_LISTS;
         let job = |at: usize| format!("{}/{at:04}", names.0);
         let parts = parts(&runs, part_rows).into_iter().enumerate();
-        let parts = parts.filter(|(at, _)| !work.is_done(&job(*at))).collect();
-        means.each(
+        let parts = parts.filter(|(at, _)| !checkpoint.is_done(&job(*at))).collect();
+        context.each(
             parts,
             |(at, part)| {
-                let mut lists = RunFileWriter::create(&means.folder, &format!("{}-{at:04}", names.0), names.1)?;
+                let mut lists = RunFileWriter::create(&context.folder, &format!("{}-{at:04}", names.0), names.1)?;
                 let (name, is_compressed) = NEIGHBOURS;
                 let name = format!("{name}-{}-{at:04}", names.0);
-                let mut pairs = Sorter::new(&means.folder, name, means.sorter_bytes(), is_compressed);
-                each_list(means, &runs, part, |shingle, documents| {
+                let mut pairs = Sorter::new(&context.folder, name, context.sorter_bytes(), is_compressed);
+                each_list(context, &runs, part, |shingle, documents| {
                     let documents = if is_super { documents } else { &documents[..documents.len().min(limit + 1)] };
                     if documents.len() < 2 {
                         return Ok(());
@@ -293,44 +304,48 @@ pub(super) fn form_lists(work: &mut Work, means: &Means) -> Result<(), BackfillE
                 pieces.push(lists.finish()?);
                 Ok((job(at), pieces))
             },
-            |(job, pieces)| work.record(&job, pieces),
+            |(job, pieces)| checkpoint.record(&job, pieces),
         )?;
     }
     Ok(())
 }
 
 /// Writes the pairs of documents and representatives, which are worked out for each document on its own.
-pub(super) fn form_represented(work: &mut Work, means: &Means, common: &Common) -> Result<(), BackfillError> {
+pub(in crate::backfill) fn form_represented(
+    checkpoint: &mut Checkpoint,
+    context: &Context,
+    common: &CommonShingles,
+) -> Result<(), BackfillError> {
     const JOB: &str = "represented";
-    if work.is_done(JOB) {
+    if checkpoint.is_done(JOB) {
         return Ok(());
     }
     let mut pieces = Vec::new();
-    if !common.index.is_empty() && !work.rule().cluster.ignore_common {
-        let representatives = common.representatives(work, means)?;
-        let jobs = work.taken().pieces.iter().cloned().enumerate().collect();
-        let rule = work.rule();
-        let job = |(at, piece): (usize, TakenPiece)| represent_piece(means, rule, common, &representatives, at, &piece);
-        means.each(jobs, job, |written| {
+    if !common.index.is_empty() && !checkpoint.rule().cluster.ignore_common {
+        let representatives = common.representatives(checkpoint, context)?;
+        let jobs = checkpoint.ingested().pieces.iter().cloned().enumerate().collect();
+        let rule = checkpoint.rule();
+        let job = |(at, piece): (usize, Segment)| represent_piece(context, rule, common, &representatives, at, &piece);
+        context.each(jobs, job, |written| {
             pieces.extend(written);
             Ok(())
         })?;
     }
-    work.record(JOB, pieces)
+    checkpoint.record(JOB, pieces)
 }
 
 fn represent_piece(
-    means: &Means,
+    context: &Context,
     rule: &StoreRule,
-    common: &Common,
+    common: &CommonShingles,
     representatives: &HashMap<Shingle, Representatives>,
     at: usize,
-    piece: &TakenPiece,
+    piece: &Segment,
 ) -> Result<Vec<FinishedFile>, BackfillError> {
     let size = index_size(&rule.sketch);
-    let mut pairs: Sorter<'_, Pair> = sorter(means, REPRESENTED, at);
-    each_document(means, piece, |document, row| {
-        let damaged = || BackfillError::Damaged(means.folder.join(&piece.documents.name));
+    let mut pairs: Sorter<'_, Pair> = sorter(context, REPRESENTED, at);
+    each_document(context, piece, |document, row| {
+        let damaged = || BackfillError::Damaged(context.folder.join(&piece.documents.name));
         let candidates = index_candidates(&row, &rule.sketch).ok_or_else(damaged)?;
         let asked = IndexQuery::of(&candidates, size, &rule.cluster, |shingle| common.is_for(shingle, document));
         let common = asked.common.iter().filter_map(|shingle| representatives.get(shingle));

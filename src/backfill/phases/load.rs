@@ -1,13 +1,13 @@
 //! The last phase: every family of the store as sorted files, taken in by a new store as they are.
 
-use super::divide::{
+use crate::backfill::checkpoint::{Checkpoint, Segment};
+use crate::backfill::context::Context;
+use crate::backfill::error::{BackfillError, io_error};
+use crate::backfill::phases::lists::{CommonShingles, Part, Postings, each_list, parts, postings};
+use crate::backfill::phases::partition::{
     BY_DOCUMENT, BY_URL, EQUALS, MODS, SUPERS, URLS, divide_pages, each_document, index_candidates, index_size, sorter,
 };
-use super::error::{BackfillError, io_error};
-use super::lists::{Common, Part, Postings, each_list, parts, postings};
-use super::means::Means;
-use super::rows::{ByDocument, ByUrl, Equal, LinkRow, Posting, Url};
-use super::work::{TakenPiece, Work};
+use crate::backfill::rows::{EquivalenceRow, LinkRow, Posting, SightingByDocument, SightingByUrl, UrlRow};
 use crate::cluster::{ClusterRow, Clusters, Link};
 use crate::document::{FetchTime, Fingerprint};
 use crate::extsort::{FinishedFile, MergeReader, RunFile, SortedRow, Sorter, split_points};
@@ -53,20 +53,20 @@ impl<'a> Jobs<'a> {
     /// Tables of the rows of sorted files.
     fn merged<R: SortedRow + Sync + 'a>(
         &mut self,
-        work: &Work,
+        checkpoint: &Checkpoint,
         family: Family,
         (name, is_compressed): (&str, bool),
         put: impl Fn(R, &mut dyn Table) -> Result<(), BackfillError> + Clone + Send + 'a,
     ) -> Result<(), BackfillError> {
-        let runs: Vec<Arc<RunFile<R>>> = work.runs(name, is_compressed)?;
-        let parts = parts_between(split_points(&runs, work.part_rows(), R::clone));
+        let runs: Vec<Arc<RunFile<R>>> = checkpoint.runs(name, is_compressed)?;
+        let parts = parts_between(split_points(&runs, checkpoint.part_rows(), R::clone));
         self.tables(family, parts, move |writing, (from, to), table| {
             let mut merge = MergeReader::new(&runs, from.as_ref(), to)?;
             let mut n = 0u64;
             while let Some(row) = merge.next()? {
                 n += 1;
                 if n.is_multiple_of(1 << 16) {
-                    writing.means.check()?;
+                    writing.context.check()?;
                 }
                 put(row, table)?;
             }
@@ -76,10 +76,10 @@ impl<'a> Jobs<'a> {
     }
 
     /// Tables of lists of documents.
-    fn lists(&mut self, work: &Work, family: Family, runs: Postings) {
-        let limit = work.rule().cluster.common_limit;
-        self.tables(family, parts(&runs, work.part_rows()), move |writing, part: Part, table| {
-            each_list(writing.means, &runs, part, |shingle, documents| {
+    fn lists(&mut self, checkpoint: &Checkpoint, family: Family, runs: Postings) {
+        let limit = checkpoint.rule().cluster.common_limit;
+        self.tables(family, parts(&runs, checkpoint.part_rows()), move |writing, part: Part, table| {
+            each_list(writing.context, &runs, part, |shingle, documents| {
                 let documents = &documents[..documents.len().min(limit + 1)];
                 Ok(table.put(LoadRow::List(shingle, documents))?)
             })
@@ -87,9 +87,9 @@ impl<'a> Jobs<'a> {
     }
 
     /// Tables of what the sightings of each URL add up to, and sorted files of what is sought.
-    fn states(&mut self, work: &Work) -> Result<(), BackfillError> {
-        let runs: Vec<Arc<RunFile<ByUrl>>> = work.runs(BY_URL.0, BY_URL.1)?;
-        for (at, part) in parts_between(split_points(&runs, work.part_rows(), first_of_url)).enumerate() {
+    fn states(&mut self, checkpoint: &Checkpoint) -> Result<(), BackfillError> {
+        let runs: Vec<Arc<RunFile<SightingByUrl>>> = checkpoint.runs(BY_URL.0, BY_URL.1)?;
+        for (at, part) in parts_between(split_points(&runs, checkpoint.part_rows(), first_of_url)).enumerate() {
             let runs = runs.clone();
             let write: Write<'a> = Box::new(move |writing, name| write_states(writing, name, at, &runs, part));
             self.0.push((table_name(Family::States, at), write));
@@ -98,13 +98,13 @@ impl<'a> Jobs<'a> {
     }
 
     /// Does those that are not done.
-    fn write(self, work: &mut Work, means: &Means, loader: &dyn Loader) -> Result<(), BackfillError> {
-        let jobs = self.0.into_iter().filter(|(name, _)| !work.is_done(name)).collect();
-        let writing = Writing { means, loader };
-        means.each(
+    fn write(self, checkpoint: &mut Checkpoint, context: &Context, loader: &dyn Loader) -> Result<(), BackfillError> {
+        let jobs = self.0.into_iter().filter(|(name, _)| !checkpoint.is_done(name)).collect();
+        let writing = Writing { context, loader };
+        context.each(
             jobs,
             |(name, write): (String, Write<'a>)| write(&writing, &name).map(|pieces| (name, pieces)),
-            |(name, pieces)| work.record(&name, pieces),
+            |(name, pieces)| checkpoint.record(&name, pieces),
         )
     }
 }
@@ -117,7 +117,7 @@ fn parts_between<R: Clone>(cuts: Vec<R>) -> impl Iterator<Item = (Option<R>, Opt
 
 /// What writes a table.
 struct Writing<'a> {
-    means: &'a Means,
+    context: &'a Context,
     loader: &'a dyn Loader,
 }
 
@@ -128,8 +128,8 @@ impl Writing<'_> {
         name: &str,
         fill: impl FnOnce(&mut dyn Table) -> Result<(), BackfillError>,
     ) -> Result<Vec<FinishedFile>, BackfillError> {
-        self.means.check()?;
-        let path = self.means.folder.join(name);
+        self.context.check()?;
+        let path = self.context.folder.join(name);
         // A table that was not finished may be there.
         if path.exists() {
             std::fs::remove_file(&path).map_err(io_error(&path))?;
@@ -150,10 +150,10 @@ fn write_states(
     writing: &Writing<'_>,
     name: &str,
     at: usize,
-    runs: &[Arc<RunFile<ByUrl>>],
-    (from, to): (Option<ByUrl>, Option<ByUrl>),
+    runs: &[Arc<RunFile<SightingByUrl>>],
+    (from, to): (Option<SightingByUrl>, Option<SightingByUrl>),
 ) -> Result<Vec<FinishedFile>, BackfillError> {
-    let mut sought: Sorter<'_, MissingUrl> = sorter(writing.means, SOUGHT, at);
+    let mut sought: Sorter<'_, MissingUrl> = sorter(writing.context, SOUGHT, at);
     let mut merge = MergeReader::new(runs, from.as_ref(), to)?;
     let mut pieces = writing.table(Family::States, name, |table| {
         each_history(&mut merge, |url, host, history| {
@@ -167,11 +167,11 @@ fn write_states(
 }
 
 /// Writes all tables. The clusters and links are those of the phases before.
-pub(super) fn write_tables(
-    work: &mut Work,
-    means: &Means,
+pub(in crate::backfill) fn write_tables(
+    checkpoint: &mut Checkpoint,
+    context: &Context,
     loader: &dyn Loader,
-    common: &Common,
+    common: &CommonShingles,
     clusters: &Clusters,
     links: &[LinkRow],
 ) -> Result<(), BackfillError> {
@@ -180,38 +180,37 @@ pub(super) fn write_tables(
         let rows: Vec<ClusterRow> = clusters.rows().collect();
         let mut links = links.to_vec();
         links.sort_unstable();
-        jobs_of_documents(work, common, &rows, &links)?.write(work, means, loader)?;
+        jobs_of_documents(checkpoint, common, &rows, &links)?.write(checkpoint, context, loader)?;
     }
-    divide_pages(work, means)?;
-    jobs_of_pages(work)?.write(work, means, loader)?;
+    divide_pages(checkpoint, context)?;
+    jobs_of_pages(checkpoint)?.write(checkpoint, context, loader)?;
     let mut jobs = Jobs::default();
-    jobs.merged(work, Family::MissingUrl, SOUGHT, |row: MissingUrl, table| Ok(table.put(LoadRow::MissingUrl(&row))?))?;
-    jobs.write(work, means, loader)
+    jobs.merged(checkpoint, Family::MissingUrl, SOUGHT, |row: MissingUrl, table| {
+        Ok(table.put(LoadRow::MissingUrl(&row))?)
+    })?;
+    jobs.write(checkpoint, context, loader)
 }
 
 /// The tables of documents and clusters.
 fn jobs_of_documents<'a>(
-    work: &Work,
-    common: &'a Common,
+    checkpoint: &Checkpoint,
+    common: &'a CommonShingles,
     rows: &'a [ClusterRow],
     links: &'a [LinkRow],
 ) -> Result<Jobs<'a>, BackfillError> {
     let mut jobs = Jobs::default();
-    jobs.lists(work, Family::Postings, postings(work)?);
-    jobs.lists(work, Family::Supers, work.runs(SUPERS.0, SUPERS.1)?);
-    jobs.merged(work, Family::ModPostings, MODS, |posting: Posting, table| {
+    jobs.lists(checkpoint, Family::Postings, postings(checkpoint)?);
+    jobs.lists(checkpoint, Family::Supers, checkpoint.runs(SUPERS.0, SUPERS.1)?);
+    jobs.merged(checkpoint, Family::ModPostings, MODS, |posting: Posting, table| {
         Ok(table.put(LoadRow::Posting(posting.shingle(), posting.document()))?)
     })?;
-    let rule = work.rule().clone();
-    jobs.tables(Family::Documents, work.taken().pieces.clone(), move |writing, piece, table| {
-        put_documents(writing.means, &rule, common, &piece, table)
+    let rule = checkpoint.rule().clone();
+    jobs.tables(Family::Documents, checkpoint.ingested().pieces.clone(), move |writing, piece, table| {
+        put_documents(writing.context, &rule, common, &piece, table)
     });
-    jobs.merged(
-        work,
-        Family::Equal,
-        EQUALS,
-        |row: Equal, table| Ok(table.put(LoadRow::Equal(row.key, row.document))?),
-    )?;
+    jobs.merged(checkpoint, Family::Equal, EQUALS, |row: EquivalenceRow, table| {
+        Ok(table.put(LoadRow::Equal(row.key, row.document))?)
+    })?;
     jobs.tables(Family::Clusters, rows.chunks(ROWS_A_TABLE), |_, rows: &[ClusterRow], table| {
         rows.iter().try_for_each(|row| Ok(table.put(LoadRow::Cluster(row))?))
     });
@@ -225,33 +224,35 @@ fn jobs_of_documents<'a>(
 }
 
 /// The tables of what stood where.
-fn jobs_of_pages(work: &Work) -> Result<Jobs<'static>, BackfillError> {
+fn jobs_of_pages(checkpoint: &Checkpoint) -> Result<Jobs<'static>, BackfillError> {
     let mut jobs = Jobs::default();
-    jobs.merged(work, Family::Urls, URLS, |row: Url, table| Ok(table.put(LoadRow::Url(row.key, &row.url))?))?;
-    jobs.merged(work, Family::Sightings, BY_URL, |row: ByUrl, table| Ok(table.put(LoadRow::Sighting(&row.sighting))?))?;
-    jobs.merged(work, Family::Standings, BY_DOCUMENT, |row: ByDocument, table| {
-        let ByDocument { document, fetched_at, url, sweep } = row;
+    jobs.merged(checkpoint, Family::Urls, URLS, |row: UrlRow, table| Ok(table.put(LoadRow::Url(row.key, &row.url))?))?;
+    jobs.merged(checkpoint, Family::Sightings, BY_URL, |row: SightingByUrl, table| {
+        Ok(table.put(LoadRow::Sighting(&row.sighting))?)
+    })?;
+    jobs.merged(checkpoint, Family::Standings, BY_DOCUMENT, |row: SightingByDocument, table| {
+        let SightingByDocument { document, fetched_at, url, sweep } = row;
         let moment = Observation { fetched_at, seen: Seen::Document(document), sweep };
         Ok(table.put(LoadRow::Standing(document, &StoredSighting { url, moment }))?)
     })?;
-    jobs.states(work)?;
+    jobs.states(checkpoint)?;
     Ok(jobs)
 }
 
 /// Where the sightings of a sighting's URL begin.
-fn first_of_url(row: &ByUrl) -> ByUrl {
+fn first_of_url(row: &SightingByUrl) -> SightingByUrl {
     let moment = Observation { fetched_at: FetchTime(i64::MIN), seen: Seen::Lost, sweep: None };
-    ByUrl { sighting: StoredSighting { url: row.sighting.url, moment }, host: row.host }
+    SightingByUrl { sighting: StoredSighting { url: row.sighting.url, moment }, host: row.host }
 }
 
 /// Calls `each` with every URL, its host and its sightings.
 fn each_history(
-    merge: &mut MergeReader<ByUrl>,
+    merge: &mut MergeReader<SightingByUrl>,
     mut each: impl FnMut(Fingerprint, u64, &[Observation]) -> Result<(), BackfillError>,
 ) -> Result<(), BackfillError> {
     let mut url: Option<(Fingerprint, u64)> = None;
     let mut history = Vec::new();
-    while let Some(ByUrl { sighting, host }) = merge.next()? {
+    while let Some(SightingByUrl { sighting, host }) = merge.next()? {
         if let Some((url, host)) = url.filter(|(url, _)| *url != sighting.url) {
             each(url, host, &history)?;
             history.clear();
@@ -263,14 +264,14 @@ fn each_history(
 }
 
 fn put_documents(
-    means: &Means,
+    context: &Context,
     rule: &StoreRule,
-    common: &Common,
-    piece: &TakenPiece,
+    common: &CommonShingles,
+    piece: &Segment,
     table: &mut dyn Table,
 ) -> Result<(), BackfillError> {
-    let path = means.folder.join(&piece.documents.name);
-    each_document(means, piece, |document, row| {
+    let path = context.folder.join(&piece.documents.name);
+    each_document(context, piece, |document, row| {
         let candidates = index_candidates(&row, &rule.sketch).ok_or_else(|| BackfillError::Damaged(path.clone()))?;
         let mut super_shingles = row.super_shingles;
         super_shingles.retain(|shingle| !common.is_super_for(*shingle, document));
@@ -289,10 +290,10 @@ fn put_documents(
 }
 
 /// The tables that were written, family by family.
-pub(super) fn tables(work: &Work) -> Vec<(Family, Vec<PathBuf>)> {
+pub(in crate::backfill) fn tables(checkpoint: &Checkpoint) -> Vec<(Family, Vec<PathBuf>)> {
     let of = |family: Family| {
         let name = format!("table-{family:?}").to_lowercase();
-        (family, work.pieces(&name).map(|piece| work.folder().join(&piece.name)).collect())
+        (family, checkpoint.pieces(&name).map(|piece| checkpoint.folder().join(&piece.name)).collect())
     };
     Family::ALL.into_iter().map(of).collect()
 }

@@ -1,6 +1,6 @@
 //! What a consumer of events must be told when clusters are made anew.
 
-use super::error::BackfillError;
+use crate::backfill::error::BackfillError;
 use crate::cluster::Merge;
 use crate::document::{ClusterId, DocumentId};
 use crate::ports::{Outgoing, Snapshot};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 /// How one partition becomes another.
 #[derive(Debug, Default, PartialEq)]
-struct Difference {
+struct ClusterDiff {
     /// Documents that give a cluster its name now and did not before.
     splits: Vec<ClusterId>,
     /// Names that are gone.
@@ -19,7 +19,7 @@ struct Difference {
     reassigned: Vec<DocumentId>,
 }
 
-impl Difference {
+impl ClusterDiff {
     /// From one cluster of every document to another, each named by its smallest document.
     fn between(old: &[DocumentId], new: &[DocumentId]) -> Self {
         let at = |document: DocumentId| document.0 as usize - 1;
@@ -28,7 +28,7 @@ impl Difference {
         for (old, name) in old.iter().zip(new) {
             came_apart[at(*old)] |= new[at(*old)] != *name;
         }
-        let mut difference = Difference::default();
+        let mut difference = ClusterDiff::default();
         for (id, (was, is)) in (1..).map(DocumentId).zip(old.iter().zip(new)) {
             match (id == *was, id == *is) {
                 (false, true) => difference.splits.push(ClusterId(id.0)),
@@ -49,13 +49,13 @@ impl Difference {
 ///
 /// # Errors
 /// [`BackfillError`]
-pub fn events_of_difference<S: Snapshot>(
+pub fn cluster_diff_events<S: Snapshot>(
     store: &S,
     old: &[DocumentId],
     new: &[DocumentId],
     seq: u64,
 ) -> Result<Vec<Outgoing>, BackfillError> {
-    let Difference { splits, merges, reassigned } = Difference::between(old, new);
+    let ClusterDiff { splits, merges, reassigned } = ClusterDiff::between(old, new);
     let origin = Origin { source: "recluster".into(), partition: 0, offset: 0 };
     let nobody = Subject { url: None, fetched_at: None, sweep: None };
     let mut events = Vec::new();
@@ -89,26 +89,26 @@ pub fn events_of_difference<S: Snapshot>(
 mod tests {
     use super::*;
 
-    fn between(old: [u32; 6], new: [u32; 6]) -> Difference {
-        Difference::between(&old.map(DocumentId), &new.map(DocumentId))
+    fn between(old: [u32; 6], new: [u32; 6]) -> ClusterDiff {
+        ClusterDiff::between(&old.map(DocumentId), &new.map(DocumentId))
     }
 
     #[test]
     fn clusters_that_stay_whole_cost_a_merge_at_most() {
-        assert_eq!(between([1, 1, 3, 3, 5, 5], [1, 1, 3, 3, 5, 5]), Difference::default());
+        assert_eq!(between([1, 1, 3, 3, 5, 5], [1, 1, 3, 3, 5, 5]), ClusterDiff::default());
         let merges = vec![Merge { loser: ClusterId(3), winner: ClusterId(1) }];
-        assert_eq!(between([1, 1, 3, 3, 5, 5], [1, 1, 1, 1, 5, 5]), Difference { merges, ..Difference::default() });
+        assert_eq!(between([1, 1, 3, 3, 5, 5], [1, 1, 1, 1, 5, 5]), ClusterDiff { merges, ..ClusterDiff::default() });
     }
 
     #[test]
     fn all_documents_of_a_cluster_that_came_apart_are_told() {
         let difference = between([1, 1, 1, 1, 5, 5], [1, 2, 1, 2, 5, 5]);
         let reassigned = [1, 2, 3, 4].map(DocumentId).to_vec();
-        assert_eq!(difference, Difference { splits: vec![ClusterId(2)], merges: vec![], reassigned });
+        assert_eq!(difference, ClusterDiff { splits: vec![ClusterId(2)], merges: vec![], reassigned });
         // 6 leaves 5, whose name goes as 5 itself joins 1.
         let difference = between([1, 1, 3, 3, 5, 5], [1, 1, 3, 3, 1, 6]);
         let merges = vec![Merge { loser: ClusterId(5), winner: ClusterId(1) }];
         let reassigned = [5, 6].map(DocumentId).to_vec();
-        assert_eq!(difference, Difference { splits: vec![ClusterId(6)], merges, reassigned });
+        assert_eq!(difference, ClusterDiff { splits: vec![ClusterId(6)], merges, reassigned });
     }
 }

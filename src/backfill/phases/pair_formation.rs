@@ -4,11 +4,11 @@
 //! they are filled, so that nothing grows and all threads fill them at once; then each document's own are sorted, and what
 //! stands in several is shared as often.
 
-use super::error::BackfillError;
-use super::lists::{LISTS, Postings, SUPER_LISTS};
-use super::means::Means;
-use super::rows::{Pair, Posting};
-use super::work::Work;
+use crate::backfill::checkpoint::Checkpoint;
+use crate::backfill::context::Context;
+use crate::backfill::error::BackfillError;
+use crate::backfill::phases::lists::{LISTS, Postings, SUPER_LISTS};
+use crate::backfill::rows::{Pair, Posting};
 use crate::document::DocumentId;
 use crate::extsort::RunFile;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 const STRETCHES_MAX: usize = 1 << 16;
 
 /// The lists that pairs are formed of.
-pub(super) struct Lists {
+pub(in crate::backfill) struct Lists {
     index: Postings,
     supers: Postings,
     limit: usize,
@@ -40,9 +40,9 @@ struct Stretch {
 
 impl Lists {
     /// Those that the phase before wrote.
-    pub fn of(work: &Work) -> Result<Self, BackfillError> {
-        let (index, supers) = (work.runs(LISTS.0, LISTS.1)?, work.runs(SUPER_LISTS.0, SUPER_LISTS.1)?);
-        Ok(Self::new(index, supers, work.rule().cluster.common_limit))
+    pub fn of(checkpoint: &Checkpoint) -> Result<Self, BackfillError> {
+        let (index, supers) = (checkpoint.runs(LISTS.0, LISTS.1)?, checkpoint.runs(SUPER_LISTS.0, SUPER_LISTS.1)?);
+        Ok(Self::new(index, supers, checkpoint.rule().cluster.common_limit))
     }
 
     /// The lists in some files: of index shingles, and of super shingles, of which the first `limit` and one nominate.
@@ -52,7 +52,7 @@ impl Lists {
 
     /// Calls `each` with every list whose documents are not all in one cluster, and the cluster of each of them.
     fn each(
-        means: &Means,
+        context: &Context,
         run: &Arc<RunFile<Posting>>,
         names: &[u32],
         mut each: impl FnMut(&[DocumentId], &[u32]),
@@ -74,7 +74,7 @@ impl Lists {
             documents.push(posting.document());
         }
         end(&mut documents);
-        means.check()
+        context.check()
     }
 
     /// Of a list of super shingles only the first documents nominate.
@@ -83,39 +83,45 @@ impl Lists {
     }
 
     /// The stretches of documents whose pairs fit in a quarter of the memory, or that cannot be cut any more.
-    pub fn stretches(&self, means: &Means, names: &[u32]) -> Result<Vec<(usize, usize)>, BackfillError> {
+    pub fn stretches(&self, context: &Context, names: &[u32]) -> Result<Vec<(usize, usize)>, BackfillError> {
         let stretch = names.len().div_ceil(STRETCHES_MAX).max(1);
         let n_stretches = names.len().div_ceil(stretch);
         let mut counts = Counts { n_documents: names.len(), stretch, counts: vec![0; n_stretches] };
         for (runs, is_super) in [(&self.index, false), (&self.supers, true)] {
             let job = |run: &Arc<RunFile<Posting>>| {
                 let mut counts = vec![0u64; n_stretches];
-                Self::each(means, run, names, |documents, _| {
+                Self::each(context, run, names, |documents, _| {
                     for (at, document) in documents.iter().enumerate() {
                         counts[(document.0 as usize - 1) / stretch] += self.n_earlier(at, is_super) as u64;
                     }
                 })?;
                 Ok(counts)
             };
-            means.each(runs.iter().collect(), job, |found| {
+            context.each(runs.iter().collect(), job, |found| {
                 counts.counts.iter_mut().zip(found).for_each(|(sum, n)| *sum += n);
                 Ok(())
             })?;
         }
-        Ok(counts.stretches(means.memory / 4 / size_of::<u32>() as u64))
+        Ok(counts.stretches(context.memory / 4 / size_of::<u32>() as u64))
     }
 
     /// The pairs of different clusters whose later document is after `from` and not after `to`.
-    pub fn pairs(&self, means: &Means, names: &[u32], from: usize, to: usize) -> Result<Formed, BackfillError> {
+    pub fn pairs(&self, context: &Context, names: &[u32], from: usize, to: usize) -> Result<Formed, BackfillError> {
         let stretch = Stretch { from, to };
         Ok(Formed {
             from,
-            index: self.slots(means, names, stretch, false)?,
-            supers: self.slots(means, names, stretch, true)?,
+            index: self.slots(context, names, stretch, false)?,
+            supers: self.slots(context, names, stretch, true)?,
         })
     }
 
-    fn slots(&self, means: &Means, names: &[u32], stretch: Stretch, is_super: bool) -> Result<Slots, BackfillError> {
+    fn slots(
+        &self,
+        context: &Context,
+        names: &[u32],
+        stretch: Stretch,
+        is_super: bool,
+    ) -> Result<Slots, BackfillError> {
         let runs = if is_super { &self.supers } else { &self.index };
         if runs.is_empty() {
             return Ok(Slots::default());
@@ -123,23 +129,23 @@ impl Lists {
         let mut places: Vec<AtomicUsize> =
             std::iter::repeat_with(AtomicUsize::default).take(stretch.to - stretch.from).collect();
         let count = |run: &Arc<RunFile<Posting>>| {
-            self.each_later(means, run, is_super, names, stretch, |at, earlier| {
+            self.each_later(context, run, is_super, names, stretch, |at, earlier| {
                 places[at].fetch_add(earlier.len(), Relaxed);
             })
         };
-        means.each(runs.iter().collect(), count, Ok)?;
+        context.each(runs.iter().collect(), count, Ok)?;
         let mut n_slots = 0;
         for place in &mut places {
             n_slots += std::mem::replace(place.get_mut(), n_slots);
         }
         let slots: Vec<AtomicU32> = std::iter::repeat_with(AtomicU32::default).take(n_slots).collect();
         let fill = |run: &Arc<RunFile<Posting>>| {
-            self.each_later(means, run, is_super, names, stretch, |at, earlier| {
+            self.each_later(context, run, is_super, names, stretch, |at, earlier| {
                 let first = places[at].fetch_add(earlier.len(), Relaxed);
                 slots[first..].iter().zip(earlier).for_each(|(slot, document)| slot.store(*document, Relaxed));
             })
         };
-        means.each(runs.iter().collect(), fill, Ok)?;
+        context.each(runs.iter().collect(), fill, Ok)?;
         // Where a document's slots were to begin they now end.
         let ends = places.into_iter().map(AtomicUsize::into_inner).collect();
         Ok(Slots { ends, earlier: slots.into_iter().map(AtomicU32::into_inner).collect() })
@@ -149,7 +155,7 @@ impl Lists {
     /// in the list that are of other clusters.
     fn each_later(
         &self,
-        means: &Means,
+        context: &Context,
         run: &Arc<RunFile<Posting>>,
         is_super: bool,
         names: &[u32],
@@ -157,7 +163,7 @@ impl Lists {
         mut each: impl FnMut(usize, &[u32]),
     ) -> Result<(), BackfillError> {
         let mut others = Vec::new();
-        Self::each(means, run, names, |documents, clusters| {
+        Self::each(context, run, names, |documents, clusters| {
             let begin = documents.partition_point(|document| document.0 as usize <= stretch.from);
             let end = documents.partition_point(|document| document.0 as usize <= stretch.to);
             for at in begin..end {
@@ -192,7 +198,7 @@ impl Slots {
 }
 
 /// The pairs of a stretch of documents.
-pub(super) struct Formed {
+pub(in crate::backfill) struct Formed {
     from: usize,
     index: Slots,
     supers: Slots,

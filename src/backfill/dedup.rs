@@ -10,7 +10,7 @@ pub const BYTES_A_DOCUMENT: u64 = 48;
 
 /// Finds the document that a content equals.
 ///
-/// Equal bytes have equal words and equal words have equal shingles, so that the widest of the three equivalences that a
+/// EquivalenceRow bytes have equal words and equal words have equal shingles, so that the widest of the three equivalences that a
 /// content has names its class, and the class its document. Of the two narrower ones 64 bits are kept: they tell only
 /// how close a content is to the document of its class.
 #[derive(Default)]
@@ -90,36 +90,36 @@ impl KnownDocuments {
 
 /// What is known of a body's bytes: their document, and how close they are to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KnownBytes {
+pub struct KnownBody {
     /// The document.
     pub document: DocumentId,
     /// How the bytes are equal to what brought it.
     pub relation: Relation,
 }
 
-/// Bytes of memory an entry of [`KnownByBytes`]: 32, in a table that is between seven sixteenths and seven eighths full.
+/// Bytes of memory an entry of [`KnownBodies`]: 32, in a table that is between seven sixteenths and seven eighths full.
 const BYTES_AN_ENTRY: u64 = 74;
 
 /// Finds bytes that were met before. It holds as many as its memory lets it, and forgets none of these; what it does not
 /// hold is sketched, which tells the same.
-pub struct KnownByBytes {
-    known: FxHashMap<Fingerprint, KnownBytes>,
+pub struct KnownBodies {
+    known: FxHashMap<Fingerprint, KnownBody>,
     n_max: usize,
 }
 
-impl KnownByBytes {
+impl KnownBodies {
     /// One that takes so many bytes of memory at most.
     pub fn new(memory: u64) -> Self {
-        KnownByBytes { known: FxHashMap::default(), n_max: (memory / BYTES_AN_ENTRY) as usize }
+        KnownBodies { known: FxHashMap::default(), n_max: (memory / BYTES_AN_ENTRY) as usize }
     }
 
     /// What is known of some bytes.
-    pub fn find(&self, bytes: Fingerprint) -> Option<KnownBytes> {
+    pub fn find(&self, bytes: Fingerprint) -> Option<KnownBody> {
         self.known.get(&bytes).copied()
     }
 
     /// Takes in what became known.
-    pub fn add(&mut self, news: &mut Vec<(Fingerprint, KnownBytes)>) {
+    pub fn add(&mut self, news: &mut Vec<(Fingerprint, KnownBody)>) {
         let room = self.n_max.saturating_sub(self.known.len());
         self.known.extend(news.drain(..).take(room));
     }

@@ -1,9 +1,9 @@
 //! The events of a backfill: one for each record in the order of arrival, with the cluster that its page has in the end.
 
-use super::error::BackfillError;
-use super::means::Means;
-use super::rows::{LinkRow, Outcome, PageRow};
-use super::work::Work;
+use crate::backfill::checkpoint::Checkpoint;
+use crate::backfill::context::Context;
+use crate::backfill::error::BackfillError;
+use crate::backfill::rows::{LinkRow, Outcome, PageRow};
 use crate::cluster::{Clusters, Decision, Match, Relation};
 use crate::document::{ClusterId, DocumentId};
 use crate::extsort::RunFile;
@@ -18,9 +18,9 @@ const EVENTS_AT_ONCE: usize = 1 << 14;
 
 /// Publishes the events that are not yet out. A document that is not the first of its cluster is near it; there are no
 /// merges, because no cluster was ever told of under another name.
-pub(super) fn publish(
-    work: &Work,
-    means: &Means,
+pub(in crate::backfill) fn publish(
+    checkpoint: &Checkpoint,
+    context: &Context,
     clusters: &mut Clusters,
     links: &[LinkRow],
     sink: &mut dyn Sink,
@@ -35,10 +35,10 @@ pub(super) fn publish(
             *known = found;
         }
     }
-    let sources: Vec<Arc<str>> = work.taken().sources.iter().map(|name| Arc::from(name.as_str())).collect();
+    let sources: Vec<Arc<str>> = checkpoint.ingested().sources.iter().map(|name| Arc::from(name.as_str())).collect();
     let (mut seq, mut events) = (0, Vec::new());
-    for piece in &work.taken().pieces {
-        let run: Arc<RunFile<PageRow>> = RunFile::open(&means.folder, &piece.pages, true)?;
+    for piece in &checkpoint.ingested().pieces {
+        let run: Arc<RunFile<PageRow>> = RunFile::open(&context.folder, &piece.pages, true)?;
         let mut rows = run.read_all();
         while let Some(row) = rows.next()? {
             let source = sources.get(row.source as usize).ok_or_else(|| BackfillError::Damaged(run.path().into()))?;
@@ -49,7 +49,7 @@ pub(super) fn publish(
             }
             seq += 1;
             if events.len() == EVENTS_AT_ONCE {
-                means.check()?;
+                context.check()?;
                 sink.publish(&events).map_err(failed)?;
                 events.clear();
             }

@@ -13,11 +13,11 @@
 //! sketcher fills them, nothing needs to be put into order again. No more chunks are under way than slots, and one that
 //! takes long keeps the others waiting only once all are.
 
-use super::error::BackfillError;
-use super::known::{BYTES_A_DOCUMENT, KnownByBytes, KnownBytes, KnownDocuments};
-use super::means::Means;
-use super::rows::{DocumentRow, Outcome, PageRow, Place, Visit};
-use super::work::{Taken, TakenPiece, Work};
+use crate::backfill::checkpoint::{Checkpoint, IngestState, Segment};
+use crate::backfill::context::Context;
+use crate::backfill::dedup::{BYTES_A_DOCUMENT, KnownBodies, KnownBody, KnownDocuments};
+use crate::backfill::error::BackfillError;
+use crate::backfill::rows::{DocumentRow, Outcome, PageRow, RowOffset, Visit};
 use crate::cluster::{Relation, TooManyDocuments};
 use crate::document::{DocumentId, Fingerprint, Seed, host_key};
 use crate::extsort::{FinishedFile, RunFile, RunFileWriter};
@@ -48,7 +48,7 @@ const PIECE_BYTES: (u64, u64) = (1 << 20, 1 << 30);
 const PIECE_PAGES: (u64, u64) = (64 << 10, 4 << 20);
 
 /// Where pages come from and how they are sketched.
-pub struct Intake {
+pub struct PageInput {
     /// The source, going on after what was taken in already.
     pub source: Box<dyn Source>,
     /// What a record may have.
@@ -85,7 +85,7 @@ struct SketchedRecord {
 enum Stood {
     Nothing,
     /// A body of known bytes.
-    Known(KnownBytes),
+    Known(KnownBody),
     Content(NewDocument),
 }
 
@@ -97,31 +97,35 @@ struct NewDocument {
 }
 
 /// Takes in all that the source has.
-pub(super) fn take_in(work: &mut Work, means: &Means, intake: Intake) -> Result<(), BackfillError> {
-    if work.taken().is_over {
+pub(in crate::backfill) fn ingest(
+    checkpoint: &mut Checkpoint,
+    context: &Context,
+    intake: PageInput,
+) -> Result<(), BackfillError> {
+    if checkpoint.ingested().is_over {
         return Ok(());
     }
-    let (seed, rule) = (work.seed()?, work.rule().sketch.clone());
-    let Intake { source, limits, sweep_cut, future } = intake;
-    let known_bytes = RwLock::new(KnownByBytes::new(means.memory / 8));
-    let n_under_way = CHUNKS_UNDER_WAY * means.n_threads;
+    let (seed, rule) = (checkpoint.seed()?, checkpoint.rule().sketch.clone());
+    let PageInput { source, limits, sweep_cut, future } = intake;
+    let known_bytes = RwLock::new(KnownBodies::new(context.memory / 8));
+    let n_under_way = CHUNKS_UNDER_WAY * context.n_threads;
     let ((jobs, jobs_out), (slots, slots_out)) = (bounded(n_under_way), bounded(n_under_way));
     std::thread::scope(|scope| {
-        let reader = scope.spawn(move || read(source, &jobs, &slots, means));
-        for jobs in vec![jobs_out; means.n_threads] {
+        let reader = scope.spawn(move || read(source, &jobs, &slots, context));
+        for jobs in vec![jobs_out; context.n_threads] {
             let sketcher = RecordSketcher::new(Sketcher::new(&rule, &seed), limits.clone(), sweep_cut, future);
             let (rule, known) = (&rule, &known_bytes);
             let sketching = Sketching { sketcher, rule, seed, known };
             scope.spawn(move || sketching.run(&jobs));
         }
-        let mut writer = Writer::new(work, means, &known_bytes)?;
-        write(&mut writer, work, slots_out)?;
+        let mut writer = Writer::new(checkpoint, context, &known_bytes)?;
+        write(&mut writer, checkpoint, slots_out)?;
         // What was sketched is kept, however the reader ended.
         let is_over = reader.join().map_err(|_| BackfillError::Died)?;
-        writer.taken.is_over = matches!(is_over, Ok(true));
-        writer.close_piece(work)?;
+        writer.ingested.is_over = matches!(is_over, Ok(true));
+        writer.close_piece(checkpoint)?;
         is_over?;
-        means.check()
+        context.check()
     })
 }
 
@@ -129,31 +133,31 @@ pub(super) fn take_in(work: &mut Work, means: &Means, intake: Intake) -> Result<
 ///
 /// # Errors
 /// [`BackfillError`]
-pub fn take_in_sketched(
-    work: &mut Work,
-    means: &Means,
+pub fn ingest_sketched(
+    checkpoint: &mut Checkpoint,
+    context: &Context,
     source: &str,
     pages: impl Iterator<Item = SketchedPage>,
 ) -> Result<(), BackfillError> {
-    if work.taken().is_over {
+    if checkpoint.ingested().is_over {
         return Ok(());
     }
-    let (seed, rule, source) = (work.seed()?, work.rule().sketch.clone(), Arc::from(source));
+    let (seed, rule, source) = (checkpoint.seed()?, checkpoint.rule().sketch.clone(), Arc::from(source));
     // Nothing is asked of it: what was sketched elsewhere has no bytes.
-    let known_bytes = RwLock::new(KnownByBytes::new(0));
-    let mut writer = Writer::new(work, means, &known_bytes)?;
-    let n_taken = writer.taken.counts.n_records as usize;
+    let known_bytes = RwLock::new(KnownBodies::new(0));
+    let mut writer = Writer::new(checkpoint, context, &known_bytes)?;
+    let n_taken = writer.ingested.counts.n_records as usize;
     for (offset, page) in (0..).zip(pages).skip(n_taken) {
         let origin = Origin { source: Arc::clone(&source), partition: 0, offset };
         let outcome = Ok(visit(page, None, &seed, &rule));
         writer.take(SketchedRecord { origin, chain: 0, n_bytes: 0, outcome })?;
         if writer.piece.as_ref().is_some_and(OpenPiece::is_full) {
-            means.check()?;
-            writer.close_piece(work)?;
+            context.check()?;
+            writer.close_piece(checkpoint)?;
         }
     }
-    writer.taken.is_over = true;
-    writer.close_piece(work)
+    writer.ingested.is_over = true;
+    writer.close_piece(checkpoint)
 }
 
 /// Reads until the source is over, which it says with true, or nobody wants more.
@@ -161,7 +165,7 @@ fn read(
     mut source: Box<dyn Source>,
     jobs: &Sender<Job>,
     slots: &Sender<Receiver<Sketched>>,
-    means: &Means,
+    context: &Context,
 ) -> Result<bool, BackfillError> {
     let (mut records, mut n_bytes) = (Vec::new(), 0);
     let hand_on = |chunk: Chunk| {
@@ -169,7 +173,7 @@ fn read(
         slots.send(filled).is_ok() && jobs.send((chunk, slot)).is_ok()
     };
     loop {
-        if means.check().is_err() {
+        if context.check().is_err() {
             return Ok(false);
         }
         let (unreadable, is_over) = match source.poll(POLL_TIMEOUT)? {
@@ -200,11 +204,11 @@ struct Sketching<'a> {
     sketcher: RecordSketcher,
     rule: &'a SketchRule,
     seed: Seed,
-    known: &'a RwLock<KnownByBytes>,
+    known: &'a RwLock<KnownBodies>,
 }
 
 impl Sketching<'_> {
-    /// Sketches until no more chunks come, or nobody wants them.
+    /// SketchFiles until no more chunks come, or nobody wants them.
     fn run(mut self, jobs: &Receiver<Job>) {
         for (chunk, slot) in jobs {
             let sketched = match chunk {
@@ -230,7 +234,7 @@ impl Sketching<'_> {
 }
 
 /// A page as its row, and what stood there.
-fn visit(page: SketchedPage, known: Option<KnownBytes>, seed: &Seed, rule: &SketchRule) -> (Visit, Stood) {
+fn visit(page: SketchedPage, known: Option<KnownBody>, seed: &Seed, rule: &SketchRule) -> (Visit, Stood) {
     let (key, host) = (seed.fingerprint("url", &[page.url.as_bytes()]), host_key(seed, &page.url));
     let stood = match (known, page.content) {
         (Some(known), _) => Stood::Known(known),
@@ -266,33 +270,37 @@ fn new_document(content: SketchedContent, first_url: Fingerprint, rule: &SketchR
 
 /// Writes what the sketchers made, piece by piece, and notes each that is full. A slot that nobody fills is an error: were
 /// it passed over, its records would be taken for taken in.
-fn write(writer: &mut Writer<'_>, work: &mut Work, slots: Receiver<Receiver<Sketched>>) -> Result<(), BackfillError> {
+fn write(
+    writer: &mut Writer<'_>,
+    checkpoint: &mut Checkpoint,
+    slots: Receiver<Receiver<Sketched>>,
+) -> Result<(), BackfillError> {
     for slot in slots {
         match slot.recv().map_err(|_| BackfillError::Died)? {
             Sketched::Unreadable(what) => {
                 tracing::error!("{what}");
-                writer.taken.unreadable.insert(what);
+                writer.ingested.unreadable.insert(what);
             }
             Sketched::Records(records) => {
-                writer.means.standing.advance(records.len() as u64);
+                writer.context.progress.advance(records.len() as u64);
                 records.into_iter().try_for_each(|record| writer.take(record))?;
                 writer.tell_known_bytes();
             }
         }
         if writer.piece.as_ref().is_some_and(OpenPiece::is_full) {
-            writer.close_piece(work)?;
+            writer.close_piece(checkpoint)?;
         }
     }
     Ok(())
 }
 
 struct Writer<'a> {
-    means: &'a Means,
+    context: &'a Context,
     known: KnownDocuments,
     /// Bytes that became known with the records in hand, and where all sketchers find them.
-    news: Vec<(Fingerprint, KnownBytes)>,
-    known_bytes: &'a RwLock<KnownByBytes>,
-    taken: Taken,
+    news: Vec<(Fingerprint, KnownBody)>,
+    known_bytes: &'a RwLock<KnownBodies>,
+    ingested: IngestState,
     sources: HashMap<Arc<str>, u32>,
     progress: ProgressMap,
     n_index_max: usize,
@@ -303,7 +311,7 @@ struct OpenPiece {
     n_documents_before: u32,
     pages: RunFileWriter<PageRow>,
     documents: RunFileWriter<DocumentRow>,
-    places: RunFileWriter<Place>,
+    places: RunFileWriter<RowOffset>,
     n_pages: u64,
     n_bytes_max: u64,
     n_pages_max: u64,
@@ -317,36 +325,40 @@ impl OpenPiece {
 
 impl<'a> Writer<'a> {
     /// A writer that goes on after what was taken in.
-    fn new(work: &Work, means: &'a Means, known_bytes: &'a RwLock<KnownByBytes>) -> Result<Self, BackfillError> {
-        let taken = work.taken().clone();
+    fn new(
+        checkpoint: &Checkpoint,
+        context: &'a Context,
+        known_bytes: &'a RwLock<KnownBodies>,
+    ) -> Result<Self, BackfillError> {
+        let ingested = checkpoint.ingested().clone();
         let (mut known, mut news) = (KnownDocuments::default(), Vec::new());
-        for piece in &taken.pieces {
-            let run: Arc<RunFile<DocumentRow>> = RunFile::open(work.folder(), &piece.documents, false)?;
+        for piece in &ingested.pieces {
+            let run: Arc<RunFile<DocumentRow>> = RunFile::open(checkpoint.folder(), &piece.documents, false)?;
             let mut rows = run.read_all();
             while let Some(row) = rows.next()? {
                 let document = known.add(&row.equivalences).ok_or(StoreError::Full(TooManyDocuments))?;
-                news.push((row.equivalences.identical, KnownBytes { document, relation: Relation::Identical }));
+                news.push((row.equivalences.identical, KnownBody { document, relation: Relation::Identical }));
             }
             known_bytes.write().unwrap_or_else(PoisonError::into_inner).add(&mut news);
         }
-        let sources = taken.sources.iter().zip(0..).map(|(name, at)| (Arc::from(name.as_str()), at)).collect();
-        let index_size = work.rule().sketch.index_size;
+        let sources = ingested.sources.iter().zip(0..).map(|(name, at)| (Arc::from(name.as_str()), at)).collect();
+        let index_size = checkpoint.rule().sketch.index_size;
         Ok(Writer {
-            means,
+            context,
             known,
             news,
             known_bytes,
             sources,
-            progress: taken.progress_map(),
+            progress: ingested.progress_map(),
             n_index_max: if index_size == 0 { usize::MAX } else { index_size },
             piece: None,
-            taken,
+            ingested,
         })
     }
 
     fn take(&mut self, record: SketchedRecord) -> Result<(), BackfillError> {
         let SketchedRecord { origin, chain, n_bytes, outcome } = record;
-        let counts = &mut self.taken.counts;
+        let counts = &mut self.ingested.counts;
         counts.n_records += 1;
         counts.n_bytes += n_bytes as u64;
         let outcome = match outcome {
@@ -375,7 +387,7 @@ impl<'a> Writer<'a> {
 
     fn count_sweep(&mut self, moment: &Observation) {
         let Some(name) = &moment.sweep else { return };
-        let sweeps = &mut self.taken.sweeps;
+        let sweeps = &mut self.ingested.sweeps;
         let row = match sweeps.get_mut(name) {
             Some(row) => row,
             None => sweeps.entry(name.clone()).or_insert_with(|| SweepRow::begun(moment.fetched_at)),
@@ -385,13 +397,13 @@ impl<'a> Writer<'a> {
 
     /// The document that stood there: one that is known, or a new one.
     fn document(&mut self, stood: Stood) -> Result<Option<(DocumentId, Relation)>, BackfillError> {
-        let counts = &mut self.taken.counts;
+        let counts = &mut self.ingested.counts;
         let new = match stood {
             Stood::Nothing => {
                 counts.n_gone += 1;
                 return Ok(None);
             }
-            Stood::Known(KnownBytes { document, relation }) => {
+            Stood::Known(KnownBody { document, relation }) => {
                 counts.n_pages += 1;
                 counts.n_equal += 1;
                 return Ok(Some((document, relation)));
@@ -409,7 +421,7 @@ impl<'a> Writer<'a> {
         };
         // What brought a document is identical to it.
         let again = if relation == Relation::New { Relation::Identical } else { relation };
-        self.news.push((bytes, KnownBytes { document, relation: again }));
+        self.news.push((bytes, KnownBody { document, relation: again }));
         Ok(Some((document, relation)))
     }
 
@@ -424,29 +436,29 @@ impl<'a> Writer<'a> {
         self.open_piece()?;
         let document = self.known.add(&row.equivalences).ok_or(StoreError::Full(TooManyDocuments))?;
         let n_documents = self.known.len() as u64;
-        if n_documents * BYTES_A_DOCUMENT > self.means.memory {
+        if n_documents * BYTES_A_DOCUMENT > self.context.memory {
             let mib = (n_documents * BYTES_A_DOCUMENT * 2) >> 20;
             return Err(BackfillError::Memory { n_documents, mib: mib + 1 });
         }
         let n_index = n_candidates.min(self.n_index_max) as u32;
         let piece = self.open_piece()?;
         let offset = piece.documents.push(row)? as u32;
-        piece.places.push(Place { offset, n_index })?;
+        piece.places.push(RowOffset { offset, n_index })?;
         Ok(document)
     }
 
     fn source(&mut self, name: &Arc<str>) -> u32 {
-        let (taken, next) = (&mut self.taken, self.sources.len() as u32);
+        let (ingested, next) = (&mut self.ingested, self.sources.len() as u32);
         *self.sources.entry(Arc::clone(name)).or_insert_with(|| {
-            taken.sources.push(name.to_string());
+            ingested.sources.push(name.to_string());
             next
         })
     }
 
     fn open_piece(&mut self) -> Result<&mut OpenPiece, BackfillError> {
         if self.piece.is_none() {
-            let (folder, number) = (&self.means.folder, self.taken.pieces.len());
-            let sum = |of: fn(&TakenPiece) -> u64| self.taken.pieces.iter().map(of).sum::<u64>();
+            let (folder, number) = (&self.context.folder, self.ingested.pieces.len());
+            let sum = |of: fn(&Segment) -> u64| self.ingested.pieces.iter().map(of).sum::<u64>();
             let quarter = |sum: u64, (least, most): (u64, u64)| (sum / 4).clamp(least, most);
             self.piece = Some(OpenPiece {
                 n_documents_before: self.known.len() as u32,
@@ -462,19 +474,19 @@ impl<'a> Writer<'a> {
     }
 
     /// Ends the piece under way and notes it, with how far the sources were read.
-    fn close_piece(&mut self, work: &mut Work) -> Result<(), BackfillError> {
+    fn close_piece(&mut self, checkpoint: &mut Checkpoint) -> Result<(), BackfillError> {
         if let Some(open) = self.piece.take() {
             let [pages, documents, places]: [FinishedFile; 3] =
                 [open.pages.finish()?, open.documents.finish()?, open.places.finish()?];
             let n_documents_before = open.n_documents_before;
-            self.taken.pieces.push(TakenPiece { n_documents_before, pages, documents, places });
+            self.ingested.pieces.push(Segment { n_documents_before, pages, documents, places });
         }
         let flat = |((source, partition), progress): (&(String, i32), &Progress)| {
             (source.clone(), *partition, progress.next_offset, progress.chain)
         };
-        self.taken.progress = self.progress.iter().map(flat).collect();
-        self.taken.progress.sort();
-        work.set_taken(self.taken.clone())
+        self.ingested.progress = self.progress.iter().map(flat).collect();
+        self.ingested.progress.sort();
+        checkpoint.record_ingested(self.ingested.clone())
     }
 }
 
@@ -494,9 +506,9 @@ mod tests {
     #[test]
     fn a_sketcher_that_dies_takes_its_records_with_it() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (mut work, means) = begun(folder.path(), &rule(0, MatchRule::default()), 1 << 20);
-        let known_bytes = RwLock::new(KnownByBytes::new(0));
-        let mut writer = Writer::new(&work, &means, &known_bytes).expect("opens");
+        let (mut checkpoint, context) = begun(folder.path(), &rule(0, MatchRule::default()), 1 << 20);
+        let known_bytes = RwLock::new(KnownBodies::new(0));
+        let mut writer = Writer::new(&checkpoint, &context, &known_bytes).expect("opens");
         let (slots, slots_out) = bounded(3);
         for records in [Some(vec![rejected(0)]), None, Some(vec![rejected(2)])] {
             let (slot, filled) = bounded(1);
@@ -505,9 +517,9 @@ mod tests {
             records.into_iter().for_each(|records| slot.send(Sketched::Records(records)).expect("room"));
         }
         drop(slots);
-        assert!(matches!(write(&mut writer, &mut work, slots_out), Err(BackfillError::Died)));
-        writer.close_piece(&mut work).expect("noted");
-        let next = work.taken().progress_map().into_values().map(|progress| progress.next_offset);
-        assert_eq!((work.taken().counts.n_records, next.collect::<Vec<_>>()), (1, vec![1]));
+        assert!(matches!(write(&mut writer, &mut checkpoint, slots_out), Err(BackfillError::Died)));
+        writer.close_piece(&mut checkpoint).expect("noted");
+        let next = checkpoint.ingested().progress_map().into_values().map(|progress| progress.next_offset);
+        assert_eq!((checkpoint.ingested().counts.n_records, next.collect::<Vec<_>>()), (1, vec![1]));
     }
 }

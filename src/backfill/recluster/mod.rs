@@ -4,11 +4,13 @@
 //! threshold that a store was made with it finds what shares `cluster.min_shared` index shingles or a super shingle.
 //! Under a rule that ignores common shingles those count that are common now, and not when a document came.
 
-use super::error::BackfillError;
-use super::form::Lists;
-use super::lists::neighbours;
-use super::means::Means;
-use super::rows::{Pair, Posting};
+pub(in crate::backfill) mod cluster_diff;
+
+use crate::backfill::context::Context;
+use crate::backfill::error::BackfillError;
+use crate::backfill::phases::lists::neighbours;
+use crate::backfill::phases::pair_formation::Lists;
+use crate::backfill::rows::{Pair, Posting};
 use crate::cluster::{Clusters, Link, MatchRule};
 use crate::document::DocumentId;
 use crate::extsort::{FinishedFile, MergeReader, RunFile, RunFileWriter, Sorter};
@@ -27,7 +29,7 @@ const LIST_ROWS: u64 = 4 << 20;
 
 /// How links make clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
+pub enum ReclusterPolicy {
     /// Connected components, as in the paper: what is linked belongs together, however long the chain.
     Components,
     /// A document and those that resemble it, as in the stream's policy of this name: every member is linked with the one
@@ -40,14 +42,14 @@ pub enum Policy {
     Center,
 }
 
-impl FromStr for Policy {
+impl FromStr for ReclusterPolicy {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
         match word {
-            "components" => Ok(Policy::Components),
-            "star" => Ok(Policy::Star),
-            "center" => Ok(Policy::Center),
+            "components" => Ok(ReclusterPolicy::Components),
+            "star" => Ok(ReclusterPolicy::Star),
+            "center" => Ok(ReclusterPolicy::Center),
             _ => Err("a policy is components, star or center".into()),
         }
     }
@@ -64,7 +66,7 @@ pub struct LinkRule {
 
 /// A link found.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Found {
+struct FoundLink {
     later: DocumentId,
     earlier: DocumentId,
     resemblance: f64,
@@ -84,12 +86,12 @@ pub struct Reclustered {
 /// [`BackfillError`]
 pub fn recluster<S: Snapshot + LinkView + Sync>(
     store: &S,
-    means: &Means,
+    context: &Context,
     rule: LinkRule,
-    policy: Policy,
+    policy: ReclusterPolicy,
 ) -> Result<Reclustered, BackfillError> {
-    let Kept { neighbours, lists } = Kept::of(store, means, policy)?;
-    let mut anew = Anew::of(store, means, rule, policy)?;
+    let StoreLists { neighbours, lists } = StoreLists::of(store, context, policy)?;
+    let mut anew = Reclustering::of(store, context, rule, policy)?;
     // As in a backfill: what is in one cluster by its neighbours is not paired with all else that is.
     let mut pairs = MergeReader::new(&neighbours, None, None)?;
     while let Some(pair) = pairs.next()? {
@@ -97,18 +99,18 @@ pub fn recluster<S: Snapshot + LinkView + Sync>(
     }
     anew.compare()?;
     let mut names = anew.names();
-    for (from, to) in lists.stretches(means, &names)? {
-        lists.pairs(means, &names, from, to)?.each(|pair| anew.take(pair))?;
+    for (from, to) in lists.stretches(context, &names)? {
+        lists.pairs(context, &names, from, to)?.each(|pair| anew.take(pair))?;
         anew.compare()?;
         names = anew.names();
     }
     let (n, mut links) = (store.n_documents(), anew.links);
     let names = match policy {
-        Policy::Components => names.into_iter().map(DocumentId).collect(),
-        Policy::Star => around_middles(star(n, &links), &mut links),
-        Policy::Center => around_middles(center(n, &mut links), &mut links),
+        ReclusterPolicy::Components => names.into_iter().map(DocumentId).collect(),
+        ReclusterPolicy::Star => around_middles(star(n, &links), &mut links),
+        ReclusterPolicy::Center => around_middles(center(n, &mut links), &mut links),
     };
-    let links = links.into_iter().map(|Found { later, earlier, resemblance }| Link {
+    let links = links.into_iter().map(|FoundLink { later, earlier, resemblance }| Link {
         document: later,
         to: earlier,
         resemblance,
@@ -117,32 +119,36 @@ pub fn recluster<S: Snapshot + LinkView + Sync>(
 }
 
 /// The names of clusters that are made around documents. Of the links those stay that tie a member to its middle.
-fn around_middles(around: Around, links: &mut Vec<Found>) -> Vec<DocumentId> {
+fn around_middles(around: CenterOf, links: &mut Vec<FoundLink>) -> Vec<DocumentId> {
     let middle = |document: DocumentId| around[document.0 as usize - 1];
     links.retain(|link| middle(link.later) == link.earlier.0 || middle(link.earlier) == link.later.0);
     named(around)
 }
 
 /// The lists of a store that pair documents.
-struct Kept {
+struct StoreLists {
     /// Pairs of neighbours, sorted; none where every pair counts.
     neighbours: Vec<Arc<RunFile<Pair>>>,
     lists: Lists,
 }
 
-impl Kept {
-    fn of<S: Snapshot + LinkView>(store: &S, means: &Means, policy: Policy) -> Result<Self, BackfillError> {
-        let mut index = ListWriter::new(means, "lists");
-        let mut supers = ListWriter::new(means, "superlists");
-        let mut near = Sorter::new(&means.folder, "neighbours".to_string(), means.sorter_bytes(), false);
+impl StoreLists {
+    fn of<S: Snapshot + LinkView>(
+        store: &S,
+        context: &Context,
+        policy: ReclusterPolicy,
+    ) -> Result<Self, BackfillError> {
+        let mut index = ListWriter::new(context, "lists");
+        let mut supers = ListWriter::new(context, "superlists");
+        let mut near = Sorter::new(&context.folder, "neighbours".to_string(), context.sorter_bytes(), false);
         let mut failed = None;
         let mut keep = |documents: &[DocumentId], is_super: bool| {
             let mut keep = || {
-                means.check()?;
+                context.check()?;
                 if documents.len() < 2 {
                     return Ok(());
                 }
-                if policy == Policy::Components {
+                if policy == ReclusterPolicy::Components {
                     neighbours(documents, is_super).try_for_each(|pair| near.push(pair))?;
                 }
                 if is_super { supers.push(documents) } else { index.push(documents) }
@@ -159,15 +165,15 @@ impl Kept {
         failed.map_or(Ok(()), Err)?;
         let near = near.finish()?;
         let neighbours =
-            near.iter().map(|piece| RunFile::open(&means.folder, piece, false)).collect::<Result<_, _>>()?;
+            near.iter().map(|piece| RunFile::open(&context.folder, piece, false)).collect::<Result<_, _>>()?;
         let limit = store.rule().cluster.common_limit;
-        Ok(Kept { neighbours, lists: Lists::new(index.finish()?, supers.finish()?, limit) })
+        Ok(StoreLists { neighbours, lists: Lists::new(index.finish()?, supers.finish()?, limit) })
     }
 }
 
 /// Writes lists to files, several of them, because each is read by one thread.
 struct ListWriter<'a> {
-    means: &'a Means,
+    context: &'a Context,
     name: &'static str,
     n_lists: Shingle,
     n_rows: u64,
@@ -176,8 +182,8 @@ struct ListWriter<'a> {
 }
 
 impl<'a> ListWriter<'a> {
-    fn new(means: &'a Means, name: &'static str) -> Self {
-        ListWriter { means, name, n_lists: 0, n_rows: 0, under_way: None, pieces: Vec::new() }
+    fn new(context: &'a Context, name: &'static str) -> Self {
+        ListWriter { context, name, n_lists: 0, n_rows: 0, under_way: None, pieces: Vec::new() }
     }
 
     /// Appends a list, under a number in place of its shingle.
@@ -186,7 +192,7 @@ impl<'a> ListWriter<'a> {
             Some(writer) => writer,
             none => {
                 let name = format!("{}-{}", self.name, self.pieces.len());
-                none.insert(RunFileWriter::create(&self.means.folder, &name, false)?)
+                none.insert(RunFileWriter::create(&self.context.folder, &name, false)?)
             }
         };
         for document in documents {
@@ -207,16 +213,20 @@ impl<'a> ListWriter<'a> {
 
     fn finish(mut self) -> Result<Vec<Arc<RunFile<Posting>>>, BackfillError> {
         self.end()?;
-        Ok(self.pieces.iter().map(|piece| RunFile::open(&self.means.folder, piece, false)).collect::<Result<_, _>>()?)
+        Ok(self
+            .pieces
+            .iter()
+            .map(|piece| RunFile::open(&self.context.folder, piece, false))
+            .collect::<Result<_, _>>()?)
     }
 }
 
 /// Clusters being made.
-struct Anew<'a, S> {
+struct Reclustering<'a, S> {
     store: &'a S,
-    means: &'a Means,
+    context: &'a Context,
     rule: LinkRule,
-    policy: Policy,
+    policy: ReclusterPolicy,
     /// Shingles that are common.
     common: HashSet<Shingle>,
     /// How many index shingles each document must share with an earlier one to be compared.
@@ -224,11 +234,11 @@ struct Anew<'a, S> {
     /// Pairs to be compared.
     batch: Vec<Pair>,
     clusters: Clusters,
-    links: Vec<Found>,
+    links: Vec<FoundLink>,
 }
 
-impl<'a, S: Snapshot + LinkView + Sync> Anew<'a, S> {
-    fn of(store: &'a S, means: &'a Means, rule: LinkRule, policy: Policy) -> Result<Self, BackfillError> {
+impl<'a, S: Snapshot + LinkView + Sync> Reclustering<'a, S> {
+    fn of(store: &'a S, context: &'a Context, rule: LinkRule, policy: ReclusterPolicy) -> Result<Self, BackfillError> {
         let n_documents = store.n_documents() as usize;
         let nominates = MatchRule { threshold: rule.threshold, ..store.rule().cluster.clone() };
         let mut needed = vec![0u16; n_documents];
@@ -236,9 +246,9 @@ impl<'a, S: Snapshot + LinkView + Sync> Anew<'a, S> {
             let n = nominates.shared_needed(n_index as usize);
             needed[document.0 as usize - 1] = u16::try_from(n).unwrap_or(u16::MAX);
         })?;
-        Ok(Anew {
+        Ok(Reclustering {
             store,
-            means,
+            context,
             rule,
             policy,
             common: store.common_shingles()?,
@@ -259,9 +269,9 @@ impl<'a, S: Snapshot + LinkView + Sync> Anew<'a, S> {
 
     /// Compares the pairs taken; for components those that are not in one already.
     fn compare(&mut self) -> Result<(), BackfillError> {
-        let (clusters, is_all) = (&mut self.clusters, self.policy != Policy::Components);
+        let (clusters, is_all) = (&mut self.clusters, self.policy != ReclusterPolicy::Components);
         self.batch.retain(|pair| is_all || clusters.cluster_of(pair.later()) != clusters.cluster_of(pair.earlier()));
-        let found = compared(self.store, self.means, self.rule, &self.common, &self.batch)?;
+        let found = compared(self.store, self.context, self.rule, &self.common, &self.batch)?;
         self.links
             .extend(found.into_iter().filter(|link| is_all || clusters.union(link.later, link.earlier).is_some()));
         self.batch.clear();
@@ -272,8 +282,8 @@ impl<'a, S: Snapshot + LinkView + Sync> Anew<'a, S> {
     fn names(&mut self) -> Vec<u32> {
         let ids = 1..=self.store.n_documents();
         match self.policy {
-            Policy::Components => ids.map(|id| self.clusters.cluster_of(DocumentId(id)).0).collect(),
-            Policy::Star | Policy::Center => ids.collect(),
+            ReclusterPolicy::Components => ids.map(|id| self.clusters.cluster_of(DocumentId(id)).0).collect(),
+            ReclusterPolicy::Star | ReclusterPolicy::Center => ids.collect(),
         }
     }
 }
@@ -281,14 +291,14 @@ impl<'a, S: Snapshot + LinkView + Sync> Anew<'a, S> {
 /// The links among some pairs, compared on all threads, in the order of the pairs.
 fn compared<S: Snapshot + LinkView + Sync>(
     store: &S,
-    means: &Means,
+    context: &Context,
     rule: LinkRule,
     common: &HashSet<Shingle>,
     pairs: &[Pair],
-) -> Result<Vec<Found>, BackfillError> {
-    means.check()?;
+) -> Result<Vec<FoundLink>, BackfillError> {
+    context.check()?;
     let rules = store.rule();
-    let compare = |pairs: &[Pair]| -> Result<Vec<Found>, StoreError> {
+    let compare = |pairs: &[Pair]| -> Result<Vec<FoundLink>, StoreError> {
         let mut documents: Vec<DocumentId> = pairs.iter().flat_map(|pair| [pair.later(), pair.earlier()]).collect();
         documents.sort_unstable();
         documents.dedup();
@@ -306,13 +316,13 @@ fn compared<S: Snapshot + LinkView + Sync>(
                     estimate.containment_of_first.max(estimate.containment_of_second) >= least
                         && resembles(resemblance_of_contained(a, b, least))
                 });
-            is_link.then_some(Found { later, earlier, resemblance })
+            is_link.then_some(FoundLink { later, earlier, resemblance })
         };
         Ok(pairs.iter().filter_map(link).collect())
     };
     let compare = &compare;
     std::thread::scope(|scope| {
-        let share = pairs.len().div_ceil(means.n_threads).max(1);
+        let share = pairs.len().div_ceil(context.n_threads).max(1);
         let threads: Vec<_> = pairs.chunks(share).map(|pairs| scope.spawn(move || compare(pairs))).collect();
         let mut all = Vec::new();
         for thread in threads {
@@ -330,10 +340,10 @@ fn resemblance_of_contained(a: &Sketch, b: &Sketch, containment: f64) -> f64 {
 }
 
 /// Document → what its cluster is made around; 0: none yet.
-type Around = Vec<u32>;
+type CenterOf = Vec<u32>;
 
 /// Names each cluster by its smallest document.
-fn named(around: Around) -> Vec<DocumentId> {
+fn named(around: CenterOf) -> Vec<DocumentId> {
     let mut names: HashMap<u32, u32> = HashMap::new();
     let own = |at: usize, around: u32| if around == 0 { at as u32 + 1 } else { around };
     for (at, middle) in around.iter().enumerate() {
@@ -342,13 +352,13 @@ fn named(around: Around) -> Vec<DocumentId> {
     around.iter().enumerate().map(|(at, middle)| DocumentId(names[&own(at, *middle)])).collect()
 }
 
-fn star(n_documents: u32, links: &[Found]) -> Around {
+fn star(n_documents: u32, links: &[FoundLink]) -> CenterOf {
     let mut linked: Vec<Vec<u32>> = vec![Vec::new(); n_documents as usize + 1];
-    for Found { later, earlier, .. } in links {
+    for FoundLink { later, earlier, .. } in links {
         linked[later.0 as usize].push(earlier.0);
         linked[earlier.0 as usize].push(later.0);
     }
-    let mut around: Around = vec![0; n_documents as usize];
+    let mut around: CenterOf = vec![0; n_documents as usize];
     let mut queue: BinaryHeap<(usize, Reverse<u32>)> =
         (1..=n_documents).map(|id| (linked[id as usize].len(), Reverse(id))).collect();
     while let Some((n, Reverse(id))) = queue.pop() {
@@ -367,13 +377,13 @@ fn star(n_documents: u32, links: &[Found]) -> Around {
     around
 }
 
-fn center(n_documents: u32, links: &mut [Found]) -> Around {
+fn center(n_documents: u32, links: &mut [FoundLink]) -> CenterOf {
     links.sort_by(|a, b| {
-        let ids = |link: &Found| (link.later, link.earlier);
+        let ids = |link: &FoundLink| (link.later, link.earlier);
         b.resemblance.total_cmp(&a.resemblance).then_with(|| ids(a).cmp(&ids(b)))
     });
-    let mut around: Around = vec![0; n_documents as usize];
-    for Found { later, earlier, .. } in links.iter().copied() {
+    let mut around: CenterOf = vec![0; n_documents as usize];
+    for FoundLink { later, earlier, .. } in links.iter().copied() {
         let [of_later, of_earlier] = [later, earlier].map(|document| around[document.0 as usize - 1]);
         let (later, earlier) = (later.0, earlier.0);
         match (of_earlier, of_later) {
@@ -390,8 +400,8 @@ fn center(n_documents: u32, links: &mut [Found]) -> Around {
 mod tests {
     use super::*;
 
-    fn links(of: &[(u32, u32, f64)]) -> Vec<Found> {
-        let link = |(earlier, later, resemblance): &(u32, u32, f64)| Found {
+    fn links(of: &[(u32, u32, f64)]) -> Vec<FoundLink> {
+        let link = |(earlier, later, resemblance): &(u32, u32, f64)| FoundLink {
             later: DocumentId(*later),
             earlier: DocumentId(*earlier),
             resemblance: *resemblance,
@@ -399,7 +409,7 @@ mod tests {
         of.iter().map(link).collect()
     }
 
-    fn names(around: Around) -> Vec<u32> {
+    fn names(around: CenterOf) -> Vec<u32> {
         named(around).into_iter().map(|document| document.0).collect()
     }
 

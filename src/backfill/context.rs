@@ -1,7 +1,7 @@
 //! What the phases work with: threads, memory, a way to be stopped, and a place to say how far they are.
 
-use super::error::BackfillError;
-use super::usage::{Meter, Phase, Usage};
+use crate::backfill::error::BackfillError;
+use crate::backfill::usage::{Meter, Phase, Usage};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::sync_channel;
@@ -9,19 +9,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// How far a backfill is; may be read at any time.
 #[derive(Debug, Default)]
-pub struct Standing {
+pub struct PhaseProgress {
     phase: Mutex<Option<(Phase, Meter)>>,
     n_done: AtomicU64,
     n_total: AtomicU64,
 }
 
-impl Standing {
+impl PhaseProgress {
     /// What is under way; nothing before the first phase.
-    pub fn now(&self) -> Option<Now> {
+    pub fn snapshot(&self) -> Option<ProgressSnapshot> {
         let phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
         let (phase, meter) = phase.as_ref()?;
         let usage = meter.so_far();
-        Some(Now { phase: *phase, n_done: self.n_done.load(Relaxed), n_total: self.n_total.load(Relaxed), usage })
+        Some(ProgressSnapshot {
+            phase: *phase,
+            n_done: self.n_done.load(Relaxed),
+            n_total: self.n_total.load(Relaxed),
+            usage,
+        })
     }
 
     /// A phase begins, or a step of it.
@@ -48,7 +53,7 @@ impl Standing {
 
 /// What is under way.
 #[derive(Clone, Copy, Debug)]
-pub struct Now {
+pub struct ProgressSnapshot {
     /// The phase.
     pub phase: Phase,
     /// What is done of its present step: pages of the first phase, else files, parts or pairs.
@@ -61,7 +66,7 @@ pub struct Now {
 
 /// What every phase works with.
 #[derive(Clone)]
-pub struct Means {
+pub struct Context {
     /// Where the intermediate files are.
     pub folder: PathBuf,
     /// Threads.
@@ -71,10 +76,10 @@ pub struct Means {
     /// Set from outside to end early.
     pub stop: Arc<AtomicBool>,
     /// How far it is.
-    pub standing: Arc<Standing>,
+    pub progress: Arc<PhaseProgress>,
 }
 
-impl Means {
+impl Context {
     /// Says whether to go on.
     pub fn check(&self) -> Result<(), BackfillError> {
         if self.stop.load(Relaxed) { Err(BackfillError::Stopped) } else { Ok(()) }
@@ -95,7 +100,7 @@ impl Means {
         job: impl Fn(J) -> Result<T, BackfillError> + Sync,
         mut done: impl FnMut(T) -> Result<(), BackfillError>,
     ) -> Result<(), BackfillError> {
-        self.standing.expect(jobs.len() as u64);
+        self.progress.expect(jobs.len() as u64);
         let jobs = Mutex::new(jobs.into_iter());
         let take = || jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
         let (job, take) = (&job, &take);
@@ -118,7 +123,7 @@ impl Means {
             drop(out);
             let outcome = results.iter().try_for_each(|result| {
                 done(result?)?;
-                self.standing.advance(1);
+                self.progress.advance(1);
                 Ok(())
             });
             drop(results);
@@ -132,15 +137,15 @@ impl Means {
 mod tests {
     use super::*;
 
-    fn means() -> Means {
+    fn context() -> Context {
         let stop = Arc::new(AtomicBool::new(false));
-        Means { folder: PathBuf::new(), n_threads: 3, memory: 1 << 20, stop, standing: Arc::default() }
+        Context { folder: PathBuf::new(), n_threads: 3, memory: 1 << 20, stop, progress: Arc::default() }
     }
 
     #[test]
     fn every_job_is_done_once() {
         let mut sum = 0;
-        means()
+        context()
             .each(
                 (1..=100).collect(),
                 |n: u32| Ok(n * 2),
@@ -155,15 +160,15 @@ mod tests {
 
     #[test]
     fn an_error_and_a_stop_end_it() {
-        let means = means();
+        let context = context();
         let fails = |n: u32| if n == 5 { Err(BackfillError::Died) } else { Ok(n) };
-        assert!(matches!(means.each((0..1000).collect(), fails, |_| Ok(())), Err(BackfillError::Died)));
+        assert!(matches!(context.each((0..1000).collect(), fails, |_| Ok(())), Err(BackfillError::Died)));
         let stops = |n| {
             if n == 7 {
-                means.stop.store(true, Relaxed);
+                context.stop.store(true, Relaxed);
             }
             Ok(())
         };
-        assert!(matches!(means.each((0..1000).collect(), |n: u32| Ok(n), stops), Err(BackfillError::Stopped)));
+        assert!(matches!(context.each((0..1000).collect(), |n: u32| Ok(n), stops), Err(BackfillError::Stopped)));
     }
 }

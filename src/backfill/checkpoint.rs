@@ -2,11 +2,11 @@
 //!
 //! A piece counts once the manifest that names it is durable, and its file is so before. Syncing both after every piece
 //! takes a small backfill longer than its work does: pieces are noted together, those of a second at a time
-//! ([`Work::noted_every`]), and a file that is gone again by then was never waited for.
+//! ([`Checkpoint::with_interval`]), and a file that is gone again by then was never waited for.
 
-use super::error::{BackfillError, io_error};
-use super::report::Report;
-use super::usage::{Phase, Usage};
+use crate::backfill::error::{BackfillError, io_error};
+use crate::backfill::report::Report;
+use crate::backfill::usage::{Phase, Usage};
 use crate::document::Seed;
 use crate::extsort::{FinishedFile, Row, RunFile};
 use crate::ports::{Progress, ProgressMap, StoreRule};
@@ -27,7 +27,7 @@ const MANIFEST_VERSION: u32 = 1;
 
 /// What a backfill is of: a folder that was begun with one goes on with no other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Identity {
+pub struct BackfillSpec {
     /// The rules of the store.
     pub rule: StoreRule,
     /// All that matters to how records are read, as text.
@@ -38,15 +38,15 @@ pub struct Identity {
 
 /// What the first phase has taken in.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Taken {
+pub struct IngestState {
     /// Whether the source was read to its end.
     pub is_over: bool,
-    /// The names of the sources; a [`super::rows::PageRow`] has its source's place among them.
+    /// The names of the sources; a [`crate::backfill::rows::PageRow`] has its source's place among them.
     pub sources: Vec<String>,
     /// How far each (source, partition) was read: its next offset and chain.
     pub progress: Vec<(String, i32, i64, u64)>,
     /// What was taken in, piece by piece in the order of arrival.
-    pub pieces: Vec<TakenPiece>,
+    pub pieces: Vec<Segment>,
     /// Counts of what the records were.
     pub counts: Counts,
     /// The sweeps that pages were seen on.
@@ -74,7 +74,7 @@ pub struct Counts {
 
 /// A stretch of the input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TakenPiece {
+pub struct Segment {
     /// Documents before it.
     pub n_documents_before: u32,
     /// Its records.
@@ -85,14 +85,14 @@ pub struct TakenPiece {
     pub places: FinishedFile,
 }
 
-impl TakenPiece {
+impl Segment {
     /// How many documents it has.
     pub fn n_documents(&self) -> u32 {
         self.documents.n_rows as u32
     }
 }
 
-impl Taken {
+impl IngestState {
     /// How many documents there are.
     pub fn n_documents(&self) -> u32 {
         self.pieces.last().map_or(0, |last| last.n_documents_before + last.n_documents())
@@ -111,10 +111,10 @@ impl Taken {
 struct Manifest {
     version: u32,
     seed: String,
-    of: Identity,
-    /// Rows in a part of what is merged, about. Kept, because finished parts are known by their numbers.
+    of: BackfillSpec,
+    /// Rows in a part of what is merged, about. StoreLists, because finished parts are known by their numbers.
     part_rows: u64,
-    taken: Taken,
+    ingested: IngestState,
     /// Finished jobs: name → what they wrote.
     jobs: BTreeMap<String, Vec<FinishedFile>>,
     usage: BTreeMap<Phase, Usage>,
@@ -126,12 +126,12 @@ impl Manifest {
     /// Whether the inputs are the same. One that is read to its end may grow: what is new is for the stream.
     fn is_of(&self, inputs: &[(String, u64)]) -> bool {
         let names = |inputs: &[(String, u64)]| inputs.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-        self.of.inputs == inputs || self.taken.is_over && names(&self.of.inputs) == names(inputs)
+        self.of.inputs == inputs || self.ingested.is_over && names(&self.of.inputs) == names(inputs)
     }
 }
 
 /// The folder that an unfinished backfill works in. One process at a time.
-pub struct Work {
+pub struct Checkpoint {
     folder: PathBuf,
     manifest: Manifest,
     /// Files of pieces that are not known to be durable.
@@ -144,7 +144,7 @@ pub struct Work {
     _lock: File,
 }
 
-impl Work {
+impl Checkpoint {
     /// Whether a folder holds a backfill that is not finished.
     pub fn is_begun(folder: &Path) -> bool {
         folder.join(MANIFEST).exists()
@@ -156,7 +156,7 @@ impl Work {
     /// [`BackfillError::Other`] where it was begun with another identity or seed.
     pub fn open(
         folder: &Path,
-        of: Identity,
+        of: BackfillSpec,
         part_rows: u64,
         seed: Option<Seed>,
         new_seed: impl FnOnce() -> Seed,
@@ -165,7 +165,7 @@ impl Work {
         let lock_path = folder.join("lock");
         let lock = File::create(&lock_path).map_err(io_error(&lock_path))?;
         let other = |difference: &str| BackfillError::Other { folder: folder.into(), difference: difference.into() };
-        lock.try_lock().map_err(|_| other("another process at work on it"))?;
+        lock.try_lock().map_err(|_| other("another process at checkpoint on it"))?;
         let path = folder.join(MANIFEST);
         let manifest = if path.exists() {
             let manifest = read_manifest(&path)?;
@@ -184,13 +184,13 @@ impl Work {
                 seed: hex(&seed.unwrap_or_else(new_seed)),
                 of,
                 part_rows,
-                taken: Taken::default(),
+                ingested: IngestState::default(),
                 jobs: BTreeMap::new(),
                 usage: BTreeMap::new(),
                 report: None,
             }
         };
-        let mut work = Work {
+        let mut checkpoint = Checkpoint {
             folder: folder.to_path_buf(),
             manifest,
             unsynced: Vec::new(),
@@ -199,14 +199,14 @@ impl Work {
             noted_at: Instant::now(),
             _lock: lock,
         };
-        work.save()?;
-        Ok(work)
+        checkpoint.save()?;
+        Ok(checkpoint)
     }
 
     /// The same, with pieces noted at the earliest so long after those before: as much work may be lost by a kill, beside
     /// what is under way. Otherwise each is noted at once.
     #[must_use]
-    pub fn noted_every(mut self, pause: Duration) -> Self {
+    pub fn with_interval(mut self, pause: Duration) -> Self {
         self.pause = pause;
         self
     }
@@ -232,17 +232,17 @@ impl Work {
     }
 
     /// What was taken in so far.
-    pub fn taken(&self) -> &Taken {
-        &self.manifest.taken
+    pub fn ingested(&self) -> &IngestState {
+        &self.manifest.ingested
     }
 
     /// Notes what was taken in, its last piece included, if that is new.
-    pub fn set_taken(&mut self, taken: Taken) -> Result<(), BackfillError> {
-        for piece in taken.pieces.iter().skip(self.manifest.taken.pieces.len()) {
+    pub fn record_ingested(&mut self, ingested: IngestState) -> Result<(), BackfillError> {
+        for piece in ingested.pieces.iter().skip(self.manifest.ingested.pieces.len()) {
             let files = [&piece.pages, &piece.documents, &piece.places];
             self.unsynced.extend(files.map(|file| file.name.clone()));
         }
-        self.manifest.taken = taken;
+        self.manifest.ingested = ingested;
         self.save_when_due()
     }
 
@@ -294,15 +294,15 @@ impl Work {
     }
 
     /// The bytes of what was taken in.
-    pub fn n_bytes_taken(&self) -> u64 {
-        let taken = self.manifest.taken.pieces.iter();
-        taken.map(|piece| piece.pages.n_bytes + piece.documents.n_bytes + piece.places.n_bytes).sum()
+    pub fn n_bytes_ingested(&self) -> u64 {
+        let ingested = self.manifest.ingested.pieces.iter();
+        ingested.map(|piece| piece.pages.n_bytes + piece.documents.n_bytes + piece.places.n_bytes).sum()
     }
 
     fn all_pieces(&self) -> impl Iterator<Item = &FinishedFile> {
-        let taken = self.manifest.taken.pieces.iter();
-        let taken = taken.flat_map(|piece| [&piece.pages, &piece.documents, &piece.places]);
-        taken.chain(self.manifest.jobs.values().flatten())
+        let ingested = self.manifest.ingested.pieces.iter();
+        let ingested = ingested.flat_map(|piece| [&piece.pages, &piece.documents, &piece.places]);
+        ingested.chain(self.manifest.jobs.values().flatten())
     }
 
     /// What a phase took so far.

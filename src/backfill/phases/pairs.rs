@@ -4,19 +4,19 @@
 //! other. A pair whose documents are in one cluster already cannot change it and is passed over, so that the order of
 //! the pairs decides only which links are found, and what they cost.
 //!
-//! 1. Neighbours in the lists (see [`super::lists`]): as many pairs as postings at most, sorted and merged.
+//! 1. Neighbours in the lists (see [`crate::backfill::phases::lists`]): as many pairs as postings at most, sorted and merged.
 //! 2. Documents and the representatives of their common shingles, a few a document.
 //! 3. All other pairs of different clusters, as many documents at a time as their pairs fit in memory: what one stretch
 //!    joins, the next one need not form.
 
-use super::error::BackfillError;
-use super::form::{Formed, Lists};
-use super::lists::{Common, NEIGHBOURS, REPRESENTED, SHORTENED};
-use super::means::Means;
-use super::rows::{LinkRow, Pair};
-use super::sketches::{self, Needed, SketchesAtHand};
-use super::usage::{Meter, Phase};
-use super::work::Work;
+use crate::backfill::checkpoint::Checkpoint;
+use crate::backfill::context::Context;
+use crate::backfill::error::BackfillError;
+use crate::backfill::phases::lists::{CommonShingles, NEIGHBOURS, REPRESENTED, SHORTENED};
+use crate::backfill::phases::pair_formation::{Formed, Lists};
+use crate::backfill::rows::{LinkRow, Pair};
+use crate::backfill::sketch_cache::{self, MinShared, SketchCache};
+use crate::backfill::usage::{Meter, Phase};
 use crate::cluster::{Clusters, MatchRule};
 use crate::document::{ClusterId, DocumentId};
 use crate::extsort::{FinishedFile, MergeReader, RunFileWriter};
@@ -41,14 +41,14 @@ const PIECE_BATCHES: usize = 256;
 const STRETCHES: (&str, bool) = ("stretches", false);
 
 /// Decides pairs and keeps the clusters.
-pub(super) struct Pairs<'a> {
-    means: &'a Means,
+pub(in crate::backfill) struct Pairs<'a> {
+    context: &'a Context,
     rule: MatchRule,
     sketch_rule: Rule,
-    common: &'a Common,
-    /// Sketches at hand, for each thread its own.
-    at_hand: Vec<SketchesAtHand>,
-    needed: Needed,
+    common: &'a CommonShingles,
+    /// SketchFiles at hand, for each thread its own.
+    at_hand: Vec<SketchCache>,
+    needed: MinShared,
     /// The clusters so far.
     pub clusters: Clusters,
     /// Links that changed them, in the order in which they were found.
@@ -59,20 +59,24 @@ pub(super) struct Pairs<'a> {
 
 impl<'a> Pairs<'a> {
     /// The state after all links that were found so far.
-    pub fn open(work: &Work, means: &'a Means, common: &'a Common) -> Result<Self, BackfillError> {
-        let (sketches, needed) = sketches::open(work, SHORTENED)?;
+    pub fn open(
+        checkpoint: &Checkpoint,
+        context: &'a Context,
+        common: &'a CommonShingles,
+    ) -> Result<Self, BackfillError> {
+        let (sketches, needed) = sketch_cache::open(checkpoint, SHORTENED)?;
         let mut pairs = Pairs {
-            means,
-            rule: work.rule().cluster.clone(),
-            sketch_rule: work.rule().sketch.rule,
+            context,
+            rule: checkpoint.rule().cluster.clone(),
+            sketch_rule: checkpoint.rule().sketch.rule,
             common,
-            at_hand: (0..means.n_threads).map(|_| SketchesAtHand::new(&sketches, means)).collect(),
+            at_hand: (0..context.n_threads).map(|_| SketchCache::new(&sketches, context)).collect(),
             needed,
-            clusters: Clusters::alone(work.taken().n_documents() as usize),
+            clusters: Clusters::alone(checkpoint.ingested().n_documents() as usize),
             links: Vec::new(),
             n_compared: 0,
         };
-        for run in work.runs::<LinkRow>(LINKS.0, LINKS.1)? {
+        for run in checkpoint.runs::<LinkRow>(LINKS.0, LINKS.1)? {
             let mut links = run.read_all();
             while let Some(link) = links.next()? {
                 pairs.clusters.union(link.later, link.earlier);
@@ -83,33 +87,33 @@ impl<'a> Pairs<'a> {
     }
 
     /// Decides neighbours.
-    pub fn decide_neighbours(&mut self, work: &mut Work) -> Result<(), BackfillError> {
-        self.decide_sorted(work, "near", NEIGHBOURS, false)
+    pub fn decide_neighbours(&mut self, checkpoint: &mut Checkpoint) -> Result<(), BackfillError> {
+        self.decide_sorted(checkpoint, "near", NEIGHBOURS, false)
     }
 
     /// Decides documents and the representatives of their common shingles.
-    pub fn decide_represented(&mut self, work: &mut Work) -> Result<(), BackfillError> {
-        self.decide_sorted(work, "represented", REPRESENTED, true)
+    pub fn decide_represented(&mut self, checkpoint: &mut Checkpoint) -> Result<(), BackfillError> {
+        self.decide_sorted(checkpoint, "represented", REPRESENTED, true)
     }
 
     /// Decides sorted pairs, from the pair on that was reached.
     fn decide_sorted(
         &mut self,
-        work: &mut Work,
+        checkpoint: &mut Checkpoint,
         stage: &'static str,
         (name, is_compressed): (&str, bool),
         is_represented: bool,
     ) -> Result<(), BackfillError> {
-        let mut pieces = LinkPieces::of(work, stage)?;
-        if pieces.is_over(work) {
+        let mut pieces = LinkPieces::of(checkpoint, stage)?;
+        if pieces.is_over(checkpoint) {
             return Ok(());
         }
-        let runs = work.runs::<Pair>(name, is_compressed)?;
-        self.means.standing.begin(Phase::PairMerging, runs.iter().map(|run| run.n_rows()).sum());
+        let runs = checkpoint.runs::<Pair>(name, is_compressed)?;
+        self.context.progress.begin(Phase::PairMerging, runs.iter().map(|run| run.n_rows()).sum());
         let mut merge = MergeReader::new(&runs, pieces.reached.as_ref(), None)?;
         let (mut batch, mut n_batches) = (Vec::with_capacity(BATCH_PAIRS), 0);
         while let Some(pair) = merge.next()? {
-            self.means.standing.advance(1);
+            self.context.progress.advance(1);
             if Some(pair) == pieces.reached || !self.is_candidate(pair) {
                 continue;
             }
@@ -118,13 +122,13 @@ impl<'a> Pairs<'a> {
                 self.decide(&batch, is_represented)?;
                 n_batches += 1;
                 if n_batches % PIECE_BATCHES == 0 {
-                    pieces.record(work, &self.links, pair)?;
+                    pieces.record(checkpoint, &self.links, pair)?;
                 }
                 batch.clear();
             }
         }
         self.decide(&batch, is_represented)?;
-        pieces.end(work, &self.links)
+        pieces.end(checkpoint, &self.links)
     }
 
     fn is_candidate(&self, pair: Pair) -> bool {
@@ -135,7 +139,7 @@ impl<'a> Pairs<'a> {
     /// one is verified. The documents are shared out to the threads; what another document in hand joins meanwhile costs
     /// comparisons that tell nothing new, and changes nothing.
     fn decide(&mut self, pairs: &[Pair], is_represented: bool) -> Result<(), BackfillError> {
-        self.means.check()?;
+        self.context.check()?;
         let clusters = &mut self.clusters;
         let candidate = |pair: &Pair| {
             let (own, other) = (clusters.cluster_of(pair.later()), clusters.cluster_of(pair.earlier()));
@@ -144,7 +148,7 @@ impl<'a> Pairs<'a> {
         let mut open: Vec<Candidate> = pairs.iter().filter_map(candidate).collect();
         // Most shared shingles first, then by age.
         open.sort_unstable_by_key(|open| (open.pair.later(), Reverse(open.pair.n_shared), open.pair.earlier()));
-        let shares = shares(&open, self.means.n_threads);
+        let shares = shares(&open, self.context.n_threads);
         let deciding =
             Deciding { rule: &self.rule, sketch_rule: self.sketch_rule, common: self.common, is_represented };
         let deciding = &deciding;
@@ -171,35 +175,35 @@ impl<'a> Pairs<'a> {
     }
 
     /// Forms and decides all pairs of different clusters that the lists name, from the document on that was reached.
-    pub fn decide_rest(&mut self, work: &mut Work) -> Result<(), BackfillError> {
-        let mut pieces = LinkPieces::of(work, "rest")?;
-        if pieces.is_over(work) {
+    pub fn decide_rest(&mut self, checkpoint: &mut Checkpoint) -> Result<(), BackfillError> {
+        let mut pieces = LinkPieces::of(checkpoint, "rest")?;
+        if pieces.is_over(checkpoint) {
             return Ok(());
         }
         let mut meter = Meter::start();
-        let lists = Lists::of(work)?;
+        let lists = Lists::of(checkpoint)?;
         let first = pieces.reached.map_or(0, |reached| reached.later().0 as usize);
         let mut names = self.names();
-        let stretches = self.stretches(work, &lists, &names)?;
-        work.add_usage(Phase::PairFormation, meter.lap(0));
+        let stretches = self.stretches(checkpoint, &lists, &names)?;
+        checkpoint.add_usage(Phase::PairFormation, meter.lap(0));
         for (from, to) in stretches.into_iter().filter(|(from, _)| *from >= first) {
-            self.means.standing.begin(Phase::PairFormation, 0);
-            let mut formed = lists.pairs(self.means, &names, from, to)?;
-            work.add_usage(Phase::PairFormation, meter.lap(0));
-            self.means.standing.begin(Phase::PairMerging, formed.n_pairs());
+            self.context.progress.begin(Phase::PairFormation, 0);
+            let mut formed = lists.pairs(self.context, &names, from, to)?;
+            checkpoint.add_usage(Phase::PairFormation, meter.lap(0));
+            self.context.progress.begin(Phase::PairMerging, formed.n_pairs());
             self.decide_formed(&mut formed)?;
-            pieces.record(work, &self.links, Pair::new(DocumentId(to as u32), DocumentId(0), 0, false))?;
-            work.add_usage(Phase::PairMerging, meter.lap(0));
+            pieces.record(checkpoint, &self.links, Pair::new(DocumentId(to as u32), DocumentId(0), 0, false))?;
+            checkpoint.add_usage(Phase::PairMerging, meter.lap(0));
             names = self.names();
         }
-        pieces.end(work, &self.links)
+        pieces.end(checkpoint, &self.links)
     }
 
     /// Decides the pairs of a stretch.
     fn decide_formed(&mut self, formed: &mut Formed) -> Result<(), BackfillError> {
         let mut batch = Vec::with_capacity(BATCH_PAIRS);
         formed.each(|pair| {
-            self.means.standing.advance(u64::from(pair.n_shared) + u64::from(pair.is_nominated));
+            self.context.progress.advance(u64::from(pair.n_shared) + u64::from(pair.is_nominated));
             if self.is_candidate(pair) {
                 batch.push(pair);
             }
@@ -214,18 +218,23 @@ impl<'a> Pairs<'a> {
 
     /// The stretches of documents whose pairs are formed at once. They are put down, so that a run that goes on forms the
     /// same pairs at once, and finds the same links.
-    fn stretches(&self, work: &mut Work, lists: &Lists, names: &[u32]) -> Result<Vec<(usize, usize)>, BackfillError> {
+    fn stretches(
+        &self,
+        checkpoint: &mut Checkpoint,
+        lists: &Lists,
+        names: &[u32],
+    ) -> Result<Vec<(usize, usize)>, BackfillError> {
         let (name, is_compressed) = STRETCHES;
-        if !work.is_done(name) {
-            let stretches = lists.stretches(self.means, names)?;
-            let mut writer = RunFileWriter::create(work.folder(), &format!("{name}-0"), is_compressed)?;
+        if !checkpoint.is_done(name) {
+            let stretches = lists.stretches(self.context, names)?;
+            let mut writer = RunFileWriter::create(checkpoint.folder(), &format!("{name}-0"), is_compressed)?;
             for (from, to) in stretches {
                 writer.push(Pair::new(DocumentId(to as u32), DocumentId(from as u32), 0, false))?;
             }
-            work.record(name, vec![writer.finish()?])?;
+            checkpoint.record(name, vec![writer.finish()?])?;
         }
         let mut stretches = Vec::new();
-        for run in work.runs::<Pair>(name, is_compressed)? {
+        for run in checkpoint.runs::<Pair>(name, is_compressed)? {
             let mut rows = run.read_all();
             while let Some(row) = rows.next()? {
                 stretches.push((row.earlier().0 as usize, row.later().0 as usize));
@@ -266,14 +275,14 @@ fn shares(mut open: &[Candidate], n_threads: usize) -> Vec<&[Candidate]> {
 struct Deciding<'a> {
     rule: &'a MatchRule,
     sketch_rule: Rule,
-    common: &'a Common,
+    common: &'a CommonShingles,
     /// Whether only common shingles nominate these pairs.
     is_represented: bool,
 }
 
 impl Deciding<'_> {
     /// The first verified candidate of each document in each cluster, and how many were compared.
-    fn links_of(&self, open: &[Candidate], at_hand: &mut SketchesAtHand) -> Result<(Vec<LinkRow>, u64), BackfillError> {
+    fn links_of(&self, open: &[Candidate], at_hand: &mut SketchCache) -> Result<(Vec<LinkRow>, u64), BackfillError> {
         let (mut links, mut n_compared) = (Vec::new(), 0);
         let mut joined = HashSet::new();
         for of_document in open.chunk_by(|a, b| a.pair.later() == b.pair.later()) {
@@ -310,7 +319,7 @@ impl Deciding<'_> {
     }
 
     /// The resemblance of a pair's documents where they are linked.
-    fn link(&self, pair: Pair, at_hand: &mut SketchesAtHand) -> Result<Option<f64>, BackfillError> {
+    fn link(&self, pair: Pair, at_hand: &mut SketchCache) -> Result<Option<f64>, BackfillError> {
         let (later, earlier) = (at_hand.get(pair.later())?, at_hand.get(pair.earlier())?);
         let is_common = |shingle| self.common.is_for(shingle, pair.later());
         Ok(self.rule.link(&later, &earlier, self.sketch_rule, self.is_represented, is_common))
@@ -328,16 +337,16 @@ struct LinkPieces {
 }
 
 impl LinkPieces {
-    fn of(work: &Work, stage: &'static str) -> Result<Self, BackfillError> {
+    fn of(checkpoint: &Checkpoint, stage: &'static str) -> Result<Self, BackfillError> {
         let mut pieces = LinkPieces { stage, n: 0, n_links: 0, reached: None };
-        while work.is_done(&pieces.job()) {
+        while checkpoint.is_done(&pieces.job()) {
             let name = format!("{}-{stage}-{:05}", REACHED.0, pieces.n);
-            for run in work.runs::<Pair>(&name, REACHED.1)? {
+            for run in checkpoint.runs::<Pair>(&name, REACHED.1)? {
                 pieces.reached = run.read_all().next()?;
             }
             pieces.n += 1;
         }
-        pieces.n_links = work.pieces(LINKS.0).map(|piece| piece.n_rows as usize).sum();
+        pieces.n_links = checkpoint.pieces(LINKS.0).map(|piece| piece.n_rows as usize).sum();
         Ok(pieces)
     }
 
@@ -349,29 +358,29 @@ impl LinkPieces {
         format!("decide-{}/over", self.stage)
     }
 
-    fn is_over(&self, work: &Work) -> bool {
-        work.is_done(&self.last_job())
+    fn is_over(&self, checkpoint: &Checkpoint) -> bool {
+        checkpoint.is_done(&self.last_job())
     }
 
-    fn record(&mut self, work: &mut Work, links: &[LinkRow], reached: Pair) -> Result<(), BackfillError> {
+    fn record(&mut self, checkpoint: &mut Checkpoint, links: &[LinkRow], reached: Pair) -> Result<(), BackfillError> {
         let name = format!("{}-{}-{:05}-0", REACHED.0, self.stage, self.n);
-        let mut writer = RunFileWriter::create(work.folder(), &name, REACHED.1)?;
+        let mut writer = RunFileWriter::create(checkpoint.folder(), &name, REACHED.1)?;
         writer.push(reached)?;
-        let pieces = vec![self.write_links(work, links)?, writer.finish()?];
-        work.record(&self.job(), pieces)?;
+        let pieces = vec![self.write_links(checkpoint, links)?, writer.finish()?];
+        checkpoint.record(&self.job(), pieces)?;
         (self.n, self.n_links) = (self.n + 1, links.len());
         Ok(())
     }
 
-    fn end(mut self, work: &mut Work, links: &[LinkRow]) -> Result<(), BackfillError> {
-        let pieces = vec![self.write_links(work, links)?];
+    fn end(mut self, checkpoint: &mut Checkpoint, links: &[LinkRow]) -> Result<(), BackfillError> {
+        let pieces = vec![self.write_links(checkpoint, links)?];
         self.n_links = links.len();
-        work.record(&self.last_job(), pieces)
+        checkpoint.record(&self.last_job(), pieces)
     }
 
-    fn write_links(&self, work: &Work, links: &[LinkRow]) -> Result<FinishedFile, BackfillError> {
+    fn write_links(&self, checkpoint: &Checkpoint, links: &[LinkRow]) -> Result<FinishedFile, BackfillError> {
         let name = format!("{}-{}-{:05}", LINKS.0, self.stage, self.n);
-        let mut writer = RunFileWriter::create(work.folder(), &name, LINKS.1)?;
+        let mut writer = RunFileWriter::create(checkpoint.folder(), &name, LINKS.1)?;
         links[self.n_links..].iter().try_for_each(|link| writer.push(*link).map(|_| ()))?;
         Ok(writer.finish()?)
     }

@@ -1,7 +1,7 @@
 //! How much room on the disk a backfill needs: a guess before it starts, a better one once its documents are known.
 
-use super::error::{BackfillError, io_error};
-use super::work::Work;
+use crate::backfill::checkpoint::Checkpoint;
+use crate::backfill::error::{BackfillError, io_error};
 use std::path::Path;
 
 /// Bytes for each byte of a compressed input; of one that is not, a byte for so many. Seen: 3 for each of a site in zstd, a
@@ -17,14 +17,14 @@ const A_PAGE: u64 = 230;
 
 /// The room that there is and the room that is needed, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct DiskSpace {
     /// As much may be needed, about.
     pub needed: u64,
     /// As much is free.
     pub free: u64,
 }
 
-impl Room {
+impl DiskSpace {
     /// Before anything is read: for inputs of so many bytes, each compressed or not. Guessed from their sizes, which tell
     /// little; HTML takes a tenth of it.
     ///
@@ -32,26 +32,26 @@ impl Room {
     /// [`BackfillError::Io`] where the system does not tell what is free.
     pub fn for_inputs(folder: &Path, inputs: impl Iterator<Item = (u64, bool)>) -> Result<Self, BackfillError> {
         let of = |(n_bytes, is_compressed)| if is_compressed { n_bytes * FOR_COMPRESSED } else { n_bytes / PLAIN };
-        Ok(Room { needed: inputs.map(of).sum(), free: free(folder)? })
+        Ok(DiskSpace { needed: inputs.map(of).sum(), free: free(folder)? })
     }
 
     /// For the phases after the first, in which every document's sketch is written once more.
-    pub(super) fn for_phases(work: &Work) -> Result<Self, BackfillError> {
-        let taken = work.taken();
-        let sketches: u64 = taken.pieces.iter().map(|piece| piece.documents.n_bytes).sum();
-        let n_documents = u64::from(taken.n_documents());
-        let n_postings = match work.rule().sketch.index_size {
+    pub(super) fn for_phases(checkpoint: &Checkpoint) -> Result<Self, BackfillError> {
+        let ingested = checkpoint.ingested();
+        let sketches: u64 = ingested.pieces.iter().map(|piece| piece.documents.n_bytes).sum();
+        let n_documents = u64::from(ingested.n_documents());
+        let n_postings = match checkpoint.rule().sketch.index_size {
             // All shingles of the sketches; one takes five bytes of them.
             0 => sketches / 5,
             n => n_documents * n as u64,
         };
-        let needed = sketches + n_documents * A_DOCUMENT + n_postings * A_POSTING + taken.counts.n_pages * A_PAGE;
-        let written = work.n_bytes_in_all() - work.n_bytes_taken();
-        Ok(Room { needed: needed.saturating_sub(written), free: free(work.folder())? })
+        let needed = sketches + n_documents * A_DOCUMENT + n_postings * A_POSTING + ingested.counts.n_pages * A_PAGE;
+        let written = checkpoint.n_bytes_in_all() - checkpoint.n_bytes_ingested();
+        Ok(DiskSpace { needed: needed.saturating_sub(written), free: free(checkpoint.folder())? })
     }
 
     /// Whether it may not do.
-    pub fn is_short(self) -> bool {
+    pub fn is_insufficient(self) -> bool {
         self.needed > self.free
     }
 }
