@@ -1,376 +1,327 @@
-//! The work folder: the manifest of finished pieces, so that whatever ends a backfill, the next run goes on from them.
+//! The checkpoint: a work folder and the manifest of all finished work in it, from which the next run resumes.
 //!
-//! A piece counts once the manifest that names it is durable, and its file is so before. Syncing both after every piece
-//! takes a small backfill longer than its work does: pieces are noted together, those of a second at a time
-//! ([`Checkpoint::with_interval`]), and a file that is gone again by then was never waited for.
+//! A job counts as finished once a durable manifest names it, and its files are durable before that. A sync after every
+//! job would take longer than the work of a small backfill. The checkpoint therefore saves what finished together, at
+//! intervals ([`Checkpoint::with_interval`]). A file that is gone again by then never costs a sync.
 
-use crate::backfill::error::{BackfillError, io_error};
-use crate::backfill::report::Report;
-use crate::backfill::usage::{Phase, Usage};
+use super::datasets::{DOCUMENTS, Dataset, DatasetFile, PAGES, ROW_OFFSETS};
+use super::error::{BackfillError, io_error};
+use super::ingest_state::IngestState;
+use super::report::Report;
+use super::usage::{Phase, Usage};
 use crate::document::Seed;
 use crate::extsort::{FinishedFile, Row, RunFile};
-use crate::ports::{Progress, ProgressMap, StoreRule};
-use crate::sweep::SweepRow;
+use crate::ports::StoreRule;
 use highway::{HighwayHash, HighwayHasher};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const MANIFEST: &str = "manifest.json";
+const NEW_MANIFEST: &str = "manifest.new";
+const LOCK: &str = "lock";
 
-/// The manifest's version: a work folder of another one is refused.
-const MANIFEST_VERSION: u32 = 1;
+/// The format of the manifest and of all intermediate files. A folder of another format is refused.
+const FORMAT: u32 = 2;
 
-/// What a backfill is of: a folder that was begun with one goes on with no other.
+/// What a backfill is of. A folder that was begun with one specification never resumes with another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BackfillSpec {
     /// The rules of the store.
     pub rule: StoreRule,
-    /// All that matters to how records are read, as text.
+    /// All settings that change how records are read, as text.
     pub reading: String,
-    /// The inputs: each one's name and size in bytes.
+    /// The inputs: the name and the size in bytes of each.
     pub inputs: Vec<(String, u64)>,
 }
 
-/// What the first phase has taken in.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct IngestState {
-    /// Whether the source was read to its end.
-    pub is_over: bool,
-    /// The names of the sources; a [`crate::backfill::rows::PageRow`] has its source's place among them.
-    pub sources: Vec<String>,
-    /// How far each (source, partition) was read: its next offset and chain.
-    pub progress: Vec<(String, i32, i64, u64)>,
-    /// What was taken in, piece by piece in the order of arrival.
-    pub pieces: Vec<Segment>,
-    /// Counts of what the records were.
-    pub counts: Counts,
-    /// The sweeps that pages were seen on.
-    pub sweeps: BTreeMap<String, SweepRow>,
-    /// Parts of the input that could not be read, and why.
-    pub unreadable: BTreeSet<String>,
-}
-
-/// What the records were.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// All of them.
-    pub n_records: u64,
-    /// Their bytes, decompressed.
-    pub n_bytes: u64,
-    /// Pages with a content.
-    pub n_pages: u64,
-    /// Those equal to one before.
-    pub n_equal: u64,
-    /// URLs at which nothing stood, or which led elsewhere.
-    pub n_gone: u64,
-    /// Those that were no pages.
-    pub n_rejected: u64,
-}
-
-/// A stretch of the input.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Segment {
-    /// Documents before it.
-    pub n_documents_before: u32,
-    /// Its records.
-    pub pages: FinishedFile,
-    /// Its documents.
-    pub documents: FinishedFile,
-    /// Where its documents are in their file.
-    pub places: FinishedFile,
-}
-
-impl Segment {
-    /// How many documents it has.
-    pub fn n_documents(&self) -> u32 {
-        self.documents.n_rows as u32
-    }
-}
-
-impl IngestState {
-    /// How many documents there are.
-    pub fn n_documents(&self) -> u32 {
-        self.pieces.last().map_or(0, |last| last.n_documents_before + last.n_documents())
-    }
-
-    /// How far the sources were read.
-    pub fn progress_map(&self) -> ProgressMap {
-        let progress = |(source, partition, next_offset, chain): &(String, i32, i64, u64)| {
-            ((source.clone(), *partition), Progress { next_offset: *next_offset, chain: *chain })
-        };
-        self.progress.iter().map(progress).collect()
-    }
+/// What a finished job left.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct FinishedJob {
+    /// The job's files.
+    pub files: Vec<DatasetFile>,
+    /// How far a step came, where the job is one of several steps.
+    pub reached: Option<(u32, u32)>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Manifest {
     version: u32,
     seed: String,
-    of: BackfillSpec,
-    /// Rows in a part of what is merged, about. StoreLists, because finished parts are known by their numbers.
+    spec: BackfillSpec,
+    /// Rows in a part of a merge, about. Finished parts are known by their numbers, so that this must not change.
     part_rows: u64,
     ingested: IngestState,
-    /// Finished jobs: name → what they wrote.
-    jobs: BTreeMap<String, Vec<FinishedFile>>,
+    /// Finished jobs by name.
+    jobs: BTreeMap<String, FinishedJob>,
     usage: BTreeMap<Phase, Usage>,
-    /// What is told in the end, once the store is made.
+    /// The final report, once the store is complete.
     report: Option<Report>,
 }
 
 impl Manifest {
-    /// Whether the inputs are the same. One that is read to its end may grow: what is new is for the stream.
-    fn is_of(&self, inputs: &[(String, u64)]) -> bool {
+    fn new(spec: BackfillSpec, part_rows: u64, seed: &Seed) -> Self {
+        Manifest {
+            version: FORMAT,
+            seed: hex(seed),
+            spec,
+            part_rows,
+            ingested: IngestState::default(),
+            jobs: BTreeMap::new(),
+            usage: BTreeMap::new(),
+            report: None,
+        }
+    }
+
+    /// What differs between the manifest's specification and another one.
+    fn difference(&self, spec: &BackfillSpec, seed: Option<&Seed>) -> Option<&'static str> {
+        match () {
+            () if self.spec.rule != spec.rule => Some("other rules"),
+            () if self.spec.reading != spec.reading => Some("other limits or sweeps"),
+            () if !self.has_inputs(&spec.inputs) => Some("other inputs"),
+            () if seed.is_some_and(|seed| hex(seed) != self.seed) => Some("another seed"),
+            () => None,
+        }
+    }
+
+    /// Whether the inputs are the same. An input that is read to its end may grow: the stream reads what is new.
+    fn has_inputs(&self, inputs: &[(String, u64)]) -> bool {
         let names = |inputs: &[(String, u64)]| inputs.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-        self.of.inputs == inputs || self.ingested.is_over && names(&self.of.inputs) == names(inputs)
+        self.spec.inputs == inputs || self.ingested.is_finished && names(&self.spec.inputs) == names(inputs)
     }
 }
 
-/// The folder that an unfinished backfill works in. One process at a time.
+/// The work folder of an unfinished backfill. One process at a time holds it.
 pub struct Checkpoint {
     folder: PathBuf,
     manifest: Manifest,
-    /// Files of pieces that are not known to be durable.
+    /// Files that may not be durable yet.
     unsynced: Vec<String>,
-    /// A file of a piece could not be synced: whatever is in it, it must not be noted.
-    is_lost: bool,
-    pause: Duration,
-    noted_at: Instant,
-    /// Locked as long as it is open.
+    /// A sync failed: the manifest must not name the file, whatever a second sync says.
+    sync_failed: bool,
+    interval: Duration,
+    saved_at: Instant,
+    /// Holds the lock on the folder.
     _lock: File,
 }
 
 impl Checkpoint {
-    /// Whether a folder holds a backfill that is not finished.
-    pub fn is_begun(folder: &Path) -> bool {
+    /// Whether a folder holds an unfinished backfill.
+    pub fn exists(folder: &Path) -> bool {
         folder.join(MANIFEST).exists()
     }
 
-    /// Opens a work folder, or makes one. The seed and the parts of a folder that is there are kept.
+    /// Opens a work folder, or creates it. An existing folder keeps its seed and its `part_rows`.
     ///
     /// # Errors
-    /// [`BackfillError::Other`] where it was begun with another identity or seed.
+    /// [`BackfillError::SpecMismatch`] where the folder was begun with another specification or seed,
+    /// [`BackfillError::OtherFormat`] where another version of the program began it, and
+    /// [`BackfillError::FolderInUse`] where another process holds it.
     pub fn open(
         folder: &Path,
-        of: BackfillSpec,
+        spec: BackfillSpec,
         part_rows: u64,
         seed: Option<Seed>,
         new_seed: impl FnOnce() -> Seed,
     ) -> Result<Self, BackfillError> {
         fs::create_dir_all(folder).map_err(io_error(folder))?;
-        let lock_path = folder.join("lock");
+        let lock_path = folder.join(LOCK);
         let lock = File::create(&lock_path).map_err(io_error(&lock_path))?;
-        let other = |difference: &str| BackfillError::Other { folder: folder.into(), difference: difference.into() };
-        lock.try_lock().map_err(|_| other("another process at checkpoint on it"))?;
-        let path = folder.join(MANIFEST);
-        let manifest = if path.exists() {
-            let manifest = read_manifest(&path)?;
-            let differs = seed.is_some_and(|seed| hex(&seed) != manifest.seed);
-            match () {
-                () if manifest.version != MANIFEST_VERSION => return Err(other("another version of the program")),
-                () if manifest.of.rule != of.rule => return Err(other("other rules")),
-                () if manifest.of.reading != of.reading => return Err(other("other limits or sweeps")),
-                () if !manifest.is_of(&of.inputs) => return Err(other("other inputs")),
-                () if differs => return Err(other("another seed")),
-                () => manifest,
+        lock.try_lock().map_err(|_| BackfillError::FolderInUse(folder.to_path_buf()))?;
+        let manifest = if Self::exists(folder) {
+            let manifest = read_manifest(folder)?;
+            if let Some(difference) = manifest.difference(&spec, seed.as_ref()) {
+                return Err(BackfillError::SpecMismatch { folder: folder.to_path_buf(), difference });
             }
+            manifest
         } else {
-            Manifest {
-                version: MANIFEST_VERSION,
-                seed: hex(&seed.unwrap_or_else(new_seed)),
-                of,
-                part_rows,
-                ingested: IngestState::default(),
-                jobs: BTreeMap::new(),
-                usage: BTreeMap::new(),
-                report: None,
-            }
+            Manifest::new(spec, part_rows, &seed.unwrap_or_else(new_seed))
         };
         let mut checkpoint = Checkpoint {
             folder: folder.to_path_buf(),
             manifest,
             unsynced: Vec::new(),
-            is_lost: false,
-            pause: Duration::ZERO,
-            noted_at: Instant::now(),
+            sync_failed: false,
+            interval: Duration::ZERO,
+            saved_at: Instant::now(),
             _lock: lock,
         };
         checkpoint.save()?;
         Ok(checkpoint)
     }
 
-    /// The same, with pieces noted at the earliest so long after those before: as much work may be lost by a kill, beside
-    /// what is under way. Otherwise each is noted at once.
+    /// Saves at most once per interval. A kill costs that much finished work, beside the unfinished. Without an interval
+    /// every job is saved at once.
     #[must_use]
-    pub fn with_interval(mut self, pause: Duration) -> Self {
-        self.pause = pause;
+    pub fn with_interval(mut self, interval: Duration) -> Self {
+        self.interval = interval;
         self
     }
 
-    /// The folder.
+    /// The work folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The secret of the store to be.
+    /// The seed of the store.
+    ///
+    /// # Errors
+    /// [`BackfillError::Damaged`] where the manifest holds no seed.
     pub fn seed(&self) -> Result<Seed, BackfillError> {
         self.manifest.seed.parse().map_err(|_| BackfillError::Damaged(self.folder.join(MANIFEST)))
     }
 
-    /// The rules of the store to be.
+    /// The rules of the store.
     pub fn rule(&self) -> &StoreRule {
-        &self.manifest.of.rule
+        &self.manifest.spec.rule
     }
 
-    /// Rows in a part of what is merged, about.
+    /// Rows in a part of a merge, about.
     pub fn part_rows(&self) -> u64 {
         self.manifest.part_rows
     }
 
-    /// What was taken in so far.
+    /// What the first phase has ingested.
     pub fn ingested(&self) -> &IngestState {
         &self.manifest.ingested
     }
 
-    /// Notes what was taken in, its last piece included, if that is new.
-    pub fn record_ingested(&mut self, ingested: IngestState) -> Result<(), BackfillError> {
-        for piece in ingested.pieces.iter().skip(self.manifest.ingested.pieces.len()) {
-            let files = [&piece.pages, &piece.documents, &piece.places];
-            self.unsynced.extend(files.map(|file| file.name.clone()));
+    /// Records what the first phase has ingested, with the files of new segments.
+    pub(super) fn record_ingested(&mut self, ingested: IngestState) -> Result<(), BackfillError> {
+        for segment in ingested.segments.iter().skip(self.manifest.ingested.segments.len()) {
+            self.unsynced.extend(segment.files().map(|file| file.name.clone()));
         }
         self.manifest.ingested = ingested;
         self.save_when_due()
     }
 
     /// Whether a job is finished.
-    pub fn is_done(&self, job: &str) -> bool {
+    pub(super) fn is_finished(&self, job: &str) -> bool {
         self.manifest.jobs.contains_key(job)
     }
 
-    /// Notes that a job is finished, and what it wrote.
-    pub fn record(&mut self, job: &str, pieces: Vec<FinishedFile>) -> Result<(), BackfillError> {
-        self.unsynced.extend(pieces.iter().map(|piece| piece.name.clone()));
-        self.manifest.jobs.insert(job.to_string(), pieces);
+    /// What a job left, if it is finished.
+    pub(super) fn job(&self, name: &str) -> Option<&FinishedJob> {
+        self.manifest.jobs.get(name)
+    }
+
+    /// Records a finished job.
+    pub(super) fn record(&mut self, name: String, job: FinishedJob) -> Result<(), BackfillError> {
+        self.unsynced.extend(job.files.iter().map(|file| file.file.name.clone()));
+        self.manifest.jobs.insert(name, job);
         self.save_when_due()
     }
 
-    /// What all finished jobs wrote under a name: files called the name, `-` and more.
-    pub fn pieces(&self, name: &str) -> impl Iterator<Item = &FinishedFile> {
-        let is_of =
-            move |piece: &&FinishedFile| piece.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
-        self.manifest.jobs.values().flatten().filter(is_of)
+    /// The files that finished jobs left of a data set, in the order of the jobs' names.
+    pub(super) fn files_of<'a>(&'a self, dataset: &'a str) -> impl Iterator<Item = &'a FinishedFile> {
+        let files = self.manifest.jobs.values().flat_map(|job| &job.files);
+        files.filter(move |file| file.dataset == dataset).map(|file| &file.file)
     }
 
-    /// Opens all files of a name.
-    pub fn runs<R: Row>(&self, name: &str, is_compressed: bool) -> Result<Vec<Arc<RunFile<R>>>, BackfillError> {
-        let open = |piece| Ok(RunFile::open(&self.folder, piece, is_compressed)?);
-        self.pieces(name).map(open).collect()
+    /// Opens the files that finished jobs left of a data set.
+    pub(super) fn open_dataset<R: Row + Clone>(
+        &self,
+        dataset: Dataset<R>,
+    ) -> Result<Vec<Arc<RunFile<R>>>, BackfillError> {
+        self.files_of(dataset.name()).map(|file| dataset.open(&self.folder, file)).collect()
     }
 
-    /// The bytes of all files of a name.
-    pub fn n_bytes(&self, name: &str) -> u64 {
-        self.pieces(name).map(|piece| piece.n_bytes).sum()
+    /// Bytes of the segments.
+    pub(super) fn n_bytes_ingested(&self) -> u64 {
+        self.segment_files().map(|file| file.n_bytes).sum()
     }
 
-    /// The bytes of all files.
-    pub fn n_bytes_in_all(&self) -> u64 {
-        self.all_pieces().map(|piece| piece.n_bytes).sum()
+    /// Bytes of all files.
+    pub(super) fn n_bytes_written(&self) -> u64 {
+        let files = self.manifest.jobs.values().flat_map(|job| &job.files);
+        self.n_bytes_ingested() + files.map(|file| file.file.n_bytes).sum::<u64>()
     }
 
-    /// The bytes of all files by what they hold, the largest first.
-    pub fn files(&self) -> Vec<(String, u64)> {
-        let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
-        for piece in self.all_pieces() {
-            let name = piece.name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
-            *by_name.entry(name).or_default() += piece.n_bytes;
+    /// Bytes of all files by data set, the largest first.
+    pub(super) fn n_bytes_by_dataset(&self) -> Vec<(String, u64)> {
+        let mut by_dataset: BTreeMap<&str, u64> = BTreeMap::new();
+        for segment in &self.manifest.ingested.segments {
+            for (name, file) in [PAGES.name(), DOCUMENTS.name(), ROW_OFFSETS.name()].into_iter().zip(segment.files()) {
+                *by_dataset.entry(name).or_default() += file.n_bytes;
+            }
         }
-        let mut files: Vec<(String, u64)> = by_name.into_iter().map(|(name, n)| (name.to_string(), n)).collect();
-        files.sort_by_key(|(_, n_bytes)| std::cmp::Reverse(*n_bytes));
-        files
+        for file in self.manifest.jobs.values().flat_map(|job| &job.files) {
+            *by_dataset.entry(file.dataset.as_str()).or_default() += file.file.n_bytes;
+        }
+        let mut by_dataset: Vec<(String, u64)> =
+            by_dataset.into_iter().map(|(name, n)| (name.to_string(), n)).collect();
+        by_dataset.sort_by_key(|(_, n_bytes)| Reverse(*n_bytes));
+        by_dataset
     }
 
-    /// The bytes of what was taken in.
-    pub fn n_bytes_ingested(&self) -> u64 {
-        let ingested = self.manifest.ingested.pieces.iter();
-        ingested.map(|piece| piece.pages.n_bytes + piece.documents.n_bytes + piece.places.n_bytes).sum()
+    fn segment_files(&self) -> impl Iterator<Item = &FinishedFile> {
+        self.manifest.ingested.segments.iter().flat_map(|segment| segment.files())
     }
 
-    fn all_pieces(&self) -> impl Iterator<Item = &FinishedFile> {
-        let ingested = self.manifest.ingested.pieces.iter();
-        let ingested = ingested.flat_map(|piece| [&piece.pages, &piece.documents, &piece.places]);
-        ingested.chain(self.manifest.jobs.values().flatten())
-    }
-
-    /// What a phase took so far.
-    pub fn usage(&self) -> &BTreeMap<Phase, Usage> {
+    /// What each phase took so far.
+    pub(super) fn usage(&self) -> &BTreeMap<Phase, Usage> {
         &self.manifest.usage
     }
 
-    /// Adds what a phase took. It is not worth a sync of its own, and kept with what is noted next.
-    pub fn add_usage(&mut self, phase: Phase, usage: Usage) {
+    /// Adds to what a phase took. The next save writes it; it is not worth one of its own.
+    pub(super) fn add_usage(&mut self, phase: Phase, usage: Usage) {
         self.manifest.usage.entry(phase).or_default().add(usage);
     }
 
-    /// What is told in the end; none while the store is not made.
-    pub fn report(&self) -> Option<&Report> {
+    /// The final report, or `None` while the store is incomplete.
+    pub(super) fn report(&self) -> Option<&Report> {
         self.manifest.report.as_ref()
     }
 
-    /// Notes that the store is made and what is told of it. Nothing else in the folder is needed from then on.
-    pub fn set_report(&mut self, report: Report) -> Result<(), BackfillError> {
+    /// Records that the store is complete. Nothing else in the folder is needed from then on.
+    pub(super) fn set_report(&mut self, report: Report) -> Result<(), BackfillError> {
         self.manifest.report = Some(report);
         self.unsynced.clear();
         self.save()
     }
 
     fn save_when_due(&mut self) -> Result<(), BackfillError> {
-        if self.noted_at.elapsed() < self.pause { Ok(()) } else { self.save() }
+        if self.saved_at.elapsed() < self.interval { Ok(()) } else { self.save() }
     }
 
-    /// Makes all pieces durable.
-    fn sync(&mut self) -> Result<(), BackfillError> {
+    /// Makes all files durable.
+    fn sync_files(&mut self) -> Result<(), BackfillError> {
         let sync = |path: &Path| File::open(path).and_then(|file| file.sync_all()).map_err(io_error(path));
         if self.unsynced.is_empty() {
             return Ok(());
         }
-        // IndexQuery again after it has failed, the system may well say that a file is synced whose bytes are gone.
-        self.is_lost = true;
+        // After a failed sync the system may report success for a file whose bytes are gone.
+        self.sync_failed = true;
         self.unsynced.iter().try_for_each(|name| sync(&self.folder.join(name)))?;
         sync(&self.folder)?;
-        self.is_lost = false;
+        self.sync_failed = false;
         self.unsynced.clear();
         Ok(())
     }
 
-    /// Makes all pieces durable, and then the manifest that names them.
-    pub fn save(&mut self) -> Result<(), BackfillError> {
-        let (path, new) = (self.folder.join(MANIFEST), self.folder.join("manifest.new"));
-        if self.is_lost {
-            return Err(io_error(&path)(std::io::Error::other("a file that it would name could not be synced")));
+    /// Makes all files durable, then the manifest that names them.
+    pub(super) fn save(&mut self) -> Result<(), BackfillError> {
+        let path = self.folder.join(MANIFEST);
+        if self.sync_failed {
+            return Err(io_error(&path)(io::Error::other(
+                "not saved, because the sync of a file that it names failed",
+            )));
         }
-        self.sync()?;
-        // A manifest has no map with odd keys: writing it as JSON cannot fail.
-        let json = serde_json::to_vec(&self.manifest).unwrap_or_default();
-        let write = || -> std::io::Result<()> {
-            let mut file = File::create(&new)?;
-            writeln!(file, "{:016x}", HighwayHasher::default().hash64(&json))?;
-            file.write_all(&json)?;
-            file.sync_all()?;
-            fs::rename(&new, &path)?;
-            File::open(&self.folder)?.sync_all()
-        };
-        write().map_err(io_error(&path))?;
-        // From the end of it: a slow disk gets as much time for other things.
-        self.noted_at = Instant::now();
+        self.sync_files()?;
+        write_manifest(&self.folder, &self.manifest).map_err(io_error(&path))?;
+        // The interval begins when the save ends, so that a slow disk gets as much time for other work.
+        self.saved_at = Instant::now();
         Ok(())
     }
 
-    /// Removes the folder: the store is there. The manifest goes last, because it knows that.
-    pub fn remove(self) -> Result<(), BackfillError> {
+    /// Removes the folder once the store is in its place. The manifest goes last, because it says that the store is
+    /// complete.
+    pub(super) fn remove(self) -> Result<(), BackfillError> {
         for entry in fs::read_dir(&self.folder).map_err(io_error(&self.folder))? {
             let path = entry.map_err(io_error(&self.folder))?.path();
             if path.is_file() && !path.ends_with(MANIFEST) {
@@ -381,16 +332,110 @@ impl Checkpoint {
     }
 }
 
-fn read_manifest(path: &Path) -> Result<Manifest, BackfillError> {
-    let text = fs::read_to_string(path).map_err(io_error(path))?;
-    let damaged = || BackfillError::Damaged(path.to_path_buf());
-    let (checksum, json) = text.split_once('\n').ok_or_else(damaged)?;
-    if format!("{:016x}", HighwayHasher::default().hash64(json.as_bytes())) != checksum {
+fn checksum_line(json: &[u8]) -> String {
+    format!("{:016x}", HighwayHasher::default().hash64(json))
+}
+
+/// Replaces the manifest in one step.
+fn write_manifest(folder: &Path, manifest: &Manifest) -> io::Result<()> {
+    let json = serde_json::to_vec(manifest)?;
+    let new = folder.join(NEW_MANIFEST);
+    let mut file = File::create(&new)?;
+    writeln!(file, "{}", checksum_line(&json))?;
+    file.write_all(&json)?;
+    file.sync_all()?;
+    fs::rename(&new, folder.join(MANIFEST))?;
+    File::open(folder)?.sync_all()
+}
+
+fn read_manifest(folder: &Path) -> Result<Manifest, BackfillError> {
+    /// The one field that every format has.
+    #[derive(Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    let path = folder.join(MANIFEST);
+    let bytes = fs::read(&path).map_err(io_error(&path))?;
+    let damaged = || BackfillError::Damaged(path.clone());
+    let end = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(damaged)?;
+    let (checksum, json) = (&bytes[..end], &bytes[end + 1..]);
+    if checksum_line(json).as_bytes() != checksum {
         return Err(damaged());
     }
-    serde_json::from_str(json).map_err(|_| damaged())
+    let Version { version } = serde_json::from_slice(json).map_err(|_| damaged())?;
+    if version != FORMAT {
+        return Err(BackfillError::OtherFormat { folder: folder.to_path_buf(), found: version, expected: FORMAT });
+    }
+    serde_json::from_slice(json).map_err(|_| damaged())
 }
 
 fn hex(seed: &Seed) -> String {
     seed.0.map(|word| format!("{word:016x}")).concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backfill::tests::{open_checkpoint, rule};
+    use crate::cluster::MatchRule;
+
+    fn open(folder: &Path) -> Result<Checkpoint, BackfillError> {
+        let spec = BackfillSpec { rule: rule(0, MatchRule::default()), reading: String::new(), inputs: Vec::new() };
+        Checkpoint::open(folder, spec, 8, None, || Seed([9; 4]))
+    }
+
+    #[test]
+    fn another_specification_seed_or_process_is_refused() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let (first, _) = open_checkpoint(outer.path(), &rule(0, MatchRule::default()), 1 << 20);
+        let folder = first.folder().to_path_buf();
+        assert!(matches!(open(&folder), Err(BackfillError::FolderInUse(_))));
+        drop(first);
+        assert_eq!(open(&folder).expect("opens").seed().expect("a seed").0, [1, 2, 3, 4], "the folder keeps its seed");
+        let spec = |index_size, reading: &str, input: &str| BackfillSpec {
+            rule: rule(index_size, MatchRule::default()),
+            reading: reading.into(),
+            inputs: if input.is_empty() { Vec::new() } else { vec![(input.into(), 1)] },
+        };
+        for (spec, seed, expected) in [
+            (spec(7, "", ""), None, "other rules"),
+            (spec(0, "other", ""), None, "other limits or sweeps"),
+            (spec(0, "", "other"), None, "other inputs"),
+            (spec(0, "", ""), Some(Seed([9; 4])), "another seed"),
+        ] {
+            let refused = Checkpoint::open(&folder, spec, 8, seed, || Seed([9; 4]));
+            let Err(BackfillError::SpecMismatch { difference, .. }) = refused else {
+                panic!("{expected} is not refused")
+            };
+            assert_eq!(difference, expected);
+        }
+    }
+
+    /// The first format's manifest has other fields: it must be refused by its version, before any other field is read.
+    #[test]
+    fn another_format_is_refused_by_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let json = br#"{"version":1,"seed":"","of":{},"taken":{},"jobs":{}}"#;
+        let manifest = [checksum_line(json).as_bytes(), b"\n", json].concat();
+        fs::write(folder.path().join(MANIFEST), manifest).expect("written");
+        let error = open(folder.path()).err().expect("refused");
+        assert!(matches!(error, BackfillError::OtherFormat { found: 1, expected: FORMAT, .. }), "{error}");
+        assert!(error.to_string().contains("format 1"), "{error}");
+    }
+
+    #[test]
+    fn a_changed_manifest_is_damaged() {
+        let folder = tempfile::tempdir().expect("a folder");
+        drop(open(folder.path()).expect("opens"));
+        let path = folder.path().join(MANIFEST);
+        let whole = fs::read(&path).expect("a manifest");
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x80;
+            fs::write(&path, bytes).expect("written");
+            assert!(matches!(open(folder.path()), Err(BackfillError::Damaged(_))), "byte {at}");
+        }
+        fs::write(&path, b"").expect("written");
+        assert!(matches!(open(folder.path()), Err(BackfillError::Damaged(_))), "empty");
+    }
 }

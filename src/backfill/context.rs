@@ -1,117 +1,80 @@
-//! What the phases work with: threads, memory, a way to be stopped, and a place to say how far they are.
+//! What every phase works with: a folder, threads, memory, a stop flag and a progress display.
 
-use crate::backfill::error::BackfillError;
-use crate::backfill::usage::{Meter, Phase, Usage};
+use super::datasets::{Dataset, DatasetSorter};
+use super::error::BackfillError;
+use super::progress::PhaseProgress;
+use crate::extsort::SortedRow;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How far a backfill is; may be read at any time.
-#[derive(Debug, Default)]
-pub struct PhaseProgress {
-    phase: Mutex<Option<(Phase, Meter)>>,
-    n_done: AtomicU64,
-    n_total: AtomicU64,
-}
-
-impl PhaseProgress {
-    /// What is under way; nothing before the first phase.
-    pub fn snapshot(&self) -> Option<ProgressSnapshot> {
-        let phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
-        let (phase, meter) = phase.as_ref()?;
-        let usage = meter.so_far();
-        Some(ProgressSnapshot {
-            phase: *phase,
-            n_done: self.n_done.load(Relaxed),
-            n_total: self.n_total.load(Relaxed),
-            usage,
-        })
-    }
-
-    /// A phase begins, or a step of it.
-    pub(super) fn begin(&self, phase: Phase, n_total: u64) {
-        let mut now = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*now {
-            Some((before, _)) if *before == phase => {}
-            _ => *now = Some((phase, Meter::start())),
-        }
-        self.n_done.store(0, Relaxed);
-        self.n_total.store(n_total, Relaxed);
-    }
-
-    /// There is more to do than was known.
-    fn expect(&self, n: u64) {
-        self.n_total.fetch_add(n, Relaxed);
-    }
-
-    /// Some more of it is done.
-    pub(super) fn advance(&self, n: u64) {
-        self.n_done.fetch_add(n, Relaxed);
-    }
-}
-
-/// What is under way.
-#[derive(Clone, Copy, Debug)]
-pub struct ProgressSnapshot {
-    /// The phase.
-    pub phase: Phase,
-    /// What is done of its present step: pages of the first phase, else files, parts or pairs.
-    pub n_done: u64,
-    /// What there is to do, as far as it is known; 0: it is not.
-    pub n_total: u64,
-    /// What the phase took so far, but for the bytes.
-    pub usage: Usage,
-}
-
-/// What every phase works with.
+/// The resources of a backfill.
 #[derive(Clone)]
 pub struct Context {
-    /// Where the intermediate files are.
+    /// The folder of the intermediate files.
     pub folder: PathBuf,
-    /// Threads.
+    /// Worker threads of each phase.
     pub n_threads: usize,
     /// Bytes of memory for all that grows with the input.
     pub memory: u64,
-    /// Set from outside to end early.
+    /// Ends the backfill early when it becomes true.
     pub stop: Arc<AtomicBool>,
-    /// How far it is.
+    /// How far the backfill is.
     pub progress: Arc<PhaseProgress>,
 }
 
 impl Context {
-    /// Says whether to go on.
-    pub fn check(&self) -> Result<(), BackfillError> {
+    /// Returns an error once the stop flag is set.
+    ///
+    /// # Errors
+    /// [`BackfillError::Stopped`]
+    pub fn check_stop(&self) -> Result<(), BackfillError> {
         if self.stop.load(Relaxed) { Err(BackfillError::Stopped) } else { Ok(()) }
     }
 
-    /// Bytes that one sorter of one thread may hold.
-    pub fn sorter_bytes(&self) -> usize {
+    /// Bytes that the sorters of one thread may hold together.
+    pub(super) fn sorter_bytes(&self) -> usize {
         (self.memory / (4 * self.n_threads as u64)) as usize
     }
 
-    /// Does some jobs on all threads. `done` is told of each as it is finished, here and one by one.
+    /// A sorter for part `at` of a data set, with all the memory of its thread.
+    pub(super) fn sorter<R: SortedRow>(&self, dataset: Dataset<R>, at: usize) -> DatasetSorter<'_, R> {
+        self.sorter_with_eighths(dataset, at, 8)
+    }
+
+    /// A sorter with some eighths of its thread's memory, where a thread has several sorters.
+    pub(super) fn sorter_with_eighths<R: SortedRow>(
+        &self,
+        dataset: Dataset<R>,
+        at: usize,
+        n_eighths: usize,
+    ) -> DatasetSorter<'_, R> {
+        dataset.sorter(&self.folder, format_args!("{at:04}"), self.sorter_bytes() / 8 * n_eighths)
+    }
+
+    /// Calls `work` with every item, on all threads, and `finish` with every result, one by one on this thread.
     ///
     /// # Errors
-    /// The first error of a job or of `done`; no further job is begun then.
-    pub fn each<J: Send, T: Send>(
+    /// The first error of `work` or `finish`. After it no further item begins.
+    pub(super) fn run_parallel<I: Send, T: Send>(
         &self,
-        jobs: Vec<J>,
-        job: impl Fn(J) -> Result<T, BackfillError> + Sync,
-        mut done: impl FnMut(T) -> Result<(), BackfillError>,
+        items: Vec<I>,
+        work: impl Fn(I) -> Result<T, BackfillError> + Sync,
+        mut finish: impl FnMut(T) -> Result<(), BackfillError>,
     ) -> Result<(), BackfillError> {
-        self.progress.expect(jobs.len() as u64);
-        let jobs = Mutex::new(jobs.into_iter());
-        let take = || jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let (job, take) = (&job, &take);
+        self.progress.add_total(items.len() as u64);
+        let items = Mutex::new(items.into_iter());
+        let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let (work, next) = (&work, &next);
         std::thread::scope(|scope| {
             let (out, results) = sync_channel(self.n_threads);
             let workers: Vec<_> = (0..self.n_threads)
                 .map(|_| {
                     let out = out.clone();
                     scope.spawn(move || {
-                        while let Some(next) = take() {
-                            let result = self.check().and_then(|()| job(next));
+                        while let Some(item) = next() {
+                            let result = self.check_stop().and_then(|()| work(item));
                             let is_over = result.is_err();
                             if out.send(result).is_err() || is_over {
                                 return;
@@ -122,13 +85,13 @@ impl Context {
                 .collect();
             drop(out);
             let outcome = results.iter().try_for_each(|result| {
-                done(result?)?;
+                finish(result?)?;
                 self.progress.advance(1);
                 Ok(())
             });
             drop(results);
-            let died = workers.into_iter().any(|worker| worker.join().is_err());
-            outcome.and(if died { Err(BackfillError::Died) } else { Ok(()) })
+            let has_panicked = workers.into_iter().any(|worker| worker.join().is_err());
+            outcome.and(if has_panicked { Err(BackfillError::WorkerPanicked) } else { Ok(()) })
         })
     }
 }
@@ -143,32 +106,29 @@ mod tests {
     }
 
     #[test]
-    fn every_job_is_done_once() {
+    fn every_item_is_worked_on_once() {
         let mut sum = 0;
-        context()
-            .each(
-                (1..=100).collect(),
-                |n: u32| Ok(n * 2),
-                |n| {
-                    sum += n;
-                    Ok(())
-                },
-            )
-            .expect("done");
+        let add = |n: u32| {
+            sum += n;
+            Ok(())
+        };
+        context().run_parallel((1..=100).collect(), |n: u32| Ok(n * 2), add).expect("done");
         assert_eq!(sum, 10_100);
     }
 
     #[test]
-    fn an_error_and_a_stop_end_it() {
+    fn an_error_and_a_stop_end_the_run() {
         let context = context();
-        let fails = |n: u32| if n == 5 { Err(BackfillError::Died) } else { Ok(n) };
-        assert!(matches!(context.each((0..1000).collect(), fails, |_| Ok(())), Err(BackfillError::Died)));
+        let fails = |n: u32| if n == 5 { Err(BackfillError::WorkerPanicked) } else { Ok(n) };
+        let failed = context.run_parallel((0..1000).collect(), fails, |_| Ok(()));
+        assert!(matches!(failed, Err(BackfillError::WorkerPanicked)));
         let stops = |n| {
             if n == 7 {
                 context.stop.store(true, Relaxed);
             }
             Ok(())
         };
-        assert!(matches!(context.each((0..1000).collect(), |n: u32| Ok(n), stops), Err(BackfillError::Stopped)));
+        let stopped = context.run_parallel((0..1000).collect(), |n: u32| Ok(n), stops);
+        assert!(matches!(stopped, Err(BackfillError::Stopped)));
     }
 }

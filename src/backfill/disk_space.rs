@@ -1,56 +1,64 @@
-//! How much room on the disk a backfill needs: a guess before it starts, a better one once its documents are known.
+//! The disk space that a backfill needs: a guess before it starts, and an estimate once the documents are known.
 
-use crate::backfill::checkpoint::Checkpoint;
-use crate::backfill::error::{BackfillError, io_error};
+use super::checkpoint::Checkpoint;
+use super::error::{BackfillError, io_error};
 use std::path::Path;
 
-/// Bytes for each byte of a compressed input; of one that is not, a byte for so many. Seen: 3 for each of a site in zstd, a
-/// byte for 28 of its HTML.
-const FOR_COMPRESSED: u64 = 8;
-const PLAIN: u64 = 8;
+/// Bytes on disk for each byte of a compressed input. A site in zstd took 3.
+const BYTES_PER_COMPRESSED_BYTE: u64 = 8;
+/// Bytes of a plain input for each byte on disk. The HTML of that site took 28.
+const PLAIN_BYTES_PER_BYTE: u64 = 8;
 
-/// Bytes beside the sketches of a document for itself, for each shingle that indexes it, and for each page, rounded up from
-/// what 30 million made-up documents took, files on the way and store together.
-const A_DOCUMENT: u64 = 160;
-const A_POSTING: u64 = 20;
-const A_PAGE: u64 = 230;
+/// Bytes beside the sketches for each document, each index shingle and each page. 30 million synthetic documents took a
+/// little less, intermediate files and store together.
+const BYTES_PER_DOCUMENT: u64 = 160;
+const BYTES_PER_POSTING: u64 = 20;
+const BYTES_PER_PAGE: u64 = 230;
 
-/// The room that there is and the room that is needed, in bytes.
+/// Bytes of a sketch for each of its shingles.
+const SKETCH_BYTES_PER_SHINGLE: u64 = 5;
+
+/// Disk space, needed and free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSpace {
-    /// As much may be needed, about.
+    /// Bytes that the backfill may need.
     pub needed: u64,
-    /// As much is free.
+    /// Bytes that are free.
     pub free: u64,
 }
 
 impl DiskSpace {
-    /// Before anything is read: for inputs of so many bytes, each compressed or not. Guessed from their sizes, which tell
-    /// little; HTML takes a tenth of it.
+    /// Guesses from the inputs: the size in bytes of each, and whether it is compressed. Sizes tell little: HTML needs a
+    /// tenth of the guess.
     ///
     /// # Errors
-    /// [`BackfillError::Io`] where the system does not tell what is free.
+    /// [`BackfillError::Io`] where the system does not report the free space.
     pub fn for_inputs(folder: &Path, inputs: impl Iterator<Item = (u64, bool)>) -> Result<Self, BackfillError> {
-        let of = |(n_bytes, is_compressed)| if is_compressed { n_bytes * FOR_COMPRESSED } else { n_bytes / PLAIN };
-        Ok(DiskSpace { needed: inputs.map(of).sum(), free: free(folder)? })
+        let needed = |(n_bytes, is_compressed)| {
+            if is_compressed { n_bytes * BYTES_PER_COMPRESSED_BYTE } else { n_bytes / PLAIN_BYTES_PER_BYTE }
+        };
+        Ok(DiskSpace { needed: inputs.map(needed).sum(), free: free(folder)? })
     }
 
-    /// For the phases after the first, in which every document's sketch is written once more.
+    /// Estimates what the phases after the first need. They write every sketch once more.
     pub(super) fn for_phases(checkpoint: &Checkpoint) -> Result<Self, BackfillError> {
         let ingested = checkpoint.ingested();
-        let sketches: u64 = ingested.pieces.iter().map(|piece| piece.documents.n_bytes).sum();
+        let sketches: u64 = ingested.segments.iter().map(|segment| segment.documents.n_bytes).sum();
         let n_documents = u64::from(ingested.n_documents());
         let n_postings = match checkpoint.rule().sketch.index_size {
-            // All shingles of the sketches; one takes five bytes of them.
-            0 => sketches / 5,
+            // All shingles of the sketches are indexed.
+            0 => sketches / SKETCH_BYTES_PER_SHINGLE,
             n => n_documents * n as u64,
         };
-        let needed = sketches + n_documents * A_DOCUMENT + n_postings * A_POSTING + ingested.counts.n_pages * A_PAGE;
-        let written = checkpoint.n_bytes_in_all() - checkpoint.n_bytes_ingested();
+        let needed = sketches
+            + n_documents * BYTES_PER_DOCUMENT
+            + n_postings * BYTES_PER_POSTING
+            + ingested.counts.n_pages * BYTES_PER_PAGE;
+        let written = checkpoint.n_bytes_written() - checkpoint.n_bytes_ingested();
         Ok(DiskSpace { needed: needed.saturating_sub(written), free: free(checkpoint.folder())? })
     }
 
-    /// Whether it may not do.
+    /// Whether the disk may become full.
     pub fn is_insufficient(self) -> bool {
         self.needed > self.free
     }

@@ -10,51 +10,65 @@ use crate::sweep::{Observation, Seen};
 use crate::wire::{Reason, Rejection};
 use std::cmp::Ordering;
 
-/// What became of a record, in the order of arrival.
+/// A record of the input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageRow {
-    /// The number of its source in the manifest.
+    /// The position of the record's source in the manifest's list.
     pub source: u32,
-    /// Its partition.
+    /// The record's partition.
     pub partition: i32,
-    /// Its offset.
+    /// The record's offset.
     pub offset: i64,
-    /// What it was.
+    /// What the record is.
     pub outcome: Outcome,
 }
 
-/// What a record was.
+/// What a record is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// A page.
     Page(Visit),
-    /// No page that can be sketched.
+    /// A record that is no page.
     Rejected(Rejection),
 }
 
-/// A visit to a URL, and what was seen there.
+/// A visit to a URL and what it found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visit {
     /// The URL.
     pub url: String,
     /// The URL's fingerprint.
     pub key: Fingerprint,
-    /// Its host's.
+    /// The fingerprint of the URL's host.
     pub host: u64,
-    /// When, what, on which sweep.
-    pub moment: Observation,
-    /// How the content is equal to the document that was seen; [`Relation::New`]: it brought it. None: none was.
+    /// When, what and on which sweep.
+    pub observation: Observation,
+    /// How the content equals its document. [`Relation::New`] means that it brought the document, and `None` that the visit
+    /// found no content.
     pub relation: Option<Relation>,
 }
 
+/// The relations by their number in a page's row.
 const RELATIONS: [Relation; 5] =
     [Relation::Identical, Relation::Lexical, Relation::Shingle, Relation::Near, Relation::New];
 const NO_RELATION: u8 = 5;
 const REJECTED: u8 = 6;
 
+fn encode_flag(flag: bool, out: &mut Vec<u8>) {
+    out.push(u8::from(flag));
+}
+
+fn decode_flag(bytes: &mut &[u8]) -> Option<bool> {
+    match decode_array(bytes)? {
+        [0] => Some(false),
+        [1] => Some(true),
+        _ => None,
+    }
+}
+
 fn encode_text(text: Option<&str>, out: &mut Vec<u8>) {
-    encode_varint(u64::from(text.is_some()), out);
-    encode_bytes(text.unwrap_or("").as_bytes(), out);
+    encode_flag(text.is_some(), out);
+    encode_bytes(text.unwrap_or_default().as_bytes(), out);
 }
 
 fn decode_string(bytes: &mut &[u8]) -> Option<String> {
@@ -62,15 +76,15 @@ fn decode_string(bytes: &mut &[u8]) -> Option<String> {
 }
 
 fn decode_text(bytes: &mut &[u8]) -> Option<Option<String>> {
-    let is_there = decode_varint(bytes)? == 1;
+    let is_some = decode_flag(bytes)?;
     let text = decode_string(bytes)?;
-    Some(is_there.then_some(text))
+    Some(is_some.then_some(text))
 }
 
-fn encode_observation(moment: &Observation, out: &mut Vec<u8>) {
-    out.extend(moment.fetched_at.0.to_le_bytes());
-    encode_text(moment.sweep.as_deref(), out);
-    match &moment.seen {
+fn encode_observation(observation: &Observation, out: &mut Vec<u8>) {
+    out.extend(observation.fetched_at.0.to_le_bytes());
+    encode_text(observation.sweep.as_deref(), out);
+    match &observation.seen {
         Seen::Lost => out.push(0),
         Seen::Gone => out.push(1),
         Seen::Redirect(target) => {
@@ -105,10 +119,10 @@ impl Row for PageRow {
         match &self.outcome {
             Outcome::Rejected(why) => {
                 out.push(REJECTED);
-                encode_bytes(&serde_json::to_vec(&why.reason).unwrap_or_default(), out);
+                encode_bytes(why.reason.as_str().as_bytes(), out);
                 encode_bytes(why.message.as_bytes(), out);
                 encode_text(why.url.as_deref(), out);
-                encode_varint(u64::from(why.fetched_at.is_some()), out);
+                encode_flag(why.fetched_at.is_some(), out);
                 out.extend(why.fetched_at.map_or(0, |time| time.0).to_le_bytes());
                 encode_text(why.sweep.as_deref(), out);
             }
@@ -118,7 +132,7 @@ impl Row for PageRow {
                 encode_bytes(visit.url.as_bytes(), out);
                 out.extend(visit.key.0.to_le_bytes());
                 out.extend(visit.host.to_le_bytes());
-                encode_observation(&visit.moment, out);
+                encode_observation(&visit.observation, out);
             }
         }
     }
@@ -134,10 +148,11 @@ impl Row for PageRow {
 }
 
 fn decode_rejection(bytes: &mut &[u8]) -> Option<Outcome> {
-    let reason: Reason = serde_json::from_slice(decode_bytes(bytes)?).ok()?;
+    let name = decode_bytes(bytes)?;
+    let reason = Reason::ALL.into_iter().find(|reason| reason.as_str().as_bytes() == name)?;
     let message = decode_string(bytes)?;
     let url = decode_text(bytes)?;
-    let has_time = decode_varint(bytes)? == 1;
+    let has_time = decode_flag(bytes)?;
     let time = FetchTime(i64::from_le_bytes(decode_array(bytes)?));
     let sweep = decode_text(bytes)?;
     let fetched_at = has_time.then_some(time);
@@ -146,52 +161,56 @@ fn decode_rejection(bytes: &mut &[u8]) -> Option<Outcome> {
 }
 
 fn decode_visit(kind: u8, bytes: &mut &[u8]) -> Option<Outcome> {
+    let relation = match kind {
+        NO_RELATION => None,
+        kind => Some(*RELATIONS.get(usize::from(kind))?),
+    };
     Some(Outcome::Page(Visit {
-        relation: RELATIONS.get(usize::from(kind)).copied(),
+        relation,
         url: decode_string(bytes)?,
         key: Fingerprint(u128::from_le_bytes(decode_array(bytes)?)),
         host: u64::from_le_bytes(decode_array(bytes)?),
-        moment: decode_observation(bytes)?,
+        observation: decode_observation(bytes)?,
     }))
 }
 
-/// A document as it came out of the first phase; its id is its place among all documents.
+/// A document as the first phase leaves it. Its id is its position among all documents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DocumentRow {
-    /// What makes contents equal to it.
+    /// The fingerprints that an equal content has.
     pub equivalences: Equivalences,
-    /// The fingerprint of the URL that brought it.
+    /// The fingerprint of the URL that brought the document.
     pub first_url: Fingerprint,
-    /// Words in its canonical form.
+    /// Words in the canonical form.
     pub n_words: u32,
-    /// Bytes of the page that brought it.
+    /// Bytes of the page that brought the document.
     pub n_bytes: u64,
-    /// Its sketch as [`crate::sketch::encode`] writes it.
+    /// The sketch as [`crate::sketch::encode`] writes it.
     pub sketch: Vec<u8>,
-    /// The shingles that may index it, where the sketch does not begin with them.
+    /// The shingles that may index the document, where the sketch does not begin with them.
     pub index: Option<Vec<Shingle>>,
-    /// Its super shingles.
+    /// The super shingles, ascending.
     pub super_shingles: Vec<Shingle>,
-    /// Its mod shingles.
+    /// The mod shingles, ascending.
     pub mod_shingles: Vec<Shingle>,
 }
 
 fn encode_shingles(shingles: &[Shingle], out: &mut Vec<u8>) {
     encode_varint(shingles.len() as u64, out);
-    let mut before = 0;
+    let mut previous = 0;
     for shingle in shingles {
-        encode_varint(shingle - before, out);
-        before = *shingle;
+        encode_varint(shingle - previous, out);
+        previous = *shingle;
     }
 }
 
 fn decode_shingles(bytes: &mut &[u8]) -> Option<Vec<Shingle>> {
     let n = decode_varint(bytes)? as usize;
     let mut shingles = Vec::with_capacity(n.min(bytes.len()));
-    let mut before: Shingle = 0;
+    let mut previous: Shingle = 0;
     for _ in 0..n {
-        before = before.checked_add(decode_varint(bytes)?)?;
-        shingles.push(before);
+        previous = previous.checked_add(decode_varint(bytes)?)?;
+        shingles.push(previous);
     }
     Some(shingles)
 }
@@ -200,13 +219,13 @@ impl Row for DocumentRow {
     fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         encode_bytes(&self.sketch, out);
         for key in [Some(self.equivalences.identical), Some(self.equivalences.lexical), self.equivalences.shingle] {
-            out.push(u8::from(key.is_some()));
+            encode_flag(key.is_some(), out);
             out.extend(key.map_or(0, |key| key.0).to_le_bytes());
         }
         out.extend(self.first_url.0.to_le_bytes());
         encode_varint(u64::from(self.n_words), out);
         encode_varint(self.n_bytes, out);
-        encode_varint(u64::from(self.index.is_some()), out);
+        encode_flag(self.index.is_some(), out);
         encode_shingles(self.index.as_deref().unwrap_or_default(), out);
         encode_shingles(&self.super_shingles, out);
         encode_shingles(&self.mod_shingles, out);
@@ -215,15 +234,15 @@ impl Row for DocumentRow {
     fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
         let sketch = decode_bytes(bytes)?.to_vec();
         let mut key = || {
-            let [is_there] = decode_array(bytes)?;
+            let is_some = decode_flag(bytes)?;
             let key = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
-            Some((is_there == 1).then_some(key))
+            Some(is_some.then_some(key))
         };
         let equivalences = Equivalences { identical: key()??, lexical: key()??, shingle: key()? };
         let first_url = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
         let n_words = u32::try_from(decode_varint(bytes)?).ok()?;
         let n_bytes = decode_varint(bytes)?;
-        let has_index = decode_varint(bytes)? == 1;
+        let has_index = decode_flag(bytes)?;
         let index = decode_shingles(bytes)?;
         Some(DocumentRow {
             equivalences,
@@ -238,17 +257,17 @@ impl Row for DocumentRow {
     }
 }
 
-/// The sketch in the bytes of a document's row, without reading the rest of it.
+/// The sketch in the bytes of a document's row. It comes first, so that a reader can stop behind it.
 pub fn sketch_bytes(mut row: &[u8]) -> Option<&[u8]> {
     decode_bytes(&mut row)
 }
 
-/// Where a document's row begins in its file, and how many shingles may index it.
+/// Where a document's row begins in its file, and how many shingles index the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowOffset {
-    /// Bytes from the file's beginning.
+    /// Bytes from the start of the file.
     pub offset: u32,
-    /// Index shingles, at most as many as the rule takes.
+    /// Index shingles, if none is common.
     pub n_index: u32,
 }
 
@@ -265,12 +284,12 @@ impl Row for RowOffset {
     }
 }
 
-/// <shingle, document>: the shingle above, the document in the low 32 bits, so that one comparison orders both.
+/// <shingle, document>: the document in the low 32 bits, the shingle above them, so that one comparison orders both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Posting(u128);
 
 impl Posting {
-    /// A shingle in a document.
+    /// Creates the posting of a shingle in a document.
     pub fn new(shingle: Shingle, document: DocumentId) -> Self {
         Posting(u128::from(shingle) << 32 | u128::from(document.0))
     }
@@ -285,7 +304,7 @@ impl Posting {
         DocumentId(self.0 as u32)
     }
 
-    /// Where the shingle's postings begin.
+    /// The first posting that the shingle can have.
     pub fn first_of_shingle(self) -> Self {
         Posting(self.0 >> 32 << 32)
     }
@@ -310,12 +329,12 @@ impl Row for Posting {
 
 impl SortedRow for Posting {}
 
-/// A document that is indexed by fewer shingles than its [`RowOffset`] says, because most of what might index it is common.
+/// A document with fewer index shingles than its [`RowOffset`] says, because too many are common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShortenedIndex {
     /// The document.
     pub document: DocumentId,
-    /// Shingles that index it.
+    /// Index shingles.
     pub n_index: u32,
 }
 
@@ -331,18 +350,18 @@ impl Row for ShortenedIndex {
     }
 }
 
-/// <document, document, count>: two documents, the shingles that they share, and whether a super shingle names them.
+/// <document, document, count>: two documents, how many shingles they share, and whether a super shingle nominates them.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
     documents: u64,
-    /// Index shingles in common, as far as counted.
+    /// Index shingles in common, as far as they are counted.
     pub n_shared: u32,
-    /// Whether they have a super shingle in common.
+    /// Whether a super shingle, a representative or a link nominates the pair.
     pub is_nominated: bool,
 }
 
 impl Pair {
-    /// A later document and an earlier one that share something.
+    /// Creates the pair of a later document and an earlier one.
     pub fn new(later: DocumentId, earlier: DocumentId, n_shared: u32, is_nominated: bool) -> Self {
         Pair { documents: u64::from(later.0) << 32 | u64::from(earlier.0), n_shared, is_nominated }
     }
@@ -431,13 +450,13 @@ impl Row for EquivalenceRow {
 }
 
 impl SortedRow for EquivalenceRow {
-    /// Two of a document's fingerprints may be one: those of features that came sorted.
+    /// Two fingerprints of a document may be the same one, where its features came sorted.
     fn absorb(&mut self, next: &Self) -> bool {
         self == next
     }
 }
 
-/// A URL under its fingerprint.
+/// A URL and its fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UrlRow {
     /// The fingerprint.
@@ -468,12 +487,12 @@ impl SortedRow for UrlRow {
     }
 }
 
-/// A sighting, in the order of the store's sightings by URL, with the fingerprint of the URL's host.
+/// A sighting and the fingerprint of its URL's host, in the order of the store's sightings by URL.
 #[derive(Clone, Debug)]
 pub struct SightingByUrl {
     /// The sighting.
     pub sighting: StoredSighting,
-    /// The host's fingerprint.
+    /// The fingerprint of the URL's host.
     pub host: u64,
 }
 
@@ -528,11 +547,11 @@ impl SortedRow for SightingByUrl {
 pub struct SightingByDocument {
     /// The document.
     pub document: DocumentId,
-    /// When.
+    /// When the page was fetched.
     pub fetched_at: FetchTime,
     /// The URL's fingerprint.
     pub url: Fingerprint,
-    /// The sweep.
+    /// The sweep of the visit.
     pub sweep: Option<String>,
 }
 
@@ -582,14 +601,14 @@ impl Row for MissingUrl {
 
 impl SortedRow for MissingUrl {}
 
-/// A verified link, in the order in which it was found.
+/// A verified link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkRow {
     /// The later document.
     pub later: DocumentId,
-    /// The earlier one.
+    /// The earlier document.
     pub earlier: DocumentId,
-    /// Their resemblance.
+    /// The resemblance of the two.
     pub resemblance: f64,
 }
 
@@ -624,3 +643,24 @@ impl Row for LinkRow {
 }
 
 impl SortedRow for LinkRow {}
+
+/// A range of documents: those after `from`, up to `to` inclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DocumentRange {
+    /// The document before the first one, or 0.
+    pub from: u32,
+    /// The last document.
+    pub to: u32,
+}
+
+impl Row for DocumentRange {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        out.extend(self.from.to_le_bytes());
+        out.extend(self.to.to_le_bytes());
+    }
+
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let from = u32::from_le_bytes(decode_array(bytes)?);
+        Some(DocumentRange { from, to: u32::from_le_bytes(decode_array(bytes)?) })
+    }
+}

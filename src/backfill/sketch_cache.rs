@@ -1,9 +1,10 @@
-//! The sketches of any documents, read where the first phase wrote them.
+//! Reads the sketch of any document from the files of the first phase, and keeps the sketches that pairs need again.
 
-use crate::backfill::checkpoint::Checkpoint;
-use crate::backfill::context::Context;
-use crate::backfill::error::BackfillError;
-use crate::backfill::rows::{DocumentRow, RowOffset, ShortenedIndex, sketch_bytes};
+use super::checkpoint::Checkpoint;
+use super::context::Context;
+use super::datasets::{DOCUMENTS, ROW_OFFSETS, SHORTENED_INDEXES};
+use super::error::BackfillError;
+use super::rows::{DocumentRow, sketch_bytes};
 use crate::cluster::MatchRule;
 use crate::document::DocumentId;
 use crate::extsort::RunFile;
@@ -11,18 +12,18 @@ use crate::sketch::{Sketch, decode};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Where every document's sketch is, four bytes a document.
+/// Where every document's sketch is: four bytes of memory a document.
 pub(super) struct SketchFiles {
-    files: Vec<SketchFile>,
+    segments: Vec<SketchFile>,
 }
 
 struct SketchFile {
     n_documents_before: u32,
-    run: Arc<RunFile<DocumentRow>>,
+    documents: Arc<RunFile<DocumentRow>>,
     offsets: Vec<u32>,
 }
 
-/// How many index shingles each document must share with an earlier one to be compared, two bytes a document.
+/// How many index shingles each document must share with an earlier one to be compared: two bytes of memory a document.
 pub(super) struct MinShared(Vec<u16>);
 
 impl MinShared {
@@ -32,75 +33,72 @@ impl MinShared {
     }
 }
 
-/// Reads where the sketches are and what is needed of each document.
-pub(super) fn open(
-    checkpoint: &Checkpoint,
-    shortened: (&str, bool),
-) -> Result<(Arc<SketchFiles>, MinShared), BackfillError> {
+/// Reads where the sketches are and what each document must share.
+pub(super) fn open_sketches(checkpoint: &Checkpoint) -> Result<(Arc<SketchFiles>, MinShared), BackfillError> {
     let rule: &MatchRule = &checkpoint.rule().cluster;
-    let needed_of = |n_index: u32| u16::try_from(rule.shared_needed(n_index as usize)).unwrap_or(u16::MAX);
-    let n_documents = checkpoint.ingested().n_documents() as usize;
-    let mut needed = Vec::with_capacity(n_documents);
-    let mut files = Vec::new();
-    for piece in &checkpoint.ingested().pieces {
-        let mut offsets = Vec::with_capacity(piece.n_documents() as usize);
-        let mut places = RunFile::<RowOffset>::open(checkpoint.folder(), &piece.places, false)?.read_all();
-        while let Some(place) = places.next()? {
-            offsets.push(place.offset);
-            needed.push(needed_of(place.n_index));
-        }
-        let run = RunFile::open(checkpoint.folder(), &piece.documents, false)?;
-        files.push(SketchFile { n_documents_before: piece.n_documents_before, run, offsets });
-    }
-    for run in checkpoint.runs::<ShortenedIndex>(shortened.0, shortened.1)? {
-        let mut rows = run.read_all();
+    let min_shared_of = |n_index: u32| u16::try_from(rule.shared_needed(n_index as usize)).unwrap_or(u16::MAX);
+    let ingested = checkpoint.ingested();
+    let mut min_shared = Vec::with_capacity(ingested.n_documents() as usize);
+    let mut segments = Vec::with_capacity(ingested.segments.len());
+    for segment in &ingested.segments {
+        let mut offsets = Vec::with_capacity(segment.n_documents() as usize);
+        let mut rows = ROW_OFFSETS.open(checkpoint.folder(), &segment.row_offsets)?.read_all();
         while let Some(row) = rows.next()? {
-            needed[row.document.0 as usize - 1] = needed_of(row.n_index);
+            offsets.push(row.offset);
+            min_shared.push(min_shared_of(row.n_index));
+        }
+        let documents = DOCUMENTS.open(checkpoint.folder(), &segment.documents)?;
+        segments.push(SketchFile { n_documents_before: segment.n_documents_before, documents, offsets });
+    }
+    for file in checkpoint.open_dataset(SHORTENED_INDEXES)? {
+        let mut rows = file.read_all();
+        while let Some(row) = rows.next()? {
+            min_shared[row.document.0 as usize - 1] = min_shared_of(row.n_index);
         }
     }
-    Ok((Arc::new(SketchFiles { files }), MinShared(needed)))
+    Ok((Arc::new(SketchFiles { segments }), MinShared(min_shared)))
 }
 
 impl SketchFiles {
     fn read(&self, document: DocumentId, bytes: &mut Vec<u8>) -> Result<Sketch, BackfillError> {
-        let at = self.files.partition_point(|file| file.n_documents_before < document.0) - 1;
-        let file = &self.files[at];
-        let row = (document.0 - file.n_documents_before) as usize - 1;
-        let end = file.offsets.get(row + 1).map_or(file.run.end_of_rows(), |offset| u64::from(*offset));
-        file.run.read_bytes(u64::from(file.offsets[row]), end, bytes)?;
+        let at = self.segments.partition_point(|segment| segment.n_documents_before < document.0) - 1;
+        let segment = &self.segments[at];
+        let row = (document.0 - segment.n_documents_before) as usize - 1;
+        let end = segment.offsets.get(row + 1).map_or(segment.documents.end_of_rows(), |offset| u64::from(*offset));
+        segment.documents.read_bytes(u64::from(segment.offsets[row]), end, bytes)?;
         let sketch = sketch_bytes(bytes).and_then(|bytes| decode(bytes).ok());
-        sketch.ok_or_else(|| BackfillError::Damaged(file.run.path().to_path_buf()))
+        sketch.ok_or_else(|| BackfillError::Damaged(segment.documents.path().to_path_buf()))
     }
 }
 
-/// SketchFiles at hand: those of the pairs under way come again and again.
+/// The sketches that one thread has read lately. Pairs under way need the same ones again and again.
 pub(super) struct SketchCache {
-    sketches: Arc<SketchFiles>,
-    at_hand: HashMap<DocumentId, Arc<Sketch>>,
+    files: Arc<SketchFiles>,
+    sketches: HashMap<DocumentId, Arc<Sketch>>,
     n_bytes: usize,
     n_bytes_max: usize,
     buffer: Vec<u8>,
 }
 
 impl SketchCache {
-    /// None yet; each thread may keep its share of the memory.
-    pub fn new(sketches: &Arc<SketchFiles>, context: &Context) -> Self {
-        let (sketches, n_bytes_max) = (Arc::clone(sketches), context.sorter_bytes() / 4);
-        SketchCache { sketches, at_hand: HashMap::new(), n_bytes: 0, n_bytes_max, buffer: Vec::new() }
+    /// Creates an empty cache. It holds a quarter of what its thread's sorters may hold.
+    pub fn new(files: &Arc<SketchFiles>, context: &Context) -> Self {
+        let (files, n_bytes_max) = (Arc::clone(files), context.sorter_bytes() / 4);
+        SketchCache { files, sketches: HashMap::new(), n_bytes: 0, n_bytes_max, buffer: Vec::new() }
     }
 
-    /// A document's sketch.
+    /// The sketch of a document.
     pub fn get(&mut self, document: DocumentId) -> Result<Arc<Sketch>, BackfillError> {
-        if let Some(sketch) = self.at_hand.get(&document) {
+        if let Some(sketch) = self.sketches.get(&document) {
             return Ok(Arc::clone(sketch));
         }
-        let sketch = Arc::new(self.sketches.read(document, &mut self.buffer)?);
+        let sketch = Arc::new(self.files.read(document, &mut self.buffer)?);
         if self.n_bytes > self.n_bytes_max {
-            self.at_hand.clear();
+            self.sketches.clear();
             self.n_bytes = 0;
         }
         self.n_bytes += sketch.n_bytes();
-        self.at_hand.insert(document, Arc::clone(&sketch));
+        self.sketches.insert(document, Arc::clone(&sketch));
         Ok(sketch)
     }
 }

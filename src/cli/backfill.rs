@@ -40,15 +40,15 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs) -> Result<Exit> {
     let seed = config.seed().map_err(|error| ending(Exit::Usage, error.to_string()))?;
     let memory = args.memory.map_or_else(|| backfill::machine_memory() / 3, |mib| mib << 20).max(1 << 20);
     let folder = work_folder(&config.store.path);
-    if !Checkpoint::is_begun(&folder) && !backfill::is_free(&config.store.path) {
+    if !Checkpoint::exists(&folder) && !backfill::is_free(&config.store.path) {
         // What is left of the folder by a run that was killed at its very last step; one that holds anything stays.
         let _ = std::fs::remove_dir(&folder);
-        return Err(usage_error(BackfillError::StoreIsThere(config.store.path)));
+        return Err(usage_error(BackfillError::StoreExists(config.store.path)));
     }
     let random = new_seed()?;
-    let identity = identity(&config, &args.inputs)?;
-    let inputs = identity.inputs.clone();
-    let checkpoint = Checkpoint::open(&folder, identity, backfill::part_rows(memory), seed, || random);
+    let spec = backfill_spec(&config, &args.inputs)?;
+    let inputs = spec.inputs.clone();
+    let checkpoint = Checkpoint::open(&folder, spec, backfill::part_rows(memory), seed, || random);
     let checkpoint =
         checkpoint.map_err(usage_error)?.with_interval(Duration::from_millis(config.backfill.checkpoint_ms));
     tell_room(&folder, &inputs, args.quiet)?;
@@ -99,7 +99,10 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs) -> Result<Exit> {
 /// What a person gave wrong is wrong usage.
 fn usage_error(error: BackfillError) -> anyhow::Error {
     match error {
-        BackfillError::Other { .. } | BackfillError::StoreIsThere(_) => ending(Exit::Usage, error.to_string()),
+        BackfillError::SpecMismatch { .. }
+        | BackfillError::OtherFormat { .. }
+        | BackfillError::FolderInUse(_)
+        | BackfillError::StoreExists(_) => ending(Exit::Usage, error.to_string()),
         other => other.into(),
     }
 }
@@ -131,7 +134,7 @@ fn is_compressed(path: &Path) -> bool {
     read.is_ok() && (magic.starts_with(&[0x1f, 0x8b]) || magic == [0x28, 0xb5, 0x2f, 0xfd])
 }
 
-fn identity(config: &Config, inputs: &[PathBuf]) -> Result<BackfillSpec> {
+fn backfill_spec(config: &Config, inputs: &[PathBuf]) -> Result<BackfillSpec> {
     let input = |path: &PathBuf| -> Result<(String, u64)> {
         let unread = |error: std::io::Error| ending(Exit::Usage, format!("{} cannot be read: {error}", path.display()));
         let whole = path.canonicalize().map_err(unread)?;

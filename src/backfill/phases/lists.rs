@@ -1,103 +1,117 @@
-//! Merges <shingle, document>: the list of documents of every shingle, and what the lists say of the shingles and pairs.
+//! Merges <shingle, document> into the list of documents of every shingle, and finds common shingles and first pairs.
 //!
-//! Here the batch must do as the stream does, page by page, without going page by page. A shingle is common from the
-//! document on that makes its list longer than the limit; documents after that one are indexed by the next larger of
-//! their shingles, whose lists grow by them and may become common in turn. [`find_common`] begins with no shingle common
-//! and repeats: count all lists, note at which document each became common, index the later documents by other
-//! shingles. Each round can only make shingles common earlier, because lists only grow by what is put off to them, and
-//! what leaves a list comes after the document that made it common. So it ends, and where it ends every document is
-//! indexed exactly as it is in the stream.
+//! The batch must do as the stream does, which works page by page. In the stream a shingle becomes common with the document
+//! that makes its list longer than the limit. Later documents are indexed by the next larger of their shingles instead.
+//! Those lists grow by it and may become common in turn.
+//!
+//! [`common_shingles_job`] starts without common shingles and repeats three steps: count all lists, note the document with
+//! which each became common, index the later documents by other shingles. A round can only make a shingle common earlier.
+//! Lists only gain documents that other lists lost, and a list only loses documents behind the one that made it common. The
+//! rounds therefore end, and then every document is indexed exactly as in the stream.
 
-use crate::backfill::checkpoint::{Checkpoint, Segment};
+use super::partition::{each_indexed_document, n_index_max};
+use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
+use crate::backfill::datasets::{
+    COMMON_SHINGLES, COMMON_SUPER_SHINGLES, Dataset, DatasetFile, EXTRA_POSTINGS, LISTS, NEIGHBOUR_PAIRS, POSTINGS,
+    REPRESENTATIVE_PAIRS, SHORTENED_INDEXES, SUPER_LISTS, SUPER_POSTINGS,
+};
 use crate::backfill::error::BackfillError;
-use crate::backfill::phases::partition::{POSTINGS, SUPERS, each_document, index_candidates, index_size, sorter};
+use crate::backfill::ingest_state::Segment;
+use crate::backfill::jobs::Job;
 use crate::backfill::rows::{Pair, Posting, ShortenedIndex};
 use crate::cluster::{IndexQuery, Representatives, representatives_of, represented};
 use crate::document::DocumentId;
-use crate::extsort::{FinishedFile, MergeReader, RunFile, RunFileWriter, Sorter, split_points};
+use crate::extsort::{MergeReader, RunFile, split_points};
 use crate::ports::StoreRule;
 use crate::sketch::Shingle;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Postings of documents that are indexed by other shingles than their smallest ones.
-pub(in crate::backfill) const EXTRAS: (&str, bool) = ("extra", false);
-/// Documents that are indexed by fewer.
-pub(in crate::backfill) const SHORTENED: (&str, bool) = ("shortened", false);
-/// The documents that made index shingles, and super shingles, common.
-const COMMON: (&str, bool) = ("common", false);
-const COMMON_SUPERS: (&str, bool) = ("commonsupers", false);
-/// Lists of two documents or more.
-pub(in crate::backfill) const LISTS: (&str, bool) = ("lists", false);
-pub(in crate::backfill) const SUPER_LISTS: (&str, bool) = ("superlists", false);
-/// Pairs of neighbours in a list.
-pub(in crate::backfill) const NEIGHBOURS: (&str, bool) = ("neighbours", false);
+/// Open files of postings.
+pub(in crate::backfill) type PostingFiles = Vec<Arc<RunFile<Posting>>>;
 
-/// Pairs of documents and the representatives of their common shingles.
-pub(in crate::backfill) const REPRESENTED: (&str, bool) = ("represented", false);
-
-/// Files of postings.
-pub(in crate::backfill) type Postings = Vec<Arc<RunFile<Posting>>>;
-
-/// So many parts there are of few rows as well, if their files have as many blocks. More would keep more threads busy, and
-/// take more time: each part has files of its own to sync, and pairs that share shingles of several parts stand in each.
+/// Parts of a merge, at least, where its files have as many blocks. More parts would keep more threads busy and still take
+/// longer: each part syncs files of its own, and a pair that shares shingles of several parts is written in each.
 const PARTS_MIN: u64 = 4;
 
-/// A part of the shingles: from the first of them (with it) to the second (without it).
-pub(in crate::backfill) type Part = (Option<Posting>, Option<Posting>);
+/// Rows between two looks at the stop flag.
+const ROWS_PER_STOP_CHECK: u64 = 1 << 16;
 
-/// From which document on shingles are common.
+/// A range of shingles: from the first posting, inclusive, to the second, exclusive.
+pub(in crate::backfill) type ShingleRange = (Option<Posting>, Option<Posting>);
+
+/// Shingle → the document that made it common.
+type CommonSince = HashMap<Shingle, DocumentId>;
+
+/// The shingles that are common, and since which document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::backfill) struct CommonShingles {
-    index: HashMap<Shingle, DocumentId>,
-    supers: HashMap<Shingle, DocumentId>,
+    index: CommonSince,
+    supers: CommonSince,
 }
 
 impl CommonShingles {
+    /// Reads what the job of [`common_shingles_job`] wrote.
+    pub fn read(checkpoint: &Checkpoint) -> Result<Self, BackfillError> {
+        let read = |dataset: Dataset<Posting>| {
+            let mut common = CommonSince::new();
+            for file in checkpoint.open_dataset(dataset)? {
+                let mut rows = file.read_all();
+                while let Some(row) = rows.next()? {
+                    common.insert(row.shingle(), row.document());
+                }
+            }
+            Ok::<_, BackfillError>(common)
+        };
+        Ok(CommonShingles { index: read(COMMON_SHINGLES)?, supers: read(COMMON_SUPER_SHINGLES)? })
+    }
+
     /// Whether an index shingle was common when a document came.
-    pub fn is_for(&self, shingle: Shingle, document: DocumentId) -> bool {
+    pub fn is_common_for(&self, shingle: Shingle, document: DocumentId) -> bool {
         self.index.get(&shingle).is_some_and(|since| *since < document)
     }
 
     /// Whether a super shingle's list was full when a document came.
-    pub fn is_super_for(&self, shingle: Shingle, document: DocumentId) -> bool {
+    pub fn is_super_full_for(&self, shingle: Shingle, document: DocumentId) -> bool {
         self.supers.get(&shingle).is_some_and(|since| *since < document)
     }
 
-    /// The shingles that are common in the end.
-    pub fn shingles(&self) -> Vec<Shingle> {
+    /// The index shingles that are common in the end, ascending.
+    pub fn index_shingles(&self) -> Vec<Shingle> {
         let mut shingles: Vec<Shingle> = self.index.keys().copied().collect();
         shingles.sort_unstable();
         shingles
     }
 
-    /// The shingles that index a document of these candidates.
-    pub fn index_of(&self, document: DocumentId, candidates: &[Shingle], index_size: usize) -> Vec<Shingle> {
-        let uncommon = candidates.iter().copied().filter(|shingle| !self.is_for(*shingle, document));
-        uncommon.take(index_size).collect()
+    /// The shingles that index a document, of those that may.
+    pub fn index_of(&self, document: DocumentId, candidates: &[Shingle], n_index_max: usize) -> Vec<Shingle> {
+        let uncommon = candidates.iter().copied().filter(|shingle| !self.is_common_for(*shingle, document));
+        uncommon.take(n_index_max).collect()
     }
 
-    /// The representatives of every common shingle: where its list begins. Documents that came when it was common are not
-    /// in the list, though they have postings here.
+    /// The representatives of every common shingle: the first documents of its list. Postings of documents that came when
+    /// the shingle was common are left out, because the stream's list does not hold them.
     fn representatives(
         &self,
-        checkpoint: &Checkpoint,
         context: &Context,
+        postings: &PostingFiles,
+        common_limit: usize,
+        part_rows: u64,
     ) -> Result<HashMap<Shingle, Representatives>, BackfillError> {
-        let (runs, limit) = (postings(checkpoint)?, checkpoint.rule().cluster.common_limit);
         let mut all = HashMap::new();
-        let find = |part| {
+        let find = |range| {
             let mut found = Vec::new();
-            each_list(context, &runs, part, |shingle, documents| {
+            each_list(context, postings, range, |shingle, documents| {
                 if self.index.contains_key(&shingle) {
-                    found.push((shingle, representatives_of(&documents[..documents.len().min(limit + 1)])));
+                    let documents = &documents[..documents.len().min(common_limit + 1)];
+                    found.push((shingle, representatives_of(documents)));
                 }
                 Ok(())
             })?;
             Ok(found)
         };
-        context.each(parts(&runs, checkpoint.part_rows()), find, |found| {
+        context.run_parallel(shingle_ranges(postings, part_rows), find, |found| {
             all.extend(found);
             Ok(())
         })?;
@@ -105,27 +119,28 @@ impl CommonShingles {
     }
 }
 
-/// Cuts files of postings into parts, no list into two.
-pub(in crate::backfill) fn parts(runs: &Postings, part_rows: u64) -> Vec<Part> {
-    let n_rows: u64 = runs.iter().map(|run| run.n_rows()).sum();
-    let cuts = split_points(runs, part_rows.min((n_rows / PARTS_MIN).max(1)), |posting| posting.first_of_shingle());
-    let froms = std::iter::once(None).chain(cuts.iter().copied().map(Some));
-    froms.zip(cuts.iter().copied().map(Some).chain([None])).collect()
+/// Splits files of postings into ranges of whole lists.
+pub(in crate::backfill) fn shingle_ranges(files: &PostingFiles, part_rows: u64) -> Vec<ShingleRange> {
+    let n_rows: u64 = files.iter().map(|file| file.n_rows()).sum();
+    let part_rows = part_rows.min((n_rows / PARTS_MIN).max(1));
+    let points = split_points(files, part_rows, |posting| posting.first_of_shingle());
+    let froms = std::iter::once(None).chain(points.iter().copied().map(Some));
+    froms.zip(points.iter().copied().map(Some).chain([None])).collect()
 }
 
-/// Calls `each` with every list of a part: a shingle and its documents, ascending.
+/// Calls `each` with every list of a range: a shingle and its documents, ascending.
 pub(in crate::backfill) fn each_list(
     context: &Context,
-    runs: &Postings,
-    part: Part,
+    files: &PostingFiles,
+    range: ShingleRange,
     mut each: impl FnMut(Shingle, &[DocumentId]) -> Result<(), BackfillError>,
 ) -> Result<(), BackfillError> {
-    let mut merge = MergeReader::new(runs, part.0.as_ref(), part.1)?;
-    let (mut shingle, mut documents, mut n) = (0, Vec::new(), 0u64);
+    let mut merge = MergeReader::new(files, range.0.as_ref(), range.1)?;
+    let (mut shingle, mut documents, mut n_rows) = (0, Vec::new(), 0u64);
     while let Some(posting) = merge.next()? {
-        n += 1;
-        if n.is_multiple_of(1 << 16) {
-            context.check()?;
+        n_rows += 1;
+        if n_rows.is_multiple_of(ROWS_PER_STOP_CHECK) {
+            context.check_stop()?;
         }
         if posting.shingle() != shingle && !documents.is_empty() {
             each(shingle, &documents)?;
@@ -137,137 +152,132 @@ pub(in crate::backfill) fn each_list(
     if documents.is_empty() { Ok(()) } else { each(shingle, &documents) }
 }
 
-/// The files of all index postings.
-pub(in crate::backfill) fn postings(checkpoint: &Checkpoint) -> Result<Postings, BackfillError> {
-    let mut runs = checkpoint.runs(POSTINGS.0, POSTINGS.1)?;
-    runs.extend(checkpoint.runs(EXTRAS.0, EXTRAS.1)?);
-    Ok(runs)
+/// Opens all index postings: the first ones and those that replace common shingles.
+pub(in crate::backfill) fn open_postings(checkpoint: &Checkpoint) -> Result<PostingFiles, BackfillError> {
+    let mut files = checkpoint.open_dataset(POSTINGS)?;
+    files.extend(checkpoint.open_dataset(EXTRA_POSTINGS)?);
+    Ok(files)
 }
 
-/// Finds what is common, and writes the postings of documents that other shingles index because of it.
-pub(in crate::backfill) fn find_common(
-    checkpoint: &mut Checkpoint,
-    context: &Context,
-) -> Result<CommonShingles, BackfillError> {
-    const JOB: &str = "common";
-    if checkpoint.is_done(JOB) {
-        return read_common(checkpoint);
-    }
-    let limit = checkpoint.rule().cluster.common_limit;
-    let (base, part_rows) = (checkpoint.runs(POSTINGS.0, POSTINGS.1)?, checkpoint.part_rows());
-    let supers = full_lists(context, &checkpoint.runs(SUPERS.0, SUPERS.1)?, limit, part_rows)?;
-    let mut common = CommonShingles { index: HashMap::new(), supers };
-    let (mut runs, mut pieces) = (base.clone(), Vec::new());
-    loop {
-        let found = full_lists(context, &runs, limit, part_rows)?;
-        if found == common.index {
-            break;
-        }
-        common.index = found;
-        pieces = put_off(checkpoint, context, &common)?;
-        let extras = pieces.iter().filter(|piece| piece.name.starts_with(EXTRAS.0));
-        runs.clone_from(&base);
-        for piece in extras {
-            runs.push(RunFile::open(&context.folder, piece, EXTRAS.1)?);
-        }
-    }
-    for ((name, is_compressed), of) in [(COMMON, &common.index), (COMMON_SUPERS, &common.supers)] {
-        let mut sorter: Sorter<'_, Posting> = sorter(context, (name, is_compressed), 0);
-        of.iter().try_for_each(|(shingle, since)| sorter.push(Posting::new(*shingle, *since)))?;
-        pieces.extend(sorter.finish()?);
-    }
-    checkpoint.record(JOB, pieces)?;
-    Ok(common)
+/// The job that finds the common shingles, and writes the postings that replace them.
+pub(in crate::backfill) fn common_shingles_job(checkpoint: &Checkpoint) -> Result<Job<'static>, BackfillError> {
+    let finder = CommonShingleFinder {
+        postings: checkpoint.open_dataset(POSTINGS)?,
+        super_postings: checkpoint.open_dataset(SUPER_POSTINGS)?,
+        segments: checkpoint.ingested().segments.clone(),
+        rule: checkpoint.rule().clone(),
+        part_rows: checkpoint.part_rows(),
+    };
+    Ok(Job::new("common-shingles", move |context| finder.find(context)))
 }
 
-fn read_common(checkpoint: &Checkpoint) -> Result<CommonShingles, BackfillError> {
-    let read = |(name, is_compressed): (&str, bool)| {
-        let mut found = HashMap::new();
-        for run in checkpoint.runs::<Posting>(name, is_compressed)? {
-            let mut rows = run.read_all();
-            while let Some(row) = rows.next()? {
-                found.insert(row.shingle(), row.document());
+struct CommonShingleFinder {
+    postings: PostingFiles,
+    super_postings: PostingFiles,
+    segments: Vec<Segment>,
+    rule: StoreRule,
+    part_rows: u64,
+}
+
+/// The postings that replace common shingles, and the documents that have too few shingles for it.
+#[derive(Default)]
+struct Replacements {
+    extra_postings: Vec<DatasetFile>,
+    shortened_indexes: Vec<DatasetFile>,
+}
+
+impl CommonShingleFinder {
+    fn find(&self, context: &Context) -> Result<Vec<DatasetFile>, BackfillError> {
+        let supers = self.full_lists(context, &self.super_postings)?;
+        let mut common = CommonShingles { index: CommonSince::new(), supers };
+        let (mut postings, mut replacements) = (self.postings.clone(), Replacements::default());
+        loop {
+            let index = self.full_lists(context, &postings)?;
+            if index == common.index {
+                break;
+            }
+            common.index = index;
+            replacements = self.replace_common(context, &common)?;
+            postings.clone_from(&self.postings);
+            for file in &replacements.extra_postings {
+                postings.push(EXTRA_POSTINGS.open(&context.folder, &file.file)?);
             }
         }
-        Ok::<_, BackfillError>(found)
-    };
-    Ok(CommonShingles { index: read(COMMON)?, supers: read(COMMON_SUPERS)? })
-}
+        let mut files = [replacements.extra_postings, replacements.shortened_indexes].concat();
+        for (dataset, since) in [(COMMON_SHINGLES, &common.index), (COMMON_SUPER_SHINGLES, &common.supers)] {
+            let mut sorter = context.sorter(dataset, 0);
+            since.iter().try_for_each(|(shingle, since)| sorter.push(Posting::new(*shingle, *since)))?;
+            files.extend(sorter.finish()?);
+        }
+        Ok(files)
+    }
 
-/// The shingles whose lists are longer than the limit, each with the document that made it so.
-fn full_lists(
-    context: &Context,
-    runs: &Postings,
-    limit: usize,
-    part_rows: u64,
-) -> Result<HashMap<Shingle, DocumentId>, BackfillError> {
-    let mut all = HashMap::new();
-    let count = |part| {
-        let mut found = Vec::new();
-        each_list(context, runs, part, |shingle, documents| {
-            found.extend(documents.get(limit).map(|document| (shingle, *document)));
+    /// The shingles whose lists exceed the limit, each with the document that exceeded it.
+    fn full_lists(&self, context: &Context, files: &PostingFiles) -> Result<CommonSince, BackfillError> {
+        let limit = self.rule.cluster.common_limit;
+        let mut all = CommonSince::new();
+        let count = |range| {
+            let mut found = Vec::new();
+            each_list(context, files, range, |shingle, documents| {
+                found.extend(documents.get(limit).map(|document| (shingle, *document)));
+                Ok(())
+            })?;
+            Ok(found)
+        };
+        context.run_parallel(shingle_ranges(files, self.part_rows), count, |found| {
+            all.extend(found);
             Ok(())
         })?;
-        Ok(found)
-    };
-    context.each(parts(runs, part_rows), count, |found| {
-        all.extend(found);
-        Ok(())
-    })?;
-    Ok(all)
-}
+        Ok(all)
+    }
 
-/// Indexes the documents that came after some of their shingles were common by others.
-fn put_off(
-    checkpoint: &Checkpoint,
-    context: &Context,
-    common: &CommonShingles,
-) -> Result<Vec<FinishedFile>, BackfillError> {
-    let mut pieces = Vec::new();
-    let jobs = checkpoint.ingested().pieces.iter().cloned().enumerate().collect();
-    let job = |(at, piece): (usize, Segment)| put_off_piece(context, checkpoint.rule(), common, at, &piece);
-    context.each(jobs, job, |written| {
-        pieces.extend(written);
-        Ok(())
-    })?;
-    Ok(pieces)
-}
+    /// Indexes the documents that came when some of their shingles were common by others.
+    fn replace_common(&self, context: &Context, common: &CommonShingles) -> Result<Replacements, BackfillError> {
+        let mut all = Replacements::default();
+        let replace = |(at, segment): (usize, &Segment)| self.replace_in_segment(context, common, at, segment);
+        context.run_parallel(self.segments.iter().enumerate().collect(), replace, |replacements| {
+            all.extra_postings.extend(replacements.extra_postings);
+            all.shortened_indexes.extend(replacements.shortened_indexes);
+            Ok(())
+        })?;
+        Ok(all)
+    }
 
-fn put_off_piece(
-    context: &Context,
-    rule: &StoreRule,
-    common: &CommonShingles,
-    at: usize,
-    piece: &Segment,
-) -> Result<Vec<FinishedFile>, BackfillError> {
-    let size = index_size(&rule.sketch);
-    let mut extras: Sorter<'_, Posting> = sorter(context, EXTRAS, at);
-    let mut shortened = RunFileWriter::create(&context.folder, &format!("{}-{at:04}", SHORTENED.0), SHORTENED.1)?;
-    each_document(context, piece, |document, row| {
-        let damaged = || BackfillError::Damaged(context.folder.join(&piece.documents.name));
-        let candidates = index_candidates(&row, &rule.sketch).ok_or_else(damaged)?;
-        let smallest = &candidates[..candidates.len().min(size)];
-        if !smallest.iter().any(|shingle| common.is_for(*shingle, document)) {
-            return Ok(());
-        }
-        let index = common.index_of(document, &candidates, size);
-        if index.len() < smallest.len() {
-            shortened.push(ShortenedIndex { document, n_index: index.len() as u32 })?;
-        }
-        let others = index.iter().filter(|shingle| !smallest.contains(shingle));
-        Ok(others.into_iter().try_for_each(|shingle| extras.push(Posting::new(*shingle, document)))?)
-    })?;
-    let mut pieces = extras.finish()?;
-    pieces.push(shortened.finish()?);
-    Ok(pieces)
+    fn replace_in_segment(
+        &self,
+        context: &Context,
+        common: &CommonShingles,
+        at: usize,
+        segment: &Segment,
+    ) -> Result<Replacements, BackfillError> {
+        let n_max = n_index_max(&self.rule.sketch);
+        let mut extra_postings = context.sorter(EXTRA_POSTINGS, at);
+        let mut shortened_indexes = SHORTENED_INDEXES.create(&context.folder, format_args!("{at:04}"))?;
+        each_indexed_document(context, &self.rule.sketch, segment, |document, _, candidates| {
+            let smallest = &candidates[..candidates.len().min(n_max)];
+            if !smallest.iter().any(|shingle| common.is_common_for(*shingle, document)) {
+                return Ok(());
+            }
+            let index = common.index_of(document, &candidates, n_max);
+            if index.len() < smallest.len() {
+                shortened_indexes.push(ShortenedIndex { document, n_index: index.len() as u32 })?;
+            }
+            let others = index.iter().filter(|shingle| !smallest.contains(shingle));
+            others.into_iter().try_for_each(|shingle| extra_postings.push(Posting::new(*shingle, document)))
+        })?;
+        Ok(Replacements {
+            extra_postings: extra_postings.finish()?,
+            shortened_indexes: vec![shortened_indexes.finish()?],
+        })
+    }
 }
 
 /// The pairs of neighbours in a list.
 ///
-/// They are decided before all other pairs: a family of pages is one cluster after as many comparisons as it has pages,
-/// and none of its other pairs, which are as many as the square of its pages, is ever formed. In a list of index shingles
-/// a document's neighbour is the one before it; of super shingles it is the first, because only the first of a long list
-/// nominate.
+/// Neighbours are decided before all other pairs. A family of pages becomes one cluster after as many comparisons as it has
+/// pages, and its other pairs, which number the square of its pages, are never formed. In a list of index shingles a
+/// document's neighbour is the one before it. In a list of super shingles it is the first one, because only the first
+/// documents of a long list nominate.
 pub(in crate::backfill) fn neighbours(documents: &[DocumentId], is_super: bool) -> impl Iterator<Item = Pair> {
     documents.windows(2).map(move |two| match is_super {
         true => Pair::new(two[1], documents[0], 0, true),
@@ -275,82 +285,101 @@ pub(in crate::backfill) fn neighbours(documents: &[DocumentId], is_super: bool) 
     })
 }
 
-/// Writes the lists of two documents or more, and the pairs of neighbours in them.
-pub(in crate::backfill) fn form_lists(checkpoint: &mut Checkpoint, context: &Context) -> Result<(), BackfillError> {
-    let (limit, part_rows) = (checkpoint.rule().cluster.common_limit, checkpoint.part_rows());
-    for (names, runs) in [(LISTS, postings(checkpoint)?), (SUPER_LISTS, checkpoint.runs(SUPERS.0, SUPERS.1)?)] {
-        let is_super = names == SUPER_LISTS;
-        let job = |at: usize| format!("{}/{at:04}", names.0);
-        let parts = parts(&runs, part_rows).into_iter().enumerate();
-        let parts = parts.filter(|(at, _)| !checkpoint.is_done(&job(*at))).collect();
-        context.each(
-            parts,
-            |(at, part)| {
-                let mut lists = RunFileWriter::create(&context.folder, &format!("{}-{at:04}", names.0), names.1)?;
-                let (name, is_compressed) = NEIGHBOURS;
-                let name = format!("{name}-{}-{at:04}", names.0);
-                let mut pairs = Sorter::new(&context.folder, name, context.sorter_bytes(), is_compressed);
-                each_list(context, &runs, part, |shingle, documents| {
-                    let documents = if is_super { documents } else { &documents[..documents.len().min(limit + 1)] };
-                    if documents.len() < 2 {
-                        return Ok(());
-                    }
-                    documents
-                        .iter()
-                        .try_for_each(|document| lists.push(Posting::new(shingle, *document)).map(|_| ()))?;
-                    Ok(neighbours(documents, is_super).try_for_each(|pair| pairs.push(pair))?)
-                })?;
-                let mut pieces = pairs.finish()?;
-                pieces.push(lists.finish()?);
-                Ok((job(at), pieces))
-            },
-            |(job, pieces)| checkpoint.record(&job, pieces),
-        )?;
+/// The jobs that write lists of two documents or more, and the pairs of neighbours in them.
+pub(in crate::backfill) fn list_jobs(checkpoint: &Checkpoint) -> Result<Vec<Job<'static>>, BackfillError> {
+    let limit = checkpoint.rule().cluster.common_limit;
+    let index =
+        ListSet { dataset: LISTS, files: open_postings(checkpoint)?, n_documents_max: limit + 1, is_super: false };
+    let supers = ListSet {
+        dataset: SUPER_LISTS,
+        files: checkpoint.open_dataset(SUPER_POSTINGS)?,
+        n_documents_max: usize::MAX,
+        is_super: true,
+    };
+    let mut jobs = Vec::new();
+    for set in [index, supers].map(Arc::new) {
+        for (at, range) in shingle_ranges(&set.files, checkpoint.part_rows()).into_iter().enumerate() {
+            let set = Arc::clone(&set);
+            let name = format!("{}-{at:04}", set.dataset.name());
+            jobs.push(Job::new(name, move |context| set.write_range(context, at, range)));
+        }
     }
-    Ok(())
+    Ok(jobs)
 }
 
-/// Writes the pairs of documents and representatives, which are worked out for each document on its own.
-pub(in crate::backfill) fn form_represented(
-    checkpoint: &mut Checkpoint,
-    context: &Context,
-    common: &CommonShingles,
-) -> Result<(), BackfillError> {
-    const JOB: &str = "represented";
-    if checkpoint.is_done(JOB) {
-        return Ok(());
+/// All lists of one kind of shingles.
+struct ListSet {
+    dataset: Dataset<Posting>,
+    files: PostingFiles,
+    /// The documents of a list that count.
+    n_documents_max: usize,
+    is_super: bool,
+}
+
+impl ListSet {
+    fn write_range(
+        &self,
+        context: &Context,
+        at: usize,
+        range: ShingleRange,
+    ) -> Result<Vec<DatasetFile>, BackfillError> {
+        let mut lists = self.dataset.create(&context.folder, format_args!("{at:04}"))?;
+        let part = format!("{}-{at:04}", self.dataset.name());
+        let mut pairs = NEIGHBOUR_PAIRS.sorter(&context.folder, part, context.sorter_bytes());
+        each_list(context, &self.files, range, |shingle, documents| {
+            let documents = &documents[..documents.len().min(self.n_documents_max)];
+            if documents.len() < 2 {
+                return Ok(());
+            }
+            documents.iter().try_for_each(|document| lists.push(Posting::new(shingle, *document)).map(|_| ()))?;
+            neighbours(documents, self.is_super).try_for_each(|pair| pairs.push(pair))
+        })?;
+        let mut files = pairs.finish()?;
+        files.push(lists.finish()?);
+        Ok(files)
     }
-    let mut pieces = Vec::new();
-    if !common.index.is_empty() && !checkpoint.rule().cluster.ignore_common {
-        let representatives = common.representatives(checkpoint, context)?;
-        let jobs = checkpoint.ingested().pieces.iter().cloned().enumerate().collect();
-        let rule = checkpoint.rule();
-        let job = |(at, piece): (usize, Segment)| represent_piece(context, rule, common, &representatives, at, &piece);
-        context.each(jobs, job, |written| {
-            pieces.extend(written);
+}
+
+/// The job that pairs every document with the representatives of its common shingles.
+pub(in crate::backfill) fn representative_pairs_job<'a>(
+    checkpoint: &Checkpoint,
+    common: &'a CommonShingles,
+) -> Result<Job<'a>, BackfillError> {
+    let (rule, part_rows) = (checkpoint.rule().clone(), checkpoint.part_rows());
+    let (postings, segments) = (open_postings(checkpoint)?, checkpoint.ingested().segments.clone());
+    Ok(Job::new("representative-pairs", move |context| {
+        if common.index.is_empty() || rule.cluster.ignore_common {
+            return Ok(Vec::new());
+        }
+        let representatives = common.representatives(context, &postings, rule.cluster.common_limit, part_rows)?;
+        let mut files = Vec::new();
+        let pair = |(at, segment): (usize, &Segment)| {
+            pair_with_representatives(context, &rule, common, &representatives, at, segment)
+        };
+        context.run_parallel(segments.iter().enumerate().collect(), pair, |written| {
+            files.extend(written);
             Ok(())
         })?;
-    }
-    checkpoint.record(JOB, pieces)
+        Ok(files)
+    }))
 }
 
-fn represent_piece(
+fn pair_with_representatives(
     context: &Context,
     rule: &StoreRule,
     common: &CommonShingles,
     representatives: &HashMap<Shingle, Representatives>,
     at: usize,
-    piece: &Segment,
-) -> Result<Vec<FinishedFile>, BackfillError> {
-    let size = index_size(&rule.sketch);
-    let mut pairs: Sorter<'_, Pair> = sorter(context, REPRESENTED, at);
-    each_document(context, piece, |document, row| {
-        let damaged = || BackfillError::Damaged(context.folder.join(&piece.documents.name));
-        let candidates = index_candidates(&row, &rule.sketch).ok_or_else(damaged)?;
-        let asked = IndexQuery::of(&candidates, size, &rule.cluster, |shingle| common.is_for(shingle, document));
-        let common = asked.common.iter().filter_map(|shingle| representatives.get(shingle));
-        let others = represented(common, asked.common_needed);
-        Ok(others.into_iter().try_for_each(|other| pairs.push(Pair::new(document, other, 0, true)))?)
+    segment: &Segment,
+) -> Result<Vec<DatasetFile>, BackfillError> {
+    let n_max = n_index_max(&rule.sketch);
+    let mut pairs = context.sorter(REPRESENTATIVE_PAIRS, at);
+    each_indexed_document(context, &rule.sketch, segment, |document, _, candidates| {
+        let is_common = |shingle| common.is_common_for(shingle, document);
+        let query = IndexQuery::of(&candidates, n_max, &rule.cluster, is_common);
+        let of_common = query.common.iter().filter_map(|shingle| representatives.get(shingle));
+        let others = represented(of_common, query.common_needed);
+        others.into_iter().try_for_each(|other| pairs.push(Pair::new(document, other, 0, true)))
     })?;
-    Ok(pairs.finish()?)
+    pairs.finish()
 }

@@ -1,72 +1,97 @@
-//! The last phase: every family of the store as sorted files, taken in by a new store as they are.
+//! Writes every family of the store's rows as sorted tables, which a new store loads as they are.
 
-use crate::backfill::checkpoint::{Checkpoint, Segment};
+use super::lists::{CommonShingles, PostingFiles, ShingleRange, each_list, open_postings, shingle_ranges};
+use super::partition::{each_indexed_document, n_index_max, page_jobs};
+use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
-use crate::backfill::error::{BackfillError, io_error};
-use crate::backfill::phases::lists::{CommonShingles, Part, Postings, each_list, parts, postings};
-use crate::backfill::phases::partition::{
-    BY_DOCUMENT, BY_URL, EQUALS, MODS, SUPERS, URLS, divide_pages, each_document, index_candidates, index_size, sorter,
+use crate::backfill::datasets::{
+    Dataset, DatasetFile, EQUIVALENCES, MISSING_URLS, MOD_POSTINGS, SIGHTINGS_BY_DOCUMENT, SIGHTINGS_BY_URL,
+    SUPER_POSTINGS, URLS,
 };
+use crate::backfill::error::{BackfillError, io_error};
+use crate::backfill::ingest_state::Segment;
+use crate::backfill::jobs::{Job, run_jobs};
 use crate::backfill::rows::{EquivalenceRow, LinkRow, Posting, SightingByDocument, SightingByUrl, UrlRow};
 use crate::cluster::{ClusterRow, Clusters, Link};
 use crate::document::{FetchTime, Fingerprint};
-use crate::extsort::{FinishedFile, MergeReader, RunFile, SortedRow, Sorter, split_points};
+use crate::extsort::{FinishedFile, MergeReader, RunFile, SortedRow, split_points};
 use crate::ports::{Family, LoadDocument, LoadRow, Loader, MissingUrl, StoreRule, StoredSighting, Table};
 use crate::sweep::{Observation, Seen, UrlState};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Rows that are known in memory are written so many to a file.
-const ROWS_A_TABLE: usize = 4 << 20;
+/// Rows of a table whose rows are in memory.
+const ROWS_PER_TABLE: usize = 4 << 20;
 
-/// URLs that are sought, sorted.
-const SOUGHT: (&str, bool) = ("sought", false);
+/// Rows between two looks at the stop flag.
+const ROWS_PER_STOP_CHECK: u64 = 1 << 16;
 
-/// Tables that were written, as jobs are recorded: `table-FAMILY-…`.
-fn table_name(family: Family, at: usize) -> String {
-    format!("table-{family:?}-{at:04}").to_lowercase()
+/// The name of a family's tables in the manifest and the report.
+fn table_name(family: Family) -> &'static str {
+    match family {
+        Family::Documents => "table-documents",
+        Family::Equal => "table-equal",
+        Family::Urls => "table-urls",
+        Family::Sightings => "table-sightings",
+        Family::Standings => "table-standings",
+        Family::States => "table-states",
+        Family::MissingUrl => "table-missing-urls",
+        Family::Clusters => "table-clusters",
+        Family::Links => "table-links",
+        Family::Postings => "table-postings",
+        Family::Supers => "table-supers",
+        Family::ModPostings => "table-mod-postings",
+    }
 }
 
-/// What is written by a job: one table, and sorted files that come of the same rows.
-type Write<'a> = Box<dyn FnOnce(&Writing<'_>, &str) -> Result<Vec<FinishedFile>, BackfillError> + Send + 'a>;
+/// Rows between two split points: from the first, inclusive, to the second, exclusive.
+type RowRange<R> = (Option<R>, Option<R>);
 
-/// Jobs of many families, so that all threads are busy also where each family is one table.
-#[derive(Default)]
-struct Jobs<'a>(Vec<(String, Write<'a>)>);
+/// Jobs that write tables. Jobs of several families run together, so that all threads are busy where a family has one
+/// table.
+struct TableJobs<'a> {
+    loader: &'a dyn Loader,
+    jobs: Vec<Job<'a>>,
+}
 
-impl<'a> Jobs<'a> {
-    /// A table of a family of each of some inputs.
-    fn tables<T: Send + 'a>(
+impl<'a> TableJobs<'a> {
+    fn new(loader: &'a dyn Loader) -> Self {
+        TableJobs { loader, jobs: Vec::new() }
+    }
+
+    /// Adds a table for each input.
+    fn add<T: Send + 'a>(
         &mut self,
         family: Family,
         inputs: impl IntoIterator<Item = T>,
-        fill: impl Fn(&Writing<'_>, T, &mut dyn Table) -> Result<(), BackfillError> + Clone + Send + 'a,
+        fill: impl Fn(&Context, T, &mut dyn Table) -> Result<(), BackfillError> + Clone + Send + 'a,
     ) {
+        let loader = self.loader;
         for (at, input) in inputs.into_iter().enumerate() {
-            let fill = fill.clone();
-            let write: Write<'a> =
-                Box::new(move |writing, name| writing.table(family, name, |table| fill(writing, input, table)));
-            self.0.push((table_name(family, at), write));
+            let (name, fill) = (format!("{}-{at:04}", table_name(family)), fill.clone());
+            self.jobs.push(Job::new(name.clone(), move |context| {
+                write_table(context, loader, family, &name, |table| fill(context, input, table))
+            }));
         }
     }
 
-    /// Tables of the rows of sorted files.
-    fn merged<R: SortedRow + Sync + 'a>(
+    /// Adds tables of the merged rows of a data set.
+    fn add_merged<R: SortedRow + Sync + 'a>(
         &mut self,
         checkpoint: &Checkpoint,
         family: Family,
-        (name, is_compressed): (&str, bool),
+        dataset: Dataset<R>,
         put: impl Fn(R, &mut dyn Table) -> Result<(), BackfillError> + Clone + Send + 'a,
     ) -> Result<(), BackfillError> {
-        let runs: Vec<Arc<RunFile<R>>> = checkpoint.runs(name, is_compressed)?;
-        let parts = parts_between(split_points(&runs, checkpoint.part_rows(), R::clone));
-        self.tables(family, parts, move |writing, (from, to), table| {
-            let mut merge = MergeReader::new(&runs, from.as_ref(), to)?;
-            let mut n = 0u64;
+        let files: Vec<Arc<RunFile<R>>> = checkpoint.open_dataset(dataset)?;
+        let ranges = ranges_between(split_points(&files, checkpoint.part_rows(), R::clone));
+        self.add(family, ranges, move |context, (from, to): RowRange<R>, table| {
+            let mut merge = MergeReader::new(&files, from.as_ref(), to)?;
+            let mut n_rows = 0u64;
             while let Some(row) = merge.next()? {
-                n += 1;
-                if n.is_multiple_of(1 << 16) {
-                    writing.context.check()?;
+                n_rows += 1;
+                if n_rows.is_multiple_of(ROWS_PER_STOP_CHECK) {
+                    context.check_stop()?;
                 }
                 put(row, table)?;
             }
@@ -75,98 +100,85 @@ impl<'a> Jobs<'a> {
         Ok(())
     }
 
-    /// Tables of lists of documents.
-    fn lists(&mut self, checkpoint: &Checkpoint, family: Family, runs: Postings) {
+    /// Adds tables of lists of documents.
+    fn add_lists(&mut self, checkpoint: &Checkpoint, family: Family, files: PostingFiles) {
         let limit = checkpoint.rule().cluster.common_limit;
-        self.tables(family, parts(&runs, checkpoint.part_rows()), move |writing, part: Part, table| {
-            each_list(writing.context, &runs, part, |shingle, documents| {
+        let ranges = shingle_ranges(&files, checkpoint.part_rows());
+        self.add(family, ranges, move |context, range: ShingleRange, table| {
+            each_list(context, &files, range, |shingle, documents| {
                 let documents = &documents[..documents.len().min(limit + 1)];
                 Ok(table.put(LoadRow::List(shingle, documents))?)
             })
         });
     }
 
-    /// Tables of what the sightings of each URL add up to, and sorted files of what is sought.
-    fn states(&mut self, checkpoint: &Checkpoint) -> Result<(), BackfillError> {
-        let runs: Vec<Arc<RunFile<SightingByUrl>>> = checkpoint.runs(BY_URL.0, BY_URL.1)?;
-        for (at, part) in parts_between(split_points(&runs, checkpoint.part_rows(), first_of_url)).enumerate() {
-            let runs = runs.clone();
-            let write: Write<'a> = Box::new(move |writing, name| write_states(writing, name, at, &runs, part));
-            self.0.push((table_name(Family::States, at), write));
+    /// Adds tables of the state of each URL. Their jobs also sort the URLs that miss a page.
+    fn add_states(&mut self, checkpoint: &Checkpoint) -> Result<(), BackfillError> {
+        let (loader, files) = (self.loader, checkpoint.open_dataset(SIGHTINGS_BY_URL)?);
+        let ranges = ranges_between(split_points(&files, checkpoint.part_rows(), first_of_url));
+        for (at, range) in ranges.enumerate() {
+            let (name, files) = (format!("{}-{at:04}", table_name(Family::States)), files.clone());
+            self.jobs
+                .push(Job::new(name.clone(), move |context| write_states(context, loader, &name, at, &files, range)));
         }
         Ok(())
     }
+}
 
-    /// Does those that are not done.
-    fn write(self, checkpoint: &mut Checkpoint, context: &Context, loader: &dyn Loader) -> Result<(), BackfillError> {
-        let jobs = self.0.into_iter().filter(|(name, _)| !checkpoint.is_done(name)).collect();
-        let writing = Writing { context, loader };
-        context.each(
-            jobs,
-            |(name, write): (String, Write<'a>)| write(&writing, &name).map(|pieces| (name, pieces)),
-            |(name, pieces)| checkpoint.record(&name, pieces),
-        )
+/// The ranges between split points.
+fn ranges_between<R: Clone>(points: Vec<R>) -> impl Iterator<Item = RowRange<R>> {
+    let tos = points.clone().into_iter().map(Some).chain([None]);
+    std::iter::once(None).chain(points.into_iter().map(Some)).zip(tos)
+}
+
+/// Writes a table. Without a row there is none.
+fn write_table(
+    context: &Context,
+    loader: &dyn Loader,
+    family: Family,
+    name: &str,
+    fill: impl FnOnce(&mut dyn Table) -> Result<(), BackfillError>,
+) -> Result<Vec<DatasetFile>, BackfillError> {
+    context.check_stop()?;
+    let path = context.folder.join(name);
+    // A killed run may have left an unfinished table.
+    if path.exists() {
+        std::fs::remove_file(&path).map_err(io_error(&path))?;
     }
-}
-
-/// The parts that some cuts make.
-fn parts_between<R: Clone>(cuts: Vec<R>) -> impl Iterator<Item = (Option<R>, Option<R>)> {
-    let tos = cuts.clone().into_iter().map(Some).chain([None]);
-    std::iter::once(None).chain(cuts.into_iter().map(Some)).zip(tos)
-}
-
-/// What writes a table.
-struct Writing<'a> {
-    context: &'a Context,
-    loader: &'a dyn Loader,
-}
-
-impl Writing<'_> {
-    fn table(
-        &self,
-        family: Family,
-        name: &str,
-        fill: impl FnOnce(&mut dyn Table) -> Result<(), BackfillError>,
-    ) -> Result<Vec<FinishedFile>, BackfillError> {
-        self.context.check()?;
-        let path = self.context.folder.join(name);
-        // A table that was not finished may be there.
-        if path.exists() {
-            std::fs::remove_file(&path).map_err(io_error(&path))?;
-        }
-        let mut table = self.loader.table(family, &path)?;
-        fill(table.as_mut())?;
-        let n_rows = table.finish()?;
-        if n_rows == 0 {
-            return Ok(Vec::new());
-        }
-        let n_bytes = path.metadata().map_err(io_error(&path))?.len();
-        // Its blocks have checksums of their own, which the store looks at whenever it reads one.
-        Ok(vec![FinishedFile { name: name.to_string(), n_bytes, n_rows, checksum: 0 }])
+    let mut table = loader.table(family, &path)?;
+    fill(table.as_mut())?;
+    let n_rows = table.finish()?;
+    if n_rows == 0 {
+        return Ok(Vec::new());
     }
+    let n_bytes = path.metadata().map_err(io_error(&path))?.len();
+    // The table's blocks have checksums, which the store verifies at every read. The file needs none of its own.
+    let file = FinishedFile { name: name.to_string(), n_bytes, n_rows, checksum: 0 };
+    Ok(vec![DatasetFile { dataset: table_name(family).to_string(), file }])
 }
 
 fn write_states(
-    writing: &Writing<'_>,
+    context: &Context,
+    loader: &dyn Loader,
     name: &str,
     at: usize,
-    runs: &[Arc<RunFile<SightingByUrl>>],
-    (from, to): (Option<SightingByUrl>, Option<SightingByUrl>),
-) -> Result<Vec<FinishedFile>, BackfillError> {
-    let mut sought: Sorter<'_, MissingUrl> = sorter(writing.context, SOUGHT, at);
-    let mut merge = MergeReader::new(runs, from.as_ref(), to)?;
-    let mut pieces = writing.table(Family::States, name, |table| {
+    files: &[Arc<RunFile<SightingByUrl>>],
+    (from, to): RowRange<SightingByUrl>,
+) -> Result<Vec<DatasetFile>, BackfillError> {
+    let mut missing_urls = context.sorter(MISSING_URLS, at);
+    let mut merge = MergeReader::new(files, from.as_ref(), to)?;
+    let mut written = write_table(context, loader, Family::States, name, |table| {
         each_history(&mut merge, |url, host, history| {
             let Some(state) = UrlState::of(history, host) else { return Ok(()) };
             table.put(LoadRow::State(url, &state))?;
-            Ok(MissingUrl::of(url, &state).map_or(Ok(()), |now| sought.push(now))?)
+            MissingUrl::of(url, &state).map_or(Ok(()), |missing| missing_urls.push(missing))
         })
     })?;
-    pieces.extend(sought.finish()?);
-    Ok(pieces)
+    written.extend(missing_urls.finish()?);
+    Ok(written)
 }
 
-/// Writes all tables. The clusters and links are those of the phases before.
+/// Writes all tables.
 pub(in crate::backfill) fn write_tables(
     checkpoint: &mut Checkpoint,
     context: &Context,
@@ -176,70 +188,78 @@ pub(in crate::backfill) fn write_tables(
     links: &[LinkRow],
 ) -> Result<(), BackfillError> {
     {
-        // In memory no longer than they are needed.
+        // These copies take memory that the jobs of pages need.
         let rows: Vec<ClusterRow> = clusters.rows().collect();
         let mut links = links.to_vec();
         links.sort_unstable();
-        jobs_of_documents(checkpoint, common, &rows, &links)?.write(checkpoint, context, loader)?;
+        run_jobs(document_table_jobs(checkpoint, loader, common, &rows, &links)?, checkpoint, context)?;
     }
-    divide_pages(checkpoint, context)?;
-    jobs_of_pages(checkpoint)?.write(checkpoint, context, loader)?;
-    let mut jobs = Jobs::default();
-    jobs.merged(checkpoint, Family::MissingUrl, SOUGHT, |row: MissingUrl, table| {
-        Ok(table.put(LoadRow::MissingUrl(&row))?)
-    })?;
-    jobs.write(checkpoint, context, loader)
+    run_jobs(page_jobs(checkpoint), checkpoint, context)?;
+    run_jobs(page_table_jobs(checkpoint, loader)?, checkpoint, context)?;
+    run_jobs(missing_url_table_jobs(checkpoint, loader)?, checkpoint, context)
 }
 
-/// The tables of documents and clusters.
-fn jobs_of_documents<'a>(
+/// The jobs that write the tables of documents and clusters.
+fn document_table_jobs<'a>(
     checkpoint: &Checkpoint,
+    loader: &'a dyn Loader,
     common: &'a CommonShingles,
     rows: &'a [ClusterRow],
     links: &'a [LinkRow],
-) -> Result<Jobs<'a>, BackfillError> {
-    let mut jobs = Jobs::default();
-    jobs.lists(checkpoint, Family::Postings, postings(checkpoint)?);
-    jobs.lists(checkpoint, Family::Supers, checkpoint.runs(SUPERS.0, SUPERS.1)?);
-    jobs.merged(checkpoint, Family::ModPostings, MODS, |posting: Posting, table| {
+) -> Result<Vec<Job<'a>>, BackfillError> {
+    let mut tables = TableJobs::new(loader);
+    tables.add_lists(checkpoint, Family::Postings, open_postings(checkpoint)?);
+    tables.add_lists(checkpoint, Family::Supers, checkpoint.open_dataset(SUPER_POSTINGS)?);
+    tables.add_merged(checkpoint, Family::ModPostings, MOD_POSTINGS, |posting: Posting, table| {
         Ok(table.put(LoadRow::Posting(posting.shingle(), posting.document()))?)
     })?;
     let rule = checkpoint.rule().clone();
-    jobs.tables(Family::Documents, checkpoint.ingested().pieces.clone(), move |writing, piece, table| {
-        put_documents(writing.context, &rule, common, &piece, table)
+    tables.add(Family::Documents, checkpoint.ingested().segments.clone(), move |context, segment, table| {
+        put_documents(context, &rule, common, &segment, table)
     });
-    jobs.merged(checkpoint, Family::Equal, EQUALS, |row: EquivalenceRow, table| {
+    tables.add_merged(checkpoint, Family::Equal, EQUIVALENCES, |row: EquivalenceRow, table| {
         Ok(table.put(LoadRow::Equal(row.key, row.document))?)
     })?;
-    jobs.tables(Family::Clusters, rows.chunks(ROWS_A_TABLE), |_, rows: &[ClusterRow], table| {
+    tables.add(Family::Clusters, rows.chunks(ROWS_PER_TABLE), |_, rows: &[ClusterRow], table| {
         rows.iter().try_for_each(|row| Ok(table.put(LoadRow::Cluster(row))?))
     });
-    jobs.tables(Family::Links, links.chunks(ROWS_A_TABLE), |_, links: &[LinkRow], table| {
+    tables.add(Family::Links, links.chunks(ROWS_PER_TABLE), |_, links: &[LinkRow], table| {
         links.iter().try_for_each(|link| {
             let link = Link { document: link.later, to: link.earlier, resemblance: link.resemblance };
             Ok(table.put(LoadRow::Link(&link))?)
         })
     });
-    Ok(jobs)
+    Ok(tables.jobs)
 }
 
-/// The tables of what stood where.
-fn jobs_of_pages(checkpoint: &Checkpoint) -> Result<Jobs<'static>, BackfillError> {
-    let mut jobs = Jobs::default();
-    jobs.merged(checkpoint, Family::Urls, URLS, |row: UrlRow, table| Ok(table.put(LoadRow::Url(row.key, &row.url))?))?;
-    jobs.merged(checkpoint, Family::Sightings, BY_URL, |row: SightingByUrl, table| {
+/// The jobs that write the tables of URLs and sightings.
+fn page_table_jobs<'a>(checkpoint: &Checkpoint, loader: &'a dyn Loader) -> Result<Vec<Job<'a>>, BackfillError> {
+    let mut tables = TableJobs::new(loader);
+    tables.add_merged(checkpoint, Family::Urls, URLS, |row: UrlRow, table| {
+        Ok(table.put(LoadRow::Url(row.key, &row.url))?)
+    })?;
+    tables.add_merged(checkpoint, Family::Sightings, SIGHTINGS_BY_URL, |row: SightingByUrl, table| {
         Ok(table.put(LoadRow::Sighting(&row.sighting))?)
     })?;
-    jobs.merged(checkpoint, Family::Standings, BY_DOCUMENT, |row: SightingByDocument, table| {
+    tables.add_merged(checkpoint, Family::Standings, SIGHTINGS_BY_DOCUMENT, |row: SightingByDocument, table| {
         let SightingByDocument { document, fetched_at, url, sweep } = row;
         let moment = Observation { fetched_at, seen: Seen::Document(document), sweep };
         Ok(table.put(LoadRow::Standing(document, &StoredSighting { url, moment }))?)
     })?;
-    jobs.states(checkpoint)?;
-    Ok(jobs)
+    tables.add_states(checkpoint)?;
+    Ok(tables.jobs)
 }
 
-/// Where the sightings of a sighting's URL begin.
+/// The jobs that write the tables of URLs that miss a page. The jobs of [`page_table_jobs`] have sorted their rows.
+fn missing_url_table_jobs<'a>(checkpoint: &Checkpoint, loader: &'a dyn Loader) -> Result<Vec<Job<'a>>, BackfillError> {
+    let mut tables = TableJobs::new(loader);
+    tables.add_merged(checkpoint, Family::MissingUrl, MISSING_URLS, |row: MissingUrl, table| {
+        Ok(table.put(LoadRow::MissingUrl(&row))?)
+    })?;
+    Ok(tables.jobs)
+}
+
+/// The first row that the sightings of a URL can have.
 fn first_of_url(row: &SightingByUrl) -> SightingByUrl {
     let moment = Observation { fetched_at: FetchTime(i64::MIN), seen: Seen::Lost, sweep: None };
     SightingByUrl { sighting: StoredSighting { url: row.sighting.url, moment }, host: row.host }
@@ -250,35 +270,33 @@ fn each_history(
     merge: &mut MergeReader<SightingByUrl>,
     mut each: impl FnMut(Fingerprint, u64, &[Observation]) -> Result<(), BackfillError>,
 ) -> Result<(), BackfillError> {
-    let mut url: Option<(Fingerprint, u64)> = None;
+    let mut current: Option<(Fingerprint, u64)> = None;
     let mut history = Vec::new();
     while let Some(SightingByUrl { sighting, host }) = merge.next()? {
-        if let Some((url, host)) = url.filter(|(url, _)| *url != sighting.url) {
+        if let Some((url, host)) = current.filter(|(url, _)| *url != sighting.url) {
             each(url, host, &history)?;
             history.clear();
         }
-        url = Some((sighting.url, host));
+        current = Some((sighting.url, host));
         history.push(sighting.moment);
     }
-    url.map_or(Ok(()), |(url, host)| each(url, host, &history))
+    current.map_or(Ok(()), |(url, host)| each(url, host, &history))
 }
 
 fn put_documents(
     context: &Context,
     rule: &StoreRule,
     common: &CommonShingles,
-    piece: &Segment,
+    segment: &Segment,
     table: &mut dyn Table,
 ) -> Result<(), BackfillError> {
-    let path = context.folder.join(&piece.documents.name);
-    each_document(context, piece, |document, row| {
-        let candidates = index_candidates(&row, &rule.sketch).ok_or_else(|| BackfillError::Damaged(path.clone()))?;
+    each_indexed_document(context, &rule.sketch, segment, |document, row, candidates| {
         let mut super_shingles = row.super_shingles;
-        super_shingles.retain(|shingle| !common.is_super_for(*shingle, document));
+        super_shingles.retain(|shingle| !common.is_super_full_for(*shingle, document));
         let loaded = LoadDocument {
             document,
             first_url: row.first_url,
-            index: &common.index_of(document, &candidates, index_size(&rule.sketch)),
+            index: &common.index_of(document, &candidates, n_index_max(&rule.sketch)),
             super_shingles: &super_shingles,
             mod_shingles: &row.mod_shingles,
             n_words: row.n_words,
@@ -289,11 +307,11 @@ fn put_documents(
     })
 }
 
-/// The tables that were written, family by family.
+/// The tables of each family.
 pub(in crate::backfill) fn tables(checkpoint: &Checkpoint) -> Vec<(Family, Vec<PathBuf>)> {
-    let of = |family: Family| {
-        let name = format!("table-{family:?}").to_lowercase();
-        (family, checkpoint.pieces(&name).map(|piece| checkpoint.folder().join(&piece.name)).collect())
+    let tables_of = |family: Family| {
+        let files = checkpoint.files_of(table_name(family));
+        (family, files.map(|file| checkpoint.folder().join(&file.name)).collect())
     };
-    Family::ALL.into_iter().map(of).collect()
+    Family::ALL.into_iter().map(tables_of).collect()
 }

@@ -1,95 +1,83 @@
-//! Divides what was taken in into sorted files: <shingle, document> and all else that the store keeps in another order.
+//! Partitions what was ingested into sorted files: <shingle, document>, and all else that the store keeps in another order.
 
-use crate::backfill::checkpoint::{Checkpoint, Segment};
+use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
+use crate::backfill::datasets::{
+    DOCUMENTS, DatasetFile, EQUIVALENCES, MOD_POSTINGS, PAGES, POSTINGS, SIGHTINGS_BY_DOCUMENT, SIGHTINGS_BY_URL,
+    SUPER_POSTINGS, URLS,
+};
 use crate::backfill::error::BackfillError;
+use crate::backfill::ingest_state::Segment;
+use crate::backfill::jobs::Job;
 use crate::backfill::rows::{
-    DocumentRow, EquivalenceRow, Outcome, PageRow, Posting, SightingByDocument, SightingByUrl, UrlRow, Visit,
+    DocumentRow, EquivalenceRow, Outcome, Posting, SightingByDocument, SightingByUrl, UrlRow, Visit,
 };
 use crate::document::DocumentId;
-use crate::extsort::{FinishedFile, RunFile, SortedRow, Sorter};
 use crate::ports::StoredSighting;
 use crate::sketch::{Form, Shingle, SketchRule, decode};
 
-/// Names of the sorted files, and whether they are compressed: rows that are numbers are small already.
-pub(in crate::backfill) const POSTINGS: (&str, bool) = ("postings", false);
-pub(in crate::backfill) const SUPERS: (&str, bool) = ("supers", false);
-pub(in crate::backfill) const MODS: (&str, bool) = ("mods", false);
-pub(in crate::backfill) const EQUALS: (&str, bool) = ("equals", false);
-pub(in crate::backfill) const URLS: (&str, bool) = ("urls", true);
-pub(in crate::backfill) const BY_URL: (&str, bool) = ("sightings", true);
-pub(in crate::backfill) const BY_DOCUMENT: (&str, bool) = ("standings", true);
+/// Rows between two looks at the stop flag.
+const ROWS_PER_STOP_CHECK: u64 = 4096;
 
-/// Divides the documents of all pieces: what finds them, and what they are equal to.
-pub(in crate::backfill) fn divide_documents(
-    checkpoint: &mut Checkpoint,
-    context: &Context,
-) -> Result<(), BackfillError> {
+/// The jobs that partition documents by what finds them and what they equal, one for each segment.
+pub(in crate::backfill) fn document_jobs(checkpoint: &Checkpoint) -> Vec<Job<'static>> {
     let rule = checkpoint.rule().sketch.clone();
-    divide(checkpoint, context, "documents", |at, piece| documents_of(context, &rule, at, piece))
+    segment_jobs(checkpoint, "partition-documents", move |context, at, segment| {
+        partition_documents(context, &rule, at, segment)
+    })
 }
 
-/// Divides the pages of all pieces: who stood where.
-pub(in crate::backfill) fn divide_pages(checkpoint: &mut Checkpoint, context: &Context) -> Result<(), BackfillError> {
-    divide(checkpoint, context, "pages", |at, piece| pages_of(context, at, piece))
+/// The jobs that partition pages by URL and by document, one for each segment.
+pub(in crate::backfill) fn page_jobs(checkpoint: &Checkpoint) -> Vec<Job<'static>> {
+    segment_jobs(checkpoint, "partition-pages", partition_pages)
 }
 
-fn divide(
-    checkpoint: &mut Checkpoint,
-    context: &Context,
-    what: &str,
-    job: impl Fn(usize, &Segment) -> Result<Vec<FinishedFile>, BackfillError> + Sync,
-) -> Result<(), BackfillError> {
-    let name = |at: usize| format!("divide-{what}/{at:04}");
-    let pieces = checkpoint.ingested().pieces.iter().enumerate();
-    let jobs =
-        pieces.filter(|(at, _)| !checkpoint.is_done(&name(*at))).map(|(at, piece)| (at, piece.clone())).collect();
-    context.each(
-        jobs,
-        |(at, piece)| Ok((name(at), job(at, &piece)?)),
-        |(name, pieces)| checkpoint.record(&name, pieces),
-    )
+fn segment_jobs<'a>(
+    checkpoint: &Checkpoint,
+    name: &str,
+    body: impl Fn(&Context, usize, &Segment) -> Result<Vec<DatasetFile>, BackfillError> + Clone + Send + 'a,
+) -> Vec<Job<'a>> {
+    let job = |(at, segment): (usize, &Segment)| {
+        let (segment, body) = (segment.clone(), body.clone());
+        Job::new(format!("{name}-{at:04}"), move |context| body(context, at, &segment))
+    };
+    checkpoint.ingested().segments.iter().enumerate().map(job).collect()
 }
 
-/// A sorter of rows of a piece, or of a part, that has all the memory that a thread may use.
-pub(in crate::backfill) fn sorter<'a, R: SortedRow>(
-    context: &'a Context,
-    names: (&str, bool),
-    at: usize,
-) -> Sorter<'a, R> {
-    share_of_sorter(context, names, at, 8)
-}
-
-/// A sorter that has some eighths of it.
-fn share_of_sorter<'a, R: SortedRow>(
-    context: &'a Context,
-    (name, is_compressed): (&str, bool),
-    at: usize,
-    eighths: usize,
-) -> Sorter<'a, R> {
-    Sorter::new(&context.folder, format!("{name}-{at:04}"), context.sorter_bytes() / 8 * eighths, is_compressed)
-}
-
-/// Calls `each` with every document of a piece.
+/// Calls `each` with every document of a segment.
 pub(in crate::backfill) fn each_document(
     context: &Context,
-    piece: &Segment,
+    segment: &Segment,
     mut each: impl FnMut(DocumentId, DocumentRow) -> Result<(), BackfillError>,
 ) -> Result<(), BackfillError> {
-    let mut rows = RunFile::<DocumentRow>::open(&context.folder, &piece.documents, false)?.read_all();
-    let mut document = piece.n_documents_before;
+    let mut rows = DOCUMENTS.open(&context.folder, &segment.documents)?.read_all();
+    let mut document = segment.n_documents_before;
     while let Some(row) = rows.next()? {
         document += 1;
-        if document.is_multiple_of(4096) {
-            context.check()?;
+        if u64::from(document).is_multiple_of(ROWS_PER_STOP_CHECK) {
+            context.check_stop()?;
         }
         each(DocumentId(document), row)?;
     }
     Ok(())
 }
 
-/// The shingles that may index a document, the smallest first; none where its sketch cannot be read.
-pub(in crate::backfill) fn index_candidates(row: &DocumentRow, rule: &SketchRule) -> Option<Vec<Shingle>> {
+/// Calls `each` with every document of a segment and the shingles that may index it, the smallest first.
+pub(in crate::backfill) fn each_indexed_document(
+    context: &Context,
+    rule: &SketchRule,
+    segment: &Segment,
+    mut each: impl FnMut(DocumentId, DocumentRow, Vec<Shingle>) -> Result<(), BackfillError>,
+) -> Result<(), BackfillError> {
+    let path = context.folder.join(&segment.documents.name);
+    each_document(context, segment, |document, row| {
+        let candidates = index_candidates(&row, rule).ok_or_else(|| BackfillError::Damaged(path.clone()))?;
+        each(document, row, candidates)
+    })
+}
+
+/// The shingles that may index a document, the smallest first, or `None` where its sketch cannot be decoded.
+fn index_candidates(row: &DocumentRow, rule: &SketchRule) -> Option<Vec<Shingle>> {
     if let Some(index) = &row.index {
         return Some(index.clone());
     }
@@ -99,43 +87,41 @@ pub(in crate::backfill) fn index_candidates(row: &DocumentRow, rule: &SketchRule
 }
 
 /// How many shingles index a document at most.
-pub(in crate::backfill) fn index_size(rule: &SketchRule) -> usize {
+pub(in crate::backfill) fn n_index_max(rule: &SketchRule) -> usize {
     if rule.index_size == 0 { usize::MAX } else { rule.index_size }
 }
 
-fn documents_of(
+fn partition_documents(
     context: &Context,
     rule: &SketchRule,
     at: usize,
-    piece: &Segment,
-) -> Result<Vec<FinishedFile>, BackfillError> {
-    let mut postings: Sorter<'_, Posting> = share_of_sorter(context, POSTINGS, at, 5);
-    let mut supers: Sorter<'_, Posting> = share_of_sorter(context, SUPERS, at, 1);
-    let mut mods: Sorter<'_, Posting> = share_of_sorter(context, MODS, at, 1);
-    let mut equals: Sorter<'_, EquivalenceRow> = share_of_sorter(context, EQUALS, at, 1);
-    let path = context.folder.join(&piece.documents.name);
-    each_document(context, piece, |document, row| {
-        let index = index_candidates(&row, rule).ok_or_else(|| BackfillError::Damaged(path.clone()))?;
-        index.iter().take(index_size(rule)).try_for_each(|shingle| postings.push(Posting::new(*shingle, document)))?;
+    segment: &Segment,
+) -> Result<Vec<DatasetFile>, BackfillError> {
+    let mut postings = context.sorter_with_eighths(POSTINGS, at, 5);
+    let mut supers = context.sorter_with_eighths(SUPER_POSTINGS, at, 1);
+    let mut mods = context.sorter_with_eighths(MOD_POSTINGS, at, 1);
+    let mut equivalences = context.sorter_with_eighths(EQUIVALENCES, at, 1);
+    each_indexed_document(context, rule, segment, |document, row, index| {
+        index.iter().take(n_index_max(rule)).try_for_each(|shingle| postings.push(Posting::new(*shingle, document)))?;
         row.super_shingles.iter().try_for_each(|shingle| supers.push(Posting::new(*shingle, document)))?;
         row.mod_shingles.iter().try_for_each(|shingle| mods.push(Posting::new(*shingle, document)))?;
-        Ok(row.equivalences.keys().try_for_each(|key| equals.push(EquivalenceRow { key, document }))?)
+        row.equivalences.keys().try_for_each(|key| equivalences.push(EquivalenceRow { key, document }))
     })?;
-    Ok([postings.finish()?, supers.finish()?, mods.finish()?, equals.finish()?].concat())
+    Ok([postings.finish()?, supers.finish()?, mods.finish()?, equivalences.finish()?].concat())
 }
 
-/// Calls `each` with every page of a piece that is one.
-fn each_page(
+/// Calls `each` with every visit of a segment. Rejected records are none.
+fn each_visit(
     context: &Context,
-    piece: &Segment,
+    segment: &Segment,
     mut each: impl FnMut(Visit) -> Result<(), BackfillError>,
 ) -> Result<(), BackfillError> {
-    let mut rows = RunFile::<PageRow>::open(&context.folder, &piece.pages, true)?.read_all();
-    let mut n = 0u64;
+    let mut rows = PAGES.open(&context.folder, &segment.pages)?.read_all();
+    let mut n_rows = 0u64;
     while let Some(row) = rows.next()? {
-        n += 1;
-        if n.is_multiple_of(4096) {
-            context.check()?;
+        n_rows += 1;
+        if n_rows.is_multiple_of(ROWS_PER_STOP_CHECK) {
+            context.check_stop()?;
         }
         if let Outcome::Page(visit) = row.outcome {
             each(visit)?;
@@ -144,18 +130,18 @@ fn each_page(
     Ok(())
 }
 
-fn pages_of(context: &Context, at: usize, piece: &Segment) -> Result<Vec<FinishedFile>, BackfillError> {
-    let mut urls: Sorter<'_, UrlRow> = share_of_sorter(context, URLS, at, 2);
-    let mut by_url: Sorter<'_, SightingByUrl> = share_of_sorter(context, BY_URL, at, 3);
-    let mut by_document: Sorter<'_, SightingByDocument> = share_of_sorter(context, BY_DOCUMENT, at, 3);
-    each_page(context, piece, |visit| {
-        let Visit { url, key, host, moment, .. } = visit;
-        if let Some(document) = moment.seen.document() {
-            let (fetched_at, sweep) = (moment.fetched_at, moment.sweep.clone());
+fn partition_pages(context: &Context, at: usize, segment: &Segment) -> Result<Vec<DatasetFile>, BackfillError> {
+    let mut urls = context.sorter_with_eighths(URLS, at, 2);
+    let mut by_url = context.sorter_with_eighths(SIGHTINGS_BY_URL, at, 3);
+    let mut by_document = context.sorter_with_eighths(SIGHTINGS_BY_DOCUMENT, at, 3);
+    each_visit(context, segment, |visit| {
+        let Visit { url, key, host, observation, .. } = visit;
+        if let Some(document) = observation.seen.document() {
+            let (fetched_at, sweep) = (observation.fetched_at, observation.sweep.clone());
             by_document.push(SightingByDocument { document, fetched_at, url: key, sweep })?;
         }
-        by_url.push(SightingByUrl { sighting: StoredSighting { url: key, moment }, host })?;
-        Ok(urls.push(UrlRow { key, url })?)
+        by_url.push(SightingByUrl { sighting: StoredSighting { url: key, moment: observation }, host })?;
+        urls.push(UrlRow { key, url })
     })?;
     Ok([urls.finish()?, by_url.finish()?, by_document.finish()?].concat())
 }
