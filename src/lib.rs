@@ -13,8 +13,8 @@
 //! 3. [`cluster::Decider::decide`] finds the document that the page equals, or the ones it resembles, and joins their
 //!    clusters: one pure function.
 //! 4. `pipeline` writes what that changes, with the source's offsets and the outgoing events, in one batch.
-//! 5. `backfill` does the same for a whole crawl at once, by sorting and merging, and leaves a store that `pipeline` goes
-//!    on from.
+//! 5. `backfill` does the same for a whole crawl at once, by sorting and merging (`extsort`), and leaves a store that
+//!    `pipeline` goes on from.
 //! 6. `query` answers from a read-only view of the store.
 //!
 //! Reading order: the pure rooms ([`codec`], [`document`], [`sketch`], [`cluster`], [`sweep`], [`wire`], [`intake`])

@@ -1,8 +1,8 @@
 //! The checkpoint: a work folder and the manifest of all finished work in it, from which the next run resumes.
 //!
-//! A job counts as finished once a durable manifest names it, and its files are durable before that. A sync after every
-//! job would take longer than the work of a small backfill. The checkpoint therefore saves what finished together, at
-//! intervals ([`Checkpoint::with_interval`]). A file that is gone again by then never costs a sync.
+//! A job counts as finished once a durable manifest names it, and its files are durable before that. A sync after
+//! every job would take longer than the work of a small backfill. The checkpoint therefore saves what finished
+//! together, at intervals ([`Checkpoint::with_interval`]). A file that is gone again by then never costs a sync.
 
 use super::datasets::{DOCUMENTS, Dataset, DatasetFile, PAGES, ROW_OFFSETS};
 use super::error::{BackfillError, io_error};
@@ -155,8 +155,8 @@ impl Checkpoint {
         Ok(checkpoint)
     }
 
-    /// Saves at most once per interval. A kill costs that much finished work, beside the unfinished. Without an interval
-    /// every job is saved at once.
+    /// Saves at most once per interval. A kill costs that much finished work, beside the unfinished. Without an
+    /// interval every job is saved at once.
     #[must_use]
     pub fn with_interval(mut self, interval: Duration) -> Self {
         self.interval = interval;
@@ -411,7 +411,8 @@ mod tests {
         }
     }
 
-    /// The first format's manifest has other fields: it must be refused by its version, before any other field is read.
+    /// The first format's manifest has other fields: it must be refused by its version, before any other field is
+    /// read.
     #[test]
     fn another_format_is_refused_by_name() {
         let folder = tempfile::tempdir().expect("a folder");

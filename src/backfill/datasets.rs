@@ -1,7 +1,7 @@
-//! The intermediate data sets: each is declared once, with its row type, its name and whether its files are compressed.
+//! The intermediate data sets: each is declared once, with its row type, its name and its compression.
 //!
-//! The manifest names the data set of every file. Readers ask it for the files of a data set, and no reader guesses from
-//! file names.
+//! The manifest names the data set of every file. Readers ask it for the files of a data set, and no reader guesses
+//! from file names.
 
 use super::error::BackfillError;
 use super::rows::{

@@ -1,4 +1,4 @@
-//! Duplicate elimination: finds the known document that a content equals, and remembers bodies to skip their sketching.
+//! Duplicate elimination: finds the document that a content equals, and remembers bodies to skip their sketching.
 
 use crate::cluster::Relation;
 use crate::document::{DocumentId, Fingerprint};
@@ -10,9 +10,9 @@ pub const BYTES_PER_DOCUMENT: u64 = 48;
 
 /// Finds the document that a content equals.
 ///
-/// Equal bytes have equal words, and equal words have equal shingles. The widest of a content's equivalences therefore
-/// identifies its class, and the class its document. Of the two narrower fingerprints the table keeps 64 bits each: they
-/// only tell how close a content is to the document of its class.
+/// Equal bytes have equal words, and equal words have equal shingles. The widest of a content's equivalences
+/// therefore identifies its class, and the class its document. Of the two narrower fingerprints the table keeps 64
+/// bits each: they only tell how close a content is to the document of its class.
 #[derive(Default)]
 pub struct KnownDocuments {
     classes: Vec<Fingerprint>,
@@ -49,8 +49,8 @@ impl KnownDocuments {
         }
     }
 
-    /// The closest relation of a content to the document at `at`. The stream keeps all kinds of fingerprints in one table,
-    /// so that a content's identical fingerprint may match a document's lexical one; here it may, too.
+    /// The closest relation of a content to the document at `at`. The stream keeps all kinds of fingerprints in one
+    /// table, so that a content's identical fingerprint may match a document's lexical one; here it may, too.
     fn relation(&self, at: usize, equivalences: &Equivalences) -> Relation {
         let matches = |key| self.narrower[at].contains(&half(key));
         match () {
@@ -100,8 +100,8 @@ pub struct KnownBody {
 /// Bytes of memory an entry of [`KnownBodies`]: 32, in a table between 7/16 and 7/8 full.
 const BYTES_PER_BODY: u64 = 74;
 
-/// Finds bodies that were ingested before. The map stops growing at its limit and never forgets. A body that it misses is
-/// sketched again, with the same result.
+/// Finds bodies that were ingested before. The map stops growing at its limit and never forgets. A body that it
+/// misses is sketched again, with the same result.
 pub struct KnownBodies {
     bodies: FxHashMap<Fingerprint, KnownBody>,
     n_max: usize,

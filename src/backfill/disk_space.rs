@@ -9,8 +9,8 @@ const BYTES_PER_COMPRESSED_BYTE: u64 = 8;
 /// Bytes of a plain input for each byte on disk. The HTML of that site took 28.
 const PLAIN_BYTES_PER_BYTE: u64 = 8;
 
-/// Bytes beside the sketches for each document, each index shingle and each page. 30 million synthetic documents took a
-/// little less, intermediate files and store together.
+/// Bytes beside the sketches for each document, each index shingle and each page. 30 million synthetic documents took
+/// a little less, intermediate files and store together.
 const BYTES_PER_DOCUMENT: u64 = 160;
 const BYTES_PER_POSTING: u64 = 20;
 const BYTES_PER_PAGE: u64 = 230;
@@ -28,8 +28,8 @@ pub struct DiskSpace {
 }
 
 impl DiskSpace {
-    /// Guesses from the inputs: the size in bytes of each, and whether it is compressed. Sizes tell little: HTML needs a
-    /// tenth of the guess.
+    /// Guesses from the inputs: the size in bytes of each, and whether it is compressed. Sizes tell little: HTML
+    /// needs a tenth of the guess.
     ///
     /// # Errors
     /// [`BackfillError::Io`] where the system does not report the free space.

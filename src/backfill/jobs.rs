@@ -48,8 +48,8 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Resumes a stage after its last finished step. The names of stages sort in the order in which they run, so that the
-    /// checkpoint lists the files of all stages in the order in which they were written.
+    /// Resumes a stage after its last finished step. The names of stages sort in the order in which they run, so that
+    /// the checkpoint lists the files of all stages in the order in which they were written.
     pub fn resume(stage: &'static str, checkpoint: &Checkpoint) -> Self {
         let mut steps = Steps { stage, n_finished: 0, reached: None };
         while let Some(step) = checkpoint.job(&steps.next_name()) {

@@ -5,12 +5,12 @@
 //! sketches  <shingle, document> <document, document, count>  sorted tables
 //! duplicates sorted     merged    decided, union-find          ─▶ a store
 //! ```
-//! The phases divide, sort and merge (Broder 1997, section 4), with files for what does not fit in memory. A phase consists
-//! of jobs. The [`Checkpoint`] records every finished job, and the next run resumes after it. The store grows in the
-//! work folder and moves to its place when it is complete: no reader sees half a store.
+//! The phases divide, sort and merge (Broder 1997, section 4), with files for what does not fit in memory. A phase
+//! consists of jobs. The [`Checkpoint`] records every finished job, and the next run resumes after it. The store
+//! grows in the work folder and moves to its place when it is complete: no reader sees half a store.
 //!
-//! The clusters are those of the stream. Candidates, comparison and union are the functions of [`crate::cluster`], and
-//! `phases::lists` computes which shingles were common when each document came.
+//! The clusters are those of the stream. Candidates, comparison and union are the functions of [`crate::cluster`],
+//! and `phases::lists` computes which shingles were common when each document came.
 
 mod checkpoint;
 mod context;
@@ -56,7 +56,8 @@ use usage::Meter;
 /// The store while it grows in the work folder.
 const GROWING_STORE: &str = "store";
 
-/// Limits on the rows in a part of a merge. A part becomes a table of the store, and a kill costs the parts under way.
+/// Limits on the rows in a part of a merge. A part becomes a table of the store, and a kill costs the parts under
+/// way.
 const PART_ROWS_MAX: u64 = 8 << 20;
 const PART_ROWS_MIN: u64 = 1 << 8;
 
@@ -76,7 +77,7 @@ pub struct Handover {
     /// The positions at which sources begin that the backfill has not read.
     pub progress: ProgressMap,
     /// The times at which sources begin that the backfill has not read.
-    pub beginnings: StartTimes,
+    pub start_times: StartTimes,
 }
 
 /// Takes the pages of a source through all phases into a new store at `store`.
@@ -223,13 +224,13 @@ fn load_metadata(checkpoint: &Checkpoint, common: &CommonShingles, handover: &Ha
         common: common.index_shingles(),
         sweeps: ingested.sweeps.clone().into_iter().collect(),
         progress,
-        beginnings: handover.beginnings.clone(),
+        beginnings: handover.start_times.clone(),
         next_seq: ingested.counts.n_records,
     }
 }
 
-/// Moves the store to its place in one step, then removes the work folder. A run that resumes after a kill between the two
-/// finds the store in its place and removes the folder.
+/// Moves the store to its place in one step, then removes the work folder. A run that resumes after a kill between
+/// the two finds the store in its place and removes the folder.
 fn move_store(checkpoint: Checkpoint, store: &Path) -> Result<Report, BackfillError> {
     let growing = checkpoint.folder().join(GROWING_STORE);
     let report = checkpoint.report().cloned().filter(|_| is_free(store) || !growing.exists());

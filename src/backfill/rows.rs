@@ -43,8 +43,8 @@ pub struct Visit {
     pub host: u64,
     /// When, what and on which sweep.
     pub observation: Observation,
-    /// How the content equals its document. [`Relation::New`] means that it brought the document, and `None` that the visit
-    /// found no content.
+    /// How the content equals its document. [`Relation::New`] means that it brought the document, and `None` that the
+    /// visit found no content.
     pub relation: Option<Relation>,
 }
 
@@ -350,7 +350,8 @@ impl Row for ShortenedIndex {
     }
 }
 
-/// <document, document, count>: two documents, how many shingles they share, and whether a super shingle nominates them.
+/// <document, document, count>: two documents, how many shingles they share, and whether a super shingle nominates
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
     documents: u64,

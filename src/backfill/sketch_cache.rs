@@ -23,7 +23,8 @@ struct SketchFile {
     offsets: Vec<u32>,
 }
 
-/// How many index shingles each document must share with an earlier one to be compared: two bytes of memory a document.
+/// How many index shingles each document must share with an earlier one to be compared: two bytes of memory a
+/// document.
 pub(super) struct MinShared(Vec<u16>);
 
 impl MinShared {

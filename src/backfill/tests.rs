@@ -240,8 +240,8 @@ proptest! {
     // Every case writes and syncs some hundred files.
     #![proptest_config(ProptestConfig::with_cases(20))]
 
-    /// Documents, index and clusters are the stream's, even where shingles become common and others replace them in the
-    /// index. The memory is so small that everything goes through many files.
+    /// Documents, index and clusters are the stream's, even where shingles become common and others replace them in
+    /// the index. The memory is so small that everything goes through many files.
     #[test]
     fn the_phases_do_what_the_stream_does(
         sets in prop::collection::vec(prop::collection::btree_set(0u64..40, 0..12), 1..60),
@@ -273,8 +273,8 @@ proptest! {
         prop_assert_eq!(loaded.lists(Family::Supers), supers);
     }
 
-    /// With all shingles in the index and none common, the clusters are the components of the pairs that resemble each
-    /// other. The test finds them by comparing every set with every other.
+    /// With all shingles in the index and none common, the clusters are the components of the pairs that resemble
+    /// each other. The test finds them by comparing every set with every other.
     #[test]
     fn the_phases_find_the_components(sets in prop::collection::vec(prop::collection::btree_set(0u64..30, 1..9), 1..50)) {
         let rule = rule(0, MatchRule { min_shared: 1, common_limit: 1000, ..MatchRule::default() });
@@ -303,8 +303,8 @@ proptest! {
     }
 }
 
-/// Lost once: a common shingle nominated documents that came after it was common, where its list held fewer documents than
-/// may nominate. Pages were joined that the stream keeps apart.
+/// Lost once: a common shingle nominated documents that came after it was common, where its list held fewer documents
+/// than may nominate. Pages were joined that the stream keeps apart.
 #[test]
 fn a_common_shingle_nominates_only_documents_of_its_list() {
     let cluster = MatchRule { min_shared: 1, common_limit: 3, ignore_common: false, ..MatchRule::default() };

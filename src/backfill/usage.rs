@@ -118,8 +118,8 @@ pub fn peak_memory() -> u64 {
     kib_of("/proc/self/status", "VmHWM:")
 }
 
-/// The memory of the machine in bytes, or the limit of the process's control group where that is lower. 0 where the system
-/// reports neither.
+/// The memory of the machine in bytes, or the limit of the process's control group where that is lower. 0 where the
+/// system reports neither.
 pub fn machine_memory() -> u64 {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let group = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();

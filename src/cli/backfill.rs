@@ -158,7 +158,7 @@ fn then_from_kafka(config: &Config, place: &str) -> Result<Handover> {
     let topic = config.kafka.topic.clone();
     let position = place.parse::<TopicPosition>();
     match position.map_err(|error| ending(Exit::Usage, format!("--then-from-kafka {place}: {error}")))? {
-        TopicPosition::Time(time) => Ok(Handover { beginnings: [(topic, time)].into(), ..Handover::default() }),
+        TopicPosition::Time(time) => Ok(Handover { start_times: [(topic, time)].into(), ..Handover::default() }),
         TopicPosition::Offsets(offsets) => {
             let progress = |(partition, next_offset)| ((topic.clone(), partition), Progress { next_offset, chain: 0 });
             Ok(Handover { progress: offsets.into_iter().map(progress).collect(), ..Handover::default() })

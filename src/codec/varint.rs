@@ -1,6 +1,7 @@
-//! LEB128: unsigned integers in seven bits a byte, the lowest first; the top bit of a byte says that another one follows.
+//! LEB128: unsigned integers in seven bits a byte, the lowest bits first. The top bit announces another byte.
 
 /// Appends a number.
+#[inline]
 pub fn encode_varint(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -10,6 +11,7 @@ pub fn encode_varint(mut number: u64, out: &mut Vec<u8>) {
 }
 
 /// Decodes a number. `None` where the bytes end early or the number exceeds 64 bits.
+#[inline]
 pub fn decode_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..63).step_by(7) {
@@ -39,7 +41,8 @@ mod tests {
         assert_eq!(decode_varint(&mut &bytes[..]), Some(u64::MAX));
     }
 
-    /// Lost once: two of three decoders dropped the bits above the 64th, so that damaged bytes decoded to a small number.
+    /// Lost once: two of three decoders dropped the bits above the 64th, so that damaged bytes decoded to a small
+    /// number.
     #[test]
     fn a_number_over_64_bits_is_rejected() {
         for last in [2, 0x7f, 0x80, 0x81, 0xff] {

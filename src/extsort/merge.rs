@@ -61,8 +61,8 @@ impl<R: SortedRow> MergeReader<R> {
     }
 }
 
-/// Splits the rows of sorted files into parts of about `n_rows` rows each. Returns the first rows of all parts but the
-/// first, ascending. `floor` moves a row down to where a part may begin.
+/// Splits the rows of sorted files into parts of about `n_rows` rows each. Returns the first rows of all parts but
+/// the first, ascending. `floor` moves a row down to where a part may begin.
 pub fn split_points<R: SortedRow>(files: &[Arc<RunFile<R>>], n_rows: u64, floor: impl Fn(&R) -> R) -> Vec<R> {
     let mut starts: Vec<(&R, u64)> = files.iter().flat_map(|file| file.block_starts()).collect();
     starts.sort_unstable_by(|a, b| a.0.cmp(b.0));

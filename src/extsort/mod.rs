@@ -5,7 +5,8 @@
 //! Sorter ─▶ run file ├─▶ MergeReader ─▶ rows in one order
 //! RunFileWriter ─▶ … ┘
 //! ```
-//! A row type implements [`Row`] for its bytes and [`SortedRow`] for its order. This module knows nothing else of rows.
+//! A row type implements [`Row`] for its bytes and [`SortedRow`] for its order. This module knows nothing else of
+//! rows.
 
 mod error;
 mod merge;

@@ -3,8 +3,9 @@
 //! ```text
 //! block … block | index: for each block its first row, its length, its rows, its checksum | the index's length (8)
 //! ```
-//! A row is written as its difference to the row before it in its block. A block of a compressed file is one zstd frame.
-//! [`FinishedFile`] holds the index's own checksum, so that a reader knows that a file is whole before it uses any row.
+//! A row is written as its difference to the row before it in its block. A block of a compressed file is one zstd
+//! frame. [`FinishedFile`] holds the index's own checksum, so that a reader knows that a file is whole before it uses
+//! any row.
 
 use super::error::RunFileError;
 use super::row::Row;

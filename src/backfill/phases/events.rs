@@ -18,8 +18,8 @@ const BATCH_EVENTS: usize = 1 << 14;
 
 /// Publishes the events that the sink does not have yet.
 ///
-/// A document that is not the first of its cluster is near it. There are no merges, because no cluster had another name in
-/// an earlier event.
+/// A document that is not the first of its cluster is near it. There are no merges, because no cluster had another
+/// name in an earlier event.
 pub(in crate::backfill) fn publish(
     checkpoint: &Checkpoint,
     context: &Context,

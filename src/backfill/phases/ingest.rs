@@ -6,12 +6,12 @@
 //!               ▲                     │
 //!               └──── known bodies ───┘
 //! ```
-//! A sketcher skips bodies that the writer has seen. However far ahead the sketchers are, what the writer knows came before
-//! what they hold.
+//! A sketcher skips bodies that the writer has seen. However far ahead the sketchers are, what the writer knows came
+//! before what they hold.
 //!
 //! Each chunk travels with a slot for its result, and the writer gets the slots in the order of the chunks. Whichever
-//! sketcher fills a slot, nothing needs to be sorted. The slots limit the chunks under way, so that a slow chunk delays the
-//! others only once all slots are in use.
+//! sketcher fills a slot, nothing needs to be sorted. The slots limit the chunks under way, so that a slow chunk
+//! delays the others only once all slots are in use.
 
 use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
@@ -42,9 +42,9 @@ const CHUNKS_PER_SKETCHER: usize = 16;
 /// How long the source may keep the reader from the stop flag.
 const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// A segment is full with so many bytes of documents, or so many pages: a quarter of what earlier segments hold, at least
-/// the first number and at most the second. A small input thus has segments for all threads, a large one has few, and a
-/// kill costs a fifth of the input at most. The offset of a row in a file of documents fits in 32 bits.
+/// A segment is full with so many bytes of documents, or so many pages: a quarter of what earlier segments hold, at
+/// least the first number and at most the second. A small input thus has segments for all threads, a large one has
+/// few, and a kill costs a fifth of the input at most. The offset of a row in a file of documents fits in 32 bits.
 const SEGMENT_BYTES: (u64, u64) = (1 << 20, 1 << 30);
 const SEGMENT_PAGES: (u64, u64) = (64 << 10, 4 << 20);
 
@@ -271,8 +271,8 @@ fn new_document(content: SketchedContent, first_url: Fingerprint, rule: &SketchR
     NewDocument { row, n_candidates }
 }
 
-/// Writes what the sketchers return, segment by segment, and records full segments. A slot that no sketcher fills is an
-/// error: to skip it would count its records as ingested.
+/// Writes what the sketchers return, segment by segment, and records full segments. A slot that no sketcher fills is
+/// an error: to skip it would count its records as ingested.
 fn write_chunks(
     writer: &mut IngestWriter<'_>,
     checkpoint: &mut Checkpoint,
@@ -519,8 +519,8 @@ mod tests {
         SketchedRecord { origin, chain: 0, n_bytes: 1, outcome: Err(Rejection::new(Reason::InvalidJson, "no JSON")) }
     }
 
-    /// Lost once: the records of a sketcher that panicked counted as ingested. They had no result, and no later run read
-    /// them.
+    /// Lost once: the records of a sketcher that panicked counted as ingested. They had no result, and no later run
+    /// read them.
     #[test]
     fn records_of_a_sketcher_that_panics_are_not_ingested() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,13 +1,13 @@
 //! Merges <shingle, document> into the list of documents of every shingle, and finds common shingles and first pairs.
 //!
-//! The batch must do as the stream does, which works page by page. In the stream a shingle becomes common with the document
-//! that makes its list longer than the limit. Later documents are indexed by the next larger of their shingles instead.
-//! Those lists grow by it and may become common in turn.
+//! The batch must do as the stream does, which works page by page. In the stream a shingle becomes common with the
+//! document that makes its list longer than the limit. Later documents are indexed by the next larger of their
+//! shingles instead. Those lists grow by it and may become common in turn.
 //!
-//! [`common_shingles_job`] starts without common shingles and repeats three steps: count all lists, note the document with
-//! which each became common, index the later documents by other shingles. A round can only make a shingle common earlier.
-//! Lists only gain documents that other lists lost, and a list only loses documents behind the one that made it common. The
-//! rounds therefore end, and then every document is indexed exactly as in the stream.
+//! [`common_shingles_job`] starts without common shingles and repeats three steps: count all lists, note the document
+//! with which each became common, index the later documents by other shingles. A round can only make a shingle common
+//! earlier. Lists only gain documents that other lists lost, and a list only loses documents behind the one that made
+//! it common. The rounds therefore end, and then every document is indexed exactly as in the stream.
 
 use super::partition::{each_indexed_document, n_index_max};
 use crate::backfill::checkpoint::Checkpoint;
@@ -31,8 +31,9 @@ use std::sync::Arc;
 /// Open files of postings.
 pub(in crate::backfill) type PostingFiles = Vec<Arc<RunFile<Posting>>>;
 
-/// Parts of a merge, at least, where its files have as many blocks. More parts would keep more threads busy and still take
-/// longer: each part syncs files of its own, and a pair that shares shingles of several parts is written in each.
+/// Parts of a merge, at least, where its files have as many blocks. More parts would keep more threads busy and still
+/// take longer: each part syncs files of its own, and a pair that shares shingles of several parts is written in
+/// each.
 const PARTS_MIN: u64 = 4;
 
 /// Rows between two looks at the stop flag.
@@ -90,8 +91,8 @@ impl CommonShingles {
         uncommon.take(n_index_max).collect()
     }
 
-    /// The representatives of every common shingle: the first documents of its list. Postings of documents that came when
-    /// the shingle was common are left out, because the stream's list does not hold them.
+    /// The representatives of every common shingle: the first documents of its list. Postings of documents that came
+    /// when the shingle was common are left out, because the stream's list does not hold them.
     fn representatives(
         &self,
         context: &Context,
@@ -274,10 +275,10 @@ impl CommonShingleFinder {
 
 /// The pairs of neighbours in a list.
 ///
-/// Neighbours are decided before all other pairs. A family of pages becomes one cluster after as many comparisons as it has
-/// pages, and its other pairs, which number the square of its pages, are never formed. In a list of index shingles a
-/// document's neighbour is the one before it. In a list of super shingles it is the first one, because only the first
-/// documents of a long list nominate.
+/// Neighbours are decided before all other pairs. A family of pages becomes one cluster after as many comparisons as
+/// it has pages, and its other pairs, which number the square of its pages, are never formed. In a list of index
+/// shingles a document's neighbour is the one before it. In a list of super shingles it is the first one, because
+/// only the first documents of a long list nominate.
 pub(in crate::backfill) fn neighbours(documents: &[DocumentId], is_super: bool) -> impl Iterator<Item = Pair> {
     documents.windows(2).map(move |two| match is_super {
         true => Pair::new(two[1], documents[0], 0, true),

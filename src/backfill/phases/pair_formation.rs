@@ -1,8 +1,8 @@
 //! Forms <document, document, count> from the lists, for as many documents at a time as their pairs fit in memory.
 //!
-//! A pair that shares a shingle takes four bytes: the earlier document, in a slot of the later one. One pass counts the
-//! slots and a second one fills them, so that nothing grows and all threads fill at once. Each document's slots are then
-//! sorted. A document that stands in several slots shares as many shingles.
+//! A pair that shares a shingle takes four bytes: the earlier document, in a slot of the later one. One pass counts
+//! the slots and a second one fills them, so that nothing grows and all threads fill at once. Each document's slots
+//! are then sorted. A document that stands in several slots shares as many shingles.
 
 use super::lists::PostingFiles;
 use crate::backfill::checkpoint::Checkpoint;
@@ -149,8 +149,8 @@ impl Lists {
         Ok(Slots { ends, earlier: slots.into_iter().map(AtomicU32::into_inner).collect() })
     }
 
-    /// Calls `each` with every document of a range in every list: its position in the range, and the earlier documents of
-    /// the list that are in other clusters.
+    /// Calls `each` with every document of a range in every list: its position in the range, and the earlier
+    /// documents of the list that are in other clusters.
     fn each_later(
         &self,
         context: &Context,

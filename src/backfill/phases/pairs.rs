@@ -1,13 +1,13 @@
 //! Decides <document, document, count>: which pairs share enough, and which of them resemble each other.
 //!
-//! The clusters are those of the links: pairs that share enough index shingles or a super shingle, and resemble each other.
-//! A pair within one cluster cannot change the clusters and is skipped. The order of the pairs therefore decides only which
-//! links are found and what they cost.
+//! The clusters are those of the links: pairs that share enough index shingles or a super shingle, and resemble each
+//! other. A pair within one cluster cannot change the clusters and is skipped. The order of the pairs therefore
+//! decides only which links are found and what they cost.
 //!
 //! 1. Neighbours in the lists (see [`super::lists`]): at most as many pairs as postings, sorted and merged.
 //! 2. Documents and the representatives of their common shingles: a few pairs a document.
-//! 3. All other pairs of different clusters, for as many documents at a time as their pairs fit in memory. What one range
-//!    joins, the next one need not form.
+//! 3. All other pairs of different clusters, for as many documents at a time as their pairs fit in memory. What one
+//!    range joins, the next one need not form.
 
 use super::lists::CommonShingles;
 use super::pair_formation::{FormedPairs, Lists};
@@ -136,9 +136,9 @@ impl<'a> PairDecider<'a> {
         pair.is_nominated || self.min_shared.is_met(pair.later(), pair.n_shared)
     }
 
-    /// Decides pairs as the stream does: compares a document with the candidates of each cluster, the best first, until one
-    /// is verified. Threads share the documents out. What other documents of the batch join meanwhile makes some
-    /// comparisons redundant and changes no result.
+    /// Decides pairs as the stream does: compares a document with the candidates of each cluster, the best first,
+    /// until one is verified. Threads share the documents out. What other documents of the batch join meanwhile makes
+    /// some comparisons redundant and changes no result.
     fn decide(&mut self, pairs: &[Pair], is_represented: bool) -> Result<(), BackfillError> {
         self.context.check_stop()?;
         let clusters = &mut self.clusters;
@@ -175,7 +175,8 @@ impl<'a> PairDecider<'a> {
         Ok(())
     }
 
-    /// Forms and decides all other pairs of different clusters, from the document on that the last finished step reached.
+    /// Forms and decides all other pairs of different clusters, from the document on that the last finished step
+    /// reached.
     pub fn decide_rest(&mut self, checkpoint: &mut Checkpoint) -> Result<(), BackfillError> {
         let mut steps = LinkSteps::resume(REST_STAGE, checkpoint, self.links.len());
         if steps.is_finished(checkpoint) {
@@ -217,8 +218,8 @@ impl<'a> PairDecider<'a> {
         self.decide(&batch, false)
     }
 
-    /// The ranges of documents whose pairs are formed together. A job writes them, so that a resumed run forms the same
-    /// pairs together and finds the same links.
+    /// The ranges of documents whose pairs are formed together. A job writes them, so that a resumed run forms the
+    /// same pairs together and finds the same links.
     fn pair_ranges(
         &self,
         checkpoint: &mut Checkpoint,
@@ -323,9 +324,10 @@ impl Verifier<'_> {
         Ok((links, n_compared))
     }
 
-    /// The candidates of a document in the order of comparison: most shared shingles first, then the oldest. Where the rule
-    /// limits the comparisons, the newest comes first instead. The stream orders such candidates by how rare their shared
-    /// shingles are. Pairs do not tell that, but documents that share rare shingles were paired as neighbours already.
+    /// The candidates of a document in the order of comparison: most shared shingles first, then the oldest. Where
+    /// the rule limits the comparisons, the newest comes first instead. The stream orders such candidates by how rare
+    /// their shared shingles are. Pairs do not tell that, but documents that share rare shingles were paired as
+    /// neighbours already.
     fn in_order<'c>(&self, of_document: &'c [Candidate]) -> Cow<'c, [Candidate]> {
         if of_document.len() <= self.rule.n_comparisons() {
             return Cow::Borrowed(of_document);

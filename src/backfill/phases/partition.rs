@@ -1,4 +1,4 @@
-//! Partitions what was ingested into sorted files: <shingle, document>, and all else that the store keeps in another order.
+//! Partitions documents and pages into sorted files: <shingle, document>, and every other order that the store needs.
 
 use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;

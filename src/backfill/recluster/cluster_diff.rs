@@ -14,8 +14,8 @@ struct ClusterDiff {
     splits: Vec<ClusterId>,
     /// Names that only the old clusters had, each with the new cluster of its document.
     merges: Vec<Merge>,
-    /// Documents of clusters that split. Names alone do not tell where their parts belong: a consumer may know a document
-    /// under any name that its cluster ever had.
+    /// Documents of clusters that split. Names alone do not tell where their parts belong: a consumer may know a
+    /// document under any name that its cluster ever had.
     reassigned: Vec<DocumentId>,
 }
 
@@ -43,9 +43,9 @@ impl ClusterDiff {
     }
 }
 
-/// The events that take a consumer from a store's clusters to new ones: new names, lost names, and the cluster of every
-/// document whose old cluster split. A document's event comes once for each URL at which the document stands now, or once
-/// without a URL. The events are numbered from `seq`.
+/// The events that take a consumer from a store's clusters to new ones: new names, lost names, and the cluster of
+/// every document whose old cluster split. A document's event comes once for each URL at which the document stands
+/// now, or once without a URL. The events are numbered from `seq`.
 ///
 /// # Errors
 /// [`BackfillError`]

@@ -1,8 +1,8 @@
 //! Clusters a store's documents under another threshold or policy, from its sketches and without its pages.
 //!
-//! Candidates are the pairs that share enough of a list, as in the stream, and the store's links. Below the threshold that
-//! the store was created with, candidates share `cluster.min_shared` index shingles or a super shingle. Under a rule that
-//! ignores common shingles, a shingle counts as common if it is common now, not when a document came.
+//! Candidates are the pairs that share enough of a list, as in the stream, and the store's links. Below the threshold
+//! that the store was created with, candidates share `cluster.min_shared` index shingles or a super shingle. Under a
+//! rule that ignores common shingles, a shingle counts as common if it is common now, not when a document came.
 
 pub(in crate::backfill) mod cluster_diff;
 mod policy;
@@ -127,7 +127,8 @@ impl<'a, S: Snapshot + LinkView + Sync> Reclustering<'a, S> {
         Ok(())
     }
 
-    /// The clusters so far, whose own pairs are not needed. Under policies that need every pair each document is alone.
+    /// The clusters so far, whose own pairs are not needed. Under policies that need every pair each document is
+    /// alone.
     fn names(&mut self) -> Vec<u32> {
         let ids = 1..=self.store.n_documents();
         match self.policy {

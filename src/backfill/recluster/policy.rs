@@ -11,12 +11,12 @@ use std::str::FromStr;
 pub enum ReclusterPolicy {
     /// Connected components, as in the paper: linked documents belong together, however long the chain.
     Components,
-    /// A document and those that resemble it, as in the stream's policy of this name. Each cluster's center is the document
-    /// with most links to documents that are in no cluster yet.
+    /// A document and those that resemble it, as in the stream's policy of this name. Each cluster's center is the
+    /// document with most links to documents that are in no cluster yet.
     Star,
-    /// By falling resemblance: of a link between two documents in no cluster the earlier becomes a center. A document in no
-    /// cluster joins a center that it is linked with (Haveliwala, Gionis and Indyk, "Scalable techniques for clustering
-    /// the web", 2000).
+    /// By falling resemblance: of a link between two documents in no cluster the earlier becomes a center. A document
+    /// in no cluster joins a center that it is linked with (Haveliwala, Gionis and Indyk, "Scalable techniques for
+    /// clustering the web", 2000).
     Center,
 }
 
@@ -36,14 +36,14 @@ impl FromStr for ReclusterPolicy {
 /// Document → the center of its cluster. 0 means no cluster.
 type Centers = Vec<u32>;
 
-/// Clusters by [`ReclusterPolicy::Star`]. Returns the cluster of every document, and keeps the links of members and their
-/// centers.
+/// Clusters by [`ReclusterPolicy::Star`]. Returns the cluster of every document, and keeps the links of members and
+/// their centers.
 pub(super) fn star_clusters(n_documents: u32, links: &mut Vec<LinkRow>) -> Vec<DocumentId> {
     keep_links_of_centers(stars(n_documents, links), links)
 }
 
-/// Clusters by [`ReclusterPolicy::Center`]. Returns the cluster of every document, and keeps the links of members and their
-/// centers.
+/// Clusters by [`ReclusterPolicy::Center`]. Returns the cluster of every document, and keeps the links of members and
+/// their centers.
 pub(super) fn center_clusters(n_documents: u32, links: &mut Vec<LinkRow>) -> Vec<DocumentId> {
     keep_links_of_centers(centers(n_documents, links), links)
 }
