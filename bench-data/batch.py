@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
-"""Takes the same pages in by `run` and by `backfill`, holds one against the other, and both against exact truth.
+"""Takes the same pages through `run` and `backfill`, and compares both with each other and with exact truth.
 
     cargo build --release --bin lookalike
     python3 bench-data/batch.py [--truth DIR] [FILE.jsonl.zst]...
     pip install 'datatrove[processing,multilingual]'
     python3 bench-data/batch.py --peer --truth bench-data/exact bench-data/exact/canon.jsonl.zst
 
-Every way starts with a new store on disk and is timed from start to end of the process, alternately, and the median of each
-counts. Both must leave the same clusters under the same names, or the script fails. A truth is a folder with `sets.csv.zst`
-and `clusters.csv.zst`: for each page its URL, its sweep and the first page with the same shingles, and its cluster. Without
-arguments the pages and the truth are bench-data's.
+Each command starts with a new store on disk. The script times the whole process, alternates between the commands and
+reports medians. It fails unless both leave the same clusters under the same names. A truth is a folder with `sets.csv.zst`
+(for each page its URL, its sweep and the first page with the same shingles) and `clusters.csv.zst` (for each page its
+cluster). Without arguments the pages and the truth are those of bench-data.
 
-With --peer datatrove's MinHash pipeline does the same batch job, in two processes, from files of JSON lines on disk to a
-cluster for each page. It does not read HTML, so the pages given must be text. It has shingles of ten words as well, and as
-many buckets of as many hashes as put the middle of its S-curve at a resemblance of 0.5; what meets in a bucket it does not
-compare.
+With --peer, datatrove's MinHash pipeline does the same job in two processes, from files of JSON lines on disk to a cluster
+for each page. datatrove does not read HTML, so the pages must be text. Its shingles have ten words as well, and its buckets
+and hashes put the middle of the S-curve at a resemblance of 0.5. It does not compare the pages that share a bucket.
 """
 import argparse
 import collections
@@ -63,7 +62,7 @@ def pairs(labels):
 
 
 def f1(truth, cluster_of):
-    """Pairwise, over the pages with shingles of their own: equal ones cost nothing to find."""
+    """Pairwise F1 over distinct pages. Equal pages are left out, because any method finds them."""
     if truth is None:
         return ""
     found, true = [], []
@@ -77,7 +76,7 @@ def f1(truth, cluster_of):
 
 
 def timed(command):
-    """Seconds, seconds of CPU, and the most memory in MiB of a process."""
+    """Runs a process. Returns its wall seconds, its CPU seconds and its peak memory in MiB."""
     begin = time.time()
     process = subprocess.Popen([str(word) for word in command])
     _, status, usage = os.wait4(process.pid, 0)
@@ -87,29 +86,29 @@ def timed(command):
 
 
 def ours(settings, folder):
-    """Both ways of lookalike, which must come to the same."""
-    taken, exports = {"run": [], "backfill": []}, {}
+    """Times both commands and checks that their clusters are the same."""
+    usage, exports = {"run": [], "backfill": []}, {}
     for number in range(settings.rounds):
-        for way, times in taken.items():
-            store = folder / f"{way}-{number}"
-            times.append(timed([settings.binary, way, "-q", "--store", store, *settings.files]))
+        for command, times in usage.items():
+            store = folder / f"{command}-{number}"
+            times.append(timed([settings.binary, command, "-q", "--store", store, *settings.files]))
             export = subprocess.run([settings.binary, "export", "clusters", "--store", store], check=True, stdout=subprocess.PIPE)
             if exports.setdefault("any", export.stdout) != export.stdout:
-                raise SystemExit("run and backfill differ")
+                raise SystemExit("run and backfill leave different clusters")
             subprocess.run(["rm", "-r", store], check=True)
     rows = list(csv.DictReader(io.StringIO(exports["any"].decode())))
     n_pages, score = len(rows), f1(settings.truth, {(row["url"], row["sweep"]): row["cluster"] for row in rows})
-    for way, times in taken.items():
+    for command, times in usage.items():
         wall, cpu, memory = (statistics.median(column) for column in zip(*times))
         rate = f"{n_pages / wall:,.0f} pages/s, CPU {cpu:.2f} s, {memory:,.0f} MiB"
-        print(f"{way}: {n_pages:,} pages in {wall:.2f} s, {rate}{score}", flush=True)
-        taken[way] = wall, cpu
-    wall, cpu = (taken["run"][at] / taken["backfill"][at] for at in range(2))
+        print(f"{command}: {n_pages:,} pages in {wall:.2f} s, {rate}{score}", flush=True)
+        usage[command] = wall, cpu
+    wall, cpu = (usage["run"][at] / usage["backfill"][at] for at in range(2))
     print(f"the same clusters; backfill is {wall:.2f} times as fast, with {1 / cpu:.2f} of the CPU time", flush=True)
 
 
 def peer(settings, folder):
-    """datatrove's four steps, as its own example has them."""
+    """Times datatrove's four steps, as in its own example."""
     from datatrove.executor import LocalPipelineExecutor
     from datatrove.pipeline.dedup import MinhashDedupBuckets, MinhashDedupCluster, MinhashDedupFilter
     from datatrove.pipeline.dedup import MinhashDedupSignature
@@ -151,14 +150,14 @@ def peer(settings, folder):
         for line in gzip.open(path, "rt"):
             page = json.loads(line)
             of, cluster = page["metadata"], page["metadata"].get("minhash_cluster_id", -1)
-            # What is like nothing else has no cluster.
+            # datatrove gives no cluster to a page that resembles no other.
             cluster_of[of["url"], of["sweep"]] = page["id"] if cluster == -1 else f"cluster {cluster}"
     print(f"datatrove: {n_pages:,} pages in {wall:.2f} s, {n_pages / wall:,.0f} pages/s{f1(settings.truth, cluster_of)}")
 
 
 def main():
     settings = arguments()
-    # A store's sketches depend on its secret: two that are to be held against each other need the same.
+    # Sketches depend on the store's seed: stores that are compared need the same one.
     os.environ["LOOKALIKE__STORE__SEED"] = f"{7:064x}"
     print(f"{platform.machine()}, {os.cpu_count()} cores")
     with tempfile.TemporaryDirectory() as folder:

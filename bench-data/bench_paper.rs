@@ -1,17 +1,17 @@
-//! The paper's batch at the paper's size: sketches made up with the structure of its crawl, through all phases but the
-//! first, into a store whose clusters must be exactly those that were made up.
+//! The paper's batch at the paper's size: synthetic sketches with the structure of its crawl go through all phases
+//! but the first. The clusters of the store must be exactly the synthetic ones.
 //!
 //! ```sh
 //! cargo run --release --example bench_paper -- [--documents N] [--memory MIB] [--folder DIR] [--keep]
 //! ```
-//! Broder et al. found in 30 million pages 3.6 million clusters of 12.3 million documents, 2.1 million of these clusters
-//! with identical documents only, 5.3 million of them (1997, section 5). With N documents (1,000,000 where it is not
-//! said) all numbers shrink alike. Every document has 20 shingles, all of them indexed; copies are not eliminated before,
-//! so that all of them go through every phase; members of the other clusters differ from each other in up to four
-//! shingles; members lie scattered over the whole crawl; and one document in twenty has a shingle that a hundred strangers
-//! have as well.
+//! In 30 million pages Broder et al. found 3.6 million clusters of 12.3 million documents. Of these, 2.1 million
+//! clusters of 5.3 million documents held identical documents only (1997, section 5). With N documents (1,000,000 by
+//! default) all numbers shrink alike. Every document has 20 shingles, and all of them are indexed. Copies are not
+//! eliminated before, so that all of them go through every phase. Members of the other clusters differ from each
+//! other in up to four shingles. Members lie scattered over the whole crawl. One document in twenty has a shingle
+//! that a hundred strangers share.
 
-use lookalike::backfill::{self, Ending, Identity, Means, Work};
+use lookalike::backfill::{self, BackfillSpec, Checkpoint, Context, Handover};
 use lookalike::cluster::MatchRule;
 use lookalike::document::{CANONICAL_VERSION, DocumentId, FetchTime, Fingerprint, Seed};
 use lookalike::intake::SketchedPage;
@@ -26,8 +26,8 @@ use std::time::{Duration, Instant};
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const SHINGLES: usize = 20;
-/// As `backfill.checkpoint_ms` is by default.
-const NOTED_EVERY: Duration = Duration::from_secs(1);
+/// The default of `backfill.checkpoint_ms`.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 const SHINGLE_BITS: u32 = 40;
 
 /// The paper's numbers.
@@ -37,10 +37,10 @@ const PAPER: Numbers = Numbers {
     similar: Clusters { clusters: 1_500_000, documents: 7_000_000 },
 };
 
-/// The largest family; one over the common limit of 1000 would be found by other means than shingles.
+/// The size of the largest family. Above the common limit of 1000, shingles alone would not find it.
 const LARGEST: u64 = 900;
 
-/// One document in so many has a shingle that it shares with so many strangers.
+/// One document in so many shares a shingle with strangers, and with so many of them.
 const WITH_STRANGERS: u64 = 20;
 const STRANGERS: u64 = 100;
 
@@ -63,7 +63,7 @@ impl Clusters {
         Clusters { clusters: scaled(self.clusters).max(1), documents: scaled(self.documents).max(4) }
     }
 
-    /// The sizes of the clusters: one large family, the others as even as can be.
+    /// The sizes of the clusters: one large family, and the others as even as possible.
     fn sizes(self) -> impl Iterator<Item = u64> {
         let others = self.clusters - 1;
         let largest = LARGEST.min(self.documents - 2 * others);
@@ -73,12 +73,12 @@ impl Clusters {
     }
 }
 
-/// A made-up crawl.
+/// A synthetic crawl.
 struct Crawl {
     n: u64,
-    /// Member → its cluster; members are numbered cluster by cluster.
+    /// Member → cluster. Members are numbered cluster by cluster.
     cluster_of: Vec<u32>,
-    /// Clusters below this number are of identical documents.
+    /// Clusters below this number hold identical documents.
     n_identical: u32,
     /// Documents are this many members apart.
     step: u64,
@@ -91,7 +91,7 @@ impl Crawl {
         for (cluster, size) in (0..).zip(identical.sizes().chain(similar.sizes())) {
             cluster_of.extend((0..size).map(|_| cluster));
         }
-        // A prime, so that all numbers are met once, far apart from each other.
+        // With a prime step the documents visit every member once, and neighbours are far apart.
         let step = [7_368_787, 15_485_863, 32_452_843].into_iter().find(|prime| !n.is_multiple_of(*prime)).unwrap_or(1);
         Crawl { n, cluster_of, n_identical: identical.clusters as u32, step }
     }
@@ -206,25 +206,30 @@ fn main() -> Result<()> {
     let (work_folder, store) = (folder.join("work"), folder.join("store"));
     std::fs::create_dir_all(&folder)?;
     let memory = memory_mib << 20;
-    let of = Identity { rule: rule.clone(), reading: format!("{documents} documents"), inputs: Vec::new() };
+    let spec = BackfillSpec { rule: rule.clone(), reading: format!("{documents} documents"), inputs: Vec::new() };
     let seed = Seed([1, 2, 3, 4]);
-    let work = Work::open(&work_folder, of, backfill::part_rows(memory), Some(seed), || seed)?;
-    let mut work = work.noted_every(NOTED_EVERY);
-    let means = Means {
+    let checkpoint = Checkpoint::open(&work_folder, spec, backfill::part_rows(memory), Some(seed), || seed)?;
+    let mut checkpoint = checkpoint.with_interval(CHECKPOINT_INTERVAL);
+    let context = Context {
         folder: work_folder,
         n_threads: std::thread::available_parallelism()?.get(),
         memory,
         stop: Arc::default(),
-        standing: Arc::default(),
+        progress: Arc::default(),
     };
     let crawl = Crawl::new(documents);
     let begin = Instant::now();
-    backfill::take_in_sketched(&mut work, &means, "made-up", (0..documents).map(|document| crawl.page(document)))?;
-    println!("{documents} documents made up in {:.0} s", begin.elapsed().as_secs_f64());
+    backfill::ingest_sketched(
+        &mut checkpoint,
+        &context,
+        "synthetic",
+        (0..documents).map(|document| crawl.page(document)),
+    )?;
+    println!("generated {documents} documents in {:.0} s", begin.elapsed().as_secs_f64());
 
     let begin = Instant::now();
     let loader = RocksLoader::new(Settings::default(), rule, seed);
-    let report = backfill::cluster_and_load(work, &means, &loader, &store, Ending::default())?;
+    let report = backfill::cluster_and_load(checkpoint, &context, &loader, &store, Handover::default())?;
     let seconds = begin.elapsed().as_secs_f64();
     println!("{report}");
     println!("clustered and loaded in {seconds:.1} s: {:.0} documents a second", documents as f64 / seconds);
@@ -233,10 +238,10 @@ fn main() -> Result<()> {
     if !keep {
         std::fs::remove_dir_all(&folder)?;
     }
-    if wrong == 0 { Ok(()) } else { Err("the clusters are not those that were made up".into()) }
+    if wrong == 0 { Ok(()) } else { Err("the clusters differ from the synthetic ones".into()) }
 }
 
-/// Counts the documents that are not in the cluster that they were made up for, named by its first document.
+/// Counts the documents that are in another cluster than their synthetic one, which its first document names.
 fn check(crawl: &Crawl, store: &Path) -> Result<u64> {
     let mut clusters = RocksStore::open_read_only(store, &Settings::default())?.clusters()?;
     let mut first_of: Vec<u32> = vec![0; crawl.cluster_of.last().map_or(0, |last| *last as usize + 1)];

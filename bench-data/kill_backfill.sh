@@ -1,10 +1,10 @@
 #!/bin/bash
-# Kills a backfill at random moments, lets it go on each time, and compares the store with that of one nobody killed.
+# Kills a backfill at random moments, resumes it each time, and compares the store with that of an undisturbed backfill.
 #
 #     bench-data/kill_backfill.sh [KILLS [DOCUMENTS]]      # 50 and 1,000,000
 #
-# The documents are those of bench_paper, which checks every cluster of both. LOOKALIKE and BENCH_PAPER may name programs
-# that are built already; the random numbers follow from SEED.
+# bench_paper generates the documents and checks every cluster of both stores. LOOKALIKE and BENCH_PAPER name programs that
+# are built already. SEED determines the moments.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kills=${1:-50} documents=${2:-1000000}
@@ -30,14 +30,14 @@ while [ "$n" -lt "$kills" ]; do
     sleep "$((moment / 1000)).$(printf '%03d' $((moment % 1000)))"
     if ! kill -9 "$process" 2> "$folder/gone"; then
         wait "$process"
-        # It was done before it was to be killed: begin anew.
+        # It ended before the kill: start over.
         grep -q 'wrong cluster: 0$' "$folder/killed.log"
         rm -rf "$folder/killed"
         continue
     fi
     wait "$process" 2>> "$folder/gone" || true
     n=$((n + 1))
-    # Killed when the store was there already: the next one begins anew.
+    # The kill came after the store was complete: start over.
     if [ -d "$folder/killed/store" ]; then rm -rf "$folder/killed"; fi
 done
 "$bench" --documents "$documents" --folder "$folder/killed" --keep > "$folder/killed.log"

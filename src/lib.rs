@@ -13,13 +13,14 @@
 //!    [`sketch::Sketch`].
 //! 3. [`cluster::Decider::decide`], a pure function, finds the document that equals the page or the documents that
 //!    resemble it, and joins their clusters.
-//! 4. `pipeline` writes the changes, the source's offsets and the outgoing events in one batch.
-//! 5. `backfill` does the same for a whole crawl at once, by sorting and merging. `pipeline` continues from its
-//!    store.
-//! 6. `query` answers questions from a read-only view of the store.
+//! 4. [`history::History::advance`], the second pure function, finds what changed, what moved and what is lost.
+//! 5. `pipeline` writes the changes, the source's offsets and the outgoing events in one batch.
+//! 6. `backfill` does the same for a whole crawl at once, by sorting and merging (`extsort`). `pipeline` continues from
+//!    its store.
+//! 7. `query` answers questions from a read-only view of the store.
 //!
-//! Read the modules in this order. [`document`], [`sketch`], [`cluster`], [`sweep`], [`wire`] and [`intake`] are
-//! pure: no I/O, no clock, no threads. [`ports`] states what an engine needs of the world. The adapters `store`,
+//! Read the modules in this order. [`codec`], [`document`], [`sketch`], [`cluster`], [`sweep`], [`history`], [`wire`] and
+//! [`intake`] are pure: no I/O, no clock, no threads. [`ports`] states what an engine needs of the world. The adapters `store`,
 //! `kafka` and `files` implement the ports; the engines `pipeline`, `backfill` and `query` use them; neither knows
 //! the other. `http` serves the answers of `query`, and `cli` wires everything together.
 
@@ -36,6 +37,7 @@ macro_rules! kill_point {
     };
 }
 
+pub mod codec;
 pub mod document;
 pub mod sketch;
 
@@ -56,6 +58,9 @@ pub mod files;
 pub mod kafka;
 #[cfg(feature = "service")]
 pub mod store;
+
+#[cfg(feature = "service")]
+pub mod extsort;
 
 #[cfg(feature = "service")]
 pub mod backfill;

@@ -1,63 +1,92 @@
-//! Why a backfill ends early. Whatever it is, finished pieces stay, and the next run goes on from them.
+//! Why a backfill ends early. Finished jobs stay finished, and the next run resumes after them.
 
+use crate::extsort::RunFileError;
 use crate::ports::{SourceError, StoreError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a backfill ended before its store was there.
+/// Why a backfill ended before its store was complete.
 #[derive(Debug, thiserror::Error)]
 pub enum BackfillError {
-    /// The source is lost.
+    /// The source failed.
     #[error(transparent)]
     Source(#[from] SourceError),
     /// A file cannot be written or read.
-    #[error("{path}: {error}; run again to go on from the last finished piece")]
+    #[error("{path}: {error}; run again to resume after the last finished job")]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The disk is full.
-    #[error("the disk is full: {0} cannot be written; free some space, or move the folder, and run again to go on")]
+    #[error("the disk is full: cannot write {0}; free some space or move the folder, then run again to resume")]
     DiskFull(PathBuf),
-    /// A file is not what was written.
-    #[error("{0} is damaged; remove the folder it is in and begin again")]
+    /// A file's bytes differ from those that were written.
+    #[error("{0} is damaged; remove its folder and begin again")]
     Damaged(PathBuf),
-    /// The work folder belongs to a backfill of something else.
+    /// The work folder belongs to a backfill with another specification.
     #[error("{folder} holds an unfinished backfill with {difference}; finish that one, or remove the folder")]
-    Other {
+    SpecMismatch {
         /// The work folder.
         folder: PathBuf,
         /// What differs.
-        difference: String,
+        difference: &'static str,
     },
-    /// The store could not be made.
+    /// Another version of the program began the backfill, and its files have another format.
+    #[error(
+        "{folder} holds an unfinished backfill of format {found}, and this program reads format {expected}; \
+         finish it with the version that began it, or remove the folder"
+    )]
+    OtherFormat {
+        /// The work folder.
+        folder: PathBuf,
+        /// The format of its manifest.
+        found: u32,
+        /// The format of this program.
+        expected: u32,
+    },
+    /// Another process works in the folder.
+    #[error("another process works in {0}; wait until it ends, or stop it")]
+    FolderInUse(PathBuf),
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is a store, or something else, where the store is to be.
-    #[error("{0} is there already; a backfill makes a new store: give another folder, or take the pages in with `run`")]
-    StoreIsThere(PathBuf),
-    /// More documents than the memory limit can hold.
-    #[error("{n_documents} documents need --memory {mib} MiB or more; run again with as much to go on")]
-    Memory {
-        /// How many there are so far.
+    /// The store's path is taken.
+    #[error(
+        "{0} is there already, and a backfill creates a new store; \
+         name another folder, or add the pages to this store with `lookalike run`"
+    )]
+    StoreExists(PathBuf),
+    /// The memory limit is too small for the documents.
+    #[error("{n_documents} documents need --memory {mib} MiB or more; run again with that much to resume")]
+    MemoryLimit {
+        /// Documents so far.
         n_documents: u64,
-        /// What they need.
+        /// The memory that they need.
         mib: u64,
     },
-    /// A worker's thread died.
-    #[error("a worker died; this is a fault of the program, its message is above")]
-    Died,
+    /// A worker thread panicked.
+    #[error("a worker thread panicked, which is a bug in lookalike; the message above names the place")]
+    WorkerPanicked,
     /// A signal asked for the end.
-    #[error("stopped; run again to go on from the last finished piece")]
+    #[error("stopped; run again to resume after the last finished job")]
     Stopped,
 }
 
-/// The error of a file.
+/// Adds the path to an error of the system.
 pub(super) fn io_error(path: &Path) -> impl Fn(io::Error) -> BackfillError + '_ {
     move |error| match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => BackfillError::DiskFull(path.to_path_buf()),
         _ => BackfillError::Io { path: path.to_path_buf(), error },
+    }
+}
+
+impl From<RunFileError> for BackfillError {
+    fn from(error: RunFileError) -> Self {
+        match error {
+            RunFileError::Io { path, error } => io_error(&path)(error),
+            RunFileError::Damaged(path) => BackfillError::Damaged(path),
+        }
     }
 }

@@ -1,254 +1,245 @@
-//! The batch: a whole crawl through the paper's phases at once, into a new store that the stream goes on from.
+//! The batch: takes a whole crawl through the paper's phases at once, into a new store that the stream continues.
 //!
 //! ```text
-//! take_in ─▶ divide ─▶ lists ─▶ pairs ─▶ load
-//! sketches   <shingle, document> <document, document, count>  sorted tables
-//! duplicates sorted    merged    decided, union-find          ─▶ a store
+//! ingest ─▶ partition ─▶ lists ─▶ pairs ─▶ load
+//! sketches  <shingle, document> <document, document, count>  sorted tables
+//! duplicates sorted     merged    decided, union-find          ─▶ a store
 //! ```
-//! Divide, sort, merge (Broder 1997, section 4), with files for what does not fit into memory. Every phase works through
-//! pieces; each finished piece is durable and noted in the manifest ([`Work`]), from where the next run goes on. The
-//! store is made in the work folder and moved to its place when it is whole: a half-made one is never seen.
+//! The phases divide, sort and merge (Broder 1997, section 4), with files for what does not fit in memory. A phase
+//! consists of jobs. The [`Checkpoint`] records every finished job, and the next run resumes after it. The store
+//! grows in the work folder and moves to its place when it is complete: no reader sees half a store.
 //!
-//! The partition is the stream's (promise P1): candidates, comparison and union are those of [`crate::cluster`], and
-//! which shingles were common when a document came is worked out exactly (see `lists`).
+//! The clusters are those of the stream. Candidates, comparison and union are the functions of [`crate::cluster`],
+//! and `phases::lists` computes which shingles were common when each document came.
 
-mod difference;
-mod divide;
+mod checkpoint;
+mod context;
+mod datasets;
+mod dedup;
+mod disk_space;
 mod error;
-mod events;
-mod form;
-mod known;
-mod lists;
-mod load;
-mod means;
-mod pairs;
+mod ingest_state;
+mod jobs;
+mod phases;
+mod progress;
 mod recluster;
 mod report;
-mod room;
 mod rows;
-mod runs;
-mod sketches;
-mod take_in;
+mod sketch_cache;
 #[cfg(test)]
 mod tests;
 mod usage;
-mod work;
 
-pub use difference::events_of_difference;
+pub use checkpoint::{BackfillSpec, Checkpoint};
+pub use context::Context;
+pub use disk_space::DiskSpace;
 pub use error::BackfillError;
-pub use means::{Means, Now, Standing};
-pub use recluster::{LinkRule, Policy, Reclustered, recluster};
-pub use report::{PhaseReport, Report, Sizes};
-pub use room::Room;
-pub use take_in::{Intake, take_in_sketched};
-pub use usage::{Phase, machine_memory};
-pub use work::{Counts, Identity, Work};
+pub use ingest_state::{IngestState, Segment};
+pub use phases::ingest::{PageInput, ingest_sketched};
+pub use progress::{PhaseProgress, ProgressSnapshot};
+pub use recluster::cluster_diff::cluster_diff_events;
+pub use recluster::{LinkRule, ReclusterPolicy, Reclustered, recluster};
+pub use report::{ClusterSizes, PhaseReport, RecordCounts, Report};
+pub use usage::{Phase, Usage, machine_memory};
 
-use crate::cluster::Clusters;
-use crate::document::ClusterId;
 use crate::ports::{EmptyStore, LoadMetadata, Loader, ProgressMap, Sink, StartTimes};
 use error::io_error;
-use pairs::Pairs;
-use rows::LinkRow;
+use jobs::run_jobs;
+use phases::lists::CommonShingles;
+use phases::pairs::PairDecider;
+use phases::{events, ingest, lists, load, pairs, partition};
+use report::phase_reports;
 use std::fs;
 use std::path::Path;
-use usage::{Meter, Usage};
+use usage::Meter;
 
-/// Rows in a part of what is merged: each is a table of the store, and what a killed run loses of a phase.
+/// The store while it grows in the work folder.
+const GROWING_STORE: &str = "store";
+
+/// Limits on the rows in a part of a merge. A part becomes a table of the store, and a kill costs the parts under
+/// way.
 const PART_ROWS_MAX: u64 = 8 << 20;
 const PART_ROWS_MIN: u64 = 1 << 8;
 
-/// How many rows a part has where so much memory may be used.
+/// Bytes of memory for each row in a part.
+const MEMORY_PER_PART_ROW: u64 = 256;
+
+/// The rows in a part of a merge that suit a memory limit in bytes.
 pub fn part_rows(memory: u64) -> u64 {
-    (memory / 256).clamp(PART_ROWS_MIN, PART_ROWS_MAX)
+    (memory / MEMORY_PER_PART_ROW).clamp(PART_ROWS_MIN, PART_ROWS_MAX)
 }
 
-/// What becomes of the result beside the store.
+/// How the stream and the consumers of events continue after the backfill.
 #[derive(Default)]
-pub struct Ending {
-    /// Where the assignments of all records go, in their order.
+pub struct Handover {
+    /// Where the events of all records go, in the order of the records. `None` publishes no events.
     pub events: Option<Box<dyn Sink>>,
-    /// Where sources begin that the backfill has not read,
+    /// The positions at which sources begin that the backfill has not read.
     pub progress: ProgressMap,
-    /// or from when on.
-    pub beginnings: StartTimes,
+    /// The times at which sources begin that the backfill has not read.
+    pub start_times: StartTimes,
 }
 
-/// Takes a source through all phases and leaves a store in `store`, which must not be there.
+/// Takes the pages of a source through all phases into a new store at `store`.
 ///
 /// # Errors
-/// [`BackfillError`]. What is finished stays in the work folder, and the next run goes on from it.
+/// [`BackfillError`]. Finished jobs stay in the work folder, and the next run resumes after them.
 pub fn run(
-    mut work: Work,
-    means: &Means,
-    intake: Intake,
+    mut checkpoint: Checkpoint,
+    context: &Context,
+    input: PageInput,
     loader: &dyn Loader,
     store: &Path,
-    ending: Ending,
+    handover: Handover,
 ) -> Result<Report, BackfillError> {
     if !is_free(store) {
-        // It may be this one's, which was killed as it removed the rest.
-        return move_store(work, store);
+        // The store may be that of this backfill: a kill can hit between the move and the removal of the work folder.
+        return move_store(checkpoint, store);
     }
-    phase(&mut work, means, Phase::Sketching, |work| take_in::take_in(work, means, intake))?;
-    cluster_and_load(work, means, loader, store, ending)
+    measured(&mut checkpoint, context, Phase::Sketching, |checkpoint| ingest::ingest(checkpoint, context, input))?;
+    cluster_and_load(checkpoint, context, loader, store, handover)
 }
 
-/// The phases after the first, for documents that are taken in.
+/// Takes ingested pages through the phases after the first.
 ///
 /// # Errors
 /// [`BackfillError`], as for [`run`].
 pub fn cluster_and_load(
-    mut work: Work,
-    means: &Means,
+    mut checkpoint: Checkpoint,
+    context: &Context,
     loader: &dyn Loader,
     store: &Path,
-    ending: Ending,
+    handover: Handover,
 ) -> Result<Report, BackfillError> {
-    let room = Room::for_phases(&work)?;
-    if room.is_short() {
-        let [needed, free] = [room.needed, room.free].map(|n_bytes| n_bytes as f64 / f64::from(1 << 20));
+    let disk_space = DiskSpace::for_phases(&checkpoint)?;
+    if disk_space.is_insufficient() {
+        let [needed, free] = [disk_space.needed, disk_space.free].map(|n_bytes| n_bytes as f64 / f64::from(1 << 20));
         tracing::warn!(
-            "some {needed:.1} MiB more of disk will be needed, and {free:.1} MiB are free; free some space meanwhile"
+            "the backfill may need {needed:.1} MiB more of disk, and {free:.1} MiB are free; free some space"
         );
     }
-    let made = work.folder().join(STORE);
-    if work.report().is_some() && made.exists() {
-        return move_store(work, store);
+    let growing = checkpoint.folder().join(GROWING_STORE);
+    if checkpoint.report().is_some() && growing.exists() {
+        return move_store(checkpoint, store);
     }
     std::thread::scope(|scope| {
-        // Most of it is waiting for the disk, which nothing else needs meanwhile.
-        let empty = scope.spawn(|| empty_store(&made, loader));
-        let begun = || empty.join().map_err(|_| BackfillError::Died)?;
-        let report = phases(&mut work, means, loader, begun, ending)?;
-        work.set_report(report)
+        // Creating a store mostly waits for the disk, which the phases before the load leave idle.
+        let empty_store = scope.spawn(|| create_store(&growing, loader));
+        let empty_store = || empty_store.join().map_err(|_| BackfillError::WorkerPanicked)?;
+        let report = run_phases(&mut checkpoint, context, loader, empty_store, handover)?;
+        checkpoint.set_report(report)
     })?;
-    move_store(work, store)
+    move_store(checkpoint, store)
 }
 
-/// The phases after the first, which leave a store in the work folder, in what `begun` gives.
-fn phases<'a>(
-    work: &mut Work,
-    means: &Means,
+/// Runs the phases after the first. The last one fills the store that `empty_store` returns.
+fn run_phases<'a>(
+    checkpoint: &mut Checkpoint,
+    context: &Context,
     loader: &dyn Loader,
-    begun: impl FnOnce() -> Result<Box<dyn EmptyStore + 'a>, BackfillError>,
-    ending: Ending,
+    empty_store: impl FnOnce() -> Result<Box<dyn EmptyStore + 'a>, BackfillError>,
+    handover: Handover,
 ) -> Result<Report, BackfillError> {
-    let common = phase(work, means, Phase::ShingleMerging, |work| {
-        divide::divide_documents(work, means)?;
-        lists::find_common(work, means)
+    let common = measured(checkpoint, context, Phase::ShingleMerging, |checkpoint| {
+        run_jobs(partition::document_jobs(checkpoint), checkpoint, context)?;
+        run_jobs(vec![lists::common_shingles_job(checkpoint)?], checkpoint, context)?;
+        CommonShingles::read(checkpoint)
     })?;
-    phase(work, means, Phase::PairFormation, |work| {
-        lists::form_lists(work, means)?;
-        lists::form_represented(work, means, &common)
+    measured(checkpoint, context, Phase::PairFormation, |checkpoint| {
+        run_jobs(lists::list_jobs(checkpoint)?, checkpoint, context)?;
+        run_jobs(vec![lists::representative_pairs_job(checkpoint, &common)?], checkpoint, context)
     })?;
-    let mut pairs = phase(work, means, Phase::PairMerging, |work| {
-        let mut pairs = Pairs::open(work, means, &common)?;
-        pairs.decide_neighbours(work)?;
-        pairs.decide_represented(work)?;
-        Ok(pairs)
+    let mut decider = measured(checkpoint, context, Phase::PairMerging, |checkpoint| {
+        let mut decider = PairDecider::resume(checkpoint, context, &common)?;
+        decider.decide_neighbours(checkpoint)?;
+        decider.decide_representatives(checkpoint)?;
+        Ok(decider)
     })?;
-    pairs.decide_rest(work)?;
-    let Pairs { mut clusters, links, n_compared, .. } = pairs;
-    let sizes = phase(work, means, Phase::ClusterFormation, |_| Ok(Sizes::of(&mut clusters, &links)))?;
-    phase(work, means, Phase::Load, |work| {
-        load::write_tables(work, means, loader, &common, &clusters, &links)?;
-        load_store(work, begun()?, &common, &ending)?;
-        match ending.events {
+    decider.decide_rest(checkpoint)?;
+    let PairDecider { mut clusters, links, n_compared, .. } = decider;
+    let sizes =
+        measured(checkpoint, context, Phase::ClusterFormation, |_| Ok(pairs::cluster_sizes(&mut clusters, &links)))?;
+    measured(checkpoint, context, Phase::Load, |checkpoint| {
+        load::write_tables(checkpoint, context, loader, &common, &clusters, &links)?;
+        let metadata = load_metadata(checkpoint, &common, &handover);
+        empty_store()?.load(&load::tables(checkpoint), &metadata)?;
+        match handover.events {
             Some(mut sink) => {
-                // What is told of is not to be found again, in another order, by a run that goes on.
-                work.save()?;
-                events::publish(work, means, &mut clusters, &links, sink.as_mut())
+                // The events depend on the order of the links. A resumed run must find the saved links, not others.
+                checkpoint.save()?;
+                events::publish(checkpoint, context, &mut clusters, &links, sink.as_mut())
             }
             None => Ok(()),
         }
     })?;
-    Ok(Report::of(work, sizes, n_compared))
+    Ok(Report {
+        counts: checkpoint.ingested().counts.clone(),
+        unreadable: checkpoint.ingested().unreadable.iter().cloned().collect(),
+        sizes,
+        phases: phase_reports(checkpoint.usage()),
+        files: checkpoint.n_bytes_by_dataset(),
+        n_compared,
+    })
 }
 
-/// Measures a phase, also one that ends early.
-fn phase<T>(
-    work: &mut Work,
-    means: &Means,
+/// Measures a phase, whether it succeeds or fails.
+fn measured<T>(
+    checkpoint: &mut Checkpoint,
+    context: &Context,
     phase: Phase,
-    body: impl FnOnce(&mut Work) -> Result<T, BackfillError>,
+    body: impl FnOnce(&mut Checkpoint) -> Result<T, BackfillError>,
 ) -> Result<T, BackfillError> {
-    let (mut meter, n_bytes) = (Meter::start(), work.n_bytes_in_all());
-    means.standing.begin(phase, 0);
-    let result = body(work);
-    let usage: Usage = meter.lap(work.n_bytes_in_all().saturating_sub(n_bytes));
-    work.add_usage(phase, usage);
+    let (mut meter, n_bytes_before) = (Meter::start(), checkpoint.n_bytes_written());
+    context.progress.begin(phase, 0);
+    let result = body(checkpoint);
+    let usage = meter.lap(checkpoint.n_bytes_written().saturating_sub(n_bytes_before));
+    checkpoint.add_usage(phase, usage);
     if result.is_err() {
-        // Why it ended is told, and not that this could not be noted either, as on a full disk.
-        let _ = work.save();
+        // The phase's own error matters more than a failed save, which may follow from it, as on a full disk.
+        let _ = checkpoint.save();
     }
     result
 }
 
-/// Whether a store may be made in a folder: there is none, or nothing in it.
+/// Whether a path is free for a store: nothing is there, or an empty folder.
 pub fn is_free(store: &Path) -> bool {
     fs::read_dir(store).map_or(!store.exists(), |mut entries| entries.next().is_none())
 }
 
-const STORE: &str = "store";
-
-/// Makes an empty store, in place of what a run that was killed has left there.
-fn empty_store<'a>(folder: &Path, loader: &'a dyn Loader) -> Result<Box<dyn EmptyStore + 'a>, BackfillError> {
+/// Creates an empty store. What a killed run left in the folder goes.
+fn create_store<'a>(folder: &Path, loader: &'a dyn Loader) -> Result<Box<dyn EmptyStore + 'a>, BackfillError> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(io_error(folder))?;
     }
     Ok(loader.begin(folder)?)
 }
 
-fn load_store(
-    work: &Work,
-    empty: Box<dyn EmptyStore + '_>,
-    common: &lists::Common,
-    ending: &Ending,
-) -> Result<(), BackfillError> {
-    let mut progress = work.taken().progress_map();
-    progress.extend(ending.progress.clone());
-    let rest = LoadMetadata {
-        n_documents: work.taken().n_documents(),
-        common: common.shingles(),
-        sweeps: work.taken().sweeps.clone().into_iter().collect(),
+/// What the store keeps beside its tables.
+fn load_metadata(checkpoint: &Checkpoint, common: &CommonShingles, handover: &Handover) -> LoadMetadata {
+    let ingested = checkpoint.ingested();
+    let mut progress = ingested.progress_map();
+    progress.extend(handover.progress.clone());
+    LoadMetadata {
+        n_documents: ingested.n_documents(),
+        common: common.index_shingles(),
+        sweeps: ingested.sweeps.clone().into_iter().collect(),
         progress,
-        beginnings: ending.beginnings.clone(),
-        next_seq: work.taken().counts.n_records,
-    };
-    Ok(empty.load(&load::tables(work), &rest)?)
+        beginnings: handover.start_times.clone(),
+        next_seq: ingested.counts.n_records,
+    }
 }
 
-/// Moves the store to its place, which is one step, and removes all else. Killed between the two, the store is there and
-/// only the rest is to be done.
-fn move_store(work: Work, store: &Path) -> Result<Report, BackfillError> {
-    let made = work.folder().join(STORE);
-    let report = work.report().cloned().filter(|_| is_free(store) || !made.exists());
-    let Some(report) = report else { return Err(BackfillError::StoreIsThere(store.to_path_buf())) };
-    if made.exists() {
-        fs::rename(&made, store).map_err(io_error(store))?;
+/// Moves the store to its place in one step, then removes the work folder. A run that resumes after a kill between
+/// the two finds the store in its place and removes the folder.
+fn move_store(checkpoint: Checkpoint, store: &Path) -> Result<Report, BackfillError> {
+    let growing = checkpoint.folder().join(GROWING_STORE);
+    let report = checkpoint.report().cloned().filter(|_| is_free(store) || !growing.exists());
+    let Some(report) = report else { return Err(BackfillError::StoreExists(store.to_path_buf())) };
+    if growing.exists() {
+        fs::rename(&growing, store).map_err(io_error(store))?;
     }
     let parent = store.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::File::open(parent).and_then(|parent| parent.sync_all()).map_err(io_error(parent))?;
-    work.remove()?;
+    checkpoint.remove()?;
     Ok(report)
-}
-
-impl Sizes {
-    /// What the clusters are like.
-    fn of(clusters: &mut Clusters, links: &[LinkRow]) -> Self {
-        let mut sizes = Sizes { documents: clusters.n_documents() as u64, ..Sizes::default() };
-        sizes.clusters = clusters.n_clusters() as u64;
-        for row in clusters.rows().filter(|row| row.parent == row.document) {
-            sizes.clusters_of_similar += 1;
-            sizes.documents_in_clusters_of_similar += u64::from(row.size);
-            sizes.largest = sizes.largest.max(u64::from(row.size));
-        }
-        let differing = links.iter().filter(|link| link.resemblance < 1.0);
-        let mut differing: Vec<ClusterId> = differing.map(|link| clusters.cluster_of(link.later)).collect();
-        differing.sort_unstable();
-        differing.dedup();
-        sizes.clusters_of_identical = sizes.clusters_of_similar - differing.len() as u64;
-        sizes
-    }
 }

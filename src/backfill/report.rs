@@ -1,88 +1,95 @@
-//! What a backfill did, held against the paper's table and its numbers (Broder 1997, section 5, "Status").
+//! The final report: what a backfill did, beside the table of the paper (Broder 1997, section 5, "Status").
 
 use super::usage::{Phase, Usage};
-use super::work::{Counts, Work};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// What a backfill did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What the records were.
-    pub counts: Counts,
+    /// Counts of the records.
+    pub counts: RecordCounts,
     /// Parts of the input that could not be read, and why.
     pub unreadable: Vec<String>,
-    /// What the clusters are like.
-    pub sizes: Sizes,
+    /// Counts and sizes of the clusters.
+    pub sizes: ClusterSizes,
     /// What each phase took.
     pub phases: Vec<PhaseReport>,
-    /// Bytes of the intermediate files, by what they hold.
+    /// Bytes of the intermediate files by data set, the largest first.
     pub files: Vec<(String, u64)>,
     /// Pairs of sketches compared in this run.
     pub n_compared: u64,
 }
 
-/// What the clusters are like.
+/// Counts of the records.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordCounts {
+    /// All records.
+    pub n_records: u64,
+    /// Bytes of all records, decompressed.
+    pub n_bytes: u64,
+    /// Pages with a content.
+    pub n_pages: u64,
+    /// Pages whose content equals an earlier one.
+    pub n_equal: u64,
+    /// URLs without a page, or with a redirect.
+    pub n_gone: u64,
+    /// Records that are no pages.
+    pub n_rejected: u64,
+}
+
+/// Counts and sizes of the clusters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sizes {
+pub struct ClusterSizes {
     /// Distinct documents.
     pub documents: u64,
     /// Clusters, those of one document included.
     pub clusters: u64,
     /// Clusters of two documents or more.
     pub clusters_of_similar: u64,
-    /// Documents in them.
+    /// Documents in clusters of two or more.
     pub documents_in_clusters_of_similar: u64,
-    /// The documents of the largest.
+    /// Documents in the largest cluster.
     pub largest: u64,
-    /// Clusters of two documents or more that are linked by a resemblance of 1 throughout.
+    /// Clusters of two documents or more whose links all have a resemblance of 1.
     pub clusters_of_identical: u64,
 }
 
 /// What a phase took, beside what it took in 1997.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PhaseReport {
-    /// Which.
+    /// The phase.
     pub phase: Phase,
-    /// What it took.
+    /// What the phase took.
     #[serde(flatten)]
     pub usage: Usage,
     /// CPU-days for 30 million pages in the paper.
     pub paper_cpu_days: Option<f64>,
 }
 
-impl Report {
-    /// The report of a work folder whose phases are over.
-    pub(super) fn of(work: &Work, sizes: Sizes, n_compared: u64) -> Self {
-        let phase = |phase: Phase| PhaseReport {
-            phase,
-            usage: work.usage().get(&phase).copied().unwrap_or_default(),
-            paper_cpu_days: phase.paper().1,
-        };
-        Report {
-            counts: work.taken().counts.clone(),
-            unreadable: work.taken().unreadable.iter().cloned().collect(),
-            sizes,
-            phases: Phase::ALL.into_iter().map(phase).collect(),
-            files: work.files(),
-            n_compared,
-        }
-    }
+/// What each phase took, in the order of the phases.
+pub(super) fn phase_reports(usage: &BTreeMap<Phase, Usage>) -> Vec<PhaseReport> {
+    let report = |phase: Phase| PhaseReport {
+        phase,
+        usage: usage.get(&phase).copied().unwrap_or_default(),
+        paper_cpu_days: phase.paper().1,
+    };
+    Phase::ALL.into_iter().map(report).collect()
+}
 
-    /// All phases together.
+impl Report {
+    /// What all phases took together.
     pub fn total(&self) -> Usage {
         let mut total = Usage::default();
         self.phases.iter().for_each(|phase| total.add(phase.usage));
         total
     }
-}
 
-/// The paper's table (its CPU-days for 30 million pages), ours, and the numbers of section 5.
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_phases(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let head = ["CPU s", "wall s", "written", "peak memory", "1997 CPU-days", "parallel"];
-        let [cpu, wall, written, memory, then, parallel] = head;
-        writeln!(f, "{:<24}{cpu:>10}{wall:>10}{written:>12}{memory:>13}{then:>15}{parallel:>10}", "phase")?;
+        let [cpu, wall, written, memory, days_1997, parallel] = head;
+        writeln!(f, "{:<24}{cpu:>10}{wall:>10}{written:>12}{memory:>13}{days_1997:>15}{parallel:>10}", "phase")?;
         let row = |f: &mut fmt::Formatter<'_>, name: &str, usage: Usage, days: Option<f64>, parallel: bool| {
             let (cpu, wall) = (usage.cpu_seconds, usage.wall_seconds);
             let (written, memory) = (mib(usage.n_bytes), mib(usage.peak_memory));
@@ -95,17 +102,14 @@ impl fmt::Display for Report {
             row(f, name, report.usage, days, parallel)?;
         }
         let days = self.phases.iter().filter_map(|phase| phase.paper_cpu_days).sum();
-        row(f, "in all", self.total(), Some(days), false)?;
-        self.fmt_numbers(f)
+        row(f, "total", self.total(), Some(days), false)
     }
-}
 
-impl Report {
-    fn fmt_numbers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_counts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (counts, sizes) = (&self.counts, &self.sizes);
         writeln!(
             f,
-            "{} records: {} pages, {} of them equal to one before; {} gone or elsewhere; {} rejected",
+            "{} records: {} pages, {} of them equal to an earlier page; {} gone or redirected; {} rejected",
             counts.n_records, counts.n_pages, counts.n_equal, counts.n_gone, counts.n_rejected
         )?;
         writeln!(
@@ -119,13 +123,21 @@ impl Report {
         )?;
         writeln!(
             f,
-            "{} of them hold identical sketches only; {} pairs of sketches compared",
+            "{} clusters of similar documents hold identical sketches only; {} pairs of sketches compared",
             sizes.clusters_of_identical, self.n_compared
         )?;
         let files: Vec<String> = self.files.iter().map(|(name, n)| format!("{name} {}", mib(*n))).collect();
-        let in_all = mib(self.files.iter().map(|(_, n_bytes)| n_bytes).sum());
-        writeln!(f, "on disk at the peak {in_all}, those of the store (table-…) included: {}", files.join(", "))?;
-        self.unreadable.iter().try_for_each(|what| writeln!(f, "not read: {what}"))
+        let total = mib(self.files.iter().map(|(_, n_bytes)| n_bytes).sum());
+        writeln!(f, "peak on disk {total}, with the tables of the store (table-…): {}", files.join(", "))?;
+        self.unreadable.iter().try_for_each(|part| writeln!(f, "not read: {part}"))
+    }
+}
+
+/// The paper's table with the phases of this run, and the counts of its section 5.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_phases(f)?;
+        self.fmt_counts(f)
     }
 }
 

@@ -1,80 +1,95 @@
 //! The rows of the intermediate files: pages, documents, postings, pairs, and what the store is loaded with.
 
-use super::runs::{Row, SortedRow, put_bytes, put_number, take_array, take_bytes, take_number};
 use crate::cluster::Relation;
+use crate::codec::{decode_array, decode_bytes, decode_varint, encode_bytes, encode_varint};
 use crate::document::{DocumentId, FetchTime, Fingerprint};
+use crate::extsort::{Row, SortedRow};
 use crate::ports::{MissingUrl, StoredSighting};
 use crate::sketch::{Equivalences, Shingle};
 use crate::sweep::{Observation, Seen};
 use crate::wire::{Reason, Rejection};
 use std::cmp::Ordering;
 
-/// What became of a record, in the order of arrival.
+/// A record of the input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageRow {
-    /// The number of its source in the manifest.
+    /// The position of the record's source in the manifest's list.
     pub source: u32,
-    /// Its partition.
+    /// The record's partition.
     pub partition: i32,
-    /// Its offset.
+    /// The record's offset.
     pub offset: i64,
-    /// What it was.
+    /// What the record is.
     pub outcome: Outcome,
 }
 
-/// What a record was.
+/// What a record is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// A page.
     Page(Visit),
-    /// No page that can be sketched.
+    /// A record that is no page.
     Rejected(Rejection),
 }
 
-/// A visit to a URL, and what was seen there.
+/// A visit to a URL and what it found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visit {
     /// The URL.
     pub url: String,
     /// The URL's fingerprint.
     pub key: Fingerprint,
-    /// Its host's.
+    /// The fingerprint of the URL's host.
     pub host: u64,
-    /// When, what, on which sweep.
-    pub moment: Observation,
-    /// How the content is equal to the document that was seen; [`Relation::New`]: it brought it. None: none was.
+    /// When, what and on which sweep.
+    pub observation: Observation,
+    /// How the content equals its document. [`Relation::New`] means that it brought the document, and `None` that the
+    /// visit found no content.
     pub relation: Option<Relation>,
 }
 
+/// The relations by their number in a page's row.
 const RELATIONS: [Relation; 5] =
     [Relation::Identical, Relation::Lexical, Relation::Shingle, Relation::Near, Relation::New];
 const NO_RELATION: u8 = 5;
 const REJECTED: u8 = 6;
 
-fn put_text(text: Option<&str>, out: &mut Vec<u8>) {
-    put_number(u64::from(text.is_some()), out);
-    put_bytes(text.unwrap_or("").as_bytes(), out);
+fn encode_flag(flag: bool, out: &mut Vec<u8>) {
+    out.push(u8::from(flag));
 }
 
-fn take_string(bytes: &mut &[u8]) -> Option<String> {
-    String::from_utf8(take_bytes(bytes)?.to_vec()).ok()
+fn decode_flag(bytes: &mut &[u8]) -> Option<bool> {
+    match decode_array(bytes)? {
+        [0] => Some(false),
+        [1] => Some(true),
+        _ => None,
+    }
 }
 
-fn take_text(bytes: &mut &[u8]) -> Option<Option<String>> {
-    let is_there = take_number(bytes)? == 1;
-    let text = take_string(bytes)?;
-    Some(is_there.then_some(text))
+fn encode_text(text: Option<&str>, out: &mut Vec<u8>) {
+    encode_flag(text.is_some(), out);
+    encode_bytes(text.unwrap_or_default().as_bytes(), out);
 }
 
-fn put_moment(moment: &Observation, out: &mut Vec<u8>) {
-    out.extend(moment.fetched_at.0.to_le_bytes());
-    put_text(moment.sweep.as_deref(), out);
-    match &moment.seen {
+fn decode_string(bytes: &mut &[u8]) -> Option<String> {
+    String::from_utf8(decode_bytes(bytes)?.to_vec()).ok()
+}
+
+fn decode_text(bytes: &mut &[u8]) -> Option<Option<String>> {
+    let is_some = decode_flag(bytes)?;
+    let text = decode_string(bytes)?;
+    Some(is_some.then_some(text))
+}
+
+fn encode_observation(observation: &Observation, out: &mut Vec<u8>) {
+    out.extend(observation.fetched_at.0.to_le_bytes());
+    encode_text(observation.sweep.as_deref(), out);
+    match &observation.seen {
         Seen::Lost => out.push(0),
         Seen::Gone => out.push(1),
         Seen::Redirect(target) => {
             out.push(2);
-            put_bytes(target.as_bytes(), out);
+            encode_bytes(target.as_bytes(), out);
         }
         Seen::Document(document) => {
             out.push(3);
@@ -83,147 +98,152 @@ fn put_moment(moment: &Observation, out: &mut Vec<u8>) {
     }
 }
 
-fn take_moment(bytes: &mut &[u8]) -> Option<Observation> {
-    let fetched_at = FetchTime(i64::from_le_bytes(take_array(bytes)?));
-    let sweep = take_text(bytes)?;
-    let seen = match take_array(bytes)? {
+fn decode_observation(bytes: &mut &[u8]) -> Option<Observation> {
+    let fetched_at = FetchTime(i64::from_le_bytes(decode_array(bytes)?));
+    let sweep = decode_text(bytes)?;
+    let seen = match decode_array(bytes)? {
         [0] => Seen::Lost,
         [1] => Seen::Gone,
-        [2] => Seen::Redirect(take_string(bytes)?),
-        [3] => Seen::Document(DocumentId(u32::from_le_bytes(take_array(bytes)?))),
+        [2] => Seen::Redirect(decode_string(bytes)?),
+        [3] => Seen::Document(DocumentId(u32::from_le_bytes(decode_array(bytes)?))),
         _ => return None,
     };
     Some(Observation { fetched_at, seen, sweep })
 }
 
 impl Row for PageRow {
-    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
-        put_number(u64::from(self.source), out);
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        encode_varint(u64::from(self.source), out);
         out.extend(self.partition.to_le_bytes());
         out.extend(self.offset.to_le_bytes());
         match &self.outcome {
             Outcome::Rejected(why) => {
                 out.push(REJECTED);
-                put_bytes(&serde_json::to_vec(&why.reason).unwrap_or_default(), out);
-                put_bytes(why.message.as_bytes(), out);
-                put_text(why.url.as_deref(), out);
-                put_number(u64::from(why.fetched_at.is_some()), out);
+                encode_bytes(why.reason.as_str().as_bytes(), out);
+                encode_bytes(why.message.as_bytes(), out);
+                encode_text(why.url.as_deref(), out);
+                encode_flag(why.fetched_at.is_some(), out);
                 out.extend(why.fetched_at.map_or(0, |time| time.0).to_le_bytes());
-                put_text(why.sweep.as_deref(), out);
+                encode_text(why.sweep.as_deref(), out);
             }
             Outcome::Page(visit) => {
                 let known = RELATIONS.iter().position(|known| visit.relation == Some(*known));
                 out.push(known.map_or(NO_RELATION, |at| at as u8));
-                put_bytes(visit.url.as_bytes(), out);
+                encode_bytes(visit.url.as_bytes(), out);
                 out.extend(visit.key.0.to_le_bytes());
                 out.extend(visit.host.to_le_bytes());
-                put_moment(&visit.moment, out);
+                encode_observation(&visit.observation, out);
             }
         }
     }
 
-    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let source = u32::try_from(take_number(bytes)?).ok()?;
-        let partition = i32::from_le_bytes(take_array(bytes)?);
-        let offset = i64::from_le_bytes(take_array(bytes)?);
-        let [kind] = take_array(bytes)?;
-        let outcome = if kind == REJECTED { take_rejection(bytes)? } else { take_visit(kind, bytes)? };
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let source = u32::try_from(decode_varint(bytes)?).ok()?;
+        let partition = i32::from_le_bytes(decode_array(bytes)?);
+        let offset = i64::from_le_bytes(decode_array(bytes)?);
+        let [kind] = decode_array(bytes)?;
+        let outcome = if kind == REJECTED { decode_rejection(bytes)? } else { decode_visit(kind, bytes)? };
         Some(PageRow { source, partition, offset, outcome })
     }
 }
 
-fn take_rejection(bytes: &mut &[u8]) -> Option<Outcome> {
-    let reason: Reason = serde_json::from_slice(take_bytes(bytes)?).ok()?;
-    let message = take_string(bytes)?;
-    let url = take_text(bytes)?;
-    let has_time = take_number(bytes)? == 1;
-    let time = FetchTime(i64::from_le_bytes(take_array(bytes)?));
-    let sweep = take_text(bytes)?;
+fn decode_rejection(bytes: &mut &[u8]) -> Option<Outcome> {
+    let name = decode_bytes(bytes)?;
+    let reason = Reason::ALL.into_iter().find(|reason| reason.as_str().as_bytes() == name)?;
+    let message = decode_string(bytes)?;
+    let url = decode_text(bytes)?;
+    let has_time = decode_flag(bytes)?;
+    let time = FetchTime(i64::from_le_bytes(decode_array(bytes)?));
+    let sweep = decode_text(bytes)?;
     let fetched_at = has_time.then_some(time);
     // Files have no gaps.
     Some(Outcome::Rejected(Rejection { reason, message, url, fetched_at, sweep, gap_to: None }))
 }
 
-fn take_visit(kind: u8, bytes: &mut &[u8]) -> Option<Outcome> {
+fn decode_visit(kind: u8, bytes: &mut &[u8]) -> Option<Outcome> {
+    let relation = match kind {
+        NO_RELATION => None,
+        kind => Some(*RELATIONS.get(usize::from(kind))?),
+    };
     Some(Outcome::Page(Visit {
-        relation: RELATIONS.get(usize::from(kind)).copied(),
-        url: take_string(bytes)?,
-        key: Fingerprint(u128::from_le_bytes(take_array(bytes)?)),
-        host: u64::from_le_bytes(take_array(bytes)?),
-        moment: take_moment(bytes)?,
+        relation,
+        url: decode_string(bytes)?,
+        key: Fingerprint(u128::from_le_bytes(decode_array(bytes)?)),
+        host: u64::from_le_bytes(decode_array(bytes)?),
+        observation: decode_observation(bytes)?,
     }))
 }
 
-/// A document as it came out of the first phase; its id is its place among all documents.
+/// A document as the first phase leaves it. Its id is its position among all documents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DocumentRow {
-    /// What makes contents equal to it.
+    /// The fingerprints that an equal content has.
     pub equivalences: Equivalences,
-    /// The fingerprint of the URL that brought it.
+    /// The fingerprint of the URL that brought the document.
     pub first_url: Fingerprint,
-    /// Words in its canonical form.
+    /// Words in the canonical form.
     pub n_words: u32,
-    /// Bytes of the page that brought it.
+    /// Bytes of the page that brought the document.
     pub n_bytes: u64,
-    /// Its sketch as [`crate::sketch::encode`] writes it.
+    /// The sketch as [`crate::sketch::encode`] writes it.
     pub sketch: Vec<u8>,
-    /// The shingles that may index it, where the sketch does not begin with them.
+    /// The shingles that may index the document, where the sketch does not begin with them.
     pub index: Option<Vec<Shingle>>,
-    /// Its super shingles.
+    /// The super shingles, ascending.
     pub super_shingles: Vec<Shingle>,
-    /// Its mod shingles.
+    /// The mod shingles, ascending.
     pub mod_shingles: Vec<Shingle>,
 }
 
-fn put_shingles(shingles: &[Shingle], out: &mut Vec<u8>) {
-    put_number(shingles.len() as u64, out);
-    let mut before = 0;
+fn encode_shingles(shingles: &[Shingle], out: &mut Vec<u8>) {
+    encode_varint(shingles.len() as u64, out);
+    let mut previous = 0;
     for shingle in shingles {
-        put_number(shingle - before, out);
-        before = *shingle;
+        encode_varint(shingle - previous, out);
+        previous = *shingle;
     }
 }
 
-fn take_shingles(bytes: &mut &[u8]) -> Option<Vec<Shingle>> {
-    let n = take_number(bytes)? as usize;
+fn decode_shingles(bytes: &mut &[u8]) -> Option<Vec<Shingle>> {
+    let n = decode_varint(bytes)? as usize;
     let mut shingles = Vec::with_capacity(n.min(bytes.len()));
-    let mut before: Shingle = 0;
+    let mut previous: Shingle = 0;
     for _ in 0..n {
-        before = before.checked_add(take_number(bytes)?)?;
-        shingles.push(before);
+        previous = previous.checked_add(decode_varint(bytes)?)?;
+        shingles.push(previous);
     }
     Some(shingles)
 }
 
 impl Row for DocumentRow {
-    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
-        put_bytes(&self.sketch, out);
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        encode_bytes(&self.sketch, out);
         for key in [Some(self.equivalences.identical), Some(self.equivalences.lexical), self.equivalences.shingle] {
-            out.push(u8::from(key.is_some()));
+            encode_flag(key.is_some(), out);
             out.extend(key.map_or(0, |key| key.0).to_le_bytes());
         }
         out.extend(self.first_url.0.to_le_bytes());
-        put_number(u64::from(self.n_words), out);
-        put_number(self.n_bytes, out);
-        put_number(u64::from(self.index.is_some()), out);
-        put_shingles(self.index.as_deref().unwrap_or_default(), out);
-        put_shingles(&self.super_shingles, out);
-        put_shingles(&self.mod_shingles, out);
+        encode_varint(u64::from(self.n_words), out);
+        encode_varint(self.n_bytes, out);
+        encode_flag(self.index.is_some(), out);
+        encode_shingles(self.index.as_deref().unwrap_or_default(), out);
+        encode_shingles(&self.super_shingles, out);
+        encode_shingles(&self.mod_shingles, out);
     }
 
-    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let sketch = take_bytes(bytes)?.to_vec();
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let sketch = decode_bytes(bytes)?.to_vec();
         let mut key = || {
-            let [is_there] = take_array(bytes)?;
-            let key = Fingerprint(u128::from_le_bytes(take_array(bytes)?));
-            Some((is_there == 1).then_some(key))
+            let is_some = decode_flag(bytes)?;
+            let key = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
+            Some(is_some.then_some(key))
         };
         let equivalences = Equivalences { identical: key()??, lexical: key()??, shingle: key()? };
-        let first_url = Fingerprint(u128::from_le_bytes(take_array(bytes)?));
-        let n_words = u32::try_from(take_number(bytes)?).ok()?;
-        let n_bytes = take_number(bytes)?;
-        let has_index = take_number(bytes)? == 1;
-        let index = take_shingles(bytes)?;
+        let first_url = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
+        let n_words = u32::try_from(decode_varint(bytes)?).ok()?;
+        let n_bytes = decode_varint(bytes)?;
+        let has_index = decode_flag(bytes)?;
+        let index = decode_shingles(bytes)?;
         Some(DocumentRow {
             equivalences,
             first_url,
@@ -231,45 +251,45 @@ impl Row for DocumentRow {
             n_bytes,
             sketch,
             index: has_index.then_some(index),
-            super_shingles: take_shingles(bytes)?,
-            mod_shingles: take_shingles(bytes)?,
+            super_shingles: decode_shingles(bytes)?,
+            mod_shingles: decode_shingles(bytes)?,
         })
     }
 }
 
-/// The sketch in the bytes of a document's row, without reading the rest of it.
+/// The sketch in the bytes of a document's row. It comes first, so that a reader can stop behind it.
 pub fn sketch_bytes(mut row: &[u8]) -> Option<&[u8]> {
-    take_bytes(&mut row)
+    decode_bytes(&mut row)
 }
 
-/// Where a document's row begins in its file, and how many shingles may index it.
+/// Where a document's row begins in its file, and how many shingles index the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Bytes from the file's beginning.
+pub struct RowOffset {
+    /// Bytes from the start of the file.
     pub offset: u32,
-    /// Index shingles, at most as many as the rule takes.
+    /// Index shingles, if none is common.
     pub n_index: u32,
 }
 
-impl Row for Place {
-    fn put(&self, before: Option<&Self>, out: &mut Vec<u8>) {
-        put_number(u64::from(self.offset - before.map_or(0, |before| before.offset)), out);
-        put_number(u64::from(self.n_index), out);
+impl Row for RowOffset {
+    fn encode(&self, previous: Option<&Self>, out: &mut Vec<u8>) {
+        encode_varint(u64::from(self.offset - previous.map_or(0, |previous| previous.offset)), out);
+        encode_varint(u64::from(self.n_index), out);
     }
 
-    fn take(before: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let step = u32::try_from(take_number(bytes)?).ok()?;
-        let offset = before.map_or(0, |before| before.offset).checked_add(step)?;
-        Some(Place { offset, n_index: u32::try_from(take_number(bytes)?).ok()? })
+    fn decode(previous: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let step = u32::try_from(decode_varint(bytes)?).ok()?;
+        let offset = previous.map_or(0, |previous| previous.offset).checked_add(step)?;
+        Some(RowOffset { offset, n_index: u32::try_from(decode_varint(bytes)?).ok()? })
     }
 }
 
-/// <shingle, document>: the shingle above, the document in the low 32 bits, so that one comparison orders both.
+/// <shingle, document>: the document in the low 32 bits, the shingle above them, so that one comparison orders both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Posting(u128);
 
 impl Posting {
-    /// A shingle in a document.
+    /// Creates the posting of a shingle in a document.
     pub fn new(shingle: Shingle, document: DocumentId) -> Self {
         Posting(u128::from(shingle) << 32 | u128::from(document.0))
     }
@@ -284,24 +304,24 @@ impl Posting {
         DocumentId(self.0 as u32)
     }
 
-    /// Where the shingle's postings begin.
+    /// The first posting that the shingle can have.
     pub fn first_of_shingle(self) -> Self {
         Posting(self.0 >> 32 << 32)
     }
 }
 
 impl Row for Posting {
-    fn put(&self, before: Option<&Self>, out: &mut Vec<u8>) {
-        let (shingle, document) = before.map_or((0, 0), |before| (before.shingle(), before.document().0));
+    fn encode(&self, previous: Option<&Self>, out: &mut Vec<u8>) {
+        let (shingle, document) = previous.map_or((0, 0), |previous| (previous.shingle(), previous.document().0));
         let step = self.shingle() - shingle;
-        put_number(step, out);
-        put_number(u64::from(self.document().0 - if step == 0 { document } else { 0 }), out);
+        encode_varint(step, out);
+        encode_varint(u64::from(self.document().0 - if step == 0 { document } else { 0 }), out);
     }
 
-    fn take(before: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let (shingle, document) = before.map_or((0, 0), |before| (before.shingle(), before.document().0));
-        let step = take_number(bytes)?;
-        let number = u32::try_from(take_number(bytes)?).ok()?;
+    fn decode(previous: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let (shingle, document) = previous.map_or((0, 0), |previous| (previous.shingle(), previous.document().0));
+        let step = decode_varint(bytes)?;
+        let number = u32::try_from(decode_varint(bytes)?).ok()?;
         let document = if step == 0 { document.checked_add(number)? } else { number };
         Some(Posting::new(shingle.checked_add(step)?, DocumentId(document)))
     }
@@ -309,39 +329,40 @@ impl Row for Posting {
 
 impl SortedRow for Posting {}
 
-/// A document that is indexed by fewer shingles than its [`Place`] says, because most of what might index it is common.
+/// A document with fewer index shingles than its [`RowOffset`] says, because too many are common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shortened {
+pub struct ShortenedIndex {
     /// The document.
     pub document: DocumentId,
-    /// Shingles that index it.
+    /// Index shingles.
     pub n_index: u32,
 }
 
-impl Row for Shortened {
-    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
-        put_number(u64::from(self.document.0), out);
-        put_number(u64::from(self.n_index), out);
+impl Row for ShortenedIndex {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        encode_varint(u64::from(self.document.0), out);
+        encode_varint(u64::from(self.n_index), out);
     }
 
-    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let document = DocumentId(u32::try_from(take_number(bytes)?).ok()?);
-        Some(Shortened { document, n_index: u32::try_from(take_number(bytes)?).ok()? })
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let document = DocumentId(u32::try_from(decode_varint(bytes)?).ok()?);
+        Some(ShortenedIndex { document, n_index: u32::try_from(decode_varint(bytes)?).ok()? })
     }
 }
 
-/// <document, document, count>: two documents, the shingles that they share, and whether a super shingle names them.
+/// <document, document, count>: two documents, how many shingles they share, and whether a super shingle nominates
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
     documents: u64,
-    /// Index shingles in common, as far as counted.
+    /// Index shingles in common, as far as they are counted.
     pub n_shared: u32,
-    /// Whether they have a super shingle in common.
+    /// Whether a super shingle, a representative or a link nominates the pair.
     pub is_nominated: bool,
 }
 
 impl Pair {
-    /// A later document and an earlier one that share something.
+    /// Creates the pair of a later document and an earlier one.
     pub fn new(later: DocumentId, earlier: DocumentId, n_shared: u32, is_nominated: bool) -> Self {
         Pair { documents: u64::from(later.0) << 32 | u64::from(earlier.0), n_shared, is_nominated }
     }
@@ -378,20 +399,20 @@ impl Ord for Pair {
 }
 
 impl Row for Pair {
-    fn put(&self, before: Option<&Self>, out: &mut Vec<u8>) {
-        let (later, earlier) = before.map_or((0, 0), |before| (before.later().0, before.earlier().0));
+    fn encode(&self, previous: Option<&Self>, out: &mut Vec<u8>) {
+        let (later, earlier) = previous.map_or((0, 0), |previous| (previous.later().0, previous.earlier().0));
         let step = self.later().0 - later;
-        put_number(u64::from(step), out);
-        put_number(u64::from(self.earlier().0 - if step == 0 { earlier } else { 0 }), out);
-        put_number(u64::from(self.n_shared) << 1 | u64::from(self.is_nominated), out);
+        encode_varint(u64::from(step), out);
+        encode_varint(u64::from(self.earlier().0 - if step == 0 { earlier } else { 0 }), out);
+        encode_varint(u64::from(self.n_shared) << 1 | u64::from(self.is_nominated), out);
     }
 
-    fn take(before: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let (later, earlier) = before.map_or((0, 0), |before| (before.later().0, before.earlier().0));
-        let step = u32::try_from(take_number(bytes)?).ok()?;
-        let number = u32::try_from(take_number(bytes)?).ok()?;
+    fn decode(previous: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let (later, earlier) = previous.map_or((0, 0), |previous| (previous.later().0, previous.earlier().0));
+        let step = u32::try_from(decode_varint(bytes)?).ok()?;
+        let number = u32::try_from(decode_varint(bytes)?).ok()?;
         let earlier = if step == 0 { earlier.checked_add(number)? } else { number };
-        let counts = take_number(bytes)?;
+        let counts = decode_varint(bytes)?;
         let later = DocumentId(later.checked_add(step)?);
         Some(Pair::new(later, DocumentId(earlier), u32::try_from(counts >> 1).ok()?, counts & 1 == 1))
     }
@@ -410,113 +431,113 @@ impl SortedRow for Pair {
 
 /// An equivalence fingerprint and its document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Equal {
+pub struct EquivalenceRow {
     /// The fingerprint.
     pub key: Fingerprint,
     /// The document.
     pub document: DocumentId,
 }
 
-impl Row for Equal {
-    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+impl Row for EquivalenceRow {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.key.0.to_le_bytes());
         out.extend(self.document.0.to_le_bytes());
     }
 
-    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let key = Fingerprint(u128::from_le_bytes(take_array(bytes)?));
-        Some(Equal { key, document: DocumentId(u32::from_le_bytes(take_array(bytes)?)) })
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let key = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
+        Some(EquivalenceRow { key, document: DocumentId(u32::from_le_bytes(decode_array(bytes)?)) })
     }
 }
 
-impl SortedRow for Equal {
-    /// Two of a document's fingerprints may be one: those of features that came sorted.
+impl SortedRow for EquivalenceRow {
+    /// Two fingerprints of a document may be the same one, where its features came sorted.
     fn absorb(&mut self, next: &Self) -> bool {
         self == next
     }
 }
 
-/// A URL under its fingerprint.
+/// A URL and its fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Url {
+pub struct UrlRow {
     /// The fingerprint.
     pub key: Fingerprint,
     /// The URL.
     pub url: String,
 }
 
-impl Row for Url {
-    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+impl Row for UrlRow {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.key.0.to_le_bytes());
-        put_bytes(self.url.as_bytes(), out);
+        encode_bytes(self.url.as_bytes(), out);
     }
 
-    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let key = Fingerprint(u128::from_le_bytes(take_array(bytes)?));
-        Some(Url { key, url: take_string(bytes)? })
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let key = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
+        Some(UrlRow { key, url: decode_string(bytes)? })
     }
 }
 
-impl SortedRow for Url {
+impl SortedRow for UrlRow {
     fn absorb(&mut self, next: &Self) -> bool {
         self.key == next.key
     }
 
-    fn n_bytes_beside(&self) -> usize {
+    fn n_heap_bytes(&self) -> usize {
         self.url.capacity()
     }
 }
 
-/// A sighting, in the order of the store's sightings by URL, with the fingerprint of the URL's host.
+/// A sighting and the fingerprint of its URL's host, in the order of the store's sightings by URL.
 #[derive(Clone, Debug)]
-pub struct ByUrl {
+pub struct SightingByUrl {
     /// The sighting.
     pub sighting: StoredSighting,
-    /// The host's fingerprint.
+    /// The fingerprint of the URL's host.
     pub host: u64,
 }
 
-impl PartialEq for ByUrl {
+impl PartialEq for SightingByUrl {
     fn eq(&self, other: &Self) -> bool {
         self.sighting == other.sighting
     }
 }
 
-impl Eq for ByUrl {}
+impl Eq for SightingByUrl {}
 
-impl PartialOrd for ByUrl {
+impl PartialOrd for SightingByUrl {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for ByUrl {
+impl Ord for SightingByUrl {
     fn cmp(&self, other: &Self) -> Ordering {
         self.sighting.cmp_stored(&other.sighting)
     }
 }
 
-impl Row for ByUrl {
-    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+impl Row for SightingByUrl {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.sighting.url.0.to_le_bytes());
-        put_moment(&self.sighting.moment, out);
+        encode_observation(&self.sighting.moment, out);
         out.extend(self.host.to_le_bytes());
     }
 
-    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let url = Fingerprint(u128::from_le_bytes(take_array(bytes)?));
-        let moment = take_moment(bytes)?;
-        let host = u64::from_le_bytes(take_array(bytes)?);
-        Some(ByUrl { sighting: StoredSighting { url, moment }, host })
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let url = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
+        let moment = decode_observation(bytes)?;
+        let host = u64::from_le_bytes(decode_array(bytes)?);
+        Some(SightingByUrl { sighting: StoredSighting { url, moment }, host })
     }
 }
 
-impl SortedRow for ByUrl {
+impl SortedRow for SightingByUrl {
     fn absorb(&mut self, next: &Self) -> bool {
         self == next
     }
 
-    fn n_bytes_beside(&self) -> usize {
+    fn n_heap_bytes(&self) -> usize {
         let target = if let Seen::Redirect(target) = &self.sighting.moment.seen { target.capacity() } else { 0 };
         target + self.sighting.moment.sweep.as_ref().map_or(0, String::capacity)
     }
@@ -524,71 +545,71 @@ impl SortedRow for ByUrl {
 
 /// A sighting of a document, in the order of the store's sightings by document.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ByDocument {
+pub struct SightingByDocument {
     /// The document.
     pub document: DocumentId,
-    /// When.
+    /// When the page was fetched.
     pub fetched_at: FetchTime,
     /// The URL's fingerprint.
     pub url: Fingerprint,
-    /// The sweep.
+    /// The sweep of the visit.
     pub sweep: Option<String>,
 }
 
-impl Row for ByDocument {
-    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+impl Row for SightingByDocument {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.document.0.to_le_bytes());
         out.extend(self.fetched_at.0.to_le_bytes());
         out.extend(self.url.0.to_le_bytes());
-        put_text(self.sweep.as_deref(), out);
+        encode_text(self.sweep.as_deref(), out);
     }
 
-    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        Some(ByDocument {
-            document: DocumentId(u32::from_le_bytes(take_array(bytes)?)),
-            fetched_at: FetchTime(i64::from_le_bytes(take_array(bytes)?)),
-            url: Fingerprint(u128::from_le_bytes(take_array(bytes)?)),
-            sweep: take_text(bytes)?,
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        Some(SightingByDocument {
+            document: DocumentId(u32::from_le_bytes(decode_array(bytes)?)),
+            fetched_at: FetchTime(i64::from_le_bytes(decode_array(bytes)?)),
+            url: Fingerprint(u128::from_le_bytes(decode_array(bytes)?)),
+            sweep: decode_text(bytes)?,
         })
     }
 }
 
-impl SortedRow for ByDocument {
+impl SortedRow for SightingByDocument {
     fn absorb(&mut self, next: &Self) -> bool {
         self == next
     }
 
-    fn n_bytes_beside(&self) -> usize {
+    fn n_heap_bytes(&self) -> usize {
         self.sweep.as_ref().map_or(0, String::capacity)
     }
 }
 
 impl Row for MissingUrl {
-    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.document.0.to_le_bytes());
         out.extend(self.last_seen.0.to_le_bytes());
         out.extend(self.url.0.to_le_bytes());
     }
 
-    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
         Some(MissingUrl {
-            document: DocumentId(u32::from_le_bytes(take_array(bytes)?)),
-            last_seen: FetchTime(i64::from_le_bytes(take_array(bytes)?)),
-            url: Fingerprint(u128::from_le_bytes(take_array(bytes)?)),
+            document: DocumentId(u32::from_le_bytes(decode_array(bytes)?)),
+            last_seen: FetchTime(i64::from_le_bytes(decode_array(bytes)?)),
+            url: Fingerprint(u128::from_le_bytes(decode_array(bytes)?)),
         })
     }
 }
 
 impl SortedRow for MissingUrl {}
 
-/// A verified link, in the order in which it was found.
+/// A verified link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkRow {
     /// The later document.
     pub later: DocumentId,
-    /// The earlier one.
+    /// The earlier document.
     pub earlier: DocumentId,
-    /// Their resemblance.
+    /// The resemblance of the two.
     pub resemblance: f64,
 }
 
@@ -607,19 +628,40 @@ impl Ord for LinkRow {
 }
 
 impl Row for LinkRow {
-    fn put(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.later.0.to_le_bytes());
         out.extend(self.earlier.0.to_le_bytes());
         out.extend(self.resemblance.to_le_bytes());
     }
 
-    fn take(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
         Some(LinkRow {
-            later: DocumentId(u32::from_le_bytes(take_array(bytes)?)),
-            earlier: DocumentId(u32::from_le_bytes(take_array(bytes)?)),
-            resemblance: f64::from_le_bytes(take_array(bytes)?),
+            later: DocumentId(u32::from_le_bytes(decode_array(bytes)?)),
+            earlier: DocumentId(u32::from_le_bytes(decode_array(bytes)?)),
+            resemblance: f64::from_le_bytes(decode_array(bytes)?),
         })
     }
 }
 
 impl SortedRow for LinkRow {}
+
+/// A range of documents: those after `from`, up to `to` inclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DocumentRange {
+    /// The document before the first one, or 0.
+    pub from: u32,
+    /// The last document.
+    pub to: u32,
+}
+
+impl Row for DocumentRange {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        out.extend(self.from.to_le_bytes());
+        out.extend(self.to.to_le_bytes());
+    }
+
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let from = u32::from_le_bytes(decode_array(bytes)?);
+        Some(DocumentRange { from, to: u32::from_le_bytes(decode_array(bytes)?) })
+    }
+}

@@ -1,8 +1,8 @@
-//! The phases against the stream's decision and against a reference that knows nothing of either.
+//! Compares the phases with the stream's decision, and with a brute-force reference that shares no code with either.
 
-use super::means::Means;
-use super::work::{Identity, Work};
-use super::{BackfillError, Ending, cluster_and_load, take_in_sketched};
+use super::checkpoint::{BackfillSpec, Checkpoint};
+use super::context::Context;
+use super::{BackfillError, Handover, cluster_and_load, ingest_sketched};
 use crate::cluster::{
     BatchIndex, ClusterPolicy, Clusters, Decider, Effects, MatchRule, NewDocument, SketchView, TooManyDocuments, View,
 };
@@ -15,15 +15,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// A loader that keeps in memory what it is given.
+/// A loader that keeps its rows in memory.
 #[derive(Default)]
-struct Loaded {
+struct MemoryLoader {
     tables: Mutex<BTreeMap<PathBuf, Vec<Row>>>,
     store: Mutex<BTreeMap<Family, Vec<Row>>>,
-    rest: Mutex<LoadMetadata>,
+    metadata: Mutex<LoadMetadata>,
 }
 
-/// What is asked of the rows below.
+/// A row, as far as the tests look at it.
 #[derive(Clone, Debug)]
 enum Row {
     Document(Document),
@@ -43,7 +43,7 @@ struct Document {
 }
 
 impl Document {
-    fn of(loaded: &LoadDocument<'_>) -> Self {
+    fn new(loaded: &LoadDocument<'_>) -> Self {
         Document {
             document: loaded.document,
             index: loaded.index.to_vec(),
@@ -55,7 +55,7 @@ impl Document {
 }
 
 struct MemoryTable<'a> {
-    of: &'a Loaded,
+    loader: &'a MemoryLoader,
     path: PathBuf,
     rows: Vec<Row>,
 }
@@ -63,7 +63,7 @@ struct MemoryTable<'a> {
 impl Table for MemoryTable<'_> {
     fn put(&mut self, row: LoadRow<'_>) -> Result<(), StoreError> {
         self.rows.push(match row {
-            LoadRow::Document(document) => Row::Document(Document::of(document)),
+            LoadRow::Document(document) => Row::Document(Document::new(document)),
             LoadRow::Cluster(row) => Row::Cluster(*row),
             LoadRow::List(shingle, documents) => Row::List(shingle, documents.to_vec()),
             _ => Row::Other,
@@ -76,14 +76,14 @@ impl Table for MemoryTable<'_> {
         if n_rows > 0 {
             std::fs::write(&self.path, b"a table").expect("written");
         }
-        self.of.tables.lock().expect("a lock").insert(self.path, self.rows);
+        self.loader.tables.lock().expect("a lock").insert(self.path, self.rows);
         Ok(n_rows)
     }
 }
 
-impl Loader for Loaded {
+impl Loader for MemoryLoader {
     fn table(&self, _: Family, file: &Path) -> Result<Box<dyn Table + '_>, StoreError> {
-        Ok(Box::new(MemoryTable { of: self, path: file.to_path_buf(), rows: Vec::new() }))
+        Ok(Box::new(MemoryTable { loader: self, path: file.to_path_buf(), rows: Vec::new() }))
     }
 
     fn begin(&self, folder: &Path) -> Result<Box<dyn EmptyStore + '_>, StoreError> {
@@ -92,19 +92,19 @@ impl Loader for Loaded {
     }
 }
 
-impl EmptyStore for &Loaded {
-    fn load(self: Box<Self>, tables: &[(Family, Vec<PathBuf>)], rest: &LoadMetadata) -> Result<(), StoreError> {
+impl EmptyStore for &MemoryLoader {
+    fn load(self: Box<Self>, tables: &[(Family, Vec<PathBuf>)], metadata: &LoadMetadata) -> Result<(), StoreError> {
         let known = self.tables.lock().expect("a lock");
         let mut store = self.store.lock().expect("a lock");
         for (family, files) in tables {
             store.insert(*family, files.iter().flat_map(|file| known[file].clone()).collect());
         }
-        *self.rest.lock().expect("a lock") = rest.clone();
+        *self.metadata.lock().expect("a lock") = metadata.clone();
         Ok(())
     }
 }
 
-impl Loaded {
+impl MemoryLoader {
     fn rows(&self, family: Family) -> Vec<Row> {
         self.store.lock().expect("a lock")[&family].clone()
     }
@@ -122,7 +122,7 @@ impl Loaded {
     }
 
     fn clusters(&self) -> Vec<u32> {
-        let n_documents = self.rest.lock().expect("a lock").n_documents;
+        let n_documents = self.metadata.lock().expect("a lock").n_documents;
         let mut clusters = Clusters::alone(n_documents as usize);
         for row in self.rows(Family::Clusters) {
             if let Row::Cluster(row) = row {
@@ -133,10 +133,10 @@ impl Loaded {
     }
 }
 
-/// A view in which nothing is stored: all is known from before.
-struct Nothing<'a>(&'a [NewDocument]);
+/// A view of an empty store: the decider knows all documents from its batch.
+struct EmptyView<'a>(&'a [NewDocument]);
 
-impl SketchView for Nothing<'_> {
+impl SketchView for EmptyView<'_> {
     type Error = TooManyDocuments;
 
     fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, TooManyDocuments> {
@@ -144,7 +144,7 @@ impl SketchView for Nothing<'_> {
     }
 }
 
-impl View for Nothing<'_> {
+impl View for EmptyView<'_> {
     fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
         Ok(vec![Vec::new(); shingles.len()])
     }
@@ -154,13 +154,13 @@ impl View for Nothing<'_> {
     }
 }
 
-/// What the stream makes of the same pages, one by one.
+/// Takes the same pages through the stream's decision, one by one.
 fn streamed(rule: &StoreRule, pages: &[SketchedPage]) -> (Vec<NewDocument>, Vec<u32>, BTreeSet<Shingle>) {
     let mut decider = Decider::new(rule.cluster.clone(), &rule.sketch, Clusters::default(), Default::default());
     let (mut known, mut effects) = (BatchIndex::default(), Effects::default());
     for content in pages.iter().filter_map(|page| page.content.as_ref()) {
         let decided = effects.documents.clone();
-        decider.decide(content, &mut known, &Nothing(&decided), &mut effects).expect("room");
+        decider.decide(content, &mut known, &EmptyView(&decided), &mut effects).expect("room");
     }
     let n = effects.documents.len() as u32;
     let names = (1..=n).map(|id| decider.clusters().cluster_of(DocumentId(id)).0).collect();
@@ -202,21 +202,21 @@ fn page(rule: &StoreRule, number: usize, shingles: BTreeSet<Shingle>, n_supers: 
     }
 }
 
-/// A work folder in a folder, and means for it.
-pub(super) fn begun(folder: &Path, rule: &StoreRule, memory: u64) -> (Work, Means) {
-    let of = Identity { rule: rule.clone(), reading: String::new(), inputs: Vec::new() };
+/// Opens a work folder inside a folder, and a context for it.
+pub(super) fn open_checkpoint(folder: &Path, rule: &StoreRule, memory: u64) -> (Checkpoint, Context) {
+    let spec = BackfillSpec { rule: rule.clone(), reading: String::new(), inputs: Vec::new() };
     let (seed, folder) = (Seed([1, 2, 3, 4]), folder.join("work"));
-    let work = Work::open(&folder, of, 8, Some(seed), || seed).expect("opens");
-    (work, Means { folder, n_threads: 2, memory, stop: Arc::default(), standing: Arc::default() })
+    let checkpoint = Checkpoint::open(&folder, spec, 8, Some(seed), || seed).expect("opens");
+    (checkpoint, Context { folder, n_threads: 2, memory, stop: Arc::default(), progress: Arc::default() })
 }
 
 /// Runs the phases over pages.
-fn backfilled(rule: &StoreRule, pages: &[SketchedPage], memory: u64) -> Loaded {
+fn backfilled(rule: &StoreRule, pages: &[SketchedPage], memory: u64) -> MemoryLoader {
     let folder = tempfile::tempdir().expect("a folder");
-    let (mut work, means) = begun(folder.path(), rule, memory);
-    take_in_sketched(&mut work, &means, "made-up", pages.iter().map(copy)).expect("taken in");
-    let loaded = Loaded::default();
-    let report = cluster_and_load(work, &means, &loaded, &folder.path().join("store"), Ending::default());
+    let (mut checkpoint, context) = open_checkpoint(folder.path(), rule, memory);
+    ingest_sketched(&mut checkpoint, &context, "synthetic", pages.iter().map(copy)).expect("taken in");
+    let loaded = MemoryLoader::default();
+    let report = cluster_and_load(checkpoint, &context, &loaded, &folder.path().join("store"), Handover::default());
     assert_eq!(report.expect("loads").counts.n_records, pages.len() as u64);
     loaded
 }
@@ -244,9 +244,8 @@ proptest! {
     // Every case writes and syncs some hundred files.
     #![proptest_config(ProptestConfig::with_cases(20))]
 
-    /// The same documents under the same shingles in the same clusters as in the stream, also where shingles become
-    /// common and documents are indexed by others because of it, with so little memory that everything goes through
-    /// many files.
+    /// Documents, index and clusters are the stream's, even where shingles become common and others replace them in
+    /// the index. The memory is so small that everything goes through many files.
     #[test]
     fn the_phases_do_what_the_stream_does(
         sets in prop::collection::vec(prop::collection::btree_set(0u64..40, 0..12), 1..60),
@@ -262,7 +261,7 @@ proptest! {
         let (documents, names, common) = streamed(&rule, &pages);
         let loaded = backfilled(&rule, &pages, 4096);
         prop_assert_eq!(loaded.clusters(), names);
-        let shingles = loaded.rest.lock().expect("a lock").common.clone();
+        let shingles = loaded.metadata.lock().expect("a lock").common.clone();
         prop_assert_eq!(shingles.into_iter().collect::<BTreeSet<_>>(), common);
         let mut postings: BTreeMap<Shingle, Vec<DocumentId>> = BTreeMap::new();
         let mut supers: BTreeMap<Shingle, Vec<DocumentId>> = BTreeMap::new();
@@ -278,8 +277,8 @@ proptest! {
         prop_assert_eq!(loaded.lists(Family::Supers), supers);
     }
 
-    /// With all shingles in the index and none common the clusters are the components of the pairs that resemble each
-    /// other, found here by comparing every set with every other.
+    /// With all shingles in the index and none common, the clusters are the components of the pairs that resemble
+    /// each other. The test finds them by comparing every set with every other.
     #[test]
     fn the_phases_find_the_components(sets in prop::collection::vec(prop::collection::btree_set(0u64..30, 1..9), 1..50)) {
         let rule = rule(0, MatchRule { min_shared: 1, common_limit: 1000, ..MatchRule::default() });
@@ -290,7 +289,7 @@ proptest! {
             }
         }
         let mut names: Vec<u32> = (1..=distinct.len() as u32).collect();
-        // Names spread until none changes.
+        // Smaller names spread until none changes.
         loop {
             let before = names.clone();
             for (a, set_a) in distinct.iter().enumerate() {
@@ -308,10 +307,10 @@ proptest! {
     }
 }
 
-/// What was taken in after a shingle had become common was nominated by it, where its list had fewer documents than may
-/// nominate: pages were joined that the stream keeps apart.
+/// Lost once: a common shingle nominated documents that came after it was common, where its list held fewer documents
+/// than may nominate. Pages were joined that the stream keeps apart.
 #[test]
-fn a_common_shingle_nominates_those_alone_that_are_in_its_list() {
+fn a_common_shingle_nominates_only_documents_of_its_list() {
     let cluster = MatchRule { min_shared: 1, common_limit: 3, ignore_common: false, ..MatchRule::default() };
     let rule = rule(0, cluster);
     let sets = [&[0, 30][..], &[1, 30], &[27, 30, 37, 38], &[5, 7, 8, 13, 30], &[30], &[22, 30]];
@@ -319,27 +318,28 @@ fn a_common_shingle_nominates_those_alone_that_are_in_its_list() {
     assert_eq!(backfilled(&rule, &pages, 4096).clusters(), streamed(&rule, &pages).1);
 }
 
-/// A byte that changed on the disk in between is found, whichever file it is in, and is no reason for other clusters.
+/// A byte that changes on disk between two phases is an error in every file, and never a reason for other clusters.
 #[test]
-fn a_damaged_file_is_told() {
+fn a_damaged_file_is_an_error() {
     let rule = rule(0, MatchRule::default());
-    for name in ["documents", "places", "pages"] {
+    for name in ["documents", "row-offsets", "pages"] {
         let folder = tempfile::tempdir().expect("a folder");
-        let (mut work, means) = begun(folder.path(), &rule, 1 << 20);
+        let (mut checkpoint, context) = open_checkpoint(folder.path(), &rule, 1 << 20);
         let pages = (0..50).map(|number| page(&rule, number, (number as u64..number as u64 + 9).collect(), 0));
-        take_in_sketched(&mut work, &means, "made-up", pages).expect("taken in");
-        let path = means.folder.join(format!("{name}-0000"));
+        ingest_sketched(&mut checkpoint, &context, "synthetic", pages).expect("taken in");
+        let path = context.folder.join(format!("{name}-0000"));
         let mut bytes = std::fs::read(&path).expect("a file");
         let middle = bytes.len() / 3;
         bytes[middle] ^= 0x10;
         std::fs::write(&path, bytes).expect("written");
         let store = folder.path().join("made");
-        let error = cluster_and_load(work, &means, &Loaded::default(), &store, Ending::default()).expect_err(name);
+        let error = cluster_and_load(checkpoint, &context, &MemoryLoader::default(), &store, Handover::default())
+            .expect_err(name);
         assert!(matches!(&error, BackfillError::Damaged(damaged) if *damaged == path), "{name}: {error}");
     }
 }
 
-/// 20,000 pages that differ in one shingle of twenty are one cluster after about as many comparisons.
+/// 20,000 pages that differ in one shingle of twenty become one cluster after about as many comparisons.
 #[test]
 fn a_large_family_costs_as_much_as_it_has_pages() {
     let rule = rule(16, MatchRule::default());
@@ -353,8 +353,8 @@ fn a_large_family_costs_as_much_as_it_has_pages() {
 fn too_little_memory_says_how_much_is_needed() {
     let folder = tempfile::tempdir().expect("a folder");
     let rule = rule(0, MatchRule::default());
-    let (mut work, means) = begun(folder.path(), &rule, 1000);
+    let (mut checkpoint, context) = open_checkpoint(folder.path(), &rule, 1000);
     let pages = (0..50).map(|number| page(&rule, number, [number as u64].into(), 0));
-    let error = take_in_sketched(&mut work, &means, "made-up", pages).expect_err("too little");
-    assert!(matches!(error, BackfillError::Memory { n_documents: 21, .. }), "{error}");
+    let error = ingest_sketched(&mut checkpoint, &context, "synthetic", pages).expect_err("too little");
+    assert!(matches!(error, BackfillError::MemoryLimit { n_documents: 21, .. }), "{error}");
 }

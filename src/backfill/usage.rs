@@ -1,32 +1,32 @@
-//! What the phases take: CPU time, wall time, memory, as the system tells it.
+//! What the phases take: CPU time, wall time and memory, as the system reports them.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-/// The phases, in the words of the paper's table (section 5), and what a store needs beyond.
+/// The phases: those of the paper's table (section 5), and the load of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// Pages to sketches.
+    /// Turns pages into sketches.
     Sketching,
-    /// Pages equal to one before them: found as they come, in the first phase's pass.
+    /// Finds pages that equal an earlier one. It shares its pass over the input with sketching.
     DuplicateElimination,
-    /// <shingle, document>, sorted.
+    /// Sorts <shingle, document>.
     ShingleMerging,
-    /// <document, document, count>.
+    /// Forms <document, document, count>.
     PairFormation,
-    /// The same, merged, and the pairs decided.
+    /// Merges the pairs and decides them.
     PairMerging,
-    /// Union-find, and what it says of each document.
+    /// Derives the clusters from the links by union-find.
     ClusterFormation,
-    /// The store.
+    /// Loads the store.
     Load,
 }
 
 impl Phase {
-    /// In their order.
+    /// All phases, in the order in which they run.
     pub const ALL: [Phase; 7] = [
         Phase::Sketching,
         Phase::DuplicateElimination,
@@ -37,7 +37,7 @@ impl Phase {
         Phase::Load,
     ];
 
-    /// Its name, and in the paper's table its CPU-days for 30 million pages and whether it ran in parallel.
+    /// The phase's name, and from the paper's table its CPU-days for 30 million pages and whether it ran in parallel.
     pub fn paper(self) -> (&'static str, Option<f64>, bool) {
         match self {
             Phase::Sketching => ("sketching", Some(4.6), true),
@@ -51,21 +51,21 @@ impl Phase {
     }
 }
 
-/// What a phase took, in this run and those before it that finished something.
+/// What a phase took, in this run and in the runs that it resumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Seconds of CPU time, of all threads.
+    /// Seconds of CPU time of all threads.
     pub cpu_seconds: f64,
     /// Seconds of wall time.
     pub wall_seconds: f64,
-    /// Bytes that it wrote.
+    /// Bytes that the phase wrote.
     pub n_bytes: u64,
-    /// The process's memory at its peak, in bytes, when the phase ended.
+    /// The peak memory of the process in bytes, up to the end of the phase.
     pub peak_memory: u64,
 }
 
 impl Usage {
-    /// Adds what another run of the phase took.
+    /// Adds what another run of the phase took. Peaks are not added: the higher one counts.
     pub fn add(&mut self, other: Usage) {
         self.cpu_seconds += other.cpu_seconds;
         self.wall_seconds += other.wall_seconds;
@@ -74,7 +74,7 @@ impl Usage {
     }
 }
 
-/// Measures one phase.
+/// Measures a phase.
 #[derive(Debug)]
 pub struct Meter {
     begin: Instant,
@@ -82,13 +82,13 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Begins to measure.
+    /// Starts to measure.
     pub fn start() -> Self {
         Meter { begin: Instant::now(), cpu_seconds: cpu_seconds() }
     }
 
-    /// What was taken since the start, but for the bytes.
-    pub fn so_far(&self) -> Usage {
+    /// What the process took since the start. The bytes written stay 0.
+    pub fn elapsed(&self) -> Usage {
         Usage {
             cpu_seconds: cpu_seconds() - self.cpu_seconds,
             wall_seconds: self.begin.elapsed().as_secs_f64(),
@@ -97,29 +97,29 @@ impl Meter {
         }
     }
 
-    /// What was taken since the start, or since it was asked the last time.
+    /// Ends a lap: returns what the process took since the start or the last lap, and starts again.
     pub fn lap(&mut self, n_bytes: u64) -> Usage {
-        let usage = self.so_far();
+        let usage = self.elapsed();
         *self = Self::start();
         Usage { n_bytes, ..usage }
     }
 }
 
-/// CPU time of this process, all its threads, those that ended included. 0 where the system does not tell.
+/// CPU seconds of all threads of this process, ended ones included. 0 where the system does not report them.
 fn cpu_seconds() -> f64 {
-    // After the name in parentheses the 12th and 13th field are user and system time, in hundredths of a second.
+    // Behind the name in parentheses, fields 12 and 13 are user and system time in hundredths of a second.
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
-/// The most memory that this process had at any time, in bytes. 0 where the system does not tell.
+/// The peak memory of this process in bytes. 0 where the system does not report it.
 pub fn peak_memory() -> u64 {
     kib_of("/proc/self/status", "VmHWM:")
 }
 
-/// The memory of the machine, in bytes, or less where the process is given less: as a container or a service is. 0 where
-/// the system does not tell.
+/// The memory of the machine in bytes, or the limit of the process's control group where that is lower. 0 where the
+/// system reports neither.
 pub fn machine_memory() -> u64 {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let group = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_takes_time_and_memory() {
+    fn a_busy_loop_takes_time_and_memory() {
         let mut meter = Meter::start();
         let mut n = 0u64;
         while meter.begin.elapsed().as_millis() < 50 {

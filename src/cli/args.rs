@@ -1,6 +1,6 @@
 //! The command line's words.
 
-use crate::backfill::Policy;
+use crate::backfill::ReclusterPolicy;
 use crate::document::FetchTime;
 use crate::kafka::TopicPosition;
 use crate::query::By;
@@ -200,7 +200,7 @@ pub struct ReclusterArgs {
     /// What links make: components; star: clusters around the documents with most links; center: around the first of the
     /// closest pairs
     #[arg(long, default_value = "components", value_name = "components|star|center")]
-    pub policy: Policy,
+    pub policy: ReclusterPolicy,
     /// Write rows as of `export clusters` here
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,

@@ -5,7 +5,7 @@ use super::args::ReclusterArgs;
 use super::files::{Rows, rows_to};
 use super::run::{open_store, watch_signals};
 use super::{Exit, ending};
-use crate::backfill::{self, BackfillError, LinkRule, Means, Reclustered};
+use crate::backfill::{self, BackfillError, LinkRule, Reclustered};
 use crate::cluster::Clusters;
 use crate::config::Config;
 use crate::document::{ClusterId, DocumentId};
@@ -35,16 +35,16 @@ pub(super) fn recluster(config: &Config, args: &ReclusterArgs) -> Result<Exit> {
     let beside = args.out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = beside.join(format!(".lookalike-recluster-{}", std::process::id()));
     std::fs::create_dir(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-    let means = Means {
+    let context = backfill::Context {
         folder: folder.clone(),
         n_threads: std::thread::available_parallelism().map_or(1, usize::from),
         memory: args.memory.map_or_else(|| backfill::machine_memory() / 3, |mib| mib << 20).max(1 << 20),
         stop: watch_signals()?,
-        standing: Default::default(),
+        progress: Default::default(),
     };
-    store.stops_with(Arc::clone(&means.stop));
+    store.stops_with(Arc::clone(&context.stop));
     let rule = LinkRule { threshold: args.threshold, containment: args.containment };
-    let anew = backfill::recluster(&store, &means, rule, args.policy);
+    let anew = backfill::recluster(&store, &context, rule, args.policy);
     std::fs::remove_dir_all(&folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
     let anew = match anew {
         Err(BackfillError::Stopped) => return Err(ending(Exit::Interrupted, "stopped; nothing was written")),
@@ -63,7 +63,7 @@ fn apply(store: &mut RocksStore, rule: LinkRule, anew: &Reclustered) -> Result<(
     let names = |clusters: &mut Clusters| -> Vec<DocumentId> {
         (1..=store.n_documents()).map(|id| DocumentId(clusters.cluster_of(DocumentId(id)).0)).collect()
     };
-    let events = backfill::events_of_difference(store, &names(&mut old), &anew.names, store.next_seq())?;
+    let events = backfill::cluster_diff_events(store, &names(&mut old), &anew.names, store.next_seq())?;
     let mut clusters = Clusters::alone(old.n_documents());
     for link in &anew.links {
         clusters.union(link.document, link.to);

@@ -1,6 +1,6 @@
 //! What the program says of itself while it runs: logs, metrics, progress.
 
-use crate::backfill::{Now, Phase, Standing};
+use crate::backfill::{Phase, PhaseProgress, ProgressSnapshot};
 use crate::files::ReadProgress;
 use crate::pipeline::Stats;
 use anyhow::{Context, Result};
@@ -110,8 +110,8 @@ impl Progress {
     }
 
     /// Begins to show a backfill.
-    pub fn start_standing(self, standing: Arc<Standing>) -> Showing {
-        self.start_with(move |progress, bar, _| progress.show_standing(bar, &standing))
+    pub fn start_backfill(self, backfill: Arc<PhaseProgress>) -> Showing {
+        self.start_with(move |progress, bar, _| progress.show_backfill(bar, &backfill))
     }
 
     fn start_with(self, show: impl Fn(&Self, Option<&ProgressBar>, Duration) + Send + 'static) -> Showing {
@@ -135,8 +135,8 @@ impl Progress {
     }
 
     /// The phase under way and how far it is: of the first one how much is read, of the others how many jobs are done.
-    fn show_standing(&self, bar: Option<&ProgressBar>, standing: &Standing) {
-        let Some(Now { phase, n_done, n_total, usage }) = standing.now() else { return };
+    fn show_backfill(&self, bar: Option<&ProgressBar>, backfill: &PhaseProgress) {
+        let Some(ProgressSnapshot { phase, n_done, n_total, usage }) = backfill.snapshot() else { return };
         let read = self.read.as_ref().filter(|_| phase == Phase::Sketching);
         let read = read.map(|read| (read.n_bytes_read.load(Relaxed), read.n_bytes_total.load(Relaxed)));
         let (done, total) = read.unwrap_or((n_done, n_total));

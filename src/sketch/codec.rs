@@ -17,6 +17,7 @@ use super::rice::InvalidRice;
 use super::sample::{Sketch, SketchForm};
 use super::shingle::Shingle;
 use super::{parity, rice};
+use crate::codec::{decode_varint, encode_varint};
 
 /// The bytes are not a sketch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +43,7 @@ const MAX_LOG2_BITS: u8 = parity::BITS_MAX.ilog2() as u8;
 
 /// Appends a sketch's bytes to `out`.
 pub fn encode(sketch: &Sketch, out: &mut Vec<u8>) {
-    encode_varint(out, u64::from(sketch.n_shingles));
+    encode_varint(u64::from(sketch.n_shingles), out);
     let tag = out.len();
     out.push(0);
     if let Some(Confirmation(words)) = &sketch.confirmation {
@@ -61,7 +62,7 @@ pub fn encode(sketch: &Sketch, out: &mut Vec<u8>) {
 /// # Errors
 /// [`InvalidSketch`] if the bytes end early, continue after the sketch, or do not ascend.
 pub fn decode(mut bytes: &[u8]) -> Result<Sketch, InvalidSketch> {
-    let n_shingles = u32::try_from(decode_varint(&mut bytes)?).map_err(|_| InvalidSketch)?;
+    let n_shingles = u32::try_from(decode_number(&mut bytes)?).map_err(|_| InvalidSketch)?;
     let (tag, mut rest) = bytes.split_first().ok_or(InvalidSketch)?;
     let (confirmation, form) =
         if *tag >= CONFIRMED { (Some(decode_confirmation(&mut rest)?), tag - CONFIRMED) } else { (None, *tag) };
@@ -87,27 +88,27 @@ fn decode_confirmation(bytes: &mut &[u8]) -> Result<Confirmation, InvalidSketch>
 
 /// Appends the sample and returns its form, as the other `encode_` functions do.
 fn encode_sample(values: &[Shingle], bound: u128, out: &mut Vec<u8>) -> u8 {
-    encode_varint(out, values.len() as u64);
+    encode_varint(values.len() as u64, out);
     let exponent = if bound.is_power_of_two() { bound.trailing_zeros() } else { 0 };
-    encode_varint(out, u64::from(exponent));
+    encode_varint(u64::from(exponent), out);
     let mut previous = 0;
     for value in values {
-        encode_varint(out, value - previous);
+        encode_varint(value - previous, out);
         previous = *value;
     }
     SAMPLE
 }
 
 fn decode_sample(n_shingles: u32, mut bytes: &[u8]) -> Result<SketchForm, InvalidSketch> {
-    let n_values = decode_varint(&mut bytes)?;
-    let exponent = decode_varint(&mut bytes)?;
+    let n_values = decode_number(&mut bytes)?;
+    let exponent = decode_number(&mut bytes)?;
     if n_values > u64::from(n_shingles) || n_values > bytes.len() as u64 || exponent > 64 {
         return Err(InvalidSketch);
     }
     let mut values = Vec::with_capacity(n_values as usize);
     let mut previous = None;
     for _ in 0..n_values {
-        let step = decode_varint(&mut bytes)?;
+        let step = decode_number(&mut bytes)?;
         let value = match previous {
             None => step,
             Some(_) if step == 0 => return Err(InvalidSketch),
@@ -157,7 +158,7 @@ fn encode_parity(words: &[u64], out: &mut Vec<u8>) -> u8 {
     let n_ones = words.iter().map(|word| word.count_ones() as usize).sum();
     out.push(n_bits.ilog2() as u8);
     let start = out.len();
-    encode_varint(out, n_ones as u64);
+    encode_varint(n_ones as u64, out);
     rice::encode(zeros_before_ones(words), rice_parameter_of_zeros(n_ones, n_bits), out);
     if out.len() - start < n_bits / 8 {
         return SPARSE_PARITY;
@@ -188,7 +189,7 @@ fn n_words(log2_bits: u8) -> Result<usize, InvalidSketch> {
 
 fn decode_sparse_parity(bytes: &[u8]) -> Result<SketchForm, InvalidSketch> {
     let (log2_bits, mut rest) = bytes.split_first().ok_or(InvalidSketch)?;
-    let n_ones = usize::try_from(decode_varint(&mut rest)?).map_err(|_| InvalidSketch)?;
+    let n_ones = usize::try_from(decode_number(&mut rest)?).map_err(|_| InvalidSketch)?;
     let mut words = vec![0u64; n_words(*log2_bits)?];
     let n_bits = words.len() * 64;
     let mut next = 0;
@@ -210,29 +211,8 @@ fn decode_parity(bytes: &[u8]) -> Result<SketchForm, InvalidSketch> {
     Ok(SketchForm::Parity(words.iter().map(|word| u64::from_le_bytes(*word)).collect()))
 }
 
-fn encode_varint(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-fn decode_varint(bytes: &mut &[u8]) -> Result<u64, InvalidSketch> {
-    let mut number = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first().ok_or(InvalidSketch)?;
-        *bytes = rest;
-        let low = u64::from(byte & 0x7f);
-        if low << shift >> shift != low {
-            return Err(InvalidSketch);
-        }
-        number |= low << shift;
-        if byte & 0x80 == 0 {
-            return Ok(number);
-        }
-    }
-    Err(InvalidSketch)
+fn decode_number(bytes: &mut &[u8]) -> Result<u64, InvalidSketch> {
+    decode_varint(bytes).ok_or(InvalidSketch)
 }
 
 #[cfg(test)]

@@ -53,6 +53,7 @@
 //! where nobody listens.
 
 use crate::cluster::{ClusterRow, Link, NewDocument};
+use crate::codec::{decode_varint, encode_varint};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint};
 use crate::ports::{
     LoadDocument, MissingUrl, Outgoing, OutputNote, Present, PresentChange, Progress, StoredDocument, StoredSighting,
@@ -235,15 +236,7 @@ impl Fields<'_> {
     }
 
     pub fn varint(&mut self) -> Option<u64> {
-        let mut number = 0;
-        for place in (0..64).step_by(7) {
-            let [byte] = self.bytes()?;
-            number |= u64::from(byte & 0x7f) << place;
-            if byte < 0x80 {
-                return Some(number);
-            }
-        }
-        None
+        decode_varint(&mut self.0)
     }
 
     /// A shingle of `width` bytes.
@@ -252,14 +245,6 @@ impl Fields<'_> {
         self.0 = rest;
         Some(bytes.iter().fold(0, |shingle, byte| shingle << 8 | Shingle::from(*byte)))
     }
-}
-
-pub(super) fn put_varint(row: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        row.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    row.push(number as u8);
 }
 
 /// The last `width` bytes of a shingle, which are all that are not 0.
@@ -452,7 +437,7 @@ pub(super) fn documents_row(documents: &[DocumentId]) -> Vec<u8> {
 pub(super) fn put_documents(row: &mut Vec<u8>, documents: &[DocumentId]) {
     let mut previous = 0;
     for document in documents {
-        put_varint(row, u64::from(document.0 - previous));
+        encode_varint(u64::from(document.0 - previous), row);
         previous = document.0;
     }
 }
@@ -490,10 +475,10 @@ fn put_document_head(row: &mut Vec<u8>, first_url: Fingerprint, postings: [&[Shi
         .zip(postings)
         .flat_map(|(posted, shingles)| shingles.iter().map(move |shingle| posting_checksum(posted, *shingle)));
     row.extend(shares.fold(0, u64::wrapping_add).to_be_bytes());
-    put_varint(row, u64::from(n_words));
-    put_varint(row, n_bytes);
+    encode_varint(u64::from(n_words), row);
+    encode_varint(n_bytes, row);
     for shingles in postings {
-        put_varint(row, shingles.len() as u64);
+        encode_varint(shingles.len() as u64, row);
     }
 }
 
@@ -534,7 +519,7 @@ pub(super) fn read_index_size(row: &[u8]) -> Option<u32> {
 pub(super) fn put_pending(row: &mut Vec<u8>, document: &NewDocument, bits: u32) {
     for (posted, shingles) in PostingKind::ALL.into_iter().zip(postings_of(document)) {
         let width = posted.width(bits);
-        put_varint(row, shingles.len() as u64);
+        encode_varint(shingles.len() as u64, row);
         for shingle in shingles {
             put_shingle(row, *shingle, width);
         }

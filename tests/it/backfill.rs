@@ -1,4 +1,4 @@
-//! The batch leaves the store that the stream would have left, and goes on from wherever it was stopped.
+//! A backfill leaves the store that the stream would leave, and resumes wherever it was stopped.
 
 use crate::harness::disk::SmallDisk;
 use crate::harness::{World, check_events, fold, sweeps, text};
@@ -27,12 +27,12 @@ fn refused(output: Output, why: &str) {
     assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
 }
 
-/// Documents, clusters, sightings: all that an export tells, byte by byte.
+/// An export holds documents, clusters and sightings, so that equal exports mean equal results.
 fn export(world: &World) -> String {
     world.ask("export clusters", &[])
 }
 
-/// What does not depend on the events, which differ: a stream tells of merges, a batch has none.
+/// The stats that do not depend on events. A stream emits merges, and a backfill has none.
 fn stats(world: &World) -> serde_json::Value {
     let mut stats: serde_json::Value = serde_json::from_str(&world.ask("stats", &["--json"])).expect("JSON");
     let fields = stats.as_object_mut().expect("an object");
@@ -55,7 +55,7 @@ fn same_answers(a: &World, b: &World) {
     }
 }
 
-/// A name, and an empty world of the profile.
+/// The name of a profile, and how to create an empty world with it.
 type Profile = (&'static str, fn() -> World);
 
 fn profiles() -> Vec<Profile> {
@@ -74,7 +74,7 @@ fn profiles() -> Vec<Profile> {
 }
 
 #[test]
-fn the_store_is_the_streams() {
+fn the_store_equals_the_streams() {
     for (name, world) in profiles() {
         let (streamed, loaded) = (world(), world());
         streamed.run(&sweeps());
@@ -84,9 +84,9 @@ fn the_store_is_the_streams() {
     }
 }
 
-/// An answer less the documents that a chain goes through: of the links that make one cluster a batch may have found others
-/// than the stream.
-fn whatever_ties(answer: &str) -> serde_json::Value {
+/// An answer without the documents that a chain goes through. A backfill may find other links of a cluster than the
+/// stream.
+fn without_chains(answer: &str) -> serde_json::Value {
     let mut answer: serde_json::Value = serde_json::from_str(answer).expect("JSON");
     for detail in answer["details"].as_array_mut().into_iter().flatten() {
         detail["evidence"].as_object_mut().expect("evidence").remove("through");
@@ -95,26 +95,26 @@ fn whatever_ties(answer: &str) -> serde_json::Value {
 }
 
 #[test]
-fn the_stream_goes_on_from_it() {
-    let (at_once, gone_on) = (World::new(), World::new());
-    at_once.run(&sweeps());
-    gone_on.backfill(&sweeps()[..2]);
-    // Of the files that are backfilled nothing is taken twice.
-    gone_on.run(&sweeps());
-    gone_on.ask("verify", &[]);
-    same_answers(&at_once, &gone_on);
+fn the_stream_continues_the_backfill() {
+    let (streamed, continued) = (World::new(), World::new());
+    streamed.run(&sweeps());
+    continued.backfill(&sweeps()[..2]);
+    // The stream skips the files that the backfill has read.
+    continued.run(&sweeps());
+    continued.ask("verify", &[]);
+    same_answers(&streamed, &continued);
     let lost = std::fs::read_to_string(crate::harness::root().join("bench-data/lost.jsonl")).expect("the truth");
     for line in lost.lines().step_by(8) {
         let lost: serde_json::Value = serde_json::from_str(line).expect("JSON");
         let url = lost["url"].as_str().expect("a URL");
-        let answers = [&at_once, &gone_on].map(|world| whatever_ties(&world.ask("query lost", &[url, "--json"])));
+        let answers = [&streamed, &continued].map(|world| without_chains(&world.ask("query lost", &[url, "--json"])));
         assert_eq!(answers[0], answers[1], "{url}");
     }
 }
 
-/// With the rule that a store was made with, clustering anew from its sketches alone gives its clusters.
+/// Under the rule that a store was created with, reclustering gives the store's own clusters.
 #[test]
-fn reclustered_with_its_own_rule_it_is_as_it_was() {
+fn reclustering_under_the_same_rule_changes_nothing() {
     for (name, world) in profiles().into_iter().filter(|(name, _)| !name.contains("ignored")) {
         let (streamed, loaded) = (world(), world());
         streamed.run(&sweeps());
@@ -127,7 +127,7 @@ fn reclustered_with_its_own_rule_it_is_as_it_was() {
     }
 }
 
-/// A higher threshold and stars and centres only ever split clusters, a containment only joins them.
+/// A higher threshold, stars and centers only split clusters. A containment only joins them.
 #[test]
 fn other_rules_split_or_join() {
     let world = World::new();
@@ -150,11 +150,11 @@ fn other_rules_split_or_join() {
         assert!(is_finer(&partition(arguments), &own), "{arguments:?}");
     }
     assert!(is_finer(&own, &partition(&["--threshold", "0.5", "--containment", "0.7"])));
-    assert_eq!(export(&world), before, "the store is as it was");
+    assert_eq!(export(&world), before, "the store does not change");
 }
 
 #[test]
-fn links_are_exported_with_what_they_rest_on() {
+fn exported_links_carry_their_evidence() {
     let world = World::new();
     world.backfill(&sweeps());
     let n_csv = world.ask("export links", &[]).lines().skip(1).count();
@@ -171,7 +171,7 @@ fn links_are_exported_with_what_they_rest_on() {
 }
 
 #[test]
-fn its_events_are_complete_and_the_streams_follow_on_them() {
+fn events_of_backfill_and_stream_form_one_sequence() {
     let (streamed, world) = (World::new(), World::new());
     streamed.run(&sweeps());
     let mut command = world.backfill_command(&sweeps()[..2]);
@@ -185,7 +185,7 @@ fn its_events_are_complete_and_the_streams_follow_on_them() {
 }
 
 #[test]
-fn bad_records_and_unreadable_files_are_told() {
+fn bad_records_and_unreadable_files_are_reported() {
     let world = World::new();
     let body = "one two three ".repeat(9);
     let good = format!(r#"{{"url":"http://a/","fetched_at":"2026-01-01T00:00:00Z","text":"{body}"}}"#);
@@ -200,24 +200,24 @@ fn bad_records_and_unreadable_files_are_told() {
     world.ask("verify", &[]);
 }
 
-/// Kills each run a little later than the one before, in any phase, until one ends by itself.
+/// Kills each run a little later than the previous one, in any phase, until one ends by itself. Returns the kills.
 fn kill_until_done(world: &World, inputs: &[PathBuf], first: Duration, step: Duration, most: u32) -> u32 {
     for n_kills in 0..most {
-        let said = world.path("said");
-        let stderr = std::fs::File::create(&said).expect("a file");
+        let stderr_path = world.path("stderr");
+        let stderr = std::fs::File::create(&stderr_path).expect("a file");
         let mut command = world.backfill_command(inputs);
-        // Each piece noted at once, every second time: then a run goes on from the last one.
-        command.env("LOOKALIKE__BACKFILL__NOTE_MS", if n_kills % 2 == 0 { "0" } else { "20" });
+        // Every second run saves each job at once, so that the next run resumes after the last job.
+        command.env("LOOKALIKE__BACKFILL__CHECKPOINT_MS", if n_kills % 2 == 0 { "0" } else { "20" });
         let mut process = command.stderr(stderr).spawn().expect("the program starts");
         std::thread::sleep(first + step * n_kills);
         if let Some(status) = process.try_wait().expect("a status") {
-            let said = std::fs::read_to_string(&said).expect("text");
-            assert!(status.success(), "the run failed by itself: {status}: {said}");
+            let stderr = std::fs::read_to_string(&stderr_path).expect("text");
+            assert!(status.success(), "the run failed by itself: {status}: {stderr}");
             return n_kills;
         }
         process.kill().expect("killed");
         process.wait().expect("ended");
-        // Killed after its last step.
+        // The kill came after the last step.
         if world.path("store").exists() && !world.path("store.backfill/manifest.json").exists() {
             return n_kills + 1;
         }
@@ -226,26 +226,27 @@ fn kill_until_done(world: &World, inputs: &[PathBuf], first: Duration, step: Dur
 }
 
 #[test]
-fn killed_at_any_moment_it_goes_on() {
-    let unharmed = World::new();
-    unharmed.backfill(&sweeps());
+fn a_killed_backfill_resumes() {
+    let undisturbed = World::new();
+    undisturbed.backfill(&sweeps());
     let mut n_kills = 0;
     for (first, step) in [(4, 9), (60, 7)] {
         let world = World::new();
         let (first, step) = (Duration::from_millis(first), Duration::from_millis(step));
         n_kills += kill_until_done(&world, &sweeps(), first, step, 300);
         world.ask("verify", &[]);
-        same_answers(&unharmed, &world);
+        same_answers(&undisturbed, &world);
     }
     println!("killed {n_kills} times");
-    assert!(n_kills > 5, "{n_kills} kills are too few to have found anything");
+    assert!(n_kills > 5, "{n_kills} kills are too few to find anything");
 }
 
-/// Whatever phase it is in: a full disk is told, and with a little more room the next run comes a little further.
+/// In every phase a full disk is an error that says so, and with a little more space the next run comes a little
+/// further.
 #[test]
-fn a_full_disk_is_told_and_with_more_room_it_goes_on() {
-    let unharmed = World::new();
-    unharmed.backfill(&sweeps());
+fn a_full_disk_is_reported_and_with_more_space_it_resumes() {
+    let undisturbed = World::new();
+    undisturbed.backfill(&sweeps());
     let (world, mut n_bytes) = (World::new(), 64 << 10);
     let Some(disk) = SmallDisk::mounted_on(world.path(""), n_bytes) else {
         println!("skipped: only root may mount a small disk");
@@ -253,22 +254,22 @@ fn a_full_disk_is_told_and_with_more_room_it_goes_on() {
     };
     let mut n_full = 0;
     loop {
-        // Whatever is finished is noted, so that a run that has no more room ends where the one before it did.
+        // Every job is saved at once, so that a run never ends before the place where the previous one ended.
         let mut command = world.backfill_command(&sweeps());
-        let output = command.env("LOOKALIKE__BACKFILL__NOTE_MS", "0").output().expect("the program starts");
+        let output = command.env("LOOKALIKE__BACKFILL__CHECKPOINT_MS", "0").output().expect("the program starts");
         if output.status.success() {
             break;
         }
-        let told = text(&output.stderr);
-        assert!(told.contains("the disk is full"), "with {n_bytes} bytes: {}: {told}", output.status);
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains("the disk is full"), "with {n_bytes} bytes: {}: {stderr}", output.status);
         n_full += 1;
         n_bytes += n_bytes / 16;
         disk.resize(n_bytes);
     }
     println!("full {n_full} times");
-    assert!(n_full > 10, "it was full {n_full} times, too few to have found anything");
+    assert!(n_full > 10, "the disk was full {n_full} times, too few to find anything");
     world.ask("verify", &[]);
-    same_answers(&unharmed, &world);
+    same_answers(&undisturbed, &world);
 }
 
 #[test]
@@ -288,7 +289,7 @@ fn another_input_rule_or_store_is_refused() {
         refused(other_limits.expect("starts"), "other limits");
     }
     world.backfill(&sweeps());
-    // Killed as it removed the last of its work folder, a run left it empty, and no other could be begun or ended there.
+    // Lost once: a run that was killed while it removed its work folder left it empty, and no run could begin there.
     std::fs::create_dir(world.path("store.backfill")).expect("a folder");
     refused(world.backfill_command(&sweeps()).output().expect("starts"), "there already");
     assert!(!world.path("store.backfill").exists());
@@ -297,7 +298,7 @@ fn another_input_rule_or_store_is_refused() {
 }
 
 #[test]
-fn where_kafka_is_to_begin_is_noted() {
+fn the_start_in_kafka_is_checked_and_stored() {
     let world = World::new();
     refused(
         world.backfill_command(&sweeps()).args(["--then-from-kafka", "yesterday"]).output().expect("starts"),
@@ -312,8 +313,8 @@ fn where_kafka_is_to_begin_is_noted() {
     world.ask("verify", &[]);
 }
 
-/// What a crawler sent before the time is in the files already; the stream takes the first message of that time or later and
-/// all after it, started again as well, and nothing of the files again.
+/// The files hold what a crawler sent before the time. The stream reads the first message of that time or later and
+/// all after it, resumes there when it starts again, and reads nothing of the files.
 #[test]
 fn the_stream_begins_in_kafka_at_a_time() {
     let Some(topic) = crate::harness::broker::topic(1) else { return };
@@ -340,25 +341,25 @@ fn the_stream_begins_in_kafka_at_a_time() {
     let n_documents = || stats(&world)["documents"].as_u64().expect("a number");
     let before = n_documents();
     run_until(&world, 2);
-    assert_eq!(n_documents(), before + 2, "the message of an earlier time is left out");
+    assert_eq!(n_documents(), before + 2, "the stream skips the message of an earlier time");
     topic.send(0, &[sent(3)]);
     run_until(&world, 3);
-    assert_eq!(n_documents(), before + 3, "and nothing is taken twice");
+    assert_eq!(n_documents(), before + 3, "the stream reads no message twice");
     world.ask("verify", &[]);
 }
 
-/// Lets the stream run until it has told of so many pages.
+/// Runs the stream until it has published so many events.
 fn run_until(world: &World, n_events: usize) {
     let mut process = world.run_command(&[]).spawn().expect("the program starts");
     let until = std::time::Instant::now() + Duration::from_secs(30);
-    let told = || std::fs::read_to_string(world.path("events.jsonl")).unwrap_or_default().lines().count();
-    while told() < n_events {
-        assert!(std::time::Instant::now() < until, "{} events of {n_events}", told());
+    let n_published = || std::fs::read_to_string(world.path("events.jsonl")).unwrap_or_default().lines().count();
+    while n_published() < n_events {
+        assert!(std::time::Instant::now() < until, "{} events of {n_events}", n_published());
         std::thread::sleep(Duration::from_millis(20));
     }
     signal(&process, "TERM");
     assert!(process.wait().expect("ended").success());
-    assert_eq!(told(), n_events);
+    assert_eq!(n_published(), n_events);
 }
 
 fn signal(process: &std::process::Child, name: &str) {
@@ -367,9 +368,9 @@ fn signal(process: &std::process::Child, name: &str) {
 }
 
 #[test]
-fn interrupted_it_ends_cleanly_and_goes_on() {
-    let (unharmed, world) = (World::new(), World::new());
-    unharmed.backfill(&sweeps());
+fn an_interrupted_backfill_ends_cleanly_and_resumes() {
+    let (undisturbed, world) = (World::new(), World::new());
+    undisturbed.backfill(&sweeps());
     let mut n_interrupted = 0;
     for n in 0..200 {
         let process = world.backfill_command(&sweeps()).stderr(Stdio::piped()).spawn().expect("starts");
@@ -382,19 +383,19 @@ fn interrupted_it_ends_cleanly_and_goes_on() {
         let output = process.wait_with_output().expect("ended");
         match output.status.code() {
             Some(130) => assert!(text(&output.stderr).contains("run again"), "{}", text(&output.stderr)),
-            // Ended at the very last moment, or before it listened.
+            // The signal came after the last step, or before the handler.
             code => assert!(code == Some(0) || code.is_none(), "{code:?}: {}", text(&output.stderr)),
         }
         n_interrupted += u32::from(output.status.code() == Some(130));
     }
-    assert!(n_interrupted > 3, "{n_interrupted} interruptions are too few to have found anything");
+    assert!(n_interrupted > 3, "{n_interrupted} interruptions are too few to find anything");
     world.ask("verify", &[]);
-    same_answers(&unharmed, &world);
+    same_answers(&undisturbed, &world);
 }
 
-/// Inputs of nothing, of one page, of one content over and over, of what is too short for a shingle, twice the same.
+/// No page, one page, one content many times, pages too short for a shingle, and one URL many times.
 #[test]
-fn small_and_odd_inputs_are_as_in_the_stream() {
+fn small_and_odd_inputs_give_the_streams_store() {
     let text = |n: usize| (0..40).map(|word| format!("w{} ", word * n)).collect::<String>();
     let line =
         |n: usize, body: &str| crate::harness::page(&format!("http://a/{n}"), "2026-01-01T00:00:00Z", "1", body) + "\n";
@@ -412,7 +413,7 @@ fn small_and_odd_inputs_are_as_in_the_stream() {
         loaded.ask("verify", &[]);
         assert_eq!(export(&loaded), export(&streamed), "{name}");
         assert_eq!(stats(&loaded), stats(&streamed), "{name}");
-        // And goes on: with nothing new, and then with a page.
+        // The stream continues both: with no new page, then with one.
         loaded.run(&inputs);
         let more = [loaded.write("more.jsonl", line(7, &text(1)))];
         streamed.run(&more);
@@ -422,9 +423,9 @@ fn small_and_odd_inputs_are_as_in_the_stream() {
     }
 }
 
-/// A pipe cannot be read again by the run that goes on.
+/// A run that resumes could not read a pipe again.
 #[test]
-fn a_pipe_is_no_input() {
+fn a_pipe_is_refused() {
     let world = World::new();
     let pipe = world.path("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo starts").success());
@@ -432,11 +433,11 @@ fn a_pipe_is_no_input() {
     assert!(!world.path("store").exists() && !world.path("store.backfill").exists());
 }
 
-/// Two at once into one folder: the second is told, and the first is unharmed.
+/// Two backfills of one store at the same time: the second is refused, and the first is not disturbed.
 #[test]
 fn a_second_one_at_the_same_time_is_refused() {
-    let (unharmed, world) = (World::new(), World::new());
-    unharmed.backfill(&sweeps());
+    let (undisturbed, world) = (World::new(), World::new());
+    undisturbed.backfill(&sweeps());
     let mut first = world.backfill_command(&sweeps()).spawn().expect("starts");
     while !world.path("store.backfill/manifest.json").exists() {
         std::thread::sleep(Duration::from_millis(1));
@@ -445,13 +446,13 @@ fn a_second_one_at_the_same_time_is_refused() {
     refused(world.backfill_command(&sweeps()).output().expect("starts"), "another process");
     signal(&first, "CONT");
     assert!(first.wait().expect("ended").success());
-    same_answers(&unharmed, &world);
+    same_answers(&undisturbed, &world);
 }
 
-/// Pages that come while the phases after the first are under way were a reason to refuse to go on.
+/// Lost once: an input that grew after the first phase had read it was refused as another input.
 #[test]
-fn an_input_may_grow_once_it_is_read() {
-    let (unharmed, world) = (World::new(), World::new());
+fn an_input_may_grow_after_it_is_read() {
+    let (undisturbed, world) = (World::new(), World::new());
     let line = |n: usize| {
         let text = (0..40).map(|word| format!("w{} ", word * n)).collect::<String>();
         crate::harness::page(&format!("http://a/{n}"), "2026-01-01T00:00:00Z", "1", &text) + "\n"
@@ -459,7 +460,7 @@ fn an_input_may_grow_once_it_is_read() {
     let pages = (1..=2000).map(line).collect::<String>();
     let inputs = [world.write("pages.jsonl", &pages)];
     let mut command = world.backfill_command(&inputs);
-    let mut process = command.env("LOOKALIKE__BACKFILL__NOTE_MS", "0").spawn().expect("starts");
+    let mut process = command.env("LOOKALIKE__BACKFILL__CHECKPOINT_MS", "0").spawn().expect("starts");
     while !world.path("store.backfill/postings-0000-0").exists() {
         assert!(process.try_wait().expect("a status").is_none(), "too fast to be caught");
         std::thread::sleep(Duration::from_millis(1));
@@ -469,12 +470,12 @@ fn an_input_may_grow_once_it_is_read() {
     world.write("pages.jsonl", pages + &(2001..=2100).map(line).collect::<String>());
     world.backfill(&inputs);
     world.run(&inputs);
-    unharmed.run(&inputs);
+    undisturbed.run(&inputs);
     world.ask("verify", &[]);
-    assert_eq!(export(&world), export(&unharmed));
+    assert_eq!(export(&world), export(&undisturbed));
 }
 
-/// What a backfill of pages of these texts came to: documents, clusters, comparisons and the most memory, in MiB.
+/// Backfills pages of these texts. Returns documents, clusters, comparisons and the peak memory in MiB.
 fn backfill_family(memory: &str, texts: impl Iterator<Item = String>) -> [u64; 4] {
     let world = World::new().with("cluster.ignore_common", false);
     let lines = texts
@@ -490,8 +491,8 @@ fn backfill_family(memory: &str, texts: impl Iterator<Item = String>) -> [u64; 4
     [number(&sizes["documents"]), number(&sizes["clusters"]), number(&report["n_compared"]), memory.unwrap_or(0) >> 20]
 }
 
-/// A list of all documents has as many pairs as the square of them: of these only those within the common limit are formed,
-/// and what shares nothing else is not even compared.
+/// A list of all documents has as many pairs as the square of their number. Only pairs within the common limit are
+/// formed, and documents that share nothing else are not compared.
 #[test]
 fn a_shingle_in_a_hundred_thousand_documents() {
     const N: usize = 100_000;
@@ -499,12 +500,12 @@ fn a_shingle_in_a_hundred_thousand_documents() {
     let own = |n: usize| (0..14).map(|word| format!(" w{n}x{word}")).collect::<String>();
     let [n_documents, n_clusters, n_compared, mib] =
         backfill_family("64", (0..N).map(|n| format!("{shared}{}", own(n))));
-    println!("{n_compared} compared, {mib} MiB at most");
+    println!("{n_compared} compared, peak {mib} MiB");
     assert_eq!([n_documents, n_clusters, n_compared], [N as u64, N as u64, 0]);
     assert!(mib < 64 + 150, "{mib} MiB");
 }
 
-/// And those that are of one family are one cluster after a few comparisons each.
+/// A family becomes one cluster after a few comparisons for each document.
 #[test]
 fn a_family_of_twenty_thousand_documents() {
     const N: usize = 20_000;
@@ -515,15 +516,15 @@ fn a_family_of_twenty_thousand_documents() {
         words.join(" ")
     });
     let [n_documents, n_clusters, n_compared, mib] = backfill_family("64", texts);
-    println!("{n_compared} compared, {mib} MiB at most");
+    println!("{n_compared} compared, peak {mib} MiB");
     assert_eq!([n_documents, n_clusters], [N as u64, 1]);
     assert!(n_compared < 20 * N as u64 && mib < 64 + 150, "{n_compared} comparisons, {mib} MiB");
 }
 
-/// Applied, other clusters are the store's: it is sound, its events tell of them, and the stream goes on from there; under
-/// its own rule again it is as it was.
+/// `recluster --apply` leaves a sound store with the new clusters, its events lead to them, and the stream continues
+/// from there. Applied under its own rule again, the store is as before.
 #[test]
-fn applied_clusters_are_the_stores_and_its_events() {
+fn applied_clusters_are_in_the_store_and_its_events() {
     for policy in ["components", "star", "center"] {
         let world = World::new();
         world.run(&sweeps()[..2]);

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 /// Module → the modules of this crate that it may name.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("codec", &[]),
     ("document", &[]),
-    ("sketch", &["document"]),
+    ("sketch", &["codec", "document"]),
     ("cluster", &["document", "sketch"]),
     ("sweep", &["document", "sketch"]),
     ("history", &["document", "sketch", "cluster", "sweep"]),
@@ -18,7 +19,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("kafka", PURE_AND_PORTS),
     ("files", PURE_AND_PORTS),
     ("pipeline", PURE_AND_PORTS),
-    ("backfill", PURE_AND_PORTS),
+    ("extsort", &["codec"]),
+    ("backfill", &["codec", "document", "sketch", "cluster", "sweep", "wire", "intake", "ports", "extsort"]),
     ("query", PURE_AND_PORTS),
     ("http", &["document", "sketch", "cluster", "sweep", "wire", "ports", "query"]),
     ("config", &["document", "sketch", "cluster", "sweep", "ports", "wire", "store", "kafka", "pipeline", "http"]),
@@ -30,8 +32,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
 ];
-const PURE: &[&str] = &["document", "sketch", "cluster", "sweep", "history", "wire", "intake"];
-const PURE_AND_PORTS: &[&str] = &["document", "sketch", "cluster", "sweep", "history", "wire", "intake", "ports"];
+const PURE: &[&str] = &["codec", "document", "sketch", "cluster", "sweep", "history", "wire", "intake"];
+const PURE_AND_PORTS: &[&str] =
+    &["codec", "document", "sketch", "cluster", "sweep", "history", "wire", "intake", "ports"];
 
 /// Crate → the modules that may name it.
 const ONLY_IN: &[(&str, &[&str])] = &[
@@ -49,7 +52,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("tokio", &["http", "cli"]),
     ("fastwarc", &["files"]),
     ("flate2", &["files"]),
-    ("zstd", &["files", "backfill"]),
+    ("zstd", &["extsort", "files"]),
     ("toml", &["config", "cli"]),
     ("crossbeam", &["pipeline", "backfill", "files"]),
     ("metrics", &["pipeline", "store", "http", "cli"]),

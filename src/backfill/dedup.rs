@@ -1,24 +1,24 @@
-//! Which documents are known: the one table of the first phase, 48 bytes a document, and one of bytes that saves work.
+//! Duplicate elimination: finds the document that a content equals, and remembers bodies to skip their sketching.
 
 use crate::cluster::Relation;
 use crate::document::{DocumentId, Fingerprint};
 use crate::sketch::Equivalences;
 use rustc_hash::FxHashMap;
 
-/// Bytes of memory a document: two fingerprints' halves, a whole one, and at most four places of the table.
-pub const BYTES_A_DOCUMENT: u64 = 48;
+/// Bytes of memory a document: one fingerprint, halves of two more, and up to four slots of the table.
+pub const BYTES_PER_DOCUMENT: u64 = 48;
 
 /// Finds the document that a content equals.
 ///
-/// Equal bytes have equal words and equal words have equal shingles, so that the widest of the three equivalences that a
-/// content has names its class, and the class its document. Of the two narrower ones 64 bits are kept: they tell only
-/// how close a content is to the document of its class.
+/// Equal bytes have equal words, and equal words have equal shingles. The widest of a content's equivalences
+/// therefore identifies its class, and the class its document. Of the two narrower fingerprints the table keeps 64
+/// bits each: they only tell how close a content is to the document of its class.
 #[derive(Default)]
 pub struct KnownDocuments {
     classes: Vec<Fingerprint>,
-    closer: Vec<[u64; 2]>,
-    /// Open addressing: document ids; 0 is a free place. As many as a power of two, at most half of them taken.
-    places: Vec<u32>,
+    narrower: Vec<[u64; 2]>,
+    /// Open addressing over document ids, with 0 for a free slot. The length is a power of two, at most half in use.
+    slots: Vec<u32>,
 }
 
 fn class_of(equivalences: &Equivalences) -> Fingerprint {
@@ -30,7 +30,7 @@ fn half(key: Fingerprint) -> u64 {
 }
 
 impl KnownDocuments {
-    /// How many there are.
+    /// The number of documents.
     pub fn len(&self) -> usize {
         self.classes.len()
     }
@@ -38,90 +38,90 @@ impl KnownDocuments {
     /// The document that a content equals, and how.
     pub fn find(&self, equivalences: &Equivalences) -> Option<(DocumentId, Relation)> {
         let class = class_of(equivalences);
-        let mut place = self.first_place(class);
+        let mut slot = self.first_slot(class);
         loop {
-            let id = *self.places.get(place)?;
+            let id = *self.slots.get(slot)?;
             let at = (id as usize).checked_sub(1)?;
             if self.classes[at] == class {
                 return Some((DocumentId(id), self.relation(at, equivalences)));
             }
-            place = (place + 1) & (self.places.len() - 1);
+            slot = (slot + 1) & (self.slots.len() - 1);
         }
     }
 
-    /// The closest relation that any of the document's fingerprints tells of: as the stream has them in one table, one
-    /// that identifies features in their order may be what names the sorted ones.
+    /// The closest relation of a content to the document at `at`. The stream keeps all kinds of fingerprints in one
+    /// table, so that a content's identical fingerprint may match a document's lexical one; here it may, too.
     fn relation(&self, at: usize, equivalences: &Equivalences) -> Relation {
-        let knows = |key| self.closer[at].contains(&half(key));
+        let matches = |key| self.narrower[at].contains(&half(key));
         match () {
-            () if knows(equivalences.identical) => Relation::Identical,
-            () if knows(equivalences.lexical) => Relation::Lexical,
+            () if matches(equivalences.identical) => Relation::Identical,
+            () if matches(equivalences.lexical) => Relation::Lexical,
             () => Relation::Shingle,
         }
     }
 
-    /// Adds a document that is not known. `None`: 2^32 - 1 documents are there.
+    /// Adds a document that is not known. Returns `None` at 2^32 - 1 documents.
     pub fn add(&mut self, equivalences: &Equivalences) -> Option<DocumentId> {
         let id = u32::try_from(self.classes.len() + 1).ok()?;
         self.classes.push(class_of(equivalences));
-        self.closer.push([half(equivalences.identical), half(equivalences.lexical)]);
-        if self.places.len() < 2 * self.classes.len() {
-            self.places = vec![0; (2 * self.classes.len()).next_power_of_two().max(1024)];
-            (1..=id).for_each(|id| self.put(id));
+        self.narrower.push([half(equivalences.identical), half(equivalences.lexical)]);
+        if self.slots.len() < 2 * self.classes.len() {
+            self.slots = vec![0; (2 * self.classes.len()).next_power_of_two().max(1024)];
+            (1..=id).for_each(|id| self.insert(id));
         } else {
-            self.put(id);
+            self.insert(id);
         }
         Some(DocumentId(id))
     }
 
-    /// Where a class is looked for first. The fingerprints are random already.
-    fn first_place(&self, class: Fingerprint) -> usize {
-        (class.0 >> 64) as usize & self.places.len().saturating_sub(1)
+    /// The slot at which the search for a class begins. Fingerprints are random, so that their bits need no mixing.
+    fn first_slot(&self, class: Fingerprint) -> usize {
+        (class.0 >> 64) as usize & self.slots.len().saturating_sub(1)
     }
 
-    fn put(&mut self, id: u32) {
-        let mut place = self.first_place(self.classes[id as usize - 1]);
-        while self.places[place] != 0 {
-            place = (place + 1) & (self.places.len() - 1);
+    fn insert(&mut self, id: u32) {
+        let mut slot = self.first_slot(self.classes[id as usize - 1]);
+        while self.slots[slot] != 0 {
+            slot = (slot + 1) & (self.slots.len() - 1);
         }
-        self.places[place] = id;
+        self.slots[slot] = id;
     }
 }
 
-/// What is known of a body's bytes: their document, and how close they are to it.
+/// The document of a body that was ingested before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KnownBytes {
+pub struct KnownBody {
     /// The document.
     pub document: DocumentId,
-    /// How the bytes are equal to what brought it.
+    /// How the body equals the document's content.
     pub relation: Relation,
 }
 
-/// Bytes of memory an entry of [`KnownByBytes`]: 32, in a table that is between seven sixteenths and seven eighths full.
-const BYTES_AN_ENTRY: u64 = 74;
+/// Bytes of memory an entry of [`KnownBodies`]: 32, in a table between 7/16 and 7/8 full.
+const BYTES_PER_BODY: u64 = 74;
 
-/// Finds bytes that were met before. It holds as many as its memory lets it, and forgets none of these; what it does not
-/// hold is sketched, which tells the same.
-pub struct KnownByBytes {
-    known: FxHashMap<Fingerprint, KnownBytes>,
+/// Finds bodies that were ingested before. The map stops growing at its limit and never forgets. A body that it
+/// misses is sketched again, with the same result.
+pub struct KnownBodies {
+    bodies: FxHashMap<Fingerprint, KnownBody>,
     n_max: usize,
 }
 
-impl KnownByBytes {
-    /// One that takes so many bytes of memory at most.
+impl KnownBodies {
+    /// Creates a map that takes at most so many bytes of memory.
     pub fn new(memory: u64) -> Self {
-        KnownByBytes { known: FxHashMap::default(), n_max: (memory / BYTES_AN_ENTRY) as usize }
+        KnownBodies { bodies: FxHashMap::default(), n_max: (memory / BYTES_PER_BODY) as usize }
     }
 
-    /// What is known of some bytes.
-    pub fn find(&self, bytes: Fingerprint) -> Option<KnownBytes> {
-        self.known.get(&bytes).copied()
+    /// Finds a body by the fingerprint of its bytes.
+    pub fn find(&self, bytes: Fingerprint) -> Option<KnownBody> {
+        self.bodies.get(&bytes).copied()
     }
 
-    /// Takes in what became known.
-    pub fn add(&mut self, news: &mut Vec<(Fingerprint, KnownBytes)>) {
-        let room = self.n_max.saturating_sub(self.known.len());
-        self.known.extend(news.drain(..).take(room));
+    /// Moves new bodies into the map, as many as fit, and empties `new`.
+    pub fn add(&mut self, new: &mut Vec<(Fingerprint, KnownBody)>) {
+        let n_free = self.n_max.saturating_sub(self.bodies.len());
+        self.bodies.extend(new.drain(..).take(n_free));
     }
 }
 
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closest_equivalence_is_told() {
+    fn find_returns_the_closest_relation() {
         let mut known = KnownDocuments::default();
         assert_eq!(known.find(&equivalences(1, 2, Some(3))), None);
         assert_eq!(known.add(&equivalences(1, 2, Some(3))), Some(DocumentId(1)));

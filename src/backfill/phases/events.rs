@@ -1,55 +1,50 @@
-//! The events of a backfill: one for each record in the order of arrival, with the cluster that its page has in the end.
+//! Publishes the events of a backfill: one for each record, in the order of arrival, with the page's final cluster.
 
-use super::error::BackfillError;
-use super::means::Means;
-use super::rows::{LinkRow, Outcome, PageRow};
-use super::runs::Run;
-use super::work::Work;
+use crate::backfill::checkpoint::Checkpoint;
+use crate::backfill::context::Context;
+use crate::backfill::datasets::PAGES;
+use crate::backfill::error::BackfillError;
+use crate::backfill::rows::{LinkRow, Outcome};
 use crate::cluster::{Clusters, Decision, Match, Relation};
 use crate::document::{ClusterId, DocumentId};
-use crate::ports::{Outgoing, Sink, StoreError};
+use crate::ports::{Outgoing, Sink, SinkError, StoreError};
 use crate::sweep::{Observation, Seen};
 use crate::wire::{Event, Origin, Subject};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Events handed to the sink at once.
-const EVENTS_AT_ONCE: usize = 1 << 14;
+/// Events that the sink gets at once.
+const BATCH_EVENTS: usize = 1 << 14;
 
-/// Publishes the events that are not yet out. A document that is not the first of its cluster is near it; there are no
-/// merges, because no cluster was ever told of under another name.
-pub(super) fn publish(
-    work: &Work,
-    means: &Means,
+/// Publishes the events that the sink does not have yet.
+///
+/// A document that is not the first of its cluster is near it. There are no merges, because no cluster had another
+/// name in an earlier event.
+pub(in crate::backfill) fn publish(
+    checkpoint: &Checkpoint,
+    context: &Context,
     clusters: &mut Clusters,
     links: &[LinkRow],
     sink: &mut dyn Sink,
 ) -> Result<(), BackfillError> {
-    let failed = |error: crate::ports::SinkError| StoreError::Failed(format!("events cannot be published: {error}"));
+    let failed = |error: SinkError| StoreError::Failed(format!("cannot publish events: {error}"));
     let first = sink.last_seq().map_err(failed)?.map_or(0, |last| last + 1);
-    let mut best: HashMap<DocumentId, Match> = HashMap::new();
-    for link in links {
-        let found = Match { document: link.earlier, resemblance: link.resemblance };
-        let known = best.entry(link.later).or_insert(found);
-        if found.resemblance > known.resemblance {
-            *known = found;
-        }
-    }
-    let sources: Vec<Arc<str>> = work.taken().sources.iter().map(|name| Arc::from(name.as_str())).collect();
+    let best = best_matches(links);
+    let sources: Vec<Arc<str>> = checkpoint.ingested().sources.iter().map(|name| Arc::from(name.as_str())).collect();
     let (mut seq, mut events) = (0, Vec::new());
-    for piece in &work.taken().pieces {
-        let run: Arc<Run<PageRow>> = Run::open(&means.folder, &piece.pages, true)?;
-        let mut rows = run.read_all();
+    for segment in &checkpoint.ingested().segments {
+        let pages = PAGES.open(&context.folder, &segment.pages)?;
+        let mut rows = pages.read_all();
         while let Some(row) = rows.next()? {
-            let source = sources.get(row.source as usize).ok_or_else(|| BackfillError::Damaged(run.path().into()))?;
+            let source = sources.get(row.source as usize).ok_or_else(|| BackfillError::Damaged(pages.path().into()))?;
             let origin = Origin { source: Arc::clone(source), partition: row.partition, offset: row.offset };
             if seq >= first {
                 let (key, event) = event(seq, &origin, &row.outcome, clusters, &best);
                 events.push(Outgoing::new(seq, key, event.to_json()));
             }
             seq += 1;
-            if events.len() == EVENTS_AT_ONCE {
-                means.check()?;
+            if events.len() == BATCH_EVENTS {
+                context.check_stop()?;
                 sink.publish(&events).map_err(failed)?;
                 events.clear();
             }
@@ -58,6 +53,20 @@ pub(super) fn publish(
     Ok(sink.publish(&events).map_err(failed)?)
 }
 
+/// The closest earlier document of each later one.
+fn best_matches(links: &[LinkRow]) -> HashMap<DocumentId, Match> {
+    let mut best: HashMap<DocumentId, Match> = HashMap::new();
+    for link in links {
+        let found = Match { document: link.earlier, resemblance: link.resemblance };
+        let known = best.entry(link.later).or_insert(found);
+        if found.resemblance > known.resemblance {
+            *known = found;
+        }
+    }
+    best
+}
+
+/// The event of a record, and the key under which it is published.
 fn event(
     seq: u64,
     origin: &Origin,
@@ -69,7 +78,7 @@ fn event(
         Outcome::Rejected(why) => return (why.url.clone(), Event::rejected(seq, origin, why)),
         Outcome::Page(visit) => visit,
     };
-    let Observation { fetched_at, seen, sweep } = &visit.moment;
+    let Observation { fetched_at, seen, sweep } = &visit.observation;
     let subject = Subject { url: Some(&visit.url), fetched_at: Some(*fetched_at), sweep: sweep.as_deref() };
     let key = Some(visit.url.clone());
     let (document, relation) = match (seen, visit.relation) {

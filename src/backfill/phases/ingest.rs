@@ -1,0 +1,544 @@
+//! The first phase: sketches the source's records in parallel, and finds those that equal an earlier one.
+//!
+//! ```text
+//! reader ─▶ sketcher ×n ─▶ writer: known documents ─▶ pages, documents, row offsets
+//! chunks                    in the order of arrival     segment by segment
+//!               ▲                     │
+//!               └──── known bodies ───┘
+//! ```
+//! A sketcher skips bodies that the writer has seen. However far ahead the sketchers are, what the writer knows came
+//! before what they hold.
+//!
+//! Each chunk travels with a slot for its result, and the writer gets the slots in the order of the chunks. Whichever
+//! sketcher fills a slot, nothing needs to be sorted. The slots limit the chunks under way, so that a slow chunk
+//! delays the others only once all slots are in use.
+
+use crate::backfill::checkpoint::Checkpoint;
+use crate::backfill::context::Context;
+use crate::backfill::datasets::{DOCUMENTS, DatasetWriter, PAGES, ROW_OFFSETS};
+use crate::backfill::dedup::{BYTES_PER_DOCUMENT, KnownBodies, KnownBody, KnownDocuments};
+use crate::backfill::error::BackfillError;
+use crate::backfill::ingest_state::{IngestState, Segment};
+use crate::backfill::rows::{DocumentRow, Outcome, PageRow, RowOffset, Visit};
+use crate::cluster::{Relation, TooManyDocuments};
+use crate::document::{DocumentId, Fingerprint, Seed, host_key};
+use crate::intake::{FutureLimit, RecordSketcher, SketchedPage};
+use crate::ports::{Incoming, Polled, Progress, ProgressMap, Source, StoreError};
+use crate::sketch::{SketchForm, SketchRule, SketchedContent, Sketcher, encode};
+use crate::sweep::{Observation, Seen, SweepCut, SweepRow};
+use crate::wire::{Limits, Origin, Rejection};
+use crossbeam::channel::{Receiver, Sender, bounded};
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+/// A chunk is full with so many records, or so many bytes of them.
+const CHUNK_RECORDS: usize = 128;
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Chunks under way for each sketcher.
+const CHUNKS_PER_SKETCHER: usize = 16;
+
+/// How long the source may keep the reader from the stop flag.
+const POLL_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// A segment is full with so many bytes of documents, or so many pages: a quarter of what earlier segments hold, at
+/// least the first number and at most the second. A small input thus has segments for all threads, a large one has
+/// few, and a kill costs a fifth of the input at most. The offset of a row in a file of documents fits in 32 bits.
+const SEGMENT_BYTES: (u64, u64) = (1 << 20, 1 << 30);
+const SEGMENT_PAGES: (u64, u64) = (64 << 10, 4 << 20);
+
+/// The share of the memory that known bodies take.
+const KNOWN_BODIES_SHARE: u64 = 8;
+
+/// Where pages come from and how they are read.
+pub struct PageInput {
+    /// The source. It resumes after what is ingested already.
+    pub source: Box<dyn Source>,
+    /// The limits on a record.
+    pub limits: Limits,
+    /// Assigns sweeps to pages that name none.
+    pub sweep_cut: SweepCut,
+    /// How far ahead of the clock pages may be dated.
+    pub future: FutureLimit,
+}
+
+/// What the reader sends to a sketcher.
+enum Chunk {
+    Records(Vec<Incoming>),
+    Unreadable(String),
+}
+
+/// A chunk, and the slot for its result.
+type SketchJob = (Chunk, Sender<SketchedChunk>);
+
+/// What a sketcher returns.
+enum SketchedChunk {
+    Records(Vec<SketchedRecord>),
+    Unreadable(String),
+}
+
+struct SketchedRecord {
+    origin: Origin,
+    chain: u64,
+    n_bytes: usize,
+    outcome: Result<(Visit, VisitContent), Rejection>,
+}
+
+/// The content that a visit found.
+enum VisitContent {
+    None,
+    Known(KnownBody),
+    Sketched(NewDocument),
+}
+
+/// A content as the row that it gets if it is a new document.
+struct NewDocument {
+    row: DocumentRow,
+    /// Shingles that may index the document.
+    n_candidates: usize,
+}
+
+/// Ingests all that the source has.
+pub(in crate::backfill) fn ingest(
+    checkpoint: &mut Checkpoint,
+    context: &Context,
+    input: PageInput,
+) -> Result<(), BackfillError> {
+    if checkpoint.ingested().is_finished {
+        return Ok(());
+    }
+    let (seed, rule) = (checkpoint.seed()?, checkpoint.rule().sketch.clone());
+    let PageInput { source, limits, sweep_cut, future } = input;
+    let known_bodies = RwLock::new(KnownBodies::new(context.memory / KNOWN_BODIES_SHARE));
+    let n_under_way = CHUNKS_PER_SKETCHER * context.n_threads;
+    let ((jobs, jobs_out), (slots, slots_out)) = (bounded(n_under_way), bounded(n_under_way));
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || read_chunks(source, &jobs, &slots, context));
+        for jobs in vec![jobs_out; context.n_threads] {
+            let sketcher = RecordSketcher::new(Sketcher::new(&rule, &seed), limits.clone(), sweep_cut, future);
+            let (rule, known) = (&rule, &known_bodies);
+            let worker = SketchWorker { sketcher, rule, seed, known };
+            scope.spawn(move || worker.run(&jobs));
+        }
+        let mut writer = IngestWriter::resume(checkpoint, context, &known_bodies)?;
+        write_chunks(&mut writer, checkpoint, slots_out)?;
+        // What is sketched is kept, even if the reader failed.
+        let reached_end = reader.join().map_err(|_| BackfillError::WorkerPanicked)?;
+        writer.state.is_finished = matches!(reached_end, Ok(true));
+        writer.close_segment(checkpoint)?;
+        reached_end?;
+        context.check_stop()
+    })
+}
+
+/// Ingests pages that were sketched elsewhere, under the name of one source, unless that is done already.
+///
+/// # Errors
+/// [`BackfillError`]
+pub fn ingest_sketched(
+    checkpoint: &mut Checkpoint,
+    context: &Context,
+    source: &str,
+    pages: impl Iterator<Item = SketchedPage>,
+) -> Result<(), BackfillError> {
+    if checkpoint.ingested().is_finished {
+        return Ok(());
+    }
+    let (seed, rule, source) = (checkpoint.seed()?, checkpoint.rule().sketch.clone(), Arc::from(source));
+    // Pages that were sketched elsewhere have no bodies to look up.
+    let known_bodies = RwLock::new(KnownBodies::new(0));
+    let mut writer = IngestWriter::resume(checkpoint, context, &known_bodies)?;
+    let n_ingested = writer.state.counts.n_records as usize;
+    for (offset, page) in (0..).zip(pages).skip(n_ingested) {
+        let origin = Origin { source: Arc::clone(&source), partition: 0, offset };
+        let outcome = Ok(visit(page, None, &seed, &rule));
+        writer.add(SketchedRecord { origin, chain: 0, n_bytes: 0, outcome })?;
+        if writer.segment.as_ref().is_some_and(OpenSegment::is_full) {
+            context.check_stop()?;
+            writer.close_segment(checkpoint)?;
+        }
+    }
+    writer.state.is_finished = true;
+    writer.close_segment(checkpoint)
+}
+
+/// Reads chunks until the source ends, which returns true, or until a stop or the end of the sketchers.
+fn read_chunks(
+    mut source: Box<dyn Source>,
+    jobs: &Sender<SketchJob>,
+    slots: &Sender<Receiver<SketchedChunk>>,
+    context: &Context,
+) -> Result<bool, BackfillError> {
+    let (mut records, mut n_bytes) = (Vec::new(), 0);
+    let send = |chunk: Chunk| {
+        let (slot, filled) = bounded(1);
+        slots.send(filled).is_ok() && jobs.send((chunk, slot)).is_ok()
+    };
+    loop {
+        if context.check_stop().is_err() {
+            return Ok(false);
+        }
+        let (unreadable, is_end) = match source.poll(POLL_TIMEOUT)? {
+            Polled::Idle => continue,
+            Polled::Record(incoming) => {
+                n_bytes += incoming.record.n_bytes();
+                records.push(incoming);
+                (None, false)
+            }
+            Polled::Unreadable(what) => (Some(what), false),
+            Polled::End => (None, true),
+        };
+        let is_full = records.len() == CHUNK_RECORDS || n_bytes >= CHUNK_BYTES;
+        if (is_full || is_end || unreadable.is_some()) && !records.is_empty() {
+            n_bytes = 0;
+            if !send(Chunk::Records(std::mem::take(&mut records))) {
+                return Ok(false);
+            }
+        }
+        if is_end || unreadable.is_some_and(|what| !send(Chunk::Unreadable(what))) {
+            return Ok(is_end);
+        }
+    }
+}
+
+/// A sketcher and what it reads.
+struct SketchWorker<'a> {
+    sketcher: RecordSketcher,
+    rule: &'a SketchRule,
+    seed: Seed,
+    known: &'a RwLock<KnownBodies>,
+}
+
+impl SketchWorker<'_> {
+    /// Sketches chunks until the reader or the writer ends.
+    fn run(mut self, jobs: &Receiver<SketchJob>) {
+        for (chunk, slot) in jobs {
+            let sketched = match chunk {
+                Chunk::Unreadable(what) => SketchedChunk::Unreadable(what),
+                Chunk::Records(records) => {
+                    SketchedChunk::Records(records.into_iter().map(|record| self.sketch(record)).collect())
+                }
+            };
+            if slot.send(sketched).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn sketch(&mut self, incoming: Incoming) -> SketchedRecord {
+        let Incoming { origin, chain, record } = incoming;
+        let (n_bytes, known) = (record.n_bytes(), self.known);
+        let find = |bytes| known.read().unwrap_or_else(PoisonError::into_inner).find(bytes);
+        let sketched = self.sketcher.sketch_unless_known(&record, find);
+        let outcome = sketched.map(|(page, known)| visit(page, known, &self.seed, self.rule));
+        SketchedRecord { origin, chain, n_bytes, outcome }
+    }
+}
+
+/// Splits a page into its visit and the content that it found.
+fn visit(page: SketchedPage, known: Option<KnownBody>, seed: &Seed, rule: &SketchRule) -> (Visit, VisitContent) {
+    let (key, host) = (seed.fingerprint("url", &[page.url.as_bytes()]), host_key(seed, &page.url));
+    let content = match (known, page.content) {
+        (Some(known), _) => VisitContent::Known(known),
+        (None, Some(content)) => VisitContent::Sketched(new_document(content, key, rule)),
+        (None, None) => VisitContent::None,
+    };
+    let seen = page.redirect_to.map_or(Seen::Gone, Seen::Redirect);
+    let observation = Observation { fetched_at: page.fetched_at, seen, sweep: page.sweep };
+    (Visit { url: page.url, key, host, observation, relation: None }, content)
+}
+
+fn new_document(content: SketchedContent, first_url: Fingerprint, rule: &SketchRule) -> NewDocument {
+    let mut sketch = Vec::new();
+    encode(&content.sketch, &mut sketch);
+    let begins_with_index = match &content.sketch.form {
+        SketchForm::Sample { values, .. } => values.get(..content.index.len()) == Some(content.index.as_slice()),
+        SketchForm::Whole(_) | SketchForm::Parity(_) => false,
+    };
+    debug_assert!(content.index.len() <= rule.index_candidates());
+    let n_candidates = content.index.len();
+    let row = DocumentRow {
+        equivalences: content.equivalences,
+        first_url,
+        n_words: content.n_words,
+        n_bytes: content.n_bytes,
+        sketch,
+        index: (!begins_with_index).then_some(content.index),
+        super_shingles: content.super_shingles,
+        mod_shingles: content.mod_shingles,
+    };
+    NewDocument { row, n_candidates }
+}
+
+/// Writes what the sketchers return, segment by segment, and records full segments. A slot that no sketcher fills is
+/// an error: to skip it would count its records as ingested.
+fn write_chunks(
+    writer: &mut IngestWriter<'_>,
+    checkpoint: &mut Checkpoint,
+    slots: Receiver<Receiver<SketchedChunk>>,
+) -> Result<(), BackfillError> {
+    for slot in slots {
+        match slot.recv().map_err(|_| BackfillError::WorkerPanicked)? {
+            SketchedChunk::Unreadable(what) => {
+                tracing::error!("{what}");
+                writer.state.unreadable.insert(what);
+            }
+            SketchedChunk::Records(records) => {
+                writer.context.progress.advance(records.len() as u64);
+                records.into_iter().try_for_each(|record| writer.add(record))?;
+                writer.share_known_bodies();
+            }
+        }
+        if writer.segment.as_ref().is_some_and(OpenSegment::is_full) {
+            writer.close_segment(checkpoint)?;
+        }
+    }
+    Ok(())
+}
+
+/// Assigns document ids and writes segments.
+struct IngestWriter<'a> {
+    context: &'a Context,
+    known: KnownDocuments,
+    /// Bodies that the sketchers do not know yet.
+    new_bodies: Vec<(Fingerprint, KnownBody)>,
+    known_bodies: &'a RwLock<KnownBodies>,
+    state: IngestState,
+    sources: HashMap<Arc<str>, u32>,
+    progress: ProgressMap,
+    n_index_max: usize,
+    segment: Option<OpenSegment>,
+}
+
+/// The segment under way.
+struct OpenSegment {
+    n_documents_before: u32,
+    pages: DatasetWriter<PageRow>,
+    documents: DatasetWriter<DocumentRow>,
+    row_offsets: DatasetWriter<RowOffset>,
+    n_pages: u64,
+    n_bytes_max: u64,
+    n_pages_max: u64,
+}
+
+impl OpenSegment {
+    /// Creates the files of the next segment.
+    fn create(context: &Context, state: &IngestState, n_documents_before: u32) -> Result<Self, BackfillError> {
+        let (folder, number) = (&context.folder, state.segments.len());
+        let sum = |of: fn(&Segment) -> u64| state.segments.iter().map(of).sum::<u64>();
+        let quarter = |sum: u64, (least, most): (u64, u64)| (sum / 4).clamp(least, most);
+        Ok(OpenSegment {
+            n_documents_before,
+            pages: PAGES.create(folder, format_args!("{number:04}"))?,
+            documents: DOCUMENTS.create(folder, format_args!("{number:04}"))?,
+            row_offsets: ROW_OFFSETS.create(folder, format_args!("{number:04}"))?,
+            n_pages: 0,
+            n_bytes_max: quarter(sum(|segment| segment.documents.n_bytes), SEGMENT_BYTES),
+            n_pages_max: quarter(sum(|segment| segment.pages.n_rows), SEGMENT_PAGES),
+        })
+    }
+
+    fn is_full(&self) -> bool {
+        self.documents.n_bytes() >= self.n_bytes_max || self.n_pages >= self.n_pages_max
+    }
+
+    fn finish(self) -> Result<Segment, BackfillError> {
+        Ok(Segment {
+            n_documents_before: self.n_documents_before,
+            pages: self.pages.finish()?.file,
+            documents: self.documents.finish()?.file,
+            row_offsets: self.row_offsets.finish()?.file,
+        })
+    }
+}
+
+impl<'a> IngestWriter<'a> {
+    /// Resumes after the segments of the checkpoint, whose documents are known.
+    fn resume(
+        checkpoint: &Checkpoint,
+        context: &'a Context,
+        known_bodies: &'a RwLock<KnownBodies>,
+    ) -> Result<Self, BackfillError> {
+        let state = checkpoint.ingested().clone();
+        let (mut known, mut new_bodies) = (KnownDocuments::default(), Vec::new());
+        for segment in &state.segments {
+            let mut rows = DOCUMENTS.open(checkpoint.folder(), &segment.documents)?.read_all();
+            while let Some(row) = rows.next()? {
+                let document = known.add(&row.equivalences).ok_or(StoreError::Full(TooManyDocuments))?;
+                let body = KnownBody { document, relation: Relation::Identical };
+                new_bodies.push((row.equivalences.identical, body));
+            }
+            known_bodies.write().unwrap_or_else(PoisonError::into_inner).add(&mut new_bodies);
+        }
+        let sources = state.sources.iter().zip(0..).map(|(name, at)| (Arc::from(name.as_str()), at)).collect();
+        let index_size = checkpoint.rule().sketch.index_size;
+        Ok(IngestWriter {
+            context,
+            known,
+            new_bodies,
+            known_bodies,
+            sources,
+            progress: state.progress_map(),
+            n_index_max: if index_size == 0 { usize::MAX } else { index_size },
+            segment: None,
+            state,
+        })
+    }
+
+    fn add(&mut self, record: SketchedRecord) -> Result<(), BackfillError> {
+        let SketchedRecord { origin, chain, n_bytes, outcome } = record;
+        let counts = &mut self.state.counts;
+        counts.n_records += 1;
+        counts.n_bytes += n_bytes as u64;
+        let outcome = match outcome {
+            Err(why) => {
+                counts.n_rejected += 1;
+                Outcome::Rejected(why)
+            }
+            Ok((mut visit, content)) => {
+                if let Some((document, relation)) = self.document_of(content)? {
+                    visit.observation.seen = Seen::Document(document);
+                    visit.relation = Some(relation);
+                }
+                self.count_sweep(&visit.observation);
+                Outcome::Page(visit)
+            }
+        };
+        let progress = Progress { next_offset: origin.offset + 1, chain };
+        self.progress.insert((origin.source.to_string(), origin.partition), progress);
+        let source = self.source_number(&origin.source);
+        let (partition, offset) = (origin.partition, origin.offset);
+        let segment = self.open_segment()?;
+        segment.n_pages += 1;
+        segment.pages.push(PageRow { source, partition, offset, outcome })?;
+        Ok(())
+    }
+
+    fn count_sweep(&mut self, observation: &Observation) {
+        let Some(name) = &observation.sweep else { return };
+        let sweeps = &mut self.state.sweeps;
+        let row = match sweeps.get_mut(name) {
+            Some(row) => row,
+            None => sweeps.entry(name.clone()).or_insert_with(|| SweepRow::begun(observation.fetched_at)),
+        };
+        row.count(observation.fetched_at, observation.seen.document().is_some());
+    }
+
+    /// The document of a content, known or new, and how the content equals it.
+    fn document_of(&mut self, content: VisitContent) -> Result<Option<(DocumentId, Relation)>, BackfillError> {
+        let counts = &mut self.state.counts;
+        let new = match content {
+            VisitContent::None => {
+                counts.n_gone += 1;
+                return Ok(None);
+            }
+            VisitContent::Known(KnownBody { document, relation }) => {
+                counts.n_pages += 1;
+                counts.n_equal += 1;
+                return Ok(Some((document, relation)));
+            }
+            VisitContent::Sketched(new) => new,
+        };
+        counts.n_pages += 1;
+        let bytes = new.row.equivalences.identical;
+        let (document, relation) = match self.known.find(&new.row.equivalences) {
+            Some(found) => {
+                counts.n_equal += 1;
+                found
+            }
+            None => (self.add_document(new)?, Relation::New),
+        };
+        // A body that brought a document is identical to it when it comes again.
+        let again = if relation == Relation::New { Relation::Identical } else { relation };
+        self.new_bodies.push((bytes, KnownBody { document, relation: again }));
+        Ok(Some((document, relation)))
+    }
+
+    /// Makes new bodies known to the sketchers.
+    fn share_known_bodies(&mut self) {
+        self.known_bodies.write().unwrap_or_else(PoisonError::into_inner).add(&mut self.new_bodies);
+    }
+
+    fn add_document(&mut self, new: NewDocument) -> Result<DocumentId, BackfillError> {
+        let NewDocument { row, n_candidates } = new;
+        // A segment counts the documents before it when it opens, so that it must open before the document is added.
+        self.open_segment()?;
+        let document = self.known.add(&row.equivalences).ok_or(StoreError::Full(TooManyDocuments))?;
+        let n_documents = self.known.len() as u64;
+        if n_documents * BYTES_PER_DOCUMENT > self.context.memory {
+            let mib = (n_documents * BYTES_PER_DOCUMENT * 2) >> 20;
+            return Err(BackfillError::MemoryLimit { n_documents, mib: mib + 1 });
+        }
+        let n_index = n_candidates.min(self.n_index_max) as u32;
+        let segment = self.open_segment()?;
+        let offset = segment.documents.push(row)? as u32;
+        segment.row_offsets.push(RowOffset { offset, n_index })?;
+        Ok(document)
+    }
+
+    fn source_number(&mut self, name: &Arc<str>) -> u32 {
+        let (state, next) = (&mut self.state, self.sources.len() as u32);
+        *self.sources.entry(Arc::clone(name)).or_insert_with(|| {
+            state.sources.push(name.to_string());
+            next
+        })
+    }
+
+    /// The segment under way. Opens the next one if there is none.
+    fn open_segment(&mut self) -> Result<&mut OpenSegment, BackfillError> {
+        match &mut self.segment {
+            Some(segment) => Ok(segment),
+            none => Ok(none.insert(OpenSegment::create(self.context, &self.state, self.known.len() as u32)?)),
+        }
+    }
+
+    /// Ends the segment under way and records it, with how far the sources are read.
+    fn close_segment(&mut self, checkpoint: &mut Checkpoint) -> Result<(), BackfillError> {
+        if let Some(open) = self.segment.take() {
+            self.state.segments.push(open.finish()?);
+        }
+        let flat = |((source, partition), progress): (&(String, i32), &Progress)| {
+            (source.clone(), *partition, progress.next_offset, progress.chain)
+        };
+        self.state.progress = self.progress.iter().map(flat).collect();
+        self.state.progress.sort();
+        checkpoint.record_ingested(self.state.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backfill::tests::{open_checkpoint, rule};
+    use crate::cluster::MatchRule;
+    use crate::wire::Reason;
+
+    fn rejected(offset: i64) -> SketchedRecord {
+        let origin = Origin { source: "synthetic".into(), partition: 0, offset };
+        SketchedRecord { origin, chain: 0, n_bytes: 1, outcome: Err(Rejection::new(Reason::InvalidJson, "no JSON")) }
+    }
+
+    /// Lost once: the records of a sketcher that panicked counted as ingested. They had no result, and no later run
+    /// read them.
+    #[test]
+    fn records_of_a_sketcher_that_panics_are_not_ingested() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut checkpoint, context) = open_checkpoint(folder.path(), &rule(0, MatchRule::default()), 1 << 20);
+        let known_bodies = RwLock::new(KnownBodies::new(0));
+        let mut writer = IngestWriter::resume(&checkpoint, &context, &known_bodies).expect("opens");
+        let (slots, slots_out) = bounded(3);
+        for records in [Some(vec![rejected(0)]), None, Some(vec![rejected(2)])] {
+            let (slot, filled) = bounded(1);
+            slots.send(filled).expect("room");
+            // The sketcher of the second chunk panics and drops its slot empty.
+            records.into_iter().for_each(|records| slot.send(SketchedChunk::Records(records)).expect("room"));
+        }
+        drop(slots);
+        let written = write_chunks(&mut writer, &mut checkpoint, slots_out);
+        assert!(matches!(written, Err(BackfillError::WorkerPanicked)));
+        writer.close_segment(&mut checkpoint).expect("recorded");
+        let next = checkpoint.ingested().progress_map().into_values().map(|progress| progress.next_offset);
+        assert_eq!((checkpoint.ingested().counts.n_records, next.collect::<Vec<_>>()), (1, vec![1]));
+    }
+}

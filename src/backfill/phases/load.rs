@@ -1,0 +1,317 @@
+//! Writes every family of the store's rows as sorted tables, which a new store loads as they are.
+
+use super::lists::{CommonShingles, PostingFiles, ShingleRange, each_list, open_postings, shingle_ranges};
+use super::partition::{each_indexed_document, n_index_max, page_jobs};
+use crate::backfill::checkpoint::Checkpoint;
+use crate::backfill::context::Context;
+use crate::backfill::datasets::{
+    Dataset, DatasetFile, EQUIVALENCES, MISSING_URLS, MOD_POSTINGS, SIGHTINGS_BY_DOCUMENT, SIGHTINGS_BY_URL,
+    SUPER_POSTINGS, URLS,
+};
+use crate::backfill::error::{BackfillError, io_error};
+use crate::backfill::ingest_state::Segment;
+use crate::backfill::jobs::{Job, run_jobs};
+use crate::backfill::rows::{EquivalenceRow, LinkRow, Posting, SightingByDocument, SightingByUrl, UrlRow};
+use crate::cluster::{ClusterRow, Clusters, Link};
+use crate::document::{FetchTime, Fingerprint};
+use crate::extsort::{FinishedFile, MergeReader, RunFile, SortedRow, split_points};
+use crate::ports::{Family, LoadDocument, LoadRow, Loader, MissingUrl, StoreRule, StoredSighting, Table};
+use crate::sweep::{Observation, Seen, UrlState};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Rows of a table whose rows are in memory.
+const ROWS_PER_TABLE: usize = 4 << 20;
+
+/// Rows between two looks at the stop flag.
+const ROWS_PER_STOP_CHECK: u64 = 1 << 16;
+
+/// The name of a family's tables in the manifest and the report.
+fn table_name(family: Family) -> &'static str {
+    match family {
+        Family::Documents => "table-documents",
+        Family::Equal => "table-equal",
+        Family::Urls => "table-urls",
+        Family::Sightings => "table-sightings",
+        Family::Standings => "table-standings",
+        Family::States => "table-states",
+        Family::MissingUrl => "table-missing-urls",
+        Family::Clusters => "table-clusters",
+        Family::Links => "table-links",
+        Family::Postings => "table-postings",
+        Family::Supers => "table-supers",
+        Family::ModPostings => "table-mod-postings",
+    }
+}
+
+/// Rows between two split points: from the first, inclusive, to the second, exclusive.
+type RowRange<R> = (Option<R>, Option<R>);
+
+/// Jobs that write tables. Jobs of several families run together, so that all threads are busy where a family has one
+/// table.
+struct TableJobs<'a> {
+    loader: &'a dyn Loader,
+    jobs: Vec<Job<'a>>,
+}
+
+impl<'a> TableJobs<'a> {
+    fn new(loader: &'a dyn Loader) -> Self {
+        TableJobs { loader, jobs: Vec::new() }
+    }
+
+    /// Adds a table for each input.
+    fn add<T: Send + 'a>(
+        &mut self,
+        family: Family,
+        inputs: impl IntoIterator<Item = T>,
+        fill: impl Fn(&Context, T, &mut dyn Table) -> Result<(), BackfillError> + Clone + Send + 'a,
+    ) {
+        let loader = self.loader;
+        for (at, input) in inputs.into_iter().enumerate() {
+            let (name, fill) = (format!("{}-{at:04}", table_name(family)), fill.clone());
+            self.jobs.push(Job::new(name.clone(), move |context| {
+                write_table(context, loader, family, &name, |table| fill(context, input, table))
+            }));
+        }
+    }
+
+    /// Adds tables of the merged rows of a data set.
+    fn add_merged<R: SortedRow + Sync + 'a>(
+        &mut self,
+        checkpoint: &Checkpoint,
+        family: Family,
+        dataset: Dataset<R>,
+        put: impl Fn(R, &mut dyn Table) -> Result<(), BackfillError> + Clone + Send + 'a,
+    ) -> Result<(), BackfillError> {
+        let files: Vec<Arc<RunFile<R>>> = checkpoint.open_dataset(dataset)?;
+        let ranges = ranges_between(split_points(&files, checkpoint.part_rows(), R::clone));
+        self.add(family, ranges, move |context, (from, to): RowRange<R>, table| {
+            let mut merge = MergeReader::new(&files, from.as_ref(), to)?;
+            let mut n_rows = 0u64;
+            while let Some(row) = merge.next()? {
+                n_rows += 1;
+                if n_rows.is_multiple_of(ROWS_PER_STOP_CHECK) {
+                    context.check_stop()?;
+                }
+                put(row, table)?;
+            }
+            Ok(())
+        });
+        Ok(())
+    }
+
+    /// Adds tables of lists of documents.
+    fn add_lists(&mut self, checkpoint: &Checkpoint, family: Family, files: PostingFiles) {
+        let limit = checkpoint.rule().cluster.common_limit;
+        let ranges = shingle_ranges(&files, checkpoint.part_rows());
+        self.add(family, ranges, move |context, range: ShingleRange, table| {
+            each_list(context, &files, range, |shingle, documents| {
+                let documents = &documents[..documents.len().min(limit + 1)];
+                Ok(table.put(LoadRow::List(shingle, documents))?)
+            })
+        });
+    }
+
+    /// Adds tables of the state of each URL. Their jobs also sort the URLs that miss a page.
+    fn add_states(&mut self, checkpoint: &Checkpoint) -> Result<(), BackfillError> {
+        let (loader, files) = (self.loader, checkpoint.open_dataset(SIGHTINGS_BY_URL)?);
+        let ranges = ranges_between(split_points(&files, checkpoint.part_rows(), first_of_url));
+        for (at, range) in ranges.enumerate() {
+            let (name, files) = (format!("{}-{at:04}", table_name(Family::States)), files.clone());
+            self.jobs
+                .push(Job::new(name.clone(), move |context| write_states(context, loader, &name, at, &files, range)));
+        }
+        Ok(())
+    }
+}
+
+/// The ranges between split points.
+fn ranges_between<R: Clone>(points: Vec<R>) -> impl Iterator<Item = RowRange<R>> {
+    let tos = points.clone().into_iter().map(Some).chain([None]);
+    std::iter::once(None).chain(points.into_iter().map(Some)).zip(tos)
+}
+
+/// Writes a table. Without a row there is none.
+fn write_table(
+    context: &Context,
+    loader: &dyn Loader,
+    family: Family,
+    name: &str,
+    fill: impl FnOnce(&mut dyn Table) -> Result<(), BackfillError>,
+) -> Result<Vec<DatasetFile>, BackfillError> {
+    context.check_stop()?;
+    let path = context.folder.join(name);
+    // A killed run may have left an unfinished table.
+    if path.exists() {
+        std::fs::remove_file(&path).map_err(io_error(&path))?;
+    }
+    let mut table = loader.table(family, &path)?;
+    fill(table.as_mut())?;
+    let n_rows = table.finish()?;
+    if n_rows == 0 {
+        return Ok(Vec::new());
+    }
+    let n_bytes = path.metadata().map_err(io_error(&path))?.len();
+    // The table's blocks have checksums, which the store verifies at every read. The file needs none of its own.
+    let file = FinishedFile { name: name.to_string(), n_bytes, n_rows, checksum: 0 };
+    Ok(vec![DatasetFile { dataset: table_name(family).to_string(), file }])
+}
+
+fn write_states(
+    context: &Context,
+    loader: &dyn Loader,
+    name: &str,
+    at: usize,
+    files: &[Arc<RunFile<SightingByUrl>>],
+    (from, to): RowRange<SightingByUrl>,
+) -> Result<Vec<DatasetFile>, BackfillError> {
+    let mut missing_urls = context.sorter(MISSING_URLS, at);
+    let mut merge = MergeReader::new(files, from.as_ref(), to)?;
+    let mut written = write_table(context, loader, Family::States, name, |table| {
+        each_history(&mut merge, |url, host, history| {
+            let Some(state) = UrlState::from_history(history, host) else { return Ok(()) };
+            table.put(LoadRow::State(url, &state))?;
+            MissingUrl::from_state(url, &state).map_or(Ok(()), |missing| missing_urls.push(missing))
+        })
+    })?;
+    written.extend(missing_urls.finish()?);
+    Ok(written)
+}
+
+/// Writes all tables.
+pub(in crate::backfill) fn write_tables(
+    checkpoint: &mut Checkpoint,
+    context: &Context,
+    loader: &dyn Loader,
+    common: &CommonShingles,
+    clusters: &Clusters,
+    links: &[LinkRow],
+) -> Result<(), BackfillError> {
+    {
+        // These copies take memory that the jobs of pages need.
+        let rows: Vec<ClusterRow> = clusters.rows().collect();
+        let mut links = links.to_vec();
+        links.sort_unstable();
+        run_jobs(document_table_jobs(checkpoint, loader, common, &rows, &links)?, checkpoint, context)?;
+    }
+    run_jobs(page_jobs(checkpoint), checkpoint, context)?;
+    run_jobs(page_table_jobs(checkpoint, loader)?, checkpoint, context)?;
+    run_jobs(missing_url_table_jobs(checkpoint, loader)?, checkpoint, context)
+}
+
+/// The jobs that write the tables of documents and clusters.
+fn document_table_jobs<'a>(
+    checkpoint: &Checkpoint,
+    loader: &'a dyn Loader,
+    common: &'a CommonShingles,
+    rows: &'a [ClusterRow],
+    links: &'a [LinkRow],
+) -> Result<Vec<Job<'a>>, BackfillError> {
+    let mut tables = TableJobs::new(loader);
+    tables.add_lists(checkpoint, Family::Postings, open_postings(checkpoint)?);
+    tables.add_lists(checkpoint, Family::Supers, checkpoint.open_dataset(SUPER_POSTINGS)?);
+    tables.add_merged(checkpoint, Family::ModPostings, MOD_POSTINGS, |posting: Posting, table| {
+        Ok(table.put(LoadRow::Posting(posting.shingle(), posting.document()))?)
+    })?;
+    let rule = checkpoint.rule().clone();
+    tables.add(Family::Documents, checkpoint.ingested().segments.clone(), move |context, segment, table| {
+        put_documents(context, &rule, common, &segment, table)
+    });
+    tables.add_merged(checkpoint, Family::Equal, EQUIVALENCES, |row: EquivalenceRow, table| {
+        Ok(table.put(LoadRow::Equal(row.key, row.document))?)
+    })?;
+    tables.add(Family::Clusters, rows.chunks(ROWS_PER_TABLE), |_, rows: &[ClusterRow], table| {
+        rows.iter().try_for_each(|row| Ok(table.put(LoadRow::Cluster(row))?))
+    });
+    tables.add(Family::Links, links.chunks(ROWS_PER_TABLE), |_, links: &[LinkRow], table| {
+        links.iter().try_for_each(|link| {
+            let link = Link { document: link.later, to: link.earlier, resemblance: link.resemblance };
+            Ok(table.put(LoadRow::Link(&link))?)
+        })
+    });
+    Ok(tables.jobs)
+}
+
+/// The jobs that write the tables of URLs and sightings.
+fn page_table_jobs<'a>(checkpoint: &Checkpoint, loader: &'a dyn Loader) -> Result<Vec<Job<'a>>, BackfillError> {
+    let mut tables = TableJobs::new(loader);
+    tables.add_merged(checkpoint, Family::Urls, URLS, |row: UrlRow, table| {
+        Ok(table.put(LoadRow::Url(row.key, &row.url))?)
+    })?;
+    tables.add_merged(checkpoint, Family::Sightings, SIGHTINGS_BY_URL, |row: SightingByUrl, table| {
+        Ok(table.put(LoadRow::Sighting(&row.sighting))?)
+    })?;
+    tables.add_merged(checkpoint, Family::Standings, SIGHTINGS_BY_DOCUMENT, |row: SightingByDocument, table| {
+        let SightingByDocument { document, fetched_at, url, sweep } = row;
+        let moment = Observation { fetched_at, seen: Seen::Document(document), sweep };
+        Ok(table.put(LoadRow::Standing(document, &StoredSighting { url, moment }))?)
+    })?;
+    tables.add_states(checkpoint)?;
+    Ok(tables.jobs)
+}
+
+/// The jobs that write the tables of URLs that miss a page. The jobs of [`page_table_jobs`] have sorted their rows.
+fn missing_url_table_jobs<'a>(checkpoint: &Checkpoint, loader: &'a dyn Loader) -> Result<Vec<Job<'a>>, BackfillError> {
+    let mut tables = TableJobs::new(loader);
+    tables.add_merged(checkpoint, Family::MissingUrl, MISSING_URLS, |row: MissingUrl, table| {
+        Ok(table.put(LoadRow::MissingUrl(&row))?)
+    })?;
+    Ok(tables.jobs)
+}
+
+/// The first row that the sightings of a URL can have.
+fn first_of_url(row: &SightingByUrl) -> SightingByUrl {
+    let moment = Observation { fetched_at: FetchTime(i64::MIN), seen: Seen::Lost, sweep: None };
+    SightingByUrl { sighting: StoredSighting { url: row.sighting.url, moment }, host: row.host }
+}
+
+/// Calls `each` with every URL, its host and its sightings.
+fn each_history(
+    merge: &mut MergeReader<SightingByUrl>,
+    mut each: impl FnMut(Fingerprint, u64, &[Observation]) -> Result<(), BackfillError>,
+) -> Result<(), BackfillError> {
+    let mut current: Option<(Fingerprint, u64)> = None;
+    let mut history = Vec::new();
+    while let Some(SightingByUrl { sighting, host }) = merge.next()? {
+        if let Some((url, host)) = current.filter(|(url, _)| *url != sighting.url) {
+            each(url, host, &history)?;
+            history.clear();
+        }
+        current = Some((sighting.url, host));
+        history.push(sighting.moment);
+    }
+    current.map_or(Ok(()), |(url, host)| each(url, host, &history))
+}
+
+fn put_documents(
+    context: &Context,
+    rule: &StoreRule,
+    common: &CommonShingles,
+    segment: &Segment,
+    table: &mut dyn Table,
+) -> Result<(), BackfillError> {
+    each_indexed_document(context, &rule.sketch, segment, |document, row, candidates| {
+        let mut super_shingles = row.super_shingles;
+        super_shingles.retain(|shingle| !common.is_super_full_for(*shingle, document));
+        let loaded = LoadDocument {
+            document,
+            first_url: row.first_url,
+            index: &common.index_of(document, &candidates, n_index_max(&rule.sketch)),
+            super_shingles: &super_shingles,
+            mod_shingles: &row.mod_shingles,
+            n_words: row.n_words,
+            n_bytes: row.n_bytes,
+            sketch: &row.sketch,
+        };
+        Ok(table.put(LoadRow::Document(&loaded))?)
+    })
+}
+
+/// The tables of each family.
+pub(in crate::backfill) fn tables(checkpoint: &Checkpoint) -> Vec<(Family, Vec<PathBuf>)> {
+    let tables_of = |family: Family| {
+        let files = checkpoint.files_of(table_name(family));
+        (family, files.map(|file| checkpoint.folder().join(&file.name)).collect())
+    };
+    Family::ALL.into_iter().map(tables_of).collect()
+}

@@ -1,0 +1,9 @@
+//! The phases of a backfill, in the order in which they run.
+
+pub(super) mod events;
+pub(super) mod ingest;
+pub(super) mod lists;
+pub(super) mod load;
+pub(super) mod pair_formation;
+pub(super) mod pairs;
+pub(super) mod partition;

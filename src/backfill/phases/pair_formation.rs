@@ -1,0 +1,248 @@
+//! Forms <document, document, count> from the lists, for as many documents at a time as their pairs fit in memory.
+//!
+//! A pair that shares a shingle takes four bytes: the earlier document, in a slot of the later one. One pass counts
+//! the slots and a second one fills them, so that nothing grows and all threads fill at once. Each document's slots
+//! are then sorted. A document that stands in several slots shares as many shingles.
+
+use super::lists::PostingFiles;
+use crate::backfill::checkpoint::Checkpoint;
+use crate::backfill::context::Context;
+use crate::backfill::datasets::{LISTS, SUPER_LISTS};
+use crate::backfill::error::BackfillError;
+use crate::backfill::rows::{DocumentRange, Pair, Posting};
+use crate::document::DocumentId;
+use crate::extsort::RunFile;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+
+/// Counters for the pairs of all documents, at most. With more documents than that, one counter serves several.
+const COUNTERS_MAX: usize = 1 << 16;
+
+/// The lists from which pairs are formed.
+pub(in crate::backfill) struct Lists {
+    index: PostingFiles,
+    supers: PostingFiles,
+    common_limit: usize,
+}
+
+/// The pairs of each few documents, at most.
+struct PairCounts {
+    n_documents: usize,
+    n_documents_each: usize,
+    counts: Vec<u64>,
+}
+
+impl Lists {
+    /// Opens the lists of a backfill.
+    pub fn open(checkpoint: &Checkpoint) -> Result<Self, BackfillError> {
+        let (index, supers) = (checkpoint.open_dataset(LISTS)?, checkpoint.open_dataset(SUPER_LISTS)?);
+        Ok(Self::new(index, supers, checkpoint.rule().cluster.common_limit))
+    }
+
+    /// Uses the lists in some files. Of a super shingle's list the first `common_limit` and one documents nominate.
+    pub fn new(index: PostingFiles, supers: PostingFiles, common_limit: usize) -> Self {
+        Lists { index, supers, common_limit }
+    }
+
+    /// Calls `each` with every list whose documents are in several clusters, and with the cluster of each document.
+    fn each_list(
+        context: &Context,
+        file: &Arc<RunFile<Posting>>,
+        cluster_of: &[u32],
+        mut each: impl FnMut(&[DocumentId], &[u32]),
+    ) -> Result<(), BackfillError> {
+        let mut rows = file.read_all();
+        let (mut shingle, mut documents, mut clusters) = (None, Vec::new(), Vec::new());
+        let mut end = |documents: &mut Vec<DocumentId>| {
+            clusters.clear();
+            clusters.extend(documents.iter().map(|document| cluster_of[document.0 as usize - 1]));
+            if clusters.iter().any(|cluster| *cluster != clusters[0]) {
+                each(documents, &clusters);
+            }
+            documents.clear();
+        };
+        while let Some(posting) = rows.next()? {
+            if shingle.replace(posting.shingle()) != Some(posting.shingle()) {
+                end(&mut documents);
+            }
+            documents.push(posting.document());
+        }
+        end(&mut documents);
+        context.check_stop()
+    }
+
+    /// The earlier documents of a list that the document at `at` is paired with.
+    fn n_earlier(&self, at: usize, is_super: bool) -> usize {
+        if is_super { at.min(self.common_limit + 1) } else { at }
+    }
+
+    /// Splits the documents into ranges whose pairs fit in a quarter of the memory, or that cannot be split further.
+    pub fn document_ranges(&self, context: &Context, cluster_of: &[u32]) -> Result<Vec<DocumentRange>, BackfillError> {
+        let n_documents_each = cluster_of.len().div_ceil(COUNTERS_MAX).max(1);
+        let n_counters = cluster_of.len().div_ceil(n_documents_each);
+        let mut sum = PairCounts { n_documents: cluster_of.len(), n_documents_each, counts: vec![0; n_counters] };
+        for (files, is_super) in [(&self.index, false), (&self.supers, true)] {
+            let count = |file: &Arc<RunFile<Posting>>| {
+                let mut counts = vec![0u64; n_counters];
+                Self::each_list(context, file, cluster_of, |documents, _| {
+                    for (at, document) in documents.iter().enumerate() {
+                        counts[(document.0 as usize - 1) / n_documents_each] += self.n_earlier(at, is_super) as u64;
+                    }
+                })?;
+                Ok(counts)
+            };
+            context.run_parallel(files.iter().collect(), count, |counts| {
+                sum.counts.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
+                Ok(())
+            })?;
+        }
+        Ok(sum.ranges(context.memory / 4 / size_of::<u32>() as u64))
+    }
+
+    /// Forms the pairs of different clusters whose later document is in a range.
+    pub fn form_pairs(
+        &self,
+        context: &Context,
+        cluster_of: &[u32],
+        range: DocumentRange,
+    ) -> Result<FormedPairs, BackfillError> {
+        Ok(FormedPairs {
+            from: range.from as usize,
+            index: self.fill_slots(context, cluster_of, range, false)?,
+            supers: self.fill_slots(context, cluster_of, range, true)?,
+        })
+    }
+
+    fn fill_slots(
+        &self,
+        context: &Context,
+        cluster_of: &[u32],
+        range: DocumentRange,
+        is_super: bool,
+    ) -> Result<Slots, BackfillError> {
+        let files = if is_super { &self.supers } else { &self.index };
+        if files.is_empty() {
+            return Ok(Slots::default());
+        }
+        let n_documents = (range.to - range.from) as usize;
+        let mut positions: Vec<AtomicUsize> = std::iter::repeat_with(AtomicUsize::default).take(n_documents).collect();
+        let count = |file: &Arc<RunFile<Posting>>| {
+            self.each_later(context, file, is_super, cluster_of, range, |at, earlier| {
+                positions[at].fetch_add(earlier.len(), Relaxed);
+            })
+        };
+        context.run_parallel(files.iter().collect(), count, Ok)?;
+        let mut n_slots = 0;
+        for position in &mut positions {
+            n_slots += std::mem::replace(position.get_mut(), n_slots);
+        }
+        let slots: Vec<AtomicU32> = std::iter::repeat_with(AtomicU32::default).take(n_slots).collect();
+        let fill = |file: &Arc<RunFile<Posting>>| {
+            self.each_later(context, file, is_super, cluster_of, range, |at, earlier| {
+                let first = positions[at].fetch_add(earlier.len(), Relaxed);
+                slots[first..].iter().zip(earlier).for_each(|(slot, document)| slot.store(*document, Relaxed));
+            })
+        };
+        context.run_parallel(files.iter().collect(), fill, Ok)?;
+        // Filling has moved every document's position from the start of its slots to their end.
+        let ends = positions.into_iter().map(AtomicUsize::into_inner).collect();
+        Ok(Slots { ends, earlier: slots.into_iter().map(AtomicU32::into_inner).collect() })
+    }
+
+    /// Calls `each` with every document of a range in every list: its position in the range, and the earlier
+    /// documents of the list that are in other clusters.
+    fn each_later(
+        &self,
+        context: &Context,
+        file: &Arc<RunFile<Posting>>,
+        is_super: bool,
+        cluster_of: &[u32],
+        range: DocumentRange,
+        mut each: impl FnMut(usize, &[u32]),
+    ) -> Result<(), BackfillError> {
+        let mut others = Vec::new();
+        Self::each_list(context, file, cluster_of, |documents, clusters| {
+            let begin = documents.partition_point(|document| document.0 <= range.from);
+            let end = documents.partition_point(|document| document.0 <= range.to);
+            for at in begin..end {
+                let earlier = documents.iter().zip(clusters).take(self.n_earlier(at, is_super));
+                others.clear();
+                others.extend(earlier.filter(|(_, cluster)| **cluster != clusters[at]).map(|(document, _)| document.0));
+                if !others.is_empty() {
+                    each((documents[at].0 - 1 - range.from) as usize, &others);
+                }
+            }
+        })
+    }
+}
+
+/// The earlier documents of each document of a range.
+#[derive(Default)]
+struct Slots {
+    /// Where the slots of each document end and those of the next one begin.
+    ends: Vec<usize>,
+    earlier: Vec<u32>,
+}
+
+impl Slots {
+    /// Sorts the slots of a document and returns them.
+    fn sorted(&mut self, at: usize) -> &[u32] {
+        let Some(end) = self.ends.get(at) else { return &[] };
+        let begin = at.checked_sub(1).map_or(0, |previous| self.ends[previous]);
+        let slots = &mut self.earlier[begin..*end];
+        slots.sort_unstable();
+        slots
+    }
+}
+
+/// The pairs of a range of documents.
+pub(in crate::backfill) struct FormedPairs {
+    from: usize,
+    index: Slots,
+    supers: Slots,
+}
+
+impl FormedPairs {
+    /// The number of pairs, each counted once for every shingle that it shares.
+    pub fn n_shared(&self) -> u64 {
+        (self.index.earlier.len() + self.supers.earlier.len()) as u64
+    }
+
+    /// Calls `each` with every pair, in order.
+    pub fn each(&mut self, mut each: impl FnMut(Pair) -> Result<(), BackfillError>) -> Result<(), BackfillError> {
+        for at in 0..self.index.ends.len().max(self.supers.ends.len()) {
+            let later = DocumentId((self.from + at) as u32 + 1);
+            let mut supers = self.supers.sorted(at).chunk_by(u32::eq).map(|same| same[0]).peekable();
+            for same in self.index.sorted(at).chunk_by(u32::eq) {
+                let earlier = same[0];
+                while let Some(before) = supers.next_if(|other| *other < earlier) {
+                    each(Pair::new(later, DocumentId(before), 0, true))?;
+                }
+                let is_nominated = supers.next_if_eq(&earlier).is_some();
+                each(Pair::new(later, DocumentId(earlier), same.len() as u32, is_nominated))?;
+            }
+            supers.try_for_each(|earlier| each(Pair::new(later, DocumentId(earlier), 0, true)))?;
+        }
+        Ok(())
+    }
+}
+
+impl PairCounts {
+    /// Ranges of documents whose pairs are within the budget, or that one counter serves.
+    fn ranges(&self, n_pairs_max: u64) -> Vec<DocumentRange> {
+        let mut ranges = Vec::new();
+        let (mut from, mut n_pairs) = (0, 0);
+        for (at, n) in self.counts.iter().enumerate() {
+            let begin = at * self.n_documents_each;
+            if n_pairs > 0 && n_pairs + n > n_pairs_max {
+                ranges.push(DocumentRange { from: from as u32, to: begin as u32 });
+                (from, n_pairs) = (begin, 0);
+            }
+            n_pairs += n;
+        }
+        if n_pairs > 0 {
+            ranges.push(DocumentRange { from: from as u32, to: self.n_documents as u32 });
+        }
+        ranges
+    }
+}

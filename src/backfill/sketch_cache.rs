@@ -1,0 +1,105 @@
+//! Reads the sketch of any document from the files of the first phase, and keeps the sketches that pairs need again.
+
+use super::checkpoint::Checkpoint;
+use super::context::Context;
+use super::datasets::{DOCUMENTS, ROW_OFFSETS, SHORTENED_INDEXES};
+use super::error::BackfillError;
+use super::rows::{DocumentRow, sketch_bytes};
+use crate::cluster::MatchRule;
+use crate::document::DocumentId;
+use crate::extsort::RunFile;
+use crate::sketch::{Sketch, decode};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Where every document's sketch is: four bytes of memory a document.
+pub(super) struct SketchFiles {
+    segments: Vec<SketchFile>,
+}
+
+struct SketchFile {
+    n_documents_before: u32,
+    documents: Arc<RunFile<DocumentRow>>,
+    offsets: Vec<u32>,
+}
+
+/// How many index shingles each document must share with an earlier one to be compared: two bytes of memory a
+/// document.
+pub(super) struct MinShared(Vec<u16>);
+
+impl MinShared {
+    /// Whether a document shares enough.
+    pub fn is_met(&self, document: DocumentId, n_shared: u32) -> bool {
+        n_shared >= u32::from(self.0[document.0 as usize - 1])
+    }
+}
+
+/// Reads where the sketches are and what each document must share.
+pub(super) fn open_sketches(checkpoint: &Checkpoint) -> Result<(Arc<SketchFiles>, MinShared), BackfillError> {
+    let rule: &MatchRule = &checkpoint.rule().cluster;
+    let min_shared_of = |n_index: u32| u16::try_from(rule.shared_needed(n_index as usize)).unwrap_or(u16::MAX);
+    let ingested = checkpoint.ingested();
+    let mut min_shared = Vec::with_capacity(ingested.n_documents() as usize);
+    let mut segments = Vec::with_capacity(ingested.segments.len());
+    for segment in &ingested.segments {
+        let mut offsets = Vec::with_capacity(segment.n_documents() as usize);
+        let mut rows = ROW_OFFSETS.open(checkpoint.folder(), &segment.row_offsets)?.read_all();
+        while let Some(row) = rows.next()? {
+            offsets.push(row.offset);
+            min_shared.push(min_shared_of(row.n_index));
+        }
+        let documents = DOCUMENTS.open(checkpoint.folder(), &segment.documents)?;
+        segments.push(SketchFile { n_documents_before: segment.n_documents_before, documents, offsets });
+    }
+    for file in checkpoint.open_dataset(SHORTENED_INDEXES)? {
+        let mut rows = file.read_all();
+        while let Some(row) = rows.next()? {
+            min_shared[row.document.0 as usize - 1] = min_shared_of(row.n_index);
+        }
+    }
+    Ok((Arc::new(SketchFiles { segments }), MinShared(min_shared)))
+}
+
+impl SketchFiles {
+    fn read(&self, document: DocumentId, bytes: &mut Vec<u8>) -> Result<Sketch, BackfillError> {
+        let at = self.segments.partition_point(|segment| segment.n_documents_before < document.0) - 1;
+        let segment = &self.segments[at];
+        let row = (document.0 - segment.n_documents_before) as usize - 1;
+        let end = segment.offsets.get(row + 1).map_or(segment.documents.end_of_rows(), |offset| u64::from(*offset));
+        segment.documents.read_bytes(u64::from(segment.offsets[row]), end, bytes)?;
+        let sketch = sketch_bytes(bytes).and_then(|bytes| decode(bytes).ok());
+        sketch.ok_or_else(|| BackfillError::Damaged(segment.documents.path().to_path_buf()))
+    }
+}
+
+/// The sketches that one thread has read lately. Pairs under way need the same ones again and again.
+pub(super) struct SketchCache {
+    files: Arc<SketchFiles>,
+    sketches: HashMap<DocumentId, Arc<Sketch>>,
+    n_bytes: usize,
+    n_bytes_max: usize,
+    buffer: Vec<u8>,
+}
+
+impl SketchCache {
+    /// Creates an empty cache. It holds a quarter of what its thread's sorters may hold.
+    pub fn new(files: &Arc<SketchFiles>, context: &Context) -> Self {
+        let (files, n_bytes_max) = (Arc::clone(files), context.sorter_bytes() / 4);
+        SketchCache { files, sketches: HashMap::new(), n_bytes: 0, n_bytes_max, buffer: Vec::new() }
+    }
+
+    /// The sketch of a document.
+    pub fn get(&mut self, document: DocumentId) -> Result<Arc<Sketch>, BackfillError> {
+        if let Some(sketch) = self.sketches.get(&document) {
+            return Ok(Arc::clone(sketch));
+        }
+        let sketch = Arc::new(self.files.read(document, &mut self.buffer)?);
+        if self.n_bytes > self.n_bytes_max {
+            self.sketches.clear();
+            self.n_bytes = 0;
+        }
+        self.n_bytes += sketch.n_bytes();
+        self.sketches.insert(document, Arc::clone(&sketch));
+        Ok(sketch)
+    }
+}

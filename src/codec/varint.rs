@@ -1,0 +1,73 @@
+//! LEB128: unsigned integers in seven bits a byte, the lowest bits first. The top bit announces another byte.
+
+/// Appends a number.
+#[inline]
+pub fn encode_varint(mut number: u64, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Decodes a number. `None` where the bytes end early or the number exceeds 64 bits.
+#[inline]
+pub fn decode_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..63).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if *byte < 0x80 {
+            return Some(number);
+        }
+    }
+    // Nine bytes hold 63 bits: the tenth has room for one more and nothing else.
+    let (last, rest) = bytes.split_first()?;
+    *bytes = rest;
+    (*last <= 1).then_some(number | u64::from(*last) << 63)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_largest_number_takes_ten_bytes() {
+        let mut bytes = Vec::new();
+        encode_varint(u64::MAX, &mut bytes);
+        assert_eq!(bytes, [[0xff; 9].as_slice(), &[1]].concat());
+        assert_eq!(decode_varint(&mut &bytes[..]), Some(u64::MAX));
+    }
+
+    /// Lost once: two of three decoders dropped the bits above the 64th, so that damaged bytes decoded to a small
+    /// number.
+    #[test]
+    fn a_number_over_64_bits_is_rejected() {
+        for last in [2, 0x7f, 0x80, 0x81, 0xff] {
+            let bytes = [[0xff; 9].as_slice(), &[last, 0]].concat();
+            assert_eq!(decode_varint(&mut &bytes[..]), None, "last byte {last:#x}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_end_early_are_rejected() {
+        for bytes in [&[][..], &[0x80], &[0xff; 9]] {
+            assert_eq!(decode_varint(&mut &*bytes), None, "{bytes:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(number: u64, shift in 0u32..64, rest: Vec<u8>) {
+            let number = number >> shift;
+            let mut bytes = Vec::new();
+            encode_varint(number, &mut bytes);
+            bytes.extend(&rest);
+            let mut left = bytes.as_slice();
+            prop_assert_eq!(decode_varint(&mut left), Some(number));
+            prop_assert_eq!(left, rest.as_slice());
+        }
+    }
+}
