@@ -1,7 +1,7 @@
 //! Events to Kafka, each exactly once: one transaction for a batch, and a look at the end of the output whenever it is
 //! not certain what is there.
 
-use super::client::{LastError, N_LAST_WORDS, TopicError};
+use super::client::{LastError, N_FINAL_POLLS, TopicError};
 use super::output_state::{self, OutputTopicState, StorePosition};
 use super::output_tail::{Tail, TailError, tail_of};
 use super::routing::{OutputMessage, OutputTopics};
@@ -177,7 +177,7 @@ impl KafkaSink {
         let published = self.standpoint.kept_from;
         self.tail = ends.last;
         self.forgotten = published.checked_sub(1).filter(|_| ends.of_events.is_none());
-        self.standpoint.first = self.tail.max(self.forgotten).map_or(0, |last| last + 1);
+        self.standpoint.next_unpublished = self.tail.max(self.forgotten).map_or(0, |last| last + 1);
         self.standpoint.end_of_events = ends.of_events.map_or(0, |last| last + 1);
     }
 
@@ -203,18 +203,18 @@ impl KafkaSink {
     fn find_topics(&self) -> Result<Vec<OutputTopicState>, SinkError> {
         let within = self.settings.connect_max();
         let look = |(topic, field)| {
-            OutputTopicState::look(self.producer.client(), topic, field, within)
+            OutputTopicState::fetch(self.producer.client(), topic, field, within)
                 .map_err(|error| self.topic_lost(topic, field, &error))
         };
         self.outputs.topics().map(look).collect()
     }
 
     fn topic_lost(&self, topic: &str, field: &str, error: &TopicError) -> SinkError {
-        (0..N_LAST_WORDS).for_each(|_| self.producer.poll(Duration::ZERO));
-        let trouble = &self.producer.context().trouble;
+        (0..N_FINAL_POLLS).for_each(|_| self.producer.poll(Duration::ZERO));
+        let last_error = &self.producer.context().last_error;
         SinkError {
-            stop_reason: error.stop_reason(trouble),
-            message: error.explain(topic, field, &self.settings.brokers, trouble),
+            stop_reason: error.stop_reason(last_error),
+            message: error.explain(topic, field, &self.settings.brokers, last_error),
         }
     }
 
@@ -253,7 +253,7 @@ impl KafkaSink {
     /// The last event in any topic that tells, and the last one in that of events.
     fn read_tail(&self) -> Result<(Option<Tail>, Option<Tail>), SinkError> {
         let (mut last, mut of_events) = (None, None);
-        for (topic, field) in self.outputs.telling() {
+        for (topic, field) in self.outputs.tail_topics() {
             let tail = tail_of(&self.settings, topic, self.settings.connect_max()).map_err(|error| match error {
                 TailError::Topic(error) => self.topic_lost(topic, field, &error),
                 TailError::Unread(why) => SinkError {
@@ -298,7 +298,7 @@ impl KafkaSink {
     /// Publishes events in one transaction.
     fn try_publish(&mut self, events: &[Outgoing]) -> Result<(), Failure> {
         self.transact(events, |sink, event| {
-            (event.seq, sink.outputs.messages_of(event, sink.without_value.contains(&event.seq)))
+            (event.seq, sink.outputs.messages(event, sink.without_value.contains(&event.seq)))
         })
     }
 
@@ -536,10 +536,13 @@ impl KafkaSink {
     }
 
     fn failed(&self, stop_reason: StopReason, why: &str) -> SinkError {
-        let trouble = &self.producer.context().trouble;
-        let (stop_reason, advice) =
-            if stop_reason == StopReason::Unreachable { trouble.silence() } else { (stop_reason, "check the brokers") };
-        let (told, topic) = (trouble.told(), &self.settings.events_topic);
+        let last_error = &self.producer.context().last_error;
+        let (stop_reason, advice) = if stop_reason == StopReason::Unreachable {
+            last_error.diagnose_unreachable()
+        } else {
+            (stop_reason, "check the brokers")
+        };
+        let (told, topic) = (last_error.message_suffix(), &self.settings.events_topic);
         SinkError {
             stop_reason,
             message: format!(
@@ -551,9 +554,9 @@ impl KafkaSink {
 
 fn producer_of(settings: &KafkaSettings, store: &str) -> Result<BaseProducer<Deliveries>, SinkError> {
     let config = settings.producer_config(store).map_err(|error| SinkError::new(error.to_string()))?;
-    config
-        .create_with_context(Deliveries::default())
-        .map_err(|error| SinkError::new(format!("Kafka's client does not start: {}", explain(&error))))
+    config.create_with_context(Deliveries::default()).map_err(|error| {
+        SinkError::new(format!("cannot start the Kafka client: {}; check kafka.properties", explain(&error)))
+    })
 }
 
 impl Sink for KafkaSink {
@@ -605,7 +608,7 @@ struct Sent {
 /// Counts the deliveries of one round of publishing.
 #[derive(Default)]
 struct Deliveries {
-    trouble: LastError,
+    last_error: LastError,
     tally: Mutex<Tally>,
     readings: Mutex<Vec<Reading>>,
 }
@@ -638,11 +641,11 @@ impl Deliveries {
 
 impl ClientContext for Deliveries {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
-        self.trouble.hear(level, facility, line);
+        self.last_error.record_log(level, facility, line);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        self.trouble.hear_error(&error, reason);
+        self.last_error.record_error(&error, reason);
     }
 
     fn stats_raw(&self, statistics: &[u8]) {

@@ -1,13 +1,13 @@
 //! Pages from a topic, each partition from the offset that the store knows.
 
 use super::cautious::CautiousReader;
-use super::client::{LastError, N_LAST_WORDS, Throttle, TopicError, partitions_of};
+use super::client::{LastError, N_FINAL_POLLS, Throttle, TopicError, partitions_of};
 use super::identity;
 use super::offsets::{self, Gap, GapReason, OffsetRange, StoredPositions};
-use super::record::taken_over;
+use super::record::to_owned_message;
 use super::settings::{KafkaSettings, RecordFormat, explain};
 use super::statistics::{StatisticsReport, parse_statistics};
-use super::topic_id::{TopicId, tell_ids};
+use super::topic_id::{TopicId, log_topic_ids};
 use super::undecodable::{self, is_undecodable};
 use crate::document::{FetchTime, Page};
 use crate::ports::{Incoming, PoisonGuard, Polled, Progress, ProgressMap, Reading, Source, SourceError, StopReason};
@@ -126,7 +126,7 @@ impl KafkaSource {
     pub fn open(settings: &KafkaSettings, limits: &Limits, beginning: &StartOptions<'_>) -> Result<Self, SourceError> {
         settings.check().map_err(|error| SourceError::new(error.to_string()))?;
         let wary = CautiousReader::of(&beginning.care);
-        let id = Arc::new(TopicId::of(&settings.topic));
+        let id = Arc::new(TopicId::new(&settings.topic));
         let consumer = consumer_of(settings, wary.is_some(), &id)?;
         let format = format_of(settings, beginning);
         let mut source = KafkaSource {
@@ -191,7 +191,7 @@ impl KafkaSource {
     /// Decides where each partition is begun.
     fn begin(&mut self, beginning: &StartOptions<'_>) -> Result<(), SourceError> {
         let settings = self.settings.clone();
-        let stored = StoredPositions::of(beginning.stored, &settings.topic);
+        let stored = StoredPositions::from_progress(beginning.stored, &settings.topic);
         let until = Instant::now() + settings.connect_max();
         let partitions = partitions_of(self.consumer.client(), &self.topic, settings.connect_max())
             .map_err(|error| self.topic_lost(&error))?;
@@ -199,7 +199,7 @@ impl KafkaSource {
         if stored.0.is_empty() && since.is_none() && !beginning.bootstrap {
             self.refuse_a_known_group(&partitions, until)?;
         }
-        let mut gaps = stored.beyond(&partitions);
+        let mut gaps = stored.missing_partitions(&partitions);
         // Looking at the record before would fetch the one behind as well.
         let is_blind = stored.0.is_empty() || self.wary.is_some();
         let known = stored.0.iter().filter(|(partition, _)| partitions.contains(partition));
@@ -209,7 +209,7 @@ impl KafkaSource {
             let held = self
                 .held(partition, until.saturating_duration_since(Instant::now()).max(ASK_MAX))
                 .map_err(|error| self.topic_lost(&TopicError::Unreachable(error.to_string())))?;
-            let begun = match (since, stored.begin(partition, settings.start, held)) {
+            let begun = match (since, stored.start_offset(partition, settings.start, held)) {
                 (Some(time), _) => Ok(self.first_since(time, partition, held, beginning.accept_gap)?),
                 (None, Ok(next)) if replaced.contains(&partition) => {
                     Err(Gap { partition, next, held: Some(held), why: GapReason::Replaced })
@@ -247,7 +247,7 @@ impl KafkaSource {
             (Ok(()), Offset::Offset(offset)) => Some(Ok(offset)),
             (Ok(()), _) => None,
         });
-        let begun = offsets::since(found.transpose().map_err(unreachable)?, held);
+        let begun = offsets::start_at_time(found.transpose().map_err(unreachable)?, held);
         let next =
             begun.or_else(
                 |oldest| if accepts { Ok(oldest) } else { Err(self.perhaps_overtaken(time, partition, oldest)) },
@@ -313,7 +313,7 @@ impl KafkaSource {
 
     /// The partitions that hold another record than the one last taken in.
     fn replaced(&self, taken: &BTreeMap<i32, Progress>) -> Result<Vec<i32>, SourceError> {
-        identity::changed(&self.settings, &self.id, taken, self.value_bytes_max, self.settings.connect_max())
+        identity::changed_partitions(&self.settings, &self.id, taken, self.value_bytes_max, self.settings.connect_max())
             .map_err(|error| self.topic_lost(&TopicError::Unreachable(error.to_string())))
     }
 
@@ -387,8 +387,8 @@ impl KafkaSource {
         if self.unreachable_since.is_none_or(|since| since.elapsed() < self.settings.delivery_max()) {
             return Ok(());
         }
-        let trouble = &self.consumer.context().trouble;
-        let (stop_reason, advice) = trouble.silence();
+        let last_error = &self.consumer.context().last_error;
+        let (stop_reason, advice) = last_error.diagnose_unreachable();
         Err(SourceError {
             stop_reason,
             message: format!(
@@ -396,7 +396,7 @@ impl KafkaSource {
                  by kafka.delivery_ms_max",
                 self.settings.brokers,
                 self.settings.delivery_max().as_secs(),
-                trouble.told()
+                last_error.message_suffix()
             ),
         })
     }
@@ -494,15 +494,15 @@ impl KafkaSource {
         }
     }
 
-    fn wait_out(&mut self, trouble: &str) -> Polled {
-        self.warn(trouble);
+    fn wait_out(&mut self, problem: &str) -> Polled {
+        self.warn(problem);
         Polled::Idle
     }
 
-    fn warn(&mut self, trouble: &str) {
+    fn warn(&mut self, problem: &str) {
         if self.warnings.due() {
-            let told = self.consumer.context().trouble.told();
-            tracing::warn!("reading topic {:?}: {trouble}{told}; going on", self.topic);
+            let told = self.consumer.context().last_error.message_suffix();
+            tracing::warn!("reading topic {:?}: {problem}{told}; going on", self.topic);
         }
     }
 
@@ -556,11 +556,11 @@ impl KafkaSource {
 
     fn out_of_range(&self) -> SourceError {
         let gap = |(partition, place): (&i32, &PartitionState)| {
-            offsets::check(*partition, place.next, self.held(*partition, ASK_MAX).ok()?).err()
+            offsets::check_held(*partition, place.next, self.held(*partition, ASK_MAX).ok()?).err()
         };
         let gaps: Vec<Gap> = self.partitions.iter().filter_map(gap).collect();
         if gaps.is_empty() {
-            let told = self.consumer.context().trouble.told();
+            let told = self.consumer.context().last_error.message_suffix();
             return SourceError::new(format!(
                 "the broker refused an offset of topic {:?} and takes it now{told}; start again",
                 self.topic
@@ -603,13 +603,13 @@ impl KafkaSource {
     }
 
     fn topic_lost(&self, error: &TopicError) -> SourceError {
-        for _ in 0..N_LAST_WORDS {
+        for _ in 0..N_FINAL_POLLS {
             // Only errors can come: there is nothing assigned, or nothing will be read any more.
             drop(self.consumer.poll(Duration::ZERO));
         }
-        let trouble = &self.consumer.context().trouble;
-        let message = error.explain(&self.topic, "topic", &self.settings.brokers, trouble);
-        SourceError { stop_reason: error.stop_reason(trouble), message }
+        let last_error = &self.consumer.context().last_error;
+        let message = error.explain(&self.topic, "topic", &self.settings.brokers, last_error);
+        SourceError { stop_reason: error.stop_reason(last_error), message }
     }
 }
 
@@ -629,7 +629,7 @@ impl Source for KafkaSource {
             Some(Err(error)) => error,
             Some(Ok(message)) => {
                 let (partition, offset) = (message.partition(), message.offset());
-                let taken = taken_over(&message, self.value_bytes_max);
+                let taken = to_owned_message(&message, self.value_bytes_max);
                 let chain = identity::fingerprint(&taken);
                 if let Some(place) = self.partitions.get_mut(&partition) {
                     (place.next, place.chain) = (offset + 1, chain);
@@ -684,12 +684,12 @@ fn consumer_of(
     is_cautious: bool,
     id: &Arc<TopicId>,
 ) -> Result<BaseConsumer<ConsumerWatch>, SourceError> {
-    let config = if is_cautious { settings.wary_config() } else { settings.consumer_config() };
+    let config = if is_cautious { settings.cautious_config() } else { settings.consumer_config() };
     let mut config = config.map_err(|error| SourceError::new(error.to_string()))?;
-    tell_ids(&mut config);
-    config
-        .create_with_context(ConsumerWatch::of(&settings.topic, id))
-        .map_err(|error| SourceError::new(format!("Kafka's client does not start: {}", explain(&error))))
+    log_topic_ids(&mut config);
+    config.create_with_context(ConsumerWatch::of(&settings.topic, id)).map_err(|error| {
+        SourceError::new(format!("cannot start the Kafka client: {}; check kafka.properties", explain(&error)))
+    })
 }
 
 /// How pages stand in the messages.
@@ -726,7 +726,7 @@ fn passed_markers(consumer: &BaseConsumer<ConsumerWatch>) -> HashMap<i32, i64> {
 struct ConsumerWatch {
     topic: String,
     id: Arc<TopicId>,
-    trouble: LastError,
+    last_error: LastError,
     latest: Mutex<Option<StatisticsReport>>,
 }
 
@@ -735,7 +735,7 @@ impl ConsumerWatch {
         ConsumerWatch {
             topic: topic.into(),
             id: Arc::clone(id),
-            trouble: LastError::default(),
+            last_error: LastError::default(),
             latest: Mutex::default(),
         }
     }
@@ -749,13 +749,13 @@ impl ConsumerWatch {
 impl ClientContext for ConsumerWatch {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
         match level {
-            RDKafkaLogLevel::Debug => self.id.hear(line),
-            level => self.trouble.hear(level, facility, line),
+            RDKafkaLogLevel::Debug => self.id.observe(line),
+            level => self.last_error.record_log(level, facility, line),
         }
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        self.trouble.hear_error(&error, reason);
+        self.last_error.record_error(&error, reason);
     }
 
     fn stats_raw(&self, statistics: &[u8]) {
