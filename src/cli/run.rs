@@ -256,7 +256,7 @@ pub(super) fn kafka_sink(
         has_pages: store.n_documents() > 0,
         has_merged: store.has_merged()?,
         outputs: store.outputs()?,
-        begun,
+        started_at: begun,
     };
     Ok(KafkaSink::open(settings, &publishing, Arc::clone(shutdown))?)
 }

@@ -41,7 +41,7 @@ fn open_sink_since(
         has_pages: false,
         has_merged: false,
         outputs: OutputNotes::new(),
-        begun,
+        started_at: begun,
     };
     KafkaSink::open(settings, &publishing, Arc::new(AtomicBool::new(false)))
 }
