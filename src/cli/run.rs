@@ -175,7 +175,7 @@ fn open_source(
             since: store.beginning(&config.kafka.topic)?,
             bootstrap: args.bootstrap,
             accept_gap: args.accept_gap,
-            care: Arc::clone(tries) as Arc<dyn PoisonGuard>,
+            poison_guard: Arc::clone(tries) as Arc<dyn PoisonGuard>,
             warc: page_of_warc,
             undo: undo_codings,
         };

@@ -1005,7 +1005,7 @@ fn tls_and_passwords_work_and_are_told_nobody() {
         let refused = refused.expect("starts");
         let told = crate::harness::text(&refused.stderr);
         assert_eq!(refused.status.code(), Some(16), "{mechanism}: {told}");
-        assert!(told.contains("uthentication failed") && told.contains("refuse the name or the password"), "{told}");
+        assert!(told.contains("uthentication failed") && told.contains("reject the user name or password"), "{told}");
         assert!(!told.contains("not-the-password"), "{mechanism}: {told}");
     }
 }

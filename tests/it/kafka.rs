@@ -198,7 +198,7 @@ fn a_stored_offset_that_the_broker_lacks_stops_the_source() {
     let overtaken = error_of(topic.open(&topic.progress(&[(0, 1)])));
     assert_says(&overtaken, &["partition 0", "stored offset is 1", "3..4", "deleted 2 records"]);
     let ahead = error_of(topic.open(&topic.progress(&[(0, 4), (1, 9)])));
-    assert_says(&ahead, &["partition 1", "stored offset is 9", "0..0", "made anew"]);
+    assert_says(&ahead, &["partition 1", "stored offset is 9", "0..0", "recreated"]);
     let fewer = error_of(topic.open(&topic.progress(&[(0, 4), (5, 0)])));
     assert_says(&fewer, &["partition 5", "no such partition"]);
     assert_eq!(offsets(&take(&mut topic.source(&topic.progress(&[(0, 3)])), 1)), [3]);
@@ -213,7 +213,7 @@ fn a_topic_made_anew_under_way_stops_the_source() {
     topic.delete();
     topic.create(1);
     topic.send_json(0, &["b0"]);
-    assert_says(&take_error(&mut source), &["made anew", "partition 0", "offset is 3", "0..1"]);
+    assert_says(&take_error(&mut source), &["recreated", "partition 0", "offset is 3", "0..1"]);
 }
 
 /// Lost once: all that the new topic held below the old offset, without a word, and after a restart as well. librdkafka
@@ -239,7 +239,7 @@ fn a_topic_made_anew_and_filled_under_way_stops_the_source() {
         }
     };
     assert_eq!(error.stop_reason, StopReason::Replaced);
-    assert_says(&error.message, &["made anew while it was read", "--accept-gap"]);
+    assert_says(&error.message, &["recreated while it was being read", "--accept-gap"]);
     assert_eq!(source.positions(), stored);
     assert_eq!(topic.open(&stored).err().expect("refused").stop_reason, StopReason::Replaced);
     let mut source = KafkaSource::open(&topic.settings(), &Limits::default(), &accepting(&stored)).expect("a source");
@@ -262,7 +262,7 @@ fn a_topic_that_comes_back_as_another_one_stops_the_source() {
     assert_no_more(&mut source);
     topic.create(1);
     topic.send_json(0, &["b"; 5]);
-    assert_says(&take_error(&mut source), &["made anew while it was read"]);
+    assert_says(&take_error(&mut source), &["recreated while it was being read"]);
     assert_eq!(next_offsets(&source), [(0, 2)], "nothing of the new one was taken");
 }
 
@@ -474,7 +474,7 @@ fn a_topic_made_anew_and_longer_is_told_by_its_records() {
     topic.send_json(1, &["d0", "d1", "d2"]);
     let refused = topic.open(&stored).err().expect("refused");
     assert_eq!(refused.stop_reason, StopReason::Replaced);
-    assert_says(&refused.message, &["partition 0", "partition 1", "made anew"]);
+    assert_says(&refused.message, &["partition 0", "partition 1", "recreated"]);
     // Where the record is gone, nothing can be said against the topic.
     topic.delete_records_below(0, 2);
     topic.delete_records_below(1, 2);
