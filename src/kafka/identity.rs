@@ -106,7 +106,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn whatever_differs_in_a_record_s_ends_length_key_or_time_is_told() {
+    fn ends_length_key_and_time_change_the_fingerprint() {
         let message = |key: &str, value: Vec<u8>, time_ms| Message {
             key: Some(key.into()),
             value: Some(value),
@@ -123,8 +123,8 @@ mod tests {
         messages.extend([0, 2, 3, 2_048, 9_000].map(|n_bytes| message("a", vec![7; n_bytes], 1)));
         messages.extend([0, 2_047, 6_952, 8_999].map(|at| changed_at(at, 9_000)));
         messages.extend([0, 2_048, 4_095].map(|at| changed_at(at, 4_096)));
-        let told: BTreeSet<u64> = messages.iter().map(fingerprint).collect();
-        assert_eq!(told.len(), messages.len());
+        let distinct: BTreeSet<u64> = messages.iter().map(fingerprint).collect();
+        assert_eq!(distinct.len(), messages.len());
         assert_eq!(fingerprint(&messages[0]), fingerprint(&messages[0].clone()));
     }
 }

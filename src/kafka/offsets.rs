@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_said() {
+    fn a_gap_names_the_offset_and_what_the_broker_has() {
         let text = |next| check_held(3, next, HELD).expect_err("out of range").to_string();
         assert!(text(4).contains("partition 3: the stored offset is 4, the broker has 10..20"), "{}", text(4));
         assert!(text(4).contains("deleted 6 records"), "{}", text(4));

@@ -156,13 +156,13 @@ mod tests {
         OutputNotes::from([(field.to_string(), OutputNote { n_partitions, is_whole })])
     }
 
-    const BEGUN: StorePosition =
+    const NEW_STORE: StorePosition =
         StorePosition { next_unpublished: 0, end_of_events: 0, kept_from: 0, has_pages: false, has_merged: false };
-    const FAR: StorePosition =
+    const OLD_STORE: StorePosition =
         StorePosition { next_unpublished: 100, end_of_events: 100, kept_from: 100, has_pages: true, has_merged: true };
 
     #[test]
-    fn a_topic_that_was_made_anew_lacks_what_went_before() {
+    fn a_recreated_topic_lacks_earlier_state() {
         for field in ["assignments_topic", "merges_topic"] {
             let whole = |is_new, known: &OutputNotes, at| {
                 let found = [topic(field, 2, is_new)];
@@ -172,15 +172,15 @@ mod tests {
                 notes[field].is_whole
             };
             let none = OutputNotes::new();
-            assert!(whole(true, &none, BEGUN), "a new store and new topics");
-            assert!(whole(true, &none, StorePosition { has_pages: true, ..BEGUN }), "nothing is out yet");
-            let nothing = StorePosition { has_pages: field == "merges_topic", has_merged: false, ..FAR };
-            assert!(whole(true, &none, nothing), "there is nothing to tell");
-            assert!(!whole(true, &none, FAR), "after a backfill, or under a new name");
-            assert!(!whole(true, &known(field, 2, true), FAR), "deleted and made again");
-            assert!(!whole(false, &known(field, 2, false), FAR), "it stays so until it is republished");
-            assert!(whole(false, &known(field, 2, true), FAR));
-            assert!(whole(false, &none, FAR), "as a store's that was made before it took notes");
+            assert!(whole(true, &none, NEW_STORE), "a new store and new topics");
+            assert!(whole(true, &none, StorePosition { has_pages: true, ..NEW_STORE }), "nothing is published yet");
+            let nothing = StorePosition { has_pages: field == "merges_topic", has_merged: false, ..OLD_STORE };
+            assert!(whole(true, &none, nothing), "there is no state");
+            assert!(!whole(true, &none, OLD_STORE), "after a backfill, or under a new name");
+            assert!(!whole(true, &known(field, 2, true), OLD_STORE), "deleted and recreated");
+            assert!(!whole(false, &known(field, 2, false), OLD_STORE), "incomplete until republished");
+            assert!(whole(false, &known(field, 2, true), OLD_STORE));
+            assert!(whole(false, &none, OLD_STORE), "a store from before notes");
         }
     }
 
@@ -189,22 +189,23 @@ mod tests {
         let other = |field, is_new| moved_keys(&[topic(field, 3, is_new)], &known(field, 2, true));
         assert!(other("assignments_topic", false).is_some_and(|why| why.contains("republish assignments")));
         assert!(other("merges_topic", false).is_some_and(|why| why.contains("3 partitions, and had 2")));
-        assert_eq!(other("merges_topic", true), None, "it holds nothing that could be in the wrong place");
+        assert_eq!(other("merges_topic", true), None, "it holds nothing in a wrong partition");
         assert_eq!(other("events_topic", false), None);
         let (found, known) = ([topic("events_topic", 3, false)], known("events_topic", 2, true));
-        let notes = notes(&found, &known, FAR);
-        assert_eq!(notes["events_topic"].n_partitions, 3, "it is told once");
-        assert_eq!(warnings(&found, &known, &notes, FAR).len(), 1);
+        let notes = notes(&found, &known, OLD_STORE);
+        assert_eq!(notes["events_topic"].n_partitions, 3, "the warning is given once");
+        assert_eq!(warnings(&found, &known, &notes, OLD_STORE).len(), 1);
     }
 
     #[test]
-    fn events_that_the_store_still_has_are_put_into_their_topic_first() {
-        let why = |end_of_events, kept_from| lost_events("events", StorePosition { end_of_events, kept_from, ..FAR });
-        assert_eq!((why(100, 90), why(0, 100), lost_events("events", BEGUN)), (None, None, None));
+    fn events_still_in_the_store_must_be_republished_first() {
+        let why =
+            |end_of_events, kept_from| lost_events("events", StorePosition { end_of_events, kept_from, ..OLD_STORE });
+        assert_eq!((why(100, 90), why(0, 100), lost_events("events", NEW_STORE)), (None, None, None));
         assert!(why(0, 90).is_some_and(|why| why.contains("up to 99") && why.contains("events-from 90`")));
-        assert!(why(93, 90).is_some_and(|why| why.contains("events-from 93`")), "killed while they were put there");
+        assert!(why(93, 90).is_some_and(|why| why.contains("events-from 93`")), "killed while republishing");
         let found = [topic("events_topic", 1, true)];
-        let told = |at| warnings(&found, &OutputNotes::new(), &OutputNotes::new(), at).len();
-        assert_eq!((told(FAR), told(BEGUN)), (1, 0));
+        let n_warnings = |at| warnings(&found, &OutputNotes::new(), &OutputNotes::new(), at).len();
+        assert_eq!((n_warnings(OLD_STORE), n_warnings(NEW_STORE)), (1, 0));
     }
 }

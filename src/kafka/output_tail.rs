@@ -128,7 +128,7 @@ fn foreign_message(topic: &str, message: &BorrowedMessage<'_>, why: &str) -> Tai
 }
 
 /// Decodes an event's number and store from the headers of its message.
-fn tail_in<M: Message>(message: &M) -> Result<Tail, String> {
+fn decode_tail<M: Message>(message: &M) -> Result<Tail, String> {
     let header = |name: &str| {
         let headers = message.headers()?;
         let found = headers.iter().find(|header| header.key == name)?;

@@ -36,7 +36,7 @@ mod tests {
     use rdkafka::message::{Header, OwnedHeaders, OwnedMessage};
 
     #[test]
-    fn everything_is_taken_over_but_what_is_too_large() {
+    fn everything_is_copied_but_a_large_value() {
         let headers = [("a", Some("1")), ("b", None), ("a", Some("2"))]
             .into_iter()
             .fold(OwnedHeaders::new(), |headers, (key, value)| headers.insert(Header { key, value }));
@@ -50,9 +50,9 @@ mod tests {
         assert_eq!((owned.value, owned.fault), (None, Some(MessageFault::TooLarge(10))));
     }
 
-    /// Lost once: a header name that was not UTF-8 made rdkafka panic, again after every restart.
+    /// A header name that is not UTF-8 once made rdkafka panic, and would have done so after every restart.
     #[test]
-    fn headers_that_make_rdkafka_panic_are_told() {
+    fn headers_that_make_rdkafka_panic_are_a_fault() {
         struct Hostile;
         impl Headers for Hostile {
             fn count(&self) -> usize {

@@ -503,10 +503,10 @@ mod tests {
     ];
 
     #[test]
-    fn a_letter_tells_where_it_came_from() {
-        let told = DeadLetter::decode(&letter(&OURS)).expect("a letter");
-        assert_eq!((told.reason.as_str(), told.first_origin.as_str()), ("media-type", "pages[3]@17"));
-        assert_eq!((told.origin.partition, told.n_replays, told.is_whole), (3, 0, true));
+    fn a_letter_holds_its_origin() {
+        let decoded = DeadLetter::decode(&letter(&OURS)).expect("a letter");
+        assert_eq!((decoded.reason.as_str(), decoded.first_origin.as_str()), ("media-type", "pages[3]@17"));
+        assert_eq!((decoded.origin.partition, decoded.n_replays, decoded.is_whole), (3, 0, true));
         let again = [&[(replayed::ORIGIN, "pages[3]@5"), (replayed::COUNT, "2")], &OURS[..]].concat();
         let again = DeadLetter::decode(&letter(&again)).expect("a letter");
         assert_eq!((again.first_origin.as_str(), again.n_replays), ("pages[3]@5", 2));
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_begins_where_the_last_replay_stopped_or_where_it_is_told() {
+    fn a_partition_starts_at_its_mark_or_where_the_plan_says() {
         let held = OffsetRange { low: 10, high: 20 };
         let all = ReasonFilter::new(&[]);
         for (mark, from, next) in [

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_committed_is_read_again() {
+    fn committed_marks_survive_a_round_trip() {
         let marks = ReplayMarks::decode(20, "poison=0 too-large=25");
         assert_eq!(marks.encode(), (20, "poison=0 too-large=25".to_string()));
         assert_eq!(

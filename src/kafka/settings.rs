@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_promise_hangs_on_is_refused() {
+    fn fixed_properties_are_rejected() {
         for name in [
             "enable.auto.commit",
             "enable.auto.offset.store",
@@ -536,7 +536,7 @@ mod tests {
             "transactional.id",
         ] {
             let error = with(&[(name, "true")]).check().expect_err(name);
-            assert!(matches!(&error, SettingsError::NotNegotiable { name: told, .. } if told == name), "{error:?}");
+            assert!(matches!(&error, SettingsError::NotNegotiable { name: found, .. } if found == name), "{error:?}");
             assert!(error.to_string().contains("not negotiable"), "{error}");
         }
         let error = with(&[("bootstrap.servers", "a:1")]).check().expect_err("a field");
@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn senseless_settings_are_refused() {
+    fn invalid_settings_are_rejected() {
         let default = KafkaSettings::default;
         for (settings, part) in [
             (KafkaSettings { topic: String::new(), ..default() }, "kafka.topic is empty"),
@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn secrets_are_hidden() {
         let secret = "s3cr3t";
         let names = [
             "sasl.password",

@@ -75,7 +75,7 @@ pub struct KafkaSource {
     to_commit: BTreeMap<i32, i64>,
     housekeeping: Throttle,
     warnings: Throttle,
-    assignments: Throttle,
+    assignment_retries: Throttle,
     /// Since when the brokers have not known the topic. Until it is back, nothing is assigned: it may come back as
     /// another topic.
     topic_unknown_since: Option<Instant>,
@@ -150,7 +150,7 @@ impl KafkaSource {
             to_commit: BTreeMap::new(),
             housekeeping: Throttle::every(HOUSEKEEPING_INTERVAL),
             warnings: Throttle::every(WARNING_INTERVAL),
-            assignments: Throttle::every(ASSIGNMENT_INTERVAL),
+            assignment_retries: Throttle::every(ASSIGNMENT_INTERVAL),
             topic_unknown_since: None,
         };
         source.locate_partitions(options)?;
@@ -359,7 +359,7 @@ impl KafkaSource {
         }
         self.send_commits();
         self.read_statistics();
-        if !self.new_partitions.is_empty() && self.topic_unknown_since.is_none() && self.assignments.due() {
+        if !self.new_partitions.is_empty() && self.topic_unknown_since.is_none() && self.assignment_retries.due() {
             std::mem::take(&mut self.new_partitions)
                 .into_iter()
                 .for_each(|partition| self.assign_new_partition(partition));

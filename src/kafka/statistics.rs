@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statistics_tell_partitions_and_watermarks() {
+    fn statistics_hold_partitions_and_watermarks() {
         let json = br#"{"name":"x","type":"consumer","rxmsgs":12,
             "brokers":{"a:1/1":{"state":"UP","rtt":{"avg":1500,"p99":3000}},"b:1/2":{"state":"DOWN"}},
             "topics":{"other":{"partitions":{"0":{"hi_offset":5,"unknown":false}}},

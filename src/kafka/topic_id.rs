@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_heard_in_librdkafkas_words() {
+    fn ids_are_parsed_from_the_log() {
         let id = TopicId::new("pages");
         let change =
             |from: &str, to: &str| id.observe(&format!("[thrd:main]: Topic pages changed id from {from} to {to}"));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_of_the_log_anyway_stays() {
+    fn configured_debug_contexts_are_kept() {
         let mut config = ClientConfig::new();
         config.set("debug", "security");
         log_topic_ids(&mut config);

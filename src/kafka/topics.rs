@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_switched_off_is_not_made() {
+    fn disabled_topics_are_not_created() {
         let plan = TopicPlan { events_days: None, pages_days: Some(7), ..PLAN };
         let off = KafkaSettings {
             assignments_topic: String::new(),
@@ -285,24 +285,24 @@ mod tests {
     }
 
     #[test]
-    fn what_an_old_topic_has_less_than_it_should_is_told() {
+    fn shortfalls_of_an_existing_topic_are_listed() {
         let plans = plans(&KafkaSettings::default(), &PLAN);
         let (events, assignments) = (&plans[1], &plans[2]);
-        let told = |plan: &Plan, settings: &[(&str, &str)], n_partitions, had| {
+        let listed = |plan: &Plan, settings: &[(&str, &str)], n_partitions, had| {
             let found = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
             let topic = OutputTopicState { name: plan.name.clone(), field: "topic", n_partitions, is_new: false };
             differences(plan, &topic, had, &found, 3).join("; ")
         };
         let right = [("cleanup.policy", "delete"), ("retention.ms", "-1"), ("min.insync.replicas", "3")];
-        assert_eq!(told(events, &right, 3, None), "", "more is no matter");
-        assert_eq!(told(events, &[], 3, None), "", "nor is what is not told");
-        let short = told(events, &[("retention.ms", "1000"), ("min.insync.replicas", "1")], 3, None);
+        assert_eq!(listed(events, &right, 3, None), "", "larger is fine");
+        assert_eq!(listed(events, &[], 3, None), "", "unreported settings are fine");
+        let short = listed(events, &[("retention.ms", "1000"), ("min.insync.replicas", "1")], 3, None);
         assert!(
             short.contains("retention.ms is \"1000\"") && short.contains("min.insync.replicas is \"1\""),
             "{short}"
         );
-        let kept = told(assignments, &[("cleanup.policy", "delete")], 3, None);
+        let kept = listed(assignments, &[("cleanup.policy", "delete")], 3, None);
         assert_eq!(kept, "its cleanup.policy is \"delete\" and should be \"compact\"");
-        assert!(told(assignments, &[], 4, Some(3)).contains("has 4 partitions and should have 3; it has 4"));
+        assert!(listed(assignments, &[], 4, Some(3)).contains("has 4 partitions and should have 3; it has 4"));
     }
 }

@@ -239,7 +239,7 @@ mod tests {
         let high = batches.last().map_or(0, |(end, _)| *end);
         let probe = |offset: i64| {
             n_probes += 1;
-            assert!((next..high).contains(&offset), "{offset} is run_probe for");
+            assert!((next..high).contains(&offset), "{offset} is probed");
             let at = batches.iter().position(|(end, _)| offset < *end).expect("an offset of the partition");
             let base = if at == 0 { 0 } else { batches[at - 1].0 };
             Ok(if batches[at].1 { Probe::Readable } else { Probe::Undecodable { base, why: "w".into() } })
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_offset_is_in_librdkafkas_words() {
+    fn the_offset_is_parsed_from_the_error_text() {
         let compressed =
             "Decompression (codec 0x4) of message at 12 of 345 bytes failed: Local: Invalid compressed data";
         assert_eq!(base_in(compressed), Some(12));

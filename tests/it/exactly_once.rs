@@ -804,7 +804,7 @@ fn dead_letters_are_the_originals_with_where_and_why() {
     assert_eq!(letters[1].key, None);
 }
 
-/// Lost once: a rejected message too large for the dead letter topic stopped the stream for ever.
+/// A rejected message too large for the dead letter topic must not stop the stream for ever.
 #[test]
 fn a_dead_letter_that_is_too_large_goes_without_its_value() {
     let Some(outputs) = OutputTopics::new(1) else { return };

@@ -147,8 +147,8 @@ fn an_unknown_topic_is_begun_where_start_says() {
     assert_eq!(json_in(&take(&mut topic.source(&ProgressMap::new()), 1)[0]), "old");
 }
 
-/// Lost once: with `latest`, a partition added while the program was down started at its end, without its first
-/// records.
+/// Even with `latest`, a partition added while the program was down must not start at its end: its first records
+/// would be lost.
 #[test]
 fn a_partition_added_meanwhile_is_read_whole() {
     let Some(topic) = topic(2) else { return };
@@ -460,7 +460,7 @@ fn an_accepted_gap_is_told_exactly_and_reading_goes_on_behind_it() {
     assert_no_more(&mut topic.source(&after));
 }
 
-/// Lost once: the new topic was longer than the old one, so its offsets gave nothing away.
+/// Missed once: the new topic was longer than the old one, so its offsets gave nothing away.
 #[test]
 fn a_topic_made_anew_and_longer_is_told_by_its_records() {
     let Some(topic) = topic(2) else { return };
@@ -535,7 +535,7 @@ fn librdkafka_tells_of_itself() {
     }
 }
 
-/// Lost once: a batch of a few kilobytes that decompresses to more than a response may hold stopped its partition for
+/// A batch of a few kilobytes that decompresses to more than a response may hold must not stop its partition for
 /// ever.
 #[test]
 fn a_batch_that_cannot_be_unpacked_is_an_exact_gap() {
