@@ -33,8 +33,8 @@ impl ReasonFilter {
 /// For one partition of the dead letters, the offset of the first unprocessed letter of each reason.
 ///
 /// Replays may select different reasons, so a single offset would make one replay skip the letters that an earlier
-/// one left. The committed offset is the mark of most reasons; the metadata lists the exceptions: `poison=0
-/// too-large=17`.
+/// one left. The committed offset is the mark of most reasons; the metadata lists the exceptions:
+/// `poison=0 too-large=17`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReplayMarks {
     default_mark: i64,

@@ -229,7 +229,7 @@ const PRODUCER_ALWAYS: [(&str, &str); 5] = [
 const ALSO_FIXED: [(&str, &str); 5] = [
     ("auto.commit.enable", "false"),
     ("request.required.acks", "all"),
-    ("transactional.id", "made of the store's id"),
+    ("transactional.id", "derived from the store's id"),
     ("group.instance.id", "not set"),
     ("plugin.library.paths", "not set"),
 ];
