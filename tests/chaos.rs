@@ -1,17 +1,20 @@
-//! A real broker, the real program, and whatever can happen to them; then an independent judge over what came out.
+//! A real broker, the real program, and every fault that can strike them; then an independent judge of the output.
 //!
 //! ```sh
 //! LOOKALIKE_CHAOS_KILLS=1000 LOOKALIKE_TEST_KAFKA=any cargo test --release --test chaos -- --nocapture
 //! ```
-//! Pages are sent with delivery reports while faults strike: the program killed, the broker killed, connections cut,
-//! acknowledgements lost, a process that stands still while another takes over with a copy of its store, a second process,
-//! a power cut that takes the end of the log. A short run is twenty kills and one of each other fault; a longer one, of so
-//! many kills or LOOKALIKE_CHAOS_SECONDS, goes on as dice have it (LOOKALIKE_CHAOS_SEED), with full disks where a small
-//! file system may be mounted (as root). Now and then everything is let
-//! run dry and judged: every page that was sent has one terminal event, no event is there twice for a
-//! reader of committed transactions, the numbers are dense, the events add up to what the store holds, the compacted topics
-//! tell what stands now although pages come late, and the clusters are those that a plain program finds in the pages: sets
-//! of shingles, all pairs, breadth first.
+//! A producer sends pages with delivery reports while faults strike: the program killed, the broker killed,
+//! connections cut, acknowledgements lost, a process suspended while another takes over with a copy of its store, a
+//! second process, a power failure that cuts off the end of the log.
+//!
+//! A short run has twenty kills and one of each other fault. A longer run lasts for LOOKALIKE_CHAOS_KILLS kills or
+//! LOOKALIKE_CHAOS_SECONDS, and draws its faults at random from LOOKALIKE_CHAOS_SEED. It includes full disks if the
+//! test may mount a small file system (as root).
+//!
+//! Now and then the test waits until everything is processed, and judges. Every page has one terminal event. A reader
+//! of committed transactions sees no event twice, and the numbers have no holes. The events add up to the store's
+//! contents. The compacted topics hold the present state, although pages arrive late. The clusters are those that a
+//! plain program finds in the pages: sets of shingles, all pairs, breadth first.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
 
@@ -40,19 +43,19 @@ const N_KILLS: usize = 20;
 /// How long faults strike between two judgements in a longer run.
 const ROUND: Duration = Duration::from_secs(120);
 
-/// How long nothing at all may come out while something is to come, and how long anything else may take.
+/// How long the output may stand still while events are due, and how long any other wait may last.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 const N_PARTITIONS: i32 = 3;
 
-/// Bytes that a small disk has beside the store: less than RocksDB would like to set aside for its log, which it would go on
-/// filling.
+/// Free bytes on a small disk beside the store: less than RocksDB wants to preallocate for its log, which it would
+/// otherwise go on filling.
 const DISK_ROOM: u64 = 48 << 20;
 
-/// Bytes of the disk once it has grown, for RocksDB to go on: as much as its memory may have to be written out.
+/// Bytes of the disk after it has grown. RocksDB needs room to write out its memory before it resumes.
 const DISK_GROWN: u64 = 4 << 30;
 
-/// What can happen.
+/// The faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum MessageFault {
     ProcessKilled,
@@ -65,7 +68,7 @@ enum MessageFault {
     DiskFull,
 }
 
-/// Each fault, and how often it comes in so many.
+/// Each fault, and its relative frequency.
 const FAULTS: [(MessageFault, u64); 8] = [
     (MessageFault::DiskFull, 1),
     (MessageFault::ProcessKilled, 240),
@@ -77,7 +80,7 @@ const FAULTS: [(MessageFault, u64); 8] = [
     (MessageFault::BrokerKilled, 1),
 ];
 
-/// Numbers that look random and are the same each time.
+/// A reproducible random generator.
 struct Dice(u64);
 
 impl Dice {
@@ -89,7 +92,7 @@ impl Dice {
     }
 }
 
-/// A broker of its own, which may be killed.
+/// A private broker, which the test may kill.
 struct Broker {
     folder: tempfile::TempDir,
     port: u16,
@@ -120,26 +123,26 @@ impl Drop for Broker {
     }
 }
 
-/// A port that is free, and the one after it, below those that the system gives to whoever connects: a client that tried a
-/// broker while it was down once got the broker's own port, was connected to itself, and the broker could not come back.
+/// Finds two adjacent free ports below the range of ephemeral ports. A client that tried a dead broker's port once
+/// got that port as its own, connected to itself, and kept the broker from coming back.
 fn two_free_ports() -> u16 {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     let first = 20_000 + (std::process::id() % 5_000 * 2) as u16;
     (first..32_000).step_by(2).find(|first| is_free(*first) && is_free(first + 1)).expect("two free ports")
 }
 
-/// What was sent.
+/// A message that was sent.
 #[derive(Clone, Debug)]
 enum Sent {
     /// A page: its URL, time and words.
     Page(String, String, String),
-    /// That nothing stands at a URL since a time.
+    /// A mark that a URL is gone since a time.
     Gone(String, String),
-    /// No page.
+    /// A message that is no page.
     Rubbish,
 }
 
-/// What was sent and confirmed, by partition and offset.
+/// The confirmed messages, by partition and offset.
 type Ledger = Arc<Mutex<BTreeMap<(i32, i64), Sent>>>;
 
 struct Confirmed(Ledger);
@@ -159,7 +162,8 @@ impl ProducerContext for Confirmed {
     }
 }
 
-/// Sends pages of a few families, some of them changed a little, some the same, some no pages, until told to stop.
+/// Sends pages of a few families until `stop` is set: some equal, some slightly changed, and some messages that are
+/// no pages.
 fn produce(brokers: &str, topic: &str, ledger: &Ledger, stop: &AtomicBool) {
     let producer: ThreadedProducer<Confirmed> = ClientConfig::new()
         .set("bootstrap.servers", brokers)
@@ -179,7 +183,8 @@ fn produce(brokers: &str, topic: &str, ledger: &Ledger, stop: &AtomicBool) {
                 .payload(&value);
             producer.send(record).map_err(|(error, _)| error).expect("queued");
         }
-        // In a longer run no more than is taken in between the kills, or the judge waits longer than faults strike.
+        // A longer run sends no more than is processed between kills; the judge would otherwise wait longer than
+        // faults strike.
         std::thread::sleep(Duration::from_millis(if is_long() { 40 } else { 10 }));
     }
     producer.flush(PATIENCE).expect("all delivered");
@@ -189,7 +194,8 @@ fn made(dice: &mut Dice, n: u64) -> (String, Sent) {
     if dice.roll(25) == 0 {
         return (format!("no page {n}"), Sent::Rubbish);
     }
-    // Three in a hundred come late, of a URL that was sent before; some say that nothing stands there, some come in time.
+    // Three in a hundred are late records of a known URL, and two in a hundred are newer ones; half of them are
+    // marks.
     let (mut url, mut time) = (format!("http://{n}/"), "2026-11-21T08:00:00Z".to_string());
     let late = dice.roll(100);
     if late < 5 && n > 10 {
@@ -202,8 +208,8 @@ fn made(dice: &mut Dice, n: u64) -> (String, Sent) {
             return (gone.to_string(), Sent::Gone(url, time));
         }
     }
-    // Forty words of a family, a few of them other ones: resemblances on both sides of the threshold. The more pages, the
-    // more families, or the judge would have to hold all against all.
+    // Forty words of a family, a few of them replaced: resemblances on both sides of the threshold. The number of
+    // families grows with the pages, so that the judge need not compare all with all.
     let family = dice.roll(60 + n / 100);
     let mut words: Vec<String> = (0..40).map(|at| format!("w{family}x{at}")).collect();
     for _ in 0..dice.roll(4) {
@@ -214,7 +220,7 @@ fn made(dice: &mut Dice, n: u64) -> (String, Sent) {
     (page(&url, &time, "s", &text), Sent::Page(url, time, text))
 }
 
-/// When the page that stands at each URL was fetched, by what was sent alone.
+/// The fetch time of each URL's present page, from the sent messages alone.
 fn standing(ledger: &Ledger) -> BTreeMap<String, String> {
     let mut newest: BTreeMap<String, (String, bool)> = BTreeMap::new();
     for sent in ledger.lock().expect("no panic").values() {
@@ -223,7 +229,7 @@ fn standing(ledger: &Ledger) -> BTreeMap<String, String> {
             Sent::Gone(url, time) => (url, time, false),
             Sent::Rubbish => continue,
         };
-        // Of one URL all times differ, and as texts they are in their order.
+        // All times of one URL differ, and their texts sort like the times.
         let sighting = (time.clone(), stands);
         let known = newest.entry(url.clone()).or_insert_with(|| sighting.clone());
         *known = sighting.max(known.clone());
@@ -231,7 +237,8 @@ fn standing(ledger: &Ledger) -> BTreeMap<String, String> {
     newest.into_iter().filter(|(_, (_, stands))| *stands).map(|(url, (time, _))| (url, time)).collect()
 }
 
-/// The clusters of texts by a plain program: 10 words in a row, all pairs, at least half of the shingles in common.
+/// The clusters of texts, found by a plain program: shingles of 10 words, all pairs, at least half of the shingles
+/// shared.
 fn judged(texts: &BTreeMap<String, String>) -> harness::Partition {
     let mut by_text: BTreeMap<&str, Vec<&String>> = BTreeMap::new();
     texts.iter().for_each(|(key, text)| by_text.entry(text).or_default().push(key));
@@ -264,7 +271,7 @@ fn judged(texts: &BTreeMap<String, String>) -> harness::Partition {
     clusters.into_values().collect()
 }
 
-/// What a reader of committed transactions makes of the events, if they keep every promise.
+/// Reads the events in committed transactions; fails if they break a promise.
 fn read_events(address: &str, topic: &str, ledger: &Ledger) -> Result<Vec<Event>, String> {
     let mut seen = see_all(address, topic);
     for pair in seen.windows(2).filter(|pair| pair[0].partition == pair[1].partition) {
@@ -307,7 +314,7 @@ fn read_events(address: &str, topic: &str, ledger: &Ledger) -> Result<Vec<Event>
     Ok(events)
 }
 
-/// Tells the producer to stop, whatever happens.
+/// Stops the producer, even when the test panics.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {
@@ -323,10 +330,10 @@ struct Chaos {
     ledger: Ledger,
     dice: Dice,
     store: usize,
-    /// Faults that have not struck yet.
+    /// Faults that must still strike.
     to_come: Vec<MessageFault>,
     struck: BTreeMap<MessageFault, usize>,
-    /// How long the program took to go on once a full disk had room again.
+    /// How long the program took to resume after a full disk had room again.
     resumed: Vec<Duration>,
 }
 
@@ -371,7 +378,7 @@ impl Chaos {
         self.world.path(&format!("store-{}", self.store))
     }
 
-    /// Where a small disk is put.
+    /// The mount point of the small disk.
     fn disk(&self) -> PathBuf {
         self.world.path("disk")
     }
@@ -386,13 +393,14 @@ impl Chaos {
         command.stderr(log).spawn().expect("starts")
     }
 
-    /// The program takes about a second until it publishes: faults are to come before that and, in a longer run, after.
+    /// Waits for a random time. The program publishes after about a second: faults strike before that and, in a
+    /// longer run, after.
     fn pause(&mut self) {
         let longest_ms = if is_long() && self.dice.roll(2) == 0 { 2_000 } else { 800 };
         std::thread::sleep(Duration::from_millis(self.dice.roll(longest_ms)));
     }
 
-    /// Whether enough has struck for a longer run, or a short one.
+    /// Whether enough faults have struck.
     fn is_enough(&self, begin: Instant) -> bool {
         let n_kills = self.struck.get(&MessageFault::ProcessKilled).copied().unwrap_or_default();
         let n_seconds = begin.elapsed().as_secs() as usize;
@@ -411,13 +419,13 @@ impl Chaos {
             is_it
         });
         match found.expect("a fault").0 {
-            // Where none could be mounted at the beginning, none can now.
+            // A disk that could not be mounted at the beginning cannot be mounted now.
             MessageFault::DiskFull if !self.struck.contains_key(&MessageFault::DiskFull) => MessageFault::ProcessKilled,
             fault => fault,
         }
     }
 
-    /// Lets one fault strike; returns the process that goes on.
+    /// Lets one fault strike; returns the process that runs afterwards.
     fn strike(&mut self, mut process: Child) -> Child {
         self.pause();
         let fault = self.next_fault();
@@ -452,7 +460,7 @@ impl Chaos {
         self.revived(process)
     }
 
-    /// A process that ended by itself is started again, as a supervisor does, if its code allows it.
+    /// Restarts a process that stopped by itself, as a supervisor does, if its exit code allows it.
     fn revived(&self, mut process: Child) -> Child {
         match process.try_wait().expect("a status") {
             None => process,
@@ -464,7 +472,7 @@ impl Chaos {
         }
     }
 
-    /// How far the output goes, markers of transactions counted.
+    /// The end of the output, transaction markers included.
     fn output_end(&self) -> i64 {
         let consumer: BaseConsumer =
             ClientConfig::new().set("bootstrap.servers", self.broker.address()).create().expect("a consumer");
@@ -472,8 +480,8 @@ impl Chaos {
         (0..2).map(|partition| high(partition).expect("watermarks").1).sum()
     }
 
-    /// Waits until a process has taken over, which shows in the output; its exit code where it ends instead. Ends of the
-    /// transactions of others let the output grow, too, so that it must do so three times.
+    /// Waits until a process has taken over, which shows in the output, and returns its exit code if it stops
+    /// instead. The ends of other transactions make the output grow, too, so it must grow three times.
     fn taken_over(&self, process: &mut Child) -> Option<i32> {
         let (mut end, mut n_grown, until) = (self.output_end(), 0, Instant::now() + PATIENCE);
         while n_grown < 3 {
@@ -489,7 +497,7 @@ impl Chaos {
         None
     }
 
-    /// The process stands still, another goes on with a copy of its store, and the first wakes up.
+    /// Suspends the process, lets another go on with a copy of its store, and wakes the first.
     fn take_over(&mut self, mut zombie: Child) -> Child {
         signal(&zombie, "STOP");
         let from = self.store();
@@ -500,15 +508,15 @@ impl Chaos {
         signal(&zombie, "CONT");
         let until = Instant::now() + PATIENCE;
         loop {
-            // Fenced where it published before; or, where it had only just begun, shown that the output has moved on, or that
-            // the group has read what its store has not begun.
+            // The zombie is fenced if it has published before. If it had just started, it finds that the output has
+            // moved on, or that the group has read a topic unknown to its store.
             if let Some(status) = zombie.try_wait().expect("a status") {
                 assert!(matches!(status.code(), Some(13 | 15)), "the zombie ended with {status}");
                 drop(std::fs::remove_dir_all(from));
                 return owner;
             }
-            // One that stood still while it took the output over, behind its look at it, does so now, and it is the other
-            // one that is fenced.
+            // A zombie suspended between its check of the output and its takeover takes over now, and fences the
+            // owner.
             if let Some(status) = owner.try_wait().expect("a status") {
                 assert_eq!(status.code(), Some(13), "the new owner ended with {status}");
                 return self.after_the_owner(zombie);
@@ -518,8 +526,8 @@ impl Chaos {
         }
     }
 
-    /// The zombie has fenced the new owner. It goes on if that one has published nothing; else it finds that the output is
-    /// ahead of its store, and ends, too.
+    /// The zombie has fenced the new owner. It goes on if the owner has published nothing; otherwise it finds the
+    /// output ahead of its store, and stops, too.
     fn after_the_owner(&mut self, mut zombie: Child) -> Child {
         let Some(code) = self.taken_over(&mut zombie) else {
             drop(std::fs::remove_dir_all(self.store()));
@@ -531,8 +539,8 @@ impl Chaos {
         self.start()
     }
 
-    /// Power is lost: of the log's end, which was perhaps not synced yet, something is missing. Where that is more than
-    /// an honest disk may lose, because events of it are out, the program refuses the store.
+    /// Cuts off the end of the log, as a power failure does to data that is not synced yet. An honest disk loses no
+    /// more than that. If published events are missing, the program refuses the store.
     fn cut_log(&mut self, mut process: Child) -> Child {
         kill(&mut process);
         let cut = self.world.path(&format!("store-{}", self.store + 1));
@@ -559,7 +567,7 @@ impl Chaos {
         }
     }
 
-    /// Waits until nothing more is published; where the output ends then.
+    /// Waits until nothing more is published; returns the end of the output.
     fn come_to_rest(&self, process: &mut Child) -> i64 {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -573,7 +581,7 @@ impl Chaos {
         }
     }
 
-    /// The disk fills up while the program runs, and then has room again.
+    /// Fills the disk while the program runs, then makes room.
     fn fill_disk(&mut self, mut process: Child) -> Child {
         kill(&mut process);
         let disk = SmallDisk::mounted_on(self.disk(), bytes_of(&self.store()) + DISK_ROOM).expect("a small disk");
@@ -600,7 +608,7 @@ impl Chaos {
         self.start()
     }
 
-    /// Waits until everything that was sent has its events, ends the process, and judges.
+    /// Waits until every message has its events, stops the process, and judges the output.
     fn judge(&self, mut process: Child) -> usize {
         let (mut end, mut grown) = (self.output_end(), Instant::now());
         let events = loop {
@@ -613,7 +621,7 @@ impl Chaos {
             if self.output_end() != end {
                 (end, grown) = (self.output_end(), Instant::now());
             }
-            // Reading all of it again and again is not to be what keeps the machine busy.
+            // Repeated reading of the whole output must not keep the machine busy.
             std::thread::sleep(begin.elapsed().max(Duration::from_millis(100)));
         };
         let begin = Instant::now();
@@ -639,7 +647,8 @@ impl Chaos {
         events.len()
     }
 
-    /// The compacted topics hold what the store says that stands, which is what was fetched last, and not what came last.
+    /// The compacted topics must agree with the store: the present of a URL is the page fetched last, not the one
+    /// received last.
     fn judge_present(&self) {
         let told = present_in_topics(&self.broker.address(), "lookalike.assignments.v1", "lookalike.merges.v1");
         let table = self.world.command_on("export present", &self.store()).output().expect("starts").stdout;
@@ -662,7 +671,7 @@ impl Chaos {
 }
 
 impl Drop for Chaos {
-    /// Whoever looks for what went wrong wants to see what the program said.
+    /// Prints the program's last log lines if the test failed.
     fn drop(&mut self) {
         if std::thread::panicking() {
             let log = std::fs::read_to_string(self.world.path("log")).unwrap_or_default();
@@ -672,7 +681,7 @@ impl Drop for Chaos {
     }
 }
 
-/// Bytes of all files below a folder.
+/// The bytes of all files below a directory.
 fn bytes_of(folder: &Path) -> u64 {
     let used = Command::new("du").args(["-s", "--apparent-size", "-B1"]).arg(folder).output().expect("du").stdout;
     harness::text(&used).split_whitespace().next().expect("a number").parse().expect("a number")
@@ -693,7 +702,7 @@ fn signal(process: &Child, name: &str) {
     assert!(sent.expect("kill").success());
 }
 
-/// A number from the environment; 0 where there is none.
+/// A number from the environment; 0 if it is not set.
 fn wanted(name: &str) -> usize {
     std::env::var(name).map_or(0, |text| text.parse().expect("a number"))
 }

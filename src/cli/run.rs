@@ -175,7 +175,7 @@ fn open_source(
             since: store.beginning(&config.kafka.topic)?,
             bootstrap: args.bootstrap,
             accept_gap: args.accept_gap,
-            care: Arc::clone(poison) as Arc<dyn PoisonGuard>,
+            poison_guard: Arc::clone(poison) as Arc<dyn PoisonGuard>,
             warc: parse_warc_page,
             undo: decode_content,
         };
@@ -256,7 +256,7 @@ pub(super) fn kafka_sink(
         has_pages: store.n_documents() > 0,
         has_merged: store.has_merged()?,
         outputs: store.outputs()?,
-        begun,
+        started_at: begun,
     };
     Ok(KafkaSink::open(settings, &publishing, Arc::clone(shutdown))?)
 }

@@ -1,8 +1,8 @@
-//! Reading where reading may have killed the program: librdkafka unpacks whole batches before anybody can look at them, by
-//! a factor of a thousand where somebody means harm.
+//! Reading where reading may have crashed the program: librdkafka decompresses whole batches before any inspection.
 //!
-//! One partition is fetched from at a time, one batch after the other, and the place is noted before. A place that was
-//! noted at death after death is passed over: where its batch ends is found out without unpacking it.
+//! A hostile batch expands by a factor of a thousand. In cautious mode the source fetches from one partition at a time,
+//! one batch after the other, and notes the position before each fetch. A position noted at one crash after another is
+//! skipped: `packed_end` finds the end of its batch without decompressing it.
 
 use super::source::KafkaSource;
 use super::undecodable::packed_end;
@@ -10,89 +10,95 @@ use crate::ports::{Incoming, PoisonGuard, SourceError};
 use crate::wire::{Origin, Reason, Record, Rejection};
 use std::sync::Arc;
 
-/// How a source reads warily.
+/// The state of a source in cautious mode.
 pub(super) struct CautiousReader {
-    pub(super) care: Arc<dyn PoisonGuard>,
-    /// The partition that is fetched from.
-    at: Option<i32>,
+    pub(super) guard: Arc<dyn PoisonGuard>,
+    /// The partition being fetched from.
+    current: Option<i32>,
 }
 
 impl CautiousReader {
-    /// None where there is no need to.
-    pub(super) fn of(care: &Arc<dyn PoisonGuard>) -> Option<Self> {
-        care.is_cautious().then(|| CautiousReader { care: Arc::clone(care), at: None })
+    /// Creates a reader if the guard asks for caution.
+    pub(super) fn new_if_needed(guard: &Arc<dyn PoisonGuard>) -> Option<Self> {
+        guard.is_cautious().then(|| CautiousReader { guard: Arc::clone(guard), current: None })
     }
 
-    /// Begins where the partitions stand now.
-    pub(super) fn begin_anew(&mut self) {
-        self.at = None;
+    /// Forgets the current partition; the source then assigns one again, from its present position.
+    pub(super) fn reset(&mut self) {
+        self.current = None;
     }
 }
 
 impl KafkaSource {
-    /// Goes on to the next partition that holds something, or back to reading all of them at once.
-    pub(super) fn go_warily(&mut self) -> Result<(), SourceError> {
-        let Some(wary) = &self.wary else { return Ok(()) };
-        let (care, at) = (Arc::clone(&wary.care), wary.at);
-        if !care.is_cautious() {
-            care.reading(None);
-            self.wary = None;
-            return self.begin_anew();
+    /// In cautious mode, moves on to the next partition that has records, or returns to reading all partitions at once.
+    pub(super) fn advance_cautiously(&mut self) -> Result<(), SourceError> {
+        let Some(cautious) = &self.cautious else { return Ok(()) };
+        let (guard, current) = (Arc::clone(&cautious.guard), cautious.current);
+        if !guard.is_cautious() {
+            guard.reading(None);
+            self.cautious = None;
+            return self.resume_normal_reading();
         }
-        if at.is_some_and(|partition| self.holds_more(partition)) {
+        if current.is_some_and(|partition| self.holds_more(partition)) {
             return Ok(());
         }
         let (before, behind): (Vec<i32>, Vec<i32>) =
-            self.partitions.keys().partition(|partition| at.is_some_and(|at| **partition <= at));
+            self.partitions.keys().partition(|partition| current.is_some_and(|current| **partition <= current));
         let next = behind.into_iter().chain(before).find(|partition| self.has_grown(*partition));
-        self.wary = Some(CautiousReader { care, at: next });
+        self.cautious = Some(CautiousReader { guard, current: next });
         self.note_reading();
         self.assign(next.into_iter())
     }
 
-    /// Notes the place of the next record, where there is one.
+    /// Notes the position of the next record, if the current partition has one.
     pub(super) fn note_reading(&self) {
-        let Some(CautiousReader { care, at }) = &self.wary else { return };
-        let place = at.filter(|partition| self.holds_more(*partition)).map(|partition| self.place_of(partition));
-        care.reading(place.as_ref());
+        let Some(CautiousReader { guard, current }) = &self.cautious else { return };
+        let position =
+            current.filter(|partition| self.holds_more(*partition)).map(|partition| self.next_origin(partition));
+        guard.reading(position.as_ref());
     }
 
-    fn place_of(&self, partition: i32) -> Origin {
-        let offset = self.partitions.get(&partition).map_or(0, |place| place.next);
+    fn next_origin(&self, partition: i32) -> Origin {
+        let offset = self.partitions.get(&partition).map_or(0, |state| state.next);
         Origin { source: Arc::clone(&self.topic), partition, offset }
     }
 
-    /// Where each partition stands at a batch that killed the program, the gap that passes over it.
+    /// Skips the batch at which a partition stands if it crashed the program, and queues the gap.
     pub(super) fn skip_poison_batches(&mut self) {
-        let Some(CautiousReader { care, .. }) = &self.wary else { return };
-        let care = Arc::clone(care);
-        for place in self.partitions.keys().map(|partition| self.place_of(*partition)).collect::<Vec<_>>() {
-            if !care.is_poison(&place) {
+        let Some(CautiousReader { guard, .. }) = &self.cautious else { return };
+        let guard = Arc::clone(guard);
+        for origin in self.partitions.keys().map(|partition| self.next_origin(*partition)).collect::<Vec<_>>() {
+            if !guard.is_poison(&origin) {
                 continue;
             }
-            let high = self.partitions.get(&place.partition).map_or(0, |place| place.high);
-            match packed_end(&self.settings, place.partition, place.offset, high) {
+            let Origin { partition, offset, .. } = origin;
+            let high = self.partitions.get(&partition).map_or(0, |state| state.high);
+            match packed_end(&self.settings, partition, offset, high) {
                 Ok(Some(end)) => {
-                    let gap = self.gap(place, end);
-                    self.accepted.push_back(gap);
+                    let gap = self.skip_to(origin, end);
+                    self.accepted_gaps.push_back(gap);
                 }
                 Ok(None) => tracing::warn!(
-                    "the batch at {} of partition {} is too small to kill",
-                    place.offset,
-                    place.partition
+                    "topic {:?}, partition {partition}: the batch at {offset} is too small to exhaust memory; \
+                     reading it again",
+                    self.topic
                 ),
-                Err(why) => tracing::warn!("where the batch at {} ends cannot be told now: {why}", place.offset),
+                Err(why) => tracing::warn!(
+                    "topic {:?}, partition {partition}: cannot find the end of the batch at {offset}: {why}; \
+                     reading it again",
+                    self.topic
+                ),
             }
         }
     }
 
-    fn gap(&mut self, origin: Origin, end: i64) -> Incoming {
+    fn skip_to(&mut self, origin: Origin, end: i64) -> Incoming {
         let message = format!(
-            "the program died again and again of unpacking the batch of records there; reading goes on at {end}. Give it more \
-             memory, or find out who sends such batches"
+            "decompressing the batch of records here crashed the program repeatedly; reading resumes at {end}. Give \
+             the program more memory, or find the producer that sends such batches"
         );
         tracing::error!("topic {:?}, partition {}, from {}: {message}", self.topic, origin.partition, origin.offset);
-        self.partitions.entry(origin.partition).and_modify(|place| (place.next, place.chain) = (end, 0));
+        self.partitions.entry(origin.partition).and_modify(|state| (state.next, state.chain) = (end, 0));
         let rejection = Rejection { gap_to: Some(end), ..Rejection::new(Reason::Poison, message) };
         Incoming { origin, chain: 0, record: Record::Rejected(rejection) }
     }

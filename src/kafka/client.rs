@@ -1,4 +1,4 @@
-//! What a consumer and a producer have in common: librdkafka's log, and finding a topic.
+//! What consumers and producers share: librdkafka's log and errors, rate limits, and topic metadata.
 
 use crate::ports::StopReason;
 use rdkafka::ClientContext;
@@ -10,7 +10,7 @@ use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Something not to be done more often than every so often.
+/// Limits an action to once per interval.
 #[derive(Debug)]
 pub(super) struct Throttle {
     every: Duration,
@@ -18,12 +18,12 @@ pub(super) struct Throttle {
 }
 
 impl Throttle {
-    /// Due at once, and then every so often.
+    /// Creates a throttle whose action is due at once.
     pub(super) fn every(every: Duration) -> Self {
         Throttle { every, last: None }
     }
 
-    /// Whether it is time; if so, the next time is counted from now.
+    /// Whether the action is due; if so, starts the next interval.
     pub(super) fn due(&mut self) -> bool {
         let due = self.last.is_none_or(|last| last.elapsed() >= self.every);
         if due {
@@ -33,64 +33,66 @@ impl Throttle {
     }
 }
 
-/// The last trouble that librdkafka told of: its error codes do not say which broker, offset or why, its words do. They
-/// come in when the client is polled.
+/// The last error that librdkafka logged or reported.
+///
+/// An error code does not name the broker, the offset or the cause; this text does. librdkafka delivers it while the
+/// client is polled.
 #[derive(Debug, Default)]
 pub(super) struct LastError(Mutex<ErrorLine>);
 
 #[derive(Debug, Default)]
 struct ErrorLine {
-    words: Option<String>,
-    /// Whether a broker refused the name or the password, and none has told of anything else since.
-    is_refusal: bool,
+    line: Option<String>,
+    /// Whether a broker rejected the credentials, and no other error has followed.
+    is_auth_error: bool,
 }
 
 impl LastError {
-    /// Passes a line of the log on and keeps it if it is trouble. Warnings are ours to give, at our own pace.
-    pub(super) fn hear(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
+    /// Forwards a log line to the debug log and keeps it if it is an error. Callers log warnings, throttled.
+    pub(super) fn record_log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
         tracing::debug!(target: "librdkafka", "{facility} {line}");
-        let is_trouble = matches!(
+        let is_error = matches!(
             level,
             RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical | RDKafkaLogLevel::Error
         );
-        if is_trouble {
+        if is_error {
             self.keep(line, None);
         }
     }
 
     /// Keeps the reason of an error.
-    pub(super) fn hear_error(&self, error: &KafkaError, reason: &str) {
+    pub(super) fn record_error(&self, error: &KafkaError, reason: &str) {
         tracing::debug!(target: "librdkafka", "{error}: {reason}");
-        // That all brokers are down is said after each has said why it is.
+        // `AllBrokersDown` follows an error of each broker, which names the cause.
         if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
             self.keep(reason, Some(error.rdkafka_error_code() == Some(RDKafkaErrorCode::Authentication)));
         }
     }
 
-    fn keep(&self, line: &str, is_refusal: Option<bool>) {
+    fn keep(&self, line: &str, is_auth_error: Option<bool>) {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.words = Some(line.to_string());
-        last.is_refusal = is_refusal.unwrap_or(last.is_refusal);
+        last.line = Some(line.to_string());
+        last.is_auth_error = is_auth_error.unwrap_or(last.is_auth_error);
     }
 
-    /// How the program ends where no broker answers, and what to do about it.
-    pub(super) fn silence(&self) -> (StopReason, &'static str) {
-        if self.0.lock().unwrap_or_else(PoisonError::into_inner).is_refusal {
-            let told = "the brokers refuse the name or the password; correct sasl.username, sasl.password and sasl.mechanisms \
-                        in kafka.properties";
-            return (StopReason::NotAuthenticated, told);
+    /// The stop reason when no broker answers, and what to do about it.
+    pub(super) fn diagnose_unreachable(&self) -> (StopReason, &'static str) {
+        if self.0.lock().unwrap_or_else(PoisonError::into_inner).is_auth_error {
+            let advice = "the brokers reject the user name or password; correct sasl.username, sasl.password and \
+                          sasl.mechanisms in kafka.properties";
+            return (StopReason::NotAuthenticated, advice);
         }
         (StopReason::Unreachable, "check kafka.brokers, the network, and TLS and SASL in kafka.properties")
     }
 
-    /// The last line, in brackets, or nothing.
-    pub(super) fn told(&self) -> String {
+    /// The last error as a suffix for a message: in brackets, or empty.
+    pub(super) fn message_suffix(&self) -> String {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.words.as_ref().map_or_else(String::new, |line| format!(" (librdkafka: {line})"))
+        last.line.as_ref().map_or_else(String::new, |line| format!(" (librdkafka: {line})"))
     }
 }
 
-/// Hears nothing: for clients that only look at something, whose trouble shows in what they return.
+/// Logs at debug level only: for short-lived clients whose return values carry their errors.
 pub(super) struct SilentContext;
 
 impl ClientContext for SilentContext {
@@ -105,50 +107,59 @@ impl ClientContext for SilentContext {
 
 impl ConsumerContext for SilentContext {}
 
-/// Why a topic's partitions cannot be told.
+/// Why the partitions of a topic cannot be listed.
 #[derive(Debug)]
 pub(super) enum TopicError {
-    /// The brokers do not have it.
+    /// The brokers do not have the topic.
     Missing,
-    /// They have it, and not for us.
+    /// The brokers deny access to the topic.
     Refused(RDKafkaErrorCode),
     /// No broker answered in time.
     Unreachable(String),
 }
 
 impl TopicError {
-    /// The same for a person; `field` is where the topic's name is set.
-    pub(super) fn explain(&self, topic: &str, field: &str, brokers: &str, trouble: &LastError) -> String {
+    /// Formats the error as a message with advice; `field` is the setting that names the topic.
+    pub(super) fn explain(&self, topic: &str, field: &str, brokers: &str, last_error: &LastError) -> String {
         match self {
             TopicError::Missing => format!(
-                "the brokers at {brokers} have no topic {topic:?}; create it by `lookalike topics create`, or correct kafka.{field}"
+                "the brokers at {brokers} have no topic {topic:?}; create it with `lookalike topics create`, or \
+                 correct kafka.{field}"
             ),
             TopicError::Refused(code) => format!(
-                "the brokers at {brokers} refuse the topic {topic:?}: {code}; check kafka.{field}, and what the user in \
-                 kafka.properties may do"
+                "the brokers at {brokers} deny access to topic {topic:?}: {code}; check kafka.{field}, and the \
+                 permissions of the user in kafka.properties"
             ),
             TopicError::Unreachable(reason) => {
-                format!("no answer from {brokers}: {reason}{}; {}", trouble.told(), trouble.silence().1)
+                format!(
+                    "no answer from {brokers}: {reason}{}; {}",
+                    last_error.message_suffix(),
+                    last_error.diagnose_unreachable().1
+                )
             }
         }
     }
 
-    /// How the program ends over it.
-    pub(super) fn stop_reason(&self, trouble: &LastError) -> StopReason {
-        if matches!(self, TopicError::Unreachable(_)) { trouble.silence().0 } else { StopReason::Failed }
+    /// Why the program stops on this error.
+    pub(super) fn stop_reason(&self, last_error: &LastError) -> StopReason {
+        if matches!(self, TopicError::Unreachable(_)) {
+            last_error.diagnose_unreachable().0
+        } else {
+            StopReason::Failed
+        }
     }
 }
 
-/// How often a client is polled to hear why it cannot go on: once for each thing it has to say.
-pub(super) const N_LAST_WORDS: usize = 500;
+/// How often to poll a failing client for its last errors: each poll delivers one.
+pub(super) const N_FINAL_POLLS: usize = 500;
 
-/// How long a topic may be unknown to the brokers before it counts as missing: a new one takes a moment to get around.
+/// How long brokers may not know a topic before it counts as missing: metadata of a new topic takes a moment to spread.
 const MISSING_MAX: Duration = Duration::from_secs(2);
 
-/// The pause between two questions.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The numbers of a topic's partitions; the brokers are asked for no longer than `within`.
+/// Lists the partitions of a topic; each request to the brokers takes at most `within`.
 pub(super) fn partitions_of<C: ClientContext>(
     client: &Client<C>,
     topic: &str,
@@ -156,14 +167,14 @@ pub(super) fn partitions_of<C: ClientContext>(
 ) -> Result<Vec<i32>, TopicError> {
     let until = Instant::now() + within.min(MISSING_MAX);
     loop {
-        match ask(client, topic, within) {
+        match fetch_partitions(client, topic, within) {
             Err(TopicError::Missing) if Instant::now() + PAUSE < until => std::thread::sleep(PAUSE),
             answer => return answer,
         }
     }
 }
 
-/// The offset that a partition's next message gets. A topic that was just made has no leaders for a moment.
+/// The offset that a partition's next message will get. Retries, because a new topic has no leaders for a moment.
 pub(super) fn end_of<C: ClientContext>(
     client: &Client<C>,
     topic: &str,
@@ -180,13 +191,17 @@ pub(super) fn end_of<C: ClientContext>(
     }
 }
 
-fn ask<C: ClientContext>(client: &Client<C>, topic: &str, within: Duration) -> Result<Vec<i32>, TopicError> {
+fn fetch_partitions<C: ClientContext>(
+    client: &Client<C>,
+    topic: &str,
+    within: Duration,
+) -> Result<Vec<i32>, TopicError> {
     let metadata =
         client.fetch_metadata(Some(topic), within).map_err(|error| TopicError::Unreachable(error.to_string()))?;
     let found = metadata.topics().iter().find(|found| found.name() == topic).ok_or(TopicError::Missing)?;
     match found.error() {
         None if found.partitions().is_empty() => Err(TopicError::Missing),
-        // A topic being made has no leaders yet.
+        // A topic under creation has no leaders yet.
         None | Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) => {
             Ok(found.partitions().iter().map(|partition| partition.id()).collect())
         }

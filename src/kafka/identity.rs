@@ -1,8 +1,8 @@
-//! Whether a topic is still the one that the store was made from: the last record taken in is there, and is the same.
+//! Checks that a topic is still the one the store was built from: its last record read must be there, unchanged.
 
-use super::record::taken_over;
+use super::record::to_owned_message;
 use super::settings::KafkaSettings;
-use super::topic_id::{TopicId, tell_ids};
+use super::topic_id::{TopicId, log_topic_ids};
 use crate::document::Seed;
 use crate::ports::Progress;
 use crate::wire::{Message, MessageFault};
@@ -17,14 +17,14 @@ use std::time::{Duration, Instant};
 /// How long to wait for messages before looking at the clock.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Tells records apart that have the same offset in two topics of one name. No secret: it guards against mistakes.
+/// The seed of record fingerprints. Not a secret: fingerprints guard against mistakes, not attacks.
 const SEED: Seed = Seed([0x6c6f_6f6b, 0x616c_696b, 0x6b61_666b, 0x6173_6565]);
 
-/// Bytes at either end of a value that are looked at. Every record is asked for its fingerprint, and only the last one taken
-/// in ever needs it: of large ones the ends, the length and the time tell as much.
+/// Bytes of a value that are hashed at each end. Every record is hashed, and only the last one read is ever compared,
+/// so the cost must be small. For a large value, the two ends, the length and the time are enough.
 const END_BYTES: usize = 2 << 10;
 
-/// The fingerprint of a record; never 0, which says that none is known.
+/// The fingerprint of a record; never 0, which means unknown.
 pub(super) fn fingerprint(message: &Message) -> u64 {
     let value = message.value.as_deref().unwrap_or_default();
     let (head, tail) = value.split_at(value.len().min(END_BYTES));
@@ -42,13 +42,13 @@ pub(super) fn fingerprint(message: &Message) -> u64 {
     (SEED.fingerprint("record", &parts).0 as u64).max(1)
 }
 
-/// Hears of the id of the topic that is looked at.
+/// Passes the topic's id from the log to a [`TopicId`].
 struct IdentityContext(Arc<TopicId>);
 
 impl ClientContext for IdentityContext {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
         match level {
-            RDKafkaLogLevel::Debug => self.0.hear(line),
+            RDKafkaLogLevel::Debug => self.0.observe(line),
             _ => tracing::debug!(target: "librdkafka", "{facility} {line}"),
         }
     }
@@ -60,9 +60,9 @@ impl ClientContext for IdentityContext {
 
 impl ConsumerContext for IdentityContext {}
 
-/// The partitions whose last record taken in is another one now. One that cannot be read any more, because it was
-/// deleted or compacted, tells nothing. What is read is of the topic of `id`, or that tells of its change.
-pub(super) fn changed(
+/// Lists the partitions whose last record read has changed. A record that is gone, deleted or compacted, proves nothing
+/// and does not count. If the topic changes during the check, `id` records it.
+pub(super) fn changed_partitions(
     settings: &KafkaSettings,
     id: &Arc<TopicId>,
     stored: &BTreeMap<i32, Progress>,
@@ -77,9 +77,9 @@ pub(super) fn changed(
         unread.insert(*partition, *progress);
     }
     let mut config = settings.tail_config().map_err(|_| KafkaError::ClientCreation("settings".into()))?;
-    // A batch that cannot be unpacked tells nothing, and must not hold up the start.
+    // An undecodable batch proves nothing and must not delay the start.
     config.set("fetch.error.backoff.ms", "10");
-    tell_ids(&mut config);
+    log_topic_ids(&mut config);
     let consumer: BaseConsumer<IdentityContext> = config.create_with_context(IdentityContext(Arc::clone(id)))?;
     consumer.assign(&list)?;
     let mut changed = Vec::new();
@@ -88,7 +88,7 @@ pub(super) fn changed(
             Some(Ok(message)) => {
                 let Some(progress) = unread.remove(&message.partition()) else { continue };
                 let is_last = message.offset() == progress.next_offset - 1;
-                if is_last && fingerprint(&taken_over(&message, value_bytes_max)) != progress.chain {
+                if is_last && fingerprint(&to_owned_message(&message, value_bytes_max)) != progress.chain {
                     changed.push(message.partition());
                 }
             }
@@ -106,7 +106,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn whatever_differs_in_a_record_s_ends_length_key_or_time_is_told() {
+    fn ends_length_key_and_time_change_the_fingerprint() {
         let message = |key: &str, value: Vec<u8>, time_ms| Message {
             key: Some(key.into()),
             value: Some(value),
@@ -123,8 +123,8 @@ mod tests {
         messages.extend([0, 2, 3, 2_048, 9_000].map(|n_bytes| message("a", vec![7; n_bytes], 1)));
         messages.extend([0, 2_047, 6_952, 8_999].map(|at| changed_at(at, 9_000)));
         messages.extend([0, 2_048, 4_095].map(|at| changed_at(at, 4_096)));
-        let told: BTreeSet<u64> = messages.iter().map(fingerprint).collect();
-        assert_eq!(told.len(), messages.len());
+        let distinct: BTreeSet<u64> = messages.iter().map(fingerprint).collect();
+        assert_eq!(distinct.len(), messages.len());
         assert_eq!(fingerprint(&messages[0]), fingerprint(&messages[0].clone()));
     }
 }

@@ -1,30 +1,30 @@
-//! Kafka at both ends: pages from one topic; events, what they change in the present state, and dead letters to others.
+//! Kafka at both ends: reads pages from one topic; writes events, the present state and dead letters to others.
 //!
 //! ```text
 //! pages ─▶ KafkaSource ─▶ … the store … ─▶ KafkaSink ─▶ events, assignments, merges, pages.dlq
 //! ```
 //!
-//! The store alone knows how far the pages have been taken in: partitions are assigned, not subscribed to, each from the
-//! offset in the store. The group's offsets in Kafka are written for lag tools and read only to notice that a store is
-//! missing.
+//! The store alone records how far the input has been read. The source assigns partitions itself, each from the
+//! offset in the store, and joins no group. It commits the group's offsets to Kafka for lag tools. It reads them back
+//! only to notice that a store is missing.
 //!
-//! The output alone knows what is out. Each batch of events goes out in one transaction, so that who reads committed
-//! transactions sees all of it or nothing, and after every start and every trouble the last events in the output tell
-//! where to go on: none is lost, and none appears twice.
+//! The output alone records what has been published. Each batch of events is one transaction, so a reader of committed
+//! transactions sees the whole batch or nothing. After every start and every failure the sink reads the last events
+//! in the output and resumes behind them: no event is lost, and none appears twice.
 //!
-//! **A consumer's rule.** Read with `isolation.level=read_committed`, remember for each partition the highest
-//! `lookalike-seq`, together with what was made of the events, and drop whatever is not above it. In order, this drops
-//! nothing; it makes repeats harmless where the consumer itself reads again, or brokers lost what they had confirmed and
-//! an operator replayed it.
+//! **A consumer's rule.** Read with `isolation.level=read_committed`. For each partition, store the highest
+//! `lookalike-seq` together with the state derived from the events, and drop every event that is not above it. In
+//! normal operation this drops nothing. It makes repeats harmless when the consumer reads events again, or when brokers
+//! lose confirmed events and an operator replays them.
 //!
-//! **The present state** is in two compacted topics: `assignments` says for each URL the document and cluster of the page
-//! that stands there by the time of fetching (nothing: none does), `merges` for each cluster that lost its name the one
-//! that it became part of. A page's cluster now is found by following `merges` from the one in its assignment. A page that
-//! comes late changes nothing there. Written anew ([`KafkaSink::republish`]), all of it has the number of the last event:
-//! the last message of a key counts.
+//! **The present state** is in two compacted topics. `assignments` maps each URL to the document and cluster of its
+//! newest page by fetch time; a null value means that the URL has no page. `merges` maps each cluster that lost its
+//! name to the cluster it joined. To find a page's current cluster, start at its assignment and follow `merges`. A page
+//! that arrives late and is not the newest changes nothing. [`KafkaSink::republish`] rewrites the whole state under the
+//! number of the last event: the last message of a key counts.
 //!
-//! A key must stay in its partition, or two partitions hold a state of it: the store remembers how many partitions each
-//! of its topics has, and whether one was begun too late to hold everything.
+//! A key must stay in its partition, or two partitions hold a state for it. The store therefore remembers how many
+//! partitions each of its topics has, and whether publishing to a topic began too late for it to be complete.
 
 mod cautious;
 mod client;
@@ -44,10 +44,10 @@ mod topic_id;
 mod topics;
 mod undecodable;
 
-pub use offsets::{NoPosition, TopicPosition};
+pub use offsets::{ParsePositionError, TopicPosition};
 pub use replay::{ReplayPlan, ReplayReport, replay, replayed};
 pub use routing::dead_letter;
 pub use settings::{KafkaSettings, RecordFormat, SettingsError, Start};
 pub use sink::{Fact, KafkaSink, Publishing, SEQ_HEADER, STORE_HEADER, VERSION_HEADER};
 pub use source::{KafkaSource, StartOptions};
-pub use topics::{TopicMade, TopicPlan, create_topics};
+pub use topics::{TopicOutcome, TopicPlan, create_topics};

@@ -1,4 +1,4 @@
-//! Where a partition is read from, and whether the broker still has it.
+//! Where reading of a partition starts, and whether the broker still has that offset.
 
 use super::settings::Start;
 use crate::document::FetchTime;
@@ -8,42 +8,42 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a broker has of a partition: `low..high`.
+/// The records of a partition that a broker holds: `low..high`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OffsetRange {
     /// The oldest record's offset.
     pub low: i64,
-    /// The offset that the next record gets.
+    /// The offset that the next record will get.
     pub high: i64,
 }
 
-/// Stands for the offset of a partition that is no longer there.
+/// The stored offset of a partition that no longer exists.
 pub(super) const NOWHERE: i64 = -1;
 
-/// Records that the store should read next and the broker cannot give.
+/// Records that the store needs next and the broker no longer has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Gap {
     /// The partition.
     pub partition: i32,
-    /// The offset to read next.
+    /// The next offset to read.
     pub next: i64,
-    /// What there is instead; none: the partition is not there at all.
+    /// What the broker holds instead; `None` if the topic has no such partition.
     pub held: Option<OffsetRange>,
-    /// What became of them.
+    /// Why the records are missing.
     pub why: GapReason,
 }
 
-/// What became of records.
+/// Why records are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GapReason {
-    /// They were deleted, by retention or by somebody.
+    /// They were deleted, by retention or by hand.
     Overtaken,
-    /// The topic is another one now, or lost its end.
+    /// The topic was recreated, or lost its end.
     Replaced,
 }
 
 impl Gap {
-    /// How the program ends over it.
+    /// Why the program stops on this gap.
     pub(super) fn stop_reason(&self) -> StopReason {
         match self.why {
             GapReason::Overtaken => StopReason::Overtaken,
@@ -51,18 +51,18 @@ impl Gap {
         }
     }
 
-    /// Where reading goes on once it is accepted.
-    pub(super) fn to(&self) -> i64 {
+    /// Where reading resumes once the gap is accepted.
+    pub(super) fn resume_offset(&self) -> i64 {
         self.held.map_or(NOWHERE, |held| held.low)
     }
 
-    /// Its event, once it is accepted.
+    /// The event that reports the gap once it is accepted.
     pub(super) fn rejection(&self) -> Rejection {
         let reason = match self.why {
             GapReason::Overtaken => Reason::Overtaken,
             GapReason::Replaced => Reason::Replaced,
         };
-        Rejection { gap_to: Some(self.to()), ..Rejection::new(reason, self.to_string()) }
+        Rejection { gap_to: Some(self.resume_offset()), ..Rejection::new(reason, self.to_string()) }
     }
 }
 
@@ -75,14 +75,14 @@ impl fmt::Display for Gap {
         write!(f, "partition {partition}: the stored offset is {next}, the broker has {low}..{high}: ")?;
         match why {
             GapReason::Overtaken => write!(f, "retention deleted {} records before they were read", low - next),
-            GapReason::Replaced if next > high => f.write_str("the topic was made anew or its end was lost"),
-            GapReason::Replaced => f.write_str("the topic was made anew: the record before it is another one"),
+            GapReason::Replaced if next > high => f.write_str("the topic was recreated or lost its end"),
+            GapReason::Replaced => f.write_str("the topic was recreated: the record before that offset has changed"),
         }
     }
 }
 
-/// Checks that `next` can be read: a record is there, or it is the one that comes next.
-pub(super) fn check(partition: i32, next: i64, held: OffsetRange) -> Result<i64, Gap> {
+/// Checks that `next` is readable: the broker has that record, or will assign the offset next.
+pub(super) fn check_held(partition: i32, next: i64, held: OffsetRange) -> Result<i64, Gap> {
     if (held.low..=held.high).contains(&next) {
         return Ok(next);
     }
@@ -90,19 +90,19 @@ pub(super) fn check(partition: i32, next: i64, held: OffsetRange) -> Result<i64,
     Err(Gap { partition, next, held: Some(held), why })
 }
 
-/// What the store knows of one topic.
+/// The stored progress of one topic.
 #[derive(Clone, Debug)]
 pub(super) struct StoredPositions(pub BTreeMap<i32, Progress>);
 
 impl StoredPositions {
-    /// What it knows of `topic`.
-    pub(super) fn of(progress: &ProgressMap, topic: &str) -> Self {
+    /// Selects the progress of `topic`.
+    pub(super) fn from_progress(progress: &ProgressMap, topic: &str) -> Self {
         let ours = progress.iter().filter(|((source, _), at)| source == topic && at.next_offset != NOWHERE);
         StoredPositions(ours.map(|((_, partition), progress)| (*partition, *progress)).collect())
     }
 
-    /// The partitions that it knows and the topic does not have.
-    pub(super) fn beyond(&self, partitions: &[i32]) -> Vec<Gap> {
+    /// Lists a gap for each stored partition that the topic no longer has.
+    pub(super) fn missing_partitions(&self, partitions: &[i32]) -> Vec<Gap> {
         let gone = self.0.iter().filter(|(partition, _)| !partitions.contains(partition));
         gone.map(|(partition, progress)| Gap {
             partition: *partition,
@@ -113,58 +113,61 @@ impl StoredPositions {
         .collect()
     }
 
-    /// Where to begin a partition. One unknown in a topic that is known was added later and is read whole: to begin it
-    /// at its end would lose what came in the meantime.
-    pub(super) fn begin(&self, partition: i32, start: Start, held: OffsetRange) -> Result<i64, Gap> {
+    /// Where reading of a partition starts. An unknown partition of a known topic was added later and is read from its
+    /// oldest record: a start at its end would lose what arrived in the meantime.
+    pub(super) fn start_offset(&self, partition: i32, start: Start, held: OffsetRange) -> Result<i64, Gap> {
         match (self.0.get(&partition), start) {
-            (Some(progress), _) => check(partition, progress.next_offset, held),
+            (Some(progress), _) => check_held(partition, progress.next_offset, held),
             (None, Start::Latest) if self.0.is_empty() => Ok(held.high),
             (None, _) => Ok(held.low),
         }
     }
 }
 
-/// Where a topic is to be read from, as a person says it: a time such as `2026-11-21T08:00:00Z`, or `0=1234,1=5678`, an
-/// offset for each partition.
+/// A position in a topic, as a user writes it: a time such as `2026-11-21T08:00:00Z`, or an offset for each partition
+/// such as `0=1234,1=5678`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TopicPosition {
-    /// With the first record of this time or later.
+    /// The first record of this time or later.
     Time(FetchTime),
     /// Partition → offset.
     Offsets(BTreeMap<i32, i64>),
 }
 
-/// What is no position in a topic.
+/// The error of a text that is no [`TopicPosition`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("give a time such as 2026-11-21T08:00:00Z, or PARTITION=OFFSET with commas between")]
-pub struct NoPosition;
+#[error("give a time such as 2026-11-21T08:00:00Z, or PARTITION=OFFSET pairs separated by commas")]
+pub struct ParsePositionError;
 
 impl FromStr for TopicPosition {
-    type Err = NoPosition;
+    type Err = ParsePositionError;
 
-    fn from_str(text: &str) -> Result<Self, NoPosition> {
+    fn from_str(text: &str) -> Result<Self, ParsePositionError> {
         if let Ok(time) = text.parse() {
             return Ok(TopicPosition::Time(time));
         }
-        let one = |one: &str| -> Option<(i32, i64)> {
-            let (partition, offset) = one.split_once('=')?;
+        let parse_pair = |pair: &str| -> Option<(i32, i64)> {
+            let (partition, offset) = pair.split_once('=')?;
             let (partition, offset) = (partition.trim().parse().ok()?, offset.trim().parse().ok()?);
             (partition >= 0 && offset >= 0).then_some((partition, offset))
         };
-        let offsets: Option<BTreeMap<i32, i64>> = text.split(',').map(one).collect();
-        offsets.map(TopicPosition::Offsets).ok_or(NoPosition)
+        let offsets: Option<BTreeMap<i32, i64>> = text.split(',').map(parse_pair).collect();
+        offsets.map(TopicPosition::Offsets).ok_or(ParsePositionError)
     }
 }
 
-/// A time as brokers know it, rounded up: no record of an earlier one is of this time or later. Negative numbers mean
-/// something else to them.
+/// Converts a time to the brokers' milliseconds. Rounds up, so that no earlier record qualifies; clamps at 0, because
+/// brokers give negative numbers other meanings.
 pub(super) fn milliseconds(time: FetchTime) -> i64 {
     (time.0.max(0) + 999) / 1000
 }
 
-/// Where a partition begins that is to be read from a time on, given its first record of that time or later. An error is
-/// the oldest offset held, where records were deleted of which none shows that they were older.
-pub(super) fn since(found: Option<i64>, held: OffsetRange) -> Result<i64, i64> {
+/// Where a partition starts when it is read from a time on; `found` is its first record of that time or later.
+///
+/// # Errors
+/// The oldest offset held, if records were deleted and none of those held is older than the time: some of the deleted
+/// records may have been that young.
+pub(super) fn start_at_time(found: Option<i64>, held: OffsetRange) -> Result<i64, i64> {
     let next = found.unwrap_or(held.high).max(held.low);
     if next == held.low && held.low > 0 { Err(next) } else { Ok(next) }
 }
@@ -183,7 +186,7 @@ mod tests {
             })
             .chain([(("other".to_string(), 7), Progress { next_offset: 99, chain: 0 })])
             .collect();
-        StoredPositions::of(&progress, "t")
+        StoredPositions::from_progress(&progress, "t")
     }
 
     #[test]
@@ -200,7 +203,7 @@ mod tests {
             (&[(0, NOWHERE)], Start::Earliest, Ok(10)),
         ] {
             let expected = expected.map_err(|(next, why)| Gap { partition: 0, next, held: Some(HELD), why });
-            assert_eq!(stored(known).begin(0, start, HELD), expected, "{known:?}, {start:?}");
+            assert_eq!(stored(known).start_offset(0, start, HELD), expected, "{known:?}, {start:?}");
         }
     }
 
@@ -210,13 +213,13 @@ mod tests {
         for (found, held, expected) in [
             (Some(15), HELD, Ok(15)),
             (None, HELD, Ok(20)),
-            // What was deleted may have been of that time as well.
+            // The deleted records may have been of that time, too.
             (Some(10), HELD, Err(10)),
             (None, OffsetRange { low: 20, high: 20 }, Err(20)),
             (Some(0), whole, Ok(0)),
             (None, OffsetRange { low: 0, high: 0 }, Ok(0)),
         ] {
-            assert_eq!(since(found, held), expected, "{found:?}, {held:?}");
+            assert_eq!(start_at_time(found, held), expected, "{found:?}, {held:?}");
         }
         assert_eq!([-5, 0, 1, 1000, 1001].map(|time| milliseconds(FetchTime(time))), [0, 0, 1, 1, 2]);
     }
@@ -227,25 +230,25 @@ mod tests {
         assert_eq!(time.parse(), Ok(TopicPosition::Time(time.parse().expect("a time"))));
         assert_eq!("0=12, 3=4".parse(), Ok(TopicPosition::Offsets([(0, 12), (3, 4)].into())));
         for wrong in ["", "soon", "0", "0=", "0=-1", "-1=0", "0=1,"] {
-            assert_eq!(wrong.parse::<TopicPosition>(), Err(NoPosition), "{wrong}");
+            assert_eq!(wrong.parse::<TopicPosition>(), Err(ParsePositionError), "{wrong}");
         }
     }
 
     #[test]
     fn partitions_that_are_gone() {
-        let gone = stored(&[(0, 1), (2, 1)]).beyond(&[0, 1]);
+        let gone = stored(&[(0, 1), (2, 1)]).missing_partitions(&[0, 1]);
         assert_eq!(gone, [Gap { partition: 2, next: 1, held: None, why: GapReason::Replaced }]);
-        assert_eq!((gone[0].to(), gone[0].stop_reason()), (NOWHERE, StopReason::Replaced));
-        assert_eq!(stored(&[(0, 1), (2, NOWHERE)]).beyond(&[0, 1]), []);
+        assert_eq!((gone[0].resume_offset(), gone[0].stop_reason()), (NOWHERE, StopReason::Replaced));
+        assert_eq!(stored(&[(0, 1), (2, NOWHERE)]).missing_partitions(&[0, 1]), []);
     }
 
     #[test]
-    fn what_is_out_of_range_is_said() {
-        let text = |next| check(3, next, HELD).expect_err("out of range").to_string();
+    fn a_gap_names_the_offset_and_what_the_broker_has() {
+        let text = |next| check_held(3, next, HELD).expect_err("out of range").to_string();
         assert!(text(4).contains("partition 3: the stored offset is 4, the broker has 10..20"), "{}", text(4));
         assert!(text(4).contains("deleted 6 records"), "{}", text(4));
-        assert!(text(44).contains("made anew"), "{}", text(44));
-        let accepted = check(3, 4, HELD).expect_err("out of range").rejection();
+        assert!(text(44).contains("recreated"), "{}", text(44));
+        let accepted = check_held(3, 4, HELD).expect_err("out of range").rejection();
         assert_eq!((accepted.reason, accepted.gap_to), (Reason::Overtaken, Some(10)));
     }
 }

@@ -1,4 +1,4 @@
-//! The topics that events go to, as they are found: whether a key is still where the store put it, and what is missing.
+//! The state of the output topics at a start: whether keys stay in their partitions, and what is missing.
 
 use super::client::{TopicError, end_of, partitions_of};
 use crate::ports::{OutputNote, OutputNotes};
@@ -6,7 +6,7 @@ use rdkafka::ClientContext;
 use rdkafka::client::Client;
 use std::time::Duration;
 
-/// A topic that events go to.
+/// An output topic as the brokers report it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OutputTopicState {
     /// Its name.
@@ -15,13 +15,13 @@ pub(super) struct OutputTopicState {
     pub field: &'static str,
     /// How many partitions it has.
     pub n_partitions: u32,
-    /// Whether nothing was ever written to it.
+    /// Whether the topic has never held a message.
     pub is_new: bool,
 }
 
 impl OutputTopicState {
-    /// Looks at a topic; each question is waited for no longer than `within`.
-    pub(super) fn look<C: ClientContext>(
+    /// Queries a topic; each request takes at most `within`.
+    pub(super) fn fetch<C: ClientContext>(
         client: &Client<C>,
         name: &str,
         field: &'static str,
@@ -30,14 +30,14 @@ impl OutputTopicState {
         let partitions = partitions_of(client, name, within)?;
         let mut is_new = true;
         for partition in &partitions {
-            // What was deleted leaves its offsets behind.
+            // Deleted records leave their offsets behind.
             is_new &= end_of(client, name, *partition, within)? == 0;
         }
         Ok(OutputTopicState { name: name.to_string(), field, n_partitions: partitions.len() as u32, is_new })
     }
 
-    /// What it is told anew by, where it is one of the two that hold the present state.
-    fn state(&self) -> Option<&'static str> {
+    /// The argument of `topics republish` that rewrites this topic, if it holds present state.
+    fn republish_target(&self) -> Option<&'static str> {
         match self.field {
             "assignments_topic" => Some("assignments"),
             "merges_topic" => Some("merges"),
@@ -45,19 +45,19 @@ impl OutputTopicState {
         }
     }
 
-    /// How many partitions the store knows it to have, where it has another number now.
-    pub(super) fn had(&self, known: &OutputNotes) -> Option<u32> {
+    /// The number of partitions that the store remembers, if it differs from the present number.
+    pub(super) fn previous_n_partitions(&self, known: &OutputNotes) -> Option<u32> {
         let note = known.get(&self.name).filter(|_| !self.is_new)?;
         (note.n_partitions != self.n_partitions).then_some(note.n_partitions)
     }
 }
 
-/// How far publishing has come, and what the store can still give.
+/// How far publishing has come, and what the store can still supply.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StorePosition {
-    /// The first event that is not out.
-    pub first: u64,
-    /// The event behind the last one in the topic of events; 0 where that holds none.
+    /// The first event not yet published.
+    pub next_unpublished: u64,
+    /// One past the last event in the events topic; 0 if the topic is empty.
     pub end_of_events: u64,
     /// Events below this number are no longer in the store.
     pub kept_from: u64,
@@ -67,39 +67,41 @@ pub(super) struct StorePosition {
     pub has_merged: bool,
 }
 
-/// Why nothing must be published to the topics as they are: keys would go to other partitions.
+/// Why publishing must not start: keys would go to other partitions than before.
 pub(super) fn moved_keys(found: &[OutputTopicState], known: &OutputNotes) -> Option<String> {
     found.iter().find_map(|topic| {
         let OutputTopicState { name, field, n_partitions, .. } = topic;
-        let (what, had) = topic.state().zip(topic.had(known))?;
+        let (what, had) = topic.republish_target().zip(topic.previous_n_partitions(known))?;
         Some(format!(
-            "topic {name:?} has {n_partitions} partitions, and had {had} when this store first published there: keys would \
-             go to others than before, and both would hold a state of them. Name a new topic in kafka.{field}, make it by \
-             `lookalike topics create`, and fill it by `lookalike topics republish {what}`"
+            "topic {name:?} has {n_partitions} partitions, and had {had} when this store first published there: keys \
+             would move to other partitions, and two partitions would hold a state of one key. Name a new topic in \
+             kafka.{field}, create it with `lookalike topics create`, and fill it with `lookalike topics republish \
+             {what}`"
         ))
     })
 }
 
-/// Why nothing more must be published yet: events that are out elsewhere are not in their topic, and the store, which still
-/// has them, would forget them.
+/// Why publishing must not go on yet: the events topic lacks events that other topics reflect. The store still has
+/// them, and would drop them as published.
 pub(super) fn lost_events(topic: &str, at: StorePosition) -> Option<String> {
-    let StorePosition { first, end_of_events, kept_from, .. } = at;
+    let StorePosition { next_unpublished, end_of_events, kept_from, .. } = at;
     let from = end_of_events.max(kept_from);
-    (from < first).then(|| {
+    (from < next_unpublished).then(|| {
         format!(
-            "topic {topic:?} lacks events that other topics tell of, up to {}. The store still has those from {from} on, and \
-             forgets them as it goes on: first put them there, by `lookalike topics republish events-from {from}`",
-            first - 1
+            "topic {topic:?} lacks events that other topics reflect, up to {}. The store still has the events from \
+             {from} on, but drops them as it goes on: first republish them with `lookalike topics republish \
+             events-from {from}`",
+            next_unpublished - 1
         )
     })
 }
 
-/// What the store is to remember of the topics.
+/// What the store must remember of the topics.
 pub(super) fn notes(found: &[OutputTopicState], known: &OutputNotes, at: StorePosition) -> OutputNotes {
     let note = |topic: &OutputTopicState| {
         let has_any = if topic.field == "merges_topic" { at.has_merged } else { at.has_pages };
         let is_whole = match known.get(&topic.name) {
-            _ if topic.is_new => at.first == 0 || !has_any,
+            _ if topic.is_new => at.next_unpublished == 0 || !has_any,
             Some(note) => note.is_whole,
             None => true,
         };
@@ -108,7 +110,7 @@ pub(super) fn notes(found: &[OutputTopicState], known: &OutputNotes, at: StorePo
     found.iter().filter(|topic| topic.field != "dead_letters").map(note).collect()
 }
 
-/// What somebody should know of the topics; `notes` is what is remembered from now on.
+/// What the operator should know of the topics; `notes` is what the store remembers from now on.
 pub(super) fn warnings(
     found: &[OutputTopicState],
     known: &OutputNotes,
@@ -119,22 +121,23 @@ pub(super) fn warnings(
     for topic in found {
         let OutputTopicState { name, n_partitions, .. } = topic;
         let is_whole = notes.get(name).is_none_or(|note| note.is_whole);
-        if let Some(what) = topic.state().filter(|_| !is_whole) {
+        if let Some(what) = topic.republish_target().filter(|_| !is_whole) {
             warnings.push(format!(
-                "topic {name:?} lacks what was taken in before the store published there: who reads it gets a part of the \
-                 present state. Stop, and `lookalike topics republish {what}` writes all of it"
+                "topic {name:?} lacks the state from before the store published there: its readers see only part of \
+                 the present state. Stop the program and run `lookalike topics republish {what}`, which writes all of \
+                 it"
             ));
         }
-        if topic.field == "events_topic" && topic.is_new && at.first > 0 {
+        if topic.field == "events_topic" && topic.is_new && at.next_unpublished > 0 {
             warnings.push(format!(
-                "topic {name:?} is empty: events before {} are not in it, and no longer in the store",
-                at.first
+                "topic {name:?} is empty: the events before {} are neither there nor in the store any more",
+                at.next_unpublished
             ));
         }
-        if let Some(had) = topic.had(known).filter(|_| topic.field == "events_topic") {
+        if let Some(had) = topic.previous_n_partitions(known).filter(|_| topic.field == "events_topic") {
             warnings.push(format!(
-                "topic {name:?} has {n_partitions} partitions, and had {had}: the events of one URL may lie in two of them. \
-                 Sort by lookalike-seq where their order matters"
+                "topic {name:?} has {n_partitions} partitions, and had {had}: the events of one URL may lie in two \
+                 partitions. Sort by lookalike-seq where their order matters"
             ));
         }
     }
@@ -153,13 +156,13 @@ mod tests {
         OutputNotes::from([(field.to_string(), OutputNote { n_partitions, is_whole })])
     }
 
-    const BEGUN: StorePosition =
-        StorePosition { first: 0, end_of_events: 0, kept_from: 0, has_pages: false, has_merged: false };
-    const FAR: StorePosition =
-        StorePosition { first: 100, end_of_events: 100, kept_from: 100, has_pages: true, has_merged: true };
+    const NEW_STORE: StorePosition =
+        StorePosition { next_unpublished: 0, end_of_events: 0, kept_from: 0, has_pages: false, has_merged: false };
+    const OLD_STORE: StorePosition =
+        StorePosition { next_unpublished: 100, end_of_events: 100, kept_from: 100, has_pages: true, has_merged: true };
 
     #[test]
-    fn a_topic_that_was_made_anew_lacks_what_went_before() {
+    fn a_recreated_topic_lacks_earlier_state() {
         for field in ["assignments_topic", "merges_topic"] {
             let whole = |is_new, known: &OutputNotes, at| {
                 let found = [topic(field, 2, is_new)];
@@ -169,15 +172,15 @@ mod tests {
                 notes[field].is_whole
             };
             let none = OutputNotes::new();
-            assert!(whole(true, &none, BEGUN), "a new store and new topics");
-            assert!(whole(true, &none, StorePosition { has_pages: true, ..BEGUN }), "nothing is out yet");
-            let nothing = StorePosition { has_pages: field == "merges_topic", has_merged: false, ..FAR };
-            assert!(whole(true, &none, nothing), "there is nothing to tell");
-            assert!(!whole(true, &none, FAR), "after a backfill, or under a new name");
-            assert!(!whole(true, &known(field, 2, true), FAR), "deleted and made again");
-            assert!(!whole(false, &known(field, 2, false), FAR), "it stays so until it is republished");
-            assert!(whole(false, &known(field, 2, true), FAR));
-            assert!(whole(false, &none, FAR), "as a store's that was made before it took notes");
+            assert!(whole(true, &none, NEW_STORE), "a new store and new topics");
+            assert!(whole(true, &none, StorePosition { has_pages: true, ..NEW_STORE }), "nothing is published yet");
+            let nothing = StorePosition { has_pages: field == "merges_topic", has_merged: false, ..OLD_STORE };
+            assert!(whole(true, &none, nothing), "there is no state");
+            assert!(!whole(true, &none, OLD_STORE), "after a backfill, or under a new name");
+            assert!(!whole(true, &known(field, 2, true), OLD_STORE), "deleted and recreated");
+            assert!(!whole(false, &known(field, 2, false), OLD_STORE), "incomplete until republished");
+            assert!(whole(false, &known(field, 2, true), OLD_STORE));
+            assert!(whole(false, &none, OLD_STORE), "a store from before notes");
         }
     }
 
@@ -186,22 +189,23 @@ mod tests {
         let other = |field, is_new| moved_keys(&[topic(field, 3, is_new)], &known(field, 2, true));
         assert!(other("assignments_topic", false).is_some_and(|why| why.contains("republish assignments")));
         assert!(other("merges_topic", false).is_some_and(|why| why.contains("3 partitions, and had 2")));
-        assert_eq!(other("merges_topic", true), None, "it holds nothing that could be in the wrong place");
+        assert_eq!(other("merges_topic", true), None, "it holds nothing in a wrong partition");
         assert_eq!(other("events_topic", false), None);
         let (found, known) = ([topic("events_topic", 3, false)], known("events_topic", 2, true));
-        let notes = notes(&found, &known, FAR);
-        assert_eq!(notes["events_topic"].n_partitions, 3, "it is told once");
-        assert_eq!(warnings(&found, &known, &notes, FAR).len(), 1);
+        let notes = notes(&found, &known, OLD_STORE);
+        assert_eq!(notes["events_topic"].n_partitions, 3, "the warning is given once");
+        assert_eq!(warnings(&found, &known, &notes, OLD_STORE).len(), 1);
     }
 
     #[test]
-    fn events_that_the_store_still_has_are_put_into_their_topic_first() {
-        let why = |end_of_events, kept_from| lost_events("events", StorePosition { end_of_events, kept_from, ..FAR });
-        assert_eq!((why(100, 90), why(0, 100), lost_events("events", BEGUN)), (None, None, None));
+    fn events_still_in_the_store_must_be_republished_first() {
+        let why =
+            |end_of_events, kept_from| lost_events("events", StorePosition { end_of_events, kept_from, ..OLD_STORE });
+        assert_eq!((why(100, 90), why(0, 100), lost_events("events", NEW_STORE)), (None, None, None));
         assert!(why(0, 90).is_some_and(|why| why.contains("up to 99") && why.contains("events-from 90`")));
-        assert!(why(93, 90).is_some_and(|why| why.contains("events-from 93`")), "killed while they were put there");
+        assert!(why(93, 90).is_some_and(|why| why.contains("events-from 93`")), "killed while republishing");
         let found = [topic("events_topic", 1, true)];
-        let told = |at| warnings(&found, &OutputNotes::new(), &OutputNotes::new(), at).len();
-        assert_eq!((told(FAR), told(BEGUN)), (1, 0));
+        let n_warnings = |at| warnings(&found, &OutputNotes::new(), &OutputNotes::new(), at).len();
+        assert_eq!((n_warnings(OLD_STORE), n_warnings(NEW_STORE)), (1, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! The end of the output: which events are out there, as a reader of committed transactions sees them.
+//! The end of the output: the last events published, as a reader of committed transactions sees them.
 
 use super::client::{SilentContext, TopicError, partitions_of};
 use super::settings::{KafkaSettings, explain};
@@ -10,32 +10,32 @@ use rdkafka::{Message, Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How far before a partition's end the last event is looked for first: itself and the marker of its transaction.
-const FIRST_LOOK: i64 = 4;
+/// The size of the first window before a partition's end, in offsets: room for an event and its transaction marker.
+const FIRST_WINDOW: i64 = 4;
 
-/// How much farther each next look goes: events of aborted transactions and their markers may fill the end.
-const LOOK_FACTOR: i64 = 16;
+/// The growth of each further window: aborted events and their markers may fill the end of a partition.
+const WINDOW_FACTOR: i64 = 16;
 
-/// How long to wait for messages before looking at the clock.
+/// How long to wait for a message before checking the clock.
 const POLL: Duration = Duration::from_millis(100);
 
-/// The last event of an output, over all its partitions.
+/// The last event of an output topic, over all its partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tail {
-    /// Its number.
+    /// The event's number.
     pub seq: u64,
-    /// The id of the store that it came from.
+    /// The id of the store that published it.
     pub store: String,
-    /// When it was sent, in milliseconds since 1970, where that is known.
+    /// When it was sent, in milliseconds since 1970, if known.
     pub time_ms: Option<i64>,
 }
 
-/// Why the end of a topic cannot be told.
+/// Why the end of a topic cannot be read.
 #[derive(Debug)]
 pub(super) enum TailError {
-    /// The topic itself cannot be found.
+    /// The topic's partitions cannot be listed.
     Topic(TopicError),
-    /// Its messages cannot be read.
+    /// The topic's messages cannot be read.
     Unread(String),
 }
 
@@ -45,26 +45,26 @@ impl From<KafkaError> for TailError {
     }
 }
 
-/// Reads the last event of each partition of a topic; none where no partition holds one.
+/// Reads the last event of a topic; `None` if no partition holds one.
 pub(super) fn tail_of(settings: &KafkaSettings, topic: &str, within: Duration) -> Result<Option<Tail>, TailError> {
     let until = Instant::now() + within;
     let config = settings.tail_config().map_err(|error| TailError::Unread(error.to_string()))?;
     let consumer: BaseConsumer<SilentContext> =
         config.create_with_context(SilentContext).map_err(|error| TailError::Unread(explain(&error)))?;
     let mut last: Option<Tail> = None;
-    // Partition → where to begin, its oldest offset, its end.
-    let mut looks: BTreeMap<i32, (i64, i64, i64)> = BTreeMap::new();
+    // Partition → start of the window, the oldest offset, the end.
+    let mut windows: BTreeMap<i32, (i64, i64, i64)> = BTreeMap::new();
     for partition in partitions_of(consumer.client(), topic, within).map_err(TailError::Topic)? {
-        let (low, high) = consumer.fetch_watermarks(topic, partition, left(until))?;
+        let (low, high) = consumer.fetch_watermarks(topic, partition, time_left(until))?;
         if high > low {
-            looks.insert(partition, (low.max(high - FIRST_LOOK), low, high));
+            windows.insert(partition, (low.max(high - FIRST_WINDOW), low, high));
         }
     }
-    while !looks.is_empty() {
-        let found = look(&consumer, topic, &looks, until)?;
-        looks.retain(|partition, (from, low, high)| {
+    while !windows.is_empty() {
+        let found = read_window(&consumer, topic, &windows, until)?;
+        windows.retain(|partition, (from, low, high)| {
             let is_done = found.contains_key(partition) || *from == *low;
-            *from = (*low).max(*high - (*high - *from) * LOOK_FACTOR);
+            *from = (*low).max(*high - (*high - *from) * WINDOW_FACTOR);
             !is_done
         });
         last = last.into_iter().chain(found.into_values()).max_by_key(|tail| tail.seq);
@@ -72,25 +72,25 @@ pub(super) fn tail_of(settings: &KafkaSettings, topic: &str, within: Duration) -
     Ok(last)
 }
 
-fn left(until: Instant) -> Duration {
+fn time_left(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now()).max(POLL)
 }
 
-/// Reads partitions from where they are to be begun to their ends; returns the last event of those that have one there.
-fn look(
+/// Reads each partition's window to its end, and returns the last event of each window that holds one.
+fn read_window(
     consumer: &BaseConsumer<SilentContext>,
     topic: &str,
-    looks: &BTreeMap<i32, (i64, i64, i64)>,
+    windows: &BTreeMap<i32, (i64, i64, i64)>,
     until: Instant,
 ) -> Result<BTreeMap<i32, Tail>, TailError> {
-    assign(consumer, topic, looks)?;
+    assign(consumer, topic, windows)?;
     let mut found: BTreeMap<i32, Tail> = BTreeMap::new();
-    let mut unread: Vec<i32> = looks.keys().copied().collect();
+    let mut unread: Vec<i32> = windows.keys().copied().collect();
     while !unread.is_empty() {
         match consumer.poll(POLL) {
             Some(Ok(message)) => {
                 let partition = message.partition();
-                let tail = tail_in(&message).map_err(|why| at(topic, &message, &why))?;
+                let tail = decode_tail(&message).map_err(|why| foreign_message(topic, &message, &why))?;
                 if found.get(&partition).is_none_or(|last| last.seq < tail.seq) {
                     found.insert(partition, tail);
                 }
@@ -98,7 +98,7 @@ fn look(
             Some(Err(KafkaError::PartitionEOF(partition))) => unread.retain(|other| *other != partition),
             Some(Err(error)) if Instant::now() >= until => return Err(error.into()),
             None if Instant::now() >= until => {
-                return Err(TailError::Unread(format!("the end of topic {topic:?} did not come in time")));
+                return Err(TailError::Unread(format!("timed out reading the end of topic {topic:?}")));
             }
             Some(Err(_)) | None => {}
         }
@@ -109,26 +109,26 @@ fn look(
 fn assign(
     consumer: &BaseConsumer<SilentContext>,
     topic: &str,
-    looks: &BTreeMap<i32, (i64, i64, i64)>,
+    windows: &BTreeMap<i32, (i64, i64, i64)>,
 ) -> KafkaResult<()> {
     let mut list = TopicPartitionList::new();
-    for (partition, (from, _, _)) in looks {
+    for (partition, (from, _, _)) in windows {
         list.add_partition_offset(topic, *partition, Offset::Offset(*from))?;
     }
     consumer.assign(&list)
 }
 
-fn at(topic: &str, message: &BorrowedMessage<'_>, why: &str) -> TailError {
+fn foreign_message(topic: &str, message: &BorrowedMessage<'_>, why: &str) -> TailError {
     TailError::Unread(format!(
-        "topic {topic:?} holds a message at partition {}, offset {} that is no event of ours: {why}; give the events a \
-         topic of their own",
+        "topic {topic:?} holds a message at partition {}, offset {} that is no event of ours: {why}; use a topic \
+         that holds nothing but lookalike events",
         message.partition(),
         message.offset()
     ))
 }
 
-/// The event's number and store; an error where the message is none.
-fn tail_in<M: Message>(message: &M) -> Result<Tail, String> {
+/// Decodes an event's number and store from the headers of its message.
+fn decode_tail<M: Message>(message: &M) -> Result<Tail, String> {
     let header = |name: &str| {
         let headers = message.headers()?;
         let found = headers.iter().find(|header| header.key == name)?;

@@ -1,28 +1,28 @@
-//! From a message of librdkafka to one that stands alone.
+//! Copies a message out of librdkafka's buffers.
 
 use crate::wire::{Message, MessageFault};
 use rdkafka::message::Headers;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Takes a message over, but for a value of more than `value_bytes_max` bytes.
-pub(super) fn taken_over<M: rdkafka::Message>(message: &M, value_bytes_max: usize) -> Message {
-    let mut taken = Message {
+/// Copies a message; a value of more than `value_bytes_max` bytes is left out and recorded as a fault.
+pub(super) fn to_owned_message<M: rdkafka::Message>(message: &M, value_bytes_max: usize) -> Message {
+    let mut owned = Message {
         key: message.key().map(<[u8]>::to_vec),
         time_ms: message.timestamp().to_millis(),
         ..Message::default()
     };
     match message.headers().map_or_else(|| Some(Vec::new()), headers_of) {
-        Some(headers) => taken.headers = headers,
-        None => taken.fault = Some(MessageFault::HeaderName),
+        Some(headers) => owned.headers = headers,
+        None => owned.fault = Some(MessageFault::HeaderName),
     }
     match message.payload() {
-        Some(value) if value.len() > value_bytes_max => taken.fault = Some(MessageFault::TooLarge(value.len() as u64)),
-        value => taken.value = value.map(<[u8]>::to_vec),
+        Some(value) if value.len() > value_bytes_max => owned.fault = Some(MessageFault::TooLarge(value.len() as u64)),
+        value => owned.value = value.map(<[u8]>::to_vec),
     }
-    taken
+    owned
 }
 
-/// None where a name is not UTF-8: rdkafka panics then, and anybody can send one.
+/// Copies the headers; `None` if a name is not UTF-8: rdkafka panics on such a name, and any producer can send one.
 fn headers_of<H: Headers>(headers: &H) -> Option<Vec<(String, Option<Vec<u8>>)>> {
     let owned =
         |headers: &H| headers.iter().map(|header| (header.key.to_string(), header.value.map(<[u8]>::to_vec))).collect();
@@ -36,23 +36,23 @@ mod tests {
     use rdkafka::message::{Header, OwnedHeaders, OwnedMessage};
 
     #[test]
-    fn everything_is_taken_over_but_what_is_too_large() {
+    fn everything_is_copied_but_a_large_value() {
         let headers = [("a", Some("1")), ("b", None), ("a", Some("2"))]
             .into_iter()
             .fold(OwnedHeaders::new(), |headers, (key, value)| headers.insert(Header { key, value }));
         let time = Timestamp::CreateTime(1_500);
         let message = OwnedMessage::new(Some(b"ten bytes!".to_vec()), None, "t".into(), time, 0, 0, Some(headers));
-        let taken = taken_over(&message, 10);
+        let owned = to_owned_message(&message, 10);
         let header = |name: &str, value: Option<&[u8]>| (name.to_string(), value.map(<[u8]>::to_vec));
-        assert_eq!(taken.headers, [header("a", Some(b"1")), header("b", None), header("a", Some(b"2"))]);
-        assert_eq!((taken.value.as_deref(), taken.time_ms, taken.fault), (Some(&b"ten bytes!"[..]), Some(1_500), None));
-        let taken = taken_over(&message, 9);
-        assert_eq!((taken.value, taken.fault), (None, Some(MessageFault::TooLarge(10))));
+        assert_eq!(owned.headers, [header("a", Some(b"1")), header("b", None), header("a", Some(b"2"))]);
+        assert_eq!((owned.value.as_deref(), owned.time_ms, owned.fault), (Some(&b"ten bytes!"[..]), Some(1_500), None));
+        let owned = to_owned_message(&message, 9);
+        assert_eq!((owned.value, owned.fault), (None, Some(MessageFault::TooLarge(10))));
     }
 
-    /// A header's name that was not UTF-8 made rdkafka panic, and would have again after every restart.
+    /// A header name that is not UTF-8 once made rdkafka panic, and would have done so after every restart.
     #[test]
-    fn headers_that_make_rdkafka_panic_are_told() {
+    fn headers_that_make_rdkafka_panic_are_a_fault() {
         struct Hostile;
         impl Headers for Hostile {
             fn count(&self) -> usize {

@@ -1,8 +1,8 @@
-//! Dead letters back to the topic that they came from, up to where theirs ends when the replay begins.
+//! Replays dead letters to the topic they came from, up to the end of the dead letter topic when the replay begins.
 
-use super::client::{LastError, N_LAST_WORDS, SilentContext, TopicError, partitions_of};
+use super::client::{LastError, N_FINAL_POLLS, SilentContext, TopicError, partitions_of};
 use super::offsets::{self, OffsetRange, TopicPosition};
-use super::record::taken_over;
+use super::record::to_owned_message;
 use super::replay_marks::{ReasonFilter, ReplayMarks};
 use super::routing::dead_letter;
 use super::settings::{KafkaSettings, SettingsError, explain};
@@ -22,103 +22,103 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The headers that a replayed message has beside those that it came with.
+/// The headers that a replayed message gains.
 pub mod replayed {
-    /// Where the message stood when it was rejected first: `TOPIC[PARTITION]@OFFSET`.
+    /// The message's position when it was first rejected: `TOPIC[PARTITION]@OFFSET`.
     pub const ORIGIN: &str = "lookalike-replay-of";
-    /// How often it has been replayed, this time included.
+    /// How often the message has been replayed, this replay included.
     pub const COUNT: &str = "lookalike-replays";
 }
 
-/// What the names of all our headers begin with: none of them goes back but those of the replay.
+/// The prefix of lookalike's own headers. A replay drops them, then adds its own.
 const OUR_HEADERS: &str = "lookalike-";
 
-/// What is behind the group's name in that of the group which remembers how far letters were replayed.
+/// The suffix of the consumer group whose committed offsets record the progress of replays.
 const GROUP_SUFFIX: &str = "-dlq-replay";
 
-/// How long to wait for letters before looking at the clock.
+/// How long to wait for a message before checking the clock.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Messages that are sent before acknowledgements are awaited and the marks are committed.
+/// Messages sent before the replay waits for acknowledgements and commits its progress.
 const BATCH_MESSAGES: usize = 1_000;
 
-/// Bytes of messages after which the same is done.
+/// Bytes of messages after which it does the same.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// Which dead letters are to be replayed.
+/// Selects the dead letters to replay.
 #[derive(Clone, Debug)]
 pub struct ReplayPlan {
-    /// Where to begin; none: where the last replay of these reasons stopped.
+    /// Where to begin; `None`: where the last replay of these reasons stopped.
     pub from: Option<TopicPosition>,
-    /// Letters of which reasons; none: of all but [`Reason::Poison`].
+    /// The reasons to replay; empty: all but [`Reason::Poison`].
     pub reasons: Vec<Reason>,
-    /// How many at most.
+    /// The most letters to replay.
     pub limit: Option<u64>,
-    /// How often a message may be replayed in all. It is left alone once it was rejected after so many replays.
+    /// The most replays of one message. A message rejected after that many is skipped.
     pub replays_max: u32,
-    /// Whether to count only: nothing is sent, no mark is moved.
+    /// Whether to count only: nothing is sent, no progress is recorded.
     pub is_dry_run: bool,
 }
 
-/// What a replay did, in letters.
+/// The outcome of a replay, counted in letters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReplayReport {
-    /// The topic of dead letters.
+    /// The dead letter topic.
     pub dead_letters: String,
-    /// The topic that they went to.
+    /// The topic that they were replayed to.
     pub pages: String,
-    /// Whether they were only counted.
+    /// Whether letters were only counted.
     pub dry_run: bool,
-    /// Reason → letters that were replayed.
+    /// Reason → letters replayed.
     pub replayed: BTreeMap<String, u64>,
-    /// Letters of which the value or the headers are missing: they cannot be replayed.
+    /// Letters without their value or headers, which cannot be replayed.
     pub not_whole: u64,
-    /// Letters that were rejected after as many replays as are allowed.
+    /// Letters rejected after as many replays as allowed.
     pub too_often: u64,
     /// Messages that are no dead letters.
     pub foreign: u64,
-    /// Whether all letters up to the end were looked at; false where the limit or a signal came first.
+    /// Whether every letter up to the end was examined; false if the limit or a signal came first.
     pub complete: bool,
 }
 
-/// Replays dead letters, and returns how many.
+/// Replays dead letters, and reports how many.
 ///
-/// Every message goes to the partition that it came from, with key, value, headers and time as it had them. Marks of how
-/// far this has come are committed, for each reason, once the brokers have acknowledged what was sent: a replay that was
-/// killed sends up to a batch of messages again.
+/// Each message goes to its original partition, with its original key, value, headers and time. Once the brokers
+/// acknowledge a batch, the replay commits its progress for each reason. A killed replay therefore sends at most one
+/// batch again.
 ///
 /// # Errors
-/// [`SinkError`] where the settings are wrong, a topic is missing, brokers do not answer or refuse a message.
+/// [`SinkError`] if the settings are wrong, a topic is missing, or brokers do not answer or refuse a message.
 pub fn replay(settings: &KafkaSettings, plan: &ReplayPlan, shutdown: &AtomicBool) -> Result<ReplayReport, SinkError> {
     settings.check().map_err(|error| SinkError::new(error.to_string()))?;
     let mut replay = Replay::open(settings, plan)?;
     replay.read_to_the_end(shutdown)?;
-    replay.settle()?;
-    replay.report.complete = replay.unread.is_empty();
+    replay.flush()?;
+    replay.report.complete = replay.unfinished.is_empty();
     Ok(replay.report)
 }
 
-/// A partition of the dead letters.
-struct LetterPosition {
+/// The state of a partition of the dead letter topic.
+struct LetterPartition {
     marks: ReplayMarks,
-    /// The offset to go on from.
+    /// The offset of the next letter.
     next: i64,
-    /// Where it ended when the replay began.
+    /// The partition's end when the replay began.
     end: i64,
 }
 
 struct Replay<'a> {
     settings: &'a KafkaSettings,
     plan: &'a ReplayPlan,
-    chosen: ReasonFilter,
-    /// The topic of dead letters.
+    filter: ReasonFilter,
+    /// The dead letter topic.
     topic: String,
     consumer: BaseConsumer<SilentContext>,
     producer: BaseProducer<Acknowledgements>,
-    /// The partitions of the pages.
-    partitions: Vec<i32>,
-    places: BTreeMap<i32, LetterPosition>,
-    unread: BTreeSet<i32>,
+    /// The partitions of the pages topic.
+    page_partitions: Vec<i32>,
+    partitions: BTreeMap<i32, LetterPartition>,
+    unfinished: BTreeSet<i32>,
     n_messages: usize,
     n_bytes: usize,
     report: ReplayReport,
@@ -126,21 +126,23 @@ struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     fn open(settings: &'a KafkaSettings, plan: &'a ReplayPlan) -> Result<Self, SinkError> {
-        let wrong = |error: SettingsError| SinkError::new(error.to_string());
-        let started = |error: KafkaError| SinkError::new(format!("Kafka's client does not start: {}", explain(&error)));
-        let mut reading = settings.tail_config().map_err(wrong)?;
+        let settings_error = |error: SettingsError| SinkError::new(error.to_string());
+        let start_error = |error: KafkaError| {
+            SinkError::new(format!("cannot start the Kafka client: {}; check kafka.properties", explain(&error)))
+        };
+        let mut reading = settings.tail_config().map_err(settings_error)?;
         reading.set("group.id", format!("{}{GROUP_SUFFIX}", settings.group));
-        let writing = settings.replay_config().map_err(wrong)?;
+        let writing = settings.replay_config().map_err(settings_error)?;
         let topic = settings.dead_letter_topic();
         let mut replay = Replay {
             settings,
             plan,
-            chosen: ReasonFilter::new(&plan.reasons),
-            consumer: reading.create_with_context(SilentContext).map_err(started)?,
-            producer: writing.create_with_context(Acknowledgements::default()).map_err(started)?,
-            partitions: Vec::new(),
-            places: BTreeMap::new(),
-            unread: BTreeSet::new(),
+            filter: ReasonFilter::new(&plan.reasons),
+            consumer: reading.create_with_context(SilentContext).map_err(start_error)?,
+            producer: writing.create_with_context(Acknowledgements::default()).map_err(start_error)?,
+            page_partitions: Vec::new(),
+            partitions: BTreeMap::new(),
+            unfinished: BTreeSet::new(),
             n_messages: 0,
             n_bytes: 0,
             report: ReplayReport {
@@ -151,68 +153,68 @@ impl<'a> Replay<'a> {
             },
             topic,
         };
-        replay.partitions = replay.partitions_of(&settings.topic, "topic")?;
-        replay.find_places()?;
+        replay.page_partitions = replay.partitions_of(&settings.topic, "topic")?;
+        replay.locate_partitions()?;
         Ok(replay)
     }
 
     fn partitions_of(&self, topic: &str, field: &str) -> Result<Vec<i32>, SinkError> {
         partitions_of(self.producer.client(), topic, self.settings.connect_max()).map_err(|error| {
-            (0..N_LAST_WORDS).for_each(|_| self.producer.poll(Duration::ZERO));
+            (0..N_FINAL_POLLS).for_each(|_| self.producer.poll(Duration::ZERO));
             let stop_reason =
                 if matches!(error, TopicError::Unreachable(_)) { StopReason::Unreachable } else { StopReason::Failed };
-            let trouble = &self.producer.context().trouble;
-            SinkError { stop_reason, message: error.explain(topic, field, &self.settings.brokers, trouble) }
+            let last_error = &self.producer.context().last_error;
+            SinkError { stop_reason, message: error.explain(topic, field, &self.settings.brokers, last_error) }
         })
     }
 
-    /// Finds where each partition of the dead letters is to be read from, and where it ends.
-    fn find_places(&mut self) -> Result<(), SinkError> {
+    /// Determines where to start each partition of the dead letter topic, and where it ends.
+    fn locate_partitions(&mut self) -> Result<(), SinkError> {
         let partitions = self.partitions_of(&self.topic, "dead_letters")?;
-        self.places = self.committed(&partitions).map_err(|error| self.unreadable(&error))?;
-        let from = self.from(&partitions)?;
-        for (partition, place) in &mut self.places {
+        self.partitions = self.committed_marks(&partitions).map_err(|error| self.unreadable(&error))?;
+        let from = self.requested_offsets(&partitions)?;
+        for (partition, state) in &mut self.partitions {
             let held = self.consumer.fetch_watermarks(&self.topic, *partition, self.settings.connect_max());
             let (low, high) = held.map_err(|error| unreadable(&self.topic, &error.to_string()))?;
-            place.begin(from.get(partition).copied(), OffsetRange { low, high }, &self.chosen);
+            state.start_at(from.get(partition).copied(), OffsetRange { low, high }, &self.filter);
         }
-        let begun = self.places.iter().filter(|(_, place)| place.next < place.end);
-        let begun: BTreeMap<i32, i64> = begun.map(|(partition, place)| (*partition, place.next)).collect();
-        self.unread = begun.keys().copied().collect();
-        let assigned = list_of(&self.topic, &begun).and_then(|list| self.consumer.assign(&list));
+        let starts = self.partitions.iter().filter(|(_, state)| state.next < state.end);
+        let starts: BTreeMap<i32, i64> = starts.map(|(partition, state)| (*partition, state.next)).collect();
+        self.unfinished = starts.keys().copied().collect();
+        let assigned = list_of(&self.topic, &starts).and_then(|list| self.consumer.assign(&list));
         assigned.map_err(|error| self.unreadable(&error))
     }
 
-    /// How far earlier replays have come.
-    fn committed(&self, partitions: &[i32]) -> KafkaResult<BTreeMap<i32, LetterPosition>> {
-        let mut asked = TopicPartitionList::new();
+    /// The progress of earlier replays.
+    fn committed_marks(&self, partitions: &[i32]) -> KafkaResult<BTreeMap<i32, LetterPartition>> {
+        let mut request = TopicPartitionList::new();
         for partition in partitions {
-            asked.add_partition(&self.topic, *partition);
+            request.add_partition(&self.topic, *partition);
         }
-        let found = self.consumer.committed_offsets(asked, self.settings.connect_max())?;
-        let place = |element: TopicPartitionListElem<'_>| -> KafkaResult<(i32, LetterPosition)> {
+        let found = self.consumer.committed_offsets(request, self.settings.connect_max())?;
+        let state = |element: TopicPartitionListElem<'_>| -> KafkaResult<(i32, LetterPartition)> {
             element.error()?;
             let marks = match element.offset() {
-                Offset::Offset(offset) => ReplayMarks::read(offset, element.metadata()),
+                Offset::Offset(offset) => ReplayMarks::decode(offset, element.metadata()),
                 _ => ReplayMarks::default(),
             };
-            Ok((element.partition(), LetterPosition { marks, next: 0, end: 0 }))
+            Ok((element.partition(), LetterPartition { marks, next: 0, end: 0 }))
         };
-        found.elements().into_iter().map(place).collect()
+        found.elements().into_iter().map(state).collect()
     }
 
-    /// Where the plan says that partitions begin.
-    fn from(&self, partitions: &[i32]) -> Result<BTreeMap<i32, i64>, SinkError> {
+    /// The offsets that the plan asks for.
+    fn requested_offsets(&self, partitions: &[i32]) -> Result<BTreeMap<i32, i64>, SinkError> {
         let time = match &self.plan.from {
             None => return Ok(BTreeMap::new()),
             Some(TopicPosition::Time(time)) => *time,
             Some(TopicPosition::Offsets(offsets)) => {
-                let strange = offsets.keys().find(|partition| !partitions.contains(partition));
-                return strange.map_or_else(
+                let unknown = offsets.keys().find(|partition| !partitions.contains(partition));
+                return unknown.map_or_else(
                     || Ok(offsets.clone()),
                     |partition| {
                         Err(SinkError::new(format!(
-                            "topic {:?} has no partition {partition}: correct --from",
+                            "topic {:?} has no partition {partition}; correct --from",
                             self.topic
                         )))
                     },
@@ -220,12 +222,12 @@ impl<'a> Replay<'a> {
             }
         };
         let times = partitions.iter().map(|partition| (*partition, offsets::milliseconds(time))).collect();
-        let asked = list_of(&self.topic, &times).map_err(|error| self.unreadable(&error))?;
-        let found = self.consumer.offsets_for_times(asked, self.settings.connect_max());
+        let request = list_of(&self.topic, &times).map_err(|error| self.unreadable(&error))?;
+        let found = self.consumer.offsets_for_times(request, self.settings.connect_max());
         let found = found.map_err(|error| self.unreadable(&error))?;
         let offset = |element: TopicPartitionListElem<'_>| -> Result<(i32, i64), SinkError> {
             element.error().map_err(|error| self.unreadable(&error))?;
-            // Where no letter is of that time or later there is nothing to read.
+            // Without a letter of that time or later, there is nothing to read.
             let offset = if let Offset::Offset(offset) = element.offset() { offset } else { i64::MAX };
             Ok((element.partition(), offset))
         };
@@ -233,25 +235,25 @@ impl<'a> Replay<'a> {
     }
 
     fn read_to_the_end(&mut self, shutdown: &AtomicBool) -> Result<(), SinkError> {
-        let mut last_heard = Instant::now();
-        let mut trouble = "no answer".to_string();
-        while !self.unread.is_empty() && !self.is_full() && !shutdown.load(Ordering::Relaxed) {
+        let mut last_message_at = Instant::now();
+        let mut last_problem = "no answer".to_string();
+        while !self.unfinished.is_empty() && !self.is_full() && !shutdown.load(Ordering::Relaxed) {
             let polled = self.consumer.poll(POLL).map(|polled| {
-                polled.map(|message| (message.partition(), message.offset(), taken_over(&message, usize::MAX)))
+                polled.map(|message| (message.partition(), message.offset(), to_owned_message(&message, usize::MAX)))
             });
             match polled {
                 Some(Ok((partition, offset, message))) => {
-                    self.take(partition, offset, message)?;
-                    last_heard = Instant::now();
+                    self.accept(partition, offset, message)?;
+                    last_message_at = Instant::now();
                 }
                 Some(Err(KafkaError::PartitionEOF(partition))) => {
-                    self.unread.remove(&partition);
+                    self.unfinished.remove(&partition);
                 }
-                Some(Err(error)) => trouble = error.to_string(),
+                Some(Err(error)) => last_problem = error.to_string(),
                 None => {}
             }
-            if last_heard.elapsed() > self.settings.delivery_max() {
-                return Err(unreadable(&self.topic, &trouble));
+            if last_message_at.elapsed() > self.settings.delivery_max() {
+                return Err(unreadable(&self.topic, &last_problem));
             }
         }
         Ok(())
@@ -261,21 +263,21 @@ impl<'a> Replay<'a> {
         self.plan.limit.is_some_and(|limit| self.report.replayed.values().sum::<u64>() >= limit)
     }
 
-    /// Takes a message of the dead letters; those that came after the replay began are left.
-    fn take(&mut self, partition: i32, offset: i64, message: Message) -> Result<(), SinkError> {
-        let Some(place) = self.places.get_mut(&partition).filter(|place| offset < place.end) else {
-            self.unread.remove(&partition);
+    /// Handles one message of the dead letter topic; ignores messages that arrived after the replay began.
+    fn accept(&mut self, partition: i32, offset: i64, message: Message) -> Result<(), SinkError> {
+        let Some(state) = self.partitions.get_mut(&partition).filter(|state| offset < state.end) else {
+            self.unfinished.remove(&partition);
             return Ok(());
         };
-        place.next = offset + 1;
-        if place.next >= place.end {
-            self.unread.remove(&partition);
+        state.next = offset + 1;
+        if state.next >= state.end {
+            self.unfinished.remove(&partition);
         }
-        let Some(letter) = DeadLetter::of(&message) else {
+        let Some(letter) = DeadLetter::decode(&message) else {
             self.report.foreign += 1;
             return Ok(());
         };
-        if !self.chosen.includes(&letter.reason) || offset < place.marks.of(&letter.reason) {
+        if !self.filter.includes(&letter.reason) || offset < state.marks.mark_of(&letter.reason) {
             return Ok(());
         }
         if !letter.is_whole {
@@ -291,49 +293,50 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn send(&mut self, letter: &DeadLetter, message: &Message, place: (i32, i64)) -> Result<(), SinkError> {
+    fn send(&mut self, letter: &DeadLetter, message: &Message, position: (i32, i64)) -> Result<(), SinkError> {
         let mut record: BaseRecord<'_, [u8], [u8], Box<(i32, i64)>> =
-            BaseRecord::with_opaque_to(&self.settings.topic, Box::new(place)).headers(letter.headers(message));
+            BaseRecord::with_opaque_to(&self.settings.topic, Box::new(position)).headers(letter.headers(message));
         record.key = message.key.as_deref();
         record.payload = message.value.as_deref();
         record.timestamp = message.time_ms.filter(|time| *time >= 0);
-        record.partition = Some(letter.origin.partition)
-            .filter(|partition| *letter.origin.source == *self.settings.topic && self.partitions.contains(partition));
+        record.partition = Some(letter.origin.partition).filter(|partition| {
+            *letter.origin.source == *self.settings.topic && self.page_partitions.contains(partition)
+        });
         while let Err((error, refused)) = self.producer.send(record) {
             if error != KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) {
-                return Err(self.refused(place, error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail)));
+                return Err(self.delivery_error(position, error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail)));
             }
             self.producer.poll(POLL);
             record = refused;
         }
         self.n_messages += 1;
         self.n_bytes += message.n_bytes();
-        if self.n_messages >= BATCH_MESSAGES || self.n_bytes >= BATCH_BYTES { self.settle() } else { Ok(()) }
+        if self.n_messages >= BATCH_MESSAGES || self.n_bytes >= BATCH_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Waits until everything that was sent is acknowledged, and commits how far that is.
-    fn settle(&mut self) -> Result<(), SinkError> {
+    /// Waits for the acknowledgement of everything sent, then commits the progress.
+    fn flush(&mut self) -> Result<(), SinkError> {
         if self.plan.is_dry_run {
             return Ok(());
         }
-        // librdkafka gives each message up by itself in half that time.
+        // librdkafka gives up on each message in half that time.
         let flushed = self.producer.flush(self.settings.delivery_max() * 2);
-        if let Some((place, code)) = self.producer.context().failure() {
-            return Err(self.refused(place, code));
+        if let Some((position, code)) = self.producer.context().failure() {
+            return Err(self.delivery_error(position, code));
         }
-        flushed.map_err(|error| self.failed(StopReason::Unreachable, &error.to_string()))?;
+        flushed.map_err(|error| self.replay_error(StopReason::Unreachable, &error.to_string()))?;
         (self.n_messages, self.n_bytes) = (0, 0);
         self.commit().map_err(|error| {
-            let what = "replayed messages were acknowledged, and how far they go could not be committed";
-            self.failed(StopReason::Unreachable, &format!("{what}: {error}"))
+            let what = "the brokers acknowledged the replayed messages, but the progress could not be committed";
+            self.replay_error(StopReason::Unreachable, &format!("{what}: {error}"))
         })
     }
 
     fn commit(&mut self) -> KafkaResult<()> {
         let mut list = TopicPartitionList::new();
-        for (partition, place) in &mut self.places {
-            place.marks.advance(&self.chosen, place.next);
-            let (offset, metadata) = place.marks.to_commit();
+        for (partition, state) in &mut self.partitions {
+            state.marks.advance(&self.filter, state.next);
+            let (offset, metadata) = state.marks.encode();
             let mut element = list.add_partition(&self.topic, *partition);
             element.set_offset(Offset::Offset(offset))?;
             element.set_metadata(metadata);
@@ -341,30 +344,31 @@ impl<'a> Replay<'a> {
         self.consumer.commit(&list, CommitMode::Sync)
     }
 
-    /// The error of a letter that does not arrive.
-    fn refused(&self, (partition, offset): (i32, i64), code: RDKafkaErrorCode) -> SinkError {
-        let why = format!("the letter at partition {partition}, offset {offset}: {code}");
+    /// The error of a letter that was not delivered.
+    fn delivery_error(&self, (partition, offset): (i32, i64), code: RDKafkaErrorCode) -> SinkError {
+        let why = format!("the dead letter at partition {partition}, offset {offset}: {code}");
         match code {
             RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize => SinkError::new(format!(
-                "{why}; raise max.message.bytes of topic {:?} and replay again, or pass it over by --from {partition}={}",
+                "{why}; raise max.message.bytes of topic {:?} and replay again, or skip the letter with --from \
+                 {partition}={}",
                 self.settings.topic,
                 offset + 1
             )),
             RDKafkaErrorCode::MessageTimedOut | RDKafkaErrorCode::AllBrokersDown => {
-                self.failed(StopReason::Unreachable, &why)
+                self.replay_error(StopReason::Unreachable, &why)
             }
-            _ => self.failed(StopReason::Failed, &why),
+            _ => self.replay_error(StopReason::Failed, &why),
         }
     }
 
-    fn failed(&self, stop_reason: StopReason, why: &str) -> SinkError {
-        let told = self.producer.context().trouble.told();
+    fn replay_error(&self, stop_reason: StopReason, why: &str) -> SinkError {
+        let suffix = self.producer.context().last_error.message_suffix();
         let topic = &self.settings.topic;
         SinkError {
             stop_reason,
             message: format!(
-                "dead letters were not replayed to topic {topic:?}: {why}{told}; check the brokers and replay again: it goes \
-                 on where this one stopped, and a page that comes twice does no harm"
+                "dead letters were not replayed to topic {topic:?}: {why}{suffix}; check the brokers and replay again: \
+                 the replay resumes where this one stopped, and a page that arrives twice does no harm"
             ),
         }
     }
@@ -377,9 +381,7 @@ impl<'a> Replay<'a> {
 fn unreadable(topic: &str, why: &str) -> SinkError {
     SinkError {
         stop_reason: StopReason::Unreachable,
-        message: format!(
-            "the dead letters in topic {topic:?} cannot be read: {why}; check the brokers and replay again"
-        ),
+        message: format!("cannot read the dead letters in topic {topic:?}: {why}; check the brokers and replay again"),
     }
 }
 
@@ -391,37 +393,37 @@ fn list_of(topic: &str, offsets: &BTreeMap<i32, i64>) -> KafkaResult<TopicPartit
     Ok(list)
 }
 
-impl LetterPosition {
-    /// Decides where to begin, given where the plan says and what the broker holds.
-    fn begin(&mut self, from: Option<i64>, held: OffsetRange, chosen: &ReasonFilter) {
-        if self.marks.last() > held.high {
-            // They were made in a topic that was there before this one.
+impl LetterPartition {
+    /// Determines where to start, from the plan's offset and what the broker holds.
+    fn start_at(&mut self, from: Option<i64>, held: OffsetRange, filter: &ReasonFilter) {
+        if self.marks.highest() > held.high {
+            // The marks belong to an earlier topic of this name.
             self.marks = ReplayMarks::default();
         }
         if let Some(from) = from {
-            self.marks.set(chosen, from.min(held.high));
+            self.marks.set(filter, from.min(held.high));
         }
-        self.next = self.marks.first(chosen).max(held.low);
+        self.next = self.marks.lowest(filter).max(held.low);
         self.end = held.high;
     }
 }
 
-/// What a dead letter says of itself.
+/// The contents of a dead letter's headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct DeadLetter {
     reason: String,
-    /// Where the message stood that was rejected.
+    /// The position of the rejected message.
     origin: Origin,
-    /// Where it stood when it was rejected first.
+    /// Its position when it was first rejected.
     first_origin: String,
     n_replays: u32,
     is_whole: bool,
 }
 
 impl DeadLetter {
-    /// None where a message is no dead letter.
-    fn of(message: &Message) -> Option<Self> {
-        // Ours come last, whatever headers a message had.
+    /// Decodes the headers; `None` if the message is no dead letter.
+    fn decode(message: &Message) -> Option<Self> {
+        // Our headers come last, behind any of the same name in the original.
         let header = |name: &str| {
             let found = message.headers.iter().rev().find(|(other, _)| other == name)?;
             std::str::from_utf8(found.1.as_deref()?).ok()
@@ -440,7 +442,7 @@ impl DeadLetter {
         })
     }
 
-    /// The headers of the replayed message: its own, and that it is one.
+    /// The headers of the replayed message: the original ones, and those of the replay.
     fn headers(&self, message: &Message) -> OwnedHeaders {
         let count = (self.n_replays + 1).to_string();
         let own = message.headers.iter().filter(|(name, _)| !name.starts_with(OUR_HEADERS));
@@ -450,10 +452,10 @@ impl DeadLetter {
     }
 }
 
-/// Keeps the first message that was not delivered: the place of its letter, and why.
+/// Keeps the first delivery failure: the letter's position, and the error.
 #[derive(Default)]
 struct Acknowledgements {
-    trouble: LastError,
+    last_error: LastError,
     failure: Mutex<Option<((i32, i64), RDKafkaErrorCode)>>,
 }
 
@@ -465,21 +467,21 @@ impl Acknowledgements {
 
 impl ClientContext for Acknowledgements {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
-        self.trouble.hear(level, facility, line);
+        self.last_error.record_log(level, facility, line);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        self.trouble.hear_error(&error, reason);
+        self.last_error.record_error(&error, reason);
     }
 }
 
 impl ProducerContext for Acknowledgements {
     type DeliveryOpaque = Box<(i32, i64)>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, place: Box<(i32, i64)>) {
+    fn delivery(&self, result: &DeliveryResult<'_>, position: Box<(i32, i64)>) {
         if let Err((error, _)) = result {
             let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
-            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((*place, code));
+            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((*position, code));
         }
     }
 }
@@ -501,40 +503,40 @@ mod tests {
     ];
 
     #[test]
-    fn a_letter_tells_where_it_came_from() {
-        let told = DeadLetter::of(&letter(&OURS)).expect("a letter");
-        assert_eq!((told.reason.as_str(), told.first_origin.as_str()), ("media-type", "pages[3]@17"));
-        assert_eq!((told.origin.partition, told.n_replays, told.is_whole), (3, 0, true));
+    fn a_letter_holds_its_origin() {
+        let decoded = DeadLetter::decode(&letter(&OURS)).expect("a letter");
+        assert_eq!((decoded.reason.as_str(), decoded.first_origin.as_str()), ("media-type", "pages[3]@17"));
+        assert_eq!((decoded.origin.partition, decoded.n_replays, decoded.is_whole), (3, 0, true));
         let again = [&[(replayed::ORIGIN, "pages[3]@5"), (replayed::COUNT, "2")], &OURS[..]].concat();
-        let again = DeadLetter::of(&letter(&again)).expect("a letter");
+        let again = DeadLetter::decode(&letter(&again)).expect("a letter");
         assert_eq!((again.first_origin.as_str(), again.n_replays), ("pages[3]@5", 2));
         let cut = [&OURS[..], &[(dead_letter::LEFT_OUT, "value")]].concat();
-        assert!(!DeadLetter::of(&letter(&cut)).expect("a letter").is_whole);
+        assert!(!DeadLetter::decode(&letter(&cut)).expect("a letter").is_whole);
         for at in 0..OURS.len() {
             let mut without = OURS.to_vec();
             without.remove(at);
-            assert_eq!(DeadLetter::of(&letter(&without)), None);
+            assert_eq!(DeadLetter::decode(&letter(&without)), None);
         }
     }
 
     #[test]
-    fn a_partition_begins_where_the_last_replay_stopped_or_where_it_is_told() {
+    fn a_partition_starts_at_its_mark_or_where_the_plan_says() {
         let held = OffsetRange { low: 10, high: 20 };
         let all = ReasonFilter::new(&[]);
         for (mark, from, next) in [
             (0, None, 10),
             (15, None, 15),
             (20, None, 20),
-            // The topic is another one.
+            // The topic was recreated.
             (21, None, 10),
             (15, Some(12), 12),
             (12, Some(15), 15),
             (12, Some(i64::MAX), 20),
             (15, Some(0), 10),
         ] {
-            let mut place = LetterPosition { marks: ReplayMarks::read(mark, ""), next: 0, end: 0 };
-            place.begin(from, held, &all);
-            assert_eq!((place.next, place.end), (next, 20), "{mark}, {from:?}");
+            let mut state = LetterPartition { marks: ReplayMarks::decode(mark, ""), next: 0, end: 0 };
+            state.start_at(from, held, &all);
+            assert_eq!((state.next, state.end), (next, 20), "{mark}, {from:?}");
         }
     }
 }

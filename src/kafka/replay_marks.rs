@@ -1,19 +1,19 @@
-//! How far the dead letters of each reason have been replayed: what a group's committed offset and its metadata say.
+//! How far the dead letters of each reason have been replayed, as a committed offset and its metadata.
 
 use crate::wire::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which dead letters a replay takes.
+/// Selects the dead letters to replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ReasonFilter {
-    /// All but those that kill the program.
+    /// All letters except those that crashed the program.
     AllButPoison,
-    /// Those of these reasons.
+    /// The letters of these reasons.
     Reasons(BTreeSet<&'static str>),
 }
 
 impl ReasonFilter {
-    /// Those of the reasons; where there are none, all but the poison ones.
+    /// Selects these reasons; an empty list selects all but [`Reason::Poison`].
     pub(super) fn new(reasons: &[Reason]) -> Self {
         if reasons.is_empty() {
             return ReasonFilter::AllButPoison;
@@ -21,7 +21,7 @@ impl ReasonFilter {
         ReasonFilter::Reasons(reasons.iter().map(|reason| reason.as_str()).collect())
     }
 
-    /// Whether letters of this reason are among them.
+    /// Whether the filter selects letters of this reason.
     pub(super) fn includes(&self, reason: &str) -> bool {
         match self {
             ReasonFilter::AllButPoison => reason != Reason::Poison.as_str(),
@@ -30,79 +30,85 @@ impl ReasonFilter {
     }
 }
 
-/// For one partition of the dead letters and each reason, the offset of the first letter that no replay has dealt with.
+/// For one partition of the dead letters, the offset of the first unprocessed letter of each reason.
 ///
-/// One replay takes some reasons and another one others, so that a single offset would make the second one pass over
-/// what the first left alone. The committed offset is the mark of most reasons, and the metadata names the others:
+/// Replays may select different reasons, so a single offset would make one replay skip the letters that an earlier
+/// one left. The committed offset is the mark of most reasons; the metadata lists the exceptions:
 /// `poison=0 too-large=17`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReplayMarks {
-    most: i64,
-    others: BTreeMap<String, i64>,
+    default_mark: i64,
+    exceptions: BTreeMap<String, i64>,
 }
 
 impl ReplayMarks {
-    /// What was committed; parts of the metadata that are no marks count for nothing.
-    pub(super) fn read(offset: i64, metadata: &str) -> Self {
+    /// Decodes a committed offset and its metadata; ignores parts of the metadata that are no marks.
+    pub(super) fn decode(offset: i64, metadata: &str) -> Self {
         let mark = |part: &str| {
             let (reason, offset) = part.split_once('=')?;
             Some((reason.to_string(), offset.parse().ok()?))
         };
-        ReplayMarks { most: offset, others: metadata.split(' ').filter_map(mark).collect() }
+        ReplayMarks { default_mark: offset, exceptions: metadata.split(' ').filter_map(mark).collect() }
     }
 
-    /// The offset to commit, and its metadata.
-    pub(super) fn to_commit(&self) -> (i64, String) {
-        let others: Vec<String> = self.others.iter().map(|(reason, offset)| format!("{reason}={offset}")).collect();
-        (self.most, others.join(" "))
+    /// Encodes the marks as the offset to commit, and its metadata.
+    pub(super) fn encode(&self) -> (i64, String) {
+        let exceptions: Vec<String> =
+            self.exceptions.iter().map(|(reason, offset)| format!("{reason}={offset}")).collect();
+        (self.default_mark, exceptions.join(" "))
     }
 
-    /// The mark of one reason.
-    pub(super) fn of(&self, reason: &str) -> i64 {
-        self.others.get(reason).copied().unwrap_or(self.most)
+    /// The mark of a reason.
+    pub(super) fn mark_of(&self, reason: &str) -> i64 {
+        self.exceptions.get(reason).copied().unwrap_or(self.default_mark)
     }
 
-    /// The least mark of the chosen ones: where reading begins.
-    pub(super) fn first(&self, chosen: &ReasonFilter) -> i64 {
-        match chosen {
-            ReasonFilter::Reasons(reasons) => reasons.iter().map(|reason| self.of(reason)).min().unwrap_or(self.most),
+    /// The lowest mark of the selected reasons: the offset at which reading begins.
+    pub(super) fn lowest(&self, filter: &ReasonFilter) -> i64 {
+        match filter {
+            ReasonFilter::Reasons(reasons) => {
+                reasons.iter().map(|reason| self.mark_of(reason)).min().unwrap_or(self.default_mark)
+            }
             ReasonFilter::AllButPoison => {
-                let others = self.others.iter().filter(|(reason, _)| chosen.includes(reason));
-                others.map(|(_, offset)| *offset).fold(self.most, i64::min)
+                let exceptions = self.exceptions.iter().filter(|(reason, _)| filter.includes(reason));
+                exceptions.map(|(_, offset)| *offset).fold(self.default_mark, i64::min)
             }
         }
     }
 
-    /// The greatest mark of all.
-    pub(super) fn last(&self) -> i64 {
-        self.others.values().copied().fold(self.most, i64::max)
+    /// The highest mark of any reason.
+    pub(super) fn highest(&self) -> i64 {
+        self.exceptions.values().copied().fold(self.default_mark, i64::max)
     }
 
-    /// Moves the marks of the chosen reasons to an offset, forwards or backwards.
-    pub(super) fn set(&mut self, chosen: &ReasonFilter, offset: i64) {
-        self.change(chosen, |_| offset);
+    /// Sets the marks of the selected reasons, forwards or backwards.
+    pub(super) fn set(&mut self, filter: &ReasonFilter, offset: i64) {
+        self.update(filter, |_| offset);
     }
 
-    /// Moves those marks of the chosen reasons to an offset that lie before it.
-    pub(super) fn advance(&mut self, chosen: &ReasonFilter, offset: i64) {
-        self.change(chosen, |mark| mark.max(offset));
+    /// Raises the marks of the selected reasons to an offset; never lowers one.
+    pub(super) fn advance(&mut self, filter: &ReasonFilter, offset: i64) {
+        self.update(filter, |mark| mark.max(offset));
     }
 
-    fn change(&mut self, chosen: &ReasonFilter, to: impl Fn(i64) -> i64) {
-        match chosen {
+    fn update(&mut self, filter: &ReasonFilter, to: impl Fn(i64) -> i64) {
+        match filter {
             ReasonFilter::Reasons(reasons) => {
                 for reason in reasons {
-                    self.others.insert((*reason).to_string(), to(self.of(reason)));
+                    self.exceptions.insert((*reason).to_string(), to(self.mark_of(reason)));
                 }
             }
             ReasonFilter::AllButPoison => {
                 let poison = Reason::Poison.as_str();
-                self.others.insert(poison.to_string(), self.of(poison));
-                self.others.iter_mut().filter(|(reason, _)| *reason != poison).for_each(|(_, mark)| *mark = to(*mark));
-                self.most = to(self.most);
+                self.exceptions.insert(poison.to_string(), self.mark_of(poison));
+                self.exceptions
+                    .iter_mut()
+                    .filter(|(reason, _)| *reason != poison)
+                    .for_each(|(_, mark)| *mark = to(*mark));
+                self.default_mark = to(self.default_mark);
             }
         }
-        self.others.retain(|_, mark| *mark != self.most);
+        self.exceptions.retain(|_, mark| *mark != self.default_mark);
     }
 }
 
@@ -115,26 +121,29 @@ mod tests {
         let (all, large) = (ReasonFilter::new(&[]), ReasonFilter::new(&[Reason::TooLarge]));
         let mut marks = ReplayMarks::default();
         marks.advance(&large, 17);
-        assert_eq!(marks.to_commit(), (0, "too-large=17".to_string()));
-        assert_eq!((marks.first(&large), marks.first(&all), marks.last()), (17, 0, 17));
+        assert_eq!(marks.encode(), (0, "too-large=17".to_string()));
+        assert_eq!((marks.lowest(&large), marks.lowest(&all), marks.highest()), (17, 0, 17));
         marks.advance(&all, 10);
-        assert_eq!(marks.to_commit(), (10, "poison=0 too-large=17".to_string()));
-        assert_eq!(["too-large", "poison", "media-type"].map(|reason| marks.of(reason)), [17, 0, 10]);
-        assert_eq!(marks.first(&ReasonFilter::new(&[Reason::Poison])), 0);
+        assert_eq!(marks.encode(), (10, "poison=0 too-large=17".to_string()));
+        assert_eq!(["too-large", "poison", "media-type"].map(|reason| marks.mark_of(reason)), [17, 0, 10]);
+        assert_eq!(marks.lowest(&ReasonFilter::new(&[Reason::Poison])), 0);
         marks.advance(&all, 20);
-        assert_eq!(marks.to_commit(), (20, "poison=0".to_string()));
+        assert_eq!(marks.encode(), (20, "poison=0".to_string()));
         marks.set(&large, 3);
-        assert_eq!((marks.first(&all), marks.of("too-large")), (3, 3));
+        assert_eq!((marks.lowest(&all), marks.mark_of("too-large")), (3, 3));
         marks.set(&all, 5);
-        assert_eq!(marks.to_commit(), (5, "poison=0".to_string()));
+        assert_eq!(marks.encode(), (5, "poison=0".to_string()));
         marks.advance(&ReasonFilter::new(&[Reason::Poison]), 5);
-        assert_eq!(marks.to_commit(), (5, String::new()));
+        assert_eq!(marks.encode(), (5, String::new()));
     }
 
     #[test]
-    fn what_was_committed_is_read_again() {
-        let marks = ReplayMarks::read(20, "poison=0 too-large=25");
-        assert_eq!(marks.to_commit(), (20, "poison=0 too-large=25".to_string()));
-        assert_eq!(ReplayMarks::read(7, "somebody else's = words"), ReplayMarks { most: 7, others: BTreeMap::new() });
+    fn committed_marks_survive_a_round_trip() {
+        let marks = ReplayMarks::decode(20, "poison=0 too-large=25");
+        assert_eq!(marks.encode(), (20, "poison=0 too-large=25".to_string()));
+        assert_eq!(
+            ReplayMarks::decode(7, "somebody else's = words"),
+            ReplayMarks { default_mark: 7, exceptions: BTreeMap::new() }
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What goes out for an event: the event itself, what it changes in the compacted topics, and a dead letter.
+//! The messages of an event: the event itself, its changes to the compacted topics, and a dead letter.
 
 use super::settings::KafkaSettings;
 use super::sink::{SEQ_HEADER, STORE_HEADER, VERSION_HEADER};
@@ -9,23 +9,23 @@ use crate::wire::{Event, EventType, Message, MessageFault, WIRE_VERSION};
 use rdkafka::message::{Header, OwnedHeaders};
 use serde::Serialize;
 
-/// The headers that a dead letter has beside those that it came with.
+/// The headers of a dead letter, in addition to those of the original message.
 pub mod dead_letter {
-    /// The topic that it came from.
+    /// The topic of the original message.
     pub const SOURCE: &str = "lookalike-source";
-    /// Its partition there.
+    /// Its partition.
     pub const PARTITION: &str = "lookalike-partition";
-    /// Its offset there.
+    /// Its offset.
     pub const OFFSET: &str = "lookalike-offset";
-    /// Why it was rejected, as a word.
+    /// The reason of the rejection, as one word.
     pub const REASON: &str = "lookalike-reason";
-    /// Why, for a person.
+    /// The reason in full, for people.
     pub const MESSAGE: &str = "lookalike-message";
-    /// What of the message is missing here: `value` where it was too large, `headers` where they could not be read.
+    /// The part that the dead letter lacks: `value` if it is too large, `headers` if they are unreadable.
     pub const LEFT_OUT: &str = "lookalike-left-out";
 }
 
-/// A message on its way out.
+/// A message to be sent.
 #[derive(Debug)]
 pub(super) struct OutputMessage {
     pub topic: String,
@@ -33,11 +33,11 @@ pub(super) struct OutputMessage {
     pub value: Option<Vec<u8>>,
     pub headers: OwnedHeaders,
     pub time_ms: Option<i64>,
-    /// Whether it can go out without its value.
+    /// Whether the message may be sent without its value.
     pub is_dead_letter: bool,
 }
 
-/// The value of an assignment: where the URL of its key stands.
+/// The value of an assignment; its key is the URL.
 #[derive(Serialize)]
 struct Assignment<'a> {
     url: &'a str,
@@ -49,15 +49,15 @@ struct Assignment<'a> {
 }
 
 impl<'a> Assignment<'a> {
-    /// Where a URL stands; none where no page does there.
-    fn of(url: &'a str, present: &'a Present, seq: u64) -> Option<Self> {
+    /// The assignment of a URL; `None` if the URL has no page.
+    fn new(url: &'a str, present: &'a Present, seq: u64) -> Option<Self> {
         let Present { newest: Observation { fetched_at, seen, sweep }, cluster } = present;
         let (document, cluster) = (seen.document()?, (*cluster)?);
         Some(Assignment { url, fetched_at: Some(*fetched_at), sweep: sweep.as_deref(), document, cluster, seq })
     }
 }
 
-/// The value of a merge: the cluster that the one of its key became part of.
+/// The value of a merge; its key is the losing cluster.
 #[derive(Serialize)]
 struct Merged {
     loser: ClusterId,
@@ -65,7 +65,7 @@ struct Merged {
     seq: u64,
 }
 
-/// The topics that events go to.
+/// The topics that the sink writes to.
 #[derive(Clone, Debug)]
 pub(super) struct OutputTopics {
     events: String,
@@ -76,7 +76,7 @@ pub(super) struct OutputTopics {
 }
 
 impl OutputTopics {
-    /// Those of the settings; `store` is the id of the store that the events come from.
+    /// Takes the topics from the settings; `store` is the id of the store that publishes.
     pub(super) fn new(settings: &KafkaSettings, store: &str) -> Self {
         let named = |topic: &String| Some(topic.clone()).filter(|topic| !topic.is_empty());
         OutputTopics {
@@ -88,12 +88,12 @@ impl OutputTopics {
         }
     }
 
-    /// Whether originals of rejected messages go out.
+    /// Whether rejected messages go to a dead letter topic.
     pub(super) fn has_dead_letters(&self) -> bool {
         self.dead_letters.is_some()
     }
 
-    /// All topics, and the setting that each is named by.
+    /// All topics, each with the setting that names it.
     pub(super) fn topics(&self) -> impl Iterator<Item = (&str, &'static str)> {
         [
             (Some(&self.events), "events_topic"),
@@ -105,16 +105,16 @@ impl OutputTopics {
         .filter_map(|(topic, field)| Some((topic?.as_str(), field)))
     }
 
-    /// The topics whose last messages tell what is out. A compacted topic keeps its last message for ever, where events
-    /// may have been deleted.
-    pub(super) fn telling(&self) -> impl Iterator<Item = (&str, &'static str)> {
+    /// The topics whose last messages show what has been published. The events topic may have lost its last events to
+    /// retention; a compacted topic keeps its last message for ever.
+    pub(super) fn tail_topics(&self) -> impl Iterator<Item = (&str, &'static str)> {
         self.topics().filter(|(_, field)| matches!(*field, "events_topic" | "assignments_topic"))
     }
 
-    /// The messages of an event, in the order in which they are sent. They follow from what the store wrote with its
-    /// batch and nothing else: what goes out again is the same.
-    pub(super) fn messages_of(&self, outgoing: &Outgoing, without_value: bool) -> Vec<OutputMessage> {
-        let own = OutputMessage {
+    /// The messages of an event, in the order in which they are sent. They depend only on what the store wrote with
+    /// the batch, so a repeated publication sends the same messages.
+    pub(super) fn messages(&self, outgoing: &Outgoing, without_value: bool) -> Vec<OutputMessage> {
+        let event_message = OutputMessage {
             topic: self.events.clone(),
             key: outgoing.key.clone().map(String::into_bytes),
             value: Some(outgoing.json.clone()),
@@ -122,11 +122,11 @@ impl OutputTopics {
             time_ms: None,
             is_dead_letter: false,
         };
-        let mut messages = vec![own];
-        // Events are ours; one that is not read is published all the same.
+        let mut messages = vec![event_message];
+        // The store wrote the event. One that does not parse is still published, without further messages.
         if let Ok(event) = serde_json::from_slice::<Event>(&outgoing.json) {
-            messages.extend(self.state_of(outgoing, &event));
-            messages.extend(self.dead_letter_of(outgoing, &event, without_value));
+            messages.extend(self.state_message(outgoing, &event));
+            messages.extend(self.dead_letter_message(outgoing, &event, without_value));
         }
         messages
     }
@@ -139,14 +139,14 @@ impl OutputTopics {
             .insert(Header { key: VERSION_HEADER, value: Some(&version) })
     }
 
-    /// What the event changes in the present state.
-    fn state_of(&self, outgoing: &Outgoing, event: &Event) -> Option<OutputMessage> {
+    /// The change that an event makes to the present state.
+    fn state_message(&self, outgoing: &Outgoing, event: &Event) -> Option<OutputMessage> {
         match event.kind() {
             EventType::Assigned | EventType::Reassigned | EventType::Gone | EventType::Redirected | EventType::Lost => {
                 let (url, seq) = (event.url.as_deref()?, event.seq);
                 let assignment = match &outgoing.change {
                     PresentChange::Nothing => return None,
-                    PresentChange::To(present) => Assignment::of(url, present, seq),
+                    PresentChange::To(present) => Assignment::new(url, present, seq),
                     PresentChange::AsTold if matches!(event.kind(), EventType::Assigned | EventType::Reassigned) => {
                         let (fetched_at, sweep) = (event.fetched_at, event.sweep.as_deref());
                         let (document, cluster) = (event.document()?, event.cluster()?);
@@ -164,22 +164,28 @@ impl OutputTopics {
         }
     }
 
-    /// Says where a URL stands, after the event of a number.
+    /// States the present of a URL as of event `seq`.
     pub(super) fn present(&self, url: &str, present: &Present, seq: u64) -> Option<OutputMessage> {
-        self.assignment(url, Assignment::of(url, present, seq).as_ref(), seq)
+        self.assignment(url, Assignment::new(url, present, seq).as_ref(), seq)
     }
 
     fn assignment(&self, url: &str, value: Option<&Assignment<'_>>, seq: u64) -> Option<OutputMessage> {
-        self.state(self.assignments.as_ref()?, url.to_string(), value, seq)
+        self.compacted_message(self.assignments.as_ref()?, url.to_string(), value, seq)
     }
 
-    /// Says what became of a cluster's name, after the event of a number; without a winner it is one.
+    /// States the winner of a merged cluster as of event `seq`; without a winner, the cluster has its name back.
     pub(super) fn merge(&self, loser: ClusterId, winner: Option<ClusterId>, seq: u64) -> Option<OutputMessage> {
         let value = winner.map(|winner| Merged { loser, winner, seq });
-        self.state(self.merges.as_ref()?, loser.0.to_string(), value.as_ref(), seq)
+        self.compacted_message(self.merges.as_ref()?, loser.0.to_string(), value.as_ref(), seq)
     }
 
-    fn state(&self, topic: &str, key: String, value: Option<&impl Serialize>, seq: u64) -> Option<OutputMessage> {
+    fn compacted_message(
+        &self,
+        topic: &str,
+        key: String,
+        value: Option<&impl Serialize>,
+        seq: u64,
+    ) -> Option<OutputMessage> {
         Some(OutputMessage {
             topic: topic.to_string(),
             key: Some(key.into_bytes()),
@@ -190,7 +196,7 @@ impl OutputTopics {
         })
     }
 
-    fn dead_letter_of(&self, outgoing: &Outgoing, event: &Event, without_value: bool) -> Option<OutputMessage> {
+    fn dead_letter_message(&self, outgoing: &Outgoing, event: &Event, without_value: bool) -> Option<OutputMessage> {
         let (topic, original) = (self.dead_letters.as_ref()?, outgoing.original.as_ref()?);
         let left_out = match original.fault {
             Some(MessageFault::TooLarge(_)) => Some("value"),

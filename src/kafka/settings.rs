@@ -1,4 +1,4 @@
-//! What can be set about Kafka, and what cannot because a promise hangs on it.
+//! The settings of Kafka, and the librdkafka properties that are fixed because a promise depends on them.
 
 use super::statistics::STATISTICS_MS;
 use crate::wire::FieldMap;
@@ -11,67 +11,68 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// How pages stand in the topic.
+/// The encoding of pages in the topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordFormat {
     /// Key: the URL. Value: the body's bytes. Headers: `content-type`, `content-encoding`, `fetch-time`, `http-status`,
     /// `location`, `sweep`.
     Raw,
-    /// Value: a JSON page ([`crate::wire::parse_json_page`]), or JSON with its parts where `fields` says.
+    /// Value: a JSON page ([`crate::wire::parse_json_page`]), or other JSON whose fields `fields` maps.
     #[default]
     Json,
     /// Value: one WARC record, plain, gzip or zstd.
     Warc,
 }
 
-/// Where a topic is begun that the store knows nothing of.
+/// Where to start a topic that the store does not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
-    /// At the oldest record that the broker still has.
+    /// At the oldest record that the broker holds.
     #[default]
     Earliest,
-    /// Behind the newest record: only what comes from now on.
+    /// Behind the newest record: reads only what arrives from now on.
     Latest,
 }
 
-/// Where Kafka is, which topics, and how much of everything. `Debug` and `Serialize` hide the secrets in `properties`.
+/// The brokers, the topics, and the limits. `Debug` and `Serialize` hide secrets in `properties`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct KafkaSettings {
-    /// Brokers to ask first, `host:port`, separated by commas.
+    /// The brokers to contact first: `host:port`, separated by commas.
     pub brokers: String,
-    /// The topic that pages come from.
+    /// The topic of pages.
     pub topic: String,
-    /// The topic that events go to; empty: none go to Kafka.
+    /// The topic of events; empty: Kafka receives no events.
     pub events_topic: String,
-    /// The compacted topic that says where each URL stands; empty: none does.
+    /// The compacted topic of assignments, URL → cluster; empty: none is written.
     pub assignments_topic: String,
-    /// The compacted topic that says which cluster became part of which; empty: none does.
+    /// The compacted topic of merges, cluster → cluster; empty: none is written.
     pub merges_topic: String,
-    /// Whether rejected messages go to a topic named as that of the pages, with `.dlq` behind.
+    /// Whether rejected messages go to a dead letter topic, named like the pages topic with the suffix `.dlq`.
     pub dead_letters: bool,
-    /// The consumer group under which lag tools find how far we are. Nothing is ever read from it.
+    /// The consumer group whose offsets show lag tools the progress. The store, not the group, decides where reading
+    /// starts.
     pub group: String,
-    /// How pages stand in the topic.
+    /// The encoding of pages in the topic.
     pub format: RecordFormat,
-    /// Where a page's parts stand in JSON.
+    /// Where a JSON value holds the parts of a page.
     pub fields: FieldMap,
-    /// Where a topic is begun that the store knows nothing of.
+    /// Where to start a topic that the store does not know.
     pub start: Start,
-    /// Bytes of one answer of a broker, and so of one batch of records, packed. Not under 1 MiB; not under the brokers'
-    /// `message.max.bytes`. A zstd batch that unpacks to more is passed over, which a `gap` tells exactly.
+    /// The most bytes of one response, and so of one compressed batch. At least 1 MiB, and at least the brokers'
+    /// `message.max.bytes`. A zstd batch that decompresses to more is skipped; a `gap` event gives its exact offsets.
     pub fetch_bytes_max: usize,
-    /// Bytes of records read ahead; when they are there, brokers are not asked for more.
+    /// The most bytes of records to read ahead. At the limit, fetching pauses.
     pub queue_bytes_max: usize,
-    /// How long a broker may take to answer at the start; then the program gives up.
+    /// How long a broker may take to answer at the start. After that, the program stops.
     pub connect_ms_max: u64,
-    /// How long brokers may be away, while events wait to be acknowledged or none can be asked for pages; then the
-    /// program stops.
+    /// How long brokers may be unavailable while events wait for acknowledgement or pages cannot be fetched. After
+    /// that, the program stops.
     pub delivery_ms_max: u64,
-    /// More settings for librdkafka, by its names: TLS, SASL, timeouts. Those that a promise hangs on are refused. A value
-    /// `file:PATH` or `env:NAME` stands for what is in that file or variable.
+    /// More librdkafka properties: TLS, SASL, timeouts. Properties that a promise depends on are rejected. A value of
+    /// `file:PATH` or `env:NAME` is read from that file or variable.
     #[serde(serialize_with = "serialize_properties")]
     pub properties: BTreeMap<String, String>,
 }
@@ -115,82 +116,83 @@ impl fmt::Debug for KafkaSettings {
             .field("queue_bytes_max", &self.queue_bytes_max)
             .field("connect_ms_max", &self.connect_ms_max)
             .field("delivery_ms_max", &self.delivery_ms_max)
-            .field("properties", &presentable(&self.properties))
+            .field("properties", &redacted(&self.properties))
             .finish()
     }
 }
 
-/// Settings that do not go together or promise too much.
+/// Settings that conflict, or that would break a promise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// A field that must say something says nothing.
+    /// A required field is empty.
     #[error("kafka.{0} is empty; set it")]
     Empty(&'static str),
-    /// A limit too small to work with.
+    /// A limit is too small to work.
     #[error("kafka.{field} = {value} is too small; set it to {min} or more")]
     TooSmall {
         /// The field.
         field: &'static str,
-        /// What it says.
+        /// The given value.
         value: u64,
-        /// What it may say.
+        /// The smallest allowed value.
         min: u64,
     },
-    /// Events would come back as pages, or state would be mistaken for events.
+    /// Two fields name one topic: events would return as pages, or state would pass for events.
     #[error("kafka.{0} and kafka.{1} name the same topic, {2:?}: name two topics")]
     SameTopic(&'static str, &'static str, String),
-    /// A map that leads nowhere.
+    /// The field map is invalid.
     #[error("kafka.fields.{0}")]
     Fields(String),
-    /// A secret that is not where it should be.
-    #[error("kafka.properties: {name} is to be read from {from}: {why}")]
+    /// A secret cannot be read from its file or variable.
+    #[error("kafka.properties: {name} cannot be read from {from}: {why}; correct the path or set the variable")]
     Secret {
         /// The property.
         name: String,
         /// The file or variable.
         from: String,
-        /// Why it cannot be.
+        /// Why reading failed.
         why: String,
     },
-    /// A property on which a promise hangs.
+    /// A property is fixed because a promise depends on it.
     #[error(
-        "kafka.properties: {name} is not negotiable (it is {value}, or lookalike could lose or repeat pages); remove it"
+        "kafka.properties: {name} is not negotiable (it is {value}, or lookalike could lose or repeat pages); \
+             remove it"
     )]
     NotNegotiable {
         /// The property.
         name: String,
-        /// What it always is.
+        /// Its fixed value.
         value: &'static str,
     },
-    /// A property that has a field of its own.
-    #[error("kafka.properties: {name} is set by kafka.{field}; remove it and set that")]
+    /// A property has a field of its own.
+    #[error("kafka.properties: {name} is set by kafka.{field}; remove it and set that field")]
     HasField {
         /// The property.
         name: String,
         /// The field.
         field: &'static str,
     },
-    /// A property whose value was printed by us in place of a secret.
+    /// A property has the placeholder that printed settings show instead of a secret.
     #[error(
         "kafka.properties: {0} is \"{HIDDEN}\", which stands for a secret in printed settings; put the secret there"
     )]
     Hidden(String),
-    /// A property that librdkafka does not take.
+    /// librdkafka rejects a property.
     #[error("kafka.properties: {0}; see librdkafka's CONFIGURATION.md")]
     Refused(String),
 }
 
-/// What stands for a secret in print.
+/// The placeholder for a secret in printed settings.
 const HIDDEN: &str = "(hidden)";
 
-/// librdkafka 2 refuses to run with less: `fetch.max.bytes` must hold a message of `message.max.bytes`, 1,000,000.
+/// librdkafka 2 requires that `fetch.max.bytes` holds a message of `message.max.bytes`, 1,000,000 by default.
 const FETCH_BYTES_MIN: usize = 1 << 20;
 
-/// How often librdkafka asks for the topic's partitions anew.
+/// How often librdkafka refreshes the topic's partitions.
 const METADATA_REFRESH_MS: &str = "10000";
 
-/// Progress is in the store alone, a lost position is an error and never a guess, and what is read is whole, final and
-/// from a topic that somebody made on purpose.
+/// Fixed properties of every consumer. They keep progress in the store alone, turn a lost position into an error
+/// instead of a guess, and admit only intact, committed records of a topic that was created on purpose.
 const CONSUMER_ALWAYS: [(&str, &str); 9] = [
     ("enable.auto.commit", "false"),
     ("enable.auto.offset.store", "false"),
@@ -203,16 +205,18 @@ const CONSUMER_ALWAYS: [(&str, &str); 9] = [
     ("topic.metadata.refresh.interval.ms", METADATA_REFRESH_MS),
 ];
 
-/// How long a transaction may be open, in milliseconds: as long a dead process holds up who reads committed transactions,
-/// unless it is started again.
+/// How long a transaction may stay open, in milliseconds. A dead process blocks readers of committed transactions for
+/// as long, unless it restarts.
 const TRANSACTION_MS: &str = "60000";
 
-/// How long a message is tried. Less than a transaction's time, so that it is us who give up, and not the brokers, which
-/// would look as if somebody else had taken over; and short, because librdkafka may hold a message back for all of it
-/// after another one's refusal (OUT_OF_ORDER_SEQUENCE_NUMBER) has spoilt the transaction. What is given up is sent again.
+/// How long librdkafka retries a message, in milliseconds.
+///
+/// Shorter than a transaction may last, so that the sink gives up before the brokers do: their abort would look like
+/// a takeover. Short, because after one refusal (OUT_OF_ORDER_SEQUENCE_NUMBER) has spoilt the transaction, librdkafka
+/// may hold other messages for the whole time. The sink sends again what was given up.
 const MESSAGE_MS_MAX: u64 = 10_000;
 
-/// Events keep their order, and are there all or not at all.
+/// Fixed properties of every producer: events keep their order, and a batch arrives whole or not at all.
 const PRODUCER_ALWAYS: [(&str, &str); 5] = [
     ("enable.idempotence", "true"),
     ("acks", "all"),
@@ -221,16 +225,16 @@ const PRODUCER_ALWAYS: [(&str, &str); 5] = [
     ("statistics.interval.ms", STATISTICS_MS),
 ];
 
-/// Other names of those, and what would undo them.
+/// Aliases of the fixed properties, and properties that would undo them.
 const ALSO_FIXED: [(&str, &str); 5] = [
     ("auto.commit.enable", "false"),
     ("request.required.acks", "all"),
-    ("transactional.id", "made of the store's id"),
+    ("transactional.id", "derived from the store's id"),
     ("group.instance.id", "not set"),
     ("plugin.library.paths", "not set"),
 ];
 
-/// Properties that are set from fields.
+/// Properties that fields set.
 const FROM_FIELDS: [(&str, &str); 10] = [
     ("bootstrap.servers", "brokers"),
     ("metadata.broker.list", "brokers"),
@@ -245,10 +249,10 @@ const FROM_FIELDS: [(&str, &str); 10] = [
 ];
 
 impl KafkaSettings {
-    /// Whether they can be worked with. Needs no broker.
+    /// Checks the settings; needs no broker.
     ///
     /// # Errors
-    /// [`SettingsError`], the first one found.
+    /// The first [`SettingsError`] found.
     pub fn check(&self) -> Result<(), SettingsError> {
         for (field, text) in [("brokers", &self.brokers), ("topic", &self.topic), ("group", &self.group)] {
             if text.trim().is_empty() {
@@ -297,22 +301,22 @@ impl KafkaSettings {
         format!("{}.dlq", self.topic)
     }
 
-    /// How long a broker may take to answer at the start.
+    /// [`Self::connect_ms_max`] as a duration.
     pub(super) fn connect_max(&self) -> Duration {
         Duration::from_millis(self.connect_ms_max)
     }
 
-    /// How long brokers may be away.
+    /// [`Self::delivery_ms_max`] as a duration.
     pub(super) fn delivery_max(&self) -> Duration {
         Duration::from_millis(self.delivery_ms_max)
     }
 
-    /// How long one message is tried.
+    /// How long librdkafka retries one message.
     pub(super) fn message_timeout(&self) -> Duration {
         Duration::from_millis(self.delivery_ms_max.min(MESSAGE_MS_MAX))
     }
 
-    /// What a consumer is made of.
+    /// The configuration of a consumer of pages.
     pub(super) fn consumer_config(&self) -> Result<ClientConfig, SettingsError> {
         let mut config = self.client_config()?;
         config
@@ -320,34 +324,36 @@ impl KafkaSettings {
             .set("fetch.max.bytes", self.fetch_bytes_max.to_string())
             .set("receive.message.max.bytes", (self.fetch_bytes_max + ENVELOPE_BYTES).to_string())
             .set("queued.max.messages.kbytes", (self.queue_bytes_max >> 10).to_string())
-            // Or a partition would not be asked for a second whenever the queue was found full, and it is empty long before.
+            // librdkafka pauses a partition when the queue is full: by default for a second, long after the queue has
+            // emptied.
             .set("fetch.queue.backoff.ms", "10");
-        always(&mut config, &CONSUMER_ALWAYS);
+        set_all(&mut config, &CONSUMER_ALWAYS);
         Ok(config)
     }
 
-    /// What a consumer is made of that fetches one batch after the other, of which each may be the death of the program.
-    pub(super) fn wary_config(&self) -> Result<ClientConfig, SettingsError> {
+    /// The configuration of a cautious consumer: it fetches one batch after the other, since each may crash the
+    /// program.
+    pub(super) fn cautious_config(&self) -> Result<ClientConfig, SettingsError> {
         let mut config = self.consumer_config()?;
         config.set("fetch.message.max.bytes", "1024").set("queued.min.messages", "1");
-        // It is full of the batch before until that is taken.
+        // The queue is full until the previous batch is consumed.
         config.set("fetch.queue.backoff.ms", "1");
         Ok(config)
     }
 
-    /// What a consumer is made of that looks at the ends of the output.
+    /// The configuration of a consumer that reads the end of a topic.
     pub(super) fn tail_config(&self) -> Result<ClientConfig, SettingsError> {
         let mut config = self.consumer_config()?;
-        // The end of a partition is told by an empty answer, which a broker holds back for so long.
+        // An empty response marks the end of a partition; a broker delays it by this time.
         config.set("enable.partition.eof", "true").set("fetch.wait.max.ms", "20").set("statistics.interval.ms", "0");
         Ok(config)
     }
 
-    /// What a producer is made of that publishes the events of a store.
+    /// The configuration of the producer that publishes the events of a store.
     pub(super) fn producer_config(&self, store: &str) -> Result<ClientConfig, SettingsError> {
         let mut config = self.client_config()?;
         if !self.properties.contains_key("partitioner") {
-            // As Java's clients do it, so that whoever reads with those finds a key where they expect it.
+            // The default of Java clients: those that use it find each key where they expect it.
             config.set("partitioner", "murmur2_random");
         }
         if !["compression.type", "compression.codec"].iter().any(|name| self.properties.contains_key(*name)) {
@@ -357,11 +363,12 @@ impl KafkaSettings {
             .set("message.timeout.ms", self.message_timeout().as_millis().to_string())
             .set("message.max.bytes", self.fetch_bytes_max.to_string())
             .set("transactional.id", format!("lookalike-{store}"));
-        always(&mut config, &PRODUCER_ALWAYS);
+        set_all(&mut config, &PRODUCER_ALWAYS);
         Ok(config)
     }
 
-    /// What a producer is made of that replays messages: each is there once and in order, without a transaction.
+    /// The configuration of the producer that replays messages: each arrives once and in order, without a
+    /// transaction.
     pub(super) fn replay_config(&self) -> Result<ClientConfig, SettingsError> {
         let mut config = self.producer_config("")?;
         config.remove("transactional.id").remove("transaction.timeout.ms");
@@ -369,11 +376,11 @@ impl KafkaSettings {
         Ok(config)
     }
 
-    /// What any client is made of.
+    /// The configuration that all clients share.
     pub(super) fn client_config(&self) -> Result<ClientConfig, SettingsError> {
         let mut config = ClientConfig::new();
         for (name, value) in &self.properties {
-            config.set(name, resolved(name, value)?);
+            config.set(name, resolve(name, value)?);
         }
         config
             .set("bootstrap.servers", &self.brokers)
@@ -383,8 +390,8 @@ impl KafkaSettings {
     }
 }
 
-/// A property's value, read from a file or the environment where it says so.
-fn resolved(name: &str, value: &str) -> Result<String, SettingsError> {
+/// The value of a property, read from a file or the environment if it says so.
+fn resolve(name: &str, value: &str) -> Result<String, SettingsError> {
     let missing = |why: String| SettingsError::Secret { name: name.into(), from: value.into(), why };
     if let Some(path) = value.strip_prefix(FROM_FILE) {
         let text = std::fs::read_to_string(path).map_err(|error| missing(error.to_string()))?;
@@ -396,19 +403,19 @@ fn resolved(name: &str, value: &str) -> Result<String, SettingsError> {
     }
 }
 
-/// What the values of properties begin with that are read from elsewhere.
+/// The prefixes of values that are read from a file or the environment.
 const FROM_FILE: &str = "file:";
 const FROM_ENVIRONMENT: &str = "env:";
 
-/// Where a secret is to be found is none itself.
+/// Whether a value refers to a secret; the reference itself is no secret.
 fn is_reference(value: &str) -> bool {
     value.starts_with(FROM_FILE) || value.starts_with(FROM_ENVIRONMENT)
 }
 
-/// What an answer has around its records; librdkafka wants this much and no less.
+/// Bytes of a response beside its records; librdkafka requires exactly this margin.
 const ENVELOPE_BYTES: usize = 512;
 
-fn always(config: &mut ClientConfig, settings: &[(&str, &str)]) {
+fn set_all(config: &mut ClientConfig, settings: &[(&str, &str)]) {
     for (name, value) in settings {
         config.set(*name, *value);
     }
@@ -419,7 +426,7 @@ fn check_property(name: &str, value: &str) -> Result<(), SettingsError> {
     if let Some((_, value)) = fixed.iter().find(|(fixed, _)| *fixed == name) {
         return Err(SettingsError::NotNegotiable { name: name.into(), value });
     }
-    if let Some((_, field)) = FROM_FIELDS.iter().find(|(taken, _)| *taken == name) {
+    if let Some((_, field)) = FROM_FIELDS.iter().find(|(property, _)| *property == name) {
         return Err(SettingsError::HasField { name: name.into(), field });
     }
     if value == HIDDEN {
@@ -428,7 +435,7 @@ fn check_property(name: &str, value: &str) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// Says what is wrong with the settings, without the value: it may be a secret under a misspelled name.
+/// Describes what is wrong with the settings, without the value: it may be a secret under a misspelt name.
 pub(super) fn explain(error: &KafkaError) -> String {
     match error {
         KafkaError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, _, name, _) => {
@@ -440,8 +447,8 @@ pub(super) fn explain(error: &KafkaError) -> String {
     }
 }
 
-/// What may be shown of TLS and SASL; whatever else there is or will be is taken for a secret.
-const SHOWN: [&str; 17] = [
+/// The TLS and SASL properties that may be shown. Any other, present or future, counts as a secret.
+const PUBLIC: [&str; 17] = [
     "sasl.mechanism",
     "sasl.mechanisms",
     "sasl.username",
@@ -463,14 +470,14 @@ const SHOWN: [&str; 17] = [
 
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    if SHOWN.contains(&name.as_str()) {
+    if PUBLIC.contains(&name.as_str()) {
         return false;
     }
-    let telling = ["password", "passphrase", "secret", "token", "credential", "pem", "jaas"];
-    name.starts_with("sasl.") || name.starts_with("ssl.") || telling.iter().any(|part| name.contains(part))
+    let secret_parts = ["password", "passphrase", "secret", "token", "credential", "pem", "jaas"];
+    name.starts_with("sasl.") || name.starts_with("ssl.") || secret_parts.iter().any(|part| name.contains(part))
 }
 
-fn presentable(properties: &BTreeMap<String, String>) -> BTreeMap<&str, &str> {
+fn redacted(properties: &BTreeMap<String, String>) -> BTreeMap<&str, &str> {
     properties
         .iter()
         .map(|(name, value)| {
@@ -484,7 +491,7 @@ fn serialize_properties<S: Serializer>(
     properties: &BTreeMap<String, String>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    presentable(properties).serialize(serializer)
+    redacted(properties).serialize(serializer)
 }
 
 #[cfg(test)]
@@ -515,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_promise_hangs_on_is_refused() {
+    fn fixed_properties_are_rejected() {
         for name in [
             "enable.auto.commit",
             "enable.auto.offset.store",
@@ -529,7 +536,7 @@ mod tests {
             "transactional.id",
         ] {
             let error = with(&[(name, "true")]).check().expect_err(name);
-            assert!(matches!(&error, SettingsError::NotNegotiable { name: told, .. } if told == name), "{error:?}");
+            assert!(matches!(&error, SettingsError::NotNegotiable { name: found, .. } if found == name), "{error:?}");
             assert!(error.to_string().contains("not negotiable"), "{error}");
         }
         let error = with(&[("bootstrap.servers", "a:1")]).check().expect_err("a field");
@@ -545,7 +552,7 @@ mod tests {
         for (name, value) in CONSUMER_ALWAYS {
             assert_eq!(consumer.get(name), Some(value));
         }
-        assert!(settings.wary_config().expect("a consumer").create_native_config().is_ok());
+        assert!(settings.cautious_config().expect("a consumer").create_native_config().is_ok());
         let replay = settings.replay_config().expect("a producer");
         assert!(replay.create_native_config().is_ok());
         assert_eq!((replay.get("acks"), replay.get("enable.idempotence")), (Some("all"), Some("true")));
@@ -557,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn senseless_settings_are_refused() {
+    fn invalid_settings_are_rejected() {
         let default = KafkaSettings::default;
         for (settings, part) in [
             (KafkaSettings { topic: String::new(), ..default() }, "kafka.topic is empty"),
@@ -571,7 +578,7 @@ mod tests {
                 KafkaSettings { fields: FieldMap { url: "u".into(), ..FieldMap::default() }, ..default() },
                 "kafka.fields.url",
             ),
-            (with(&[("sasl.password", "file:/no/such/file")]), "sasl.password is to be read from file:/no/such/file"),
+            (with(&[("sasl.password", "file:/no/such/file")]), "sasl.password cannot be read from file:/no/such/file"),
             (with(&[("sasl.password", "env:LOOKALIKE_NO_SUCH_VARIABLE")]), "env:LOOKALIKE_NO_SUCH_VARIABLE"),
             (KafkaSettings { fetch_bytes_max: 1000, ..default() }, "set it to 1048576 or more"),
             (with(&[("socket.keepalive", "true")]), "there is no property socket.keepalive"),
@@ -598,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn secrets_are_hidden() {
         let secret = "s3cr3t";
         let names = [
             "sasl.password",

@@ -1,7 +1,7 @@
-//! Events to Kafka, each exactly once: one transaction for a batch, and a look at the end of the output whenever it is
-//! not certain what is there.
+//! Publishes events to Kafka exactly once: each batch is one transaction, and after any doubt the sink reads the end
+//! of the output.
 
-use super::client::{LastError, N_LAST_WORDS, TopicError};
+use super::client::{LastError, N_FINAL_POLLS, TopicError};
 use super::output_state::{self, OutputTopicState, StorePosition};
 use super::output_tail::{Tail, TailError, tail_of};
 use super::routing::{OutputMessage, OutputTopics};
@@ -29,114 +29,117 @@ pub const STORE_HEADER: &str = "lookalike-store";
 /// The header that holds the version of the event format ([`crate::wire::WIRE_VERSION`]), in decimal.
 pub const VERSION_HEADER: &str = "lookalike-version";
 
-/// What to do where the topics are not this store's.
-const NEW_TOPICS: &str = "name new topics in kafka.events_topic, kafka.assignments_topic and kafka.merges_topic, make them \
-                          by `lookalike topics create`, give them the present state by `lookalike topics republish`";
+/// Advice for topics that belong to another store.
+const NEW_TOPICS: &str = "name new topics in kafka.events_topic, kafka.assignments_topic and kafka.merges_topic, \
+                          create them with `lookalike topics create`, and fill them with `lookalike topics republish`";
 
-/// How long to wait for acknowledgements before looking again; every transaction waits for them.
-const MOMENT: Duration = Duration::from_millis(1);
+/// The pause between two polls for acknowledgements. Short, because every transaction waits for them.
+const IDLE_PAUSE: Duration = Duration::from_millis(1);
 
-/// The pause between two tries.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How long a transaction's end may be waited for; after that nobody knows how it ended.
+/// How long to wait for a commit; after that its outcome is unknown.
 const COMMIT_MAX: Duration = Duration::from_secs(30);
 
-/// How long one try to end a transaction that went wrong may take; librdkafka goes on with it behind our back, but for
-/// deliveries, which are heard of between two tries.
+/// The time limit of one attempt to end a failed transaction. librdkafka continues the attempt in the background, but
+/// delivers acknowledgements only between attempts.
 const ABORT_MAX: Duration = Duration::from_millis(200);
 
-/// How long brokers that do not answer are waited for once the program was told to end.
-const DRAIN_MAX: Duration = Duration::from_secs(5);
+/// How long to wait for unresponsive brokers after a request to shut down.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// Events to Kafka topics: all of them to one, and what they change in the present state to two compacted ones; see
-/// [`super`]. Key of an event: the URL that it is about, if there is one; value: its JSON; headers [`SEQ_HEADER`],
+/// Publishes all events to one topic, and their changes to the present state to two compacted topics; see [`super`].
+///
+/// The key of an event is the URL that it is about, if any; the value is its JSON. The headers are [`SEQ_HEADER`],
 /// [`STORE_HEADER`] and [`VERSION_HEADER`].
 ///
-/// A topic may have any number of partitions. Kafka's order is that of a partition and events go where their key sends
-/// them, so those of one URL are in order and those of two may not be; give the topic one partition, or sort by
-/// `lookalike-seq`, where the whole order matters. In each partition the numbers only ever rise.
+/// A topic may have any number of partitions. Kafka orders messages within a partition and chooses the partition by
+/// key, so the events of one URL are in order and those of two URLs may not be. Where the total order matters, give
+/// the topic one partition, or sort by `lookalike-seq`. In each partition the numbers only rise.
 ///
-/// Who reads committed transactions sees each event once. The transactional id is made of the store's id: whoever opens
-/// the same store, or a copy of it, takes over, and the older one is fenced and stops. After anything but a clear yes a
-/// new epoch is taken, which ends whatever was under way, and the end of the output tells what is to be sent again.
+/// A reader of committed transactions sees each event once. The transactional id derives from the store's id: a
+/// process that opens the same store, or a copy of it, takes over, and the brokers fence the older process, which
+/// stops. After any result but success, the sink takes a new epoch, which ends the open transaction. The end of the
+/// output then tells which events to send again.
 pub struct KafkaSink {
     settings: KafkaSettings,
     outputs: OutputTopics,
     store: String,
     producer: BaseProducer<Deliveries>,
     round: usize,
-    /// The last event that is certainly out.
-    tail: Option<u64>,
-    /// The last one that the store knows to be out, where the topic of events holds none.
-    forgotten: Option<u64>,
-    /// The topics, as they were found when it was opened.
+    /// The last event that is certainly published.
+    last_published: Option<u64>,
+    /// The last event that the store has dropped as published, if the events topic is empty.
+    last_dropped: Option<u64>,
+    /// The topics as the sink found them when it was opened.
     found: Vec<OutputTopicState>,
-    /// What the store knew of them.
+    /// What the store remembers of the topics.
     known: OutputNotes,
-    standpoint: StorePosition,
-    /// Events whose original is too large for the dead letter topic.
+    position: StorePosition,
+    /// Events whose original message is too large for the dead letter topic.
     without_value: HashSet<u64>,
-    /// When the process began: the store is its own since then.
-    begun: SystemTime,
+    /// When the process started; no other process has written to the store since.
+    started_at: SystemTime,
     shutdown: Arc<AtomicBool>,
 }
 
-/// The store whose events go out.
+/// The store whose events the sink publishes.
 #[derive(Clone, Debug)]
 pub struct Publishing<'a> {
-    /// Its id.
+    /// The store's id.
     pub store: &'a str,
     /// The number of its next event.
     pub next_seq: u64,
-    /// Events below this number are out, and no longer in the store.
+    /// Events below this number are published and no longer in the store.
     pub published: u64,
-    /// Whether it knows of any page.
+    /// Whether the store knows of any page.
     pub has_pages: bool,
     /// Whether a cluster may have lost its name.
     pub has_merged: bool,
-    /// What it remembers of the topics that it publishes to.
+    /// What the store remembers of the output topics.
     pub outputs: OutputNotes,
-    /// A moment since which nobody else has written to it.
-    pub begun: SystemTime,
+    /// A time since which no other process has written to the store.
+    pub started_at: SystemTime,
 }
 
 /// A part of the present state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact {
-    /// What stands at a URL.
+    /// The present of a URL.
     Stands(String, Present),
-    /// A cluster that is part of another one.
+    /// A cluster that became part of another one.
     Merged(Merge),
 }
 
-/// The last events that are out.
+/// The last published events.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ends {
-    /// In all topics that tell.
+struct OutputEnds {
+    /// The last event in any of the topics.
     last: Option<u64>,
-    /// In the topic of events alone.
+    /// The last event in the events topic.
     of_events: Option<u64>,
 }
 
 /// Why a batch was not published.
 enum Failure {
-    /// Somebody else has taken over.
+    /// Another process has taken over.
     Fenced(String),
-    /// A second try would end as this one did.
+    /// The brokers refused the batch; another attempt would fail, too.
     Refused(String),
-    /// It may be out or not.
+    /// It is unknown whether the batch was published.
     Unsure(String),
 }
 
 impl KafkaSink {
-    /// Finds the topics, makes sure that the output belongs to this store and is not ahead of it, and takes it over. When
-    /// `shutdown` is set, brokers that do not answer are no longer waited for.
+    /// Checks that the output belongs to this store and is not ahead of it, then takes the output over. Once
+    /// `shutdown` is set, the sink no longer waits for unresponsive brokers.
     ///
     /// # Errors
-    /// [`SinkError`] where the settings are wrong, no broker answers, a topic is missing or has other partitions than the
-    /// store knows, or the output is another store's, ahead of this one ([`StopReason::OldStore`]), or has become so since the
-    /// process began ([`StopReason::Fenced`]). Then nobody has been fenced.
+    /// [`SinkError`] if the settings are wrong, no broker answers, a topic is missing, or a topic's partitions
+    /// changed. The error is [`StopReason::OldStore`] if the output belongs to another store or is ahead of this one,
+    /// and [`StopReason::Fenced`] if it moved ahead after the process started. On error no other process has been
+    /// fenced.
     pub fn open(
         settings: &KafkaSettings,
         publishing: &Publishing<'_>,
@@ -146,119 +149,126 @@ impl KafkaSink {
         if settings.events_topic.is_empty() {
             return Err(SinkError::new(SettingsError::Empty("events_topic").to_string()));
         }
-        let &Publishing { store, next_seq, published, has_pages, has_merged, begun, ref outputs } = publishing;
+        let &Publishing { store, next_seq, published, has_pages, has_merged, started_at, ref outputs } = publishing;
         let mut sink = KafkaSink {
             settings: settings.clone(),
             outputs: OutputTopics::new(settings, store),
             store: store.to_string(),
-            producer: producer_of(settings, store)?,
+            producer: create_producer(settings, store)?,
             round: 0,
-            tail: None,
-            forgotten: None,
+            last_published: None,
+            last_dropped: None,
             found: Vec::new(),
             known: outputs.clone(),
-            standpoint: StorePosition { kept_from: published, has_pages, has_merged, ..StorePosition::default() },
+            position: StorePosition { kept_from: published, has_pages, has_merged, ..StorePosition::default() },
             without_value: HashSet::new(),
-            begun,
+            started_at,
             shutdown,
         };
         sink.found = sink.find_topics()?;
         if let Some(why) = output_state::moved_keys(&sink.found, &sink.known) {
             return Err(SinkError::new(why));
         }
-        sink.take_over(Instant::now() + settings.delivery_max(), || sink.check_tail(next_seq))?;
-        // Whoever was fenced may have published something in the meantime.
-        sink.place(sink.check_tail(next_seq)?);
+        sink.acquire_output(Instant::now() + settings.delivery_max(), || sink.check_tail(next_seq))?;
+        // A process that was fenced just now may have published events before.
+        sink.record_end(sink.check_tail(next_seq)?);
         Ok(sink)
     }
 
-    /// Notes where the output ends. Where the events themselves are gone, what else tells of them may end before the last.
-    fn place(&mut self, ends: Ends) {
-        let published = self.standpoint.kept_from;
-        self.tail = ends.last;
-        self.forgotten = published.checked_sub(1).filter(|_| ends.of_events.is_none());
-        self.standpoint.first = self.tail.max(self.forgotten).map_or(0, |last| last + 1);
-        self.standpoint.end_of_events = ends.of_events.map_or(0, |last| last + 1);
+    /// Records where the output ends. An empty events topic proves nothing, and the other topics may end before the
+    /// last event, so the store's own mark counts as well.
+    fn record_end(&mut self, ends: OutputEnds) {
+        let published = self.position.kept_from;
+        self.last_published = ends.last;
+        self.last_dropped = published.checked_sub(1).filter(|_| ends.of_events.is_none());
+        self.position.next_unpublished = self.last_published.max(self.last_dropped).map_or(0, |last| last + 1);
+        self.position.end_of_events = ends.of_events.map_or(0, |last| last + 1);
     }
 
-    /// Makes sure that the topic of events has all that others tell of, as far as the store still has it.
+    /// Checks that the events topic holds every event that other topics reflect and the store still has.
     ///
     /// # Errors
-    /// [`SinkError`], with the number from which on they are to be republished.
+    /// [`SinkError`] with the number from which to republish events.
     pub fn check_events(&self) -> Result<(), SinkError> {
-        let lost = output_state::lost_events(&self.settings.events_topic, self.standpoint);
+        let lost = output_state::lost_events(&self.settings.events_topic, self.position);
         lost.map_or(Ok(()), |why| Err(SinkError::new(why)))
     }
 
-    /// What the store is to remember of the topics.
+    /// What the store must remember of the topics.
     pub fn notes(&self) -> OutputNotes {
-        output_state::notes(&self.found, &self.known, self.standpoint)
+        output_state::notes(&self.found, &self.known, self.position)
     }
 
-    /// What somebody should know of the topics: that some of the state is missing, or that keys moved.
+    /// What the operator should know of the topics: missing state, moved keys.
     pub fn warnings(&self) -> Vec<String> {
-        output_state::warnings(&self.found, &self.known, &self.notes(), self.standpoint)
+        output_state::warnings(&self.found, &self.known, &self.notes(), self.position)
     }
 
     fn find_topics(&self) -> Result<Vec<OutputTopicState>, SinkError> {
         let within = self.settings.connect_max();
-        let look = |(topic, field)| {
-            OutputTopicState::look(self.producer.client(), topic, field, within)
-                .map_err(|error| self.topic_lost(topic, field, &error))
+        let fetch = |(topic, field)| {
+            OutputTopicState::fetch(self.producer.client(), topic, field, within)
+                .map_err(|error| self.topic_error(topic, field, &error))
         };
-        self.outputs.topics().map(look).collect()
+        self.outputs.topics().map(fetch).collect()
     }
 
-    fn topic_lost(&self, topic: &str, field: &str, error: &TopicError) -> SinkError {
-        (0..N_LAST_WORDS).for_each(|_| self.producer.poll(Duration::ZERO));
-        let trouble = &self.producer.context().trouble;
+    fn topic_error(&self, topic: &str, field: &str, error: &TopicError) -> SinkError {
+        (0..N_FINAL_POLLS).for_each(|_| self.producer.poll(Duration::ZERO));
+        let last_error = &self.producer.context().last_error;
         SinkError {
-            stop_reason: error.stop_reason(trouble),
-            message: error.explain(topic, field, &self.settings.brokers, trouble),
+            stop_reason: error.stop_reason(last_error),
+            message: error.explain(topic, field, &self.settings.brokers, last_error),
         }
     }
 
-    /// The last event that is out; refuses an output that is not this store's past.
-    fn check_tail(&self, next_seq: u64) -> Result<Ends, SinkError> {
+    /// The last published events.
+    ///
+    /// # Errors
+    /// [`SinkError`] if the output is not this store's own past.
+    fn check_tail(&self, next_seq: u64) -> Result<OutputEnds, SinkError> {
         let (last, of_events) = self.read_tail()?;
-        let Some(Tail { seq, store, time_ms }) = last else { return Ok(Ends::default()) };
+        let Some(Tail { seq, store, time_ms }) = last else { return Ok(OutputEnds::default()) };
         let topic = &self.settings.events_topic;
         if store != self.store {
             return Err(SinkError {
                 stop_reason: StopReason::OldStore,
                 message: format!(
-                    "topic {topic:?} holds events of another store ({store}; this one is {}): give the store that wrote \
-                     them, or {NEW_TOPICS}",
+                    "topic {topic:?} holds events of another store ({store}; this one is {}): use the store that \
+                     wrote them, or {NEW_TOPICS}",
                     self.store
                 ),
             });
         }
         if seq >= next_seq {
-            let begun_ms = self.begun.duration_since(UNIX_EPOCH).map_or(0, |begun| begun.as_millis());
-            if time_ms.is_some_and(|time| u128::try_from(time).is_ok_and(|time| time > begun_ms)) {
-                return Err(self.fenced(&format!("event {seq} went out since this one began, and is not in its store")));
+            let started_at_ms =
+                self.started_at.duration_since(UNIX_EPOCH).map_or(0, |started_at| started_at.as_millis());
+            if time_ms.is_some_and(|time| u128::try_from(time).is_ok_and(|time| time > started_at_ms)) {
+                return Err(self.fenced_error(&format!(
+                    "event {seq} was published after this process started, and its store lacks it"
+                )));
             }
             return Err(SinkError {
                 stop_reason: StopReason::OldStore,
                 message: format!(
                     "topic {topic:?} holds events up to {seq}, the store only knows those before {next_seq}: it is an \
-                     older copy. Give the newest store. If that is lost, replay: {NEW_TOPICS} and start with this store; \
-                     what it lacks is taken in again from the input and published there"
+                     older copy. Use the newest store. If that one is lost, replay: {NEW_TOPICS}, and start with this \
+                     store; it reads the missing pages again and publishes their events there"
                 ),
             });
         }
-        Ok(Ends { last: Some(seq), of_events: of_events.map(|tail| tail.seq) })
+        Ok(OutputEnds { last: Some(seq), of_events: of_events.map(|tail| tail.seq) })
     }
 
-    /// The last event in any topic that tells, and the last one in that of events.
+    /// The last event in any topic that shows what is published, and the last one in the events topic.
     fn read_tail(&self) -> Result<(Option<Tail>, Option<Tail>), SinkError> {
         let (mut last, mut of_events) = (None, None);
-        for (topic, field) in self.outputs.telling() {
+        for (topic, field) in self.outputs.tail_topics() {
             let tail = tail_of(&self.settings, topic, self.settings.connect_max()).map_err(|error| match error {
-                TailError::Topic(error) => self.topic_lost(topic, field, &error),
+                TailError::Topic(error) => self.topic_error(topic, field, &error),
                 TailError::Unread(why) => SinkError {
                     stop_reason: StopReason::Unreachable,
-                    message: format!("the end of the output cannot be read: {why}"),
+                    message: format!("cannot read the end of the output: {why}"),
                 },
             })?;
             if topic == self.settings.events_topic {
@@ -269,40 +279,42 @@ impl KafkaSink {
         Ok((last, of_events))
     }
 
-    /// Takes a new epoch of the transactional id: any other producer that has it is fenced, and what it had under way
-    /// is aborted, or committed if it had come that far. Each time it looks first whether the output is still this store's
-    /// past: a process that stood still meanwhile would fence whoever took over from it.
-    fn take_over<T>(&self, until: Instant, look: impl Fn() -> Result<T, SinkError>) -> Result<(), SinkError> {
+    /// Takes a new epoch of the transactional id. The brokers then fence any other producer with this id, and abort
+    /// its open transaction or complete its commit.
+    ///
+    /// Each attempt first runs `check`, which checks that the output is still this store's own past. Without that
+    /// check, a process that was suspended would fence its successor.
+    fn acquire_output<T>(&self, until: Instant, check: impl Fn() -> Result<T, SinkError>) -> Result<(), SinkError> {
         loop {
-            look()?;
+            check()?;
             let error = match self.producer.init_transactions(self.settings.connect_max()) {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
             let is_retriable = matches!(&error, KafkaError::Transaction(error) if error.is_retriable());
-            if !is_retriable || Instant::now() >= until || self.must_end(until) {
+            if !is_retriable || Instant::now() >= until || self.is_shutdown_due(until) {
                 let stop_reason = if is_retriable { StopReason::Unreachable } else { StopReason::Failed };
-                return Err(self.failed(stop_reason, &format!("no transactions: {error}")));
+                return Err(self.delivery_error(stop_reason, &format!("cannot start transactions: {error}")));
             }
-            tracing::warn!("the output cannot be taken over yet: {error}; trying again");
+            tracing::warn!("cannot take over the output yet: {error}; trying again");
             std::thread::sleep(PAUSE);
         }
     }
 
-    /// Whether the program was told to end and has waited long enough.
-    fn must_end(&self, until: Instant) -> bool {
-        let begin = until.checked_sub(self.settings.delivery_max()).unwrap_or(until);
-        self.shutdown.load(Ordering::Relaxed) && begin.elapsed() >= DRAIN_MAX
+    /// Whether a shutdown was requested and the grace period is over.
+    fn is_shutdown_due(&self, until: Instant) -> bool {
+        let start = until.checked_sub(self.settings.delivery_max()).unwrap_or(until);
+        self.shutdown.load(Ordering::Relaxed) && start.elapsed() >= SHUTDOWN_GRACE
     }
 
     /// Publishes events in one transaction.
     fn try_publish(&mut self, events: &[Outgoing]) -> Result<(), Failure> {
         self.transact(events, |sink, event| {
-            (event.seq, sink.outputs.messages_of(event, sink.without_value.contains(&event.seq)))
+            (event.seq, sink.outputs.messages(event, sink.without_value.contains(&event.seq)))
         })
     }
 
-    /// Sends the messages of some items, each with an event's number, in one transaction.
+    /// Sends the messages of `items`, each with the number of its event, in one transaction.
     fn transact<T>(
         &mut self,
         items: &[T],
@@ -310,7 +322,7 @@ impl KafkaSink {
     ) -> Result<(), Failure> {
         self.round = self.round.wrapping_add(1);
         self.producer.context().begin(self.round);
-        self.producer.begin_transaction().map_err(|error| self.failure(&error))?;
+        self.producer.begin_transaction().map_err(|error| self.classify_error(&error))?;
         let mut n_sent = 0;
         for item in items {
             let (seq, messages) = messages_of(self, item);
@@ -320,14 +332,15 @@ impl KafkaSink {
             }
         }
         self.await_deliveries(n_sent)?;
-        self.producer.commit_transaction(COMMIT_MAX).map_err(|error| self.failure(&error))
+        self.producer.commit_transaction(COMMIT_MAX).map_err(|error| self.classify_error(&error))
     }
 
-    /// Writes parts of the present state in one transaction, whatever the topics hold of them. Every event of the store must
-    /// be out: they are told as of the last one, before `next_seq`. Written twice, they are what they were.
+    /// Writes parts of the present state in one transaction, whatever the topics hold. The messages carry the number
+    /// of the last event, the one before `next_seq`, so every event of the store must be published first. Repeating
+    /// the call is harmless.
     ///
     /// # Errors
-    /// [`SinkError`], as of [`Sink::publish`].
+    /// As for [`Sink::publish`].
     pub fn republish(&mut self, facts: &[Fact], next_seq: u64) -> Result<(), SinkError> {
         let until = Instant::now() + self.settings.delivery_max();
         let seq = next_seq.saturating_sub(1);
@@ -339,15 +352,15 @@ impl KafkaSink {
             let written = self.transact(facts, |sink, fact| (seq, message_of(sink, fact).into_iter().collect()));
             let why = match written {
                 Ok(()) => return Ok(()),
-                Err(Failure::Fenced(why)) => return Err(self.fenced(&why)),
-                Err(Failure::Refused(why)) => return Err(self.failed(StopReason::Failed, &why)),
+                Err(Failure::Fenced(why)) => return Err(self.fenced_error(&why)),
+                Err(Failure::Refused(why)) => return Err(self.delivery_error(StopReason::Failed, &why)),
                 Err(Failure::Unsure(why)) => why,
             };
             tracing::warn!("writing the present state: {why}; trying again");
-            if self.must_end(until) || Instant::now() >= until {
-                return Err(self.failed(StopReason::Unreachable, &why));
+            if self.is_shutdown_due(until) || Instant::now() >= until {
+                return Err(self.delivery_error(StopReason::Unreachable, &why));
             }
-            self.retake(next_seq, until)?;
+            self.reacquire(next_seq, until)?;
         }
     }
 
@@ -363,38 +376,38 @@ impl KafkaSink {
             match self.producer.send(record) {
                 Ok(()) => return Ok(()),
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), refused)) => {
-                    self.hear();
+                    self.poll_deliveries();
                     record = refused;
                 }
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::MessageSizeTooLarge), _)) if is_dead_letter => {
                     self.without_value.insert(seq);
-                    return Err(Failure::Unsure(format!("the original of event {seq} is too large")));
+                    return Err(Failure::Unsure(format!("the original message of event {seq} is too large")));
                 }
-                Err((error, _)) => return Err(self.failure(&error)),
+                Err((error, _)) => return Err(self.classify_error(&error)),
             }
         }
     }
 
-    /// Hears of deliveries, or waits a moment where there is nothing to hear. `BaseProducer::poll` takes all the time that it
-    /// is given, whatever comes meanwhile, and spins through the last millisecond of it.
-    fn hear(&self) {
+    /// Polls for acknowledgements, and sleeps for a moment if there are none. `BaseProducer::poll` with a timeout
+    /// would always use all of it, whatever arrives, and spin through its last millisecond.
+    fn poll_deliveries(&self) {
         let n_before = self.producer.context().n_done();
         self.producer.poll(Duration::ZERO);
         if self.producer.context().n_done() == n_before {
-            std::thread::sleep(MOMENT);
+            std::thread::sleep(IDLE_PAUSE);
         }
     }
 
-    /// Waits until every one of this round's messages is accounted for, or one was not delivered: then the transaction is
-    /// lost, and librdkafka would hold the others back until their time is over.
+    /// Waits until every message of this round is accounted for, or one has failed. After a failure the transaction
+    /// is lost, and librdkafka would hold the other messages until they time out.
     fn await_deliveries(&mut self, n_sent: usize) -> Result<(), Failure> {
-        // librdkafka gives each up by itself; twice that time is for a librdkafka that does not.
+        // librdkafka gives up on each message by itself; the factor covers a librdkafka that does not.
         let until = Instant::now() + self.settings.message_timeout() * 2;
         while self.producer.context().n_done() < n_sent && self.producer.context().failures().is_empty() {
             if Instant::now() >= until {
-                return Err(Failure::Unsure("deliveries are neither confirmed nor refused".into()));
+                return Err(Failure::Unsure("the brokers neither confirmed nor refused the messages".into()));
             }
-            self.hear();
+            self.poll_deliveries();
         }
         let failures = self.producer.context().failures();
         let Some((first, code, _)) = failures.first() else { return Ok(()) };
@@ -408,19 +421,19 @@ impl KafkaSink {
         if self.without_value.len() > n_before {
             return Err(Failure::Unsure(why));
         }
-        Err(self.failure_of(*code, why))
+        Err(self.classify_code(*code, why))
     }
 
-    fn failure(&self, error: &KafkaError) -> Failure {
+    fn classify_error(&self, error: &KafkaError) -> Failure {
         let code = match error {
             KafkaError::Transaction(error) => error.code(),
             KafkaError::MessageProduction(code) => *code,
             _ => RDKafkaErrorCode::Fail,
         };
-        self.failure_of(code, error.to_string())
+        self.classify_code(code, error.to_string())
     }
 
-    fn failure_of(&self, code: RDKafkaErrorCode, why: String) -> Failure {
+    fn classify_code(&self, code: RDKafkaErrorCode, why: String) -> Failure {
         let fatal = self.producer.client().fatal_error();
         let why = fatal.as_ref().map_or_else(|| why.clone(), |(code, reason)| format!("{why}; {code}: {reason}"));
         let is_fencing = |code: RDKafkaErrorCode| {
@@ -441,8 +454,8 @@ impl KafkaSink {
         }
     }
 
-    /// Has the old producer end its transaction, however, and so learn whether it was fenced: a new one would fence whoever
-    /// did it.
+    /// Makes the old producer end its transaction, by commit or abort, to learn whether it was fenced. A new producer
+    /// would fence the process that did it.
     fn end_transaction(&self, until: Instant, next_seq: u64) -> Result<(), SinkError> {
         let mut is_committing = false;
         loop {
@@ -452,8 +465,8 @@ impl KafkaSink {
                 self.producer.abort_transaction(ABORT_MAX)
             };
             let Err(error) = ended else { return Ok(()) };
-            let why = match self.failure(&error) {
-                Failure::Fenced(why) => return Err(self.fenced(&why)),
+            let why = match self.classify_error(&error) {
+                Failure::Fenced(why) => return Err(self.fenced_error(&why)),
                 Failure::Refused(why) | Failure::Unsure(why) => why,
             };
             match error {
@@ -461,104 +474,109 @@ impl KafkaSink {
                     is_committing |= error.code() == RDKafkaErrorCode::Conflict;
                 }
                 _ if is_committing => is_committing = false,
-                // There is none, or none that this producer could end.
+                // There is no transaction, or none that this producer can end.
                 _ => return Ok(()),
             }
-            if self.must_end(until) || Instant::now() >= until {
-                return Err(self.given_up(&why, until, next_seq));
+            if self.is_shutdown_due(until) || Instant::now() >= until {
+                return Err(self.final_error(&why, until, next_seq));
             }
-            self.producer.poll(MOMENT);
+            self.producer.poll(IDLE_PAUSE);
         }
     }
 
-    /// The end of all tries. A process that stood still for longer than they may take does not know yet whether another one
-    /// has gone on.
-    fn given_up(&self, why: &str, until: Instant, next_seq: u64) -> SinkError {
-        if !self.must_end(until)
+    /// The error after the last attempt. A process that was suspended for longer than the attempts may take must
+    /// first learn whether another process has gone on.
+    fn final_error(&self, why: &str, until: Instant, next_seq: u64) -> SinkError {
+        if !self.is_shutdown_due(until)
             && let Err(error) = self.read_until(until, next_seq)
             && error.stop_reason == StopReason::Fenced
         {
             return error;
         }
-        self.failed(StopReason::Unreachable, why)
+        self.delivery_error(StopReason::Unreachable, why)
     }
 
-    /// Takes a new epoch after something went wrong, and returns how many of the events are out.
+    /// Takes a new epoch after a failure, and returns how many of the events are published.
     fn recover(&mut self, events: &[Outgoing], until: Instant) -> Result<usize, SinkError> {
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(0) };
-        let out = self.retake(last.seq + 1, until)?;
-        if out < self.tail {
-            return Err(self.failed(
-                StopReason::Failed,
-                &format!(
-                    "events up to {:?} were confirmed, the topic ends at {out:?}: the brokers lost some",
-                    self.tail
-                ),
-            ));
+        let out = self.reacquire(last.seq + 1, until)?;
+        if out < self.last_published {
+            let confirmed = self.last_published.unwrap_or_default();
+            let end = out.map_or_else(|| "no event".to_string(), |out| format!("event {out}"));
+            let why =
+                format!("events up to {confirmed} were confirmed, but the output ends at {end}: the brokers lost some");
+            return Err(self.delivery_error(StopReason::Failed, &why));
         }
-        self.tail = out;
+        self.last_published = out;
         let n_out = out.map_or(0, |out| (out + 1).saturating_sub(first.seq));
         Ok(usize::try_from(n_out).unwrap_or(usize::MAX).min(events.len()))
     }
 
-    /// Ends what is under way by taking a new epoch, and tells the last event that is out; `next_seq` is not yet.
-    fn retake(&mut self, next_seq: u64, until: Instant) -> Result<Option<u64>, SinkError> {
+    /// Ends the open transaction by taking a new epoch, and returns the last published event, which must be below
+    /// `next_seq`.
+    fn reacquire(&mut self, next_seq: u64, until: Instant) -> Result<Option<u64>, SinkError> {
         self.end_transaction(until, next_seq)?;
-        self.producer = producer_of(&self.settings, &self.store)?;
-        let look = || self.read_until(until, next_seq);
-        self.take_over(until, look)?;
-        look()
+        self.producer = create_producer(&self.settings, &self.store)?;
+        let check = || self.read_until(until, next_seq);
+        self.acquire_output(until, check)?;
+        check()
     }
 
-    /// The end of the output, asked for until it is told. One that holds `next_seq` or more tells of another writer.
+    /// Reads the end of the output, retrying until `until`. An end at `next_seq` or above reveals another writer.
     fn read_until(&self, until: Instant, next_seq: u64) -> Result<Option<u64>, SinkError> {
         loop {
             match self.check_tail(next_seq) {
-                Err(SinkError { stop_reason: StopReason::OldStore, message }) => return Err(self.fenced(&message)),
+                Err(SinkError { stop_reason: StopReason::OldStore, message }) => {
+                    return Err(self.fenced_error(&message));
+                }
                 Err(SinkError { stop_reason: StopReason::Unreachable, .. })
-                    if Instant::now() < until && !self.must_end(until) =>
+                    if Instant::now() < until && !self.is_shutdown_due(until) =>
                 {
                     std::thread::sleep(PAUSE);
                 }
-                told => return told.map(|ends| ends.last),
+                answer => return answer.map(|ends| ends.last),
             }
         }
     }
 
-    fn fenced(&self, why: &str) -> SinkError {
+    fn fenced_error(&self, why: &str) -> SinkError {
         SinkError {
             stop_reason: StopReason::Fenced,
             message: format!(
-                "another process publishes the events of this store, or this one stood still for so long that the brokers \
-                 gave it up ({why}). See that only one runs; if none does, start again: nothing is lost"
+                "another process publishes the events of this store, or this one was suspended for so long that the \
+                 brokers gave it up ({why}). Make sure that only one process runs; if none does, start again: nothing \
+                 is lost"
             ),
         }
     }
 
-    fn failed(&self, stop_reason: StopReason, why: &str) -> SinkError {
-        let trouble = &self.producer.context().trouble;
-        let (stop_reason, advice) =
-            if stop_reason == StopReason::Unreachable { trouble.silence() } else { (stop_reason, "check the brokers") };
-        let (told, topic) = (trouble.told(), &self.settings.events_topic);
+    fn delivery_error(&self, stop_reason: StopReason, why: &str) -> SinkError {
+        let last_error = &self.producer.context().last_error;
+        let (stop_reason, advice) = if stop_reason == StopReason::Unreachable {
+            last_error.diagnose_unreachable()
+        } else {
+            (stop_reason, "check the brokers")
+        };
+        let (suffix, topic) = (last_error.message_suffix(), &self.settings.events_topic);
         SinkError {
             stop_reason,
             message: format!(
-                "events were not delivered to topic {topic:?}: {why}{told}; {advice}, and start again: nothing is lost"
+                "cannot deliver events to topic {topic:?}: {why}{suffix}; {advice}, and start again: nothing is lost"
             ),
         }
     }
 }
 
-fn producer_of(settings: &KafkaSettings, store: &str) -> Result<BaseProducer<Deliveries>, SinkError> {
+fn create_producer(settings: &KafkaSettings, store: &str) -> Result<BaseProducer<Deliveries>, SinkError> {
     let config = settings.producer_config(store).map_err(|error| SinkError::new(error.to_string()))?;
-    config
-        .create_with_context(Deliveries::default())
-        .map_err(|error| SinkError::new(format!("Kafka's client does not start: {}", explain(&error))))
+    config.create_with_context(Deliveries::default()).map_err(|error| {
+        SinkError::new(format!("cannot start the Kafka client: {}; check kafka.properties", explain(&error)))
+    })
 }
 
 impl Sink for KafkaSink {
     fn last_seq(&mut self) -> Result<Option<u64>, SinkError> {
-        Ok(self.tail.max(self.forgotten))
+        Ok(self.last_published.max(self.last_dropped))
     }
 
     fn publish(&mut self, events: &[Outgoing]) -> Result<(), SinkError> {
@@ -567,16 +585,16 @@ impl Sink for KafkaSink {
         while let Some(last) = rest.last() {
             let why = match self.try_publish(rest) {
                 Ok(()) => {
-                    self.tail = Some(last.seq);
+                    self.last_published = Some(last.seq);
                     break;
                 }
-                Err(Failure::Fenced(why)) => return Err(self.fenced(&why)),
-                Err(Failure::Refused(why)) => return Err(self.failed(StopReason::Failed, &why)),
+                Err(Failure::Fenced(why)) => return Err(self.fenced_error(&why)),
+                Err(Failure::Refused(why)) => return Err(self.delivery_error(StopReason::Failed, &why)),
                 Err(Failure::Unsure(why)) => why,
             };
-            tracing::warn!("publishing events from {}: {why}; looking at what is out", rest[0].seq);
-            if self.must_end(until) || Instant::now() >= until {
-                return Err(self.given_up(&why, until, last.seq + 1));
+            tracing::warn!("publishing events from {}: {why}; checking what is published", rest[0].seq);
+            if self.is_shutdown_due(until) || Instant::now() >= until {
+                return Err(self.final_error(&why, until, last.seq + 1));
             }
             let n_out = self.recover(rest, until)?;
             rest = &rest[n_out..];
@@ -594,24 +612,24 @@ impl Sink for KafkaSink {
     }
 }
 
-/// What a message was sent as.
+/// The context of a message in flight.
 struct Sent {
-    /// The round that it was sent in; what a given-up round still brings in is not counted for the next.
+    /// The round of the message. Late acknowledgements of an abandoned round do not count for the next one.
     round: usize,
     seq: u64,
     is_dead_letter: bool,
 }
 
-/// Counts the deliveries of one round of publishing.
+/// Counts the acknowledgements of one round.
 #[derive(Default)]
 struct Deliveries {
-    trouble: LastError,
-    tally: Mutex<Tally>,
+    last_error: LastError,
+    tally: Mutex<RoundTally>,
     readings: Mutex<Vec<Reading>>,
 }
 
 #[derive(Default)]
-struct Tally {
+struct RoundTally {
     round: usize,
     n_done: usize,
     failures: Vec<(u64, RDKafkaErrorCode, bool)>,
@@ -619,7 +637,7 @@ struct Tally {
 
 impl Deliveries {
     fn begin(&self, round: usize) {
-        *self.tally.lock().unwrap_or_else(PoisonError::into_inner) = Tally { round, ..Tally::default() };
+        *self.tally.lock().unwrap_or_else(PoisonError::into_inner) = RoundTally { round, ..RoundTally::default() };
     }
 
     fn take_readings(&self) -> Vec<Reading> {
@@ -630,7 +648,7 @@ impl Deliveries {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).n_done
     }
 
-    /// The messages that were not delivered: event, why, and whether it was its dead letter.
+    /// The messages that failed: event, error, and whether the message is a dead letter.
     fn failures(&self) -> Vec<(u64, RDKafkaErrorCode, bool)> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).failures.clone()
     }
@@ -638,16 +656,16 @@ impl Deliveries {
 
 impl ClientContext for Deliveries {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
-        self.trouble.hear(level, facility, line);
+        self.last_error.record_log(level, facility, line);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        self.trouble.hear_error(&error, reason);
+        self.last_error.record_error(&error, reason);
     }
 
     fn stats_raw(&self, statistics: &[u8]) {
-        if let Some(told) = parse_statistics(statistics, "") {
-            *self.readings.lock().unwrap_or_else(PoisonError::into_inner) = told.readings;
+        if let Some(report) = parse_statistics(statistics, "") {
+            *self.readings.lock().unwrap_or_else(PoisonError::into_inner) = report.readings;
         }
     }
 }

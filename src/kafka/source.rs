@@ -1,13 +1,13 @@
-//! Pages from a topic, each partition from the offset that the store knows.
+//! Reads pages from a topic, each partition from the offset that the store knows.
 
 use super::cautious::CautiousReader;
-use super::client::{LastError, N_LAST_WORDS, Throttle, TopicError, partitions_of};
+use super::client::{LastError, N_FINAL_POLLS, Throttle, TopicError, partitions_of};
 use super::identity;
 use super::offsets::{self, Gap, GapReason, OffsetRange, StoredPositions};
-use super::record::taken_over;
+use super::record::to_owned_message;
 use super::settings::{KafkaSettings, RecordFormat, explain};
 use super::statistics::{StatisticsReport, parse_statistics};
-use super::topic_id::{TopicId, tell_ids};
+use super::topic_id::{TopicId, log_topic_ids};
 use super::undecodable::{self, is_undecodable};
 use crate::document::{FetchTime, Page};
 use crate::ports::{Incoming, PoisonGuard, Polled, Progress, ProgressMap, Reading, Source, SourceError, StopReason};
@@ -21,114 +21,118 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How often commits go out, and new partitions and a lost topic are looked for.
-const CHORES_EVERY: Duration = Duration::from_secs(1);
+/// The interval of housekeeping: commits, statistics, new partitions, a lost topic.
+const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often trouble that may pass is warned of.
-const WARN_EVERY: Duration = Duration::from_secs(5);
+/// The shortest interval between warnings about transient trouble.
+const WARNING_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How often a new partition that could not be assigned is tried again.
-const ADOPT_EVERY: Duration = Duration::from_secs(10);
+/// How often to retry the assignment of new partitions.
+const ASSIGNMENT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The pause between two tries.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How long a question may hold up the stream once it flows.
-const ASK_MAX: Duration = Duration::from_secs(2);
+/// How long one request to the brokers may hold up the stream.
+const REQUEST_MAX: Duration = Duration::from_secs(2);
 
-/// How long each question may take whether an unknown topic is back.
-const ASK_AGAIN_MAX: Duration = Duration::from_millis(500);
+/// The time limit of one check whether an unknown topic is back.
+const TOPIC_CHECK_MAX: Duration = Duration::from_millis(500);
 
-/// How long a topic may be unknown to the brokers, as it is for a moment after they restart, before it is lost.
-const LOST_AFTER: Duration = Duration::from_secs(10);
+/// How long brokers may not know the topic before it counts as lost. After a restart of a broker, ignorance is
+/// normal.
+const TOPIC_LOST_AFTER: Duration = Duration::from_secs(10);
 
-/// Pages from a Kafka topic.
+/// Reads pages from a Kafka topic.
 ///
-/// Partitions are assigned from the store's offsets; no group is joined, so two programs on one topic both read all of
-/// it. Within a partition offsets may skip: transaction markers and compacted records have one and are never seen.
+/// The source assigns partitions from the store's offsets and joins no group, so two programs on one topic both read
+/// all of it. Within a partition offsets may skip: transaction markers and compacted records have offsets but are
+/// never delivered.
 ///
-/// The source stops, with an error that says which offset is stored and what the broker has, where retention overtook it
-/// or the topic was made anew, which shows by its offsets, by the last record taken in being another one, or while it is
-/// read by its id. An operator may accept such a gap; then it is the first thing that the source tells after a start.
+/// The source stops if retention has deleted records that the store needs, or if the topic was recreated. The error
+/// names the stored offset and what the broker holds. A recreated topic shows in its offsets or in a changed last
+/// record; while the source runs, it shows in the topic's id. An operator may accept such a gap. The source then
+/// reports the gap before anything else.
 pub struct KafkaSource {
-    consumer: BaseConsumer<ConsumerWatch>,
+    consumer: BaseConsumer<SourceContext>,
     pub(super) settings: KafkaSettings,
     pub(super) topic: Arc<str>,
-    /// What its consumers, one after the other, were told of the topic's id.
+    /// The topic ids that the source's consumers have logged.
     id: Arc<TopicId>,
     format: MessageFormat,
     value_bytes_max: usize,
-    /// Gaps that are told before anything else.
-    pub(super) accepted: VecDeque<Incoming>,
+    /// Accepted gaps, reported before any record.
+    pub(super) accepted_gaps: VecDeque<Incoming>,
     pub(super) partitions: BTreeMap<i32, PartitionState>,
-    /// Where reading may be the death of the program.
-    pub(super) wary: Option<CautiousReader>,
-    /// When the last record handed out was sent, in milliseconds since 1970.
+    /// Set in cautious mode, after reading itself may have crashed the program.
+    pub(super) cautious: Option<CautiousReader>,
+    /// When the last record was sent, in milliseconds since 1970.
     last_sent_ms: Option<i64>,
     unreachable_since: Option<Instant>,
-    /// Partitions that are there and not read yet.
-    unknown: Vec<i32>,
+    /// Partitions of the topic that are not assigned yet.
+    new_partitions: Vec<i32>,
     readings: Vec<Reading>,
     to_commit: BTreeMap<i32, i64>,
-    chores: Throttle,
+    housekeeping: Throttle,
     warnings: Throttle,
-    adoptions: Throttle,
-    /// Since when the brokers do not know the topic. Nothing is assigned meanwhile: what comes back may be another one.
-    unknown_since: Option<Instant>,
+    assignment_retries: Throttle,
+    /// Since when the brokers have not known the topic. Until it is back, nothing is assigned: it may come back as
+    /// another topic.
+    topic_unknown_since: Option<Instant>,
 }
 
-/// How to begin.
+/// The parameters of a start.
 pub struct StartOptions<'a> {
-    /// How far the store has come.
+    /// The progress of the store.
     pub stored: &'a ProgressMap,
-    /// Begins a topic that the store knows nothing of with the first record of this time or later.
+    /// Starts an unknown topic at the first record of this time or later.
     pub since: Option<FetchTime>,
-    /// Begins with a new store, although the group has been here before.
+    /// Allows a new store although the group has read the topic before.
     pub bootstrap: bool,
-    /// Goes on behind records that cannot be had any more, and tells of each such gap.
+    /// Skips records that no longer exist, and reports each such gap.
     pub accept_gap: bool,
-    /// What earlier processes died of.
-    pub care: Arc<dyn PoisonGuard>,
-    /// Reads a WARC record, for [`RecordFormat::Warc`].
+    /// The record of earlier crashes.
+    pub poison_guard: Arc<dyn PoisonGuard>,
+    /// Parses a WARC record, for [`RecordFormat::Warc`].
     pub warc: fn(&[u8], &Limits) -> Result<Page, Rejection>,
     /// Undoes content codings, for [`RecordFormat::Raw`].
     pub undo: ContentDecoder,
 }
 
-/// How far a partition has been read.
+/// The state of a partition.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PartitionState {
     /// The offset of the next record.
     pub(super) next: i64,
-    /// The fingerprint of the last record, where it is known.
+    /// The fingerprint of the last record; 0 if unknown.
     pub(super) chain: u64,
-    /// The last high watermark heard of.
+    /// The last known high watermark.
     pub(super) high: i64,
-    /// How far librdkafka has come: it counts transaction markers, which are never handed out.
+    /// librdkafka's own position. It counts transaction markers, which are never delivered.
     passed: i64,
-    /// What is already committed for lag tools.
+    /// The offset last committed for lag tools.
     committed: i64,
 }
 
 impl PartitionState {
-    fn from(next: i64, held: OffsetRange) -> Self {
+    fn new(next: i64, held: OffsetRange) -> Self {
         PartitionState { next, chain: 0, high: held.high, passed: next, committed: -1 }
     }
 }
 
 impl KafkaSource {
-    /// Finds the topic's partitions and begins each where `stored` says, or where `settings.start` says if it says
-    /// nothing of the topic. A partition that it does not know in a topic that it does is begun at its oldest record.
+    /// Starts each partition at the offset in `stored`. A topic unknown to `stored` starts where `settings.start`
+    /// says; an unknown partition of a known topic starts at its oldest record.
     ///
     /// # Errors
-    /// [`SourceError`] where the settings are wrong, no broker answers, the topic is missing, the store is new and the
-    /// group is not, or the broker no longer has what the store needs next.
-    pub fn open(settings: &KafkaSettings, limits: &Limits, beginning: &StartOptions<'_>) -> Result<Self, SourceError> {
+    /// [`SourceError`] if the settings are wrong, no broker answers, or the topic is missing; if the store is new but
+    /// the group is not; or if the broker no longer has what the store needs next.
+    pub fn open(settings: &KafkaSettings, limits: &Limits, options: &StartOptions<'_>) -> Result<Self, SourceError> {
         settings.check().map_err(|error| SourceError::new(error.to_string()))?;
-        let wary = CautiousReader::of(&beginning.care);
-        let id = Arc::new(TopicId::of(&settings.topic));
-        let consumer = consumer_of(settings, wary.is_some(), &id)?;
-        let format = format_of(settings, beginning);
+        let cautious = CautiousReader::new_if_needed(&options.poison_guard);
+        let id = Arc::new(TopicId::new(&settings.topic));
+        let consumer = create_consumer(settings, cautious.is_some(), &id)?;
+        let format = message_format(settings, options);
         let mut source = KafkaSource {
             consumer,
             topic: settings.topic.as_str().into(),
@@ -136,150 +140,149 @@ impl KafkaSource {
             settings: settings.clone(),
             value_bytes_max: format.value_bytes_max(limits),
             format,
-            accepted: VecDeque::new(),
-            wary,
+            accepted_gaps: VecDeque::new(),
+            cautious,
             partitions: BTreeMap::new(),
             last_sent_ms: None,
             unreachable_since: None,
-            unknown: Vec::new(),
+            new_partitions: Vec::new(),
             readings: Vec::new(),
             to_commit: BTreeMap::new(),
-            chores: Throttle::every(CHORES_EVERY),
-            warnings: Throttle::every(WARN_EVERY),
-            adoptions: Throttle::every(ADOPT_EVERY),
-            unknown_since: None,
+            housekeeping: Throttle::every(HOUSEKEEPING_INTERVAL),
+            warnings: Throttle::every(WARNING_INTERVAL),
+            assignment_retries: Throttle::every(ASSIGNMENT_INTERVAL),
+            topic_unknown_since: None,
         };
-        source.begin(beginning)?;
+        source.locate_partitions(options)?;
         source.skip_poison_batches();
-        if source.wary.is_none() {
+        if source.cautious.is_none() {
             source.assign_all()?;
         }
         Ok(source)
     }
 
-    /// Reads all partitions at once from now on.
-    pub(super) fn begin_anew(&mut self) -> Result<(), SourceError> {
-        self.consumer = consumer_of(&self.settings, false, &self.id)?;
+    /// Leaves cautious mode: reads all partitions at once again.
+    pub(super) fn resume_normal_reading(&mut self) -> Result<(), SourceError> {
+        self.consumer = create_consumer(&self.settings, false, &self.id)?;
         self.assign_all()
     }
 
-    /// Whether a partition held more when it was last asked.
+    /// Whether a partition holds more records, by its last known high watermark.
     pub(super) fn holds_more(&self, partition: i32) -> bool {
-        self.partitions.get(&partition).is_some_and(|place| place.next.max(place.passed) < place.high)
+        self.partitions.get(&partition).is_some_and(|state| state.next.max(state.passed) < state.high)
     }
 
-    /// Whether a partition holds more now.
+    /// Whether a partition holds more records now; asks the broker.
     pub(super) fn has_grown(&mut self, partition: i32) -> bool {
-        if let Ok(held) = self.held(partition, ASK_MAX) {
-            self.partitions.entry(partition).and_modify(|place| place.high = held.high);
+        if let Ok(held) = self.held_range(partition, REQUEST_MAX) {
+            self.partitions.entry(partition).and_modify(|state| state.high = held.high);
         }
         self.holds_more(partition)
     }
 
-    /// The offset of the next record of every partition, but for those with a gap to be told first. An engine that
-    /// commits these before its first record makes `start = latest` hold across a restart for partitions that nothing
-    /// came from.
+    /// The next offset of every partition, except those with a gap yet to be reported. An engine that commits these
+    /// before its first record makes `start = latest` survive a restart, even for partitions without a record.
     pub fn positions(&self) -> ProgressMap {
-        let is_whole = |partition: i32| !self.accepted.iter().any(|gap| gap.origin.partition == partition);
+        let is_whole = |partition: i32| !self.accepted_gaps.iter().any(|gap| gap.origin.partition == partition);
         let whole = self.partitions.iter().filter(|(partition, _)| is_whole(**partition));
-        let position = |(partition, place): (&i32, &PartitionState)| {
-            ((self.topic.to_string(), *partition), Progress { next_offset: place.next, chain: place.chain })
+        let position = |(partition, state): (&i32, &PartitionState)| {
+            ((self.topic.to_string(), *partition), Progress { next_offset: state.next, chain: state.chain })
         };
         whole.map(position).collect()
     }
 
-    /// Decides where each partition is begun.
-    fn begin(&mut self, beginning: &StartOptions<'_>) -> Result<(), SourceError> {
+    /// Determines where each partition starts.
+    fn locate_partitions(&mut self, options: &StartOptions<'_>) -> Result<(), SourceError> {
         let settings = self.settings.clone();
-        let stored = StoredPositions::of(beginning.stored, &settings.topic);
+        let stored = StoredPositions::from_progress(options.stored, &settings.topic);
         let until = Instant::now() + settings.connect_max();
         let partitions = partitions_of(self.consumer.client(), &self.topic, settings.connect_max())
-            .map_err(|error| self.topic_lost(&error))?;
-        let since = beginning.since.filter(|_| stored.0.is_empty());
-        if stored.0.is_empty() && since.is_none() && !beginning.bootstrap {
-            self.refuse_a_known_group(&partitions, until)?;
+            .map_err(|error| self.topic_error(&error))?;
+        let since = options.since.filter(|_| stored.0.is_empty());
+        if stored.0.is_empty() && since.is_none() && !options.bootstrap {
+            self.refuse_known_group(&partitions, until)?;
         }
-        let mut gaps = stored.beyond(&partitions);
-        // Looking at the record before would fetch the one behind as well.
-        let is_blind = stored.0.is_empty() || self.wary.is_some();
+        let mut gaps = stored.missing_partitions(&partitions);
+        // Reading the previous record would also fetch the next one, which may be the hostile one.
+        let skips_check = stored.0.is_empty() || self.cautious.is_some();
         let known = stored.0.iter().filter(|(partition, _)| partitions.contains(partition));
         let known = known.map(|(partition, progress)| (*partition, *progress)).collect();
-        let replaced = if is_blind { Vec::new() } else { self.replaced(&known)? };
+        let replaced = if skips_check { Vec::new() } else { self.replaced_partitions(&known)? };
         for partition in partitions {
             let held = self
-                .held(partition, until.saturating_duration_since(Instant::now()).max(ASK_MAX))
-                .map_err(|error| self.topic_lost(&TopicError::Unreachable(error.to_string())))?;
-            let begun = match (since, stored.begin(partition, settings.start, held)) {
-                (Some(time), _) => Ok(self.first_since(time, partition, held, beginning.accept_gap)?),
+                .held_range(partition, until.saturating_duration_since(Instant::now()).max(REQUEST_MAX))
+                .map_err(|error| self.topic_error(&TopicError::Unreachable(error.to_string())))?;
+            let start = match (since, stored.start_offset(partition, settings.start, held)) {
+                (Some(time), _) => Ok(self.first_since(time, partition, held, options.accept_gap)?),
                 (None, Ok(next)) if replaced.contains(&partition) => {
                     Err(Gap { partition, next, held: Some(held), why: GapReason::Replaced })
                 }
-                (None, begun) => begun,
+                (None, start) => start,
             };
-            let next = begun.unwrap_or_else(|gap| {
+            let next = start.unwrap_or_else(|gap| {
                 gaps.push(gap);
                 held.low
             });
             let chain = stored.0.get(&partition).map_or(0, |progress| progress.chain);
-            self.partitions.insert(partition, PartitionState { chain, ..PartitionState::from(next, held) });
+            self.partitions.insert(partition, PartitionState { chain, ..PartitionState::new(next, held) });
         }
-        if !gaps.is_empty() && !beginning.accept_gap {
-            return Err(self.not_as_stored(&gaps));
+        if !gaps.is_empty() && !options.accept_gap {
+            return Err(self.gaps_error(&gaps));
         }
-        self.accepted = gaps.iter().map(|gap| self.accepted(gap)).collect();
+        self.accepted_gaps = gaps.iter().map(|gap| self.accept_gap(gap)).collect();
         Ok(())
     }
 
-    /// The offset of a partition's first record of a time or later; behind the newest where there is none. What the broker
-    /// held was asked for before, so that no record that comes meanwhile is passed over.
+    /// The offset of a partition's first record of a time or later, or the partition's end. `held` was queried
+    /// before, so no record that arrives in the meantime is skipped.
     fn first_since(
         &self,
         time: FetchTime,
         partition: i32,
         held: OffsetRange,
-        accepts: bool,
+        accept_gap: bool,
     ) -> Result<i64, SourceError> {
-        let unreachable = |error: KafkaError| self.topic_lost(&TopicError::Unreachable(error.to_string()));
-        let asked = self.offsets([(partition, offsets::milliseconds(time))].into_iter()).map_err(unreachable)?;
-        let found = self.consumer.offsets_for_times(asked, self.settings.connect_max()).map_err(unreachable)?;
+        let unreachable = |error: KafkaError| self.topic_error(&TopicError::Unreachable(error.to_string()));
+        let request = self.offsets([(partition, offsets::milliseconds(time))].into_iter()).map_err(unreachable)?;
+        let found = self.consumer.offsets_for_times(request, self.settings.connect_max()).map_err(unreachable)?;
         let found = found.elements().into_iter().find_map(|element| match (element.error(), element.offset()) {
             (Err(error), _) => Some(Err(error)),
             (Ok(()), Offset::Offset(offset)) => Some(Ok(offset)),
             (Ok(()), _) => None,
         });
-        let begun = offsets::since(found.transpose().map_err(unreachable)?, held);
+        let start = offsets::start_at_time(found.transpose().map_err(unreachable)?, held);
         let next =
-            begun.or_else(
-                |oldest| if accepts { Ok(oldest) } else { Err(self.perhaps_overtaken(time, partition, oldest)) },
+            start.or_else(
+                |oldest| if accept_gap { Ok(oldest) } else { Err(self.overtaken_error(time, partition, oldest)) },
             )?;
         tracing::info!("topic {:?}, partition {partition}: from {time} on, which is offset {next}", self.topic);
         Ok(next)
     }
 
-    fn perhaps_overtaken(&self, time: FetchTime, partition: i32, oldest: i64) -> SourceError {
+    fn overtaken_error(&self, time: FetchTime, partition: i32, oldest: i64) -> SourceError {
         SourceError {
             stop_reason: StopReason::Overtaken,
             message: format!(
-                "topic {:?} is to be read from {time} on, and of partition {partition} the broker has deleted all records \
-                 below {oldest} and holds none that is older than that: some may have been deleted that should be read. \
-                 Begin with what there is by --accept-gap, or backfill what is missing",
+                "topic {:?} is to be read from {time} on, but the broker has deleted the records of partition \
+                 {partition} below {oldest}, and holds none older than that time: some of the deleted records may \
+                 belong to the range. Start with what is left with --accept-gap, or backfill the missing records",
                 self.topic
             ),
         }
     }
 
-    /// What the source tells of a gap that somebody accepted.
-    fn accepted(&self, gap: &Gap) -> Incoming {
+    /// Logs an accepted gap, and makes its event.
+    fn accept_gap(&self, gap: &Gap) -> Incoming {
         tracing::warn!("topic {:?}: accepted: {gap}", self.topic);
         let origin = Origin { source: Arc::clone(&self.topic), partition: gap.partition, offset: gap.next };
         Incoming { origin, chain: 0, record: Record::Rejected(gap.rejection()) }
     }
 
-    /// A new store under the name of a group that has been here: most likely the store is not where it should be.
-    fn refuse_a_known_group(&self, partitions: &[i32], until: Instant) -> Result<(), SourceError> {
+    /// Refuses a new store if the group has read the topic before: most likely the old store is missing.
+    fn refuse_known_group(&self, partitions: &[i32], until: Instant) -> Result<(), SourceError> {
         let committed = self
             .committed(partitions, until)
-            .map_err(|error| self.topic_lost(&TopicError::Unreachable(error.to_string())))?;
+            .map_err(|error| self.topic_error(&TopicError::Unreachable(error.to_string())))?;
         let known = committed.elements().iter().find_map(|element| match element.offset() {
             Offset::Offset(offset) => Some((element.partition(), offset)),
             _ => None,
@@ -288,16 +291,17 @@ impl KafkaSource {
         Err(SourceError {
             stop_reason: StopReason::NoStore,
             message: format!(
-                "the store is new, but the group {:?} has read topic {:?} before (partition {partition} up to {offset}): is \
-                 the store where it was? Give --store the old one; or begin anew with this one by --bootstrap, and with new \
-                 topics for what goes out (kafka.events_topic, kafka.assignments_topic, kafka.merges_topic, then \
-                 `lookalike topics create`), for the events of the old store are in the others",
+                "the store is new, but the group {:?} has read topic {:?} before (partition {partition} up to \
+                 {offset}). If the store has moved, give its path to --store. To start over with a new store, use \
+                 --bootstrap, and new output topics (kafka.events_topic, kafka.assignments_topic, kafka.merges_topic, \
+                 then `lookalike topics create`): the present ones hold events of the old store",
                 self.settings.group, self.topic
             ),
         })
     }
 
-    /// The group's offsets. Brokers that have just started do not know yet who keeps them.
+    /// The group's committed offsets. Retries, because brokers that have just started do not know the group's
+    /// coordinator.
     fn committed(&self, partitions: &[i32], until: Instant) -> KafkaResult<TopicPartitionList> {
         let mut list = TopicPartitionList::new();
         for partition in partitions {
@@ -311,13 +315,19 @@ impl KafkaSource {
         }
     }
 
-    /// The partitions that hold another record than the one last taken in.
-    fn replaced(&self, taken: &BTreeMap<i32, Progress>) -> Result<Vec<i32>, SourceError> {
-        identity::changed(&self.settings, &self.id, taken, self.value_bytes_max, self.settings.connect_max())
-            .map_err(|error| self.topic_lost(&TopicError::Unreachable(error.to_string())))
+    /// The partitions whose last record read has changed.
+    fn replaced_partitions(&self, last_read: &BTreeMap<i32, Progress>) -> Result<Vec<i32>, SourceError> {
+        identity::changed_partitions(
+            &self.settings,
+            &self.id,
+            last_read,
+            self.value_bytes_max,
+            self.settings.connect_max(),
+        )
+        .map_err(|error| self.topic_error(&TopicError::Unreachable(error.to_string())))
     }
 
-    fn held(&self, partition: i32, within: Duration) -> KafkaResult<OffsetRange> {
+    fn held_range(&self, partition: i32, within: Duration) -> KafkaResult<OffsetRange> {
         let (low, high) = self.consumer.fetch_watermarks(&self.topic, partition, within)?;
         Ok(OffsetRange { low, high })
     }
@@ -326,11 +336,13 @@ impl KafkaSource {
         self.assign(self.partitions.keys().copied())
     }
 
-    /// Reads these partitions, each from where it stands.
+    /// Assigns these partitions, each from its present offset.
     pub(super) fn assign(&self, partitions: impl Iterator<Item = i32>) -> Result<(), SourceError> {
-        let places = partitions.filter_map(|partition| Some((partition, self.partitions.get(&partition)?.next)));
-        let assigned = self.offsets(places).and_then(|list| self.consumer.assign(&list));
-        assigned.map_err(|error| SourceError::new(format!("the topic {:?} cannot be assigned: {error}", self.topic)))
+        let positions = partitions.filter_map(|partition| Some((partition, self.partitions.get(&partition)?.next)));
+        let assigned = self.offsets(positions).and_then(|list| self.consumer.assign(&list));
+        assigned.map_err(|error| {
+            SourceError::new(format!("cannot read topic {:?}: {error}; check the brokers and start again", self.topic))
+        })
     }
 
     fn offsets(&self, offsets: impl Iterator<Item = (i32, i64)>) -> KafkaResult<TopicPartitionList> {
@@ -341,103 +353,109 @@ impl KafkaSource {
         Ok(list)
     }
 
-    fn do_chores(&mut self) -> Result<(), SourceError> {
-        if !self.chores.due() {
+    fn do_housekeeping(&mut self) -> Result<(), SourceError> {
+        if !self.housekeeping.due() {
             return Ok(());
         }
         self.send_commits();
-        self.take_in_statistics();
-        if !self.unknown.is_empty() && self.unknown_since.is_none() && self.adoptions.due() {
-            std::mem::take(&mut self.unknown).into_iter().for_each(|partition| self.adopt(partition));
+        self.read_statistics();
+        if !self.new_partitions.is_empty() && self.topic_unknown_since.is_none() && self.assignment_retries.due() {
+            std::mem::take(&mut self.new_partitions)
+                .into_iter()
+                .for_each(|partition| self.assign_new_partition(partition));
         }
         self.measure_lag();
-        self.look_for_lost_brokers()?;
-        self.look_for_lost_topic()
+        self.check_brokers()?;
+        self.check_topic()
     }
 
-    /// Updates the high watermarks, and notes the partitions that are not read yet.
-    fn take_in_statistics(&mut self) {
-        let Some(told) = self.consumer.context().take() else { return };
-        if told.is_any_up {
+    /// Updates the high watermarks, and notes partitions that are not assigned yet.
+    fn read_statistics(&mut self) {
+        let Some(report) = self.consumer.context().take() else { return };
+        if report.is_any_up {
             self.unreachable_since = None;
         } else {
             self.unreachable_since.get_or_insert_with(Instant::now);
         }
-        self.unknown.clear();
-        for (partition, high) in told.partitions {
+        self.new_partitions.clear();
+        for (partition, high) in report.partitions {
             match self.partitions.get_mut(&partition) {
-                Some(place) => place.high = place.high.max(high),
-                None => self.unknown.push(partition),
+                Some(state) => state.high = state.high.max(high),
+                None => self.new_partitions.push(partition),
             }
         }
-        self.readings = told.readings;
+        self.readings = report.readings;
     }
 
-    /// Learns of passed transaction markers, and says how old the last record is.
+    /// Updates librdkafka's positions, and reports the age of the last record.
     fn measure_lag(&mut self) {
         for (partition, passed) in passed_markers(&self.consumer) {
-            self.partitions.entry(partition).and_modify(|place| place.passed = passed);
+            self.partitions.entry(partition).and_modify(|state| state.passed = passed);
         }
         let seconds = if self.lag() == Some(0) { 0.0 } else { self.last_sent_ms.map_or(0.0, seconds_since) };
         self.readings.push(Reading::new("lookalike_lag_seconds", Vec::new(), seconds));
     }
 
-    /// Brokers may be away for a while; for how long is the operator's choice.
-    fn look_for_lost_brokers(&self) -> Result<(), SourceError> {
+    /// Stops the source if no broker has been available for `kafka.delivery_ms_max`.
+    fn check_brokers(&self) -> Result<(), SourceError> {
         if self.unreachable_since.is_none_or(|since| since.elapsed() < self.settings.delivery_max()) {
             return Ok(());
         }
-        let trouble = &self.consumer.context().trouble;
-        let (stop_reason, advice) = trouble.silence();
+        let last_error = &self.consumer.context().last_error;
+        let (stop_reason, advice) = last_error.diagnose_unreachable();
         Err(SourceError {
             stop_reason,
             message: format!(
-                "no broker of {} was there for {} s{}; {advice}, and start again: nothing is lost. How long to wait is set \
-                 by kafka.delivery_ms_max",
+                "no broker of {} was available for {} s{}; {advice}, and start again: nothing is lost. \
+                 kafka.delivery_ms_max sets how long to wait",
                 self.settings.brokers,
                 self.settings.delivery_max().as_secs(),
-                trouble.told()
+                last_error.message_suffix()
             ),
         })
     }
 
-    /// Begins to read a partition that was added to the topic.
-    fn adopt(&mut self, partition: i32) {
-        let adopted = self.held(partition, ASK_MAX).and_then(|held| {
+    /// Assigns a partition that was added to the topic, from its oldest record.
+    fn assign_new_partition(&mut self, partition: i32) {
+        let assigned = self.held_range(partition, REQUEST_MAX).and_then(|held| {
             let list = self.offsets([(partition, held.low)].into_iter())?;
             self.consumer.incremental_assign(&list)?;
-            Ok(PartitionState::from(held.low, held))
+            Ok(PartitionState::new(held.low, held))
         });
-        match adopted {
-            Ok(place) => {
-                tracing::info!("topic {:?} has a new partition {partition}, read from {}", self.topic, place.next);
-                self.partitions.insert(partition, place);
+        match assigned {
+            Ok(state) => {
+                tracing::info!(
+                    "topic {:?} has a new partition {partition}; reading it from offset {}",
+                    self.topic,
+                    state.next
+                );
+                self.partitions.insert(partition, state);
             }
-            Err(error) => self.warn(&format!("the new partition {partition} cannot be read yet: {error}")),
+            Err(error) => self.warn(&format!("cannot read the new partition {partition} yet: {error}")),
         }
     }
 
-    /// A topic that the brokers do not know may be a broker that just came up; only if it stays away is it lost. If it
-    /// comes back as it was it is read on.
-    fn look_for_lost_topic(&mut self) -> Result<(), SourceError> {
-        let Some(since) = self.unknown_since else { return Ok(()) };
-        match partitions_of(self.consumer.client(), &self.topic, ASK_AGAIN_MAX) {
-            Err(error @ (TopicError::Missing | TopicError::Refused(_))) if since.elapsed() >= LOST_AFTER => {
-                Err(self.topic_lost(&error))
+    /// Stops the source if the brokers no longer know the topic. A broker that has just started may not know it for a
+    /// moment; if the topic returns unchanged, reading resumes.
+    fn check_topic(&mut self) -> Result<(), SourceError> {
+        let Some(since) = self.topic_unknown_since else { return Ok(()) };
+        match partitions_of(self.consumer.client(), &self.topic, TOPIC_CHECK_MAX) {
+            Err(error @ (TopicError::Missing | TopicError::Refused(_))) if since.elapsed() >= TOPIC_LOST_AFTER => {
+                Err(self.topic_error(&error))
             }
             Err(_) => Ok(()),
             Ok(_) => self.read_again(),
         }
     }
 
-    /// Reads a topic on that was away for a while, unless the last records taken in are other ones.
+    /// Resumes reading of a topic that is back, unless its last records have changed.
     fn read_again(&mut self) -> Result<(), SourceError> {
-        if let Some(wary) = &mut self.wary {
-            wary.begin_anew();
+        if let Some(cautious) = &mut self.cautious {
+            cautious.reset();
         } else {
-            let taken = |place: &PartitionState| Progress { next_offset: place.next, chain: place.chain };
-            let taken = self.partitions.iter().map(|(partition, place)| (*partition, taken(place))).collect();
-            let replaced = match self.replaced(&taken) {
+            let progress = |state: &PartitionState| Progress { next_offset: state.next, chain: state.chain };
+            let last_read = self.partitions.iter().map(|(partition, state)| (*partition, progress(state))).collect();
+            let replaced = match self.replaced_partitions(&last_read) {
                 Ok(replaced) => replaced,
                 Err(error) => {
                     self.warn(&error.to_string());
@@ -445,11 +463,11 @@ impl KafkaSource {
                 }
             };
             if !replaced.is_empty() {
-                return Err(self.made_anew(&format!("the last records of partitions {replaced:?} are other ones")));
+                return Err(self.recreated_error(&format!("the last records of partitions {replaced:?} have changed")));
             }
             self.assign_all()?;
         }
-        self.unknown_since = None;
+        self.topic_unknown_since = None;
         Ok(())
     }
 
@@ -461,54 +479,57 @@ impl KafkaSource {
         match self.consumer.commit(&list, CommitMode::Async) {
             Ok(()) => {
                 for (partition, next) in std::mem::take(&mut self.to_commit) {
-                    self.partitions.entry(partition).and_modify(|place| place.committed = next);
+                    self.partitions.entry(partition).and_modify(|state| state.committed = next);
                 }
             }
             Err(error) => tracing::debug!("offsets for lag tools were not committed: {error}"),
         }
     }
 
-    /// What an error means: the end, a part that cannot be read, or patience.
-    fn judge(&mut self, error: &KafkaError) -> Result<Polled, SourceError> {
+    /// Decides what an error means: the end of the source, an undecodable batch, or a wait.
+    fn classify_error(&mut self, error: &KafkaError) -> Result<Polled, SourceError> {
         let code = match error {
             KafkaError::MessageConsumption(code) => *code,
             KafkaError::MessageConsumptionFatal(code) => {
-                return Err(SourceError::new(format!("Kafka's client gave up: {code}; restart to go on")));
+                return Err(SourceError::new(format!("the Kafka client failed: {code}; start again: nothing is lost")));
             }
             other => return Ok(self.wait_out(&other.to_string())),
         };
         match code {
             RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange => Err(self.out_of_range()),
-            RDKafkaErrorCode::TopicAuthorizationFailed => Err(self.topic_lost(&TopicError::Refused(code))),
+            RDKafkaErrorCode::TopicAuthorizationFailed => Err(self.topic_error(&TopicError::Refused(code))),
             RDKafkaErrorCode::UnknownTopicOrPartition
             | RDKafkaErrorCode::UnknownTopic
             | RDKafkaErrorCode::UnknownPartition => {
-                self.unknown_since.get_or_insert_with(Instant::now);
+                self.topic_unknown_since.get_or_insert_with(Instant::now);
                 if let Err(error) = self.consumer.unassign() {
-                    return Err(SourceError::new(format!("the topic {:?} cannot be let go: {error}", self.topic)));
+                    return Err(SourceError::new(format!(
+                        "cannot stop reading topic {:?}: {error}; start again: nothing is lost",
+                        self.topic
+                    )));
                 }
-                Ok(self.wait_out("the brokers do not know the topic just now"))
+                Ok(self.wait_out("the brokers do not know the topic at the moment"))
             }
-            code if is_undecodable(code) => self.pass_over(code),
-            passing => Ok(self.wait_out(&passing.to_string())),
+            code if is_undecodable(code) => self.skip_undecodable_batch(code),
+            transient => Ok(self.wait_out(&transient.to_string())),
         }
     }
 
-    fn wait_out(&mut self, trouble: &str) -> Polled {
-        self.warn(trouble);
+    fn wait_out(&mut self, problem: &str) -> Polled {
+        self.warn(problem);
         Polled::Idle
     }
 
-    fn warn(&mut self, trouble: &str) {
+    fn warn(&mut self, problem: &str) {
         if self.warnings.due() {
-            let told = self.consumer.context().trouble.told();
-            tracing::warn!("reading topic {:?}: {trouble}{told}; going on", self.topic);
+            let suffix = self.consumer.context().last_error.message_suffix();
+            tracing::warn!("reading topic {:?}: {problem}{suffix}; trying again", self.topic);
         }
     }
 
-    /// Finds the batch that cannot be unpacked, tells of it, and reads on behind it. Every partition is begun anew where
-    /// it stands: librdkafka itself may have passed over something.
-    fn pass_over(&mut self, code: RDKafkaErrorCode) -> Result<Polled, SourceError> {
+    /// Finds the undecodable batch, reports it as a gap, and resumes behind it. All partitions are assigned again
+    /// from their present offsets, because librdkafka itself may have skipped records.
+    fn skip_undecodable_batch(&mut self, code: RDKafkaErrorCode) -> Result<Polled, SourceError> {
         let found = self.find_undecodable();
         if let Some(Incoming {
             origin, record: Record::Rejected(Rejection { gap_to: Some(end), message, .. }), ..
@@ -520,150 +541,150 @@ impl KafkaSource {
                 origin.partition,
                 origin.offset
             );
-            self.partitions.entry(origin.partition).and_modify(|place| (place.next, place.chain) = (*end, 0));
+            self.partitions.entry(origin.partition).and_modify(|state| (state.next, state.chain) = (*end, 0));
         }
-        match &mut self.wary {
-            Some(wary) => wary.begin_anew(),
+        match &mut self.cautious {
+            Some(cautious) => cautious.reset(),
             None => self.assign_all()?,
         }
-        Ok(found.map_or_else(|| self.wait_out(&format!("a batch that cannot be unpacked: {code}")), Polled::Record))
+        Ok(found.map_or_else(|| self.wait_out(&format!("cannot decode a batch: {code}")), Polled::Record))
     }
 
     fn find_undecodable(&mut self) -> Option<Incoming> {
-        let places: Vec<(i32, i64)> =
-            self.partitions.iter().map(|(partition, place)| (*partition, place.next)).collect();
-        for (partition, next) in places {
+        let positions: Vec<(i32, i64)> =
+            self.partitions.iter().map(|(partition, state)| (*partition, state.next)).collect();
+        for (partition, next) in positions {
             let batch = self
-                .held(partition, ASK_MAX)
+                .held_range(partition, REQUEST_MAX)
                 .map_err(|error| error.to_string())
                 .and_then(|held| undecodable::batch_at(&self.settings, partition, next, held.high));
             match batch {
                 Ok(None) => {}
                 Ok(Some(undecodable::Batch { end, why })) => {
                     let message = format!(
-                        "a batch of records cannot be unpacked ({why}), reading goes on at {end}; where it is too large raise \
-                         kafka.fetch_bytes_max, where it is damaged look at the brokers' disks"
+                        "cannot decode a batch of records ({why}); reading resumes at {end}. If the batch is too \
+                         large, raise kafka.fetch_bytes_max; if it is damaged, check the brokers' disks"
                     );
                     let rejection = Rejection { gap_to: Some(end), ..Rejection::new(Reason::Undecodable, message) };
                     let origin = Origin { source: Arc::clone(&self.topic), partition, offset: next };
                     return Some(Incoming { origin, chain: 0, record: Record::Rejected(rejection) });
                 }
-                Err(why) => self.warn(&format!("looking for a batch that cannot be unpacked: {why}")),
+                Err(why) => self.warn(&format!("searching for an undecodable batch: {why}")),
             }
         }
         None
     }
 
     fn out_of_range(&self) -> SourceError {
-        let gap = |(partition, place): (&i32, &PartitionState)| {
-            offsets::check(*partition, place.next, self.held(*partition, ASK_MAX).ok()?).err()
+        let gap = |(partition, state): (&i32, &PartitionState)| {
+            offsets::check_held(*partition, state.next, self.held_range(*partition, REQUEST_MAX).ok()?).err()
         };
         let gaps: Vec<Gap> = self.partitions.iter().filter_map(gap).collect();
         if gaps.is_empty() {
-            let told = self.consumer.context().trouble.told();
+            let suffix = self.consumer.context().last_error.message_suffix();
             return SourceError::new(format!(
-                "the broker refused an offset of topic {:?} and takes it now{told}; start again",
+                "the broker refused an offset of topic {:?}, but accepts it now{suffix}; start again: nothing is lost",
                 self.topic
             ));
         }
-        self.not_as_stored(&gaps)
+        self.gaps_error(&gaps)
     }
 
-    fn not_as_stored(&self, gaps: &[Gap]) -> SourceError {
+    fn gaps_error(&self, gaps: &[Gap]) -> SourceError {
         let wrong = gaps.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        let halts = || gaps.iter().map(Gap::stop_reason);
+        let stop_reasons = || gaps.iter().map(Gap::stop_reason);
         SourceError {
-            stop_reason: halts()
+            stop_reason: stop_reasons()
                 .find(|stop_reason| *stop_reason == StopReason::Replaced)
-                .or_else(|| halts().next())
+                .or_else(|| stop_reasons().next())
                 .unwrap_or(StopReason::Failed),
             message: format!(
-                "topic {:?} does not go on where the store stopped. {wrong}. Bring back the topic that the store was made \
-                 from, or go on without those records by --accept-gap: an event will say exactly which they were. A longer \
-                 retention.ms keeps records from being deleted before they are read",
+                "topic {:?} does not continue where the store stopped. {wrong}. Restore the topic that the store was \
+                 built from, or skip those records with --accept-gap: an event will report exactly which ones. A \
+                 longer retention.ms keeps records from being deleted before they are read",
                 self.topic
             ),
         }
     }
 
-    /// The topic was made anew while it was read: nothing of the new one was taken.
-    fn made_anew(&self, sign: &str) -> SourceError {
-        let places = self.partitions.iter().map_while(|(partition, place)| {
-            let OffsetRange { low, high } = self.held(*partition, ASK_MAX).ok()?;
-            Some(format!("; partition {partition}: the next offset is {}, the broker has {low}..{high}", place.next))
+    /// The error of a topic that was recreated while the source ran. No record of the new topic has been accepted.
+    fn recreated_error(&self, sign: &str) -> SourceError {
+        let positions = self.partitions.iter().map_while(|(partition, state)| {
+            let OffsetRange { low, high } = self.held_range(*partition, REQUEST_MAX).ok()?;
+            Some(format!("; partition {partition}: the next offset is {}, the broker has {low}..{high}", state.next))
         });
         let message = format!(
-            "topic {:?} was made anew while it was read: {sign}{}. Nothing of the new one was taken in. Bring back the topic \
-             that the store was made from, or start again with --accept-gap: an event will say exactly which records are \
-             missing, and the new topic is read from its beginning",
+            "topic {:?} was recreated while it was being read: {sign}{}. No record of the new topic was accepted. \
+             Restore the topic that the store was built from, or start again with --accept-gap: an event will report \
+             exactly which records are missing, and the new topic is read from its beginning",
             self.topic,
-            places.collect::<String>()
+            positions.collect::<String>()
         );
         SourceError { stop_reason: StopReason::Replaced, message }
     }
 
-    fn topic_lost(&self, error: &TopicError) -> SourceError {
-        for _ in 0..N_LAST_WORDS {
-            // Only errors can come: there is nothing assigned, or nothing will be read any more.
+    fn topic_error(&self, error: &TopicError) -> SourceError {
+        for _ in 0..N_FINAL_POLLS {
+            // Only errors can arrive: nothing is assigned, or nothing more will be read.
             drop(self.consumer.poll(Duration::ZERO));
         }
-        let trouble = &self.consumer.context().trouble;
-        let message = error.explain(&self.topic, "topic", &self.settings.brokers, trouble);
-        SourceError { stop_reason: error.stop_reason(trouble), message }
+        let last_error = &self.consumer.context().last_error;
+        let message = error.explain(&self.topic, "topic", &self.settings.brokers, last_error);
+        SourceError { stop_reason: error.stop_reason(last_error), message }
     }
 }
 
 impl Source for KafkaSource {
     fn poll(&mut self, timeout: Duration) -> Result<Polled, SourceError> {
-        if let Some(gap) = self.accepted.pop_front() {
+        if let Some(gap) = self.accepted_gaps.pop_front() {
             return Ok(Polled::Record(gap));
         }
-        self.do_chores()?;
-        self.go_warily()?;
+        self.do_housekeeping()?;
+        self.advance_cautiously()?;
         let polled = self.consumer.poll(timeout);
         if let Some((was, is)) = self.id.change() {
-            return Err(self.made_anew(&format!("its id was {was} and is {is}")));
+            return Err(self.recreated_error(&format!("its id was {was} and is {is}")));
         }
         let error = match polled {
             None => return Ok(Polled::Idle),
             Some(Err(error)) => error,
             Some(Ok(message)) => {
                 let (partition, offset) = (message.partition(), message.offset());
-                let taken = taken_over(&message, self.value_bytes_max);
-                let chain = identity::fingerprint(&taken);
-                if let Some(place) = self.partitions.get_mut(&partition) {
-                    (place.next, place.chain) = (offset + 1, chain);
+                let owned = to_owned_message(&message, self.value_bytes_max);
+                let chain = identity::fingerprint(&owned);
+                if let Some(state) = self.partitions.get_mut(&partition) {
+                    (state.next, state.chain) = (offset + 1, chain);
                 }
                 self.note_reading();
-                self.last_sent_ms = taken.time_ms;
+                self.last_sent_ms = owned.time_ms;
                 let origin = Origin { source: Arc::clone(&self.topic), partition, offset };
-                let record = Record::Message(Box::new(taken), self.format.clone());
+                let record = Record::Message(Box::new(owned), self.format.clone());
                 return Ok(Polled::Record(Incoming { origin, chain, record }));
             }
         };
-        if let Some(wary) = &self.wary {
-            // Whatever may happen while brokers are away is not this batch's doing.
-            wary.care.reading(None);
+        if let Some(cautious) = &self.cautious {
+            // A crash while brokers are away is not this batch's fault.
+            cautious.guard.reading(None);
         }
-        self.judge(&error)
+        self.classify_error(&error)
     }
 
-    /// Notes the offsets for the group's lag; they go to Kafka about once a second, from [`Source::poll`], and when the
-    /// source is dropped.
+    /// Queues the offsets for the group's lag. [`Source::poll`] commits them to Kafka about once a second; a drop
+    /// commits the rest.
     fn committed(&mut self, progress: &ProgressMap) {
         for ((source, partition), progress) in progress {
-            let is_news = self.partitions.get(partition).is_some_and(|place| place.committed != progress.next_offset);
-            if source.as_str() == &*self.topic && is_news {
+            let is_new = self.partitions.get(partition).is_some_and(|state| state.committed != progress.next_offset);
+            if source.as_str() == &*self.topic && is_new {
                 self.to_commit.insert(*partition, progress.next_offset);
             }
         }
     }
 
-    /// Records and transaction markers between what was handed out and the high watermarks, as of up to a second
-    /// ago. An open transaction counts as lag until it ends.
+    /// The offsets between the last record delivered and the high watermarks, up to a second old; transaction markers
+    /// count. An open transaction counts as lag until it ends.
     fn lag(&mut self) -> Option<u64> {
-        self.take_in_statistics();
-        let behind = |place: &PartitionState| u64::try_from(place.high - place.next.max(place.passed)).unwrap_or(0);
+        self.read_statistics();
+        let behind = |state: &PartitionState| u64::try_from(state.high - state.next.max(state.passed)).unwrap_or(0);
         Some(self.partitions.values().map(behind).sum())
     }
 
@@ -672,33 +693,33 @@ impl Source for KafkaSource {
     }
 }
 
-/// How long ago a record was sent that has just been taken, in seconds.
+/// The age of a record, in seconds.
 fn seconds_since(sent_ms: i64) -> f64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as i64);
     (now - sent_ms).max(0) as f64 / 1e3
 }
 
-/// A consumer of the settings' topic.
-fn consumer_of(
+/// Creates a consumer of the configured topic.
+fn create_consumer(
     settings: &KafkaSettings,
     is_cautious: bool,
     id: &Arc<TopicId>,
-) -> Result<BaseConsumer<ConsumerWatch>, SourceError> {
-    let config = if is_cautious { settings.wary_config() } else { settings.consumer_config() };
+) -> Result<BaseConsumer<SourceContext>, SourceError> {
+    let config = if is_cautious { settings.cautious_config() } else { settings.consumer_config() };
     let mut config = config.map_err(|error| SourceError::new(error.to_string()))?;
-    tell_ids(&mut config);
-    config
-        .create_with_context(ConsumerWatch::of(&settings.topic, id))
-        .map_err(|error| SourceError::new(format!("Kafka's client does not start: {}", explain(&error))))
+    log_topic_ids(&mut config);
+    config.create_with_context(SourceContext::new(&settings.topic, id)).map_err(|error| {
+        SourceError::new(format!("cannot start the Kafka client: {}; check kafka.properties", explain(&error)))
+    })
 }
 
-/// How pages stand in the messages.
-fn format_of(settings: &KafkaSettings, beginning: &StartOptions<'_>) -> MessageFormat {
+/// The message format that the settings select.
+fn message_format(settings: &KafkaSettings, options: &StartOptions<'_>) -> MessageFormat {
     match settings.format {
-        RecordFormat::Raw => MessageFormat::Raw(beginning.undo),
+        RecordFormat::Raw => MessageFormat::Raw(options.undo),
         RecordFormat::Json if settings.fields.is_plain() => MessageFormat::Json,
         RecordFormat::Json => MessageFormat::Mapped(Arc::new(settings.fields.clone())),
-        RecordFormat::Warc => MessageFormat::Warc(beginning.warc),
+        RecordFormat::Warc => MessageFormat::Warc(options.warc),
     }
 }
 
@@ -708,8 +729,8 @@ impl Drop for KafkaSource {
     }
 }
 
-/// librdkafka's own positions: they count transaction markers, which are never handed out.
-fn passed_markers(consumer: &BaseConsumer<ConsumerWatch>) -> HashMap<i32, i64> {
+/// librdkafka's own positions. They count transaction markers, which are never delivered.
+fn passed_markers(consumer: &BaseConsumer<SourceContext>) -> HashMap<i32, i64> {
     let Ok(positions) = consumer.position() else { return HashMap::new() };
     positions
         .elements()
@@ -721,51 +742,50 @@ fn passed_markers(consumer: &BaseConsumer<ConsumerWatch>) -> HashMap<i32, i64> {
         .collect()
 }
 
-/// Listens to librdkafka: its log, for the topic's id too, and its statistics for the partitions there are and their high
-/// watermarks.
-struct ConsumerWatch {
+/// Receives librdkafka's callbacks: its log, which also names the topic's id, and its statistics.
+struct SourceContext {
     topic: String,
     id: Arc<TopicId>,
-    trouble: LastError,
+    last_error: LastError,
     latest: Mutex<Option<StatisticsReport>>,
 }
 
-impl ConsumerWatch {
-    fn of(topic: &str, id: &Arc<TopicId>) -> Self {
-        ConsumerWatch {
+impl SourceContext {
+    fn new(topic: &str, id: &Arc<TopicId>) -> Self {
+        SourceContext {
             topic: topic.into(),
             id: Arc::clone(id),
-            trouble: LastError::default(),
+            last_error: LastError::default(),
             latest: Mutex::default(),
         }
     }
 
-    /// The last report, if there is news.
+    /// Takes the last report, if there is a new one.
     fn take(&self) -> Option<StatisticsReport> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-impl ClientContext for ConsumerWatch {
+impl ClientContext for SourceContext {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
         match level {
-            RDKafkaLogLevel::Debug => self.id.hear(line),
-            level => self.trouble.hear(level, facility, line),
+            RDKafkaLogLevel::Debug => self.id.observe(line),
+            level => self.last_error.record_log(level, facility, line),
         }
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        self.trouble.hear_error(&error, reason);
+        self.last_error.record_error(&error, reason);
     }
 
     fn stats_raw(&self, statistics: &[u8]) {
-        if let Some(told) = parse_statistics(statistics, &self.topic) {
-            *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+        if let Some(report) = parse_statistics(statistics, &self.topic) {
+            *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
         }
     }
 }
 
-impl ConsumerContext for ConsumerWatch {
+impl ConsumerContext for SourceContext {
     fn commit_callback(&self, result: KafkaResult<()>, _: &TopicPartitionList) {
         if let Err(error) = result {
             tracing::debug!("offsets for lag tools were not committed: {error}");

@@ -1,16 +1,16 @@
-//! librdkafka's statistics: what the stream itself goes by, and what is passed on as metrics.
+//! librdkafka's statistics: parses reports, for the stream itself and for the metrics endpoint.
 
 use crate::ports::Reading;
 use serde::Deserialize;
 use std::collections::HashMap;
 
-/// How often they come in, in milliseconds.
+/// The interval between reports, in milliseconds.
 pub(super) const STATISTICS_MS: &str = "1000";
 
-/// What one report tells.
+/// The part of a report that the program uses.
 #[derive(Debug, Default)]
 pub(super) struct StatisticsReport {
-    /// The known partitions of the topic asked for, and their high watermarks; negative until known.
+    /// The known partitions of the requested topic with their high watermarks; a negative watermark is unknown.
     pub partitions: Vec<(i32, i64)>,
     /// Whether any broker is connected.
     pub is_any_up: bool,
@@ -18,7 +18,7 @@ pub(super) struct StatisticsReport {
     pub readings: Vec<Reading>,
 }
 
-/// What is read of a report (librdkafka's STATISTICS.md).
+/// A report as librdkafka writes it (STATISTICS.md), cut down to the fields read here.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Report {
@@ -50,7 +50,7 @@ struct Broker {
     throttle: Window,
 }
 
-/// A rolling window; microseconds, but for throttling: milliseconds.
+/// A rolling window, in microseconds; for throttling, in milliseconds.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Window {
@@ -66,7 +66,7 @@ struct Topic {
 #[derive(Deserialize)]
 struct Partition {
     hi_offset: i64,
-    /// Not in the topic's metadata.
+    /// Whether the topic's metadata lacks this partition.
     unknown: bool,
     #[serde(default)]
     fetchq_cnt: f64,
@@ -74,32 +74,32 @@ struct Partition {
     fetchq_size: f64,
 }
 
-/// Reads a report; nothing where it is none.
+/// Parses a report; `None` if it is malformed.
 pub(super) fn parse_statistics(statistics: &[u8], topic: &str) -> Option<StatisticsReport> {
     let report: Report = serde_json::from_slice(statistics).ok()?;
-    let mut told = StatisticsReport {
+    let mut parsed = StatisticsReport {
         is_any_up: report.brokers.values().any(|broker| broker.state == "UP"),
         ..StatisticsReport::default()
     };
-    told.readings = client_readings(&report);
+    parsed.readings = client_readings(&report);
     for (name, broker) in &report.brokers {
-        told.readings.extend(broker_readings(&report.kind, name, broker));
+        parsed.readings.extend(broker_readings(&report.kind, name, broker));
     }
     if let Some(topic) = report.topics.get(topic) {
-        // Partition -1 holds what has no partition yet.
+        // Partition -1 holds messages without a partition.
         for (partition, found) in
             topic.partitions.iter().filter(|(partition, found)| **partition >= 0 && !found.unknown)
         {
-            told.partitions.push((*partition, found.hi_offset));
+            parsed.partitions.push((*partition, found.hi_offset));
             let labels = vec![("partition", partition.to_string())];
-            told.readings.extend([
+            parsed.readings.extend([
                 Reading::new("lookalike_kafka_fetch_queue_messages", labels.clone(), found.fetchq_cnt),
                 Reading::new("lookalike_kafka_fetch_queue_bytes", labels, found.fetchq_size),
             ]);
         }
     }
-    told.partitions.sort_unstable();
-    Some(told)
+    parsed.partitions.sort_unstable();
+    Some(parsed)
 }
 
 fn client_readings(report: &Report) -> Vec<Reading> {
@@ -138,18 +138,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statistics_tell_partitions_and_watermarks() {
+    fn statistics_hold_partitions_and_watermarks() {
         let json = br#"{"name":"x","type":"consumer","rxmsgs":12,
             "brokers":{"a:1/1":{"state":"UP","rtt":{"avg":1500,"p99":3000}},"b:1/2":{"state":"DOWN"}},
             "topics":{"other":{"partitions":{"0":{"hi_offset":5,"unknown":false}}},
             "t":{"topic":"t","partitions":{
                 "-1":{"hi_offset":-1001,"unknown":false}, "1":{"hi_offset":-1001,"unknown":false},
                 "0":{"hi_offset":9,"unknown":false,"lo_offset":1,"fetchq_cnt":3}, "7":{"hi_offset":1,"unknown":true}}}}}"#;
-        let told = parse_statistics(json, "t").expect("a report");
-        assert_eq!(told.partitions, [(0, 9), (1, -1001)]);
-        assert!(told.is_any_up);
+        let parsed = parse_statistics(json, "t").expect("a report");
+        assert_eq!(parsed.partitions, [(0, 9), (1, -1001)]);
+        assert!(parsed.is_any_up);
         let value = |name: &str, label: &str| {
-            let found = told
+            let found = parsed
                 .readings
                 .iter()
                 .find(|reading| reading.name == name && reading.labels.last().is_some_and(|(_, value)| value == label));

@@ -1,30 +1,30 @@
-//! The id of a topic, which tells it from one that was made anew under the same name.
+//! The id of a topic, which distinguishes it from a topic recreated under the same name.
 //!
-//! librdkafka fetches by the id, and where the name leads to another topic goes on with that one at the same offset. It
-//! says so in its log alone, and nowhere else can the id that it goes by be seen. A line of the log reaches whoever polls
-//! before any record that was fetched after it.
+//! librdkafka fetches by id. If the name comes to mean another topic, it silently goes on there, at the same offset.
+//! Only its log mentions the change, and only the log names the id in use. The log line reaches the polling thread
+//! before any record fetched from the new topic.
 
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use std::sync::{Mutex, PoisonError};
 
-/// The part of librdkafka's log that names ids.
+/// The debug context of librdkafka whose log lines name topic ids.
 const DEBUG_CONTEXT: &str = "metadata";
 
-/// The id of a topic of brokers that give none (before Kafka 2.8).
+/// The id that brokers before Kafka 2.8 report: they have none.
 const NO_ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
-/// Has a client name ids in its log, which nobody else needs to see.
-pub(super) fn tell_ids(config: &mut ClientConfig) {
+/// Makes a client log topic ids; the lines go to [`TopicId::observe`] and nowhere else.
+pub(super) fn log_topic_ids(config: &mut ClientConfig) {
     let debug = config.get("debug").map_or(DEBUG_CONTEXT.to_string(), |own| format!("{own},{DEBUG_CONTEXT}"));
     config.set("debug", debug).set_log_level(RDKafkaLogLevel::Debug);
 }
 
-/// What the clients of one source were told of the topic's id.
+/// The ids that the clients of one source have logged for its topic.
 #[derive(Debug)]
 pub(super) struct TopicId {
-    /// How a line begins that names it.
-    told_by: String,
+    /// The text before the ids in a log line.
+    prefix: String,
     ids: Mutex<Ids>,
 }
 
@@ -35,14 +35,14 @@ struct Ids {
 }
 
 impl TopicId {
-    /// None heard of yet.
-    pub(super) fn of(topic: &str) -> Self {
-        TopicId { told_by: format!("Topic {topic} changed id from "), ids: Mutex::default() }
+    /// Creates a record without any id.
+    pub(super) fn new(topic: &str) -> Self {
+        TopicId { prefix: format!("Topic {topic} changed id from "), ids: Mutex::default() }
     }
 
-    /// Takes a line of the log in.
-    pub(super) fn hear(&self, line: &str) {
-        let Some((_, ids)) = line.split_once(&self.told_by) else { return };
+    /// Records the id that a log line names, if any.
+    pub(super) fn observe(&self, line: &str) {
+        let Some((_, ids)) = line.split_once(&self.prefix) else { return };
         let Some(id) = ids.split_once(" to ").map(|(_, id)| id.trim()).filter(|id| !id.starts_with(NO_ID)) else {
             return;
         };
@@ -54,7 +54,7 @@ impl TopicId {
         }
     }
 
-    /// The first id and another one, where the topic was made anew.
+    /// The first id and a different one, if the topic was recreated.
     pub(super) fn change(&self) -> Option<(String, String)> {
         let ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
         let other = ids.other.as_ref()?;
@@ -67,13 +67,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_heard_in_librdkafkas_words() {
-        let id = TopicId::of("pages");
+    fn ids_are_parsed_from_the_log() {
+        let id = TopicId::new("pages");
         let change =
-            |from: &str, to: &str| id.hear(&format!("[thrd:main]: Topic pages changed id from {from} to {to}"));
+            |from: &str, to: &str| id.observe(&format!("[thrd:main]: Topic pages changed id from {from} to {to}"));
         change(NO_ID, "abc");
-        id.hear("[thrd:main]: Topic pages.dlq changed id from x to y");
-        id.hear("[thrd:main]: Topic pages [0] Leader 1 Epoch 0");
+        id.observe("[thrd:main]: Topic pages.dlq changed id from x to y");
+        id.observe("[thrd:main]: Topic pages [0] Leader 1 Epoch 0");
         change(NO_ID, "abc");
         change("abc", NO_ID);
         assert_eq!(id.change(), None);
@@ -83,10 +83,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_of_the_log_anyway_stays() {
+    fn configured_debug_contexts_are_kept() {
         let mut config = ClientConfig::new();
         config.set("debug", "security");
-        tell_ids(&mut config);
+        log_topic_ids(&mut config);
         assert_eq!(config.get("debug"), Some("security,metadata"));
     }
 }

@@ -1,4 +1,4 @@
-//! Making the topics: nothing relies on a broker's making them by itself, with settings that fit nobody.
+//! Creates the topics: automatic creation by a broker would choose unsuitable settings, so nothing relies on it.
 
 use super::client::LastError;
 use super::output_state::OutputTopicState;
@@ -11,89 +11,89 @@ use rdkafka::types::RDKafkaErrorCode;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// What a message has beside a body at the limit: key, headers, the other fields of a JSON page.
+/// Bytes of a message beside the largest body: key, headers, the other fields of a JSON page.
 const ENVELOPE_BYTES: usize = 1 << 20;
 
-/// What dead letters have beside the original.
+/// Bytes of a dead letter beside the original message.
 const DEAD_LETTER_BYTES: usize = 64 << 10;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// How long dead letters are kept.
+/// How long dead letters are kept, in days.
 const DEAD_LETTERS_DAYS: u64 = 30;
 
-/// How topics are to be made.
+/// The parameters of topic creation.
 #[derive(Clone, Copy, Debug)]
 pub struct TopicPlan {
-    /// Partitions of the topic of pages; none: one, or as many as it has.
+    /// Partitions of the pages topic; `None`: one, or those of the existing topic.
     pub partitions: Option<i32>,
-    /// Partitions of each of the others; none: one, or as many as it has.
+    /// Partitions of each other topic; `None`: one, or those of the existing topic.
     pub output_partitions: Option<i32>,
-    /// Copies of each partition; none: as the brokers have it.
+    /// Replicas of each partition; `None`: the brokers' default.
     pub replication: Option<i32>,
-    /// How long pages are kept; none: as the brokers have it.
+    /// How long pages are kept, in days; `None`: the brokers' default.
     pub pages_days: Option<u64>,
-    /// How long events are kept; none: for ever.
+    /// How long events are kept, in days; `None`: for ever.
     pub events_days: Option<u64>,
     /// Bytes of the largest body.
     pub body_bytes_max: usize,
 }
 
-/// A topic and what became of it.
+/// The outcome for one topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TopicMade {
+pub struct TopicOutcome {
     /// Its name.
     pub name: String,
-    /// Whether it was not there before.
+    /// Whether this run created the topic.
     pub is_new: bool,
-    /// What of it should be otherwise.
+    /// What is wrong with the topic; empty if it fits.
     pub problems: Vec<String>,
 }
 
-/// A topic as it should be.
+/// The desired state of a topic.
 struct Plan {
     name: String,
     partitions: Option<i32>,
     settings: Vec<(&'static str, String)>,
 }
 
-/// How many copies of what is confirmed there must be: one may be away, and another one fail.
-fn min_insync(n_copies: i32) -> &'static str {
-    if n_copies >= 3 { "2" } else { "1" }
+/// The replicas that must confirm a write. With three or more, one may be down while another fails.
+fn min_insync(n_replicas: i32) -> &'static str {
+    if n_replicas >= 3 { "2" } else { "1" }
 }
 
 fn plans(settings: &KafkaSettings, plan: &TopicPlan) -> Vec<Plan> {
     let largest = plan.body_bytes_max + ENVELOPE_BYTES;
-    let of = |name: &str, partitions, cleanup: &str, more: Vec<(&'static str, String)>| {
+    let planned = |name: &str, partitions, cleanup: &str, more: Vec<(&'static str, String)>| {
         let mut settings = vec![("cleanup.policy", cleanup.to_string())];
         settings.extend(more);
         Plan { name: name.to_string(), partitions, settings }
     };
-    let kept = |days: Option<u64>| {
+    let retention = |days: Option<u64>| {
         let time = days.map_or("-1".to_string(), |days| (days * DAY_MS).to_string());
         vec![("retention.ms", time), ("retention.bytes", "-1".to_string())]
     };
     let n = plan.output_partitions;
     let size = |n_bytes: usize| vec![("max.message.bytes", n_bytes.to_string())];
-    let pages_kept = plan.pages_days.map_or(Vec::new(), |days| kept(Some(days)));
-    let mut plans = vec![of(&settings.topic, plan.partitions, "delete", [size(largest), pages_kept].concat())];
+    let pages_kept = plan.pages_days.map_or(Vec::new(), |days| retention(Some(days)));
+    let mut plans = vec![planned(&settings.topic, plan.partitions, "delete", [size(largest), pages_kept].concat())];
     if !settings.events_topic.is_empty() {
-        plans.push(of(&settings.events_topic, n, "delete", kept(plan.events_days)));
+        plans.push(planned(&settings.events_topic, n, "delete", retention(plan.events_days)));
     }
     for compacted in [&settings.assignments_topic, &settings.merges_topic] {
         if !compacted.is_empty() {
-            plans.push(of(compacted, n, "compact", vec![]));
+            plans.push(planned(compacted, n, "compact", vec![]));
         }
     }
     if settings.dead_letters {
-        let more = [kept(Some(DEAD_LETTERS_DAYS)), size(largest + DEAD_LETTER_BYTES)].concat();
-        plans.push(of(&settings.dead_letter_topic(), n, "delete", more));
+        let more = [retention(Some(DEAD_LETTERS_DAYS)), size(largest + DEAD_LETTER_BYTES)].concat();
+        plans.push(planned(&settings.dead_letter_topic(), n, "delete", more));
     }
     plans
 }
 
-/// Makes the topics that the settings name and that are not there, and looks at those that are; `known` is what a store
-/// remembers of them.
+/// Creates the topics that the settings name and the brokers lack, and checks the existing ones. `known` is what a
+/// store remembers of the topics.
 ///
 /// # Errors
 /// A text that says what the brokers refused and what to do.
@@ -101,7 +101,7 @@ pub async fn create_topics(
     settings: &KafkaSettings,
     plan: &TopicPlan,
     known: &OutputNotes,
-) -> Result<Vec<TopicMade>, String> {
+) -> Result<Vec<TopicOutcome>, String> {
     settings.check().map_err(|error| error.to_string())?;
     let config = settings.client_config().map_err(|error: SettingsError| error.to_string())?;
     let client: AdminClient<DefaultClientContext> = config.create().map_err(|error| explain(&error))?;
@@ -109,39 +109,43 @@ pub async fn create_topics(
     let options = AdminOptions::new().request_timeout(Some(within)).operation_timeout(Some(within));
     let admin = Admin { client, options, within, brokers: &settings.brokers };
     let plans = plans(settings, plan);
-    let n_copies = match plan.replication {
+    let n_replicas = match plan.replication {
         None => admin.default_replication().await?,
         given => given,
     };
-    let new: Vec<NewTopic<'_>> = plans.iter().map(|wanted| new_topic(wanted, plan.replication, n_copies)).collect();
-    let asked = admin.client.create_topics(&new, &admin.options).await;
-    let results = asked.map_err(|error| admin.unreachable(&error))?;
-    let mut made = Vec::new();
+    let new: Vec<NewTopic<'_>> = plans.iter().map(|wanted| new_topic(wanted, plan.replication, n_replicas)).collect();
+    let response = admin.client.create_topics(&new, &admin.options).await;
+    let results = response.map_err(|error| admin.unreachable(&error))?;
+    let mut outcomes = Vec::new();
     for (wanted, result) in plans.iter().zip(results) {
         let (name, is_new) = (wanted.name.clone(), result.is_ok());
         let problems = match result {
-            Ok(_) if n_copies.is_none() => vec![
-                "the brokers do not tell how many copies it has, and min.insync.replicas is theirs: give --replication"
+            Ok(_) if n_replicas.is_none() => vec![
+                "the brokers do not report its replicas, so min.insync.replicas is their default: set --replication"
                     .to_string(),
             ],
             Ok(_) => Vec::new(),
-            Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => admin.problems_of(wanted, known).await?,
-            Err((name, code)) => return Err(format!("the topic {name:?} was not made: {code}")),
+            Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => admin.check_existing(wanted, known).await?,
+            Err((name, code)) => {
+                return Err(format!(
+                    "cannot create topic {name:?}: {code}; check the brokers' log and the permissions of the user"
+                ));
+            }
         };
-        made.push(TopicMade { name, is_new, problems });
+        outcomes.push(TopicOutcome { name, is_new, problems });
     }
-    Ok(made)
+    Ok(outcomes)
 }
 
-fn new_topic(wanted: &Plan, replication: Option<i32>, n_copies: Option<i32>) -> NewTopic<'_> {
-    // The brokers' own default has the number -1.
+fn new_topic(wanted: &Plan, replication: Option<i32>, n_replicas: Option<i32>) -> NewTopic<'_> {
+    // -1 selects the brokers' default.
     let replication = TopicReplication::Fixed(replication.unwrap_or(-1));
     let topic = NewTopic::new(&wanted.name, wanted.partitions.unwrap_or(1), replication);
     let topic = wanted.settings.iter().fold(topic, |topic, (name, value)| topic.set(name, value));
-    n_copies.map(min_insync).into_iter().fold(topic, |topic, n| topic.set("min.insync.replicas", n))
+    n_replicas.map(min_insync).into_iter().fold(topic, |topic, n| topic.set("min.insync.replicas", n))
 }
 
-/// Asks brokers about topics.
+/// A client for questions about topics.
 struct Admin<'a> {
     client: AdminClient<DefaultClientContext>,
     options: AdminOptions,
@@ -150,7 +154,7 @@ struct Admin<'a> {
 }
 
 impl Admin<'_> {
-    /// How many copies of a partition the brokers make unless told; none where they do not tell.
+    /// The brokers' default number of replicas; `None` if they do not report it.
     async fn default_replication(&self) -> Result<Option<i32>, String> {
         let metadata = self.client.inner().fetch_metadata(None, self.within);
         let metadata = metadata.map_err(|error| self.unreachable(&error))?;
@@ -159,22 +163,22 @@ impl Admin<'_> {
         Ok(found.get("default.replication.factor").and_then(|n| n.parse().ok()))
     }
 
-    /// What should be otherwise in a topic that was there.
-    async fn problems_of(&self, wanted: &Plan, known: &OutputNotes) -> Result<Vec<String>, String> {
+    /// Checks an existing topic against the plan.
+    async fn check_existing(&self, wanted: &Plan, known: &OutputNotes) -> Result<Vec<String>, String> {
         let settings = self.settings_of(ResourceSpecifier::Topic(&wanted.name)).await?;
-        let topic = OutputTopicState::look(self.client.inner(), &wanted.name, "topic", self.within)
+        let topic = OutputTopicState::fetch(self.client.inner(), &wanted.name, "topic", self.within)
             .map_err(|error| error.explain(&wanted.name, "topic", self.brokers, &LastError::default()))?;
         let metadata = self.client.inner().fetch_metadata(Some(&wanted.name), self.within);
         let metadata = metadata.map_err(|error| self.unreachable(&error))?;
         let partitions = metadata.topics().first().map_or(&[][..], |topic| topic.partitions());
-        let n_copies = partitions.iter().map(|partition| partition.replicas().len()).min();
-        Ok(differences(wanted, &topic, topic.had(known), &settings, n_copies.unwrap_or(0)))
+        let n_replicas = partitions.iter().map(|partition| partition.replicas().len()).min();
+        Ok(differences(wanted, &topic, topic.previous_n_partitions(known), &settings, n_replicas.unwrap_or(0)))
     }
 
-    /// The settings of a topic or a broker that it tells.
+    /// The settings of a topic or broker, as far as the brokers report them.
     async fn settings_of(&self, of: ResourceSpecifier<'_>) -> Result<HashMap<String, String>, String> {
-        let asked = self.client.describe_configs(&[of], &self.options).await;
-        let found = asked.map_err(|error| self.unreachable(&error))?.into_iter().next();
+        let response = self.client.describe_configs(&[of], &self.options).await;
+        let found = response.map_err(|error| self.unreachable(&error))?.into_iter().next();
         let entries = found.and_then(Result::ok).map_or(Vec::new(), |found| found.entries);
         Ok(entries.into_iter().filter_map(|entry| Some((entry.name, entry.value?))).collect())
     }
@@ -187,14 +191,14 @@ impl Admin<'_> {
     }
 }
 
-/// What of a topic that was there differs from what it should be. More partitions than wanted are no matter for pages, but
-/// elsewhere keys would move; more room and time than wanted are none.
+/// Lists how an existing topic falls short of the plan. Larger sizes and longer retention are no differences. A
+/// different number of partitions is a difference: it would move keys.
 fn differences(
     wanted: &Plan,
     topic: &OutputTopicState,
     had: Option<u32>,
     found: &HashMap<String, String>,
-    n_copies: usize,
+    n_replicas: usize,
 ) -> Vec<String> {
     let (mut differences, n_partitions) = (Vec::new(), topic.n_partitions);
     if let Some(n) = wanted.partitions.filter(|n| *n as u32 != n_partitions) {
@@ -202,13 +206,13 @@ fn differences(
     }
     if let Some(had) = had {
         differences.push(format!(
-            "it has {n_partitions} partitions, and had {had} when the store first published there: keys go to others than \
-             before. Name a new topic, and fill it by `lookalike topics republish`"
+            "it has {n_partitions} partitions, and had {had} when the store first published there: keys would move to \
+             other partitions. Name a new topic, and fill it with `lookalike topics republish`"
         ));
     }
-    let min_insync = ("min.insync.replicas", min_insync(n_copies as i32).to_string());
+    let min_insync = ("min.insync.replicas", min_insync(n_replicas as i32).to_string());
     for (name, should_be) in wanted.settings.iter().chain([&min_insync]) {
-        // Who may not see a setting is not told of it.
+        // Brokers leave out settings that the user may not read.
         let Some(is) = found.get(*name) else { continue };
         let enough = |value: &str| match value.parse::<i64>() {
             Ok(-1) => Some(i64::MAX),
@@ -266,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_switched_off_is_not_made() {
+    fn disabled_topics_are_not_created() {
         let plan = TopicPlan { events_days: None, pages_days: Some(7), ..PLAN };
         let off = KafkaSettings {
             assignments_topic: String::new(),
@@ -281,24 +285,24 @@ mod tests {
     }
 
     #[test]
-    fn what_an_old_topic_has_less_than_it_should_is_told() {
+    fn shortfalls_of_an_existing_topic_are_listed() {
         let plans = plans(&KafkaSettings::default(), &PLAN);
         let (events, assignments) = (&plans[1], &plans[2]);
-        let told = |plan: &Plan, settings: &[(&str, &str)], n_partitions, had| {
+        let listed = |plan: &Plan, settings: &[(&str, &str)], n_partitions, had| {
             let found = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
             let topic = OutputTopicState { name: plan.name.clone(), field: "topic", n_partitions, is_new: false };
             differences(plan, &topic, had, &found, 3).join("; ")
         };
         let right = [("cleanup.policy", "delete"), ("retention.ms", "-1"), ("min.insync.replicas", "3")];
-        assert_eq!(told(events, &right, 3, None), "", "more is no matter");
-        assert_eq!(told(events, &[], 3, None), "", "nor is what is not told");
-        let short = told(events, &[("retention.ms", "1000"), ("min.insync.replicas", "1")], 3, None);
+        assert_eq!(listed(events, &right, 3, None), "", "larger is fine");
+        assert_eq!(listed(events, &[], 3, None), "", "unreported settings are fine");
+        let short = listed(events, &[("retention.ms", "1000"), ("min.insync.replicas", "1")], 3, None);
         assert!(
             short.contains("retention.ms is \"1000\"") && short.contains("min.insync.replicas is \"1\""),
             "{short}"
         );
-        let kept = told(assignments, &[("cleanup.policy", "delete")], 3, None);
+        let kept = listed(assignments, &[("cleanup.policy", "delete")], 3, None);
         assert_eq!(kept, "its cleanup.policy is \"delete\" and should be \"compact\"");
-        assert!(told(assignments, &[], 4, Some(3)).contains("has 4 partitions and should have 3; it has 4"));
+        assert!(listed(assignments, &[], 4, Some(3)).contains("has 4 partitions and should have 3; it has 4"));
     }
 }

@@ -1,12 +1,13 @@
-//! Brokers that refuse, come and go, and hand their partitions to each other: librdkafka's mock cluster, the real program.
+//! Brokers that refuse requests, restart, and move partitions: librdkafka's mock cluster and the real program.
 //!
-//! The program stands still while pages are sent and errors are put into the brokers' way, and then goes on: within half
-//! a minute every page has its event, under the consumer's rule each once. (The mock cluster shows what was aborted to
-//! everybody and fences nobody. So repeats are dropped here by their numbers, and events go to one topic alone: of an
-//! aborted transaction over two, what reached one of them would look as if all were out. `tests/chaos.rs` has a real
-//! broker.)
+//! The program is suspended while pages are sent and errors are queued at the brokers, and then resumes. Within half
+//! a minute every page has its event; under the consumer's rule, each event counts once.
 //!
-//! More errors of each kind of request are tried with `LOOKALIKE_TEST_ERRORS=all`.
+//! The mock cluster shows aborted transactions to every reader, and fences no producer. So the tests drop repeats by
+//! their numbers, and publish to one topic only: after an aborted transaction over two topics, a message in one of
+//! them would look as if the whole batch were out. `tests/chaos.rs` uses a real broker.
+//!
+//! `LOOKALIKE_TEST_ERRORS=all` tries more errors of each kind of request.
 
 use crate::harness::World;
 use crate::harness::broker::{Sent, seen};
@@ -21,15 +22,15 @@ use std::collections::BTreeSet;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-/// Within which lag is to be 0 again.
+/// The time within which lag must return to 0.
 const WITHIN: Duration = Duration::from_secs(30);
 
 const N_BROKERS: i32 = 3;
 
-/// How often a request is refused.
+/// How many times each request is refused.
 const N_ERRORS: usize = 3;
 
-/// A cluster, the program on it, and what was sent.
+/// A cluster, the program that uses it, and the pages sent.
 struct Trial {
     cluster: MockCluster<'static, DefaultProducerContext>,
     producer: BaseProducer,
@@ -71,7 +72,7 @@ impl Trial {
         self.producer.flush(WITHIN).expect("delivered");
     }
 
-    /// Pages come, and something is in the way.
+    /// Sends pages while an obstacle is in place.
     fn disturb(&mut self, name: &str, disturb: impl FnOnce(&Self)) {
         self.signal("STOP");
         self.send();
@@ -89,8 +90,8 @@ impl Trial {
         self.process = self.world.command("run -q").stderr(std::process::Stdio::null()).spawn().expect("starts");
     }
 
-    /// Waits until every page has its event. A program that says that it was fenced, or that brokers were away, is
-    /// started again, as a supervisor would.
+    /// Waits until every page has its event. Restarts a program that was fenced, or that reports unavailable brokers,
+    /// as a supervisor would.
     fn await_events(&mut self, name: &str) {
         let begin = Instant::now();
         loop {
@@ -110,7 +111,7 @@ impl Trial {
         }
     }
 
-    /// The offsets that have events, for a consumer that keeps to the rule; fails where numbers are missing.
+    /// The offsets that have events, for a consumer that follows the rule; fails if numbers are missing.
     fn told(&self) -> BTreeSet<i64> {
         let mut seq = None;
         let mut offsets = BTreeSet::new();
@@ -128,7 +129,7 @@ impl Trial {
         offsets
     }
 
-    /// The events' numbers and texts, as far as they can be read now: the errors meet this reader, too.
+    /// The numbers and texts of the events that are readable now: the errors affect this reader, too.
     fn events(&self) -> Vec<(u64, String)> {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", self.cluster.bootstrap_servers()).set("group.id", "reader");
@@ -152,7 +153,8 @@ impl Trial {
         events
     }
 
-    /// All of these errors, one after the other, in the way of one kind of request. `anew`: of a program that starts.
+    /// Queues all of these errors, one after the other, for one kind of request. With `anew`, the program starts into
+    /// them.
     fn refuse(&mut self, (request, anew, errors): (RDKafkaApiKey, bool, &[RDKafkaRespErr])) {
         for error in errors {
             let name = format!("{request:?} {error:?}");
@@ -170,7 +172,7 @@ impl Trial {
         }
     }
 
-    /// Ends the program in good order.
+    /// Stops the program in good order.
     fn end(mut self) {
         self.signal("TERM");
         assert_eq!(self.process.wait().expect("ended").code(), Some(0), "it ends in good order");
@@ -179,7 +181,7 @@ impl Trial {
     }
 }
 
-/// All but the last two errors of a list, or all where so many were asked for.
+/// All but the last two errors of a list, or all errors on request.
 fn chosen(errors: &[RDKafkaRespErr]) -> &[RDKafkaRespErr] {
     let all = std::env::var("LOOKALIKE_TEST_ERRORS").is_ok_and(|which| which == "all");
     if all { errors } else { &errors[..errors.len() - 2] }

@@ -1,10 +1,10 @@
-//! Dead letters put back, through a real broker: each once, wherever the replay is stopped, and none for ever.
+//! Replays of dead letters, through a real broker: each letter once, wherever the replay stops, and none for ever.
 //!
 //! ```sh
 //! deploy/kafka-local.sh start
 //! LOOKALIKE_TEST_KAFKA=127.0.0.1:19092 cargo test --release --test it dlq
 //! ```
-//! Without the variable every test passes without having looked, and says so.
+//! Without the variable, every test passes without a check, and says so.
 
 use crate::harness::World;
 use crate::harness::broker::*;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::process::{Child, Output};
 use std::time::Instant;
 
-/// Topics of pages, events, assignments, merges and dead letters, and a world that works on them.
+/// Topics of pages, events, assignments, merges and dead letters, and a world configured for them.
 struct Trial {
     pages: Topic,
     events: Topic,
@@ -44,7 +44,7 @@ impl Trial {
         Some(Trial { pages, events, assignments, merges, letters, world })
     }
 
-    /// Lets the program take pages in until it has told of so many records in all; `variables` are settings of this run.
+    /// Runs the program until it has reported this many records in all; `variables` are settings of this run.
     fn take_in(&self, n_records: usize, variables: &[(&str, &str)]) {
         let mut command = self.world.command("run -q");
         let mut process: Child = command.envs(variables.iter().copied()).spawn().expect("starts");
@@ -58,7 +58,7 @@ impl Trial {
         assert!(ended.success() && process.wait().expect("ended").success());
     }
 
-    /// The terminal events: the type of each and where its record stood.
+    /// The terminal events: the type of each, and the position of its record.
     fn terminal(&self) -> Vec<(String, i64, i64)> {
         let seen = see_all(&self.events.brokers, &self.events.name);
         let events =
@@ -72,7 +72,7 @@ impl Trial {
             .collect()
     }
 
-    /// Puts a dead letter of a message that stood in partition 0.
+    /// Sends a dead letter of a message from partition 0.
     fn put_letter(&self, producer: &BaseProducer, value: &str, reason: &str, more: &[(&str, &str)]) {
         let own = [
             (dead_letter::SOURCE, self.pages.name.as_str()),
@@ -100,7 +100,7 @@ impl Trial {
         self.world.command("dlq replay --json").args(arguments).output().expect("starts")
     }
 
-    /// What a replay says, which ends with this exit code.
+    /// The report of a replay that must end with this exit code.
     fn replay(&self, arguments: &[&str], code: i32) -> Value {
         let output = self.replay_output(arguments);
         assert_eq!(output.status.code(), Some(code), "{}", crate::harness::text(&output.stderr));
@@ -110,11 +110,11 @@ impl Trial {
 
 const IMAGE: &[(&str, &[u8])] = &[("content-type", b"image/png"), ("x", b"1"), ("x", b"2")];
 
-/// Raw pages, which take everything from key, headers and time.
+/// Configures raw pages, which use key, headers and time.
 const RAW: &[(&str, &str)] = &[("LOOKALIKE__KAFKA__FORMAT", "raw")];
 
-/// Lost once: rejected messages could be looked at, and nothing put them back. They go back as they came, to their
-/// partition, and are taken in once the cause is mended.
+/// Lost once: rejected messages could be inspected, but nothing put them back. They return unchanged, to their
+/// partition, and are accepted once the cause is mended.
 #[test]
 fn what_was_rejected_is_taken_in_once_the_cause_is_mended() {
     let Some(trial) = Trial::new(2) else { return };
@@ -154,7 +154,7 @@ fn what_was_rejected_is_taken_in_once_the_cause_is_mended() {
     assert_eq!(nothing["replayed"], json!({}), "it goes on where it stopped");
 }
 
-/// A page that is replayed twice is the same sighting: clusters and histories are what they were.
+/// A page that is replayed twice is one sighting: clusters and histories stay the same.
 #[test]
 fn a_page_that_comes_twice_does_no_harm() {
     let Some(trial) = Trial::new(1) else { return };
@@ -190,7 +190,7 @@ fn each_reason_is_remembered_for_itself() {
     assert_eq!(replayed(&["--reason", "media-type"]), json!({"media-type": 1}), "and remembers from there");
 }
 
-/// Without a count a message that is rejected again would go round for ever.
+/// Without a count, a message that is rejected again would circulate for ever.
 #[test]
 fn what_is_rejected_again_and_again_is_left_alone() {
     let Some(trial) = Trial::new(1) else { return };
@@ -219,7 +219,7 @@ fn what_is_rejected_again_and_again_is_left_alone() {
     assert_eq!(told["replayed"], json!({"media-type": 1}), "three are allowed by default");
 }
 
-/// Killed on the way, a replay goes on where it was: none is lost, and what comes twice is at most one batch.
+/// A replay that was killed resumes: no letter is lost, and at most one batch is repeated.
 #[test]
 fn a_replay_that_is_killed_loses_nothing() {
     const N: usize = 20_000;
@@ -246,8 +246,8 @@ fn a_replay_that_is_killed_loses_nothing() {
     println!("killed after {n_before} of {N}; {n_twice} came twice");
 }
 
-/// Letters without their value, and messages of others, are counted and stay; one that kills the program goes back only
-/// when it is asked for.
+/// A replay counts and leaves letters without their value, and messages of other programs. It replays a letter that
+/// crashed the program only on request.
 #[test]
 fn what_cannot_go_back_is_told() {
     let Some(trial) = Trial::new(1) else { return };
@@ -286,7 +286,7 @@ fn what_is_wrong_is_said() {
     assert_eq!(output.status.code(), Some(14), "{}", crate::harness::text(&output.stderr));
 }
 
-/// Everything that goes out bears the version, and is as the schema says.
+/// Every message that the program publishes carries the version and matches the schema.
 #[test]
 fn all_messages_are_as_the_schema_says() {
     let Some(trial) = Trial::new(1) else { return };

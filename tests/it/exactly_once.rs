@@ -1,10 +1,11 @@
-//! The promises of Kafka output against a real broker: every event once, whoever dies, and only one who publishes.
+//! The promises of Kafka output, against a real broker: every event once, whichever process dies, and one publisher
+//! only.
 //!
 //! ```sh
 //! deploy/kafka-local.sh start
 //! LOOKALIKE_TEST_KAFKA=127.0.0.1:19092 cargo test --release --test it exactly_once
 //! ```
-//! Without the variable every test passes without having looked, and says so.
+//! Without the variable, every test passes without a check, and says so.
 
 use crate::harness::broker::proxy::Proxy;
 use crate::harness::broker::*;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Settings under which events go to this topic, and nothing else goes out.
+/// Settings that publish events to this topic, and nothing else.
 fn events_only(topic: &Topic) -> KafkaSettings {
     KafkaSettings { topic: "elsewhere".into(), events_topic: topic.name.clone(), ..topic.settings() }
 }
@@ -41,12 +42,12 @@ fn open_sink_since(
         has_pages: false,
         has_merged: false,
         outputs: OutputNotes::new(),
-        begun,
+        started_at: begun,
     };
     KafkaSink::open(settings, &publishing, Arc::new(AtomicBool::new(false)))
 }
 
-/// A sink for the store named like the topic.
+/// A sink for the store that has the topic's name.
 fn sink(topic: &Topic, next_seq: u64) -> KafkaSink {
     open_sink(&events_only(topic), &topic.name, next_seq).expect("a sink")
 }
@@ -110,7 +111,7 @@ fn events_of_one_url_stay_in_order_in_one_partition() {
     }
 }
 
-/// More than librdkafka's queue holds, so that publishing has to wait for room.
+/// More events than librdkafka's queue holds, so that publishing must wait for room.
 #[test]
 fn a_full_queue_is_waited_for() {
     let Some(topic) = topic(1) else { return };
@@ -138,7 +139,7 @@ fn the_tail_is_found_in_any_partition_and_behind_whatever_was_aborted() {
     let Some(topic) = topic(3) else { return };
     sink(&topic, 0).publish(&events(0..50)).expect("published");
     assert_eq!(sink(&topic, 50).last_seq().expect("no error"), Some(49));
-    // Events of other transactions that were undone lie behind the last one, a long row of them in each partition.
+    // Each partition ends with a long row of events from aborted transactions.
     let undone: BaseProducer =
         topic.config().set("transactional.id", format!("{}-undone", topic.name)).create().expect("a producer");
     undone.init_transactions(PATIENCE).expect("a producer id");
@@ -163,7 +164,7 @@ fn the_tail_is_found_in_any_partition_and_behind_whatever_was_aborted() {
 fn a_dead_owners_half_batch_is_never_seen_and_goes_out_again() {
     let Some(topic) = topic(2) else { return };
     sink(&topic, 0).publish(&events(0..10)).expect("published");
-    // As a process leaves it that is killed between its last message and the end of the transaction.
+    // A process killed between its last message and the end of the transaction leaves this behind.
     let dead: BaseProducer =
         topic.config().set("transactional.id", format!("lookalike-{}", topic.name)).create().expect("a producer");
     dead.init_transactions(PATIENCE).expect("a producer id");
@@ -200,8 +201,8 @@ fn who_is_fenced_stops_and_publishes_nothing() {
     assert_eq!(seqs(&topic), all(12));
 }
 
-/// Lost once: a publisher whose connections had broken while it stood still could not learn that it was fenced, made a new
-/// epoch, and fenced the one that had gone on; then both were at an end.
+/// Lost once: a publisher was suspended until its connections broke, so it could not learn that it was fenced. It
+/// took a new epoch and fenced its successor; then both stopped.
 #[test]
 fn who_cannot_ask_whether_it_is_fenced_fences_nobody() {
     let Some(topic) = topic(1) else { return };
@@ -214,7 +215,7 @@ fn who_cannot_ask_whether_it_is_fenced_fences_nobody() {
     proxy.hold(true);
     std::thread::scope(|scope| {
         let publishing = scope.spawn(|| zombie.publish(&events(5..8)));
-        // Longer than its messages are tried, and than it once tried to undo its transaction.
+        // Longer than a message is retried, and longer than one attempt to abort once took.
         std::thread::sleep(Duration::from_secs(14));
         proxy.hold(false);
         assert_eq!(publishing.join().expect("no panic").expect_err("fenced").stop_reason, StopReason::Fenced);
@@ -223,8 +224,8 @@ fn who_cannot_ask_whether_it_is_fenced_fences_nobody() {
     assert_eq!(seqs(&topic), all(10));
 }
 
-/// Lost once: a process that stood still as it began took the output over from the one that had gone on meanwhile, or ended
-/// as if its store were an old copy.
+/// Lost once: a process suspended during its start took the output over from its successor, or stopped as if its
+/// store were an old copy.
 #[test]
 fn an_output_that_moved_on_since_the_process_began_tells_of_another_one() {
     let Some(topic) = topic(1) else { return };
@@ -260,7 +261,7 @@ fn a_topic_of_something_else_is_refused() {
     assert_says(&refused.message, &["offset 0", "no event of ours"]);
 }
 
-/// Bytes that no compression makes smaller.
+/// Incompressible bytes.
 fn noise(n: usize) -> Vec<u8> {
     let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut next = || {
@@ -281,7 +282,7 @@ fn an_event_that_the_broker_refuses_is_told_and_none_of_its_batch_is_seen() {
     assert_eq!(error.stop_reason, StopReason::Failed);
     assert_says(&error.message, &["event 1", &topic.name]);
     assert!(seqs(&topic).is_empty());
-    // A second try of what fits goes out once.
+    // A second attempt with events that fit publishes them once.
     self::sink(&topic, 2).publish(&[event(0, None), event(1, None)]).expect("published");
     assert_eq!(seqs(&topic), all(2));
 }
@@ -298,7 +299,7 @@ fn brokers_that_are_gone_are_an_error_within_the_limit() {
     assert_says(&error.message, &[&topic.name]);
 }
 
-/// Topics for everything that goes out.
+/// Topics for everything that the program publishes.
 struct OutputTopics {
     pages: Topic,
     events: Topic,
@@ -339,7 +340,7 @@ impl OutputTopics {
             .with("log.level", "warn")
     }
 
-    /// All events, by their numbers; fails where one is there twice or the numbers have holes.
+    /// All events by number; fails if a number is repeated or missing.
     fn events(&self) -> Vec<Event> {
         let mut seen = see_all(&self.events.brokers, &self.events.name);
         for pair in seen.windows(2) {
@@ -365,7 +366,7 @@ impl OutputTopics {
         }
     }
 
-    /// The clusters as the two compacted topics tell them: URL → cluster.
+    /// The clusters according to the two compacted topics: URL → cluster.
     fn present(&self) -> BTreeMap<String, u64> {
         let mut winners: HashMap<u64, u64> = HashMap::new();
         for seen in see_all(&self.merges.brokers, &self.merges.name) {
@@ -393,7 +394,7 @@ impl OutputTopics {
     }
 }
 
-/// The compacted topics hold what the store says that stands now: no more, no less, and every field.
+/// Asserts that the compacted topics hold the store's present state: no more, no less, and every field.
 fn assert_present(outputs: &OutputTopics, world: &crate::harness::World) -> PresentState {
     let told = present_in_topics(&outputs.pages.brokers, &outputs.assignments.name, &outputs.merges.name);
     assert_eq!(
@@ -404,7 +405,7 @@ fn assert_present(outputs: &OutputTopics, world: &crate::harness::World) -> Pres
     told
 }
 
-/// Runs until all records have their events, and ends.
+/// Runs the program until all records have their events.
 fn take_in(outputs: &OutputTopics, world: &crate::harness::World, n_records: usize) {
     let mut process = start(world);
     outputs.await_events(n_records);
@@ -415,14 +416,14 @@ fn text_of(family: &str) -> String {
     (0..30).map(|at| format!("{family}{at} ")).collect()
 }
 
-/// A URL that is gone since a time.
+/// A record of a URL that is gone since `time`.
 fn gone(url: &str, fetched_at: &str, sweep: &str) -> String {
     serde_json::json!({"url": url, "fetched_at": fetched_at, "sweep": sweep, "body": null}).to_string()
 }
 
-/// Lost once: the present of every URL of which something came late. A page fetched in June and then, late, as of January
-/// left January's in the compacted topic, and a late 404 wrote that nothing stands where a page did: 346 of 7,224 URLs
-/// were wrong after 3 % of late records. The same holds for the example of a consumer.
+/// Lost once: the present of every URL with a late record. A page fetched in June, followed by the page of January,
+/// left January's in the compacted topic; a late 404 recorded that the URL had no page. With 3 % of late records, 346
+/// of 7,224 URLs were wrong. The consumer example must be right, too.
 #[test]
 fn what_comes_late_changes_nothing_that_stands() {
     let Some(outputs) = OutputTopics::new(2) else { return };
@@ -446,7 +447,8 @@ fn what_comes_late_changes_nothing_that_stands() {
         page("http://d/", early, "january", "d"),
         page("http://e/", late, "june", "e"),
         moved("http://e/", early),
-        // Of one moment it is the page, and of two pages the later document, whichever comes first.
+        // At the same time, a page wins over a mark, and of two pages the later document wins, in either order of
+        // arrival.
         page("http://f/", late, "june", "f"),
         gone("http://f/", late, "june"),
         page("http://g/", late, "june", "g"),
@@ -461,8 +463,8 @@ fn what_comes_late_changes_nothing_that_stands() {
     let stand = ["http://a/", "http://b/", "http://e/", "http://f/", "http://g/", "http://h/2", "http://only/"];
     assert_eq!(urls, stand);
 
-    // A sweep is closed without two URLs. A page of it that was fetched before its first known page undoes one mark, and
-    // what stands there is neither that page nor the mark.
+    // A sweep is closed without two of the URLs. Then one of its pages arrives, fetched before the URL's first known
+    // page. It undoes one of the two marks, and the URL's present is neither that page nor the mark.
     send(&[page("http://h/1", last, "september", "h1"), page("http://only/2", last, "september", "o2")]);
     take_in(&outputs, &world, 18);
     world.ask("sweep close", &["september"]);
@@ -476,7 +478,7 @@ fn what_comes_late_changes_nothing_that_stands() {
     assert_consumer_agrees(&outputs, &world);
 }
 
-/// The example of a consumer shows what the store says that stands.
+/// Asserts that the consumer example shows the store's present state.
 fn assert_consumer_agrees(outputs: &OutputTopics, world: &crate::harness::World) {
     if !python("import confluent_kafka").status().is_ok_and(|status| status.success()) {
         eprintln!("not looked at: there is no Python with the package confluent-kafka");
@@ -490,7 +492,7 @@ fn assert_consumer_agrees(outputs: &OutputTopics, world: &crate::harness::World)
     assert_eq!(shown(&consume(outputs, &state, "--show")), clusters);
 }
 
-/// What the example of a consumer says.
+/// The output of the consumer example.
 fn consume(outputs: &OutputTopics, state: &std::path::Path, option: &str) -> String {
     let output = std::process::Command::new("python3")
         .arg(crate::harness::root().join("deploy/consumer.py"))
@@ -507,13 +509,13 @@ fn shown(lines: &str) -> BTreeMap<String, u64> {
     columns.map(|(cluster, url)| (url.to_string(), cluster.parse().expect("a cluster"))).collect()
 }
 
-/// Topics that were deleted and made again, or have a new name, held a part of the state and nobody said so; after exit 12
-/// this is what its own advice came to.
+/// Lost once: topics that were deleted and recreated, or renamed, held part of the state, and no message said so. The
+/// advice after exit 12 led straight there.
 #[test]
 fn topics_that_lack_the_state_are_told_and_filled_from_the_store() {
     let Some(outputs) = OutputTopics::new(2) else { return };
     let counts = send_sample(&outputs.pages);
-    // The third page is half of the first and half of the second, and merges their clusters.
+    // The third page shares one half with each of the others, and merges their clusters.
     for (at, words) in [0..40, 20..60, 10..50].into_iter().enumerate() {
         let text: String = words.map(|word| format!("w{word} ")).collect();
         let page = crate::harness::page(&format!("http://merged/{at}"), "2026-11-21T08:00:00Z", "s", &text);
@@ -539,7 +541,7 @@ fn topics_that_lack_the_state_are_told_and_filled_from_the_store() {
     let filled = world.ask("topics republish", &[]);
     assert_says(&filled, &[&outputs.assignments.name, &outputs.merges.name]);
     assert_eq!(assert_present(&outputs, &world), whole);
-    // It is not told again, and what follows is published once.
+    // The warning is not repeated, and later events are published once.
     outputs.pages.send_json(0, &["{}"]);
     let mut process =
         world.command("run -q").stderr(std::fs::File::create(&log).expect("a log")).spawn().expect("starts");
@@ -547,10 +549,10 @@ fn topics_that_lack_the_state_are_told_and_filled_from_the_store() {
     assert_eq!(terminate(&mut process).0, Some(0));
     assert_eq!(std::fs::read_to_string(&log).expect("a log"), "");
     assert_present(&outputs, &world);
-    // Written twice it is what it was.
+    // Writing the state again changes nothing.
     world.ask("topics republish assignments", &[]);
     assert_eq!(assert_present(&outputs, &world), whole);
-    // Clusters that come apart again, of which one URL shows an older page that came late.
+    // The clusters come apart again, and one URL shows an older page that arrived late.
     outputs
         .pages
         .send_json(0, &[&crate::harness::page("http://merged/2", "2025-11-21T08:00:00Z", "s", &text_of("late"))]);
@@ -562,7 +564,7 @@ fn topics_that_lack_the_state_are_told_and_filled_from_the_store() {
     assert_consumer_agrees(&outputs, &world);
 }
 
-/// Events that were out when their topic was lost, and that the store still had, were forgotten at the next start.
+/// Lost once: published events whose topic was lost. The store still had them, and dropped them at the next start.
 #[test]
 fn events_that_the_store_still_has_go_into_a_new_topic() {
     let Some(outputs) = OutputTopics::new(1) else { return };
@@ -616,8 +618,8 @@ fn events_that_the_store_still_has_go_into_a_new_topic() {
     assert_present(&outputs, &world);
 }
 
-/// More partitions sent the keys of a compacted topic elsewhere, without a word: what stood in the old ones stayed there
-/// for ever beside what stands now.
+/// Lost once: added partitions silently moved the keys of a compacted topic. The old state stayed in the old
+/// partitions for ever, beside the new.
 #[test]
 fn more_partitions_of_a_compacted_topic_are_refused() {
     let Some(outputs) = OutputTopics::new(2) else { return };
@@ -639,7 +641,7 @@ fn more_partitions_of_a_compacted_topic_are_refused() {
     let looked_at = world.command("topics create").output().expect("starts");
     assert_eq!(looked_at.status.code(), Some(1));
     assert_says(&crate::harness::text(&looked_at.stdout), &["has 3 partitions, and had 2"]);
-    // Made again it holds nothing that could be in the wrong place.
+    // A recreated topic holds nothing in a wrong partition.
     outputs.assignments.delete();
     outputs.assignments.create(3);
     world.ask("topics republish", &["assignments"]);
@@ -663,7 +665,7 @@ fn kill(mut process: Child) {
     process.wait().expect("ended");
 }
 
-/// Ends it by SIGTERM; returns its exit code and how long that took.
+/// Stops the process with SIGTERM; returns its exit code and how long it took.
 fn terminate(process: &mut Child) -> (Option<i32>, Duration) {
     let begin = Instant::now();
     let ended = std::process::Command::new("kill").arg(process.id().to_string()).status().expect("kill");
@@ -671,7 +673,7 @@ fn terminate(process: &mut Child) -> (Option<i32>, Duration) {
     (process.wait().expect("ended").code(), begin.elapsed())
 }
 
-/// The sample's first two sweeps, in two partitions.
+/// The sample's first two sweeps, for two partitions.
 fn send_sample(pages: &Topic) -> [i64; 2] {
     let sample = crate::harness::sweeps().into_iter().take(2).flat_map(|path| {
         let file = std::fs::File::open(path).expect("a sweep");
@@ -687,8 +689,8 @@ fn send_sample(pages: &Topic) -> [i64; 2] {
     counts
 }
 
-/// Pages in one topic, events in others, the program between them killed and started again and again; then it is told to
-/// end. Nothing is lost, nothing is there twice, and the compacted topics tell what the store tells.
+/// Pages in one topic, events in others, and the program between them killed and restarted again and again, then
+/// stopped. Nothing is lost, nothing is repeated, and the compacted topics agree with the store.
 #[test]
 fn the_whole_way_through_a_broker() {
     let Some(outputs) = OutputTopics::new(2) else { return };
@@ -724,7 +726,7 @@ fn the_whole_way_through_a_broker() {
     assert_eq!(outputs.present(), clusters_of(&world), "the compacted topics tell the store's present state");
 }
 
-/// The example of a consumer, which must be as right as its readers take it to be.
+/// The consumer example: its readers rely on it, so it must be right.
 #[test]
 fn the_example_consumer_takes_each_event_in_once() {
     let Some(outputs) = OutputTopics::new(2) else { return };
@@ -741,7 +743,7 @@ fn the_example_consumer_takes_each_event_in_once() {
     let consume = |option: &str| consume(&outputs, &state, option);
     assert_says(&consume("--until-end"), &[&format!("{n_events} events taken in, 0 dropped")]);
     assert_says(&consume("--until-end"), &["0 events taken in, 0 dropped"]);
-    // As after a fall back to older offsets: everything comes again, and nothing is taken in.
+    // As after a return to older offsets: every event arrives again, and the example drops it.
     let back = format!(
         "import sqlite3; db = sqlite3.connect({state:?}); db.execute('UPDATE progress SET next_offset = 0'); db.commit()"
     );
@@ -756,7 +758,7 @@ fn python(program: &str) -> std::process::Command {
     python
 }
 
-/// URL → cluster of what stands there now, as the store tells it.
+/// The present of each URL according to the store: URL → cluster.
 fn clusters_of(world: &crate::harness::World) -> BTreeMap<String, u64> {
     let csv = world.ask("export clusters", &[]);
     let mut latest: BTreeMap<String, (String, u64)> = BTreeMap::new();
@@ -802,7 +804,7 @@ fn dead_letters_are_the_originals_with_where_and_why() {
     assert_eq!(letters[1].key, None);
 }
 
-/// Would have stopped the stream for ever: a rejected message of a size that the dead letter topic does not take.
+/// A rejected message too large for the dead letter topic must not stop the stream for ever.
 #[test]
 fn a_dead_letter_that_is_too_large_goes_without_its_value() {
     let Some(outputs) = OutputTopics::new(1) else { return };
@@ -848,12 +850,12 @@ fn a_zombie_on_a_copied_store_is_fenced() {
     send(40..50);
     assert_eq!(outputs.await_events(50)[..told.len()], told, "the zombie published nothing");
     assert_eq!(terminate(&mut owner).0, Some(0), "the owner goes on unharmed");
-    // The store that stayed behind is an older copy now.
+    // The store that stayed behind is now an older copy.
     let older = world.command("run -q").output().expect("starts");
     assert_eq!(older.status.code(), Some(12), "{}", crate::harness::text(&older.stderr));
 }
 
-/// All that is told of one URL goes to one partition: that it is gone, and where its content is now, whoever tells it.
+/// All events about one URL go to one partition: that it is gone, and where its content moved.
 #[test]
 fn a_move_is_keyed_by_the_url_that_is_gone() {
     let Some(outputs) = OutputTopics::new(1) else { return };
@@ -909,7 +911,7 @@ fn gaps_end_the_program_with_codes_of_their_own_and_are_events_when_accepted() {
     assert_eq!(terminate(&mut process).0, Some(0));
     assert_eq!((events[5].offset, events[5].gap_to(), events[6].offset), (5, Some(8), 8));
     assert_eq!(events[5].reason().map(lookalike::wire::Reason::as_str), Some("overtaken"));
-    // An accepted gap is not told again.
+    // An accepted gap is not reported again.
     let mut process = start(&world);
     outputs.pages.send_json(0, &["{}"]);
     assert_eq!(outputs.await_events(9).len(), 9);
@@ -927,8 +929,8 @@ fn gaps_end_the_program_with_codes_of_their_own_and_are_events_when_accepted() {
     );
 }
 
-/// Lost once: as in `tests/kafka.rs`, and neither the program's end nor an event told of it. And a partition that was gone
-/// for good was a fault of the store to `verify`.
+/// Lost once: as in `kafka.rs`, and neither the program's exit nor an event reported it. And `verify` took a
+/// partition that was gone for good for a fault of the store.
 #[test]
 fn a_topic_made_anew_under_a_running_program_ends_it_and_is_an_exact_gap_when_accepted() {
     let Some(outputs) = OutputTopics::new(2) else { return };
@@ -953,8 +955,8 @@ fn a_topic_made_anew_under_a_running_program_ends_it_and_is_an_exact_gap_when_ac
     world.ask("verify", &[]);
 }
 
-/// By TLS and with a password, which is read from a file or the environment and shown nowhere: not in the log of all that
-/// librdkafka has to say, not in the configuration, not in the message when it is wrong.
+/// Connects with TLS and a password, read from a file or the environment. The password appears nowhere: not in
+/// librdkafka's full log, not in the configuration, not in the error when it is wrong.
 #[test]
 fn tls_and_passwords_work_and_are_told_nobody() {
     let Ok(folder) = std::env::var("LOOKALIKE_TEST_KAFKA_SECRETS") else {
@@ -1005,15 +1007,15 @@ fn tls_and_passwords_work_and_are_told_nobody() {
         let refused = refused.expect("starts");
         let told = crate::harness::text(&refused.stderr);
         assert_eq!(refused.status.code(), Some(16), "{mechanism}: {told}");
-        assert!(told.contains("uthentication failed") && told.contains("refuse the name or the password"), "{told}");
+        assert!(told.contains("uthentication failed") && told.contains("reject the user name or password"), "{told}");
         assert!(!told.contains("not-the-password"), "{mechanism}: {told}");
     }
 }
 
-/// The program's memory while bombs go off, in bytes.
+/// The program's memory limit in the bomb test, in bytes.
 const MEMORY_MAX: u64 = 512 << 20;
 
-/// Sends one batch that is some megabytes small and unpacks to more than the program may have.
+/// Sends one batch that has a few megabytes and decompresses to more than the program may use.
 fn send_bomb(pages: &Topic, codec: &str) -> usize {
     let n = 33;
     let mut config = pages.config();
@@ -1026,8 +1028,8 @@ fn send_bomb(pages: &Topic, codec: &str) -> usize {
     n
 }
 
-/// Killed the program after every start, for ever: librdkafka unpacks a batch before anybody can look at it, and dies
-/// where there is no memory for it. LOOKALIKE_BOMBS=gzip,lz4,zstd tries other codecs than gzip alone.
+/// Lost once: every start ended in a crash, for ever. librdkafka decompresses a batch before it can be inspected, and
+/// dies when memory runs out. LOOKALIKE_BOMBS=gzip,lz4,zstd adds codecs; the default is gzip alone.
 #[test]
 fn a_bomb_is_an_exact_gap_and_its_neighbours_are_taken_in() {
     for codec in std::env::var("LOOKALIKE_BOMBS").as_deref().unwrap_or("gzip").split(',') {
@@ -1096,7 +1098,7 @@ fn topics_are_made_and_looked_at() {
     let shown = crate::harness::text(&again.stdout);
     assert_eq!(shown.matches(": was there").count(), 5, "{shown}{}", crate::harness::text(&again.stderr));
     assert!(again.status.success());
-    // A topic of pages is no topic of state: what is compacted loses pages, what is not loses state.
+    // A pages topic must not be a state topic: compaction loses pages, and its absence loses state.
     let mixed = create(&world.with("kafka.merges_topic", &pages.name).with("kafka.topic", &made[2].name));
     assert_eq!(mixed.status.code(), Some(1));
     assert_eq!(

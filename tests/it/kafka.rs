@@ -1,10 +1,10 @@
-//! The promises of Kafka input against a real broker.
+//! The promises of Kafka input, against a real broker.
 //!
 //! ```sh
 //! deploy/kafka-local.sh start
 //! LOOKALIKE_TEST_KAFKA=127.0.0.1:19092 cargo test --release --test it kafka
 //! ```
-//! Without the variable every test passes without having looked, and says so.
+//! Without the variable, every test passes without a check, and says so.
 
 use crate::harness::broker::*;
 use lookalike::document::{Body, Content, FetchTime, MediaType, Page};
@@ -147,7 +147,8 @@ fn an_unknown_topic_is_begun_where_start_says() {
     assert_eq!(json_in(&take(&mut topic.source(&ProgressMap::new()), 1)[0]), "old");
 }
 
-/// With `latest`, a partition added while the program was down would have begun at its end, without what had come.
+/// Even with `latest`, a partition added while the program was down must not start at its end: its first records
+/// would be lost.
 #[test]
 fn a_partition_added_meanwhile_is_read_whole() {
     let Some(topic) = topic(2) else { return };
@@ -198,7 +199,7 @@ fn a_stored_offset_that_the_broker_lacks_stops_the_source() {
     let overtaken = error_of(topic.open(&topic.progress(&[(0, 1)])));
     assert_says(&overtaken, &["partition 0", "stored offset is 1", "3..4", "deleted 2 records"]);
     let ahead = error_of(topic.open(&topic.progress(&[(0, 4), (1, 9)])));
-    assert_says(&ahead, &["partition 1", "stored offset is 9", "0..0", "made anew"]);
+    assert_says(&ahead, &["partition 1", "stored offset is 9", "0..0", "recreated"]);
     let fewer = error_of(topic.open(&topic.progress(&[(0, 4), (5, 0)])));
     assert_says(&fewer, &["partition 5", "no such partition"]);
     assert_eq!(offsets(&take(&mut topic.source(&topic.progress(&[(0, 3)])), 1)), [3]);
@@ -213,11 +214,11 @@ fn a_topic_made_anew_under_way_stops_the_source() {
     topic.delete();
     topic.create(1);
     topic.send_json(0, &["b0"]);
-    assert_says(&take_error(&mut source), &["made anew", "partition 0", "offset is 3", "0..1"]);
+    assert_says(&take_error(&mut source), &["recreated", "partition 0", "offset is 3", "0..1"]);
 }
 
-/// Lost once: all that the new topic held below the old offset, without a word, and after a restart as well. librdkafka
-/// goes on in the new topic at the offset where it was in the old one.
+/// Lost once: every record of the new topic below the old offset, silently, and after a restart as well. librdkafka
+/// goes on in the new topic at its offset in the old one.
 #[test]
 fn a_topic_made_anew_and_filled_under_way_stops_the_source() {
     let Some(topic) = topic(2) else { return };
@@ -239,7 +240,7 @@ fn a_topic_made_anew_and_filled_under_way_stops_the_source() {
         }
     };
     assert_eq!(error.stop_reason, StopReason::Replaced);
-    assert_says(&error.message, &["made anew while it was read", "--accept-gap"]);
+    assert_says(&error.message, &["recreated while it was being read", "--accept-gap"]);
     assert_eq!(source.positions(), stored);
     assert_eq!(topic.open(&stored).err().expect("refused").stop_reason, StopReason::Replaced);
     let mut source = KafkaSource::open(&topic.settings(), &Limits::default(), &accepting(&stored)).expect("a source");
@@ -249,7 +250,8 @@ fn a_topic_made_anew_and_filled_under_way_stops_the_source() {
     assert!(taken.iter().all(|incoming| matches!(json_in(incoming), "c" | "d")));
 }
 
-/// As the one before, but long enough away for librdkafka to say so: it is read on only once it is known for the same.
+/// As above, but the topic is away for so long that librdkafka reports it. Reading resumes only if the topic is the
+/// same.
 #[test]
 fn a_topic_that_comes_back_as_another_one_stops_the_source() {
     let Some(topic) = topic(1) else { return };
@@ -262,11 +264,11 @@ fn a_topic_that_comes_back_as_another_one_stops_the_source() {
     assert_no_more(&mut source);
     topic.create(1);
     topic.send_json(0, &["b"; 5]);
-    assert_says(&take_error(&mut source), &["made anew while it was read"]);
+    assert_says(&take_error(&mut source), &["recreated while it was being read"]);
     assert_eq!(next_offsets(&source), [(0, 2)], "nothing of the new one was taken");
 }
 
-/// Lost once: what a crawler had packed as it came was sketched as if it were text, or was none.
+/// Lost once: compressed bodies were sketched as if they were text, or rejected.
 #[test]
 fn raw_bodies_are_unpacked_as_their_header_says() {
     let Some(topic) = topic(1) else { return };
@@ -290,7 +292,7 @@ fn raw_bodies_are_unpacked_as_their_header_says() {
 fn a_topic_deleted_under_way_stops_the_source() {
     let Some(topic) = topic(1) else { return };
     topic.send_json(0, &["a0"]);
-    // librdkafka believes in a topic for so long after it first heard of it; half a minute if not told.
+    // librdkafka trusts a topic for this long after it first hears of it; by default for half a minute.
     let properties = BTreeMap::from([("topic.metadata.propagation.max.ms".to_string(), "1000".to_string())]);
     let settings = KafkaSettings { properties, ..topic.settings() };
     let mut source = open(&settings, &ProgressMap::new()).expect("a source");
@@ -299,7 +301,7 @@ fn a_topic_deleted_under_way_stops_the_source() {
     assert_says(&take_error(&mut source), &["no topic", &topic.name]);
 }
 
-/// Needs no broker: the mock cluster of librdkafka comes and goes as it is told.
+/// Needs no broker: librdkafka's mock cluster goes down and up on command.
 #[test]
 fn a_broker_that_is_away_for_a_while_is_waited_for() {
     let cluster = MockCluster::new(1).expect("a mock cluster");
@@ -333,7 +335,7 @@ fn lag_is_what_is_left_to_read() {
     assert_eq!(source.lag(), Some(3));
     take(&mut source, 3);
     assert_eq!(source.lag(), Some(0));
-    // What comes later shows once librdkafka has heard of it, before it is taken.
+    // Later records show once librdkafka has heard of them, before they are delivered.
     topic.send_json(1, &["b1", "b2"]);
     let until = Instant::now() + PATIENCE;
     let mut most = 0;
@@ -392,8 +394,8 @@ fn lag_tools_are_told_and_nobody_else() {
     assert_eq!(offsets(&take(&mut source, 2)), [0, 1], "never read");
 }
 
-/// As after a backfill that leaves what is older to its files. Offsets are not in the order of times: what is read is all
-/// from the first record of the time on.
+/// As after a backfill that leaves older pages to its files. Offsets do not follow the order of times: the source
+/// reads everything from the first record of that time on.
 #[test]
 fn a_topic_that_nothing_was_taken_of_is_begun_at_a_time() {
     let Some(topic) = topic(3) else { return };
@@ -417,7 +419,7 @@ fn a_topic_that_nothing_was_taken_of_is_begun_at_a_time() {
     let stored = topic.progress(&[(0, 4)]);
     assert_eq!(next_offsets(&open(&stored, false).expect("a source")), [(0, 4), (1, 0), (2, 0)], "it has begun before");
 
-    // The oldest that is left is not older than the time: what was deleted may have been as young.
+    // The oldest record left is not older than the time, so the deleted ones may have been as young.
     topic.delete_records_below(0, 2);
     let refused = open(&none, false).map(|_| ()).expect_err("records may be missing");
     assert_eq!(refused.stop_reason, StopReason::Overtaken);
@@ -425,7 +427,7 @@ fn a_topic_that_nothing_was_taken_of_is_begun_at_a_time() {
     assert_eq!(next_offsets(&open(&none, true).expect("a source")), [(0, 2), (1, 3), (2, 0)]);
 }
 
-/// The gap that a source tells first, and its reason.
+/// The gap that a source reports first, and its reason.
 fn gap_in(incoming: &Incoming) -> (i32, i64, Option<i64>, Reason) {
     let Record::Rejected(rejection) = &incoming.record else { panic!("no gap: {incoming:?}") };
     (incoming.origin.partition, incoming.origin.offset, rejection.gap_to, rejection.reason)
@@ -453,12 +455,12 @@ fn an_accepted_gap_is_told_exactly_and_reading_goes_on_behind_it() {
     let mut rest: Vec<&str> = taken.iter().map(json_in).collect();
     rest.sort_unstable();
     assert_eq!(rest, ["a3", "b0"]);
-    // A partition that is gone for good is not missed again.
+    // A partition that is gone for good is not reported again.
     let after = topic.progress(&[(0, 4), (1, 1), (5, -1)]);
     assert_no_more(&mut topic.source(&after));
 }
 
-/// Passed once: the new topic was longer than the old one had been, so that its offsets gave nothing away.
+/// Missed once: the new topic was longer than the old one, so its offsets gave nothing away.
 #[test]
 fn a_topic_made_anew_and_longer_is_told_by_its_records() {
     let Some(topic) = topic(2) else { return };
@@ -474,8 +476,8 @@ fn a_topic_made_anew_and_longer_is_told_by_its_records() {
     topic.send_json(1, &["d0", "d1", "d2"]);
     let refused = topic.open(&stored).err().expect("refused");
     assert_eq!(refused.stop_reason, StopReason::Replaced);
-    assert_says(&refused.message, &["partition 0", "partition 1", "made anew"]);
-    // Where the record is gone, nothing can be said against the topic.
+    assert_says(&refused.message, &["partition 0", "partition 1", "recreated"]);
+    // Without the record there is no evidence against the topic.
     topic.delete_records_below(0, 2);
     topic.delete_records_below(1, 2);
     assert!(topic.open(&stored).is_ok());
@@ -533,7 +535,8 @@ fn librdkafka_tells_of_itself() {
     }
 }
 
-/// Would have stopped the partition for ever: a batch of a few kilobytes that unpacks to more than an answer may hold.
+/// A batch of a few kilobytes that decompresses to more than a response may hold must not stop its partition for
+/// ever.
 #[test]
 fn a_batch_that_cannot_be_unpacked_is_an_exact_gap() {
     let Some(topic) = topic(2) else { return };

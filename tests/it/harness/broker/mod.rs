@@ -253,9 +253,9 @@ pub fn open(settings: &KafkaSettings, stored: &ProgressMap) -> Result<KafkaSourc
 
 /// The same, accepting gaps.
 pub fn accepting(stored: &ProgressMap) -> StartOptions<'_> {
-    let care = Arc::<PoisonTracker>::default();
+    let poison_guard = Arc::<PoisonTracker>::default();
     let (warc, undo) = (|_: &[u8], _: &Limits| panic!("no WARC here"), lookalike::files::decode_content);
-    StartOptions { stored, since: None, bootstrap: false, accept_gap: true, care, warc, undo }
+    StartOptions { stored, since: None, bootstrap: false, accept_gap: true, poison_guard, warc, undo }
 }
 
 /// The offsets that a source goes on from, without the fingerprints of the records before them.
