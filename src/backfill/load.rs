@@ -229,10 +229,10 @@ fn jobs_of_pages(work: &Work) -> Result<Jobs<'static>, BackfillError> {
     let mut jobs = Jobs::default();
     jobs.merged(work, Family::Urls, URLS, |row: Url, table| Ok(table.put(LoadRow::Url(row.key, &row.url))?))?;
     jobs.merged(work, Family::Sightings, BY_URL, |row: ByUrl, table| Ok(table.put(LoadRow::Sighting(&row.sighting))?))?;
-    jobs.merged(work, Family::Standings, BY_DOCUMENT, |row: ByDocument, table| {
+    jobs.merged(work, Family::SightingsByDocument, BY_DOCUMENT, |row: ByDocument, table| {
         let ByDocument { document, fetched_at, url, sweep } = row;
         let moment = Observation { fetched_at, seen: Seen::Document(document), sweep };
-        Ok(table.put(LoadRow::Standing(document, &StoredSighting { url, moment }))?)
+        Ok(table.put(LoadRow::SightingByDocument(document, &StoredSighting { url, moment }))?)
     })?;
     jobs.states(work)?;
     Ok(jobs)
@@ -291,7 +291,7 @@ fn put_documents(
 /// The tables that were written, family by family.
 pub(super) fn tables(work: &Work) -> Vec<(Family, Vec<PathBuf>)> {
     let of = |family: Family| {
-        let name = format!("table-{family:?}").to_lowercase();
+        let name = format!("table-{family:?}-").to_lowercase();
         (family, work.pieces(&name).map(|piece| work.folder().join(&piece.name)).collect())
     };
     Family::ALL.into_iter().map(of).collect()

@@ -213,7 +213,7 @@ fn load_store(
         common: common.shingles(),
         sweeps: work.taken().sweeps.clone().into_iter().collect(),
         progress,
-        beginnings: ending.beginnings.clone(),
+        start_times: ending.beginnings.clone(),
         next_seq: work.taken().counts.n_records,
     };
     Ok(empty.load(&load::tables(work), &rest)?)
