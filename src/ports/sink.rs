@@ -10,7 +10,7 @@ use std::collections::HashMap;
 pub struct OutputNote {
     /// The number of partitions when the store first published there.
     pub n_partitions: u32,
-    /// Whether the topic holds everything that the store's events put there since the first event.
+    /// Whether the topic is complete, as if every event of the store had gone there.
     pub is_whole: bool,
 }
 
