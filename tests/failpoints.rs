@@ -1,4 +1,5 @@
-//! Killed at every step of the way of a batch, and started again: the same events, the same clusters, a sound store.
+//! Kills the program at every step of a batch and restarts it: the events and clusters stay the same, the store
+//! sound.
 //!
 //! ```sh
 //! cargo test --release --features failpoints --test failpoints
@@ -28,7 +29,7 @@ const SIGKILL: i32 = 9;
 /// The exit code of a program whose main thread panicked.
 const PANICKED: i32 = 101;
 
-/// Every point on the way of a batch, in its order, and after how many hits the program is killed there.
+/// The kill points of a batch, in order, with the numbers of hits that pass before the kill.
 const POINTS: &[(&str, &[u32])] = &[
     ("store-made", &[0]),
     ("store-named", &[0]),
@@ -58,7 +59,7 @@ const POINTS: &[(&str, &[u32])] = &[
     ("finished", &[0]),
 ];
 
-/// Every batch of postings becomes a run, of two families.
+/// A world without a posting buffer: the postings of every batch become a run, of two families.
 fn world() -> World {
     World::new()
         .with("pipeline.batch_records_max", 16)
@@ -98,7 +99,7 @@ fn killed_at_every_point() {
     }
 }
 
-/// What is durable and not yet out goes out when the program starts; killed then, it goes out when it starts again.
+/// A start publishes events that are durable but not published. A kill then leaves them to the next start.
 #[test]
 fn killed_while_catching_up() {
     let unharmed = unharmed();
@@ -110,8 +111,8 @@ fn killed_while_catching_up() {
     }
 }
 
-/// Every point on the way of closing a sweep, which marks 2200 URLs in three batches and then closes, and the hits after
-/// which it is killed there.
+/// The kill points of closing a sweep, with the numbers of hits that pass before the kill. Closing marks 2200 URLs in
+/// three batches, and then closes the sweep.
 const CLOSING_POINTS: &[(&str, &[u32])] = &[
     ("before-write", &[0, 1, 2, 3]),
     ("after-write", &[0, 2, 3]),
@@ -120,7 +121,7 @@ const CLOSING_POINTS: &[(&str, &[u32])] = &[
     ("events-written", &[0, 1, 2, 3]),
 ];
 
-/// Two sweeps, of which the second lacks all pages but one; of two of the missing one stands elsewhere.
+/// Pages of two sweeps. The second sweep lacks all pages but one; half of the missing pages have moved.
 fn pages_to_close_over() -> String {
     let at = |url: String, day: usize, n: usize| {
         let text: String = (0..30).map(|word| format!("w{n}x{word} ")).collect();
@@ -134,7 +135,7 @@ fn pages_to_close_over() -> String {
     first.chain(second).collect()
 }
 
-/// A world in which a run has taken these pages in.
+/// A world whose store has ingested these pages.
 fn taken_in(input: &PathBuf) -> World {
     let world = World::new();
     world.run(std::slice::from_ref(input));
@@ -167,7 +168,7 @@ fn killed_while_a_sweep_is_closed() {
             let output = close(&world).env("FAILPOINTS", format!("{point}={n_passed}*off->return")).output();
             let output = output.expect("the program starts");
             assert_eq!(output.status.signal(), Some(SIGABRT), "{what} was not hit: {}", text(&output.stderr));
-            // What was durable is let out by a run as well, and closing goes on behind it.
+            // A run in between publishes the durable events too, and closing continues after it.
             if n_passed % 2 == 1 {
                 world.run(std::slice::from_ref(&input));
             }
@@ -177,7 +178,7 @@ fn killed_while_a_sweep_is_closed() {
     }
 }
 
-/// The same of a service that runs: what is written is synced, and published, as much at once as there is.
+/// The kill points of closing a sweep in a running service, which syncs and publishes everything written at once.
 const CLOSING_RUNNING_POINTS: &[(&str, &[u32])] = &[
     ("before-write", &[0, 1, 3]),
     ("after-write", &[0, 2, 3]),
@@ -189,7 +190,7 @@ const CLOSING_RUNNING_POINTS: &[(&str, &[u32])] = &[
     ("after-publish", &[0]),
 ];
 
-/// Killed while a running service closes the sweep, it goes on when it is asked again: the next service, or the command.
+/// A kill interrupts a running service that closes a sweep. Asked again, the next service or the command continues.
 #[test]
 fn killed_while_a_running_service_closes_a_sweep() {
     let folder = World::new();
@@ -226,12 +227,13 @@ fn killed_while_a_running_service_closes_a_sweep() {
     }
 }
 
-/// The places that some records kill the program at, the ways it dies there, and how often at most before two such records
-/// are passed over: in the second place not every death tells which of the records under way it was.
+/// Where a poison record crashes the program, the kinds of crash, and the largest number of crashes before the
+/// program skips two such records. At the second place, not every crash reveals which of the records in flight caused
+/// it.
 const DEADLY: [(&str, &[&str], usize); 2] =
     [("poison-to-sketch", &["abort", "overflow", "panic"], 6), ("poison-to-decide", &["abort", "panic"], 12)];
 
-/// Pages of which some kill.
+/// Pages, of which those at `at` are poison.
 fn pages(poison: &str, at: &[usize], n: usize) -> Vec<String> {
     let page_of = |number: usize| {
         let kind = if at.contains(&number) { poison } else { "harmless" };
@@ -241,7 +243,7 @@ fn pages(poison: &str, at: &[usize], n: usize) -> Vec<String> {
     (0..n).map(page_of).collect()
 }
 
-/// Runs a command until it no longer dies, in whatever way; how often it did.
+/// Runs a command until it no longer crashes, and returns the number of crashes.
 fn n_deaths(mut once: impl FnMut() -> Output) -> usize {
     for n in 0..20 {
         let output = once();
@@ -253,7 +255,7 @@ fn n_deaths(mut once: impl FnMut() -> Output) -> usize {
     panic!("it dies for ever");
 }
 
-/// The records whose events say that they kill; all others must have been taken in.
+/// The records that the events reject as poison. All other records must be assigned.
 fn poison_in(events: &[Event], n_records: usize) -> BTreeSet<i64> {
     let terminal: Vec<&Event> = events.iter().filter(|event| event.kind().is_terminal()).collect();
     assert_eq!(terminal.len(), n_records, "each record has its event");
@@ -263,11 +265,11 @@ fn poison_in(events: &[Event], n_records: usize) -> BTreeSet<i64> {
     poison.iter().map(|event| event.offset).collect()
 }
 
-/// A program that takes pages in of which two kill.
+/// A world with an input of 200 pages, two of them poison.
 struct Beset {
     world: World,
     input: PathBuf,
-    /// What happens where.
+    /// The kill point and the kind of crash.
     failpoint: String,
 }
 
@@ -278,7 +280,7 @@ impl Beset {
         Beset { world, input, failpoint: format!("{point}=return({how})") }
     }
 
-    /// One run of it, by way of another program where there are words for that.
+    /// Runs the program once, started by another program if `by_way_of` names one.
     fn run(&self, by_way_of: &[String]) -> Output {
         let run = self.world.run_command(std::slice::from_ref(&self.input));
         let words = by_way_of.iter().map(OsStr::new).chain([run.get_program()]).chain(run.get_args());
@@ -288,7 +290,7 @@ impl Beset {
         command.env("FAILPOINTS", &self.failpoint).output().expect("it starts")
     }
 
-    /// Runs it until it no longer dies, and sees that these two pages alone are passed over.
+    /// Runs the program until it no longer crashes, and checks that it skips exactly the two poison pages.
     fn outlives(&self, by_way_of: &[String], n_most: usize) {
         let n = n_deaths(|| self.run(by_way_of));
         assert!((3..=n_most).contains(&n), "{}: {n} deaths", self.failpoint);
@@ -304,7 +306,7 @@ impl Beset {
     }
 }
 
-/// A page that killed the program killed it again after every start, for ever.
+/// Lost once: everything after a poison page, which crashed the program again after every start.
 #[test]
 fn a_page_that_kills_is_passed_over() {
     for (point, ways, n_most) in DEADLY {
@@ -314,14 +316,14 @@ fn a_page_that_kills_is_passed_over() {
     Beset::by("poison-to-sketch", "memory").outlives(&limit, 6);
 }
 
-/// What the program may have where it takes all there is, in bytes.
+/// The memory limit for crashes by memory, in bytes.
 const MEMORY_MAX: u64 = 1 << 30;
 
-/// A group of processes that may have so much memory together, and are killed where they want more.
+/// A control group with limited memory. The kernel kills a process that exceeds the limit.
 struct ControlGroup(PathBuf);
 
 impl ControlGroup {
-    /// None where none can be made, which takes root.
+    /// Creates the group, or returns `None` without root or control groups.
     fn make() -> Option<Self> {
         let name = format!("lookalike-{}", std::process::id());
         let versions = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
@@ -334,7 +336,7 @@ impl ControlGroup {
         })
     }
 
-    /// What starts a program in it.
+    /// A command line that starts another program in the group.
     fn enter(&self) -> Vec<String> {
         let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", self.0.display());
         ["sh", "-c", &enter, "sh"].map(String::from).to_vec()
@@ -348,8 +350,8 @@ impl Drop for ControlGroup {
     }
 }
 
-/// Lost once: a page that was in hand whenever somebody killed the program. Who wants more memory than there is gets the
-/// same signal from the kernel, over and over, but that is to be told apart.
+/// Lost once: a page that was being processed each time a user killed the program. The kernel sends the same signal
+/// to a program that exceeds its memory, and there the page is the cause.
 #[test]
 fn a_kill_from_outside_is_no_page_s_fault_and_one_for_memory_is() {
     let killed = Beset { failpoint: "poison-to-sketch=return(kill)".into(), ..Beset::by("poison-to-sketch", "") };
@@ -368,7 +370,7 @@ fn a_kill_from_outside_is_no_page_s_fault_and_one_for_memory_is() {
     Beset::by("poison-to-sketch", "memory").outlives(&group.enter(), 6);
 }
 
-/// The same through a broker, whose dead letters hold the record as it came.
+/// A poison message on Kafka becomes a dead letter with the original record.
 #[test]
 fn a_message_that_kills_is_a_dead_letter() {
     let Some(input) = harness::broker::topic(2) else { return };
@@ -415,7 +417,7 @@ fn a_message_that_kills_is_a_dead_letter() {
     assert_eq!(told, [(values[90], Some("poison"))]);
 }
 
-/// The first list and the poison places are the list of the sources.
+/// The sources name exactly the kill points of these lists.
 #[test]
 fn every_point_is_tried() {
     let mut named = Vec::new();

@@ -224,7 +224,7 @@ fn load_metadata(checkpoint: &Checkpoint, common: &CommonShingles, handover: &Ha
         common: common.index_shingles(),
         sweeps: ingested.sweeps.clone().into_iter().collect(),
         progress,
-        beginnings: handover.start_times.clone(),
+        start_times: handover.start_times.clone(),
         next_seq: ingested.counts.n_records,
     }
 }

@@ -146,8 +146,8 @@ fn poison_tracker(config: &Config, store: &RocksStore) -> Result<PoisonTracker> 
 }
 
 fn notes_of(config: &Config) -> Result<Box<dyn CrashNotes>> {
-    let notes = CrashNoteFiles::of(&config.store.path)?;
-    crash_handler::note_deaths(CrashNoteFiles::death_of(&config.store.path)?)?;
+    let notes = CrashNoteFiles::open(&config.store.path)?;
+    crash_handler::note_deaths(CrashNoteFiles::open_death_note(&config.store.path)?)?;
     Ok(Box::new(notes))
 }
 

@@ -1,25 +1,25 @@
-//! What others may ask of the one writer.
+//! What other threads ask of the one writer of a store.
 
 use crate::history::ClosedSweep;
 use std::time::Duration;
 
-/// Why a sweep that somebody else is asked to close is not known to be closed.
+/// Why a request to close a sweep ended without a confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseFailure {
-    /// No page names it.
+    /// No page names the sweep.
     Unknown,
-    /// Too many others are asked for already.
+    /// Too many close requests are waiting.
     Busy,
-    /// It is being closed, or will be; who asked waited no longer.
+    /// The caller's patience ran out. The writer still closes the sweep.
     Late,
-    /// Whoever writes has ended, or ends; what was marked by then stays, and closing it again goes on.
+    /// The writer has stopped or is stopping. URLs marked so far stay marked; closing the sweep again resumes.
     Ended,
 }
 
-/// Has the one who writes to a store close its sweeps.
+/// Asks the writer of a store to close a sweep.
 pub trait SweepCloser: Send + Sync {
-    /// Marks as lost what a sweep should have seen and did not. When it returns, that is durable, and the second number is
-    /// that of the next event.
+    /// Marks as lost every URL that the sweep should have seen and did not. On return the result is durable. The
+    /// number returned is the sequence number of the next event.
     ///
     /// # Errors
     /// [`CloseFailure`]

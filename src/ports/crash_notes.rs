@@ -1,42 +1,42 @@
-//! What outlives a crash: notes for the next process, and who reads them.
+//! Notes that outlive a crash, and the guard that reads them back.
 
 use super::store::StoreError;
 use crate::wire::Origin;
 
-/// What a process leaves behind for the next one should it die.
+/// A note that a process leaves for the next one in case it crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CrashNote {
-    /// What is known of earlier deaths.
+    /// Earlier crashes.
     CrashHistory,
-    /// The record in hand.
+    /// The record being processed.
     Taken,
-    /// The place that is being read from.
+    /// The offset being fetched.
     Reading,
-    /// That the process is dying, and nobody killed it.
+    /// The process is crashing by itself, not killed from outside.
     Death,
 }
 
-/// What a source asks and tells where reading itself may have killed the program before.
+/// Protects a source from records that crash the program while they are fetched.
 pub trait PoisonGuard: Send + Sync {
-    /// Whether no more is to be fetched at once than must be, and each place noted before.
+    /// Whether the source must fetch as little as possible at once, and note each offset before it fetches.
     fn is_cautious(&self) -> bool;
 
-    /// Notes the place that is being fetched from; none: nothing is.
+    /// Notes the offset that the source is about to fetch; `None` once the fetch is over.
     fn reading(&self, place: Option<&Origin>);
 
-    /// Whether the program died of fetching from a place, again and again.
+    /// Whether fetching this offset has crashed the program repeatedly.
     fn is_poison(&self, place: &Origin) -> bool;
 }
 
-/// A few bytes of each kind that outlive the process, though not the machine.
+/// Small notes that survive the end of the process, though not a power loss.
 pub trait CrashNotes: Send + Sync {
-    /// What was written last; nothing where nothing was.
+    /// The last note written; empty if there is none.
     ///
     /// # Errors
-    /// [`StoreError`], as of [`Self::write`].
+    /// As for [`Self::write`].
     fn read(&self, note: CrashNote) -> Result<Vec<u8>, StoreError>;
 
-    /// Writes, all or nothing wherever the process is killed. Takes microseconds.
+    /// Replaces a note. A kill at any moment leaves the old note or the new one. Takes microseconds.
     ///
     /// # Errors
     /// [`StoreError`]

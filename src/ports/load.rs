@@ -1,4 +1,4 @@
-//! What loading a new store at once needs.
+//! Bulk loading: how a new store is built from sorted tables instead of batches.
 
 use super::source::{ProgressMap, StartTimes};
 use super::store::StoreError;
@@ -9,7 +9,7 @@ use crate::sketch::Shingle;
 use crate::sweep::{SweepRow, UrlState};
 use std::path::{Path, PathBuf};
 
-/// A family of rows that a new store is loaded with.
+/// A kind of row in a bulk load, with the order in which its rows come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// [`LoadRow::Document`], by document.
@@ -20,15 +20,15 @@ pub enum Family {
     Urls,
     /// [`LoadRow::Sighting`], as [`StoredSighting::cmp_stored`] orders them.
     Sightings,
-    /// [`LoadRow::Standing`], by document, time, URL's fingerprint and sweep.
-    Standings,
-    /// [`LoadRow::State`], by URL's fingerprint.
+    /// [`LoadRow::SightingByDocument`], by document, time, URL fingerprint and sweep.
+    SightingsByDocument,
+    /// [`LoadRow::State`], by URL fingerprint.
     States,
-    /// [`LoadRow::MissingUrl`], as they are ordered.
+    /// [`LoadRow::MissingUrl`], in the order of [`MissingUrl`].
     MissingUrl,
     /// [`LoadRow::Cluster`], by document.
     Clusters,
-    /// [`LoadRow::Link`], by the later document and then the earlier.
+    /// [`LoadRow::Link`], by later document, then earlier document.
     Links,
     /// [`LoadRow::List`] of index shingles, by shingle.
     Postings,
@@ -39,13 +39,13 @@ pub enum Family {
 }
 
 impl Family {
-    /// All of them.
+    /// Every family.
     pub const ALL: [Family; 12] = [
         Family::Documents,
         Family::Equal,
         Family::Urls,
         Family::Sightings,
-        Family::Standings,
+        Family::SightingsByDocument,
         Family::States,
         Family::MissingUrl,
         Family::Clusters,
@@ -56,24 +56,24 @@ impl Family {
     ];
 }
 
-/// A document as it is loaded: its sketch is in its bytes already.
+/// A document to load, with its sketch already encoded.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadDocument<'a> {
-    /// Which.
+    /// The document's id.
     pub document: DocumentId,
-    /// The fingerprint of the URL that brought it.
+    /// The fingerprint of the URL where the document was first seen.
     pub first_url: Fingerprint,
-    /// The shingles that index it.
+    /// The index shingles.
     pub index: &'a [Shingle],
-    /// Its super shingles.
+    /// The super shingles.
     pub super_shingles: &'a [Shingle],
-    /// Its mod shingles.
+    /// The mod shingles.
     pub mod_shingles: &'a [Shingle],
-    /// Its words.
+    /// Words in the canonical form.
     pub n_words: u32,
-    /// The bytes of the page that brought it.
+    /// Bytes of the page that first had this content.
     pub n_bytes: u64,
-    /// What [`crate::sketch::encode`] makes of its sketch.
+    /// The sketch, encoded by [`crate::sketch::encode`].
     pub sketch: &'a [u8],
 }
 
@@ -82,81 +82,81 @@ pub struct LoadDocument<'a> {
 pub enum LoadRow<'a> {
     /// A document.
     Document(&'a LoadDocument<'a>),
-    /// An equivalence fingerprint and its document.
+    /// An equivalence fingerprint and the document it identifies.
     Equal(Fingerprint, DocumentId),
-    /// A URL under its fingerprint.
+    /// A URL and its fingerprint.
     Url(Fingerprint, &'a str),
-    /// A sighting.
+    /// A sighting, keyed by URL.
     Sighting(&'a StoredSighting),
-    /// A sighting of a document.
-    Standing(DocumentId, &'a StoredSighting),
-    /// What a URL's sightings add up to.
+    /// A sighting of a document, keyed by document.
+    SightingByDocument(DocumentId, &'a StoredSighting),
+    /// The current state of a URL.
     State(Fingerprint, &'a UrlState),
-    /// A URL that is sought.
+    /// A missing URL.
     MissingUrl(&'a MissingUrl),
-    /// A document's place in the forest of clusters.
+    /// A document's node in the union-find forest.
     Cluster(&'a ClusterRow),
-    /// A link.
+    /// A link between two documents.
     Link(&'a Link),
-    /// A shingle and the documents in which it stands, ascending, one more than the common limit at most.
+    /// A shingle and the documents that contain it, ascending; at most one more than the common limit.
     List(Shingle, &'a [DocumentId]),
-    /// A mod shingle and a document in which it stands.
+    /// A mod shingle and one document that contains it.
     Posting(Shingle, DocumentId),
 }
 
-/// A sorted file of rows being written.
+/// A sorted table file that is being written.
 pub trait Table {
-    /// Appends a row of the table's family; rows come in the order of the family's keys.
+    /// Appends a row of the table's family. Rows must come in the order of the family's keys.
     ///
     /// # Errors
     /// [`StoreError`]
     fn put(&mut self, row: LoadRow<'_>) -> Result<(), StoreError>;
 
-    /// Ends the file, which is durable then, and says how many rows it has; with none there is no file.
+    /// Finishes the file, makes it durable and returns the number of rows. A table without rows leaves no file.
     ///
     /// # Errors
     /// [`StoreError`]
     fn finish(self: Box<Self>) -> Result<u64, StoreError>;
 }
 
-/// What a new store holds beside its tables.
+/// The contents of a new store that do not come as tables.
 #[derive(Clone, Debug, Default)]
 pub struct LoadMetadata {
-    /// How many documents there are.
+    /// The number of documents.
     pub n_documents: u32,
-    /// Shingles that are common.
+    /// The common shingles.
     pub common: Vec<Shingle>,
-    /// The sweeps that pages were seen on.
+    /// The sweeps, by name.
     pub sweeps: Vec<(String, SweepRow)>,
-    /// How far the sources have been taken in.
+    /// Progress in each source.
     pub progress: ProgressMap,
-    /// When sources begin that nothing was taken of.
-    pub beginnings: StartTimes,
-    /// The sequence number that the next event gets; those below it are out.
+    /// Start times of sources without progress.
+    pub start_times: StartTimes,
+    /// The sequence number of the next event. All earlier events count as published.
     pub next_seq: u64,
 }
 
-/// Makes a whole store at once, of files that are sorted already.
+/// Builds a whole store from sorted tables.
 pub trait Loader: Sync {
-    /// Begins a table in a file that is not there.
+    /// Creates a table in a new file.
     ///
     /// # Errors
     /// [`StoreError`]
     fn table(&self, family: Family, file: &Path) -> Result<Box<dyn Table + '_>, StoreError>;
 
-    /// Makes an empty store in a folder that is not there.
+    /// Creates an empty store in a new folder.
     ///
     /// # Errors
     /// [`StoreError`]
     fn begin(&self, folder: &Path) -> Result<Box<dyn EmptyStore + '_>, StoreError>;
 }
 
-/// A store that nothing is in yet.
+/// A new store, not loaded yet.
 pub trait EmptyStore: Send {
-    /// Takes in the tables and the rest. The tables' files stay where they are as well. When it returns, the store is
-    /// durable, and closed.
+    /// Ingests the tables and writes the metadata. The table files also stay in place, so that a failed load can be
+    /// repeated. On return the store is durable and closed.
     ///
     /// # Errors
-    /// [`StoreError`]; what is in the folder is then no store.
-    fn load(self: Box<Self>, tables: &[(Family, Vec<PathBuf>)], rest: &LoadMetadata) -> Result<(), StoreError>;
+    /// [`StoreError`]; the folder then holds no usable store.
+    fn load(self: Box<Self>, tables: &[(Family, Vec<PathBuf>)], metadata: &LoadMetadata) -> Result<(), StoreError>;
 }

@@ -1,5 +1,6 @@
-//! What an engine needs of the world: a source of records, a sink of events, a store. Adapters implement these traits; tests
-//! put plain ones in memory in their place.
+//! The interfaces between the engines and the outside world: a source of records, a sink for events, a store.
+//!
+//! Adapters implement these traits. Tests use in-memory implementations.
 
 mod control;
 mod crash_notes;

@@ -1,4 +1,4 @@
-//! What queries and clustering anew read: the store at one moment.
+//! The store at one moment, as queries and reclustering read it.
 
 use super::store::{StoreError, StoreRule};
 use crate::cluster::{Clusters, Link};
@@ -13,49 +13,50 @@ use std::sync::Arc;
 /// A document as it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredDocument {
-    /// Words in its canonical form.
+    /// Words in the canonical form.
     pub n_words: u32,
-    /// Bytes of the page that brought it.
+    /// Bytes of the page that first had this content.
     pub n_bytes: u64,
-    /// The fingerprint of the URL where it was first seen.
+    /// The fingerprint of the URL where the document was first seen.
     pub first_url: Fingerprint,
-    /// How many index shingles it is found by.
+    /// The number of index shingles.
     pub n_index_shingles: u32,
-    /// How many super shingles it is found by.
+    /// The number of super shingles.
     pub n_super_shingles: u32,
-    /// How many mod shingles it is found by; 0 under a rule without them.
+    /// The number of mod shingles; 0 under a rule without them.
     pub n_mod_shingles: u32,
-    /// A checksum over all of these, in whatever order they are read.
+    /// A checksum over all these shingles, independent of their order.
     pub postings_checksum: u64,
-    /// Its sketch.
+    /// The document's sketch.
     pub sketch: Arc<Sketch>,
 }
 
-/// The shingles that find a document, ascending.
+/// The shingles under which a document is indexed, ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DocumentShingles {
-    /// Its index shingles.
+    /// The index shingles.
     pub index: Vec<Shingle>,
-    /// Its mod shingles; none under a rule without them.
+    /// The mod shingles; empty under a rule without them.
     pub mod_shingles: Vec<Shingle>,
 }
 
-/// What clustering anew asks of a store: everything, in whatever order it lies there.
+/// What reclustering reads: the whole store, in the order in which it is stored.
 pub trait LinkView {
-    /// Calls `each` with the list of documents, ascending, of every index shingle (one more than the common limit at most)
-    /// and of every super shingle (true), until it says stop (false).
+    /// Calls `each` with every posting list until it returns false. The lists of index shingles come with `false` and
+    /// hold at most one document more than the common limit; the lists of super shingles come with `true`. Documents
+    /// ascend.
     ///
     /// # Errors
-    /// [`StoreError`], as for all of these.
+    /// [`StoreError`], as for every method here.
     fn each_list(&self, each: &mut dyn FnMut(&[DocumentId], bool) -> bool) -> Result<(), StoreError>;
 
-    /// Calls `each` with every link, by its later document, until it says stop (false).
+    /// Calls `each` with every link, ordered by the later document, until it returns false.
     ///
     /// # Errors
     /// [`StoreError`]
     fn each_link(&self, each: &mut dyn FnMut(Link) -> bool) -> Result<(), StoreError>;
 
-    /// Calls `each` with every document and by how many index shingles it is found.
+    /// Calls `each` with every document and the number of its index shingles.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -67,40 +68,40 @@ pub trait LinkView {
     /// [`StoreError`]
     fn common_shingles(&self) -> Result<HashSet<Shingle>, StoreError>;
 
-    /// The sketches of documents that must be there.
+    /// The sketches of documents, which must exist.
     ///
     /// # Errors
     /// [`StoreError`]
     fn sketches_of(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError>;
 }
 
-/// What queries ask: a read-only view of the store at one moment.
+/// A read-only view of the store at one moment.
 pub trait Snapshot {
-    /// The rules that the store was made with.
+    /// The rules that the store was created with.
     fn rule(&self) -> &StoreRule;
 
     /// The store's secret.
     fn seed(&self) -> &Seed;
 
-    /// How many documents there are: their ids are 1 to this.
+    /// The number of documents. Their ids are 1 to this number.
     fn n_documents(&self) -> u32;
 
-    /// The sequence number of the next event: what the view has seen.
+    /// The sequence number of the next event. The snapshot reflects all events before it.
     fn next_seq(&self) -> u64;
 
-    /// A document; none where it is not there.
+    /// A document, or `None` if it does not exist.
     ///
     /// # Errors
-    /// [`StoreError`], as for all of these.
+    /// [`StoreError`], as for every method here.
     fn document(&self, document: DocumentId) -> Result<Option<StoredDocument>, StoreError>;
 
-    /// The cluster of a document that is there, found by following the stored tree.
+    /// The cluster of a document, which must exist. Follows the stored tree to its root.
     ///
     /// # Errors
     /// [`StoreError`]
     fn cluster_of(&self, document: DocumentId) -> Result<ClusterId, StoreError>;
 
-    /// The documents of the cluster that a document belongs to, ascending.
+    /// The documents in the same cluster as `document`, ascending.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -110,11 +111,11 @@ pub trait Snapshot {
         Ok(members)
     }
 
-    /// The documents of the cluster that a document belongs to, this one first, or as many of them as are asked for.
+    /// At most `limit` documents in the same cluster as `document`, which comes first.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn some_members(&self, document: DocumentId, most: usize) -> Result<Vec<DocumentId>, StoreError>;
+    fn some_members(&self, document: DocumentId, limit: usize) -> Result<Vec<DocumentId>, StoreError>;
 
     /// The clusters of all documents.
     ///
@@ -134,71 +135,75 @@ pub trait Snapshot {
     /// [`StoreError`]
     fn sightings_of_document(&self, document: DocumentId) -> Result<Vec<Sighting>, StoreError>;
 
-    /// The fingerprint by which a URL is known.
+    /// The fingerprint of a URL, under which the store keeps it.
     fn key_of(&self, url: &str) -> Fingerprint {
         url_key(self.seed(), url)
     }
 
-    /// The states of URLs, in their order.
+    /// The states of URLs, in the order of `urls`; `None` for a URL that was never seen.
     ///
     /// # Errors
     /// [`StoreError`]
     fn states(&self, urls: &[Fingerprint]) -> Result<Vec<Option<UrlState>>, StoreError>;
 
-    /// URLs that were seen, in the order of their fingerprints.
+    /// The URLs with these fingerprints, in the order of `keys`. They must exist.
     ///
     /// # Errors
     /// [`StoreError`]
     fn urls(&self, keys: &[Fingerprint]) -> Result<Vec<String>, StoreError>;
 
-    /// Documents that are there, in their order.
+    /// Documents by id, in the order of `documents`. They must exist.
     ///
     /// # Errors
     /// [`StoreError`]
     fn documents(&self, documents: &[DocumentId]) -> Result<Vec<StoredDocument>, StoreError>;
 
-    /// The newest sightings of each of some documents, at most `most_each` of each.
+    /// The newest sightings of each document, at most `limit_each` for one document.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn standings(&self, documents: &[DocumentId], most_each: usize) -> Result<Vec<StoredSighting>, StoreError>;
+    fn newest_sightings_of(
+        &self,
+        documents: &[DocumentId],
+        limit_each: usize,
+    ) -> Result<Vec<StoredSighting>, StoreError>;
 
-    /// The sightings of a document after one of them, oldest first, at most `most`.
+    /// At most `limit` sightings of a document, oldest first, starting after the sighting `after`.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn standings_after(
+    fn sightings_of_document_after(
         &self,
         document: DocumentId,
         after: Option<&Sighting>,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<Sighting>, StoreError>;
 
-    /// The links of some documents to earlier ones.
+    /// The links from these documents to earlier ones.
     ///
     /// # Errors
     /// [`StoreError`]
     fn links(&self, documents: &[DocumentId]) -> Result<Vec<Link>, StoreError>;
 
-    /// Sweeps by name.
+    /// Sweeps by name; `None` for a sweep without pages.
     ///
     /// # Errors
     /// [`StoreError`]
     fn sweeps_named(&self, names: &[&str]) -> Result<Vec<Option<SweepRow>>, StoreError>;
 
-    /// All sweeps, by name.
+    /// All sweeps, ordered by name.
     ///
     /// # Errors
     /// [`StoreError`]
     fn sweeps(&self) -> Result<Vec<(String, SweepRow)>, StoreError>;
 
-    /// Calls `each` with every URL and what its sightings add up to, by URL fingerprint, until it says stop (false).
+    /// Calls `each` with every URL and its state, ordered by URL fingerprint, until it returns false.
     ///
     /// # Errors
     /// [`StoreError`]
     fn each_url(&self, each: &mut dyn FnMut(String, UrlState) -> bool) -> Result<(), StoreError>;
 
-    /// Calls `each` with every sighting, by URL fingerprint and then by time, until it says stop (false).
+    /// Calls `each` with every sighting, ordered by URL fingerprint and time, until it returns false.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -206,7 +211,7 @@ pub trait Snapshot {
         self.each_sighting_after(None, each)
     }
 
-    /// The same from after one of them on, whether or not that one is there.
+    /// Like [`Self::each_sighting`], but starts after the sighting `after`, which need not exist.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -216,16 +221,17 @@ pub trait Snapshot {
         each: &mut dyn FnMut(Sighting) -> bool,
     ) -> Result<(), StoreError>;
 
-    /// The documents that have some of these index shingles, and how many each has. Shingles are looked up in their order
-    /// until `most_uncommon` of them were not common; of the documents that have a common one the first few are found.
+    /// The documents that share index shingles with `index`, each with the number it shares. The search looks up the
+    /// shingles in order, until it has seen `uncommon_limit` uncommon ones. A common shingle contributes only the
+    /// first few of its documents.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn sharing(&self, index: &[Shingle], most_uncommon: usize) -> Result<HashMap<DocumentId, usize>, StoreError>;
+    fn sharing(&self, index: &[Shingle], uncommon_limit: usize) -> Result<HashMap<DocumentId, usize>, StoreError>;
 
-    /// The documents that have some of these mod shingles, `most` at most, those with most of them first; a shingle that
-    /// is common finds none. All that are `known` are in the answer as well. With each document, how many of the
-    /// shingles it has, the common ones included.
+    /// The documents that share mod shingles with `mod_shingles`, each with the number it shares. Keeps the `limit`
+    /// documents that share most, and all documents in `known`. Common shingles find no documents, but count in the
+    /// numbers.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -233,44 +239,45 @@ pub trait Snapshot {
         &self,
         mod_shingles: &[Shingle],
         known: &[DocumentId],
-        most: usize,
+        limit: usize,
     ) -> Result<HashMap<DocumentId, u32>, StoreError>;
 
-    /// The shingles that find a document which is there. Of a very long one some may be missing.
+    /// The shingles under which a document is indexed. The document must exist. For a very long document some
+    /// shingles may be missing.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn found_by(&self, document: DocumentId) -> Result<DocumentShingles, StoreError>;
+    fn document_shingles(&self, document: DocumentId) -> Result<DocumentShingles, StoreError>;
 
-    /// The documents that a content equals, by any of the three equivalences, each once.
+    /// The documents equal to a content by any of the three equivalences, each once, ascending.
     ///
     /// # Errors
     /// [`StoreError`]
     fn equal_to(&self, equivalences: &Equivalences) -> Result<Vec<DocumentId>, StoreError>;
 
-    /// The bytes that the store takes on disk.
+    /// The store's size on disk, in bytes.
     fn n_bytes_on_disk(&self) -> u64;
 }
 
-/// How far a view may be behind the store.
+/// How far a snapshot may lag behind the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Staleness {
-    /// Milliseconds since the view was last known to hold all that the store holds.
+    /// Milliseconds since the snapshot last held everything in the store.
     pub staleness_ms: u64,
-    /// Bytes of the store's logs that the view does not hold, when that was last looked at.
+    /// Bytes of the store's logs that the snapshot does not hold, at the last check.
     pub unread_log_bytes: u64,
-    /// Why there is no newer view, where there should be one.
+    /// Why there is no newer snapshot, if opening one failed.
     pub problem: Option<String>,
 }
 
-/// Snapshots of a store that another process, or another thread, writes to: each is of one moment and only reads.
+/// Read-only snapshots of a store that another process or thread writes to.
 pub trait Snapshots: Send + Sync + 'static {
-    /// A view.
+    /// The type of a snapshot.
     type Snapshot: Snapshot + Send + Sync + 'static;
 
-    /// The newest view.
+    /// The newest snapshot.
     fn snapshot(&self) -> Arc<Self::Snapshot>;
 
-    /// How far it is behind.
+    /// How far the newest snapshot lags behind.
     fn staleness(&self) -> Staleness;
 }

@@ -1,4 +1,4 @@
-//! Where records come from.
+//! Where input records come from.
 
 use super::stop_reason::StopReason;
 use crate::document::FetchTime;
@@ -6,100 +6,100 @@ use crate::wire::{Origin, Record};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How far a partition of a source has been taken in.
+/// How much of a partition the store has ingested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// The offset of the first record not yet taken.
+    /// The offset of the first record not yet ingested.
     pub next_offset: i64,
-    /// A chained fingerprint of the records taken, where the source can be replaced behind our back (files): the
-    /// source compares it when it reads past them again. 0 elsewhere.
+    /// A chained fingerprint of the ingested records. A file can change between two runs; the source compares the
+    /// chain when it skips these records again. 0 for sources other than files.
     pub chain: u64,
 }
 
-/// How far every (source, partition) has been taken in.
+/// The progress in every (source, partition).
 pub type ProgressMap = HashMap<(String, i32), Progress>;
 
-/// When sources begin that nothing was taken of yet: with the first record of this time or later.
+/// Where to start sources without progress: at the first record of this time or later.
 pub type StartTimes = HashMap<String, FetchTime>;
 
-/// A record, its name, and the progress of its partition once it is taken in.
+/// A record from a source, with its origin.
 #[derive(Clone, Debug)]
 pub struct Incoming {
-    /// Where it came from.
+    /// Source, partition and offset of the record.
     pub origin: Origin,
     /// [`Progress::chain`] after this record.
     pub chain: u64,
-    /// What it is.
+    /// The record's contents.
     pub record: Record,
 }
 
-/// What a source has to say when asked.
+/// The answer of a source to one poll.
 #[derive(Debug)]
 pub enum Polled {
-    /// A record.
+    /// The next record.
     Record(Incoming),
-    /// Nothing just now.
+    /// No record within the timeout.
     Idle,
-    /// Part of the input cannot be read; the source goes on with the rest. The text names the place and what to do.
+    /// Part of the input cannot be read; the source continues with the rest. The text names the place and what to do.
     Unreadable(String),
-    /// Nothing more, ever.
+    /// End of input.
     End,
 }
 
-/// A source that cannot go on.
+/// The source cannot continue.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct SourceError {
-    /// What kind of stop it is.
+    /// The kind of failure.
     pub stop_reason: StopReason,
     /// What happened, and what to do.
     pub message: String,
 }
 
 impl SourceError {
-    /// One of no particular kind.
+    /// Creates an error of the kind [`StopReason::Failed`].
     pub fn new(message: impl Into<String>) -> Self {
         SourceError { stop_reason: StopReason::Failed, message: message.into() }
     }
 }
 
-/// A number that an adapter tells of itself, for the metrics endpoint.
+/// The value of a metric that an adapter exports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
     /// The metric's name.
     pub name: &'static str,
-    /// Its labels.
+    /// The metric's labels.
     pub labels: Vec<(&'static str, String)>,
-    /// The number now.
+    /// The current value.
     pub value: f64,
 }
 
 impl Reading {
-    /// One of these.
+    /// Creates a reading.
     pub fn new(name: &'static str, labels: Vec<(&'static str, String)>, value: f64) -> Self {
         Reading { name, labels, value }
     }
 }
 
-/// Where records come from, partition by partition in order of their offsets.
+/// An input of records. The records of one partition arrive in the order of their offsets.
 pub trait Source: Send {
-    /// The next record, waiting for it no longer than `timeout`.
+    /// Returns the next record, or [`Polled::Idle`] after `timeout`.
     ///
     /// # Errors
-    /// [`SourceError`] where the whole source is lost; what can be passed over is [`Polled::Unreadable`].
+    /// [`SourceError`] if the whole source is lost. Input that can be skipped is [`Polled::Unreadable`] instead.
     fn poll(&mut self, timeout: Duration) -> Result<Polled, SourceError>;
 
-    /// Is told what is durable, for those who keep score outside (Kafka's lag tools). Not a promise of anything.
+    /// Reports durable progress to external lag monitors, such as Kafka's own tools. Recovery does not depend on it.
     fn committed(&mut self, progress: &ProgressMap) {
         let _ = progress;
     }
 
-    /// How far behind the source's end it is, in records, where that is known.
+    /// The number of records left before the end of the source, if known.
     fn lag(&mut self) -> Option<u64> {
         None
     }
 
-    /// What there is to tell since it was asked last.
+    /// The metrics that changed since the last call.
     fn readings(&mut self) -> Vec<Reading> {
         Vec::new()
     }

@@ -1,22 +1,22 @@
 //! Why a source or a sink stops the stream.
 
-/// Why a source or a sink stops the stream, where somebody can act on it: each has an exit code of its own.
+/// Why a source or a sink stops the stream. Each reason that a user can act on has its own exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// None of the others; the message says what to do.
+    /// Any other failure; the message says what to do.
     Failed,
     /// Records were deleted before they were read.
     Overtaken,
-    /// What is there now is not what the store was made from.
+    /// The input is not the one that the store was built from.
     Replaced,
-    /// The output holds events that the store does not know: the store is an older copy, or another one.
+    /// The output holds events that the store does not know: the store is an older copy, or a different store.
     OldStore,
-    /// Somebody read the input under our name before, and the store is new.
+    /// The consumer group has committed offsets, but the store is new.
     NoStore,
-    /// Another process has taken the output over.
+    /// Another process has taken over the output.
     Fenced,
-    /// Nobody answered for too long.
+    /// The peer did not answer in time.
     Unreachable,
-    /// Whoever was asked does not believe who we are: a wrong name or password.
+    /// The peer rejected our credentials.
     NotAuthenticated,
 }

@@ -1,4 +1,4 @@
-//! What the stream needs of its store.
+//! The store as the stream sees it: the views of both decisions, and batches of writes.
 
 use super::source::ProgressMap;
 use crate::cluster::{self, ClusterRow, Link, MatchRule, NewDocument};
@@ -9,122 +9,122 @@ use crate::sweep::{SweepRow, UrlState};
 use crate::wire::Outgoing;
 use serde::{Deserialize, Serialize};
 
-/// A store that cannot do what was asked.
+/// The store cannot do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file system or RocksDB failed.
     #[error("the store failed: {0}")]
     Failed(String),
-    /// Nothing but room on the disk was missing: a second try is harmless, and succeeds once there is room.
+    /// Only disk space is missing. A retry is harmless, and succeeds once there is space.
     #[error("the disk is full: {0}; free some space and run again to go on")]
     DiskFull(String),
-    /// What was read cannot be.
+    /// The store holds bytes that the program never writes.
     #[error("the store is damaged: {0}; restore it from a copy, or make a new one from the pages")]
     Damaged(String),
-    /// It cannot hold more.
+    /// The store has no document ids left.
     #[error(transparent)]
     Full(#[from] crate::cluster::TooManyDocuments),
 }
 
-/// The rules that a store is made with and keeps: pages taken in under other ones could not be compared.
+/// The rules that a store is created with. They never change, because documents sketched under different rules are
+/// not comparable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoreRule {
     /// The version of the canonical form.
     pub canonical_version: u32,
     /// How documents are sketched.
     pub sketch: SketchRule,
-    /// When documents belong together.
+    /// When two documents belong to one cluster.
     pub cluster: MatchRule,
 }
 
-/// All that one micro-batch changes: written together or not at all.
+/// Everything that one micro-batch changes. The store writes all of it or nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// New documents, ascending and dense, with their postings, and the fingerprint of the URL that brought each.
+    /// New documents with their postings, each with the fingerprint of its first URL; ids are dense and ascend.
     pub documents: Vec<(NewDocument, Fingerprint)>,
-    /// Cluster rows in their last state.
+    /// Cluster rows in their final state.
     pub rows: Vec<ClusterRow>,
     /// Links that changed a cluster.
     pub links: Vec<Link>,
     /// Shingles that became common.
     pub common: Vec<Shingle>,
-    /// URLs that were never seen before, by fingerprint.
+    /// URLs never seen before, by fingerprint.
     pub urls: Vec<(Fingerprint, String)>,
     /// Sightings.
     pub sightings: Vec<StoredSighting>,
-    /// The states of the URLs seen, after it.
+    /// The states, after this batch, of the URLs it touches.
     pub states: Vec<(Fingerprint, UrlState)>,
-    /// URLs that are missing from now on.
+    /// URLs that become missing.
     pub missing: Vec<MissingUrl>,
-    /// URLs that are missing no more.
+    /// URLs that stop being missing.
     pub no_longer_missing: Vec<MissingUrl>,
-    /// The sweeps that pages were seen on, after it.
+    /// The rows, after this batch, of the sweeps it touches.
     pub sweeps: Vec<(String, SweepRow)>,
-    /// How far the sources have been taken in.
+    /// Progress in each source.
     pub progress: ProgressMap,
-    /// The sequence number that the next event gets.
+    /// The sequence number of the next event.
     pub next_seq: u64,
-    /// Events to be published; empty where nobody listens.
+    /// Events to publish; empty without a sink.
     pub outbox: Vec<Outgoing>,
-    /// Events below this number are out and may be forgotten.
+    /// Events below this number are published, and the outbox may drop them.
     pub published: u64,
 }
 
-/// What the stream needs of its store: the views of both decisions, and writing. A question covers a whole batch; answers
-/// come in the order of the question.
+/// What the stream needs from its store. Each call covers a whole batch; answers come in the order of the keys.
 pub trait Store: Send + cluster::View<Error = StoreError> + history::View<Error = StoreError> {
-    /// Equivalence fingerprint → document.
+    /// The documents with these equivalence fingerprints.
     ///
     /// # Errors
-    /// [`StoreError`], as for all of these.
+    /// [`StoreError`], as for every method here.
     fn equal(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError>;
 
-    /// The URL at which each document was first seen. The documents must be there.
+    /// The URL where each document was first seen. The documents must exist.
     ///
     /// # Errors
     /// [`StoreError`]
     fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError>;
 
-    /// Writes a batch, all or nothing, on top of those before it. It need not be durable on return: a [`Syncer`] makes it so.
-    /// After a crash the store holds every batch up to some batch, and nothing of those after it.
+    /// Writes a batch, all or nothing, after all earlier batches. The batch may not be durable on return: a
+    /// [`Syncer`] makes it so. After a crash the store holds a prefix of the batches written.
     ///
     /// # Errors
-    /// As of [`Store::commit`].
+    /// As for [`Store::commit`].
     fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.commit(batch)
     }
 
-    /// Makes written batches durable, in another thread than the one that writes the next batch meanwhile.
+    /// A handle that makes written batches durable from another thread, while this one writes the next batch.
     fn syncer(&self) -> Box<dyn Syncer> {
         Box::new(NothingToSync)
     }
 
-    /// Writes a batch, all or nothing. When it returns, the batch is durable.
+    /// Writes a batch, all or nothing. On return the batch is durable.
     ///
     /// # Errors
     /// [`StoreError`]; the batch is then not in the store, or the process must end.
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError>;
 
-    /// Events written and not yet forgotten, from a sequence number on, at most `limit` of them.
+    /// At most `limit` events of the outbox, from a sequence number on.
     ///
     /// # Errors
     /// [`StoreError`]
     fn outbox(&self, from: u64, limit: usize) -> Result<Vec<Outgoing>, StoreError>;
 
-    /// The bytes that it takes on disk.
+    /// The store's size on disk, in bytes.
     fn n_bytes(&self) -> u64;
 }
 
 /// Makes written batches durable.
 pub trait Syncer: Send {
-    /// When it returns, every batch is durable that had been written before.
+    /// On return, every batch written before the call is durable.
     ///
     /// # Errors
-    /// [`StoreError`]; nobody knows then what is durable, and the process must end.
+    /// [`StoreError`]; it is then unknown what is durable, and the process must end.
     fn sync(&self) -> Result<(), StoreError>;
 }
 
-/// The syncer of a store whose batches are durable when they are written.
+/// The syncer of a store that writes durably at once.
 pub struct NothingToSync;
 
 impl Syncer for NothingToSync {

@@ -102,7 +102,7 @@ pub fn cluster_page(
     let mut sightings = Vec::new();
     for member in &documents[first..] {
         let after = after.filter(|_| Some(*member) == from);
-        sightings.extend(view.standings_after(*member, after, most + 1 - sightings.len())?);
+        sightings.extend(view.sightings_of_document_after(*member, after, most + 1 - sightings.len())?);
         if sightings.len() > most {
             break;
         }
@@ -126,7 +126,7 @@ pub fn cluster_glance(
 ) -> Result<ClusterAnswer, StoreError> {
     let mut documents = view.some_members(document, most)?;
     documents.sort_unstable();
-    let standings = view.standings(&documents, most_each)?;
+    let standings = view.newest_sightings_of(&documents, most_each)?;
     let keys: Vec<_> = standings.iter().map(|standing| standing.url).collect();
     let urls = view.urls(&keys)?.into_iter();
     let mut sightings: Vec<Sighting> =

@@ -394,7 +394,7 @@ fn members(view: &impl Snapshot, copies: &[&LastCopy]) -> Result<Vec<DocumentId>
 
 /// Where some documents stand now, or where redirects from there lead.
 fn places(view: &impl Snapshot, members: &[DocumentId]) -> Result<Vec<Location>, StoreError> {
-    let standings = view.standings(members, PLACES_OF_DOCUMENT_MAX)?;
+    let standings = view.newest_sightings_of(members, PLACES_OF_DOCUMENT_MAX)?;
     let mut keys: Vec<Fingerprint> = standings.into_iter().map(|standing| standing.url).collect();
     keys.sort_unstable();
     keys.dedup();

@@ -69,7 +69,7 @@ pub fn reuse_of_url(view: &impl Snapshot, url: &str, threshold: f64) -> Result<O
     let copy = view.states(&[view.key_of(url)])?.pop().flatten().and_then(|state| state.copy);
     let Some(copy) = copy else { return Ok(None) };
     let Some(text) = view.document(copy.document)? else { return Ok(None) };
-    let found_by = view.found_by(copy.document)?;
+    let found_by = view.document_shingles(copy.document)?;
     let asked = ShingleQuery {
         sketch: &text.sketch,
         index: &found_by.index,
@@ -98,7 +98,7 @@ fn carriers(view: &impl Snapshot, asked: &ShingleQuery<'_>, threshold: f64) -> R
     let found: BTreeMap<DocumentId, Comparison> = found.map(|found| (found.document, found.comparison)).collect();
     let documents: Vec<DocumentId> = found.keys().copied().collect();
     let mut newest: BTreeMap<Fingerprint, Observation> = BTreeMap::new();
-    for standing in view.standings(&documents, SIGHTINGS_OF_DOCUMENT_MAX)? {
+    for standing in view.newest_sightings_of(&documents, SIGHTINGS_OF_DOCUMENT_MAX)? {
         let kept = newest.entry(standing.url).or_insert_with(|| standing.moment.clone());
         if standing.moment > *kept {
             *kept = standing.moment;

@@ -165,7 +165,7 @@ pub fn similar(
 
 /// The newest sighting of each document.
 fn last_seen(view: &impl Snapshot, documents: &[DocumentId]) -> Result<HashMap<DocumentId, Sighting>, StoreError> {
-    let standings = view.standings(documents, 1)?;
+    let standings = view.newest_sightings_of(documents, 1)?;
     let keys: Vec<Fingerprint> = standings.iter().map(|standing| standing.url).collect();
     let sightings = standings.into_iter().zip(view.urls(&keys)?);
     Ok(sightings

@@ -1,43 +1,45 @@
-//! Notes that outlive the process: a file of a page for each kind, written in place.
+//! Crash notes in files: one file per note, at most one page long, written in place.
 //!
-//! A page: the length of the note (u32, big-endian), the note, and whatever was there before. It is written by one call
-//! within one page of memory, which a kill cannot cut in two, and never synced: what a process died of is not asked after
-//! the power was cut.
+//! A file holds the length of the note (u32, big-endian), the note, and leftovers of longer notes. Each note is
+//! written by one call and fits in one page of memory, so a kill cannot tear it. Nothing is synced: after a power
+//! loss no crash needs an explanation.
 
 use crate::ports::{CrashNote, CrashNotes, StoreError};
 use std::fs::{File, create_dir_all};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Bytes of the file of a note.
+/// The largest note, with its length.
 const PAGE: usize = 4096;
 
-/// Where in a store's folder the notes are.
+/// The folder of the notes, inside the store's.
 const FOLDER: &str = "notes";
 
-/// The note of a death, with its length: what whoever dies writes to [`CrashNoteFiles::death_of`], without any help.
+/// The bytes of [`CrashNote::Death`], with their length. A crash handler writes them as they are to the file of
+/// [`CrashNoteFiles::open_death_note`], because it cannot allocate memory.
 pub const DEATH: [u8; 5] = [0, 0, 0, 1, b'+'];
 
 /// The notes of a store.
 pub struct CrashNoteFiles([File; 4]);
 
 impl CrashNoteFiles {
-    /// Opens, or makes, the notes of the store in a folder.
+    /// Opens the notes of the store in a folder, or creates them.
     ///
     /// # Errors
-    /// [`StoreError::Failed`] where the files cannot be.
-    pub fn of(store: &Path) -> Result<Self, StoreError> {
+    /// [`StoreError::Failed`] if a file can neither be opened nor created.
+    pub fn open(store: &Path) -> Result<Self, StoreError> {
         create_dir_all(store.join(FOLDER)).map_err(failed)?;
-        let file = |name: &str| opened(store, name);
+        let file = |name: &str| open_note(store, name);
         Ok(CrashNoteFiles([file("past")?, file("taken")?, file("reading")?, file("death")?]))
     }
 
-    /// The file of [`CrashNote::Death`] in the store of a folder, to write [`DEATH`] to where it stands: at its beginning.
+    /// Opens the file of [`CrashNote::Death`], positioned at its start, for writing [`DEATH`]. Call [`Self::open`]
+    /// first, which creates the folder.
     ///
     /// # Errors
-    /// As of [`Self::of`], which is to come first.
-    pub fn death_of(store: &Path) -> Result<File, StoreError> {
-        opened(store, "death")
+    /// As for [`Self::open`].
+    pub fn open_death_note(store: &Path) -> Result<File, StoreError> {
+        open_note(store, "death")
     }
 
     fn file(&self, note: CrashNote) -> &File {
@@ -51,14 +53,14 @@ impl CrashNoteFiles {
     }
 }
 
-fn opened(store: &Path, name: &str) -> Result<File, StoreError> {
+fn open_note(store: &Path, name: &str) -> Result<File, StoreError> {
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false);
     options.open(store.join(FOLDER).join(name)).map_err(failed)
 }
 
 fn failed(error: std::io::Error) -> StoreError {
-    StoreError::Failed(format!("the store's notes: {error}"))
+    StoreError::Failed(format!("cannot read or write the folder {FOLDER} in the store: {error}"))
 }
 
 impl CrashNotes for CrashNoteFiles {
@@ -73,7 +75,11 @@ impl CrashNotes for CrashNoteFiles {
 
     fn write(&self, note: CrashNote, bytes: &[u8]) -> Result<(), StoreError> {
         if bytes.len() + 4 > PAGE {
-            return Err(StoreError::Failed(format!("a note of {} bytes is too long", bytes.len())));
+            return Err(StoreError::Failed(format!(
+                "a crash note has {} bytes, more than the limit of {}",
+                bytes.len(),
+                PAGE - 4
+            )));
         }
         let page = [&(bytes.len() as u32).to_be_bytes()[..], bytes].concat();
         self.file(note).write_all_at(&page, 0).map_err(failed)
@@ -87,18 +93,18 @@ mod tests {
     #[test]
     fn what_was_written_last_is_read() {
         let folder = tempfile::tempdir().expect("a folder");
-        let kept = |note| CrashNoteFiles::of(folder.path()).expect("opened").read(note).expect("read");
+        let kept = |note| CrashNoteFiles::open(folder.path()).expect("opened").read(note).expect("read");
         assert_eq!(kept(CrashNote::CrashHistory), b"");
-        let notes = CrashNoteFiles::of(folder.path()).expect("opened");
+        let notes = CrashNoteFiles::open(folder.path()).expect("opened");
         for text in ["a long note", "short", ""] {
             notes.write(CrashNote::Taken, text.as_bytes()).expect("written");
             assert_eq!((kept(CrashNote::Taken), kept(CrashNote::CrashHistory)), (text.as_bytes().to_vec(), Vec::new()));
         }
         assert!(notes.write(CrashNote::CrashHistory, &[0; PAGE]).is_err());
-        std::io::Write::write_all(&mut CrashNoteFiles::death_of(folder.path()).expect("opened"), &DEATH)
+        std::io::Write::write_all(&mut CrashNoteFiles::open_death_note(folder.path()).expect("opened"), &DEATH)
             .expect("written");
         assert_eq!((kept(CrashNote::Death), kept(CrashNote::CrashHistory)), (b"+".to_vec(), Vec::new()));
         std::fs::write(folder.path().join("notes/past"), [0, 0, 1, 0, 1]).expect("written");
-        assert_eq!(kept(CrashNote::CrashHistory), b"", "one that is cut short is none");
+        assert_eq!(kept(CrashNote::CrashHistory), b"", "a truncated note reads as empty");
     }
 }

@@ -1,11 +1,12 @@
-//! The folder of a store that is written: whether it is still the one that was opened.
+//! The folder of an open store, and the check that it is still the same one.
 
 use crate::ports::StoreError;
 use std::fs::metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A store's folder, known by its lock: the one file that is neither replaced nor deleted as long as the store is open.
+/// A store's folder, identified by its `LOCK`: the one file that RocksDB neither replaces nor deletes while the store
+/// is open.
 #[derive(Clone, Debug)]
 pub(super) struct StoreFolder {
     store: PathBuf,
@@ -13,27 +14,27 @@ pub(super) struct StoreFolder {
 }
 
 impl StoreFolder {
-    /// The folder of a store that this process has just opened.
+    /// Remembers the folder of a store that this process has just opened.
     ///
     /// # Errors
-    /// [`StoreError::Failed`] where it is gone already.
-    pub fn of(store: &Path) -> Result<Self, StoreError> {
-        let lock = lock_of(store).ok_or_else(|| gone(store))?;
+    /// [`StoreError::Failed`] if the folder is already gone.
+    pub fn new(store: &Path) -> Result<Self, StoreError> {
+        let lock = lock_id(store).ok_or_else(|| gone(store))?;
         Ok(StoreFolder { store: store.to_path_buf(), lock })
     }
 
-    /// Checks that the folder is still there. Where it is not, writing and syncing go on without an error, into files that
-    /// nobody will find.
+    /// Checks that the folder is still in its place. Without this check, writes and syncs to a deleted folder succeed
+    /// and the data is lost.
     ///
     /// # Errors
-    /// [`StoreError::Failed`] where it is gone, or another one.
-    pub fn is_there(&self) -> Result<(), StoreError> {
-        if lock_of(&self.store) == Some(self.lock) { Ok(()) } else { Err(gone(&self.store)) }
+    /// [`StoreError::Failed`] if the folder is gone, or another one has taken its place.
+    pub fn check(&self) -> Result<(), StoreError> {
+        if lock_id(&self.store) == Some(self.lock) { Ok(()) } else { Err(gone(&self.store)) }
     }
 }
 
-/// Device and number of a store's lock.
-fn lock_of(store: &Path) -> Option<(u64, u64)> {
+/// Device and inode of a store's `LOCK`.
+fn lock_id(store: &Path) -> Option<(u64, u64)> {
     let lock = metadata(store.join("LOCK")).ok()?;
     Some((lock.dev(), lock.ino()))
 }
@@ -51,23 +52,23 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_folder_that_is_gone_or_another_one_is_told() {
+    fn a_missing_or_replaced_folder_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let (store, away) = (folder.path().join("store"), folder.path().join("away"));
         let make = |store: &Path| {
             fs::create_dir(store).expect("made");
             fs::write(store.join("LOCK"), "").expect("written");
         };
-        assert!(StoreFolder::of(&store).is_err());
+        assert!(StoreFolder::new(&store).is_err());
         make(&store);
-        let home = StoreFolder::of(&store).expect("there");
-        assert!(home.is_there().is_ok());
+        let opened = StoreFolder::new(&store).expect("there");
+        assert!(opened.check().is_ok());
         fs::rename(&store, &away).expect("moved");
-        assert!(home.is_there().is_err_and(|error| error.to_string().contains("deleted, moved or replaced")));
+        assert!(opened.check().is_err_and(|error| error.to_string().contains("deleted, moved or replaced")));
         make(&store);
-        assert!(home.is_there().is_err(), "it is another one");
+        assert!(opened.check().is_err(), "another folder is in its place");
         fs::remove_dir_all(&store).expect("removed");
         fs::rename(&away, &store).expect("moved back");
-        assert!(home.is_there().is_ok());
+        assert!(opened.check().is_ok());
     }
 }

@@ -1,9 +1,9 @@
-//! A view that follows a store which another process writes to: opened anew, read-only, when the store has changed.
+//! Follows a store that another process writes to: opens a new read-only snapshot whenever the store has changed.
 //!
-//! RocksDB's own secondary instances catch up in place, under the feet of those who read. An opened view is of one
-//! moment to its end; what is decompressed in memory is shared by all snapshots.
+//! RocksDB's own secondary instances catch up in place, so that the data changes during a query. A snapshot opened
+//! here shows one moment for as long as it lives. All snapshots share the cache of decompressed blocks.
 
-use super::open::{OpenError, RocksStore, Settings, ViewFiles};
+use super::open::{OpenError, RocksStore, Settings, SharedCache};
 use crate::document::Seed;
 use crate::ports::{Snapshots, Staleness};
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Of the time, no more than one part in this many goes into opening snapshots.
+/// At most one part in this many of the time goes into opening snapshots.
 const OPENING_SHARE: u32 = 10;
 
-/// Keeps the newest view of a store.
+/// Keeps the newest snapshot of a store.
 pub struct Follower {
     shared: Arc<Shared>,
     stop: Option<Sender<()>>,
@@ -24,22 +24,22 @@ pub struct Follower {
 
 struct Shared {
     path: PathBuf,
-    files: ViewFiles,
+    cache: SharedCache,
     seed: Seed,
     state: Mutex<State>,
 }
 
 struct State {
-    view: Arc<RocksStore>,
-    /// How the store's files looked before the view was opened: whatever was written later may be missing from it.
+    snapshot: Arc<RocksStore>,
+    /// The store's files before the snapshot was opened. The snapshot may lack anything written later.
     stamp: Stamp,
-    /// When the view was last known to hold everything.
+    /// When the snapshot last held everything.
     current_at: Instant,
     unread_log_bytes: u64,
     problem: Option<String>,
 }
 
-/// What changes with every write: the manifest, and the logs' lengths.
+/// What changes with every write: the manifest, and the lengths of the logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp {
     manifest: Option<(String, u64)>,
@@ -47,19 +47,19 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn of(path: &Path) -> Self {
+    fn read(path: &Path) -> Self {
         let mut logs = Vec::new();
         for file in path.read_dir().into_iter().flatten().flatten() {
             let name = file.file_name().to_string_lossy().into_owned();
-            if let (true, Ok(about)) = (name.ends_with(".log"), file.metadata()) {
-                logs.push((name, about.len()));
+            if let (true, Ok(metadata)) = (name.ends_with(".log"), file.metadata()) {
+                logs.push((name, metadata.len()));
             }
         }
         logs.sort();
         Stamp { manifest: super::open::manifest_state(path), logs }
     }
 
-    /// The bytes of logs that another stamp does not know of.
+    /// Bytes of logs that an older stamp does not cover.
     fn bytes_beyond(&self, other: &Stamp) -> u64 {
         let known = |name: &str| other.logs.iter().find(|(log, _)| log == name).map_or(0, |(_, length)| *length);
         self.logs.iter().map(|(name, length)| length.saturating_sub(known(name))).sum()
@@ -67,20 +67,20 @@ impl Stamp {
 }
 
 impl Follower {
-    /// Opens a store, and from then on looks every `interval` whether there is more in it.
+    /// Opens a store, then checks for changes every `interval`.
     ///
     /// # Errors
-    /// [`OpenError`] where it cannot be opened now. Later failures are told by [`Snapshots::staleness`].
+    /// [`OpenError`] if the store cannot be opened now. [`Snapshots::staleness`] reports later failures.
     pub fn open(path: &Path, settings: &Settings, interval: Duration) -> Result<Self, OpenError> {
-        let files = ViewFiles::new(settings);
-        let (stamp, begin) = (Stamp::of(path), Instant::now());
-        let view = open_warm(path, &files)?;
+        let cache = SharedCache::new(settings);
+        let (stamp, begin) = (Stamp::read(path), Instant::now());
+        let snapshot = open_with_postings(path, &cache)?;
         let shared = Arc::new(Shared {
             path: path.to_path_buf(),
-            files,
-            seed: *view.seed(),
+            cache,
+            seed: *snapshot.seed(),
             state: Mutex::new(State {
-                view: Arc::new(view),
+                snapshot: Arc::new(snapshot),
                 stamp,
                 current_at: begin,
                 unread_log_bytes: 0,
@@ -93,21 +93,21 @@ impl Follower {
             let mut pause = interval;
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 let begin = Instant::now();
-                follower.look();
+                follower.refresh();
                 pause = interval.max(begin.elapsed() * (OPENING_SHARE - 1));
             }
         });
         let thread =
-            thread.map_err(|error| crate::ports::StoreError::Failed(format!("no thread to follow: {error}")))?;
+            thread.map_err(|error| crate::ports::StoreError::Failed(format!("cannot start a thread: {error}")))?;
         Ok(Follower { shared, stop: Some(stop), thread: Some(thread) })
     }
 }
 
-/// Opens a view with its newest postings in memory, so that nobody who asks has to wait for them.
-fn open_warm(path: &Path, files: &ViewFiles) -> Result<RocksStore, OpenError> {
-    let view = RocksStore::open_view(path, files)?;
-    view.delta()?;
-    Ok(view)
+/// Opens a snapshot and loads its newest postings, so that no query waits for them.
+fn open_with_postings(path: &Path, cache: &SharedCache) -> Result<RocksStore, OpenError> {
+    let snapshot = RocksStore::open_snapshot(path, cache)?;
+    snapshot.posting_buffer()?;
+    Ok(snapshot)
 }
 
 impl Shared {
@@ -115,9 +115,9 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks whether the store has changed, and opens it anew if so.
-    fn look(&self) {
-        let (now, begin) = (Stamp::of(&self.path), Instant::now());
+    /// Opens a new snapshot if the store has changed.
+    fn refresh(&self) {
+        let (now, begin) = (Stamp::read(&self.path), Instant::now());
         {
             let mut state = self.state();
             if now == state.stamp && state.problem.is_none() {
@@ -126,28 +126,31 @@ impl Shared {
             }
             state.unread_log_bytes = now.bytes_beyond(&state.stamp);
         }
-        let opened = open_warm(&self.path, &self.files).map_err(|error| error.to_string());
-        let opened = opened.and_then(|view| if *view.seed() == self.seed { Ok(view) } else { Err(self.replaced()) });
+        let opened = open_with_postings(&self.path, &self.cache).map_err(|error| error.to_string());
+        let opened =
+            opened.and_then(
+                |snapshot| if *snapshot.seed() == self.seed { Ok(snapshot) } else { Err(self.replaced_message()) },
+            );
         let mut state = self.state();
         match opened {
-            Ok(view) => {
-                let old = std::mem::replace(&mut state.view, Arc::new(view));
+            Ok(snapshot) => {
+                let old = std::mem::replace(&mut state.snapshot, Arc::new(snapshot));
                 (state.stamp, state.current_at) = (now, begin);
                 (state.unread_log_bytes, state.problem) = (0, None);
                 drop(state);
-                // Closing it, where nobody reads it any more, takes a moment.
+                // Dropping the last reference closes the snapshot, which takes too long under the lock.
                 drop(old);
             }
             Err(problem) => {
                 if state.problem.as_ref() != Some(&problem) {
-                    tracing::warn!("the view of the store stays as it was: {problem}");
+                    tracing::warn!("the store cannot be reopened, so queries see an old snapshot: {problem}");
                 }
                 state.problem = Some(problem);
             }
         }
     }
 
-    fn replaced(&self) -> String {
+    fn replaced_message(&self) -> String {
         format!("{} is another store now; start this process again", self.path.display())
     }
 }
@@ -156,7 +159,7 @@ impl Snapshots for Follower {
     type Snapshot = RocksStore;
 
     fn snapshot(&self) -> Arc<RocksStore> {
-        Arc::clone(&self.shared.state().view)
+        Arc::clone(&self.shared.state().snapshot)
     }
 
     fn staleness(&self) -> Staleness {

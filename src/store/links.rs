@@ -1,4 +1,4 @@
-//! What clustering anew asks of a store: all lists, all links, all sketches.
+//! What reclustering reads from a store: all posting lists, all links, all sketches.
 
 use super::open::{RocksStore, damaged};
 use super::schema::{self, Fields, PostingKind, cf};
@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 impl LinkView for RocksStore {
     fn each_list(&self, each: &mut dyn FnMut(&[DocumentId], bool) -> bool) -> Result<(), StoreError> {
-        for posted in [PostingKind::Index, PostingKind::Super] {
-            let is_super = posted == PostingKind::Super;
-            let (name, width) = (posted.family(), posted.width(self.rule.sketch.bits));
-            // Shingles that only the newest postings have are in no row.
-            let mut newest = self.delta()?.shingles(posted);
+        for kind in [PostingKind::Index, PostingKind::Super] {
+            let is_super = kind == PostingKind::Super;
+            let (name, width) = (kind.family(), kind.width(self.rule.sketch.bits));
+            // Shingles that occur only in the posting buffer have no row.
+            let mut newest = self.posting_buffer()?.shingles(kind);
             let mut documents = Vec::new();
             let mut go_on = true;
             self.scan(name, &[], &mut |key, row| {
@@ -23,13 +23,13 @@ impl LinkView for RocksStore {
                 newest.remove(&shingle);
                 documents.clear();
                 schema::read_documents(row, &mut documents).ok_or_else(|| damaged(format!("a row of {name}")))?;
-                self.delta()?.append(posted, &[shingle], std::slice::from_mut(&mut documents));
+                self.posting_buffer()?.append(kind, &[shingle], std::slice::from_mut(&mut documents));
                 go_on = each(&documents, is_super);
                 Ok(go_on)
             })?;
             for shingle in newest {
                 documents.clear();
-                self.delta()?.append(posted, &[shingle], std::slice::from_mut(&mut documents));
+                self.posting_buffer()?.append(kind, &[shingle], std::slice::from_mut(&mut documents));
                 go_on = go_on && each(&documents, is_super);
             }
         }

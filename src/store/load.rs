@@ -1,4 +1,4 @@
-//! Loading: a new store made at once of sorted files, which RocksDB takes in as they are.
+//! Bulk loading: writes sorted tables, and builds a new store from them by ingestion.
 
 use super::column_options;
 use super::open::{self, OpenError, RocksStore, Settings, damaged, failed};
@@ -10,20 +10,20 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The folder of files on their way, inside the store's.
+/// The folder of tables to ingest, inside the store's.
 const FOLDER: &str = "loading";
 
-/// Loads stores with one rule and seed.
+/// Builds stores with one rule and seed.
 pub struct RocksLoader {
     settings: Settings,
     rule: StoreRule,
     seed: Seed,
-    /// What each family's files are written with.
+    /// The options of each family's tables.
     options: Vec<(Family, Options)>,
 }
 
 impl RocksLoader {
-    /// For a rule and a secret of the store to be.
+    /// Creates a loader for stores with this rule and secret.
     pub fn new(settings: Settings, rule: StoreRule, seed: Seed) -> Self {
         let options = Family::ALL.map(|family| (family, column_options::table_options(family_name(family))));
         RocksLoader { settings, rule, seed, options: options.into() }
@@ -36,9 +36,9 @@ fn family_name(family: Family) -> &'static str {
         Family::Equal => cf::EQUAL,
         Family::Urls => cf::URLS,
         Family::Sightings => cf::SIGHTINGS,
-        Family::Standings => cf::STANDINGS,
+        Family::SightingsByDocument => cf::SIGHTINGS_BY_DOCUMENT,
         Family::States => cf::STATES,
-        Family::MissingUrl => cf::SOUGHT,
+        Family::MissingUrl => cf::MISSING_URLS,
         Family::Clusters => cf::CLUSTERS,
         Family::Links => cf::LINKS,
         Family::Postings => cf::POSTINGS,
@@ -47,9 +47,10 @@ fn family_name(family: Family) -> &'static str {
     }
 }
 
-/// A sorted file being written. RocksDB makes none without rows, so it is begun with the first.
+/// A sorted table that is being written. The first row creates the file, because RocksDB rejects a table without
+/// rows.
 struct SstTable<'a> {
-    posted: PostingKind,
+    kind: PostingKind,
     bits: u32,
     path: PathBuf,
     writer: SstFileWriter<'a>,
@@ -64,7 +65,7 @@ impl Table for SstTable<'_> {
             self.writer.open(&self.path).map_err(failed)?;
         }
         self.n_rows += 1;
-        self.take(row);
+        self.encode(row);
         self.writer.put(&self.key, &self.value).map_err(failed)
     }
 
@@ -77,13 +78,12 @@ impl Table for SstTable<'_> {
 }
 
 impl SstTable<'_> {
-    /// Makes a row's key and value. Lists, of which there are most, and documents, which are the longest, are put into the
-    /// buffers as they are.
-    fn take(&mut self, row: LoadRow<'_>) {
+    /// Encodes a row as key and value. Lists, the most frequent rows, and documents, the longest, reuse the buffers.
+    fn encode(&mut self, row: LoadRow<'_>) {
         let (key, value) = match row {
             LoadRow::List(shingle, documents) => {
                 self.key.clear();
-                schema::put_shingle(&mut self.key, shingle, self.posted.width(self.bits));
+                schema::put_shingle(&mut self.key, shingle, self.kind.width(self.bits));
                 self.value.clear();
                 return schema::put_documents(&mut self.value, documents);
             }
@@ -96,9 +96,11 @@ impl SstTable<'_> {
             LoadRow::Equal(key, document) => (schema::fingerprint_key(key).to_vec(), document.0.to_be_bytes().to_vec()),
             LoadRow::Url(key, url) => (schema::fingerprint_key(key).to_vec(), url.as_bytes().to_vec()),
             LoadRow::Sighting(sighting) => (schema::sighting_key(sighting), Vec::new()),
-            LoadRow::Standing(document, sighting) => (schema::standing_key(document, sighting), Vec::new()),
+            LoadRow::SightingByDocument(document, sighting) => {
+                (schema::sighting_by_document_key(document, sighting), Vec::new())
+            }
             LoadRow::State(url, state) => (schema::fingerprint_key(url).to_vec(), schema::state_row(state)),
-            LoadRow::MissingUrl(sought) => (schema::sought_key(sought), Vec::new()),
+            LoadRow::MissingUrl(missing) => (schema::missing_url_key(missing), Vec::new()),
             LoadRow::Cluster(row) => (row.document.0.to_be_bytes().to_vec(), schema::cluster_row(row)),
             LoadRow::Link(link) => {
                 let key = [link.document.0.to_be_bytes(), link.to.0.to_be_bytes()].concat();
@@ -112,15 +114,15 @@ impl SstTable<'_> {
 
 impl Loader for RocksLoader {
     fn table(&self, family: Family, file: &Path) -> Result<Box<dyn Table + '_>, StoreError> {
-        let options = self.options.iter().find(|(of, _)| *of == family);
-        let (_, options) = options.ok_or_else(|| damaged(format!("there is no family {family:?}")))?;
-        let posted = match family {
+        let options = self.options.iter().find(|(name, _)| *name == family);
+        let (_, options) = options.ok_or_else(|| damaged(format!("no table options for the family {family:?}")))?;
+        let kind = match family {
             Family::Supers => PostingKind::Super,
             Family::ModPostings => PostingKind::Mod,
             _ => PostingKind::Index,
         };
         Ok(Box::new(SstTable {
-            posted,
+            kind,
             bits: self.rule.sketch.bits,
             path: file.to_path_buf(),
             writer: SstFileWriter::create(options),
@@ -137,42 +139,45 @@ impl Loader for RocksLoader {
             other => StoreError::Failed(other.to_string()),
         })?;
         if store.n_documents > 0 {
-            return Err(damaged(format!("{} is no new store", folder.display())));
+            return Err(StoreError::Failed(format!(
+                "{} already holds a store with documents; give an empty or a new folder",
+                folder.display()
+            )));
         }
-        Ok(Box::new(Empty { folder: folder.to_path_buf(), store }))
+        Ok(Box::new(NewStore { folder: folder.to_path_buf(), store }))
     }
 }
 
-/// A store that was just made.
-struct Empty {
+/// A store that was just created.
+struct NewStore {
     folder: PathBuf,
     store: RocksStore,
 }
 
-impl EmptyStore for Empty {
-    fn load(self: Box<Self>, tables: &[(Family, Vec<PathBuf>)], rest: &LoadMetadata) -> Result<(), StoreError> {
-        let Empty { folder, store } = *self;
+impl EmptyStore for NewStore {
+    fn load(self: Box<Self>, tables: &[(Family, Vec<PathBuf>)], metadata: &LoadMetadata) -> Result<(), StoreError> {
+        let NewStore { folder, store } = *self;
         let loading = folder.join(FOLDER);
         fs::create_dir(&loading).map_err(failed_at(&loading))?;
         let (db, folder) = (&store.db, &loading);
-        // All at once: each waits for the disk several times.
+        // One thread per family: each ingestion waits for the disk several times.
         std::thread::scope(|scope| {
             let tables = tables.iter().filter(|(_, files)| !files.is_empty());
             let threads: Vec<_> =
-                tables.map(|(family, files)| scope.spawn(move || take_in(db, folder, *family, files))).collect();
-            let died = |_| Err(StoreError::Failed("a thread that takes in tables died".into()));
-            threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(died))
+                tables.map(|(family, files)| scope.spawn(move || ingest(db, folder, *family, files))).collect();
+            let panicked = |_| Err(StoreError::Failed("a thread that ingests tables panicked".into()));
+            threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(panicked))
         })?;
         fs::remove_dir(&loading).map_err(failed_at(&loading))?;
-        store.put_rest(rest)
+        store.write_metadata(metadata)
     }
 }
 
-/// Takes in the files of a family, which stay where they are, should this have to be done again.
-fn take_in(db: &DB, folder: &Path, family: Family, files: &[PathBuf]) -> Result<(), StoreError> {
+/// Ingests the tables of a family. The files also stay in place, so that a failed load can be repeated.
+fn ingest(db: &DB, folder: &Path, family: Family, files: &[PathBuf]) -> Result<(), StoreError> {
     let mut linked = Vec::new();
     for file in files {
-        // RocksDB moves what it takes in.
+        // RocksDB moves the files it ingests.
         let link = folder.join(file.file_name().unwrap_or(file.as_os_str()));
         fs::hard_link(file, &link).map_err(failed_at(file))?;
         linked.push(link);
@@ -190,28 +195,28 @@ fn failed_at(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
 }
 
 impl RocksStore {
-    /// Writes what makes a loaded store complete, in one batch.
-    fn put_rest(&self, rest: &LoadMetadata) -> Result<(), StoreError> {
+    /// Writes the metadata, which completes a loaded store, in one batch.
+    fn write_metadata(&self, metadata: &LoadMetadata) -> Result<(), StoreError> {
         let mut rows = WriteBatch::default();
         let (common, width) = (self.cf(cf::COMMON)?, PostingKind::Index.width(self.rule.sketch.bits));
-        for shingle in &rest.common {
+        for shingle in &metadata.common {
             rows.put_cf(common, schema::shingle_key(*shingle, width), []);
         }
-        for (name, row) in &rest.sweeps {
+        for (name, row) in &metadata.sweeps {
             rows.put_cf(self.cf(cf::SWEEPS)?, name, schema::sweep_row(row));
         }
-        for ((source, partition), progress) in &rest.progress {
+        for ((source, partition), progress) in &metadata.progress {
             let key = schema::progress_key(source, *partition);
             rows.put_cf(self.cf(cf::OFFSETS)?, key, schema::progress_row(*progress));
         }
         let metas = self.cf(cf::META)?;
-        for (source, time) in &rest.beginnings {
+        for (source, time) in &metadata.start_times {
             rows.put_cf(metas, [meta::BEGINNING, source.as_bytes()].concat(), time.0.to_be_bytes());
         }
-        rows.put_cf(metas, meta::DOCUMENTS, rest.n_documents.to_be_bytes());
-        rows.put_cf(metas, meta::INDEXED_UP_TO, rest.n_documents.to_be_bytes());
-        rows.put_cf(metas, meta::NEXT_SEQ, rest.next_seq.to_be_bytes());
-        rows.put_cf(metas, meta::PUBLISHED, rest.next_seq.to_be_bytes());
+        rows.put_cf(metas, meta::DOCUMENTS, metadata.n_documents.to_be_bytes());
+        rows.put_cf(metas, meta::INDEXED_UP_TO, metadata.n_documents.to_be_bytes());
+        rows.put_cf(metas, meta::NEXT_SEQ, metadata.next_seq.to_be_bytes());
+        rows.put_cf(metas, meta::PUBLISHED, metadata.next_seq.to_be_bytes());
         self.db.write_opt(rows, &super::write::synced()).map_err(failed)
     }
 }

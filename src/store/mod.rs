@@ -1,7 +1,6 @@
-//! RocksDB, the only truth: what one micro-batch changes is written in one synced batch, or not at all.
+//! The store in RocksDB: one process writes atomic batches, any number of processes read.
 //!
-//! The bytes of every column family are described in [`schema`]. Look-ups that other processes make open the same
-//! folder read-only, beside the one process that writes.
+//! [`schema`] describes the bytes of every column family. Readers open the same folder read-only.
 
 mod check;
 mod column_options;

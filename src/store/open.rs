@@ -1,7 +1,7 @@
-//! Opening a store: what is refused, and what to do then.
+//! Opens and creates stores, and explains why a store cannot be opened.
 
 use super::column_options::{database_options, families};
-use super::disk_full::is_want_of_room;
+use super::disk_full::is_disk_full;
 use super::folder::StoreFolder;
 use super::posting_buffer::PostingBuffer;
 use super::runs::Runs;
@@ -15,27 +15,27 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How often a read-only opening is tried while a writer moves files about, and the pause between two tries.
+/// Attempts of a read-only opening while a writer replaces files, and the pause between two attempts.
 const OPEN_TRIES: u32 = 100;
 const OPEN_PAUSE: Duration = Duration::from_millis(10);
 
-/// Tries in a row that miss the same file, while the manifest stays as it is, before the file counts as lost. A writer
-/// changes the manifest before it deletes anything, so that whoever looks again looks for other files.
+/// Consecutive attempts that miss the same file under the same manifest, before the file counts as lost. A writer
+/// changes the manifest before it deletes a file, so that the next attempt opens other files.
 const MISSES_MAX: u32 = 3;
 
-/// How RocksDB is to use the machine.
+/// The memory and threads that RocksDB may use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// MiB of decompressed blocks kept in memory.
     pub block_cache_mib: usize,
-    /// MiB that all write buffers together may take before they are flushed.
+    /// MiB of all write buffers together, at which they are flushed.
     pub write_buffer_mib: usize,
-    /// MiB of log before what it holds is flushed: it is what opening a store reads.
+    /// MiB of write-ahead log, at which its contents are flushed. Opening a store reads the log.
     pub wal_mib: usize,
-    /// MiB of postings held in memory, those on their way into a file included; when they are reached, writing waits.
+    /// MiB of postings in memory, including those being written to a run. At the limit, writing waits.
     pub posting_buffer_mib: usize,
-    /// Threads that flush and compact.
+    /// Threads for flushes and compactions.
     pub background_threads: i32,
 }
 
@@ -51,65 +51,65 @@ impl Default for Settings {
     }
 }
 
-/// Why a store was not opened.
+/// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process writes to it.
-    #[error("the store {0} is in use by another process; stop that one, or give this one a store of its own")]
+    /// Another process is writing to the store.
+    #[error("the store {0} is in use by another process; stop that process, or use another store")]
     Locked(PathBuf),
-    /// There is no store.
-    #[error("there is no store in {0}; `lookalike run --store {0} INPUT…` makes one")]
+    /// The folder holds no store.
+    #[error("there is no store in {0}; `lookalike run --store {0} INPUT…` creates one")]
     Missing(PathBuf),
-    /// Whoever made it was killed before it was done.
-    #[error("the store {0} was not made to its end; `lookalike run --store {0} INPUT…` does that, and goes on with it")]
+    /// The process that created the store was killed before it was done.
+    #[error("creation of the store {0} was interrupted; `lookalike run --store {0} INPUT…` completes it")]
     Unmade(PathBuf),
-    /// The folder holds something else.
+    /// The folder holds something else than a store.
     #[error("{0} is not empty and holds no store; give an empty or a new folder")]
     NotAStore(PathBuf),
-    /// It was made by another version of the program.
-    #[error("the store {path} has format {found}, this program reads {OLDEST_READABLE_FORMAT} to {FORMAT_VERSION}; {advice}", advice = if *found > FORMAT_VERSION { "use a newer program" } else { "use an older program, or make a new store from the pages" })]
+    /// An incompatible version of the program created the store.
+    #[error("the store {path} has format {found}, this program reads formats {OLDEST_READABLE_FORMAT} to {FORMAT_VERSION}; {advice}", advice = if *found > FORMAT_VERSION { "use a newer program" } else { "use an older program, or make a new store from the pages" })]
     OtherFormat {
-        /// The store.
+        /// The store's folder.
         path: PathBuf,
-        /// Its format.
+        /// The store's format.
         found: u32,
     },
-    /// It was made with other rules.
+    /// The store was created with other rules than the configured ones.
     #[error(
-        "the store {path} was made with other rules: {differences}; run with the configuration it was made with, or make a new store"
+        "the store {path} was created with other rules: {differences}; use the configuration it was created with, or create a new store"
     )]
     OtherRule {
-        /// The store.
+        /// The store's folder.
         path: PathBuf,
-        /// Each rule that differs: its name, the store's value and the configured one.
+        /// Each rule that differs, with the store's value and the configured value.
         differences: String,
     },
-    /// It was made with another seed.
-    #[error("the store {0} was made with another seed; leave store.seed empty to use the one it has")]
+    /// The store was created with another seed than the configured one.
+    #[error("the store {0} was created with another seed; leave store.seed empty to use the store's own")]
     OtherSeed(PathBuf),
-    /// Whoever writes to it flushes faster than it can be opened.
-    #[error("the store {0} changes too fast to be opened for reading; ask again, or raise store.write_buffer_mib")]
+    /// The writer flushes so often that no attempt to open the store succeeds.
+    #[error("the store {0} changes too fast to be opened for reading; try again, or raise store.write_buffer_mib")]
     Unsettled(PathBuf),
-    /// It cannot be read or written.
+    /// Reading or writing the store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// What snapshots of one store share, one after the other: the blocks in memory.
-pub(super) struct ViewFiles {
+/// What successive snapshots of one store share: the settings and the block cache.
+pub(super) struct SharedCache {
     settings: Settings,
     cache: Cache,
 }
 
-impl ViewFiles {
+impl SharedCache {
     pub fn new(settings: &Settings) -> Self {
-        ViewFiles { settings: settings.clone(), cache: Cache::new_lru_cache(settings.block_cache_mib << 20) }
+        SharedCache { settings: settings.clone(), cache: Cache::new_lru_cache(settings.block_cache_mib << 20) }
     }
 }
 
 /// A store in a folder.
 pub struct RocksStore {
-    /// Makes the newest postings runs; none in a read-only view. Before the database, which must outlive it.
+    /// Writes full posting buffers as runs; `None` in a read-only store. Declared before `db`, which must outlive it.
     pub(super) runs: Option<Runs>,
     pub(super) db: Arc<DB>,
     pub(super) rule: StoreRule,
@@ -118,20 +118,20 @@ pub struct RocksStore {
     pub(super) n_documents: u32,
     pub(super) next_seq: u64,
     pub(super) published: u64,
-    /// The newest postings; in a read-only view only once they are asked for.
-    delta: OnceLock<PostingBuffer>,
-    delta_bytes_max: usize,
+    /// The newest postings. A read-only store loads them at their first use.
+    posting_buffer: OnceLock<PostingBuffer>,
+    posting_buffer_bytes_max: usize,
     path: PathBuf,
-    /// Set from outside to end the wait for room on the disk.
+    /// When set, no write waits for disk space any longer.
     pub(super) stop: Arc<AtomicBool>,
-    /// The folder while this process writes to it; none in a read-only view.
-    pub(super) home: Option<StoreFolder>,
+    /// The folder, to notice when it disappears; `None` in a read-only store.
+    pub(super) folder: Option<StoreFolder>,
 }
 
 pub(super) fn failed(error: rocksdb::Error) -> StoreError {
     match error.kind() {
         rocksdb::ErrorKind::Corruption => StoreError::Damaged(error.into_string()),
-        _ if is_want_of_room(error.as_ref()) => StoreError::DiskFull(error.into_string()),
+        _ if is_disk_full(error.as_ref()) => StoreError::DiskFull(error.into_string()),
         _ => StoreError::Failed(error.into_string()),
     }
 }
@@ -141,10 +141,11 @@ pub(super) fn damaged(what: impl Into<String>) -> StoreError {
 }
 
 impl RocksStore {
-    /// Opens a store to write to it, or makes one. `seed` matters only to a new store, or must be that of the old.
+    /// Opens a store for writing, or creates it. An existing store must have this `seed`, if one is given. A new
+    /// store gets `seed`, or else `new_seed()`.
     ///
     /// # Errors
-    /// [`OpenError`], each with what to do.
+    /// [`OpenError`], whose message says what to do.
     pub fn open(
         path: &Path,
         settings: &Settings,
@@ -165,55 +166,56 @@ impl RocksStore {
             initialise(&db, rule, seed.unwrap_or_else(new_seed))?;
             kill_point!("store-named");
         }
-        let mut store = Self::of(db, path, settings)?;
+        let mut store = Self::from_db(db, path, settings)?;
         if store.rule != *rule {
             return Err(OpenError::OtherRule { path: path.to_path_buf(), differences: differences(&store.rule, rule) });
         }
         if seed.is_some_and(|seed| seed != store.seed) {
             return Err(OpenError::OtherSeed(path.to_path_buf()));
         }
-        store.delta()?;
+        store.posting_buffer()?;
         store.runs = Some(Runs::new(Arc::clone(&store.db), path, store.rule.sketch.bits)?);
-        store.home = Some(StoreFolder::of(path)?);
+        store.folder = Some(StoreFolder::new(path)?);
         Ok(store)
     }
 
-    /// Opens a store to read what it holds now, whether or not another process writes to it.
+    /// Opens the current contents of a store for reading, even while another process writes to it.
     ///
     /// # Errors
-    /// [`OpenError`], each with what to do.
+    /// [`OpenError`], whose message says what to do.
     pub fn open_read_only(path: &Path, settings: &Settings) -> Result<Self, OpenError> {
-        Self::open_view(path, &ViewFiles::new(settings))
+        Self::open_snapshot(path, &SharedCache::new(settings))
     }
 
-    /// The same, with what all snapshots of the store share.
-    pub(super) fn open_view(path: &Path, files: &ViewFiles) -> Result<Self, OpenError> {
-        let settings = &files.settings;
+    /// Like [`Self::open_read_only`], with a block cache that several snapshots share.
+    pub(super) fn open_snapshot(path: &Path, shared: &SharedCache) -> Result<Self, OpenError> {
+        let settings = &shared.settings;
         if !path.join("CURRENT").exists() {
             return Err(OpenError::Missing(path.to_path_buf()));
         }
         let options = database_options(settings);
-        let (mut missed, mut missing, mut n_misses) = (None, None, 0);
+        let (mut log_error, mut last_missing, mut n_misses) = (None, None, 0);
         for _ in 0..OPEN_TRIES {
             let before = manifest_state(path);
-            let opened = DB::open_cf_descriptors_read_only(&options, path, families(&files.cache), false);
+            let opened = DB::open_cf_descriptors_read_only(&options, path, families(&shared.cache), false);
             let is_settled = manifest_state(path) == before;
             match opened {
-                // Between the list of files and the log that goes on from it nothing may have been flushed: what was in
-                // a log that is gone since would be missing from the view.
-                Ok(db) if is_settled && before.is_some() => return Self::of(db, path, settings),
+                // RocksDB lists the files first and reads the logs later. After a flush in between, the rows of a log
+                // deleted meanwhile would be missing from the snapshot.
+                Ok(db) if is_settled && before.is_some() => return Self::from_db(db, path, settings),
                 Ok(_) => {}
-                // A file went before it was opened; RocksDB calls it by several names.
+                // The writer deleted a file before it was opened here. RocksDB may name the same file in several
+                // ways.
                 Err(error) if is_missing(&error) => {
-                    let is_same = missing.replace(error.clone()).as_ref() == Some(&error);
+                    let is_same = last_missing.replace(error.clone()).as_ref() == Some(&error);
                     n_misses = if is_same && is_settled { n_misses + 1 } else { 1 };
                     if n_misses == MISSES_MAX {
                         return Err(open_error(path, error));
                     }
                 }
-                // A log went, or one that is not there any more is missed: damage only if it stays so.
-                Err(error) if error.to_string().contains("WAL") => missed = Some(error),
-                // The families are made one after the other.
+                // A log disappeared during the opening. It is damage only if every attempt fails.
+                Err(error) if error.to_string().contains("WAL") => log_error = Some(error),
+                // A new store creates its column families one after the other.
                 Err(error) if error.to_string().contains("Column family not found") => {
                     return Err(OpenError::Unmade(path.to_path_buf()));
                 }
@@ -221,10 +223,10 @@ impl RocksStore {
             }
             std::thread::sleep(OPEN_PAUSE);
         }
-        Err(missed.map_or(OpenError::Unsettled(path.to_path_buf()), |error| open_error(path, error)))
+        Err(log_error.map_or(OpenError::Unsettled(path.to_path_buf()), |error| open_error(path, error)))
     }
 
-    fn of(db: DB, path: &Path, settings: &Settings) -> Result<Self, OpenError> {
+    fn from_db(db: DB, path: &Path, settings: &Settings) -> Result<Self, OpenError> {
         let path = path.to_path_buf();
         let Some(format) = get_meta(&db, meta::FORMAT)? else {
             return Err(OpenError::NotAStore(path));
@@ -258,15 +260,15 @@ impl RocksStore {
             n_documents,
             next_seq,
             published,
-            delta: OnceLock::new(),
-            delta_bytes_max: settings.posting_buffer_mib << 20,
+            posting_buffer: OnceLock::new(),
+            posting_buffer_bytes_max: settings.posting_buffer_mib << 20,
             path,
             stop: Arc::default(),
-            home: None,
+            folder: None,
         })
     }
 
-    /// Whoever sets `stop` ends every wait for room on the disk: what could not be written then fails.
+    /// Sets the flag that ends every wait for disk space. Writes that wait then fail.
     pub fn stops_with(&mut self, stop: Arc<AtomicBool>) {
         self.stop = stop;
     }
@@ -276,7 +278,7 @@ impl RocksStore {
         &self.seed
     }
 
-    /// The store's own name: no other has it, but for its copies.
+    /// The store's random id, which only its copies share.
     pub fn id(&self) -> String {
         format!("{:032x}", self.id)
     }
@@ -286,47 +288,47 @@ impl RocksStore {
         self.next_seq
     }
 
-    /// Events below this number are out.
+    /// Events below this sequence number are published.
     pub fn published(&self) -> u64 {
         self.published
     }
 
-    /// The folder.
+    /// The store's folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The newest postings, read from `pending` when they are first asked for.
-    pub(super) fn delta(&self) -> Result<&PostingBuffer, StoreError> {
-        if let Some(delta) = self.delta.get() {
-            return Ok(delta);
+    /// The newest postings, read from `pending` at the first call.
+    pub(super) fn posting_buffer(&self) -> Result<&PostingBuffer, StoreError> {
+        if let Some(buffer) = self.posting_buffer.get() {
+            return Ok(buffer);
         }
-        let delta = self.pending_delta()?;
-        Ok(self.delta.get_or_init(|| delta))
+        let buffer = self.read_pending_postings()?;
+        Ok(self.posting_buffer.get_or_init(|| buffer))
     }
 
-    /// The newest postings of a store that is written.
-    pub(super) fn delta_mut(&mut self) -> Result<&mut PostingBuffer, StoreError> {
-        self.delta()?;
-        self.delta.get_mut().ok_or_else(|| damaged("the newest postings"))
+    /// The newest postings, to add more.
+    pub(super) fn posting_buffer_mut(&mut self) -> Result<&mut PostingBuffer, StoreError> {
+        self.posting_buffer()?;
+        self.posting_buffer.get_mut().ok_or_else(|| StoreError::Failed("the posting buffer is not loaded".into()))
     }
 
-    /// What `pending` holds that may be in no run.
-    fn pending_delta(&self) -> Result<PostingBuffer, StoreError> {
-        let mut delta = PostingBuffer::new(self.delta_bytes_max);
+    /// Reads the postings of `pending` that may be in no run.
+    fn read_pending_postings(&self) -> Result<PostingBuffer, StoreError> {
+        let mut buffer = PostingBuffer::new(self.posting_buffer_bytes_max);
         let (first, bits) = (self.indexed_up_to()?.saturating_add(1), self.rule.sketch.bits);
         self.scan_from(cf::PENDING, &first.to_be_bytes(), &mut |key, row| {
-            let part = delta.growing();
-            let last = schema::read_pending(key, row, bits, &mut |posted, shingle, document| {
-                part.add(posted, shingle, document, false);
+            let part = buffer.growing();
+            let last = schema::read_pending(key, row, bits, &mut |kind, shingle, document| {
+                part.add(kind, shingle, document, false);
             });
             part.last = Some(last.ok_or_else(|| damaged("a row of pending"))?);
             Ok(true)
         })?;
-        Ok(delta)
+        Ok(buffer)
     }
 
-    /// The postings of the documents up to this one are in runs.
+    /// The last document whose postings, and those of all documents before it, are in runs.
     pub(super) fn indexed_up_to(&self) -> Result<u32, StoreError> {
         match get_meta(&self.db, meta::INDEXED_UP_TO)? {
             None => Ok(0),
@@ -340,19 +342,19 @@ impl RocksStore {
 }
 
 pub(super) fn family<'a>(db: &'a DB, name: &'static str) -> Result<&'a ColumnFamily, StoreError> {
-    db.cf_handle(name).ok_or_else(|| damaged(format!("there is no column family {name}")))
+    db.cf_handle(name).ok_or_else(|| damaged(format!("the column family {name} is missing")))
 }
 
 fn get_meta(db: &DB, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
     db.get_cf(family(db, cf::META)?, key).map_err(failed)
 }
 
-/// Writes what makes a folder a store, at once.
+/// Writes the rows that turn an empty database into a store, in one batch.
 fn initialise(db: &DB, rule: &StoreRule, seed: Seed) -> Result<(), StoreError> {
     let family = family(db, cf::META)?;
     let rule = serde_json::to_vec(rule).map_err(|error| StoreError::Failed(error.to_string()))?;
     let mut id = [0; 16];
-    getrandom::fill(&mut id).map_err(|error| StoreError::Failed(format!("there is no randomness: {error}")))?;
+    getrandom::fill(&mut id).map_err(|error| StoreError::Failed(format!("cannot read system randomness: {error}")))?;
     let mut batch = rocksdb::WriteBatch::default();
     batch.put_cf(family, meta::ID, id);
     batch.put_cf(family, meta::SEED, seed.0.map(u64::to_be_bytes).concat());
@@ -366,7 +368,7 @@ fn read_seed(row: &[u8]) -> Option<Seed> {
     Some(Seed([fields.u64()?, fields.u64()?, fields.u64()?, fields.u64()?]))
 }
 
-/// Whether a file is not there that was looked for.
+/// Whether a file is missing.
 fn is_missing(error: &rocksdb::Error) -> bool {
     error.as_ref().contains("No such file")
 }
@@ -378,14 +380,14 @@ fn open_error(path: &Path, error: rocksdb::Error) -> OpenError {
     } else if is_missing(&error) && path.join("CURRENT").exists() {
         OpenError::Store(damaged(message))
     } else if message.contains("Too many open files") {
-        OpenError::Store(StoreError::Failed(message + "; raise the limit of open files (`ulimit -n`), and run again"))
+        OpenError::Store(StoreError::Failed(message + "; raise the limit of open files (`ulimit -n`) and run again"))
     } else {
         OpenError::Store(failed(error))
     }
 }
 
-/// Whether a folder without a store is empty, or holds only what a making leaves that was killed before it was done. A
-/// store that has lost its `CURRENT` is neither: it has logs or tables.
+/// Whether a folder without `CURRENT` is missing, empty, or left by an interrupted creation. A store that has lost
+/// its `CURRENT` still has logs or tables.
 fn is_unmade(path: &Path) -> bool {
     let Ok(mut files) = path.read_dir() else { return true };
     files.all(|file| {
@@ -399,14 +401,14 @@ fn is_unmade(path: &Path) -> bool {
     })
 }
 
-/// The manifest's name and length: every flush and compaction appends to it before it deletes anything.
+/// The manifest's name and length. Every flush and compaction appends to the manifest before it deletes a file.
 pub(super) fn manifest_state(path: &Path) -> Option<(String, u64)> {
     let name = std::fs::read_to_string(path.join("CURRENT")).ok()?;
     let length = std::fs::metadata(path.join(name.trim_end())).ok()?.len();
     Some((name, length))
 }
 
-/// Which rules differ, for the message.
+/// Lists the rules that differ, for the error message.
 fn differences(stored: &StoreRule, wanted: &StoreRule) -> String {
     let flat = |rule: &StoreRule| -> Vec<(String, String)> {
         let mut flat = Vec::new();

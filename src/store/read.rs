@@ -1,4 +1,4 @@
-//! Reading the store: the stream's questions by the batch, the queries' one by one.
+//! Reads the store: in batches for the stream, one by one for queries.
 
 use super::open::{RocksStore, damaged, failed};
 use super::schema::{self, Fields, PostingKind, cf, meta};
@@ -14,15 +14,14 @@ use rocksdb::{DBPinnableSlice, Direction, IteratorMode, ReadOptions};
 use rustc_hash::FxHashSet;
 use std::collections::HashMap;
 
-/// Keys that are asked for in one call. RocksDB looks up no more at once; of more it first makes a list on the heap, of half
-/// a kilobyte for each.
+/// Keys per call. RocksDB looks up at most 32 keys together; for more it allocates half a kilobyte per key.
 const KEYS_TOGETHER: usize = 32;
 
-/// Is shown a key and its row; false stops.
+/// A callback for a key and its row; false stops the scan.
 type EachRow<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError> + 'a;
 
 impl RocksStore {
-    /// The rows of some keys of a column family, in their order.
+    /// The rows of a column family under these keys, in the order of the keys.
     fn rows<K: AsRef<[u8]>>(
         &self,
         name: &'static str,
@@ -30,19 +29,20 @@ impl RocksStore {
     ) -> Result<Vec<Option<DBPinnableSlice<'_>>>, StoreError> {
         let family = self.cf(name)?;
         let keys: Vec<K> = keys.into_iter().collect();
-        // RocksDB goes through a file from one key to the next, so it wants them in order, and sorts them itself if not.
+        // RocksDB needs sorted keys, because it walks through a file from one key to the next. It sorts others
+        // itself.
         let is_sorted = keys.is_sorted_by_key(AsRef::as_ref);
         let options = ReadOptions::default();
         let together = |keys| self.db.batched_multi_get_cf_opt(family, keys, is_sorted, &options);
         keys.chunks(KEYS_TOGETHER).flat_map(together).map(|row| row.map_err(failed)).collect()
     }
 
-    /// Calls `each` with the rows whose keys begin with `prefix`, in order, until it says stop.
+    /// Calls `each` with the rows whose keys start with `prefix`, in order, until it returns false.
     pub(super) fn scan(&self, name: &'static str, prefix: &[u8], each: &mut EachRow<'_>) -> Result<(), StoreError> {
         self.scan_from(name, prefix, &mut |key, row| if key.starts_with(prefix) { each(key, row) } else { Ok(false) })
     }
 
-    /// Calls `each` with the rows from a key on, in order, until it says stop.
+    /// Calls `each` with the rows from the key `from` on, in order, until it returns false.
     pub(super) fn scan_from(&self, name: &'static str, from: &[u8], each: &mut EachRow<'_>) -> Result<(), StoreError> {
         let mode = if from.is_empty() { IteratorMode::Start } else { IteratorMode::From(from, Direction::Forward) };
         let mut options = ReadOptions::default();
@@ -56,9 +56,9 @@ impl RocksStore {
         Ok(())
     }
 
-    /// The documents of some shingles, ascending.
-    pub(super) fn lists(&self, posted: PostingKind, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-        let (name, width) = (posted.family(), posted.width(self.rule.sketch.bits));
+    /// The documents that contain each of these shingles, ascending.
+    pub(super) fn lists(&self, kind: PostingKind, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
+        let (name, width) = (kind.family(), kind.width(self.rule.sketch.bits));
         let keys: Vec<[u8; 8]> = shingles.iter().map(|shingle| shingle.to_be_bytes()).collect();
         let rows = self.rows(name, keys.iter().map(|key| &key[8 - width..]))?;
         let mut lists = vec![Vec::new(); shingles.len()];
@@ -67,7 +67,7 @@ impl RocksStore {
                 schema::read_documents(row, documents).ok_or_else(|| damaged(format!("a row of {name}")))?;
             }
         }
-        self.delta()?.append(posted, shingles, &mut lists);
+        self.posting_buffer()?.append(kind, shingles, &mut lists);
         Ok(lists)
     }
 
@@ -83,7 +83,7 @@ impl RocksStore {
         rows.into_iter()
             .zip(documents)
             .map(|(row, document)| {
-                let row = row.ok_or_else(|| damaged(format!("document {document} is not there")))?;
+                let row = row.ok_or_else(|| damaged(format!("document {document} is missing")))?;
                 schema::read_document(&row).ok_or_else(|| damaged(format!("the row of document {document}")))
             })
             .collect()
@@ -94,7 +94,7 @@ impl RocksStore {
             .into_iter()
             .map(|row| {
                 row.and_then(|row| String::from_utf8(row.to_vec()).ok())
-                    .ok_or_else(|| damaged("a URL that was seen is not there"))
+                    .ok_or_else(|| damaged("the URL of a sighting is missing"))
             })
             .collect()
     }
@@ -105,24 +105,24 @@ impl RocksStore {
             .into_iter()
             .zip(documents)
             .map(|(row, document)| {
-                let row = row.ok_or_else(|| damaged(format!("document {document} is not there")))?;
+                let row = row.ok_or_else(|| damaged(format!("document {document} is missing")))?;
                 schema::read_first_url(&row).ok_or_else(|| damaged(format!("the row of document {document}")))
             })
             .collect::<Result<Vec<_>, _>>()?;
         self.urls_of(&keys)
     }
 
-    pub(super) fn outbox_from(&self, from: u64, most: usize) -> Result<Vec<Outgoing>, StoreError> {
+    pub(super) fn outbox_from(&self, from: u64, limit: usize) -> Result<Vec<Outgoing>, StoreError> {
         let mut events = Vec::new();
         let mode = IteratorMode::From(&from.to_be_bytes(), Direction::Forward);
-        for row in self.db.iterator_cf(self.cf(cf::OUTBOX)?, mode).take(most) {
+        for row in self.db.iterator_cf(self.cf(cf::OUTBOX)?, mode).take(limit) {
             let (key, value) = row.map_err(failed)?;
             events.push(schema::read_outbox(&key, &value).ok_or_else(|| damaged("a row of outbox"))?);
         }
         Ok(events)
     }
 
-    /// How far the sources have been taken in.
+    /// The progress in each source.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -137,7 +137,7 @@ impl RocksStore {
         Ok(map)
     }
 
-    /// When a source begins, where that was noted for one that nothing was taken of yet.
+    /// The start time of a source, if one is stored. It counts only for a source without progress.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -147,7 +147,7 @@ impl RocksStore {
         row.map(time).transpose().map(|time| time.map(FetchTime))
     }
 
-    /// What is noted of the topics that it publishes to.
+    /// What the store remembers about the topics that it publishes to.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -162,8 +162,8 @@ impl RocksStore {
         Ok(notes)
     }
 
-    /// Whether a cluster may have lost its name to another one: a document that founded one, and so has no link to an
-    /// earlier document, belongs to another's. Ends at the first.
+    /// Whether a cluster may have merged into another one and lost its name. The sign is a founder, a document
+    /// without a link to an earlier one, in a cluster named after another document. The search stops at the first.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -187,7 +187,7 @@ impl RocksStore {
         Ok(has_merged)
     }
 
-    /// The shingles that are common.
+    /// The common shingles.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -208,7 +208,7 @@ impl RocksStore {
         }
     }
 
-    /// The first documents that have a mod shingle: one more than the common limit at most.
+    /// The first documents that contain a mod shingle: at most one more than the common limit.
     fn mod_posting(&self, shingle: Shingle) -> Result<Vec<DocumentId>, StoreError> {
         let (bits, limit) = (self.rule.sketch.bits, self.rule.cluster.common_limit);
         let mut documents = Vec::new();
@@ -217,17 +217,17 @@ impl RocksStore {
             documents.push(document);
             Ok(documents.len() <= limit)
         })?;
-        self.delta()?.append(PostingKind::Mod, &[shingle], std::slice::from_mut(&mut documents));
+        self.posting_buffer()?.append(PostingKind::Mod, &[shingle], std::slice::from_mut(&mut documents));
         documents.truncate(limit + 1);
         Ok(documents)
     }
 
-    /// Counts a mod shingle for those documents that have it.
+    /// Adds one to the count of each document in `shared` that contains a mod shingle.
     fn count_mod_shingle(&self, shingle: Shingle, shared: &mut HashMap<DocumentId, u32>) -> Result<(), StoreError> {
         let mut documents: Vec<DocumentId> = shared.keys().copied().collect();
         documents.sort_unstable();
         let mut newest = Vec::new();
-        self.delta()?.append(PostingKind::Mod, &[shingle], std::slice::from_mut(&mut newest));
+        self.posting_buffer()?.append(PostingKind::Mod, &[shingle], std::slice::from_mut(&mut newest));
         let keys = documents.iter().map(|document| schema::mod_posting_key(shingle, *document, self.rule.sketch.bits));
         for (row, document) in self.rows(cf::MOD_POSTINGS, keys)?.into_iter().zip(documents) {
             if row.is_some() || newest.binary_search(&document).is_ok() {
@@ -256,8 +256,8 @@ impl RocksStore {
 
     pub(super) fn all_missing_urls(&self) -> Result<Vec<MissingUrl>, StoreError> {
         let mut all = Vec::new();
-        self.scan(cf::SOUGHT, &[], &mut |key, _| {
-            all.push(schema::read_sought(key).ok_or_else(|| damaged("a row of sought"))?);
+        self.scan(cf::MISSING_URLS, &[], &mut |key, _| {
+            all.push(schema::read_missing_url(key).ok_or_else(|| damaged("a row of sought"))?);
             Ok(true)
         })?;
         Ok(all)
@@ -281,18 +281,18 @@ impl RocksStore {
             .collect()
     }
 
-    pub(super) fn newest_sightings_of(
+    pub(super) fn read_newest_sightings(
         &self,
         documents: &[DocumentId],
-        most_each: usize,
+        limit_each: usize,
     ) -> Result<Vec<StoredSighting>, StoreError> {
         let mut found = Vec::new();
-        let mut rows = self.db.raw_iterator_cf(self.cf(cf::STANDINGS)?);
+        let mut rows = self.db.raw_iterator_cf(self.cf(cf::SIGHTINGS_BY_DOCUMENT)?);
         for document in documents {
-            let mut n_left = most_each;
-            rows.seek_for_prev(schema::end_of_standings(*document));
+            let mut n_left = limit_each;
+            rows.seek_for_prev(schema::end_of_sightings_by_document(*document));
             while let Some(key) = rows.key().filter(|key| key.starts_with(&document.0.to_be_bytes()) && n_left > 0) {
-                found.push(schema::read_standing(key).ok_or_else(|| damaged("a row of standings"))?);
+                found.push(schema::read_sighting_by_document(key).ok_or_else(|| damaged("a row of standings"))?);
                 n_left -= 1;
                 rows.prev();
             }
@@ -322,14 +322,14 @@ impl RocksStore {
     }
 }
 
-/// The documents that share most, `most` of them at most, the older ones first.
-fn most_shared(shared: HashMap<DocumentId, u32>, most: usize) -> HashMap<DocumentId, u32> {
-    if shared.len() <= most {
+/// The `limit` documents with the highest counts. Ties go to older documents.
+fn most_shared(shared: HashMap<DocumentId, u32>, limit: usize) -> HashMap<DocumentId, u32> {
+    if shared.len() <= limit {
         return shared;
     }
     let mut shared: Vec<(DocumentId, u32)> = shared.into_iter().collect();
     shared.sort_unstable_by_key(|(document, n)| (std::cmp::Reverse(*n), *document));
-    shared.into_iter().take(most).collect()
+    shared.into_iter().take(limit).collect()
 }
 
 impl Snapshot for RocksStore {
@@ -359,7 +359,7 @@ impl Snapshot for RocksStore {
 
     fn cluster_of(&self, document: DocumentId) -> Result<ClusterId, StoreError> {
         let mut row = self.cluster_row(document)?;
-        // Union by size keeps a tree at most 32 deep.
+        // Union by size keeps every tree at most 32 deep.
         for _ in 0..=32 {
             if row.parent == row.document {
                 return Ok(ClusterId(row.name.0));
@@ -369,10 +369,10 @@ impl Snapshot for RocksStore {
         Err(damaged(format!("the tree above document {document} has no root")))
     }
 
-    fn some_members(&self, document: DocumentId, most: usize) -> Result<Vec<DocumentId>, StoreError> {
+    fn some_members(&self, document: DocumentId, limit: usize) -> Result<Vec<DocumentId>, StoreError> {
         let mut members = vec![document];
         let mut next = self.cluster_row(document)?.next;
-        while next != document && members.len() < most {
+        while next != document && members.len() < limit {
             if members.len() > self.n_documents as usize {
                 return Err(damaged(format!("the ring of document {document} does not close")));
             }
@@ -399,8 +399,8 @@ impl Snapshot for RocksStore {
 
     fn sightings_of_document(&self, document: DocumentId) -> Result<Vec<Sighting>, StoreError> {
         let mut sightings = Vec::new();
-        self.scan(cf::STANDINGS, &document.0.to_be_bytes(), &mut |key, _| {
-            let found = schema::read_standing(key).ok_or_else(|| damaged("a row of standings"))?;
+        self.scan(cf::SIGHTINGS_BY_DOCUMENT, &document.0.to_be_bytes(), &mut |key, _| {
+            let found = schema::read_sighting_by_document(key).ok_or_else(|| damaged("a row of standings"))?;
             sightings.push(self.with_url(found)?);
             Ok(true)
         })?;
@@ -444,28 +444,32 @@ impl Snapshot for RocksStore {
         self.stored_documents(documents)
     }
 
-    fn standings(&self, documents: &[DocumentId], most_each: usize) -> Result<Vec<StoredSighting>, StoreError> {
-        self.newest_sightings_of(documents, most_each)
+    fn newest_sightings_of(
+        &self,
+        documents: &[DocumentId],
+        limit_each: usize,
+    ) -> Result<Vec<StoredSighting>, StoreError> {
+        self.read_newest_sightings(documents, limit_each)
     }
 
-    fn standings_after(
+    fn sightings_of_document_after(
         &self,
         document: DocumentId,
         after: Option<&Sighting>,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<Sighting>, StoreError> {
         let prefix = document.0.to_be_bytes();
         let from = after.map_or(prefix.to_vec(), |Sighting { url, moment }| {
             let url = url_key(&self.seed, url);
-            schema::standing_key(document, &StoredSighting { url, moment: moment.clone() })
+            schema::sighting_by_document_key(document, &StoredSighting { url, moment: moment.clone() })
         });
         let mut sightings = Vec::new();
-        self.scan_from(cf::STANDINGS, &from, &mut |key, _| {
-            if !key.starts_with(&prefix) || sightings.len() == most {
+        self.scan_from(cf::SIGHTINGS_BY_DOCUMENT, &from, &mut |key, _| {
+            if !key.starts_with(&prefix) || sightings.len() == limit {
                 return Ok(false);
             }
             if after.is_none() || key != from {
-                let found = schema::read_standing(key).ok_or_else(|| damaged("a row of standings"))?;
+                let found = schema::read_sighting_by_document(key).ok_or_else(|| damaged("a row of standings"))?;
                 sightings.push(self.with_url(found)?);
             }
             Ok(true)
@@ -492,7 +496,7 @@ impl Snapshot for RocksStore {
     }
 
     fn each_url(&self, each: &mut dyn FnMut(String, UrlState) -> bool) -> Result<(), StoreError> {
-        // Both families have a row for every URL, under the same key.
+        // Both families have one row per URL, under the same key, so they can be read in step.
         let mut urls = self.db.iterator_cf(self.cf(cf::URLS)?, IteratorMode::Start);
         self.scan(cf::STATES, &[], &mut |key, row| {
             let state = schema::read_state(row).ok_or_else(|| damaged("a row of states"))?;
@@ -502,8 +506,8 @@ impl Snapshot for RocksStore {
         })
     }
 
-    fn sharing(&self, index: &[Shingle], most_uncommon: usize) -> Result<HashMap<DocumentId, usize>, StoreError> {
-        let (mut shared, mut n_left, mut rest) = (HashMap::new(), most_uncommon, index);
+    fn sharing(&self, index: &[Shingle], uncommon_limit: usize) -> Result<HashMap<DocumentId, usize>, StoreError> {
+        let (mut shared, mut n_left, mut rest) = (HashMap::new(), uncommon_limit, index);
         while n_left > 0 && !rest.is_empty() {
             let (next, after) = rest.split_at(n_left.min(rest.len()));
             for list in self.lists(PostingKind::Index, next)? {
@@ -523,7 +527,7 @@ impl Snapshot for RocksStore {
         &self,
         mod_shingles: &[Shingle],
         known: &[DocumentId],
-        most: usize,
+        limit: usize,
     ) -> Result<HashMap<DocumentId, u32>, StoreError> {
         let (mut shared, mut common) = (HashMap::new(), Vec::new());
         for shingle in mod_shingles {
@@ -538,16 +542,16 @@ impl Snapshot for RocksStore {
         }
         let of_known: Vec<_> =
             known.iter().map(|document| (*document, shared.get(document).copied().unwrap_or(0))).collect();
-        let mut shared = most_shared(shared, most);
+        let mut shared = most_shared(shared, limit);
         shared.extend(of_known);
-        // A common shingle finds nobody, but what is found may have it: a containment is of all shingles.
+        // Common shingles find no documents, but a containment counts all shingles.
         for shingle in common {
             self.count_mod_shingle(shingle, &mut shared)?;
         }
         Ok(shared)
     }
 
-    fn found_by(&self, document: DocumentId) -> Result<DocumentShingles, StoreError> {
+    fn document_shingles(&self, document: DocumentId) -> Result<DocumentShingles, StoreError> {
         self.shingles_of(document)
     }
 

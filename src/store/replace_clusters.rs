@@ -1,6 +1,6 @@
-//! Clusters made anew: all of them at once, in the place of those that were there.
+//! Replaces all clusters at once, after reclustering.
 
-use super::disk_full::when_there_is_room;
+use super::disk_full::retry_while_full;
 use super::open::{RocksStore, damaged, failed};
 use super::schema::{self, Fields, cf, meta};
 use super::write::synced;
@@ -8,16 +8,16 @@ use crate::cluster::{Clusters, Link};
 use crate::ports::{Outgoing, StoreError};
 use rocksdb::WriteBatch;
 
-/// Above every key of the families of clusters and links.
+/// Sorts after every key of the families `clusters` and `links`.
 const END: [u8; 9] = [0xff; 9];
 
 impl RocksStore {
-    /// Puts clusters, and the links that span them, in the place of all that were there, and the events of the difference
-    /// into the outbox, in one batch: whatever happens, the store has the one or the other. `linked_from` is the least
-    /// resemblance that a link of theirs may have.
+    /// Replaces all clusters and the links that span them, and adds the events of the difference to the outbox. One
+    /// batch holds everything, so a crash leaves either the old clusters or the new ones. `linked_from` is the
+    /// smallest resemblance that the new links may have.
     ///
     /// # Errors
-    /// [`StoreError`]; the store is then as it was.
+    /// [`StoreError`]; the store is then unchanged.
     pub fn replace_clusters(
         &mut self,
         clusters: &Clusters,
@@ -40,15 +40,15 @@ impl RocksStore {
             rows.put_cf(metas, meta::LINKED_FROM, linked_from.to_be_bytes());
             Ok(rows)
         };
-        when_there_is_room(|| self.gives_up(), || self.db.write_opt(rows()?, &synced()).map_err(failed))?;
+        retry_while_full(|| self.should_stop(), || self.db.write_opt(rows()?, &synced()).map_err(failed))?;
         self.next_seq = next_seq;
-        self.is_there()
+        self.check_folder()
     }
 
-    /// The least resemblance of a link of clusters that were made anew; none where they are the stream's.
+    /// The smallest resemblance that a link may have, if reclustering has replaced the clusters of the stream.
     pub(super) fn linked_from(&self) -> Result<Option<f64>, StoreError> {
         let Some(row) = self.db.get_cf(self.cf(cf::META)?, meta::LINKED_FROM).map_err(failed)? else { return Ok(None) };
         let bytes = Fields(&row).bytes().filter(|_| row.len() == 8);
-        Ok(Some(bytes.map(f64::from_be_bytes).ok_or_else(|| damaged("linked-from in meta"))?))
+        Ok(Some(bytes.map(f64::from_be_bytes).ok_or_else(|| damaged("meta/linked-from"))?))
     }
 }

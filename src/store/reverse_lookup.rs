@@ -1,8 +1,8 @@
-//! What finds a document: its shingles, read back from the postings that have it.
+//! From a document back to the shingles that index it.
 //!
-//! A document's row holds its sketch, and not the shingles that index it. But the sketch tells in which narrow ranges they
-//! lie, and in these ranges of the families of postings they are the keys whose rows name the document. A large document's
-//! bitmap has lost a part of them, a third or so: what is left is enough to be found by.
+//! A document's row holds the sketch, not the index shingles. But the sketch gives narrow ranges in which the
+//! shingles lie. In these ranges of the posting families, the keys whose rows name the document are its shingles. The
+//! bitmap of a large document lacks about a third of them; the rest suffices for a search.
 
 use super::open::{RocksStore, damaged, failed};
 use super::schema::{self, Fields, PostingKind, cf};
@@ -11,11 +11,11 @@ use crate::ports::{DocumentShingles, StoreError};
 use crate::sketch::Shingle;
 use std::ops::RangeInclusive;
 
-/// Lists of index shingles that are looked at for one document, at most: about a second. A page of 300 words in a store of
-/// ten million takes a tenth of them; a page of many thousands may not have all of its shingles found.
+/// Posting lists to read for one document, at most: about a second. A page of 300 words in a store of ten million
+/// documents takes a tenth of that. For a page of many thousand words, some shingles may be missed.
 const LISTS_MAX: usize = 2_000_000;
 
-/// Mod shingles that are looked up for one document, at most: about a second.
+/// Mod postings to look up for one document, at most: about a second.
 const LOOK_UPS_MAX: usize = 300_000;
 
 impl RocksStore {
@@ -24,7 +24,7 @@ impl RocksStore {
         let ranges = stored.sketch.ranges(self.rule.sketch.bits);
         if document.0 > self.indexed_up_to()? {
             let mut found = self.pending_shingles_of(document)?;
-            // What is asked must not be answered otherwise as soon as a run is made.
+            // Once a run holds these postings, look-ups go by range. The answer must not change then.
             for shingles in [&mut found.index, &mut found.mod_shingles] {
                 shingles.retain(|shingle| is_in(&ranges, *shingle));
             }
@@ -35,14 +35,14 @@ impl RocksStore {
         Ok(DocumentShingles { index, mod_shingles })
     }
 
-    /// Those of a document that is in no run yet.
+    /// The shingles of a document whose postings are in no run yet.
     fn pending_shingles_of(&self, wanted: DocumentId) -> Result<DocumentShingles, StoreError> {
         let mut found = DocumentShingles::default();
         let mut rows = self.db.raw_iterator_cf(self.cf(cf::PENDING)?);
         rows.seek_for_prev(wanted.0.to_be_bytes());
         if let Some((key, row)) = rows.item() {
             let read =
-                schema::read_pending(key, row, self.rule.sketch.bits, &mut |posted, shingle, document| match posted {
+                schema::read_pending(key, row, self.rule.sketch.bits, &mut |kind, shingle, document| match kind {
                     PostingKind::Index if document == wanted => found.index.push(shingle),
                     PostingKind::Mod if document == wanted => found.mod_shingles.push(shingle),
                     _ => {}
@@ -53,18 +53,18 @@ impl RocksStore {
         Ok(found)
     }
 
-    /// The first `most` index shingles of a document in some ranges.
+    /// The first `limit` index shingles of a document in these ranges.
     fn index_shingles_in(
         &self,
         ranges: &[RangeInclusive<Shingle>],
         document: DocumentId,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<Shingle>, StoreError> {
         let width = PostingKind::Index.width(self.rule.sketch.bits);
         let (mut found, mut n_left, mut documents) = (Vec::new(), LISTS_MAX, Vec::new());
         let mut rows = self.db.raw_iterator_cf(self.cf(cf::POSTINGS)?);
         for range in ranges {
-            if found.len() == most || n_left == 0 {
+            if found.len() == limit || n_left == 0 {
                 break;
             }
             rows.seek(schema::shingle_key(*range.start(), width));
@@ -83,24 +83,24 @@ impl RocksStore {
             }
             rows.status().map_err(failed)?;
         }
-        found.truncate(most);
+        found.truncate(limit);
         Ok(found)
     }
 
-    /// The first `most` mod shingles of a document in some ranges: of each shingle that is there the one key is looked up
-    /// that names the document, for a shingle may have millions.
+    /// The first `limit` mod shingles of a document in these ranges. A mod shingle may have millions of keys, so the
+    /// search jumps to the one key that would name the document.
     fn mod_shingles_in(
         &self,
         ranges: &[RangeInclusive<Shingle>],
         document: DocumentId,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<Shingle>, StoreError> {
         let bits = self.rule.sketch.bits;
         let (mut found, mut n_left) = (Vec::new(), LOOK_UPS_MAX);
         let mut rows = self.db.raw_iterator_cf(self.cf(cf::MOD_POSTINGS)?);
         for range in ranges {
             let mut next = Some(*range.start());
-            while let Some(from) = next.filter(|from| range.contains(from) && n_left > 0 && found.len() < most) {
+            while let Some(from) = next.filter(|from| range.contains(from) && n_left > 0 && found.len() < limit) {
                 n_left -= 1;
                 rows.seek(schema::mod_posting_key(from, document, bits));
                 let Some(key) = rows.key() else { break };
@@ -118,7 +118,7 @@ impl RocksStore {
     }
 }
 
-/// Whether a shingle is in one of some ranges that ascend.
+/// Whether a shingle lies in one of the ranges, which ascend.
 fn is_in(ranges: &[RangeInclusive<Shingle>], shingle: Shingle) -> bool {
     let at = ranges.partition_point(|range| *range.end() < shingle);
     ranges.get(at).is_some_and(|range| range.contains(&shingle))

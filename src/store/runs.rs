@@ -1,13 +1,13 @@
-//! Sorted runs: a frozen part of the newest postings, written as files that RocksDB takes in whole.
+//! Sorted runs: writes a frozen part of the posting buffer as sorted files, which RocksDB ingests whole.
 //!
 //! ```text
 //! frozen part ─▶ runs/FAMILY.sst ─▶ ingested, family by family ─▶ indexed-up-to raised, pending deleted up to there
 //! ```
-//! Killed anywhere on that way, nothing is lost and nothing is wrong: until the last step the postings are in `pending`
-//! as well, and a run that is taken in again adds what is there already.
+//! A kill at any step loses nothing. Until the last step `pending` still holds the postings, and ingesting a run
+//! twice changes nothing.
 
 use super::column_options;
-use super::disk_full::when_there_is_room;
+use super::disk_full::retry_while_full;
 use super::open::{damaged, failed, family};
 use super::posting_buffer::{Chains, Part};
 use super::schema::{self, PostingKind, cf, meta};
@@ -20,63 +20,64 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// The folder of runs on their way, inside the store's.
+/// The folder of runs to ingest, inside the store's.
 const FOLDER: &str = "runs";
 
-/// Writes one run at a time, in a thread of its own.
+/// Writes one run at a time, in a separate thread.
 pub(super) struct Runs {
     db: Arc<DB>,
     folder: PathBuf,
     bits: u32,
     under_way: Option<JoinHandle<Result<(), StoreError>>>,
-    /// Set when the store is closed: what waits for room on the disk is to give up.
+    /// Set when the store is closed, to end a wait for disk space.
     closing: Arc<AtomicBool>,
 }
 
 impl Runs {
-    /// Clears away what a killed process left, and begins with none under way.
+    /// Clears the folder of runs, where a killed process may have left files.
     pub fn new(db: Arc<DB>, store: &Path, bits: u32) -> Result<Self, StoreError> {
         let folder = store.join(FOLDER);
-        let made = if folder.exists() { std::fs::remove_dir_all(&folder) } else { Ok(()) };
+        let cleared = if folder.exists() { std::fs::remove_dir_all(&folder) } else { Ok(()) };
         kill_point!("runs-cleared");
-        made.and_then(|()| std::fs::create_dir(&folder))
-            .map_err(|error| StoreError::Failed(format!("{}: {error}", folder.display())))?;
+        cleared
+            .and_then(|()| std::fs::create_dir(&folder))
+            .map_err(|error| StoreError::Failed(format!("cannot recreate {}: {error}", folder.display())))?;
         Ok(Runs { db, folder, bits, under_way: None, closing: Arc::default() })
     }
 
-    /// Begins a run of a part. None may be under way. Whoever sets `stop` ends its wait for room on the disk.
+    /// Starts writing a run of a part. No run may be under way. Setting `stop` ends a wait for disk space.
     pub fn begin(&mut self, part: Arc<Part>, stop: Arc<AtomicBool>) {
         let run = Run { db: Arc::clone(&self.db), folder: self.folder.clone(), bits: self.bits, part };
         let closing = Arc::clone(&self.closing);
-        let gives_up = move || closing.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed);
-        self.under_way = Some(std::thread::spawn(move || when_there_is_room(gives_up, || run.write_and_ingest())));
+        let should_stop = move || closing.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed);
+        self.under_way = Some(std::thread::spawn(move || retry_while_full(should_stop, || run.write_and_ingest())));
     }
 
-    /// Whether a run is under way and not yet done.
+    /// Whether a run is still being written.
     pub fn is_busy(&self) -> bool {
         self.under_way.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Waits for the run under way; true if there was one.
+    /// Waits for the run under way. Returns whether there was one.
     pub fn finish(&mut self) -> Result<bool, StoreError> {
         let Some(thread) = self.under_way.take() else { return Ok(false) };
         let ended = thread.join();
-        ended.unwrap_or_else(|_| Err(StoreError::Failed("the thread that writes runs died".into())))?;
+        ended.unwrap_or_else(|_| Err(StoreError::Failed("the thread that writes runs panicked".into())))?;
         Ok(true)
     }
 }
 
 impl Drop for Runs {
-    /// The database must not be closed under a run.
+    /// Waits for the run under way, which still uses the database.
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Relaxed);
         if let Err(error) = self.finish() {
-            tracing::error!("the last run of postings was not written; they are still pending: {error}");
+            tracing::error!("cannot write the last run of postings; the next start retries it: {error}");
         }
     }
 }
 
-/// A run on its way.
+/// A run to be written and ingested.
 struct Run {
     db: Arc<DB>,
     folder: PathBuf,
@@ -86,55 +87,56 @@ struct Run {
 
 impl Run {
     fn write_and_ingest(&self) -> Result<(), StoreError> {
-        // A file that is taken in is durable at once: the documents that it finds must be so before.
+        // An ingested file is durable at once. The documents in its postings must be durable before.
         sync_log(&self.db)?;
-        for posted in PostingKind::ALL {
-            self.take_in(posted)?;
+        for kind in PostingKind::ALL {
+            self.write_and_ingest_kind(kind)?;
         }
         let Some(last) = self.part.last else { return Ok(()) };
         raise_indexed(&self.db, last)
     }
 
-    fn take_in(&self, posted: PostingKind) -> Result<(), StoreError> {
-        let chains = self.part.of(posted);
+    fn write_and_ingest_kind(&self, kind: PostingKind) -> Result<(), StoreError> {
+        let chains = self.part.chains(kind);
         if chains.is_empty() {
             return Ok(());
         }
-        let path = self.folder.join(format!("{}.sst", posted.family()));
+        let path = self.folder.join(format!("{}.sst", kind.family()));
         kill_point!("run-begun");
-        self.write(&path, &column_options::run_options(posted), posted, chains)?;
+        self.write(&path, &column_options::run_options(kind), kind, chains)?;
         kill_point!("run-written");
-        self.ingest(&path, posted)?;
+        self.ingest(&path, kind)?;
         kill_point!("run-ingested");
         Ok(())
     }
 
-    fn write(&self, path: &Path, options: &Options, posted: PostingKind, chains: &Chains) -> Result<(), StoreError> {
-        let width = posted.width(self.bits);
+    fn write(&self, path: &Path, options: &Options, kind: PostingKind, chains: &Chains) -> Result<(), StoreError> {
+        let width = kind.width(self.bits);
         let mut file = SstFileWriter::create(options);
         file.open(path).map_err(failed)?;
-        chains.each(|shingle, documents, begins| {
-            if posted == PostingKind::Mod {
+        chains.each(|shingle, documents, is_first| {
+            if kind == PostingKind::Mod {
                 return documents.iter().try_for_each(|document| {
                     file.put(schema::mod_posting_key(shingle, *document, self.bits), []).map_err(failed)
                 });
             }
             let (key, list) = (&shingle.to_be_bytes()[8 - width..], schema::documents_row(documents));
-            // Most shingles begin here. Compaction takes a row over as it is, where it has to look for the pieces of a list.
-            if begins { file.put(key, list) } else { file.merge(key, list) }.map_err(failed)
+            // Most lists start in this run. Compaction copies a plain row, but has to merge the pieces of a list.
+            if is_first { file.put(key, list) } else { file.merge(key, list) }.map_err(failed)
         })?;
         file.finish().map_err(failed)
     }
 
-    fn ingest(&self, path: &Path, posted: PostingKind) -> Result<(), StoreError> {
+    fn ingest(&self, path: &Path, kind: PostingKind) -> Result<(), StoreError> {
         let mut options = IngestExternalFileOptions::default();
         options.set_move_files(true);
-        let family = family(&self.db, posted.family())?;
+        let family = family(&self.db, kind.family())?;
         self.db.ingest_external_file_cf_opts(family, &options, vec![path]).map_err(failed)
     }
 }
 
-/// Notes that the postings of documents up to this one are in runs. Need not be synced: lost, the run comes again.
+/// Records that runs hold the postings of all documents up to `last`. Not synced: if the record is lost, the next
+/// start writes the run again.
 fn raise_indexed(db: &DB, last: DocumentId) -> Result<(), StoreError> {
     let beyond = last.0.checked_add(1).ok_or_else(|| damaged("the last document"))?;
     let mut rows = WriteBatch::default();
@@ -167,8 +169,8 @@ mod tests {
         RocksStore::open(path, &settings, &rule, None, || Seed([1, 2, 3, 4])).expect("opens")
     }
 
-    /// Document n stands under shingle n modulo 3, super shingle n modulo 2 and mod shingle 25, and is known to be the first
-    /// under the former two where it is.
+    /// Document n has shingle n modulo 3, super shingle n modulo 2 and mod shingle 25. The first documents with a
+    /// shingle or super shingle are known to be the first.
     fn batch(ids: std::ops::RangeInclusive<u32>) -> Batch {
         let document = |id: u32| {
             let fingerprint = |kind: u128| Fingerprint(kind << 32 | u128::from(id));
@@ -229,23 +231,23 @@ mod tests {
         check(&read_only(folder.path()), 40);
     }
 
-    /// Killed between any two of its steps, a run is made again: what it took in already is taken in twice.
+    /// After a kill between two steps, the next start ingests the whole run again.
     #[test]
-    fn a_run_that_comes_again_changes_nothing() {
+    fn ingesting_a_run_twice_changes_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut store = open(folder.path(), 1);
         store.commit(&batch(1..=10)).expect("written");
         let runs = folder.path().join(FOLDER);
-        for posted in PostingKind::ALL {
-            let part = store.delta_mut().expect("a delta").freeze();
+        for kind in PostingKind::ALL {
+            let part = store.posting_buffer_mut().expect("a buffer").freeze();
             let run = Run { db: Arc::clone(&store.db), folder: runs.clone(), bits: 40, part };
-            run.take_in(posted).expect("taken in");
+            run.write_and_ingest_kind(kind).expect("taken in");
             check(&store, 10);
             std::fs::write(runs.join("orphan.sst"), "half a file").expect("written");
             drop(run);
             drop(store);
             store = open(folder.path(), 1);
-            assert_eq!(runs.read_dir().expect("a folder").count(), 0, "what was left is cleared away");
+            assert_eq!(runs.read_dir().expect("a folder").count(), 0, "the start clears leftovers");
             check(&store, 10);
             check(&read_only(folder.path()), 10);
         }
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_no_list_is_an_error_and_no_crash() {
+    fn a_malformed_list_is_an_error_and_no_crash() {
         let folder = tempfile::tempdir().expect("a folder");
         let store = open(folder.path(), 1);
         let family = family(&store.db, cf::POSTINGS).expect("a family");

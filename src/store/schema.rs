@@ -1,56 +1,61 @@
-//! The bytes on disk: format version 1.
+//! The bytes on disk: keys and values of every column family, format version 1.
 //!
-//! Numbers in keys and rows are big-endian, so that keys sort as numbers do. A fingerprint is 16 bytes, a document
-//! 4 bytes, a super shingle 8 bytes, a shingle as many bytes as its bits need (5 at 40 bits), a time 8 bytes
-//! (microseconds since 1970 with the sign bit turned, so that earlier sorts first). A varint is LEB128. Documents are
-//! numbered from 1; 0 stands for none.
+//! Numbers in keys and rows are big-endian, so that keys sort like numbers. A fingerprint takes 16 bytes, a document
+//! 4 bytes, a super shingle 8 bytes, any other shingle as many bytes as its bits need (5 at 40 bits). A time takes
+//! 8 bytes: microseconds since 1970 with the sign bit flipped, so that earlier times sort first. A varint is LEB128.
+//! Documents are numbered from 1; 0 means none.
 //!
 //! | column family | key | value |
 //! |---|---|---|
 //! | `meta` | a name, see [`meta`] | |
 //! | `offsets` | source, `00`, partition (4) | next offset (8), chain (8) |
-//! | `docs` | document | first URL's fingerprint (16), postings' checksum (8), varints: words, bytes, index shingles, super shingles, mod shingles; sketch ([`crate::sketch::encode`]) |
+//! | `docs` | document | fingerprint of the first URL (16), checksum of the postings (8), varints: words, bytes, index shingles, super shingles, mod shingles; sketch ([`crate::sketch::encode`]) |
 //! | `equal` | equivalence fingerprint | document |
-//! | `urls` | URL's fingerprint | URL |
-//! | `sightings` | URL's fingerprint, time, kind (1), sweep's length (4), sweep, then by kind: 0 lost, 1 gone: nothing; 2 redirect: the target; 3 page: document | empty |
-//! | `standings` | document, time, URL's fingerprint, sweep | empty |
-//! | `states` | URL's fingerprint | host's fingerprint (8), found (1), the newest sighting as in `sightings` (length (4), time to end), and the last copy in the same way, or nothing |
-//! | `sought` | document, time, URL's fingerprint | empty |
+//! | `urls` | URL fingerprint | URL |
+//! | `sightings` | URL fingerprint, time, kind (1), length of sweep (4), sweep, then by kind: 0 lost, 1 gone: nothing; 2 redirect: the target; 3 page: document | empty |
+//! | `standings` (sightings by document) | document, time, URL fingerprint, sweep | empty |
+//! | `states` | URL fingerprint | host fingerprint (8), found (1), the newest sighting as in `sightings` (length (4), time to end), and the last copy in the same form, or nothing if there is none or it is the newest sighting |
+//! | `sought` (missing URLs) | document, time, URL fingerprint | empty |
 //! | `sweeps` | name | first time, last time, pages (8), gone (8), closed (1), lost (8) |
-//! | `clusters` | document | parent, next in ring, size, name (4 each), the last two 0 where it is no root; no row: a cluster of its own |
+//! | `clusters` | document | parent, next in ring, size, name (4 each), the last two 0 unless it is a root; no row: a cluster of one |
 //! | `links` | later document, earlier document | resemblance (8, IEEE 754) |
 //! | `supers` | super shingle | documents |
 //! | `postings` | shingle | documents, at most one more than the common limit |
 //! | `mod-postings` | mod shingle, document | empty |
-//! | `pending` | first document of a batch | for it and each that follows: varint n, n shingles; varint n, n super shingles; varint n, n mod shingles |
+//! | `pending` | first document of a batch | for each document of the batch: varint n, n shingles; varint n, n super shingles; varint n, n mod shingles |
 //! | `common` | shingle | empty |
-//! | `outbox` | sequence number (8) | key, event, and of a rejected message the original: see below |
+//! | `outbox` | sequence number (8) | key, event, and the original of a rejected message: see below |
 //!
-//! An outbox row is a list of fields, each with its length before it (4, `ffffffff`: there is none): the key, the event
-//! and, where there is an original, its key and value, its time (8), what could not be taken over (1: nothing, 2: the
-//! value, with its bytes (8), 3: the headers), and its headers, a name and a value each. Where the event's page came late,
-//! `fffffffe` follows on the event, and what stands at the URL now: nothing more where that is what stood there before,
-//! else a cluster (4, 0: none) and a sighting as in `sightings` (time to end).
+//! **Outbox.** A row is a list of fields, each after its length (4; `ffffffff`: no field). First come the key and the
+//! event. For a rejected message follow the original's key and value, its time (8), what is left out (1: nothing, 2:
+//! the value, with its length (8), 3: the headers), and its headers as pairs of name and value. For a page that
+//! arrived late, `fffffffe` follows the event, and then the present state of the URL: nothing if the page changes
+//! nothing, else a cluster (4; 0: none) and a sighting as in `sightings` (time to end).
 //!
-//! Documents of a list ascend: the first as a varint, then the step to each next one. A list may lie in pieces in
-//! several files; a merge operator, the union of sets, puts them together as RocksDB reads or compacts. The piece with
-//! which a list is known to begin is a row of its own, which hides nothing, and not an operand.
+//! **Lists.** The documents of a list ascend: the first as a varint, then the difference of each next one. Several
+//! files may hold pieces of one list; a merge operator, the union of sets, joins them when RocksDB reads or compacts.
+//! The first piece of a list, where it is known to be the first, is a plain row and not a merge operand.
 //!
-//! `supers`, `postings` and `mod-postings` are derived: a batch writes what its documents add to them as one row of
-//! `pending`, and they are held in memory until a run of them, sorted, is taken in as a file (see `store::runs`). What
-//! is asked for is what the families hold and what `pending` holds above `meta/indexed-up-to`, together; to have a
-//! posting in both is harmless. Under a list's limit nothing is lost by the split: the decision knows both.
+//! **Derived families.** `supers`, `postings` and `mod-postings` are indexes over the documents. A batch writes its
+//! postings as one row of `pending`. They also stay in memory until RocksDB ingests them as a sorted run (see
+//! `store::runs`). A look-up combines these families with the part of `pending` above `meta/indexed-up-to`. A posting
+//! in both is harmless. The limit of a list holds for both together, because the decision sees both.
 //!
-//! A posting of a mod shingle is a key of its own, and not a place in a list, because only queries ask for it. So
-//! lists have no limit here; who reads them has one.
+//! **Mod postings.** Each posting of a mod shingle is a key of its own, because only queries read it. These lists
+//! have no limit on disk; readers apply one.
 //!
-//! Invariants: every document in `standings`, `equal`, `postings`, `supers`, `mod-postings` is in `docs`; documents are
-//! dense from 1 to `meta/documents`; a document is in as many lists of each derived family, `pending` included, as its
-//! row says, and their shingles give its checksum; every document above `meta/indexed-up-to` is in one row of
-//! `pending`; `sightings` and `standings` hold the same sightings, but for those of nothing; `states` is what
-//! [`UrlState::from_history`] makes of each URL's sightings, but for `found`, and `sought` holds the last copy of each that is
-//! [`UrlState::sought`]; parents form trees; `outbox` holds the events from `meta/published` to `meta/next-seq`, or none
-//! where nobody listens.
+//! **Invariants**
+//!
+//! - Documents are dense from 1 to `meta/documents`.
+//! - Every document in `standings`, `equal`, `postings`, `supers` and `mod-postings` is in `docs`.
+//! - A document is in as many lists of each derived family, `pending` included, as its row in `docs` says. The
+//!   shingles of these lists give its checksum.
+//! - Every document above `meta/indexed-up-to` is in exactly one row of `pending`.
+//! - `sightings` and `standings` hold the same sightings of documents.
+//! - Each row of `states` is [`UrlState::from_history`] the URL's sightings, apart from `found`.
+//! - `sought` holds the last copy of every URL with [`UrlState::missing_copy`].
+//! - Parents form trees.
+//! - `outbox` holds the events from `meta/published` to `meta/next-seq`, or none for a store without a sink.
 
 use crate::cluster::{ClusterRow, Link, NewDocument};
 use crate::codec::{decode_varint, encode_varint};
@@ -63,17 +68,17 @@ use crate::sweep::{LastCopy, Observation, Seen, SweepRow, UrlState};
 use crate::wire::{Message, MessageFault};
 use std::sync::Arc;
 
-/// The format that is written.
+/// The format that this version writes.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// The oldest format that can be read.
+/// The oldest format that this version reads.
 pub const OLDEST_READABLE_FORMAT: u32 = 1;
 
 /// The names of the column families.
 pub mod cf {
-    /// What the store is.
+    /// Format, rules and counters.
     pub const META: &str = "meta";
-    /// How far the sources have been taken in.
+    /// Progress in each source.
     pub const OFFSETS: &str = "offsets";
     /// Documents.
     pub const DOCS: &str = "docs";
@@ -84,11 +89,11 @@ pub mod cf {
     /// Sightings by URL.
     pub const SIGHTINGS: &str = "sightings";
     /// Sightings by document.
-    pub const STANDINGS: &str = "standings";
-    /// What each URL's sightings add up to.
+    pub const SIGHTINGS_BY_DOCUMENT: &str = "standings";
+    /// The current state of each URL.
     pub const STATES: &str = "states";
-    /// Last copies of URLs that are gone or lost and not found yet.
-    pub const SOUGHT: &str = "sought";
+    /// Missing URLs: gone or lost, and not found elsewhere yet.
+    pub const MISSING_URLS: &str = "sought";
     /// Sweeps.
     pub const SWEEPS: &str = "sweeps";
     /// The union-find forest.
@@ -101,14 +106,14 @@ pub mod cf {
     pub const POSTINGS: &str = "postings";
     /// Common shingles.
     pub const COMMON: &str = "common";
-    /// Events not yet known to be out.
+    /// Events not yet known to be published.
     pub const OUTBOX: &str = "outbox";
-    /// Mod shingles, where the rule indexes them.
+    /// Mod shingles, if the rule indexes them.
     pub const MOD_POSTINGS: &str = "mod-postings";
     /// Postings that may be in no run yet.
     pub const PENDING: &str = "pending";
 
-    /// All of them.
+    /// Every column family.
     pub const ALL: [&str; 18] = [
         META,
         OFFSETS,
@@ -116,9 +121,9 @@ pub mod cf {
         EQUAL,
         URLS,
         SIGHTINGS,
-        STANDINGS,
+        SIGHTINGS_BY_DOCUMENT,
         STATES,
-        SOUGHT,
+        MISSING_URLS,
         SWEEPS,
         CLUSTERS,
         LINKS,
@@ -137,43 +142,43 @@ pub mod meta {
     pub const FORMAT: &[u8] = b"format";
     /// The store's secret seed (32).
     pub const SEED: &[u8] = b"seed";
-    /// The store's own name, random (16).
+    /// The store's random id (16).
     pub const ID: &[u8] = b"id";
     /// The rules, as JSON.
     pub const RULE: &[u8] = b"rule";
-    /// The least resemblance of a link (8, IEEE 754), where clusters were made anew under another rule than the store's.
+    /// The smallest resemblance that a link may have (8, IEEE 754), after reclustering.
     pub const LINKED_FROM: &[u8] = b"linked-from";
-    /// How many documents there are (4).
+    /// The number of documents (4).
     pub const DOCUMENTS: &[u8] = b"documents";
-    /// The next event's sequence number (8).
+    /// The sequence number of the next event (8).
     pub const NEXT_SEQ: &[u8] = b"next-seq";
-    /// Events below this number are out (8).
+    /// Events below this number are published (8).
     pub const PUBLISHED: &[u8] = b"published";
-    /// The postings of the documents up to this one are in runs (4).
+    /// Runs hold the postings of all documents up to this one (4).
     pub const INDEXED_UP_TO: &[u8] = b"indexed-up-to";
-    /// With a topic's name after it: how many partitions it had when the store first published there (4), and whether it
-    /// holds all that it would, had every event gone there (1).
+    /// Followed by a topic: the number of partitions when the store first published there (4), and whether the topic
+    /// is complete (1), see [`crate::ports::OutputNote`].
     pub const OUTPUT: &[u8] = b"output/";
-    /// With a source's name after it: when the source begins, of which nothing was taken yet (8, microseconds since 1970).
+    /// Followed by a source: where to start it while it has no progress (8, microseconds since 1970).
     pub const BEGINNING: &[u8] = b"beginning/";
 }
 
-/// What finds documents: the three families of postings.
+/// The three kinds of postings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostingKind {
-    /// By index shingles.
+    /// Postings of index shingles.
     Index,
-    /// By super shingles.
+    /// Postings of super shingles.
     Super,
-    /// By mod shingles.
+    /// Postings of mod shingles.
     Mod,
 }
 
 impl PostingKind {
-    /// In the order in which a row of `pending` has them.
+    /// Every kind, in the order of a row of `pending`.
     pub const ALL: [PostingKind; 3] = [PostingKind::Index, PostingKind::Super, PostingKind::Mod];
 
-    /// The column family.
+    /// The column family that holds these postings.
     pub fn family(self) -> &'static str {
         match self {
             PostingKind::Index => cf::POSTINGS,
@@ -182,7 +187,7 @@ impl PostingKind {
         }
     }
 
-    /// The bytes of a shingle of `bits` bits in keys and rows.
+    /// The number of bytes of a shingle of `bits` bits in keys and rows.
     pub(super) fn width(self, bits: u32) -> usize {
         match self {
             PostingKind::Index | PostingKind::Mod => bits.div_ceil(8) as usize,
@@ -191,21 +196,21 @@ impl PostingKind {
     }
 }
 
-/// The share of one posting in its document's checksum: sums of these do not depend on the order.
-pub fn posting_checksum(posted: PostingKind, shingle: Shingle) -> u64 {
-    // The mixer of SplitMix64: every bit of the number changes half of the bits of what comes out.
-    let mut mixed = shingle.wrapping_add((posted as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+/// The contribution of one posting to its document's checksum, which is the sum and so independent of the order.
+pub fn posting_checksum(kind: PostingKind, shingle: Shingle) -> u64 {
+    // The mixer of SplitMix64: each input bit changes about half of the output bits.
+    let mut mixed = shingle.wrapping_add((kind as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)
 }
 
-/// The postings of a new document, family by family.
+/// The shingles of a new document, in the order of [`PostingKind::ALL`].
 pub(super) fn postings_of(document: &NewDocument) -> [&[Shingle]; 3] {
     [&document.index, &document.super_shingles, &document.mod_shingles]
 }
 
-/// Reads fixed-size fields off a row, front to back.
+/// A cursor over the fields of a row.
 pub(super) struct Fields<'a>(pub &'a [u8]);
 
 impl Fields<'_> {
@@ -247,7 +252,7 @@ impl Fields<'_> {
     }
 }
 
-/// The last `width` bytes of a shingle, which are all that are not 0.
+/// Appends the last `width` bytes of a shingle. The bytes before them are 0.
 pub(super) fn put_shingle(row: &mut Vec<u8>, shingle: Shingle, width: usize) {
     row.extend_from_slice(&shingle.to_be_bytes()[8 - width..]);
 }
@@ -269,7 +274,8 @@ fn kind_of(seen: &Seen) -> u8 {
     }
 }
 
-/// A moment as the end of a key: sorts as moments do, but for the names of sweeps of different lengths.
+/// Appends an observation as the end of a key. Keys sort like observations, except that shorter sweep names come
+/// first.
 fn push_moment(moment: &Observation, key: &mut Vec<u8>) {
     let sweep = moment.sweep.as_deref().unwrap_or("").as_bytes();
     key.extend(sortable(moment.fetched_at));
@@ -287,8 +293,8 @@ fn read_moment(bytes: &[u8]) -> Option<Observation> {
     let mut fields = Fields(bytes);
     let fetched_at = fields.time()?;
     let [kind] = fields.bytes()?;
-    let n_sweep = fields.u32()?;
-    let (sweep, rest) = fields.0.split_at_checked(n_sweep as usize)?;
+    let sweep_length = fields.u32()?;
+    let (sweep, rest) = fields.0.split_at_checked(sweep_length as usize)?;
     let seen = match kind {
         0 if rest.is_empty() => Seen::Lost,
         1 if rest.is_empty() => Seen::Gone,
@@ -310,14 +316,14 @@ pub(super) fn read_sighting(key: &[u8]) -> Option<StoredSighting> {
     Some(StoredSighting { url: fields.fingerprint()?, moment: read_moment(fields.0)? })
 }
 
-pub(super) fn standing_key(document: DocumentId, sighting: &StoredSighting) -> Vec<u8> {
+pub(super) fn sighting_by_document_key(document: DocumentId, sighting: &StoredSighting) -> Vec<u8> {
     let sweep = sighting.moment.sweep.as_deref().unwrap_or("").as_bytes();
     let time = sortable(sighting.moment.fetched_at);
     [&document.0.to_be_bytes(), &time[..], &fingerprint_key(sighting.url), sweep].concat()
 }
 
-/// No standing of a document is above it.
-pub(super) fn end_of_standings(document: DocumentId) -> Vec<u8> {
+/// Sorts after every sighting of a document.
+pub(super) fn end_of_sightings_by_document(document: DocumentId) -> Vec<u8> {
     [&document.0.to_be_bytes(), &[0xff; 25][..]].concat()
 }
 
@@ -327,7 +333,7 @@ pub(super) fn read_link(key: &[u8], row: &[u8]) -> Option<Link> {
     Some(Link { document, to, resemblance: f64::from_be_bytes(row.try_into().ok()?) })
 }
 
-pub(super) fn read_standing(key: &[u8]) -> Option<StoredSighting> {
+pub(super) fn read_sighting_by_document(key: &[u8]) -> Option<StoredSighting> {
     let mut fields = Fields(key);
     let (document, fetched_at, url) = (fields.document()?, fields.time()?, fields.fingerprint()?);
     let moment = Observation { fetched_at, seen: Seen::Document(document), sweep: read_sweep(fields.0)? };
@@ -341,7 +347,7 @@ pub(super) fn state_row(state: &UrlState) -> Vec<u8> {
     push_moment(&state.newest, &mut newest);
     row.extend((newest.len() as u32).to_be_bytes());
     row.extend(newest);
-    // Mostly the newest sighting is the last copy.
+    // Usually the newest sighting is the last copy.
     if let Some(copy) = state.copy.as_ref().map(LastCopy::moment).filter(|copy| *copy != state.newest) {
         push_moment(&copy, &mut row);
     }
@@ -362,14 +368,14 @@ pub(super) fn read_state(row: &[u8]) -> Option<UrlState> {
     Some(UrlState { newest, copy, host, found: found != 0 })
 }
 
-pub(super) fn sought_key(sought: &MissingUrl) -> Vec<u8> {
-    [&sought.document.0.to_be_bytes(), &sortable(sought.last_seen)[..], &fingerprint_key(sought.url)].concat()
+pub(super) fn missing_url_key(missing: &MissingUrl) -> Vec<u8> {
+    [&missing.document.0.to_be_bytes(), &sortable(missing.last_seen)[..], &fingerprint_key(missing.url)].concat()
 }
 
-pub(super) fn read_sought(key: &[u8]) -> Option<MissingUrl> {
+pub(super) fn read_missing_url(key: &[u8]) -> Option<MissingUrl> {
     let mut fields = Fields(key);
-    let sought = MissingUrl { document: fields.document()?, last_seen: fields.time()?, url: fields.fingerprint()? };
-    fields.0.is_empty().then_some(sought)
+    let missing = MissingUrl { document: fields.document()?, last_seen: fields.time()?, url: fields.fingerprint()? };
+    fields.0.is_empty().then_some(missing)
 }
 
 pub(super) fn sweep_row(row: &SweepRow) -> Vec<u8> {
@@ -426,14 +432,14 @@ pub(super) fn read_cluster_row(document: DocumentId, row: &[u8]) -> Option<Clust
     })
 }
 
-/// A list; `documents` ascend.
+/// Encodes a list of documents, which must ascend.
 pub(super) fn documents_row(documents: &[DocumentId]) -> Vec<u8> {
     let mut row = Vec::with_capacity(4 + documents.len());
     put_documents(&mut row, documents);
     row
 }
 
-/// Appends a list.
+/// Appends a list of documents, which must ascend.
 pub(super) fn put_documents(row: &mut Vec<u8>, documents: &[DocumentId]) {
     let mut previous = 0;
     for document in documents {
@@ -442,7 +448,7 @@ pub(super) fn put_documents(row: &mut Vec<u8>, documents: &[DocumentId]) {
     }
 }
 
-/// Appends the documents of a list.
+/// Decodes a list and appends its documents.
 pub(super) fn read_documents(row: &[u8], documents: &mut Vec<DocumentId>) -> Option<()> {
     let mut fields = Fields(row);
     let mut previous = 0u32;
@@ -460,20 +466,20 @@ pub(super) fn document_row(document: &NewDocument, first_url: Fingerprint) -> Ve
     row
 }
 
-/// The same row of a document whose sketch is in its bytes already.
+/// Like [`document_row`], for a document whose sketch is already encoded.
 pub(super) fn put_loaded_document(row: &mut Vec<u8>, document: &LoadDocument<'_>) {
     let postings = [document.index, document.super_shingles, document.mod_shingles];
     put_document_head(row, document.first_url, postings, document.n_words, document.n_bytes);
     row.extend(document.sketch);
 }
 
-/// All of a document's row before its sketch.
+/// Appends the part of a document's row before the sketch.
 fn put_document_head(row: &mut Vec<u8>, first_url: Fingerprint, postings: [&[Shingle]; 3], n_words: u32, n_bytes: u64) {
     row.extend(fingerprint_key(first_url));
     let shares = PostingKind::ALL
         .into_iter()
         .zip(postings)
-        .flat_map(|(posted, shingles)| shingles.iter().map(move |shingle| posting_checksum(posted, *shingle)));
+        .flat_map(|(kind, shingles)| shingles.iter().map(move |shingle| posting_checksum(kind, *shingle)));
     row.extend(shares.fold(0, u64::wrapping_add).to_be_bytes());
     encode_varint(u64::from(n_words), row);
     encode_varint(n_bytes, row);
@@ -503,12 +509,12 @@ pub(super) fn read_document(row: &[u8]) -> Option<StoredDocument> {
     })
 }
 
-/// The first URL alone, which most who ask for a row want.
+/// Reads only the first URL, which suffices for most look-ups.
 pub(super) fn read_first_url(row: &[u8]) -> Option<Fingerprint> {
     Fields(row).fingerprint()
 }
 
-/// The number of index shingles alone.
+/// Reads only the number of index shingles.
 pub(super) fn read_index_size(row: &[u8]) -> Option<u32> {
     let mut fields = Fields(row);
     let _ = (fields.fingerprint()?, fields.u64()?, fields.varint()?, fields.varint()?);
@@ -517,8 +523,8 @@ pub(super) fn read_index_size(row: &[u8]) -> Option<u32> {
 
 /// Appends a document's postings to its batch's row of `pending`.
 pub(super) fn put_pending(row: &mut Vec<u8>, document: &NewDocument, bits: u32) {
-    for (posted, shingles) in PostingKind::ALL.into_iter().zip(postings_of(document)) {
-        let width = posted.width(bits);
+    for (kind, shingles) in PostingKind::ALL.into_iter().zip(postings_of(document)) {
+        let width = kind.width(bits);
         encode_varint(shingles.len() as u64, row);
         for shingle in shingles {
             put_shingle(row, *shingle, width);
@@ -526,7 +532,7 @@ pub(super) fn put_pending(row: &mut Vec<u8>, document: &NewDocument, bits: u32) 
     }
 }
 
-/// Calls `each` with every posting of a row of `pending`; the last document of the row comes back.
+/// Calls `each` with every posting of a row of `pending`, and returns the last document of the row.
 pub(super) fn read_pending(
     key: &[u8],
     row: &[u8],
@@ -536,10 +542,10 @@ pub(super) fn read_pending(
     let mut document = Fields(key).document()?;
     let mut fields = Fields(row);
     loop {
-        for posted in PostingKind::ALL {
-            let width = posted.width(bits);
+        for kind in PostingKind::ALL {
+            let width = kind.width(bits);
             for _ in 0..fields.varint()? {
-                each(posted, fields.shingle(width)?, document);
+                each(kind, fields.shingle(width)?, document);
             }
         }
         if fields.0.is_empty() {
@@ -567,7 +573,7 @@ pub(super) fn read_mod_posting(key: &[u8], bits: u32) -> Option<(Shingle, Docume
     fields.0.is_empty().then_some(posting)
 }
 
-/// The length of a field that is not there.
+/// The length that marks an absent field.
 const NO_FIELD: u32 = u32::MAX;
 
 fn put_field(row: &mut Vec<u8>, field: Option<&[u8]>) {
@@ -576,7 +582,7 @@ fn put_field(row: &mut Vec<u8>, field: Option<&[u8]>) {
 }
 
 impl<'a> Fields<'a> {
-    /// A field with its length before it; the outer none: there is no such row, the inner: there is no such field.
+    /// Reads a field after its length. The outer `None` means a malformed row, the inner `None` an absent field.
     fn field(&mut self) -> Option<Option<&'a [u8]>> {
         let length = self.u32()?;
         if length == NO_FIELD {
@@ -588,7 +594,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Stands in the place of a field's length where an event does not change what it tells.
+/// Takes the place of a field's length. It marks an event that leaves its URL in another state than it reports.
 const CHANGE: u32 = u32::MAX - 1;
 
 pub(super) fn outbox_row(event: &Outgoing) -> Vec<u8> {
@@ -613,7 +619,7 @@ fn put_change(row: &mut Vec<u8>, change: &PresentChange) {
     }
 }
 
-/// The change that a row tells after its event. Only events without an original have one.
+/// Reads the change of state after an event. Only events without an original have one.
 fn read_change(fields: &mut Fields<'_>) -> Option<PresentChange> {
     let Some(rest) = fields.0.strip_prefix(&CHANGE.to_be_bytes()) else { return Some(PresentChange::AsTold) };
     fields.0 = &[];
@@ -697,20 +703,23 @@ mod tests {
                 let sighting = StoredSighting { url: Fingerprint(99), moment: moment.clone() };
                 assert_eq!(read_sighting(&sighting_key(&sighting)).as_ref(), Some(&sighting));
                 if let Some(document) = seen.document() {
-                    assert_eq!(read_standing(&standing_key(document, &sighting)), Some(sighting));
+                    assert_eq!(
+                        read_sighting_by_document(&sighting_by_document_key(document, &sighting)),
+                        Some(sighting)
+                    );
                 }
                 let copy = LastCopy { fetched_at: FetchTime(-9), sweep: None, document: DocumentId(3) };
                 for copy in [LastCopy::from_observation(&moment), Some(copy)] {
                     let state = UrlState { newest: moment.clone(), copy, host: 5, found: true };
-                    // A page is its own last copy, unless an older sighting of it came with a larger sweep's name.
+                    // A page is its own last copy, unless an older sighting of it has a larger sweep name.
                     if seen.document().is_none() || state.copy.is_some() {
                         assert_eq!(read_state(&state_row(&state)), Some(state));
                     }
                 }
             }
         }
-        let sought = MissingUrl { document: DocumentId(3), last_seen: FetchTime(-7), url: Fingerprint(4) };
-        assert_eq!(read_sought(&sought_key(&sought)), Some(sought));
+        let missing = MissingUrl { document: DocumentId(3), last_seen: FetchTime(-7), url: Fingerprint(4) };
+        assert_eq!(read_missing_url(&missing_url_key(&missing)), Some(missing));
         let row = SweepRow { is_closed: true, n_lost: 4, n_gone: 3, ..SweepRow::begun(FetchTime(1)) };
         assert_eq!(read_sweep_row(&sweep_row(&row)), Some(row));
         assert_eq!(read_progress_key(&progress_key("/a b", -1)), Some(("/a b".into(), -1)));
@@ -750,7 +759,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_round_trip_and_others_are_refused() {
+    fn lists_round_trip_and_malformed_rows_are_rejected() {
         for ids in [&[][..], &[1], &[1, 2, 0x0102_0304, u32::MAX]] {
             let documents: Vec<DocumentId> = ids.iter().copied().map(DocumentId).collect();
             let mut read = Vec::new();
@@ -785,7 +794,7 @@ mod tests {
         assert_eq!((read.n_index_shingles, read.n_super_shingles, read.n_mod_shingles), (2, 1, 0));
         assert_eq!(read.sketch, new.sketch);
         let checksum = [(PostingKind::Super, u64::MAX), (PostingKind::Index, 8), (PostingKind::Index, 7)]
-            .map(|(posted, shingle)| posting_checksum(posted, shingle));
+            .map(|(kind, shingle)| posting_checksum(kind, shingle));
         assert_eq!(read.postings_checksum, checksum.into_iter().fold(0, u64::wrapping_add));
     }
 
@@ -797,7 +806,7 @@ mod tests {
             put_pending(&mut row, &document(6, vec![]), bits);
             let mut read = Vec::new();
             let key = 5u32.to_be_bytes();
-            let last = read_pending(&key, &row, bits, &mut |posted, shingle, id| read.push((posted, shingle, id.0)));
+            let last = read_pending(&key, &row, bits, &mut |kind, shingle, id| read.push((kind, shingle, id.0)));
             assert_eq!(last, Some(DocumentId(6)));
             let top = u64::MAX >> (64 - bits);
             let expected = [

@@ -1,6 +1,6 @@
-//! Writing the store: one batch for everything that a micro-batch changes, and the log synced behind it.
+//! Writes the store: one atomic RocksDB batch per micro-batch, and a separate sync of the log.
 
-use super::disk_full::when_there_is_room;
+use super::disk_full::retry_while_full;
 use super::folder::StoreFolder;
 use super::open::{RocksStore, failed};
 use super::schema::{self, PostingKind, cf, meta};
@@ -14,7 +14,7 @@ use rocksdb::{DB, WriteBatch, WriteOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// For what must survive a power loss as soon as it is written.
+/// Options for a write that must survive a power loss once it returns.
 pub(super) fn synced() -> WriteOptions {
     let mut options = WriteOptions::default();
     options.set_sync(true);
@@ -57,7 +57,7 @@ impl history::View for RocksStore {
     }
 
     fn newest_sightings(&self, documents: &[DocumentId], limit_each: usize) -> Result<Vec<StoredSighting>, StoreError> {
-        self.newest_sightings_of(documents, limit_each)
+        self.read_newest_sightings(documents, limit_each)
     }
 
     fn missing_urls(&self) -> Result<Vec<MissingUrl>, StoreError> {
@@ -78,8 +78,8 @@ impl Store for RocksStore {
         self.first_urls_of(documents)
     }
 
-    fn outbox(&self, from: u64, most: usize) -> Result<Vec<Outgoing>, StoreError> {
-        self.outbox_from(from, most)
+    fn outbox(&self, from: u64, limit: usize) -> Result<Vec<Outgoing>, StoreError> {
+        self.outbox_from(from, limit)
     }
 
     fn n_bytes(&self) -> u64 {
@@ -88,16 +88,16 @@ impl Store for RocksStore {
 
     fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
         kill_point!("before-write");
-        when_there_is_room(|| self.gives_up(), || self.db.write(self.rows_of(batch)?).map_err(failed))?;
+        retry_while_full(|| self.should_stop(), || self.db.write(self.rows_of(batch)?).map_err(failed))?;
         kill_point!("after-write");
         self.n_documents += batch.documents.len() as u32;
         self.next_seq = batch.next_seq;
         self.published = batch.published;
-        self.index(batch)
+        self.buffer_postings(batch)
     }
 
     fn syncer(&self) -> Box<dyn Syncer> {
-        Box::new(LogSyncer { db: Arc::clone(&self.db), stop: Arc::clone(&self.stop), home: self.home.clone() })
+        Box::new(LogSyncer { db: Arc::clone(&self.db), stop: Arc::clone(&self.stop), folder: self.folder.clone() })
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
@@ -106,24 +106,24 @@ impl Store for RocksStore {
     }
 }
 
-/// Syncs the log, whoever writes to it meanwhile.
+/// Syncs the log, while other threads may write to it.
 struct LogSyncer {
     db: Arc<DB>,
-    /// Set from outside to end the wait for room.
+    /// When set, no sync waits for disk space any longer.
     stop: Arc<AtomicBool>,
-    home: Option<StoreFolder>,
+    folder: Option<StoreFolder>,
 }
 
 impl Syncer for LogSyncer {
     fn sync(&self) -> Result<(), StoreError> {
-        when_there_is_room(|| self.stop.load(Ordering::Relaxed), || sync_log(&self.db))?;
-        self.home.as_ref().map_or(Ok(()), StoreFolder::is_there)
+        retry_while_full(|| self.stop.load(Ordering::Relaxed), || sync_log(&self.db))?;
+        self.folder.as_ref().map_or(Ok(()), StoreFolder::check)
     }
 }
 
-/// What was written before survives a power loss once this returns. A synced write of nothing, and not a sync of the
-/// file: it is part of the order of writes, so that after an append that failed for want of room it waits for the log
-/// that RocksDB then begins, where a sync of the old one would fail for ever.
+/// Makes all earlier writes durable. This is a synced write of nothing rather than a sync of the log file. After an
+/// append has failed on a full disk, RocksDB starts a new log: a write waits for it, but a sync of the old log would
+/// fail forever.
 pub(super) fn sync_log(db: &DB) -> Result<(), StoreError> {
     kill_point!("before-sync");
     let mut nothing = WriteBatch::default();
@@ -133,31 +133,31 @@ pub(super) fn sync_log(db: &DB) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Rows ordered by their keys' fingerprint.
-fn in_order<T>(rows: &[T], fingerprint: impl Fn(&T) -> Fingerprint) -> Vec<&T> {
+/// Rows ordered by the fingerprint in their keys.
+fn sorted_by_fingerprint<T>(rows: &[T], fingerprint: impl Fn(&T) -> Fingerprint) -> Vec<&T> {
     let mut rows: Vec<&T> = rows.iter().collect();
     rows.sort_by_key(|row| fingerprint(row));
     rows
 }
 
 impl RocksStore {
-    /// Whether a wait for room is to end.
-    pub(super) fn gives_up(&self) -> bool {
+    /// Whether waits for disk space must end.
+    pub(super) fn should_stop(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// What was written is where the next process will look for it.
-    pub(super) fn is_there(&self) -> Result<(), StoreError> {
-        self.home.as_ref().map_or(Ok(()), StoreFolder::is_there)
+    /// Checks that the store's folder is still in its place, where the next process will look for it.
+    pub(super) fn check_folder(&self) -> Result<(), StoreError> {
+        self.folder.as_ref().map_or(Ok(()), StoreFolder::check)
     }
 
-    /// Remembers what is known of topics that it publishes to. When it returns, that is durable.
+    /// Stores what is known about topics that the store publishes to. Durable on return.
     ///
     /// # Errors
     /// [`StoreError`]
     pub fn note_outputs(&self, notes: &OutputNotes) -> Result<(), StoreError> {
-        when_there_is_room(
-            || self.gives_up(),
+        retry_while_full(
+            || self.should_stop(),
             || {
                 let mut rows = WriteBatch::default();
                 for (topic, note) in notes {
@@ -172,21 +172,21 @@ impl RocksStore {
         )
     }
 
-    /// Takes a batch's postings into memory, and begins a run of them where their part of it is full. Where the run
-    /// before is not done by then, this waits for it.
-    fn index(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        let delta = self.delta_mut()?;
+    /// Adds a batch's postings to the buffer. When the growing part is full, waits for the previous run and starts
+    /// the next.
+    fn buffer_postings(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        let buffer = self.posting_buffer_mut()?;
         for (document, _) in &batch.documents {
-            delta.add_document(document);
+            buffer.add_document(document);
         }
-        let is_full = delta.is_full();
+        let is_full = buffer.is_full();
         kill_point!("in-memory");
         let Some(mut runs) = self.runs.take() else { return Ok(()) };
         if (is_full || !runs.is_busy()) && runs.finish()? {
-            self.delta_mut()?.thaw();
+            self.posting_buffer_mut()?.thaw();
         }
         if is_full {
-            runs.begin(self.delta_mut()?.freeze(), Arc::clone(&self.stop));
+            runs.begin(self.posting_buffer_mut()?.freeze(), Arc::clone(&self.stop));
             kill_point!("frozen");
         }
         self.runs = Some(runs);
@@ -216,8 +216,8 @@ impl RocksStore {
             equals.extend(document.equivalences.keys().map(|fingerprint| (fingerprint, key)));
             schema::put_pending(&mut pending, document, self.rule.sketch.bits);
         }
-        // In order, keys come to lie beside those just put: the way to a place in a memtable is then in the caches.
-        for (fingerprint, key) in in_order(&equals, |(fingerprint, _)| *fingerprint) {
+        // A memtable insert is faster next to the previous key, whose path is still in the processor's caches.
+        for (fingerprint, key) in sorted_by_fingerprint(&equals, |(fingerprint, _)| *fingerprint) {
             rows.put_cf(equal, schema::fingerprint_key(*fingerprint), key);
         }
         if let Some((first, _)) = batch.documents.first() {
@@ -230,7 +230,7 @@ impl RocksStore {
         self.put_cluster_rows(&mut batch.rows.iter().copied(), &batch.links, rows)
     }
 
-    /// Puts rows of clusters and links.
+    /// Adds rows of clusters and links.
     pub(super) fn put_cluster_rows(
         &self,
         changed: &mut dyn Iterator<Item = ClusterRow>,
@@ -249,31 +249,32 @@ impl RocksStore {
     }
 
     fn put_sightings(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
-        let (urls, sightings, standings) = (self.cf(cf::URLS)?, self.cf(cf::SIGHTINGS)?, self.cf(cf::STANDINGS)?);
-        for (fingerprint, url) in in_order(&batch.urls, |(fingerprint, _)| *fingerprint) {
+        let (urls, sightings, by_document) =
+            (self.cf(cf::URLS)?, self.cf(cf::SIGHTINGS)?, self.cf(cf::SIGHTINGS_BY_DOCUMENT)?);
+        for (fingerprint, url) in sorted_by_fingerprint(&batch.urls, |(fingerprint, _)| *fingerprint) {
             rows.put_cf(urls, schema::fingerprint_key(*fingerprint), url);
         }
-        for sighting in in_order(&batch.sightings, |sighting| sighting.url) {
+        for sighting in sorted_by_fingerprint(&batch.sightings, |sighting| sighting.url) {
             rows.put_cf(sightings, schema::sighting_key(sighting), []);
         }
         for sighting in &batch.sightings {
             if let Some(document) = sighting.moment.seen.document() {
-                rows.put_cf(standings, schema::standing_key(document, sighting), []);
+                rows.put_cf(by_document, schema::sighting_by_document_key(document, sighting), []);
             }
         }
         Ok(())
     }
 
     fn put_states(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
-        let (states, sought, sweeps) = (self.cf(cf::STATES)?, self.cf(cf::SOUGHT)?, self.cf(cf::SWEEPS)?);
+        let (states, missing_urls, sweeps) = (self.cf(cf::STATES)?, self.cf(cf::MISSING_URLS)?, self.cf(cf::SWEEPS)?);
         for (url, state) in &batch.states {
             rows.put_cf(states, schema::fingerprint_key(*url), schema::state_row(state));
         }
-        for no_more in &batch.no_longer_missing {
-            rows.delete_cf(sought, schema::sought_key(no_more));
+        for url in &batch.no_longer_missing {
+            rows.delete_cf(missing_urls, schema::missing_url_key(url));
         }
-        for now in &batch.missing {
-            rows.put_cf(sought, schema::sought_key(now), []);
+        for url in &batch.missing {
+            rows.put_cf(missing_urls, schema::missing_url_key(url), []);
         }
         for (name, row) in &batch.sweeps {
             rows.put_cf(sweeps, name, schema::sweep_row(row));

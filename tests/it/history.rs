@@ -666,7 +666,7 @@ fn what_finds_a_document_is_read_back() {
     assert_eq!(n_documents, 635);
     let (mut n_found, mut n_all) = (0, 0);
     for document in (1..=n_documents).map(DocumentId) {
-        let [read, read_back] = [&a, &b].map(|view| view.found_by(document).expect("read"));
+        let [read, read_back] = [&a, &b].map(|view| view.document_shingles(document).expect("read"));
         assert_eq!(read, read_back, "{document}");
         let stored = b.document(document).expect("read").expect("a document");
         let n_of = [stored.n_index_shingles, stored.n_mod_shingles].map(|n| n as usize);

@@ -1,8 +1,8 @@
-//! The judges themselves: faults of the commit protocol, planted one by one, must each be caught.
+//! Tests the checks themselves: plants faults in the commit protocol one by one, and expects each to be caught.
 //!
-//! The real stream runs over a real store, between a source and a sink in memory; what is planted sits around the store,
-//! the source or the sink. A crash is an error at the n-th step, after which everything is opened anew. Without a fault
-//! the judges have nothing to say, wherever the crash falls.
+//! The real pipeline runs over a real store, between a source and a sink in memory. Wrappers around the store, the
+//! source and the sink plant the faults. A crash is an error at the n-th step, after which everything is reopened.
+//! Without a fault the checks must pass, wherever the crash happens.
 
 use lookalike::cluster::{self, Decider, MatchRule, SketchView};
 use lookalike::document::{CANONICAL_VERSION, DocumentId, Fingerprint, Seed};
@@ -23,42 +23,42 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What can be wrong with the protocol.
+/// A fault of the commit protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
-    /// Offsets are durable before what they stand for.
+    /// Offsets become durable before the rows of their records.
     OffsetsFirst,
-    /// Offsets are durable after it.
+    /// Offsets become durable after the rows of their records.
     OffsetsLast,
-    /// Events are durable after the documents that they tell of.
+    /// Events become durable after their documents.
     OutboxApart,
-    /// Events count as published when they are written.
+    /// Events count as published as soon as they are written.
     OutboxForgotten,
     /// Events are published before they are durable.
     PublishedFirst,
-    /// A number is left out after each batch.
+    /// Every 16 events, a sequence number is skipped.
     HoleInTheNumbers,
-    /// Merged clusters are not written.
+    /// Cluster rows are not written.
     MergesUnwritten,
-    /// The end of the output is not looked at.
+    /// Recovery does not read the end of the output.
     TailUnread,
-    /// The end of the output is taken to be one event further.
+    /// Recovery takes the output to hold one event more.
     TailTooFar,
-    /// An acknowledgement that did not come counts as one.
+    /// A missing acknowledgement counts as a delivery.
     DeliveryAssumed,
-    /// What may be out already is sent again without a look.
+    /// After a crash, events are sent twice.
     SentAgain,
-    /// What is sent again is numbered anew.
+    /// After a crash, events get other sequence numbers.
     NumberedAnew,
     /// `merged` events are not sent.
     MergesUnsent,
-    /// Events leave in another order.
+    /// Events are sent in the wrong order.
     OutOfOrder,
     /// Rejected records have no event.
     RejectionsUntold,
-    /// Reading goes on one record too far.
+    /// Reading resumes one record too late.
     SeekTooFar,
-    /// Reading goes on one record too early.
+    /// Reading resumes one record too early.
     SeekTooShort,
 }
 
@@ -82,7 +82,7 @@ const BUGS: [Bug; 17] = [
     Bug::SeekTooShort,
 ];
 
-/// What the outside world keeps across crashes: the output, and how many steps it is to the next crash.
+/// What survives a crash outside the program: the output, and the countdowns to the next crash.
 #[derive(Clone, Default)]
 struct Outside {
     output: Arc<Mutex<Vec<Outgoing>>>,
@@ -92,7 +92,7 @@ struct Outside {
     is_resumed: Arc<Mutex<bool>>,
 }
 
-/// Counts down to a crash; true when it is here. After it there is none.
+/// Counts down to a crash. Returns true once, when it is due.
 fn crashes(left: &Mutex<Option<usize>>) -> bool {
     let mut left = left.lock().expect("no panic");
     *left = left.and_then(|n| n.checked_sub(1));
@@ -103,7 +103,7 @@ fn crashes(left: &Mutex<Option<usize>>) -> bool {
     is_here
 }
 
-/// A store around which something may be wrong.
+/// A store with a planted fault.
 struct PlantedStore {
     inner: RocksStore,
     outside: Outside,
@@ -215,7 +215,7 @@ impl Store for PlantedStore {
     }
 }
 
-/// A sink in memory, whose end can be read as that of a topic can.
+/// A sink in memory with a planted fault. Its end can be read like that of a topic.
 struct PlantedSink {
     outside: Outside,
     bug: Option<Bug>,
@@ -260,7 +260,7 @@ impl Sink for PlantedSink {
         let is_again = std::mem::take(&mut *self.outside.is_resumed.lock().expect("no panic"));
         let sent = self.changed(events, is_again);
         self.outside.output.lock().expect("no panic").extend(sent);
-        // The acknowledgement is what the crash takes.
+        // The crash loses the acknowledgement.
         if is_crash { Err(SinkError::new("crash")) } else { Ok(()) }
     }
 }
@@ -286,7 +286,7 @@ impl Source for Records {
     }
 }
 
-/// Pages in threes of which the third brings the first two together, and now and then what is no page.
+/// Pages in groups of three, of which the third joins the first two. Every fourth record is not a page.
 fn records() -> Vec<Incoming> {
     let text = |family: usize, from: usize| {
         (from..from + 60).map(|at| format!("w{family}x{at}")).collect::<Vec<_>>().join(" ")
@@ -314,7 +314,7 @@ fn open(path: &Path) -> RocksStore {
     RocksStore::open(path, &store::Settings::default(), &rule(), Some(Seed([7; 4])), || Seed([7; 4])).expect("a store")
 }
 
-/// One life of the program: until the input ends or a crash comes.
+/// Runs the program until the input ends or a crash is due.
 fn live(path: &Path, all: &Arc<Vec<Incoming>>, outside: &Outside, bug: Option<Bug>) -> Result<(), String> {
     let inner = open(path);
     let mut progress = inner.progress().expect("progress");
@@ -355,7 +355,7 @@ fn live(path: &Path, all: &Arc<Vec<Incoming>>, outside: &Outside, bug: Option<Bu
     pipeline.run().map(drop).map_err(|error| error.to_string())
 }
 
-/// Crashes once, at a commit or at a publication, lives on, and judges.
+/// Crashes once, at a commit or at a publication, restarts, and checks the result.
 fn trial(bug: Option<Bug>, commits: Option<usize>, publishes: Option<usize>) -> Result<(), String> {
     let folder = tempfile::tempdir().expect("a folder");
     let all = Arc::new(records());
@@ -370,7 +370,7 @@ fn trial(bug: Option<Bug>, commits: Option<usize>, publishes: Option<usize>) -> 
     judge(&output, &all, &open(folder.path()))
 }
 
-/// The judges: numbers, order, coverage, the store, and the events against the store.
+/// Checks sequence numbers, order and coverage, the store, and the events against the store.
 fn judge(output: &[Outgoing], sent: &[Incoming], store: &RocksStore) -> Result<(), String> {
     let mut terminal = BTreeSet::new();
     let mut winners: HashMap<u32, u32> = HashMap::new();
@@ -397,7 +397,7 @@ fn judge(output: &[Outgoing], sent: &[Incoming], store: &RocksStore) -> Result<(
     }
     let report = store.check(10);
     if !report.is_sound {
-        return Err(format!("the store is not sound: {:?}", report.findings));
+        return Err(format!("the store is damaged: {:?}", report.findings));
     }
     for (document, mut cluster) in clusters {
         while let Some(winner) = winners.get(&cluster) {
@@ -421,7 +421,7 @@ fn without_a_fault_nothing_is_found_wherever_the_crash_falls() {
 
 #[test]
 fn every_planted_fault_is_caught() {
-    // Batches that wait go out together: only the first publication is sure to come.
+    // Waiting batches are published together, so only the first publication is certain.
     let crashes = [(Some(3), None), (None, Some(3)), (None, Some(0))];
     for bug in BUGS {
         let caught: Vec<String> =

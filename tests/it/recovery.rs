@@ -1,4 +1,4 @@
-//! Killed at any moment and started again, it loses nothing and does nothing twice.
+//! Recovery: killed at any moment and restarted, the program loses nothing and repeats nothing.
 
 use crate::harness::disk::SmallDisk;
 use crate::harness::failing::{Failure, flow};
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Kills each run after this many microseconds, some more each time, so that every stage is hit; the steps grow, so that
-/// a busy machine comes to an end, too.
+/// The time before each kill, in microseconds. It grows from run to run, so that kills hit every stage. The step
+/// grows too, so that the test also ends on a busy machine.
 const KILL_AFTER_US: u64 = 15_000;
 const KILL_STEP_US: u64 = 700;
 const KILL_STEP_GROWTH_US: u64 = 5;
@@ -21,7 +21,7 @@ fn counts(inputs: &[PathBuf], counts: &[i64]) -> BTreeMap<String, i64> {
     inputs.iter().map(|path| path.display().to_string()).zip(counts.iter().copied()).collect()
 }
 
-/// Runs and kills until a run ends by itself; returns how often it was killed.
+/// Runs and kills the program until a run ends by itself, and returns the number of kills.
 fn kill_until_done(world: &World, inputs: &[PathBuf]) -> usize {
     for n_kills in 0..KILLS_MAX {
         let mut process = world.run_command(inputs).spawn().expect("the program starts");
@@ -42,7 +42,7 @@ fn kill_9_at_any_moment() {
     let unharmed = World::new();
     unharmed.run(&sweeps());
     let mut n_kills = 0;
-    // Without memory for the newest postings every batch is followed by a run of them, to be killed in.
+    // Without a posting buffer, a run of postings follows every batch, and a kill may hit it.
     for (batch, posting_buffer_mib) in [(1, 1), (16, 0), (128, 0)] {
         let world =
             World::new().with("pipeline.batch_records_max", batch).with("store.posting_buffer_mib", posting_buffer_mib);
@@ -57,7 +57,7 @@ fn kill_9_at_any_moment() {
     assert!(n_kills > 10, "{n_kills} kills are too few to have found anything");
 }
 
-/// Lost once: a run that was killed while it made its store left a folder that every later run refused.
+/// Lost once: a kill during the creation of a store left a folder that every later run refused.
 #[test]
 fn kill_9_while_the_store_is_made() {
     for n_kills in 0..60 {
@@ -72,7 +72,7 @@ fn kill_9_while_the_store_is_made() {
 }
 
 #[test]
-fn a_making_that_was_killed_is_made_again_and_a_store_without_its_head_is_refused() {
+fn an_interrupted_creation_is_completed_and_a_store_without_its_current_file_is_refused() {
     let world = World::new();
     fs::create_dir(world.path("store")).expect("a folder");
     for name in ["LOCK", "LOG", "IDENTITY", "MANIFEST-000001", "000001.dbtmp"] {
@@ -90,15 +90,15 @@ fn a_making_that_was_killed_is_made_again_and_a_store_without_its_head_is_refuse
 }
 
 #[test]
-fn a_torn_events_file_is_mended() {
+fn a_torn_events_file_is_repaired() {
     let world = World::new();
     world.run(&sweeps()[..1]);
     let whole = fs::read(world.path("events.jsonl")).expect("events");
     fs::write(world.path("events.jsonl"), &whole[..whole.len() - 7]).expect("torn");
     let torn = world.run_command(&sweeps()).output().expect("starts");
-    assert_eq!(torn.status.code(), Some(1), "an event that was out and is no longer in the store cannot be mended");
+    assert_eq!(torn.status.code(), Some(1), "a published event that the store has dropped cannot be repaired");
 
-    // What is still in the store can: as after a crash between the batch and the file.
+    // An event still in the store can be repaired, as after a crash between the batch and the file.
     let unharmed = World::new();
     unharmed.run(&sweeps());
     let world = World::new();
@@ -119,7 +119,7 @@ fn an_events_file_of_another_store_is_refused() {
     second.ask("stats", &[]);
 }
 
-/// SplitMix64, so that a failure can be had again.
+/// SplitMix64, so that failures are reproducible.
 struct Random(u64);
 
 impl Random {
@@ -141,7 +141,7 @@ fn verified(world: &World, when: &str) {
     assert!(output.status.success(), "{when}: {}", text(&output.stdout));
 }
 
-/// What a run that nobody disturbs comes to.
+/// The results of an undisturbed run.
 struct Unharmed {
     events: Vec<u8>,
     partition: Partition,
@@ -163,9 +163,10 @@ impl Unharmed {
     }
 }
 
-/// Kills at random moments, in one store after the other until there were enough of them. Each recovered store is sound,
-/// and each run that ends by itself has come to what an undisturbed one comes to. Half of the kills come early, when a
-/// run opens the store and catches up, the others anywhere in its first quarter. With `heard` there are events.
+/// Kills runs at random moments, in one store after another, until there are enough kills. Each recovered store must
+/// be sound, and each run that ends by itself must give the results of an undisturbed one. Half of the kills come
+/// early, while the run opens the store and catches up; the others come anywhere in its first quarter. With `heard`
+/// the run writes events.
 fn kill_at_random(inputs: &[PathBuf], heard: bool, world: impl Fn() -> World) {
     let (n_wanted, seed) = (number("LOOKALIKE_TEST_KILLS", 12), number("LOOKALIKE_TEST_SEED", 1));
     let unharmed = Unharmed::of(&world(), inputs);
@@ -194,10 +195,10 @@ fn kill_at_random(inputs: &[PathBuf], heard: bool, world: impl Fn() -> World) {
             n_kills += 1;
             if random.below(4) == 0 && world.path("store/CURRENT").exists() {
                 let output = world.command("verify").output().expect("starts");
-                let told = text(&output.stdout) + &text(&output.stderr);
-                // Told as a failure of RocksDB once: it makes the families of rows one after the other.
-                let is_unmade = told.contains("holds no store") || told.contains("was not made to its end");
-                assert!(output.status.success() || is_unmade, "seed {seed}, kill {n_kills}: {told}");
+                let printed = text(&output.stdout) + &text(&output.stderr);
+                // Once reported as a failure of RocksDB, which creates the column families one after the other.
+                let is_unmade = printed.contains("holds no store") || printed.contains("was interrupted");
+                assert!(output.status.success() || is_unmade, "seed {seed}, kill {n_kills}: {printed}");
             }
         }
         let when = format!("seed {seed}, store {n_stores}");
@@ -211,7 +212,7 @@ fn kill_at_random(inputs: &[PathBuf], heard: bool, world: impl Fn() -> World) {
     println!("{n_kills} kills in {n_stores} stores, an undisturbed run takes {:?}", unharmed.takes);
 }
 
-/// The pages that are to be killed over, in a world of their own.
+/// Generated pages for the kill tests, and the world that holds their file.
 fn pages_to_kill_over(n_pages: u64) -> (World, PathBuf) {
     let folder = World::new();
     let input = folder.path("pages.jsonl");
@@ -223,7 +224,7 @@ fn pages_to_kill_over(n_pages: u64) -> (World, PathBuf) {
     (folder, std::env::var("LOOKALIKE_TEST_INPUT").map_or(input, PathBuf::from))
 }
 
-/// So little memory for postings that runs are made all the time.
+/// A world with a posting buffer so small that runs are written all the time.
 fn world_to_kill_in() -> World {
     World::new().with("store.posting_buffer_mib", 1).with("pipeline.batch_records_max", 200)
 }
@@ -236,15 +237,16 @@ fn kill_9_at_random_over_generated_pages() {
     kill_at_random(&[input], true, world_to_kill_in);
 }
 
-/// Lost once: all but the first pages of a run without an output, which no test of recovery ever had.
+/// Lost once: all but the first pages of a run without an output, because no recovery test had run without one.
 #[test]
 fn kill_9_at_random_where_nobody_listens() {
     let (_folder, input) = pages_to_kill_over(3000);
     kill_at_random(&[input], false, world_to_kill_in);
 }
 
-/// Pages of two sweeps: of each six one stays, one changes, one is gone and elsewhere, one gone for good; two more are not
-/// seen again, one of which is elsewhere. That these two are lost is known when the second sweep is closed.
+/// Pages of two sweeps, in groups of six. On the second sweep the first page is unchanged, the second has changed,
+/// the third has moved, and the fourth is gone. The last two are not seen again, although one of them has moved:
+/// closing the sweep finds both lost.
 fn pages_that_come_and_go(n_pages: usize) -> String {
     let words = |n: usize, last: &str| (0..29).map(|word| format!("w{n}x{word} ")).collect::<String>() + last;
     let at = |url: String, day: usize, text: &str| {
@@ -272,7 +274,7 @@ fn close_command(world: &World) -> Command {
     command
 }
 
-/// How many events of each kind there are.
+/// The number of events of each kind.
 fn kinds(world: &World) -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
     for event in world.events() {
@@ -281,7 +283,7 @@ fn kinds(world: &World) -> BTreeMap<String, usize> {
     kinds
 }
 
-/// Told twice once: that a sweep is closed, where it was killed with all done and closed again.
+/// Published twice once: `sweep_closed`, when a kill hit the end of closing and the sweep was closed again.
 #[test]
 fn kill_9_while_pages_go_and_a_sweep_is_closed() {
     const N_PAGES: usize = 9000;
@@ -295,7 +297,7 @@ fn kill_9_while_pages_go_and_a_sweep_is_closed() {
         begin.elapsed()
     });
     let sixth = N_PAGES / 6;
-    let told = [
+    let expected = [
         ("Assigned", N_PAGES + 4 * sixth),
         ("Changed", sixth),
         ("Gone", 2 * sixth),
@@ -304,8 +306,8 @@ fn kill_9_while_pages_go_and_a_sweep_is_closed() {
         ("Moved", 2 * sixth),
         ("SweepClosed", 1),
     ];
-    let told = told.into_iter().filter(|(_, n)| *n > 0).map(|(kind, n)| (kind.to_string(), n));
-    assert_eq!(kinds(&world), told.collect());
+    let expected = expected.into_iter().filter(|(_, n)| *n > 0).map(|(kind, n)| (kind.to_string(), n));
+    assert_eq!(kinds(&world), expected.collect());
     let unharmed = Unharmed {
         events: fs::read(world.path("events.jsonl")).expect("events"),
         partition: world.partition(),
@@ -324,7 +326,7 @@ fn kill_9_while_pages_go_and_a_sweep_is_closed() {
             }
             assert!(step(&world).status().expect("the program starts").success(), "seed {seed}, kill {n_kills}");
         }
-        // Closed once more, nothing is left to tell.
+        // Closing again publishes nothing.
         assert!(close_command(&world).status().expect("the program starts").success());
         unharmed.check(&world, &format!("seed {seed}, kill {n_kills}"));
     }
@@ -340,17 +342,17 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// The newest write-ahead log of a store, once there is one.
+/// The newest write-ahead log of a store, if there is one.
 fn newest_log(store: &Path) -> Option<PathBuf> {
     let files = fs::read_dir(store).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     files.filter(|path| path.extension().is_some_and(|end| end == "log")).max()
 }
 
-/// A store that was killed in the middle of a run, copied with its events, and the copy's newest log.
+/// A copy of a store and its events after a kill in the middle of a run, and the newest log of that copy.
 fn killed_copy(new: impl Fn() -> World, takes: Duration, random: &mut Random) -> (World, PathBuf) {
     let killed = new();
     let mut process = killed.run_command(&sweeps()).spawn().expect("the program starts");
-    // On a busy machine it may take longer to begin than it took to end before.
+    // On a busy machine, starting may take longer than the whole undisturbed run.
     while newest_log(&killed.path("store")).is_none() {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -366,8 +368,8 @@ fn killed_copy(new: impl Fn() -> World, takes: Duration, random: &mut Random) ->
     (copy, log)
 }
 
-/// Power is lost: the log ends anywhere. The store is then the effect of some prefix of the input. Where that is less
-/// than what was published, which no honest disk does, the program refuses to go on with that output.
+/// A power loss may cut the log anywhere. The store then reflects a prefix of the input. If that is less than what
+/// was published, which takes a disk that lies about syncs, the program refuses to continue with that output.
 #[test]
 fn a_log_cut_anywhere_leaves_a_prefix() {
     let new = || World::new().with("pipeline.batch_records_max", 16);
@@ -386,8 +388,8 @@ fn a_log_cut_anywhere_leaves_a_prefix() {
             unharmed.check(&cut, &format!("{kept} of {length} bytes kept"));
         } else {
             n_refused += 1;
-            let told = text(&output.stderr);
-            assert!(told.contains("the output holds event"), "{kept} of {length} bytes kept: {told}");
+            let stderr = text(&output.stderr);
+            assert!(stderr.contains("the output holds event"), "{kept} of {length} bytes kept: {stderr}");
             fs::remove_file(cut.path("events.jsonl")).expect("removed");
             cut.run(&sweeps());
             assert_eq!(cut.partition(), unharmed.partition, "{kept} of {length} bytes kept");
@@ -397,14 +399,14 @@ fn a_log_cut_anywhere_leaves_a_prefix() {
     println!("{n_whole} stores went on with their events, {n_refused} were older than them");
 }
 
-/// One bit of the log turns over. Whatever the program then says, it must say something, or nothing may be missing: with
-/// RocksDB's own default half of the rows were gone once without a word.
+/// After a flipped bit in the log, the program must report damage or lose nothing. Lost once: half of the rows,
+/// silently, with RocksDB's default recovery.
 #[test]
-fn a_bit_that_turns_over_in_the_log_is_told() {
+fn a_flipped_bit_in_the_log_is_reported() {
     let new = || World::new().with("pipeline.batch_records_max", 16);
     let unharmed = Unharmed::of(&new(), &sweeps());
     let mut random = Random(number("LOOKALIKE_TEST_SEED", 1));
-    let mut n_told = 0;
+    let mut n_reported = 0;
     for _ in 0..number("LOOKALIKE_TEST_FLIPS", 16) {
         let (world, log) = killed_copy(new, unharmed.takes, &mut random);
         let mut bytes = fs::read(&log).expect("a log");
@@ -414,20 +416,21 @@ fn a_bit_that_turns_over_in_the_log_is_told() {
         let of = bytes.len();
         fs::write(&log, bytes).expect("written");
         let output = world.run_command(&sweeps()).output().expect("starts");
-        let told = text(&output.stderr);
+        let stderr = text(&output.stderr);
         if output.status.success() {
             unharmed.check(&world, &format!("a bit of byte {at} of {of}"));
         } else {
-            n_told += 1;
-            let is_named = told.contains("damaged") || told.contains("the output holds event");
-            assert!(is_named && output.status.code() == Some(1), "a bit of byte {at} of {of}: {told}");
+            n_reported += 1;
+            let is_named = stderr.contains("damaged") || stderr.contains("the output holds event");
+            assert!(is_named && output.status.code() == Some(1), "a bit of byte {at} of {of}: {stderr}");
         }
     }
-    println!("{n_told} stores were refused");
-    assert!(n_told > 0, "no bit was of any importance");
+    println!("{n_reported} stores were refused");
+    assert!(n_reported > 0, "no flipped bit had an effect");
 }
 
-/// A store of many tables, with its events: each start leaves a few, and without memory for postings each batch does.
+/// A store of many tables, with its events. Each start leaves a few tables, and without a posting buffer each batch
+/// does.
 fn world_of_tables() -> World {
     let world = World::new().with("store.posting_buffer_mib", 0);
     for n in 1..=sweeps().len() {
@@ -436,7 +439,7 @@ fn world_of_tables() -> World {
     world
 }
 
-/// The tables that a store consists of.
+/// The live tables of a store.
 fn tables(store: &Path) -> Vec<PathBuf> {
     let options = rocksdb::Options::default();
     let families = rocksdb::DB::list_cf(&options, store).expect("families");
@@ -444,7 +447,7 @@ fn tables(store: &Path) -> Vec<PathBuf> {
     db.live_files().expect("files").iter().map(|file| store.join(file.name.trim_start_matches('/'))).collect()
 }
 
-/// A copy of a world with its store and events, and the place of one of its files there.
+/// A copy of a world with its store and events, and the path of one file in the copy.
 fn copy_with(world: &World, file: &Path) -> (World, PathBuf) {
     let copy = World::new().with("store.posting_buffer_mib", 0);
     copy_folder(&world.path("store"), &copy.path("store"));
@@ -453,13 +456,13 @@ fn copy_with(world: &World, file: &Path) -> (World, PathBuf) {
     (copy, file)
 }
 
-/// Lost once: a table that was gone and that `run` had no need of. It went on over it and published, and whoever read was
-/// told for ever that the store changes too fast.
+/// Lost once: a deleted table that `run` did not need. It continued and published, and readers were told forever that
+/// the store changes too fast.
 #[test]
-fn every_missing_file_is_told_at_the_start() {
+fn every_missing_file_is_reported_at_the_start() {
     let whole = world_of_tables();
     let tables = tables(&whole.path("store"));
-    assert!(tables.len() > 16, "RocksDB opens 16 of them in any case, there are {}", tables.len());
+    assert!(tables.len() > 16, "{} tables are too few: RocksDB always opens 16", tables.len());
     let manifest = fs::read_to_string(whole.path("store/CURRENT")).expect("a name");
     for file in tables.into_iter().chain([whole.path("store").join(manifest.trim_end())]) {
         let (world, file) = copy_with(&whole, &file);
@@ -467,15 +470,15 @@ fn every_missing_file_is_told_at_the_start() {
         let name = file.file_name().expect("a name").to_string_lossy().into_owned();
         for mut command in [world.run_command(&sweeps()), world.command("stats")] {
             let output = command.output().expect("starts");
-            let told = text(&output.stderr);
-            assert_eq!(output.status.code(), Some(1), "{name}: {told}");
-            assert!(told.contains("the store is damaged") && told.contains(&name), "{name}: {told}");
+            let stderr = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{name}: {stderr}");
+            assert!(stderr.contains("the store is damaged") && stderr.contains(&name), "{name}: {stderr}");
         }
     }
 }
 
-/// Where a table's index is, and its footer: of RocksDB's format 5, the last 53 bytes, which are the kind of checksum, the
-/// places of the list of other blocks and of the index (offset and length, as varints), and a magic number.
+/// The byte ranges of a table's index and footer. In RocksDB's format 5 the footer is the last 53 bytes: the kind of
+/// checksum, offset and length of the metaindex and of the index (as varints), and a magic number.
 fn index_and_footer(table: &[u8]) -> [std::ops::Range<usize>; 2] {
     let footer = table.len() - 53;
     let mut bytes = table[footer + 1..].iter();
@@ -494,9 +497,10 @@ fn index_and_footer(table: &[u8]) -> [std::ops::Range<usize>; 2] {
     [offset..offset + length, footer..table.len()]
 }
 
-/// One bit turns over in what every look-up in a table begins with. It is told at the start, or was of no importance.
+/// Flips one bit in the index or footer, which every look-up in a table reads first. The start must report it, unless
+/// it changes nothing.
 #[test]
-fn a_bit_that_turns_over_in_a_table_is_told() {
+fn a_flipped_bit_in_a_table_is_reported() {
     let whole = world_of_tables();
     let unharmed = Unharmed {
         events: fs::read(whole.path("events.jsonl")).expect("events"),
@@ -504,7 +508,7 @@ fn a_bit_that_turns_over_in_a_table_is_told() {
         takes: Duration::ZERO,
     };
     let mut random = Random(number("LOOKALIKE_TEST_SEED", 1));
-    let (mut n_told, mut n_same) = (0, 0);
+    let (mut n_reported, mut n_same) = (0, 0);
     for table in tables(&whole.path("store")) {
         let bytes = fs::read(&table).expect("a table");
         for place in index_and_footer(&bytes) {
@@ -519,20 +523,20 @@ fn a_bit_that_turns_over_in_a_table_is_told() {
                 n_same += 1;
                 unharmed.check(&world, &when);
             } else {
-                n_told += 1;
-                let told = text(&output.stderr);
-                assert!(output.status.code() == Some(1) && told.contains("damaged"), "{when}: {told}");
+                n_reported += 1;
+                let stderr = text(&output.stderr);
+                assert!(output.status.code() == Some(1) && stderr.contains("damaged"), "{when}: {stderr}");
             }
         }
     }
-    println!("{n_told} stores were refused, {n_same} were the same");
-    assert!(n_told > n_same, "{n_told} of {}", n_told + n_same);
+    println!("{n_reported} stores were refused, {n_same} were the same");
+    assert!(n_reported > n_same, "{n_reported} of {}", n_reported + n_same);
 }
 
-/// Lost once: all pages that were taken in after somebody had deleted the store's folder. They were published, and the
+/// Lost once: all pages ingested after a user had deleted the store's folder. Their events were published, and the
 /// exit code was 0.
 #[test]
-fn a_store_that_is_deleted_under_a_run_is_told() {
+fn a_store_deleted_during_a_run_is_reported() {
     for comes_more in [true, false] {
         let world = World::new();
         let line = |n: u32| page(&format!("http://a/{n}"), "2026-11-01T00:00:00Z", "s", "one two three") + "\n";
@@ -545,17 +549,17 @@ fn a_store_that_is_deleted_under_a_run_is_told() {
         if comes_more {
             pipe.write_all(line(2).as_bytes()).expect("piped");
         }
-        // Where more comes, it ends by itself.
+        // With more input the program notices at the next batch, otherwise when the input ends.
         let _pipe = comes_more.then_some(pipe);
         let status = ended(&mut process);
-        let told = text(&process.wait_with_output().expect("ended").stderr);
-        assert!(status.code() == Some(1) && told.contains("deleted, moved or replaced"), "{status}: {told}");
+        let stderr = text(&process.wait_with_output().expect("ended").stderr);
+        assert!(status.code() == Some(1) && stderr.contains("deleted, moved or replaced"), "{status}: {stderr}");
         assert_eq!(world.n_events(), 1, "what is not durable is not published");
     }
 }
 
-/// A store whose n-th call fails, for every n that a small run makes: what was durable stays, and the next run comes to
-/// what an undisturbed one comes to.
+/// Fails the n-th call to the store, for every n of a small run. Durable data stays, and the next run gives the
+/// results of an undisturbed one.
 #[test]
 fn every_call_to_the_store_may_fail() {
     let input = sweeps()[..1].to_vec();
@@ -580,7 +584,7 @@ fn every_call_to_the_store_may_fail() {
 }
 
 #[test]
-fn a_full_disk_is_waited_for() {
+fn a_run_waits_while_the_disk_is_full() {
     let unharmed = World::new();
     unharmed.run(&sweeps());
     for posting_buffer_mib in [192, 0] {
@@ -595,13 +599,13 @@ fn a_full_disk_is_waited_for() {
         let mut command = world.run_command(&sweeps());
         let mut process = command.stderr(Stdio::piped()).spawn().expect("the program starts");
         let mut lines = BufReader::new(process.stderr.take().expect("standard error")).lines();
-        let told = lines.by_ref().map(|line| line.expect("text")).find(|line| line.contains("the disk is full"));
-        assert!(told.is_some(), "the program ended before the disk was full");
+        let report = lines.by_ref().map(|line| line.expect("text")).find(|line| line.contains("the disk is full"));
+        assert!(report.is_some(), "the program ended before the disk was full");
         world.ask("stats", &[]);
         assert!(process.try_wait().expect("a status").is_none(), "it waits");
         fs::remove_file(ballast).expect("removed");
         let rest: Vec<String> = lines.map(|line| line.expect("text")).collect();
-        assert!(rest.iter().any(|line| line.contains("there is room on the disk again")), "{rest:?}");
+        assert!(rest.iter().any(|line| line.contains("the disk has free space again")), "{rest:?}");
         assert!(process.wait().expect("a status").success(), "{rest:?}");
         assert_eq!(world.events(), unharmed.events());
         world.ask("verify", &[]);
@@ -609,9 +613,9 @@ fn a_full_disk_is_waited_for() {
     }
 }
 
-/// Lost once: SIGTERM, for as long as writing waited for room on the disk.
+/// Lost once: a SIGTERM that arrived while a write waited for disk space.
 #[test]
-fn a_full_disk_is_no_reason_to_stay() {
+fn a_wait_for_disk_space_ends_at_sigterm() {
     let unharmed = World::new();
     unharmed.run(&sweeps());
     for posting_buffer_mib in [192, 0] {
@@ -625,8 +629,8 @@ fn a_full_disk_is_no_reason_to_stay() {
         let ballast = disk.fill_but(500 << 10);
         let mut process = world.run_command(&sweeps()).stderr(Stdio::piped()).spawn().expect("the program starts");
         let mut lines = BufReader::new(process.stderr.take().expect("standard error")).lines();
-        let told = lines.by_ref().map(|line| line.expect("text")).find(|line| line.contains("the disk is full"));
-        assert!(told.is_some(), "the program ended before the disk was full");
+        let report = lines.by_ref().map(|line| line.expect("text")).find(|line| line.contains("the disk is full"));
+        assert!(report.is_some(), "the program ended before the disk was full");
         terminate(&process);
         assert_eq!(ended(&mut process).code(), Some(130));
         let last = lines.last().expect("a last word").expect("text");
@@ -639,13 +643,13 @@ fn a_full_disk_is_no_reason_to_stay() {
     }
 }
 
-/// What a process took of memory at most, in MiB, looked at until it ends.
-fn watched(process: &mut std::process::Child) -> u64 {
+/// The peak memory of a process, in MiB, sampled until it ends.
+fn peak_memory(process: &mut std::process::Child) -> u64 {
     let status = format!("/proc/{}/status", process.id());
     let mut most = 0;
     while process.try_wait().expect("a status").is_none() {
-        let told = fs::read_to_string(&status).unwrap_or_default();
-        let line = told.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let contents = fs::read_to_string(&status).unwrap_or_default();
+        let line = contents.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
         most = most.max(kib.unwrap_or(0) >> 10);
         std::thread::sleep(Duration::from_millis(2));
@@ -653,10 +657,10 @@ fn watched(process: &mut std::process::Child) -> u64 {
     most
 }
 
-/// Every memory has a limit with a name: with all of them small, two hundred megabytes of pages pass through a process
-/// that takes little more than their sum and itself.
+/// Every large buffer has a limit in the configuration. With all limits small, a process ingests two hundred
+/// megabytes of pages in little more memory than the sum of the limits and its own baseline.
 #[test]
-fn memory_keeps_to_its_limits() {
+fn memory_stays_within_the_limits() {
     let small = [
         ("store.block_cache_mib", 8),
         ("store.write_buffer_mib", 16),
@@ -673,9 +677,9 @@ fn memory_keeps_to_its_limits() {
     let file = std::io::BufWriter::new(fs::File::create(&input).expect("a file"));
     crate::generate::pages("--profile news --pages 1500 --sweeps 2", file).expect("pages");
     let mut process = world.run_command(&[input]).spawn().expect("the program starts");
-    let most = watched(&mut process);
+    let most = peak_memory(&mut process);
     assert!(process.wait().expect("a status").success());
-    println!("{most} MiB at most, of limits of {sum} MiB");
-    assert!(most > 0 && most < sum + 80, "{most} MiB were taken, where the limits are {sum} MiB and the program 80");
+    println!("peak {most} MiB, limits {sum} MiB");
+    assert!(most > 0 && most < sum + 80, "peak {most} MiB, although the limits are {sum} MiB and the baseline is 80");
     verified(&world, "with little memory");
 }

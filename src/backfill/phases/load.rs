@@ -33,7 +33,7 @@ fn table_name(family: Family) -> &'static str {
         Family::Equal => "table-equal",
         Family::Urls => "table-urls",
         Family::Sightings => "table-sightings",
-        Family::Standings => "table-standings",
+        Family::SightingsByDocument => "table-standings",
         Family::States => "table-states",
         Family::MissingUrl => "table-missing-urls",
         Family::Clusters => "table-clusters",
@@ -241,11 +241,16 @@ fn page_table_jobs<'a>(checkpoint: &Checkpoint, loader: &'a dyn Loader) -> Resul
     tables.add_merged(checkpoint, Family::Sightings, SIGHTINGS_BY_URL, |row: SightingByUrl, table| {
         Ok(table.put(LoadRow::Sighting(&row.sighting))?)
     })?;
-    tables.add_merged(checkpoint, Family::Standings, SIGHTINGS_BY_DOCUMENT, |row: SightingByDocument, table| {
-        let SightingByDocument { document, fetched_at, url, sweep } = row;
-        let moment = Observation { fetched_at, seen: Seen::Document(document), sweep };
-        Ok(table.put(LoadRow::Standing(document, &StoredSighting { url, moment }))?)
-    })?;
+    tables.add_merged(
+        checkpoint,
+        Family::SightingsByDocument,
+        SIGHTINGS_BY_DOCUMENT,
+        |row: SightingByDocument, table| {
+            let SightingByDocument { document, fetched_at, url, sweep } = row;
+            let moment = Observation { fetched_at, seen: Seen::Document(document), sweep };
+            Ok(table.put(LoadRow::SightingByDocument(document, &StoredSighting { url, moment }))?)
+        },
+    )?;
     tables.add_states(checkpoint)?;
     Ok(tables.jobs)
 }

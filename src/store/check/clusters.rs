@@ -1,17 +1,18 @@
-//! Clusters: trees with right sizes and names, rings that list them, and links that span them.
+//! Checks clusters: trees with correct sizes and names, rings that list the members, links that span the clusters.
 
-use super::{Check, at, hex};
+use super::{Check, hex, index_of};
 use crate::cluster::ClusterPolicy;
 use crate::document::DocumentId;
 use crate::store::schema::{self, Fields, cf};
 
-/// Union by size keeps a tree of 2^32 documents as deep as this at most.
+/// The greatest depth of a tree of 2^32 documents under union by size.
 const DEPTH_MAX: usize = 32;
 
-/// The forest as it is stored: parent, next in ring, size, name of each document.
+/// The stored union-find forest.
 struct Forest {
+    /// Each document's parent, next in ring, size and name.
     rows: Vec<[u32; 4]>,
-    /// Each document's root; 0 where it has none.
+    /// Each document's root; 0 if it has none.
     roots: Vec<u32>,
 }
 
@@ -31,16 +32,16 @@ impl Check<'_> {
             let document = Fields(&key).document().filter(|id| key.len() == 4 && self.is_document(*id));
             let row = document.and_then(|id| schema::read_cluster_row(id, &row).filter(|_| row.len() == 16));
             let Some(row) = row else {
-                self.find(cf::CLUSTERS, hex(&key), "the row cannot be read, or is of no document");
+                self.add_finding(cf::CLUSTERS, hex(&key), "the row cannot be read, or its document does not exist");
                 continue;
             };
             let is_root = row.parent == row.document;
             if ![row.parent, row.next].into_iter().all(|id| self.is_document(id)) {
-                self.find(cf::CLUSTERS, row.document, "its parent or next is no document");
+                self.add_finding(cf::CLUSTERS, row.document, "its parent or next document does not exist");
             } else if !is_root && (row.size, row.name.0) != (0, 0) {
-                self.find(cf::CLUSTERS, row.document, "it is no root, but has a size or a name");
+                self.add_finding(cf::CLUSTERS, row.document, "it is not a root, but has a size or a name");
             } else {
-                all[at(row.document)] = [row.parent.0, row.next.0, row.size, row.name.0];
+                all[index_of(row.document)] = [row.parent.0, row.next.0, row.size, row.name.0];
             }
         }
         let mut roots = vec![0; all.len()];
@@ -53,7 +54,7 @@ impl Check<'_> {
             if found {
                 roots[id as usize - 1] = root;
             } else {
-                self.find(cf::CLUSTERS, id, "the tree above it has no root: parents go in a circle");
+                self.add_finding(cf::CLUSTERS, id, "its tree has no root: the parents form a cycle");
             }
         }
         Forest { rows: all, roots }
@@ -70,15 +71,19 @@ impl Check<'_> {
         }
         for (at, ((n, least), [_, _, size, name])) in counted.iter().zip(&forest.rows).enumerate() {
             if *n > 0 && size != n {
-                self.find(cf::CLUSTERS, at + 1, format!("its size is {size}, but {n} documents are under it"));
+                self.add_finding(cf::CLUSTERS, at + 1, format!("its size is {size}, but its tree has {n} documents"));
             }
             if *n > 0 && name != least {
-                self.find(cf::CLUSTERS, at + 1, format!("its name is {name}, but its smallest document {least}"));
+                self.add_finding(
+                    cf::CLUSTERS,
+                    at + 1,
+                    format!("its name is {name}, but its smallest document is {least}"),
+                );
             }
         }
     }
 
-    /// Each ring lists the documents under one root, all of them and each once.
+    /// Each ring lists every document of one tree exactly once.
     fn rings(&mut self, forest: &Forest) {
         let mut listed = vec![false; forest.rows.len()];
         for (at, root) in forest.roots.iter().enumerate() {
@@ -93,31 +98,32 @@ impl Check<'_> {
                     break;
                 }
                 if listed[next] || forest.roots[next] != *root {
-                    let what = format!("its ring goes on to document {}, which {}", next + 1, wrong(listed[next]));
-                    self.find(cf::CLUSTERS, here + 1, what);
+                    let what =
+                        format!("the next document of its ring is {}, which {}", next + 1, ring_fault(listed[next]));
+                    self.add_finding(cf::CLUSTERS, here + 1, what);
                     break;
                 }
                 here = next;
             }
         }
         for (at, _) in listed.iter().enumerate().filter(|(at, listed)| !**listed && forest.roots[*at] > 0) {
-            self.find(cf::CLUSTERS, at + 1, format!("no ring lists it; its root is {}", forest.roots[at]));
+            self.add_finding(cf::CLUSTERS, at + 1, format!("no ring lists it; its root is {}", forest.roots[at]));
         }
     }
 
-    /// The least resemblance of a link: the rule's, or that of clusters made anew if it is less.
+    /// The smallest resemblance that a link may have: the rule's threshold, or the one of a reclustering if lower.
     fn linked_from(&mut self) -> f64 {
         let of_rule = self.store.rule.cluster.threshold;
         match self.store.linked_from() {
-            Ok(anew) => anew.unwrap_or(of_rule).min(of_rule),
+            Ok(reclustered) => reclustered.unwrap_or(of_rule).min(of_rule),
             Err(error) => {
-                self.find(cf::META, "linked-from", super::read_failed(&error));
+                self.add_finding(cf::META, "linked-from", super::unreadable(&error));
                 of_rule
             }
         }
     }
 
-    /// Each link joined two trees of links, and these are the clusters.
+    /// The links form a forest whose trees are the clusters.
     fn links(&mut self, forest: &Forest) {
         let roots = &forest.roots;
         let mut parents: Vec<u32> = (0..roots.len() as u32).collect();
@@ -127,23 +133,27 @@ impl Check<'_> {
             let mut fields = Fields(&key);
             let ends = fields.document().zip(fields.document()).filter(|_| key.len() == 8);
             let Some((a, b)) = ends.filter(|(a, b)| b < a && self.is_document(*a) && self.is_document(*b)) else {
-                self.find(cf::LINKS, hex(&key), "the key is no later and earlier document");
+                self.add_finding(cf::LINKS, hex(&key), "the key is not a later and an earlier document");
                 continue;
             };
             let resemblance = Fields(&row).bytes().map(f64::from_be_bytes);
             if !resemblance.is_some_and(|r| (threshold..=1.0).contains(&r)) {
-                self.find(cf::LINKS, link(a, b), format!("its resemblance is not of {threshold} to 1"));
+                self.add_finding(cf::LINKS, link(a, b), format!("its resemblance is not between {threshold} and 1"));
             }
-            let founder = forest.rows[roots[at(b)].saturating_sub(1) as usize][3];
+            let founder = forest.rows[roots[index_of(b)].saturating_sub(1) as usize][3];
             if self.store.rule.cluster.policy == ClusterPolicy::Star && b.0 != founder {
-                self.find(cf::LINKS, link(a, b), "under the policy star it must be with its cluster's founder");
+                self.add_finding(
+                    cf::LINKS,
+                    link(a, b),
+                    "under the policy star every link must lead to the founder of the cluster",
+                );
             }
-            if roots[at(a)] != roots[at(b)] {
-                self.find(cf::LINKS, link(a, b), "it joins two clusters that are apart");
+            if roots[index_of(a)] != roots[index_of(b)] {
+                self.add_finding(cf::LINKS, link(a, b), "it joins documents of two different clusters");
             }
-            let (top, under) = (top(&mut parents, at(a)), top(&mut parents, at(b)));
+            let (top, under) = (top(&mut parents, index_of(a)), top(&mut parents, index_of(b)));
             if top == under {
-                self.find(cf::LINKS, link(a, b), "it closes a circle of links, so that it joined nothing");
+                self.add_finding(cf::LINKS, link(a, b), "it closes a cycle of links");
             }
             parents[under] = top as u32;
         }
@@ -154,21 +164,21 @@ impl Check<'_> {
             if *first == 0 {
                 *first = of_links;
             } else if *first != of_links {
-                self.find(cf::LINKS, document + 1, "no links join it with the other documents of its cluster");
+                self.add_finding(cf::LINKS, document + 1, "no links join it to the rest of its cluster");
             }
         }
     }
 }
 
-fn wrong(is_listed: bool) -> &'static str {
-    if is_listed { "it has listed already" } else { "is of another cluster" }
+fn ring_fault(is_listed: bool) -> &'static str {
+    if is_listed { "an earlier step of the ring has listed" } else { "belongs to another cluster" }
 }
 
 fn link(later: DocumentId, earlier: DocumentId) -> String {
     format!("{later}-{earlier}")
 }
 
-/// The top of a tree of links, halving the way to it.
+/// The root of a tree of links, with path halving.
 fn top(parents: &mut [u32], mut at: usize) -> usize {
     while parents[at] as usize != at {
         parents[at] = parents[parents[at] as usize];

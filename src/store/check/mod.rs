@@ -1,8 +1,8 @@
-//! Proving a store sound: every invariant of the schema, read from what is there, and what is wrong where.
+//! `verify`: checks every invariant of the schema and names each row that breaks one.
 //!
-//! The families are read one after the other and held against each other. What must be remembered is a few numbers a
-//! document, 44 bytes at most; families that lie in different orders are compared by sums that do not depend on the
-//! order, and looked up one by one only where these differ.
+//! The check reads one family after the other and compares them, with at most 44 bytes of memory per document.
+//! Families in different orders are compared by sums that do not depend on the order. Only documents whose sums
+//! differ need look-ups.
 
 mod clusters;
 mod documents;
@@ -13,6 +13,7 @@ mod sightings;
 mod tests;
 
 use super::open::{RocksStore, failed};
+use super::schema::cf;
 use crate::document::{DocumentId, Fingerprint};
 use crate::ports::StoreError;
 use rocksdb::{DBIteratorWithThreadMode, IteratorMode, ReadOptions};
@@ -20,14 +21,14 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// One thing that is wrong, and where.
+/// One broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The column family.
+    /// The column family, as named in the report.
     pub family: &'static str,
-    /// The key: as it is read where it can be, hexadecimal where it cannot.
+    /// The key, decoded if possible, otherwise in hexadecimal.
     pub key: String,
-    /// What is wrong with its row.
+    /// What is wrong with the row.
     pub what: String,
 }
 
@@ -37,30 +38,30 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Whether every invariant holds.
     pub is_sound: bool,
-    /// How many documents the store says it has.
+    /// The number of documents according to `meta`.
     pub n_documents: u32,
-    /// Rows read, by column family.
+    /// The number of rows read from each column family.
     pub rows: BTreeMap<&'static str, u64>,
-    /// How many things are wrong.
+    /// The number of findings.
     pub n_findings: u64,
-    /// The first of them.
+    /// The first findings.
     pub findings: Vec<Finding>,
 }
 
 impl RocksStore {
-    /// Checks every invariant. Of what is wrong the first `findings_max` are told, the rest is counted; what cannot be
-    /// read is a finding like any other.
+    /// Checks every invariant. The report names the first `findings_max` findings and counts the rest. Unreadable
+    /// data is a finding, not an error.
     pub fn check(&self, findings_max: usize) -> Report {
         let mut check =
             Check { store: self, report: Report { n_documents: self.n_documents, ..Report::default() }, findings_max };
         check.progress();
         let expected = check.documents();
-        check.sightings(expected.standings);
+        check.sightings(expected.sighting_sums);
         check.equal(&expected.n_equal);
         check.postings(expected.postings);
         check.clusters();
@@ -78,41 +79,45 @@ struct Check<'s> {
 }
 
 impl<'s> Check<'s> {
-    fn find(&mut self, family: &'static str, key: impl fmt::Display, what: impl Into<String>) {
+    fn add_finding(&mut self, family: &'static str, key: impl fmt::Display, what: impl Into<String>) {
         self.report.n_findings += 1;
         if self.report.findings.len() < self.findings_max {
-            self.report.findings.push(Finding { family, key: key.to_string(), what: what.into() });
+            self.report.findings.push(Finding {
+                family: reported_name(family),
+                key: key.to_string(),
+                what: what.into(),
+            });
         }
     }
 
-    /// The rows of a family, in the order of their keys.
+    /// Starts reading a family, in the order of its keys.
     fn rows(&mut self, family: &'static str) -> Rows<'s> {
-        self.report.rows.insert(family, 0);
+        self.report.rows.insert(reported_name(family), 0);
         let mut options = ReadOptions::default();
         options.set_readahead_size(2 << 20);
         let store = self.store;
         let rows = match store.cf(family) {
             Ok(handle) => Some(store.db.iterator_cf_opt(handle, options, IteratorMode::Start)),
             Err(error) => {
-                self.find(family, "", error.to_string());
+                self.add_finding(family, "", error.to_string());
                 None
             }
         };
         Rows { family, rows, last: Box::default() }
     }
 
-    /// The next row; none at the family's end, and where it cannot be read any further.
+    /// The next row; `None` at the end of the family, or when the rest cannot be read.
     fn next(&mut self, rows: &mut Rows<'_>) -> Option<Row> {
         match rows.rows.as_mut()?.next()? {
             Ok((key, value)) => {
-                *self.report.rows.entry(rows.family).or_default() += 1;
+                *self.report.rows.entry(reported_name(rows.family)).or_default() += 1;
                 rows.last.clone_from(&key);
                 Some((key, value))
             }
             Err(error) => {
                 rows.rows = None;
-                let what = format!("what comes after this key cannot be read: {}", failed(error));
-                self.find(rows.family, hex(&rows.last), what);
+                let what = format!("the rows after this key cannot be read: {}", failed(error));
+                self.add_finding(rows.family, hex(&rows.last), what);
                 None
             }
         }
@@ -130,26 +135,31 @@ impl<'s> Check<'s> {
 /// A key and its value.
 type Row = (Box<[u8]>, Box<[u8]>);
 
-/// A family that is being read.
+/// A family that is being read, and the last key read.
 struct Rows<'s> {
     family: &'static str,
     rows: Option<DBIteratorWithThreadMode<'s, rocksdb::DB>>,
     last: Box<[u8]>,
 }
 
+/// The name of a column family in the report: the name on disk, or a clearer one.
+fn reported_name(family: &'static str) -> &'static str {
+    if family == cf::SIGHTINGS_BY_DOCUMENT { "sightings-by-document" } else { family }
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn shown(fingerprint: Fingerprint) -> String {
+fn hex_fingerprint(fingerprint: Fingerprint) -> String {
     format!("{:032x}", fingerprint.0)
 }
 
-/// Where a document's number stands in a list of all.
-fn at(document: DocumentId) -> usize {
+/// The index of a document in a vector of all documents.
+fn index_of(document: DocumentId) -> usize {
     document.0 as usize - 1
 }
 
-fn read_failed(error: &StoreError) -> String {
+fn unreadable(error: &StoreError) -> String {
     format!("cannot be read: {error}")
 }

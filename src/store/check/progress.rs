@@ -1,11 +1,11 @@
-//! What the store is and how far it has come: `meta`, `offsets`, `outbox`.
+//! Checks `meta`, `offsets` and `outbox`.
 
 use super::{Check, hex};
 use crate::ports::Progress;
 use crate::store::schema::{self, FORMAT_VERSION, Fields, OLDEST_READABLE_FORMAT, cf, meta};
 use crate::wire::Event;
 
-/// What is stored of a partition that is gone, once somebody has accepted it.
+/// The row of a partition that no longer exists, once the user has accepted its loss.
 const GONE: Progress = Progress { next_offset: -1, chain: 0 };
 
 impl Check<'_> {
@@ -15,7 +15,7 @@ impl Check<'_> {
         self.outbox();
     }
 
-    /// Opening has read these; here they are held against each other.
+    /// Opening the store has read these rows; this checks them against each other.
     fn meta(&mut self) {
         let mut rows = self.rows(cf::META);
         while let Some((key, row)) = self.next(&mut rows) {
@@ -33,8 +33,8 @@ impl Check<'_> {
                 _ => true,
             };
             if !is_right {
-                let what = format!("{} is not what it may be beside the other rows of meta", hex(&row));
-                self.find(cf::META, name, what);
+                let what = format!("{} contradicts the other rows of meta, or has the wrong length", hex(&row));
+                self.add_finding(cf::META, name, what);
             }
         }
     }
@@ -43,43 +43,55 @@ impl Check<'_> {
         let mut rows = self.rows(cf::OFFSETS);
         while let Some((key, row)) = self.next(&mut rows) {
             let Some((source, partition)) = schema::read_progress_key(&key) else {
-                self.find(cf::OFFSETS, hex(&key), "the key is not a source and a partition");
+                self.add_finding(cf::OFFSETS, hex(&key), "the key is not a source and a partition");
                 continue;
             };
             match schema::read_progress(&row) {
                 Some(Progress { next_offset: 0.., .. } | GONE) if row.len() == 16 => {}
-                _ => self.find(cf::OFFSETS, format!("{source}[{partition}]"), "the row is not an offset and a chain"),
+                _ => self.add_finding(
+                    cf::OFFSETS,
+                    format!("{source}[{partition}]"),
+                    "the row is not an offset and a chain",
+                ),
             }
         }
     }
 
-    /// The outbox is dense from what is out to what is next, or empty.
+    /// The outbox is empty, or holds every event from the first unpublished one to the last.
     fn outbox(&mut self) {
         let mut rows = self.rows(cf::OUTBOX);
         let (published, next_seq) = (self.store.published, self.store.next_seq);
         let mut expected = published;
         while let Some((key, row)) = self.next(&mut rows) {
             let Some(event) = schema::read_outbox(&key, &row).filter(|_| key.len() == 8) else {
-                self.find(cf::OUTBOX, hex(&key), "the row cannot be read");
+                self.add_finding(cf::OUTBOX, hex(&key), "the row cannot be read");
                 continue;
             };
             if event.seq < published {
-                self.find(cf::OUTBOX, event.seq, format!("it is out: all below {published} are"));
+                self.add_finding(
+                    cf::OUTBOX,
+                    event.seq,
+                    format!("it is already published, as all events below {published}"),
+                );
                 continue;
             }
             if event.seq > expected {
-                self.find(cf::OUTBOX, expected, format!("the events from here to {} are missing", event.seq - 1));
+                self.add_finding(
+                    cf::OUTBOX,
+                    expected,
+                    format!("the events from here to {} are missing", event.seq - 1),
+                );
             }
             expected = event.seq + 1;
             let is_event = serde_json::from_slice::<Event>(&event.json).is_ok_and(|read| read.seq == event.seq);
             if !is_event {
-                self.find(cf::OUTBOX, event.seq, "its bytes are not the event of this number");
+                self.add_finding(cf::OUTBOX, event.seq, "its bytes are not the event with this number");
             }
         }
         if expected != next_seq && expected != published {
-            self.find(cf::OUTBOX, expected, format!("the outbox ends here, and the next event is {next_seq}"));
+            self.add_finding(cf::OUTBOX, expected, format!("the outbox ends here, but the next event is {next_seq}"));
         } else if expected == published && published != next_seq {
-            self.find(cf::OUTBOX, published, format!("the events from here to {} are missing", next_seq - 1));
+            self.add_finding(cf::OUTBOX, published, format!("the events from here to {} are missing", next_seq - 1));
         }
     }
 }

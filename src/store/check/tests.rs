@@ -1,6 +1,6 @@
-//! Every kind of damage, planted in a sound store, is found and named.
+//! Plants every kind of damage in a sound store, and expects the check to find and name it.
 
-use super::Report;
+use super::{Report, reported_name};
 use crate::cluster::{ClusterRow, Decider, MatchRule};
 use crate::document::{CANONICAL_VERSION, DocumentId, Seed};
 use crate::intake::FutureLimit;
@@ -28,16 +28,16 @@ fn rule() -> StoreRule {
     }
 }
 
-/// So little memory for postings that some are in runs and some are pending.
+/// Too little memory for all postings, so that some are in runs and some are pending.
 fn settings() -> Settings {
     Settings { posting_buffer_mib: 1, ..Settings::default() }
 }
 
-/// Where the second run begins, with a page that changed.
+/// The first record of the second run: a page that changed.
 const LAST: usize = 238;
 
-/// Families of three versions and a template, seen twice, some of them gone the second time, one of them wholly; an
-/// empty page.
+/// Forty families of three versions each, some with a template, on two sweeps. On the second sweep every tenth page
+/// and one whole family are gone. One page is empty.
 fn records() -> Vec<String> {
     let mut records = Vec::new();
     for sweep in 1..=2 {
@@ -74,7 +74,7 @@ impl Source for Memory {
     }
 }
 
-/// Takes all events, or none.
+/// Accepts all events, or fails at the first.
 struct Output {
     is_lost: bool,
 }
@@ -89,13 +89,8 @@ impl Sink for Output {
     }
 }
 
-/// Takes records into a store, the first of which has this offset.
-fn take_in(
-    store: &mut RocksStore,
-    records: Vec<String>,
-    offset: usize,
-    sink: Output,
-) -> Result<Summary, PipelineError> {
+/// Ingests records into a store; the first has this offset.
+fn ingest(store: &mut RocksStore, records: Vec<String>, offset: usize, sink: Output) -> Result<Summary, PipelineError> {
     let rule = rule();
     let pipeline = Pipeline {
         settings: pipeline::Settings { batch_records_max: 10, ..Default::default() },
@@ -117,18 +112,18 @@ fn take_in(
     pipeline.run()
 }
 
-/// A store with rows in every family: at last the sink is lost, so that the outbox keeps events. How much is taken in until
-/// then is a matter of timing, and no family may need more than the first record of it: with memory enough for postings,
-/// those of its new document are pending.
-fn made() -> TempDir {
+/// A store with rows in every family. In the second run the sink fails, so that the outbox keeps events. How many
+/// records get in before depends on timing, so no family may need more than the first. Its postings stay pending,
+/// because this run has enough memory for them.
+fn damageable_store() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let open = |settings: Settings| {
         RocksStore::open(folder.path(), &settings, &rule(), None, || Seed([1, 2, 3, 4])).expect("opens")
     };
     let mut first = records();
     let last = first.split_off(LAST);
-    take_in(&mut open(settings()), first, 0, Output { is_lost: false }).expect("all is taken in");
-    take_in(&mut open(Settings::default()), last, LAST, Output { is_lost: true }).expect_err("the sink is lost");
+    ingest(&mut open(settings()), first, 0, Output { is_lost: false }).expect("all is taken in");
+    ingest(&mut open(Settings::default()), last, LAST, Output { is_lost: true }).expect_err("the sink is lost");
     folder
 }
 
@@ -187,19 +182,19 @@ impl RocksStore {
 
 #[test]
 fn a_sound_store_is_found_sound_and_holds_something_in_every_family() {
-    let folder = made();
+    let folder = damageable_store();
     let report = checked(folder.path());
     assert!(report.is_sound && report.findings.is_empty(), "{:#?}", report.findings);
     for family in cf::ALL {
-        assert!(report.rows[family] > 0, "there is nothing in {family}: {:?}", report.rows);
+        assert!(report.rows[reported_name(family)] > 0, "there is nothing in {family}: {:?}", report.rows);
     }
     let copied = damaged(folder.path(), |_| {});
     assert!(copied.is_sound, "{:#?}", copied.findings);
 }
 
 #[test]
-fn what_is_told_is_bounded_and_what_is_counted_is_not() {
-    let folder = made();
+fn findings_are_limited_and_their_count_is_not() {
+    let folder = damageable_store();
     let report = damaged(folder.path(), |store| {
         (1..=50u32).for_each(|document| store.cut(cf::DOCS, document.to_be_bytes()));
         (1..=9u32).for_each(|n| store.plant(cf::EQUAL, n.to_be_bytes(), []));
@@ -209,11 +204,11 @@ fn what_is_told_is_bounded_and_what_is_counted_is_not() {
 
 type Damage = (&'static str, &'static str, fn(&RocksStore));
 
-/// Family, a part of what is told, and the damage.
+/// The family of the finding, a part of its text, and the damage.
 const DAMAGES: &[Damage] = &[
-    (cf::META, "what it may be", |store| store.plant(cf::META, meta::PUBLISHED, u64::MAX.to_be_bytes())),
-    (cf::META, "what it may be", |store| store.plant(cf::META, meta::INDEXED_UP_TO, 9999u32.to_be_bytes())),
-    (cf::DOCS, "no document of 1 to", |store| store.plant(cf::META, meta::DOCUMENTS, 50u32.to_be_bytes())),
+    (cf::META, "contradicts the other", |store| store.plant(cf::META, meta::PUBLISHED, u64::MAX.to_be_bytes())),
+    (cf::META, "contradicts the other", |store| store.plant(cf::META, meta::INDEXED_UP_TO, 9999u32.to_be_bytes())),
+    (cf::DOCS, "not a document from 1 to", |store| store.plant(cf::META, meta::DOCUMENTS, 50u32.to_be_bytes())),
     (cf::DOCS, "70 documents are missing", |store| {
         store.plant(cf::META, meta::DOCUMENTS, (store.n_documents + 70).to_be_bytes());
     }),
@@ -221,77 +216,77 @@ const DAMAGES: &[Damage] = &[
     (cf::DOCS, "cannot be read", |store| store.plant(cf::DOCS, store.some(cf::DOCS).0, [1, 2, 3])),
     (cf::EQUAL, "lead to this document", |store| store.cut_some(cf::EQUAL)),
     (cf::EQUAL, "lead to this document", |store| store.plant(cf::EQUAL, [7; 16], 3u32.to_be_bytes())),
-    (cf::EQUAL, "it leads to no document", |store| store.plant(cf::EQUAL, [7; 16], 0u32.to_be_bytes())),
+    (cf::EQUAL, "does not lead to a document", |store| store.plant(cf::EQUAL, [7; 16], 0u32.to_be_bytes())),
     (cf::URLS, "another fingerprint", |store| store.plant(cf::URLS, store.some(cf::URLS).0, "http://b/")),
     (cf::URLS, "never seen", |store| {
         let url = store.seed.fingerprint("url", &[b"http://b/"]);
         store.plant(cf::URLS, schema::fingerprint_key(url), "http://b/");
     }),
-    (cf::SIGHTINGS, "no URL of this fingerprint", |store| store.cut_some(cf::URLS)),
+    (cf::SIGHTINGS, "no URL has this fingerprint", |store| store.cut_some(cf::URLS)),
     (cf::STATES, "never seen", |store| {
         let (_, row) = store.some(cf::STATES);
         store.plant(cf::STATES, [7; 16], row);
     }),
-    (cf::STATES, "is not there", |store| store.cut_some(cf::STATES)),
-    (cf::STATES, "add up to", |store| {
+    (cf::STATES, "is missing", |store| store.cut_some(cf::STATES)),
+    (cf::STATES, "does not follow from", |store| {
         let (key, mut row) = store.some(cf::STATES);
         row[0] ^= 1;
         store.plant(cf::STATES, key, row);
     }),
-    (cf::SOUGHT, "is missing", |store| store.cut_some(cf::SOUGHT)),
-    (cf::SOUGHT, "does not seek it", |store| {
-        let (mut key, _) = store.some(cf::SOUGHT);
+    (cf::MISSING_URLS, "is missing", |store| store.cut_some(cf::MISSING_URLS)),
+    (cf::MISSING_URLS, "the URL is not missing", |store| {
+        let (mut key, _) = store.some(cf::MISSING_URLS);
         key[3] ^= 1;
-        store.plant(cf::SOUGHT, key, []);
+        store.plant(cf::MISSING_URLS, key, []);
     }),
     (cf::SWEEPS, "is missing", |store| store.cut_some(cf::SWEEPS)),
-    (cf::SWEEPS, "nothing was seen", |store| store.plant(cf::SWEEPS, "never", store.some(cf::SWEEPS).1)),
-    (cf::SWEEPS, "were seen on it", |store| {
+    (cf::SWEEPS, "it has no sightings", |store| store.plant(cf::SWEEPS, "never", store.some(cf::SWEEPS).1)),
+    (cf::SWEEPS, "but it counts", |store| {
         let (key, row) = store.some(cf::SWEEPS);
         let row = schema::read_sweep_row(&row).expect("a row");
         store.plant(cf::SWEEPS, key, schema::sweep_row(&SweepRow { n_pages: row.n_pages - 1, ..row }));
     }),
-    (cf::SIGHTINGS, "no such row in standings", |store| store.cut_some(cf::STANDINGS)),
-    (cf::STANDINGS, "no such row in sightings", |store| store.cut_some(cf::SIGHTINGS)),
-    (cf::STANDINGS, "never stood at its first URL", |store| {
+    (cf::SIGHTINGS, "no such row in sightings-by-document", |store| store.cut_some(cf::SIGHTINGS_BY_DOCUMENT)),
+    (cf::SIGHTINGS_BY_DOCUMENT, "no such row in sightings", |store| store.cut_some(cf::SIGHTINGS)),
+    (cf::SIGHTINGS_BY_DOCUMENT, "sightings is at its first URL", |store| {
         let mut keys = Vec::new();
         store
-            .scan(cf::STANDINGS, &5u32.to_be_bytes(), &mut |key, _| {
+            .scan(cf::SIGHTINGS_BY_DOCUMENT, &5u32.to_be_bytes(), &mut |key, _| {
                 keys.push(key.to_vec());
                 Ok(true)
             })
             .expect("scanned");
-        keys.iter().for_each(|key| store.cut(cf::STANDINGS, key));
+        keys.iter().for_each(|key| store.cut(cf::SIGHTINGS_BY_DOCUMENT, key));
     }),
-    (cf::STANDINGS, "not in docs", |store| store.cut_some(cf::DOCS)),
-    (cf::CLUSTERS, "parents go in a circle", |store| {
+    (cf::SIGHTINGS_BY_DOCUMENT, "not in docs", |store| store.cut_some(cf::DOCS)),
+    (cf::CLUSTERS, "the parents form a cycle", |store| {
         store.plant_cluster(2, |row| row.parent = DocumentId(3));
         store.plant_cluster(3, |row| row.parent = DocumentId(2));
     }),
-    (cf::CLUSTERS, "is no document", |store| store.plant_cluster(2, |row| row.next = DocumentId(0))),
-    (cf::CLUSTERS, "it is no root", |store| store.plant_cluster(2, |row| row.size = 2)),
-    (cf::CLUSTERS, "documents are under it", |store| store.plant_cluster(1, |row| row.size += 1)),
-    (cf::CLUSTERS, "its smallest document 1", |store| store.plant_cluster(1, |row| row.name = DocumentId(2))),
-    (cf::CLUSTERS, "is of another cluster", |store| store.plant_cluster(2, |row| row.next = DocumentId(9))),
-    (cf::CLUSTERS, "it has listed already", |store| store.plant_cluster(3, |row| row.next = DocumentId(3))),
+    (cf::CLUSTERS, "does not exist", |store| store.plant_cluster(2, |row| row.next = DocumentId(0))),
+    (cf::CLUSTERS, "it is not a root", |store| store.plant_cluster(2, |row| row.size = 2)),
+    (cf::CLUSTERS, "but its tree has", |store| store.plant_cluster(1, |row| row.size += 1)),
+    (cf::CLUSTERS, "its smallest document is 1", |store| store.plant_cluster(1, |row| row.name = DocumentId(2))),
+    (cf::CLUSTERS, "belongs to another cluster", |store| store.plant_cluster(2, |row| row.next = DocumentId(9))),
+    (cf::CLUSTERS, "an earlier step of the ring", |store| store.plant_cluster(3, |row| row.next = DocumentId(3))),
     (cf::CLUSTERS, "no ring lists it", |store| store.plant_cluster(1, |row| row.next = DocumentId(1))),
     (cf::LINKS, "no links join it", |store| store.cut_some(cf::LINKS)),
-    (cf::LINKS, "clusters that are apart", |store| {
+    (cf::LINKS, "two different clusters", |store| {
         store.plant(cf::LINKS, [30u32.to_be_bytes(), 2u32.to_be_bytes()].concat(), 0.7f64.to_be_bytes());
     }),
-    (cf::LINKS, "closes a circle", |store| {
+    (cf::LINKS, "closes a cycle", |store| {
         store.plant(cf::LINKS, [2u32.to_be_bytes(), 1u32.to_be_bytes()].concat(), 0.7f64.to_be_bytes());
         store.plant(cf::LINKS, [3u32.to_be_bytes(), 1u32.to_be_bytes()].concat(), 0.7f64.to_be_bytes());
         store.plant(cf::LINKS, [3u32.to_be_bytes(), 2u32.to_be_bytes()].concat(), 0.7f64.to_be_bytes());
     }),
     (cf::LINKS, "its resemblance", |store| store.plant(cf::LINKS, store.some(cf::LINKS).0, 0.1f64.to_be_bytes())),
-    (cf::LINKS, "later and earlier", |store| store.plant(cf::LINKS, [0; 8], 0.7f64.to_be_bytes())),
+    (cf::LINKS, "a later and an earlier", |store| store.plant(cf::LINKS, [0; 8], 0.7f64.to_be_bytes())),
     (cf::POSTINGS, "lists too few", |store| store.cut_some(cf::POSTINGS)),
     (cf::POSTINGS, "lists too many", |store| {
         let row = schema::documents_row(&[DocumentId(1)]);
         store.plant(cf::POSTINGS, [9; 5], row);
     }),
-    (cf::POSTINGS, "shingles that are not its", |store| {
+    (cf::POSTINGS, "shingles that it does not have", |store| {
         let (key, row) = store.some(cf::POSTINGS);
         store.cut(cf::POSTINGS, &key);
         store.plant(cf::POSTINGS, [9; 5], row);
@@ -309,15 +304,15 @@ const DAMAGES: &[Damage] = &[
     (cf::POSTINGS, "lists too few", |store| store.cut_some(cf::PENDING)),
     (cf::PENDING, "cannot be read", |store| store.plant(cf::PENDING, store.some(cf::PENDING).0, [255])),
     (cf::COMMON, "is missing", |store| store.cut_some(cf::COMMON)),
-    (cf::COMMON, "not over the limit", |store| store.plant(cf::COMMON, [9; 5], [])),
+    (cf::COMMON, "does not exceed the limit", |store| store.plant(cf::COMMON, [9; 5], [])),
     (cf::OFFSETS, "not an offset", |store| store.plant(cf::OFFSETS, store.some(cf::OFFSETS).0, [255; 16])),
     (cf::OFFSETS, "not a source", |store| store.plant(cf::OFFSETS, "memory", [0; 16])),
     (cf::OUTBOX, "are missing", |store| store.cut_some(cf::OUTBOX)),
-    (cf::OUTBOX, "not the event of this number", |store| {
+    (cf::OUTBOX, "not the event with this number", |store| {
         let (key, _) = store.some(cf::OUTBOX);
         store.plant(cf::OUTBOX, key, schema::outbox_row(&Outgoing::new(0, None, b"{}".to_vec())));
     }),
-    (cf::OUTBOX, "it is out", |store| {
+    (cf::OUTBOX, "already published", |store| {
         let event = Outgoing::new(0, None, b"{}".to_vec());
         store.plant(cf::OUTBOX, 0u64.to_be_bytes(), schema::outbox_row(&event));
     }),
@@ -328,18 +323,21 @@ const DAMAGES: &[Damage] = &[
 
 #[test]
 fn planted_damage_is_found_and_named() {
-    let folder = made();
+    let folder = damageable_store();
     for (family, what, damage) in DAMAGES {
         let report = damaged(folder.path(), damage);
-        let found = report.findings.iter().any(|finding| finding.family == *family && finding.what.contains(what));
+        let found = report
+            .findings
+            .iter()
+            .any(|finding| finding.family == reported_name(family) && finding.what.contains(what));
         assert!(found && !report.is_sound, "{family}, {what}: {:#?}", report.findings);
     }
 }
 
-/// A byte of a table that is flipped is a finding, not an end.
+/// A flipped byte in a table is a finding, and does not end the check.
 #[test]
-fn what_cannot_be_read_is_found() {
-    let folder = made();
+fn unreadable_data_is_a_finding() {
+    let folder = damageable_store();
     let store = RocksStore::open(folder.path(), &settings(), &rule(), None, || Seed([0; 4])).expect("opens");
     let document = store.n_documents();
     store.db.flush_cf(store.cf(cf::EQUAL).expect("a family")).expect("flushed");

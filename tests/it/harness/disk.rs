@@ -1,15 +1,15 @@
-//! A disk that is small, and may grow.
+//! A small file system that tests can fill up and enlarge.
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A small file system in memory, unmounted when it goes out of scope.
+/// A small file system in memory. Dropping it unmounts it.
 pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// One of so many bytes on a folder that is made for it. None where the system refuses, as it does to all but root.
+    /// Mounts `n_bytes` on a new folder. Returns `None` if the system refuses, as it does without root.
     pub fn mounted_on(folder: PathBuf, n_bytes: u64) -> Option<Self> {
         fs::create_dir_all(&folder).expect("a folder");
         mount(&folder, &format!("size={n_bytes}")).then_some(SmallDisk(folder))
@@ -19,12 +19,12 @@ impl SmallDisk {
         &self.0
     }
 
-    /// Gives it so many bytes in all.
+    /// Changes the size to `n_bytes`.
     pub fn resize(&self, n_bytes: u64) {
         assert!(mount(&self.0, &format!("remount,size={n_bytes}")), "mounted again");
     }
 
-    /// Writes until nothing more fits, and then takes back some bytes.
+    /// Fills the disk with a file until only `n_bytes` are free, and returns that file.
     pub fn fill_but(&self, n_bytes: u64) -> PathBuf {
         let ballast = self.0.join("ballast");
         let mut file = fs::File::create(&ballast).expect("a file");

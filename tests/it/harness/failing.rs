@@ -1,4 +1,4 @@
-//! A store whose n-th call fails, and the stream over it in this very process.
+//! A store whose n-th call fails, and an in-process pipeline over it.
 
 use super::World;
 use lookalike::cluster::{self, Decider, SketchView};
@@ -18,14 +18,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// When a call fails: before it did anything, or after it did all.
+/// Whether a failing call does nothing, or everything, before it returns the error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Failure {
     Before,
     After,
 }
 
-/// A store that counts its calls and fails one of them.
+/// A store that counts its calls and fails the call `at`.
 struct Failing {
     inner: RocksStore,
     n_calls: Cell<usize>,
@@ -120,8 +120,8 @@ impl Store for Failing {
     }
 }
 
-/// One run over a world's store, in batches of 40 and by one sketcher, so that its calls are always the same. With its
-/// end comes the number of calls to the store.
+/// Runs the pipeline once over a world's store. Batches of 40 and a single sketcher make the calls to the store the
+/// same every time. Returns the result and the number of calls.
 pub fn flow(
     world: &World,
     inputs: &[PathBuf],

@@ -1,4 +1,4 @@
-//! What the integration tests share: a world with a store of its own, in which the real program runs.
+//! The harness of the integration tests: runs the real program on a temporary store and reads what it wrote.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
@@ -17,18 +17,18 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A folder of its own, a store in it, and settings for every run of the program there.
+/// A temporary folder with a store, and the settings for every run of the program on it.
 pub struct World {
     folder: TempDir,
     variables: Vec<(String, String)>,
     configs: Vec<PathBuf>,
 }
 
-/// A partition of pages, each known by (URL, time, sweep).
+/// Clusters as sets of page keys (URL, time, sweep).
 pub type Partition = BTreeSet<BTreeSet<String>>;
 
 impl World {
-    /// An empty one with a fixed seed, so that every run gives the same sketches, and where the clock does not matter.
+    /// An empty world. The seed is fixed, so that sketches are reproducible, and the clock does not matter.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let world = World { folder, variables: Vec::new(), configs: Vec::new() };
@@ -55,12 +55,12 @@ impl World {
         path
     }
 
-    /// The program with a subcommand, on this world's store.
+    /// A subcommand on this world's store.
     pub fn command(&self, subcommand: &str) -> Command {
         self.command_on(subcommand, &self.path("store"))
     }
 
-    /// The program with a subcommand, on another store with the settings of this world.
+    /// A subcommand on another store, with the settings of this world.
     pub fn command_on(&self, subcommand: &str, store: &Path) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lookalike"));
         command.args(subcommand.split(' ')).arg("--store").arg(store);
@@ -71,14 +71,14 @@ impl World {
         command
     }
 
-    /// `run` over some inputs, with events to `events.jsonl`.
+    /// `run` over these inputs, with events in `events.jsonl`.
     pub fn run_command(&self, inputs: &[PathBuf]) -> Command {
         let mut command = self.command("run -q");
         command.arg("--events").arg(self.path("events.jsonl")).args(inputs);
         command
     }
 
-    /// `run` over some inputs, with events to nowhere.
+    /// `run` over these inputs, without events.
     pub fn run_unheard_command(&self, inputs: &[PathBuf]) -> Command {
         let mut command = self.command("run -q");
         command.args(inputs);
@@ -98,7 +98,7 @@ impl World {
         text(&output.stdout)
     }
 
-    /// How many events are out.
+    /// The number of published events.
     pub fn n_events(&self) -> usize {
         fs::read(self.path("events.jsonl")).map_or(0, |events| events.iter().filter(|byte| **byte == b'\n').count())
     }
@@ -107,13 +107,13 @@ impl World {
         read_events(&self.path("events.jsonl"))
     }
 
-    /// The clusters as `export clusters` tells them.
+    /// The clusters in the output of `export clusters`.
     pub fn partition(&self) -> Partition {
         partition_of(&self.ask("export clusters", &[]))
     }
 }
 
-/// The clusters in a table as `export clusters` writes it.
+/// The clusters in a CSV table of `export clusters`.
 pub fn partition_of(csv: &str) -> Partition {
     let mut clusters: HashMap<String, BTreeSet<String>> = HashMap::new();
     let mut rows = csv::Reader::from_reader(csv.as_bytes());
@@ -133,19 +133,19 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Nothing that is waited for here takes as long; what does, hangs.
+/// The timeout of every wait: whatever takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
-        assert!(begin.elapsed() < PATIENCE, "{what}: it did not come about");
+        assert!(begin.elapsed() < PATIENCE, "{what}: timed out");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// The status of a process that ends by itself.
+/// Waits for a process to end by itself, and returns its status.
 pub fn ended(process: &mut Child) -> ExitStatus {
     let begin = Instant::now();
     loop {
@@ -160,7 +160,7 @@ pub fn ended(process: &mut Child) -> ExitStatus {
     }
 }
 
-/// Tells a process to end, as a supervisor does.
+/// Sends SIGTERM, as a supervisor does.
 pub fn terminate(process: &Child) {
     let id = process.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
@@ -184,14 +184,14 @@ pub fn sweeps() -> Vec<PathBuf> {
         .collect()
 }
 
-/// A page of the JSONL form.
+/// A page in the JSONL format.
 pub fn page(url: &str, fetched_at: &str, sweep: &str, body: &str) -> String {
     serde_json::json!({"url": url, "fetched_at": fetched_at, "sweep": sweep, "content_type": "text/plain", "body": body})
         .to_string()
 }
 
-/// Events as a consumer may rely on them: numbered densely from 0, one terminal event for each of `n_records` records
-/// of each source, each loser merged once, and cluster names that only fall.
+/// Checks what a consumer may rely on: dense sequence numbers from 0, one terminal event for each of the `n_records`
+/// of each source, each loser merged once, and winners smaller than losers.
 pub fn check_events(events: &[Event], n_records: &BTreeMap<String, i64>) {
     let mut terminal: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
     let mut losers = BTreeSet::new();
@@ -214,7 +214,7 @@ pub fn check_events(events: &[Event], n_records: &BTreeMap<String, i64>) {
     assert_eq!(&counted, n_records);
 }
 
-/// The partition that follows from the events alone.
+/// Computes the clusters from the events alone.
 pub fn fold(events: &[Event]) -> Partition {
     let mut winners = HashMap::new();
     let mut cluster_of = HashMap::new();
