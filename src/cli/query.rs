@@ -110,10 +110,10 @@ fn lines(path: &Path) -> Result<Vec<String>> {
 }
 
 /// Answers for many URLs, each as soon as it is there.
-fn each_lost(view: &impl Snapshot, urls: &[String], search: &LostSearch, json: bool) -> Result<Exit> {
+fn each_lost(snapshot: &impl Snapshot, urls: &[String], search: &LostSearch, json: bool) -> Result<Exit> {
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut written = Ok(());
-    query::lost_many(view, urls, search, |answer| {
+    query::lost_many(snapshot, urls, search, |answer| {
         written = write_answer(&mut out, &answer, json, render::lost);
         written.is_ok()
     })?;

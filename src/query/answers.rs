@@ -28,10 +28,10 @@ pub struct UrlAnswer {
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn url(view: &impl Snapshot, url: &str) -> Result<UrlAnswer, StoreError> {
+pub fn url(snapshot: &impl Snapshot, url: &str) -> Result<UrlAnswer, StoreError> {
     let mut sightings = Vec::new();
-    for sighting in view.sightings_of_url(url)? {
-        let cluster = sighting.moment.seen.document().map(|document| view.cluster_of(document)).transpose()?;
+    for sighting in snapshot.sightings_of_url(url)? {
+        let cluster = sighting.moment.seen.document().map(|document| snapshot.cluster_of(document)).transpose()?;
         sightings.push(UrlSighting { moment: sighting.moment, cluster });
     }
     Ok(UrlAnswer { url: url.to_string(), sightings })
@@ -53,18 +53,18 @@ pub struct ClusterAnswer {
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn cluster(view: &impl Snapshot, id: ClusterId) -> Result<Option<ClusterAnswer>, StoreError> {
+pub fn cluster(snapshot: &impl Snapshot, id: ClusterId) -> Result<Option<ClusterAnswer>, StoreError> {
     let document = DocumentId(id.0);
-    if !(1..=view.n_documents()).contains(&id.0) {
+    if !(1..=snapshot.n_documents()).contains(&id.0) {
         return Ok(None);
     }
-    let documents = view.members(document)?;
+    let documents = snapshot.members(document)?;
     let mut sightings = Vec::new();
     for member in &documents {
-        sightings.extend(view.sightings_of_document(*member)?);
+        sightings.extend(snapshot.sightings_of_document(*member)?);
     }
     sightings.sort_by(|a, b| (&a.url, &a.moment).cmp(&(&b.url, &b.moment)));
-    Ok(Some(ClusterAnswer { cluster: view.cluster_of(document)?, documents, sightings }))
+    Ok(Some(ClusterAnswer { cluster: snapshot.cluster_of(document)?, documents, sightings }))
 }
 
 /// Some sightings of a cluster, and how large it is.
@@ -87,29 +87,29 @@ pub struct ClusterPage {
 /// # Errors
 /// [`StoreError`]
 pub fn cluster_page(
-    view: &impl Snapshot,
+    snapshot: &impl Snapshot,
     id: ClusterId,
     after: Option<&Sighting>,
     most: usize,
 ) -> Result<Option<ClusterPage>, StoreError> {
-    if !(1..=view.n_documents()).contains(&id.0) {
+    if !(1..=snapshot.n_documents()).contains(&id.0) {
         return Ok(None);
     }
     let document = DocumentId(id.0);
-    let documents = view.members(document)?;
+    let documents = snapshot.members(document)?;
     let from = after.and_then(|after| after.moment.seen.document());
     let first = from.map_or(0, |from| documents.partition_point(|document| *document < from));
     let mut sightings = Vec::new();
     for member in &documents[first..] {
         let after = after.filter(|_| Some(*member) == from);
-        sightings.extend(view.standings_after(*member, after, most + 1 - sightings.len())?);
+        sightings.extend(snapshot.standings_after(*member, after, most + 1 - sightings.len())?);
         if sightings.len() > most {
             break;
         }
     }
     let has_more = sightings.len() > most;
     sightings.truncate(most);
-    let cluster = view.cluster_of(document)?;
+    let cluster = snapshot.cluster_of(document)?;
     Ok(Some(ClusterPage { cluster, n_documents: documents.len(), sightings, has_more }))
 }
 
@@ -119,29 +119,29 @@ pub fn cluster_page(
 /// # Errors
 /// [`StoreError`]
 pub fn cluster_glance(
-    view: &impl Snapshot,
+    snapshot: &impl Snapshot,
     document: DocumentId,
     most: usize,
     most_each: usize,
 ) -> Result<ClusterAnswer, StoreError> {
-    let mut documents = view.some_members(document, most)?;
+    let mut documents = snapshot.some_members(document, most)?;
     documents.sort_unstable();
-    let standings = view.standings(&documents, most_each)?;
+    let standings = snapshot.standings(&documents, most_each)?;
     let keys: Vec<_> = standings.iter().map(|standing| standing.url).collect();
-    let urls = view.urls(&keys)?.into_iter();
+    let urls = snapshot.urls(&keys)?.into_iter();
     let mut sightings: Vec<Sighting> =
         urls.zip(standings).map(|(url, standing)| Sighting { url, moment: standing.moment }).collect();
     sightings.sort_unstable();
-    Ok(ClusterAnswer { cluster: view.cluster_of(document)?, documents, sightings })
+    Ok(ClusterAnswer { cluster: snapshot.cluster_of(document)?, documents, sightings })
 }
 
 /// The cluster that a text names: by its number or that of any document in it, or by a URL, whose newest content counts.
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn named_cluster(view: &impl Snapshot, name: &str) -> Result<Option<ClusterId>, StoreError> {
+pub fn named_cluster(snapshot: &impl Snapshot, name: &str) -> Result<Option<ClusterId>, StoreError> {
     if let Ok(id) = name.parse() {
         return Ok(Some(ClusterId(id)));
     }
-    Ok(url(view, name)?.sightings.iter().rev().find_map(|sighting| sighting.cluster))
+    Ok(url(snapshot, name)?.sightings.iter().rev().find_map(|sighting| sighting.cluster))
 }

@@ -73,11 +73,11 @@ pub struct Changes {
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn changes(view: &impl Snapshot, by: By, search: &LostSearch) -> Result<Changes, StoreError> {
+pub fn changes(snapshot: &impl Snapshot, by: By, search: &LostSearch) -> Result<Changes, StoreError> {
     let mut count = Count { by, all: ChangeRow::default(), rows: HashMap::new(), pairs: Vec::new(), dead: Vec::new() };
     let mut url = String::new();
     let mut history: Vec<Observation> = Vec::new();
-    view.each_sighting(&mut |Sighting { url: of, moment }| {
+    snapshot.each_sighting(&mut |Sighting { url: of, moment }| {
         if of != url {
             count.add(&url, &history);
             history.clear();
@@ -87,10 +87,10 @@ pub fn changes(view: &impl Snapshot, by: By, search: &LostSearch) -> Result<Chan
         true
     })?;
     count.add(&url, &history);
-    count.compare(view)?;
-    count.follow_the_dead(view, search)?;
+    count.compare(snapshot)?;
+    count.follow_the_dead(snapshot, search)?;
     let order: HashMap<String, FetchTime> = match by {
-        By::Sweep => view.sweeps()?.into_iter().map(|(name, row)| (name, row.first)).collect(),
+        By::Sweep => snapshot.sweeps()?.into_iter().map(|(name, row)| (name, row.first)).collect(),
         _ => HashMap::new(),
     };
     Ok(count.finish(&order))
@@ -172,17 +172,18 @@ impl Count {
     }
 
     /// How much versions resemble those before them, read pair by pair of documents, each pair once.
-    fn compare(&mut self, view: &impl Snapshot) -> Result<(), StoreError> {
+    fn compare(&mut self, snapshot: &impl Snapshot) -> Result<(), StoreError> {
         let mut pairs = std::mem::take(&mut self.pairs);
         pairs.sort_unstable();
         for together in pairs.chunks(PAIRS_TOGETHER) {
             let mut documents: Vec<DocumentId> = together.iter().flat_map(|(a, b, _)| [*a, *b]).collect();
             documents.sort_unstable();
             documents.dedup();
-            let sketches: HashMap<DocumentId, _> = documents.iter().copied().zip(view.documents(&documents)?).collect();
+            let sketches: HashMap<DocumentId, _> =
+                documents.iter().copied().zip(snapshot.documents(&documents)?).collect();
             for (a, b, name) in together {
                 let (Some(a), Some(b)) = (sketches.get(a), sketches.get(b)) else { continue };
-                let resemblance = compare(&a.sketch, &b.sketch, view.rule().sketch.rule).resemblance;
+                let resemblance = compare(&a.sketch, &b.sketch, snapshot.rule().sketch.rule).resemblance;
                 let tenth = ((resemblance * N_TENTHS as f64) as usize).min(N_TENTHS - 1);
                 self.each(name, |row| {
                     row.resemblance[tenth] += 1;
@@ -194,11 +195,11 @@ impl Count {
     }
 
     /// Where the contents of the URLs without a page went.
-    fn follow_the_dead(&mut self, view: &impl Snapshot, search: &LostSearch) -> Result<(), StoreError> {
+    fn follow_the_dead(&mut self, snapshot: &impl Snapshot, search: &LostSearch) -> Result<(), StoreError> {
         let dead = std::mem::take(&mut self.dead);
         let urls: Vec<String> = dead.iter().map(|(url, _)| url.clone()).collect();
         let mut names = dead.iter().map(|(_, name)| name);
-        lost_many(view, &urls, search, |answer| {
+        lost_many(snapshot, &urls, search, |answer| {
             let name = names.next().cloned().unwrap_or_default();
             let mut places = answer.details.iter().filter(|found| found.evidence != Evidence::Itself).peekable();
             if places.peek().is_some() {

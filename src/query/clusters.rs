@@ -25,9 +25,9 @@ pub struct ExportRow {
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn export(view: &impl Snapshot, mut each: impl FnMut(ExportRow) -> bool) -> Result<(), StoreError> {
-    let mut clusters = view.clusters()?;
-    view.each_sighting(&mut |sighting| {
+pub fn export(snapshot: &impl Snapshot, mut each: impl FnMut(ExportRow) -> bool) -> Result<(), StoreError> {
+    let mut clusters = snapshot.clusters()?;
+    snapshot.each_sighting(&mut |sighting| {
         let Some(document) = sighting.moment.seen.document() else { return true };
         each(ExportRow {
             url: sighting.url,
@@ -45,12 +45,12 @@ pub fn export(view: &impl Snapshot, mut each: impl FnMut(ExportRow) -> bool) -> 
 /// # Errors
 /// [`StoreError`]
 pub fn export_page(
-    view: &impl Snapshot,
+    snapshot: &impl Snapshot,
     after: Option<&Sighting>,
     most: usize,
 ) -> Result<(Vec<ExportRow>, Option<Sighting>), StoreError> {
     let mut sightings = Vec::new();
-    view.each_sighting_after(after, &mut |sighting| {
+    snapshot.each_sighting_after(after, &mut |sighting| {
         sightings.push(sighting);
         sightings.len() <= most
     })?;
@@ -61,7 +61,7 @@ pub fn export_page(
     for Sighting { url, moment } in sightings {
         if let Some(document) = moment.seen.document() {
             let (fetched_at, sweep) = (moment.fetched_at, moment.sweep.unwrap_or_default());
-            rows.push(ExportRow { url, fetched_at, sweep, document, cluster: view.cluster_of(document)? });
+            rows.push(ExportRow { url, fetched_at, sweep, document, cluster: snapshot.cluster_of(document)? });
         }
     }
     Ok((rows, next))
@@ -104,17 +104,17 @@ pub struct Status {
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn status(view: &impl Snapshot) -> Result<Status, StoreError> {
+pub fn status(snapshot: &impl Snapshot) -> Result<Status, StoreError> {
     let mut status = Status {
-        documents: u64::from(view.n_documents()),
-        events: view.next_seq(),
-        bytes_on_disk: view.n_bytes_on_disk(),
+        documents: u64::from(snapshot.n_documents()),
+        events: snapshot.next_seq(),
+        bytes_on_disk: snapshot.n_bytes_on_disk(),
         ..Status::default()
     };
-    let n_urls_of = count_sightings(view, &mut status)?;
-    let mut clusters = view.clusters()?;
+    let n_urls_of = count_sightings(snapshot, &mut status)?;
+    let mut clusters = snapshot.clusters()?;
     status.clusters = clusters.n_clusters() as u64;
-    for document in (1..=view.n_documents()).map(DocumentId) {
+    for document in (1..=snapshot.n_documents()).map(DocumentId) {
         let name = clusters.cluster_of(document);
         if name.0 != document.0 {
             continue;
@@ -136,12 +136,12 @@ pub fn status(view: &impl Snapshot) -> Result<Status, StoreError> {
 }
 
 /// Counts sightings, and at how many URLs each document was seen.
-fn count_sightings(view: &impl Snapshot, status: &mut Status) -> Result<HashMap<DocumentId, u64>, StoreError> {
+fn count_sightings(snapshot: &impl Snapshot, status: &mut Status) -> Result<HashMap<DocumentId, u64>, StoreError> {
     let mut n_urls_of: HashMap<DocumentId, u64> = HashMap::new();
     let mut sweeps = HashSet::new();
     let mut url = String::new();
     let mut documents_of_url = HashSet::new();
-    view.each_sighting(&mut |sighting| {
+    snapshot.each_sighting(&mut |sighting| {
         if sighting.url != url {
             status.urls += 1;
             url.clone_from(&sighting.url);

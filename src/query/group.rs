@@ -19,16 +19,16 @@ pub struct Group {
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn group(view: &impl Snapshot, urls: &[String]) -> Result<Vec<Group>, StoreError> {
-    let keys: Vec<Fingerprint> = urls.iter().map(|url| view.key_of(url)).collect();
+pub fn group(snapshot: &impl Snapshot, urls: &[String]) -> Result<Vec<Group>, StoreError> {
+    let keys: Vec<Fingerprint> = urls.iter().map(|url| snapshot.key_of(url)).collect();
     let mut groups: Vec<Group> = Vec::new();
     let (mut of_cluster, mut told) = (HashMap::new(), std::collections::HashSet::new());
-    for (url, state) in urls.iter().zip(view.states(&keys)?) {
+    for (url, state) in urls.iter().zip(snapshot.states(&keys)?) {
         if !told.insert(url) {
             continue;
         }
         let copy = state.and_then(|state| state.copy);
-        let cluster = copy.map(|copy| view.cluster_of(copy.document)).transpose()?;
+        let cluster = copy.map(|copy| snapshot.cluster_of(copy.document)).transpose()?;
         match cluster.and_then(|cluster| of_cluster.get(&cluster).copied()) {
             Some(at) => {
                 let group: &mut Group = &mut groups[at];

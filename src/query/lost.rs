@@ -85,8 +85,8 @@ pub struct LostAnswer {
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn lost(view: &impl Snapshot, url: &str, search: &LostSearch) -> Result<LostAnswer, StoreError> {
-    let mut answers = lost_together(view, &[url.to_string()], search)?;
+pub fn lost(snapshot: &impl Snapshot, url: &str, search: &LostSearch) -> Result<LostAnswer, StoreError> {
+    let mut answers = lost_together(snapshot, &[url.to_string()], search)?;
     Ok(answers.pop().unwrap_or_else(|| LostAnswer::unknown(url)))
 }
 
@@ -95,13 +95,13 @@ pub fn lost(view: &impl Snapshot, url: &str, search: &LostSearch) -> Result<Lost
 /// # Errors
 /// [`StoreError`]
 pub fn lost_many(
-    view: &impl Snapshot,
+    snapshot: &impl Snapshot,
     urls: &[String],
     search: &LostSearch,
     mut each: impl FnMut(LostAnswer) -> bool,
 ) -> Result<(), StoreError> {
     for urls in urls.chunks(URLS_TOGETHER_MAX) {
-        for answer in lost_together(view, urls, search)? {
+        for answer in lost_together(snapshot, urls, search)? {
             if !each(answer) {
                 return Ok(());
             }
@@ -117,17 +117,21 @@ impl LostAnswer {
 }
 
 /// Answers cluster by cluster, so that each is read once and then forgotten.
-fn lost_together(view: &impl Snapshot, urls: &[String], search: &LostSearch) -> Result<Vec<LostAnswer>, StoreError> {
-    let asked = asked(view, urls)?;
+fn lost_together(
+    snapshot: &impl Snapshot,
+    urls: &[String],
+    search: &LostSearch,
+) -> Result<Vec<LostAnswer>, StoreError> {
+    let asked = asked(snapshot, urls)?;
     let mut by_cluster: Vec<(Option<ClusterId>, usize)> =
         asked.iter().enumerate().map(|(at, asked)| (asked.cluster, at)).collect();
     by_cluster.sort_unstable();
     let mut answers: Vec<Option<LostAnswer>> = urls.iter().map(|_| None).collect();
     for group in by_cluster.chunk_by(|a, b| a.0 == b.0) {
         let of_cluster: Vec<&LostUrl> = group.iter().map(|(_, at)| &asked[*at]).collect();
-        let mut pool = Pool::of(view, &of_cluster)?;
+        let mut pool = Pool::of(snapshot, &of_cluster)?;
         for ((_, at), asked) in group.iter().zip(of_cluster) {
-            answers[*at] = Some(pool.answer(view, asked, search)?);
+            answers[*at] = Some(pool.answer(snapshot, asked, search)?);
         }
     }
     Ok(answers.into_iter().flatten().collect())
@@ -145,17 +149,17 @@ struct LostUrl {
     cluster: Option<ClusterId>,
 }
 
-fn asked(view: &impl Snapshot, urls: &[String]) -> Result<Vec<LostUrl>, StoreError> {
-    let keys: Vec<Fingerprint> = urls.iter().map(|url| view.key_of(url)).collect();
-    let states = view.states(&keys)?;
+fn asked(snapshot: &impl Snapshot, urls: &[String]) -> Result<Vec<LostUrl>, StoreError> {
+    let keys: Vec<Fingerprint> = urls.iter().map(|url| snapshot.key_of(url)).collect();
+    let states = snapshot.states(&keys)?;
     urls.iter()
         .zip(keys)
         .zip(states)
         .map(|((url, key), state)| {
-            let aliases = aliases(view, url, state.as_ref())?;
+            let aliases = aliases(snapshot, url, state.as_ref())?;
             let copies = aliases.iter().rev().map(|(_, state)| state).chain([&state]);
             let copy = copies.flatten().find_map(|state| state.copy.clone());
-            let cluster = copy.as_ref().map(|copy| view.cluster_of(copy.document)).transpose()?;
+            let cluster = copy.as_ref().map(|copy| snapshot.cluster_of(copy.document)).transpose()?;
             Ok(LostUrl { url: url.clone(), key, state, aliases, copy, cluster })
         })
         .collect()
@@ -163,7 +167,7 @@ fn asked(view: &impl Snapshot, urls: &[String]) -> Result<Vec<LostUrl>, StoreErr
 
 /// Where the redirects of a URL lead, one after the other.
 fn aliases(
-    view: &impl Snapshot,
+    snapshot: &impl Snapshot,
     url: &str,
     state: Option<&UrlState>,
 ) -> Result<Vec<(String, Option<UrlState>)>, StoreError> {
@@ -175,7 +179,7 @@ fn aliases(
             break;
         }
         let target = target.clone();
-        state = view.states(&[view.key_of(&target)])?.pop().flatten();
+        state = snapshot.states(&[snapshot.key_of(&target)])?.pop().flatten();
         aliases.push((target, state.clone()));
     }
     Ok(aliases)
@@ -204,7 +208,7 @@ struct Pool {
 
 impl Pool {
     /// The pool in which some URLs of one cluster look for their last copies.
-    fn of(view: &impl Snapshot, asked: &[&LostUrl]) -> Result<Self, StoreError> {
+    fn of(snapshot: &impl Snapshot, asked: &[&LostUrl]) -> Result<Self, StoreError> {
         let copies: Vec<&LastCopy> = asked.iter().filter_map(|asked| asked.copy.as_ref()).collect();
         let mut pool = Pool {
             members: Vec::new(),
@@ -213,13 +217,13 @@ impl Pool {
             sketches: HashMap::new(),
             links: None,
         };
-        pool.members = members(view, &copies)?;
-        pool.places = places(view, &pool.members)?;
+        pool.members = members(snapshot, &copies)?;
+        pool.places = places(snapshot, &pool.members)?;
         let sweeps = pool.places.iter().filter_map(|place| place.moment.sweep.as_deref());
         let mut sweeps: Vec<&str> = sweeps.chain(copies.iter().filter_map(|copy| copy.sweep.as_deref())).collect();
         sweeps.sort_unstable();
         sweeps.dedup();
-        let rows = sweeps.iter().zip(view.sweeps_named(&sweeps)?);
+        let rows = sweeps.iter().zip(snapshot.sweeps_named(&sweeps)?);
         pool.begun = rows.filter_map(|(name, row)| Some((name.to_string(), row?.first))).collect();
         Ok(pool)
     }
@@ -229,17 +233,22 @@ impl Pool {
         moment.sweep.as_ref().and_then(|sweep| self.begun.get(sweep)).copied().unwrap_or(moment.fetched_at)
     }
 
-    fn answer(&mut self, view: &impl Snapshot, asked: &LostUrl, search: &LostSearch) -> Result<LostAnswer, StoreError> {
+    fn answer(
+        &mut self,
+        snapshot: &impl Snapshot,
+        asked: &LostUrl,
+        search: &LostSearch,
+    ) -> Result<LostAnswer, StoreError> {
         let mut answer = LostAnswer::unknown(&asked.url);
         let Some(state) = &asked.state else { return Ok(answer) };
         answer.newest = Some(state.newest.clone());
         if let Some(copy) = &state.copy {
             answer.last_seen =
-                Some(UrlSighting { moment: copy.moment(), cluster: Some(view.cluster_of(copy.document)?) });
+                Some(UrlSighting { moment: copy.moment(), cluster: Some(snapshot.cluster_of(copy.document)?) });
         }
         let mut found: Vec<FoundPlace> = asked.led_to().into_iter().collect();
         if let Some(copy) = &asked.copy {
-            found.extend(self.found(view, asked, copy, search)?);
+            found.extend(self.found(snapshot, asked, copy, search)?);
         }
         let mut told = HashSet::new();
         found.retain(|found| told.insert(found.url.clone()));
@@ -252,7 +261,7 @@ impl Pool {
     /// The places that are later than the last copy, best first, and the URL itself while nothing speaks against it.
     fn found(
         &mut self,
-        view: &impl Snapshot,
+        snapshot: &impl Snapshot,
         asked: &LostUrl,
         copy: &LastCopy,
         search: &LostSearch,
@@ -272,7 +281,7 @@ impl Pool {
             .map(|at| &self.places[*at])
             .any(|place| is_of_walk(place) && host_of(&place.url) == host_of(&asked.url));
         let mut ranked = self.cheaply_ranked(asked, &moment, &places, &search.ranking);
-        let resemblances = self.compared(view, copy.document, &ranked)?;
+        let resemblances = self.compared(snapshot, copy.document, &ranked)?;
         for (at, signs) in &mut ranked {
             signs.resemblance = resemblances.get(&self.places[*at].document).map_or(0.0, |found| found[0]);
         }
@@ -285,7 +294,7 @@ impl Pool {
             found.push(FoundPlace::itself(&asked.url, copy));
         }
         for (score, at) in scored {
-            let evidence = self.evidence(view, copy.document, at, &resemblances)?;
+            let evidence = self.evidence(snapshot, copy.document, at, &resemblances)?;
             let place = &self.places[at];
             found.push(FoundPlace::at(place, evidence, score, resemblances.get(&place.document)));
         }
@@ -325,7 +334,7 @@ impl Pool {
     /// Resemblance and the two containments of the first documents, by document, against the last copy.
     fn compared(
         &mut self,
-        view: &impl Snapshot,
+        snapshot: &impl Snapshot,
         copy: DocumentId,
         ranked: &[(usize, PlaceScores)],
     ) -> Result<HashMap<DocumentId, [f64; 3]>, StoreError> {
@@ -339,9 +348,9 @@ impl Pool {
         }
         let missing: Vec<DocumentId> =
             documents.iter().copied().filter(|document| !self.sketches.contains_key(document)).collect();
-        let read = view.documents(&missing)?;
+        let read = snapshot.documents(&missing)?;
         self.sketches.extend(missing.into_iter().zip(read.into_iter().map(|document| document.sketch)));
-        let rule = view.rule().sketch.rule;
+        let rule = snapshot.rule().sketch.rule;
         let mut compared = HashMap::from([(copy, [1.0; 3])]);
         for document in &documents[1..] {
             let (Some(a), Some(b)) = (self.sketches.get(&copy), self.sketches.get(document)) else { continue };
@@ -355,7 +364,7 @@ impl Pool {
     /// How a place is known to carry the last copy's content.
     fn evidence(
         &mut self,
-        view: &impl Snapshot,
+        snapshot: &impl Snapshot,
         copy: DocumentId,
         at: usize,
         resemblances: &HashMap<DocumentId, [f64; 3]>,
@@ -367,12 +376,12 @@ impl Pool {
         if place.document == copy {
             return Ok(Evidence::Same);
         }
-        let threshold = view.rule().cluster.threshold;
+        let threshold = snapshot.rule().cluster.threshold;
         if resemblances.get(&place.document).is_some_and(|shares| shares[0] >= threshold) {
             return Ok(Evidence::Direct);
         }
         if self.links.is_none() {
-            let links = view.links(&self.members)?;
+            let links = snapshot.links(&self.members)?;
             self.links = Some(links.into_iter().map(|link| (link.document, link.to)).collect());
         }
         let through = documents_between(self.links.as_deref().unwrap_or_default(), copy, self.places[at].document);
@@ -382,10 +391,10 @@ impl Pool {
 
 /// The documents of the cluster of some copies, of which there is one at least; of a very large cluster the copies' own
 /// and some others.
-fn members(view: &impl Snapshot, copies: &[&LastCopy]) -> Result<Vec<DocumentId>, StoreError> {
+fn members(snapshot: &impl Snapshot, copies: &[&LastCopy]) -> Result<Vec<DocumentId>, StoreError> {
     let mut members: Vec<DocumentId> = copies.iter().map(|copy| copy.document).collect();
     if let Some(first) = members.first() {
-        members.extend(view.some_members(*first, MEMBERS_MAX)?);
+        members.extend(snapshot.some_members(*first, MEMBERS_MAX)?);
     }
     members.sort_unstable();
     members.dedup();
@@ -393,21 +402,21 @@ fn members(view: &impl Snapshot, copies: &[&LastCopy]) -> Result<Vec<DocumentId>
 }
 
 /// Where some documents stand now, or where redirects from there lead.
-fn places(view: &impl Snapshot, members: &[DocumentId]) -> Result<Vec<Location>, StoreError> {
-    let standings = view.standings(members, PLACES_OF_DOCUMENT_MAX)?;
+fn places(snapshot: &impl Snapshot, members: &[DocumentId]) -> Result<Vec<Location>, StoreError> {
+    let standings = snapshot.standings(members, PLACES_OF_DOCUMENT_MAX)?;
     let mut keys: Vec<Fingerprint> = standings.into_iter().map(|standing| standing.url).collect();
     keys.sort_unstable();
     keys.dedup();
-    let urls = view.urls(&keys)?;
+    let urls = snapshot.urls(&keys)?;
     let mut places = Vec::new();
-    for ((key, url), state) in keys.iter().zip(urls).zip(view.states(&keys)?) {
+    for ((key, url), state) in keys.iter().zip(urls).zip(snapshot.states(&keys)?) {
         let Some(state) = state else { continue };
         match &state.newest.seen {
             Seen::Document(document) if members.binary_search(document).is_ok() => {
                 let document = *document;
                 places.push(Location { url, key: *key, moment: state.newest, document, led_by: None });
             }
-            Seen::Redirect(_) => places.extend(end_of_redirects(view, &url, &state)?),
+            Seen::Redirect(_) => places.extend(end_of_redirects(snapshot, &url, &state)?),
             _ => {}
         }
     }
@@ -415,11 +424,11 @@ fn places(view: &impl Snapshot, members: &[DocumentId]) -> Result<Vec<Location>,
 }
 
 /// The page that the redirects of a URL end at, where one stands there.
-fn end_of_redirects(view: &impl Snapshot, url: &str, state: &UrlState) -> Result<Option<Location>, StoreError> {
-    let end = aliases(view, url, Some(state))?.pop();
+fn end_of_redirects(snapshot: &impl Snapshot, url: &str, state: &UrlState) -> Result<Option<Location>, StoreError> {
+    let end = aliases(snapshot, url, Some(state))?.pop();
     let Some((target, Some(UrlState { newest, .. }))) = end else { return Ok(None) };
     let Some(document) = newest.seen.document() else { return Ok(None) };
-    let key = view.key_of(&target);
+    let key = snapshot.key_of(&target);
     Ok(Some(Location { url: target, key, moment: newest, document, led_by: Some(url.to_string()) }))
 }
 

@@ -1,4 +1,4 @@
-//! Questions about a store, answered from one read-only view of it.
+//! Questions about a store, answered from one read-only snapshot of it.
 
 mod answers;
 mod changes;

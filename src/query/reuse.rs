@@ -52,12 +52,12 @@ pub struct HostReuse {
 /// # Errors
 /// [`StoreError`]
 pub fn reuse_of_content(
-    view: &impl Snapshot,
+    snapshot: &impl Snapshot,
     content: &SketchedContent,
     threshold: f64,
 ) -> Result<Vec<HostReuse>, StoreError> {
-    let asked = ShingleQuery::of_content(view, content)?;
-    carriers(view, &asked, threshold)
+    let asked = ShingleQuery::of_content(snapshot, content)?;
+    carriers(snapshot, &asked, threshold)
 }
 
 /// The URLs that carry what was last seen at a URL: those of its cluster, and those that share shingles with it as above.
@@ -65,20 +65,20 @@ pub fn reuse_of_content(
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn reuse_of_url(view: &impl Snapshot, url: &str, threshold: f64) -> Result<Option<Vec<HostReuse>>, StoreError> {
-    let copy = view.states(&[view.key_of(url)])?.pop().flatten().and_then(|state| state.copy);
+pub fn reuse_of_url(snapshot: &impl Snapshot, url: &str, threshold: f64) -> Result<Option<Vec<HostReuse>>, StoreError> {
+    let copy = snapshot.states(&[snapshot.key_of(url)])?.pop().flatten().and_then(|state| state.copy);
     let Some(copy) = copy else { return Ok(None) };
-    let Some(text) = view.document(copy.document)? else { return Ok(None) };
-    let found_by = view.found_by(copy.document)?;
+    let Some(text) = snapshot.document(copy.document)? else { return Ok(None) };
+    let found_by = snapshot.found_by(copy.document)?;
     let asked = ShingleQuery {
         sketch: &text.sketch,
         index: &found_by.index,
         mod_shingles: &found_by.mod_shingles,
         // Documents of fewer words than a shingle have no sketch, but each equals itself.
         equal: vec![copy.document],
-        akin: view.some_members(copy.document, DOCUMENTS_MAX)?,
+        akin: snapshot.some_members(copy.document, DOCUMENTS_MAX)?,
     };
-    carriers(view, &asked, threshold).map(Some)
+    carriers(snapshot, &asked, threshold).map(Some)
 }
 
 /// Whether a document carries a text, wholly or in part, or is itself carried by it. An estimate that rests on next to
@@ -92,20 +92,20 @@ fn carries(of: &Comparison, threshold: f64) -> bool {
     shares.iter().any(|(share, error)| *share >= threshold && (*error <= ERROR_MAX || share - error >= threshold))
 }
 
-fn carriers(view: &impl Snapshot, asked: &ShingleQuery<'_>, threshold: f64) -> Result<Vec<HostReuse>, StoreError> {
-    let found = asked.compared(view, usize::MAX, DOCUMENTS_MAX)?;
+fn carriers(snapshot: &impl Snapshot, asked: &ShingleQuery<'_>, threshold: f64) -> Result<Vec<HostReuse>, StoreError> {
+    let found = asked.compared(snapshot, usize::MAX, DOCUMENTS_MAX)?;
     let found = found.into_iter().filter(|found| carries(&found.comparison, threshold));
     let found: BTreeMap<DocumentId, Comparison> = found.map(|found| (found.document, found.comparison)).collect();
     let documents: Vec<DocumentId> = found.keys().copied().collect();
     let mut newest: BTreeMap<Fingerprint, Observation> = BTreeMap::new();
-    for standing in view.standings(&documents, SIGHTINGS_OF_DOCUMENT_MAX)? {
+    for standing in snapshot.standings(&documents, SIGHTINGS_OF_DOCUMENT_MAX)? {
         let kept = newest.entry(standing.url).or_insert_with(|| standing.moment.clone());
         if standing.moment > *kept {
             *kept = standing.moment;
         }
     }
     let keys: Vec<Fingerprint> = newest.keys().copied().collect();
-    let (urls, states) = (view.urls(&keys)?, view.states(&keys)?);
+    let (urls, states) = (snapshot.urls(&keys)?, snapshot.states(&keys)?);
     let mut hosts: BTreeMap<String, Vec<ReusedPage>> = BTreeMap::new();
     for ((moment, url), state) in newest.into_values().zip(urls).zip(states) {
         let Some(of) = moment.seen.document().and_then(|document| found.get(&document)) else { continue };

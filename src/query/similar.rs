@@ -107,11 +107,11 @@ impl Comparison {
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn sketch_of_url(view: &impl Snapshot, url: &str) -> Result<Option<Arc<Sketch>>, StoreError> {
-    let last = view.sightings_of_url(url)?.into_iter().rev().find_map(|sighting| sighting.moment.seen.document());
+pub fn sketch_of_url(snapshot: &impl Snapshot, url: &str) -> Result<Option<Arc<Sketch>>, StoreError> {
+    let last = snapshot.sightings_of_url(url)?.into_iter().rev().find_map(|sighting| sighting.moment.seen.document());
     match last {
         None => Ok(None),
-        Some(document) => Ok(view.document(document)?.map(|document| document.sketch)),
+        Some(document) => Ok(snapshot.document(document)?.map(|document| document.sketch)),
     }
 }
 
@@ -137,25 +137,25 @@ pub struct SimilarDocument {
 /// # Errors
 /// [`StoreError`]
 pub fn similar(
-    view: &impl Snapshot,
+    snapshot: &impl Snapshot,
     content: &SketchedContent,
     most: usize,
 ) -> Result<Vec<SimilarDocument>, StoreError> {
-    let asked = ShingleQuery::of_content(view, content)?;
+    let asked = ShingleQuery::of_content(snapshot, content)?;
     // What resembles it shares its smallest shingles, as many as index a document. The others that it brings find parts of
     // it that are much smaller.
-    let n_index = view.rule().sketch.n_index();
-    let mut found = asked.compared(view, n_index, most.saturating_mul(COMPARED_EACH).max(COMPARED_LEAST))?;
-    rank(&mut found, view.rule().sketch.index_modulus > 0);
+    let n_index = snapshot.rule().sketch.n_index();
+    let mut found = asked.compared(snapshot, n_index, most.saturating_mul(COMPARED_EACH).max(COMPARED_LEAST))?;
+    rank(&mut found, snapshot.rule().sketch.index_modulus > 0);
     found.truncate(most);
     let documents: Vec<DocumentId> = found.iter().map(|found| found.document).collect();
-    let mut last_seen = last_seen(view, &documents)?;
+    let mut last_seen = last_seen(snapshot, &documents)?;
     found
         .into_iter()
         .map(|Compared { document, comparison }| {
             Ok(SimilarDocument {
                 document,
-                cluster: view.cluster_of(document)?,
+                cluster: snapshot.cluster_of(document)?,
                 comparison: comparison.rounded(),
                 last_seen: last_seen.remove(&document),
             })
@@ -164,10 +164,10 @@ pub fn similar(
 }
 
 /// The newest sighting of each document.
-fn last_seen(view: &impl Snapshot, documents: &[DocumentId]) -> Result<HashMap<DocumentId, Sighting>, StoreError> {
-    let standings = view.standings(documents, 1)?;
+fn last_seen(snapshot: &impl Snapshot, documents: &[DocumentId]) -> Result<HashMap<DocumentId, Sighting>, StoreError> {
+    let standings = snapshot.standings(documents, 1)?;
     let keys: Vec<Fingerprint> = standings.iter().map(|standing| standing.url).collect();
-    let sightings = standings.into_iter().zip(view.urls(&keys)?);
+    let sightings = standings.into_iter().zip(snapshot.urls(&keys)?);
     Ok(sightings
         .filter_map(|(StoredSighting { moment, .. }, url)| Some((moment.seen.document()?, Sighting { url, moment })))
         .collect())
@@ -194,31 +194,31 @@ pub(super) struct Compared {
 
 impl<'a> ShingleQuery<'a> {
     /// What is asked of a content that is at hand.
-    pub fn of_content(view: &impl Snapshot, content: &'a SketchedContent) -> Result<Self, StoreError> {
+    pub fn of_content(snapshot: &impl Snapshot, content: &'a SketchedContent) -> Result<Self, StoreError> {
         Ok(ShingleQuery {
             sketch: &content.sketch,
             index: &content.index,
             mod_shingles: &content.mod_shingles,
-            equal: view.equal_to(&content.equivalences)?,
+            equal: snapshot.equal_to(&content.equivalences)?,
             akin: Vec::new(),
         })
     }
 
     /// The text against the documents that it has something in common with, by document: those that share most of its
     /// first `n_index` index shingles, `most` at most, and those that share most mod shingles.
-    pub fn compared(&self, view: &impl Snapshot, n_index: usize, most: usize) -> Result<Vec<Compared>, StoreError> {
-        let shared = view.sharing(self.index, n_index)?;
+    pub fn compared(&self, snapshot: &impl Snapshot, n_index: usize, most: usize) -> Result<Vec<Compared>, StoreError> {
+        let shared = snapshot.sharing(self.index, n_index)?;
         let mut known = most_shared(&shared, most);
         known.extend(self.equal.iter().chain(&self.akin));
-        let shared_mod = view.sharing_mod(self.mod_shingles, &known, MOD_CANDIDATES_MAX)?;
+        let shared_mod = snapshot.sharing_mod(self.mod_shingles, &known, MOD_CANDIDATES_MAX)?;
         let mut documents: Vec<DocumentId> = shared_mod.keys().copied().collect();
-        // A list may name documents that are newer than the view.
-        documents.retain(|document| document.0 <= view.n_documents());
+        // A list may name documents that are newer than the snapshot.
+        documents.retain(|document| document.0 <= snapshot.n_documents());
         documents.sort_unstable();
         let mut compared = Vec::with_capacity(documents.len());
         for together in documents.chunks(READ_TOGETHER) {
-            for (document, stored) in together.iter().zip(view.documents(together)?) {
-                let comparison = self.against(view, &stored, shared_mod.get(document).copied().unwrap_or(0));
+            for (document, stored) in together.iter().zip(snapshot.documents(together)?) {
+                let comparison = self.against(snapshot, &stored, shared_mod.get(document).copied().unwrap_or(0));
                 let is_equal = self.equal.contains(document);
                 let comparison = if is_equal { comparison.equal() } else { comparison };
                 compared.push(Compared { document: *document, comparison });
@@ -227,11 +227,11 @@ impl<'a> ShingleQuery<'a> {
         Ok(compared)
     }
 
-    fn against(&self, view: &impl Snapshot, stored: &StoredDocument, n_shared_mod: u32) -> Comparison {
+    fn against(&self, snapshot: &impl Snapshot, stored: &StoredDocument, n_shared_mod: u32) -> Comparison {
         let (a, b) = (self.sketch, &*stored.sketch);
         let counts =
             ModCounts { first: self.mod_shingles.len() as u32, second: stored.n_mod_shingles, shared: n_shared_mod };
-        Comparison::of(&compare_openly(a, b, view.rule().sketch.rule).refined(a, b, counts))
+        Comparison::of(&compare_openly(a, b, snapshot.rule().sketch.rule).refined(a, b, counts))
     }
 }
 

@@ -18,8 +18,8 @@ pub struct Sweep {
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn sweeps(view: &impl Snapshot) -> Result<Vec<Sweep>, StoreError> {
-    let mut sweeps: Vec<Sweep> = view.sweeps()?.into_iter().map(|(name, row)| Sweep { name, row }).collect();
+pub fn sweeps(snapshot: &impl Snapshot) -> Result<Vec<Sweep>, StoreError> {
+    let mut sweeps: Vec<Sweep> = snapshot.sweeps()?.into_iter().map(|(name, row)| Sweep { name, row }).collect();
     sweeps.sort_by(|a, b| (a.row.first, &a.name).cmp(&(b.row.first, &b.name)));
     Ok(sweeps)
 }

@@ -1,6 +1,6 @@
 //! Time: what stood where and when, what moved, what changed, what a closed sweep missed, in any order of arrival.
 
-use crate::harness::door::{Door, encoded};
+use crate::harness::server::{Server, encoded};
 use crate::harness::{World, check_events, page, sweeps, text};
 use lookalike::config::Config;
 use lookalike::document::DocumentId;
@@ -730,10 +730,10 @@ fn told_alike(mut answer: Value) -> Value {
 
 /// All that two worlds can be asked for, over HTTP and on the command line, they answer alike.
 fn check_alike(worlds: &[World; 2], urls: &BTreeSet<String>, texts: &[String]) {
-    let doors = worlds.each_ref().map(Door::open);
-    let ask = |what: &str, ask: &dyn Fn(&Door) -> crate::harness::door::Response| {
-        let answers = doors.each_ref().map(|door| {
-            let answer = ask(door);
+    let servers = worlds.each_ref().map(Server::open);
+    let ask = |what: &str, ask: &dyn Fn(&Server) -> crate::harness::server::Response| {
+        let answers = servers.each_ref().map(|server| {
+            let answer = ask(server);
             assert!([200, 404].contains(&answer.status), "{what}: {}", answer.body);
             told_alike(answer.json())
         });
@@ -746,18 +746,18 @@ fn check_alike(worlds: &[World; 2], urls: &BTreeSet<String>, texts: &[String]) {
             format!("/v1/cluster?of={url}"),
             format!("/v1/reuse?url={url}&threshold=0.3"),
         ] {
-            ask(&path, &|door| door.get(&path));
+            ask(&path, &|server| server.get(&path));
         }
     }
     for path in ["sweeps", "changes", "changes?by=host", "changes?by=sweep", "stats", "clusters?limit=1000"] {
-        ask(path, &|door| door.get(&format!("/v1/{path}")));
+        ask(path, &|server| server.get(&format!("/v1/{path}")));
     }
     let ranked = serde_json::json!({ "urls": urls }).to_string();
-    ask("group", &|door| door.post("/v1/group", "application/json", ranked.as_bytes()));
-    ask("lost", &|door| door.post("/v1/lost", "application/json", ranked.as_bytes()));
+    ask("group", &|server| server.post("/v1/group", "application/json", ranked.as_bytes()));
+    ask("lost", &|server| server.post("/v1/lost", "application/json", ranked.as_bytes()));
     for text in texts {
-        ask("similar", &|door| door.post("/v1/similar?limit=20", "text/html", text.as_bytes()));
-        ask("carriers", &|door| door.post("/v1/reuse?threshold=0.3", "text/html", text.as_bytes()));
+        ask("similar", &|server| server.post("/v1/similar?limit=20", "text/html", text.as_bytes()));
+        ask("carriers", &|server| server.post("/v1/reuse?threshold=0.3", "text/html", text.as_bytes()));
     }
     let list = worlds.each_ref().map(|world| world.write("urls", lines(&urls.iter().collect::<Vec<_>>())));
     let file = worlds.each_ref().map(|world| world.write("text.html", &texts[0]));

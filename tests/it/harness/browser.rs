@@ -1,6 +1,6 @@
 //! A real browser, driven over its WebDriver port; tests that need one are skipped where there is none.
 
-use super::door::{ask, until};
+use super::server::{ask, until};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! The HTTP door as its tests meet it: the real program, and a client that says just what it is told to.
+//! The HTTP server as its tests meet it: the real program, and a client that says just what it is told to.
 
 use super::World;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running `lookalike serve`, ended when it goes out of scope.
-pub struct Door {
+pub struct Server {
     pub address: SocketAddr,
     pub process: Child,
     /// What it said before it said where it is.
@@ -37,14 +37,14 @@ impl Response {
     }
 }
 
-impl Door {
+impl Server {
     /// Serves a world's store.
     pub fn open(world: &World) -> Self {
-        Self::of(world.command("serve --listen 127.0.0.1:0").stderr(Stdio::piped()).spawn().expect("starts"))
+        Self::from_process(world.command("serve --listen 127.0.0.1:0").stderr(Stdio::piped()).spawn().expect("starts"))
     }
 
-    /// The door of a process that says on its standard error where it is.
-    pub fn of(mut process: Child) -> Self {
+    /// The server of a process that says on its standard error where it is.
+    pub fn from_process(mut process: Child) -> Self {
         let mut lines = BufReader::new(process.stderr.take().expect("piped")).lines();
         let mut said = Vec::new();
         let address = loop {
@@ -56,7 +56,7 @@ impl Door {
         };
         // Nobody else reads what it goes on to say.
         std::thread::spawn(move || lines.for_each(drop));
-        Door { address, process, said }
+        Server { address, process, said }
     }
 
     pub fn connect(&self) -> TcpStream {
@@ -84,7 +84,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
