@@ -1,11 +1,11 @@
-//! What stood at a URL, what belongs to a cluster.
+//! The history of a URL, and the members of a cluster.
 
 use crate::document::{ClusterId, DocumentId};
 use crate::ports::{Snapshot, StoreError};
 use crate::sweep::{Observation, Sighting};
 use serde::Serialize;
 
-/// One sighting of a URL and the cluster that its document belongs to now.
+/// One sighting of a URL, and the cluster of its document now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UrlSighting {
     /// When, what, on which sweep.
@@ -40,7 +40,7 @@ pub fn url(snapshot: &impl Snapshot, url: &str) -> Result<UrlAnswer, StoreError>
 /// A cluster and where its documents were seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ClusterAnswer {
-    /// Its name now: the smallest document, whichever document was asked for.
+    /// Its name now: its smallest document.
     pub cluster: ClusterId,
     /// Its documents, ascending.
     pub documents: Vec<DocumentId>,
@@ -48,8 +48,8 @@ pub struct ClusterAnswer {
     pub sightings: Vec<Sighting>,
 }
 
-/// The cluster of that name, or the one that a document of that number belongs to now; none where there is no such
-/// document.
+/// The cluster of that name, or the one that the document of that number belongs to now; none where the store has no
+/// such document.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -67,22 +67,22 @@ pub fn cluster(snapshot: &impl Snapshot, id: ClusterId) -> Result<Option<Cluster
     Ok(Some(ClusterAnswer { cluster: snapshot.cluster_of(document)?, documents, sightings }))
 }
 
-/// Some sightings of a cluster, and how large it is.
+/// Some sightings of a cluster, and its size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ClusterPage {
     /// Its name now.
     pub cluster: ClusterId,
-    /// How many documents it has.
+    /// Documents in it.
     pub n_documents: usize,
     /// Sightings, by document and then by time.
     pub sightings: Vec<Sighting>,
-    /// Whether there are more.
+    /// Whether more sightings follow.
     #[serde(skip)]
     pub has_more: bool,
 }
 
-/// The sightings of a cluster after one of them, `most` at most, without reading the others. A cluster only ever grows,
-/// so that whoever goes on from the last one meets every sighting that was there.
+/// At most `limit` sightings of a cluster after one of them; the others are not read. A cluster only grows, so pages that
+/// continue from the last row hold every sighting that was there at first.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -90,7 +90,7 @@ pub fn cluster_page(
     snapshot: &impl Snapshot,
     id: ClusterId,
     after: Option<&Sighting>,
-    most: usize,
+    limit: usize,
 ) -> Result<Option<ClusterPage>, StoreError> {
     if !(1..=snapshot.n_documents()).contains(&id.0) {
         return Ok(None);
@@ -102,31 +102,31 @@ pub fn cluster_page(
     let mut sightings = Vec::new();
     for member in &documents[first..] {
         let after = after.filter(|_| Some(*member) == from);
-        sightings.extend(snapshot.standings_after(*member, after, most + 1 - sightings.len())?);
-        if sightings.len() > most {
+        sightings.extend(snapshot.standings_after(*member, after, limit + 1 - sightings.len())?);
+        if sightings.len() > limit {
             break;
         }
     }
-    let has_more = sightings.len() > most;
-    sightings.truncate(most);
+    let has_more = sightings.len() > limit;
+    sightings.truncate(limit);
     let cluster = snapshot.cluster_of(document)?;
     Ok(Some(ClusterPage { cluster, n_documents: documents.len(), sightings, has_more }))
 }
 
-/// What can be shown at once of the cluster of a document: some of its documents, that one among them, and of each the
-/// newest sightings.
+/// A part of a document's cluster that fits a screen: at most `limit` of its documents, this one among them, and at most
+/// `limit_each` of the newest sightings of each.
 ///
 /// # Errors
 /// [`StoreError`]
 pub fn cluster_glance(
     snapshot: &impl Snapshot,
     document: DocumentId,
-    most: usize,
-    most_each: usize,
+    limit: usize,
+    limit_each: usize,
 ) -> Result<ClusterAnswer, StoreError> {
-    let mut documents = snapshot.some_members(document, most)?;
+    let mut documents = snapshot.some_members(document, limit)?;
     documents.sort_unstable();
-    let standings = snapshot.standings(&documents, most_each)?;
+    let standings = snapshot.standings(&documents, limit_each)?;
     let keys: Vec<_> = standings.iter().map(|standing| standing.url).collect();
     let urls = snapshot.urls(&keys)?.into_iter();
     let mut sightings: Vec<Sighting> =
@@ -135,7 +135,7 @@ pub fn cluster_glance(
     Ok(ClusterAnswer { cluster: snapshot.cluster_of(document)?, documents, sightings })
 }
 
-/// The cluster that a text names: by its number or that of any document in it, or by a URL, whose newest content counts.
+/// The cluster that a text names: its number, the number of any document in it, or a URL, whose newest page counts.
 ///
 /// # Errors
 /// [`StoreError`]
