@@ -14,7 +14,7 @@ use crate::sweep::{Evidence, Observation, Seen};
 use indicatif::{HumanBytes, HumanCount};
 use std::fmt::Write;
 
-/// The day, or the moment where it is not midnight.
+/// The day of a moment; the whole moment where it is not midnight.
 fn date(time: FetchTime) -> String {
     let text = time.to_string();
     text.strip_suffix("T00:00:00Z").map_or(text.clone(), String::from)
@@ -153,7 +153,7 @@ fn end(newest: &Observation) -> String {
     }
 }
 
-/// How a place is like the last copy, and how that is known.
+/// How a place is like the last copy, and what shows it.
 fn likeness(found: &FoundPlace) -> String {
     let list = |documents: &[DocumentId]| documents.iter().map(DocumentId::to_string).collect::<Vec<_>>().join(", ");
     let evidence = match &found.evidence {
@@ -193,9 +193,9 @@ pub(super) fn sweeps(sweeps: &[Sweep]) -> String {
 
 /// What closing a sweep did.
 pub(super) fn closed(closed: &ClosedSweep) -> String {
-    let moved = closed.n_moved.map_or(String::new(), |n| format!("; {} of them are found elsewhere", HumanCount(n)));
+    let moved = closed.n_moved.map_or(String::new(), |n| format!("; {} of them moved elsewhere", HumanCount(n)));
     format!(
-        "sweep {}: {} URLs on {} of its hosts were not seen and are lost{moved}\n",
+        "sweep {} closed: {} URLs on {} of its hosts were not seen and are lost{moved}\n",
         closed.sweep,
         HumanCount(closed.n_lost),
         HumanCount(closed.n_hosts),
@@ -330,7 +330,7 @@ pub(super) fn similar(found: &[SimilarDocument]) -> String {
     text
 }
 
-/// The paper's paragraph, with this store's numbers.
+/// The paper's section 5 ("Status"), with the numbers of this store.
 pub(super) fn status(status: &Status) -> String {
     let n = |count: u64| HumanCount(count).to_string();
     format!(
@@ -356,7 +356,7 @@ pub(super) fn status(status: &Status) -> String {
     )
 }
 
-/// The head of the columns of [`sketch_line`].
+/// The column heads of [`sketch_line`].
 pub(super) const SKETCH_HEADER: &str = "   words  shingles    kept  form     bytes  index  super  url\n";
 
 /// One page's sketch, or why there is none.
@@ -382,7 +382,7 @@ pub(super) fn sketch_line(line: &Line) -> String {
     }
 }
 
-/// How long sketches took.
+/// How long sketching took.
 pub(super) fn timing(timing: &Timing) -> String {
     let Timing { n_pages, n_bytes, n_others, sketching_seconds, seconds } = *timing;
     let megabytes = n_bytes as f64 / 1e6;
@@ -449,7 +449,7 @@ fn standard_error(error: f64) -> String {
     if error == 0.0 { "exact".into() } else { format!("{error:.4}") }
 }
 
-/// A probability: only what is impossible or certain is shown as such.
+/// A probability; 0 % and 100 % are exact.
 fn probability(p: f64) -> String {
     match p {
         0.0 => "0 %".into(),

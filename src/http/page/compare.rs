@@ -131,17 +131,18 @@ pub(in super::super) fn compare_texts<V: Snapshots>(
 }
 
 fn how_many(shared: &SharedPassages) -> String {
-    let words = |passages: &[Passage]| passages.iter().map(|passage| passage.n_words).sum::<usize>();
-    let (a, b) = (&shared.passages_of_a, &shared.passages_of_b);
+    let words = |passages: &[Passage]| {
+        let n_words: usize = passages.iter().map(|passage| passage.n_words).sum();
+        let passage = if passages.len() == 1 { "passage" } else { "passages" };
+        format!("{n_words} words in {} {passage}", passages.len())
+    };
     format!(
-        "Of {} and {} distinct shingles {} are in both: {} words of the first in {} passages, {} of the second in {}.",
+        "Of {} and {} distinct shingles, {} are in both: {} of the first, {} of the second.",
         shared.n_shingles_of_a,
         shared.n_shingles_of_b,
         shared.n_shingles_shared,
-        words(a),
-        a.len(),
-        words(b),
-        b.len()
+        words(&shared.passages_of_a),
+        words(&shared.passages_of_b),
     )
 }
 

@@ -82,7 +82,7 @@ fn whole(title: &str, url: &str, main: Html, foot: Html) -> String {
         "<header><div class=\"bar\"><a class=\"name\" href=\"/\"><img src=\"/favicon.svg\" alt=\"\" width=\"26\" ",
     );
     html.raw("height=\"26\">Lookalike</a><form action=\"/\" method=\"get\" role=\"search\">");
-    html.raw("<label class=\"unseen-label\" for=\"url\">URL</label>");
+    html.raw("<label class=\"hidden-label\" for=\"url\">URL</label>");
     html.raw("<input id=\"url\" name=\"url\" type=\"text\" inputmode=\"url\" required ");
     html.raw("autocomplete=\"off\" autocapitalize=\"none\" spellcheck=\"false\" placeholder=\"https://…\" value=\"");
     html.text(url).raw("\"><button>Look up</button></form>");

@@ -90,7 +90,7 @@ fn now(html: &mut Html, history: &UrlAnswer, lost: &LostAnswer) {
         html.raw("</time>");
         sweep(html, seen.moment.sweep.as_deref());
         if let Some(gone) = gone {
-            html.raw("; ").text(end(&gone.moment));
+            html.raw("; ").text(end(&gone.moment, ""));
         }
         html.raw(".</p>");
     }
@@ -125,20 +125,20 @@ fn former_places(html: &mut Html, places: &[FormerPlace]) {
     for place in places {
         html.raw("<li>was at ").link(&place.url).raw(" <span class=\"note\">on ").text(day(place.last_seen));
         sweep(html, place.sweep.as_deref());
-        html.raw("; ").text(end(&place.newest)).raw("</span></li>");
+        html.raw("; ").text(end(&place.newest, " there")).raw("</span></li>");
     }
     html.raw("</ol>");
 }
 
-/// What ended the time of a page at its place.
-fn end(newest: &Observation) -> String {
+/// What ended the time of a page at its URL, or `there`.
+fn end(newest: &Observation, there: &str) -> String {
     let day = day(newest.fetched_at);
     match (&newest.seen, &newest.sweep) {
-        (Seen::Lost, Some(sweep)) => format!("lost there in sweep {sweep}"),
-        (Seen::Lost, None) => format!("lost there on {day}"),
-        (Seen::Gone, _) => format!("gone there on {day}"),
+        (Seen::Lost, Some(sweep)) => format!("lost{there} in sweep {sweep}"),
+        (Seen::Lost, None) => format!("lost{there} on {day}"),
+        (Seen::Gone, _) => format!("gone{there} on {day}"),
         (Seen::Redirect(target), _) => format!("redirected to {target} on {day}"),
-        (Seen::Document(_), _) => format!("another page is there on {day}"),
+        (Seen::Document(_), _) => format!("another page{there} on {day}"),
     }
 }
 
