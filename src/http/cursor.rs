@@ -6,6 +6,7 @@
 
 use super::error::HttpError;
 use crate::document::Seed;
+use axum::http::StatusCode;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
@@ -25,16 +26,22 @@ pub(super) fn seal<P: Serialize>(seed: &Seed, question: &[&str], position: &P) -
 /// The row that a cursor holds.
 ///
 /// # Errors
-/// [`HttpError`] where this store did not give the cursor for this question.
+/// [`HttpError`]: 400 for a text that is no cursor of any store, 404 for one that this store did not give for this question.
 pub(super) fn open<P: DeserializeOwned>(seed: &Seed, question: &[&str], cursor: &str) -> Result<P, HttpError> {
+    let is_character = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    if cursor.is_empty() || !cursor.bytes().all(is_character) {
+        let message = "the cursor is malformed; send `next` of the previous page as it is, or leave the cursor out";
+        return Err(HttpError::bad_request("bad-cursor", message));
+    }
     let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
     let position = bytes.as_deref().and_then(|bytes| {
         let (sealed, position) = bytes.split_at_checked(SEAL_BYTES)?;
         (sealed == fingerprint(seed, question, position)).then(|| serde_json::from_slice(position).ok())?
     });
     position.ok_or_else(|| {
-        HttpError::bad_request(
-            "bad-cursor",
+        HttpError::new(
+            StatusCode::NOT_FOUND,
+            "unknown-cursor",
             "this store did not give the cursor for this question; send `next` of the previous page as it is, or leave the \
              cursor out to start again",
         )
@@ -92,9 +99,17 @@ mod tests {
             let changed = String::from_utf8(changed).expect("ASCII");
             assert!(open::<i32>(&SEED, &["q"], &changed).is_err(), "{changed}");
         }
-        for text in ["", "A", "%", "AAAAAAAAAAA", "====", "é", &"A".repeat(100_000)] {
+        for (text, status, word) in [
+            ("", 400, "bad-cursor"),
+            ("%", 400, "bad-cursor"),
+            ("====", 400, "bad-cursor"),
+            ("é", 400, "bad-cursor"),
+            ("A", 404, "unknown-cursor"),
+            ("AAAAAAAAAAA", 404, "unknown-cursor"),
+            (&"A".repeat(100_000), 404, "unknown-cursor"),
+        ] {
             let error = open::<i32>(&SEED, &["q"], text).expect_err(text);
-            assert_eq!((error.status.as_u16(), error.error), (400, "bad-cursor"));
+            assert_eq!((error.status.as_u16(), error.error), (status, word), "{text:.20}");
         }
     }
 

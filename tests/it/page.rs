@@ -113,9 +113,13 @@ fn nothing_crawled_takes_the_page_over() {
 #[test]
 fn errors_are_pages() {
     let (_world, server) = sample();
-    for (path, status) in
-        [("/?url=http://never/", 404), ("/?uri=x", 400), ("/compare?a=1&b=x", 400), ("/compare?a=1&b=99999999", 404)]
-    {
+    for (path, status) in [
+        ("/?url=http://never/", 404),
+        ("/?uri=x", 400),
+        ("/compare?a=1&b=x", 400),
+        ("/compare?a=1&b=99999999", 404),
+        ("/compare?b=0", 400),
+    ] {
         let answer = server.get(path);
         assert_eq!(answer.status, status, "{path}");
         assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"));

@@ -25,8 +25,9 @@ pub(in super::super) fn compare<V: Snapshots>(
 ) -> Result<Answer, HttpError> {
     let mut html = Html::default();
     html.raw("<h1>Two copies</h1>");
-    if let (Some(a), Some(b)) = (request.given("a"), request.given("b")) {
-        let (a, b) = (stored(snapshot, a)?, stored(snapshot, b)?);
+    let [a, b] = ["a", "b"].map(|name| request.given(name).map(|number| stored(snapshot, number)));
+    let (a, b) = (a.transpose()?, b.transpose()?);
+    if let (Some(a), Some(b)) = (a, b) {
         by_sketches(&mut html, snapshot, &a, &b)?;
     }
     form(&mut html);
@@ -35,7 +36,8 @@ pub(in super::super) fn compare<V: Snapshots>(
 
 /// A document by its number.
 fn stored(snapshot: &impl Snapshot, number: &str) -> Result<(DocumentId, StoredDocument), HttpError> {
-    let id = number.parse().map(DocumentId).map_err(|_| {
+    let number = number.parse().ok().filter(|number| *number > 0);
+    let id = number.map(DocumentId).ok_or_else(|| {
         HttpError::bad_request(
             "bad-parameter",
             "a and b must be document numbers; choose two versions on the page of a URL",
