@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How long a connection must be idle before it gives way to a new one. A connection in use is never idle for as long.
+/// How long a connection must be idle before it gives way to a new one. A connection in use is never idle for as
+/// long.
 const IDLE_MIN: Duration = Duration::from_secs(1);
 
 /// All slots.
@@ -51,8 +52,8 @@ impl ConnectionSlots {
         }
     }
 
-    /// A slot for a connection from an address; none where all that it may have are in use. Where one of them has been idle
-    /// for a while, that one gives way.
+    /// A slot for a connection from an address; none where all that it may have are in use. Where one of them has
+    /// been idle for a while, that one gives way.
     pub fn acquire(self: &Arc<Self>, from: IpAddr) -> Option<Slot> {
         let address = network_of(from);
         let mut taken = self.taken();

@@ -114,8 +114,8 @@ async fn serve_connection(
     }
 }
 
-/// Waits until a connection must be closed, and returns why: it is idle for too long, a request's head takes too long, or
-/// a new connection needs its slot.
+/// Waits until a connection must be closed, and returns why: it is idle for too long, a request's head takes too
+/// long, or a new connection needs its slot.
 async fn overdue(state: &ConnectionState, settings: &Settings) -> &'static str {
     let (idle_max, head_max) = (ms(settings.idle_ms_max), ms(settings.request_head_ms_max));
     loop {

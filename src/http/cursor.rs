@@ -1,8 +1,8 @@
 //! Cursors: opaque texts that mark where the next page of a list begins.
 //!
-//! A cursor holds the last row of its page, not a number of rows, so that it means the same after the store has grown:
-//! every row that the store has from the first page to the last comes exactly once. A keyed fingerprint ties the cursor
-//! to its store and its question.
+//! A cursor holds the last row of its page, not a number of rows, so that it means the same after the store has
+//! grown: every row that the store has from the first page to the last comes exactly once. A keyed fingerprint ties
+//! the cursor to its store and its question.
 
 use super::error::HttpError;
 use crate::document::Seed;
@@ -26,7 +26,8 @@ pub(super) fn seal<P: Serialize>(seed: &Seed, question: &[&str], position: &P) -
 /// The row that a cursor holds.
 ///
 /// # Errors
-/// [`HttpError`]: 400 for a text that is no cursor of any store, 404 for one that this store did not give for this question.
+/// [`HttpError`]: 400 for a text that is no cursor of any store, 404 for one that this store did not give for this
+/// question.
 pub(super) fn open<P: DeserializeOwned>(seed: &Seed, question: &[&str], cursor: &str) -> Result<P, HttpError> {
     let is_character = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     if cursor.is_empty() || !cursor.bytes().all(is_character) {
@@ -54,8 +55,8 @@ fn fingerprint(seed: &Seed, question: &[&str], position: &[u8]) -> [u8; SEAL_BYT
     ((seed.fingerprint("http-cursor", &parts).0 >> 64) as u64).to_be_bytes()
 }
 
-/// At most `limit` of the rows after a position, and where more follow, the position of the last. Rows come in the order
-/// of their positions.
+/// At most `limit` of the rows after a position, and where more follow, the position of the last. Rows come in the
+/// order of their positions.
 pub(super) fn page<T, P: Ord>(
     rows: Vec<T>,
     after: Option<&P>,

@@ -1,7 +1,7 @@
 //! The host names that the server answers to, against DNS rebinding.
 //!
-//! A foreign site can point its own name at this machine. A browser on that site then takes this server for a part of the
-//! site and may read its answers. Such a request carries the foreign name, and gets 421.
+//! A foreign site can point its own name at this machine. A browser on that site then takes this server for a part
+//! of the site and may read its answers. Such a request carries the foreign name, and gets 421.
 
 use super::error::{HttpError, shortened};
 use axum::http::uri::Authority;

@@ -3,8 +3,8 @@
 //! ```text
 //! connection (slots, timeouts) ─▶ head (host) ─▶ body (memory) ─▶ turn ─▶ snapshot ─▶ answer
 //! ```
-//! A route gets a [`Snapshot`](crate::ports::Snapshots::Snapshot), which only reads. The one change, closing a sweep, is
-//! a request to the process that writes the store, and needs a token.
+//! A route gets a [`Snapshot`](crate::ports::Snapshots::Snapshot), which only reads. The one change, closing a
+//! sweep, is a request to the process that writes the store, and needs a token.
 
 mod answer;
 mod auth;

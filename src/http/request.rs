@@ -124,8 +124,8 @@ impl QueryRequest {
         })
     }
 
-    /// The position in the cursor, where the request has one. An empty cursor is an error: it comes from a client that
-    /// takes the end of a list for a page of it.
+    /// The position in the cursor, where the request has one. An empty cursor is an error: it comes from a client
+    /// that takes the end of a list for a page of it.
     ///
     /// # Errors
     /// [`HttpError`]

@@ -107,7 +107,8 @@ struct Reply {
 }
 
 impl<V: Snapshots> Service<V> {
-    /// A service that answers from `snapshots`; `metrics` renders the counters of the process in Prometheus' text format.
+    /// A service that answers from `snapshots`; `metrics` renders the counters of the process in Prometheus' text
+    /// format.
     pub fn new(
         snapshots: V,
         settings: Settings,
@@ -347,8 +348,8 @@ impl<V: Snapshots> Service<V> {
     }
 }
 
-/// Limits what a browser does with any answer: the pages load their own style sheet and icon and send their own forms,
-/// nothing else.
+/// Limits what a browser does with any answer: the pages load their own style sheet and icon and send their own
+/// forms, nothing else.
 pub(super) fn protect(headers: &mut HeaderMap) {
     for (name, value) in [
         (

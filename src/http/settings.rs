@@ -12,21 +12,22 @@ const HEAD_BYTES_MIN: usize = 8192;
 pub struct Settings {
     /// Where to listen: `host:port`.
     pub listen: String,
-    /// Host names, separated by commas, that the server answers to beside IP addresses and `localhost`; others get 421.
+    /// Host names, separated by commas, that the server answers to beside IP addresses and `localhost`; others get
+    /// 421.
     pub hosts: String,
     /// Where to read the token that a request must show to close a sweep: `file:PATH` or `env:NAME`. Empty: none may.
     pub token: String,
     /// MiB of decompressed blocks of the store kept in memory as they are read; 0: a quarter of the machine's memory.
     pub block_cache_mib: usize,
-    /// Connections open at once. One more takes the place of the one that has been idle longest, if for at least a second;
-    /// otherwise it gets 503.
+    /// Connections open at once. One more takes the place of the one that has been idle longest, if for at least a
+    /// second; otherwise it gets 503.
     pub connections_max: usize,
     /// The same for one client address, or one IPv6 network. Behind a proxy all clients have one address.
     pub connections_per_address_max: usize,
     /// How long a connection may be idle before its first request, or between two; then it is closed.
     pub idle_ms_max: u64,
-    /// Requests answered at once; 0: two for each core. More wait for `queue_ms_max`. Half as many requests about many URLs
-    /// or a cluster are answered beside them.
+    /// Requests answered at once; 0: two for each core. More wait for `queue_ms_max`. Half as many requests about
+    /// many URLs or a cluster are answered beside them.
     pub requests_max: usize,
     /// How long a request waits for its turn, or for memory for its body; then it gets 503.
     pub queue_ms_max: u64,

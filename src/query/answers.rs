@@ -81,8 +81,8 @@ pub struct ClusterPage {
     pub has_more: bool,
 }
 
-/// At most `limit` sightings of a cluster after one of them; the others are not read. A cluster only grows, so pages that
-/// continue from the last row hold every sighting that was there at first.
+/// At most `limit` sightings of a cluster after one of them; the others are not read. A cluster only grows, so
+/// pages that continue from the last row hold every sighting that was there at first.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -113,7 +113,8 @@ pub fn cluster_page(
     Ok(Some(ClusterPage { cluster, n_documents: documents.len(), sightings, has_more }))
 }
 
-/// A part of a document's cluster that fits a screen: at most `limit` of its documents, this one among them, and at most
+/// A part of a document's cluster that fits a screen: at most `limit` of its documents, this one among them, and at
+/// most
 /// `limit_each` of the newest sightings of each.
 ///
 /// # Errors

@@ -29,9 +29,9 @@ pub enum By {
 
 /// How the pages of a host or a sweep, or all pages, change.
 ///
-/// The three `n_moved_…` count URLs that are gone, lost or redirected now. Together they differ from the number of `moved`
-/// events: a URL that has come back since its event counts no more, a redirect counts here and needs no event, and a URL
-/// that moved, came back and moved again has two events.
+/// The three `n_moved_…` count URLs that are gone, lost or redirected now. Together they differ from the number of
+/// `moved` events: a URL that has come back since its event counts no more, a redirect counts here and needs no
+/// event, and a URL that moved, came back and moved again has two events.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ChangeRow {
     /// The host or sweep; empty for all, or for pages of no sweep.

@@ -39,8 +39,8 @@ pub fn export(snapshot: &impl Snapshot, mut each: impl FnMut(ExportRow) -> bool)
     })
 }
 
-/// At most `limit` sightings after one, in the order of [`export`]; and where more follow, the last sighting read, which
-/// may be one without a page.
+/// At most `limit` sightings after one, in the order of [`export`]; and where more follow, the last sighting read,
+/// which may be one without a page.
 ///
 /// # Errors
 /// [`StoreError`]

@@ -46,8 +46,8 @@ impl Default for LostSearch {
 
 /// A place where a lost content stands now.
 ///
-/// In the shares A is the last copy of the lost URL, B the document at this place. All are none where the two were not
-/// compared.
+/// In the shares A is the last copy of the lost URL, B the document at this place. All are none where the two were
+/// not compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FoundPlace {
     /// Where.
@@ -299,7 +299,8 @@ impl Pool {
         Ok(answer)
     }
 
-    /// The places that are later than the last copy, best first, after the URL itself while nothing speaks against it.
+    /// The places that are later than the last copy, best first, after the URL itself while nothing speaks against
+    /// it.
     fn found(
         &mut self,
         snapshot: &impl Snapshot,
@@ -314,8 +315,8 @@ impl Pool {
                 places.push(at);
             }
         }
-        // A later sweep visited the host and saw the content elsewhere, not here. Without sweeps a crawler cannot miss
-        // a page: it only fetches some pages sooner than others.
+        // A later sweep visited the host and saw the content elsewhere, not here. Without sweeps a crawler cannot
+        // miss a page: it only fetches some pages sooner than others.
         let is_of_walk = |place: &Location| moment.sweep.is_some() && place.moment.sweep.is_some();
         let was_missed = places
             .iter()
@@ -432,7 +433,8 @@ impl Pool {
     }
 }
 
-/// The documents of the cluster that all the copies belong to; of a very large cluster the copies' own and some others.
+/// The documents of the cluster that all the copies belong to; of a very large cluster the copies' own and some
+/// others.
 fn members(snapshot: &impl Snapshot, copies: &[&LastCopy]) -> Result<Vec<DocumentId>, StoreError> {
     let mut members: Vec<DocumentId> = copies.iter().map(|copy| copy.document).collect();
     if let Some(first) = members.first() {

@@ -43,8 +43,8 @@ pub struct HostReuse {
 
 /// The URLs that carry a content.
 ///
-/// The store's index finds what resembles the content and parts of it that are not much smaller. A store that indexes mod
-/// shingles (`sketch.index_modulus`) also finds small parts of it, and much larger pages around it.
+/// The store's index finds what resembles the content and parts of it that are not much smaller. A store that
+/// indexes mod shingles (`sketch.index_modulus`) also finds small parts of it, and much larger pages around it.
 ///
 /// # Errors
 /// [`StoreError`]

@@ -1,8 +1,9 @@
 //! Compares any document with another one, or with the store.
 //!
-//! A client can ask adaptively: change a word, ask again, keep what brings a stored page nearer. So an answer holds only
-//! what [`compare_openly`] estimates, rounded, and never counts of shared shingles. What a client can still learn of a
-//! sketch that way makes no match without the [`Confirmation`](crate::sketch::Confirmation), which no answer depends on.
+//! A client can ask adaptively: change a word, ask again, keep what brings a stored page nearer. So an answer holds
+//! only what [`compare_openly`] estimates, rounded, and never counts of shared shingles. What a client can still
+//! learn of a sketch that way makes no match without the [`Confirmation`](crate::sketch::Confirmation), which no
+//! answer depends on.
 
 use crate::document::{ClusterId, DocumentId, Fingerprint};
 use crate::ports::{Snapshot, StoreError, StoredDocument, StoredSighting};
@@ -60,7 +61,8 @@ fn hundredths_up(error: f64) -> f64 {
 }
 
 impl Comparison {
-    /// The estimate as an answer holds it: estimated shares in hundredths, errors rounded up, exact shares as they are.
+    /// The estimate as an answer holds it: estimated shares in hundredths, errors rounded up, exact shares as they
+    /// are.
     pub(super) fn from_estimate(estimate: &Estimate) -> Self {
         let share = |share: f64, error: f64| if error == 0.0 { share } else { hundredths(share) };
         let containment = |of: f64, error: f64| (error <= CONTAINMENT_ERROR_MAX).then(|| share(of, error));
@@ -124,9 +126,9 @@ pub struct SimilarDocument {
 
 /// The documents of the store most like a content, best first, at most `limit`.
 ///
-/// Candidates share an index shingle with it, or a mod shingle where the store indexes them. A store with mod shingles
-/// ranks by containment, either way, then by resemblance; another store by resemblance, then by containment. The older
-/// document breaks a tie.
+/// Candidates share an index shingle with it, or a mod shingle where the store indexes them. A store with mod
+/// shingles ranks by containment, either way, then by resemblance; another store by resemblance, then by
+/// containment. The older document breaks a tie.
 ///
 /// # Errors
 /// [`StoreError`]

@@ -233,8 +233,8 @@ fn a_sweep_closed_late_knows_the_hosts_it_visited() {
     assert_eq!(history["sightings"][1]["seen"], "lost");
 }
 
-/// The sample, each sweep closed in turn: every URL that a sweep lacks is lost, and every URL whose exact cluster reaches
-/// the last sweep is found there.
+/// The sample, each sweep closed in turn: every URL that a sweep lacks is lost, and every URL whose exact cluster
+/// reaches the last sweep is found there.
 #[test]
 fn the_sample_swept_and_closed() {
     let world = World::new();
@@ -266,8 +266,8 @@ fn the_sample_swept_and_closed() {
     }
 }
 
-/// Lost once: the place of a page that had moved and was then lost there, too. Its answer was "nothing like it", and no
-/// count of `changes` had it, while its `moved` event was out.
+/// Lost once: the place of a page that had moved and was then lost there, too. Its answer was "nothing like it",
+/// and no count of `changes` had it, while its `moved` event was out.
 #[test]
 fn a_page_that_moved_and_was_lost_there_says_both() {
     let world = World::new();
@@ -384,8 +384,8 @@ fn plain_url(history: &[Plain], url: &str) -> Vec<(String, Option<u32>)> {
     of_url.into_iter().map(|plain| (time(plain.day), plain.number)).collect()
 }
 
-/// Where a URL's last content was seen later and still stands, or the URL itself. Clusters play no part: here contents are
-/// equal or have nothing in common.
+/// Where a URL's last content was seen later and still stands, or the URL itself. Clusters play no part: here
+/// contents are equal or have nothing in common.
 fn plain_lost(history: &[Plain], url: &str) -> BTreeSet<String> {
     let newest = |url: &str| history.iter().filter(|plain| plain.url == url).max_by_key(|plain| plain.day);
     let copies = history.iter().filter(|plain| plain.url == url && plain.number.is_some());
@@ -470,8 +470,8 @@ enum Found {
     Redirect(String),
 }
 
-/// What stood where, day by day, in a small world whose pages move and leave redirects behind, some in circles, some to
-/// URLs that were never seen; the same for the same seed.
+/// What stood where, day by day, in a small world whose pages move and leave redirects behind, some in circles,
+/// some to URLs that were never seen; the same for the same seed.
 fn world_of_redirects(seed: u64) -> BTreeMap<String, BTreeMap<u32, Found>> {
     let mut state = seed;
     let mut below = move |n: u64| {
@@ -514,8 +514,8 @@ fn walk(history: &BTreeMap<String, BTreeMap<u32, Found>>, from: &str) -> Vec<Str
 
 /// The way of a URL's redirects, if it leads anywhere, and all places of its content.
 ///
-/// These are the end of its redirects, unless that is gone or a circle; every place where the last page on that way was
-/// seen on a later day and still stands, or where redirects from such a place end; without any, the URL itself.
+/// These are the end of its redirects, unless that is gone or a circle; every place where the last page on that way
+/// was seen on a later day and still stands, or where redirects from such a place end; without any, the URL itself.
 fn plain_found(history: &BTreeMap<String, BTreeMap<u32, Found>>, url: &str) -> (Option<Vec<String>>, BTreeSet<String>) {
     let newest = |url: &str| history.get(url).and_then(|days| days.iter().last());
     let page = |url: &str| match newest(url) {
@@ -549,8 +549,8 @@ fn plain_found(history: &BTreeMap<String, BTreeMap<u32, Found>>, url: &str) -> (
     (leads.then_some(way), found)
 }
 
-/// Chains of redirects, circles among them, and pages that are gone at their ends or have moved on: the answers are those
-/// of a walk over the plain lists.
+/// Chains of redirects, circles among them, and pages that are gone at their ends or have moved on: the answers are
+/// those of a walk over the plain lists.
 #[test]
 fn redirects_lead_where_a_plain_walk_leads() {
     let (mut n_led, mut n_circles, mut n_chains) = (0, 0, 0);
@@ -700,9 +700,9 @@ fn results_are_grouped_and_reuse_of_a_text_is_listed() {
 
 /// Lost once: all reuse of a URL's text outside its cluster.
 ///
-/// The pages: a copy of a text, half of it, the text inside a much larger page, a paragraph of it, and others. The copy, the
-/// half and the paragraph share their smallest shingles with the text and are always found; the larger page needs mod
-/// shingles.
+/// The pages: a copy of a text, half of it, the text inside a much larger page, a paragraph of it, and others. The
+/// copy, the half and the paragraph share their smallest shingles with the text and are always found; the larger
+/// page needs mod shingles.
 #[test]
 fn quotations_are_found_in_other_clusters() {
     let words = |range: std::ops::Range<u32>| range.map(|n| format!("w{n} ")).collect::<String>();
@@ -739,7 +739,8 @@ fn quotations_are_found_in_other_clusters() {
     }
 }
 
-/// The shingles that find a document are the same whether the store kept them whole or reads them back from its lists.
+/// The shingles that find a document are the same whether the store kept them whole or reads them back from its
+/// lists.
 #[test]
 fn what_finds_a_document_is_read_back() {
     let new = || World::new().with("sketch.index_modulus", 25);
@@ -797,8 +798,8 @@ fn comings_and_goings() -> [Vec<String>; 2] {
     [first, rest]
 }
 
-/// An answer without what depends on the way to it: the number of events, the bytes on disk, and the documents of a chain,
-/// because a batch may find other links of a cluster than the stream.
+/// An answer without what depends on the way to it: the number of events, the bytes on disk, and the documents of a
+/// chain, because a batch may find other links of a cluster than the stream.
 fn comparable(mut answer: Value) -> Value {
     fn strip(value: &mut Value) {
         match value {
@@ -875,8 +876,8 @@ fn check_alike(worlds: &[World; 2], urls: &BTreeSet<String>, texts: &[String]) {
     }
 }
 
-/// A batch of the first sweeps and a stream of the rest give the same answers as a stream of all, also once a sweep is
-/// closed.
+/// A batch of the first sweeps and a stream of the rest give the same answers as a stream of all, also once a sweep
+/// is closed.
 #[test]
 fn a_batch_and_then_a_stream_answer_as_a_stream() {
     for modulus in [0, 25] {

@@ -222,8 +222,8 @@ fn two_sweeps(host: &str, n: usize) -> String {
     first.chain(second).collect()
 }
 
-/// A running service closes a sweep as the command does: the same answer, and the same events byte for byte, up to those
-/// of later pages.
+/// A running service closes a sweep as the command does: the same answer, and the same events byte for byte, up to
+/// those of later pages.
 #[test]
 fn a_running_service_closes_a_sweep_as_the_command_does() {
     let late = two_sweeps("late", 4);
@@ -934,8 +934,8 @@ fn one_address_leaves_slots_to_others() {
     until(|| is_answered(connect_from(2)).then_some(()));
 }
 
-/// Lost once: the whole store, to any web site that pointed its name at this machine (DNS rebinding): the server answered
-/// to any name.
+/// Lost once: the whole store, to any web site that pointed its name at this machine (DNS rebinding): the server
+/// answered to any name.
 #[test]
 fn requests_under_other_names_get_421() {
     let world = World::new().with("http.hosts", "archive.example, crawl");
@@ -1018,8 +1018,8 @@ fn a_near_miss_names_the_urls_that_are_there() {
     assert_eq!(server.get("/v1/url?url=http://d.example/").json()["near_urls"], Value::Null);
 }
 
-/// Lost once: the truth about empty pages. A page without words was 100 % like every other such page, and 0 % exactly in
-/// comparisons.
+/// Lost once: the truth about empty pages. A page without words was 100 % like every other such page, and 0 %
+/// exactly in comparisons.
 #[test]
 fn pages_without_words_have_nothing_to_compare() {
     let world = World::new();

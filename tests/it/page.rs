@@ -1,5 +1,5 @@
-//! The page for people, in a real browser: what it shows, that a keyboard and a screen reader suffice, and that nothing
-//! crawled can take it over.
+//! The page for people, in a real browser: what it shows, that a keyboard and a screen reader suffice, and that
+//! nothing crawled can take it over.
 
 use crate::harness::browser::Browser;
 use crate::harness::server::{Server, encoded};
@@ -20,7 +20,8 @@ fn sample() -> (World, Server) {
     (world, server)
 }
 
-/// A person types a URL, by keyboard alone; the page shows where it went, what resembles it, and how two versions compare.
+/// A person types a URL, by keyboard alone; the page shows where it went, what resembles it, and how two versions
+/// compare.
 #[test]
 fn a_lost_page_is_found_by_hand() {
     let Some(browser) = Browser::start() else { return };
