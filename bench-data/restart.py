@@ -35,7 +35,7 @@ def arguments():
 def documents(settings):
     told = subprocess.run([settings.binary, "stats", "--json", "--store", settings.store], capture_output=True,
                           check=True).stdout
-    return json.loads(told)["documents"]
+    return json.loads(told)["n_documents"]
 
 
 def grow_and_kill(settings, seed):

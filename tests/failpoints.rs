@@ -11,7 +11,7 @@
 mod harness;
 
 use harness::broker::{Topic, see_all};
-use harness::door::{Door, try_response};
+use harness::server::{Server, try_response};
 use harness::{World, fold, page, sweeps, text};
 use lookalike::wire::{Event, EventType, Reason};
 use std::collections::BTreeSet;
@@ -203,14 +203,14 @@ fn killed_while_a_running_service_closes_a_sweep() {
         command.env("TOKEN_OF_TESTS", "a-token-of-the-tests").stdin(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().expect("starts");
         let pipe = process.stdin.take();
-        let mut door = Door::of(process);
-        let mut stream = door.connect();
+        let mut server = Server::from_process(process);
+        let mut stream = server.connect();
         let request = "POST /v1/sweeps/2/close HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer a-token-of-the-tests\r\n\
                        connection: close\r\n\r\n";
         stream.write_all(request.as_bytes()).expect("sent");
         let answer = try_response(stream);
         drop(pipe);
-        (answer, door.process.wait().expect("ended"))
+        (answer, server.process.wait().expect("ended"))
     };
     let unharmed = begun();
     let mut command = unharmed.command("sweep close 2");

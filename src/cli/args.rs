@@ -272,7 +272,7 @@ pub enum Question {
         file: Option<PathBuf>,
     },
     /// Every page that carries a text wholly or in part, by host, with its newest copy at each URL
-    Carriers {
+    Reuse {
         /// A file, HTML or text, or a URL that the store knows
         #[arg(value_name = "FILE|URL")]
         of: String,

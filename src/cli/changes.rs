@@ -26,17 +26,22 @@ pub(super) fn changes(config: &Config, args: &ChangesArgs) -> Result<Exit> {
 /// The row of all first, with an empty name.
 fn csv(rows: &[&ChangeRow]) -> Result<Vec<u8>> {
     let mut csv = csv::Writer::from_writer(Vec::new());
-    let tenths = (0..N_TENTHS).map(|tenth| format!("resemblance_{}", tenth * 10));
-    let names = ["name", "urls", "pages", "revisits", "changes", "births", "deaths", "moved_within", "moved_between"];
-    let header = names.map(String::from).into_iter().chain(["mean_resemblance".into(), "median_life_days".into()]);
+    let tenths = (0..N_TENTHS).map(|tenth| format!("n_changes_of_resemblance_{}", tenth * 10));
+    let names = ["urls", "pages", "revisits", "changes", "births", "deaths", "moved_within", "moved_between"];
+    let counts = names.into_iter().chain(["moved_then_lost"]).map(|name| format!("n_{name}"));
+    let header =
+        std::iter::once("name".to_string()).chain(counts).chain(["mean_resemblance".into(), "median_life_days".into()]);
     csv.write_record(header.chain(tenths))?;
     let number = |number: Option<f64>| number.map_or(String::new(), |number| format!("{number:.4}"));
     for row in rows {
-        let counts = [row.urls, row.pages, row.revisits, row.changes, row.births, row.deaths];
-        let counts = counts.into_iter().chain([row.moved_within, row.moved_between]).map(|count| count.to_string());
+        let counts = [row.n_urls, row.n_pages, row.n_revisits, row.n_changes, row.n_births, row.n_deaths];
+        let counts = counts
+            .into_iter()
+            .chain([row.n_moved_within, row.n_moved_between, row.n_moved_then_lost])
+            .map(|count| count.to_string());
         let fields = std::iter::once(row.name.clone()).chain(counts);
         let fields = fields.chain([number(row.mean_resemblance), number(row.median_life_days)]);
-        csv.write_record(fields.chain(row.resemblance.iter().map(u64::to_string)))?;
+        csv.write_record(fields.chain(row.n_changes_by_resemblance.iter().map(u64::to_string)))?;
     }
     Ok(csv.into_inner()?)
 }

@@ -22,17 +22,24 @@ pub(super) fn svg(changes: &Changes) -> String {
          font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
     );
     let labels: Vec<String> = (0..N_TENTHS).map(|tenth| format!("{}–{} %", tenth * 10, tenth * 10 + 10)).collect();
-    let title = format!("Resemblance of {} changed pages to the version before", changes.all.changes);
-    bars(&mut svg, MARGIN, &title, &labels, &[("changes", "#4477aa", changes.all.resemblance.to_vec())], false);
+    let title = format!("Resemblance of {} changed pages to the version before", changes.all.n_changes);
+    bars(
+        &mut svg,
+        MARGIN,
+        &title,
+        &labels,
+        &[("changes", "#4477aa", changes.all.n_changes_by_resemblance.to_vec())],
+        false,
+    );
     if !rows.is_empty() {
         let column = |of: fn(&ChangeRow) -> u64| rows.iter().map(of).collect::<Vec<u64>>();
         let names: Vec<String> =
             rows.iter().map(|row| if row.name.is_empty() { "–".to_string() } else { row.name.clone() }).collect();
         let series = [
-            ("born", "#228833", column(|row| row.births)),
-            ("changed", "#4477aa", column(|row| row.changes)),
-            ("died", "#ee6677", column(|row| row.deaths)),
-            ("of them moved", "#ccbb44", column(|row| row.moved_within + row.moved_between)),
+            ("births", "#228833", column(|row| row.n_births)),
+            ("changes", "#4477aa", column(|row| row.n_changes)),
+            ("deaths", "#ee6677", column(|row| row.n_deaths)),
+            ("moved", "#ccbb44", column(|row| row.n_moved_within + row.n_moved_between)),
         ];
         bars(&mut svg, BAR_HEIGHT + 3 * MARGIN, "Births, changes, deaths and moves", &names, &series, true);
     }

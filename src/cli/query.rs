@@ -1,4 +1,4 @@
-//! `lookalike query` and `lookalike stats`: questions to a store, answers for people or in JSON.
+//! `lookalike query` and `lookalike stats`: questions to a store, answered for people or in JSON.
 
 use super::args::Question;
 use super::files::sketch_file;
@@ -7,9 +7,10 @@ use crate::config::Config;
 use crate::document::Seed;
 use crate::ports::Snapshot;
 use crate::query::{self, HostReuse, LostSearch};
-use crate::sketch::{Rule, Sketch, SketchRule, Sketcher};
+use crate::sketch::{Rule, Sketch, SketchRule, SketchedContent, Sketcher};
 use crate::store::RocksStore;
-use anyhow::{Context, Result};
+use crate::wire::Limits;
+use anyhow::{Context, Error, Result};
 use serde::Serialize;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -19,8 +20,11 @@ use std::sync::Arc;
 pub(super) fn query(config: &Config, question: Question, json: bool) -> Result<Exit> {
     match question {
         Question::Url { url } => {
-            let answer = query::url(&open(config)?, &url)?;
-            known(!answer.sightings.is_empty(), || format!("{url} was never seen"))?;
+            let store = open(config)?;
+            let answer = query::url(&store, &url)?;
+            if answer.sightings.is_empty() {
+                return Err(never_seen(&store, &url));
+            }
             print(&answer, json, render::url)
         }
         Question::Cluster { of } => {
@@ -35,14 +39,17 @@ pub(super) fn query(config: &Config, question: Question, json: bool) -> Result<E
             let answer = query::group(&open(config)?, &urls)?;
             print(&answer, json, |groups| render::groups(groups))
         }
-        Question::Carriers { of, threshold } => {
-            let answer = carriers(config, &of, threshold)?;
-            print(&answer, json, |hosts| render::carriers(hosts))
+        Question::Reuse { of, threshold } => {
+            let answer = reuse(config, &of, threshold)?;
+            print(&answer, json, |hosts| render::reuse(hosts))
         }
         Question::Lost { url: Some(url), limit, .. } => {
             let search = LostSearch { ranking: config.lost.clone(), limit };
-            let answer = query::lost(&open(config)?, &url, &search)?;
-            known(answer.newest.is_some(), || format!("{url} was never seen"))?;
+            let store = open(config)?;
+            let answer = query::lost(&store, &url, &search)?;
+            if answer.newest.is_none() {
+                return Err(never_seen(&store, &url));
+            }
             print(&answer, json, render::lost)
         }
         Question::Lost { urls_from, limit, .. } => {
@@ -53,7 +60,7 @@ pub(super) fn query(config: &Config, question: Question, json: bool) -> Result<E
         Question::Similar { file, limit } => {
             let store = open(config)?;
             let mut sketcher = Sketcher::new(&store.rule().sketch, store.seed());
-            let content = sketch_file(&file, &mut sketcher, &config.limits)?;
+            let content = sketch_words(&file, &mut sketcher, &config.limits)?;
             let answer = query::similar(&store, &content, limit)?;
             print(&answer, json, |answer| render::similar(answer))
         }
@@ -74,8 +81,26 @@ pub(super) fn open(config: &Config) -> Result<RocksStore> {
     Ok(RocksStore::open_read_only(&config.store.path, &config.store_settings())?)
 }
 
-fn known(is_known: bool, message: impl FnOnce() -> String) -> Result<()> {
-    if is_known { Ok(()) } else { Err(ending(Exit::NotFound, message())) }
+/// The error for a URL that the store does not have; it names similar ones that it has.
+fn never_seen(snapshot: &impl Snapshot, url: &str) -> Error {
+    let near_urls = match query::near_urls(snapshot, url) {
+        Ok(near_urls) => near_urls,
+        Err(error) => return error.into(),
+    };
+    let advice = match near_urls.as_slice() {
+        [] => "; URLs are compared byte by byte".to_string(),
+        urls => format!("; the store has\n  {}", urls.join("\n  ")),
+    };
+    ending(Exit::NotFound, format!("{url} was never seen{advice}"))
+}
+
+/// The error for a document that nothing can be like.
+fn nothing_to_compare(name: &str, n_words: u32, w: usize) -> Error {
+    let message = match n_words {
+        0 => format!("nothing to compare: {name} has no words"),
+        n => format!("nothing to compare: {name} has {n} words, fewer than the {w} of a shingle"),
+    };
+    ending(Exit::NotFound, message)
 }
 
 pub(super) fn print<T: Serialize>(answer: &T, json: bool, render: impl FnOnce(&T) -> String) -> Result<Exit> {
@@ -83,8 +108,17 @@ pub(super) fn print<T: Serialize>(answer: &T, json: bool, render: impl FnOnce(&T
     Ok(Exit::Done)
 }
 
-/// The pages that carry a file's text, or that of a URL.
-fn carriers(config: &Config, of: &str, threshold: f64) -> Result<Vec<HostReuse>> {
+/// The sketch of a file that has words.
+fn sketch_words(path: &Path, sketcher: &mut Sketcher, limits: &Limits) -> Result<SketchedContent> {
+    let content = sketch_file(path, sketcher, limits)?;
+    if content.n_words == 0 {
+        return Err(nothing_to_compare(&path.display().to_string(), 0, 0));
+    }
+    Ok(content)
+}
+
+/// The pages that carry the text of a file, or of a URL.
+fn reuse(config: &Config, of: &str, threshold: f64) -> Result<Vec<HostReuse>> {
     if !(0.0..=1.0).contains(&threshold) {
         return Err(ending(Exit::Usage, "--threshold must be from 0 to 1"));
     }
@@ -92,28 +126,36 @@ fn carriers(config: &Config, of: &str, threshold: f64) -> Result<Vec<HostReuse>>
     let path = Path::new(of);
     if path.is_file() {
         let mut sketcher = Sketcher::new(&store.rule().sketch, store.seed());
-        let content = sketch_file(path, &mut sketcher, &config.limits)?;
+        let content = sketch_words(path, &mut sketcher, &config.limits)?;
         return Ok(query::reuse_of_content(&store, &content, threshold)?);
     }
-    query::reuse_of_url(&store, of, threshold)?
-        .ok_or_else(|| ending(Exit::NotFound, format!("{of} is neither a file nor a URL that was seen with a content")))
+    match query::document_at(&store, of)? {
+        None => Err(neither(&store, of)),
+        Some(document) if document.n_words == 0 => Err(nothing_to_compare(of, 0, 0)),
+        Some(_) => Ok(query::reuse_of_url(&store, of, threshold)?.unwrap_or_default()),
+    }
 }
 
-/// The lines of a file, or of standard input; blank ones are passed over.
+/// The error for an argument that is neither a file nor a URL of a page.
+fn neither(snapshot: &impl Snapshot, name: &str) -> Error {
+    never_seen(snapshot, name).context(format!("{name} is neither a file nor the URL of a page in the store"))
+}
+
+/// The lines of a file, or of standard input, without blank ones.
 fn lines(path: &Path) -> Result<Vec<String>> {
     let text = if path == Path::new("-") {
-        std::io::read_to_string(std::io::stdin()).context("standard input")?
+        std::io::read_to_string(std::io::stdin()).context("cannot read standard input")?
     } else {
-        std::fs::read_to_string(path).with_context(|| path.display().to_string())?
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?
     };
     Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(String::from).collect())
 }
 
-/// Answers for many URLs, each as soon as it is there.
-fn each_lost(view: &impl Snapshot, urls: &[String], search: &LostSearch, json: bool) -> Result<Exit> {
+/// Answers for many URLs, and prints each answer as soon as it is there.
+fn each_lost(snapshot: &impl Snapshot, urls: &[String], search: &LostSearch, json: bool) -> Result<Exit> {
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut written = Ok(());
-    query::lost_many(view, urls, search, |answer| {
+    query::lost_many(snapshot, urls, search, |answer| {
         written = write_answer(&mut out, &answer, json, render::lost);
         written.is_ok()
     })?;
@@ -132,26 +174,32 @@ fn write_answer<T: Serialize>(
     Ok(out.write_all(text.as_bytes())?)
 }
 
-/// Two files are compared by all their shingles; where a URL is one of them, by the store's sketches.
+/// Compares two files by all their shingles, or a URL with a file or another URL by the store's sketches.
 fn compare(config: &Config, a: &str, b: &str) -> Result<query::Comparison> {
-    let (path_a, path_b) = (Path::new(a), Path::new(b));
     let limits = &config.limits;
-    if path_a.is_file() && path_b.is_file() {
+    let comparable = |name: &str, n_words: u32, w: usize, sketch: Arc<Sketch>| {
+        if sketch.n_shingles == 0 { Err(nothing_to_compare(name, n_words, w)) } else { Ok(sketch) }
+    };
+    if Path::new(a).is_file() && Path::new(b).is_file() {
         let rule = SketchRule { rule: Rule::All, bits: 64, ..config.rule().sketch };
         let mut sketcher = Sketcher::new(&rule, &Seed([0; 4]));
-        let a = sketch_file(path_a, &mut sketcher, limits)?;
-        let b = sketch_file(path_b, &mut sketcher, limits)?;
-        return Ok(query::compare_sketches(&a.sketch, &b.sketch, rule.rule));
+        let mut sketch = |name: &str| {
+            let content = sketch_file(Path::new(name), &mut sketcher, limits)?;
+            comparable(name, content.n_words, rule.w, content.sketch)
+        };
+        return Ok(query::compare_sketches(&*sketch(a)?, &*sketch(b)?, rule.rule));
     }
     let store = open(config)?;
-    let mut sketcher = Sketcher::new(&store.rule().sketch, store.seed());
+    let rule = &store.rule().sketch;
+    let mut sketcher = Sketcher::new(rule, store.seed());
     let mut sketch = |name: &str| -> Result<Arc<Sketch>> {
         let path = Path::new(name);
         if path.is_file() {
-            return Ok(sketch_file(path, &mut sketcher, limits)?.sketch);
+            let content = sketch_file(path, &mut sketcher, limits)?;
+            return comparable(name, content.n_words, rule.w, content.sketch);
         }
-        query::sketch_of_url(&store, name)?
-            .ok_or_else(|| ending(Exit::NotFound, format!("{name} is neither a file nor a URL that was seen")))
+        let document = query::document_at(&store, name)?.ok_or_else(|| neither(&store, name))?;
+        comparable(name, document.n_words, rule.w, document.sketch)
     };
-    Ok(query::compare_sketches(&*sketch(a)?, &*sketch(b)?, store.rule().sketch.rule))
+    Ok(query::compare_sketches(&*sketch(a)?, &*sketch(b)?, rule.rule))
 }

@@ -6,15 +6,15 @@ use crate::document::{DocumentId, FetchTime};
 use crate::pipeline::Summary;
 use crate::ports::ClosedSweep;
 use crate::query::{
-    Changes, ClusterAnswer, Comparison, FoundPlace, Group, HostReuse, LostAnswer, SimilarDocument, Status, Sweep,
-    UrlAnswer, UrlSighting,
+    Changes, ClusterAnswer, Comparison, FoundPlace, Group, HostReuse, LostAnswer, ReusedPage, SimilarDocument, Status,
+    Sweep, UrlAnswer, UrlSighting,
 };
 use crate::sketch::SketchRule;
 use crate::sweep::{Evidence, Observation, Seen};
 use indicatif::{HumanBytes, HumanCount};
 use std::fmt::Write;
 
-/// The day, or the moment where it is not midnight.
+/// The day of a moment; the whole moment where it is not midnight.
 fn date(time: FetchTime) -> String {
     let text = time.to_string();
     text.strip_suffix("T00:00:00Z").map_or(text.clone(), String::from)
@@ -122,30 +122,52 @@ pub(super) fn lost(answer: &LostAnswer) -> String {
         let _ = writeln!(text, "  last seen  {}", standing(sighting));
     }
     for found in &answer.details {
+        if found.evidence == Evidence::Itself {
+            text.push_str("  still here\n");
+            continue;
+        }
         let seen = found.last_seen.map_or("never seen".into(), |time| when(time, found.sweep.as_deref()));
-        let _ = writeln!(text, "  found      {}\n             {seen}{}", found.url, likeness(found));
+        let _ = writeln!(text, "  now at     {}\n             {seen}{}", found.url, likeness(found));
     }
     if answer.details.is_empty() {
-        text.push_str("  nothing like it stands anywhere later\n");
+        for place in &answer.former_places {
+            let seen = when(place.last_seen, place.sweep.as_deref());
+            let _ = writeln!(text, "  was at     {}\n             on {seen}, {}", place.url, end(&place.newest));
+        }
+        if answer.former_places.is_empty() {
+            text.push_str("  nothing like it was seen anywhere later\n");
+        }
     }
     text
 }
 
-/// How a place is like the last copy, and how that is known.
+/// What ended the time of a page at a place.
+fn end(newest: &Observation) -> String {
+    let time = date(newest.fetched_at);
+    match (&newest.seen, &newest.sweep) {
+        (Seen::Lost, Some(sweep)) => format!("lost there in {sweep}"),
+        (Seen::Lost, None) => format!("lost there on {time}"),
+        (Seen::Gone, _) => format!("gone there on {time}"),
+        (Seen::Redirect(target), _) => format!("redirected to {target} on {time}"),
+        (Seen::Document(document), _) => format!("document {document} is there since {time}"),
+    }
+}
+
+/// How a place is like the last copy, and what shows it.
 fn likeness(found: &FoundPlace) -> String {
     let list = |documents: &[DocumentId]| documents.iter().map(DocumentId::to_string).collect::<Vec<_>>().join(", ");
     let evidence = match &found.evidence {
-        Evidence::Itself => "alive".to_string(),
+        Evidence::Itself => "still here".to_string(),
         Evidence::Same => "the same".to_string(),
         Evidence::Direct => "resembles it".to_string(),
         Evidence::Chain { through } => format!("through documents {}", list(through)),
-        Evidence::Cluster => "of its cluster".to_string(),
+        Evidence::Cluster => "in its cluster".to_string(),
         Evidence::Redirect { through } if through.is_empty() => "by a redirect".to_string(),
         Evidence::Redirect { through } => format!("by a redirect through {}", through.join(", ")),
     };
     let document = found.document.map_or(String::new(), |document| format!("  document {document}"));
-    let shares = found.resemblance.zip(found.contains).map_or(String::new(), |(resemblance, contains)| {
-        format!(", resemblance {}, has {} of it", percent(resemblance), percent(contains))
+    let shares = found.resemblance.map_or(String::new(), |resemblance| {
+        format!(", resemblance {}, has {} of it", percent(resemblance), known(found.containment_of_a_in_b))
     });
     format!("{document}  {evidence}{shares}")
 }
@@ -171,9 +193,9 @@ pub(super) fn sweeps(sweeps: &[Sweep]) -> String {
 
 /// What closing a sweep did.
 pub(super) fn closed(closed: &ClosedSweep) -> String {
-    let moved = closed.n_moved.map_or(String::new(), |n| format!("; {} of them are found elsewhere", HumanCount(n)));
+    let moved = closed.n_moved.map_or(String::new(), |n| format!("; {} of them moved elsewhere", HumanCount(n)));
     format!(
-        "sweep {}: {} URLs on {} of its hosts were not seen and are lost{moved}\n",
+        "sweep {} closed: {} URLs on {} of its hosts were not seen and are lost{moved}\n",
         closed.sweep,
         HumanCount(closed.n_lost),
         HumanCount(closed.n_hosts),
@@ -195,106 +217,120 @@ pub(super) fn groups(groups: &[Group]) -> String {
 }
 
 /// The pages that carry a text, host by host.
-pub(super) fn carriers(hosts: &[HostReuse]) -> String {
+pub(super) fn reuse(hosts: &[HostReuse]) -> String {
     let mut text = String::new();
-    for HostReuse { host, carriers } in hosts {
-        let _ = writeln!(text, "{} ({} URLs)", if host.is_empty() { "no host" } else { host }, carriers.len());
-        for carrier in carriers {
+    for HostReuse { host, pages } in hosts {
+        let _ = writeln!(text, "{} ({} URLs)", if host.is_empty() { "no host" } else { host }, pages.len());
+        for ReusedPage { url, moment, stands, comparison } in pages {
             let _ = writeln!(
                 text,
-                "  {}\n    {}{}  resemblance {}, has {} of the text, which has {} of it",
-                carrier.url,
-                when(carrier.moment.fetched_at, carrier.moment.sweep.as_deref()),
-                if carrier.stands { "" } else { "  no more" },
-                percent(carrier.resemblance),
-                percent(carrier.contains),
-                percent(carrier.contained),
+                "  {url}\n    {}{}  resemblance {}; {} of the text is in it, {} of it is in the text",
+                when(moment.fetched_at, moment.sweep.as_deref()),
+                if *stands { "" } else { "  no more" },
+                percent(comparison.resemblance),
+                known(comparison.containment_of_a_in_b),
+                known(comparison.containment_of_b_in_a),
             );
         }
     }
     if hosts.is_empty() {
-        text.push_str("nothing carries it\n");
+        text.push_str("no page carries it\n");
     }
     text
 }
 
-/// How pages change.
+/// How the pages change.
 pub(super) fn changes(changes: &Changes) -> String {
     let mut text = String::from(
-        "     urls     pages  revisits  changed         mean  born    died  moved within / between  life, days\n",
+        "     urls     pages  revisits  changed         mean  births  deaths  moved within / between  then lost  life, days\n",
     );
     for row in std::iter::once(&changes.all).chain(&changes.rows) {
-        let share = if row.revisits == 0 { 0.0 } else { row.changes as f64 / row.revisits as f64 };
+        let share = if row.n_revisits == 0 { 0.0 } else { row.n_changes as f64 / row.n_revisits as f64 };
         let _ = writeln!(
             text,
-            "{:>9} {:>9} {:>9} {:>8} {:>7} {:>8} {:>6} {:>7} {:>13} {:>9} {:>11}  {}",
-            row.urls,
-            row.pages,
-            row.revisits,
-            row.changes,
+            "{:>9} {:>9} {:>9} {:>8} {:>7} {:>8} {:>7} {:>7} {:>13} {:>9} {:>10} {:>11}  {}",
+            row.n_urls,
+            row.n_pages,
+            row.n_revisits,
+            row.n_changes,
             percent(share),
             row.mean_resemblance.map_or("–".into(), percent),
-            row.births,
-            row.deaths,
-            row.moved_within,
-            row.moved_between,
+            row.n_births,
+            row.n_deaths,
+            row.n_moved_within,
+            row.n_moved_between,
+            row.n_moved_then_lost,
             row.median_life_days.map_or("–".into(), |days| format!("{days:.0}")),
             if std::ptr::eq(row, &changes.all) { "all" } else { row.name.as_str() },
         );
     }
-    let most = changes.all.resemblance.iter().copied().max().unwrap_or(0).max(1);
+    text.push_str(MOVES);
+    let most = changes.all.n_changes_by_resemblance.iter().copied().max().unwrap_or(0).max(1);
     text.push_str("\nresemblance of changed pages to the version before\n");
-    for (tenth, count) in changes.all.resemblance.iter().enumerate() {
+    for (tenth, count) in changes.all.n_changes_by_resemblance.iter().enumerate() {
         let bar = "#".repeat((count * 40).div_ceil(most) as usize);
         let _ = writeln!(text, "{:>3}–{:>3} %  {count:>8}  {bar}", tenth * 10, tenth * 10 + 10);
     }
     text
 }
 
-/// How sure a share is.
-fn sureness(error: f64) -> String {
-    if error == 0.0 { "exact".to_string() } else { format!("± {}", percent(error)) }
+/// Why the moves of the table are not the `moved` events.
+const MOVES: &str = "\nmoved: URLs without a page now whose content stands elsewhere, on their host or only between hosts; then \
+                     lost: it stood\nelsewhere, and that place is gone, too. `moved` events count every move when it happens, \
+                     but no redirects, and stay when\nthe page comes back.\n";
+
+/// A share; unknown where the sketches do not tell.
+fn known(share: Option<f64>) -> String {
+    share.map_or("unknown".into(), percent)
 }
 
 /// A share and its standard error, if it has one.
-fn estimate(share: f64, error: f64) -> String {
-    if error == 0.0 { percent(share) } else { format!("{} ± {:.1}", percent(share), error * 100.0) }
+fn estimate(share: Option<f64>, error: f64) -> String {
+    match share {
+        None => known(share),
+        Some(share) if error == 0.0 => percent(share),
+        Some(share) => format!("{} ± {:.0}", percent(share), error * 100.0),
+    }
+}
+
+/// The same for a line of its own.
+fn estimate_in_words(share: Option<f64>, error: f64) -> String {
+    match share {
+        None => format!("unknown (the error is over 20 points: ± {})", percent(error)),
+        Some(share) if error == 0.0 => format!("{} (exact)", percent(share)),
+        Some(share) => format!("{} (± {})", percent(share), percent(error)),
+    }
 }
 
 /// Two documents against each other.
 pub(super) fn comparison(comparison: &Comparison) -> String {
     format!(
-        "resemblance           {} ({})\ncontainment of A in B {} ({})\ncontainment of B in A {} ({})\n",
-        percent(comparison.resemblance),
-        sureness(comparison.error),
-        percent(comparison.containment_of_a_in_b),
-        sureness(comparison.error_of_a_in_b),
-        percent(comparison.containment_of_b_in_a),
-        sureness(comparison.error_of_b_in_a),
+        "resemblance           {}\ncontainment of A in B {}\ncontainment of B in A {}\n",
+        estimate_in_words(Some(comparison.resemblance), comparison.error),
+        estimate_in_words(comparison.containment_of_a_in_b, comparison.error_of_a_in_b),
+        estimate_in_words(comparison.containment_of_b_in_a, comparison.error_of_b_in_a),
     )
 }
 
-/// The documents most like one.
+/// The documents most like one, which is A; each document found is B.
 pub(super) fn similar(found: &[SimilarDocument]) -> String {
-    let mut text = String::from("resemblance       contained        contains  document  cluster  last seen at\n");
-    for likeness in found {
-        let seen = likeness.last_seen.as_ref().map_or(String::new(), |sighting| {
+    let mut text = String::from("resemblance          A in B          B in A  document  cluster  last seen at\n");
+    for SimilarDocument { document, cluster, comparison, last_seen } in found {
+        let seen = last_seen.as_ref().map_or(String::new(), |sighting| {
             format!("{} ({})", sighting.url, when(sighting.moment.fetched_at, sighting.moment.sweep.as_deref()))
         });
         let _ = writeln!(
             text,
-            "{:>11}  {:>14}  {:>14}  {:>8}  {:>7}  {seen}",
-            percent(likeness.comparison.resemblance),
-            estimate(likeness.comparison.containment_of_a_in_b, likeness.comparison.error_of_a_in_b),
-            estimate(likeness.comparison.containment_of_b_in_a, likeness.comparison.error_of_b_in_a),
-            likeness.document,
-            likeness.cluster,
+            "{:>11}  {:>14}  {:>14}  {document:>8}  {cluster:>7}  {seen}",
+            percent(comparison.resemblance),
+            estimate(comparison.containment_of_a_in_b, comparison.error_of_a_in_b),
+            estimate(comparison.containment_of_b_in_a, comparison.error_of_b_in_a),
         );
     }
     text
 }
 
-/// The paper's paragraph, with this store's numbers.
+/// The paper's section 5 ("Status"), with the numbers of this store.
 pub(super) fn status(status: &Status) -> String {
     let n = |count: u64| HumanCount(count).to_string();
     format!(
@@ -303,24 +339,24 @@ pub(super) fn status(status: &Status) -> String {
          {} clusters of similar documents hold {} documents; the largest{} holds {}\n\
          {} clusters of equal pages only hold {} URLs\n\
          {} events, {} on disk\n",
-        n(status.sightings + status.gone),
-        n(status.urls),
-        n(status.sweeps),
-        n(status.gone),
-        n(status.documents),
-        n(status.clusters),
-        n(status.clusters_of_similar),
-        n(status.documents_in_clusters_of_similar),
+        n(status.n_sightings + status.n_gone),
+        n(status.n_urls),
+        n(status.n_sweeps),
+        n(status.n_gone),
+        n(status.n_documents),
+        n(status.n_clusters),
+        n(status.n_clusters_of_similar),
+        n(status.n_documents_in_clusters_of_similar),
         status.largest_cluster.map(|name| format!(" ({name})")).unwrap_or_default(),
-        n(status.largest),
-        n(status.clusters_of_equal),
-        n(status.urls_in_clusters_of_equal),
-        n(status.events),
-        HumanBytes(status.bytes_on_disk),
+        n(status.n_documents_in_largest_cluster),
+        n(status.n_clusters_of_equal),
+        n(status.n_urls_in_clusters_of_equal),
+        n(status.n_events),
+        HumanBytes(status.n_bytes_on_disk),
     )
 }
 
-/// The head of the columns of [`sketch_line`].
+/// The column heads of [`sketch_line`].
 pub(super) const SKETCH_HEADER: &str = "   words  shingles    kept  form     bytes  index  super  url\n";
 
 /// One page's sketch, or why there is none.
@@ -346,7 +382,7 @@ pub(super) fn sketch_line(line: &Line) -> String {
     }
 }
 
-/// How long sketches took.
+/// How long sketching took.
 pub(super) fn timing(timing: &Timing) -> String {
     let Timing { n_pages, n_bytes, n_others, sketching_seconds, seconds } = *timing;
     let megabytes = n_bytes as f64 / 1e6;
@@ -413,7 +449,7 @@ fn standard_error(error: f64) -> String {
     if error == 0.0 { "exact".into() } else { format!("{error:.4}") }
 }
 
-/// A probability: only what is impossible or certain is shown as such.
+/// A probability; 0 % and 100 % are exact.
 fn probability(p: f64) -> String {
     match p {
         0.0 => "0 %".into(),

@@ -1,43 +1,40 @@
-//! What changes the store is asked of the one who writes it, and only by whoever has the token.
+//! The token that a request must show to change the store.
 
 use super::error::HttpError;
-use super::request::QueryRequest;
-use super::service::{Answer, Service, ms};
-use super::v1::json_of;
-use crate::ports::{CloseFailure, Snapshots, SweepCloser};
+use crate::ports::SweepCloser;
 use axum::http::{HeaderMap, StatusCode, header};
 
-/// The fewest bytes of a token: what is shorter can be guessed.
+/// The fewest bytes of a token: a shorter one can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// What the configured token begins with: it tells where the token is, which is none itself.
+/// What `http.token` begins with: it names the place of the token, never the token itself.
 const FROM_FILE: &str = "file:";
 const FROM_ENVIRONMENT: &str = "env:";
 
-/// Why there is no token. Never tells what was read.
+/// Why there is no token. A message never holds what was read.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// It says nowhere to look.
-    #[error("http.token must be file:PATH or env:NAME: a secret does not belong in the configuration itself")]
+    /// The setting names no place.
+    #[error("http.token must be file:PATH or env:NAME; a secret does not belong in the configuration itself")]
     Bare,
-    /// Nothing can be read there.
-    #[error("http.token is to be read from {from}: {why}")]
+    /// The place cannot be read.
+    #[error("cannot read http.token from {from}: {why}")]
     Unreadable {
-        /// Where.
+        /// The place.
         from: String,
-        /// Why not.
+        /// The system's reason.
         why: String,
     },
-    /// It cannot be a token.
-    #[error("what http.token names, {0}, must be {TOKEN_BYTES_MIN} or more letters, digits and signs without blanks")]
+    /// The place holds no token.
+    #[error("http.token: {0} must hold {TOKEN_BYTES_MIN} or more letters, digits and signs, without blanks")]
     Weak(String),
 }
 
-/// What those must show who change something.
+/// The secret that a request must show to change the store.
 pub struct Token(Vec<u8>);
 
 impl Token {
-    /// Reads it from where the configuration says; none where it says nothing.
+    /// Reads the token from the place that `http.token` names; none where the setting is empty.
     ///
     /// # Errors
     /// [`TokenError`]
@@ -59,7 +56,7 @@ impl Token {
         Ok(Some(Token(token.to_vec())))
     }
 
-    /// Whether a request shows it. How long that takes does not tell how much of a wrong one is right.
+    /// Whether a request shows the token, in constant time.
     fn is_shown(&self, headers: &HeaderMap) -> bool {
         let shown = headers.get(header::AUTHORIZATION).map_or(&[][..], |value| value.as_bytes());
         let Some((scheme, shown)) = shown.split_at_checked(BEARER.len()) else { return false };
@@ -70,70 +67,44 @@ impl Token {
 
 const BEARER: &[u8] = b"bearer ";
 
-/// Who may change the store through this door.
+/// Which requests may change the store through this server.
 pub enum WriteAccess {
-    /// Nobody: this process only reads.
+    /// None: this process only reads.
     Elsewhere,
-    /// Nobody: there is no token.
+    /// None: there is no token.
     Nobody,
-    /// Whoever has the token; this closes sweeps.
+    /// Those that show the token; the closer closes sweeps.
     Trusted(Token, Box<dyn SweepCloser>),
 }
 
 impl WriteAccess {
-    /// The way to the writer, for a request that may take it.
+    /// The closer of sweeps, for a request that may use it.
     ///
     /// # Errors
-    /// [`HttpError`], with what to do.
-    pub(super) fn admit(&self, headers: &HeaderMap) -> Result<&dyn SweepCloser, HttpError> {
+    /// [`HttpError`]: 401 where the request shows no token, or not the right one; 403 where no token would help.
+    pub(super) fn authorize(&self, headers: &HeaderMap) -> Result<&dyn SweepCloser, HttpError> {
+        let unauthorized = |message| Err(HttpError::new(StatusCode::UNAUTHORIZED, "token", message));
         let forbidden = |error, message| Err(HttpError::new(StatusCode::FORBIDDEN, error, message));
         match self {
+            _ if !headers.contains_key(header::AUTHORIZATION) => {
+                unauthorized("closing a sweep needs the token that http.token names: `authorization: Bearer TOKEN`")
+            }
             WriteAccess::Elsewhere => forbidden(
                 "read-only",
-                "this process only reads the store; ask the `lookalike run --http` that writes it, or, while none does, \
-                 run `lookalike sweep close NAME`",
+                "this process only reads the store; send the request to the `lookalike run --http-listen` that writes \
+                 it, or run `lookalike sweep close NAME` while none does",
             ),
             WriteAccess::Nobody => forbidden(
                 "no-token",
-                "nobody may change the store through HTTP: set http.token to file:PATH or env:NAME and start again, or, \
-                 while nothing writes, run `lookalike sweep close NAME`",
+                "no token is configured; set http.token to file:PATH or env:NAME and restart, or run \
+                 `lookalike sweep close NAME` while nothing writes the store",
             ),
             WriteAccess::Trusted(token, _) if !token.is_shown(headers) => {
-                let message = "show the token that http.token names: `authorization: Bearer TOKEN`";
-                Err(HttpError::new(StatusCode::UNAUTHORIZED, "token", message))
+                unauthorized("the token is wrong; send the one that http.token names: `authorization: Bearer TOKEN`")
             }
             WriteAccess::Trusted(_, closer) => Ok(&**closer),
         }
     }
-}
-
-/// Closes a sweep: the same as `lookalike sweep close`.
-pub(super) fn close_sweep<V: Snapshots>(
-    house: &Service<V>,
-    _: &V::Snapshot,
-    asked: &QueryRequest,
-) -> Result<Answer, HttpError> {
-    let name = asked.in_path()?;
-    // A little less than the answer may take, so that it is told what goes on.
-    let patience = ms(house.settings.response_ms_max) * 9 / 10;
-    let closed = house.changes.admit(&asked.headers)?.close(name, patience);
-    let (closed, seq) = closed.map_err(|why| match why {
-        CloseFailure::Unknown => {
-            let name: String = name.chars().take(256).collect();
-            HttpError::unknown(format!("there is no sweep {name:?}; /v1/sweeps tells those there are"))
-        }
-        CloseFailure::Busy => HttpError::busy("too many sweeps wait to be closed; ask again in a second"),
-        CloseFailure::Late => HttpError::new(
-            StatusCode::GATEWAY_TIMEOUT,
-            "slow-answer",
-            "the sweep is being closed, which takes a while; /v1/sweeps tells when it is, and how many URLs are lost",
-        ),
-        CloseFailure::Ended => HttpError::busy(
-            "the stream has ended, and may have closed only a part; `lookalike sweep close NAME`, or this asked of the \
-             next `lookalike run --http`, goes on with it",
-        ),
-    })?;
-    json_of(seq, closed)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Places for connections, so many in all and so many for one address, and who gives way where they are taken.
+//! Slots for connections, limited in all and for each address; where all are taken, the longest idle gives way.
 
 use super::settings::Settings;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,73 +7,76 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How long a connection must have been idle to give way to a new one. One that is in use is not idle for as long.
-const IDLE_LEAST: Duration = Duration::from_secs(1);
+/// How long a connection must be idle before it gives way to a new one. A connection in use is never idle for as
+/// long.
+const IDLE_MIN: Duration = Duration::from_secs(1);
 
-/// The places there are.
+/// All slots.
 pub(super) struct ConnectionSlots {
-    most: usize,
-    most_of_address: usize,
+    n_max: usize,
+    n_of_address_max: usize,
     taken: Mutex<Vec<(IpAddr, Arc<ConnectionState>)>>,
 }
 
-/// A place, given back when it goes out of scope.
+/// A slot, free again when this value is dropped.
 pub(super) struct Slot {
-    places: Arc<ConnectionSlots>,
-    pub talk: Arc<ConnectionState>,
+    slots: Arc<ConnectionSlots>,
+    pub state: Arc<ConnectionState>,
 }
 
-/// What is going on over a connection.
+/// What a connection does.
 pub(super) struct ConnectionState {
-    at: Mutex<Activity>,
-    /// That the place is wanted for somebody else.
+    activity: Mutex<Activity>,
+    /// A new connection needs the slot.
     pub gives_way: Notify,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Activity {
-    /// No byte of a request has come, since then.
+    /// No byte of a request has come since then.
     Idle(Instant),
-    /// A request's head is coming, since then.
+    /// A request's head has been coming since then.
     Head(Instant),
-    /// A request is being answered; its body may still be coming.
+    /// A request waits for its answer; its body may still be coming.
     Answering,
-    /// An answer is on its way.
-    Telling,
+    /// An answer is being sent.
+    Sending,
 }
 
 impl ConnectionSlots {
     pub fn new(settings: &Settings) -> Self {
         ConnectionSlots {
-            most: settings.connections_max,
-            most_of_address: settings.connections_per_address_max,
+            n_max: settings.connections_max,
+            n_of_address_max: settings.connections_per_address_max,
             taken: Mutex::default(),
         }
     }
 
-    /// A place for a connection from an address; none where all that it may have are in use. Where one of them has been
-    /// idle for a while, that one gives way.
-    pub fn take(self: &Arc<Self>, from: IpAddr) -> Option<Slot> {
+    /// A slot for a connection from an address; none where all that it may have are in use. Where one of them has
+    /// been idle for a while, that one gives way.
+    pub fn acquire(self: &Arc<Self>, from: IpAddr) -> Option<Slot> {
         let address = network_of(from);
         let mut taken = self.taken();
         let n_of_address = taken.iter().filter(|(other, _)| *other == address).count();
-        let has_its_share = n_of_address >= self.most_of_address;
-        if has_its_share || taken.len() >= self.most {
+        let has_its_share = n_of_address >= self.n_of_address_max;
+        if has_its_share || taken.len() >= self.n_max {
             let may_give_way = |(other, _): &&(IpAddr, Arc<ConnectionState>)| !has_its_share || *other == address;
-            let idle = taken.iter().filter(may_give_way).filter_map(|(_, talk)| Some((talk.idle_since()?, talk)));
+            let idle = taken.iter().filter(may_give_way).filter_map(|(_, state)| Some((state.idle_since()?, state)));
             let (since, longest) = idle.min_by_key(|(since, _)| *since)?;
-            if since.elapsed() < IDLE_LEAST {
+            if since.elapsed() < IDLE_MIN {
                 return None;
             }
             longest.gives_way.notify_one();
             let longest = Arc::clone(longest);
-            taken.retain(|(_, talk)| !Arc::ptr_eq(talk, &longest));
+            taken.retain(|(_, state)| !Arc::ptr_eq(state, &longest));
         }
-        let talk =
-            Arc::new(ConnectionState { at: Mutex::new(Activity::Idle(Instant::now())), gives_way: Notify::new() });
-        taken.push((address, Arc::clone(&talk)));
+        let state = Arc::new(ConnectionState {
+            activity: Mutex::new(Activity::Idle(Instant::now())),
+            gives_way: Notify::new(),
+        });
+        taken.push((address, Arc::clone(&state)));
         drop(taken);
-        Some(Slot { places: Arc::clone(self), talk })
+        Some(Slot { slots: Arc::clone(self), state })
     }
 
     fn taken(&self) -> MutexGuard<'_, Vec<(IpAddr, Arc<ConnectionState>)>> {
@@ -83,11 +86,11 @@ impl ConnectionSlots {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.places.taken().retain(|(_, talk)| !Arc::ptr_eq(talk, &self.talk));
+        self.slots.taken().retain(|(_, state)| !Arc::ptr_eq(state, &self.state));
     }
 }
 
-/// What counts as one address: of IPv6, where whoever has one has a network of them, the network.
+/// What counts as one address: for IPv6 the network, because a client has a whole network of them.
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
@@ -97,50 +100,50 @@ fn network_of(address: IpAddr) -> IpAddr {
 
 impl ConnectionState {
     /// Bytes came.
-    pub fn heard(&self) {
-        self.becomes(|at| if let Activity::Idle(_) = at { Activity::Head(Instant::now()) } else { at });
+    pub fn bytes_came(&self) {
+        self.update(|at| if let Activity::Idle(_) = at { Activity::Head(Instant::now()) } else { at });
     }
 
-    /// A request's head is whole.
-    pub fn asked(&self) {
-        self.becomes(|_| Activity::Answering);
+    /// A request's head is complete.
+    pub fn head_read(&self) {
+        self.update(|_| Activity::Answering);
     }
 
-    /// What a request is answered with is known.
-    pub fn answered(&self) {
-        self.becomes(|_| Activity::Telling);
+    /// The answer to a request is ready.
+    pub fn answer_ready(&self) {
+        self.update(|_| Activity::Sending);
     }
 
     /// Bytes are sent.
-    pub fn told(&self) {
-        self.becomes(|at| if at == Activity::Answering { at } else { Activity::Telling });
+    pub fn bytes_go(&self) {
+        self.update(|at| if at == Activity::Answering { at } else { Activity::Sending });
     }
 
     /// All bytes are sent.
-    pub fn all_told(&self) {
-        self.becomes(|at| if at == Activity::Telling { Activity::Idle(Instant::now()) } else { at });
+    pub fn all_sent(&self) {
+        self.update(|at| if at == Activity::Sending { Activity::Idle(Instant::now()) } else { at });
     }
 
-    /// When, as things are, the other side has had its time, and for what.
+    /// When the client will have had its time, and for what.
     pub fn deadline(&self, idle_max: Duration, head_max: Duration) -> Option<(Instant, &'static str)> {
-        match *self.at() {
+        match *self.activity() {
             Activity::Idle(since) => Some((since + idle_max, "idle")),
             Activity::Head(since) => Some((since + head_max, "head")),
-            Activity::Answering | Activity::Telling => None,
+            Activity::Answering | Activity::Sending => None,
         }
     }
 
     fn idle_since(&self) -> Option<Instant> {
-        if let Activity::Idle(since) = *self.at() { Some(since) } else { None }
+        if let Activity::Idle(since) = *self.activity() { Some(since) } else { None }
     }
 
-    fn becomes(&self, next: impl FnOnce(Activity) -> Activity) {
-        let mut at = self.at();
-        *at = next(*at);
+    fn update(&self, next: impl FnOnce(Activity) -> Activity) {
+        let mut activity = self.activity();
+        *activity = next(*activity);
     }
 
-    fn at(&self) -> MutexGuard<'_, Activity> {
-        self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    fn activity(&self) -> MutexGuard<'_, Activity> {
+        self.activity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -148,9 +151,9 @@ impl ConnectionState {
 mod tests {
     use super::*;
 
-    fn places(most: usize, most_of_address: usize) -> Arc<ConnectionSlots> {
+    fn slots(n_max: usize, n_of_address_max: usize) -> Arc<ConnectionSlots> {
         let settings =
-            Settings { connections_max: most, connections_per_address_max: most_of_address, ..Settings::default() };
+            Settings { connections_max: n_max, connections_per_address_max: n_of_address_max, ..Settings::default() };
         Arc::new(ConnectionSlots::new(&settings))
     }
 
@@ -158,71 +161,71 @@ mod tests {
         text.parse().expect("an address")
     }
 
-    /// A connection that has been idle for so long.
-    fn idle_for(place: &Slot, seconds: u64) {
-        place.talk.becomes(|_| Activity::Idle(Instant::now() - Duration::from_secs(seconds)));
+    /// Makes a connection idle for so long.
+    fn idle_for(slot: &Slot, seconds: u64) {
+        slot.state.update(|_| Activity::Idle(Instant::now() - Duration::from_secs(seconds)));
     }
 
     #[test]
     fn an_address_has_its_share_and_others_have_the_rest() {
-        let places = places(4, 2);
+        let slots = slots(4, 2);
         let (a, b, c) = (address("192.0.2.1"), address("::ffff:192.0.2.2"), address("192.0.2.2"));
-        let of_a: Vec<Slot> = [a, a].map(|from| places.take(from).expect("a place")).into();
-        assert!(places.take(a).is_none());
-        let of_b = [b, c].map(|from| places.take(from).expect("a place"));
-        assert!(places.take(c).is_none(), "an address is one in whatever form");
-        assert!(places.take(address("192.0.2.3")).is_none(), "all are taken");
+        let of_a: Vec<Slot> = [a, a].map(|from| slots.acquire(from).expect("a slot")).into();
+        assert!(slots.acquire(a).is_none());
+        let of_b = [b, c].map(|from| slots.acquire(from).expect("a slot"));
+        assert!(slots.acquire(c).is_none(), "an address is one in whatever form");
+        assert!(slots.acquire(address("192.0.2.3")).is_none(), "all are taken");
         drop(of_b);
-        assert!(places.take(a).is_none() && places.take(b).is_some());
+        assert!(slots.acquire(a).is_none() && slots.acquire(b).is_some());
         drop(of_a);
-        assert!(places.take(a).is_some());
-        let places = self::places(4, 1);
-        let _first = places.take(address("2001:db8::1")).expect("a place");
-        assert!(places.take(address("2001:db8::2")).is_none(), "a network of IPv6 is one address");
-        assert!(places.take(address("2001:db8:0:1::1")).is_some());
+        assert!(slots.acquire(a).is_some());
+        let slots = self::slots(4, 1);
+        let _first = slots.acquire(address("2001:db8::1")).expect("a slot");
+        assert!(slots.acquire(address("2001:db8::2")).is_none(), "a network of IPv6 is one address");
+        assert!(slots.acquire(address("2001:db8:0:1::1")).is_some());
     }
 
     #[test]
-    fn who_has_been_idle_longest_gives_way() {
-        let places = places(3, 2);
+    fn the_longest_idle_gives_way() {
+        let slots = slots(3, 2);
         let (a, b) = (address("192.0.2.1"), address("192.0.2.2"));
-        let all = [a, a, b].map(|from| places.take(from).expect("a place"));
-        assert!(places.take(a).is_none() && places.take(b).is_none(), "they have just come");
+        let all = [a, a, b].map(|from| slots.acquire(from).expect("a slot"));
+        assert!(slots.acquire(a).is_none() && slots.acquire(b).is_none(), "they have just come");
         idle_for(&all[1], 3);
         idle_for(&all[2], 5);
-        let third_of_a = places.take(a).expect("its own gives way");
+        let third_of_a = slots.acquire(a).expect("its own gives way");
         idle_for(&all[0], 2);
-        all[0].talk.heard();
-        let second_of_b = places.take(b).expect("the one that has been idle longest gives way");
+        all[0].state.bytes_came();
+        let second_of_b = slots.acquire(b).expect("the one that has been idle longest gives way");
         drop(all);
-        assert_eq!(places.taken().len(), 2, "who gave way has nothing to give back");
+        assert_eq!(slots.taken().len(), 2, "a connection that gave way frees no second slot");
         drop((third_of_a, second_of_b));
-        assert_eq!(places.taken().len(), 0);
+        assert_eq!(slots.taken().len(), 0);
     }
 
     #[test]
     fn a_connection_is_idle_only_between_requests() {
-        let places = places(1, 1);
-        let place = places.take(address("192.0.2.1")).expect("a place");
-        let talk = &place.talk;
-        let why = || talk.deadline(Duration::ZERO, Duration::ZERO).map(|(_, why)| why);
+        let slots = slots(1, 1);
+        let slot = slots.acquire(address("192.0.2.1")).expect("a slot");
+        let state = &slot.state;
+        let why = || state.deadline(Duration::ZERO, Duration::ZERO).map(|(_, why)| why);
         assert_eq!(why(), Some("idle"));
-        talk.heard();
+        state.bytes_came();
         assert_eq!(why(), Some("head"));
-        talk.all_told();
+        state.all_sent();
         assert_eq!(why(), Some("head"));
-        talk.asked();
+        state.head_read();
         // "Go on sending the body" is sent before the request is answered.
-        for step in [ConnectionState::heard, ConnectionState::told, ConnectionState::all_told] {
-            step(talk);
+        for step in [ConnectionState::bytes_came, ConnectionState::bytes_go, ConnectionState::all_sent] {
+            step(state);
             assert_eq!(why(), None);
         }
-        talk.answered();
-        talk.told();
+        state.answer_ready();
+        state.bytes_go();
         assert_eq!(why(), None);
-        talk.all_told();
+        state.all_sent();
         assert_eq!(why(), Some("idle"));
-        talk.told();
+        state.bytes_go();
         assert_eq!(why(), None, "the rest of a long answer");
     }
 }

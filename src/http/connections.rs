@@ -1,4 +1,4 @@
-//! Connections: taken in while there are places, and cut when they are slow, so that none can hold what others need.
+//! Connections: accepted while there are slots, and closed when they are slow, so that none holds what others need.
 
 use super::connection_slots::{ConnectionSlots, ConnectionState, Slot};
 use super::routes::router;
@@ -21,21 +21,21 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
-/// What one connection too many is told.
+/// The answer to one connection too many.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// How long to wait where the system has no more connections to give.
+/// The pause after the system refuses a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long requests under way may take once the house closes.
-const CLOSING: Duration = Duration::from_secs(5);
+/// How long running requests may take at shutdown.
+const SHUTDOWN: Duration = Duration::from_secs(5);
 
-/// Serves until `shutdown` is done, and then ends what is under way.
-pub async fn serve<V: Snapshots>(listener: TcpListener, house: Service<V>, shutdown: impl Future<Output = ()>) {
-    let settings = Arc::new(house.settings.clone());
-    let places = Arc::new(ConnectionSlots::new(&settings));
-    let router = router(Arc::new(house));
+/// Serves until `shutdown` is done, and then lets running requests finish.
+pub async fn serve<V: Snapshots>(listener: TcpListener, service: Service<V>, shutdown: impl Future<Output = ()>) {
+    let settings = Arc::new(service.settings.clone());
+    let slots = Arc::new(ConnectionSlots::new(&settings));
+    let router = router(Arc::new(service));
     let (close, closing) = watch::channel(());
     tokio::pin!(shutdown);
     loop {
@@ -44,10 +44,15 @@ pub async fn serve<V: Snapshots>(listener: TcpListener, house: Service<V>, shutd
             () = &mut shutdown => break,
         };
         match accepted {
-            Ok((stream, from)) => match places.take(from.ip()) {
-                Some(place) => {
-                    let conversation = converse(stream, place, router.clone(), Arc::clone(&settings), closing.clone());
-                    tokio::spawn(conversation);
+            Ok((stream, from)) => match slots.acquire(from.ip()) {
+                Some(slot) => {
+                    tokio::spawn(serve_connection(
+                        stream,
+                        slot,
+                        router.clone(),
+                        Arc::clone(&settings),
+                        closing.clone(),
+                    ));
                 }
                 None => {
                     metrics::counter!("lookalike_http_connections_rejected_total").increment(1);
@@ -55,35 +60,35 @@ pub async fn serve<V: Snapshots>(listener: TcpListener, house: Service<V>, shutd
                 }
             },
             Err(error) => {
-                tracing::warn!("no connection could be accepted: {error}");
+                tracing::warn!("cannot accept a connection: {error}");
                 sleep(ACCEPT_PAUSE).await;
             }
         }
     }
     drop((listener, closing));
     let _ = close.send(());
-    let _ = timeout(CLOSING, close.closed()).await;
+    let _ = timeout(SHUTDOWN, close.closed()).await;
 }
 
-async fn converse(
+async fn serve_connection(
     stream: TcpStream,
-    place: Slot,
+    slot: Slot,
     router: Router,
     settings: Arc<Settings>,
     mut closing: watch::Receiver<()>,
 ) {
     let _ = stream.set_nodelay(true);
-    let (talk, router) = (&place.talk, TowerToHyperService::new(router));
+    let (state, router) = (&slot.state, TowerToHyperService::new(router));
     let answer = service_fn(|request| {
-        talk.asked();
+        state.head_read();
         let answering = router.call(request);
         async {
             let answered = answering.await;
-            talk.answered();
+            state.answer_ready();
             answered
         }
     });
-    let stream = TimedStream::new(stream, ms(settings.response_write_ms_max), Arc::clone(talk));
+    let stream = TimedStream::new(stream, ms(settings.response_write_ms_max), Arc::clone(state));
     let mut builder = http1::Builder::new();
     let connection =
         builder.max_buf_size(settings.request_head_bytes_max).serve_connection(TokioIo::new(stream), answer);
@@ -93,9 +98,9 @@ async fn converse(
     let ended = loop {
         tokio::select! {
             ended = connection.as_mut() => break ended.map_err(|error| error.to_string()),
-            why = overdue(talk, &settings) => {
+            why = overdue(state, &settings) => {
                 metrics::counter!("lookalike_http_connections_closed_total", "why" => why).increment(1);
-                break Err(format!("cut: {why}"));
+                break Err(format!("closed by the server: {why}"));
             }
             _ = closing.changed(), if !is_closing => {
                 is_closing = true;
@@ -109,45 +114,45 @@ async fn converse(
     }
 }
 
-/// Waits until a connection is to be cut, and says why: it has been idle for too long, or a request's head takes too long,
-/// or its place is wanted.
-async fn overdue(talk: &ConnectionState, settings: &Settings) -> &'static str {
+/// Waits until a connection must be closed, and returns why: it is idle for too long, a request's head takes too
+/// long, or a new connection needs its slot.
+async fn overdue(state: &ConnectionState, settings: &Settings) -> &'static str {
     let (idle_max, head_max) = (ms(settings.idle_ms_max), ms(settings.request_head_ms_max));
     loop {
         let now = Instant::now();
-        let until = match talk.deadline(idle_max, head_max) {
+        let until = match state.deadline(idle_max, head_max) {
             Some((deadline, why)) if deadline <= now => return why,
             Some((deadline, _)) => deadline,
-            // Whatever comes next has at least as much time.
+            // The next activity has at least this much time.
             None => now + idle_max.min(head_max),
         };
         tokio::select! {
             () = sleep_until(until) => {}
-            () = talk.gives_way.notified() => return "crowded",
+            () = state.gives_way.notified() => return "crowded",
         }
     }
 }
 
-/// A stream whose other side must read what it is sent, all of it within a time.
+/// A stream whose client must read all that it is sent within a time.
 struct TimedStream {
     stream: TcpStream,
-    patience: Duration,
-    talk: Arc<ConnectionState>,
-    /// Runs from the first write that had to wait until everything is written.
+    write_ms_max: Duration,
+    state: Arc<ConnectionState>,
+    /// Runs from the first write that has to wait until all is written.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl TimedStream {
-    fn new(stream: TcpStream, patience: Duration, talk: Arc<ConnectionState>) -> Self {
-        TimedStream { stream, patience, talk, waiting: None }
+    fn new(stream: TcpStream, write_ms_max: Duration, state: Arc<ConnectionState>) -> Self {
+        TimedStream { stream, write_ms_max, state, waiting: None }
     }
 
-    /// What a write came to, unless the other side has been waited for too long.
-    fn waited<T>(&mut self, context: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    /// The result of a write, unless the client has kept it waiting for too long.
+    fn in_time<T>(&mut self, context: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if polled.is_ready() && self.waiting.is_none() {
             return polled;
         }
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.write_ms_max;
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
         match waiting.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
@@ -161,7 +166,7 @@ impl AsyncRead for TimedStream {
         let (this, n_before) = (self.get_mut(), buffer.filled().len());
         let polled = Pin::new(&mut this.stream).poll_read(context, buffer);
         if buffer.filled().len() > n_before {
-            this.talk.heard();
+            this.state.bytes_came();
         }
         polled
     }
@@ -170,9 +175,9 @@ impl AsyncRead for TimedStream {
 impl AsyncWrite for TimedStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        this.talk.told();
+        this.state.bytes_go();
         let polled = Pin::new(&mut this.stream).poll_write(context, bytes);
-        this.waited(context, polled)
+        this.in_time(context, polled)
     }
 
     fn poll_write_vectored(
@@ -181,9 +186,9 @@ impl AsyncWrite for TimedStream {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        this.talk.told();
+        this.state.bytes_go();
         let polled = Pin::new(&mut this.stream).poll_write_vectored(context, parts);
-        this.waited(context, polled)
+        this.in_time(context, polled)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -194,9 +199,9 @@ impl AsyncWrite for TimedStream {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.stream).poll_flush(context);
         if polled.is_ready() {
-            // hyper flushes when it has nothing more to write.
+            // hyper flushes when it has nothing left to write.
             this.waiting = None;
-            this.talk.all_told();
+            this.state.all_sent();
         }
         polled
     }

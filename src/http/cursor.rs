@@ -1,11 +1,12 @@
-//! Cursors: opaque texts that say where the next page of a list begins.
+//! Cursors: opaque texts that mark where the next page of a list begins.
 //!
-//! A cursor holds the last row that was told, not a number of rows, so that it means the same after the store has grown:
-//! every row that was there when the first page was asked for, and is still, comes exactly once. A keyed fingerprint
-//! ties it to its store and its question.
+//! A cursor holds the last row of its page, not a number of rows, so that it means the same after the store has
+//! grown: every row that the store has from the first page to the last comes exactly once. A keyed fingerprint ties
+//! the cursor to its store and its question.
 
 use super::error::HttpError;
 use crate::document::Seed;
+use axum::http::StatusCode;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
@@ -15,28 +16,35 @@ const SEAL_BYTES: usize = 8;
 
 /// The cursor after a row of the list that `question` names.
 pub(super) fn seal<P: Serialize>(seed: &Seed, question: &[&str], position: &P) -> String {
-    // A position is made of texts and numbers, which always have a JSON form.
+    // A position holds texts and numbers only, which always have a JSON form.
     let position = serde_json::to_vec(position).unwrap_or_default();
     let mut bytes = fingerprint(seed, question, &position).to_vec();
     bytes.extend(position);
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// The row that a cursor names.
+/// The row that a cursor holds.
 ///
 /// # Errors
-/// [`HttpError`] where the cursor is not one that this store gave for this question.
+/// [`HttpError`]: 400 for a text that is no cursor of any store, 404 for one that this store did not give for this
+/// question.
 pub(super) fn open<P: DeserializeOwned>(seed: &Seed, question: &[&str], cursor: &str) -> Result<P, HttpError> {
+    let is_character = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    if cursor.is_empty() || !cursor.bytes().all(is_character) {
+        let message = "the cursor is malformed; send `next` of the previous page as it is, or leave the cursor out";
+        return Err(HttpError::bad_request("bad-cursor", message));
+    }
     let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
     let position = bytes.as_deref().and_then(|bytes| {
         let (sealed, position) = bytes.split_at_checked(SEAL_BYTES)?;
         (sealed == fingerprint(seed, question, position)).then(|| serde_json::from_slice(position).ok())?
     });
     position.ok_or_else(|| {
-        HttpError::wrong(
-            "bad-cursor",
-            "the cursor is not one that this store gave for this question; give back `next` of the page before as it is, \
-             or leave it out to begin again",
+        HttpError::new(
+            StatusCode::NOT_FOUND,
+            "unknown-cursor",
+            "this store did not give the cursor for this question; send `next` of the previous page as it is, or leave the \
+             cursor out to start again",
         )
     })
 }
@@ -47,17 +55,17 @@ fn fingerprint(seed: &Seed, question: &[&str], position: &[u8]) -> [u8; SEAL_BYT
     ((seed.fingerprint("http-cursor", &parts).0 >> 64) as u64).to_be_bytes()
 }
 
-/// The rows after a position, `most` at most, of rows in the order of their positions; and the position of the last
-/// where more follow.
+/// At most `limit` of the rows after a position, and where more follow, the position of the last. Rows come in the
+/// order of their positions.
 pub(super) fn page<T, P: Ord>(
     rows: Vec<T>,
     after: Option<&P>,
-    most: usize,
+    limit: usize,
     position: impl Fn(&T) -> P,
 ) -> (Vec<T>, Option<P>) {
     let begin = after.map_or(0, |after| rows.partition_point(|row| position(row) <= *after));
-    let has_more = rows.len() - begin > most;
-    let page: Vec<T> = rows.into_iter().skip(begin).take(most).collect();
+    let has_more = rows.len() - begin > limit;
+    let page: Vec<T> = rows.into_iter().skip(begin).take(limit).collect();
     let next = page.last().filter(|_| has_more).map(position);
     (page, next)
 }
@@ -84,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cursor_is_refused() {
+    fn other_texts_are_no_cursors() {
         let cursor = seal(&SEED, &["q"], &7);
         for at in 0..cursor.len() {
             let mut changed = cursor.clone().into_bytes();
@@ -92,9 +100,17 @@ mod tests {
             let changed = String::from_utf8(changed).expect("ASCII");
             assert!(open::<i32>(&SEED, &["q"], &changed).is_err(), "{changed}");
         }
-        for text in ["", "A", "%", "AAAAAAAAAAA", "====", "é", &"A".repeat(100_000)] {
-            let refusal = open::<i32>(&SEED, &["q"], text).expect_err(text);
-            assert_eq!((refusal.status.as_u16(), refusal.error), (400, "bad-cursor"));
+        for (text, status, word) in [
+            ("", 400, "bad-cursor"),
+            ("%", 400, "bad-cursor"),
+            ("====", 400, "bad-cursor"),
+            ("é", 400, "bad-cursor"),
+            ("A", 404, "unknown-cursor"),
+            ("AAAAAAAAAAA", 404, "unknown-cursor"),
+            (&"A".repeat(100_000), 404, "unknown-cursor"),
+        ] {
+            let error = open::<i32>(&SEED, &["q"], text).expect_err(text);
+            assert_eq!((error.status.as_u16(), error.error), (status, word), "{text:.20}");
         }
     }
 

@@ -1,11 +1,15 @@
-//! Why a request is not answered: a status, a word that does not change, and what to do.
+//! Why a request fails: a status, a word that never changes, and what to do.
 
-use crate::ports::StoreError;
+use crate::ports::{Snapshot, StoreError};
+use crate::query::near_urls;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-/// A request that is not answered.
+/// Characters of a client's text that an error message repeats.
+const REPEATED_MAX: usize = 256;
+
+/// Why a request fails.
 #[derive(Clone, Debug)]
 pub(super) struct HttpError {
     pub status: StatusCode,
@@ -13,50 +17,83 @@ pub(super) struct HttpError {
     pub error: &'static str,
     /// For people: what is wrong and what to do.
     pub message: String,
+    /// URLs that the client may have meant.
+    pub near_urls: Vec<String>,
 }
 
 #[derive(Serialize)]
 struct ErrorBody<'a> {
     error: &'a str,
     message: &'a str,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    near_urls: &'a [String],
 }
 
 impl HttpError {
     pub fn new(status: StatusCode, error: &'static str, message: impl Into<String>) -> Self {
-        HttpError { status, error, message: message.into() }
+        HttpError { status, error, message: message.into(), near_urls: Vec::new() }
     }
 
     /// The request is wrong.
-    pub fn wrong(error: &'static str, message: impl Into<String>) -> Self {
+    pub fn bad_request(error: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error, message)
     }
 
-    /// The store does not know what was asked for.
-    pub fn unknown(message: impl Into<String>) -> Self {
+    /// The store does not have what the request names.
+    pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not-found", message)
     }
 
-    /// There is no room now.
+    /// The store does not have this URL; the error names similar ones that it has.
+    pub fn never_seen(snapshot: &impl Snapshot, url: &str) -> Self {
+        let near_urls = match near_urls(snapshot, url) {
+            Ok(near_urls) => near_urls,
+            Err(error) => return error.into(),
+        };
+        let advice = match near_urls.as_slice() {
+            [] => "URLs are compared byte by byte".to_string(),
+            [first, ..] => format!("did you mean {}?", shortened(first)),
+        };
+        HttpError { near_urls, ..Self::not_found(format!("{} was never seen; {advice}", shortened(url))) }
+    }
+
+    /// A page or document has no words, so nothing can be like it.
+    pub fn nothing_to_compare(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "nothing-to-compare", message)
+    }
+
+    /// The server is busy.
     pub fn busy(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
     }
+
+    /// The server is at fault.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message)
+    }
+}
+
+/// A client's text, cut so that the answer does not grow with it.
+pub(super) fn shortened(text: &str) -> String {
+    text.chars().take(REPEATED_MAX).collect()
 }
 
 impl From<StoreError> for HttpError {
     fn from(error: StoreError) -> Self {
-        // Where the store lies and what fails in it is the operator's business, who has the log.
-        tracing::error!("a question to the store failed: {error}");
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "store", "the store could not be read; the log says why")
+        // The path of the store, and what fails in it, are the operator's business alone.
+        tracing::error!("cannot read the store: {error}");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "store", "cannot read the store; the server's log says why")
     }
 }
 
 impl IntoResponse for HttpError {
     fn into_response(self) -> Response {
-        let told = ErrorBody { error: self.error, message: &self.message };
-        let body = serde_json::to_vec(&told).unwrap_or_default();
+        let body = ErrorBody { error: self.error, message: &self.message, near_urls: &self.near_urls };
+        let body = serde_json::to_vec(&body).unwrap_or_default();
         let mut response = (self.status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }

@@ -1,55 +1,57 @@
-//! The names that the door answers to. Anybody may have a name of his own lead to this machine, and the browsers of those
-//! who visit his page then take the door for a part of it (DNS rebinding). What they ask carries that name.
+//! The host names that the server answers to, against DNS rebinding.
+//!
+//! A foreign site can point its own name at this machine. A browser on that site then takes this server for a part
+//! of the site and may read its answers. Such a request carries the foreign name, and gets 421.
 
-use super::error::HttpError;
+use super::error::{HttpError, shortened};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use std::net::IpAddr;
 
-/// Names beside IP addresses, which nobody can have lead elsewhere, and `localhost`.
+/// Names beside `localhost` and IP addresses, which no site can point elsewhere.
 pub(super) struct Hosts(Vec<String>);
 
 impl Hosts {
-    /// Of names separated by commas.
+    /// Parses names separated by commas.
     pub fn new(names: &str) -> Self {
         Hosts(listed(names).map(str::to_ascii_lowercase).collect())
     }
 
-    /// The first of some names separated by commas that can be none.
-    pub fn wrong(names: &str) -> Option<&str> {
+    /// The first of some names separated by commas that cannot be a host name.
+    pub fn first_invalid(names: &str) -> Option<&str> {
         let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
         listed(names).find(|name| !is_name(name))
     }
 
-    /// Lets a request pass that is meant for this door, or names nobody, as no browser does.
+    /// Checks that a request names this server, or no host at all, as no browser does.
     ///
     /// # Errors
     /// [`HttpError`], with what to do.
-    pub fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), HttpError> {
+    pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), HttpError> {
         let in_headers = headers.get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or("?"));
         let mut named = uri.authority().map(Authority::as_str).into_iter().chain(in_headers);
         let Some(other) = named.find(|host| !self.is_known(host)) else { return Ok(()) };
         let message = format!(
-            "this door does not answer to the name {:?}; ask by IP address or as localhost, or add the name to http.hosts \
-             and start again",
+            "this server does not answer to the name {:?}; use its IP address or localhost, or add the name to http.hosts \
+             and restart",
             shortened(other)
         );
         Err(HttpError::new(StatusCode::MISDIRECTED_REQUEST, "host", message))
     }
 
-    /// Lets a request pass that changes something, unless a page of another site sends it.
+    /// Checks that no page of another site sends a request that changes the store.
     ///
     /// # Errors
     /// [`HttpError`], with what to do.
-    pub fn admit_origin(&self, headers: &HeaderMap) -> Result<(), HttpError> {
-        let asked = headers.get(header::HOST).map_or(&b""[..], |value| value.as_bytes());
+    pub fn check_origin(&self, headers: &HeaderMap) -> Result<(), HttpError> {
+        let host = headers.get(header::HOST).map_or(&b""[..], |value| value.as_bytes());
         for origin in headers.get_all(header::ORIGIN) {
             let origin = origin.to_str().unwrap_or("?");
             let site = origin.split_once("://").map_or("", |(_, site)| site);
-            let is_own = !site.is_empty() && site.as_bytes().eq_ignore_ascii_case(asked);
+            let is_own = !site.is_empty() && site.as_bytes().eq_ignore_ascii_case(host);
             if !is_own && !name_of(site).is_some_and(|name| self.is_listed(&name)) {
                 let message = format!(
-                    "a page of {:?} may change nothing here; add its host to http.hosts and start again if it is yours",
+                    "a page of {:?} may not change the store; if the site is yours, add its host to http.hosts and restart",
                     shortened(origin)
                 );
                 return Err(HttpError::new(StatusCode::FORBIDDEN, "origin", message));
@@ -58,7 +60,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Whether a host, with or without a port, is this door by any name.
+    /// Whether a host, with or without a port, names this server.
     fn is_known(&self, host: &str) -> bool {
         name_of(host).is_some_and(|name| {
             let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(&name);
@@ -75,15 +77,11 @@ fn listed(names: &str) -> impl Iterator<Item = &str> {
     names.split(',').map(str::trim).filter(|name| !name.is_empty())
 }
 
-/// A host without its port and in lower case; none where it is no host.
+/// A host without its port, in lower case; none where the text is no host.
 fn name_of(host: &str) -> Option<String> {
     let authority: Authority = host.parse().ok()?;
     let name = authority.host();
     Some(name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase())
-}
-
-fn shortened(text: &str) -> String {
-    text.chars().take(64).collect()
 }
 
 #[cfg(test)]
@@ -100,11 +98,11 @@ mod tests {
     }
 
     #[test]
-    fn who_is_meant() {
+    fn which_hosts_are_this_server() {
         let hosts = Hosts::new(" Archive.example, crawl ,");
         let admits = |uri: &str, named: &[&str]| {
             let named: Vec<_> = named.iter().map(|host| (header::HOST, *host)).collect();
-            hosts.admit(&uri.parse().expect("a URI"), &headers(&named)).is_ok()
+            hosts.check(&uri.parse().expect("a URI"), &headers(&named)).is_ok()
         };
         for host in [
             "127.0.0.1",
@@ -143,11 +141,11 @@ mod tests {
     }
 
     #[test]
-    fn who_may_send_a_change() {
+    fn which_origins_may_change_the_store() {
         let hosts = Hosts::new("archive.example");
         let admits = |host: &str, origins: &[&str]| {
             let origins = origins.iter().map(|origin| (header::ORIGIN, *origin));
-            hosts.admit_origin(&headers(&[(header::HOST, host)].into_iter().chain(origins).collect::<Vec<_>>())).is_ok()
+            hosts.check_origin(&headers(&[(header::HOST, host)].into_iter().chain(origins).collect::<Vec<_>>())).is_ok()
         };
         assert!(admits("127.0.0.1:8080", &[]) && admits("127.0.0.1:8080", &["http://127.0.0.1:8080"]));
         assert!(admits("127.0.0.1:8080", &["https://archive.example"]));
@@ -160,11 +158,11 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_a_name() {
-        assert_eq!(Hosts::wrong(""), None);
-        assert_eq!(Hosts::wrong("a.example, b"), None);
+    fn which_texts_can_be_a_name() {
+        assert_eq!(Hosts::first_invalid(""), None);
+        assert_eq!(Hosts::first_invalid("a.example, b"), None);
         for wrong in ["http://a.example", "a.example:80", "*.example", "a b"] {
-            assert_eq!(Hosts::wrong(&format!("a, {wrong}")), Some(wrong));
+            assert_eq!(Hosts::first_invalid(&format!("a, {wrong}")), Some(wrong));
         }
     }
 }

@@ -1,17 +1,19 @@
-//! The HTTP door: the same questions as on the command line, as JSON under `/v1/`, and a page for people at `/`.
+//! The HTTP server: the questions of the command line, as JSON under `/v1/`, and a page for people at `/`.
 //!
 //! ```text
-//! connection (places, patience) ─▶ head (host) ─▶ body (room) ─▶ turn ─▶ view of the store ─▶ answer
+//! connection (slots, timeouts) ─▶ head (host) ─▶ body (memory) ─▶ turn ─▶ snapshot ─▶ answer
 //! ```
-//! It can change nothing itself: all that a route gets is a [`Snapshot`](crate::ports::Snapshots::Snapshot), which can only be read.
-//! What may be changed, which is that a sweep be closed, is asked of whoever writes the store, and only where there is a
-//! token and the request shows it. Beside the pure rooms and `query` it may know `ports`, for the snapshots and the asking.
+//! A route gets a [`Snapshot`](crate::ports::Snapshots::Snapshot), which only reads. The one change, closing a
+//! sweep, is a request to the process that writes the store, and needs a token.
 
+mod answer;
 mod auth;
+mod body;
 mod connection_slots;
 mod connections;
 mod cursor;
 mod error;
+mod etag;
 mod hosts;
 mod operations;
 mod page;
@@ -20,6 +22,7 @@ mod reuse;
 mod routes;
 mod service;
 mod settings;
+mod sweeps;
 mod v1;
 
 pub use auth::{Token, TokenError, WriteAccess};

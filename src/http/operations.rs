@@ -1,9 +1,9 @@
-//! What those ask who keep the service running: is it alive, is it up to date, what has it counted.
+//! Routes for operators: liveness, readiness, metrics, and the description of the API.
 
+use super::answer::{Answer, JSON, json};
 use super::error::HttpError;
 use super::request::QueryRequest;
-use super::service::{Answer, Service};
-use super::v1::{JSON, json};
+use super::service::Service;
 use crate::ports::{Snapshot, Snapshots, Staleness};
 use axum::http::StatusCode;
 use serde::Serialize;
@@ -12,9 +12,12 @@ const TEXT: &str = "text/plain; charset=utf-8";
 /// Prometheus' text format.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The process answers.
+/// The description of the API, written by hand; tests compare it with the routes and with their answers.
+pub(super) const OPENAPI: &str = include_str!("openapi.json");
+
+/// `/healthz`: the process answers.
 pub(super) fn health<V: Snapshots>(_: &Service<V>, _: &V::Snapshot, _: &QueryRequest) -> Result<Answer, HttpError> {
-    Ok(Answer { status: StatusCode::OK, content_type: TEXT, body: "ok\n".into(), seq: None })
+    Ok(Answer::new(TEXT, "ok\n"))
 }
 
 #[derive(Serialize)]
@@ -24,31 +27,31 @@ struct Ready {
     staleness: Staleness,
 }
 
-/// The view is new enough to be asked.
+/// `/readyz`: whether the snapshot is new enough.
 pub(super) fn ready<V: Snapshots>(
-    house: &Service<V>,
-    view: &V::Snapshot,
+    service: &Service<V>,
+    snapshot: &V::Snapshot,
     _: &QueryRequest,
 ) -> Result<Answer, HttpError> {
-    let staleness = house.snapshots.staleness();
-    let ready = staleness.staleness_ms <= house.settings.staleness_ms_max;
+    let staleness = service.snapshots.staleness();
+    let ready = staleness.staleness_ms <= service.settings.staleness_ms_max;
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Ok(Answer { status, ..json(view, Ready { ready, staleness })? })
+    Ok(Answer { status, ..json(snapshot, Ready { ready, staleness })? })
 }
 
-/// The process' counters.
+/// `/metrics`: the counters of the process.
 pub(super) fn metrics<V: Snapshots>(
-    house: &Service<V>,
-    view: &V::Snapshot,
+    service: &Service<V>,
+    snapshot: &V::Snapshot,
     _: &QueryRequest,
 ) -> Result<Answer, HttpError> {
-    let staleness = house.snapshots.staleness();
+    let staleness = service.snapshots.staleness();
     metrics::gauge!("lookalike_http_staleness_seconds").set(staleness.staleness_ms as f64 / 1e3);
-    metrics::gauge!("lookalike_http_seq").set(view.next_seq() as f64);
-    Ok(Answer { status: StatusCode::OK, content_type: METRICS, body: house.metrics().into(), seq: None })
+    metrics::gauge!("lookalike_http_seq").set(snapshot.next_seq() as f64);
+    Ok(Answer::new(METRICS, service.metrics()))
 }
 
-/// The description of the API.
+/// `/v1/openapi.json`: the description of the API.
 pub(super) fn openapi<V: Snapshots>(_: &Service<V>, _: &V::Snapshot, _: &QueryRequest) -> Result<Answer, HttpError> {
-    Ok(Answer { status: StatusCode::OK, content_type: JSON, body: super::routes::OPENAPI.into(), seq: None })
+    Ok(Answer::new(JSON, OPENAPI))
 }

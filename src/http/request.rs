@@ -1,50 +1,56 @@
-//! A request as the routes see it: parameters and body, checked for what all have in common.
+//! A request as the routes see it: parameters and body, with the checks that all routes share.
 
-use super::error::HttpError;
+use super::cursor;
+use super::error::{HttpError, shortened};
 use super::settings::Settings;
+use crate::document::Seed;
 use axum::body::Bytes;
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
+use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// What was asked.
+/// Rows in a page, and answers of a ranked list, where the request names no limit.
+pub(super) const ROWS: usize = 100;
+pub(super) const BEST: usize = 10;
+
+/// A request to a route.
 pub(super) struct QueryRequest {
     path: &'static str,
     parameters: Vec<(String, String)>,
-    /// What stands in the path where the route leaves a place for a name.
+    /// The part of the path that the route leaves open for a name.
     name: Option<String>,
-    /// Those of a request that changes something; else none.
     pub headers: HeaderMap,
-    /// How the body is to be read.
+    /// The media type of the body.
     pub content_type: Option<String>,
     /// The body; empty in a GET.
     pub body: Bytes,
-    /// The body's share of what all may take; given back when the question is answered.
-    pub _room: Option<OwnedSemaphorePermit>,
+    /// The memory that the body takes, returned with the answer.
+    pub _body_bytes: Option<OwnedSemaphorePermit>,
 }
 
 impl QueryRequest {
-    /// Takes a request's head apart. A parameter that the route does not know, or one given twice, is refused: it would
-    /// be misspelt more often than meant.
+    /// Parses the head of a request. A parameter that the route does not know, or one given twice, is an error: it is
+    /// misspelt more often than meant.
     ///
     /// # Errors
     /// [`HttpError`]
     pub fn parse(path: &'static str, known: &[&str], uri: &Uri, headers: &HeaderMap) -> Result<Self, HttpError> {
         let Query(parameters) = Query::<Vec<(String, String)>>::try_from_uri(uri).map_err(|error| {
-            HttpError::wrong("bad-parameter", format!("the part of the URL after `?` cannot be read: {error}"))
+            HttpError::bad_request("bad-parameter", format!("cannot read the part of the URL after `?`: {error}"))
         })?;
         for (at, (name, _)) in parameters.iter().enumerate() {
             if !known.contains(&name.as_str()) {
                 let what = if known.is_empty() { "none".to_string() } else { known.join(", ") };
-                let name: String = name.chars().take(64).collect();
-                return Err(HttpError::wrong(
+                let name = shortened(name);
+                return Err(HttpError::bad_request(
                     "unknown-parameter",
-                    format!("{path} knows no parameter {name:?}; it takes {what}"),
+                    format!("{path} has no parameter {name:?}; it takes {what}"),
                 ));
             }
             if parameters[..at].iter().any(|(other, _)| other == name) {
-                return Err(HttpError::wrong("bad-parameter", format!("{name} is given twice; give it once")));
+                return Err(HttpError::bad_request("bad-parameter", format!("{name} is given twice; give it once")));
             }
         }
         let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(String::from);
@@ -55,7 +61,7 @@ impl QueryRequest {
             headers: HeaderMap::new(),
             content_type,
             body: Bytes::new(),
-            _room: None,
+            _body_bytes: None,
         })
     }
 
@@ -65,21 +71,22 @@ impl QueryRequest {
         self.name = name.ok().map(|Path(name)| name);
     }
 
-    /// The name in the path, which must be there.
+    /// The name in the path.
     ///
     /// # Errors
-    /// [`HttpError`] where it is not text.
-    pub fn in_path(&self) -> Result<&str, HttpError> {
-        let wrong = || HttpError::wrong("bad-path", format!("{} needs the name, percent-encoded UTF-8", self.path));
+    /// [`HttpError`] where it is no text.
+    pub fn name(&self) -> Result<&str, HttpError> {
+        let wrong =
+            || HttpError::bad_request("bad-path", format!("{} needs the name, percent-encoded UTF-8", self.path));
         self.name.as_deref().ok_or_else(wrong)
     }
 
-    /// The question whole, as a key: path and parameters, whatever order they came in.
+    /// The whole question as a key: path, name and parameters, the same in whatever order the parameters came.
     pub fn question(&self) -> String {
         let mut parameters: Vec<String> =
             self.parameters.iter().map(|(name, value)| format!("\n{name}={value}")).collect();
         parameters.sort();
-        self.path.to_string() + &parameters.concat()
+        format!("{}\n{}{}", self.path, self.name.as_deref().unwrap_or_default(), parameters.concat())
     }
 
     /// The route's path.
@@ -92,25 +99,37 @@ impl QueryRequest {
         self.parameters.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// A parameter that must be there.
+    /// A parameter that the route needs.
     ///
     /// # Errors
     /// [`HttpError`]
-    pub fn needed(&self, name: &str) -> Result<&str, HttpError> {
+    pub fn required(&self, name: &str) -> Result<&str, HttpError> {
         self.given(name).filter(|value| !value.is_empty()).ok_or_else(|| {
-            HttpError::wrong("missing-parameter", format!("{} needs the parameter {name}, percent-encoded", self.path))
+            HttpError::bad_request(
+                "missing-parameter",
+                format!("{} needs the parameter {name}, percent-encoded", self.path),
+            )
         })
     }
 
-    /// How many rows are wanted at most, `usual` where the request does not say.
+    /// The limit on rows in the answer, `default` where the request names none.
     ///
     /// # Errors
     /// [`HttpError`] where it is no number, 0, or more than the settings allow.
-    pub fn rows(&self, name: &str, usual: usize, settings: &Settings) -> Result<usize, HttpError> {
-        let Some(given) = self.given(name) else { return Ok(usual.min(settings.rows_max)) };
+    pub fn rows(&self, name: &str, default: usize, settings: &Settings) -> Result<usize, HttpError> {
+        let Some(given) = self.given(name) else { return Ok(default.min(settings.rows_max)) };
         let rows = given.parse().ok().filter(|rows| (1..=settings.rows_max).contains(rows));
         rows.ok_or_else(|| {
-            HttpError::wrong("bad-parameter", format!("{name} must be a number from 1 to {}", settings.rows_max))
+            HttpError::bad_request("bad-parameter", format!("{name} must be a number from 1 to {}", settings.rows_max))
         })
+    }
+
+    /// The position in the cursor, where the request has one. An empty cursor is an error: it comes from a client
+    /// that takes the end of a list for a page of it.
+    ///
+    /// # Errors
+    /// [`HttpError`]
+    pub fn cursor<P: DeserializeOwned>(&self, seed: &Seed, question: &[&str]) -> Result<Option<P>, HttpError> {
+        self.given("cursor").map(|cursor| cursor::open(seed, question, cursor)).transpose()
     }
 }

@@ -1,20 +1,20 @@
-//! Every route, once: the router is made from this table, and the OpenAPI document is checked against it.
+//! Every route, once: the router follows this table, and tests compare the OpenAPI document with it.
 
-use super::error::HttpError;
+use super::answer::Caching;
+use super::error::{HttpError, shortened};
+use super::etag::mark_compressed;
 use super::service::{Cost, Handler, Route, Service, count, protect};
-use super::{auth, operations, page, reuse, v1};
+use super::{operations, page, reuse, sweeps, v1};
 use crate::ports::Snapshots;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use std::sync::Arc;
 use std::time::Instant;
-
-/// The description of the API, written by hand and held against this table by a test.
-pub(super) const OPENAPI: &str = include_str!("openapi.json");
+use tower_http::compression::CompressionLayer;
 
 fn get<V: Snapshots>(
     path: &'static str,
@@ -22,7 +22,8 @@ fn get<V: Snapshots>(
     cost: Cost,
     answer: Handler<V>,
 ) -> Route<V> {
-    Route { method: Method::GET, path, parameters, cost, answer, refuse: IntoResponse::into_response }
+    let (method, caching) = (Method::GET, Caching::Revalidate);
+    Route { method, path, parameters, cost, caching, answer, error: IntoResponse::into_response }
 }
 
 fn post<V: Snapshots>(
@@ -31,12 +32,22 @@ fn post<V: Snapshots>(
     cost: Cost,
     answer: Handler<V>,
 ) -> Route<V> {
-    Route { method: Method::POST, ..get(path, parameters, cost, answer) }
+    Route { method: Method::POST, caching: Caching::Never, ..get(path, parameters, cost, answer) }
 }
 
-/// A route for people: what it refuses it tells on a page.
+/// A route whose answer changes without the store.
+fn live<V: Snapshots>(route: Route<V>) -> Route<V> {
+    Route { caching: Caching::Never, ..route }
+}
+
+/// A route for people: errors are pages, and every page says how new it is.
 fn for_people<V: Snapshots>(route: Route<V>) -> Route<V> {
-    Route { refuse: page::refuse, ..route }
+    Route { error: page::error_page, ..live(route) }
+}
+
+/// A part of the pages.
+fn asset<V: Snapshots>(path: &'static str, answer: Handler<V>) -> Route<V> {
+    Route { caching: Caching::Asset, ..get(path, &[], Cost::Nothing, answer) }
 }
 
 /// All routes.
@@ -50,54 +61,59 @@ pub(super) fn routes<V: Snapshots>() -> Vec<Route<V>> {
         post("/v1/group", &[], Cost::Many, reuse::group),
         get("/v1/reuse", &["url", "threshold", "limit", "cursor"], Cost::Many, reuse::reuse_of_url),
         post("/v1/reuse", &["threshold", "limit", "cursor"], Cost::Many, reuse::reuse_of_body),
-        get("/v1/sweeps", &["limit", "cursor"], Cost::LookUps, reuse::sweeps),
-        post("/v1/sweeps/{name}/close", &[], Cost::Change, auth::close_sweep),
-        get("/v1/changes", &["by"], Cost::WholeStore, reuse::changes),
+        get("/v1/sweeps", &["limit", "cursor"], Cost::LookUps, sweeps::sweeps),
+        post("/v1/sweeps/{name}/close", &[], Cost::Change, sweeps::close),
+        get("/v1/changes", &["by"], Cost::WholeStore, sweeps::changes),
         get("/v1/compare", &["a", "b"], Cost::LookUps, v1::compare),
         get("/v1/stats", &[], Cost::WholeStore, v1::stats),
         get("/v1/clusters", &["limit", "cursor"], Cost::LookUps, v1::clusters),
         get("/v1/openapi.json", &[], Cost::Nothing, operations::openapi),
-        get("/healthz", &[], Cost::Nothing, operations::health),
-        get("/readyz", &[], Cost::Nothing, operations::ready),
-        get("/metrics", &[], Cost::Nothing, operations::metrics),
+        live(get("/healthz", &[], Cost::Nothing, operations::health)),
+        live(get("/readyz", &[], Cost::Nothing, operations::ready)),
+        live(get("/metrics", &[], Cost::Nothing, operations::metrics)),
         for_people(get("/", &["url"], Cost::LookUps, page::home)),
         for_people(get("/compare", &["a", "b"], Cost::LookUps, page::compare)),
         for_people(post("/compare", &[], Cost::LookUps, page::compare_texts)),
-        for_people(get("/style.css", &[], Cost::Nothing, page::style)),
+        asset("/style.css", page::style),
+        asset("/favicon.svg", page::favicon),
     ]
 }
 
-/// The router: the routes, and what is said to those who miss them.
-pub(super) fn router<V: Snapshots>(house: Arc<Service<V>>) -> Router {
+/// The router: the routes, and the errors for requests that match none.
+pub(super) fn router<V: Snapshots>(service: Arc<Service<V>>) -> Router {
     let mut router = Router::new();
     for route in routes::<V>() {
-        let house = Arc::clone(&house);
+        let service = Arc::clone(&service);
         let filter = if route.method == Method::POST { MethodFilter::POST } else { MethodFilter::GET };
         let path = route.path;
-        let answer = move |request: Request| Arc::clone(&house).answer(route.clone(), request);
+        let answer = move |request: Request| Arc::clone(&service).answer(route.clone(), request);
         router = router.route(path, on(filter, answer));
     }
-    let admit = move |request: Request, next: Next| {
-        let admitted = house.hosts.admit(request.uri(), request.headers());
-        async move { if let Err(refusal) = admitted { miss(refusal) } else { next.run(request).await } }
+    let check_host = move |request: Request, next: Next| {
+        let checked = service.hosts.check(request.uri(), request.headers());
+        async move { if let Err(error) = checked { unrouted(error) } else { next.run(request).await } }
     };
-    router.fallback(no_route).method_not_allowed_fallback(no_method).layer(from_fn(admit))
+    router
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(from_fn(check_host))
+        .layer(CompressionLayer::new())
+        .layer(map_response(async |response: Response| mark_compressed(response)))
 }
 
 async fn no_route(request: Request) -> Response {
-    let path: String = request.uri().path().chars().take(64).collect();
-    let message = format!("there is nothing at {path}; /v1/openapi.json tells what there is");
-    miss(HttpError::new(StatusCode::NOT_FOUND, "no-route", message))
+    let message = format!("nothing is at {}; /v1/openapi.json lists all paths", shortened(request.uri().path()));
+    unrouted(HttpError::new(StatusCode::NOT_FOUND, "no-route", message))
 }
 
 async fn no_method(request: Request) -> Response {
-    let method: String = request.method().as_str().chars().take(16).collect();
-    let message = format!("{} does not take {method}; the allow header tells what it takes", request.uri().path());
-    miss(HttpError::new(StatusCode::METHOD_NOT_ALLOWED, "no-method", message))
+    let (path, method) = (request.uri().path(), shortened(request.method().as_str()));
+    let message = format!("{path} does not take {method}; the allow header lists what it takes");
+    unrouted(HttpError::new(StatusCode::METHOD_NOT_ALLOWED, "no-method", message))
 }
 
-fn miss(refusal: HttpError) -> Response {
-    let mut response = refusal.into_response();
+fn unrouted(error: HttpError) -> Response {
+    let mut response = error.into_response();
     protect(response.headers_mut());
     count("none", &response, Instant::now());
     response
@@ -105,6 +121,7 @@ fn miss(refusal: HttpError) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use super::operations::OPENAPI;
     use super::*;
     use crate::store::Follower;
     use serde_json::Value;

@@ -1,7 +1,9 @@
-//! The way of a request: head, body, its turn, a view of the store, an answer; every step with a limit.
+//! The way of a request: head, body, its turn, a snapshot of the store, an answer; every step has a limit.
 
+use super::answer::{Answer, Caching};
 use super::auth::WriteAccess;
 use super::error::HttpError;
+use super::etag;
 use super::hosts::Hosts;
 use super::request::QueryRequest;
 use super::settings::Settings;
@@ -11,6 +13,7 @@ use crate::sweep::Ranking;
 use crate::wire::Limits;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
@@ -21,41 +24,31 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// The number of the next event of the store that an answer is of.
+/// The number of the next event of the store that an answer describes.
 const SEQ: HeaderName = HeaderName::from_static("lookalike-seq");
-/// How far that store's view is behind, in milliseconds.
+/// How far the snapshot is behind the store, in milliseconds.
 const STALENESS_MS: HeaderName = HeaderName::from_static("lookalike-staleness-ms");
 
-/// Answers to whole-store questions that are kept to be told again.
-const KEPT_MAX: usize = 64;
+/// Answers about the whole store that are kept; one more empties the cache.
+const CACHED_MAX: usize = 64;
 
-/// What a route answers with.
-#[derive(Clone, Debug)]
-pub(super) struct Answer {
-    pub status: StatusCode,
-    pub content_type: &'static str,
-    pub body: Bytes,
-    /// The number of the next event of the store that it is of; none: of the view.
-    pub seq: Option<u64>,
-}
-
-/// What it costs to answer.
+/// What an answer costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cost {
     /// Nothing that needs a turn.
     Nothing,
-    /// A few look-ups, of a number that has a bound.
+    /// A few look-ups, of a bounded number.
     LookUps,
-    /// Look-ups as many as the question names URLs or a cluster has documents. They have turns of their own, so that
-    /// whoever asks for much keeps nobody from asking for little.
+    /// Look-ups for each URL that the request names, or each document of a cluster. They have turns of their own, so
+    /// that large requests never keep small ones waiting.
     Many,
-    /// A walk through the whole store: one at a time, and its answer is kept for a while.
+    /// A scan of the whole store: one at a time, and its answer is kept for a while.
     WholeStore,
-    /// Somebody else's work, who writes: for those who may, one at a time.
+    /// Work for the process that writes: one at a time, and only with the token.
     Change,
 }
 
-/// How a route answers: from a view, which can only be read.
+/// How a route answers from a snapshot.
 pub(super) type Handler<V> = fn(&Service<V>, &<V as Snapshots>::Snapshot, &QueryRequest) -> Result<Answer, HttpError>;
 
 /// One route: the router, the limits, the metrics and the test of the OpenAPI document all read this.
@@ -65,9 +58,10 @@ pub(super) struct Route<V: Snapshots> {
     /// The parameters after `?`.
     pub parameters: &'static [&'static str],
     pub cost: Cost,
+    pub caching: Caching,
     pub answer: Handler<V>,
-    /// How it tells what it does not answer.
-    pub refuse: fn(HttpError) -> Response,
+    /// How an error is shown.
+    pub error: fn(HttpError) -> Response,
 }
 
 impl<V: Snapshots> Clone for Route<V> {
@@ -80,23 +74,22 @@ impl<V: Snapshots> Clone for Route<V> {
 pub struct Service<V: Snapshots> {
     pub(super) snapshots: V,
     pub(super) settings: Settings,
-    /// The names that it answers to.
+    /// The names that the server answers to.
     pub(super) hosts: Hosts,
     pub(super) limits: Limits,
     /// What makes one place of a lost page better than another.
     pub(super) ranking: Ranking,
-    /// Who may change something.
-    pub(super) changes: WriteAccess,
-    /// Those that no question has in hand. Each keeps its tables and buffers, of more than a megabyte.
+    pub(super) write_access: WriteAccess,
+    /// Idle sketchers. Each keeps more than a megabyte of tables and buffers.
     sketchers: Mutex<Vec<Sketcher>>,
     metrics: Box<dyn Fn() -> String + Send + Sync>,
     turns: Arc<Semaphore>,
     turns_for_many: Arc<Semaphore>,
-    walks: Arc<Semaphore>,
-    turns_to_change: Arc<Semaphore>,
-    /// Bytes that bodies may take.
-    room: Arc<Semaphore>,
-    kept: Mutex<HashMap<String, CachedAnswer>>,
+    turns_for_whole_store: Arc<Semaphore>,
+    turns_for_change: Arc<Semaphore>,
+    /// Bytes that request bodies may take.
+    body_bytes: Arc<Semaphore>,
+    cache: Mutex<HashMap<String, CachedAnswer>>,
 }
 
 struct CachedAnswer {
@@ -105,14 +98,23 @@ struct CachedAnswer {
     answer: Answer,
 }
 
+/// An answer on its way out.
+struct Reply {
+    answer: Answer,
+    seq: u64,
+    etag: Option<String>,
+    caching: Caching,
+}
+
 impl<V: Snapshots> Service<V> {
-    /// A house that answers from `snapshots`; `metrics` renders what the process has counted, in Prometheus' text form.
+    /// A service that answers from `snapshots`; `metrics` renders the counters of the process in Prometheus' text
+    /// format.
     pub fn new(
         snapshots: V,
         settings: Settings,
         limits: Limits,
         ranking: Ranking,
-        changes: WriteAccess,
+        write_access: WriteAccess,
         metrics: impl Fn() -> String + Send + Sync + 'static,
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -123,28 +125,28 @@ impl<V: Snapshots> Service<V> {
             snapshots,
             limits,
             ranking,
-            changes,
+            write_access,
             metrics: Box::new(metrics),
             turns: Arc::new(Semaphore::new(turns)),
             turns_for_many: Arc::new(Semaphore::new(turns.div_ceil(2))),
-            walks: Arc::new(Semaphore::new(1)),
-            turns_to_change: Arc::new(Semaphore::new(1)),
-            room: Arc::new(Semaphore::new((settings.request_bodies_mib_max << 20).min(Semaphore::MAX_PERMITS))),
-            kept: Mutex::default(),
+            turns_for_whole_store: Arc::new(Semaphore::new(1)),
+            turns_for_change: Arc::new(Semaphore::new(1)),
+            body_bytes: Arc::new(Semaphore::new((settings.request_bodies_mib_max << 20).min(Semaphore::MAX_PERMITS))),
+            cache: Mutex::default(),
             settings,
         }
     }
 
-    /// Sketches with the store's rule and seed. No more sketchers are made than questions are answered at once.
-    pub(super) fn sketch<T>(&self, view: &V::Snapshot, with: impl FnOnce(&mut Sketcher) -> T) -> T {
-        let free = self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut sketcher = free.unwrap_or_else(|| Sketcher::new(&view.rule().sketch, view.seed()));
+    /// Sketches with the store's rule and seed. There are never more sketchers than requests answered at once.
+    pub(super) fn sketch<T>(&self, snapshot: &V::Snapshot, with: impl FnOnce(&mut Sketcher) -> T) -> T {
+        let idle = self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut sketcher = idle.unwrap_or_else(|| Sketcher::new(&snapshot.rule().sketch, snapshot.seed()));
         let sketched = with(&mut sketcher);
         self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).push(sketcher);
         sketched
     }
 
-    /// What the process has counted.
+    /// The counters of the process, as text.
     pub(super) fn metrics(&self) -> String {
         (self.metrics)()
     }
@@ -152,8 +154,8 @@ impl<V: Snapshots> Service<V> {
     /// Answers a request to a route, whatever happens.
     pub(super) async fn answer(self: Arc<Self>, route: Route<V>, request: Request) -> Response {
         let begin = Instant::now();
-        let (path, refuse) = (route.path, route.refuse);
-        let mut response = Self::try_answer(self, route, request).await.unwrap_or_else(refuse);
+        let (path, error) = (route.path, route.error);
+        let mut response = Self::try_answer(self, route, request).await.unwrap_or_else(error);
         protect(response.headers_mut());
         count(path, &response, begin);
         response
@@ -161,148 +163,199 @@ impl<V: Snapshots> Service<V> {
 
     async fn try_answer(self: Arc<Self>, route: Route<V>, request: Request) -> Result<Response, HttpError> {
         let (mut head, body) = request.into_parts();
-        let mut asked = QueryRequest::parse(route.path, route.parameters, &head.uri, &head.headers)?;
+        let mut request = QueryRequest::parse(route.path, route.parameters, &head.uri, &head.headers)?;
         if route.cost == Cost::Change {
-            // Before anything is taken in of those who may not.
-            self.hosts.admit_origin(&head.headers)?;
-            self.changes.admit(&head.headers)?;
-            asked.read_name(&mut head).await;
-            asked.headers = std::mem::take(&mut head.headers);
+            // Before any byte of the body is read.
+            self.hosts.check_origin(&head.headers)?;
+            self.write_access.authorize(&head.headers)?;
+            request.read_name(&mut head).await;
         } else if route.method == Method::POST {
-            let reading = timeout(ms(self.settings.request_body_ms_max), self.read(body, &head.headers));
-            (asked.body, asked._room) = reading.await.map_err(|_| {
-                let message = format!(
-                    "the body took more than http.request_body_ms_max = {} ms",
-                    self.settings.request_body_ms_max
-                );
-                HttpError::new(StatusCode::REQUEST_TIMEOUT, "slow-body", message)
-            })??;
+            (request.body, request._body_bytes) = self.read_in_time(body, &head.headers).await?;
         }
         let turn = self.turn(route.cost).await?;
-        let (house, path) = (Arc::clone(&self), route.path);
+        let Parts { method, headers, .. } = head;
+        request.headers = headers;
+        let (service, path) = (Arc::clone(&self), route.path);
         let answering = tokio::task::spawn_blocking(move || {
-            // OffsetRange to the end of the work, not of the wait for it: what takes too long still takes its turn.
+            // Held to the end of the work, not of the wait: work that takes too long still takes its turn.
             let _turn = turn;
-            let view = house.snapshots.snapshot();
-            match route.cost {
-                Cost::WholeStore => house.keep(&route, &view, &asked),
-                Cost::Nothing | Cost::LookUps | Cost::Many | Cost::Change => {
-                    let answer = (route.answer)(&house, &view, &asked)?;
-                    Ok((answer.seq.unwrap_or(view.next_seq()), answer))
-                }
-            }
+            let snapshot = service.snapshots.snapshot();
+            service.reply(&route, &snapshot, &request)
         });
-        let Ok(answered) = timeout(ms(self.settings.response_ms_max), answering).await else {
+        let Ok(replied) = timeout(ms(self.settings.response_ms_max), answering).await else {
             return Err(self.slow());
         };
-        let (seq, answer) = answered.map_err(|error| {
-            tracing::error!("{} {path} failed: {error}", head.method);
-            HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "the question failed here; the log says why")
+        let reply = replied.map_err(|error| {
+            tracing::error!("{method} {path} failed: {error}");
+            HttpError::failed("the server failed to answer; its log says why")
         })??;
-        Ok(self.respond(answer, seq))
+        Ok(self.respond(reply))
     }
 
-    /// What is told of an answer that takes too long.
+    /// Answers from a snapshot, or says that the client has the answer already.
+    fn reply(&self, route: &Route<V>, snapshot: &V::Snapshot, request: &QueryRequest) -> Result<Reply, HttpError> {
+        let caching = route.caching;
+        let not_modified = |etag: &str, seq: u64| {
+            let etag = etag::matching(&request.headers, etag)?;
+            let answer = Answer { status: StatusCode::NOT_MODIFIED, ..Answer::new("", Bytes::new()) };
+            Some(Reply { answer, seq, etag: Some(etag), caching })
+        };
+        // Look-ups are a function of the moment and the question, so that a client that has them costs no look-up.
+        let is_of_moment = caching == Caching::Revalidate && matches!(route.cost, Cost::LookUps | Cost::Many);
+        let seq = snapshot.next_seq();
+        let of_moment = is_of_moment.then(|| self.etag(snapshot, request, seq, &[]));
+        if let Some(reply) = of_moment.as_deref().and_then(|etag| not_modified(etag, seq)) {
+            return Ok(reply);
+        }
+        let (seq, answer) = if route.cost == Cost::WholeStore {
+            self.cached(route, snapshot, request)?
+        } else {
+            let answer = (route.answer)(self, snapshot, request)?;
+            (answer.seq.unwrap_or(seq), answer)
+        };
+        if caching == Caching::Never {
+            return Ok(Reply { answer, seq, etag: None, caching });
+        }
+        let etag = of_moment.unwrap_or_else(|| self.etag(snapshot, request, seq, &answer.body));
+        Ok(not_modified(&etag, seq).unwrap_or(Reply { answer, seq, etag: Some(etag), caching }))
+    }
+
+    /// The tag of an answer at a moment of the store, or of the bytes in it.
+    fn etag(&self, snapshot: &V::Snapshot, request: &QueryRequest, seq: u64, body: &[u8]) -> String {
+        let settings = serde_json::to_string(&(self.settings.rows_max, &self.ranking)).unwrap_or_default();
+        let question = request.question();
+        let version = env!("CARGO_PKG_VERSION");
+        let parts = [version.as_bytes(), settings.as_bytes(), question.as_bytes(), &seq.to_be_bytes(), body];
+        etag::tag(snapshot.seed().fingerprint("http-etag", &parts).0)
+    }
+
+    /// The error for an answer that takes too long.
     pub(super) fn slow(&self) -> HttpError {
-        let most = self.settings.response_ms_max;
+        let limit = self.settings.response_ms_max;
         let message =
-            format!("the answer takes more than http.response_ms_max = {most} ms; ask for less, or again later");
+            format!("the answer takes more than http.response_ms_max = {limit} ms; ask for less, or again later");
         HttpError::new(StatusCode::GATEWAY_TIMEOUT, "slow-answer", message)
     }
 
-    /// A turn to work, waited for no longer than is allowed.
+    /// Waits for a turn to work, as long as the settings allow.
     async fn turn(&self, cost: Cost) -> Result<Option<OwnedSemaphorePermit>, HttpError> {
         let (turns, wait) = match cost {
             Cost::Nothing => return Ok(None),
             Cost::LookUps => (&self.turns, self.settings.queue_ms_max),
-            Cost::Change => (&self.turns_to_change, self.settings.queue_ms_max),
+            Cost::Change => (&self.turns_for_change, self.settings.queue_ms_max),
             Cost::Many => (&self.turns_for_many, self.settings.queue_ms_max),
-            // Another one is counting already, and its answer will be ours, too.
-            Cost::WholeStore => (&self.walks, self.settings.response_ms_max),
+            // The scan under way will be this request's answer, too.
+            Cost::WholeStore => (&self.turns_for_whole_store, self.settings.response_ms_max),
         };
         let turn = timeout(ms(wait), Arc::clone(turns).acquire_owned()).await;
         turn.ok().and_then(Result::ok).map(Some).ok_or_else(|| {
-            HttpError::busy(format!("no turn within {wait} ms: all http.requests_max are taken; ask again in a second"))
+            let message = format!("no turn within {wait} ms: http.requests_max requests run; ask again in a second");
+            HttpError::busy(message)
         })
     }
 
-    /// Reads a body. Its bytes take their room as they come, so that a slow sender holds no more than it has sent.
+    async fn read_in_time(
+        &self,
+        body: Body,
+        headers: &HeaderMap,
+    ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), HttpError> {
+        let limit = self.settings.request_body_ms_max;
+        timeout(ms(limit), self.read(body, headers)).await.map_err(|_| {
+            let message = format!("the body took more than http.request_body_ms_max = {limit} ms; send it faster");
+            HttpError::new(StatusCode::REQUEST_TIMEOUT, "slow-body", message)
+        })?
+    }
+
+    /// Reads a body. It takes memory as its bytes come, so that a slow sender holds no more than it has sent.
     async fn read(
         &self,
         mut body: Body,
         headers: &HeaderMap,
     ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), HttpError> {
-        let most = self.limits.body_bytes_max;
+        let limit = self.limits.body_bytes_max;
         let too_large = || {
-            let message = format!("the body is over limits.body_bytes_max = {most} bytes; send less");
+            let message = format!("the body is larger than limits.body_bytes_max = {limit} bytes; send less");
             HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", message)
         };
-        let told = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-        if told.is_some_and(|told| told > most as u64) {
+        let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        if announced.is_some_and(|announced| announced > limit as u64) {
             return Err(too_large());
         }
-        let (mut bytes, mut room) = (Vec::new(), None::<OwnedSemaphorePermit>);
+        let (mut bytes, mut taken) = (Vec::new(), None::<OwnedSemaphorePermit>);
         while let Some(frame) = body.frame().await {
             let frame =
-                frame.map_err(|error| HttpError::wrong("cut-body", format!("the body was cut off: {error}")))?;
+                frame.map_err(|error| HttpError::bad_request("cut-body", format!("the body was cut off: {error}")))?;
             let Ok(part) = frame.into_data() else { continue };
-            if bytes.len() + part.len() > most {
+            if bytes.len() + part.len() > limit {
                 return Err(too_large());
             }
-            let more = self.more_room(part.len()).await?;
-            match &mut room {
-                Some(room) => room.merge(more),
-                None => room = Some(more),
+            let more = self.acquire_body_bytes(part.len()).await?;
+            match &mut taken {
+                Some(taken) => taken.merge(more),
+                None => taken = Some(more),
             }
             bytes.extend_from_slice(&part);
         }
-        Ok((bytes.into(), room))
+        Ok((bytes.into(), taken))
     }
 
-    async fn more_room(&self, n_bytes: usize) -> Result<OwnedSemaphorePermit, HttpError> {
+    async fn acquire_body_bytes(&self, n_bytes: usize) -> Result<OwnedSemaphorePermit, HttpError> {
         let n_bytes = u32::try_from(n_bytes).unwrap_or(u32::MAX);
-        let room = Arc::clone(&self.room).acquire_many_owned(n_bytes);
-        let room = timeout(ms(self.settings.queue_ms_max), room).await;
-        room.ok().and_then(Result::ok).ok_or_else(|| {
-            HttpError::busy("other bodies take all of http.request_bodies_mib_max; send this one again in a second")
+        let acquired = Arc::clone(&self.body_bytes).acquire_many_owned(n_bytes);
+        let acquired = timeout(ms(self.settings.queue_ms_max), acquired).await;
+        acquired.ok().and_then(Result::ok).ok_or_else(|| {
+            HttpError::busy("other bodies fill http.request_bodies_mib_max; send this one again in a second")
         })
     }
 
-    /// The answer of a whole-store question and its sequence: what was last given while that is new enough, else anew.
-    fn keep(&self, route: &Route<V>, view: &V::Snapshot, asked: &QueryRequest) -> Result<(u64, Answer), HttpError> {
-        let question = asked.question();
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(old) = kept.get(&question)
-            && (old.seq == view.next_seq() || old.at.elapsed() < ms(self.settings.stats_cache_ms))
+    /// An answer about the whole store and its sequence number: the last one while that is new enough.
+    fn cached(
+        &self,
+        route: &Route<V>,
+        snapshot: &V::Snapshot,
+        request: &QueryRequest,
+    ) -> Result<(u64, Answer), HttpError> {
+        let question = request.question();
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(old) = cache.get(&question)
+            && (old.seq == snapshot.next_seq() || old.at.elapsed() < ms(self.settings.stats_cache_ms))
         {
             return Ok((old.seq, old.answer.clone()));
         }
-        let answer = (route.answer)(self, view, asked)?;
-        if kept.len() >= KEPT_MAX {
-            kept.clear();
+        let answer = (route.answer)(self, snapshot, request)?;
+        if cache.len() >= CACHED_MAX {
+            cache.clear();
         }
-        let seq = view.next_seq();
-        kept.insert(question, CachedAnswer { at: Instant::now(), seq, answer: answer.clone() });
+        let seq = snapshot.next_seq();
+        cache.insert(question, CachedAnswer { at: Instant::now(), seq, answer: answer.clone() });
         Ok((seq, answer))
     }
 
-    fn respond(&self, answer: Answer, seq: u64) -> Response {
+    fn respond(&self, reply: Reply) -> Response {
+        let Reply { answer, seq, etag, caching } = reply;
         let mut response = (answer.status, Body::from(answer.body)).into_response();
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if answer.status != StatusCode::NOT_MODIFIED {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
+        }
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching.header()));
+        if let Some(etag) = etag.and_then(|etag| HeaderValue::from_str(&etag).ok()) {
+            headers.insert(header::ETAG, etag);
+        }
         headers.insert(SEQ, seq.into());
         headers.insert(STALENESS_MS, self.snapshots.staleness().staleness_ms.into());
         response
     }
 }
 
-/// What a browser may do with any answer: the pages load their own style sheet and send their own forms, nothing else.
+/// Limits what a browser does with any answer: the pages load their own style sheet and icon and send their own
+/// forms, nothing else.
 pub(super) fn protect(headers: &mut HeaderMap) {
     for (name, value) in [
         (
             header::CONTENT_SECURITY_POLICY,
-            "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+            "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
+             frame-ancestors 'none'",
         ),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
@@ -311,7 +364,7 @@ pub(super) fn protect(headers: &mut HeaderMap) {
     }
 }
 
-/// Counts a response, under its route and not its path: whoever asks must not decide how many counters there are.
+/// Counts a response under its route, never its path: clients must not decide how many counters there are.
 pub(super) fn count(route: &'static str, response: &Response, begin: Instant) {
     let status = response.status().as_str().to_string();
     metrics::counter!("lookalike_http_requests_total", "route" => route, "status" => status).increment(1);

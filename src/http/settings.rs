@@ -1,54 +1,55 @@
-//! What the HTTP door allows itself and others.
+//! Settings of the HTTP server, most of them limits.
 
 use super::hosts::Hosts;
 use serde::{Deserialize, Serialize};
 
-/// The least that hyper can read a head into.
-const HEAD_BYTES_LEAST: usize = 8192;
+/// The smallest buffer that hyper reads a head into.
+const HEAD_BYTES_MIN: usize = 8192;
 
-/// Limits of the HTTP door, each with what happens when it is reached.
+/// Settings of the HTTP server. Each limit says what happens when it is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// `host:port`.
+    /// Where to listen: `host:port`.
     pub listen: String,
-    /// Names, separated by commas, that requests may ask for beside IP addresses and `localhost`; others are told 421.
+    /// Host names, separated by commas, that the server answers to beside IP addresses and `localhost`; others get
+    /// 421.
     pub hosts: String,
-    /// Where the token is that those must show who change something: `file:PATH` or `env:NAME`; empty: nobody may.
+    /// Where to read the token that a request must show to close a sweep: `file:PATH` or `env:NAME`. Empty: none may.
     pub token: String,
-    /// MiB of decompressed blocks of the store kept in memory, as far as they are asked for; 0: a quarter of the machine's.
+    /// MiB of decompressed blocks of the store kept in memory as they are read; 0: a quarter of the machine's memory.
     pub block_cache_mib: usize,
-    /// Connections open at once. Where all are taken, one that has been idle for a second gives way to a new one; where none
-    /// has, the new one is told 503 and closed.
+    /// Connections open at once. One more takes the place of the one that has been idle longest, if for at least a
+    /// second; otherwise it gets 503.
     pub connections_max: usize,
-    /// The same for one client address, or one network of IPv6. Behind a proxy all clients have one address.
+    /// The same for one client address, or one IPv6 network. Behind a proxy all clients have one address.
     pub connections_per_address_max: usize,
-    /// How long a connection may be idle, before its first request and between two, before it is closed.
+    /// How long a connection may be idle before its first request, or between two; then it is closed.
     pub idle_ms_max: u64,
-    /// Questions answered at once; 0: two for each core. More wait for `queue_ms_max`. Beside them half as many of those
-    /// that name many URLs, or a cluster, which may be large.
+    /// Requests answered at once; 0: two for each core. More wait for `queue_ms_max`. Half as many requests about
+    /// many URLs or a cluster are answered beside them.
     pub requests_max: usize,
-    /// How long a request waits for its turn, or for memory for its body, before it is told 503.
+    /// How long a request waits for its turn, or for memory for its body; then it gets 503.
     pub queue_ms_max: u64,
-    /// How long an answer may take before the request is told 504.
+    /// How long an answer may take; then the request gets 504.
     pub response_ms_max: u64,
-    /// Bytes of a request's line and headers; more is told 431.
+    /// Bytes of a request's line and headers; a larger head gets 431.
     pub request_head_bytes_max: usize,
-    /// How long a request's head may take from its first byte on before the connection is closed.
+    /// How long a request's head may take from its first byte; then the connection is closed.
     pub request_head_ms_max: u64,
-    /// How long a request's body may take before it is told 408.
+    /// How long a request's body may take; then the request gets 408.
     pub request_body_ms_max: u64,
-    /// MiB of request bodies held at once; more wait for `queue_ms_max`.
+    /// MiB of request bodies in memory at once; more wait for `queue_ms_max`.
     pub request_bodies_mib_max: usize,
-    /// How long a client may take to read an answer before it is cut off.
+    /// How long a client may take to read an answer; then the connection is closed.
     pub response_write_ms_max: u64,
-    /// Rows in one page of an answer, and URLs in one request; more is told 400.
+    /// Rows in one page of an answer, and URLs in one request; a request for more gets 400.
     pub rows_max: usize,
-    /// How often a view of what another process writes is made, at most.
+    /// Milliseconds between two snapshots of a store that another process writes, at least.
     pub refresh_ms: u64,
-    /// `/readyz` says 503 while the view is more than this behind.
+    /// `/readyz` answers 503 while the snapshot is further behind the store than this.
     pub staleness_ms_max: u64,
-    /// How long the counts of the whole store are told again before they are counted anew.
+    /// How long an answer about the whole store is repeated before the store is counted again.
     pub stats_cache_ms: u64,
 }
 
@@ -79,16 +80,18 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What is wrong with the settings, if anything.
+    /// What is wrong with the settings; none where they are valid.
     pub fn problem(&self) -> Option<String> {
-        if self.request_head_bytes_max < HEAD_BYTES_LEAST {
+        if self.request_head_bytes_max < HEAD_BYTES_MIN {
             return Some(format!(
-                "request_head_bytes_max is {}, must be at least {HEAD_BYTES_LEAST}",
+                "request_head_bytes_max is {}, must be at least {HEAD_BYTES_MIN}",
                 self.request_head_bytes_max
             ));
         }
-        if let Some(wrong) = Hosts::wrong(&self.hosts) {
-            return Some(format!("hosts names {wrong:?}, must be names without scheme and port, separated by commas"));
+        if let Some(name) = Hosts::first_invalid(&self.hosts) {
+            return Some(format!(
+                "hosts names {name:?}; it must list host names without scheme and port, separated by commas"
+            ));
         }
         let positive = [
             ("connections_max", self.connections_max as u64),

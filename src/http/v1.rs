@@ -1,84 +1,49 @@
-//! The answers under `/v1/`: the questions of [`query`](crate::query) in JSON, each with the store's sequence.
+//! Look-ups under `/v1/`: the questions of [`query`] in JSON, each with the store's sequence number.
 
-use super::cursor;
-use super::error::HttpError;
-use super::request::QueryRequest;
-use super::service::{Answer, Service, ms};
-use crate::document::{Body, Content, FetchTime, MediaType, Page};
-use crate::ports::{Snapshot, Snapshots};
+use super::answer::{Answer, json};
+use super::error::{HttpError, shortened};
+use super::request::{BEST, QueryRequest, ROWS};
+use super::service::{Service, ms};
+use super::{body, cursor};
+use crate::ports::{Snapshot, Snapshots, StoredDocument};
 use crate::query::{self, ClusterPage, Comparison, ExportRow, LostAnswer, LostSearch, SimilarDocument, UrlSighting};
-use crate::sketch::{Sketch, SketchedContent};
-use crate::sweep::Sighting;
-use axum::http::StatusCode;
-use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use crate::sweep::{Observation, Sighting};
+use serde::Serialize;
 use std::time::Instant;
 
-/// Rows in a page, and answers of a ranked list, where the request does not say how many.
-pub(super) const ROWS: usize = 100;
-const BEST: usize = 10;
+/// URLs looked up between two looks at the clock.
+const BATCH: usize = 100;
 
-/// URLs of one question that are looked up between two looks at the clock.
-const URLS_TOGETHER: usize = 100;
-
-pub(super) const JSON: &str = "application/json";
-
-/// An answer, and the number of the next event of the store that it is of.
-#[derive(Serialize)]
-struct Sequenced<T> {
-    seq: u64,
-    #[serde(flatten)]
-    answer: T,
-}
-
-pub(super) fn json(view: &impl Snapshot, answer: impl Serialize) -> Result<Answer, HttpError> {
-    json_of(view.next_seq(), answer)
-}
-
-/// The same of a store that is further on than the view.
-pub(super) fn json_of(seq: u64, answer: impl Serialize) -> Result<Answer, HttpError> {
-    let body = serde_json::to_vec(&Sequenced { seq, answer }).map_err(|error| {
-        tracing::error!("an answer has no JSON form: {error}");
-        HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "the answer could not be written; the log says why")
-    })?;
-    Ok(Answer { status: StatusCode::OK, content_type: JSON, body: body.into(), seq: Some(seq) })
-}
-
-/// A page of a URL's history and the cursor of the next.
+/// A page of a URL's history, and the cursor of the next.
 #[derive(Serialize)]
 struct UrlRows {
     url: String,
     sightings: Vec<UrlSighting>,
-    /// None: this is the last page.
     next: Option<String>,
 }
 
+/// `GET /v1/url`
 pub(super) fn url<V: Snapshots>(
-    house: &Service<V>,
-    view: &V::Snapshot,
-    asked: &QueryRequest,
+    service: &Service<V>,
+    snapshot: &V::Snapshot,
+    request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
-    let url = asked.needed("url")?;
-    let most = asked.rows("limit", ROWS, &house.settings)?;
-    let question = [asked.path(), url];
-    let after = asked.given("cursor").map(|cursor| cursor::open(view.seed(), &question, cursor)).transpose()?;
-    let mut answer = query::url(view, url)?;
+    let url = request.required("url")?;
+    let limit = request.rows("limit", ROWS, &service.settings)?;
+    let question = [request.path(), url];
+    let after: Option<Observation> = request.cursor(snapshot.seed(), &question)?;
+    let mut answer = query::url(snapshot, url)?;
     if answer.sightings.is_empty() {
-        return Err(never_seen(url));
+        return Err(HttpError::never_seen(snapshot, url));
     }
     answer.sightings.sort_by(|a, b| a.moment.cmp(&b.moment));
     let (sightings, next) =
-        cursor::page(answer.sightings, after.as_ref(), most, |row: &UrlSighting| row.moment.clone());
-    let next = next.map(|next| cursor::seal(view.seed(), &question, &next));
-    json(view, UrlRows { url: answer.url, sightings, next })
+        cursor::page(answer.sightings, after.as_ref(), limit, |row: &UrlSighting| row.moment.clone());
+    let next = next.map(|next| cursor::seal(snapshot.seed(), &question, &next));
+    json(snapshot, UrlRows { url: answer.url, sightings, next })
 }
 
-pub(super) fn never_seen(url: &str) -> HttpError {
-    let url: String = url.chars().take(256).collect();
-    HttpError::unknown(format!("{url} was never seen; URLs are compared byte by byte"))
-}
-
-/// A page of a cluster and the cursor of the next.
+/// A page of a cluster, and the cursor of the next.
 #[derive(Serialize)]
 struct ClusterRows {
     #[serde(flatten)]
@@ -86,51 +51,45 @@ struct ClusterRows {
     next: Option<String>,
 }
 
+/// `GET /v1/cluster`
 pub(super) fn cluster<V: Snapshots>(
-    house: &Service<V>,
-    view: &V::Snapshot,
-    asked: &QueryRequest,
+    service: &Service<V>,
+    snapshot: &V::Snapshot,
+    request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
-    let of = asked.needed("of")?;
-    let most = asked.rows("limit", ROWS, &house.settings)?;
-    let question = [asked.path(), of];
-    let after: Option<Sighting> =
-        asked.given("cursor").map(|cursor| cursor::open(view.seed(), &question, cursor)).transpose()?;
-    let page = match query::named_cluster(view, of)? {
-        Some(id) => query::cluster_page(view, id, after.as_ref(), most)?,
+    let of = request.required("of")?;
+    let limit = request.rows("limit", ROWS, &service.settings)?;
+    let question = [request.path(), of];
+    let after: Option<Sighting> = request.cursor(snapshot.seed(), &question)?;
+    let page = match query::named_cluster(snapshot, of)? {
+        Some(id) => query::cluster_page(snapshot, id, after.as_ref(), limit)?,
         None => None,
     };
     let page = page.ok_or_else(|| {
-        let of: String = of.chars().take(256).collect();
-        HttpError::unknown(format!("there is no cluster of {of}; give a document's number or a URL that was seen"))
+        let of = shortened(of);
+        HttpError::not_found(format!("there is no cluster of {of}; name a document's number or a URL that was seen"))
     })?;
     let next = page.sightings.last().filter(|_| page.has_more);
-    let next = next.map(|next| cursor::seal(view.seed(), &question, next));
-    json(view, ClusterRows { page, next })
+    let next = next.map(|next| cursor::seal(snapshot.seed(), &question, next));
+    json(snapshot, ClusterRows { page, next })
 }
 
+/// `GET /v1/lost`
 pub(super) fn lost<V: Snapshots>(
-    house: &Service<V>,
-    view: &V::Snapshot,
-    asked: &QueryRequest,
+    service: &Service<V>,
+    snapshot: &V::Snapshot,
+    request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
-    let url = asked.needed("url")?;
-    let answer = query::lost(view, url, &search(house, asked)?)?;
+    let url = request.required("url")?;
+    let answer = query::lost(snapshot, url, &search(service, request)?)?;
     if answer.newest.is_none() {
-        return Err(never_seen(url));
+        return Err(HttpError::never_seen(snapshot, url));
     }
-    json(view, answer)
+    json(snapshot, answer)
 }
 
-fn search<V: Snapshots>(house: &Service<V>, asked: &QueryRequest) -> Result<LostSearch, HttpError> {
-    Ok(LostSearch { ranking: house.ranking.clone(), limit: asked.rows("limit", BEST, &house.settings)? })
-}
-
-/// The body that asks for many URLs.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Urls {
-    urls: Vec<String>,
+fn search<V: Snapshots>(service: &Service<V>, request: &QueryRequest) -> Result<LostSearch, HttpError> {
+    Ok(LostSearch { ranking: service.ranking.clone(), limit: request.rows("limit", BEST, &service.settings)? })
 }
 
 #[derive(Serialize)]
@@ -138,44 +97,34 @@ struct ManyLost {
     lost: Vec<LostAnswer>,
 }
 
+/// `POST /v1/lost`
 pub(super) fn lost_many<V: Snapshots>(
-    house: &Service<V>,
-    view: &V::Snapshot,
-    asked: &QueryRequest,
+    service: &Service<V>,
+    snapshot: &V::Snapshot,
+    request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
-    let (urls, search) = (urls(house, asked)?, search(house, asked)?);
-    let most = BEST * house.settings.rows_max;
-    if urls.len() * search.limit > most {
-        let message =
-            format!("{} URLs with {} places each are over {most} rows; ask for less", urls.len(), search.limit);
-        return Err(HttpError::wrong("bad-parameter", message));
+    let (urls, search) = (body::urls(service, request)?, search(service, request)?);
+    let rows_max = BEST * service.settings.rows_max;
+    if urls.len() * search.limit > rows_max {
+        let message = format!(
+            "{} URLs with {} places each are more than {rows_max} rows; ask for less",
+            urls.len(),
+            search.limit
+        );
+        return Err(HttpError::bad_request("bad-parameter", message));
     }
     let (begin, mut lost) = (Instant::now(), Vec::new());
-    for urls in urls.chunks(URLS_TOGETHER) {
-        if begin.elapsed() >= ms(house.settings.response_ms_max) {
-            // Nobody waits for it any more.
-            return Err(house.slow());
+    for urls in urls.chunks(BATCH) {
+        if begin.elapsed() >= ms(service.settings.response_ms_max) {
+            // The client has its 504 already.
+            return Err(service.slow());
         }
-        query::lost_many(view, urls, &search, |answer| {
+        query::lost_many(snapshot, urls, &search, |answer| {
             lost.push(answer);
             true
         })?;
     }
-    json(view, ManyLost { lost })
-}
-
-pub(super) fn urls<V: Snapshots>(house: &Service<V>, asked: &QueryRequest) -> Result<Vec<String>, HttpError> {
-    let Urls { urls } = serde_json::from_slice(&asked.body).map_err(|error| {
-        HttpError::wrong("bad-body", format!(r#"the body must be {{"urls": ["http://…", …]}}: {error}"#))
-    })?;
-    let most = house.settings.rows_max;
-    if urls.len() > most {
-        return Err(HttpError::wrong(
-            "bad-body",
-            format!("{} URLs are over http.rows_max = {most}; ask in parts", urls.len()),
-        ));
-    }
-    Ok(urls)
+    json(snapshot, ManyLost { lost })
 }
 
 #[derive(Serialize)]
@@ -183,39 +132,15 @@ struct Similar {
     similar: Vec<SimilarDocument>,
 }
 
+/// `POST /v1/similar`
 pub(super) fn similar<V: Snapshots>(
-    house: &Service<V>,
-    view: &V::Snapshot,
-    asked: &QueryRequest,
+    service: &Service<V>,
+    snapshot: &V::Snapshot,
+    request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
-    let most = asked.rows("limit", BEST, &house.settings)?;
-    let content = sketch_body(house, view, asked)?;
-    json(view, Similar { similar: query::similar(view, &content, most)? })
-}
-
-/// The sketch of a page that is a request's body.
-pub(super) fn sketch_body<V: Snapshots>(
-    house: &Service<V>,
-    view: &V::Snapshot,
-    asked: &QueryRequest,
-) -> Result<SketchedContent, HttpError> {
-    let content_type = asked.content_type.as_deref().unwrap_or("");
-    let (media_type, charset) = MediaType::parse(content_type).ok_or_else(|| {
-        let content_type: String = content_type.chars().take(64).collect();
-        HttpError::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "media-type",
-            format!("{content_type} is no text; send the page itself with content-type text/html or text/plain"),
-        )
-    })?;
-    let body = Body::Bytes { bytes: asked.body.to_vec(), charset };
-    let content = Content::Body { media_type, body };
-    let page = Page { url: String::new(), fetched_at: FetchTime(0), sweep: None, content };
-    match house.sketch(view, |sketcher| sketcher.sketch_page(&page, house.limits.words_max)) {
-        Ok(Some(content)) => Ok(content),
-        Ok(None) => Err(HttpError::wrong("bad-body", "the body is empty; send a page")),
-        Err(why) => Err(HttpError::new(StatusCode::UNPROCESSABLE_ENTITY, "no-sketch", why.to_string())),
-    }
+    let limit = request.rows("limit", BEST, &service.settings)?;
+    let content = body::sketch(service, snapshot, request)?;
+    json(snapshot, Similar { similar: query::similar(snapshot, &content, limit)? })
 }
 
 #[derive(Serialize)]
@@ -226,21 +151,34 @@ struct Compared<'a> {
     comparison: Comparison,
 }
 
+/// `GET /v1/compare`
 pub(super) fn compare<V: Snapshots>(
     _: &Service<V>,
-    view: &V::Snapshot,
-    asked: &QueryRequest,
+    snapshot: &V::Snapshot,
+    request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
-    let (a, b) = (asked.needed("a")?, asked.needed("b")?);
-    let sketch = |url: &str| -> Result<Arc<Sketch>, HttpError> {
-        query::sketch_of_url(view, url)?.ok_or_else(|| never_seen(url))
+    let (a, b) = (request.required("a")?, request.required("b")?);
+    let document = |name: &str, url: &str| -> Result<StoredDocument, HttpError> {
+        let document = query::document_at(snapshot, url)?.ok_or_else(|| HttpError::never_seen(snapshot, url))?;
+        if document.sketch.n_shingles == 0 {
+            let (n_words, w) = (document.n_words, snapshot.rule().sketch.w);
+            let message = format!("{name} has {n_words} words, fewer than the {w} of a shingle; nothing to compare");
+            return Err(HttpError::nothing_to_compare(message));
+        }
+        Ok(document)
     };
-    let comparison = query::compare_sketches(&*sketch(a)?, &*sketch(b)?, view.rule().sketch.rule);
-    json(view, Compared { a, b, comparison })
+    let (stored_a, stored_b) = (document("a", a)?, document("b", b)?);
+    let comparison = query::compare_sketches(&stored_a.sketch, &stored_b.sketch, snapshot.rule().sketch.rule);
+    json(snapshot, Compared { a, b, comparison })
 }
 
-pub(super) fn stats<V: Snapshots>(_: &Service<V>, view: &V::Snapshot, _: &QueryRequest) -> Result<Answer, HttpError> {
-    json(view, query::status(view)?)
+/// `GET /v1/stats`
+pub(super) fn stats<V: Snapshots>(
+    _: &Service<V>,
+    snapshot: &V::Snapshot,
+    _: &QueryRequest,
+) -> Result<Answer, HttpError> {
+    json(snapshot, query::status(snapshot)?)
 }
 
 #[derive(Serialize)]
@@ -249,16 +187,16 @@ struct Clusters {
     next: Option<String>,
 }
 
+/// `GET /v1/clusters`
 pub(super) fn clusters<V: Snapshots>(
-    house: &Service<V>,
-    view: &V::Snapshot,
-    asked: &QueryRequest,
+    service: &Service<V>,
+    snapshot: &V::Snapshot,
+    request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
-    let most = asked.rows("limit", ROWS, &house.settings)?;
-    let question = [asked.path()];
-    let after: Option<Sighting> =
-        asked.given("cursor").map(|cursor| cursor::open(view.seed(), &question, cursor)).transpose()?;
-    let (sightings, next) = query::export_page(view, after.as_ref(), most)?;
-    let next = next.map(|next| cursor::seal(view.seed(), &question, &next));
-    json(view, Clusters { sightings, next })
+    let limit = request.rows("limit", ROWS, &service.settings)?;
+    let question = [request.path()];
+    let after: Option<Sighting> = request.cursor(snapshot.seed(), &question)?;
+    let (sightings, next) = query::export_page(snapshot, after.as_ref(), limit)?;
+    let next = next.map(|next| cursor::seal(snapshot.seed(), &question, &next));
+    json(snapshot, Clusters { sightings, next })
 }

@@ -1,11 +1,11 @@
-//! What stood at a URL, what belongs to a cluster.
+//! The history of a URL, and the members of a cluster.
 
 use crate::document::{ClusterId, DocumentId};
 use crate::ports::{Snapshot, StoreError};
 use crate::sweep::{Observation, Sighting};
 use serde::Serialize;
 
-/// One sighting of a URL and the cluster that its document belongs to now.
+/// One sighting of a URL, and the cluster of its document now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UrlSighting {
     /// When, what, on which sweep.
@@ -28,10 +28,10 @@ pub struct UrlAnswer {
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn url(view: &impl Snapshot, url: &str) -> Result<UrlAnswer, StoreError> {
+pub fn url(snapshot: &impl Snapshot, url: &str) -> Result<UrlAnswer, StoreError> {
     let mut sightings = Vec::new();
-    for sighting in view.sightings_of_url(url)? {
-        let cluster = sighting.moment.seen.document().map(|document| view.cluster_of(document)).transpose()?;
+    for sighting in snapshot.sightings_of_url(url)? {
+        let cluster = sighting.moment.seen.document().map(|document| snapshot.cluster_of(document)).transpose()?;
         sightings.push(UrlSighting { moment: sighting.moment, cluster });
     }
     Ok(UrlAnswer { url: url.to_string(), sightings })
@@ -40,7 +40,7 @@ pub fn url(view: &impl Snapshot, url: &str) -> Result<UrlAnswer, StoreError> {
 /// A cluster and where its documents were seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ClusterAnswer {
-    /// Its name now: the smallest document, whichever document was asked for.
+    /// Its name now: its smallest document.
     pub cluster: ClusterId,
     /// Its documents, ascending.
     pub documents: Vec<DocumentId>,
@@ -48,100 +48,101 @@ pub struct ClusterAnswer {
     pub sightings: Vec<Sighting>,
 }
 
-/// The cluster of that name, or the one that a document of that number belongs to now; none where there is no such
-/// document.
+/// The cluster of that name, or the one that the document of that number belongs to now; none where the store has no
+/// such document.
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn cluster(view: &impl Snapshot, id: ClusterId) -> Result<Option<ClusterAnswer>, StoreError> {
+pub fn cluster(snapshot: &impl Snapshot, id: ClusterId) -> Result<Option<ClusterAnswer>, StoreError> {
     let document = DocumentId(id.0);
-    if !(1..=view.n_documents()).contains(&id.0) {
+    if !(1..=snapshot.n_documents()).contains(&id.0) {
         return Ok(None);
     }
-    let documents = view.members(document)?;
+    let documents = snapshot.members(document)?;
     let mut sightings = Vec::new();
     for member in &documents {
-        sightings.extend(view.sightings_of_document(*member)?);
+        sightings.extend(snapshot.sightings_of_document(*member)?);
     }
     sightings.sort_by(|a, b| (&a.url, &a.moment).cmp(&(&b.url, &b.moment)));
-    Ok(Some(ClusterAnswer { cluster: view.cluster_of(document)?, documents, sightings }))
+    Ok(Some(ClusterAnswer { cluster: snapshot.cluster_of(document)?, documents, sightings }))
 }
 
-/// Some sightings of a cluster, and how large it is.
+/// Some sightings of a cluster, and its size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ClusterPage {
     /// Its name now.
     pub cluster: ClusterId,
-    /// How many documents it has.
+    /// Documents in it.
     pub n_documents: usize,
     /// Sightings, by document and then by time.
     pub sightings: Vec<Sighting>,
-    /// Whether there are more.
+    /// Whether more sightings follow.
     #[serde(skip)]
     pub has_more: bool,
 }
 
-/// The sightings of a cluster after one of them, `most` at most, without reading the others. A cluster only ever grows,
-/// so that whoever goes on from the last one meets every sighting that was there.
+/// At most `limit` sightings of a cluster after one of them; the others are not read. A cluster only grows, so
+/// pages that continue from the last row hold every sighting that was there at first.
 ///
 /// # Errors
 /// [`StoreError`]
 pub fn cluster_page(
-    view: &impl Snapshot,
+    snapshot: &impl Snapshot,
     id: ClusterId,
     after: Option<&Sighting>,
-    most: usize,
+    limit: usize,
 ) -> Result<Option<ClusterPage>, StoreError> {
-    if !(1..=view.n_documents()).contains(&id.0) {
+    if !(1..=snapshot.n_documents()).contains(&id.0) {
         return Ok(None);
     }
     let document = DocumentId(id.0);
-    let documents = view.members(document)?;
+    let documents = snapshot.members(document)?;
     let from = after.and_then(|after| after.moment.seen.document());
     let first = from.map_or(0, |from| documents.partition_point(|document| *document < from));
     let mut sightings = Vec::new();
     for member in &documents[first..] {
         let after = after.filter(|_| Some(*member) == from);
-        sightings.extend(view.sightings_of_document_after(*member, after, most + 1 - sightings.len())?);
-        if sightings.len() > most {
+        sightings.extend(snapshot.sightings_of_document_after(*member, after, limit + 1 - sightings.len())?);
+        if sightings.len() > limit {
             break;
         }
     }
-    let has_more = sightings.len() > most;
-    sightings.truncate(most);
-    let cluster = view.cluster_of(document)?;
+    let has_more = sightings.len() > limit;
+    sightings.truncate(limit);
+    let cluster = snapshot.cluster_of(document)?;
     Ok(Some(ClusterPage { cluster, n_documents: documents.len(), sightings, has_more }))
 }
 
-/// What can be shown at once of the cluster of a document: some of its documents, that one among them, and of each the
-/// newest sightings.
+/// A part of a document's cluster that fits a screen: at most `limit` of its documents, this one among them, and at
+/// most
+/// `limit_each` of the newest sightings of each.
 ///
 /// # Errors
 /// [`StoreError`]
 pub fn cluster_glance(
-    view: &impl Snapshot,
+    snapshot: &impl Snapshot,
     document: DocumentId,
-    most: usize,
-    most_each: usize,
+    limit: usize,
+    limit_each: usize,
 ) -> Result<ClusterAnswer, StoreError> {
-    let mut documents = view.some_members(document, most)?;
+    let mut documents = snapshot.some_members(document, limit)?;
     documents.sort_unstable();
-    let standings = view.newest_sightings_of(&documents, most_each)?;
+    let standings = snapshot.newest_sightings_of(&documents, limit_each)?;
     let keys: Vec<_> = standings.iter().map(|standing| standing.url).collect();
-    let urls = view.urls(&keys)?.into_iter();
+    let urls = snapshot.urls(&keys)?.into_iter();
     let mut sightings: Vec<Sighting> =
         urls.zip(standings).map(|(url, standing)| Sighting { url, moment: standing.moment }).collect();
     sightings.sort_unstable();
-    Ok(ClusterAnswer { cluster: view.cluster_of(document)?, documents, sightings })
+    Ok(ClusterAnswer { cluster: snapshot.cluster_of(document)?, documents, sightings })
 }
 
-/// The cluster that a text names: by its number or that of any document in it, or by a URL, whose newest content counts.
+/// The cluster that a text names: its number, the number of any document in it, or a URL, whose newest page counts.
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn named_cluster(view: &impl Snapshot, name: &str) -> Result<Option<ClusterId>, StoreError> {
+pub fn named_cluster(snapshot: &impl Snapshot, name: &str) -> Result<Option<ClusterId>, StoreError> {
     if let Ok(id) = name.parse() {
         return Ok(Some(ClusterId(id)));
     }
-    Ok(url(view, name)?.sightings.iter().rev().find_map(|sighting| sighting.cluster))
+    Ok(url(snapshot, name)?.sightings.iter().rev().find_map(|sighting| sighting.cluster))
 }

@@ -8,15 +8,15 @@ use crate::sweep::{Evidence, Observation, Seen, Sighting};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// Bars of the distribution of resemblances: tenths.
+/// Bars of the distribution of resemblances, a tenth each.
 pub const N_TENTHS: usize = 10;
 
-/// Pairs of documents that are compared together.
-const PAIRS_TOGETHER: usize = 4096;
+/// Pairs of documents whose sketches are read in one batch.
+const BATCH: usize = 4096;
 
 const MICROSECONDS_A_DAY: f64 = 86_400e6;
 
-/// What the rows are of.
+/// What each row counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// One row for all.
@@ -27,32 +27,38 @@ pub enum By {
     Sweep,
 }
 
-/// How the pages of a host or a sweep, or all, change.
+/// How the pages of a host or a sweep, or all pages, change.
+///
+/// The three `n_moved_…` count URLs that are gone, lost or redirected now. Together they differ from the number of
+/// `moved` events: a URL that has come back since its event counts no more, a redirect counts here and needs no
+/// event, and a URL that moved, came back and moved again has two events.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ChangeRow {
     /// The host or sweep; empty for all, or for pages of no sweep.
     pub name: String,
     /// URLs at which a page was seen.
-    pub urls: u64,
+    pub n_urls: u64,
     /// Sightings of pages.
-    pub pages: u64,
-    /// Of them, those of URLs at which a page was seen before.
-    pub revisits: u64,
-    /// Of these, those that found another document.
-    pub changes: u64,
-    /// By tenths, from 0–0.1 to 0.9–1: how many of the changes had that resemblance to the version before.
-    pub resemblance: [u64; N_TENTHS],
-    /// The mean of the resemblances; none where nothing changed.
+    pub n_pages: u64,
+    /// Sightings of a page at a URL at which a page was seen before.
+    pub n_revisits: u64,
+    /// Revisits that found another document.
+    pub n_changes: u64,
+    /// The changes by their resemblance to the version before, in tenths from 0–0.1 to 0.9–1.
+    pub n_changes_by_resemblance: [u64; N_TENTHS],
+    /// The mean resemblance of the changes; none where nothing changed.
     pub mean_resemblance: Option<f64>,
     /// URLs at which the first page was seen.
-    pub births: u64,
+    pub n_births: u64,
     /// Times that a URL with a page was found gone, lost or redirected.
-    pub deaths: u64,
-    /// Of the URLs that are gone, lost or redirected now: those whose content stands at another URL of the host.
-    pub moved_within: u64,
-    /// Those whose content stands on another host only.
-    pub moved_between: u64,
-    /// The median of the days from the first page to the death, of the URLs that are gone, lost or redirected now.
+    pub n_deaths: u64,
+    /// URLs that are dead now and whose content stands at another URL of the host.
+    pub n_moved_within: u64,
+    /// URLs that are dead now and whose content stands on another host only.
+    pub n_moved_between: u64,
+    /// URLs that are dead now and whose content stood elsewhere later, but stands nowhere now.
+    pub n_moved_then_lost: u64,
+    /// The median of the days from the first page to the death, of the URLs that are dead now.
     pub median_life_days: Option<f64>,
     #[serde(skip)]
     resemblance_sum: f64,
@@ -60,10 +66,10 @@ pub struct ChangeRow {
     lives: Vec<f64>,
 }
 
-/// What the changes of a store add up to.
+/// All that the changes of a store add up to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Changes {
-    /// All of it.
+    /// The whole store.
     pub all: ChangeRow,
     /// By host, most URLs first; or by sweep, the earliest first.
     pub rows: Vec<ChangeRow>,
@@ -73,24 +79,24 @@ pub struct Changes {
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn changes(view: &impl Snapshot, by: By, search: &LostSearch) -> Result<Changes, StoreError> {
+pub fn changes(snapshot: &impl Snapshot, by: By, search: &LostSearch) -> Result<Changes, StoreError> {
     let mut count = Count { by, all: ChangeRow::default(), rows: HashMap::new(), pairs: Vec::new(), dead: Vec::new() };
     let mut url = String::new();
     let mut history: Vec<Observation> = Vec::new();
-    view.each_sighting(&mut |Sighting { url: of, moment }| {
-        if of != url {
+    snapshot.each_sighting(&mut |Sighting { url: next, moment }| {
+        if next != url {
             count.add(&url, &history);
             history.clear();
-            url = of;
+            url = next;
         }
         history.push(moment);
         true
     })?;
     count.add(&url, &history);
-    count.compare(view)?;
-    count.follow_the_dead(view, search)?;
+    count.compare(snapshot)?;
+    count.follow_the_dead(snapshot, search)?;
     let order: HashMap<String, FetchTime> = match by {
-        By::Sweep => view.sweeps()?.into_iter().map(|(name, row)| (name, row.first)).collect(),
+        By::Sweep => snapshot.sweeps()?.into_iter().map(|(name, row)| (name, row.first)).collect(),
         _ => HashMap::new(),
     };
     Ok(count.finish(&order))
@@ -100,14 +106,14 @@ struct Count {
     by: By,
     all: ChangeRow,
     rows: HashMap<String, ChangeRow>,
-    /// Versions that followed each other, and the row that they count in.
+    /// Versions that followed each other, and the row they count in.
     pairs: Vec<(DocumentId, DocumentId, String)>,
-    /// URLs at which no page stands any more, and the row that they count in.
+    /// Dead URLs, and the row they count in.
     dead: Vec<(String, String)>,
 }
 
 impl Count {
-    /// Counts in the row of a sighting, and in that of all.
+    /// Counts in one row, and in that of all.
     fn each(&mut self, name: &str, count: impl Fn(&mut ChangeRow)) {
         count(&mut self.all);
         if self.by != By::All {
@@ -132,32 +138,32 @@ impl Count {
             let name = self.row_of(url, moment);
             let Some(document) = moment.seen.document() else {
                 if stands {
-                    self.each(&name, |row| row.deaths += 1);
+                    self.each(&name, |row| row.n_deaths += 1);
                 }
                 stands = false;
                 continue;
             };
             let is_first_here = named.insert(name.clone());
             let is_first = before.is_none();
-            self.each(&name, |row| row.pages += 1);
+            self.each(&name, |row| row.n_pages += 1);
             if self.by != By::All && is_first_here {
-                self.rows.entry(name.clone()).or_default().urls += 1;
+                self.rows.entry(name.clone()).or_default().n_urls += 1;
             }
             match before {
-                None => self.each(&name, |row| row.births += 1),
+                None => self.each(&name, |row| row.n_births += 1),
                 Some(before) if before != document => {
-                    self.each(&name, |row| (row.revisits, row.changes) = (row.revisits + 1, row.changes + 1));
+                    self.each(&name, |row| (row.n_revisits, row.n_changes) = (row.n_revisits + 1, row.n_changes + 1));
                     self.pairs.push((before, document, name.clone()));
                 }
-                Some(_) => self.each(&name, |row| row.revisits += 1),
+                Some(_) => self.each(&name, |row| row.n_revisits += 1),
             }
-            self.all.urls += u64::from(is_first);
+            self.all.n_urls += u64::from(is_first);
             (before, stands) = (Some(document), true);
         }
         self.bury(url, history);
     }
 
-    /// Counts the life of a URL at which no page stands any more.
+    /// Counts the life of a URL that is dead now.
     fn bury(&mut self, url: &str, history: &[Observation]) {
         let first = history.iter().find(|moment| moment.seen.document().is_some());
         let (Some(first), Some(last)) = (first, history.iter().max()) else { return };
@@ -171,21 +177,22 @@ impl Count {
         self.dead.push((url.to_string(), name));
     }
 
-    /// How much versions resemble those before them, read pair by pair of documents, each pair once.
-    fn compare(&mut self, view: &impl Snapshot) -> Result<(), StoreError> {
+    /// Compares each version with the one before.
+    fn compare(&mut self, snapshot: &impl Snapshot) -> Result<(), StoreError> {
         let mut pairs = std::mem::take(&mut self.pairs);
         pairs.sort_unstable();
-        for together in pairs.chunks(PAIRS_TOGETHER) {
-            let mut documents: Vec<DocumentId> = together.iter().flat_map(|(a, b, _)| [*a, *b]).collect();
+        for batch in pairs.chunks(BATCH) {
+            let mut documents: Vec<DocumentId> = batch.iter().flat_map(|(a, b, _)| [*a, *b]).collect();
             documents.sort_unstable();
             documents.dedup();
-            let sketches: HashMap<DocumentId, _> = documents.iter().copied().zip(view.documents(&documents)?).collect();
-            for (a, b, name) in together {
+            let sketches: HashMap<DocumentId, _> =
+                documents.iter().copied().zip(snapshot.documents(&documents)?).collect();
+            for (a, b, name) in batch {
                 let (Some(a), Some(b)) = (sketches.get(a), sketches.get(b)) else { continue };
-                let resemblance = compare(&a.sketch, &b.sketch, view.rule().sketch.rule).resemblance;
+                let resemblance = compare(&a.sketch, &b.sketch, snapshot.rule().sketch.rule).resemblance;
                 let tenth = ((resemblance * N_TENTHS as f64) as usize).min(N_TENTHS - 1);
                 self.each(name, |row| {
-                    row.resemblance[tenth] += 1;
+                    row.n_changes_by_resemblance[tenth] += 1;
                     row.resemblance_sum += resemblance;
                 });
             }
@@ -193,17 +200,19 @@ impl Count {
         Ok(())
     }
 
-    /// Where the contents of the URLs without a page went.
-    fn follow_the_dead(&mut self, view: &impl Snapshot, search: &LostSearch) -> Result<(), StoreError> {
+    /// Finds where the contents of dead URLs went.
+    fn follow_the_dead(&mut self, snapshot: &impl Snapshot, search: &LostSearch) -> Result<(), StoreError> {
         let dead = std::mem::take(&mut self.dead);
         let urls: Vec<String> = dead.iter().map(|(url, _)| url.clone()).collect();
         let mut names = dead.iter().map(|(_, name)| name);
-        lost_many(view, &urls, search, |answer| {
+        lost_many(snapshot, &urls, search, |answer| {
             let name = names.next().cloned().unwrap_or_default();
             let mut places = answer.details.iter().filter(|found| found.evidence != Evidence::Itself).peekable();
             if places.peek().is_some() {
                 let is_within = places.any(|found| host_of(&found.url) == host_of(&answer.url));
-                self.each(&name, |row| if is_within { row.moved_within += 1 } else { row.moved_between += 1 });
+                self.each(&name, |row| if is_within { row.n_moved_within += 1 } else { row.n_moved_between += 1 });
+            } else if !answer.former_places.is_empty() {
+                self.each(&name, |row| row.n_moved_then_lost += 1);
             }
             true
         })
@@ -221,7 +230,7 @@ impl Count {
             .collect();
         match self.by {
             By::Sweep => rows.sort_by_key(|row| order.get(&row.name).copied()),
-            _ => rows.sort_by_key(|row| std::cmp::Reverse(row.urls)),
+            _ => rows.sort_by_key(|row| std::cmp::Reverse(row.n_urls)),
         }
         Changes { all: self.all, rows }
     }
@@ -230,7 +239,7 @@ impl Count {
 impl ChangeRow {
     fn finish(&mut self, name: String) {
         self.name = name;
-        self.mean_resemblance = (self.changes > 0).then(|| self.resemblance_sum / self.changes as f64);
+        self.mean_resemblance = (self.n_changes > 0).then(|| self.resemblance_sum / self.n_changes as f64);
         self.lives.sort_by(f64::total_cmp);
         self.median_life_days = self.lives.get(self.lives.len() / 2).copied();
     }

@@ -1,4 +1,4 @@
-//! LostSearch results: URLs in the order of a ranking, grouped by what they carry (Broder 1997, section 1.1).
+//! Groups search results by what they carry (Broder 1997, section 1.1).
 
 use crate::document::{ClusterId, Fingerprint};
 use crate::ports::{Snapshot, StoreError};
@@ -8,27 +8,27 @@ use std::collections::HashMap;
 /// URLs that carry versions of one content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Group {
-    /// Their cluster; none for a URL that was never seen with a content, which stands alone.
+    /// Their cluster; none for a URL at which no page was seen, which stands alone.
     pub cluster: Option<ClusterId>,
-    /// The URLs, best first, as they were given.
+    /// The URLs, in the order given.
     pub urls: Vec<String>,
 }
 
-/// Groups URLs, given best first, by the clusters of their last copies. The groups are in the order of their best URLs; a
-/// URL given twice counts once.
+/// Groups URLs, given best first, by the clusters of their last copies. Groups come in the order of their best URLs.
+/// A URL given twice counts once.
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn group(view: &impl Snapshot, urls: &[String]) -> Result<Vec<Group>, StoreError> {
-    let keys: Vec<Fingerprint> = urls.iter().map(|url| view.key_of(url)).collect();
+pub fn group(snapshot: &impl Snapshot, urls: &[String]) -> Result<Vec<Group>, StoreError> {
+    let keys: Vec<Fingerprint> = urls.iter().map(|url| snapshot.key_of(url)).collect();
     let mut groups: Vec<Group> = Vec::new();
-    let (mut of_cluster, mut told) = (HashMap::new(), std::collections::HashSet::new());
-    for (url, state) in urls.iter().zip(view.states(&keys)?) {
-        if !told.insert(url) {
+    let (mut of_cluster, mut listed) = (HashMap::new(), std::collections::HashSet::new());
+    for (url, state) in urls.iter().zip(snapshot.states(&keys)?) {
+        if !listed.insert(url) {
             continue;
         }
         let copy = state.and_then(|state| state.copy);
-        let cluster = copy.map(|copy| view.cluster_of(copy.document)).transpose()?;
+        let cluster = copy.map(|copy| snapshot.cluster_of(copy.document)).transpose()?;
         match cluster.and_then(|cluster| of_cluster.get(&cluster).copied()) {
             Some(at) => {
                 let group: &mut Group = &mut groups[at];

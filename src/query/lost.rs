@@ -1,7 +1,7 @@
-//! Lost and found: where the content of a URL stands now (Broder 1997, section 1.1).
+//! Lost and found: where the content of a URL stands now, or stood last (Broder 1997, section 1.1).
 
 use super::answers::UrlSighting;
-use super::similar::hundredths;
+use super::similar::{Comparison, hundredths};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, host_of};
 use crate::ports::{Snapshot, StoreError};
 use crate::sketch::{Sketch, compare};
@@ -10,30 +10,31 @@ use crate::sweep::{
     site_likeness,
 };
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// URLs of one question that are looked up together; more are answered in parts.
-const URLS_TOGETHER_MAX: usize = 4096;
+/// URLs of one request that are looked up in one batch.
+const BATCH: usize = 4096;
 
-/// Documents of a cluster whose places are looked at: beyond it, the last copy's own and the first of the others.
+/// Documents of a cluster whose places are read: the last copy's own, and the first of the others.
 const MEMBERS_MAX: usize = 4096;
 
-/// Places of one document that are looked at: the newest.
+/// Places of one document that are read: the newest.
 const PLACES_OF_DOCUMENT_MAX: usize = 64;
 
-/// Documents whose sketches are held against the last copy: those that the other signs speak for most.
+/// Documents compared with the last copy: those that the other scores favour.
 const COMPARED_MAX: usize = 256;
 
-/// Redirects that are followed one after the other.
+/// Redirects followed one after the other.
 const REDIRECTS_MAX: usize = 8;
 
-/// How lost URLs are looked for.
+/// How to look for lost URLs.
 #[derive(Clone, Debug)]
 pub struct LostSearch {
     /// What makes one place better than another.
     pub ranking: Ranking,
-    /// Answers a URL, at most.
+    /// Places for a URL, at most.
     pub limit: usize,
 }
 
@@ -44,64 +45,90 @@ impl Default for LostSearch {
 }
 
 /// A place where a lost content stands now.
+///
+/// In the shares A is the last copy of the lost URL, B the document at this place. All are none where the two were
+/// not compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FoundPlace {
     /// Where.
     pub url: String,
-    /// When it was last seen there; none where a redirect leads to what was never seen.
+    /// When it was last seen there; none where a redirect leads to a URL that was never seen.
     pub last_seen: Option<FetchTime>,
     /// On which sweep.
     pub sweep: Option<String>,
     /// The document that stands there.
     pub document: Option<DocumentId>,
-    /// Its estimated resemblance to the last copy, in hundredths; none where they were not compared.
+    /// r(A, B), in hundredths.
     pub resemblance: Option<f64>,
-    /// How much of the last copy is in it.
-    pub contains: Option<f64>,
-    /// How much of it is in the last copy.
-    pub contained: Option<f64>,
-    /// How it is known.
+    /// One standard error of the resemblance.
+    pub error: Option<f64>,
+    /// How much of the last copy is in the document, in hundredths.
+    pub containment_of_a_in_b: Option<f64>,
+    /// How much of the document is in the last copy, in hundredths.
+    pub containment_of_b_in_a: Option<f64>,
+    /// One standard error of how much of A is in B.
+    pub error_of_a_in_b: Option<f64>,
+    /// One standard error of how much of B is in A.
+    pub error_of_b_in_a: Option<f64>,
+    /// How the place is known.
     pub evidence: Evidence,
-    /// What the answers are ordered by, 0 to 1, in hundredths.
+    /// What orders the places, 0 to 1, in hundredths.
     pub score: f64,
+}
+
+/// A place where a lost content stood later than at its URL, and stands no more.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FormerPlace {
+    /// Where.
+    pub url: String,
+    /// When the content was last seen there.
+    pub last_seen: FetchTime,
+    /// On which sweep.
+    pub sweep: Option<String>,
+    /// The document that stood there.
+    pub document: DocumentId,
+    /// The newest sighting of that URL: gone, lost, redirected, or a page of another cluster.
+    pub newest: Observation,
 }
 
 /// Where the content of a URL stands now.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LostAnswer {
-    /// The URL asked for.
+    /// The URL asked about.
     pub url: String,
     /// Its newest sighting; none where it was never seen.
     pub newest: Option<Observation>,
-    /// Its newest sighting that had a content: the last copy.
+    /// Its newest sighting of a page: the last copy.
     pub last_seen: Option<UrlSighting>,
-    /// Where that stands, best first; none where nothing later is known.
+    /// Where that stands, best first; empty where no later place is known.
     pub answers: Vec<String>,
     /// The same places, with date and evidence.
     pub details: Vec<FoundPlace>,
+    /// Where it stood later and stands no more, the latest first.
+    pub former_places: Vec<FormerPlace>,
 }
 
 /// Follows a URL's last copy to where it, or something that resembles it, stands now.
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn lost(view: &impl Snapshot, url: &str, search: &LostSearch) -> Result<LostAnswer, StoreError> {
-    let mut answers = lost_together(view, &[url.to_string()], search)?;
+pub fn lost(snapshot: &impl Snapshot, url: &str, search: &LostSearch) -> Result<LostAnswer, StoreError> {
+    let mut answers = lost_batch(snapshot, &[url.to_string()], search)?;
     Ok(answers.pop().unwrap_or_else(|| LostAnswer::unknown(url)))
 }
 
-/// The same for many URLs, in their order. What they have in common is read once.
+/// The same for many URLs, in their order, until `each` says stop (false). Each cluster is read once for a batch.
 ///
 /// # Errors
 /// [`StoreError`]
 pub fn lost_many(
-    view: &impl Snapshot,
+    snapshot: &impl Snapshot,
     urls: &[String],
     search: &LostSearch,
     mut each: impl FnMut(LostAnswer) -> bool,
 ) -> Result<(), StoreError> {
-    for urls in urls.chunks(URLS_TOGETHER_MAX) {
-        for answer in lost_together(view, urls, search)? {
+    for batch in urls.chunks(BATCH) {
+        for answer in lost_batch(snapshot, batch, search)? {
             if !each(answer) {
                 return Ok(());
             }
@@ -112,50 +139,62 @@ pub fn lost_many(
 
 impl LostAnswer {
     fn unknown(url: &str) -> Self {
-        LostAnswer { url: url.to_string(), newest: None, last_seen: None, answers: Vec::new(), details: Vec::new() }
+        LostAnswer {
+            url: url.to_string(),
+            newest: None,
+            last_seen: None,
+            answers: Vec::new(),
+            details: Vec::new(),
+            former_places: Vec::new(),
+        }
+    }
+
+    /// Whether the page still stands at the URL, as far as the store knows.
+    pub fn still_stands(&self) -> bool {
+        self.details.iter().any(|place| place.evidence == Evidence::Itself)
     }
 }
 
-/// Answers cluster by cluster, so that each is read once and then forgotten.
-fn lost_together(view: &impl Snapshot, urls: &[String], search: &LostSearch) -> Result<Vec<LostAnswer>, StoreError> {
-    let asked = asked(view, urls)?;
+/// Answers cluster by cluster, and forgets each before it reads the next.
+fn lost_batch(snapshot: &impl Snapshot, urls: &[String], search: &LostSearch) -> Result<Vec<LostAnswer>, StoreError> {
+    let lost = lost_urls(snapshot, urls)?;
     let mut by_cluster: Vec<(Option<ClusterId>, usize)> =
-        asked.iter().enumerate().map(|(at, asked)| (asked.cluster, at)).collect();
+        lost.iter().enumerate().map(|(at, lost)| (lost.cluster, at)).collect();
     by_cluster.sort_unstable();
     let mut answers: Vec<Option<LostAnswer>> = urls.iter().map(|_| None).collect();
     for group in by_cluster.chunk_by(|a, b| a.0 == b.0) {
-        let of_cluster: Vec<&LostUrl> = group.iter().map(|(_, at)| &asked[*at]).collect();
-        let mut pool = Pool::of(view, &of_cluster)?;
-        for ((_, at), asked) in group.iter().zip(of_cluster) {
-            answers[*at] = Some(pool.answer(view, asked, search)?);
+        let of_cluster: Vec<&LostUrl> = group.iter().map(|(_, at)| &lost[*at]).collect();
+        let mut pool = Pool::read(snapshot, &of_cluster)?;
+        for ((_, at), lost) in group.iter().zip(of_cluster) {
+            answers[*at] = Some(pool.answer(snapshot, lost, search)?);
         }
     }
     Ok(answers.into_iter().flatten().collect())
 }
 
-/// A URL asked for and what is known of it.
+/// A URL asked about, and what the store knows of it.
 struct LostUrl {
     url: String,
     key: Fingerprint,
     state: Option<UrlState>,
     /// Where redirects lead from it: each URL and its state.
     aliases: Vec<(String, Option<UrlState>)>,
-    /// The copy that is looked for: its last one, or where it led to a page that is gone that page's last one.
+    /// The copy to look for: its last one, or the last one of a page that it led to and that is gone.
     copy: Option<LastCopy>,
     cluster: Option<ClusterId>,
 }
 
-fn asked(view: &impl Snapshot, urls: &[String]) -> Result<Vec<LostUrl>, StoreError> {
-    let keys: Vec<Fingerprint> = urls.iter().map(|url| view.key_of(url)).collect();
-    let states = view.states(&keys)?;
+fn lost_urls(snapshot: &impl Snapshot, urls: &[String]) -> Result<Vec<LostUrl>, StoreError> {
+    let keys: Vec<Fingerprint> = urls.iter().map(|url| snapshot.key_of(url)).collect();
+    let states = snapshot.states(&keys)?;
     urls.iter()
         .zip(keys)
         .zip(states)
         .map(|((url, key), state)| {
-            let aliases = aliases(view, url, state.as_ref())?;
+            let aliases = aliases(snapshot, url, state.as_ref())?;
             let copies = aliases.iter().rev().map(|(_, state)| state).chain([&state]);
             let copy = copies.flatten().find_map(|state| state.copy.clone());
-            let cluster = copy.as_ref().map(|copy| view.cluster_of(copy.document)).transpose()?;
+            let cluster = copy.as_ref().map(|copy| snapshot.cluster_of(copy.document)).transpose()?;
             Ok(LostUrl { url: url.clone(), key, state, aliases, copy, cluster })
         })
         .collect()
@@ -163,7 +202,7 @@ fn asked(view: &impl Snapshot, urls: &[String]) -> Result<Vec<LostUrl>, StoreErr
 
 /// Where the redirects of a URL lead, one after the other.
 fn aliases(
-    view: &impl Snapshot,
+    snapshot: &impl Snapshot,
     url: &str,
     state: Option<&UrlState>,
 ) -> Result<Vec<(String, Option<UrlState>)>, StoreError> {
@@ -175,7 +214,7 @@ fn aliases(
             break;
         }
         let target = target.clone();
-        state = view.states(&[view.key_of(&target)])?.pop().flatten();
+        state = snapshot.states(&[snapshot.key_of(&target)])?.pop().flatten();
         aliases.push((target, state.clone()));
     }
     Ok(aliases)
@@ -187,115 +226,129 @@ struct Location {
     key: Fingerprint,
     moment: Observation,
     document: DocumentId,
-    /// The URLs of the cluster that lead there.
+    /// The URL of the cluster that redirects there.
     led_by: Option<String>,
 }
 
-/// A cluster's documents and where they stand now.
+/// A place where a document of the cluster stood.
+struct FormerLocation {
+    key: Fingerprint,
+    /// The newest sighting of a document of the cluster there.
+    moment: Observation,
+    place: FormerPlace,
+}
+
+/// A cluster's documents, and where they stand now or stood last.
 struct Pool {
     members: Vec<DocumentId>,
     places: Vec<Location>,
-    /// When each sweep began: what was seen on one sweep is equally recent.
+    /// The latest first.
+    former: Vec<FormerLocation>,
+    /// When each sweep began: all that one sweep saw is equally recent.
     begun: HashMap<String, FetchTime>,
     sketches: HashMap<DocumentId, Arc<Sketch>>,
-    /// Read when a chain is asked for.
+    /// Read only when an answer needs a chain.
     links: Option<Vec<(DocumentId, DocumentId)>>,
 }
 
 impl Pool {
     /// The pool in which some URLs of one cluster look for their last copies.
-    fn of(view: &impl Snapshot, asked: &[&LostUrl]) -> Result<Self, StoreError> {
-        let copies: Vec<&LastCopy> = asked.iter().filter_map(|asked| asked.copy.as_ref()).collect();
-        let mut pool = Pool {
-            members: Vec::new(),
-            places: Vec::new(),
-            begun: HashMap::new(),
-            sketches: HashMap::new(),
-            links: None,
-        };
-        pool.members = members(view, &copies)?;
-        pool.places = places(view, &pool.members)?;
-        let sweeps = pool.places.iter().filter_map(|place| place.moment.sweep.as_deref());
+    fn read(snapshot: &impl Snapshot, lost: &[&LostUrl]) -> Result<Self, StoreError> {
+        let copies: Vec<&LastCopy> = lost.iter().filter_map(|lost| lost.copy.as_ref()).collect();
+        let members = members(snapshot, &copies)?;
+        let (places, former) = places(snapshot, &members)?;
+        let sweeps = places.iter().filter_map(|place| place.moment.sweep.as_deref());
         let mut sweeps: Vec<&str> = sweeps.chain(copies.iter().filter_map(|copy| copy.sweep.as_deref())).collect();
         sweeps.sort_unstable();
         sweeps.dedup();
-        let rows = sweeps.iter().zip(view.sweeps_named(&sweeps)?);
-        pool.begun = rows.filter_map(|(name, row)| Some((name.to_string(), row?.first))).collect();
-        Ok(pool)
+        let rows = sweeps.iter().zip(snapshot.sweeps_named(&sweeps)?);
+        let begun = rows.filter_map(|(name, row)| Some((name.to_string(), row?.first))).collect();
+        Ok(Pool { members, places, former, begun, sketches: HashMap::new(), links: None })
     }
 
-    /// The beginning of the sweep on which something was seen; the time itself where it was on none.
+    /// The beginning of the sweep that saw something; the moment itself where it was on none.
     fn epoch(&self, moment: &Observation) -> FetchTime {
         moment.sweep.as_ref().and_then(|sweep| self.begun.get(sweep)).copied().unwrap_or(moment.fetched_at)
     }
 
-    fn answer(&mut self, view: &impl Snapshot, asked: &LostUrl, search: &LostSearch) -> Result<LostAnswer, StoreError> {
-        let mut answer = LostAnswer::unknown(&asked.url);
-        let Some(state) = &asked.state else { return Ok(answer) };
+    fn answer(
+        &mut self,
+        snapshot: &impl Snapshot,
+        lost: &LostUrl,
+        search: &LostSearch,
+    ) -> Result<LostAnswer, StoreError> {
+        let mut answer = LostAnswer::unknown(&lost.url);
+        let Some(state) = &lost.state else { return Ok(answer) };
         answer.newest = Some(state.newest.clone());
         if let Some(copy) = &state.copy {
             answer.last_seen =
-                Some(UrlSighting { moment: copy.moment(), cluster: Some(view.cluster_of(copy.document)?) });
+                Some(UrlSighting { moment: copy.moment(), cluster: Some(snapshot.cluster_of(copy.document)?) });
         }
-        let mut found: Vec<FoundPlace> = asked.led_to().into_iter().collect();
-        if let Some(copy) = &asked.copy {
-            found.extend(self.found(view, asked, copy, search)?);
+        let mut found: Vec<FoundPlace> = lost.led_to().into_iter().collect();
+        if let Some(copy) = &lost.copy {
+            found.extend(self.found(snapshot, lost, copy, search)?);
+            let later = self.former.iter().filter(|former| former.key != lost.key);
+            let later = later.filter(|former| former.moment.is_later_than(&copy.moment()));
+            answer.former_places = later.take(search.limit).map(|former| former.place.clone()).collect();
         }
-        let mut told = HashSet::new();
-        found.retain(|found| told.insert(found.url.clone()));
+        let mut seen = HashSet::new();
+        found.retain(|found| seen.insert(found.url.clone()));
         found.truncate(search.limit);
         answer.answers = found.iter().map(|found| found.url.clone()).collect();
         answer.details = found;
         Ok(answer)
     }
 
-    /// The places that are later than the last copy, best first, and the URL itself while nothing speaks against it.
+    /// The places that are later than the last copy, best first, after the URL itself while nothing speaks against
+    /// it.
     fn found(
         &mut self,
-        view: &impl Snapshot,
-        asked: &LostUrl,
+        snapshot: &impl Snapshot,
+        lost: &LostUrl,
         copy: &LastCopy,
         search: &LostSearch,
     ) -> Result<Vec<FoundPlace>, StoreError> {
         let moment = copy.moment();
         let mut places: Vec<usize> = Vec::new();
         for (at, place) in self.places.iter().enumerate() {
-            if place.key != asked.key && place.moment.is_later_than(&moment) {
+            if place.key != lost.key && place.moment.is_later_than(&moment) {
                 places.push(at);
             }
         }
-        // A later sweep came by the host and saw the content elsewhere, not here. Without sweeps nothing can be missed: the
-        // crawler just comes by some pages sooner than others.
+        // A later sweep visited the host and saw the content elsewhere, not here. Without sweeps a crawler cannot
+        // miss a page: it only fetches some pages sooner than others.
         let is_of_walk = |place: &Location| moment.sweep.is_some() && place.moment.sweep.is_some();
         let was_missed = places
             .iter()
             .map(|at| &self.places[*at])
-            .any(|place| is_of_walk(place) && host_of(&place.url) == host_of(&asked.url));
-        let mut ranked = self.cheaply_ranked(asked, &moment, &places, &search.ranking);
-        let resemblances = self.compared(view, copy.document, &ranked)?;
-        for (at, signs) in &mut ranked {
-            signs.resemblance = resemblances.get(&self.places[*at].document).map_or(0.0, |found| found[0]);
+            .any(|place| is_of_walk(place) && host_of(&place.url) == host_of(&lost.url));
+        let mut ranked = self.rank_without_reading(lost, &moment, &places, &search.ranking);
+        let comparisons = self.compare(snapshot, copy.document, &ranked)?;
+        for (at, scores) in &mut ranked {
+            let comparison = comparisons.get(&self.places[*at].document);
+            scores.resemblance = comparison.map_or(0.0, |(resemblance, _)| *resemblance);
         }
-        let key = |(at, signs): &(usize, PlaceScores)| (search.ranking.score(signs), *at);
+        let key = |(at, scores): &(usize, PlaceScores)| (search.ranking.score(scores), *at);
         let mut scored: Vec<(f64, usize)> = ranked.iter().map(key).collect();
         scored.sort_by(|(x, a), (y, b)| y.total_cmp(x).then_with(|| self.places[*a].url.cmp(&self.places[*b].url)));
         scored.truncate(search.limit);
         let mut found = Vec::new();
-        if asked.state.as_ref().is_some_and(UrlState::is_alive) && !was_missed {
-            found.push(FoundPlace::itself(&asked.url, copy));
+        if lost.state.as_ref().is_some_and(UrlState::is_alive) && !was_missed {
+            found.push(FoundPlace::itself(&lost.url, copy));
         }
         for (score, at) in scored {
-            let evidence = self.evidence(view, copy.document, at, &resemblances)?;
+            let evidence = self.evidence(snapshot, copy.document, at, &comparisons)?;
             let place = &self.places[at];
-            found.push(FoundPlace::at(place, evidence, score, resemblances.get(&place.document)));
+            let comparison = comparisons.get(&place.document).map(|(_, comparison)| *comparison);
+            found.push(FoundPlace::at(place, evidence, score, comparison));
         }
         Ok(found)
     }
 
-    /// The places with all signs that cost no reading, those that they speak for most first.
-    fn cheaply_ranked(
+    /// The places with the scores that need no reading, best first.
+    fn rank_without_reading(
         &self,
-        asked: &LostUrl,
+        lost: &LostUrl,
         moment: &Observation,
         places: &[usize],
         ranking: &Ranking,
@@ -303,18 +356,18 @@ impl Pool {
         let from = self.epoch(moment).0;
         let newest = places.iter().map(|at| self.epoch(&self.places[*at].moment).0).max().unwrap_or(from);
         let span = newest.saturating_sub(from).max(1) as f64;
-        let signs = |at: &usize| {
+        let scores = |at: &usize| {
             let place = &self.places[*at];
             let age = newest.saturating_sub(self.epoch(&place.moment).0) as f64;
-            let signs = PlaceScores {
+            let scores = PlaceScores {
                 recency: (1.0 - age / span).max(0.0),
                 resemblance: 0.0,
-                path: path_likeness(&asked.url, &place.url),
-                site: site_likeness(&asked.url, &place.url),
+                path: path_likeness(&lost.url, &place.url),
+                site: site_likeness(&lost.url, &place.url),
             };
-            (*at, signs)
+            (*at, scores)
         };
-        let mut ranked: Vec<(usize, PlaceScores)> = places.iter().map(signs).collect();
+        let mut ranked: Vec<(usize, PlaceScores)> = places.iter().map(scores).collect();
         ranked.sort_by(|(a, x), (b, y)| {
             let order = ranking.score(y).total_cmp(&ranking.score(x));
             order.then_with(|| self.places[*a].url.cmp(&self.places[*b].url))
@@ -322,43 +375,43 @@ impl Pool {
         ranked
     }
 
-    /// Resemblance and the two containments of the first documents, by document, against the last copy.
-    fn compared(
+    /// The first documents against the last copy, by document: the resemblance, unrounded, and what an answer holds.
+    fn compare(
         &mut self,
-        view: &impl Snapshot,
+        snapshot: &impl Snapshot,
         copy: DocumentId,
         ranked: &[(usize, PlaceScores)],
-    ) -> Result<HashMap<DocumentId, [f64; 3]>, StoreError> {
+    ) -> Result<HashMap<DocumentId, (f64, Comparison)>, StoreError> {
         let mut documents = vec![copy];
-        let mut asked = HashSet::from([copy]);
+        let mut listed = HashSet::from([copy]);
         for (at, _) in ranked {
             let document = self.places[*at].document;
-            if documents.len() <= COMPARED_MAX && asked.insert(document) {
+            if documents.len() <= COMPARED_MAX && listed.insert(document) {
                 documents.push(document);
             }
         }
         let missing: Vec<DocumentId> =
             documents.iter().copied().filter(|document| !self.sketches.contains_key(document)).collect();
-        let read = view.documents(&missing)?;
+        let read = snapshot.documents(&missing)?;
         self.sketches.extend(missing.into_iter().zip(read.into_iter().map(|document| document.sketch)));
-        let rule = view.rule().sketch.rule;
-        let mut compared = HashMap::from([(copy, [1.0; 3])]);
+        let rule = snapshot.rule().sketch.rule;
+        let mut compared = HashMap::from([(copy, (1.0, Comparison::EQUAL))]);
         for document in &documents[1..] {
             let (Some(a), Some(b)) = (self.sketches.get(&copy), self.sketches.get(document)) else { continue };
             let estimate = compare(a, b, rule);
-            let shares = [estimate.resemblance, estimate.containment_of_first, estimate.containment_of_second];
-            compared.insert(*document, shares);
+            let comparison = Comparison::from_estimate(&estimate).in_hundredths();
+            compared.insert(*document, (estimate.resemblance, comparison));
         }
         Ok(compared)
     }
 
-    /// How a place is known to carry the last copy's content.
+    /// How the pool knows that a place carries the last copy's content.
     fn evidence(
         &mut self,
-        view: &impl Snapshot,
+        snapshot: &impl Snapshot,
         copy: DocumentId,
         at: usize,
-        resemblances: &HashMap<DocumentId, [f64; 3]>,
+        comparisons: &HashMap<DocumentId, (f64, Comparison)>,
     ) -> Result<Evidence, StoreError> {
         let place = &self.places[at];
         if let Some(alias) = &place.led_by {
@@ -367,12 +420,12 @@ impl Pool {
         if place.document == copy {
             return Ok(Evidence::Same);
         }
-        let threshold = view.rule().cluster.threshold;
-        if resemblances.get(&place.document).is_some_and(|shares| shares[0] >= threshold) {
+        let threshold = snapshot.rule().cluster.threshold;
+        if comparisons.get(&place.document).is_some_and(|(resemblance, _)| *resemblance >= threshold) {
             return Ok(Evidence::Direct);
         }
         if self.links.is_none() {
-            let links = view.links(&self.members)?;
+            let links = snapshot.links(&self.members)?;
             self.links = Some(links.into_iter().map(|link| (link.document, link.to)).collect());
         }
         let through = documents_between(self.links.as_deref().unwrap_or_default(), copy, self.places[at].document);
@@ -380,51 +433,76 @@ impl Pool {
     }
 }
 
-/// The documents of the cluster of some copies, of which there is one at least; of a very large cluster the copies' own
-/// and some others.
-fn members(view: &impl Snapshot, copies: &[&LastCopy]) -> Result<Vec<DocumentId>, StoreError> {
+/// The documents of the cluster that all the copies belong to; of a very large cluster the copies' own and some
+/// others.
+fn members(snapshot: &impl Snapshot, copies: &[&LastCopy]) -> Result<Vec<DocumentId>, StoreError> {
     let mut members: Vec<DocumentId> = copies.iter().map(|copy| copy.document).collect();
     if let Some(first) = members.first() {
-        members.extend(view.some_members(*first, MEMBERS_MAX)?);
+        members.extend(snapshot.some_members(*first, MEMBERS_MAX)?);
     }
     members.sort_unstable();
     members.dedup();
     Ok(members)
 }
 
-/// Where some documents stand now, or where redirects from there lead.
-fn places(view: &impl Snapshot, members: &[DocumentId]) -> Result<Vec<Location>, StoreError> {
-    let standings = view.newest_sightings_of(members, PLACES_OF_DOCUMENT_MAX)?;
-    let mut keys: Vec<Fingerprint> = standings.into_iter().map(|standing| standing.url).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    let urls = view.urls(&keys)?;
-    let mut places = Vec::new();
-    for ((key, url), state) in keys.iter().zip(urls).zip(view.states(&keys)?) {
-        let Some(state) = state else { continue };
-        match &state.newest.seen {
-            Seen::Document(document) if members.binary_search(document).is_ok() => {
-                let document = *document;
-                places.push(Location { url, key: *key, moment: state.newest, document, led_by: None });
-            }
-            Seen::Redirect(_) => places.extend(end_of_redirects(view, &url, &state)?),
-            _ => {}
+/// Where some documents stand now, or where redirects from there lead; and where they stood and stand no more.
+fn places(
+    snapshot: &impl Snapshot,
+    members: &[DocumentId],
+) -> Result<(Vec<Location>, Vec<FormerLocation>), StoreError> {
+    let mut newest_copies: HashMap<Fingerprint, Observation> = HashMap::new();
+    for standing in snapshot.newest_sightings_of(members, PLACES_OF_DOCUMENT_MAX)? {
+        let newest = newest_copies.entry(standing.url).or_insert_with(|| standing.moment.clone());
+        if standing.moment > *newest {
+            *newest = standing.moment;
         }
     }
-    Ok(places)
+    let mut keys: Vec<Fingerprint> = newest_copies.keys().copied().collect();
+    keys.sort_unstable();
+    let urls = snapshot.urls(&keys)?;
+    let (mut places, mut former) = (Vec::new(), Vec::new());
+    for ((key, url), state) in keys.iter().zip(urls).zip(snapshot.states(&keys)?) {
+        let Some(state) = state else { continue };
+        let place = match &state.newest.seen {
+            Seen::Document(document) if members.binary_search(document).is_ok() => Some(Location {
+                url: url.clone(),
+                key: *key,
+                moment: state.newest.clone(),
+                document: *document,
+                led_by: None,
+            }),
+            Seen::Redirect(_) => end_of_redirects(snapshot, &url, &state)?,
+            _ => None,
+        };
+        let copy = newest_copies.remove(key);
+        match place {
+            Some(place) => places.push(place),
+            None => former.extend(copy.and_then(|copy| FormerLocation::new(*key, url, copy, state.newest))),
+        }
+    }
+    former.sort_by(|a, b| (Reverse(&a.moment), &a.place.url).cmp(&(Reverse(&b.moment), &b.place.url)));
+    Ok((places, former))
 }
 
 /// The page that the redirects of a URL end at, where one stands there.
-fn end_of_redirects(view: &impl Snapshot, url: &str, state: &UrlState) -> Result<Option<Location>, StoreError> {
-    let end = aliases(view, url, Some(state))?.pop();
+fn end_of_redirects(snapshot: &impl Snapshot, url: &str, state: &UrlState) -> Result<Option<Location>, StoreError> {
+    let end = aliases(snapshot, url, Some(state))?.pop();
     let Some((target, Some(UrlState { newest, .. }))) = end else { return Ok(None) };
     let Some(document) = newest.seen.document() else { return Ok(None) };
-    let key = view.key_of(&target);
+    let key = snapshot.key_of(&target);
     Ok(Some(Location { url: target, key, moment: newest, document, led_by: Some(url.to_string()) }))
 }
 
+impl FormerLocation {
+    fn new(key: Fingerprint, url: String, moment: Observation, newest: Observation) -> Option<Self> {
+        let document = moment.seen.document()?;
+        let (last_seen, sweep) = (moment.fetched_at, moment.sweep.clone());
+        Some(FormerLocation { key, moment, place: FormerPlace { url, last_seen, sweep, document, newest } })
+    }
+}
+
 impl LostUrl {
-    /// Where the URL itself leads, if a page stands there or nothing is known of it.
+    /// Where the URL itself leads, if a page stands there or the store knows nothing of it.
     fn led_to(&self) -> Option<FoundPlace> {
         let (url, state) = self.aliases.last()?;
         if state.as_ref().is_some_and(|state| !state.is_alive()) {
@@ -433,45 +511,44 @@ impl LostUrl {
         let moment = state.as_ref().map(|state| &state.newest);
         let n_between = self.aliases.len() - 1;
         let through = self.aliases[..n_between].iter().map(|(url, _)| url.clone()).collect();
-        Some(FoundPlace {
+        let place = FoundPlace {
             url: url.clone(),
             last_seen: moment.map(|moment| moment.fetched_at),
             sweep: moment.and_then(|moment| moment.sweep.clone()),
             document: moment.and_then(|moment| moment.seen.document()),
             resemblance: None,
-            contains: None,
-            contained: None,
+            error: None,
+            containment_of_a_in_b: None,
+            containment_of_b_in_a: None,
+            error_of_a_in_b: None,
+            error_of_b_in_a: None,
             evidence: Evidence::Redirect { through },
             score: 1.0,
-        })
+        };
+        Some(place)
     }
 }
 
 impl FoundPlace {
     fn itself(url: &str, copy: &LastCopy) -> Self {
-        FoundPlace {
-            url: url.to_string(),
-            last_seen: Some(copy.fetched_at),
-            sweep: copy.sweep.clone(),
-            document: Some(copy.document),
-            resemblance: Some(1.0),
-            contains: Some(1.0),
-            contained: Some(1.0),
-            evidence: Evidence::Itself,
-            score: 1.0,
-        }
+        let moment = copy.moment();
+        let place =
+            Location { url: url.to_string(), key: Fingerprint(0), moment, document: copy.document, led_by: None };
+        Self::at(&place, Evidence::Itself, 1.0, Some(Comparison::EQUAL))
     }
 
-    fn at(place: &Location, evidence: Evidence, score: f64, shares: Option<&[f64; 3]>) -> Self {
-        let share = |number: usize| shares.map(|shares| hundredths(shares[number]));
+    fn at(place: &Location, evidence: Evidence, score: f64, comparison: Option<Comparison>) -> Self {
         FoundPlace {
             url: place.url.clone(),
             last_seen: Some(place.moment.fetched_at),
             sweep: place.moment.sweep.clone(),
             document: Some(place.document),
-            resemblance: share(0),
-            contains: share(1),
-            contained: share(2),
+            resemblance: comparison.map(|comparison| comparison.resemblance),
+            error: comparison.map(|comparison| comparison.error),
+            containment_of_a_in_b: comparison.and_then(|comparison| comparison.containment_of_a_in_b),
+            containment_of_b_in_a: comparison.and_then(|comparison| comparison.containment_of_b_in_a),
+            error_of_a_in_b: comparison.map(|comparison| comparison.error_of_a_in_b),
+            error_of_b_in_a: comparison.map(|comparison| comparison.error_of_b_in_a),
             evidence,
             score: hundredths(score),
         }

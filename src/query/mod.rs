@@ -1,10 +1,11 @@
-//! Questions about a store, answered from one read-only view of it.
+//! Questions about a store, each answered from one read-only snapshot.
 
 mod answers;
 mod changes;
 mod clusters;
 mod group;
 mod lost;
+mod near_urls;
 mod passages;
 mod present;
 mod reuse;
@@ -17,9 +18,10 @@ pub use answers::{
 pub use changes::{By, ChangeRow, Changes, N_TENTHS, changes};
 pub use clusters::{ExportRow, Status, export, export_page, status};
 pub use group::{Group, group};
-pub use lost::{FoundPlace, LostAnswer, LostSearch, lost, lost_many};
+pub use lost::{FormerPlace, FoundPlace, LostAnswer, LostSearch, lost, lost_many};
+pub use near_urls::near_urls;
 pub use passages::{Passage, SharedPassages, shared_passages};
 pub use present::{PresentRow, export_present, present};
 pub use reuse::{HostReuse, ReusedPage, reuse_of_content, reuse_of_url};
-pub use similar::{Comparison, SimilarDocument, compare_sketches, similar, sketch_of_url};
+pub use similar::{Comparison, SimilarDocument, compare_sketches, document_at, similar};
 pub use sweeps::{Sweep, sweeps};

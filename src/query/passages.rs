@@ -1,50 +1,50 @@
-//! The passages that two texts share, word for word: what a resemblance is made of, to be looked at.
+//! The passages that two texts share, word for word.
 
 use crate::document::{CanonicalForm, word_starts};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Two texts, and what they share of w words in a row or more.
+/// What two texts A and B share, in runs of at least w words.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SharedPassages {
     /// |S(A)|: the distinct shingles of A.
-    pub shingles_of_a: usize,
+    pub n_shingles_of_a: usize,
     /// |S(B)|
-    pub shingles_of_b: usize,
+    pub n_shingles_of_b: usize,
     /// |S(A) ∩ S(B)|
-    pub shingles_shared: usize,
+    pub n_shingles_shared: usize,
     /// The shared passages of A, in order.
     pub passages_of_a: Vec<Passage>,
     /// The shared passages of B, in order.
     pub passages_of_b: Vec<Passage>,
 }
 
-/// A stretch of one text that is made of shingles of the other.
+/// A run of words of one text, all of it covered by shingles of the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Passage {
-    /// Where, in bytes of the text.
+    /// Its place, in bytes of the text.
     pub range: Range<usize>,
-    /// How many words.
+    /// Words in it.
     pub n_words: usize,
-    /// Which passage of the other text holds its first shingle.
+    /// The number of the other text's passage that holds its first shingle.
     pub counterpart: usize,
 }
 
 impl SharedPassages {
     /// r(A, B), exactly; 0 where neither has a shingle.
     pub fn resemblance(&self) -> f64 {
-        ratio(self.shingles_shared, self.shingles_of_a + self.shingles_of_b - self.shingles_shared)
+        ratio(self.n_shingles_shared, self.n_shingles_of_a + self.n_shingles_of_b - self.n_shingles_shared)
     }
 
     /// How much of A is in B, exactly.
     pub fn containment_of_a_in_b(&self) -> f64 {
-        ratio(self.shingles_shared, self.shingles_of_a)
+        ratio(self.n_shingles_shared, self.n_shingles_of_a)
     }
 
     /// How much of B is in A, exactly.
     pub fn containment_of_b_in_a(&self) -> f64 {
-        ratio(self.shingles_shared, self.shingles_of_b)
+        ratio(self.n_shingles_shared, self.n_shingles_of_b)
     }
 }
 
@@ -52,23 +52,22 @@ fn ratio(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Finds what two texts share, by their shingles of `w` words, which are compared as words and not by fingerprints. The
-/// texts are plain: markup must be gone.
+/// Finds what two plain texts share, by their shingles of `w` words. Words are compared, not fingerprints.
 pub fn shared_passages(a: &str, b: &str, w: usize) -> SharedPassages {
     let mut numbers = HashMap::new();
-    let (a, b) = (Words::of(a, &mut numbers), Words::of(b, &mut numbers));
+    let (a, b) = (Words::new(a, &mut numbers), Words::new(b, &mut numbers));
     let (places_in_a, places_in_b) = (a.first_places(w), b.first_places(w));
     let (runs_of_a, runs_of_b) = (a.shared_runs(w, &places_in_b), b.shared_runs(w, &places_in_a));
     SharedPassages {
-        shingles_of_a: places_in_a.len(),
-        shingles_of_b: places_in_b.len(),
-        shingles_shared: places_in_a.keys().filter(|shingle| places_in_b.contains_key(*shingle)).count(),
+        n_shingles_of_a: places_in_a.len(),
+        n_shingles_of_b: places_in_b.len(),
+        n_shingles_shared: places_in_a.keys().filter(|shingle| places_in_b.contains_key(*shingle)).count(),
         passages_of_a: passages(&a, w, &runs_of_a, &runs_of_b, &places_in_b),
         passages_of_b: passages(&b, w, &runs_of_b, &runs_of_a, &places_in_a),
     }
 }
 
-/// Where each shingle stands first, in words.
+/// The first position of each shingle, in words.
 type FirstPositions<'t> = HashMap<&'t [u32], usize>;
 
 /// A text's words, as numbers that are equal for equal words.
@@ -79,7 +78,7 @@ struct Words<'t> {
 }
 
 impl<'t> Words<'t> {
-    fn of(text: &'t str, known: &mut HashMap<String, u32>) -> Self {
+    fn new(text: &'t str, known: &mut HashMap<String, u32>) -> Self {
         let form = CanonicalForm::from_text(text);
         let number = |word: &str| {
             let next = known.len() as u32;
@@ -96,7 +95,7 @@ impl<'t> Words<'t> {
         places
     }
 
-    /// The longest stretches of words that are covered by shingles of the other text.
+    /// The longest runs of words that shingles of the other text cover.
     fn shared_runs(&self, w: usize, others: &FirstPositions<'_>) -> Vec<Range<usize>> {
         let mut runs: Vec<Range<usize>> = Vec::new();
         for (place, shingle) in self.numbers.windows(w).enumerate() {
@@ -110,7 +109,7 @@ impl<'t> Words<'t> {
         runs
     }
 
-    /// The bytes of a stretch of words, from the first one's first letter to the last one's last.
+    /// The bytes of a run, from the first letter of its first word to the last letter of its last.
     fn bytes(&self, words: &Range<usize>) -> Range<usize> {
         let start = self.starts[words.start];
         let end = self.starts.get(words.end).copied().unwrap_or(self.text.len());
@@ -207,8 +206,8 @@ mod tests {
             }
             let set = |words: &[u8]| words.windows(w).map(<[u8]>::to_vec).collect::<HashSet<_>>();
             let (a, b) = (set(&a), set(&b));
-            prop_assert_eq!(shared.shingles_shared, a.intersection(&b).count());
-            prop_assert_eq!((shared.shingles_of_a, shared.shingles_of_b), (a.len(), b.len()));
+            prop_assert_eq!(shared.n_shingles_shared, a.intersection(&b).count());
+            prop_assert_eq!((shared.n_shingles_of_a, shared.n_shingles_of_b), (a.len(), b.len()));
         }
     }
 }

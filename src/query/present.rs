@@ -25,9 +25,9 @@ pub struct PresentRow {
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn present(view: &impl Snapshot, mut each: impl FnMut(String, Present) -> bool) -> Result<(), StoreError> {
-    let mut clusters = view.clusters()?;
-    view.each_url(&mut |url, state| {
+pub fn present(snapshot: &impl Snapshot, mut each: impl FnMut(String, Present) -> bool) -> Result<(), StoreError> {
+    let mut clusters = snapshot.clusters()?;
+    snapshot.each_url(&mut |url, state| {
         let cluster = state.newest.seen.document().map(|document| clusters.cluster_of(document));
         each(url, Present { newest: state.newest, cluster })
     })
@@ -37,8 +37,8 @@ pub fn present(view: &impl Snapshot, mut each: impl FnMut(String, Present) -> bo
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn export_present(view: &impl Snapshot, mut each: impl FnMut(PresentRow) -> bool) -> Result<(), StoreError> {
-    present(view, |url, Present { newest, cluster }| {
+pub fn export_present(snapshot: &impl Snapshot, mut each: impl FnMut(PresentRow) -> bool) -> Result<(), StoreError> {
+    present(snapshot, |url, Present { newest, cluster }| {
         each(PresentRow {
             url,
             fetched_at: newest.fetched_at,

@@ -1,21 +1,20 @@
-//! Distributed text: every page that carries a text wholly or in part (Broder 1997, section 1.1).
+//! Text reuse: the pages that carry a text wholly or in part (Broder 1997, section 1.1).
 
 use super::similar::{Comparison, ShingleQuery};
 use crate::document::{DocumentId, Fingerprint, host_of};
 use crate::ports::{Snapshot, StoreError};
-use crate::sketch::SketchedContent;
+use crate::sketch::{Estimate, SketchedContent};
 use crate::sweep::{Observation, UrlState};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Sightings of one document that are looked at: the newest.
+/// Sightings read of one document: the newest.
 const SIGHTINGS_OF_DOCUMENT_MAX: usize = 1000;
 
-/// Documents that are looked at of those that share index shingles, and of a cluster.
+/// Documents compared of those that share index shingles, and of a cluster.
 const DOCUMENTS_MAX: usize = 100_000;
 
-/// An estimate with a larger standard error counts less its error: one shingle found of the two that were looked for is
-/// no half of a text.
+/// An estimate with a larger standard error counts less its error: one shingle found of two is no half of a text.
 const ERROR_MAX: f64 = 0.05;
 
 /// A URL that carries a text.
@@ -26,14 +25,11 @@ pub struct ReusedPage {
     /// The newest sighting of the text there.
     #[serde(flatten)]
     pub moment: Observation,
-    /// Whether it still stands there, as far as is known.
+    /// Whether it still stands there, as far as the store knows.
     pub stands: bool,
-    /// Its estimated resemblance to the text, in hundredths, as all of these.
-    pub resemblance: f64,
-    /// How much of the text is in it.
-    pub contains: f64,
-    /// How much of it is in the text.
-    pub contained: f64,
+    /// The text asked about is A, this page B.
+    #[serde(flatten)]
+    pub comparison: Comparison,
 }
 
 /// The URLs of a host that carry a text.
@@ -41,92 +37,96 @@ pub struct ReusedPage {
 pub struct HostReuse {
     /// The host.
     pub host: String,
-    /// Its URLs, those that carry most of the text first.
-    pub carriers: Vec<ReusedPage>,
+    /// Its pages, those that carry most of the text first.
+    pub pages: Vec<ReusedPage>,
 }
 
-/// The URLs that carry a content: found by the shingles that index the store's documents, which finds what resembles it
-/// and parts of it that are not much smaller; in a store that indexes mod shingles (`sketch.index_modulus`) also small
-/// parts of it, and it inside much larger pages.
+/// The URLs that carry a content.
+///
+/// The store's index finds what resembles the content and parts of it that are not much smaller. A store that
+/// indexes mod shingles (`sketch.index_modulus`) also finds small parts of it, and much larger pages around it.
 ///
 /// # Errors
 /// [`StoreError`]
 pub fn reuse_of_content(
-    view: &impl Snapshot,
+    snapshot: &impl Snapshot,
     content: &SketchedContent,
     threshold: f64,
 ) -> Result<Vec<HostReuse>, StoreError> {
-    let asked = ShingleQuery::of_content(view, content)?;
-    carriers(view, &asked, threshold)
+    let query = ShingleQuery::from_content(snapshot, content)?;
+    reuse(snapshot, &query, threshold)
 }
 
-/// The URLs that carry what was last seen at a URL: those of its cluster, and those that share shingles with it as above.
-/// None where nothing was ever seen there.
+/// The URLs that carry the page last seen at a URL: those of its cluster, and those found as by [`reuse_of_content`].
+/// None where no page was ever seen there.
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn reuse_of_url(view: &impl Snapshot, url: &str, threshold: f64) -> Result<Option<Vec<HostReuse>>, StoreError> {
-    let copy = view.states(&[view.key_of(url)])?.pop().flatten().and_then(|state| state.copy);
+pub fn reuse_of_url(snapshot: &impl Snapshot, url: &str, threshold: f64) -> Result<Option<Vec<HostReuse>>, StoreError> {
+    let copy = snapshot.states(&[snapshot.key_of(url)])?.pop().flatten().and_then(|state| state.copy);
     let Some(copy) = copy else { return Ok(None) };
-    let Some(text) = view.document(copy.document)? else { return Ok(None) };
-    let found_by = view.document_shingles(copy.document)?;
-    let asked = ShingleQuery {
+    let Some(text) = snapshot.document(copy.document)? else { return Ok(None) };
+    let found_by = snapshot.document_shingles(copy.document)?;
+    let query = ShingleQuery {
         sketch: &text.sketch,
         index: &found_by.index,
         mod_shingles: &found_by.mod_shingles,
-        // Documents of fewer words than a shingle have no sketch, but each equals itself.
+        // A document of fewer words than a shingle has an empty sketch, but equals itself.
         equal: vec![copy.document],
-        akin: view.some_members(copy.document, DOCUMENTS_MAX)?,
+        akin: snapshot.some_members(copy.document, DOCUMENTS_MAX)?,
     };
-    carriers(view, &asked, threshold).map(Some)
+    reuse(snapshot, &query, threshold).map(Some)
 }
 
-/// Whether a document carries a text, wholly or in part, or is itself carried by it. An estimate that rests on next to
-/// nothing counts only as far as it is sure.
-fn carries(of: &Comparison, threshold: f64) -> bool {
+/// Whether a document carries a text, wholly or in part, or the text carries the document.
+fn carries(of: &Estimate, threshold: f64) -> bool {
     let shares = [
         (of.resemblance, of.error),
-        (of.containment_of_a_in_b, of.error_of_a_in_b),
-        (of.containment_of_b_in_a, of.error_of_b_in_a),
+        (of.containment_of_first, of.containment_error_of_first),
+        (of.containment_of_second, of.containment_error_of_second),
     ];
     shares.iter().any(|(share, error)| *share >= threshold && (*error <= ERROR_MAX || share - error >= threshold))
 }
 
-fn carriers(view: &impl Snapshot, asked: &ShingleQuery<'_>, threshold: f64) -> Result<Vec<HostReuse>, StoreError> {
-    let found = asked.compared(view, usize::MAX, DOCUMENTS_MAX)?;
-    let found = found.into_iter().filter(|found| carries(&found.comparison, threshold));
-    let found: BTreeMap<DocumentId, Comparison> = found.map(|found| (found.document, found.comparison)).collect();
+fn reuse(snapshot: &impl Snapshot, query: &ShingleQuery<'_>, threshold: f64) -> Result<Vec<HostReuse>, StoreError> {
+    let candidates = query.candidates(snapshot, usize::MAX, DOCUMENTS_MAX)?;
+    let found: BTreeMap<DocumentId, Comparison> = candidates
+        .into_iter()
+        .filter(|candidate| carries(&candidate.estimate, threshold))
+        .map(|candidate| (candidate.document, Comparison::from_estimate(&candidate.estimate)))
+        .collect();
     let documents: Vec<DocumentId> = found.keys().copied().collect();
     let mut newest: BTreeMap<Fingerprint, Observation> = BTreeMap::new();
-    for standing in view.newest_sightings_of(&documents, SIGHTINGS_OF_DOCUMENT_MAX)? {
+    for standing in snapshot.newest_sightings_of(&documents, SIGHTINGS_OF_DOCUMENT_MAX)? {
         let kept = newest.entry(standing.url).or_insert_with(|| standing.moment.clone());
         if standing.moment > *kept {
             *kept = standing.moment;
         }
     }
     let keys: Vec<Fingerprint> = newest.keys().copied().collect();
-    let (urls, states) = (view.urls(&keys)?, view.states(&keys)?);
-    let mut hosts: BTreeMap<String, Vec<ReusedPage>> = BTreeMap::new();
+    let (urls, states) = (snapshot.urls(&keys)?, snapshot.states(&keys)?);
+    let mut pages: Vec<ReusedPage> = Vec::new();
     for ((moment, url), state) in newest.into_values().zip(urls).zip(states) {
-        let Some(of) = moment.seen.document().and_then(|document| found.get(&document)) else { continue };
-        let of = of.rounded();
+        let Some(comparison) = moment.seen.document().and_then(|document| found.get(&document)) else { continue };
         let stands = state.is_some_and(|UrlState { newest, .. }| newest == moment);
-        let host = host_of(&url).to_string();
-        let carrier = ReusedPage {
-            url,
-            moment,
-            stands,
-            resemblance: of.resemblance,
-            contains: of.containment_of_a_in_b,
-            contained: of.containment_of_b_in_a,
-        };
-        hosts.entry(host).or_default().push(carrier);
+        pages.push(ReusedPage { url, moment, stands, comparison: *comparison });
     }
-    let mut hosts: Vec<HostReuse> = hosts.into_iter().map(|(host, carriers)| HostReuse { host, carriers }).collect();
+    Ok(by_host(pages))
+}
+
+/// Hosts with most pages first; of a host the pages that carry most first.
+fn by_host(pages: Vec<ReusedPage>) -> Vec<HostReuse> {
+    let mut hosts: BTreeMap<String, Vec<ReusedPage>> = BTreeMap::new();
+    for page in pages {
+        hosts.entry(host_of(&page.url).to_string()).or_default().push(page);
+    }
+    let mut hosts: Vec<HostReuse> = hosts.into_iter().map(|(host, pages)| HostReuse { host, pages }).collect();
+    let best = |ReusedPage { comparison, .. }: &ReusedPage| {
+        comparison.containment_of_a_in_b.unwrap_or(0.0).max(comparison.resemblance)
+    };
     for host in &mut hosts {
-        let best = |carrier: &ReusedPage| carrier.contains.max(carrier.resemblance);
-        host.carriers.sort_by(|a, b| best(b).total_cmp(&best(a)).then_with(|| a.url.cmp(&b.url)));
+        host.pages.sort_by(|a, b| best(b).total_cmp(&best(a)).then_with(|| a.url.cmp(&b.url)));
     }
-    hosts.sort_by(|a, b| b.carriers.len().cmp(&a.carriers.len()).then_with(|| a.host.cmp(&b.host)));
-    Ok(hosts)
+    hosts.sort_by(|a, b| b.pages.len().cmp(&a.pages.len()).then_with(|| a.host.cmp(&b.host)));
+    hosts
 }

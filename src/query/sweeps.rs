@@ -1,15 +1,15 @@
-//! The dated walks of the crawler.
+//! Sweeps: the dated walks of the crawler.
 
 use crate::ports::{Snapshot, StoreError};
 use crate::sweep::SweepRow;
 use serde::Serialize;
 
-/// A sweep and what is known of it.
+/// A sweep and its counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sweep {
     /// Its name.
     pub name: String,
-    /// When it was, and what it saw.
+    /// When it began and ended, and what it saw.
     #[serde(flatten)]
     pub row: SweepRow,
 }
@@ -18,8 +18,8 @@ pub struct Sweep {
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn sweeps(view: &impl Snapshot) -> Result<Vec<Sweep>, StoreError> {
-    let mut sweeps: Vec<Sweep> = view.sweeps()?.into_iter().map(|(name, row)| Sweep { name, row }).collect();
+pub fn sweeps(snapshot: &impl Snapshot) -> Result<Vec<Sweep>, StoreError> {
+    let mut sweeps: Vec<Sweep> = snapshot.sweeps()?.into_iter().map(|(name, row)| Sweep { name, row }).collect();
     sweeps.sort_by(|a, b| (a.row.first, &a.name).cmp(&(b.row.first, &b.name)));
     Ok(sweeps)
 }

@@ -160,7 +160,7 @@ fn exported_links_carry_their_evidence() {
     let n_csv = world.ask("export links", &[]).lines().skip(1).count();
     let json = world.ask("export links", &["--json"]);
     let stats = stats(&world);
-    let n_merges = stats["documents"].as_u64().expect("a number") - stats["clusters"].as_u64().expect("a number");
+    let n_merges = stats["n_documents"].as_u64().expect("a number") - stats["n_clusters"].as_u64().expect("a number");
     assert_eq!((n_csv as u64, json.lines().count() as u64), (n_merges, n_merges), "a spanning forest");
     for line in json.lines() {
         let link: serde_json::Value = serde_json::from_str(line).expect("JSON");
@@ -338,7 +338,7 @@ fn the_stream_begins_in_kafka_at_a_time() {
     let output = world.backfill_command(&sweeps()[..1]).args(["--then-from-kafka", &since]).output().expect("starts");
     assert!(output.status.success(), "{}", text(&output.stderr));
     world.ask("verify", &[]);
-    let n_documents = || stats(&world)["documents"].as_u64().expect("a number");
+    let n_documents = || stats(&world)["n_documents"].as_u64().expect("a number");
     let before = n_documents();
     run_until(&world, 2);
     assert_eq!(n_documents(), before + 2, "the stream skips the message of an earlier time");

@@ -274,7 +274,7 @@ fn events_tell_how_a_page_came_to_its_cluster() {
     let history = json(&world.ask("query url --json", &["http://a/"]));
     assert_eq!(history["sightings"][1]["document"], Value::Null);
     let status = json(&world.ask("stats --json", &[]));
-    assert_eq!((&status["sightings"], &status["gone"], &status["documents"]), (&8.into(), &1.into(), &5.into()));
+    assert_eq!((&status["n_sightings"], &status["n_gone"], &status["n_documents"]), (&8.into(), &1.into(), &5.into()));
 }
 
 #[test]
@@ -583,13 +583,13 @@ fn the_store_answers_while_it_is_written() {
     let mut seen = 0;
     while !writer.is_finished() {
         let status = json(&world.ask("stats --json", &[]));
-        let now = status["sightings"].as_u64().expect("a number");
+        let now = status["n_sightings"].as_u64().expect("a number");
         assert!(now >= seen, "{now} sightings after {seen}");
         seen = now;
     }
     writer.join().expect("no panic");
     assert!(process.wait().expect("ended").success());
-    assert_eq!(json(&world.ask("stats --json", &[]))["sightings"], 20_000);
+    assert_eq!(json(&world.ask("stats --json", &[]))["n_sightings"], 20_000);
 }
 
 #[test]

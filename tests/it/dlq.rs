@@ -166,7 +166,7 @@ fn a_page_that_comes_twice_does_no_harm() {
         trial.take_in(2 + n, &[]);
     }
     let stats: Value = serde_json::from_str(&trial.world.ask("stats --json", &[])).expect("JSON");
-    assert_eq!((&stats["sightings"], &stats["documents"]), (&json!(1), &json!(1)), "{stats}");
+    assert_eq!((&stats["n_sightings"], &stats["n_documents"]), (&json!(1), &json!(1)), "{stats}");
     trial.world.ask("verify", &[]);
 }
 

@@ -34,9 +34,9 @@ fn outcome(world: &World, input: PathBuf, what: &str) -> Outcome {
     let (summary, stats) = (json(&text(&output.stdout)), json(&world.ask("stats", &["--json"])));
     let number = |of: &serde_json::Value, field: &str| of[field].as_u64().unwrap_or_else(|| panic!("{field}: {of}"));
     let outcome = Outcome {
-        n_documents: number(&stats, "documents"),
-        n_clusters: number(&stats, "clusters"),
-        largest: number(&stats, "largest"),
+        n_documents: number(&stats, "n_documents"),
+        n_clusters: number(&stats, "n_clusters"),
+        largest: number(&stats, "n_documents_in_largest_cluster"),
         n_compared: number(&summary, "compared"),
         n_limited: number(&summary, "limited"),
         seconds: summary["seconds"].as_f64().expect("seconds"),

@@ -1,6 +1,6 @@
 //! Time: what stood where and when, what moved, what changed, what a closed sweep missed, in any order of arrival.
 
-use crate::harness::door::{Door, encoded};
+use crate::harness::server::{Server, encoded};
 use crate::harness::{World, check_events, page, sweeps, text};
 use lookalike::config::Config;
 use lookalike::document::DocumentId;
@@ -19,7 +19,7 @@ fn time(day: u32) -> String {
     format!("2026-11-{day:02}T00:00:00Z")
 }
 
-/// Forty words: `n_own` that no other number shares in their place, the rest those of every page.
+/// Forty words: `n_own` that no other number has, the rest common to all pages.
 fn body(number: u32, n_own: u32) -> String {
     (0..40).map(|n| if n < n_own { format!("own{number}x{n} ") } else { format!("all{n} ") }).collect()
 }
@@ -46,7 +46,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).expect(text)
 }
 
-/// Takes records in, each list as a file of its own.
+/// Runs over records, each list a file of its own.
 fn run(world: &World, name: &str, records: &[String]) {
     let input: PathBuf = world.write(name, lines(records));
     world.run(&[input]);
@@ -68,7 +68,7 @@ fn close(world: &World, sweep: &str) -> Value {
 }
 
 #[test]
-fn a_move_is_told_once_whichever_end_is_learnt_first() {
+fn a_move_is_one_event_whichever_end_comes_first() {
     let (old, new) = ("http://a/docs/cache", "http://a/docs/cli/cache");
     let begin = seen(old, 1, 7);
     let orders: [Vec<String>; 3] = [
@@ -85,7 +85,7 @@ fn a_move_is_told_once_whichever_end_is_learnt_first() {
             assert_eq!(moves(&events), [(old.into(), new.into(), MoveEvidence::Same)], "{order:?} by {n_together}");
             let source = world.path("pages.jsonl").display().to_string();
             check_events(&events, &BTreeMap::from([(source, 4)]));
-            // A later run knows what was told.
+            // A later run does not repeat the event.
             run(&world, "more.jsonl", &[seen(new, 4, 7), gone(old, 4)]);
             assert_eq!(moves(&world.events()).len(), 1);
         }
@@ -93,7 +93,7 @@ fn a_move_is_told_once_whichever_end_is_learnt_first() {
 }
 
 #[test]
-fn what_was_there_all_the_time_is_no_move_and_what_comes_back_is_sought_anew() {
+fn a_mirror_is_no_move_and_a_page_that_comes_back_can_move_again() {
     let world = World::new();
     // A mirror of the same sweep is no later place, until a later sweep sees it.
     run(&world, "1", &[seen("http://a/x", 1, 7), seen("http://b/x", 1, 7), gone("http://a/x", 2)]);
@@ -110,7 +110,7 @@ fn what_was_there_all_the_time_is_no_move_and_what_comes_back_is_sought_anew() {
     assert_eq!(moves(&world.events()).len(), 2);
 }
 
-/// A page that was alive when it was seen last was told to be elsewhere, because a mirror was fetched after it.
+/// Lost once: a page that was alive when last seen. A mirror fetched after it counted as its new place.
 #[test]
 fn a_page_that_is_alive_comes_first() {
     let world = World::new();
@@ -154,7 +154,7 @@ fn a_move_through_other_documents_says_so_and_merges_are_followed() {
 }
 
 #[test]
-fn a_change_is_told_against_the_version_before_by_time() {
+fn a_change_is_against_the_version_before_by_time() {
     let world = World::new().with("cluster.threshold", 0.2);
     let at = |day: u32, number: u32| page("http://a/", &time(day), "", &body(number, 10));
     run(&world, "pages", &[at(1, 1), at(5, 1), at(9, 3), at(7, 2), at(9, 3)]);
@@ -210,7 +210,7 @@ fn closing_a_sweep_marks_what_it_should_have_seen() {
     assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
 }
 
-/// A sweep that is closed after the next one began: hosts that were seen again since were visited nevertheless.
+/// A sweep closed after the next one began still visited the hosts that were seen again since.
 #[test]
 fn a_sweep_closed_late_knows_the_hosts_it_visited() {
     let world = World::new();
@@ -233,8 +233,8 @@ fn a_sweep_closed_late_knows_the_hosts_it_visited() {
     assert_eq!(history["sightings"][1]["seen"], "lost");
 }
 
-/// The sample, sweep by sweep, each closed: every URL that a sweep lacks is lost, and those whose exact cluster reaches
-/// the last sweep are found there.
+/// The sample, each sweep closed in turn: every URL that a sweep lacks is lost, and every URL whose exact cluster
+/// reaches the last sweep is found there.
 #[test]
 fn the_sample_swept_and_closed() {
     let world = World::new();
@@ -254,7 +254,7 @@ fn the_sample_swept_and_closed() {
     }
     let moved = moves(&world.events());
     let sources: BTreeSet<&String> = moved.iter().map(|(from, ..)| from).collect();
-    assert_eq!(sources.len(), moved.len(), "each is told once");
+    assert_eq!(sources.len(), moved.len(), "one event for each");
     let truth = std::fs::read_to_string(crate::harness::root().join("bench-data/lost.jsonl")).expect("the truth");
     for lost in truth.lines().map(json) {
         let url = lost["url"].as_str().expect("a URL").to_string();
@@ -263,6 +263,87 @@ fn the_sample_swept_and_closed() {
             Some("gone") => assert!(!sources.contains(&url), "{url} did not move"),
             _ => {}
         }
+    }
+}
+
+/// Lost once: the place of a page that had moved and was then lost there, too. Its answer was "nothing like it",
+/// and no count of `changes` had it, while its `moved` event was out.
+#[test]
+fn a_page_that_moved_and_was_lost_there_says_both() {
+    let world = World::new();
+    for (sweep, name) in sweeps().iter().zip(["1-2014-08-01", "2-2015-08-01", "3-2017-09-01"]) {
+        world.run(std::slice::from_ref(sweep));
+        close(&world, name);
+    }
+    let (old, new) =
+        ("https://docs.npm.example/html/api/config.html", "https://docs.npm.example/html/doc/api/npm-config.html");
+    let moved = moves(&world.events());
+    assert!(moved.iter().any(|(from, to, _)| from == old && to == new), "{moved:?}");
+    let lost = json(&world.ask("query lost --json", &[old]));
+    assert_eq!(lost["answers"], serde_json::json!([]));
+    let place = &lost["former_places"][0];
+    assert_eq!((&place["url"], &place["sweep"]), (&new.into(), &"2-2015-08-01".into()), "{lost}");
+    assert_eq!((&place["newest"]["seen"], &place["newest"]["sweep"]), (&"lost".into(), &"3-2017-09-01".into()));
+    let told = world.ask("query lost", &[old]);
+    assert!(told.contains(&format!("was at     {new}")) && told.contains("on 2015-08-01"), "{told}");
+    assert!(told.contains("lost there in 3-2017-09-01") && !told.contains("nothing like it"), "{told}");
+
+    // What the events say, `query lost` and `changes` say, too.
+    let froms: Vec<String> = moved.iter().map(|(from, ..)| from.clone()).collect();
+    let asked = world.write("urls", lines(&froms));
+    let answers = world.ask("query lost --json", &["--urls-from", asked.to_str().expect("a path")]);
+    let (mut n_found, mut n_former) = (0, 0);
+    for answer in answers.lines().map(json) {
+        let stands = answer["details"].as_array().is_some_and(|places| !places.is_empty());
+        let stood = answer["former_places"].as_array().is_some_and(|places| !places.is_empty());
+        assert!(stands || stood, "{answer}");
+        (n_found, n_former) = (n_found + usize::from(stands), n_former + usize::from(!stands));
+    }
+    let all = &json(&world.ask("changes --json", &[]))["all"];
+    let n = |name: &str| all[name].as_u64().expect(name) as usize;
+    assert_eq!((n("n_moved_within") + n("n_moved_between"), n("n_moved_then_lost")), (n_found, n_former));
+    assert_eq!(moved.len(), n_found + n_former);
+    assert!(n_former > 10, "{n_former}");
+    assert!(world.ask("changes", &[]).contains("`moved` events"), "the difference to the events is explained");
+
+    let alive = world.ask("query lost", &["https://docs.npm.example/html/doc/cli/npm-cache.html"]);
+    assert!(alive.contains("still here"), "{alive}");
+}
+
+/// A place that is gone, leads elsewhere or has another page by now is a former place, too; the latest comes first.
+#[test]
+fn former_places_say_what_ended_them() {
+    let world = World::new();
+    run(
+        &world,
+        "pages",
+        &[
+            seen("http://a/x", 1, 7),
+            gone("http://a/x", 2),
+            seen("http://a/gone", 2, 7),
+            gone("http://a/gone", 5),
+            seen("http://a/other", 3, 7),
+            seen("http://a/other", 5, 8),
+            seen("http://a/leads", 4, 7),
+            redirect("http://a/leads", 5, "http://a/leads2"),
+            gone("http://a/leads2", 5),
+        ],
+    );
+    let lost = json(&world.ask("query lost --json", &["http://a/x"]));
+    let former: Vec<(&str, &str)> = lost["former_places"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|place| (place["url"].as_str().expect("a URL"), place["newest"]["seen"].as_str().expect("a word")))
+        .collect();
+    assert_eq!(
+        former,
+        [("http://a/leads", "redirect"), ("http://a/other", "page"), ("http://a/gone", "gone")],
+        "{lost}"
+    );
+    let told = world.ask("query lost", &["http://a/x"]);
+    for end in ["gone there on 2026-11-05", "redirected to http://a/leads2", "is there since 2026-11-05"] {
+        assert!(told.contains(end), "{end}: {told}");
     }
 }
 
@@ -296,15 +377,15 @@ fn plain_history(seed: u64) -> Vec<Plain> {
     history
 }
 
-/// What `query url` must tell: by time, with a number for each content.
+/// What `query url` must answer: by time, with a number for each content.
 fn plain_url(history: &[Plain], url: &str) -> Vec<(String, Option<u32>)> {
     let mut of_url: Vec<&Plain> = history.iter().filter(|plain| plain.url == url).collect();
     of_url.sort_by_key(|plain| plain.day);
     of_url.into_iter().map(|plain| (time(plain.day), plain.number)).collect()
 }
 
-/// Where a URL's last content was seen later and still stands, or the URL itself: without clusters, because here contents
-/// are equal or have nothing in common.
+/// Where a URL's last content was seen later and still stands, or the URL itself. Clusters play no part: here
+/// contents are equal or have nothing in common.
 fn plain_lost(history: &[Plain], url: &str) -> BTreeSet<String> {
     let newest = |url: &str| history.iter().filter(|plain| plain.url == url).max_by_key(|plain| plain.day);
     let copies = history.iter().filter(|plain| plain.url == url && plain.number.is_some());
@@ -389,8 +470,8 @@ enum Found {
     Redirect(String),
 }
 
-/// What stood where, day by day, in a small world whose pages move and leave redirects behind, some in circles, some to
-/// where nobody ever was; the same for the same seed.
+/// What stood where, day by day, in a small world whose pages move and leave redirects behind, some in circles,
+/// some to URLs that were never seen; the same for the same seed.
 fn world_of_redirects(seed: u64) -> BTreeMap<String, BTreeMap<u32, Found>> {
     let mut state = seed;
     let mut below = move |n: u64| {
@@ -418,11 +499,11 @@ fn world_of_redirects(seed: u64) -> BTreeMap<String, BTreeMap<u32, Found>> {
     history
 }
 
-/// The ends of redirects as whoever follows them one by one meets them: each URL once, in a circle none twice.
+/// The way of a walker who follows redirects one by one: each URL once, in a circle none twice.
 fn walk(history: &BTreeMap<String, BTreeMap<u32, Found>>, from: &str) -> Vec<String> {
     let mut way = vec![from.to_string()];
     while let Some(Found::Redirect(to)) = way.last().and_then(|at| history.get(at)?.values().last()) {
-        // The first one and eight more: nobody goes on for ever.
+        // The first one and eight more, the limit.
         if way.contains(to) || way.len() == 9 {
             break;
         }
@@ -431,9 +512,10 @@ fn walk(history: &BTreeMap<String, BTreeMap<u32, Found>>, from: &str) -> Vec<Str
     way
 }
 
-/// Where a URL leads, if it does, and wherever else its content stands: where its redirects end, unless that is known to
-/// be gone or a circle; where the last page on that way was seen on a later day and still stands, or where redirects from
-/// such a place end; or the URL itself, if nothing of that.
+/// The way of a URL's redirects, if it leads anywhere, and all places of its content.
+///
+/// These are the end of its redirects, unless that is gone or a circle; every place where the last page on that way
+/// was seen on a later day and still stands, or where redirects from such a place end; without any, the URL itself.
 fn plain_found(history: &BTreeMap<String, BTreeMap<u32, Found>>, url: &str) -> (Option<Vec<String>>, BTreeSet<String>) {
     let newest = |url: &str| history.get(url).and_then(|days| days.iter().last());
     let page = |url: &str| match newest(url) {
@@ -467,8 +549,8 @@ fn plain_found(history: &BTreeMap<String, BTreeMap<u32, Found>>, url: &str) -> (
     (leads.then_some(way), found)
 }
 
-/// Chains of redirects, circles among them, pages that are gone at their ends or have moved on from there: the answers
-/// are those of whoever walks the plain lists.
+/// Chains of redirects, circles among them, and pages that are gone at their ends or have moved on: the answers are
+/// those of a walk over the plain lists.
 #[test]
 fn redirects_lead_where_a_plain_walk_leads() {
     let (mut n_led, mut n_circles, mut n_chains) = (0, 0, 0);
@@ -533,17 +615,21 @@ fn how_pages_change_is_counted() {
     let svg = ["--by", "sweep", "--svg", chart.to_str().expect("a path")];
     let changes = json(&world.ask("changes --json", &svg));
     let all = &changes["all"];
-    let counts = ["urls", "pages", "revisits", "changes", "births", "deaths", "moved_within", "moved_between"];
-    assert_eq!(counts.map(|count| all[count].as_u64().expect(count)), [7, 9, 2, 1, 7, 3, 1, 1]);
+    let counts = ["urls", "pages", "revisits", "changes", "births", "deaths", "moved_within", "moved_between"]
+        .map(|count| format!("n_{count}"));
+    assert_eq!(counts.each_ref().map(|count| all[count].as_u64().expect(count)), [7, 9, 2, 1, 7, 3, 1, 1]);
     // 21 shingles of 31 are those of every page.
-    assert_eq!(all["resemblance"], serde_json::json!([0, 0, 0, 0, 0, 1, 0, 0, 0, 0]));
+    assert_eq!(all["n_changes_by_resemblance"], serde_json::json!([0, 0, 0, 0, 0, 1, 0, 0, 0, 0]));
     assert_eq!(all["median_life_days"], 2.0);
     let by =
         |row: &str| changes["rows"].as_array().expect("a list").iter().map(|at| at[row].clone()).collect::<Vec<_>>();
     assert_eq!(by("name"), ["1", "2", "3"]);
-    assert_eq!((by("births"), by("deaths")), (vec![5.into(), 2.into(), 0.into()], vec![0.into(), 1.into(), 2.into()]));
+    assert_eq!(
+        (by("n_births"), by("n_deaths")),
+        (vec![5.into(), 2.into(), 0.into()], vec![0.into(), 1.into(), 2.into()])
+    );
     let svg = std::fs::read_to_string(chart).expect("a chart");
-    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("3 died: 2"), "{svg}");
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("3 deaths: 2"), "{svg}");
     let csv = world.ask("changes --csv --by host", &[]);
     let rows: Vec<Vec<String>> = csv::Reader::from_reader(csv.as_bytes())
         .records()
@@ -555,7 +641,7 @@ fn how_pages_change_is_counted() {
 }
 
 #[test]
-fn results_are_grouped_and_carriers_of_a_text_are_listed() {
+fn results_are_grouped_and_reuse_of_a_text_is_listed() {
     let world = World::new();
     let words = |range: std::ops::Range<u32>| range.map(|n| format!("w{n} ")).collect::<String>();
     let at = |url: &str, day: u32, text: &str| page(url, &time(day), "", text);
@@ -589,7 +675,7 @@ fn results_are_grouped_and_carriers_of_a_text_are_listed() {
         .as_array()
         .expect("a list")
         .iter()
-        .flat_map(|host| host["carriers"].as_array().expect("a list"))
+        .flat_map(|host| host["pages"].as_array().expect("a list"))
         .map(|carrier| {
             let text = |field: &str| carrier[field].as_str().expect("text");
             (text("url"), text("fetched_at"), carrier["stands"].as_bool().expect("whether it stands"))
@@ -612,9 +698,11 @@ fn results_are_grouped_and_carriers_of_a_text_are_listed() {
     assert_eq!(output.status.code(), Some(4));
 }
 
-/// A text, pages that have all of it, half and a paragraph of it, a page that is a paragraph of it, and one that has nothing
-/// to do with it. The copy, the half and the paragraph share their smallest shingles with it and are always found; what
-/// stands inside a much larger page needs mod shingles. Lost once: of a URL's text all that is not in its cluster.
+/// Lost once: all reuse of a URL's text outside its cluster.
+///
+/// The pages: a copy of a text, half of it, the text inside a much larger page, a paragraph of it, and others. The
+/// copy, the half and the paragraph share their smallest shingles with the text and are always found; the larger
+/// page needs mod shingles.
 #[test]
 fn quotations_are_found_in_other_clusters() {
     let words = |range: std::ops::Range<u32>| range.map(|n| format!("w{n} ")).collect::<String>();
@@ -631,11 +719,11 @@ fn quotations_are_found_in_other_clusters() {
     for modulus in [0, 25] {
         let world = World::new().with("sketch.index_modulus", modulus);
         run(&world, "pages", &records);
-        let carriers = |of: &str| -> BTreeSet<String> {
+        let reuse = |of: &str| -> BTreeSet<String> {
             let found = json(&world.ask("query reuse --json", &[of]));
             let hosts = found.as_array().expect("hosts").iter();
-            let carriers = hosts.flat_map(|host| host["carriers"].as_array().expect("carriers"));
-            carriers.map(|carrier| carrier["url"].as_str().expect("a URL").to_string()).collect()
+            let pages = hosts.flat_map(|host| host["pages"].as_array().expect("pages"));
+            pages.map(|page| page["url"].as_str().expect("a URL").to_string()).collect()
         };
         let text = |name: &str, text: String| world.write(name, text).display().to_string();
         for of in [copy, paragraph, &text("all", words(0..400)), &text("part", words(100..180))] {
@@ -643,15 +731,16 @@ fn quotations_are_found_in_other_clusters() {
             if modulus > 0 {
                 expected.insert(large.into());
             }
-            assert_eq!(carriers(of), expected, "{of} {modulus}");
+            assert_eq!(reuse(of), expected, "{of} {modulus}");
         }
-        assert_eq!(carriers("http://e/other").len(), 1);
+        assert_eq!(reuse("http://e/other").len(), 1);
         let clusters = world.partition();
         assert_eq!(clusters.len(), 6, "each is a cluster of its own: {clusters:?}");
     }
 }
 
-/// What finds a document is the same whether it is read where it was written down or back from the lists that it went into.
+/// The shingles that find a document are the same whether the store kept them whole or reads them back from its
+/// lists.
 #[test]
 fn what_finds_a_document_is_read_back() {
     let new = || World::new().with("sketch.index_modulus", 25);
@@ -679,7 +768,7 @@ fn what_finds_a_document_is_read_back() {
     assert!(n_all > 40_000 && n_found * 3 > n_all * 2, "{n_found} of {n_all}");
 }
 
-/// Pages that go, lead elsewhere, come back and come late, beside the sample's sweeps of their time.
+/// Pages that go, redirect, come back and come late, beside the sample's sweeps of their time.
 fn comings_and_goings() -> [Vec<String>; 2] {
     let missing = |url: &str, day: u32, status: u32| {
         serde_json::json!({"url": url, "fetched_at": time(day), "sweep": day.to_string(), "http_status": status, "body": "no"})
@@ -709,13 +798,13 @@ fn comings_and_goings() -> [Vec<String>; 2] {
     [first, rest]
 }
 
-/// An answer less what only the way to it tells: the number of events, the bytes on disk, and the documents that a chain
-/// goes through, for of the links that make one cluster a batch may have found others than the stream.
-fn told_alike(mut answer: Value) -> Value {
+/// An answer without what depends on the way to it: the number of events, the bytes on disk, and the documents of a
+/// chain, because a batch may find other links of a cluster than the stream.
+fn comparable(mut answer: Value) -> Value {
     fn strip(value: &mut Value) {
         match value {
             Value::Object(fields) => {
-                for field in ["seq", "events", "bytes_on_disk", "through", "next"] {
+                for field in ["seq", "n_events", "n_bytes_on_disk", "through", "next"] {
                     fields.remove(field);
                 }
                 fields.values_mut().for_each(strip);
@@ -728,14 +817,14 @@ fn told_alike(mut answer: Value) -> Value {
     answer
 }
 
-/// All that two worlds can be asked for, over HTTP and on the command line, they answer alike.
+/// Checks that two worlds answer every question alike, over HTTP and on the command line.
 fn check_alike(worlds: &[World; 2], urls: &BTreeSet<String>, texts: &[String]) {
-    let doors = worlds.each_ref().map(Door::open);
-    let ask = |what: &str, ask: &dyn Fn(&Door) -> crate::harness::door::Response| {
-        let answers = doors.each_ref().map(|door| {
-            let answer = ask(door);
+    let servers = worlds.each_ref().map(Server::open);
+    let ask = |what: &str, ask: &dyn Fn(&Server) -> crate::harness::server::Response| {
+        let answers = servers.each_ref().map(|server| {
+            let answer = ask(server);
             assert!([200, 404].contains(&answer.status), "{what}: {}", answer.body);
-            told_alike(answer.json())
+            comparable(answer.json())
         });
         assert_eq!(answers[0], answers[1], "{what}");
     };
@@ -746,18 +835,18 @@ fn check_alike(worlds: &[World; 2], urls: &BTreeSet<String>, texts: &[String]) {
             format!("/v1/cluster?of={url}"),
             format!("/v1/reuse?url={url}&threshold=0.3"),
         ] {
-            ask(&path, &|door| door.get(&path));
+            ask(&path, &|server| server.get(&path));
         }
     }
     for path in ["sweeps", "changes", "changes?by=host", "changes?by=sweep", "stats", "clusters?limit=1000"] {
-        ask(path, &|door| door.get(&format!("/v1/{path}")));
+        ask(path, &|server| server.get(&format!("/v1/{path}")));
     }
     let ranked = serde_json::json!({ "urls": urls }).to_string();
-    ask("group", &|door| door.post("/v1/group", "application/json", ranked.as_bytes()));
-    ask("lost", &|door| door.post("/v1/lost", "application/json", ranked.as_bytes()));
+    ask("group", &|server| server.post("/v1/group", "application/json", ranked.as_bytes()));
+    ask("lost", &|server| server.post("/v1/lost", "application/json", ranked.as_bytes()));
     for text in texts {
-        ask("similar", &|door| door.post("/v1/similar?limit=20", "text/html", text.as_bytes()));
-        ask("carriers", &|door| door.post("/v1/reuse?threshold=0.3", "text/html", text.as_bytes()));
+        ask("similar", &|server| server.post("/v1/similar?limit=20", "text/html", text.as_bytes()));
+        ask("reuse", &|server| server.post("/v1/reuse?threshold=0.3", "text/html", text.as_bytes()));
     }
     let list = worlds.each_ref().map(|world| world.write("urls", lines(&urls.iter().collect::<Vec<_>>())));
     let file = worlds.each_ref().map(|world| world.write("text.html", &texts[0]));
@@ -766,18 +855,18 @@ fn check_alike(worlds: &[World; 2], urls: &BTreeSet<String>, texts: &[String]) {
         ("url", None),
         ("cluster", None),
         ("lost", None),
-        ("carriers", None),
+        ("reuse", None),
         ("lost", Some(&list)),
         ("group", Some(&list)),
         ("similar", Some(&file)),
-        ("carriers", Some(&file)),
+        ("reuse", Some(&file)),
     ] {
         let answers = [0, 1].map(|at| {
             let argument = argument.map_or(url.to_string(), |files| files[at].display().to_string());
             let flag = (question == "lost" && argument != url).then_some("--urls-from");
             let arguments: Vec<&str> = flag.into_iter().chain([argument.as_str()]).collect();
             let answer = worlds[at].ask(&format!("query {question} --json"), &arguments);
-            answer.lines().map(|line| told_alike(json(line))).collect::<Vec<_>>()
+            answer.lines().map(|line| comparable(json(line))).collect::<Vec<_>>()
         });
         assert_eq!(answers[0], answers[1], "{question}");
     }
@@ -787,8 +876,8 @@ fn check_alike(worlds: &[World; 2], urls: &BTreeSet<String>, texts: &[String]) {
     }
 }
 
-/// A batch of the first sweeps and a stream of the rest tell the same as a stream of all, whatever is asked, and so
-/// they do once a sweep is closed.
+/// A batch of the first sweeps and a stream of the rest give the same answers as a stream of all, also once a sweep
+/// is closed.
 #[test]
 fn a_batch_and_then_a_stream_answer_as_a_stream() {
     for modulus in [0, 25] {
@@ -801,7 +890,7 @@ fn a_batch_and_then_a_stream_answer_as_a_stream() {
         worlds[0].run(&all);
         let output = worlds[1].command("backfill -q").args(begun).output().expect("starts");
         assert!(output.status.success(), "{}", text(&output.stderr));
-        // It passes over what it was made from.
+        // The stream skips what the batch has read.
         worlds[1].run(&all);
         let exported = worlds[0].ask("export clusters", &[]);
         let mut rows = csv::Reader::from_reader(exported.as_bytes());

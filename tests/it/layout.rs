@@ -49,6 +49,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("hyper", &["http"]),
     ("hyper_util", &["http"]),
     ("http_body_util", &["http"]),
+    ("tower_http", &["http"]),
     ("tokio", &["http", "cli"]),
     ("fastwarc", &["files"]),
     ("flate2", &["files"]),

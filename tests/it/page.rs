@@ -1,8 +1,8 @@
-//! The page for people, in a real browser: what it shows, that it can be used without a mouse and read aloud, and that
+//! The page for people, in a real browser: what it shows, that a keyboard and a screen reader suffice, and that
 //! nothing crawled can take it over.
 
 use crate::harness::browser::Browser;
-use crate::harness::door::{Door, encoded};
+use crate::harness::server::{Server, encoded};
 use crate::harness::{World, page, sweeps};
 use serde_json::{Value, json};
 
@@ -13,20 +13,21 @@ const KEPT: &str = "https://docs.npm.example/html/doc/cli/npm-cache.html";
 const ENTER: &str = "\u{e007}";
 const TAB: &str = "\u{e004}";
 
-fn sample() -> (World, Door) {
+fn sample() -> (World, Server) {
     let world = World::new();
     world.run(&sweeps());
-    let door = Door::open(&world);
-    (world, door)
+    let server = Server::open(&world);
+    (world, server)
 }
 
-/// A URL is typed, by keyboard alone, and the page tells where it went, what resembles it, and how two of these compare.
+/// A person types a URL, by keyboard alone; the page shows where it went, what resembles it, and how two versions
+/// compare.
 #[test]
 fn a_lost_page_is_found_by_hand() {
     let Some(browser) = Browser::start() else { return };
-    let (_world, door) = sample();
-    browser.open(&format!("http://{}/", door.address));
-    // To the answer, the name, the box.
+    let (_world, server) = sample();
+    browser.open(&format!("http://{}/", server.address));
+    // The skip link, the name, the box.
     for _ in 0..3 {
         browser.press(TAB);
     }
@@ -49,14 +50,14 @@ fn a_lost_page_is_found_by_hand() {
     check_access(&browser);
 }
 
-/// Two texts, one pasted as HTML and one a file: what they share is marked, and leads from one to the other.
+/// Two texts, one pasted as HTML and one a file: marks show what they share, and link one to the other.
 #[test]
 fn shared_passages_are_marked() {
     let Some(browser) = Browser::start() else { return };
-    let (world, door) = sample();
+    let (world, server) = sample();
     let shared = "the quick brown fox jumps over the lazy dog and then sleeps until the sun is up";
     let file = world.write("second.txt", format!("Something else. {shared}. And <b>more</b> of it."));
-    browser.open(&format!("http://{}/compare", door.address));
+    browser.open(&format!("http://{}/compare", server.address));
     check_access(&browser);
     browser
         .type_into("#a_text", &format!("<p>First & only: <i>{shared}</i>!</p><script>document.title='owned'</script>"));
@@ -71,7 +72,7 @@ fn shared_passages_are_marked() {
     check_access(&browser);
 }
 
-/// URLs and names of sweeps are anybody's: none of them becomes markup, script or a link elsewhere.
+/// URLs and names of sweeps are foreign text: none becomes markup, script or a link elsewhere.
 #[test]
 fn nothing_crawled_takes_the_page_over() {
     let world = World::new();
@@ -85,35 +86,42 @@ fn nothing_crawled_takes_the_page_over() {
         page("http://b/", &day(3), sweep, "x"),
     ];
     world.run(&[world.write("evil.jsonl", pages.join("\n"))]);
-    let door = Door::open(&world);
+    let server = Server::open(&world);
     for path in
         [format!("/?url={}", encoded(evil)), "/?url=http://b/".into(), "/".into(), format!("/?url={}x", encoded(evil))]
     {
-        let answer = door.get(&path);
-        assert!(!answer.body.contains("<script") && !answer.body.contains("<svg") && !answer.body.contains("<img"));
+        let answer = server.get(&path);
+        assert!(!answer.body.contains("<script") && !answer.body.contains("<svg") && !answer.body.contains("<img/"));
         let policy = answer.header("content-security-policy").expect("a policy");
         assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
     }
     let Some(browser) = Browser::start() else { return };
-    browser.open(&format!("http://{}/?url={}", door.address, encoded(evil)));
+    browser.open(&format!("http://{}/?url={}", server.address, encoded(evil)));
     assert_eq!(browser.texts("h1"), [evil]);
     assert_eq!(browser.script("return document.title"), format!("{evil} – Lookalike"));
-    assert_eq!(browser.script("return document.querySelectorAll('script, svg, img, [onload], [onerror]').length"), 0);
+    assert_eq!(
+        browser.script("return document.querySelectorAll('script, svg, main img, [onload], [onerror]').length"),
+        0
+    );
     let links = browser.script("return [...document.links].map(link => new URL(link.href).origin)");
-    let own = Value::from(format!("http://{}", door.address));
+    let own = Value::from(format!("http://{}", server.address));
     assert!(links.as_array().expect("a list").iter().all(|origin| *origin == own), "{links}");
     check_access(&browser);
 }
 
-/// What is refused is told on a page, too.
+/// An error is a page, too.
 #[test]
-fn refusals_are_pages() {
-    let (_world, door) = sample();
-    for (path, status) in
-        [("/?url=http://never/", 404), ("/?uri=x", 400), ("/compare?a=1&b=x", 400), ("/compare?a=1&b=99999999", 404)]
-    {
-        let answer = door.get(path);
+fn errors_are_pages() {
+    let (_world, server) = sample();
+    for (path, status) in [
+        ("/?url=http://never/", 404),
+        ("/?uri=x", 400),
+        ("/compare?a=1&b=x", 400),
+        ("/compare?a=1&b=99999999", 404),
+        ("/compare?b=0", 400),
+    ] {
+        let answer = server.get(path);
         assert_eq!(answer.status, status, "{path}");
         assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"));
         assert!(answer.body.contains("class=\"problem\""), "{}", answer.body);
@@ -129,13 +137,13 @@ fn refusals_are_pages() {
             400,
         ),
     ] {
-        let answer = door.post("/compare", content_type, body.as_bytes());
+        let answer = server.post("/compare", content_type, body.as_bytes());
         assert_eq!(answer.status, status, "{content_type} {body}");
         assert!(answer.body.contains("class=\"problem\""), "{}", answer.body);
     }
 }
 
-/// What a keyboard and a screen reader need, and eyes that see less: in light and dark, on a wide and a narrow screen.
+/// What a keyboard, a screen reader and weak eyes need: in light and dark, on a wide and a narrow screen.
 fn check_access(browser: &Browser) {
     for (scheme, width) in [("light", 1280), ("dark", 360)] {
         browser.emulate(scheme, width);
@@ -145,7 +153,7 @@ fn check_access(browser: &Browser) {
     browser.emulate("light", 1280);
 }
 
-/// Tells everything that is wrong with the page at hand.
+/// Lists every problem of the page.
 const ACCESS: &str = r#"
 const problems = [];
 const say = (what, element) => problems.push(what + ': ' + (element ? element.outerHTML.slice(0, 120) : ''));

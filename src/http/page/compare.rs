@@ -1,10 +1,11 @@
-//! Two copies side by side: what the store knows of them, and their shared passages where their text is given.
+//! `/compare`: two documents by their sketches, or the shared passages of two texts that a person gives.
 
+use super::super::answer::Answer;
 use super::super::error::HttpError;
 use super::super::request::QueryRequest;
-use super::super::service::{Answer, Service};
+use super::super::service::Service;
+use super::frame::page;
 use super::html::Html;
-use super::page;
 use super::timeline::day;
 use crate::document::{Body, DocumentId, MediaType, plain_text};
 use crate::ports::{Snapshot, Snapshots, StoredDocument};
@@ -13,55 +14,68 @@ use axum::body::Body as RequestBody;
 use axum::extract::{FromRequest, Multipart, Request};
 use axum::http::{StatusCode, header};
 
-/// Sightings of a document shown at most.
+/// Sightings of a document shown.
 const SEEN_MAX: usize = 5;
 
 /// `/compare`: two documents by their sketches, and the form for their texts.
 pub(in super::super) fn compare<V: Snapshots>(
-    house: &Service<V>,
-    view: &V::Snapshot,
-    asked: &QueryRequest,
+    service: &Service<V>,
+    snapshot: &V::Snapshot,
+    request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
     let mut html = Html::default();
     html.raw("<h1>Two copies</h1>");
-    if let (Some(a), Some(b)) = (asked.given("a"), asked.given("b")) {
-        let (a, b) = (stored(view, a)?, stored(view, b)?);
-        by_sketches(&mut html, view, &a, &b)?;
+    let [a, b] = ["a", "b"].map(|name| request.given(name).map(|number| stored(snapshot, number)));
+    let (a, b) = (a.transpose()?, b.transpose()?);
+    if let (Some(a), Some(b)) = (a, b) {
+        by_sketches(&mut html, snapshot, &a, &b)?;
     }
     form(&mut html);
-    Ok(page(house, view, StatusCode::OK, "Two copies", "", html))
+    Ok(page(service, snapshot, StatusCode::OK, "Two copies", "", html))
 }
 
 /// A document by its number.
-fn stored(view: &impl Snapshot, number: &str) -> Result<(DocumentId, StoredDocument), HttpError> {
-    let id = number.parse().map(DocumentId).map_err(|_| {
-        HttpError::wrong("bad-parameter", "a and b must be numbers of documents; choose them on the page of a URL")
+fn stored(snapshot: &impl Snapshot, number: &str) -> Result<(DocumentId, StoredDocument), HttpError> {
+    let number = number.parse().ok().filter(|number| *number > 0);
+    let id = number.map(DocumentId).ok_or_else(|| {
+        HttpError::bad_request(
+            "bad-parameter",
+            "a and b must be document numbers; choose two versions on the page of a URL",
+        )
     })?;
-    let document = view.document(id)?.ok_or_else(|| HttpError::unknown(format!("there is no document {id}")))?;
+    let document = snapshot.document(id)?.ok_or_else(|| HttpError::not_found(format!("there is no document {id}")))?;
     Ok((id, document))
 }
 
 fn by_sketches(
     html: &mut Html,
-    view: &impl Snapshot,
+    snapshot: &impl Snapshot,
     (a, stored_a): &(DocumentId, StoredDocument),
     (b, stored_b): &(DocumentId, StoredDocument),
 ) -> Result<(), HttpError> {
-    let comparison = query::compare_sketches(&stored_a.sketch, &stored_b.sketch, view.rule().sketch.rule);
+    for (id, document) in [(a, stored_a), (b, stored_b)] {
+        if document.sketch.n_shingles == 0 {
+            let (n_words, w) = (document.n_words, snapshot.rule().sketch.w);
+            let message =
+                format!("document {id} has {n_words} words, fewer than the {w} of a shingle; nothing to compare");
+            return Err(HttpError::nothing_to_compare(message));
+        }
+    }
+    let comparison = query::compare_sketches(&stored_a.sketch, &stored_b.sketch, snapshot.rule().sketch.rule);
     html.raw("<section aria-labelledby=\"sketches\"><h2 id=\"sketches\">By their sketches</h2>");
     html.raw("<dl class=\"facts\"><div><dt>Resemblance</dt><dd>").share(comparison.resemblance);
-    html.raw("</dd></div><div><dt>First is in second</dt><dd>").share(comparison.containment_of_a_in_b);
-    html.raw("</dd></div><div><dt>Second is in first</dt><dd>").share(comparison.containment_of_b_in_a);
+    html.raw("</dd></div><div><dt>First is in second</dt><dd>").known_share(comparison.containment_of_a_in_b);
+    html.raw("</dd></div><div><dt>Second is in first</dt><dd>").known_share(comparison.containment_of_b_in_a);
     html.raw("</dd></div></dl>");
     if comparison.error > 0.0 {
         html.raw("<p class=\"note\">Estimated; one standard error of the resemblance is ");
-        html.text(format_args!("{:.1}", comparison.error * 100.0)).raw("&nbsp;%.</p>");
+        html.text(format_args!("{:.0}", comparison.error * 100.0)).raw("&nbsp;%.</p>");
     }
     html.raw("<div class=\"two\">");
     for (name, id, document) in [("First", a, stored_a), ("Second", b, stored_b)] {
         html.raw("<div><h3>").raw(name).raw(": document ").text(id).raw("</h3><p class=\"note\">");
         html.text(document.n_words).raw(" words</p><ul class=\"found\">");
-        let sightings = view.sightings_of_document(*id)?;
+        let sightings = snapshot.sightings_of_document(*id)?;
         for sighting in sightings.iter().rev().take(SEEN_MAX) {
             html.raw("<li>").link(&sighting.url).raw(" <span class=\"when\">");
             html.text(day(sighting.moment.fetched_at)).raw("</span></li>");
@@ -95,13 +109,13 @@ fn form(html: &mut Html) {
 
 /// `POST /compare`: two texts, their shared passages marked.
 pub(in super::super) fn compare_texts<V: Snapshots>(
-    house: &Service<V>,
-    view: &V::Snapshot,
-    asked: &QueryRequest,
+    service: &Service<V>,
+    snapshot: &V::Snapshot,
+    request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
-    let [a, b] = given_texts(asked)?;
-    let (a, b) = (readable(&a, "the first text", house)?, readable(&b, "the second text", house)?);
-    let w = view.rule().sketch.w;
+    let [a, b] = given_texts(request)?;
+    let (a, b) = (readable(&a, "the first text", service)?, readable(&b, "the second text", service)?);
+    let w = snapshot.rule().sketch.w;
     let shared = shared_passages(&a, &b, w);
     let mut html = Html::default();
     html.raw("<h1>Shared passages</h1><dl class=\"facts\"><div><dt>Resemblance</dt><dd>").share(shared.resemblance());
@@ -109,38 +123,39 @@ pub(in super::super) fn compare_texts<V: Snapshots>(
     html.raw("</dd></div><div><dt>Second is in first</dt><dd>").share(shared.containment_of_b_in_a());
     html.raw("</dd></div></dl><p class=\"note\">")
         .text(how_many(&shared))
-        .raw(" Marked is what the other text has, too, ");
-    html.text(w).raw(" words in a row or more; a number leads to the same words on the other side.</p>");
+        .raw(" Marks show what the other text has, too, in runs of ");
+    html.text(w).raw(" words or more. A number leads to the same words on the other side.</p>");
     html.raw("<div class=\"two texts\">");
     marked(&mut html, ["First", "a", "b"], &a, &shared.passages_of_a);
     marked(&mut html, ["Second", "b", "a"], &b, &shared.passages_of_b);
     html.raw("</div><p><a href=\"/compare\">Compare others</a></p>");
-    Ok(page(house, view, StatusCode::OK, "Shared passages", "", html))
+    Ok(page(service, snapshot, StatusCode::OK, "Shared passages", "", html))
 }
 
 fn how_many(shared: &SharedPassages) -> String {
-    let words = |passages: &[Passage]| passages.iter().map(|passage| passage.n_words).sum::<usize>();
-    let (a, b) = (&shared.passages_of_a, &shared.passages_of_b);
+    let words = |passages: &[Passage]| {
+        let n_words: usize = passages.iter().map(|passage| passage.n_words).sum();
+        let passage = if passages.len() == 1 { "passage" } else { "passages" };
+        format!("{n_words} words in {} {passage}", passages.len())
+    };
     format!(
-        "Of {} and {} distinct shingles {} are in both: {} words of the first in {} passages, {} of the second in {}.",
-        shared.shingles_of_a,
-        shared.shingles_of_b,
-        shared.shingles_shared,
-        words(a),
-        a.len(),
-        words(b),
-        b.len()
+        "Of {} and {} distinct shingles, {} are in both: {} of the first, {} of the second.",
+        shared.n_shingles_of_a,
+        shared.n_shingles_of_b,
+        shared.n_shingles_shared,
+        words(&shared.passages_of_a),
+        words(&shared.passages_of_b),
     )
 }
 
-/// The two texts of the form: of each the file, or else what was pasted.
-fn given_texts(asked: &QueryRequest) -> Result<[Vec<u8>; 2], HttpError> {
-    let content_type = asked.content_type.as_deref().unwrap_or("");
-    let request = Request::builder().header(header::CONTENT_TYPE, content_type);
-    let request = request.body(RequestBody::from(asked.body.clone())).map_err(|_| not_the_form())?;
-    // The body is here already: nothing is waited for.
+/// The two texts of the form: the file of each, or else the pasted text.
+fn given_texts(request: &QueryRequest) -> Result<[Vec<u8>; 2], HttpError> {
+    let content_type = request.content_type.as_deref().unwrap_or("");
+    let form = Request::builder().header(header::CONTENT_TYPE, content_type);
+    let form = form.body(RequestBody::from(request.body.clone())).map_err(|_| not_the_form())?;
+    // The body is in memory, so this never waits.
     tokio::runtime::Handle::current().block_on(async {
-        let mut form = Multipart::from_request(request, &()).await.map_err(|_| not_the_form())?;
+        let mut form = Multipart::from_request(form, &()).await.map_err(|_| not_the_form())?;
         let (mut pasted, mut files) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
         while let Some(field) = form.next_field().await.map_err(|_| not_the_form())? {
             let place = match field.name() {
@@ -159,29 +174,33 @@ fn given_texts(asked: &QueryRequest) -> Result<[Vec<u8>; 2], HttpError> {
 }
 
 fn not_the_form() -> HttpError {
-    HttpError::wrong(
+    HttpError::bad_request(
         "bad-body",
         "send multipart/form-data with the fields a_text or a_file, and b_text or b_file, as the form at /compare does",
     )
 }
 
-/// The text of a body as a reader sees it.
-fn readable<V: Snapshots>(bytes: &[u8], name: &str, house: &Service<V>) -> Result<String, HttpError> {
+/// The text of a body, without markup.
+fn readable<V: Snapshots>(bytes: &[u8], name: &str, service: &Service<V>) -> Result<String, HttpError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Err(HttpError::wrong("bad-body", format!("{name} is empty; paste it or choose its file")));
+        return Err(HttpError::bad_request("bad-body", format!("{name} is empty; paste it, or choose a file")));
     }
     let body = Body::Bytes { bytes: bytes.to_vec(), charset: None };
     let text = plain_text(&body, MediaType::Unknown)
         .map_err(|why| HttpError::new(StatusCode::UNPROCESSABLE_ENTITY, "no-text", format!("{name}: {why}")))?;
-    let words_max = house.limits.words_max;
-    if crate::document::word_starts(&text).len() > words_max {
-        let message = format!("{name} has over limits.words_max = {words_max} words; give a part of it");
+    let words_max = service.limits.words_max;
+    let n_words = crate::document::word_starts(&text).len();
+    if n_words == 0 {
+        return Err(HttpError::nothing_to_compare(format!("{name} has no words; nothing to compare")));
+    }
+    if n_words > words_max {
+        let message = format!("{name} has more than limits.words_max = {words_max} words; give a part of it");
         return Err(HttpError::new(StatusCode::UNPROCESSABLE_ENTITY, "too-many-words", message));
     }
     Ok(text.into_owned())
 }
 
-/// A text with its passages marked and numbered; each number is a link to its counterpart.
+/// A text with its passages marked and numbered; each number links to the same words in the other text.
 fn marked(html: &mut Html, [name, own, other]: [&'static str; 3], text: &str, passages: &[Passage]) {
     html.raw("<section aria-label=\"").raw(name).raw(" text\"><h2>").raw(name).raw("</h2><div class=\"text\">");
     let mut done = 0;

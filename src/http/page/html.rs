@@ -1,8 +1,8 @@
-//! HTML that cannot be broken out of: markup is what stands in this program, everything else is text and escaped.
+//! HTML that no text can break out of: markup is a literal of this program, everything else is escaped.
 
 use std::fmt::{self, Display, Write};
 
-/// A piece of HTML under way.
+/// A piece of HTML.
 #[derive(Default)]
 pub(super) struct Html(String);
 
@@ -13,14 +13,14 @@ impl Html {
         self
     }
 
-    /// Text of anybody's, for an element or a quoted attribute.
+    /// Any text, for an element or a quoted attribute.
     pub fn text(&mut self, text: impl Display) -> &mut Self {
         // Writing to a string cannot fail.
         let _ = write!(Escaping(&mut self.0), "{text}");
         self
     }
 
-    /// Text of anybody's as a value after `?`, in a quoted attribute.
+    /// Any text as a value after `?`, in a quoted attribute.
     pub fn query(&mut self, text: &str) -> &mut Self {
         for byte in text.bytes() {
             if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -32,23 +32,23 @@ impl Html {
         self
     }
 
-    /// Another piece.
+    /// Appends another piece.
     pub fn html(&mut self, html: Html) -> &mut Self {
         self.0.push_str(&html.0);
         self
     }
 
-    /// A URL to be read, in one direction and in a piece whatever is in it.
+    /// A URL to read, isolated from the direction of the text around it.
     pub fn url(&mut self, url: &str) -> &mut Self {
         self.raw("<bdi class=\"url\">").text(url).raw("</bdi>")
     }
 
-    /// A link to this page's answer about a URL.
+    /// A link to the page about a URL.
     pub fn link(&mut self, url: &str) -> &mut Self {
         self.raw("<a href=\"/?url=").query(url).raw("\">").url(url).raw("</a>")
     }
 
-    /// A number from 0 to 1 as a bar and in per cent. Nothing under 1 is shown as 100 %.
+    /// A number from 0 to 1 as a bar and in per cent. A number under 1 never shows as 100 %.
     pub fn share(&mut self, share: f64) -> &mut Self {
         let per_cent = if share < 1.0 { (share * 100.0).round().min(99.0) } else { 100.0 };
         self.raw("<span class=\"share\"><meter min=\"0\" max=\"1\" aria-hidden=\"true\" value=\"")
@@ -56,6 +56,26 @@ impl Html {
             .raw("\"></meter> ")
             .text(per_cent)
             .raw("&nbsp;%</span>")
+    }
+
+    /// A share that may be unknown.
+    pub fn known_share(&mut self, share: Option<f64>) -> &mut Self {
+        match share {
+            Some(share) => self.share(share),
+            None => self.raw("<span class=\"note\" title=\"the sketches do not tell\">unknown</span>"),
+        }
+    }
+
+    /// A number with spaces between thousands.
+    pub fn number(&mut self, number: u64) -> &mut Self {
+        let digits = number.to_string();
+        for (at, digit) in digits.chars().enumerate() {
+            if at > 0 && (digits.len() - at).is_multiple_of(3) {
+                self.0.push('\u{202f}');
+            }
+            self.0.push(digit);
+        }
+        self
     }
 
     pub fn into_string(self) -> String {
@@ -74,7 +94,7 @@ impl Write for Escaping<'_> {
                 '>' => self.0.push_str("&gt;"),
                 '"' => self.0.push_str("&quot;"),
                 '\'' => self.0.push_str("&#39;"),
-                // No parser takes it as it is.
+                // HTML has no NUL.
                 '\0' => self.0.push('\u{fffd}'),
                 _ => self.0.push(c),
             }
@@ -100,7 +120,7 @@ mod tests {
             prop_assert!(!html.contains('\''));
         }
 
-        /// What a browser makes of it is the text again: read with this program's own reader of HTML.
+        /// This program's own HTML reader gets the text back.
         #[test]
         fn a_reader_gets_the_text_back(text in "[ -~äß&;#x0-9]{0,40}") {
             let mut html = Html::default();
@@ -108,6 +128,15 @@ mod tests {
             let mut read = String::new();
             crate::document::append_html_text(&html.into_string(), &mut read);
             prop_assert_eq!(read, text);
+        }
+    }
+
+    #[test]
+    fn thousands_are_apart() {
+        for (number, expected) in
+            [(0, "0"), (999, "999"), (1000, "1\u{202f}000"), (1_234_567, "1\u{202f}234\u{202f}567")]
+        {
+            assert_eq!(Html::default().number(number).0, expected);
         }
     }
 

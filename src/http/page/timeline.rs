@@ -1,4 +1,4 @@
-//! A cluster over time: a row for each URL, a column for each sweep, in the cells which version stood there.
+//! A cluster over time: a row for each URL, a column for each sweep, and in each cell the version that stood there.
 
 use super::html::Html;
 use crate::document::{DocumentId, FetchTime};
@@ -7,11 +7,11 @@ use crate::query::ClusterAnswer;
 use crate::sweep::{Seen, Sighting};
 use std::collections::{BTreeMap, HashMap};
 
-/// URLs shown at most, those seen last first, and sweeps, the newest.
+/// URLs shown, those seen last first; and sweeps shown, the newest.
 const ROWS_MAX: usize = 40;
 const COLUMNS_MAX: usize = 24;
 
-/// How many colours the style sheet has for versions.
+/// The classes that the style sheet colours, one for each version in turn.
 const COLOURS: [&str; 8] = ["v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7"];
 
 /// The documents of a cluster as versions of one page, the oldest first.
@@ -22,7 +22,7 @@ pub(super) struct Versions {
 }
 
 impl Versions {
-    pub fn of(cluster: &ClusterAnswer) -> Self {
+    pub fn new(cluster: &ClusterAnswer) -> Self {
         let mut seen: HashMap<DocumentId, (FetchTime, FetchTime)> = HashMap::new();
         for sighting in &cluster.sightings {
             if let Some(document) = sighting.moment.seen.document() {
@@ -71,7 +71,7 @@ fn letters(mut number: usize) -> String {
     String::from_utf8(letters).unwrap_or_default()
 }
 
-/// What a column is: a sweep, or a day for pages of no sweep.
+/// The column of a sighting: its sweep, or its day where it has none.
 fn column(sighting: &Sighting) -> String {
     sighting.moment.sweep.clone().unwrap_or_else(|| day(sighting.moment.fetched_at))
 }
@@ -82,31 +82,31 @@ pub(super) fn day(time: FetchTime) -> String {
     text.split_once('T').map_or(text.clone(), |(day, _)| day.to_string())
 }
 
-/// The URLs of a cluster, the one asked for first, then those seen last.
-fn urls<'c>(cluster: &'c ClusterAnswer, asked: &'c str) -> Vec<&'c str> {
+/// The URLs of a cluster, the one of the page first, then those seen last.
+fn urls<'c>(cluster: &'c ClusterAnswer, own: &'c str) -> Vec<&'c str> {
     let mut last: HashMap<&str, FetchTime> = HashMap::new();
     for sighting in &cluster.sightings {
         let at = last.entry(&sighting.url).or_insert(sighting.moment.fetched_at);
         *at = (*at).max(sighting.moment.fetched_at);
     }
     let mut urls: Vec<&str> = last.keys().copied().collect();
-    urls.sort_by_key(|url| (*url != asked, last.get(url).copied().map(std::cmp::Reverse), *url));
+    urls.sort_by_key(|url| (*url != own, last.get(url).copied().map(std::cmp::Reverse), *url));
     urls
 }
 
-/// Shows a cluster over time. A URL may have carried other pages before and after: these cells say so.
+/// Shows a cluster over time. Cells also show what else stood at a URL before and after.
 pub(super) fn timeline(
     html: &mut Html,
-    view: &impl Snapshot,
+    snapshot: &impl Snapshot,
     cluster: &ClusterAnswer,
     versions: &Versions,
-    asked: &str,
+    own: &str,
 ) -> Result<(), StoreError> {
-    let urls = urls(cluster, asked);
+    let urls = urls(cluster, own);
     let shown = &urls[..urls.len().min(ROWS_MAX)];
     let mut histories = Vec::new();
     for url in shown {
-        histories.push((*url, view.sightings_of_url(url)?));
+        histories.push((*url, snapshot.sightings_of_url(url)?));
     }
     let mut begins: BTreeMap<String, FetchTime> = BTreeMap::new();
     for sighting in histories.iter().flat_map(|(_, history)| history) {
@@ -125,13 +125,13 @@ pub(super) fn timeline(
     }
     html.raw("</tr></thead><tbody>");
     for (url, history) in &histories {
-        let is_asked = *url == asked;
-        html.raw(if is_asked {
-            "<tr class=\"asked\"><th scope=\"row\" aria-current=\"true\">"
+        let is_own = *url == own;
+        html.raw(if is_own {
+            "<tr class=\"own\"><th scope=\"row\" aria-current=\"true\">"
         } else {
             "<tr><th scope=\"row\">"
         });
-        if is_asked {
+        if is_own {
             html.url(url)
         } else {
             html.link(url)
@@ -151,7 +151,7 @@ pub(super) fn timeline(
 
 fn more(html: &mut Html, n_urls: usize, n_sweeps: usize) {
     if n_urls > 0 {
-        html.raw("<p class=\"note\">").text(n_urls).raw(" more URLs, seen less recently, are not shown.</p>");
+        html.raw("<p class=\"note\">").text(n_urls).raw(" URLs seen less recently are not shown.</p>");
     }
     if n_sweeps > 0 {
         html.raw("<p class=\"note\">").text(n_sweeps).raw(" earlier sweeps are not shown.</p>");

@@ -1,16 +1,16 @@
-//! A real browser, driven over its WebDriver port; tests that need one are skipped where there is none.
+//! A real browser, driven over WebDriver; tests that need one are skipped where none is installed.
 
-use super::door::{ask, until};
+use super::server::{ask, until};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// What WebDriver calls an element (W3C WebDriver, section 12).
+/// The key of an element in WebDriver's answers (W3C WebDriver, section 12).
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// A session of a Chromium without a window.
+/// A session of Chromium without a window.
 pub struct Browser {
     address: SocketAddr,
     session: String,
@@ -19,7 +19,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// A browser, or none, and why not, where `chromedriver` is not installed.
+    /// A browser; none, with a line that says so, where `chromedriver` is not installed.
     pub fn start() -> Option<Self> {
         let started = Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let Ok(mut driver) = started else {
@@ -35,7 +35,7 @@ impl Browser {
         let address = SocketAddr::from(([127, 0, 0, 1], port.expect("a port")));
         let profile = tempfile::tempdir().expect("a folder");
         let folder = format!("--user-data-dir={}", profile.path().display());
-        // In a container there is neither a sandbox to be had nor much shared memory.
+        // A container offers no sandbox and little shared memory.
         let arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", &folder];
         let wanted = json!({"browserName": "chrome", "goog:chromeOptions": {"args": arguments}});
         let body = json!({"capabilities": {"alwaysMatch": wanted}});
@@ -44,43 +44,43 @@ impl Browser {
         Some(Browser { address, session, driver, _profile: profile })
     }
 
-    fn tell(&self, command: &str, body: &Value) -> Value {
+    fn command(&self, command: &str, body: &Value) -> Value {
         send(self.address, "POST", &format!("/session/{}/{command}", self.session), body)
     }
 
     pub fn open(&self, url: &str) {
-        self.tell("url", &json!({"url": url}));
+        self.command("url", &json!({"url": url}));
     }
 
-    /// What a script returns.
+    /// The value that a script returns.
     pub fn script(&self, script: &str) -> Value {
-        self.tell("execute/sync", &json!({"script": script, "args": []}))
+        self.command("execute/sync", &json!({"script": script, "args": []}))
     }
 
-    /// Waits until a script returns this: a form that was sent takes its time to be answered.
+    /// Waits until a script returns this value: a form takes its time to be answered.
     pub fn wait(&self, script: &str, wanted: &str) {
         until(|| (self.script(script) == wanted).then_some(()));
     }
 
-    /// The texts of all elements that a selector finds, as they are shown.
+    /// The texts of all elements that a selector finds, as shown.
     pub fn texts(&self, selector: &str) -> Vec<String> {
         let script = format!("return [...document.querySelectorAll({})].map(e => e.innerText.trim())", json!(selector));
         serde_json::from_value(self.script(&script)).expect("texts")
     }
 
     fn element(&self, selector: &str) -> String {
-        let found = self.tell("element", &json!({"using": "css selector", "value": selector}));
+        let found = self.command("element", &json!({"using": "css selector", "value": selector}));
         found[ELEMENT].as_str().expect("an element").to_string()
     }
 
     pub fn click(&self, selector: &str) {
         let element = self.element(selector);
-        self.tell(&format!("element/{element}/click"), &json!({}));
+        self.command(&format!("element/{element}/click"), &json!({}));
     }
 
     pub fn type_into(&self, selector: &str, text: &str) {
         let element = self.element(selector);
-        self.tell(&format!("element/{element}/value"), &json!({"text": text}));
+        self.command(&format!("element/{element}/value"), &json!({"text": text}));
     }
 
     /// Presses keys, wherever the focus is.
@@ -89,10 +89,10 @@ impl Browser {
             .chars()
             .flat_map(|key| [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})])
             .collect();
-        self.tell("actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": actions}]}));
+        self.command("actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": actions}]}));
     }
 
-    /// As a screen of this width, for a person who wants light or dark pages.
+    /// Emulates a screen of this width, and a light or dark colour scheme.
     pub fn emulate(&self, scheme: &str, width: u32) {
         let device = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
         self.develop("Emulation.setDeviceMetricsOverride", &device);
@@ -101,13 +101,13 @@ impl Browser {
     }
 
     fn develop(&self, command: &str, parameters: &Value) {
-        self.tell("goog/cdp/execute", &json!({"cmd": command, "params": parameters}));
+        self.command("goog/cdp/execute", &json!({"cmd": command, "params": parameters}));
     }
 }
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Ends Chromium, which would outlive its driver.
+        // Chromium outlives its driver.
         ask(self.address, "DELETE", &format!("/session/{}", self.session), &[], b"");
         let _ = self.driver.kill();
         let _ = self.driver.wait();

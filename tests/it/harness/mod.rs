@@ -5,9 +5,9 @@
 pub mod broker;
 pub mod browser;
 pub mod disk;
-pub mod door;
 pub mod failing;
 pub mod schema;
+pub mod server;
 
 use lookalike::wire::{Event, EventType};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -1,4 +1,4 @@
-//! The HTTP door as its tests meet it: the real program, and a client that says just what it is told to.
+//! The HTTP server as its tests meet it: the real program, and a client that sends exactly the bytes it is given.
 
 use super::World;
 use serde_json::Value;
@@ -7,22 +7,22 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// Nothing here takes as long; what does, hangs.
+/// No wait here takes as long unless something hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running `lookalike serve`, ended when it goes out of scope.
-pub struct Door {
+/// A running `lookalike serve`, killed when this value is dropped.
+pub struct Server {
     pub address: SocketAddr,
     pub process: Child,
-    /// What it said before it said where it is.
+    /// The lines of standard error before the one with the address.
     pub said: Vec<String>,
 }
 
-/// What was answered.
+/// A response.
 #[derive(Debug)]
 pub struct Response {
     pub status: u16,
-    /// Their names in lower case.
+    /// Names in lower case, and values.
     pub headers: Vec<(String, String)>,
     pub body: String,
 }
@@ -37,14 +37,14 @@ impl Response {
     }
 }
 
-impl Door {
+impl Server {
     /// Serves a world's store.
     pub fn open(world: &World) -> Self {
-        Self::of(world.command("serve --listen 127.0.0.1:0").stderr(Stdio::piped()).spawn().expect("starts"))
+        Self::from_process(world.command("serve --listen 127.0.0.1:0").stderr(Stdio::piped()).spawn().expect("starts"))
     }
 
-    /// The door of a process that says on its standard error where it is.
-    pub fn of(mut process: Child) -> Self {
+    /// The server of a process that prints its address on standard error.
+    pub fn from_process(mut process: Child) -> Self {
         let mut lines = BufReader::new(process.stderr.take().expect("piped")).lines();
         let mut said = Vec::new();
         let address = loop {
@@ -54,9 +54,9 @@ impl Door {
             }
             said.push(line);
         };
-        // Nobody else reads what it goes on to say.
+        // A full pipe would stop the process.
         std::thread::spawn(move || lines.for_each(drop));
-        Door { address, process, said }
+        Server { address, process, said }
     }
 
     pub fn connect(&self) -> TcpStream {
@@ -76,7 +76,7 @@ impl Door {
         until(|| Some(self.get(path)).filter(|response| is_wanted(response)))
     }
 
-    /// The process' greatest memory so far, in bytes.
+    /// The peak memory of the process, in bytes.
     pub fn memory_peak(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("Linux");
         let line = status.lines().find(|line| line.starts_with("VmHWM")).expect("a peak");
@@ -84,14 +84,14 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Tries until there is something.
+/// Tries until an attempt gives a value.
 pub fn until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
@@ -133,7 +133,7 @@ pub fn ask(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str
         "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).expect("sent");
-    // Whoever is refused early may be cut off while sending: the answer counts.
+    // The server may answer and close before it has read the body: the answer counts.
     let _ = stream.write_all(body);
     response(stream)
 }
@@ -165,7 +165,7 @@ pub fn try_response(stream: TcpStream) -> Option<Response> {
     Some(Response { status, headers, body: String::from_utf8_lossy(&body).into_owned() })
 }
 
-/// Percent-encoded.
+/// A text, percent-encoded.
 pub fn encoded(text: &str) -> String {
     text.bytes()
         .map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") })
