@@ -1,6 +1,10 @@
 //! What an engine needs of the world: a source of records, a sink of events, a store. Adapters implement these;
 //! tests put plain ones in memory in their place.
 
+mod secret;
+
+pub use secret::SecretReference;
+
 use crate::cluster::{ClusterRow, Clusters, Link, MatchRule, NewDocument};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed};
 use crate::sketch::{Equivalences, Shingle, Sketch, SketchRule};

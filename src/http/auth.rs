@@ -4,15 +4,11 @@ use super::error::HttpError;
 use super::request::QueryRequest;
 use super::service::{Answer, Service, ms};
 use super::v1::json_of;
-use crate::ports::{CloseFailure, Snapshots, SweepCloser};
+use crate::ports::{CloseFailure, SecretReference, Snapshots, SweepCloser};
 use axum::http::{HeaderMap, StatusCode, header};
 
 /// The fewest bytes of a token: what is shorter can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
-
-/// What the configured token begins with: it tells where the token is, which is none itself.
-const FROM_FILE: &str = "file:";
-const FROM_ENVIRONMENT: &str = "env:";
 
 /// Why there is no token. Never tells what was read.
 #[derive(Debug, thiserror::Error)]
@@ -42,17 +38,12 @@ impl Token {
     /// # Errors
     /// [`TokenError`]
     pub fn read(from: &str) -> Result<Option<Self>, TokenError> {
-        let unreadable = |why: String| TokenError::Unreadable { from: from.into(), why };
-        let text = if let Some(path) = from.strip_prefix(FROM_FILE) {
-            std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?
-        } else if let Some(variable) = from.strip_prefix(FROM_ENVIRONMENT) {
-            std::env::var(variable).map_err(|error| unreadable(error.to_string()))?
-        } else if from.is_empty() {
+        if from.is_empty() {
             return Ok(None);
-        } else {
-            return Err(TokenError::Bare);
-        };
-        let token = text.trim_end_matches(['\r', '\n']).as_bytes();
+        }
+        let reference = SecretReference::parse(from).ok_or(TokenError::Bare)?;
+        let text = reference.read().map_err(|why| TokenError::Unreadable { from: from.into(), why })?;
+        let token = text.as_bytes();
         if token.len() < TOKEN_BYTES_MIN || !token.iter().all(u8::is_ascii_graphic) {
             return Err(TokenError::Weak(from.into()));
         }

@@ -1,6 +1,7 @@
 //! What can be set about Kafka, and what cannot because a promise hangs on it.
 
 use super::statistics::STATISTICS_MS;
+use crate::ports::SecretReference;
 use crate::wire::FieldMap;
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
@@ -385,24 +386,8 @@ impl KafkaSettings {
 
 /// A property's value, read from a file or the environment where it says so.
 fn resolved(name: &str, value: &str) -> Result<String, SettingsError> {
-    let missing = |why: String| SettingsError::Secret { name: name.into(), from: value.into(), why };
-    if let Some(path) = value.strip_prefix(FROM_FILE) {
-        let text = std::fs::read_to_string(path).map_err(|error| missing(error.to_string()))?;
-        return Ok(text.trim_end_matches(['\r', '\n']).to_string());
-    }
-    match value.strip_prefix(FROM_ENVIRONMENT) {
-        Some(variable) => std::env::var(variable).map_err(|error| missing(error.to_string())),
-        None => Ok(value.to_string()),
-    }
-}
-
-/// What the values of properties begin with that are read from elsewhere.
-const FROM_FILE: &str = "file:";
-const FROM_ENVIRONMENT: &str = "env:";
-
-/// Where a secret is to be found is none itself.
-fn is_reference(value: &str) -> bool {
-    value.starts_with(FROM_FILE) || value.starts_with(FROM_ENVIRONMENT)
+    let Some(reference) = SecretReference::parse(value) else { return Ok(value.to_string()) };
+    reference.read().map_err(|why| SettingsError::Secret { name: name.into(), from: value.into(), why })
 }
 
 /// What an answer has around its records; librdkafka wants this much and no less.
@@ -474,7 +459,7 @@ fn presentable(properties: &BTreeMap<String, String>) -> BTreeMap<&str, &str> {
     properties
         .iter()
         .map(|(name, value)| {
-            let is_hidden = is_secret(name) && !is_reference(value);
+            let is_hidden = is_secret(name) && SecretReference::parse(value).is_none();
             (name.as_str(), if is_hidden { HIDDEN } else { value.as_str() })
         })
         .collect()
