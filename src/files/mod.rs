@@ -10,6 +10,7 @@ mod compression;
 mod events;
 mod format;
 mod http_body;
+mod inputs;
 mod jsonl;
 mod source;
 mod warc;
@@ -18,6 +19,7 @@ mod warc_stream;
 
 pub use events::{EventFile, EventStdout};
 pub use http_body::undo_codings;
+pub use inputs::{InputError, input_files};
 pub use source::{FileSource, Input, ReadProgress};
 pub use warc::page_of_warc;
 
