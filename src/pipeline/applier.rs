@@ -232,8 +232,12 @@ impl<'a, S: Store> Applier<'a, S> {
         let decided = self.decide(pages)?;
         kill_point!("decided");
         let mut counts = decided.counts();
-        counts.rejected = pages.iter().filter_map(|page| page.outcome.as_ref().err()).map(|why| why.reason).collect();
-        counts.gone = pages.len() as u64 - counts.relations.values().sum::<u64>() - counts.rejected.len() as u64;
+        for page in pages {
+            if let Err(rejection) = &page.outcome {
+                counts.reject(&page.origin, rejection);
+            }
+        }
+        counts.gone = pages.len() as u64 - counts.relations.values().sum::<u64>() - counts.n_rejected();
         let mut timeline = Timeline::of(&*self.store, &self.seed, pages, &decided.decisions)?;
         let mut outbox = Vec::new();
         if self.listening {

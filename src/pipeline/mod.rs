@@ -31,7 +31,7 @@ pub use close::{CloseError, Closer};
 pub use close_requests::CloseRequests;
 pub use poison::{Machine, PoisonTracker};
 pub use publisher::{PublishError, recover};
-pub use stats::{Stats, Summary};
+pub use stats::{FirstRejection, Stats, Summary};
 
 use crate::cluster::Decider;
 use crate::document::Seed;

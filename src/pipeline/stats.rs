@@ -3,7 +3,7 @@
 use super::size_alarm::Alarm;
 use crate::cluster::Relation;
 use crate::ports::Reading;
-use crate::wire::Reason;
+use crate::wire::{Origin, Rejection};
 use metrics::{Histogram, counter, gauge, histogram};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -34,6 +34,8 @@ pub struct Summary {
     pub gone: u64,
     /// Records that were no pages, by reason.
     pub rejected: BTreeMap<&'static str, u64>,
+    /// The first of them, by reason.
+    pub first_rejections: BTreeMap<&'static str, FirstRejection>,
     /// Clusters that lost their name to another one.
     pub merged: u64,
     /// Pairs of sketches compared.
@@ -50,6 +52,19 @@ pub struct Summary {
     pub lag: Option<u64>,
     /// Wall time.
     pub seconds: f64,
+}
+
+/// The first record of a run that was rejected for some reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FirstRejection {
+    /// Its file or topic.
+    pub source: String,
+    /// Its partition there.
+    pub partition: i32,
+    /// Its offset, or its number in the file, from 0.
+    pub offset: i64,
+    /// What is wrong with it.
+    pub message: String,
 }
 
 impl Summary {
@@ -69,10 +84,29 @@ impl Summary {
 pub(super) struct BatchCounts {
     pub relations: BTreeMap<Relation, u64>,
     pub gone: u64,
-    pub rejected: Vec<Reason>,
+    /// How many records were rejected for each reason, and the first of them.
+    pub rejected: BTreeMap<&'static str, (u64, FirstRejection)>,
     pub merged: u64,
     pub compared: u64,
     pub limited: u64,
+}
+
+impl BatchCounts {
+    /// Counts a rejected record.
+    pub fn reject(&mut self, origin: &Origin, rejection: &Rejection) {
+        let first = || FirstRejection {
+            source: origin.source.to_string(),
+            partition: origin.partition,
+            offset: origin.offset,
+            message: rejection.message.clone(),
+        };
+        self.rejected.entry(rejection.reason.as_str()).or_insert_with(|| (0, first())).0 += 1;
+    }
+
+    /// How many records were rejected.
+    pub fn n_rejected(&self) -> u64 {
+        self.rejected.values().map(|(n, _)| n).sum()
+    }
 }
 
 /// The word for a relation in counts and metrics.
@@ -165,10 +199,11 @@ impl Stats {
             counter!("lookalike_pages_total", "outcome" => name).increment(*n);
             *counts.assigned.entry(name).or_default() += n;
         }
-        for reason in &batch.rejected {
-            counter!("lookalike_pages_total", "outcome" => "rejected").increment(1);
-            counter!("lookalike_rejected_total", "reason" => reason.as_str()).increment(1);
-            *counts.rejected.entry(reason.as_str()).or_default() += 1;
+        for (reason, (n, first)) in &batch.rejected {
+            counter!("lookalike_pages_total", "outcome" => "rejected").increment(*n);
+            counter!("lookalike_rejected_total", "reason" => *reason).increment(*n);
+            *counts.rejected.entry(reason).or_default() += n;
+            counts.first_rejections.entry(reason).or_insert_with(|| first.clone());
         }
     }
 
