@@ -1,16 +1,17 @@
 //! `lookalike query` and `lookalike stats`: questions to a store, answers for people or in JSON.
 
 use super::args::Question;
-use super::files::sketch_file;
-use super::{Exit, ending, render};
+use super::exit::{Exit, ending, file_error};
+use super::output::{print, write_answer};
+use super::page_file::sketch_file;
+use super::render;
+use super::wiring::{check_share, open_read_only as open};
 use crate::config::Config;
 use crate::document::Seed;
 use crate::ports::Snapshot;
 use crate::query::{self, HostReuse, LostSearch};
 use crate::sketch::{Rule, Sketch, SketchRule, Sketcher};
-use crate::store::RocksStore;
-use anyhow::{Context, Result};
-use serde::Serialize;
+use anyhow::Result;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ pub(super) fn query(config: &Config, question: Question, json: bool) -> Result<E
             let answer = query::group(&open(config)?, &urls)?;
             print(&answer, json, |groups| render::groups(groups))
         }
-        Question::Carriers { of, threshold } => {
+        Question::Reuse { of, threshold } => {
             let answer = carriers(config, &of, threshold)?;
             print(&answer, json, |hosts| render::carriers(hosts))
         }
@@ -70,24 +71,13 @@ pub(super) fn stats(config: &Config, json: bool) -> Result<Exit> {
     print(&status, json, render::status)
 }
 
-pub(super) fn open(config: &Config) -> Result<RocksStore> {
-    Ok(RocksStore::open_read_only(&config.store.path, &config.store_settings())?)
-}
-
 fn known(is_known: bool, message: impl FnOnce() -> String) -> Result<()> {
     if is_known { Ok(()) } else { Err(ending(Exit::NotFound, message())) }
 }
 
-pub(super) fn print<T: Serialize>(answer: &T, json: bool, render: impl FnOnce(&T) -> String) -> Result<Exit> {
-    write_answer(&mut std::io::stdout(), answer, json, render)?;
-    Ok(Exit::Done)
-}
-
 /// The pages that carry a file's text, or that of a URL.
 fn carriers(config: &Config, of: &str, threshold: f64) -> Result<Vec<HostReuse>> {
-    if !(0.0..=1.0).contains(&threshold) {
-        return Err(ending(Exit::Usage, "--threshold must be from 0 to 1"));
-    }
+    check_share("--threshold", threshold, true)?;
     let store = open(config)?;
     let path = Path::new(of);
     if path.is_file() {
@@ -101,11 +91,9 @@ fn carriers(config: &Config, of: &str, threshold: f64) -> Result<Vec<HostReuse>>
 
 /// The lines of a file, or of standard input; blank ones are passed over.
 fn lines(path: &Path) -> Result<Vec<String>> {
-    let text = if path == Path::new("-") {
-        std::io::read_to_string(std::io::stdin()).context("standard input")?
-    } else {
-        std::fs::read_to_string(path).with_context(|| path.display().to_string())?
-    };
+    let text =
+        if path == Path::new("-") { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
+    let text = text.map_err(|error| file_error("read", path, &error))?;
     Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(String::from).collect())
 }
 
@@ -120,16 +108,6 @@ fn each_lost(view: &impl Snapshot, urls: &[String], search: &LostSearch, json: b
     written?;
     out.flush()?;
     Ok(Exit::Done)
-}
-
-fn write_answer<T: Serialize>(
-    out: &mut impl Write,
-    answer: &T,
-    json: bool,
-    render: impl FnOnce(&T) -> String,
-) -> Result<()> {
-    let text = if json { serde_json::to_string(answer)? + "\n" } else { render(answer) };
-    Ok(out.write_all(text.as_bytes())?)
 }
 
 /// Two files are compared by all their shingles; where a URL is one of them, by the store's sketches.

@@ -1090,11 +1090,11 @@ fn topics_are_made_and_looked_at() {
     let output = create(&world);
     assert!(output.status.success(), "{}", crate::harness::text(&output.stderr));
     let shown = crate::harness::text(&output.stdout);
-    assert_eq!(shown.matches(": made").count(), 4, "{shown}");
-    assert_eq!(shown.matches(": was there").count(), 1, "{shown}");
+    assert_eq!(shown.matches(": created").count(), 4, "{shown}");
+    assert_eq!(shown.matches(": exists").count(), 1, "{shown}");
     let again = create(&world);
     let shown = crate::harness::text(&again.stdout);
-    assert_eq!(shown.matches(": was there").count(), 5, "{shown}{}", crate::harness::text(&again.stderr));
+    assert_eq!(shown.matches(": exists").count(), 5, "{shown}{}", crate::harness::text(&again.stderr));
     assert!(again.status.success());
     // A topic of pages is no topic of state: what is compacted loses pages, what is not loses state.
     let mixed = create(&world.with("kafka.merges_topic", &pages.name).with("kafka.topic", &made[2].name));
