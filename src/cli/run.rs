@@ -131,7 +131,7 @@ fn poison_tracker(config: &Config, store: &RocksStore) -> Result<PoisonTracker> 
 
 fn crash_notes(config: &Config) -> Result<Box<dyn CrashNotes>> {
     let notes = CrashNoteFiles::of(&config.store.path)?;
-    crash_handler::note_deaths(CrashNoteFiles::death_of(&config.store.path)?)?;
+    crash_handler::note_crashes(CrashNoteFiles::death_of(&config.store.path)?)?;
     Ok(Box::new(notes))
 }
 
@@ -176,7 +176,7 @@ fn open_source(
 }
 
 fn exit_of(config: &Config, summary: &Summary, is_interrupted: bool, mode: OutputMode) -> Result<Exit> {
-    let n_accepted = summary.n_assigned() + summary.gone;
+    let n_accepted = summary.n_assigned() + summary.n_gone;
     match config.input.from {
         InputKind::Kafka => Ok(Exit::Done),
         InputKind::Files if is_interrupted => Ok(Exit::Interrupted),
@@ -192,7 +192,7 @@ fn exit_of(config: &Config, summary: &Summary, is_interrupted: bool, mode: Outpu
 
 /// What a run did.
 fn summary_text(summary: &Summary, store: &Path) -> String {
-    if summary.records == 0 && summary.n_unreadable == 0 {
+    if summary.n_records == 0 && summary.n_unreadable == 0 {
         return format!("nothing new: {} already holds every record of these inputs\n", store.display());
     }
     let mut text = String::new();
@@ -200,9 +200,9 @@ fn summary_text(summary: &Summary, store: &Path) -> String {
     let _ = writeln!(
         text,
         "{} records in {seconds:.1} s ({:.0} a second, {} of pages), into {}",
-        HumanCount(summary.records),
-        summary.records as f64 / seconds,
-        HumanBytes(summary.bytes_read),
+        HumanCount(summary.n_records),
+        summary.n_records as f64 / seconds,
+        HumanBytes(summary.n_bytes_read),
         store.display(),
     );
     let n = |relations: &[&str]| {
@@ -219,7 +219,7 @@ fn summary_text(summary: &Summary, store: &Path) -> String {
         n(&["lexical"]),
         n(&["shingle"]),
     );
-    let _ = writeln!(text, "  gone {}, clusters merged {}", HumanCount(summary.gone), HumanCount(summary.merged));
+    let _ = writeln!(text, "  gone {}, clusters merged {}", HumanCount(summary.n_gone), HumanCount(summary.n_merged));
     if summary.n_rejected() > 0 {
         let _ = writeln!(text, "  rejected {}", HumanCount(summary.n_rejected()));
         text += &rejections_text(summary);

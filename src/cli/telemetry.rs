@@ -182,9 +182,9 @@ impl Progress {
 
     fn show(&self, bar: Option<&ProgressBar>, stats: &Stats, elapsed: Duration) {
         let counts = stats.summary();
-        let rate = counts.records as f64 / elapsed.as_secs_f64().max(0.001);
+        let rate = counts.n_records as f64 / elapsed.as_secs_f64().max(0.001);
         let lag = counts.lag.map(|lag| format!(", {lag} records behind")).unwrap_or_default();
-        let text = format!("{} pages, {rate:.0}/s, {}{lag}", counts.records, HumanBytes(counts.bytes_read));
+        let text = format!("{} pages, {rate:.0}/s, {}{lag}", counts.n_records, HumanBytes(counts.n_bytes_read));
         let read = self.read.as_ref().map_or(0, |read| read.n_bytes_read.load(Relaxed));
         match bar {
             Some(bar) => {

@@ -23,27 +23,27 @@ pub struct Stats {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// Records taken off the source.
-    pub records_read: u64,
+    pub n_records_read: u64,
     /// Their bytes, decompressed.
-    pub bytes_read: u64,
+    pub n_bytes_read: u64,
     /// Records that are durable: the sum of the three below.
-    pub records: u64,
+    pub n_records: u64,
     /// Pages that got a document and a cluster, by how.
     pub assigned: BTreeMap<&'static str, u64>,
     /// URLs at which nothing stands any more.
-    pub gone: u64,
+    pub n_gone: u64,
     /// Records that were no pages, by reason.
     pub rejected: BTreeMap<&'static str, u64>,
     /// The first of them, by reason.
     pub first_rejections: BTreeMap<&'static str, FirstRejection>,
     /// Clusters that lost their name to another one.
-    pub merged: u64,
+    pub n_merged: u64,
     /// Pairs of sketches compared.
-    pub compared: u64,
+    pub n_compared: u64,
     /// Pages of which `cluster.comparisons_max` left candidates uncompared.
-    pub limited: u64,
+    pub n_limited: u64,
     /// Micro-batches written.
-    pub batches: u64,
+    pub n_batches: u64,
     /// Parts of the input that could not be read.
     pub n_unreadable: u64,
     /// The first of them, and why.
@@ -139,8 +139,8 @@ impl Stats {
 
     pub(super) fn records_read(&self, n_records: usize, n_bytes: usize) {
         let mut counts = self.counts();
-        counts.records_read += n_records as u64;
-        counts.bytes_read += n_bytes as u64;
+        counts.n_records_read += n_records as u64;
+        counts.n_bytes_read += n_bytes as u64;
         counter!("lookalike_input_bytes_total").increment(n_bytes as u64);
     }
 
@@ -188,12 +188,12 @@ impl Stats {
         counter!("lookalike_comparisons_total").increment(batch.compared);
         counter!("lookalike_comparisons_limited_total").increment(batch.limited);
         let mut counts = self.counts();
-        counts.batches += 1;
-        counts.records += n_records as u64;
-        counts.gone += batch.gone;
-        counts.merged += batch.merged;
-        counts.compared += batch.compared;
-        counts.limited += batch.limited;
+        counts.n_batches += 1;
+        counts.n_records += n_records as u64;
+        counts.n_gone += batch.gone;
+        counts.n_merged += batch.merged;
+        counts.n_compared += batch.compared;
+        counts.n_limited += batch.limited;
         for (relation, n) in &batch.relations {
             let name = relation_name(*relation);
             counter!("lookalike_pages_total", "outcome" => name).increment(*n);
