@@ -543,7 +543,7 @@ fn how_pages_change_is_counted() {
     assert_eq!(by("name"), ["1", "2", "3"]);
     assert_eq!((by("births"), by("deaths")), (vec![5.into(), 2.into(), 0.into()], vec![0.into(), 1.into(), 2.into()]));
     let svg = std::fs::read_to_string(chart).expect("a chart");
-    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("3 died: 2"), "{svg}");
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("3 deaths: 2"), "{svg}");
     let csv = world.ask("changes --csv --by host", &[]);
     let rows: Vec<Vec<String>> = csv::Reader::from_reader(csv.as_bytes())
         .records()
