@@ -188,8 +188,8 @@ fn identity(config: &Config, inputs: &[PathBuf]) -> Result<Identity> {
         let whole = path.canonicalize().map_err(unread)?;
         let metadata = whole.metadata().map_err(unread)?;
         if !metadata.is_file() {
-            let name = path.display();
-            return Err(usage(format!("{name} is no regular file; a backfill reads its inputs more than once")));
+            let why = "a backfill that goes on reads its inputs again; save them to a file, or use `run`";
+            return Err(usage(format!("{} is no file but a pipe or a device: {why}", path.display())));
         }
         Ok((whole.to_string_lossy().into_owned(), metadata.len()))
     };

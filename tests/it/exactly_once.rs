@@ -592,7 +592,7 @@ fn events_that_the_store_still_has_go_into_a_new_topic() {
     if kept_from > 0 {
         let older = republish(kept_from - 1);
         assert_eq!(older.status.code(), Some(4));
-        assert_says(&crate::harness::text(&older.stderr), &[&format!("only has those from {kept_from}")]);
+        assert_says(&crate::harness::text(&older.stderr), &[&format!("has only events {kept_from}")]);
     }
     let done = republish(kept_from);
     assert!(done.status.success(), "{}", crate::harness::text(&done.stderr));
