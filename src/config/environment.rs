@@ -18,7 +18,7 @@ pub(super) fn check_names<'a>(
     for name in names {
         if let Some(right) = name.strip_prefix(PREFIX).and_then(|rest| right_name(rest, keys)) {
             return Err(ConfigError(format!(
-                "the environment variable {name} sets nothing; two underscores part its words: {right}"
+                "the environment variable {name} sets nothing: two underscores precede the section and the key; write {right}"
             )));
         }
     }
