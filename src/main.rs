@@ -1,4 +1,4 @@
-//! The program: see [`lookalike::cli`].
+//! The `lookalike` program: [`lookalike::cli`] under a faster allocator.
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

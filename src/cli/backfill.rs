@@ -1,28 +1,31 @@
-//! `lookalike backfill`: puts inputs, work folder and a new store together and lets the phases run.
+//! `lookalike backfill`: connects inputs, work folder and a new store, and runs the phases.
 
 use super::args::BackfillArgs;
-use super::run::{events_sink, future_limit, new_seed, watch_signals};
+use super::exit::{Exit, ending, file_error, usage};
+use super::output::OutputMode;
 use super::telemetry;
-use super::{Exit, ending};
+use super::wiring::{events_sink, future_limit, new_seed, watch_signals};
 use crate::backfill::{
-    self, BackfillError, BackfillSpec, Checkpoint, Context, DiskSpace, Handover, PageInput, PhaseProgress,
+    self, BackfillError, BackfillSpec, Checkpoint, Context, DiskSpace, Handover, PageInput, PhaseProgress, Report,
 };
 use crate::cluster::ClusterPolicy;
 use crate::config::Config;
-use crate::files::{FileSource, Input};
+use crate::files::{FileSource, Input, input_files};
 use crate::kafka::TopicPosition;
 use crate::ports::Progress;
 use crate::store::RocksLoader;
 use anyhow::Result;
-use indicatif::HumanBytes;
+use indicatif::{HumanBytes, HumanCount};
+use std::fmt::Write;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Takes whole inputs through all phases into a new store.
-pub(super) fn backfill(mut config: Config, args: BackfillArgs) -> Result<Exit> {
+pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode) -> Result<Exit> {
+    let begun = Instant::now();
     if let Some(sweep) = &args.sweep {
         config.input.sweep.clone_from(sweep);
     }
@@ -30,28 +33,21 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs) -> Result<Exit> {
         config.input.fetched_at = time.to_string();
     }
     if config.cluster.policy == ClusterPolicy::Star {
-        let told = "cluster.policy is \"star\", whose clusters depend on the order of the pages: `lookalike run` makes such a \
-                    store; or backfill with \"components\", and `recluster --policy star` shows the stars in it";
-        return Err(ending(Exit::Usage, told));
+        return Err(usage(
+            "cluster.policy is \"star\", whose clusters depend on the order of the pages: `lookalike run` makes such a \
+             store; or backfill with \"components\", and `recluster --policy star` shows the stars in it",
+        ));
     }
+    // Before the work folder is created: a mistyped path must leave nothing behind.
+    let inputs = input_files(&args.inputs).map_err(usage)?;
+    let spec = backfill_spec(&config, &inputs)?;
     telemetry::start_logs(&config.log.level)?;
     let shutdown = watch_signals()?;
-    let then = args.then_from_kafka.as_deref().map(|place| then_from_kafka(&config, place)).transpose()?;
-    let seed = config.seed().map_err(|error| ending(Exit::Usage, error.to_string()))?;
+    let start = args.then_from_kafka.as_deref().map(|start| then_from_kafka(&config, start)).transpose()?;
     let memory = args.memory.map_or_else(|| backfill::machine_memory() / 3, |mib| mib << 20).max(1 << 20);
     let folder = work_folder(&config.store.path);
-    if !Checkpoint::exists(&folder) && !backfill::is_free(&config.store.path) {
-        // What is left of the folder by a run that was killed at its very last step; one that holds anything stays.
-        let _ = std::fs::remove_dir(&folder);
-        return Err(usage_error(BackfillError::StoreExists(config.store.path)));
-    }
-    let random = new_seed()?;
-    let spec = backfill_spec(&config, &args.inputs)?;
-    let inputs = spec.inputs.clone();
-    let checkpoint = Checkpoint::open(&folder, spec, backfill::part_rows(memory), seed, || random);
-    let checkpoint =
-        checkpoint.map_err(usage_error)?.with_interval(Duration::from_millis(config.backfill.checkpoint_ms));
-    tell_room(&folder, &inputs, args.quiet)?;
+    let checkpoint = open_checkpoint(&config, &folder, spec.clone(), memory)?;
+    note_disk_space(&folder, &spec.inputs, mode)?;
 
     let phase_progress = Arc::new(PhaseProgress::default());
     let context = Context {
@@ -64,66 +60,127 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs) -> Result<Exit> {
         stop: Arc::clone(&shutdown),
         progress: Arc::clone(&phase_progress),
     };
-    let sweep = Some(config.input.sweep.clone()).filter(|sweep| !sweep.is_empty());
-    let inputs = args.inputs.iter().cloned().map(Input::File).collect();
-    let source = FileSource::new(inputs, checkpoint.ingested().progress_map(), config.limits.clone(), sweep)
-        .with_fetched_at(config.fetched_at()?);
-    let mut progress = telemetry::Progress::new(config.log.progress_seconds, args.quiet);
-    progress.reads(source.read_progress());
-    let intake = PageInput {
-        source: Box::new(source),
-        limits: config.limits.clone(),
-        sweep_cut: config.input.sweep_cut,
-        future: future_limit(&config),
-    };
+    let n_files = inputs.len();
+    let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.is_silent());
+    let intake = page_input(&config, inputs, &checkpoint, &mut progress)?;
     let loader = RocksLoader::new(config.store_settings(), config.rule(), checkpoint.seed()?);
     let events = args.events.as_deref().map(events_sink).transpose()?;
-    let end = Handover { events, ..then.unwrap_or_default() };
-    let showing = progress.start_backfill(phase_progress);
+    let end = Handover { events, ..start.unwrap_or_default() };
+    let shown = progress.start_backfill(phase_progress);
     let report = backfill::run(checkpoint, &context, intake, &loader, &config.store.path, end);
-    showing.finish();
+    shown.finish();
     let report = match report {
         Err(BackfillError::Stopped) if shutdown.load(Ordering::Relaxed) => {
             return Err(ending(Exit::Interrupted, BackfillError::Stopped.to_string()));
         }
         report => report.map_err(usage_error)?,
     };
-    if args.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else if !args.quiet {
-        eprint!("{report}");
+    mode.summary(&report, |report| {
+        let table = if args.verbose { report.to_string() } else { String::new() };
+        table + &summary_text(report, n_files, &config.store.path, begun.elapsed())
+    })?;
+    exit_of(&report)
+}
+
+/// Opens the work folder: a new one, or that of an unfinished backfill of the same inputs.
+fn open_checkpoint(config: &Config, folder: &Path, spec: BackfillSpec, memory: u64) -> Result<Checkpoint> {
+    let seed = config.seed().map_err(usage)?;
+    if !Checkpoint::exists(folder) && !backfill::is_free(&config.store.path) {
+        // A kill at the very last step leaves an empty folder; one that holds anything stays.
+        let _ = std::fs::remove_dir(folder);
+        return Err(usage_error(BackfillError::StoreExists(config.store.path.clone())));
+    }
+    let random = new_seed()?;
+    let checkpoint = Checkpoint::open(folder, spec, backfill::part_rows(memory), seed, || random);
+    Ok(checkpoint.map_err(usage_error)?.with_interval(Duration::from_millis(config.backfill.checkpoint_ms)))
+}
+
+fn page_input(
+    config: &Config,
+    inputs: Vec<PathBuf>,
+    checkpoint: &Checkpoint,
+    progress: &mut telemetry::Progress,
+) -> Result<PageInput> {
+    let sweep = Some(config.input.sweep.clone()).filter(|sweep| !sweep.is_empty());
+    let inputs = inputs.into_iter().map(Input::File).collect();
+    let source = FileSource::new(inputs, checkpoint.ingested().progress_map(), config.limits.clone(), sweep)
+        .with_fetched_at(config.fetched_at()?);
+    progress.reads(source.read_progress());
+    Ok(PageInput {
+        source: Box::new(source),
+        limits: config.limits.clone(),
+        sweep_cut: config.input.sweep_cut,
+        future: future_limit(config),
+    })
+}
+
+fn exit_of(report: &Report) -> Result<Exit> {
+    let counts = &report.counts;
+    if counts.n_pages + counts.n_gone == 0 && counts.n_rejected > 0 {
+        let why = format!(
+            "no record was accepted: all {} were rejected; `lookalike run` over the same inputs and another store shows \
+             the first of each reason",
+            counts.n_rejected
+        );
+        return Err(ending(Exit::Unreadable, why));
     }
     Ok(if report.unreadable.is_empty() { Exit::Done } else { Exit::Unreadable })
 }
 
-/// What a person gave wrong is wrong usage.
+/// How many pages, documents and clusters, where the store is, and how long it took.
+fn summary_text(report: &Report, n_files: usize, store: &Path, elapsed: Duration) -> String {
+    let (counts, sizes) = (&report.counts, &report.sizes);
+    let mut text = format!(
+        "{} pages of {} files in {:.1} s: {} now holds {} documents in {} clusters\n",
+        HumanCount(counts.n_pages),
+        HumanCount(n_files as u64),
+        elapsed.as_secs_f64(),
+        store.display(),
+        HumanCount(sizes.documents),
+        HumanCount(sizes.clusters),
+    );
+    if counts.n_gone > 0 {
+        let _ = writeln!(text, "  gone or redirected {}", HumanCount(counts.n_gone));
+    }
+    if counts.n_rejected > 0 {
+        let n = HumanCount(counts.n_rejected);
+        let _ = writeln!(text, "  rejected {n}; --events FILE lists each with its reason");
+    }
+    for what in &report.unreadable {
+        let _ = writeln!(text, "  unreadable: {what}");
+    }
+    text
+}
+
+/// Turns the errors that another command line avoids into wrong usage.
 fn usage_error(error: BackfillError) -> anyhow::Error {
     match error {
         BackfillError::SpecMismatch { .. }
         | BackfillError::OtherFormat { .. }
         | BackfillError::FolderInUse(_)
-        | BackfillError::StoreExists(_) => ending(Exit::Usage, error.to_string()),
+        | BackfillError::StoreExists(_) => usage(error),
         other => other.into(),
     }
 }
 
-/// Beside the store, so that it can be moved there in one step.
+/// The folder lies beside the store, so that the finished store moves to its place in one step.
 fn work_folder(store: &Path) -> PathBuf {
     let mut name = store.file_name().unwrap_or(store.as_os_str()).to_os_string();
     name.push(".backfill");
     store.with_file_name(name)
 }
 
-/// Says how much room on the disk may be needed. It is a guess; where it is wrong, what is finished stays.
-fn tell_room(folder: &Path, inputs: &[(String, u64)], is_quiet: bool) -> Result<()> {
+/// Notes how much of the disk may be needed. This is a guess; where it is wrong, finished pieces stay.
+fn note_disk_space(folder: &Path, inputs: &[(String, u64)], mode: OutputMode) -> Result<()> {
     let inputs = inputs.iter().map(|(name, n_bytes)| (*n_bytes, is_compressed(Path::new(name))));
     let room = DiskSpace::for_inputs(folder, inputs)?;
     let (needed, free, folder) = (HumanBytes(room.needed), HumanBytes(room.free), folder.display());
     if room.is_insufficient() {
-        let advice = "should it fill up, make room and run again";
-        eprintln!("lookalike: {folder} may need up to {needed} of disk, and {free} are free; {advice}");
-    } else if !is_quiet {
-        eprintln!("lookalike: {folder} may need up to {needed} of disk; {free} are free");
+        tracing::warn!(
+            "{folder} may need up to {needed} of disk and {free} are free; if it fills up, free some space and run again"
+        );
+    } else {
+        mode.note(&format!("{folder} may need up to {needed} of disk; {free} are free"));
     }
     Ok(())
 }
@@ -134,13 +191,15 @@ fn is_compressed(path: &Path) -> bool {
     read.is_ok() && (magic.starts_with(&[0x1f, 0x8b]) || magic == [0x28, 0xb5, 0x2f, 0xfd])
 }
 
+/// What an unfinished backfill must have in common with this one to be resumed.
 fn backfill_spec(config: &Config, inputs: &[PathBuf]) -> Result<BackfillSpec> {
     let input = |path: &PathBuf| -> Result<(String, u64)> {
-        let unread = |error: std::io::Error| ending(Exit::Usage, format!("{} cannot be read: {error}", path.display()));
+        let unread = |error: std::io::Error| usage(file_error("read", path, &error));
         let whole = path.canonicalize().map_err(unread)?;
         let metadata = whole.metadata().map_err(unread)?;
         if !metadata.is_file() {
-            return Err(ending(Exit::Usage, format!("{} is no file; a backfill reads files", path.display())));
+            let why = "a backfill that goes on reads its inputs again; save them to a file, or use `run`";
+            return Err(usage(format!("{} is no file but a pipe or a device: {why}", path.display())));
         }
         Ok((whole.to_string_lossy().into_owned(), metadata.len()))
     };
@@ -153,11 +212,11 @@ fn backfill_spec(config: &Config, inputs: &[PathBuf]) -> Result<BackfillSpec> {
     })
 }
 
-/// Where the stream is to begin in the configured topic: at a time, or `PARTITION=OFFSET,…`.
-fn then_from_kafka(config: &Config, place: &str) -> Result<Handover> {
+/// Where `run` is to begin in the configured topic: at a time, or at `PARTITION=OFFSET,…`.
+fn then_from_kafka(config: &Config, start: &str) -> Result<Handover> {
     let topic = config.kafka.topic.clone();
-    let position = place.parse::<TopicPosition>();
-    match position.map_err(|error| ending(Exit::Usage, format!("--then-from-kafka {place}: {error}")))? {
+    let position = start.parse::<TopicPosition>();
+    match position.map_err(|error| usage(format!("--then-from-kafka {start}: {error}")))? {
         TopicPosition::Time(time) => Ok(Handover { start_times: [(topic, time)].into(), ..Handover::default() }),
         TopicPosition::Offsets(offsets) => {
             let progress = |(partition, next_offset)| ((topic.clone(), partition), Progress { next_offset, chain: 0 });

@@ -1,29 +1,34 @@
 //! `lookalike changes`: how pages change, as a table, JSON, CSV or a chart.
 
 use super::args::ChangesArgs;
-use super::query::{open, print};
-use super::{Exit, chart, render};
+use super::exit::{Exit, file_error, usage};
+use super::output::print;
+use super::wiring::open_read_only;
+use super::{chart, render};
 use crate::config::Config;
 use crate::query::{self, By, ChangeRow, LostSearch, N_TENTHS};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::io::Write;
 
-/// Answers how pages change.
-pub(super) fn changes(config: &Config, args: &ChangesArgs) -> Result<Exit> {
+/// Prints how pages change.
+pub(super) fn changes(config: &Config, args: &ChangesArgs, json: bool) -> Result<Exit> {
+    if json && args.csv {
+        return Err(usage("--json and --csv exclude each other; give one"));
+    }
     let search = LostSearch { ranking: config.lost.clone(), ..LostSearch::default() };
-    let changes = query::changes(&open(config)?, args.by.map_or(By::All, By::from), &search)?;
+    let changes = query::changes(&open_read_only(config)?, args.by.map_or(By::All, By::from), &search)?;
     if let Some(path) = &args.svg {
-        std::fs::write(path, chart::svg(&changes)).with_context(|| format!("the chart {}", path.display()))?;
+        std::fs::write(path, chart::svg(&changes)).map_err(|error| file_error("write the chart", path, &error))?;
     }
     if args.csv {
         let rows: Vec<&ChangeRow> = std::iter::once(&changes.all).chain(&changes.rows).collect();
         std::io::stdout().write_all(&csv(&rows)?)?;
         return Ok(Exit::Done);
     }
-    print(&changes, args.json, render::changes)
+    print(&changes, json, render::changes)
 }
 
-/// The row of all first, with an empty name.
+/// The totals come first, with an empty name.
 fn csv(rows: &[&ChangeRow]) -> Result<Vec<u8>> {
     let mut csv = csv::Writer::from_writer(Vec::new());
     let tenths = (0..N_TENTHS).map(|tenth| format!("n_changes_of_resemblance_{}", tenth * 10));

@@ -1,4 +1,4 @@
-//! Charts of how pages change, as SVG.
+//! Draws how pages change, as an SVG chart.
 
 use crate::query::{ChangeRow, Changes, N_TENTHS};
 use std::fmt::Write;
@@ -6,10 +6,11 @@ use std::fmt::Write;
 const WIDTH: usize = 760;
 const BAR_HEIGHT: usize = 150;
 const MARGIN: usize = 40;
-/// What the name of a series takes, and how wide a bar must be to have its number above it.
+/// The width of a series' name.
 const LEGEND_WIDTH: usize = 96;
+/// A bar of this width or more has its number above it.
 const NUMBERED_WIDTH: f64 = 20.0;
-/// Rows that have a place in the chart; the table and JSON have all.
+/// Rows in the chart; the table and JSON have all.
 const ROWS_MAX: usize = 40;
 
 /// The distribution of resemblances between versions, and births, deaths and moves row by row.
@@ -22,7 +23,7 @@ pub(super) fn svg(changes: &Changes) -> String {
          font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
     );
     let labels: Vec<String> = (0..N_TENTHS).map(|tenth| format!("{}–{} %", tenth * 10, tenth * 10 + 10)).collect();
-    let title = format!("Resemblance of {} changed pages to the version before", changes.all.n_changes);
+    let title = format!("Resemblance of {} changed pages to the former version", changes.all.n_changes);
     bars(
         &mut svg,
         MARGIN,
@@ -46,7 +47,7 @@ pub(super) fn svg(changes: &Changes) -> String {
     svg + "</svg>\n"
 }
 
-/// Groups of bars, one group a label.
+/// Draws a group of bars for each label.
 fn bars(
     svg: &mut String,
     top: usize,
@@ -56,13 +57,13 @@ fn bars(
     are_labels_long: bool,
 ) {
     let _ = writeln!(svg, "<text x=\"{MARGIN}\" y=\"{}\" font-size=\"14\">{}</text>", top - 12, escaped(title));
-    let most = series.iter().flat_map(|(_, _, counts)| counts).copied().max().unwrap_or(0).max(1);
+    let largest = series.iter().flat_map(|(_, _, counts)| counts).copied().max().unwrap_or(0).max(1);
     let group = (WIDTH - 2 * MARGIN) as f64 / labels.len().max(1) as f64;
     let bar = group * 0.8 / series.len().max(1) as f64;
     let bottom = (top + BAR_HEIGHT) as f64;
     for (number, (name, colour, counts)) in series.iter().enumerate() {
         for (at, count) in counts.iter().enumerate() {
-            let height = *count as f64 / most as f64 * (BAR_HEIGHT - 16) as f64;
+            let height = *count as f64 / largest as f64 * (BAR_HEIGHT - 16) as f64;
             let x = MARGIN as f64 + group * at as f64 + group * 0.1 + bar * number as f64;
             let _ = writeln!(
                 svg,

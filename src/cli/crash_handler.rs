@@ -1,6 +1,6 @@
-//! Deaths of the process's own making, noted as they happen: a record may be to blame for them, never for a `kill -9`.
+//! Notes crashes as they happen: a record may have caused a crash, never a `kill -9`.
 
-#![expect(unsafe_code, reason = "what a process dies of can only be seen by a signal handler")]
+#![expect(unsafe_code, reason = "only a signal handler sees why a process dies")]
 
 use crate::pipeline::Machine;
 use crate::store::DEATH;
@@ -13,29 +13,28 @@ use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// What a process does to itself: `abort`, which is how want of memory ends, and what the processor refuses, a stack that
-/// has run over among it.
+/// The signals of a crash: `abort`, which is how failed allocations end, and faults, such as a stack overflow.
 const FATAL: [c_int; 5] = [SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV];
 
-/// What was to be done at each of them before.
+/// The handlers that were installed before ours.
 static BEFORE: [OnceLock<sigaction>; FATAL.len()] = [const { OnceLock::new() }; FATAL.len()];
 
-/// The file that a death is noted in.
+/// The open file that a crash is noted in.
 static NOTE: AtomicI32 = AtomicI32::new(-1);
 
-/// From now on a file, which stays open and is written at where it stands, says so if the process dies by its own hand.
-pub(super) fn note_deaths(note: File) -> io::Result<()> {
+/// From now on, a crash of the process is noted in this file, which stays open, at its present position.
+pub(super) fn note_crashes(note: File) -> io::Result<()> {
     NOTE.store(note.into_raw_fd(), Ordering::Release);
     for (signal, before) in FATAL.into_iter().zip(&BEFORE) {
-        // SAFETY: a `sigaction` is plain numbers, for all of which 0 is a value; both calls get pointers to such that live
-        // on, or none; the handler does only what a handler may do.
+        // SAFETY: a `sigaction` is plain numbers, for which 0 is a valid value; both calls get null or pointers to values
+        // that outlive them; the handler calls only async-signal-safe functions.
         let result = unsafe {
             let mut now: sigaction = zeroed();
             libc::sigaction(signal, null(), &raw mut now);
             before.get_or_init(|| now);
             let mut ours: sigaction = zeroed();
-            ours.sa_sigaction = dying as extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize;
-            // On the stack that is set aside for this, where the thread's own may have run over.
+            ours.sa_sigaction = on_crash as extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize;
+            // The thread's own stack may have overflowed.
             ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
             libc::sigaction(signal, &raw const ours, null_mut())
         };
@@ -46,15 +45,15 @@ pub(super) fn note_deaths(note: File) -> io::Result<()> {
     Ok(())
 }
 
-/// Notes the death and lets it happen as it would have: with the handler of before in place, which tells of stacks that
-/// ran over, a fault happens again on return.
-extern "C" fn dying(signal: c_int, told: *mut siginfo_t, _: *mut c_void) {
-    // SAFETY: the kernel's pointer is good until the handler returns, and a sender is told where there is one; `write`,
-    // `sigaction`, `getpid` and `raise` may be called in handlers, and reading what `BEFORE` holds locks nothing.
+/// Notes the crash and lets it happen: with the former handler back in place, which reports stack overflows, a fault
+/// happens again on return.
+extern "C" fn on_crash(signal: c_int, info: *mut siginfo_t, _: *mut c_void) {
+    // SAFETY: the kernel's pointer is valid until the handler returns, and names a sender where `si_code` says so; `write`,
+    // `sigaction`, `getpid` and `raise` are async-signal-safe, and reading `BEFORE` takes no lock.
     unsafe {
         // A fault has no sender; `abort` sends the signal itself.
-        let is_sent = (*told).si_code <= 0;
-        if !is_sent || (*told).si_pid() == libc::getpid() {
+        let is_sent = (*info).si_code <= 0;
+        if !is_sent || (*info).si_pid() == libc::getpid() {
             libc::write(NOTE.load(Ordering::Acquire), DEATH.as_ptr().cast(), DEATH.len());
         }
         let before = FATAL.iter().position(|fatal| *fatal == signal).and_then(|at| BEFORE[at].get());
@@ -65,7 +64,7 @@ extern "C" fn dying(signal: c_int, told: *mut siginfo_t, _: *mut c_void) {
     }
 }
 
-/// What the kernel tells of itself; nothing where it is not Linux.
+/// The boot of this machine and its count of processes killed for want of memory; none outside Linux.
 pub(super) fn machine() -> Option<Machine> {
     let boot = read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_string();
     let counters = read_to_string("/proc/vmstat").ok()?;

@@ -1,16 +1,17 @@
-//! `lookalike dlq`: puts rejected messages back into the topic of pages.
+//! `lookalike dlq`: sends rejected messages to the topic of pages again.
 
 use super::args::ReplayArgs;
-use super::query::print;
-use super::run::watch_signals;
-use super::{Exit, telemetry};
+use super::exit::Exit;
+use super::output::print;
+use super::telemetry;
+use super::wiring::watch_signals;
 use crate::config::Config;
 use crate::kafka::{self, ReplayPlan, ReplayReport};
 use anyhow::Result;
 use std::fmt::Write as _;
 
-/// Replays dead letters and says how many, by reason.
-pub(super) fn replay(config: &Config, args: ReplayArgs) -> Result<Exit> {
+/// Replays dead letters and prints how many, by reason.
+pub(super) fn replay(config: &Config, args: ReplayArgs, json: bool) -> Result<Exit> {
     telemetry::start_logs(&config.log.level)?;
     let shutdown = watch_signals()?;
     let plan = ReplayPlan {
@@ -21,7 +22,7 @@ pub(super) fn replay(config: &Config, args: ReplayArgs) -> Result<Exit> {
         is_dry_run: args.dry_run,
     };
     let report = kafka::replay(&config.kafka, &plan, &shutdown)?;
-    print(&report, args.json, rendered)?;
+    print(&report, json, report_text)?;
     Ok(if shutdown.load(std::sync::atomic::Ordering::Relaxed) && !report.complete {
         Exit::Interrupted
     } else if report.not_whole + report.too_often + report.foreign > 0 {
@@ -31,7 +32,7 @@ pub(super) fn replay(config: &Config, args: ReplayArgs) -> Result<Exit> {
     })
 }
 
-fn rendered(report: &ReplayReport) -> String {
+fn report_text(report: &ReplayReport) -> String {
     let ReplayReport { dead_letters, pages, .. } = report;
     let n: u64 = report.replayed.values().sum();
     let verb = if report.dry_run { "would be replayed" } else { "replayed" };
@@ -43,11 +44,11 @@ fn rendered(report: &ReplayReport) -> String {
         }
     };
     report.replayed.iter().for_each(|(reason, n)| row(*n, reason));
-    row(report.not_whole, "left out: their value or headers are missing; send them again from where they came from");
-    row(report.too_often, "left out: rejected again after as many replays as --replays-max allows");
-    row(report.foreign, "left out: no dead letters of lookalike's");
+    row(report.not_whole, "left out: value or headers are missing; send the pages again from their source");
+    row(report.too_often, "left out: rejected again after --replays-max replays");
+    row(report.foreign, "left out: not written by lookalike");
     if !report.complete {
-        text += "stopped before the end; replay again to go on\n";
+        text += "stopped before the end; the same command goes on\n";
     }
     text
 }

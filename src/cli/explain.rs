@@ -1,88 +1,74 @@
-//! `lookalike sketch --explain`: what a sketch rule costs, and how sure the resemblances are that it tells.
+//! `lookalike sketch --explain`: what a sketch rule costs, and how sure its resemblances are.
 
-use super::{Exit, render};
 use crate::document::Seed;
 use crate::ports::StoreRule;
 use crate::sketch::{EstimateBasis, SampleSize, Shingle, SketchRule, encode};
-use anyhow::Result;
 use serde::Serialize;
-use std::io::Write;
+use std::fmt::Write;
 
-/// The sizes of documents that are told of, in shingles.
+/// The sizes of documents in the table, in shingles.
 const SIZES: [usize; 7] = [50, 200, 500, 1000, 2000, 5000, 20_000];
 
 /// ε of Broder's p(s, r, ε).
 const EPSILON: f64 = 0.05;
 
-/// Resemblances that are told of whatever the threshold is.
-pub(super) const FIXED_RESEMBLANCES: [f64; 2] = [0.5, 0.9];
+/// Resemblances in the table, whatever the threshold is.
+const FIXED_RESEMBLANCES: [f64; 2] = [0.5, 0.9];
 
-/// How far from the threshold the resemblances are that may be taken for what they are not.
+/// Distances from the threshold at which an estimate may land on its wrong side.
 const DISTANCES: [f64; 4] = [-0.1, -0.05, 0.05, 0.1];
 
-/// Documents drawn to weigh an encoded sketch: their sizes differ by a byte in a hundred.
+/// Random documents that give the size of an encoded sketch: their sizes differ by about 1 %.
 const DOCUMENTS_DRAWN: u64 = 8;
 
-/// What a rule costs, and how sure it is.
+/// What a rule costs, and how sure its resemblances are.
 #[derive(Debug, Serialize)]
 pub(super) struct Explanation {
     pub rule: SketchRule,
     pub threshold: f64,
     pub epsilon: f64,
-    pub sizes: Vec<OfSize>,
+    sizes: Vec<SizeRow>,
 }
 
-/// The same for documents of one size.
+/// The rule at one size of documents.
 #[derive(Debug, Serialize)]
-pub(super) struct OfSize {
+struct SizeRow {
     pub n_shingles: usize,
-    /// None: a bitmap.
+    /// None for a bitmap.
     pub shingles_kept: Option<usize>,
-    /// None: no bitmap.
+    /// None without a bitmap.
     pub bits_kept: Option<usize>,
-    /// Of the encoded sketch, the mean of a few.
+    /// Bytes of the encoded sketch, the mean of a few.
     pub n_bytes: usize,
     pub at: Vec<Sureness>,
 }
 
-/// How sure the estimate is for two documents of one size and a resemblance.
+/// How sure the estimate is for two documents of this size and a resemblance.
 #[derive(Debug, Serialize)]
-pub(super) struct Sureness {
+struct Sureness {
     pub resemblance: f64,
-    /// s, where the estimate rests on a sample of the union.
+    /// The paper's s, where the estimate rests on a sample of the union.
     pub n_compared: Option<usize>,
     pub standard_error: f64,
-    /// p(s, r, ε).
+    /// The probability p(s, r, ε) that the estimate is at most ε away.
     pub within_epsilon: f64,
     pub wrong_side: f64,
 }
 
 /// Explains a rule.
-pub(super) fn explain(rule: &StoreRule, json: bool) -> Result<Exit> {
-    let explanation = explanation(rule);
-    let text = if json { serde_json::to_string(&explanation)? + "\n" } else { render::explanation(&explanation) };
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(Exit::Done)
-}
-
-fn explanation(rule: &StoreRule) -> Explanation {
+pub(super) fn explanation(rule: &StoreRule) -> Explanation {
     let threshold = rule.cluster.threshold;
     let resemblances = resemblances(threshold);
-    let of_size = |n_shingles| {
+    let row = |n_shingles| {
         let (shingles_kept, bits_kept) = match rule.sketch.rule.kept(n_shingles) {
             SampleSize::Shingles(n) => (Some(n), None),
             SampleSize::Bits(n) => (None, Some(n)),
         };
         let sureness = |r: &f64| sureness(rule.sketch.rule.evidence(n_shingles, *r), *r, threshold);
         let n_bytes = encoded_bytes(&rule.sketch, n_shingles);
-        OfSize { n_shingles, shingles_kept, bits_kept, n_bytes, at: resemblances.iter().map(sureness).collect() }
+        SizeRow { n_shingles, shingles_kept, bits_kept, n_bytes, at: resemblances.iter().map(sureness).collect() }
     };
-    Explanation {
-        rule: rule.sketch.clone(),
-        threshold,
-        epsilon: EPSILON,
-        sizes: SIZES.into_iter().map(of_size).collect(),
-    }
+    Explanation { rule: rule.sketch.clone(), threshold, epsilon: EPSILON, sizes: SIZES.into_iter().map(row).collect() }
 }
 
 fn resemblances(threshold: f64) -> Vec<f64> {
@@ -92,8 +78,8 @@ fn resemblances(threshold: f64) -> Vec<f64> {
     found
 }
 
-/// The resemblances around a threshold, as decimals that are read back as what is shown.
-pub(super) fn near(threshold: f64) -> Vec<f64> {
+/// The resemblances around a threshold, rounded to what the table shows.
+fn near(threshold: f64) -> Vec<f64> {
     let decimal = |r: f64| (r * 1e6).round() / 1e6;
     let around = DISTANCES.map(|distance| decimal(threshold + distance));
     around.into_iter().filter(|r| *r > 0.0 && *r <= 1.0).collect()
@@ -110,7 +96,7 @@ fn sureness(evidence: EstimateBasis, r: f64, threshold: f64) -> Sureness {
     }
 }
 
-/// The bytes of an encoded sketch of `n` shingles, drawn at random.
+/// The mean size in bytes of an encoded sketch of `n` random shingles.
 fn encoded_bytes(rule: &SketchRule, n: usize) -> usize {
     let mut bytes = Vec::new();
     for document in 0..DOCUMENTS_DRAWN {
@@ -120,4 +106,65 @@ fn encoded_bytes(rule: &SketchRule, n: usize) -> usize {
         encode(&rule.sketch(&mut shingles), &mut bytes);
     }
     bytes.len() / DOCUMENTS_DRAWN as usize
+}
+
+/// A line for each size of documents.
+pub(super) fn text(explanation: &Explanation) -> String {
+    let (threshold, epsilon) = (explanation.threshold, explanation.epsilon);
+    let near = near(threshold);
+    let mut text = format!("{}\n\n", rule_text(&explanation.rule));
+    let _ = writeln!(
+        text,
+        "{:24}{:>8}  {:16}  {:18}  on the wrong side of {threshold:.2}, at",
+        "",
+        "",
+        "standard error at",
+        format!("within {epsilon:.2}, at"),
+    );
+    let mut heads = vec![format!("{:>8}  {:>14}  {:>6}", "shingles", "kept", "bytes")];
+    heads.extend(FIXED_RESEMBLANCES.map(|r| format!("{r:>8.2}")));
+    heads.extend(FIXED_RESEMBLANCES.map(|r| format!("{r:>8.2}")));
+    heads.extend(near.iter().map(|r| format!("{r:>8.2}")));
+    let _ = writeln!(text, "{}", heads.join("  "));
+    for size in &explanation.sizes {
+        let _ = writeln!(text, "{}", size_text(size, &near));
+    }
+    text
+}
+
+fn size_text(size: &SizeRow, near: &[f64]) -> String {
+    let kept = match (size.shingles_kept, size.bits_kept) {
+        (Some(n), _) if n == size.n_shingles => "all".to_string(),
+        (Some(n), _) => format!("{n} shingles"),
+        (None, n) => format!("{} bits", n.unwrap_or(0)),
+    };
+    let at = |r: &f64| size.at.iter().find(|at| at.resemblance == *r);
+    let cell = |r: &f64, show: &dyn Fn(&Sureness) -> String| format!("{:>8}", at(r).map_or(String::new(), show));
+    let mut cells = vec![format!("{:>8}  {kept:>14}  {:>6}", size.n_shingles, size.n_bytes)];
+    cells.extend(FIXED_RESEMBLANCES.map(|r| cell(&r, &|at| error_text(at.standard_error))));
+    cells.extend(FIXED_RESEMBLANCES.map(|r| cell(&r, &|at| probability_text(at.within_epsilon))));
+    cells.extend(near.iter().map(|r| cell(r, &|at| probability_text(at.wrong_side))));
+    cells.join("  ")
+}
+
+/// The sampling rule as the configuration spells it.
+fn rule_text(rule: &SketchRule) -> String {
+    let keys = serde_json::to_value(rule.rule).unwrap_or_default();
+    let keys = keys.as_object().into_iter().flatten().map(|(key, value)| format!("{key} = {value}"));
+    keys.chain([format!("w = {}", rule.w), format!("bits = {}", rule.bits)]).collect::<Vec<_>>().join(", ")
+}
+
+fn error_text(error: f64) -> String {
+    if error == 0.0 { "exact".into() } else { format!("{error:.4}") }
+}
+
+/// A probability, never rounded to 0 % or 100 %.
+fn probability_text(p: f64) -> String {
+    match p {
+        0.0 => "0 %".into(),
+        1.0 => "100 %".into(),
+        _ if p < 0.0001 => "<0.01 %".into(),
+        _ if p > 0.9999 => ">99.99 %".into(),
+        _ => format!("{:.2} %", p * 100.0),
+    }
 }

@@ -1,17 +1,18 @@
 //! `lookalike query` and `lookalike stats`: questions to a store, answered for people or in JSON.
 
 use super::args::Question;
-use super::files::sketch_file;
-use super::{Exit, ending, render};
+use super::exit::{Exit, ending, file_error};
+use super::output::{print, write_answer};
+use super::page_file::sketch_file;
+use super::render;
+use super::wiring::{check_share, open_read_only as open};
 use crate::config::Config;
 use crate::document::Seed;
 use crate::ports::Snapshot;
 use crate::query::{self, HostReuse, LostSearch};
 use crate::sketch::{Rule, Sketch, SketchRule, SketchedContent, Sketcher};
-use crate::store::RocksStore;
 use crate::wire::Limits;
-use anyhow::{Context, Error, Result};
-use serde::Serialize;
+use anyhow::{Error, Result};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -77,10 +78,6 @@ pub(super) fn stats(config: &Config, json: bool) -> Result<Exit> {
     print(&status, json, render::status)
 }
 
-pub(super) fn open(config: &Config) -> Result<RocksStore> {
-    Ok(RocksStore::open_read_only(&config.store.path, &config.store_settings())?)
-}
-
 /// The error for a URL that the store does not have; it names similar ones that it has.
 fn never_seen(snapshot: &impl Snapshot, url: &str) -> Error {
     let near_urls = match query::near_urls(snapshot, url) {
@@ -103,11 +100,6 @@ fn nothing_to_compare(name: &str, n_words: u32, w: usize) -> Error {
     ending(Exit::NotFound, message)
 }
 
-pub(super) fn print<T: Serialize>(answer: &T, json: bool, render: impl FnOnce(&T) -> String) -> Result<Exit> {
-    write_answer(&mut std::io::stdout(), answer, json, render)?;
-    Ok(Exit::Done)
-}
-
 /// The sketch of a file that has words.
 fn sketch_words(path: &Path, sketcher: &mut Sketcher, limits: &Limits) -> Result<SketchedContent> {
     let content = sketch_file(path, sketcher, limits)?;
@@ -119,9 +111,7 @@ fn sketch_words(path: &Path, sketcher: &mut Sketcher, limits: &Limits) -> Result
 
 /// The pages that carry the text of a file, or of a URL.
 fn reuse(config: &Config, of: &str, threshold: f64) -> Result<Vec<HostReuse>> {
-    if !(0.0..=1.0).contains(&threshold) {
-        return Err(ending(Exit::Usage, "--threshold must be from 0 to 1"));
-    }
+    check_share("--threshold", threshold, true)?;
     let store = open(config)?;
     let path = Path::new(of);
     if path.is_file() {
@@ -143,11 +133,9 @@ fn neither(snapshot: &impl Snapshot, name: &str) -> Error {
 
 /// The lines of a file, or of standard input, without blank ones.
 fn lines(path: &Path) -> Result<Vec<String>> {
-    let text = if path == Path::new("-") {
-        std::io::read_to_string(std::io::stdin()).context("cannot read standard input")?
-    } else {
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?
-    };
+    let text =
+        if path == Path::new("-") { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
+    let text = text.map_err(|error| file_error("read", path, &error))?;
     Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(String::from).collect())
 }
 
@@ -162,16 +150,6 @@ fn each_lost(snapshot: &impl Snapshot, urls: &[String], search: &LostSearch, jso
     written?;
     out.flush()?;
     Ok(Exit::Done)
-}
-
-fn write_answer<T: Serialize>(
-    out: &mut impl Write,
-    answer: &T,
-    json: bool,
-    render: impl FnOnce(&T) -> String,
-) -> Result<()> {
-    let text = if json { serde_json::to_string(answer)? + "\n" } else { render(answer) };
-    Ok(out.write_all(text.as_bytes())?)
 }
 
 /// Compares two files by all their shingles, or a URL with a file or another URL by the store's sketches.

@@ -1,41 +1,47 @@
-//! `lookalike recluster` and `lookalike export links`: what the sketches of a store say under another rule, and what its
-//! clusters rest on.
+//! `lookalike recluster`: clusters a store's sketches by another rule.
 
 use super::args::ReclusterArgs;
-use super::files::{Rows, rows_to};
-use super::run::{open_store, watch_signals};
-use super::{Exit, ending};
-use crate::backfill::{self, BackfillError, LinkRule, Reclustered};
+use super::exit::{Exit, ending, file_error};
+use super::output::{OutputMode, RowWriter};
+use super::wiring::{check_share, open_read_only, open_store, watch_signals};
+use crate::backfill::{self, BackfillError, Context, LinkRule, Reclustered};
 use crate::cluster::Clusters;
 use crate::config::Config;
 use crate::document::{ClusterId, DocumentId};
-use crate::ports::{LinkView, Snapshot, Store};
+use crate::ports::Snapshot;
 use crate::query::ExportRow;
-use crate::sketch::compare;
 use crate::store::RocksStore;
-use anyhow::{Context, Result};
+use anyhow::Result;
+use indicatif::HumanCount;
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Links whose documents are read at once.
-const LINKS_AT_ONCE: usize = 4096;
+/// What a recluster did.
+#[derive(Serialize)]
+struct ReclusterSummary {
+    n_documents: usize,
+    n_clusters_before: usize,
+    n_clusters: usize,
+    /// Events that wait for the next `run`.
+    n_events: usize,
+    is_applied: bool,
+    out: PathBuf,
+}
 
-/// Clusters anew and writes one row for each sighting.
-pub(super) fn recluster(config: &Config, args: &ReclusterArgs) -> Result<Exit> {
-    let is_share = |number: f64| number > 0.0 && number <= 1.0;
-    if !is_share(args.threshold) || !args.containment.is_none_or(is_share) {
-        return Err(ending(Exit::Usage, "--threshold and --containment are over 0 and at most 1"));
-    }
+/// Clusters by another rule, writes a row for each sighting, and replaces the store's clusters where asked to.
+pub(super) fn recluster(config: &Config, args: &ReclusterArgs, mode: OutputMode) -> Result<Exit> {
+    check_share("--threshold", args.threshold, false)?;
+    args.containment.map_or(Ok(()), |share| check_share("--containment", share, false))?;
     let mut store = match args.apply {
-        // OffsetRange from before it is read, so that nothing is taken in meanwhile.
+        // The lock is held from before the store is read, so that nothing is taken in meanwhile.
         true if config.store.path.exists() => open_store(config)?,
-        _ => RocksStore::open_read_only(&config.store.path, &config.store_settings())?,
+        _ => open_read_only(config)?,
     };
     let beside = args.out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = beside.join(format!(".lookalike-recluster-{}", std::process::id()));
-    std::fs::create_dir(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-    let context = backfill::Context {
+    std::fs::create_dir(&folder).map_err(|error| file_error("create", &folder, &error))?;
+    let context = Context {
         folder: folder.clone(),
         n_threads: std::thread::available_parallelism().map_or(1, usize::from),
         memory: args.memory.map_or_else(|| backfill::machine_memory() / 3, |mib| mib << 20).max(1 << 20),
@@ -44,36 +50,64 @@ pub(super) fn recluster(config: &Config, args: &ReclusterArgs) -> Result<Exit> {
     };
     store.stops_with(Arc::clone(&context.stop));
     let rule = LinkRule { threshold: args.threshold, containment: args.containment };
-    let anew = backfill::recluster(&store, &context, rule, args.policy);
-    std::fs::remove_dir_all(&folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
-    let anew = match anew {
+    let reclustered = backfill::recluster(&store, &context, rule, args.policy);
+    std::fs::remove_dir_all(&folder).map_err(|error| file_error("remove", &folder, &error))?;
+    let reclustered = match reclustered {
         Err(BackfillError::Stopped) => return Err(ending(Exit::Interrupted, "stopped; nothing was written")),
-        anew => anew?,
+        reclustered => reclustered?,
     };
-    write_clusters(&store, &anew.names, rows_to(Some(&args.out), args.json)?)?;
-    if args.apply {
-        apply(&mut store, rule, &anew)?;
-    }
+    let n_clusters_before = store.clusters()?.n_clusters();
+    write_clusters(&store, &reclustered.names, RowWriter::create(Some(&args.out), mode.json)?)?;
+    let n_events = if args.apply { apply(&mut store, rule, &reclustered)? } else { 0 };
+    let is_first = |(at, name): (usize, &DocumentId)| name.0 as usize == at + 1;
+    let summary = ReclusterSummary {
+        n_documents: reclustered.names.len(),
+        n_clusters_before,
+        n_clusters: reclustered.names.iter().enumerate().filter(|pair| is_first(*pair)).count(),
+        n_events,
+        is_applied: args.apply,
+        out: args.out.clone(),
+    };
+    mode.summary(&summary, |summary| summary_text(summary, &config.store.path))?;
     Ok(Exit::Done)
 }
 
-/// Swaps the store's clusters for new ones.
-fn apply(store: &mut RocksStore, rule: LinkRule, anew: &Reclustered) -> Result<()> {
+fn summary_text(summary: &ReclusterSummary, store: &Path) -> String {
+    let n = |n: usize| HumanCount(n as u64);
+    let ReclusterSummary { n_documents, n_clusters_before, n_clusters, n_events, is_applied, out } = summary;
+    let result = format!(
+        "{} documents form {} clusters instead of {}, written to {}",
+        n(*n_documents),
+        n(*n_clusters),
+        n(*n_clusters_before),
+        out.display(),
+    );
+    let store = store.display();
+    if *is_applied {
+        format!("{result}; {store} has them now, and the next `run` publishes {} events\n", n(*n_events))
+    } else {
+        format!("{result}; {store} is unchanged\n")
+    }
+}
+
+/// Replaces the store's clusters and returns how many events that makes.
+fn apply(store: &mut RocksStore, rule: LinkRule, reclustered: &Reclustered) -> Result<usize> {
     let mut old = store.clusters()?;
     let names = |clusters: &mut Clusters| -> Vec<DocumentId> {
         (1..=store.n_documents()).map(|id| DocumentId(clusters.cluster_of(DocumentId(id)).0)).collect()
     };
-    let events = backfill::cluster_diff_events(store, &names(&mut old), &anew.names, store.next_seq())?;
+    let events = backfill::cluster_diff_events(store, &names(&mut old), &reclustered.names, store.next_seq())?;
     let mut clusters = Clusters::alone(old.n_documents());
-    for link in &anew.links {
+    for link in &reclustered.links {
         clusters.union(link.document, link.to);
     }
-    // Of a link by containment any resemblance is right.
+    // A link by containment may have any resemblance.
     let linked_from = if rule.containment.is_some() { 0.0 } else { rule.threshold };
-    Ok(store.replace_clusters(&clusters, &anew.links, linked_from, &events)?)
+    store.replace_clusters(&clusters, &reclustered.links, linked_from, &events)?;
+    Ok(events.len())
 }
 
-fn write_clusters(store: &RocksStore, names: &[DocumentId], mut rows: Rows) -> Result<()> {
+fn write_clusters(store: &RocksStore, names: &[DocumentId], mut rows: RowWriter) -> Result<()> {
     let mut failed = None;
     store.each_sighting(&mut |sighting| {
         let Some(document) = sighting.moment.seen.document() else { return true };
@@ -89,44 +123,4 @@ fn write_clusters(store: &RocksStore, names: &[DocumentId], mut rows: Rows) -> R
     })?;
     failed.map_or(Ok(()), Err)?;
     Ok(rows.finish()?)
-}
-
-/// A link as it is exported.
-#[derive(Serialize)]
-struct LinkRow {
-    document: DocumentId,
-    to: DocumentId,
-    resemblance: f64,
-    containment: f64,
-    url: String,
-    to_url: String,
-}
-
-/// Writes one row for each link.
-pub(super) fn export_links(config: &Config, output: Option<&Path>, json: bool) -> Result<Exit> {
-    let store = RocksStore::open_read_only(&config.store.path, &config.store_settings())?;
-    let mut links = Vec::new();
-    store.each_link(&mut |link| {
-        links.push(link);
-        true
-    })?;
-    let mut rows = rows_to(output, json)?;
-    for links in links.chunks(LINKS_AT_ONCE) {
-        let documents: Vec<DocumentId> = links.iter().flat_map(|link| [link.document, link.to]).collect();
-        let (sketches, urls) = (store.sketches_of(&documents)?, store.first_urls(&documents)?);
-        let (sketches, urls) = (sketches.as_chunks::<2>().0, urls.as_chunks::<2>().0);
-        for ((link, [a, b]), [url, to_url]) in links.iter().zip(sketches).zip(urls) {
-            let estimate = compare(a, b, store.rule().sketch.rule);
-            rows.write(&LinkRow {
-                document: link.document,
-                to: link.to,
-                resemblance: link.resemblance,
-                containment: estimate.containment_of_first.max(estimate.containment_of_second),
-                url: url.clone(),
-                to_url: to_url.clone(),
-            })?;
-        }
-    }
-    rows.finish()?;
-    Ok(Exit::Done)
 }

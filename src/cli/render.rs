@@ -1,15 +1,10 @@
 //! Answers as text for people.
 
-use super::explain::{Explanation, FIXED_RESEMBLANCES, OfSize, Sureness, near};
-use super::sketch::{Line, Timing};
 use crate::document::{DocumentId, FetchTime};
-use crate::pipeline::Summary;
-use crate::ports::ClosedSweep;
 use crate::query::{
     Changes, ClusterAnswer, Comparison, FoundPlace, Group, HostReuse, LostAnswer, ReusedPage, SimilarDocument, Status,
     Sweep, UrlAnswer, UrlSighting,
 };
-use crate::sketch::SketchRule;
 use crate::sweep::{Evidence, Observation, Seen};
 use indicatif::{HumanBytes, HumanCount};
 use std::fmt::Write;
@@ -30,47 +25,6 @@ fn when(time: FetchTime, sweep: Option<&str>) -> String {
 fn percent(share: f64) -> String {
     let number = format!("{:.1}", share * 100.0);
     format!("{} %", number.strip_suffix(".0").unwrap_or(&number))
-}
-
-/// What a run did.
-pub(super) fn summary(summary: &Summary) -> String {
-    let mut text = String::new();
-    let seconds = summary.seconds.max(0.001);
-    let _ = writeln!(
-        text,
-        "{} records in {seconds:.1} s ({:.0} a second, {} of pages)",
-        HumanCount(summary.records),
-        summary.records as f64 / seconds,
-        HumanBytes(summary.bytes_read)
-    );
-    let n = |relation| HumanCount(summary.assigned.get(relation).copied().unwrap_or(0));
-    let _ = writeln!(
-        text,
-        "  assigned {}: {} new, {} near a known document, {} equal to one ({} identical, {} lexical, {} shingle)",
-        HumanCount(summary.n_assigned()),
-        n("new"),
-        n("near"),
-        HumanCount(
-            ["identical", "lexical", "shingle"].iter().filter_map(|relation| summary.assigned.get(relation)).sum()
-        ),
-        n("identical"),
-        n("lexical"),
-        n("shingle"),
-    );
-    let _ = writeln!(text, "  gone {}, clusters merged {}", HumanCount(summary.gone), HumanCount(summary.merged));
-    if summary.n_rejected() > 0 {
-        let reasons: Vec<String> =
-            summary.rejected.iter().map(|(reason, n)| format!("{} {reason}", HumanCount(*n))).collect();
-        let _ = writeln!(text, "  rejected {}: {}", HumanCount(summary.n_rejected()), reasons.join(", "));
-    }
-    for what in &summary.unreadable {
-        let _ = writeln!(text, "  unreadable: {what}");
-    }
-    let n_untold = summary.n_unreadable.saturating_sub(summary.unreadable.len() as u64);
-    if n_untold > 0 {
-        let _ = writeln!(text, "  and {} more places that could not be read, see the log", HumanCount(n_untold));
-    }
-    text
 }
 
 fn standing(sighting: &UrlSighting) -> String {
@@ -189,17 +143,6 @@ pub(super) fn sweeps(sweeps: &[Sweep]) -> String {
         );
     }
     text
-}
-
-/// What closing a sweep did.
-pub(super) fn closed(closed: &ClosedSweep) -> String {
-    let moved = closed.n_moved.map_or(String::new(), |n| format!("; {} of them moved elsewhere", HumanCount(n)));
-    format!(
-        "sweep {} closed: {} URLs on {} of its hosts were not seen and are lost{moved}\n",
-        closed.sweep,
-        HumanCount(closed.n_lost),
-        HumanCount(closed.n_hosts),
-    )
 }
 
 /// URLs grouped by what they carry.
@@ -354,108 +297,4 @@ pub(super) fn status(status: &Status) -> String {
         n(status.n_events),
         HumanBytes(status.n_bytes_on_disk),
     )
-}
-
-/// The column heads of [`sketch_line`].
-pub(super) const SKETCH_HEADER: &str = "   words  shingles    kept  form     bytes  index  super  url\n";
-
-/// One page's sketch, or why there is none.
-pub(super) fn sketch_line(line: &Line) -> String {
-    match line {
-        Line::Sketched(page) => format!(
-            "{:>8}  {:>8}  {:>6}  {:<6}  {:>6}  {:>5}  {:>5}  {}\n",
-            page.n_words,
-            page.n_shingles,
-            page.n_kept,
-            page.form,
-            page.n_encoded_bytes,
-            page.index.len(),
-            page.super_shingles.len(),
-            page.url,
-        ),
-        Line::Gone { url, .. } => format!("    gone  {url}\n"),
-        Line::Redirect { url, redirect_to } => format!("   moved  {url} to {redirect_to}\n"),
-        Line::Rejected { url, source, offset, rejected, message } => {
-            let place = url.clone().unwrap_or_else(|| format!("{source}: record {offset}"));
-            format!("rejected  {}: {message}  {place}\n", rejected.as_str())
-        }
-    }
-}
-
-/// How long sketching took.
-pub(super) fn timing(timing: &Timing) -> String {
-    let Timing { n_pages, n_bytes, n_others, sketching_seconds, seconds } = *timing;
-    let megabytes = n_bytes as f64 / 1e6;
-    let mut out = format!(
-        "{n_pages} pages, {megabytes:.1} MB of bodies\n\
-         to sketches, on one core: {sketching_seconds:.3} s, {:.0} MB/s\n\
-         with reading and unpacking: {seconds:.3} s, {:.0} MB/s\n",
-        megabytes / sketching_seconds,
-        megabytes / seconds,
-    );
-    if n_others > 0 {
-        out += &format!("{n_others} other records: gone, moved or rejected\n");
-    }
-    out
-}
-
-/// A sketch rule's cost and certainty, a line for each size of document.
-pub(super) fn explanation(explanation: &Explanation) -> String {
-    let (threshold, epsilon) = (explanation.threshold, explanation.epsilon);
-    let near = near(threshold);
-    let mut text = format!("{}\n\n", rule(&explanation.rule));
-    let _ = writeln!(
-        text,
-        "{:24}{:>8}  {:16}  {:18}  on the wrong side of {threshold:.2}, at",
-        "",
-        "",
-        "standard error at",
-        format!("within {epsilon:.2}, at"),
-    );
-    let mut heads = vec![format!("{:>8}  {:>14}  {:>6}", "shingles", "kept", "bytes")];
-    heads.extend(FIXED_RESEMBLANCES.map(|r| format!("{r:>8.2}")));
-    heads.extend(FIXED_RESEMBLANCES.map(|r| format!("{r:>8.2}")));
-    heads.extend(near.iter().map(|r| format!("{r:>8.2}")));
-    let _ = writeln!(text, "{}", heads.join("  "));
-    for size in &explanation.sizes {
-        let _ = writeln!(text, "{}", explained_size(size, &near));
-    }
-    text
-}
-
-fn explained_size(size: &OfSize, near: &[f64]) -> String {
-    let kept = match (size.shingles_kept, size.bits_kept) {
-        (Some(n), _) if n == size.n_shingles => "all".to_string(),
-        (Some(n), _) => format!("{n} shingles"),
-        (None, n) => format!("{} bits", n.unwrap_or(0)),
-    };
-    let at = |r: &f64| size.at.iter().find(|at| at.resemblance == *r);
-    let cell = |r: &f64, show: &dyn Fn(&Sureness) -> String| format!("{:>8}", at(r).map_or(String::new(), show));
-    let mut cells = vec![format!("{:>8}  {kept:>14}  {:>6}", size.n_shingles, size.n_bytes)];
-    cells.extend(FIXED_RESEMBLANCES.map(|r| cell(&r, &|at| standard_error(at.standard_error))));
-    cells.extend(FIXED_RESEMBLANCES.map(|r| cell(&r, &|at| probability(at.within_epsilon))));
-    cells.extend(near.iter().map(|r| cell(r, &|at| probability(at.wrong_side))));
-    cells.join("  ")
-}
-
-/// The sampling rule as the configuration spells it.
-fn rule(rule: &SketchRule) -> String {
-    let keys = serde_json::to_value(rule.rule).unwrap_or_default();
-    let keys = keys.as_object().into_iter().flatten().map(|(key, value)| format!("{key} = {value}"));
-    keys.chain([format!("w = {}", rule.w), format!("bits = {}", rule.bits)]).collect::<Vec<_>>().join(", ")
-}
-
-fn standard_error(error: f64) -> String {
-    if error == 0.0 { "exact".into() } else { format!("{error:.4}") }
-}
-
-/// A probability; 0 % and 100 % are exact.
-fn probability(p: f64) -> String {
-    match p {
-        0.0 => "0 %".into(),
-        1.0 => "100 %".into(),
-        _ if p < 0.0001 => "<0.01 %".into(),
-        _ if p > 0.9999 => ">99.99 %".into(),
-        _ => format!("{:.2} %", p * 100.0),
-    }
 }

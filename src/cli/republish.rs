@@ -1,9 +1,10 @@
-//! `lookalike topics republish`: what output topics lack and the store still has.
+//! `lookalike topics republish`: writes to output topics what they lack and the store still has.
 
 use super::args::Republished;
-use super::query::open;
-use super::run::{kafka_sink, open_store, watch_signals};
-use super::{Exit, ending, telemetry};
+use super::exit::{Exit, ending, usage};
+use super::output::print;
+use super::telemetry;
+use super::wiring::{kafka_sink, open_read_only, open_store, watch_signals};
 use crate::cluster::Merge;
 use crate::config::{Config, InputKind};
 use crate::document::{ClusterId, DocumentId};
@@ -13,24 +14,41 @@ use crate::ports::{Batch, OutputNote, OutputNotes, Sink, Snapshot, Store};
 use crate::query;
 use crate::store::RocksStore;
 use anyhow::Result;
+use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-/// Parts of the state, or events, that go out in one transaction.
+/// Parts of the state, or events, in one transaction.
 const AT_ONCE: usize = 8192;
 
-/// Writes what is asked for. What waits to be published goes out before it.
-pub(super) fn republish(config: &Config, what: Option<Republished>) -> Result<Exit> {
+/// What one topic was given.
+#[derive(Serialize)]
+struct RepublishedRow<'a> {
+    topic: &'a str,
+    n_written: u64,
+    /// What was written, for people.
+    #[serde(skip)]
+    what: &'static str,
+}
+
+impl RepublishedRow<'_> {
+    fn text(&self) -> String {
+        format!("{}: {} {}\n", self.topic, self.n_written, self.what)
+    }
+}
+
+/// Writes what is asked for, after the events that wait to be published.
+pub(super) fn republish(config: &Config, what: Option<Republished>, json: bool) -> Result<Exit> {
     check(config, what)?;
     telemetry::start_logs(&config.log.level)?;
-    // Nothing is made where there is no store: a read-only opening says so.
-    drop(open(config)?);
+    // Opening read-only creates nothing where there is no store.
+    drop(open_read_only(config)?);
     let shutdown = watch_signals()?;
     let begun = SystemTime::now();
     let mut store = open_store(config)?;
     if let Some(Republished::EventsFrom { seq }) = what {
-        republish_events(config, &store, begun, seq, &shutdown)?;
+        republish_events(config, &store, begun, seq, &shutdown, json)?;
     }
     let mut sink = kafka_sink(&config.kafka, &store, begun, &shutdown)?;
     sink.check_events()?;
@@ -40,14 +58,18 @@ pub(super) fn republish(config: &Config, what: Option<Republished>) -> Result<Ex
     store.commit(&Batch { next_seq, published: next_seq, ..Batch::default() })?;
     let KafkaSettings { assignments_topic, merges_topic, .. } = &config.kafka;
     let notes = sink.notes();
-    let mut anew = Anew { sink, next_seq, facts: Vec::new(), n_facts: 0, shutdown: &shutdown };
+    let mut state = StateWriter { sink, next_seq, facts: Vec::new(), n_facts: 0, shutdown: &shutdown };
     if matches!(what, None | Some(Republished::Assignments)) && !assignments_topic.is_empty() {
-        anew.assignments(&store)?;
-        println!("{assignments_topic}: where {} URLs stand", anew.finish(&store, &notes, assignments_topic)?);
+        state.assignments(&store)?;
+        let n_written = state.finish(&store, &notes, assignments_topic)?;
+        let row = RepublishedRow { topic: assignments_topic, n_written, what: "URLs" };
+        print(&row, json, RepublishedRow::text)?;
     }
     if matches!(what, None | Some(Republished::Merges)) && !merges_topic.is_empty() {
-        anew.merges(&store)?;
-        println!("{merges_topic}: {} documents of others' clusters", anew.finish(&store, &notes, merges_topic)?);
+        state.merges(&store)?;
+        let n_written = state.finish(&store, &notes, merges_topic)?;
+        let row = RepublishedRow { topic: merges_topic, n_written, what: "merges" };
+        print(&row, json, RepublishedRow::text)?;
     }
     Ok(Exit::Done)
 }
@@ -56,35 +78,36 @@ fn check(config: &Config, what: Option<Republished>) -> Result<()> {
     let KafkaSettings { events_topic, assignments_topic, merges_topic, .. } = &config.kafka;
     let is_for_kafka = config.input.from == InputKind::Kafka && config.events.file.is_empty();
     let missing = match what {
-        _ if !is_for_kafka => "the events of this configuration do not go to Kafka; give the one that `run` is given",
+        _ if !is_for_kafka => "this configuration sends no events to Kafka; give the one that `run` is given",
         _ if events_topic.is_empty() => "kafka.events_topic is empty; set it",
         Some(Republished::Assignments) if assignments_topic.is_empty() => "kafka.assignments_topic is empty; set it",
         Some(Republished::Merges) if merges_topic.is_empty() => "kafka.merges_topic is empty; set it",
         _ => return Ok(()),
     };
-    Err(ending(Exit::Usage, missing))
+    Err(usage(missing))
 }
 
-/// Publishes events to the topic of events alone, each once. Those that are not out in any topic follow as of `run`.
+/// Publishes events to the topic of events alone, each once. Events that no topic has yet go out afterwards, to all.
 fn republish_events(
     config: &Config,
     store: &RocksStore,
     begun: SystemTime,
     from: u64,
     shutdown: &Arc<AtomicBool>,
+    json: bool,
 ) -> Result<()> {
-    // How far all topics together tell that publishing has come: what follows goes to all of them.
+    // Up to here some topic has the events; what follows goes to all topics.
     let until = kafka_sink(&config.kafka, store, begun, shutdown)?.last_seq()?.map_or(0, |last| last + 1);
     let (kept_from, next_seq) = (store.published(), store.next_seq());
     if !(kept_from..next_seq).contains(&from) {
         let kept = if kept_from < next_seq {
-            format!("the store only has those from {kept_from} to {}", next_seq - 1)
+            format!("the store has only events {kept_from} to {}", next_seq - 1)
         } else {
-            "the store has none: all were published, and forgotten".to_string()
+            "the store has published all of its events and forgotten them".to_string()
         };
         let why = format!(
-            "event {from} cannot be republished: {kept}. Take older ones from a copy of the topic; or make all anew, from \
-             the pages, with a new store and new topics. The present state is there: `lookalike topics republish`"
+            "cannot republish event {from}: {kept}. Take older events from a copy of the topic, or make a new store and new \
+             topics from the pages. `lookalike topics republish` writes the present state"
         );
         return Err(ending(Exit::NotFound, why));
     }
@@ -98,11 +121,11 @@ fn republish_events(
     let mut next = from;
     if let Some(last) = sink.last_seq()?.filter(|last| *last >= from) {
         let why = format!(
-            "topic {:?} holds events up to {last}: events-from {} is the least",
+            "topic {:?} already holds events up to {last}; begin at {} or later",
             events_only.events_topic,
             last + 1
         );
-        return Err(ending(Exit::Usage, why));
+        return Err(usage(why));
     }
     while next < until {
         let mut events = store.outbox(next, AT_ONCE)?;
@@ -111,20 +134,21 @@ fn republish_events(
         next = last.seq + 1;
         sink.publish(&events)?;
     }
-    println!("{}: {} events", events_only.events_topic, next - from);
+    let row = RepublishedRow { topic: &events_only.events_topic, n_written: next - from, what: "events" };
+    print(&row, json, RepublishedRow::text)?;
     Ok(())
 }
 
 /// Writes the present state, a transaction at a time.
-struct Anew<'a> {
+struct StateWriter<'a> {
     sink: KafkaSink,
     next_seq: u64,
     facts: Vec<Fact>,
-    n_facts: usize,
+    n_facts: u64,
     shutdown: &'a AtomicBool,
 }
 
-impl Anew<'_> {
+impl StateWriter<'_> {
     /// Where every URL stands.
     fn assignments(&mut self, store: &RocksStore) -> Result<()> {
         let mut written = Ok(());
@@ -135,8 +159,8 @@ impl Anew<'_> {
         written
     }
 
-    /// The cluster of every document that does not name its own. Which of them ever named one is not remembered; the name of
-    /// one that did not is asked for by nobody.
+    /// The cluster of every document that does not name its own. The store does not remember which of them ever named one;
+    /// no consumer asks for a name that no event had.
     fn merges(&mut self, store: &RocksStore) -> Result<()> {
         let mut clusters = store.clusters()?;
         for id in 1..=store.n_documents() {
@@ -158,16 +182,16 @@ impl Anew<'_> {
             return Ok(());
         }
         if self.shutdown.load(Ordering::Relaxed) {
-            return Err(ending(Exit::Interrupted, "stopped before all was written; give the command again"));
+            return Err(ending(Exit::Interrupted, "stopped before everything was written; give the command again"));
         }
         self.sink.republish(&self.facts, self.next_seq)?;
-        self.n_facts += self.facts.len();
+        self.n_facts += self.facts.len() as u64;
         self.facts.clear();
         Ok(())
     }
 
-    /// Writes the rest of a topic, which holds all of its state then, and tells how much that was.
-    fn finish(&mut self, store: &RocksStore, notes: &OutputNotes, topic: &str) -> Result<usize> {
+    /// Writes the rest of a topic, which then holds all of its state, and returns how much that was.
+    fn finish(&mut self, store: &RocksStore, notes: &OutputNotes, topic: &str) -> Result<u64> {
         self.write()?;
         if let Some(note) = notes.get(topic) {
             store.note_outputs(&OutputNotes::from([(topic.to_string(), OutputNote { is_whole: true, ..*note })]))?;

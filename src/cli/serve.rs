@@ -1,49 +1,58 @@
-//! `lookalike serve`, and `run --http-listen`: the HTTP door before a store that somebody else writes to.
+//! `lookalike serve`, and `run --http-listen`: the HTTP server over a store that another process or thread writes.
 
 use super::args::ServeArgs;
-use super::run::watch_signals;
+use super::exit::{Exit, usage};
+use super::output::{OutputMode, print};
 use super::telemetry::{self, Metrics};
-use super::{Exit, ending};
+use super::wiring::watch_signals;
 use crate::backfill::machine_memory;
 use crate::config::Config;
 use crate::http::{self, Service, WriteAccess};
 use crate::store::{self, Follower};
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
-/// How often it is looked whether a signal came.
+/// How often the main thread looks for a signal.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Serves until a signal comes.
-pub(super) fn serve(mut config: Config, args: ServeArgs) -> Result<Exit> {
+pub(super) fn serve(mut config: Config, args: ServeArgs, mode: OutputMode) -> Result<Exit> {
     if let Some(listen) = args.listen {
         config.http.listen = listen;
     }
     telemetry::start_logs(&config.log.level)?;
     let shutdown = watch_signals()?;
-    let door = Server::open(&config, &Metrics::start(None)?, WriteAccess::Elsewhere)?;
+    let server = Server::open(&config, &Metrics::start(None)?, WriteAccess::Elsewhere)?;
+    if mode.json {
+        let started = serde_json::json!({"store": config.store.path, "url": server.url()});
+        print(&started, true, |_| String::new())?;
+    } else {
+        server.announce(&config);
+    }
     while !shutdown.load(Ordering::Relaxed) {
         std::thread::sleep(SIGNAL_INTERVAL);
     }
-    drop(door);
+    drop(server);
     Ok(Exit::Done)
 }
 
-/// A door that is open for as long as it lives.
+/// A server that answers for as long as it lives.
 pub(super) struct Server {
     runtime: Runtime,
+    address: SocketAddr,
     close: Option<oneshot::Sender<()>>,
     closed: oneshot::Receiver<()>,
 }
 
 impl Server {
-    /// Opens the configured store to read it, and the door before it.
-    pub fn open(config: &Config, metrics: &Metrics, changes: WriteAccess) -> Result<Self> {
-        let address = config.http_address().map_err(|error| ending(Exit::Usage, error.to_string()))?;
+    /// Opens the configured store to read it, and answers questions about it.
+    pub fn open(config: &Config, metrics: &Metrics, write_access: WriteAccess) -> Result<Self> {
+        let address = config.http_address().map_err(usage)?;
         let interval = Duration::from_millis(config.http.refresh_ms);
         let block_cache_mib = match config.http.block_cache_mib {
             0 => config.store.block_cache_mib.max((machine_memory() >> 22) as usize),
@@ -53,31 +62,42 @@ impl Server {
         let snapshots = Follower::open(&config.store.path, &settings, interval)?;
         let metrics = metrics.handle();
         let (settings, limits, ranking) = (config.http.clone(), config.limits.clone(), config.lost.clone());
-        let house = Service::new(snapshots, settings, limits, ranking, changes, move || metrics.render());
+        let service = Service::new(snapshots, settings, limits, ranking, write_access, move || metrics.render());
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        let listener = runtime.block_on(TcpListener::bind(address)).with_context(|| {
-            format!("{address} cannot be listened at; give another one with --listen, --http-listen or http.listen")
+        let listener = runtime.block_on(TcpListener::bind(address)).map_err(|error| {
+            anyhow!(
+                "cannot listen on {address}: {error}; give another address with --listen, --http-listen or http.listen"
+            )
         })?;
         let address = listener.local_addr()?;
         if !address.ip().is_loopback() {
-            tracing::warn!("{address} can be reached from other machines; whoever reaches it can read the store");
+            tracing::warn!("other machines can reach {address}; every client that does can read the store");
         }
-        eprintln!("lookalike: {} at http://{address}/", config.store.path.display());
         let (close, closing) = oneshot::channel();
         let (has_closed, closed) = oneshot::channel();
         runtime.spawn(async move {
             let closing = async {
                 let _ = closing.await;
             };
-            http::serve(listener, house, closing).await;
+            http::serve(listener, service, closing).await;
             let _ = has_closed.send(());
         });
-        Ok(Server { runtime, close: Some(close), closed })
+        Ok(Server { runtime, address, close: Some(close), closed })
+    }
+
+    /// Where browsers find it.
+    fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    /// Prints the address, also where `--quiet` is given: with port 0 nothing else tells it.
+    pub fn announce(&self, config: &Config) {
+        eprintln!("lookalike: {} at {}", config.store.path.display(), self.url());
     }
 }
 
 impl Drop for Server {
-    /// Ends what is under way, which [`http::serve`] limits.
+    /// Waits for the answers under way; [`http::serve`] limits how long.
     fn drop(&mut self) {
         self.close = None;
         let _ = self.runtime.block_on(&mut self.closed);

@@ -1,9 +1,11 @@
-//! `lookalike sketch`: the sketches of pages, without taking them in.
+//! `lookalike sketch`: prints the sketches of pages, without taking them in.
 
 use super::args::SketchArgs;
-use super::files::read_page;
-use super::run::inputs;
-use super::{Exit, explain, render};
+use super::exit::{Exit, without_system_number};
+use super::explain;
+use super::output::{print, write_answer};
+use super::page_file::read_page;
+use super::wiring::inputs;
 use crate::config::Config;
 use crate::document::{Fingerprint, Seed};
 use crate::files::{FileSource, Input};
@@ -20,40 +22,40 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The seed where none is configured: fixed, so that sketches can be compared from run to run and place to place.
+/// The seed where none is configured: fixed, so that runs on any machine print the same sketches.
 const OPEN_SEED: Seed = Seed([0; 4]);
 
-/// How long to wait for standard input before what was printed is let out.
+/// How long to wait for standard input before flushing what is printed.
 const POLL_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// What became of a record. Numbers that need all their 64 bits are hexadecimal: JSON readers round them.
+/// A record's sketch, or why it has none. Numbers of 64 bits are hexadecimal: JSON readers round them.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(super) enum Line {
-    /// Its sketch.
+enum Line {
+    /// A page.
     Sketched(Box<Sketched>),
-    /// It says that nothing stands at the URL any more.
+    /// Nothing stands at the URL any more.
     Gone { url: String, gone: bool },
-    /// It says that the page stands elsewhere.
+    /// The URL redirects.
     Redirect { url: String, redirect_to: String },
-    /// It is no page.
+    /// The record is no page.
     Rejected { url: Option<String>, source: String, offset: i64, rejected: Reason, message: String },
 }
 
-/// A page's sketch, to be read.
+/// A page's sketch.
 #[derive(Debug, Serialize)]
-pub(super) struct Sketched {
+struct Sketched {
     pub url: String,
     pub n_words: u32,
     pub n_shingles: u32,
     equivalences: Equivalences,
     pub form: &'static str,
-    /// How many shingles are kept, or for a bitmap how many bits.
+    /// Kept shingles, or the bits of a bitmap.
     pub n_kept: usize,
     /// The kept shingles, or the leading 16 bits of each.
     #[serde(skip_serializing_if = "Option::is_none")]
     values: Option<Vec<String>>,
-    /// The bitmap's bytes, the lowest bit of the first one first.
+    /// The bitmap's bytes, the lowest bit of the first byte first.
     #[serde(skip_serializing_if = "Option::is_none")]
     bits: Option<String>,
     pub index: Vec<String>,
@@ -70,10 +72,10 @@ struct Equivalences {
 }
 
 /// Prints the sketches of the inputs, or explains the rule.
-pub(super) fn sketch(config: &Config, store: Option<&Path>, args: &SketchArgs) -> Result<Exit> {
+pub(super) fn sketch(config: &Config, store: Option<&Path>, args: &SketchArgs, json: bool) -> Result<Exit> {
     let (rule, seed) = rule_and_seed(config, store)?;
     if args.explain {
-        return explain::explain(&rule, args.json);
+        return print(&explain::explanation(&rule), json, explain::text);
     }
     let inputs = inputs(&args.inputs, None)?;
     let sketcher = Sketcher::new(&rule.sketch, &seed);
@@ -82,7 +84,7 @@ pub(super) fn sketch(config: &Config, store: Option<&Path>, args: &SketchArgs) -
     let timing = args.time.then(Timing::default);
     let begin = Instant::now();
     let limits = config.limits.clone();
-    let mut printer = Printer { sketcher, limits, rule: rule.sketch, json: args.json, timing, out, is_all_read: true };
+    let mut printer = Printer { sketcher, limits, rule: rule.sketch, json, timing, out, is_all_read: true };
     printer.begin()?;
     if args.page {
         printer.print_files(&inputs)?;
@@ -93,7 +95,7 @@ pub(super) fn sketch(config: &Config, store: Option<&Path>, args: &SketchArgs) -
     Ok(if printer.is_all_read { Exit::Done } else { Exit::Unreadable })
 }
 
-/// Those of a store that is named, else those of the configuration.
+/// The rule and seed of the named store, or of the configuration.
 fn rule_and_seed(config: &Config, store: Option<&Path>) -> Result<(StoreRule, Seed)> {
     match store {
         Some(path) => {
@@ -104,18 +106,18 @@ fn rule_and_seed(config: &Config, store: Option<&Path>) -> Result<(StoreRule, Se
     }
 }
 
-/// How long sketches took: what `--time` tells.
+/// How long sketching took.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Timing {
-    /// Pages that were sketched.
+struct Timing {
+    /// Sketched pages.
     pub n_pages: u64,
-    /// Bytes of their bodies.
+    /// Bytes of their bodies, decompressed.
     pub n_bytes: u64,
-    /// What became of the other records is not told, only how many there were.
+    /// Other records: gone, redirected or rejected.
     pub n_others: u64,
     /// From bodies to sketches.
     pub sketching_seconds: f64,
-    /// All of it, with reading, unpacking and JSON.
+    /// The whole run: with reading, unpacking and parsing JSON.
     pub seconds: f64,
 }
 
@@ -132,20 +134,15 @@ struct Printer<'a> {
 
 impl Printer<'_> {
     fn begin(&mut self) -> io::Result<()> {
-        if self.json || self.timing.is_some() { Ok(()) } else { self.out.write_all(render::SKETCH_HEADER.as_bytes()) }
+        if self.json || self.timing.is_some() { Ok(()) } else { self.out.write_all(HEADER.as_bytes()) }
     }
 
-    fn end(&mut self, begin: Instant) -> io::Result<()> {
+    fn end(&mut self, begin: Instant) -> Result<()> {
         if let Some(mut timing) = self.timing.take() {
             timing.seconds = begin.elapsed().as_secs_f64();
-            if self.json {
-                serde_json::to_writer(&mut self.out, &timing)?;
-                self.out.write_all(b"\n")?;
-            } else {
-                self.out.write_all(render::timing(&timing).as_bytes())?;
-            }
+            write_answer(&mut self.out, &timing, self.json, timing_text)?;
         }
-        self.out.flush()
+        Ok(self.out.flush()?)
     }
 
     fn print_records(&mut self, mut source: FileSource) -> Result<()> {
@@ -159,7 +156,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints inputs each of which is one page, known by the name that it was given by.
+    /// Prints inputs that are one page each. The URL of a page is its path.
     fn print_files(&mut self, inputs: &[Input]) -> Result<()> {
         for input in inputs {
             let (name, record) = match input {
@@ -172,7 +169,10 @@ impl Printer<'_> {
             };
             match record {
                 Ok(record) => self.print(&Origin { source: name.into(), partition: 0, offset: 0 }, record)?,
-                Err(error) => self.unreadable(&format!("{name}: {error}; check the path and its permissions")),
+                Err(error) => {
+                    let why = without_system_number(&error.to_string());
+                    self.unreadable(&format!("{name}: {why}; check the path and its permissions"));
+                }
             }
         }
         Ok(())
@@ -186,14 +186,8 @@ impl Printer<'_> {
             timing.add(begin.elapsed(), outcome.ok().and_then(|page| page.content));
             return Ok(());
         }
-        let line = Line::of(origin, self.sketcher.sketch(&record), &self.rule);
-        if self.json {
-            serde_json::to_writer(&mut self.out, &line).map_err(io::Error::from)?;
-            self.out.write_all(b"\n")?;
-        } else {
-            self.out.write_all(render::sketch_line(&line).as_bytes())?;
-        }
-        Ok(())
+        let line = Line::new(origin, self.sketcher.sketch(&record), &self.rule);
+        write_answer(&mut self.out, &line, self.json, line_text)
     }
 
     fn unreadable(&mut self, text: &str) {
@@ -215,7 +209,7 @@ impl Timing {
     }
 }
 
-/// A record whose JSON is read.
+/// The record with its JSON parsed.
 fn page_record(record: Record, limits: &Limits) -> Record {
     match record {
         Record::Json(json) => {
@@ -225,7 +219,7 @@ fn page_record(record: Record, limits: &Limits) -> Record {
     }
 }
 
-/// One page of a whole stream, or its rejection.
+/// A stream as one page, or its rejection.
 fn record_of(name: &str, stream: impl io::Read, limits: &Limits) -> io::Result<Record> {
     let page = read_page(name.to_string(), stream, limits.body_bytes_max)?;
     Ok(page.map(Box::new).map_or_else(|| Record::Rejected(too_large(name, limits)), Record::Page))
@@ -233,15 +227,15 @@ fn record_of(name: &str, stream: impl io::Read, limits: &Limits) -> io::Result<R
 
 fn too_large(name: &str, limits: &Limits) -> Rejection {
     let max = limits.body_bytes_max;
-    let message = format!("it is larger than limits.body_bytes_max = {max} bytes; raise it to take such pages");
+    let message = format!("larger than limits.body_bytes_max = {max} bytes; raise it to take such pages");
     Rejection { url: Some(name.to_string()), ..Rejection::new(Reason::TooLarge, message) }
 }
 
 impl Line {
-    fn of(origin: &Origin, outcome: Result<SketchedPage, Rejection>, rule: &SketchRule) -> Self {
+    fn new(origin: &Origin, outcome: Result<SketchedPage, Rejection>, rule: &SketchRule) -> Self {
         match outcome {
             Ok(SketchedPage { url, content: Some(content), .. }) => {
-                Line::Sketched(Box::new(Sketched::of(url, &content, rule)))
+                Line::Sketched(Box::new(Sketched::new(url, &content, rule)))
             }
             Ok(SketchedPage { url, redirect_to: Some(redirect_to), .. }) => Line::Redirect { url, redirect_to },
             Ok(SketchedPage { url, .. }) => Line::Gone { url, gone: true },
@@ -254,7 +248,7 @@ impl Line {
 }
 
 impl Sketched {
-    fn of(url: String, content: &SketchedContent, rule: &SketchRule) -> Self {
+    fn new(url: String, content: &SketchedContent, rule: &SketchRule) -> Self {
         let mut encoded = Vec::new();
         encode(&content.sketch, &mut encoded);
         let (form, n_kept, values, bits) = match &content.sketch.form {
@@ -283,8 +277,51 @@ impl Sketched {
     }
 }
 
-/// Numbers of some bits in hexadecimal, all of one width.
+/// Numbers of `bits` bits in hexadecimal, all of one width.
 fn hex<T: LowerHex>(numbers: impl IntoIterator<Item = T>, bits: u32) -> Vec<String> {
     let width = bits.div_ceil(4) as usize;
     numbers.into_iter().map(|number| format!("{number:0width$x}")).collect()
+}
+
+/// The columns of [`line_text`].
+const HEADER: &str = "   words  shingles    kept  form     bytes  index  super  url\n";
+
+/// A line for a record.
+fn line_text(line: &Line) -> String {
+    match line {
+        Line::Sketched(page) => format!(
+            "{:>8}  {:>8}  {:>6}  {:<6}  {:>6}  {:>5}  {:>5}  {}\n",
+            page.n_words,
+            page.n_shingles,
+            page.n_kept,
+            page.form,
+            page.n_encoded_bytes,
+            page.index.len(),
+            page.super_shingles.len(),
+            page.url,
+        ),
+        Line::Gone { url, .. } => format!("    gone  {url}\n"),
+        Line::Redirect { url, redirect_to } => format!("   moved  {url} to {redirect_to}\n"),
+        Line::Rejected { url, source, offset, rejected, message } => {
+            let place = url.clone().unwrap_or_else(|| format!("{source}: record {offset}"));
+            format!("rejected  {}: {message}  {place}\n", rejected.as_str())
+        }
+    }
+}
+
+/// How long sketching took.
+fn timing_text(timing: &Timing) -> String {
+    let Timing { n_pages, n_bytes, n_others, sketching_seconds, seconds } = *timing;
+    let megabytes = n_bytes as f64 / 1e6;
+    let mut out = format!(
+        "{n_pages} pages, {megabytes:.1} MB of bodies\n\
+         to sketches, on one core: {sketching_seconds:.3} s, {:.0} MB/s\n\
+         with reading and unpacking: {seconds:.3} s, {:.0} MB/s\n",
+        megabytes / sketching_seconds,
+        megabytes / seconds,
+    );
+    if n_others > 0 {
+        out += &format!("{n_others} other records: gone, moved or rejected\n");
+    }
+    out
 }

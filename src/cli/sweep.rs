@@ -1,32 +1,34 @@
-//! `lookalike sweep`: the dated walks of the crawler, and closing one.
+//! `lookalike sweep`: lists the crawler's sweeps, or closes one.
 
 use super::args::SweepCommand;
-use super::query::{open, print};
-use super::run::{open_sink, open_store};
-use super::{Exit, ending, render};
+use super::exit::{Exit, ending};
+use super::output::print;
+use super::render;
+use super::wiring::{open_read_only, open_sink, open_store};
 use crate::cluster::Decider;
 use crate::config::Config;
 use crate::pipeline::{self, CloseError, OfflineCloser};
-use crate::ports::Snapshot;
+use crate::ports::{ClosedSweep, Snapshot};
 use crate::query;
 use crate::store::RocksStore;
 use anyhow::Result;
+use indicatif::HumanCount;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 /// Lists sweeps or closes one.
-pub(super) fn sweep(mut config: Config, command: SweepCommand) -> Result<Exit> {
+pub(super) fn sweep(mut config: Config, command: SweepCommand, json: bool) -> Result<Exit> {
     match command {
-        SweepCommand::List { json } => {
-            let sweeps = query::sweeps(&open(&config)?)?;
+        SweepCommand::List => {
+            let sweeps = query::sweeps(&open_read_only(&config)?)?;
             print(&sweeps, json, |sweeps| render::sweeps(sweeps))
         }
-        SweepCommand::Close { name, events, json } => {
+        SweepCommand::Close { name, events } => {
             if let Some(events) = events {
                 config.events.file = events;
             }
-            // Nothing is made where there is no store: a read-only opening says so.
-            drop(open(&config)?);
+            // Opening read-only creates nothing where there is no store.
+            drop(open_read_only(&config)?);
             close(&config, &name, json)
         }
     }
@@ -35,7 +37,7 @@ pub(super) fn sweep(mut config: Config, command: SweepCommand) -> Result<Exit> {
 fn close(config: &Config, name: &str, json: bool) -> Result<Exit> {
     let begun = SystemTime::now();
     let mut store: RocksStore = open_store(config)?;
-    // No signal is watched: closing may be killed at any moment, and goes on when it is asked for again.
+    // No signal is watched: a kill at any moment is harmless, and the same command goes on.
     let mut sink = open_sink(config, &store, begun, &Arc::default())?;
     let next_seq = store.next_seq();
     if let Some(sink) = &mut sink {
@@ -51,5 +53,15 @@ fn close(config: &Config, name: &str, json: bool) -> Result<Exit> {
                 other => other.into(),
             },
         )?;
-    print(&closed, json, render::closed)
+    print(&closed, json, closed_text)
+}
+
+/// What closing a sweep did.
+fn closed_text(closed: &ClosedSweep) -> String {
+    let ClosedSweep { sweep, n_hosts, n_lost, n_moved } = closed;
+    if *n_lost == 0 {
+        return format!("sweep {sweep} is closed; no URL is newly lost\n");
+    }
+    let moved = n_moved.map_or(String::new(), |n| format!("; the content of {} stands elsewhere", HumanCount(n)));
+    format!("sweep {sweep} is closed: {} URLs on {} hosts are lost{moved}\n", HumanCount(*n_lost), HumanCount(*n_hosts))
 }

@@ -1,9 +1,10 @@
-//! What the program says of itself while it runs: logs, metrics, progress.
+//! What the program reports while it runs: logs, metrics, progress.
 
+use super::exit::usage;
 use crate::backfill::{Phase, PhaseProgress, ProgressSnapshot};
 use crate::files::ReadProgress;
 use crate::pipeline::Stats;
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use std::io::{IsTerminal, stderr};
@@ -16,36 +17,42 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tracing_subscriber::EnvFilter;
 
-/// How often the bar on a terminal moves.
+/// How often the bar on a terminal is redrawn.
 const BAR_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How often what was measured is added up, so that it does not pile up where nobody asks for it.
+/// How often samples are summed up, so that they do not pile up while no scrape comes.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Buckets of the stage times, in seconds.
 const STAGE_SECONDS: [f64; 9] = [0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
 
-/// Buckets of the times that HTTP answers take, in seconds.
+/// Buckets of HTTP response times, in seconds.
 const HTTP_SECONDS: [f64; 10] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 1.0, 10.0];
 
 /// Buckets of the batch sizes, in records.
 const BATCH_RECORDS: [f64; 6] = [1.0, 8.0, 64.0, 256.0, 1024.0, 4096.0];
 
-/// Logs go to standard error.
+/// Starts the log on standard error.
 pub(super) fn start_logs(level: &str) -> Result<()> {
-    let filter = EnvFilter::try_new(level).with_context(|| format!("log.level = {level:?}"))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_ansi(stderr().is_terminal()).init();
+    let filter = EnvFilter::try_new(level).map_err(|error| usage(format!("log.level = {level:?}: {error}")))?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_ansi(has_colours()).init();
     Ok(())
 }
 
-/// Counts, for as long as it lives; served to Prometheus at `http://ADDRESS/metrics` where there is an address.
+/// Whether standard error takes colours, by the conventions of <https://no-color.org> and <https://bixense.com/clicolors>.
+fn has_colours() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    !is_set("NO_COLOR") && (stderr().is_terminal() || is_set("CLICOLOR_FORCE"))
+}
+
+/// The metrics recorder of the process, served to Prometheus at `http://ADDRESS/metrics` where there is an address.
 pub(super) struct Metrics {
     handle: PrometheusHandle,
     _runtime: Runtime,
 }
 
 impl Metrics {
-    /// Begins to count.
+    /// Installs the recorder.
     pub fn start(listen: Option<SocketAddr>) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let builder = PrometheusBuilder::new()
@@ -56,7 +63,11 @@ impl Metrics {
             let (recorder, exporter) = {
                 let _inside = runtime.enter();
                 let builder = builder.with_http_listener(address);
-                builder.build().with_context(|| format!("metrics cannot be served at {address}"))?
+                builder.build().map_err(|error| {
+                    anyhow!(
+                        "cannot serve metrics on {address}: {error}; give another --metrics-listen or metrics.listen"
+                    )
+                })?
             };
             runtime.spawn(exporter);
             recorder
@@ -64,61 +75,61 @@ impl Metrics {
             builder.build_recorder()
         };
         let handle = recorder.handle();
-        metrics::set_global_recorder(recorder).map_err(|error| anyhow::anyhow!("metrics: {error}"))?;
-        let kept_up = handle.clone();
+        metrics::set_global_recorder(recorder).map_err(|error| anyhow!("metrics: {error}"))?;
+        let upkeep = handle.clone();
         runtime.spawn(async move {
             loop {
                 tokio::time::sleep(UPKEEP_INTERVAL).await;
-                kept_up.run_upkeep();
+                upkeep.run_upkeep();
             }
         });
         Ok(Metrics { handle, _runtime: runtime })
     }
 
-    /// What has been counted, in Prometheus' text form.
+    /// Renders the metrics in Prometheus' text format.
     pub fn handle(&self) -> PrometheusHandle {
         self.handle.clone()
     }
 }
 
-/// Shows how far a run has come: a bar on a terminal, a line every few seconds elsewhere.
+/// Progress of a run: a bar on a terminal, a line every few seconds elsewhere.
 pub(super) struct Progress {
     line_interval: Duration,
-    quiet: bool,
+    is_silent: bool,
     read: Option<Arc<ReadProgress>>,
 }
 
-/// A progress that is shown until it is finished.
-pub(super) struct Showing {
+/// Progress on show, until it is finished.
+pub(super) struct ProgressDisplay {
     stop: Sender<()>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Progress {
-    pub fn new(line_seconds: u64, quiet: bool) -> Self {
-        Progress { line_interval: Duration::from_secs(line_seconds), quiet, read: None }
+    pub fn new(line_seconds: u64, is_silent: bool) -> Self {
+        Progress { line_interval: Duration::from_secs(line_seconds), is_silent, read: None }
     }
 
-    /// The files that are read, for the share of them that is.
+    /// Gives the bar its length: the bytes of the input files.
     pub fn reads(&mut self, read: Arc<ReadProgress>) {
         self.read = Some(read);
     }
 
-    /// Begins to show a stream.
-    pub fn start(self, stats: Arc<Stats>) -> Showing {
+    /// Shows a stream.
+    pub fn start(self, stats: Arc<Stats>) -> ProgressDisplay {
         self.start_with(move |progress, bar, elapsed| progress.show(bar, &stats, elapsed))
     }
 
-    /// Begins to show a backfill.
-    pub fn start_backfill(self, backfill: Arc<PhaseProgress>) -> Showing {
+    /// Shows a backfill.
+    pub fn start_backfill(self, backfill: Arc<PhaseProgress>) -> ProgressDisplay {
         self.start_with(move |progress, bar, _| progress.show_backfill(bar, &backfill))
     }
 
-    fn start_with(self, show: impl Fn(&Self, Option<&ProgressBar>, Duration) + Send + 'static) -> Showing {
+    fn start_with(self, show: impl Fn(&Self, Option<&ProgressBar>, Duration) + Send + 'static) -> ProgressDisplay {
         let (stop, stopped) = channel();
         let terminal = stderr().is_terminal();
-        if self.quiet || (!terminal && self.line_interval.is_zero()) {
-            return Showing { stop, thread: None };
+        if self.is_silent || (!terminal && self.line_interval.is_zero()) {
+            return ProgressDisplay { stop, thread: None };
         }
         let interval = if terminal { BAR_INTERVAL } else { self.line_interval };
         let thread = std::thread::spawn(move || {
@@ -131,10 +142,10 @@ impl Progress {
                 bar.finish_and_clear();
             }
         });
-        Showing { stop, thread: Some(thread) }
+        ProgressDisplay { stop, thread: Some(thread) }
     }
 
-    /// The phase under way and how far it is: of the first one how much is read, of the others how many jobs are done.
+    /// Shows the phase under way: how much the first one has read, how many jobs the others have done.
     fn show_backfill(&self, bar: Option<&ProgressBar>, backfill: &PhaseProgress) {
         let Some(ProgressSnapshot { phase, n_done, n_total, usage }) = backfill.snapshot() else { return };
         let read = self.read.as_ref().filter(|_| phase == Phase::Sketching);
@@ -146,14 +157,14 @@ impl Progress {
             _ => String::new(),
         };
         let (wall, cpu, memory) = (usage.wall_seconds, usage.cpu_seconds, HumanBytes(usage.peak_memory));
-        let told = format!("{}{count} ({wall:.0} s, CPU {cpu:.0} s, {memory})", phase.paper().0);
+        let text = format!("{}{count} ({wall:.0} s, CPU {cpu:.0} s, {memory})", phase.paper().0);
         match bar {
             Some(bar) => {
                 bar.set_length(total.max(1));
                 bar.set_position(done);
-                bar.set_message(told);
+                bar.set_message(text);
             }
-            None => eprintln!("lookalike: {told}"),
+            None => eprintln!("lookalike: {text}"),
         }
     }
 
@@ -171,22 +182,22 @@ impl Progress {
 
     fn show(&self, bar: Option<&ProgressBar>, stats: &Stats, elapsed: Duration) {
         let counts = stats.summary();
-        let rate = counts.records as f64 / elapsed.as_secs_f64().max(0.001);
+        let rate = counts.n_records as f64 / elapsed.as_secs_f64().max(0.001);
         let lag = counts.lag.map(|lag| format!(", {lag} records behind")).unwrap_or_default();
-        let told = format!("{} pages, {rate:.0}/s, {}{lag}", counts.records, HumanBytes(counts.bytes_read));
+        let text = format!("{} pages, {rate:.0}/s, {}{lag}", counts.n_records, HumanBytes(counts.n_bytes_read));
         let read = self.read.as_ref().map_or(0, |read| read.n_bytes_read.load(Relaxed));
         match bar {
             Some(bar) => {
                 bar.set_position(read);
-                bar.set_message(told);
+                bar.set_message(text);
             }
-            None => eprintln!("lookalike: {told}"),
+            None => eprintln!("lookalike: {text}"),
         }
     }
 }
 
-impl Showing {
-    /// Ends the show.
+impl ProgressDisplay {
+    /// Stops showing, and removes the bar.
     pub fn finish(mut self) {
         let _ = self.stop.send(());
         if let Some(thread) = self.thread.take() {

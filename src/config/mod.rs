@@ -1,29 +1,31 @@
-//! Configuration: the built-in defaults, then files, then the environment; one checked [`Config`] comes out.
+//! Configuration: the built-in defaults, then files, then the environment give one checked [`Config`].
+
+mod environment;
 
 use crate::cluster::MatchRule;
 use crate::document::{CANONICAL_VERSION, FetchTime, Seed};
 use crate::kafka::KafkaSettings;
-use crate::ports::StoreRule;
+use crate::ports::{SecretReference, StoreRule};
 use crate::sketch::{Multiplicity, Rule, SketchRule};
 use crate::sweep::{Ranking, SweepCut};
 use crate::{http, pipeline, store, wire};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeSet, HashMap};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
-/// The built-in configuration: every key has its default here.
+/// The built-in configuration, with a default for every key.
 pub const DEFAULT: &str = include_str!("../../config/default.toml");
 
 /// Environment variables `LOOKALIKE__SECTION__KEY` override `section.key`.
 const ENVIRONMENT_PREFIX: &str = "LOOKALIKE";
 
-/// A configuration that cannot be used, and what to change.
+/// Why a configuration cannot be used, and what to change.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(String);
 
-/// The whole configuration, checked. It serialises as the file that would give it, secrets left out.
+/// The whole configuration, checked. It serialises to a file that gives the same configuration, but for the secrets.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -59,9 +61,9 @@ pub struct Config {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoreSection {
-    /// The folder.
+    /// The folder that holds the store.
     pub path: PathBuf,
-    /// The seed of a new store; empty: random.
+    /// The seed of a new store; empty for a random one.
     #[serde(serialize_with = "hidden")]
     pub seed: String,
     /// See [`store::Settings::block_cache_mib`].
@@ -76,7 +78,7 @@ pub struct StoreSection {
     pub background_threads: i32,
 }
 
-/// How documents are sketched: [`SketchRule`], flat, so that every key can be overridden alone.
+/// How documents are sketched: [`SketchRule`], flat, so that each key can be overridden alone.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SketchSection {
@@ -109,7 +111,7 @@ enum RuleName {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackfillSection {
-    /// Milliseconds from one note of what is finished to the next.
+    /// Milliseconds between two checkpoints.
     pub checkpoint_ms: u64,
 }
 
@@ -117,15 +119,15 @@ pub struct BackfillSection {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InputSection {
-    /// Files or Kafka.
+    /// Where pages come from.
     pub from: InputKind,
-    /// The sweep of pages that name none themselves.
+    /// The sweep of pages that name none.
     pub sweep: String,
-    /// The time of WARC records that tell none themselves and follow on none that does, in RFC 3339; empty: none.
+    /// The time (RFC 3339) of WARC records that have none, where no record before them has one; empty for none.
     pub fetched_at: String,
-    /// How pages that still have none are put into sweeps by their date.
+    /// How the date of a page gives its sweep, where nothing else does.
     pub sweep_cut: SweepCut,
-    /// Days ahead of the clock that a page may be dated; 0: without limit.
+    /// Days ahead of the clock that a page may be dated; 0 for no limit.
     pub future_days_max: u32,
 }
 
@@ -139,11 +141,11 @@ pub enum InputKind {
     Kafka,
 }
 
-/// Where events go beside Kafka.
+/// Where events go instead of Kafka.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventsSection {
-    /// A path, `-`, or empty.
+    /// A path, `-` for standard output, or empty.
     pub file: String,
 }
 
@@ -161,7 +163,7 @@ pub struct MetricsSection {
 pub struct LogSection {
     /// A level or a filter.
     pub level: String,
-    /// How often a line tells the progress; 0: never.
+    /// Seconds between two lines of progress; 0 for none.
     pub progress_seconds: u64,
 }
 
@@ -199,10 +201,14 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] that names the file or key and says what is wrong with it.
     pub fn load(files: &[PathBuf]) -> Result<Self, ConfigError> {
-        Self::load_over(files, std::env::vars().collect())
+        // Variables that are not UTF-8 set nothing here.
+        let variables =
+            std::env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
+        Self::load_over(files, variables.collect())
     }
 
     fn load_over(files: &[PathBuf], variables: HashMap<String, String>) -> Result<Self, ConfigError> {
+        let names: Vec<String> = variables.keys().cloned().collect();
         let mut builder =
             config::Config::builder().add_source(config::File::from_str(DEFAULT, config::FileFormat::Toml));
         for file in files {
@@ -212,16 +218,15 @@ impl Config {
             .prefix_separator("__")
             .separator("__")
             .source(Some(variables));
-        let config: Config = builder
-            .add_source(environment)
-            .build()
-            .and_then(config::Config::try_deserialize)
-            .map_err(|error| ConfigError(format!("the configuration is wrong: {error}")))?;
+        let wrong = |error| ConfigError(format!("the configuration is wrong: {error}"));
+        let loaded = builder.add_source(environment).build().map_err(wrong)?;
+        environment::check_names(names.iter(), &known_keys()?, &secret_variables(&loaded))?;
+        let config: Config = loaded.try_deserialize().map_err(wrong)?;
         config.check()?;
         Ok(config)
     }
 
-    /// The rules that a store is made with.
+    /// The rule that a store is created with.
     pub fn rule(&self) -> StoreRule {
         StoreRule { canonical_version: CANONICAL_VERSION, sketch: self.sketch.rule(), cluster: self.cluster.clone() }
     }
@@ -229,7 +234,7 @@ impl Config {
     /// The seed of a new store, where one is configured.
     ///
     /// # Errors
-    /// [`ConfigError`] where it is no seed.
+    /// [`ConfigError`] where the setting is no seed.
     pub fn seed(&self) -> Result<Option<Seed>, ConfigError> {
         if self.store.seed.is_empty() {
             return Ok(None);
@@ -237,7 +242,7 @@ impl Config {
         self.store.seed.parse().map(Some).map_err(|error| ConfigError(format!("store.seed: {error}")))
     }
 
-    /// How RocksDB is to use the machine.
+    /// How RocksDB uses the machine.
     pub fn store_settings(&self) -> store::Settings {
         store::Settings {
             block_cache_mib: self.store.block_cache_mib,
@@ -248,10 +253,10 @@ impl Config {
         }
     }
 
-    /// The time of records that tell none, where one is configured.
+    /// The time of records that have none, where one is configured.
     ///
     /// # Errors
-    /// [`ConfigError`] where it is no time.
+    /// [`ConfigError`] where the setting is no time.
     pub fn fetched_at(&self) -> Result<Option<FetchTime>, ConfigError> {
         if self.input.fetched_at.is_empty() {
             return Ok(None);
@@ -259,25 +264,24 @@ impl Config {
         self.input.fetched_at.parse().map(Some).map_err(|error| ConfigError(format!("input.fetched_at: {error}")))
     }
 
-    /// Where the Prometheus endpoint listens, if anywhere.
+    /// Where the Prometheus endpoint listens, if anywhere. Resolves a host name.
     ///
     /// # Errors
-    /// [`ConfigError`] where it is no address.
+    /// [`ConfigError`] where the name has no address.
     pub fn metrics_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
         if self.metrics.listen.is_empty() {
-            return Ok(None);
+            Ok(None)
+        } else {
+            resolve("metrics.listen", &self.metrics.listen).map(Some)
         }
-        let address = self.metrics.listen.parse();
-        address.map(Some).map_err(|error| ConfigError(format!("metrics.listen = {:?}: {error}", self.metrics.listen)))
     }
 
-    /// Where the HTTP door listens.
+    /// Where the HTTP server listens. Resolves a host name.
     ///
     /// # Errors
-    /// [`ConfigError`] where it is no address.
+    /// [`ConfigError`] where the name has no address.
     pub fn http_address(&self) -> Result<SocketAddr, ConfigError> {
-        let listen = &self.http.listen;
-        listen.parse().map_err(|error| ConfigError(format!("http.listen = {listen:?}: {error}")))
+        resolve("http.listen", &self.http.listen)
     }
 
     fn check(&self) -> Result<(), ConfigError> {
@@ -299,16 +303,66 @@ impl Config {
         }
         self.seed()?;
         self.fetched_at()?;
-        self.metrics_address()?;
-        self.http_address()?;
+        if !self.metrics.listen.is_empty() {
+            check_address("metrics.listen", &self.metrics.listen)?;
+        }
+        check_address("http.listen", &self.http.listen)?;
         self.kafka.check().map_err(|error| ConfigError(error.to_string()))
     }
 }
 
+/// All keys, with dots.
+fn known_keys() -> Result<BTreeSet<String>, ConfigError> {
+    fn walk(prefix: &str, table: &toml::Table, keys: &mut BTreeSet<String>) {
+        for (name, value) in table {
+            match value.as_table() {
+                Some(table) => walk(&format!("{prefix}{name}."), table, keys),
+                None => _ = keys.insert(format!("{prefix}{name}")),
+            }
+        }
+    }
+    let mut keys = BTreeSet::new();
+    let defaults = toml::from_str(DEFAULT).map_err(|error| ConfigError(format!("the built-in defaults: {error}")))?;
+    walk("", &defaults, &mut keys);
+    Ok(keys)
+}
+
+/// The environment variables that a configuration reads secrets from.
+fn secret_variables(loaded: &config::Config) -> BTreeSet<String> {
+    let properties = loaded.get_table("kafka.properties").unwrap_or_default();
+    let properties = properties.into_values().filter_map(|value| value.into_string().ok());
+    let settings = properties.chain(loaded.get_string("http.token"));
+    let variable = |setting: String| match SecretReference::parse(&setting) {
+        Some(SecretReference::Variable(name)) => Some(name),
+        _ => None,
+    };
+    settings.filter_map(variable).collect()
+}
+
+/// Checks that an address is `host:port`, without looking the host up: most commands listen nowhere.
+fn check_address(key: &str, listen: &str) -> Result<(), ConfigError> {
+    let is_host = |host: &str| !host.is_empty() && !host.contains(char::is_whitespace);
+    match listen.rsplit_once(':') {
+        Some((host, port)) if is_host(host) && port.parse::<u16>().is_ok() => Ok(()),
+        _ => Err(ConfigError(format!("{key} = {listen:?} is no address; write HOST:PORT, such as \"localhost:8080\""))),
+    }
+}
+
+/// The address of `host:port`; of several, the first of IPv4, which clients try where a name means both.
+fn resolve(key: &str, listen: &str) -> Result<SocketAddr, ConfigError> {
+    check_address(key, listen)?;
+    let unknown =
+        |why: &str| ConfigError(format!("{key} = {listen:?} cannot be resolved ({why}); check the host's name"));
+    let addresses: Vec<SocketAddr> = listen.to_socket_addrs().map_err(|error| unknown(&error.to_string()))?.collect();
+    let first = addresses.iter().find(|address| address.is_ipv4()).or(addresses.first());
+    first.copied().ok_or_else(|| unknown("it has no address"))
+}
+
 fn read(file: &Path) -> Result<String, ConfigError> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| ConfigError(format!("the configuration {} cannot be read: {error}", file.display())))?;
-    // Parsed here as well, because only here its name is known.
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        ConfigError(format!("cannot read the configuration {}: {error}; check the path", file.display()))
+    })?;
+    // Errors of the loader below do not name the file.
     toml::from_str::<toml::Table>(&text)
         .map_err(|error| ConfigError(format!("the configuration {}: {error}", file.display())))?;
     Ok(text)
@@ -358,6 +412,29 @@ mod tests {
         assert_eq!(toml::to_string(&with(&shown).expect("loads")).expect("TOML"), shown);
     }
 
+    /// Lost once: a setting whose name had one underscore too few, without a word.
+    #[test]
+    fn misspelt_variables_are_refused() {
+        for (name, right) in [
+            ("LOOKALIKE_STORE_PATH", "LOOKALIKE__STORE__PATH"),
+            ("LOOKALIKE__STORE_PATH", "LOOKALIKE__STORE__PATH"),
+            ("LOOKALIKE_SKETCH__W", "LOOKALIKE__SKETCH__W"),
+        ] {
+            let error =
+                Config::load_over(&[], [(name.to_string(), "8".to_string())].into()).expect_err(name).to_string();
+            assert!(error.contains(name) && error.contains(right), "{error}");
+        }
+    }
+
+    /// Lost once: `localhost:8080` was no address.
+    #[test]
+    fn addresses_may_have_names() {
+        let config = with("[http]\nlisten = \"localhost:8080\"\n[metrics]\nlisten = \"[::1]:9464\"").expect("loads");
+        let address = config.http_address().expect("resolved");
+        assert!(address.ip().is_loopback() && address.port() == 8080, "{address}");
+        assert_eq!(config.metrics_address().expect("an address"), "[::1]:9464".parse().ok());
+    }
+
     /// Lost once: a seed of digits alone was taken for a number and refused.
     #[test]
     fn the_environment_overrides_and_keeps_text_as_text() {
@@ -368,6 +445,8 @@ mod tests {
             ("LOOKALIKE__CLUSTER__IGNORE_COMMON", "true"),
             ("LOOKALIKE__SKETCH__RULE", "mod"),
             ("LOOKALIKE__KAFKA__TOPIC", "2026"),
+            ("LOOKALIKE__HTTP__TOKEN", "env:LOOKALIKE_HTTP_TOKEN"),
+            ("LOOKALIKE_HTTP_TOKEN", "a secret by a name of its own"),
             ("LOOKALIKE_OTHER", "not ours"),
         ];
         let variables = variables.map(|(name, value)| (name.to_string(), value.to_string())).into();
@@ -392,6 +471,7 @@ mod tests {
             ("[cluster]\nignore_common = true", "cluster.ignore_common"),
             ("[store]\nseed = \"12\"", "store.seed"),
             ("[http]\nlisten = \"here\"", "http.listen"),
+            ("[http]\nlisten = \"localhost:http\"", "http.listen"),
             ("[http]\nrows_max = 0", "http.rows_max"),
             ("[http]\nhosts = \"http://a.example\"", "http.hosts"),
             ("[http]\nhead_bytes_max = 100", "http.request_head_bytes_max"),

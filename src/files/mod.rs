@@ -10,6 +10,7 @@ mod compression;
 mod events;
 mod format;
 mod http_body;
+mod inputs;
 mod jsonl;
 mod read_error;
 mod record_reader;
@@ -21,5 +22,6 @@ mod warc_stream;
 
 pub use events::{EventFile, EventStdout};
 pub use http_body::decode_content;
+pub use inputs::{InputError, input_files};
 pub use source::{FileSource, Input, ReadProgress};
 pub use warc::parse_warc_page;

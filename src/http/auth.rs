@@ -1,15 +1,11 @@
 //! The token that a request must show to change the store.
 
 use super::error::HttpError;
-use crate::ports::SweepCloser;
+use crate::ports::{SecretReference, SweepCloser};
 use axum::http::{HeaderMap, StatusCode, header};
 
 /// The fewest bytes of a token: a shorter one can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
-
-/// What `http.token` begins with: it names the place of the token, never the token itself.
-const FROM_FILE: &str = "file:";
-const FROM_ENVIRONMENT: &str = "env:";
 
 /// Why there is no token. A message never holds what was read.
 #[derive(Debug, thiserror::Error)]
@@ -39,17 +35,12 @@ impl Token {
     /// # Errors
     /// [`TokenError`]
     pub fn read(from: &str) -> Result<Option<Self>, TokenError> {
-        let unreadable = |why: String| TokenError::Unreadable { from: from.into(), why };
-        let text = if let Some(path) = from.strip_prefix(FROM_FILE) {
-            std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?
-        } else if let Some(variable) = from.strip_prefix(FROM_ENVIRONMENT) {
-            std::env::var(variable).map_err(|error| unreadable(error.to_string()))?
-        } else if from.is_empty() {
+        if from.is_empty() {
             return Ok(None);
-        } else {
-            return Err(TokenError::Bare);
-        };
-        let token = text.trim_end_matches(['\r', '\n']).as_bytes();
+        }
+        let reference = SecretReference::parse(from).ok_or(TokenError::Bare)?;
+        let text = reference.read().map_err(|why| TokenError::Unreadable { from: from.into(), why })?;
+        let token = text.as_bytes();
         if token.len() < TOKEN_BYTES_MIN || !token.iter().all(u8::is_ascii_graphic) {
             return Err(TokenError::Weak(from.into()));
         }

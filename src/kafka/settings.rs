@@ -1,6 +1,7 @@
 //! The settings of Kafka, and the librdkafka properties that are fixed because a promise depends on them.
 
 use super::statistics::STATISTICS_MS;
+use crate::ports::SecretReference;
 use crate::wire::FieldMap;
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
@@ -392,24 +393,8 @@ impl KafkaSettings {
 
 /// The value of a property, read from a file or the environment if it says so.
 fn resolve(name: &str, value: &str) -> Result<String, SettingsError> {
-    let missing = |why: String| SettingsError::Secret { name: name.into(), from: value.into(), why };
-    if let Some(path) = value.strip_prefix(FROM_FILE) {
-        let text = std::fs::read_to_string(path).map_err(|error| missing(error.to_string()))?;
-        return Ok(text.trim_end_matches(['\r', '\n']).to_string());
-    }
-    match value.strip_prefix(FROM_ENVIRONMENT) {
-        Some(variable) => std::env::var(variable).map_err(|error| missing(error.to_string())),
-        None => Ok(value.to_string()),
-    }
-}
-
-/// The prefixes of values that are read from a file or the environment.
-const FROM_FILE: &str = "file:";
-const FROM_ENVIRONMENT: &str = "env:";
-
-/// Whether a value refers to a secret; the reference itself is no secret.
-fn is_reference(value: &str) -> bool {
-    value.starts_with(FROM_FILE) || value.starts_with(FROM_ENVIRONMENT)
+    let Some(reference) = SecretReference::parse(value) else { return Ok(value.to_string()) };
+    reference.read().map_err(|why| SettingsError::Secret { name: name.into(), from: value.into(), why })
 }
 
 /// Bytes of a response beside its records; librdkafka requires exactly this margin.
@@ -481,7 +466,7 @@ fn redacted(properties: &BTreeMap<String, String>) -> BTreeMap<&str, &str> {
     properties
         .iter()
         .map(|(name, value)| {
-            let is_hidden = is_secret(name) && !is_reference(value);
+            let is_hidden = is_secret(name) && SecretReference::parse(value).is_none();
             (name.as_str(), if is_hidden { HIDDEN } else { value.as_str() })
         })
         .collect()

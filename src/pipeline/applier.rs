@@ -23,7 +23,6 @@ use crate::sketch::SketchedContent;
 use crate::wire::{Described, EventLog, Subject};
 use crossbeam::channel::Sender;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -210,19 +209,22 @@ fn known_equals<'p, S: Store>(
 
 fn counts(pages: &[SketchedRecord], decisions: &[Option<Decision>], effects: &Effects) -> BatchCounts {
     let decided = || decisions.iter().flatten();
-    let mut relations = BTreeMap::new();
-    for decision in decided() {
-        *relations.entry(decision.relation).or_default() += 1;
-    }
-    let rejected: Vec<_> = pages.iter().filter_map(|page| page.outcome.as_ref().err()).map(|why| why.reason).collect();
-    BatchCounts {
-        gone: (pages.len() - decided().count() - rejected.len()) as u64,
-        relations,
-        rejected,
+    let mut counts = BatchCounts {
         merged: decided().map(|decision| decision.merges.len() as u64).sum(),
         compared: effects.n_compared,
         limited: effects.n_limited,
+        ..BatchCounts::default()
+    };
+    for decision in decided() {
+        *counts.relations.entry(decision.relation).or_default() += 1;
     }
+    for page in pages {
+        if let Err(rejection) = &page.outcome {
+            counts.reject(&page.origin, rejection);
+        }
+    }
+    counts.gone = (pages.len() - decided().count()) as u64 - counts.n_rejected();
+    counts
 }
 
 /// The events of a batch.

@@ -39,7 +39,7 @@ pub use error::PipelineError;
 pub use poison::{Machine, PoisonTracker};
 pub use publisher::{PublishError, recover};
 pub use settings::Settings;
-pub use stats::{Stats, Summary};
+pub use stats::{FirstRejection, Stats, Summary};
 
 use crate::cluster::Decider;
 use crate::document::Seed;
@@ -195,7 +195,7 @@ fn n_waiting(settings: &Settings, are_single: bool) -> usize {
 
 /// Every record read must have been written. Otherwise a stage that ends early without an error would look like success.
 fn accounted(summary: Summary) -> Result<Summary, PipelineError> {
-    let (n_read, n_written) = (summary.records_read, summary.records);
+    let (n_read, n_written) = (summary.n_records_read, summary.n_records);
     if n_read == n_written { Ok(summary) } else { Err(PipelineError::Lost { n_read, n_written }) }
 }
 
@@ -246,7 +246,7 @@ mod tests {
     fn with_nobody_listening_every_page_is_taken_in() {
         let mut store = MemoryStore::default();
         let summary = pipeline(&mut store, Slow(0..5)).run().expect("runs");
-        assert_eq!((summary.records_read, summary.records), (5, 5));
+        assert_eq!((summary.n_records_read, summary.n_records), (5, 5));
         assert_eq!(store.urls.len(), 5);
     }
 

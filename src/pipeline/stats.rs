@@ -3,7 +3,7 @@
 use super::size_alarm::Alarm;
 use crate::cluster::Relation;
 use crate::ports::Reading;
-use crate::wire::Reason;
+use crate::wire::{Origin, Rejection};
 use metrics::{Histogram, counter, gauge, histogram};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -23,25 +23,27 @@ pub struct Stats {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// Records taken off the source.
-    pub records_read: u64,
+    pub n_records_read: u64,
     /// Their bytes, decompressed.
-    pub bytes_read: u64,
+    pub n_bytes_read: u64,
     /// Records that are durable: the sum of the three below.
-    pub records: u64,
+    pub n_records: u64,
     /// Pages that got a document and a cluster, by how.
     pub assigned: BTreeMap<&'static str, u64>,
     /// URLs at which nothing stands any more.
-    pub gone: u64,
+    pub n_gone: u64,
     /// Records that were no pages, by reason.
     pub rejected: BTreeMap<&'static str, u64>,
+    /// The first of them, by reason.
+    pub first_rejections: BTreeMap<&'static str, FirstRejection>,
     /// Clusters that lost their name to another one.
-    pub merged: u64,
+    pub n_merged: u64,
     /// Pairs of sketches compared.
-    pub compared: u64,
+    pub n_compared: u64,
     /// Pages of which `cluster.comparisons_max` left candidates uncompared.
-    pub limited: u64,
+    pub n_limited: u64,
     /// Micro-batches written.
-    pub batches: u64,
+    pub n_batches: u64,
     /// Parts of the input that could not be read.
     pub n_unreadable: u64,
     /// The first of them, and why.
@@ -50,6 +52,19 @@ pub struct Summary {
     pub lag: Option<u64>,
     /// Wall time.
     pub seconds: f64,
+}
+
+/// The first record of a run that was rejected for some reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FirstRejection {
+    /// Its file or topic.
+    pub source: String,
+    /// Its partition there.
+    pub partition: i32,
+    /// Its offset, or its number in the file, from 0.
+    pub offset: i64,
+    /// What is wrong with it.
+    pub message: String,
 }
 
 impl Summary {
@@ -69,10 +84,29 @@ impl Summary {
 pub(super) struct BatchCounts {
     pub relations: BTreeMap<Relation, u64>,
     pub gone: u64,
-    pub rejected: Vec<Reason>,
+    /// How many records were rejected for each reason, and the first of them.
+    pub rejected: BTreeMap<&'static str, (u64, FirstRejection)>,
     pub merged: u64,
     pub compared: u64,
     pub limited: u64,
+}
+
+impl BatchCounts {
+    /// Counts a rejected record.
+    pub fn reject(&mut self, origin: &Origin, rejection: &Rejection) {
+        let first = || FirstRejection {
+            source: origin.source.to_string(),
+            partition: origin.partition,
+            offset: origin.offset,
+            message: rejection.message.clone(),
+        };
+        self.rejected.entry(rejection.reason.as_str()).or_insert_with(|| (0, first())).0 += 1;
+    }
+
+    /// How many records were rejected.
+    pub fn n_rejected(&self) -> u64 {
+        self.rejected.values().map(|(n, _)| n).sum()
+    }
 }
 
 /// The word for a relation in counts and metrics.
@@ -105,8 +139,8 @@ impl Stats {
 
     pub(super) fn records_read(&self, n_records: usize, n_bytes: usize) {
         let mut counts = self.counts();
-        counts.records_read += n_records as u64;
-        counts.bytes_read += n_bytes as u64;
+        counts.n_records_read += n_records as u64;
+        counts.n_bytes_read += n_bytes as u64;
         counter!("lookalike_input_bytes_total").increment(n_bytes as u64);
     }
 
@@ -154,21 +188,22 @@ impl Stats {
         counter!("lookalike_comparisons_total").increment(batch.compared);
         counter!("lookalike_comparisons_limited_total").increment(batch.limited);
         let mut counts = self.counts();
-        counts.batches += 1;
-        counts.records += n_records as u64;
-        counts.gone += batch.gone;
-        counts.merged += batch.merged;
-        counts.compared += batch.compared;
-        counts.limited += batch.limited;
+        counts.n_batches += 1;
+        counts.n_records += n_records as u64;
+        counts.n_gone += batch.gone;
+        counts.n_merged += batch.merged;
+        counts.n_compared += batch.compared;
+        counts.n_limited += batch.limited;
         for (relation, n) in &batch.relations {
             let name = relation_name(*relation);
             counter!("lookalike_pages_total", "outcome" => name).increment(*n);
             *counts.assigned.entry(name).or_default() += n;
         }
-        for reason in &batch.rejected {
-            counter!("lookalike_pages_total", "outcome" => "rejected").increment(1);
-            counter!("lookalike_rejected_total", "reason" => reason.as_str()).increment(1);
-            *counts.rejected.entry(reason.as_str()).or_default() += 1;
+        for (reason, (n, first)) in &batch.rejected {
+            counter!("lookalike_pages_total", "outcome" => "rejected").increment(*n);
+            counter!("lookalike_rejected_total", "reason" => *reason).increment(*n);
+            *counts.rejected.entry(reason).or_default() += n;
+            counts.first_rejections.entry(reason).or_insert_with(|| first.clone());
         }
     }
 

@@ -101,7 +101,7 @@ mod tests {
         let syncer = Counting { n_asked: &n_asked, events: events_in.clone(), fails };
         let ended = run(&syncer, &written_in, &committed_out, &events_out, &backpressure, &stats);
         assert_eq!(ended.is_err(), fails);
-        (n_asked.into_inner(), events_in.len(), stats.summary().records)
+        (n_asked.into_inner(), events_in.len(), stats.summary().n_records)
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod control;
 mod crash_notes;
 mod load;
+mod secret;
 mod sink;
 mod snapshot;
 mod source;
@@ -16,6 +17,7 @@ pub use crate::wire::{Outgoing, PresentChange};
 pub use control::{CloseFailure, SweepCloser};
 pub use crash_notes::{CrashNote, CrashNotes, PoisonGuard};
 pub use load::{EmptyStore, Family, LoadDocument, LoadMetadata, LoadRow, Loader, Table};
+pub use secret::SecretReference;
 pub use sink::{OutputNote, OutputNotes, Sink, SinkError};
 pub use snapshot::{DocumentShingles, LinkView, Snapshot, Snapshots, Staleness, StoredDocument};
 pub use source::{Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError, StartTimes};

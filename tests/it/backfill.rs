@@ -294,7 +294,7 @@ fn another_input_rule_or_store_is_refused() {
     refused(world.backfill_command(&sweeps()).output().expect("starts"), "there already");
     assert!(!world.path("store.backfill").exists());
     let other = World::new();
-    refused(other.backfill_command(&[world.path("nowhere.jsonl")]).output().expect("starts"), "cannot be read");
+    refused(other.backfill_command(&[world.path("nowhere.jsonl")]).output().expect("starts"), "no such file");
 }
 
 #[test]

@@ -594,7 +594,7 @@ fn events_that_the_store_still_has_go_into_a_new_topic() {
     if kept_from > 0 {
         let older = republish(kept_from - 1);
         assert_eq!(older.status.code(), Some(4));
-        assert_says(&crate::harness::text(&older.stderr), &[&format!("only has those from {kept_from}")]);
+        assert_says(&crate::harness::text(&older.stderr), &[&format!("has only events {kept_from}")]);
     }
     let done = republish(kept_from);
     assert!(done.status.success(), "{}", crate::harness::text(&done.stderr));
@@ -1092,11 +1092,11 @@ fn topics_are_made_and_looked_at() {
     let output = create(&world);
     assert!(output.status.success(), "{}", crate::harness::text(&output.stderr));
     let shown = crate::harness::text(&output.stdout);
-    assert_eq!(shown.matches(": made").count(), 4, "{shown}");
-    assert_eq!(shown.matches(": was there").count(), 1, "{shown}");
+    assert_eq!(shown.matches(": created").count(), 4, "{shown}");
+    assert_eq!(shown.matches(": exists").count(), 1, "{shown}");
     let again = create(&world);
     let shown = crate::harness::text(&again.stdout);
-    assert_eq!(shown.matches(": was there").count(), 5, "{shown}{}", crate::harness::text(&again.stderr));
+    assert_eq!(shown.matches(": exists").count(), 5, "{shown}{}", crate::harness::text(&again.stderr));
     assert!(again.status.success());
     // A pages topic must not be a state topic: compaction loses pages, and its absence loses state.
     let mixed = create(&world.with("kafka.merges_topic", &pages.name).with("kafka.topic", &made[2].name));

@@ -37,18 +37,18 @@ fn outcome(world: &World, input: PathBuf, what: &str) -> Outcome {
         n_documents: number(&stats, "n_documents"),
         n_clusters: number(&stats, "n_clusters"),
         largest: number(&stats, "n_documents_in_largest_cluster"),
-        n_compared: number(&summary, "compared"),
-        n_limited: number(&summary, "limited"),
+        n_compared: number(&summary, "n_compared"),
+        n_limited: number(&summary, "n_limited"),
         seconds: summary["seconds"].as_f64().expect("seconds"),
     };
     println!(
         "{what}: {} pages in {:.1} s, {} documents in {} clusters, the largest holds {}, {:.1} compared a page",
-        number(&summary, "records"),
+        number(&summary, "n_records"),
         outcome.seconds,
         outcome.n_documents,
         outcome.n_clusters,
         outcome.largest,
-        outcome.n_compared as f64 / number(&summary, "records") as f64
+        outcome.n_compared as f64 / number(&summary, "n_records") as f64
     );
     std::fs::remove_file(input).expect("removed");
     outcome

@@ -58,7 +58,7 @@ fn a_store_of_format_1_is_read() {
 fn a_store_of_format_1_goes_on() {
     let world = unpacked(1);
     fs::write(world.path("events.jsonl"), golden("events.jsonl")).expect("events");
-    assert_eq!(run_again(&world)["records"], 0, "it was taken in already");
+    assert_eq!(run_again(&world)["n_records"], 0, "it was taken in already");
     assert_eq!(world.ask("export clusters", &[]), golden("store-1.csv"));
     // A new store gives the same answers, byte for byte.
     let new = as_made();

@@ -1,0 +1,142 @@
+//! The words of the commands that read pages or serve them: `run`, `backfill`, `sketch`, `serve`.
+
+use crate::document::FetchTime;
+use clap::Args;
+use std::path::PathBuf;
+
+/// What inputs are, for every command that reads pages.
+const INPUTS_HELP: &str = "\
+JSONL or WARC/WET files, folders, or patterns; plain, gzip or zstd, told apart by their content. A folder yields every \
+file below it in order of names, without hidden ones; `*`, `?`, `[…]` and `**` match where the shell has not. `-` is \
+standard input";
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  lookalike run crawl-*.warc.gz --sweep 2026-11
+  lookalike run crawls/                              every file below the folder
+  zstd -dc pages.jsonl.zst | lookalike run -
+  lookalike run pages.jsonl --events events.jsonl --json
+  lookalike run --config config/kafka.toml --http-listen localhost:8080
+
+Exit codes:
+  0    every input was read; Kafka: stopped by SIGTERM or SIGINT
+  1    failed; the message says why and what to do
+  2    wrong usage or configuration, or an input does not exist; nothing was changed
+  3    some input could not be read, the rest is taken in; or no record was accepted
+  10   Kafka: records were deleted before they were read; see --accept-gap
+  11   Kafka: the topic is another one than before; see --accept-gap
+  12   the store is older than its output
+  13   Kafka: another process publishes for this store
+  14   Kafka: the brokers were away for too long
+  15   Kafka: the store is new and the consumer group is not; see --bootstrap
+  16   Kafka: the brokers refuse the name or the password
+  130  stopped by SIGTERM or SIGINT before the inputs ended; the same command goes on")]
+pub struct RunArgs {
+    #[arg(help = INPUTS_HELP, value_name = "INPUT")]
+    pub inputs: Vec<PathBuf>,
+    /// Append events to this file; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub events: Option<String>,
+    /// The sweep of pages that name none, such as those in WARC files
+    #[arg(long, value_name = "NAME")]
+    pub sweep: Option<String>,
+    /// The time (RFC 3339) of WARC records that have none, where no record before them in the file has one
+    #[arg(long, value_name = "TIME")]
+    pub fetched_at: Option<FetchTime>,
+    /// Give standard input a name: records read before under that name are skipped
+    #[arg(long, value_name = "NAME")]
+    pub stdin_name: Option<String>,
+    /// Kafka: start a new store although the consumer group has read pages before; its output topics must be new, too
+    #[arg(long)]
+    pub bootstrap: bool,
+    /// Kafka: go on without records that the topic no longer has; an event lists exactly which
+    #[arg(long)]
+    pub accept_gap: bool,
+    /// Serve metrics to Prometheus at this address, such as localhost:9464
+    #[arg(long, value_name = "HOST:PORT")]
+    pub metrics_listen: Option<String>,
+    /// Answer questions over HTTP at this address while running, as `serve` does
+    #[arg(long, value_name = "HOST:PORT")]
+    pub http_listen: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  lookalike backfill crawls/ --store crawl.store
+  lookalike backfill crawl-*.warc.gz --memory 8192 --verbose
+  lookalike backfill pages.jsonl --then-from-kafka 2026-11-21T08:00:00Z
+
+Exit codes:
+  0    every input was read
+  1    failed; the message says why and what to do
+  2    wrong usage or configuration, an input does not exist, the store exists already, or the inputs are not those
+       that the unfinished backfill began with; nothing was changed
+  3    some input could not be read, the rest is taken in; or no record was accepted
+  130  stopped by SIGTERM or SIGINT; the same command goes on")]
+pub struct BackfillArgs {
+    #[arg(help = INPUTS_HELP, value_name = "INPUT", required = true)]
+    pub inputs: Vec<PathBuf>,
+    /// Memory for everything that grows with the input [default: a third of the machine's]
+    #[arg(long, value_name = "MIB")]
+    pub memory: Option<u64>,
+    /// Append an event for each record to this file, in order, with the page's final cluster
+    #[arg(long, value_name = "FILE")]
+    pub events: Option<String>,
+    /// The sweep of pages that name none, such as those in WARC files
+    #[arg(long, value_name = "NAME")]
+    pub sweep: Option<String>,
+    /// The time (RFC 3339) of WARC records that have none, where no record before them in the file has one
+    #[arg(long, value_name = "TIME")]
+    pub fetched_at: Option<FetchTime>,
+    /// Where `run` is to begin in kafka.topic: at the first message of a time (RFC 3339) or later, or at offsets
+    /// (PARTITION=OFFSET,…; other partitions begin at their oldest message)
+    #[arg(long, value_name = "TIME|OFFSETS")]
+    pub then_from_kafka: Option<String>,
+    /// Report every phase beside the paper's, and every intermediate file
+    #[arg(long, short)]
+    pub verbose: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  lookalike sketch pages.jsonl
+  lookalike sketch --page index.html --json
+  lookalike sketch --explain --config config/accurate.toml
+
+Exit codes:
+  0    every input was read, rejected records included
+  1    failed; the message says why and what to do
+  2    wrong usage or configuration, or an input does not exist
+  3    some input could not be read; the rest is printed")]
+pub struct SketchArgs {
+    #[arg(help = INPUTS_HELP, value_name = "INPUT")]
+    pub inputs: Vec<PathBuf>,
+    /// Read each input as one page, HTML or text, instead of a file of pages
+    #[arg(long)]
+    pub page: bool,
+    /// Sketch nothing; explain what the rule keeps of documents of several sizes, and how sure their resemblance is
+    #[arg(long, conflicts_with_all = ["inputs", "page"])]
+    pub explain: bool,
+    /// Print no sketches; print how long sketching took, apart from reading
+    #[arg(long, conflicts_with = "explain")]
+    pub time: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  lookalike serve
+  lookalike serve --store crawl.store --listen localhost:9000
+
+Exit codes:
+  0    stopped by SIGTERM or SIGINT
+  1    failed; the message says why and what to do
+  2    wrong usage or configuration")]
+pub struct ServeArgs {
+    /// Listen at this address [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<String>,
+}

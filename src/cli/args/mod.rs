@@ -1,0 +1,226 @@
+//! The command line's words: commands, flags and their help.
+
+mod ingest;
+mod kafka;
+mod query;
+
+pub use ingest::{BackfillArgs, RunArgs, ServeArgs, SketchArgs};
+pub use kafka::{DlqCommand, ReplayArgs, Republished, TopicArgs, TopicsCommand};
+pub use query::{ChangesArgs, ExportArgs, ExportCommand, Question, ReclusterArgs, SweepCommand};
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap_complete::Shell;
+use std::path::PathBuf;
+
+/// Near-duplicate detection for web crawls: which pages are copies, versions and moves of each other.
+#[derive(Debug, Parser)]
+#[command(
+    name = "lookalike",
+    version = env!("LOOKALIKE_VERSION"),
+    max_term_width = 100,
+    after_long_help = "\
+Examples:
+  lookalike run pages.jsonl                          take pages in, into ./lookalike.store
+  lookalike query lost https://example.com/old       where the content of that URL stands now
+  lookalike query similar page.html                  the documents most like a file
+  lookalike stats                                    what the store holds
+
+Every key of the configuration can be set in the environment: LOOKALIKE__SKETCH__W=8 sets sketch.w.
+NO_COLOR turns colours off."
+)]
+pub struct Args {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Global options")]
+pub struct Global {
+    /// Read settings from this TOML file; repeat the flag for more files, later ones win
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Vec<PathBuf>,
+    /// Use the store in this folder [default: lookalike.store]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub store: Option<PathBuf>,
+    /// Answer in JSON: one object, or one a line for rows; an error is one JSON object on standard error
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Print no progress, notes or summary; answers, warnings and errors stay
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Take pages in, from files, standard input or Kafka
+    ///
+    /// Run again over the same inputs, it goes on where it stopped. Of a file that has grown, it takes what is new.
+    Run(RunArgs),
+    /// Take whole files in at once, into a new store that `run` goes on from
+    ///
+    /// A backfill sorts and merges, as the paper does, and is much faster than `run` for a first crawl. Unfinished work
+    /// lies in STORE.backfill: the same command goes on from the last finished piece, whatever ended it.
+    Backfill(BackfillArgs),
+    /// Print the sketches of pages, or what the sketch rule costs and how sure it is; needs no store
+    ///
+    /// Without --store, the configuration gives the rule and store.seed the seed. An empty store.seed stands for 64 zeros
+    /// here, so that sketches can be reproduced. With --store, both come from that store. The first sketch.index_size of
+    /// the printed index shingles that are not common index the page.
+    Sketch(SketchArgs),
+    /// Cluster the store's sketches by another rule; the store stays as it is without --apply
+    Recluster(ReclusterArgs),
+    /// Ask the store: the history of a URL, clusters, similar documents, lost pages
+    #[command(after_long_help = "\
+Examples:
+  lookalike query url https://example.com/
+  lookalike query lost https://example.com/old --limit 3
+  lookalike --json query cluster 17
+
+Exit codes:
+  0    answered
+  1    failed; the message says why and what to do
+  2    wrong usage or configuration
+  4    the store does not know the URL or the cluster")]
+    Query {
+        #[command(subcommand)]
+        question: Question,
+    },
+    /// Count documents, sightings and clusters, as in section 5 of the paper
+    #[command(after_long_help = "\
+Examples:
+  lookalike stats
+  lookalike stats --json | jq .clusters")]
+    Stats,
+    /// Check that the store is sound: compare every family of rows with the others
+    ///
+    /// Reads what is durable when it starts, also while `run` writes. Reads every row once and takes up to 44 bytes of
+    /// memory a document. Prints a line for each finding: family, key, what is wrong.
+    #[command(after_long_help = "\
+Examples:
+  lookalike verify
+  lookalike verify --store copy.store --limit 10
+
+Exit codes:
+  0    sound
+  1    the store cannot be opened
+  2    wrong usage or configuration
+  5    not sound: restore a copy, or make a new store from the pages")]
+    Verify {
+        /// Print at most this many findings; the count includes all
+        #[arg(long, default_value_t = 100, value_name = "N")]
+        limit: usize,
+    },
+    /// Answer the same questions over HTTP, in JSON and on a page, beside the process that writes to the store
+    ///
+    /// Serves read-only, until SIGTERM or SIGINT. The default address is reachable from this machine alone.
+    Serve(ServeArgs),
+    /// Show how pages change: how often, how much, where they move, how long they live
+    Changes(ChangesArgs),
+    /// List the crawler's sweeps, or close one: what it missed is lost
+    #[command(after_long_help = "\
+Examples:
+  lookalike sweep list
+  lookalike sweep close 2026-11 --events events.jsonl")]
+    Sweep {
+        #[command(subcommand)]
+        what: SweepCommand,
+    },
+    /// Write out what the store holds, as CSV or JSON lines
+    #[command(after_long_help = "\
+Examples:
+  lookalike export clusters --out clusters.csv
+  lookalike export present --json | head")]
+    Export {
+        #[command(subcommand)]
+        what: ExportCommand,
+    },
+    /// Create and refill the topics that Kafka input and output need
+    #[command(after_long_help = "\
+Examples:
+  lookalike topics create --config kafka.toml --partitions 8
+  lookalike topics republish assignments --config kafka.toml")]
+    Topics {
+        #[command(subcommand)]
+        what: TopicsCommand,
+    },
+    /// Replay rejected messages from the topic of dead letters
+    #[command(after_long_help = "\
+Examples:
+  lookalike dlq replay --config kafka.toml --dry-run")]
+    Dlq {
+        #[command(subcommand)]
+        what: DlqCommand,
+    },
+    /// Show or check the configuration
+    #[command(after_long_help = "\
+Examples:
+  lookalike config show > lookalike.toml
+  lookalike config validate --config lookalike.toml")]
+    Config {
+        #[command(subcommand)]
+        what: ConfigCommand,
+    },
+    /// Print a completion script for a shell
+    #[command(after_long_help = "\
+Examples:
+  lookalike completions bash > ~/.local/share/bash-completion/completions/lookalike
+  lookalike completions zsh > \"${fpath[1]}/_lookalike\"
+  lookalike completions fish > ~/.config/fish/completions/lookalike.fish")]
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Print the manual page, or write one for every command into a folder
+    #[command(after_long_help = "\
+Examples:
+  lookalike man | man -l -
+  lookalike man ~/.local/share/man/man1")]
+    Man {
+        /// Write lookalike.1 and one page for each command here; the folder is created
+        #[arg(value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print the configuration that the defaults, the files and the environment give
+    #[command(after_long_help = "\
+Examples:
+  lookalike config show
+  lookalike config show --config config/kafka.toml --json")]
+    Show,
+    /// Check the configuration
+    #[command(after_long_help = "\
+Examples:
+  lookalike config validate --config lookalike.toml
+
+Exit codes:
+  0    the configuration is valid
+  2    it is not; the message names the key")]
+    Validate,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_examples() {
+        fn check(command: &clap::Command) {
+            let help = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Examples:\n  lookalike "), "`{}` shows no example", command.get_name());
+            command.get_subcommands().for_each(check);
+        }
+        check(&Args::command());
+    }
+}

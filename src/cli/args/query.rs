@@ -1,0 +1,221 @@
+//! The words of the commands that ask the store, or write out what it holds.
+
+use crate::backfill::ReclusterPolicy;
+use crate::query::By;
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+#[derive(Debug, Subcommand)]
+pub enum Question {
+    /// Show the history of a URL: what stood there, and when
+    #[command(after_long_help = "\
+Examples:
+  lookalike query url https://example.com/")]
+    Url {
+        /// The URL
+        url: String,
+    },
+    /// Show the URLs of a cluster, with their dates
+    #[command(after_long_help = "\
+Examples:
+  lookalike query cluster 17
+  lookalike query cluster https://example.com/")]
+    Cluster {
+        /// The number of the cluster or of any document in it, or a URL in the store
+        #[arg(value_name = "ID|URL")]
+        of: String,
+    },
+    /// Show resemblance and containment of two documents
+    ///
+    /// Two files are compared exactly and need no store.
+    #[command(after_long_help = "\
+Examples:
+  lookalike query compare old.html new.html
+  lookalike query compare page.html https://example.com/")]
+    Compare {
+        /// A file, or a URL in the store
+        a: String,
+        /// A file, or a URL in the store
+        b: String,
+    },
+    /// Find the documents of the store that are most like a file
+    #[command(after_long_help = "\
+Examples:
+  lookalike query similar page.html --limit 5")]
+    Similar {
+        /// A file, HTML or text
+        file: PathBuf,
+        /// Show at most this many documents
+        #[arg(long, default_value_t = 10, value_name = "N")]
+        limit: usize,
+    },
+    /// Group URLs, given best first, by their content: versions of one content come together
+    #[command(after_long_help = "\
+Examples:
+  lookalike query group results.txt
+  search 'dogs' | lookalike query group")]
+    Group {
+        /// A file with one URL a line [default: standard input]
+        file: Option<PathBuf>,
+    },
+    /// Find every page that reuses a text, wholly or in part, by host, with its newest copy at each URL
+    #[command(after_long_help = "\
+Examples:
+  lookalike query reuse press-release.txt --threshold 0.8
+  lookalike query reuse https://example.com/article")]
+    Reuse {
+        /// A file, HTML or text, or a URL in the store
+        #[arg(value_name = "FILE|URL")]
+        of: String,
+        /// The least resemblance, or containment either way, of a page that reuses the text
+        #[arg(long, default_value_t = 0.5, value_name = "SHARE")]
+        threshold: f64,
+    },
+    /// Find where the content of a URL stands now, best first
+    #[command(after_long_help = "\
+Examples:
+  lookalike query lost https://example.com/old
+  lookalike query lost --urls-from broken-links.txt --json")]
+    Lost {
+        /// A URL in the store
+        #[arg(required_unless_present = "urls_from")]
+        url: Option<String>,
+        /// Read many URLs from a file, one a line; `-` is standard input. With --json, print one object a line
+        #[arg(long, value_name = "FILE", conflicts_with = "url")]
+        urls_from: Option<PathBuf>,
+        /// Show at most this many places for each URL
+        #[arg(long, default_value_t = 10, value_name = "N")]
+        limit: usize,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  lookalike changes
+  lookalike changes --by host --svg changes.svg
+  lookalike changes --by sweep --csv > changes.csv")]
+pub struct ChangesArgs {
+    /// Add a row for each host or each sweep
+    #[arg(long, value_enum)]
+    pub by: Option<ChangesBy>,
+    /// Answer in CSV
+    #[arg(long)]
+    pub csv: bool,
+    /// Draw a chart into this file as well
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ChangesBy {
+    Host,
+    Sweep,
+}
+
+impl From<ChangesBy> for By {
+    fn from(by: ChangesBy) -> Self {
+        match by {
+            ChangesBy::Host => By::Host,
+            ChangesBy::Sweep => By::Sweep,
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SweepCommand {
+    /// List every sweep: when it began and ended, how many pages it saw, whether it is closed
+    #[command(after_long_help = "\
+Examples:
+  lookalike sweep list")]
+    List,
+    /// Mark as lost the URLs that a finished sweep should have seen and did not
+    ///
+    /// These are the URLs, on hosts that the sweep visited, that were alive before it began and were not seen since.
+    /// It writes marks and events as `run` does, which must not be running over the store.
+    #[command(after_long_help = "\
+Examples:
+  lookalike sweep close 2026-11
+  lookalike sweep close 2026-11 --events events.jsonl
+
+Exit codes:
+  0    closed; closing a sweep again changes nothing that is closed already
+  1    failed; the same command goes on
+  2    wrong usage or configuration
+  4    no page names this sweep")]
+    Close {
+        /// The sweep's name
+        name: String,
+        /// Append events to this file; `-` is standard output
+        #[arg(long, value_name = "FILE")]
+        events: Option<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ExportCommand {
+    /// Write a row for each link that joined two clusters
+    ///
+    /// The columns are the later document, the earlier one (`to`), their resemblance, how much of the smaller is in the
+    /// other, and where both were first seen.
+    #[command(after_long_help = "\
+Examples:
+  lookalike export links --out links.csv")]
+    Links(ExportArgs),
+    /// Write a row for each URL: what stands there now, by the time of fetching
+    ///
+    /// The columns are url, fetched_at, sweep, document, cluster and state (page, gone, redirect, lost).
+    #[command(after_long_help = "\
+Examples:
+  lookalike export present --json --out present.jsonl")]
+    Present(ExportArgs),
+    /// Write a row for each sighting
+    ///
+    /// The columns are url, fetched_at, sweep, document and cluster.
+    #[command(after_long_help = "\
+Examples:
+  lookalike export clusters | sort -t, -k5 > by-cluster.csv")]
+    Clusters(ExportArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Write to this file instead of standard output; with --json, JSON lines instead of CSV
+    #[arg(long, short, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  lookalike recluster --threshold 0.8 --out clusters.csv
+  lookalike recluster --threshold 0.5 --containment 0.9 --policy center --out clusters.csv
+  lookalike recluster --threshold 0.8 --out clusters.csv --apply
+
+Exit codes:
+  0    done
+  1    failed; the store is unchanged
+  2    wrong usage or configuration
+  130  stopped by SIGTERM or SIGINT; nothing was written")]
+pub struct ReclusterArgs {
+    /// Link documents of this resemblance or more; over 0, at most 1
+    #[arg(long, value_name = "R")]
+    pub threshold: f64,
+    /// Link documents, too, of which one contains the other to this share or more; over 0, at most 1
+    #[arg(long, value_name = "C")]
+    pub containment: Option<f64>,
+    /// How links make clusters. components: whatever is linked, however long the chain; star: a document with most links
+    /// and its neighbours; center: as star, around the closest pairs first
+    #[arg(long, default_value = "components", value_name = "components|star|center")]
+    pub policy: ReclusterPolicy,
+    /// Write a row for each sighting here, as `export clusters` does; with --json, JSON lines instead of CSV
+    #[arg(long, short, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Replace the store's clusters by these in one step, and leave the events of the difference to the next `run`.
+    /// Later pages join them by the rule the store was created with
+    #[arg(long)]
+    pub apply: bool,
+    /// Memory for the pairs [default: a third of the machine's]; the rest goes through files beside FILE
+    #[arg(long, value_name = "MIB")]
+    pub memory: Option<u64>,
+}

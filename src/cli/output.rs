@@ -1,0 +1,108 @@
+//! How commands answer: text for people, JSON for programs, rows as CSV or JSON lines.
+
+use super::exit::{Exit, file_error};
+use anyhow::Result;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, BufWriter, Write, stdout};
+use std::path::Path;
+
+/// What `--json` and `--quiet` ask for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OutputMode {
+    /// Answers and errors are JSON.
+    pub json: bool,
+    /// Only answers, warnings and errors are printed.
+    pub quiet: bool,
+}
+
+impl OutputMode {
+    /// Whether progress, notes and summaries for people stay away.
+    pub fn is_silent(self) -> bool {
+        self.json || self.quiet
+    }
+
+    /// Prints a note for people on standard error.
+    pub fn note(self, text: &str) {
+        if !self.is_silent() {
+            eprintln!("lookalike: {text}");
+        }
+    }
+
+    /// Prints what a command did: for programs on standard output, for people on standard error.
+    pub fn summary<T: Serialize>(self, summary: &T, text: impl FnOnce(&T) -> String) -> Result<()> {
+        if self.json {
+            write_answer(&mut stdout(), summary, true, text)
+        } else {
+            if !self.quiet {
+                eprint!("{}", text(summary));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Prints an answer on standard output.
+pub(super) fn print<T: Serialize>(answer: &T, json: bool, text: impl FnOnce(&T) -> String) -> Result<Exit> {
+    write_answer(&mut stdout(), answer, json, text)?;
+    Ok(Exit::Done)
+}
+
+/// Writes an answer as text, or as one line of JSON.
+pub(super) fn write_answer<T: Serialize>(
+    out: &mut impl Write,
+    answer: &T,
+    json: bool,
+    text: impl FnOnce(&T) -> String,
+) -> Result<()> {
+    let text = if json { serde_json::to_string(answer)? + "\n" } else { text(answer) };
+    Ok(out.write_all(text.as_bytes())?)
+}
+
+/// Rows on their way out, as CSV with a header or one JSON object a line.
+pub(super) enum RowWriter {
+    Csv(Box<csv::Writer<Box<dyn Write>>>),
+    Json(BufWriter<Box<dyn Write>>),
+}
+
+impl RowWriter {
+    /// Writes to a file, or to standard output.
+    pub fn create(path: Option<&Path>, json: bool) -> Result<Self> {
+        let out: Box<dyn Write> = match path {
+            None => Box::new(stdout().lock()),
+            Some(path) => Box::new(File::create(path).map_err(|error| file_error("write", path, &error))?),
+        };
+        Ok(if json {
+            RowWriter::Json(BufWriter::new(out))
+        } else {
+            RowWriter::Csv(Box::new(csv::Writer::from_writer(out)))
+        })
+    }
+
+    /// Writes a row.
+    pub fn write(&mut self, row: &impl Serialize) -> io::Result<()> {
+        match self {
+            RowWriter::Csv(csv) => csv.serialize(row).map_err(csv_error),
+            RowWriter::Json(out) => {
+                serde_json::to_writer(&mut *out, row).map_err(io::Error::from)?;
+                out.write_all(b"\n")
+            }
+        }
+    }
+
+    /// Writes what is still buffered.
+    pub fn finish(self) -> io::Result<()> {
+        match self {
+            RowWriter::Csv(mut csv) => csv.flush(),
+            RowWriter::Json(mut out) => out.flush(),
+        }
+    }
+}
+
+fn csv_error(error: csv::Error) -> io::Error {
+    let text = error.to_string();
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        _ => io::Error::other(text),
+    }
+}

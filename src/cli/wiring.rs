@@ -1,0 +1,130 @@
+//! What several commands open in the same way: the store, inputs, sinks, signals.
+
+use super::exit::{Exit, usage};
+use crate::config::{Config, InputKind};
+use crate::document::{FetchTime, Seed};
+use crate::files::{EventFile, EventStdout, Input, input_files};
+use crate::intake::FutureLimit;
+use crate::kafka::{KafkaSettings, KafkaSink, Publishing};
+use crate::ports::{Sink, Snapshot};
+use crate::store::{OpenError, RocksStore};
+use anyhow::{Context, Result, anyhow};
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Sets the flag at the first SIGTERM or SIGINT; a second one ends the process at once.
+pub(super) fn watch_signals() -> Result<Arc<AtomicBool>> {
+    let shutdown = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&shutdown))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&shutdown)))
+            .context("cannot watch for SIGTERM and SIGINT")?;
+    }
+    Ok(shutdown)
+}
+
+/// Opens the store to write, and creates it where there is none.
+pub(super) fn open_store(config: &Config) -> Result<RocksStore> {
+    let seed = config.seed().map_err(usage)?;
+    let random = new_seed()?;
+    let store = RocksStore::open(&config.store.path, &config.store_settings(), &config.rule(), seed, || random);
+    store.map_err(|error| match error {
+        OpenError::OtherRule { .. } | OpenError::OtherSeed(_) => usage(error),
+        other => other.into(),
+    })
+}
+
+/// Opens the store to read, also while another process writes to it. Creates nothing.
+pub(super) fn open_read_only(config: &Config) -> Result<RocksStore> {
+    Ok(RocksStore::open_read_only(&config.store.path, &config.store_settings())?)
+}
+
+/// A random seed for a new store.
+pub(super) fn new_seed() -> Result<Seed> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random)
+        .map_err(|error| anyhow!("cannot read system randomness for a new store's seed: {error}; set store.seed"))?;
+    let (words, _) = random.as_chunks::<8>();
+    Ok(Seed([0, 1, 2, 3].map(|at| u64::from_le_bytes(words[at]))))
+}
+
+/// How far ahead of this machine's clock pages may be dated.
+pub(super) fn future_limit(config: &Config) -> FutureLimit {
+    FutureLimit { days_max: config.input.future_days_max, now }
+}
+
+fn now() -> FetchTime {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    FetchTime(i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// The inputs that the command line names; standard input where it names none. Checks every path.
+pub(super) fn inputs(paths: &[PathBuf], stdin_name: Option<&str>) -> Result<Vec<Input>> {
+    let stdin = || Input::Stdin { name: stdin_name.map(String::from) };
+    if paths.is_empty() {
+        if std::io::stdin().is_terminal() {
+            return Err(usage("no input: name JSONL or WARC files, or pipe pages in"));
+        }
+        return Ok(vec![stdin()]);
+    }
+    let files = input_files(paths).map_err(usage)?;
+    let input = |path: PathBuf| if path.as_os_str() == "-" { stdin() } else { Input::File(path) };
+    Ok(files.into_iter().map(input).collect())
+}
+
+/// Opens the sink of events that the configuration names. `begun` is a moment before the store was opened.
+pub(super) fn open_sink(
+    config: &Config,
+    store: &RocksStore,
+    begun: SystemTime,
+    shutdown: &Arc<AtomicBool>,
+) -> Result<Option<Box<dyn Sink>>> {
+    match config.events.file.as_str() {
+        "" if config.input.from == InputKind::Kafka && !config.kafka.events_topic.is_empty() => {
+            let sink = kafka_sink(&config.kafka, store, begun, shutdown)?;
+            sink.check_events()?;
+            sink.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+            store.note_outputs(&sink.notes())?;
+            Ok(Some(Box::new(sink)))
+        }
+        "" => Ok(None),
+        path => events_sink(path).map(Some),
+    }
+}
+
+/// Takes over the topics of a store's events. `begun` is a moment before the store was opened.
+pub(super) fn kafka_sink(
+    settings: &KafkaSettings,
+    store: &RocksStore,
+    begun: SystemTime,
+    shutdown: &Arc<AtomicBool>,
+) -> Result<KafkaSink> {
+    let publishing = Publishing {
+        store: &store.id(),
+        next_seq: store.next_seq(),
+        published: store.published(),
+        has_pages: store.n_documents() > 0,
+        has_merged: store.has_merged()?,
+        outputs: store.outputs()?,
+        started_at: begun,
+    };
+    Ok(KafkaSink::open(settings, &publishing, Arc::clone(shutdown))?)
+}
+
+/// Opens a file of events, or standard output for `-`.
+pub(super) fn events_sink(path: &str) -> Result<Box<dyn Sink>> {
+    match path {
+        "-" => Ok(Box::new(EventStdout::new())),
+        path => Ok(Box::new(EventFile::open(path)?)),
+    }
+}
+
+/// Fails where a share on the command line is out of range.
+pub(super) fn check_share(flag: &str, share: f64, is_zero_allowed: bool) -> Result<()> {
+    let is_in_range = share <= 1.0 && (share > 0.0 || (is_zero_allowed && share == 0.0));
+    let range = if is_zero_allowed { "from 0 to 1" } else { "over 0 and at most 1" };
+    if is_in_range { Ok(()) } else { Err(usage(format!("{flag} {share}: it must be {range}"))) }
+}

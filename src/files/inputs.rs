@@ -1,0 +1,160 @@
+//! From the paths that a person names to the files that are read: folders are walked, patterns are matched.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A path that names no readable file, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// Nothing has this name.
+    #[error("{0}: no such file or folder; check the path")]
+    Missing(PathBuf),
+    /// The folder holds nothing to read.
+    #[error("{0}: the folder holds no files; hidden ones are passed over")]
+    EmptyFolder(PathBuf),
+    /// No file has a name of this form.
+    #[error("{0}: no file matches this pattern; check it")]
+    NoMatch(String),
+    /// The pattern is not one.
+    #[error("{pattern}: {why} at character {at}; correct the pattern, or name the file")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// The character that is wrong, counted from 1.
+        at: usize,
+        /// What is wrong there.
+        why: String,
+    },
+    /// The system refuses to open or list it.
+    #[error("{path}: cannot be read ({why}); check the path and its permissions")]
+    Unreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        why: String,
+    },
+}
+
+/// The files that paths name, in their order. A folder yields the files below it, in order of names, without hidden ones.
+/// A path that does not exist and holds `*`, `?` or `[…]` is a pattern; `**` crosses folders. `-` stays as it is.
+///
+/// # Errors
+/// [`InputError`] for the first path that names no readable file. Nothing has been read by then.
+pub fn input_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, InputError> {
+    let mut files = Vec::new();
+    for path in paths {
+        match (path.metadata(), path.to_str()) {
+            _ if path.as_os_str() == "-" => files.push(path.clone()),
+            (Err(error), Some(pattern)) if error.kind() == io::ErrorKind::NotFound && is_pattern(pattern) => {
+                matches_of(pattern, &mut files)?;
+            }
+            _ => files_of(path, &mut files)?,
+        }
+    }
+    Ok(files)
+}
+
+fn is_pattern(path: &str) -> bool {
+    path.contains(['*', '?', '['])
+}
+
+fn matches_of(pattern: &str, files: &mut Vec<PathBuf>) -> Result<(), InputError> {
+    let options =
+        glob::MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
+    let matches = glob::glob_with(pattern, options).map_err(|error| InputError::Pattern {
+        pattern: pattern.to_string(),
+        at: error.pos + 1,
+        why: error.msg.to_string(),
+    })?;
+    let n_before = files.len();
+    for path in matches {
+        let path = path.map_err(|error| unreadable(error.path(), error.error()))?;
+        match files_of(&path, files) {
+            // Some other match may hold files.
+            Err(InputError::EmptyFolder(_)) => {}
+            result => result?,
+        }
+    }
+    if files.len() == n_before { Err(InputError::NoMatch(pattern.to_string())) } else { Ok(()) }
+}
+
+fn files_of(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), InputError> {
+    let kind = path.metadata().map_err(|error| unreadable(path, &error))?.file_type();
+    if kind.is_dir() {
+        return walk(path, files);
+    }
+    // Opening a pipe waits for its writer.
+    if kind.is_file() {
+        File::open(path).map_err(|error| unreadable(path, &error))?;
+    }
+    files.push(path.to_path_buf());
+    Ok(())
+}
+
+fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), InputError> {
+    let is_shown =
+        |entry: &walkdir::DirEntry| entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".");
+    let n_before = files.len();
+    for entry in walkdir::WalkDir::new(folder).follow_links(true).sort_by_file_name().into_iter().filter_entry(is_shown)
+    {
+        let entry = entry.map_err(|error| {
+            let why = error.io_error().map_or_else(|| "a link leads back to its own folder".into(), plain);
+            InputError::Unreadable { path: error.path().unwrap_or(folder).to_path_buf(), why }
+        })?;
+        if !entry.file_type().is_dir() {
+            files_of(entry.path(), files)?;
+        }
+    }
+    if files.len() == n_before { Err(InputError::EmptyFolder(folder.to_path_buf())) } else { Ok(()) }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> InputError {
+    match error.kind() {
+        io::ErrorKind::NotFound => InputError::Missing(path.to_path_buf()),
+        _ => InputError::Unreadable { path: path.to_path_buf(), why: plain(error) },
+    }
+}
+
+/// What the system says, without its number.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error ").next().unwrap_or_default().to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(folder: &Path, paths: &[&str], expected: Result<&[&str], &str>) {
+        let paths: Vec<PathBuf> = paths.iter().map(|path| folder.join(path)).collect();
+        let relative = |path: &PathBuf| path.strip_prefix(folder).expect("inside").display().to_string();
+        match (input_files(&paths), expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found.iter().map(relative).collect::<Vec<_>>(), expected),
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error} does not say {part:?}"),
+            (found, expected) => panic!("{paths:?}: {found:?} is not {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn folders_are_walked_and_patterns_are_matched() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        for path in ["b.jsonl", "c/2.warc", "c/1.warc", "c/d/0.warc", "c/.hidden", "c/.git/head", "a[1].jsonl", "e/.x"]
+        {
+            std::fs::create_dir_all(folder.join(path).parent().expect("a folder")).expect("made");
+            std::fs::write(folder.join(path), "").expect("written");
+        }
+        check(folder, &["c", "b.jsonl"], Ok(&["c/1.warc", "c/2.warc", "c/d/0.warc", "b.jsonl"]));
+        check(folder, &["*.jsonl"], Ok(&["a[1].jsonl", "b.jsonl"]));
+        check(folder, &["c/?.warc", "b.json[a-z]"], Ok(&["c/1.warc", "c/2.warc", "b.jsonl"]));
+        check(folder, &["**/0.warc"], Ok(&["c/d/0.warc"]));
+        check(folder, &["[ce]"], Ok(&["c/1.warc", "c/2.warc", "c/d/0.warc"]));
+        check(folder, &["a[1].jsonl"], Ok(&["a[1].jsonl"]));
+        check(folder, &["b.jsonl", "missing"], Err("no such file"));
+        check(folder, &["*.gz"], Err("no file matches"));
+        check(folder, &["e"], Err("holds no files"));
+        check(folder, &["x["], Err("correct the pattern"));
+        assert_eq!(input_files(&["-".into()]).expect("standard input"), [PathBuf::from("-")]);
+    }
+}
