@@ -620,7 +620,7 @@ mod tests {
             for kind in ["resource", "conversion"] {
                 let record = String::from_utf8(record(kind, "text/plain; charset=utf-8", b"x")).expect("text");
                 let record = record.replace(&format!("http://a/{kind}"), url);
-                let mut records = of(record.as_bytes(), WarcDefaults::default());
+                let mut records = records_of(record.as_bytes(), WarcDefaults::default());
                 assert!(matches!(records.advance(0), Ok(Advance::Record(_))));
                 match records.decode() {
                     Record::Page(page) => assert_eq!((page.url.as_str(), expected), (url, "PlainText: x")),
@@ -659,7 +659,8 @@ mod tests {
         ];
         let times = |fetched_at: Option<&str>| {
             let fetched_at = fetched_at.map(|time| time.parse().expect("a time"));
-            let mut records = of(file.concat().as_bytes(), WarcDefaults { fetched_at, ..WarcDefaults::default() });
+            let mut records =
+                records_of(file.concat().as_bytes(), WarcDefaults { fetched_at, ..WarcDefaults::default() });
             let mut times = Vec::new();
             while let Ok(Advance::Record(_)) = records.advance(0) {
                 times.push(match records.decode() {

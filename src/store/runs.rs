@@ -178,7 +178,7 @@ mod tests {
                 index: vec![Shingle::from(id % 3)],
                 super_shingles: vec![Shingle::from(id % 2)],
                 mod_shingles: vec![25],
-                begins: vec![id <= 3, id <= 2],
+                is_first_in_list: vec![id <= 3, id <= 2],
                 n_words: 10,
                 n_bytes: 100,
             };

@@ -786,7 +786,7 @@ mod tests {
             index,
             super_shingles: vec![u64::MAX],
             mod_shingles: vec![],
-            begins: vec![],
+            is_first_in_list: vec![],
             n_words: 300,
             n_bytes: 1 << 40,
         }

@@ -629,7 +629,7 @@ fn pages_dated_ahead_of_the_clock_are_rejected_by_run_and_backfill() {
             let output = command.arg("--events").arg(&events).arg(&input).output().expect("starts");
             assert!(output.status.success(), "{}", text(&output.stderr));
             let first = &crate::harness::read_events(&events)[0];
-            assert_eq!(first.reason.map_or("", lookalike::wire::Reason::as_str), rejected);
+            assert_eq!(first.reason().map_or("", lookalike::wire::Reason::as_str), rejected);
         }
     }
 }
