@@ -345,6 +345,6 @@ mod tests {
         assert_eq!(sink.last_seq().expect("nothing"), None);
         sink.publish(&[event(0, 0)]).expect("published");
         drop(reader);
-        assert!(sink.publish(&[event(1, 0)]).expect_err("closed").to_string().contains("gone away"));
+        assert!(sink.publish(&[event(1, 0)]).expect_err("closed").to_string().contains("closed"));
     }
 }
