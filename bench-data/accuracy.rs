@@ -157,7 +157,7 @@ impl Corpus {
         for form in &self.forms {
             let content = sketcher.sketch_form(form);
             encode(&content.sketch, &mut bytes);
-            let decision = decider.decide(&content, &mut known, &mut view, &mut effects)?;
+            let decision = decider.decide(&content, &mut known, &view, &mut effects)?;
             view.0.extend(effects.documents.drain(..).map(|document| document.sketch));
             documents.push(decision.document);
         }

@@ -44,7 +44,7 @@ pub(super) fn open_sketches(checkpoint: &Checkpoint) -> Result<(Arc<SketchFiles>
     for segment in &ingested.segments {
         let mut offsets = Vec::with_capacity(segment.n_documents() as usize);
         let mut rows = ROW_OFFSETS.open(checkpoint.folder(), &segment.row_offsets)?.read_all();
-        while let Some(row) = rows.next()? {
+        while let Some(row) = rows.next_row()? {
             offsets.push(row.offset);
             min_shared.push(min_shared_of(row.n_index));
         }
@@ -53,7 +53,7 @@ pub(super) fn open_sketches(checkpoint: &Checkpoint) -> Result<(Arc<SketchFiles>
     }
     for file in checkpoint.open_dataset(SHORTENED_INDEXES)? {
         let mut rows = file.read_all();
-        while let Some(row) = rows.next()? {
+        while let Some(row) = rows.next_row()? {
             min_shared[row.document.0 as usize - 1] = min_shared_of(row.n_index);
         }
     }

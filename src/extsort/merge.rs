@@ -24,11 +24,11 @@ impl<R: SortedRow> MergeReader<R> {
         let mut readers: Vec<RunFileReader<R>> = files.iter().map(|file| file.read(from)).collect();
         let mut heads = BinaryHeap::with_capacity(readers.len());
         for (at, reader) in readers.iter_mut().enumerate() {
-            let mut head = reader.next()?;
+            let mut head = reader.next_row()?;
             while let (Some(row), Some(from)) = (&head, from)
                 && row < from
             {
-                head = reader.next()?;
+                head = reader.next_row()?;
             }
             heads.extend(head.map(|row| Reverse((row, at))));
         }
@@ -39,7 +39,7 @@ impl<R: SortedRow> MergeReader<R> {
     ///
     /// # Errors
     /// [`RunFileError`]
-    pub fn next(&mut self) -> Result<Option<R>, RunFileError> {
+    pub fn next_row(&mut self) -> Result<Option<R>, RunFileError> {
         let Some(mut row) = self.pop()? else { return Ok(None) };
         while let Some(Reverse((head, _))) = self.heads.peek()
             && row.absorb(head)
@@ -54,7 +54,7 @@ impl<R: SortedRow> MergeReader<R> {
         if self.to.as_ref().is_some_and(|to| head.0.0 >= *to) {
             return Ok(None);
         }
-        match self.readers[head.0.1].next()? {
+        match self.readers[head.0.1].next_row()? {
             Some(row) => Ok(Some(std::mem::replace(&mut head.0.0, row))),
             None => Ok(Some(PeekMut::pop(head).0.0)),
         }
@@ -129,7 +129,7 @@ mod tests {
 
     fn merged(files: &[Arc<RunFile<Counted>>], from: Option<&Counted>, to: Option<Counted>) -> Vec<(u64, u64)> {
         let mut merge = MergeReader::new(files, from, to).expect("opens");
-        std::iter::from_fn(|| merge.next().expect("a row")).map(|row| (row.number, row.n)).collect()
+        std::iter::from_fn(|| merge.next_row().expect("a row")).map(|row| (row.number, row.n)).collect()
     }
 
     proptest! {
@@ -172,7 +172,7 @@ mod tests {
                 std::fs::write(&path, bytes).expect("written");
                 let rows = RunFile::<Counted>::open(folder.path(), &finished[0], is_compressed).and_then(|file| {
                     let mut reader = file.read_all();
-                    while reader.next()?.is_some() {}
+                    while reader.next_row()?.is_some() {}
                     Ok(())
                 });
                 assert!(matches!(rows, Err(RunFileError::Damaged(_))), "byte {at} of {}", whole.len());

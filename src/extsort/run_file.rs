@@ -269,7 +269,7 @@ impl<R: Row + Clone> RunFileReader<R> {
     ///
     /// # Errors
     /// [`RunFileError::Damaged`] where a block's checksum differs.
-    pub fn next(&mut self) -> Result<Option<R>, RunFileError> {
+    pub fn next_row(&mut self) -> Result<Option<R>, RunFileError> {
         if self.n_left == 0 && !self.load_block()? {
             return Ok(None);
         }

@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn records_that_went_lost_are_no_success() {
-        let summary = |records| Summary { records_read: 3, records, ..Summary::default() };
+        let summary = |n_records| Summary { n_records_read: 3, n_records, ..Summary::default() };
         assert!(accounted(summary(3)).is_ok());
         assert!(matches!(accounted(summary(2)), Err(PipelineError::Lost { n_read: 3, n_written: 2 })));
     }

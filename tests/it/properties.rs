@@ -2,7 +2,7 @@
 //! everywhere.
 
 #[path = "../../fuzz/properties.rs"]
-mod properties;
+mod checks;
 
 /// How many inputs each property sees.
 const N_INPUTS: u64 = 20_000;
@@ -71,7 +71,7 @@ fn decode() {
         b"caf\xe9",
         b"plain ",
     ];
-    check(properties::decode, pieces);
+    check(checks::decode, pieces);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn html() {
         b"\0",
         b"text ",
     ];
-    check(properties::html, pieces);
+    check(checks::html, pieces);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn words() {
         "İ".as_bytes(),
         "สวัสดี".as_bytes(),
     ];
-    check(properties::words, pieces);
+    check(checks::words, pieces);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn sketch_codec() {
         &[3, 1, 0, 0, 0, 0, 0, 0],
         &[3, 2, 6, 0, 0, 0, 0, 0, 0, 0, 1],
     ];
-    check(properties::sketch_codec, pieces);
+    check(checks::sketch_codec, pieces);
 }
 
 #[test]
@@ -186,5 +186,5 @@ fn page_json() {
         b"[",
         b"]",
     ];
-    check(properties::page_json, pieces);
+    check(checks::page_json, pieces);
 }

@@ -35,7 +35,7 @@ pub(in crate::backfill) fn publish(
     for segment in &checkpoint.ingested().segments {
         let pages = PAGES.open(&context.folder, &segment.pages)?;
         let mut rows = pages.read_all();
-        while let Some(row) = rows.next()? {
+        while let Some(row) = rows.next_row()? {
             let source = sources.get(row.source as usize).ok_or_else(|| BackfillError::Damaged(pages.path().into()))?;
             let origin = Origin { source: Arc::clone(source), partition: row.partition, offset: row.offset };
             if seq >= first {

@@ -364,7 +364,7 @@ impl<'a> IngestWriter<'a> {
         let (mut known, mut new_bodies) = (KnownDocuments::default(), Vec::new());
         for segment in &state.segments {
             let mut rows = DOCUMENTS.open(checkpoint.folder(), &segment.documents)?.read_all();
-            while let Some(row) = rows.next()? {
+            while let Some(row) = rows.next_row()? {
                 let document = known.add(&row.equivalences).ok_or(StoreError::Full(TooManyDocuments))?;
                 let body = KnownBody { document, relation: Relation::Identical };
                 new_bodies.push((row.equivalences.identical, body));

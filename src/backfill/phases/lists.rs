@@ -59,7 +59,7 @@ impl CommonShingles {
             let mut common = CommonSince::new();
             for file in checkpoint.open_dataset(dataset)? {
                 let mut rows = file.read_all();
-                while let Some(row) = rows.next()? {
+                while let Some(row) = rows.next_row()? {
                     common.insert(row.shingle(), row.document());
                 }
             }
@@ -138,7 +138,7 @@ pub(in crate::backfill) fn each_list(
 ) -> Result<(), BackfillError> {
     let mut merge = MergeReader::new(files, range.0.as_ref(), range.1)?;
     let (mut shingle, mut documents, mut n_rows) = (0, Vec::new(), 0u64);
-    while let Some(posting) = merge.next()? {
+    while let Some(posting) = merge.next_row()? {
         n_rows += 1;
         if n_rows.is_multiple_of(ROWS_PER_STOP_CHECK) {
             context.check_stop()?;

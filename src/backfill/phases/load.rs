@@ -88,7 +88,7 @@ impl<'a> TableJobs<'a> {
         self.add(family, ranges, move |context, (from, to): RowRange<R>, table| {
             let mut merge = MergeReader::new(&files, from.as_ref(), to)?;
             let mut n_rows = 0u64;
-            while let Some(row) = merge.next()? {
+            while let Some(row) = merge.next_row()? {
                 n_rows += 1;
                 if n_rows.is_multiple_of(ROWS_PER_STOP_CHECK) {
                     context.check_stop()?;
@@ -277,7 +277,7 @@ fn each_history(
 ) -> Result<(), BackfillError> {
     let mut current: Option<(Fingerprint, u64)> = None;
     let mut history = Vec::new();
-    while let Some(SightingByUrl { sighting, host }) = merge.next()? {
+    while let Some(SightingByUrl { sighting, host }) = merge.next_row()? {
         if let Some((url, host)) = current.filter(|(url, _)| *url != sighting.url) {
             each(url, host, &history)?;
             history.clear();

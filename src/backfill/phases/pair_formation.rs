@@ -61,7 +61,7 @@ impl Lists {
             }
             documents.clear();
         };
-        while let Some(posting) = rows.next()? {
+        while let Some(posting) = rows.next_row()? {
             if shingle.replace(posting.shingle()) != Some(posting.shingle()) {
                 end(&mut documents);
             }

@@ -78,7 +78,7 @@ impl<'a> PairDecider<'a> {
         };
         for file in checkpoint.open_dataset(LINKS)? {
             let mut links = file.read_all();
-            while let Some(link) = links.next()? {
+            while let Some(link) = links.next_row()? {
                 decider.clusters.union(link.later, link.earlier);
                 decider.links.push(link);
             }
@@ -113,7 +113,7 @@ impl<'a> PairDecider<'a> {
         let reached = steps.reached();
         let mut merge = MergeReader::new(&files, reached.as_ref(), None)?;
         let (mut batch, mut n_batches) = (Vec::with_capacity(BATCH_PAIRS), 0);
-        while let Some(pair) = merge.next()? {
+        while let Some(pair) = merge.next_row()? {
             self.context.progress.advance(1);
             if Some(pair) == reached || !self.is_candidate(pair) {
                 continue;
@@ -237,7 +237,7 @@ impl<'a> PairDecider<'a> {
         let mut ranges = Vec::new();
         for file in checkpoint.open_dataset(PAIR_RANGES)? {
             let mut rows = file.read_all();
-            while let Some(range) = rows.next()? {
+            while let Some(range) = rows.next_row()? {
                 ranges.push(range);
             }
         }

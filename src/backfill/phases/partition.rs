@@ -52,7 +52,7 @@ pub(in crate::backfill) fn each_document(
 ) -> Result<(), BackfillError> {
     let mut rows = DOCUMENTS.open(&context.folder, &segment.documents)?.read_all();
     let mut document = segment.n_documents_before;
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.next_row()? {
         document += 1;
         if u64::from(document).is_multiple_of(ROWS_PER_STOP_CHECK) {
             context.check_stop()?;
@@ -118,7 +118,7 @@ fn each_visit(
 ) -> Result<(), BackfillError> {
     let mut rows = PAGES.open(&context.folder, &segment.pages)?.read_all();
     let mut n_rows = 0u64;
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.next_row()? {
         n_rows += 1;
         if n_rows.is_multiple_of(ROWS_PER_STOP_CHECK) {
             context.check_stop()?;

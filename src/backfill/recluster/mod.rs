@@ -50,7 +50,7 @@ pub fn recluster<S: Snapshot + LinkView + Sync>(
     let StoreLists { neighbours, lists } = StoreLists::copy(store, context, policy == ReclusterPolicy::Components)?;
     let mut reclustering = Reclustering::new(store, context, rule, policy)?;
     let mut pairs = MergeReader::new(&neighbours, None, None)?;
-    while let Some(pair) = pairs.next()? {
+    while let Some(pair) = pairs.next_row()? {
         reclustering.add(pair)?;
     }
     reclustering.compare_batch()?;

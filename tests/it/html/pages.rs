@@ -1,5 +1,7 @@
 //! Pages for tests and benchmarks of HTML: real ones from data sets, and hostile ones of one MiB.
 
+#![allow(clippy::expect_used, reason = "a test that cannot go on fails")]
+
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
