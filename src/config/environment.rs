@@ -1,6 +1,6 @@
 //! Environment variables that look like settings and are none: the mistake is found, and the right name given.
 
-use super::ConfigError;
+use super::error::ConfigError;
 use std::collections::BTreeSet;
 
 /// What every variable of the program begins with.

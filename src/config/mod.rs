@@ -1,6 +1,9 @@
 //! Configuration: the built-in defaults, then files, then the environment give one checked [`Config`].
 
 mod environment;
+mod error;
+
+pub use error::ConfigError;
 
 use crate::cluster::MatchRule;
 use crate::document::{CANONICAL_VERSION, FetchTime, Seed};
@@ -19,11 +22,6 @@ pub const DEFAULT: &str = include_str!("../../config/default.toml");
 
 /// Environment variables `LOOKALIKE__SECTION__KEY` override `section.key`.
 const ENVIRONMENT_PREFIX: &str = "LOOKALIKE";
-
-/// Why a configuration cannot be used, and what to change.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct ConfigError(String);
 
 /// The whole configuration, checked. It serialises to a file that gives the same configuration, but for the secrets.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -27,7 +27,9 @@
 //! partitions each of its topics has, and whether publishing to a topic began too late for it to be complete.
 
 mod cautious;
+mod cautious_source;
 mod client;
+mod headers;
 mod identity;
 mod offsets;
 mod output_state;
@@ -44,10 +46,10 @@ mod topic_id;
 mod topics;
 mod undecodable;
 
+pub use headers::{SEQ_HEADER, STORE_HEADER, VERSION_HEADER, dead_letter};
 pub use offsets::{ParsePositionError, TopicPosition};
 pub use replay::{ReplayPlan, ReplayReport, replay, replayed};
-pub use routing::dead_letter;
 pub use settings::{KafkaSettings, RecordFormat, SettingsError, Start};
-pub use sink::{Fact, KafkaSink, Publishing, SEQ_HEADER, STORE_HEADER, VERSION_HEADER};
+pub use sink::{Fact, KafkaSink, Publishing};
 pub use source::{KafkaSource, StartOptions};
 pub use topics::{TopicOutcome, TopicPlan, create_topics};

@@ -1,8 +1,8 @@
 //! The end of the output: the last events published, as a reader of committed transactions sees them.
 
 use super::client::{SilentContext, TopicError, partitions_of};
+use super::headers::{SEQ_HEADER, STORE_HEADER};
 use super::settings::{KafkaSettings, explain};
-use super::sink::{SEQ_HEADER, STORE_HEADER};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::{BorrowedMessage, Headers};

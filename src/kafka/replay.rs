@@ -1,10 +1,10 @@
 //! Replays dead letters to the topic they came from, up to the end of the dead letter topic when the replay begins.
 
 use super::client::{LastError, N_FINAL_POLLS, SilentContext, TopicError, partitions_of};
+use super::headers::dead_letter;
 use super::offsets::{self, OffsetRange, TopicPosition};
 use super::record::to_owned_message;
 use super::replay_marks::{ReasonFilter, ReplayMarks};
-use super::routing::dead_letter;
 use super::settings::{KafkaSettings, SettingsError, explain};
 use crate::ports::{SinkError, StopReason};
 use crate::wire::{Message, Origin, Reason};

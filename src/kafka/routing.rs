@@ -1,29 +1,13 @@
 //! The messages of an event: the event itself, its changes to the compacted topics, and a dead letter.
 
+use super::headers::{SEQ_HEADER, STORE_HEADER, VERSION_HEADER, dead_letter};
 use super::settings::KafkaSettings;
-use super::sink::{SEQ_HEADER, STORE_HEADER, VERSION_HEADER};
 use crate::document::{ClusterId, DocumentId, FetchTime};
 use crate::ports::{Outgoing, Present, PresentChange};
 use crate::sweep::Observation;
 use crate::wire::{Event, EventType, Message, MessageFault, WIRE_VERSION};
 use rdkafka::message::{Header, OwnedHeaders};
 use serde::Serialize;
-
-/// The headers of a dead letter, in addition to those of the original message.
-pub mod dead_letter {
-    /// The topic of the original message.
-    pub const SOURCE: &str = "lookalike-source";
-    /// Its partition.
-    pub const PARTITION: &str = "lookalike-partition";
-    /// Its offset.
-    pub const OFFSET: &str = "lookalike-offset";
-    /// The reason of the rejection, as one word.
-    pub const REASON: &str = "lookalike-reason";
-    /// The reason in full, for people.
-    pub const MESSAGE: &str = "lookalike-message";
-    /// The part that the dead letter lacks: `value` if it is too large, `headers` if they are unreadable.
-    pub const LEFT_OUT: &str = "lookalike-left-out";
-}
 
 /// A message to be sent.
 #[derive(Debug)]

@@ -20,15 +20,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The header that holds an event's sequence number, in decimal.
-pub const SEQ_HEADER: &str = "lookalike-seq";
-
-/// The header that holds the id of the store that the event came from. It and the sequence number are the event's id.
-pub const STORE_HEADER: &str = "lookalike-store";
-
-/// The header that holds the version of the event format ([`crate::wire::WIRE_VERSION`]), in decimal.
-pub const VERSION_HEADER: &str = "lookalike-version";
-
 /// Advice for topics that belong to another store.
 const NEW_TOPICS: &str = "name new topics in kafka.events_topic, kafka.assignments_topic and kafka.merges_topic, \
                           create them with `lookalike topics create`, and fill them with `lookalike topics republish`";
@@ -51,8 +42,8 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 /// Publishes all events to one topic, and their changes to the present state to two compacted topics; see [`super`].
 ///
-/// The key of an event is the URL that it is about, if any; the value is its JSON. The headers are [`SEQ_HEADER`],
-/// [`STORE_HEADER`] and [`VERSION_HEADER`].
+/// The key of an event is the URL that it is about, if any; the value is its JSON. The headers are [`SEQ_HEADER`](super::SEQ_HEADER),
+/// [`STORE_HEADER`](super::STORE_HEADER) and [`VERSION_HEADER`](super::VERSION_HEADER).
 ///
 /// A topic may have any number of partitions. Kafka orders messages within a partition and chooses the partition by
 /// key, so the events of one URL are in order and those of two URLs may not be. Where the total order matters, give

@@ -1,7 +1,7 @@
 //! The RocksDB options of the database and of each column family.
 
-use super::open::Settings;
 use super::schema::{self, PostingKind, cf};
+use super::settings::Settings;
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompactionStyle, DBCompressionType, DBRecoveryMode,
     MergeOperands, Options,

@@ -3,7 +3,8 @@
 //! RocksDB's own secondary instances catch up in place, so that the data changes during a query. A snapshot opened
 //! here shows one moment for as long as it lives. All snapshots share the cache of decompressed blocks.
 
-use super::open::{OpenError, RocksStore, Settings, SharedCache};
+use super::open::{OpenError, RocksStore, SharedCache};
+use super::settings::Settings;
 use crate::document::Seed;
 use crate::ports::{Snapshots, Staleness};
 use std::path::{Path, PathBuf};
@@ -56,7 +57,7 @@ impl Stamp {
             }
         }
         logs.sort();
-        Stamp { manifest: super::open::manifest_state(path), logs }
+        Stamp { manifest: super::db::manifest_state(path), logs }
     }
 
     /// Bytes of logs that an older stamp does not cover.

@@ -1,6 +1,7 @@
 //! What reclustering reads from a store: all posting lists, all links, all sketches.
 
-use super::open::{RocksStore, damaged};
+use super::open::RocksStore;
+use super::rocks_error::damaged;
 use super::schema::{self, Fields, PostingKind, cf};
 use crate::cluster::Link;
 use crate::document::DocumentId;

@@ -1,8 +1,11 @@
 //! Bulk loading: writes sorted tables, and builds a new store from them by ingestion.
 
 use super::column_options;
-use super::open::{self, OpenError, RocksStore, Settings, damaged, failed};
+use super::db;
+use super::open::{OpenError, RocksStore};
+use super::rocks_error::{damaged, failed};
 use super::schema::{self, PostingKind, cf, meta};
+use super::settings::Settings;
 use crate::document::Seed;
 use crate::ports::{EmptyStore, Family, LoadMetadata, LoadRow, Loader, StoreError, StoreRule, Table};
 use rocksdb::{DB, IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};
@@ -184,7 +187,7 @@ fn ingest(db: &DB, folder: &Path, family: Family, files: &[PathBuf]) -> Result<(
     }
     let mut options = IngestExternalFileOptions::default();
     options.set_move_files(true);
-    db.ingest_external_file_cf_opts(open::family(db, family_name(family))?, &options, linked).map_err(failed)
+    db.ingest_external_file_cf_opts(db::family(db, family_name(family))?, &options, linked).map_err(failed)
 }
 
 fn failed_at(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
@@ -217,6 +220,6 @@ impl RocksStore {
         rows.put_cf(metas, meta::INDEXED_UP_TO, metadata.n_documents.to_be_bytes());
         rows.put_cf(metas, meta::NEXT_SEQ, metadata.next_seq.to_be_bytes());
         rows.put_cf(metas, meta::PUBLISHED, metadata.next_seq.to_be_bytes());
-        self.db.write_opt(rows, &super::write::synced()).map_err(failed)
+        self.db.write_opt(rows, &super::db::synced()).map_err(failed)
     }
 }

@@ -5,6 +5,7 @@
 mod check;
 mod column_options;
 mod crash_notes;
+mod db;
 mod disk_full;
 mod folder;
 mod follower;
@@ -15,12 +16,15 @@ mod posting_buffer;
 mod read;
 mod replace_clusters;
 mod reverse_lookup;
+mod rocks_error;
 mod runs;
 pub mod schema;
+mod settings;
 mod write;
 
 pub use check::{Finding, Report};
 pub use crash_notes::{CrashNoteFiles, DEATH};
 pub use follower::Follower;
 pub use load::RocksLoader;
-pub use open::{OpenError, RocksStore, Settings};
+pub use open::{OpenError, RocksStore};
+pub use settings::Settings;

@@ -1,15 +1,16 @@
 //! Opens and creates stores, and explains why a store cannot be opened.
 
 use super::column_options::{database_options, families};
-use super::disk_full::is_disk_full;
+use super::db::{family, manifest_state, synced};
 use super::folder::StoreFolder;
 use super::posting_buffer::PostingBuffer;
+use super::rocks_error::{damaged, failed, is_missing};
 use super::runs::Runs;
 use super::schema::{self, FORMAT_VERSION, Fields, OLDEST_READABLE_FORMAT, cf, meta};
+use super::settings::Settings;
 use crate::document::Seed;
 use crate::ports::{StoreError, StoreRule};
 use rocksdb::{Cache, ColumnFamily, DB};
-use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -22,34 +23,6 @@ const OPEN_PAUSE: Duration = Duration::from_millis(10);
 /// Consecutive attempts that miss the same file under the same manifest, before the file counts as lost. A writer
 /// changes the manifest before it deletes a file, so that the next attempt opens other files.
 const MISSES_MAX: u32 = 3;
-
-/// The memory and threads that RocksDB may use.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Settings {
-    /// MiB of decompressed blocks kept in memory.
-    pub block_cache_mib: usize,
-    /// MiB of all write buffers together, at which they are flushed.
-    pub write_buffer_mib: usize,
-    /// MiB of write-ahead log, at which its contents are flushed. Opening a store reads the log.
-    pub wal_mib: usize,
-    /// MiB of postings in memory, including those being written to a run. At the limit, writing waits.
-    pub posting_buffer_mib: usize,
-    /// Threads for flushes and compactions.
-    pub background_threads: i32,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            block_cache_mib: 256,
-            write_buffer_mib: 256,
-            wal_mib: 64,
-            posting_buffer_mib: 384,
-            background_threads: 3,
-        }
-    }
-}
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -126,18 +99,6 @@ pub struct RocksStore {
     pub(super) stop: Arc<AtomicBool>,
     /// The folder, to notice when it disappears; `None` in a read-only store.
     pub(super) folder: Option<StoreFolder>,
-}
-
-pub(super) fn failed(error: rocksdb::Error) -> StoreError {
-    match error.kind() {
-        rocksdb::ErrorKind::Corruption => StoreError::Damaged(error.into_string()),
-        _ if is_disk_full(error.as_ref()) => StoreError::DiskFull(error.into_string()),
-        _ => StoreError::Failed(error.into_string()),
-    }
-}
-
-pub(super) fn damaged(what: impl Into<String>) -> StoreError {
-    StoreError::Damaged(what.into())
 }
 
 impl RocksStore {
@@ -341,10 +302,6 @@ impl RocksStore {
     }
 }
 
-pub(super) fn family<'a>(db: &'a DB, name: &'static str) -> Result<&'a ColumnFamily, StoreError> {
-    db.cf_handle(name).ok_or_else(|| damaged(format!("the column family {name} is missing")))
-}
-
 fn get_meta(db: &DB, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
     db.get_cf(family(db, cf::META)?, key).map_err(failed)
 }
@@ -360,17 +317,12 @@ fn initialise(db: &DB, rule: &StoreRule, seed: Seed) -> Result<(), StoreError> {
     batch.put_cf(family, meta::SEED, seed.0.map(u64::to_be_bytes).concat());
     batch.put_cf(family, meta::RULE, rule);
     batch.put_cf(family, meta::FORMAT, FORMAT_VERSION.to_be_bytes());
-    db.write_opt(batch, &super::write::synced()).map_err(failed)
+    db.write_opt(batch, &synced()).map_err(failed)
 }
 
 fn read_seed(row: &[u8]) -> Option<Seed> {
     let mut fields = Fields(row);
     Some(Seed([fields.u64()?, fields.u64()?, fields.u64()?, fields.u64()?]))
-}
-
-/// Whether a file is missing.
-fn is_missing(error: &rocksdb::Error) -> bool {
-    error.as_ref().contains("No such file")
 }
 
 fn open_error(path: &Path, error: rocksdb::Error) -> OpenError {
@@ -399,13 +351,6 @@ fn is_unmade(path: &Path) -> bool {
                 || name.ends_with(".dbtmp")
         })
     })
-}
-
-/// The manifest's name and length. Every flush and compaction appends to the manifest before it deletes a file.
-pub(super) fn manifest_state(path: &Path) -> Option<(String, u64)> {
-    let name = std::fs::read_to_string(path.join("CURRENT")).ok()?;
-    let length = std::fs::metadata(path.join(name.trim_end())).ok()?.len();
-    Some((name, length))
 }
 
 /// Lists the rules that differ, for the error message.

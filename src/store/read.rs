@@ -1,6 +1,7 @@
 //! Reads the store: in batches for the stream, one by one for queries.
 
-use super::open::{RocksStore, damaged, failed};
+use super::open::RocksStore;
+use super::rocks_error::{damaged, failed};
 use super::schema::{self, Fields, PostingKind, cf, meta};
 use crate::cluster::{ClusterPolicy, ClusterRow, Clusters, Link, first_representatives};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed, url_key};

@@ -1,9 +1,10 @@
 //! Replaces all clusters at once, after reclustering.
 
+use super::db::synced;
 use super::disk_full::retry_while_full;
-use super::open::{RocksStore, damaged, failed};
+use super::open::RocksStore;
+use super::rocks_error::{damaged, failed};
 use super::schema::{self, Fields, cf, meta};
-use super::write::synced;
 use crate::cluster::{Clusters, Link};
 use crate::ports::{Outgoing, StoreError};
 use rocksdb::WriteBatch;

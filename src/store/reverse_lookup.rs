@@ -4,7 +4,8 @@
 //! shingles lie. In these ranges of the posting families, the keys whose rows name the document are its shingles. The
 //! bitmap of a large document lacks about a third of them; the rest suffices for a search.
 
-use super::open::{RocksStore, damaged, failed};
+use super::open::RocksStore;
+use super::rocks_error::{damaged, failed};
 use super::schema::{self, Fields, PostingKind, cf};
 use crate::document::DocumentId;
 use crate::ports::{DocumentShingles, StoreError};

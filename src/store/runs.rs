@@ -7,11 +7,12 @@
 //! twice changes nothing.
 
 use super::column_options;
+use super::db::family;
+use super::db::sync_log;
 use super::disk_full::retry_while_full;
-use super::open::{damaged, failed, family};
 use super::posting_buffer::{Chains, Part};
+use super::rocks_error::{damaged, failed};
 use super::schema::{self, PostingKind, cf, meta};
-use super::write::sync_log;
 use crate::document::DocumentId;
 use crate::ports::StoreError;
 use rocksdb::{DB, IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};

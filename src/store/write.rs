@@ -1,8 +1,10 @@
 //! Writes the store: one atomic RocksDB batch per micro-batch, and a separate sync of the log.
 
+use super::db::{sync_log, synced};
 use super::disk_full::retry_while_full;
 use super::folder::StoreFolder;
-use super::open::{RocksStore, failed};
+use super::open::RocksStore;
+use super::rocks_error::failed;
 use super::schema::{self, PostingKind, cf, meta};
 use crate::cluster::{self, ClusterRow, Link, SketchView};
 use crate::document::{DocumentId, Fingerprint};
@@ -10,16 +12,9 @@ use crate::history;
 use crate::ports::{Batch, MissingUrl, Outgoing, OutputNotes, Snapshot, Store, StoreError, StoredSighting, Syncer};
 use crate::sketch::{Shingle, Sketch};
 use crate::sweep::{Observation, SweepRow, UrlState};
-use rocksdb::{DB, WriteBatch, WriteOptions};
+use rocksdb::{DB, WriteBatch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Options for a write that must survive a power loss once it returns.
-pub(super) fn synced() -> WriteOptions {
-    let mut options = WriteOptions::default();
-    options.set_sync(true);
-    options
-}
 
 impl SketchView for RocksStore {
     type Error = StoreError;
@@ -119,18 +114,6 @@ impl Syncer for LogSyncer {
         retry_while_full(|| self.stop.load(Ordering::Relaxed), || sync_log(&self.db))?;
         self.folder.as_ref().map_or(Ok(()), StoreFolder::check)
     }
-}
-
-/// Makes all earlier writes durable. This is a synced write of nothing rather than a sync of the log file. After an
-/// append has failed on a full disk, RocksDB starts a new log: a write waits for it, but a sync of the old log would
-/// fail forever.
-pub(super) fn sync_log(db: &DB) -> Result<(), StoreError> {
-    kill_point!("before-sync");
-    let mut nothing = WriteBatch::default();
-    nothing.put_log_data([]);
-    db.write_opt(nothing, &synced()).map_err(failed)?;
-    kill_point!("after-sync");
-    Ok(())
 }
 
 /// Rows ordered by the fingerprint in their keys.

@@ -339,8 +339,10 @@ fn paths(source: &Source) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for start in ["crate::", "super::"] {
         for (at, _) in text.match_indices(start) {
-            let is_inside = text[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':');
-            if !is_inside {
+            let before = &text[..at];
+            let is_inside = before.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':');
+            // `pub(in crate::room)` says who may look, and imports nothing.
+            if !is_inside && !before.ends_with("(in ") {
                 expand(&text[at..], &mut Vec::new(), &mut found);
             }
         }

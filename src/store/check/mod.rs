@@ -12,7 +12,8 @@ mod sightings;
 #[cfg(test)]
 mod tests;
 
-use super::open::{RocksStore, failed};
+use super::open::RocksStore;
+use super::rocks_error::failed;
 use super::schema::cf;
 use crate::document::{DocumentId, Fingerprint};
 use crate::ports::StoreError;

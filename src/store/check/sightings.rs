@@ -236,7 +236,7 @@ impl<'s> Check<'s> {
 
     fn has_row(&mut self, family: &'static str, key: &[u8]) -> bool {
         let row = self.store.cf(family).and_then(|handle| {
-            let row = self.store.db.get_pinned_cf(handle, key).map_err(crate::store::open::failed)?;
+            let row = self.store.db.get_pinned_cf(handle, key).map_err(crate::store::rocks_error::failed)?;
             Ok(row.is_some())
         });
         row.unwrap_or_else(|error| {

@@ -1,0 +1,31 @@
+//! The memory and threads of a store.
+
+use serde::{Deserialize, Serialize};
+
+/// The memory and threads that RocksDB may use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// MiB of decompressed blocks kept in memory.
+    pub block_cache_mib: usize,
+    /// MiB of all write buffers together, at which they are flushed.
+    pub write_buffer_mib: usize,
+    /// MiB of write-ahead log, at which its contents are flushed. Opening a store reads the log.
+    pub wal_mib: usize,
+    /// MiB of postings in memory, including those being written to a run. At the limit, writing waits.
+    pub posting_buffer_mib: usize,
+    /// Threads for flushes and compactions.
+    pub background_threads: i32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            block_cache_mib: 256,
+            write_buffer_mib: 256,
+            wal_mib: 64,
+            posting_buffer_mib: 384,
+            background_threads: 3,
+        }
+    }
+}
