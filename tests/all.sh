@@ -48,7 +48,7 @@ deploy/demo.sh | tee "$broker/shown"
 for line in \
   "646 sightings of 371 URLs in 3 sweeps" \
   "https://docs.npm.example/html/doc/pack.html" \
-  "found      https://docs.npm.example/html/doc/cli/npm-cache.html"; do
+  "now at     https://docs.npm.example/html/doc/cli/npm-cache.html"; do
   grep -qF "$line" "$broker/shown" || { echo "the demonstration did not show: $line" >&2; exit 1; }
 done
 printf '\nall tests passed\n'

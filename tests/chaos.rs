@@ -57,7 +57,7 @@ const DISK_GROWN: u64 = 4 << 30;
 
 /// The faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum MessageFault {
+enum Fault {
     ProcessKilled,
     BrokerKilled,
     ConnectionsCut,
@@ -69,15 +69,15 @@ enum MessageFault {
 }
 
 /// Each fault, and its relative frequency.
-const FAULTS: [(MessageFault, u64); 8] = [
-    (MessageFault::DiskFull, 1),
-    (MessageFault::ProcessKilled, 240),
-    (MessageFault::ConnectionsCut, 8),
-    (MessageFault::AcknowledgementLost, 12),
-    (MessageFault::SecondProcess, 6),
-    (MessageFault::LogCut, 10),
-    (MessageFault::Zombie, 2),
-    (MessageFault::BrokerKilled, 1),
+const FAULTS: [(Fault, u64); 8] = [
+    (Fault::DiskFull, 1),
+    (Fault::ProcessKilled, 240),
+    (Fault::ConnectionsCut, 8),
+    (Fault::AcknowledgementLost, 12),
+    (Fault::SecondProcess, 6),
+    (Fault::LogCut, 10),
+    (Fault::Zombie, 2),
+    (Fault::BrokerKilled, 1),
 ];
 
 /// A reproducible random generator.
@@ -331,8 +331,8 @@ struct Chaos {
     dice: Dice,
     store: usize,
     /// Faults that must still strike.
-    to_come: Vec<MessageFault>,
-    struck: BTreeMap<MessageFault, usize>,
+    to_come: Vec<Fault>,
+    struck: BTreeMap<Fault, usize>,
     /// How long the program took to resume after a full disk had room again.
     resumed: Vec<Duration>,
 }
@@ -366,10 +366,10 @@ impl Chaos {
             struck: BTreeMap::new(),
             resumed: Vec::new(),
         };
-        chaos.to_come.extend([MessageFault::ProcessKilled; N_KILLS]);
-        chaos.to_come.extend(FAULTS.iter().map(|(fault, _)| *fault).filter(|fault| *fault != MessageFault::DiskFull));
+        chaos.to_come.extend([Fault::ProcessKilled; N_KILLS]);
+        chaos.to_come.extend(FAULTS.iter().map(|(fault, _)| *fault).filter(|fault| *fault != Fault::DiskFull));
         if is_long() && SmallDisk::mounted_on(chaos.disk(), 1 << 20).is_some() {
-            chaos.to_come.push(MessageFault::DiskFull);
+            chaos.to_come.push(Fault::DiskFull);
         }
         chaos
     }
@@ -402,12 +402,12 @@ impl Chaos {
 
     /// Whether enough faults have struck.
     fn is_enough(&self, begin: Instant) -> bool {
-        let n_kills = self.struck.get(&MessageFault::ProcessKilled).copied().unwrap_or_default();
+        let n_kills = self.struck.get(&Fault::ProcessKilled).copied().unwrap_or_default();
         let n_seconds = begin.elapsed().as_secs() as usize;
         n_kills >= wanted("LOOKALIKE_CHAOS_KILLS") && n_seconds >= wanted("LOOKALIKE_CHAOS_SECONDS")
     }
 
-    fn next_fault(&mut self) -> MessageFault {
+    fn next_fault(&mut self) -> Fault {
         if !self.to_come.is_empty() {
             let at = self.dice.roll(self.to_come.len() as u64) as usize;
             return self.to_come.swap_remove(at);
@@ -420,7 +420,7 @@ impl Chaos {
         });
         match found.expect("a fault").0 {
             // A disk that could not be mounted at the beginning cannot be mounted now.
-            MessageFault::DiskFull if !self.struck.contains_key(&MessageFault::DiskFull) => MessageFault::ProcessKilled,
+            Fault::DiskFull if !self.struck.contains_key(&Fault::DiskFull) => Fault::ProcessKilled,
             fault => fault,
         }
     }
@@ -430,31 +430,31 @@ impl Chaos {
         self.pause();
         let fault = self.next_fault();
         let process = match fault {
-            MessageFault::ProcessKilled => {
+            Fault::ProcessKilled => {
                 kill(&mut process);
                 self.start()
             }
-            MessageFault::BrokerKilled => {
+            Fault::BrokerKilled => {
                 self.broker.script(&["kill"]);
                 self.broker.script(&["start"]);
                 process
             }
-            MessageFault::ConnectionsCut => {
+            Fault::ConnectionsCut => {
                 self.proxy.cut_all();
                 process
             }
-            MessageFault::AcknowledgementLost => {
+            Fault::AcknowledgementLost => {
                 self.proxy.n_to_lose.store(1, Ordering::SeqCst);
                 process
             }
-            MessageFault::Zombie => self.take_over(process),
-            MessageFault::SecondProcess => {
+            Fault::Zombie => self.take_over(process),
+            Fault::SecondProcess => {
                 let second = self.world.command_on("run -q", &self.store()).output().expect("starts");
                 assert_eq!(second.status.code(), Some(1), "a second process is refused");
                 process
             }
-            MessageFault::LogCut => self.cut_log(process),
-            MessageFault::DiskFull => self.fill_disk(process),
+            Fault::LogCut => self.cut_log(process),
+            Fault::DiskFull => self.fill_disk(process),
         };
         *self.struck.entry(fault).or_default() += 1;
         self.revived(process)

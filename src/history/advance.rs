@@ -20,7 +20,7 @@ type Pair = (DocumentId, DocumentId);
 /// Advances the history of a store, batch by batch. Between batches it holds the missing URLs, where moves are reported.
 pub struct History {
     seed: Seed,
-    /// None: nobody receives events. Then nothing is reported, and missing URLs stay missing until somebody does.
+    /// None without a sink: nothing is reported, and missing URLs stay missing until a run with a sink.
     missing: Option<MissingIndex>,
 }
 

@@ -25,7 +25,7 @@ pub struct ClosedSweep {
     pub n_hosts: u64,
     /// URLs that were marked as lost.
     pub n_lost: u64,
-    /// Of these, the URLs whose content is known to stand elsewhere; none where nobody receives events.
+    /// Of these, the URLs whose content is known to stand elsewhere; none without a sink.
     pub n_moved: Option<u64>,
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Applier<'a, S: Store> {
 }
 
 impl<'a, S: Store> Applier<'a, S> {
-    /// An applier over a store; `is_listening` says whether anybody receives events.
+    /// An applier over a store; `is_listening` says whether there is a sink.
     pub fn new(
         store: &'a mut S,
         mut decider: Decider,
@@ -62,8 +62,8 @@ impl<'a, S: Store> Applier<'a, S> {
         while let Some(next) = gatherer.next() {
             let batch = match next {
                 Next::Pages(batch) => batch,
-                Next::Close(CloseRequest { sweep, answer }) => {
-                    if !self.close(&sweep, answer, &written)? {
+                Next::Close(CloseRequest { sweep, reply }) => {
+                    if !self.close(&sweep, reply, &written)? {
                         break;
                     }
                     continue;
@@ -83,7 +83,7 @@ impl<'a, S: Store> Applier<'a, S> {
     /// Closes a sweep, batch by batch, while pages wait. False where the syncer has ended.
     fn close(&mut self, sweep: &str, reply: CloseReply, written: &Sender<Written>) -> Result<bool, PipelineError> {
         let Some(mut closing) = SweepClosing::begin(&*self.store, sweep, &self.history)? else {
-            reply.tell(Err(CloseFailure::Unknown));
+            reply.send(Err(CloseFailure::Unknown));
             return Ok(true);
         };
         while let Some(batch) = closing.next(&*self.store, &mut self.decider, &mut self.history)? {
@@ -160,7 +160,7 @@ impl<'a, S: Store> Applier<'a, S> {
         Ok((batch, counts))
     }
 
-    /// Events below this number may be forgotten: those that are out, or all where nobody receives any.
+    /// Events below this number may be forgotten: the published ones, or all without a sink.
     fn n_published(&self, next_seq: u64) -> u64 {
         if self.history.reports() { self.published.load(Ordering::Acquire) } else { next_seq }
     }

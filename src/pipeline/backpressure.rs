@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_giant_gets_in_alone_and_a_closed_gate_lets_nobody_in() {
+    fn a_record_over_the_limit_is_admitted_alone_and_none_after_the_end() {
         let backpressure = Backpressure::new(2, 100);
         assert!(backpressure.enter(9, 1000));
         std::thread::scope(|scope| {

@@ -39,7 +39,7 @@ pub(super) fn add_history(batch: &mut Batch, history: HistoryEffects) {
     batch.sweeps = history.sweeps;
 }
 
-/// The batch to write for one step of closing a sweep; its events stay in it where somebody receives them.
+/// The batch to write for one step of closing a sweep; it keeps its events where there is a sink.
 pub(super) fn closing_batch(sweep: &str, closing: ClosingBatch, next_seq: u64, is_listening: bool) -> Batch {
     let mut log = EventLog::new(next_seq);
     log.closing(sweep, &closing);

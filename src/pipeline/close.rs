@@ -30,7 +30,7 @@ pub struct OfflineCloser<'a, S: Store> {
     pub seed: Seed,
     /// The next event's number.
     pub next_seq: u64,
-    /// Where events go; none: nobody receives events, and none are kept.
+    /// Where events go; none: no events are kept.
     pub sink: Option<Box<dyn Sink>>,
 }
 

@@ -13,16 +13,16 @@ type CloseResult = Result<(ClosedSweep, u64), CloseFailure>;
 /// A sweep to close.
 pub(super) struct CloseRequest {
     pub sweep: String,
-    pub answer: CloseReply,
+    pub reply: CloseReply,
 }
 
 /// Where a client waits for the outcome. Dropped without an answer, it reports that the writer has ended.
 pub(super) struct CloseReply(Sender<CloseResult>);
 
 impl CloseReply {
-    pub fn tell(self, told: CloseResult) {
+    pub fn send(self, result: CloseResult) {
         // A client that has stopped waiting needs no answer.
-        let _ = self.0.send(told);
+        let _ = self.0.send(result);
     }
 }
 
@@ -57,13 +57,13 @@ struct CloseClient(Sender<CloseRequest>);
 
 impl SweepCloser for CloseClient {
     fn close(&self, sweep: &str, patience: Duration) -> CloseResult {
-        let (answer, told) = bounded(1);
-        let request = CloseRequest { sweep: sweep.to_string(), answer: CloseReply(answer) };
+        let (reply, result) = bounded(1);
+        let request = CloseRequest { sweep: sweep.to_string(), reply: CloseReply(reply) };
         self.0.try_send(request).map_err(|error| match error {
             TrySendError::Full(_) => CloseFailure::Busy,
             TrySendError::Disconnected(_) => CloseFailure::Ended,
         })?;
-        told.recv_timeout(patience).unwrap_or_else(|error| {
+        result.recv_timeout(patience).unwrap_or_else(|error| {
             Err(match error {
                 RecvTimeoutError::Timeout => CloseFailure::Late,
                 RecvTimeoutError::Disconnected => CloseFailure::Ended,
@@ -77,21 +77,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_asks_is_told_whatever_happens() {
-        let (asker, close_requests) = CloseRequests::channel();
-        let ask = || asker.close("s", Duration::ZERO);
+    fn every_request_gets_a_result() {
+        let (client, close_requests) = CloseRequests::channel();
+        let ask = || client.close("s", Duration::ZERO);
         for _ in 0..WAITING_MAX {
             assert_eq!(ask(), Err(CloseFailure::Late));
         }
         assert_eq!(ask(), Err(CloseFailure::Busy));
         let closed = ClosedSweep { sweep: "s".into(), n_hosts: 1, n_lost: 2, n_moved: None };
         std::thread::scope(|scope| {
-            let waiting = close_requests.requests().iter().take(WAITING_MAX).map(|request| request.answer);
-            waiting.for_each(|answer| answer.tell(Err(CloseFailure::Unknown)));
-            let asked = scope.spawn(|| asker.close("s", Duration::from_secs(60)));
-            close_requests.requests().recv().expect("asked").answer.tell(Ok((closed.clone(), 7)));
+            let waiting = close_requests.requests().iter().take(WAITING_MAX).map(|request| request.reply);
+            waiting.for_each(|answer| answer.send(Err(CloseFailure::Unknown)));
+            let asked = scope.spawn(|| client.close("s", Duration::from_secs(60)));
+            close_requests.requests().recv().expect("asked").reply.send(Ok((closed.clone(), 7)));
             assert_eq!(asked.join().expect("no panic"), Ok((closed, 7)));
-            let asked = scope.spawn(|| asker.close("s", Duration::from_secs(60)));
+            let asked = scope.spawn(|| client.close("s", Duration::from_secs(60)));
             drop(close_requests.requests().recv().expect("asked"));
             assert_eq!(asked.join().expect("no panic"), Err(CloseFailure::Ended));
         });

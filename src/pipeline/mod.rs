@@ -92,7 +92,7 @@ pub struct Pipeline<'a, S: Store> {
     pub next_seq: u64,
     /// Where records come from.
     pub source: Box<dyn Source>,
-    /// Where events go; none: nobody receives events, and none are kept.
+    /// Where events go; none: no events are kept.
     pub sink: Option<Box<dyn crate::ports::Sink>>,
     /// Set from outside to end the stream cleanly.
     pub shutdown: Arc<AtomicBool>,
@@ -243,7 +243,7 @@ mod tests {
 
     /// Lost once: without a sink, all pages after the publisher had ended, silently.
     #[test]
-    fn with_nobody_listening_every_page_is_taken_in() {
+    fn without_a_sink_every_page_is_taken_in() {
         let mut store = MemoryStore::default();
         let summary = pipeline(&mut store, Slow(0..5)).run().expect("runs");
         assert_eq!((summary.n_records_read, summary.n_records), (5, 5));

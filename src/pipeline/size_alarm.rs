@@ -17,18 +17,18 @@ pub(super) struct SizeAlarm {
     /// Smaller clusters raise no alarm; 0: none does.
     size_alarm: u32,
     /// The size of each large cluster at its last alarm.
-    told: FxHashMap<ClusterId, u32>,
+    reported: FxHashMap<ClusterId, u32>,
     largest: u32,
 }
 
 impl SizeAlarm {
     /// An alarm over clusters whose sizes are known from an earlier run.
     pub fn new(size_alarm: u32, sizes: impl Iterator<Item = (ClusterId, u32)>) -> Self {
-        let mut guard = SizeAlarm { size_alarm, told: FxHashMap::default(), largest: 0 };
+        let mut alarm = SizeAlarm { size_alarm, reported: FxHashMap::default(), largest: 0 };
         for (cluster, n_documents) in sizes {
-            guard.grown(cluster, n_documents);
+            alarm.grown(cluster, n_documents);
         }
-        guard
+        alarm
     }
 
     /// Records the size of a cluster that grew; the alarm, if it raises one.
@@ -37,11 +37,11 @@ impl SizeAlarm {
         if self.size_alarm == 0 || n_documents < self.size_alarm {
             return None;
         }
-        let told = self.told.get(&cluster).copied().unwrap_or(0);
-        if n_documents < told.saturating_mul(2) {
+        let reported = self.reported.get(&cluster).copied().unwrap_or(0);
+        if n_documents < reported.saturating_mul(2) {
             return None;
         }
-        self.told.insert(cluster, n_documents);
+        self.reported.insert(cluster, n_documents);
         Some(Alarm { cluster, n_documents })
     }
 
@@ -57,11 +57,11 @@ mod tests {
 
     #[test]
     fn a_cluster_is_told_when_it_passes_the_size_and_at_each_doubling() {
-        let mut guard = SizeAlarm::new(10, [(ClusterId(1), 25), (ClusterId(2), 9)].into_iter());
-        assert_eq!(guard.largest(), 25);
-        let mut told = |cluster, n| guard.grown(ClusterId(cluster), n).map(|alarm| alarm.n_documents);
-        assert_eq!([26, 49, 50, 51, 99, 100].map(|n| told(1, n)), [None, None, Some(50), None, None, Some(100)]);
-        assert_eq!([9, 10, 11, 30].map(|n| told(2, n)), [None, Some(10), None, Some(30)]);
+        let mut alarm = SizeAlarm::new(10, [(ClusterId(1), 25), (ClusterId(2), 9)].into_iter());
+        assert_eq!(alarm.largest(), 25);
+        let mut reported = |cluster, n| alarm.grown(ClusterId(cluster), n).map(|alarm| alarm.n_documents);
+        assert_eq!([26, 49, 50, 51, 99, 100].map(|n| reported(1, n)), [None, None, Some(50), None, None, Some(100)]);
+        assert_eq!([9, 10, 11, 30].map(|n| reported(2, n)), [None, Some(10), None, Some(30)]);
         assert_eq!(SizeAlarm::new(0, std::iter::empty()).grown(ClusterId(1), u32::MAX), None);
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Written {
     /// How long writing took.
     pub writing: Duration,
     pub progress: ProgressMap,
-    /// Its events; empty where nobody receives any.
+    /// Its events; empty without a sink.
     pub outbox: Vec<Outgoing>,
     /// After the last batch that closes a sweep: the waiting client, the outcome, the number of the next event.
     pub closed: Option<(CloseReply, ClosedSweep, u64)>,
@@ -46,8 +46,8 @@ pub(super) fn run(
                 // Lag monitors may miss a number; the stream must not wait for them.
                 let _ = committed.try_send(batch.progress);
             }
-            if let Some((answer, closed, next_seq)) = batch.closed {
-                answer.tell(Ok((closed, next_seq)));
+            if let Some((reply, closed, next_seq)) = batch.closed {
+                reply.send(Ok((closed, next_seq)));
             }
             if !batch.outbox.is_empty() && events.send(batch.outbox).is_err() {
                 return Ok(());
