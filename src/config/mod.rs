@@ -472,7 +472,7 @@ mod tests {
             ("[http]\nlisten = \"localhost:http\"", "http.listen"),
             ("[http]\nrows_max = 0", "http.rows_max"),
             ("[http]\nhosts = \"http://a.example\"", "http.hosts"),
-            ("[http]\nhead_bytes_max = 100", "http.request_head_bytes_max"),
+            ("[http]\nrequest_head_bytes_max = 100", "http.request_head_bytes_max"),
             ("[metrics]\nlisten = \"here\"", "metrics.listen"),
             ("[sketch\n", "line 1"),
         ] {

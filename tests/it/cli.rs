@@ -975,7 +975,7 @@ fn commands_end_with_what_happened() {
     assert!(said.contains("duplicate elimination") && said.contains(" now holds "), "{said}");
 
     let (code, _, said) = output_of(world.command("backfill").args(sweeps()));
-    assert!(code == Some(2) && said.contains(&store) && said.contains("`run`"), "{said}");
+    assert!(code == Some(2) && said.contains(&store) && said.contains("`lookalike run`"), "{said}");
     let (code, _, said) = output_of(world.command("run").args(sweeps()));
     assert_eq!((code, said), (Some(0), format!("nothing new: {store} already holds every record of these inputs\n")));
 

@@ -266,7 +266,7 @@ fn a_store_with_another_policy_is_refused() {
     assert_eq!(output.status.code(), Some(2));
     let told = text(&output.stderr);
     assert!(told.contains("cluster.policy is \"components\" there and \"star\" here"), "{told}");
-    assert!(told.contains("or make a new store"), "{told}");
+    assert!(told.contains("or create a new store"), "{told}");
     // The backfill only forms components, and says so.
     let world = World::new().with("cluster.policy", "star");
     let output = world.command("backfill -q").args(crate::harness::sweeps()).output().expect("starts");
