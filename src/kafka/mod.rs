@@ -27,13 +27,15 @@
 //! partitions each of its topics has, and whether publishing to a topic began too late for it to be complete.
 
 mod cautious;
-mod cautious_source;
 mod client;
+mod consumer;
 mod headers;
+mod housekeeping;
 mod identity;
 mod offsets;
 mod output_state;
 mod output_tail;
+mod positions;
 mod record;
 mod replay;
 mod replay_marks;
@@ -41,6 +43,10 @@ mod routing;
 mod settings;
 mod sink;
 mod source;
+mod source_caution;
+mod source_errors;
+mod source_housekeeping;
+mod source_start;
 mod statistics;
 mod topic_id;
 mod topics;

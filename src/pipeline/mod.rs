@@ -4,7 +4,7 @@
 //! ingest ─▶ sketcher ×n ─▶ sequencer ─▶ applier ─▶ syncer ─▶ publisher
 //! source    pure, parallel  input order  one writer  durable   and only then out
 //! ```
-//! Stages are threads joined by bounded channels; [`Backpressure`] limits the records and bytes between source and store. The
+//! Stages are threads joined by bounded channels; `Backpressure` limits the records and bytes between source and store. The
 //! first stage that fails ends admission and closes its channels, and every other stage ends. Sweeps are closed by the
 //! applier, between two batches of pages.
 

@@ -21,7 +21,7 @@ impl KafkaSource {
             return Ok(());
         }
         let (before, behind): (Vec<i32>, Vec<i32>) =
-            self.partitions.keys().partition(|partition| current.is_some_and(|current| **partition <= current));
+            self.positions.keys().partition(|partition| current.is_some_and(|current| **partition <= current));
         let next = behind.into_iter().chain(before).find(|partition| self.has_grown(*partition));
         self.cautious = Some(CautiousReader { guard, current: next });
         self.note_reading();
@@ -37,7 +37,7 @@ impl KafkaSource {
     }
 
     fn next_origin(&self, partition: i32) -> Origin {
-        let offset = self.partitions.get(&partition).map_or(0, |state| state.next);
+        let offset = self.positions.get(&partition).map_or(0, |state| state.next);
         Origin { source: Arc::clone(&self.topic), partition, offset }
     }
 
@@ -45,12 +45,12 @@ impl KafkaSource {
     pub(super) fn skip_poison_batches(&mut self) {
         let Some(CautiousReader { guard, .. }) = &self.cautious else { return };
         let guard = Arc::clone(guard);
-        for origin in self.partitions.keys().map(|partition| self.next_origin(*partition)).collect::<Vec<_>>() {
+        for origin in self.positions.keys().map(|partition| self.next_origin(*partition)).collect::<Vec<_>>() {
             if !guard.is_poison(&origin) {
                 continue;
             }
             let Origin { partition, offset, .. } = origin;
-            let high = self.partitions.get(&partition).map_or(0, |state| state.high);
+            let high = self.positions.get(&partition).map_or(0, |state| state.high);
             match packed_end(&self.settings, partition, offset, high) {
                 Ok(Some(end)) => {
                     let gap = self.skip_to(origin, end);
@@ -76,7 +76,7 @@ impl KafkaSource {
              the program more memory, or find the producer that sends such batches"
         );
         tracing::error!("topic {:?}, partition {}, from {}: {message}", self.topic, origin.partition, origin.offset);
-        self.partitions.entry(origin.partition).and_modify(|state| (state.next, state.chain) = (end, 0));
+        self.positions.entry(origin.partition).and_modify(|state| (state.next, state.chain) = (end, 0));
         let rejection = Rejection { gap_to: Some(end), ..Rejection::new(Reason::Poison, message) };
         Incoming { origin, chain: 0, record: Record::Rejected(rejection) }
     }

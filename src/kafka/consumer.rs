@@ -1,0 +1,91 @@
+//! The consumer of the source, and what librdkafka reports to it.
+
+use super::client::LastError;
+use super::settings::{KafkaSettings, explain};
+use super::statistics::{StatisticsReport, parse_statistics};
+use super::topic_id::{TopicId, log_topic_ids};
+use crate::ports::SourceError;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::{ClientContext, Offset, TopicPartitionList};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Creates a consumer of the configured topic.
+pub(super) fn create_consumer(
+    settings: &KafkaSettings,
+    is_cautious: bool,
+    id: &Arc<TopicId>,
+) -> Result<BaseConsumer<SourceContext>, SourceError> {
+    let config = if is_cautious { settings.cautious_config() } else { settings.consumer_config() };
+    let mut config = config.map_err(|error| SourceError::new(error.to_string()))?;
+    log_topic_ids(&mut config);
+    config.create_with_context(SourceContext::new(&settings.topic, id)).map_err(|error| {
+        SourceError::new(format!("cannot start the Kafka client: {}; check kafka.properties", explain(&error)))
+    })
+}
+
+/// librdkafka's own positions. They count transaction markers, which are never delivered.
+pub(super) fn passed_markers(consumer: &BaseConsumer<SourceContext>) -> HashMap<i32, i64> {
+    let Ok(positions) = consumer.position() else { return HashMap::new() };
+    positions
+        .elements()
+        .iter()
+        .filter_map(|element| match element.offset() {
+            Offset::Offset(offset) => Some((element.partition(), offset)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Receives librdkafka's callbacks: its log, which also names the topic's id, and its statistics.
+pub(super) struct SourceContext {
+    topic: String,
+    id: Arc<TopicId>,
+    pub(super) last_error: LastError,
+    latest: Mutex<Option<StatisticsReport>>,
+}
+
+impl SourceContext {
+    fn new(topic: &str, id: &Arc<TopicId>) -> Self {
+        SourceContext {
+            topic: topic.into(),
+            id: Arc::clone(id),
+            last_error: LastError::default(),
+            latest: Mutex::default(),
+        }
+    }
+
+    /// Takes the last report, if there is a new one.
+    pub(super) fn take(&self) -> Option<StatisticsReport> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl ClientContext for SourceContext {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
+        match level {
+            RDKafkaLogLevel::Debug => self.id.observe(line),
+            level => self.last_error.record_log(level, facility, line),
+        }
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.last_error.record_error(&error, reason);
+    }
+
+    fn stats_raw(&self, statistics: &[u8]) {
+        if let Some(report) = parse_statistics(statistics, &self.topic) {
+            *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+        }
+    }
+}
+
+impl ConsumerContext for SourceContext {
+    fn commit_callback(&self, result: KafkaResult<()>, _: &TopicPartitionList) {
+        if let Err(error) = result {
+            tracing::debug!("offsets for lag tools were not committed: {error}");
+        }
+    }
+}
