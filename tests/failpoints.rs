@@ -199,7 +199,7 @@ fn killed_while_a_running_service_closes_a_sweep() {
     // A service that waits for pages, asked to close the sweep.
     let close = |world: &World, failpoints: &str| {
         let mut command = world.run_command(&[]);
-        command.args(["--stdin-name", "none", "--http", "127.0.0.1:0"]).env("FAILPOINTS", failpoints);
+        command.args(["--stdin-name", "none", "--http-listen", "127.0.0.1:0"]).env("FAILPOINTS", failpoints);
         command.env("TOKEN_OF_TESTS", "a-token-of-the-tests").stdin(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().expect("starts");
         let pipe = process.stdin.take();
@@ -230,7 +230,7 @@ fn killed_while_a_running_service_closes_a_sweep() {
 /// Where a poison record crashes the program, the kinds of crash, and the largest number of crashes before the
 /// program skips two such records. At the second place, not every crash reveals which of the records in flight caused
 /// it.
-const DEADLY: [(&str, &[&str], usize); 2] =
+const POISON: [(&str, &[&str], usize); 2] =
     [("poison-to-sketch", &["abort", "overflow", "panic"], 6), ("poison-to-decide", &["abort", "panic"], 12)];
 
 /// Pages, of which those at `at` are poison.
@@ -309,7 +309,7 @@ impl Beset {
 /// Lost once: everything after a poison page, which crashed the program again after every start.
 #[test]
 fn a_page_that_kills_is_passed_over() {
-    for (point, ways, n_most) in DEADLY {
+    for (point, ways, n_most) in POISON {
         ways.iter().for_each(|how| Beset::by(point, how).outlives(&[], n_most));
     }
     let limit = ["prlimit", &format!("--as={MEMORY_MAX}")].map(String::from);
@@ -436,7 +436,7 @@ fn every_point_is_tried() {
     }
     named.sort();
     let mut tried: Vec<&str> = POINTS.iter().map(|(point, _)| *point).chain(["catching-up", "caught-up"]).collect();
-    tried.extend(DEADLY.map(|(point, ..)| point));
+    tried.extend(POISON.map(|(point, ..)| point));
     tried.sort_unstable();
     assert_eq!(named, tried);
 }
