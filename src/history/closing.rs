@@ -65,11 +65,6 @@ impl SweepClosing {
         Ok(Some(SweepClosing { row, left, is_over, closed }))
     }
 
-    /// The sweep's name.
-    pub fn sweep(&self) -> &str {
-        &self.closed.sweep
-    }
-
     /// What all batches come to.
     pub fn closed(self) -> ClosedSweep {
         self.closed

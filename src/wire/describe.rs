@@ -1,6 +1,6 @@
 //! Describes decisions and history effects as numbered events: the one place where events get their numbers and order.
 
-use super::event::{Event, Moved, Subject};
+use super::event::{Event, Subject};
 use super::message::Message;
 use super::origin::Origin;
 use super::outgoing::{Outgoing, PresentChange};
@@ -121,15 +121,7 @@ impl EventLog {
     /// Describes the moves that a page reports.
     fn moves(&mut self, origin: &Origin, page: usize, subject: Subject<'_>, history: &HistoryEffects) {
         for found in history.moves_of(page) {
-            let moved = Moved {
-                from: &found.from,
-                to: &found.to,
-                from_document: found.from_document,
-                to_document: found.to_document,
-                resemblance: found.resemblance,
-                evidence: found.evidence,
-            };
-            self.push(Some(&found.from), |seq| Event::moved(seq, origin, subject, moved));
+            self.push(Some(&found.from), |seq| Event::moved(seq, origin, subject, found));
         }
     }
 }

@@ -4,7 +4,7 @@ use super::origin::Origin;
 use super::rejection::{Reason, Rejection};
 use crate::cluster::{Decision, Merge, Relation};
 use crate::document::{ClusterId, DocumentId, FetchTime};
-use crate::history::MoveEvidence;
+use crate::history::{Move, MoveEvidence};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The version of the event format; `docs/reference/events.md` says which changes keep it.
@@ -306,23 +306,6 @@ impl Serialize for Event {
     }
 }
 
-/// A content that turned up elsewhere.
-#[derive(Clone, Copy, Debug)]
-pub struct Moved<'a> {
-    /// The URL that is gone or lost.
-    pub from: &'a str,
-    /// Where its content is now.
-    pub to: &'a str,
-    /// The last copy.
-    pub from_document: DocumentId,
-    /// The document at the new place.
-    pub to_document: DocumentId,
-    /// The estimated resemblance of the two.
-    pub resemblance: f64,
-    /// How the move is known.
-    pub evidence: MoveEvidence,
-}
-
 /// The page that an event is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
@@ -413,13 +396,13 @@ impl Event {
     }
 
     /// A content turned up elsewhere; the subject is the page that revealed it.
-    pub fn moved(seq: u64, origin: &Origin, subject: Subject<'_>, moved: Moved<'_>) -> Self {
+    pub fn moved(seq: u64, origin: &Origin, subject: Subject<'_>, moved: &Move) -> Self {
         let body = EventBody::Moved {
             document: moved.to_document,
             resemblance: rounded(moved.resemblance),
             previous_document: moved.from_document,
-            from: moved.from.to_string(),
-            to: moved.to.to_string(),
+            from: moved.from.clone(),
+            to: moved.to.clone(),
             evidence: moved.evidence,
         };
         Self::new(seq, origin, subject, body)
@@ -681,16 +664,17 @@ mod tests {
             Event::changed(10, &origin(), SUBJECT, (DocumentId(3), DocumentId(4)), 0.25),
             r#"{"type":"changed","seq":10,"source":"/crawl/a.jsonl","partition":0,"offset":7,"url":"http://a/","fetched_at":"1970-01-01T00:00:00Z","sweep":"s1","document":4,"resemblance":0.25,"previous_document":3}"#,
         );
-        let moved = Moved {
-            from: "http://old/",
-            to: "http://a/",
+        let moved = Move {
+            page: 0,
+            from: "http://old/".into(),
+            to: "http://a/".into(),
             from_document: DocumentId(3),
             to_document: DocumentId(4),
             resemblance: 0.75,
             evidence: MoveEvidence::Direct,
         };
         check(
-            Event::moved(11, &origin(), SUBJECT, moved),
+            Event::moved(11, &origin(), SUBJECT, &moved),
             r#"{"type":"moved","seq":11,"source":"/crawl/a.jsonl","partition":0,"offset":7,"url":"http://a/","fetched_at":"1970-01-01T00:00:00Z","sweep":"s1","document":4,"resemblance":0.75,"previous_document":3,"from":"http://old/","to":"http://a/","evidence":"direct"}"#,
         );
         let closing = Origin { source: "sweep s1".into(), partition: 0, offset: 0 };

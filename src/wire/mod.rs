@@ -17,7 +17,7 @@ mod repair;
 
 pub use crate::history::MoveEvidence;
 pub use describe::{Described, EventLog};
-pub use event::{Event, EventBody, EventType, Moved, Subject, WIRE_VERSION};
+pub use event::{Event, EventBody, EventType, Subject, WIRE_VERSION};
 pub use fields::{FieldMap, Preset};
 pub use http_status::StatusMeaning;
 pub use json_page::parse_json_page;
