@@ -33,7 +33,6 @@ pub(super) struct Applier<'a, S: Store> {
     decider: Decider,
     history: History,
     cache: SketchCache,
-    seed: Seed,
     next_seq: u64,
     /// Events below this number are out.
     published: Arc<AtomicU64>,
@@ -54,7 +53,7 @@ impl<'a, S: Store> Applier<'a, S> {
     ) -> Result<Self, PipelineError> {
         let history = History::open(&*store, seed, decider.clusters(), is_listening)?;
         let cache = SketchCache::new(settings.sketch_cache_mib << 20, |sketch| sketch.n_bytes());
-        Ok(Applier { store, decider, history, cache, seed, next_seq, published, poison, gauge })
+        Ok(Applier { store, decider, history, cache, next_seq, published, poison, gauge })
     }
 
     /// Runs until no more pages come, or the syncer ends.
@@ -153,7 +152,7 @@ impl<'a, S: Store> Applier<'a, S> {
             // Without a sink, still advance `seq` past the events that every page would have had.
             (Vec::new(), self.next_seq + pages.len() as u64 + counts.merged)
         };
-        let mut batch = decided_rows(pages, &decisions, effects, &self.seed);
+        let mut batch = decided_rows(pages, &decisions, effects, &advanced.sightings);
         add_history(&mut batch, advanced);
         (batch.outbox, batch.next_seq) = (outbox, next_seq);
         batch.published = self.n_published(next_seq);

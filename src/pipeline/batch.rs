@@ -2,28 +2,26 @@
 
 use super::sketched_record::SketchedRecord;
 use crate::cluster::{Decision, Effects};
-use crate::document::{Seed, url_key};
 use crate::history::{ClosingBatch, HistoryEffects};
-use crate::ports::{Batch, Progress, ProgressMap};
+use crate::ports::{Batch, Progress, ProgressMap, StoredSighting};
 use crate::wire::EventLog;
 
-/// The rows that the decisions over a batch change, and how far it takes the sources.
+/// The rows that the decisions over a batch change, and how far it takes the sources. `sightings` are the pages' own.
 pub(super) fn decided_rows(
     pages: &[SketchedRecord],
     decisions: &[Option<Decision>],
     effects: Effects,
-    seed: &Seed,
+    sightings: &[Option<StoredSighting>],
 ) -> Batch {
     let mut batch = Batch { links: effects.links, common: effects.common, ..Batch::default() };
     batch.rows = effects.rows.into_values().collect();
     batch.rows.sort_unstable_by_key(|row| row.document);
     batch.progress = progress_after(pages);
     let mut new_documents = effects.documents.into_iter();
-    for (page, decision) in pages.iter().zip(decisions) {
-        let Ok(sketched) = &page.outcome else { continue };
+    for (sighting, decision) in sightings.iter().zip(decisions) {
+        let Some(sighting) = sighting else { continue };
         if decision.as_ref().is_some_and(Decision::is_new_document) {
-            let url = url_key(seed, &sketched.url);
-            batch.documents.extend(new_documents.next().map(|document| (document, url)));
+            batch.documents.extend(new_documents.next().map(|document| (document, sighting.url)));
         }
     }
     batch
