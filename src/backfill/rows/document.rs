@@ -1,0 +1,117 @@
+//! Documents, as the first phase leaves them.
+
+use super::fields::{decode_flag, encode_flag};
+use crate::codec::{decode_array, decode_bytes, decode_varint, encode_bytes, encode_varint};
+use crate::document::Fingerprint;
+use crate::extsort::Row;
+use crate::sketch::{Equivalences, Shingle};
+
+/// A document as the first phase leaves it. Its id is its position among all documents.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DocumentRow {
+    /// The fingerprints that an equal content has.
+    pub equivalences: Equivalences,
+    /// The fingerprint of the URL that brought the document.
+    pub first_url: Fingerprint,
+    /// Words in the canonical form.
+    pub n_words: u32,
+    /// Bytes of the page that brought the document.
+    pub n_bytes: u64,
+    /// The sketch as [`crate::sketch::encode`] writes it.
+    pub sketch: Vec<u8>,
+    /// The shingles that may index the document, where the sketch does not begin with them.
+    pub index: Option<Vec<Shingle>>,
+    /// The super shingles, ascending.
+    pub super_shingles: Vec<Shingle>,
+    /// The mod shingles, ascending.
+    pub mod_shingles: Vec<Shingle>,
+}
+
+fn encode_shingles(shingles: &[Shingle], out: &mut Vec<u8>) {
+    encode_varint(shingles.len() as u64, out);
+    let mut previous = 0;
+    for shingle in shingles {
+        encode_varint(shingle - previous, out);
+        previous = *shingle;
+    }
+}
+
+fn decode_shingles(bytes: &mut &[u8]) -> Option<Vec<Shingle>> {
+    let n = decode_varint(bytes)? as usize;
+    let mut shingles = Vec::with_capacity(n.min(bytes.len()));
+    let mut previous: Shingle = 0;
+    for _ in 0..n {
+        previous = previous.checked_add(decode_varint(bytes)?)?;
+        shingles.push(previous);
+    }
+    Some(shingles)
+}
+
+impl Row for DocumentRow {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        encode_bytes(&self.sketch, out);
+        for key in [Some(self.equivalences.identical), Some(self.equivalences.lexical), self.equivalences.shingle] {
+            encode_flag(key.is_some(), out);
+            out.extend(key.map_or(0, |key| key.0).to_le_bytes());
+        }
+        out.extend(self.first_url.0.to_le_bytes());
+        encode_varint(u64::from(self.n_words), out);
+        encode_varint(self.n_bytes, out);
+        encode_flag(self.index.is_some(), out);
+        encode_shingles(self.index.as_deref().unwrap_or_default(), out);
+        encode_shingles(&self.super_shingles, out);
+        encode_shingles(&self.mod_shingles, out);
+    }
+
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let sketch = decode_bytes(bytes)?.to_vec();
+        let mut key = || {
+            let is_some = decode_flag(bytes)?;
+            let key = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
+            Some(is_some.then_some(key))
+        };
+        let equivalences = Equivalences { identical: key()??, lexical: key()??, shingle: key()? };
+        let first_url = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
+        let n_words = u32::try_from(decode_varint(bytes)?).ok()?;
+        let n_bytes = decode_varint(bytes)?;
+        let has_index = decode_flag(bytes)?;
+        let index = decode_shingles(bytes)?;
+        Some(DocumentRow {
+            equivalences,
+            first_url,
+            n_words,
+            n_bytes,
+            sketch,
+            index: has_index.then_some(index),
+            super_shingles: decode_shingles(bytes)?,
+            mod_shingles: decode_shingles(bytes)?,
+        })
+    }
+}
+
+/// The sketch in the bytes of a document's row. It comes first, so that a reader can stop behind it.
+pub fn sketch_bytes(mut row: &[u8]) -> Option<&[u8]> {
+    decode_bytes(&mut row)
+}
+
+/// Where a document's row begins in its file, and how many shingles index the document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowOffset {
+    /// Bytes from the start of the file.
+    pub offset: u32,
+    /// Index shingles, if none is common.
+    pub n_index: u32,
+}
+
+impl Row for RowOffset {
+    fn encode(&self, previous: Option<&Self>, out: &mut Vec<u8>) {
+        encode_varint(u64::from(self.offset - previous.map_or(0, |previous| previous.offset)), out);
+        encode_varint(u64::from(self.n_index), out);
+    }
+
+    fn decode(previous: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let step = u32::try_from(decode_varint(bytes)?).ok()?;
+        let offset = previous.map_or(0, |previous| previous.offset).checked_add(step)?;
+        Some(RowOffset { offset, n_index: u32::try_from(decode_varint(bytes)?).ok()? })
+    }
+}
