@@ -14,8 +14,34 @@ use serde::de::DeserializeOwned;
 
 const SEAL_BYTES: usize = 8;
 
+/// A request for the part of a list that follows a position: which list, from where, and how many rows.
+pub(super) struct ListRequest<'a, P> {
+    pub seed: &'a Seed,
+    /// Which list: the path, and whatever else decides its rows.
+    pub question: Vec<&'a str>,
+    /// The position of the last row that the client has.
+    pub after: Option<P>,
+    pub limit: usize,
+}
+
+impl<P: Serialize> ListRequest<'_, P> {
+    /// The requested part of `rows`, which come in the order of their positions, and the cursor of the next part.
+    pub fn part_of<T>(&self, rows: Vec<T>, position: impl Fn(&T) -> P) -> (Vec<T>, Option<String>)
+    where
+        P: Ord,
+    {
+        let (rows, next) = page(rows, self.after.as_ref(), self.limit, position);
+        (rows, self.cursor(next.as_ref()))
+    }
+
+    /// The cursor of the rows after `last`; none where no more follow.
+    pub fn cursor(&self, last: Option<&P>) -> Option<String> {
+        last.map(|last| seal(self.seed, &self.question, last))
+    }
+}
+
 /// The cursor after a row of the list that `question` names.
-pub(super) fn seal<P: Serialize>(seed: &Seed, question: &[&str], position: &P) -> String {
+fn seal<P: Serialize>(seed: &Seed, question: &[&str], position: &P) -> String {
     // A position holds texts and numbers only, which always have a JSON form.
     let position = serde_json::to_vec(position).unwrap_or_default();
     let mut bytes = fingerprint(seed, question, &position).to_vec();
@@ -57,12 +83,7 @@ fn fingerprint(seed: &Seed, question: &[&str], position: &[u8]) -> [u8; SEAL_BYT
 
 /// At most `limit` of the rows after a position, and where more follow, the position of the last. Rows come in the
 /// order of their positions.
-pub(super) fn page<T, P: Ord>(
-    rows: Vec<T>,
-    after: Option<&P>,
-    limit: usize,
-    position: impl Fn(&T) -> P,
-) -> (Vec<T>, Option<P>) {
+fn page<T, P: Ord>(rows: Vec<T>, after: Option<&P>, limit: usize, position: impl Fn(&T) -> P) -> (Vec<T>, Option<P>) {
     let begin = after.map_or(0, |after| rows.partition_point(|row| position(row) <= *after));
     let has_more = rows.len() - begin > limit;
     let page: Vec<T> = rows.into_iter().skip(begin).take(limit).collect();

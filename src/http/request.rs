@@ -1,6 +1,6 @@
 //! A request as the routes see it: parameters and body, with the checks that all routes share.
 
-use super::cursor;
+use super::cursor::{self, ListRequest};
 use super::error::{HttpError, shortened};
 use super::settings::Settings;
 use crate::document::Seed;
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// Rows in a page, and answers of a ranked list, where the request names no limit.
-pub(super) const ROWS: usize = 100;
+const ROWS: usize = 100;
 pub(super) const BEST: usize = 10;
 
 /// A request to a route.
@@ -124,12 +124,20 @@ impl QueryRequest {
         })
     }
 
-    /// The position in the cursor, where the request has one. An empty cursor is an error: it comes from a client
-    /// that takes the end of a list for a page of it.
+    /// The part of a list that `limit` and `cursor` ask for. `list` is what decides its rows beside the path. An empty
+    /// cursor is an error: it comes from a client that takes the end of a list for a page of it.
     ///
     /// # Errors
     /// [`HttpError`]
-    pub fn cursor<P: DeserializeOwned>(&self, seed: &Seed, question: &[&str]) -> Result<Option<P>, HttpError> {
-        self.given("cursor").map(|cursor| cursor::open(seed, question, cursor)).transpose()
+    pub fn list_request<'a, P: DeserializeOwned>(
+        &self,
+        settings: &Settings,
+        seed: &'a Seed,
+        list: &[&'a str],
+    ) -> Result<ListRequest<'a, P>, HttpError> {
+        let limit = self.rows("limit", ROWS, settings)?;
+        let question = [&[self.path()], list].concat();
+        let after = self.given("cursor").map(|cursor| cursor::open(seed, &question, cursor)).transpose()?;
+        Ok(ListRequest { seed, question, after, limit })
     }
 }

@@ -1,10 +1,10 @@
 //! The paper's applications under `/v1/` (Broder 1997, section 1.1): grouped search results, and text reuse.
 
 use super::answer::{Answer, json};
+use super::body;
 use super::error::HttpError;
-use super::request::{QueryRequest, ROWS};
+use super::request::QueryRequest;
 use super::service::Service;
-use super::{body, cursor};
 use crate::ports::{Snapshot, Snapshots};
 use crate::query::{self, Group, HostReuse, ReusedPage};
 use serde::Serialize;
@@ -68,16 +68,15 @@ fn reuse<V: Snapshots>(
     text: &str,
     hosts: Vec<HostReuse>,
 ) -> Result<Answer, HttpError> {
-    let limit = request.rows("limit", ROWS, &service.settings)?;
-    let question = [request.path(), text, request.given("threshold").unwrap_or("")];
-    let after: Option<(String, String)> = request.cursor(snapshot.seed(), &question)?;
+    let of = [text, request.given("threshold").unwrap_or("")];
+    let list = request.list_request(&service.settings, snapshot.seed(), &of)?;
     let mut rows: Vec<(String, ReusedPage)> = hosts
         .into_iter()
         .flat_map(|HostReuse { host, pages }| pages.into_iter().map(move |page| (host.clone(), page)))
         .collect();
     let position = |(host, page): &(String, ReusedPage)| (host.clone(), page.url.clone());
     rows.sort_by_cached_key(position);
-    let (rows, next) = cursor::page(rows, after.as_ref(), limit, position);
+    let (rows, next) = list.part_of(rows, position);
     let mut hosts: Vec<HostReuse> = Vec::new();
     for (host, page) in rows {
         match hosts.last_mut().filter(|last| last.host == host) {
@@ -85,7 +84,6 @@ fn reuse<V: Snapshots>(
             None => hosts.push(HostReuse { host, pages: vec![page] }),
         }
     }
-    let next = next.map(|next| cursor::seal(snapshot.seed(), &question, &next));
     json(snapshot, ReuseRows { hosts, next })
 }
 

@@ -1,9 +1,8 @@
 //! Sweeps under `/v1/`: their list, how pages change from one to the next, and closing one.
 
 use super::answer::{Answer, json, json_at};
-use super::cursor;
 use super::error::{HttpError, shortened};
-use super::request::{QueryRequest, ROWS};
+use super::request::QueryRequest;
 use super::service::{Service, ms};
 use crate::ports::{CloseFailure, Snapshot, Snapshots};
 use crate::query::{self, By, ChangeRow, Changes, LostSearch, Sweep};
@@ -23,13 +22,10 @@ pub(super) fn sweeps<V: Snapshots>(
     snapshot: &V::Snapshot,
     request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
-    let limit = request.rows("limit", ROWS, &service.settings)?;
-    let question = [request.path()];
-    let after: Option<String> = request.cursor(snapshot.seed(), &question)?;
+    let list = request.list_request(&service.settings, snapshot.seed(), &[])?;
     let mut sweeps = query::sweeps(snapshot)?;
     sweeps.sort_by(|a, b| a.name.cmp(&b.name));
-    let (sweeps, next) = cursor::page(sweeps, after.as_ref(), limit, |sweep: &Sweep| sweep.name.clone());
-    let next = next.map(|next| cursor::seal(snapshot.seed(), &question, &next));
+    let (sweeps, next) = list.part_of(sweeps, |sweep: &Sweep| sweep.name.clone());
     json(snapshot, Sweeps { sweeps, next })
 }
 

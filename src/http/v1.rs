@@ -1,10 +1,10 @@
 //! Look-ups under `/v1/`: the questions of [`query`] in JSON, each with the store's sequence number.
 
 use super::answer::{Answer, json};
+use super::body;
 use super::error::{HttpError, shortened};
-use super::request::{BEST, QueryRequest, ROWS};
+use super::request::{BEST, QueryRequest};
 use super::service::{Service, ms};
-use super::{body, cursor};
 use crate::ports::{Snapshot, Snapshots, StoredDocument};
 use crate::query::{self, ClusterPage, Comparison, ExportRow, LostAnswer, LostSearch, SimilarDocument, UrlSighting};
 use crate::sweep::{Observation, Sighting};
@@ -29,17 +29,13 @@ pub(super) fn url<V: Snapshots>(
     request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
     let url = request.required("url")?;
-    let limit = request.rows("limit", ROWS, &service.settings)?;
-    let question = [request.path(), url];
-    let after: Option<Observation> = request.cursor(snapshot.seed(), &question)?;
+    let list = request.list_request::<Observation>(&service.settings, snapshot.seed(), &[url])?;
     let mut answer = query::url(snapshot, url)?;
     if answer.sightings.is_empty() {
         return Err(HttpError::never_seen(snapshot, url));
     }
     answer.sightings.sort_by(|a, b| a.moment.cmp(&b.moment));
-    let (sightings, next) =
-        cursor::page(answer.sightings, after.as_ref(), limit, |row: &UrlSighting| row.moment.clone());
-    let next = next.map(|next| cursor::seal(snapshot.seed(), &question, &next));
+    let (sightings, next) = list.part_of(answer.sightings, |row: &UrlSighting| row.moment.clone());
     json(snapshot, UrlRows { url: answer.url, sightings, next })
 }
 
@@ -58,19 +54,16 @@ pub(super) fn cluster<V: Snapshots>(
     request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
     let of = request.required("of")?;
-    let limit = request.rows("limit", ROWS, &service.settings)?;
-    let question = [request.path(), of];
-    let after: Option<Sighting> = request.cursor(snapshot.seed(), &question)?;
+    let list = request.list_request::<Sighting>(&service.settings, snapshot.seed(), &[of])?;
     let page = match query::named_cluster(snapshot, of)? {
-        Some(id) => query::cluster_page(snapshot, id, after.as_ref(), limit)?,
+        Some(id) => query::cluster_page(snapshot, id, list.after.as_ref(), list.limit)?,
         None => None,
     };
     let page = page.ok_or_else(|| {
         let of = shortened(of);
         HttpError::not_found(format!("there is no cluster of {of}; name a document's number or a URL that was seen"))
     })?;
-    let next = page.sightings.last().filter(|_| page.has_more);
-    let next = next.map(|next| cursor::seal(snapshot.seed(), &question, next));
+    let next = list.cursor(page.sightings.last().filter(|_| page.has_more));
     json(snapshot, ClusterRows { page, next })
 }
 
@@ -193,10 +186,8 @@ pub(super) fn clusters<V: Snapshots>(
     snapshot: &V::Snapshot,
     request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
-    let limit = request.rows("limit", ROWS, &service.settings)?;
-    let question = [request.path()];
-    let after: Option<Sighting> = request.cursor(snapshot.seed(), &question)?;
-    let (sightings, next) = query::export_page(snapshot, after.as_ref(), limit)?;
-    let next = next.map(|next| cursor::seal(snapshot.seed(), &question, &next));
+    let list = request.list_request::<Sighting>(&service.settings, snapshot.seed(), &[])?;
+    let (sightings, next) = query::export_page(snapshot, list.after.as_ref(), list.limit)?;
+    let next = list.cursor(next.as_ref());
     json(snapshot, Clusters { sightings, next })
 }
