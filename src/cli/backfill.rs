@@ -26,12 +26,7 @@ use std::time::{Duration, Instant};
 /// Takes whole inputs through all phases into a new store.
 pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode) -> Result<Exit> {
     let begun = Instant::now();
-    if let Some(sweep) = &args.sweep {
-        config.input.sweep.clone_from(sweep);
-    }
-    if let Some(time) = args.fetched_at {
-        config.input.fetched_at = time.to_string();
-    }
+    args.page_defaults.override_in(&mut config);
     if config.cluster.policy == ClusterPolicy::Star {
         return Err(usage(
             "cluster.policy is \"star\", whose clusters depend on the order of the pages: `lookalike run` makes such a \

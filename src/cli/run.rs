@@ -80,7 +80,7 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
 /// Who may change the store over HTTP, and where the pipeline receives the requests.
 fn write_access(config: &Config) -> Result<(WriteAccess, CloseRequests)> {
     let token = Token::read(&config.http.token).map_err(usage)?;
-    let Some(token) = token else { return Ok((WriteAccess::Nobody, CloseRequests::default())) };
+    let Some(token) = token else { return Ok((WriteAccess::Disabled, CloseRequests::default())) };
     let (closer, close_requests) = CloseRequests::channel();
     Ok((WriteAccess::Trusted(token, Box::new(closer)), close_requests))
 }
@@ -89,12 +89,7 @@ fn override_with(config: &mut Config, args: &RunArgs) {
     if let Some(events) = &args.events {
         config.events.file.clone_from(events);
     }
-    if let Some(sweep) = &args.sweep {
-        config.input.sweep.clone_from(sweep);
-    }
-    if let Some(time) = args.fetched_at {
-        config.input.fetched_at = time.to_string();
-    }
+    args.page_defaults.override_in(config);
     if let Some(listen) = &args.http_listen {
         config.http.listen.clone_from(listen);
     }

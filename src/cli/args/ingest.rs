@@ -1,14 +1,38 @@
 //! The words of the commands that read pages or serve them: `run`, `backfill`, `sketch`, `serve`.
 
+use crate::config::Config;
 use crate::document::FetchTime;
 use clap::Args;
 use std::path::PathBuf;
 
 /// What inputs are, for every command that reads pages.
 const INPUTS_HELP: &str = "\
-JSONL or WARC/WET files, folders, or patterns; plain, gzip or zstd, told apart by their content. A folder yields every \
+JSONL or WARC/WET files, folders, or patterns; plain or compressed with gzip or zstd, whatever their names. A folder yields every \
 file below it in order of names, without hidden ones; `*`, `?`, `[…]` and `**` match where the shell has not. `-` is \
 standard input";
+
+/// What a page gets that does not say it itself.
+#[derive(Debug, Args)]
+pub struct PageDefaults {
+    /// The sweep of pages that name none, such as those in WARC files
+    #[arg(long, value_name = "NAME")]
+    sweep: Option<String>,
+    /// The time (RFC 3339) of WARC records that have none, where no record before them in the file has one
+    #[arg(long, value_name = "TIME")]
+    fetched_at: Option<FetchTime>,
+}
+
+impl PageDefaults {
+    /// Overrides the configuration with what was given.
+    pub fn override_in(&self, config: &mut Config) {
+        if let Some(sweep) = &self.sweep {
+            config.input.sweep.clone_from(sweep);
+        }
+        if let Some(time) = self.fetched_at {
+            config.input.fetched_at = time.to_string();
+        }
+    }
+}
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -38,12 +62,8 @@ pub struct RunArgs {
     /// Append events to this file; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub events: Option<String>,
-    /// The sweep of pages that name none, such as those in WARC files
-    #[arg(long, value_name = "NAME")]
-    pub sweep: Option<String>,
-    /// The time (RFC 3339) of WARC records that have none, where no record before them in the file has one
-    #[arg(long, value_name = "TIME")]
-    pub fetched_at: Option<FetchTime>,
+    #[command(flatten)]
+    pub page_defaults: PageDefaults,
     /// Give standard input a name: records read before under that name are skipped
     #[arg(long, value_name = "NAME")]
     pub stdin_name: Option<String>,
@@ -84,12 +104,8 @@ pub struct BackfillArgs {
     /// Append an event for each record to this file, in order, with the page's final cluster
     #[arg(long, value_name = "FILE")]
     pub events: Option<String>,
-    /// The sweep of pages that name none, such as those in WARC files
-    #[arg(long, value_name = "NAME")]
-    pub sweep: Option<String>,
-    /// The time (RFC 3339) of WARC records that have none, where no record before them in the file has one
-    #[arg(long, value_name = "TIME")]
-    pub fetched_at: Option<FetchTime>,
+    #[command(flatten)]
+    pub page_defaults: PageDefaults,
     /// Where `run` is to begin in kafka.topic: at the first message of a time (RFC 3339) or later, or at offsets
     /// (PARTITION=OFFSET,…; other partitions begin at their oldest message)
     #[arg(long, value_name = "TIME|OFFSETS")]
