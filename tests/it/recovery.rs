@@ -5,9 +5,9 @@ use crate::harness::failing::{Failure, flow};
 use crate::harness::{Partition, World, check_events, ended, fold, page, sweeps, terminate, text, wait_until};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The time before each kill, in microseconds. It grows from run to run, so that kills hit every stage. The step
@@ -583,24 +583,43 @@ fn every_call_to_the_store_may_fail() {
     }
 }
 
+/// A run that waits for room on a full disk.
+struct WaitingRun {
+    world: World,
+    disk: SmallDisk,
+    /// The file that fills the disk.
+    ballast: PathBuf,
+    process: Child,
+    /// What it writes to standard error after it has said that the disk is full.
+    lines: Lines<BufReader<ChildStderr>>,
+}
+
+impl WaitingRun {
+    /// Starts one; `None`, with the reason printed, where the machine has no small disk to fill.
+    fn new(posting_buffer_mib: u64) -> Option<Self> {
+        let world =
+            World::new().with("pipeline.batch_records_max", 16).with("store.posting_buffer_mib", posting_buffer_mib);
+        let Some(disk) = SmallDisk::mounted_on(world.path("store"), 160 << 20) else {
+            println!("skipped: only root may mount a small disk");
+            return None;
+        };
+        world.run(&sweeps()[..1]);
+        let ballast = disk.fill_but(500 << 10);
+        let mut process = world.run_command(&sweeps()).stderr(Stdio::piped()).spawn().expect("the program starts");
+        let mut lines = BufReader::new(process.stderr.take().expect("standard error")).lines();
+        let report = lines.by_ref().map(|line| line.expect("text")).find(|line| line.contains("the disk is full"));
+        assert!(report.is_some(), "the program ended before the disk was full");
+        Some(WaitingRun { world, disk, ballast, process, lines })
+    }
+}
+
 #[test]
 fn a_run_waits_while_the_disk_is_full() {
     let unharmed = World::new();
     unharmed.run(&sweeps());
     for posting_buffer_mib in [192, 0] {
-        let world =
-            World::new().with("pipeline.batch_records_max", 16).with("store.posting_buffer_mib", posting_buffer_mib);
-        let Some(disk) = SmallDisk::mounted_on(world.path("store"), 160 << 20) else {
-            println!("skipped: only root may mount a small disk");
-            return;
-        };
-        world.run(&sweeps()[..1]);
-        let ballast = disk.fill_but(500 << 10);
-        let mut command = world.run_command(&sweeps());
-        let mut process = command.stderr(Stdio::piped()).spawn().expect("the program starts");
-        let mut lines = BufReader::new(process.stderr.take().expect("standard error")).lines();
-        let report = lines.by_ref().map(|line| line.expect("text")).find(|line| line.contains("the disk is full"));
-        assert!(report.is_some(), "the program ended before the disk was full");
+        let Some(waiting) = WaitingRun::new(posting_buffer_mib) else { return };
+        let WaitingRun { world, disk, ballast, mut process, lines } = waiting;
         world.ask("stats", &[]);
         assert!(process.try_wait().expect("a status").is_none(), "it waits");
         fs::remove_file(ballast).expect("removed");
@@ -619,18 +638,8 @@ fn a_wait_for_disk_space_ends_at_sigterm() {
     let unharmed = World::new();
     unharmed.run(&sweeps());
     for posting_buffer_mib in [192, 0] {
-        let world =
-            World::new().with("pipeline.batch_records_max", 16).with("store.posting_buffer_mib", posting_buffer_mib);
-        let Some(disk) = SmallDisk::mounted_on(world.path("store"), 160 << 20) else {
-            println!("skipped: only root may mount a small disk");
-            return;
-        };
-        world.run(&sweeps()[..1]);
-        let ballast = disk.fill_but(500 << 10);
-        let mut process = world.run_command(&sweeps()).stderr(Stdio::piped()).spawn().expect("the program starts");
-        let mut lines = BufReader::new(process.stderr.take().expect("standard error")).lines();
-        let report = lines.by_ref().map(|line| line.expect("text")).find(|line| line.contains("the disk is full"));
-        assert!(report.is_some(), "the program ended before the disk was full");
+        let Some(waiting) = WaitingRun::new(posting_buffer_mib) else { return };
+        let WaitingRun { world, disk, ballast, mut process, lines } = waiting;
         terminate(&process);
         assert_eq!(ended(&mut process).code(), Some(130));
         let last = lines.last().expect("a last word").expect("text");
