@@ -195,12 +195,21 @@ start() {
   fetch_jars
   format "$port"
   port=$(< "$dir/port")
-  answers "$port" && fail "something else listens on 127.0.0.1:$port; choose another folder with --dir and a --port"
+  await_port
   nohup java -Xmx512m -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=warn \
     -cp "$jars/lib/*" kafka.Kafka "$dir/server.properties" > "$dir/kafka.log" 2>&1 < /dev/null &
   echo $! > "$dir/pid"
   await_start
   address
+}
+
+# A broker that was killed a moment ago may still hold its port while the system takes it apart.
+await_port() {
+  for _ in {1..25}; do
+    answers "$port" || return 0
+    sleep 0.2
+  done
+  fail "something else listens on 127.0.0.1:$port; choose another folder with --dir and a --port"
 }
 
 await_start() {
