@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every test: format, lints, documentation, dependencies, unit and integration tests, a real Kafka, and the README's main command.
-# Installs what is missing where it may. The first run builds RocksDB once, some six minutes on two cores.
+# Installs what is missing where it may. The first run builds RocksDB once, some ten minutes on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

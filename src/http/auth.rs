@@ -62,8 +62,8 @@ const BEARER: &[u8] = b"bearer ";
 pub enum WriteAccess {
     /// None: this process only reads.
     Elsewhere,
-    /// None: there is no token.
-    Nobody,
+    /// None: no token is configured.
+    Disabled,
     /// Those that show the token; the closer closes sweeps.
     Trusted(Token, Box<dyn SweepCloser>),
 }
@@ -85,7 +85,7 @@ impl WriteAccess {
                 "this process only reads the store; send the request to the `lookalike run --http-listen` that writes \
                  it, or run `lookalike sweep close NAME` while none does",
             ),
-            WriteAccess::Nobody => forbidden(
+            WriteAccess::Disabled => forbidden(
                 "no-token",
                 "no token is configured; set http.token to file:PATH or env:NAME and restart, or run \
                  `lookalike sweep close NAME` while nothing writes the store",

@@ -1,4 +1,4 @@
-//! RocksDB's errors, told apart: damage, a full disk, a missing file, anything else.
+//! The kinds of RocksDB's errors: damage, a full disk, a missing file, anything else.
 
 use super::disk_full::is_disk_full;
 use crate::ports::StoreError;
