@@ -46,7 +46,7 @@ pub(super) fn republish(config: &Config, what: Option<Republished>, json: bool) 
     drop(open_read_only(config)?);
     let shutdown = watch_signals()?;
     let begun = SystemTime::now();
-    let mut store = open_store(config)?;
+    let store = open_store(config)?;
     if let Some(Republished::EventsFrom { seq }) = what {
         republish_events(config, &store, begun, seq, &shutdown, json)?;
     }

@@ -60,7 +60,7 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
         seed: *store.seed(),
         sketcher: Sketcher::new(&rule.sketch, store.seed()),
         decider: Decider::new(rule.cluster, &rule.sketch, store.clusters()?, store.common()?),
-        store: &mut store,
+        store: &store,
         next_seq,
         source,
         sink,

@@ -36,7 +36,7 @@ pub(super) fn sweep(mut config: Config, command: SweepCommand, json: bool) -> Re
 
 fn close(config: &Config, name: &str, json: bool) -> Result<Exit> {
     let begun = SystemTime::now();
-    let mut store: RocksStore = open_store(config)?;
+    let store: RocksStore = open_store(config)?;
     // No signal is watched: a kill at any moment is harmless, and the same command goes on.
     let mut sink = open_sink(config, &store, begun, &Arc::default())?;
     let next_seq = store.next_seq();
@@ -47,12 +47,10 @@ fn close(config: &Config, name: &str, json: bool) -> Result<Exit> {
     let decider = Decider::new(rule.cluster, &rule.sketch, store.clusters()?, store.common()?);
     let seed = *store.seed();
     let closed =
-        OfflineCloser { store: &mut store, decider, seed, next_seq, sink }.close(name).map_err(
-            |error| match error {
-                CloseError::Unknown(_) => ending(Exit::NotFound, error.to_string()),
-                other => other.into(),
-            },
-        )?;
+        OfflineCloser { store: &store, decider, seed, next_seq, sink }.close(name).map_err(|error| match error {
+            CloseError::Unknown(_) => ending(Exit::NotFound, error.to_string()),
+            other => other.into(),
+        })?;
     print(&closed, json, closed_text)
 }
 

@@ -11,7 +11,7 @@
 use super::rule::MatchRule;
 use super::view::View;
 use crate::document::{DocumentId, Fingerprint};
-use crate::sketch::Shingle;
+use crate::sketch::{Equivalences, Shingle};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -20,6 +20,9 @@ const COMMON_QUERIED_MAX: usize = 16;
 
 /// How many documents a common shingle nominates: the first that had it.
 const REPRESENTATIVES_MAX: usize = 16;
+
+/// Candidates for which room is made at once.
+const CANDIDATES_EXPECTED_MAX: usize = 1024;
 
 /// The most representatives that one page is compared with: those that share the most shingles with it.
 const REPRESENTATIVES_COMPARED_MAX: usize = 16;
@@ -122,6 +125,11 @@ pub struct BatchIndex {
 }
 
 impl BatchIndex {
+    /// Whether a document is known that a content with these fingerprints equals.
+    pub fn has_equal(&self, equivalences: &Equivalences) -> bool {
+        self.equal.contains_key(&equivalences.widest())
+    }
+
     /// Loads the lists that are missing here from the view.
     pub(super) fn load_missing<V: View>(
         &mut self,
@@ -151,7 +159,12 @@ impl BatchIndex {
         needed: usize,
         common_limit: usize,
     ) -> Vec<SharedShingles> {
-        let mut shared: FxHashMap<DocumentId, SharedShingles> = FxHashMap::default();
+        let lists = |shingles: &[Shingle], known: &FxHashMap<Shingle, Vec<DocumentId>>| -> usize {
+            shingles.iter().filter_map(|shingle| known.get(shingle)).map(Vec::len).filter(|n| *n <= common_limit).sum()
+        };
+        let n_entries = lists(index, &self.postings) + lists(supers, &self.supers);
+        let mut shared: FxHashMap<DocumentId, SharedShingles> =
+            FxHashMap::with_capacity_and_hasher(n_entries.min(CANDIDATES_EXPECTED_MAX), Default::default());
         let of = |document: DocumentId| SharedShingles { document, n_shared: 0, rarity: 0, is_nominated: false };
         for shingle in index {
             let list = self.postings.get(shingle).map(Vec::as_slice).unwrap_or_default();

@@ -4,6 +4,7 @@ use super::candidates::{
     BatchIndex, IndexQuery, Representatives, SharedShingles, append_capped, candidates_by_representatives,
     first_representatives,
 };
+use super::prefetch::Prefetcher;
 use super::rule::{ClusterPolicy, MatchRule};
 use super::union_find::{ClusterRow, Clusters, Merge};
 use super::view::{TooManyDocuments, View};
@@ -12,7 +13,7 @@ use crate::sketch::{Equivalences, Rule, Shingle, Sketch, SketchRule, SketchedCon
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// How a page relates to its document and cluster, the closest relation first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -141,13 +142,21 @@ pub struct Decider {
     clusters: Clusters,
     /// Common shingles. The representatives of each are loaded when a page first needs them.
     common: FxHashMap<Shingle, Option<Representatives>>,
+    /// The same shingles, for the prefetchers.
+    known_common: Arc<RwLock<FxHashSet<Shingle>>>,
 }
 
 impl Decider {
     /// Creates a decider over the clusters and common shingles of a store.
     pub fn new(rule: MatchRule, sketch_rule: &SketchRule, clusters: Clusters, common: FxHashSet<Shingle>) -> Self {
-        let common = common.into_iter().map(|shingle| (shingle, None)).collect();
-        Decider { rule, sketch_rule: sketch_rule.rule, n_index: sketch_rule.n_index(), clusters, common }
+        Decider {
+            rule,
+            sketch_rule: sketch_rule.rule,
+            n_index: sketch_rule.n_index(),
+            clusters,
+            common: common.iter().map(|shingle| (*shingle, None)).collect(),
+            known_common: Arc::new(RwLock::new(common)),
+        }
     }
 
     fn index_query(&self, content: &SketchedContent) -> IndexQuery {
@@ -175,27 +184,9 @@ impl Decider {
         &mut self.clusters
     }
 
-    /// Loads everything that the decisions over `contents` need, in one request of each kind.
-    ///
-    /// # Errors
-    /// The view's error.
-    pub fn prefetch<'a, V: View>(
-        &mut self,
-        contents: impl Iterator<Item = &'a SketchedContent>,
-        batch: &mut BatchIndex,
-        view: &V,
-    ) -> Result<(), V::Error> {
-        let (mut index, mut common, mut supers) = (Vec::new(), Vec::new(), Vec::new());
-        for content in contents {
-            if Self::equal_document(batch, &content.equivalences).is_none() {
-                let query = self.index_query(content);
-                index.extend(query.index);
-                common.extend(query.common);
-                supers.extend_from_slice(&content.super_shingles);
-            }
-        }
-        self.load_representatives(&common, view)?;
-        batch.load_missing(index, supers, view)
+    /// A look-up for the decisions to come, for use in other threads.
+    pub fn prefetcher(&self) -> Prefetcher {
+        Prefetcher::new(self.rule.clone(), self.n_index, Arc::clone(&self.known_common))
     }
 
     /// Loads the representatives that are missing.
@@ -384,6 +375,7 @@ impl Decider {
             let added = append_capped(list, document, limit);
             if added && list.len() > limit {
                 self.common.insert(*shingle, Some(first_representatives(list)));
+                self.known_common.write().unwrap_or_else(PoisonError::into_inner).insert(*shingle);
                 effects.common.push(*shingle);
             }
             is_first_in_list.extend(added.then_some(list.len() == 1));

@@ -9,12 +9,14 @@
 
 mod candidates;
 mod decide;
+mod prefetch;
 mod rule;
 mod union_find;
 mod view;
 
 pub use candidates::{BatchIndex, IndexQuery, Representatives, candidates_by_representatives, first_representatives};
 pub use decide::{Decider, Decision, Effects, Link, Match, NewDocument, Relation};
+pub use prefetch::Prefetcher;
 pub use rule::{ClusterPolicy, MatchRule};
 pub use union_find::{ClusterRow, Clusters, Merge};
 pub use view::{SketchView, TooManyDocuments, View};

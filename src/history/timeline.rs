@@ -38,7 +38,7 @@ impl Timeline {
     ) -> Result<Self, V::Error> {
         let mut timeline = Timeline::default();
         for (page, decision) in pages.iter().zip(decisions) {
-            timeline.sightings.push(page.as_ref().map(|page| page.sighting(seed, decision.as_ref())));
+            timeline.sightings.push(page.as_ref().map(|page| page.sighting(decision.as_ref())));
         }
         timeline.read_states(view)?;
         timeline.count_sweeps(view)?;

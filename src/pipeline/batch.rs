@@ -3,8 +3,9 @@
 use super::sketched_record::SketchedRecord;
 use crate::cluster::{Decision, Effects};
 use crate::history::{ClosingBatch, HistoryEffects};
-use crate::ports::{Batch, Progress, ProgressMap, StoredSighting};
+use crate::ports::{Batch, Outgoing, Progress, ProgressMap, StoredSighting};
 use crate::wire::EventLog;
+use std::mem::take;
 
 /// The rows that the decisions over a batch change, and how far it takes the sources. `sightings` are the pages' own.
 pub(super) fn decided_rows(
@@ -27,26 +28,28 @@ pub(super) fn decided_rows(
     batch
 }
 
-/// Adds what changes in the history to a batch.
-pub(super) fn add_history(batch: &mut Batch, history: HistoryEffects) {
-    batch.urls = history.new_urls;
-    batch.sightings = history.sightings.into_iter().flatten().collect();
-    batch.states = history.states;
-    batch.missing = history.missing;
-    batch.no_longer_missing = history.no_longer_missing;
-    batch.sweeps = history.sweeps;
+/// Moves what is written of the history into a batch; what is reported stays.
+pub(super) fn add_history(batch: &mut Batch, history: &mut HistoryEffects) {
+    batch.urls = take(&mut history.new_urls);
+    batch.sightings = take(&mut history.sightings).into_iter().flatten().collect();
+    batch.states = take(&mut history.states);
+    batch.missing = take(&mut history.missing);
+    batch.no_longer_missing = take(&mut history.no_longer_missing);
+    batch.sweeps = take(&mut history.sweeps);
 }
 
-/// The batch to write for one step of closing a sweep; it keeps its events where there is a sink.
-pub(super) fn closing_batch(sweep: &str, closing: ClosingBatch, next_seq: u64, is_listening: bool) -> Batch {
+/// The batch to write for one step of closing a sweep, and its events where there is a sink.
+pub(super) fn closing_batch(
+    sweep: &str,
+    mut closing: ClosingBatch,
+    next_seq: u64,
+    is_listening: bool,
+) -> (Batch, Vec<Outgoing>) {
     let mut log = EventLog::new(next_seq);
     log.closing(sweep, &closing);
     let mut batch = Batch { next_seq: log.next_seq(), ..Batch::default() };
-    add_history(&mut batch, closing.effects);
-    if is_listening {
-        batch.outbox = log.into_events();
-    }
-    batch
+    add_history(&mut batch, &mut closing.effects);
+    (batch, if is_listening { log.into_events() } else { Vec::new() })
 }
 
 /// How far some pages take their partitions: the last page of each counts.

@@ -1,6 +1,8 @@
-//! What a batch sees: the store, the sketches at hand, and the documents of the batch itself.
+//! What the decisions over a batch see: what was looked up for it, earlier batches in flight, its own documents, and the store
+//! for the rest.
 
-use super::cache::Cache;
+use super::in_flight::InFlight;
+use super::look_up::SketchCache;
 use crate::cluster::{self, NewDocument, SketchView};
 use crate::document::{DocumentId, Fingerprint};
 use crate::history::{self, MissingUrl, StoredSighting};
@@ -11,21 +13,26 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Decoded sketches.
-pub(super) type SketchCache = Cache<DocumentId, Arc<Sketch>>;
-
 /// The view of one batch, for both decisions.
 pub(super) struct BatchView<'v, S: Store> {
-    pub store: &'v S,
-    cache: RefCell<&'v mut SketchCache>,
-    /// Sketches that the store does not have yet.
+    store: &'v S,
+    in_flight: &'v InFlight,
+    cache: &'v SketchCache,
+    /// The states of the batch's URLs, as they were looked up.
+    looked_up: &'v FxHashMap<Fingerprint, Option<UrlState>>,
+    /// The sketches of the batch's own documents.
     fresh: RefCell<FxHashMap<DocumentId, Arc<Sketch>>>,
 }
 
 impl<'v, S: Store> BatchView<'v, S> {
     /// A view before any decision of the batch.
-    pub fn new(store: &'v S, cache: &'v mut SketchCache) -> Self {
-        BatchView { store, cache: RefCell::new(cache), fresh: RefCell::default() }
+    pub fn new(
+        store: &'v S,
+        in_flight: &'v InFlight,
+        cache: &'v SketchCache,
+        looked_up: &'v FxHashMap<Fingerprint, Option<UrlState>>,
+    ) -> Self {
+        BatchView { store, in_flight, cache, looked_up, fresh: RefCell::default() }
     }
 
     /// Adds documents of the batch.
@@ -35,10 +42,11 @@ impl<'v, S: Store> BatchView<'v, S> {
 
     /// Keeps the batch's own sketches for the batches after it.
     pub fn keep_fresh(self) {
-        let cache = self.cache.into_inner();
-        for (document, sketch) in self.fresh.into_inner() {
-            cache.insert(document, sketch);
-        }
+        self.cache.with(|cache| {
+            for (document, sketch) in self.fresh.into_inner() {
+                cache.insert(document, sketch);
+            }
+        });
     }
 }
 
@@ -46,48 +54,89 @@ impl<S: Store> SketchView for BatchView<'_, S> {
     type Error = StoreError;
 
     fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError> {
-        let (fresh, mut cache) = (self.fresh.borrow(), self.cache.borrow_mut());
-        let mut found: Vec<Option<Arc<Sketch>>> =
-            documents.iter().map(|document| fresh.get(document).cloned().or_else(|| cache.get(*document))).collect();
-        let missing: Vec<usize> = (0..found.len()).filter(|at| found[*at].is_none()).collect();
-        let unread: Vec<DocumentId> = missing.iter().map(|at| documents[*at]).collect();
-        for (at, sketch) in missing.into_iter().zip(self.store.sketches(&unread)?) {
-            cache.insert(documents[at], Arc::clone(&sketch));
-            found[at] = Some(sketch);
+        if documents.is_empty() {
+            return Ok(Vec::new());
         }
+        let fresh = self.fresh.borrow();
+        let mut found: Vec<Option<Arc<Sketch>>> = self.cache.with(|cache| {
+            let at_hand = |document: &DocumentId| {
+                let own = fresh.get(document).or_else(|| self.in_flight.sketch(*document));
+                own.cloned().or_else(|| cache.get(*document))
+            };
+            documents.iter().map(at_hand).collect()
+        });
+        let missing: Vec<usize> = (0..found.len()).filter(|at| found[*at].is_none()).collect();
+        if missing.is_empty() {
+            return Ok(found.into_iter().flatten().collect());
+        }
+        let unread: Vec<DocumentId> = missing.iter().map(|at| documents[*at]).collect();
+        let read = self.store.sketches(&unread)?;
+        self.cache.with(|cache| {
+            for (at, sketch) in missing.into_iter().zip(read) {
+                cache.insert(documents[at], Arc::clone(&sketch));
+                found[at] = Some(sketch);
+            }
+        });
         Ok(found.into_iter().flatten().collect())
     }
 }
 
 impl<S: Store> cluster::View for BatchView<'_, S> {
     fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-        self.store.postings(shingles)
+        let mut lists = self.store.postings(shingles)?;
+        shingles.iter().zip(&mut lists).for_each(|(shingle, list)| self.in_flight.complete_posting(*shingle, list));
+        Ok(lists)
     }
 
     fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-        self.store.supers(shingles)
+        let mut lists = self.store.supers(shingles)?;
+        shingles.iter().zip(&mut lists).for_each(|(shingle, list)| self.in_flight.complete_super(*shingle, list));
+        Ok(lists)
     }
+}
+
+/// Answers a question of many keys: what is known here first, one question to the store for the rest.
+fn answered<K: Copy, V>(
+    keys: &[K],
+    known: impl Fn(K) -> Option<V>,
+    ask: impl FnOnce(&[K]) -> Result<Vec<V>, StoreError>,
+) -> Result<Vec<V>, StoreError> {
+    let mut answers: Vec<Option<V>> = keys.iter().map(|key| known(*key)).collect();
+    let unknown: Vec<usize> = (0..answers.len()).filter(|at| answers[*at].is_none()).collect();
+    if !unknown.is_empty() {
+        let asked: Vec<K> = unknown.iter().map(|at| keys[*at]).collect();
+        for (at, answer) in unknown.into_iter().zip(ask(&asked)?) {
+            answers[at] = Some(answer);
+        }
+    }
+    Ok(answers.into_iter().flatten().collect())
 }
 
 impl<S: Store> history::View for BatchView<'_, S> {
     fn states(&self, urls: &[Fingerprint]) -> Result<Vec<Option<UrlState>>, StoreError> {
-        self.store.states(urls)
+        let known = |url| {
+            let in_flight = self.in_flight.state(url).map(|state| Some(state.clone()));
+            in_flight.or_else(|| self.looked_up.get(&url).cloned())
+        };
+        answered(urls, known, |urls| self.store.states(urls))
     }
 
     fn observations(&self, url: Fingerprint) -> Result<Vec<Observation>, StoreError> {
-        self.store.observations(url)
+        Ok(self.in_flight.complete_observations(url, self.store.observations(url)?))
     }
 
     fn sweeps(&self, names: &[&str]) -> Result<Vec<Option<SweepRow>>, StoreError> {
-        self.store.sweeps(names)
+        answered(names, |name| self.in_flight.sweep(name).map(Some), |names| self.store.sweeps(names))
     }
 
     fn urls(&self, keys: &[Fingerprint]) -> Result<Vec<String>, StoreError> {
-        self.store.urls(keys)
+        let in_flight = self.in_flight.urls(keys);
+        answered(keys, |key| in_flight.get(&key).map(|url| url.to_string()), |keys| self.store.urls(keys))
     }
 
     fn newest_sightings(&self, documents: &[DocumentId], limit_each: usize) -> Result<Vec<StoredSighting>, StoreError> {
-        self.store.newest_sightings(documents, limit_each)
+        let stored = self.store.newest_sightings(documents, limit_each)?;
+        Ok(self.in_flight.complete_newest(documents, limit_each, stored))
     }
 
     fn missing_urls(&self) -> Result<Vec<MissingUrl>, StoreError> {

@@ -23,7 +23,7 @@ pub enum CloseError {
 /// Closes a sweep of a store that nothing else writes to.
 pub struct OfflineCloser<'a, S: Store> {
     /// The store.
-    pub store: &'a mut S,
+    pub store: &'a S,
     /// Decides over the store's clusters.
     pub decider: Decider,
     /// The store's secret.
@@ -42,12 +42,13 @@ impl<S: Store> OfflineCloser<'_, S> {
     /// [`CloseError`]
     pub fn close(mut self, name: &str) -> Result<ClosedSweep, CloseError> {
         let is_listening = self.sink.is_some();
-        let mut history = History::open(&*self.store, self.seed, self.decider.clusters(), is_listening)?;
-        let closing = SweepClosing::begin(&*self.store, name, &history)?;
+        let mut history = History::open(self.store, self.seed, self.decider.clusters(), is_listening)?;
+        let closing = SweepClosing::begin(self.store, name, &history)?;
         let mut closing = closing.ok_or_else(|| CloseError::Unknown(name.to_string()))?;
         let mut has_written = false;
-        while let Some(batch) = closing.next(&*self.store, &mut self.decider, &mut history)? {
-            self.commit(closing_batch(name, batch, self.next_seq, is_listening))?;
+        while let Some(batch) = closing.next(self.store, &mut self.decider, &mut history)? {
+            let (batch, outbox) = closing_batch(name, batch, self.next_seq, is_listening);
+            self.commit(Batch { outbox, ..batch })?;
             has_written = true;
         }
         if has_written {

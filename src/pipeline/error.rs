@@ -28,6 +28,14 @@ pub enum PipelineError {
         /// Records that are durable.
         n_written: u64,
     },
+    /// A batch has other events than were numbered.
+    #[error("a batch has {n} events where {n_planned} were numbered, which is a bug; what was taken in is durable")]
+    Miscounted {
+        /// Events that were numbered.
+        n_planned: u64,
+        /// Events that were described.
+        n: u64,
+    },
     /// A stage ended before the source did, without an error.
     #[error(
         "a stage of the stream ended before the pages did, which is a bug; what was taken in is durable: run again"

@@ -1,14 +1,14 @@
 //! The stream: from a source's records to durable clusters and published events.
 //!
 //! ```text
-//! ingest ─▶ sketcher ×n ─▶ sequencer ─▶ applier ─▶ syncer ─▶ publisher
-//! source    pure, parallel  input order  one writer  durable   and only then out
+//! ingest ─▶ sketcher ×n ─▶ gatherer ─▶ look-up ×n ─▶ decider ─▶ encoder ×n ─▶ writer ─▶ indexer ─▶ syncer ─▶ publisher
+//! source    pure, parallel  batches     reads ahead   in order   rows, events  in order  readable   durable   and only then out
 //! ```
-//! Stages are threads joined by bounded channels; `Backpressure` limits the records and bytes between source and store. The
-//! first stage that fails ends admission and closes its channels, and every other stage ends. Sweeps are closed by the
-//! applier, between two batches of pages.
+//! Stages are threads joined by bounded channels; `Backpressure` limits the records and bytes between source and store. A
+//! look-up reads the store while earlier batches are decided and written; the decider lays these over what was read
+//! (`InFlight`), so that the decisions are those of one page after the other. The first stage that fails ends admission and
+//! closes its channels, and every other stage ends. Sweeps are closed by the decider, between two batches of pages.
 
-mod applier;
 mod backpressure;
 mod batch;
 mod batch_view;
@@ -17,10 +17,15 @@ mod close;
 mod close_requests;
 #[cfg(feature = "failpoints")]
 pub(crate) mod crash_test;
+mod decide;
+mod encode;
 mod error;
 mod gatherer;
 mod gauge;
+mod in_flight;
+mod index;
 mod ingest;
+mod look_up;
 #[cfg(test)]
 mod memory_store;
 mod poison;
@@ -30,8 +35,11 @@ mod settings;
 mod size_alarm;
 mod sketched_record;
 mod sketcher;
+mod stages;
 mod stats;
 mod syncer;
+mod visibility;
+mod write;
 
 pub use close::{CloseError, OfflineCloser};
 pub use close_requests::CloseRequests;
@@ -43,32 +51,23 @@ pub use stats::{FirstRejection, Stats, Summary};
 
 use crate::cluster::Decider;
 use crate::document::Seed;
+use crate::history::History;
 use crate::intake::{FutureLimit, RecordSketcher};
-use crate::ports::{PoisonGuard, Source, Store};
+use crate::ports::{Batch, Source, Store};
 use crate::sketch::Sketcher;
 use crate::sweep::SweepCut;
 use crate::wire;
-use applier::Applier;
 use backpressure::Backpressure;
-use gatherer::Gatherer;
+use decide::DecideStage;
+use gatherer::{Gatherer, IdleCount};
 use gauge::StoreGauge;
+use in_flight::InFlight;
+use look_up::SketchCache;
 use publisher::Publisher;
+use stages::{Stages, joined};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::thread::{Builder, Scope, ScopedJoinHandle};
-
-/// Records, about, in batches that wait to be synced, and as many that wait to be published.
-const EVENTS_WAITING_MAX: usize = 4096;
-
-/// The same while batches hold one record.
-const SINGLES_WAITING_MAX: usize = 256;
-
-/// Batches that may wait, however large.
-const BATCHES_WAITING_MIN: usize = 4;
-
-/// Chunks that wait for each sketcher. A few keep it busy; with more, pages fall out of the processor's caches into memory that
-/// the system has to provide first.
-const CHUNKS_WAITING: usize = 2;
+use std::sync::atomic::{AtomicBool, Ordering};
+use visibility::Visibility;
 
 /// Everything that the stream is made of.
 pub struct Pipeline<'a, S: Store> {
@@ -87,7 +86,7 @@ pub struct Pipeline<'a, S: Store> {
     /// Decides over the store's clusters.
     pub decider: Decider,
     /// The store.
-    pub store: &'a mut S,
+    pub store: &'a S,
     /// The next event's number.
     pub next_seq: u64,
     /// Where records come from.
@@ -109,103 +108,92 @@ impl<S: Store> Pipeline<'_, S> {
     ///
     /// # Errors
     /// [`PipelineError`]. What is durable stays; the next run goes on from there.
-    pub fn run(mut self) -> Result<Summary, PipelineError> {
-        let n_sketchers = match self.settings.sketchers {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            n => n,
-        };
-        let backpressure =
-            Backpressure::new(self.settings.in_flight_records_max, self.settings.in_flight_mib_max << 20);
-        let (work_out, work_in) = crossbeam::channel::bounded(CHUNKS_WAITING * n_sketchers);
-        let (done_out, done_in) = crossbeam::channel::bounded(self.settings.in_flight_records_max);
-        let (committed_out, committed_in) = crossbeam::channel::bounded(64);
-        let n_waiting = n_waiting(&self.settings, self.poison.is_cautious());
-        let (written_out, written_in) = crossbeam::channel::bounded(n_waiting);
-        let (events_out, events_in) = crossbeam::channel::bounded(n_waiting);
-        let syncer = self.store.syncer();
-        let publisher = Publisher::new(self.sink, self.next_seq);
-        let published = publisher.published();
-        let keep_originals = publisher.wants_originals();
-        let gauge = StoreGauge::new(self.settings.cluster_size_alarm, self.decider.clusters(), Arc::clone(&self.stats));
-        let events = (self.next_seq, published, publisher.is_listening());
-        let poison = Arc::clone(&self.poison);
-        let mut applier =
-            Applier::new(self.store, self.decider, self.seed, &self.settings, events, Arc::clone(&poison), gauge)?;
-        let gatherer = Gatherer::new(done_in, self.close_requests, &self.settings, poison);
-        let poison = &*self.poison;
-        let (stats, source) = (&self.stats, self.source);
-        let sketcher = || RecordSketcher::new(self.sketcher.clone(), self.limits.clone(), self.sweep_cut, self.future);
-        let repeats = sketcher::Repeats::new(self.settings.repeat_cache_mib << 20);
-        let (backpressure, shutdown, repeats) = (&backpressure, &self.shutdown, &repeats);
-        let ended = std::thread::scope(|scope| {
-            let ingest = start(scope, "ingest", move || {
-                let _closer = backpressure.closer();
-                ingest::run(source, &work_out, &committed_in, backpressure, shutdown, stats)
-            })?;
-            for _ in 0..n_sketchers {
-                let (work_in, done_out, sketcher) = (work_in.clone(), done_out.clone(), sketcher());
-                let run = move || {
-                    sketcher::run(sketcher, &work_in, &done_out, keep_originals, repeats, backpressure, stats, poison);
-                };
-                start(scope, "sketcher", run)?;
-            }
-            drop((work_in, done_out));
-            let publish = move || {
-                // Once nothing can be published, nothing more may be admitted.
-                let _closer = backpressure.closer();
-                publisher.run(&events_in, stats)
-            };
-            let publishing = start(scope, "publisher", publish)?;
-            let sync = move || {
-                // A failed sync ends the stream even where no further batch would notice it.
-                let _closer = backpressure.closer();
-                syncer::run(&*syncer, &written_in, &committed_out, &events_out, backpressure, stats)
-            };
-            let syncing = start(scope, "syncer", sync)?;
-            let applied = {
-                let _closer = backpressure.closer();
-                applier.run(gatherer, written_out)
-            };
-            let synced = syncing.join().map_err(|_| PipelineError::Died("syncer"))?;
-            let published = publishing.join().map_err(|_| PipelineError::Died("publisher"))?;
-            let ingested = ingest.join().map_err(|_| PipelineError::Died("ingest"))?;
-            // A failing publisher, syncer or source closes the channels of the others: its error is the cause, so it is
-            // looked at first.
-            published?;
-            synced?;
-            applied?;
-            ingested?;
-            applier.finish()
-        });
+    pub fn run(self) -> Result<Summary, PipelineError> {
+        let (poison, stats) = (Arc::clone(&self.poison), Arc::clone(&self.stats));
+        let ended = self.stream();
         match &ended {
             Ok(()) => poison.finish(),
             Err(PipelineError::Died(_)) => poison.record_crash(),
             Err(_) => {}
         }
         ended?;
-        accounted(self.stats.summary())
+        accounted(stats.summary())
     }
-}
 
-/// Batches that may wait to be synced, and to be published. Many small ones, so that they go out together.
-fn n_waiting(settings: &Settings, are_single: bool) -> usize {
-    let n = if are_single { SINGLES_WAITING_MAX } else { EVENTS_WAITING_MAX / settings.batch_records_max };
-    n.max(BATCHES_WAITING_MIN)
+    fn stream(mut self) -> Result<(), PipelineError> {
+        let publisher = Publisher::new(self.sink.take(), self.next_seq);
+        let (published, is_listening) = (publisher.published(), publisher.is_listening());
+        let settings = &self.settings;
+        let backpressure = Backpressure::new(settings.in_flight_records_max, settings.in_flight_mib_max << 20);
+        let (visibility, cache) = (Visibility::default(), SketchCache::new(settings.sketch_cache_mib << 20));
+        let gauge = StoreGauge::new(settings.cluster_size_alarm, self.decider.clusters(), Arc::clone(&self.stats));
+        let history = History::open(self.store, self.seed, self.decider.clusters(), is_listening)?;
+        let prefetcher = self.decider.prefetcher();
+        let (in_flight, retired) = InFlight::new();
+        let stages = Stages {
+            store: self.store,
+            settings,
+            seed: self.seed,
+            stats: &self.stats,
+            poison: &self.poison,
+            shutdown: &self.shutdown,
+            backpressure: &backpressure,
+            visibility: &visibility,
+        };
+        let decider = DecideStage {
+            store: self.store,
+            decider: self.decider,
+            history,
+            cache: &cache,
+            next_seq: self.next_seq,
+            poison: &self.poison,
+            gauge,
+            visibility: &visibility,
+            in_flight,
+        };
+        let sketcher = || RecordSketcher::new(self.sketcher.clone(), self.limits.clone(), self.sweep_cut, self.future);
+        let repeats = sketcher::Repeats::new(settings.repeat_cache_mib << 20);
+        let next_seq = std::thread::scope(|scope| {
+            let (committed_out, committed_in) = crossbeam::channel::bounded(64);
+            let sketching = (sketcher, &repeats, publisher.wants_originals());
+            let (sketched, ingest) = stages.start_sketching(scope, self.source, committed_in, sketching)?;
+            let (poison, idle) = (Arc::clone(&self.poison), Arc::new(IdleCount::default()));
+            let gatherer = Gatherer::new(sketched, self.close_requests, settings, poison, Arc::clone(&idle));
+            let (prepared, look_ups) = stages.start_look_ups(scope, gatherer, &idle, &prefetcher, &retired)?;
+            let (decided, decider) = stages.start_decider(scope, decider, prepared)?;
+            let (encoded, encoders) = stages.start_encoders(scope, &decided)?;
+            drop((decided, retired));
+            let (written, writer) = stages.start_writer(scope, encoded, &published, is_listening)?;
+            let (indexed, indexer) = stages.start_indexer(scope, written)?;
+            let (events, syncer) = stages.start_syncer(scope, indexed, committed_out)?;
+            let publisher = stages.start_publisher(scope, publisher, events)?;
+            // A stage that fails closes the channels of the others: the last one's error is the cause, so it is looked at
+            // first, and the source's too. A stage that panicked comes before all of them.
+            let later = [("publisher", publisher), ("syncer", syncer), ("indexer", indexer), ("writer", writer)];
+            let later: Vec<_> =
+                later.into_iter().map(|(name, thread)| joined(name, thread)).collect::<Result<_, _>>()?;
+            let decided = joined("decider", decider)?;
+            let ingested = joined("ingest", ingest)?;
+            look_ups.into_iter().try_for_each(|thread| joined("look-up", thread))?;
+            encoders.into_iter().try_for_each(|thread| joined("encoder", thread))?;
+            later.into_iter().collect::<Result<(), PipelineError>>()?;
+            let next_seq = decided?;
+            ingested?;
+            Ok::<u64, PipelineError>(next_seq)
+        })?;
+        // How far publishing came, so that the next run need not look.
+        let published = if is_listening { published.load(Ordering::Acquire) } else { next_seq };
+        kill_point!("finishing");
+        self.store.commit(&Batch { next_seq, published, ..Batch::default() })?;
+        kill_point!("finished");
+        Ok(())
+    }
 }
 
 /// Every record read must have been written. Otherwise a stage that ends early without an error would look like success.
 fn accounted(summary: Summary) -> Result<Summary, PipelineError> {
     let (n_read, n_written) = (summary.n_records_read, summary.n_records);
     if n_read == n_written { Ok(summary) } else { Err(PipelineError::Lost { n_read, n_written }) }
-}
-
-/// Starts a stage in a thread of its own name, by which profilers and `top -H` show it.
-fn start<'scope, T: Send + 'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    name: &'static str,
-    stage: impl FnOnce() -> T + Send + 'scope,
-) -> Result<ScopedJoinHandle<'scope, T>, PipelineError> {
-    Builder::new().name(name.into()).spawn_scoped(scope, stage).map_err(|_| PipelineError::Died(name))
 }
 
 #[cfg(test)]
@@ -244,10 +232,10 @@ mod tests {
     /// Lost once: without a sink, all pages after the publisher had ended, silently.
     #[test]
     fn without_a_sink_every_page_is_taken_in() {
-        let mut store = MemoryStore::default();
-        let summary = pipeline(&mut store, Slow(0..5)).run().expect("runs");
+        let store = MemoryStore::default();
+        let summary = pipeline(&store, Slow(0..5)).run().expect("runs");
         assert_eq!((summary.n_records_read, summary.n_records), (5, 5));
-        assert_eq!(store.urls.len(), 5);
+        assert_eq!(store.rows().urls.len(), 5);
     }
 
     /// Pages, then silence.
@@ -262,12 +250,12 @@ mod tests {
     /// Once a failed sync went unnoticed until the next batch, and for ever where none came.
     #[test]
     fn a_failed_sync_ends_the_stream_where_nothing_more_comes() {
-        let mut store = MemoryStore { sync_fails: true, ..MemoryStore::default() };
-        let ended = pipeline(&mut store, Endless(Slow(0..1))).run();
+        let store = MemoryStore::with_failing_syncs();
+        let ended = pipeline(&store, Endless(Slow(0..1))).run();
         assert!(matches!(ended, Err(PipelineError::Store(_))), "{ended:?}");
     }
 
-    fn pipeline(store: &mut MemoryStore, source: impl Source + 'static) -> Pipeline<'_, MemoryStore> {
+    fn pipeline(store: &MemoryStore, source: impl Source + 'static) -> Pipeline<'_, MemoryStore> {
         let (seed, rule) = (Seed([1, 2, 3, 4]), SketchRule::default());
         Pipeline {
             settings: Settings::default(),

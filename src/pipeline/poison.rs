@@ -13,6 +13,7 @@
 //! A note is a write to a file in the page cache. It survives the process, not the machine, and costs microseconds, paid only
 //! after a crash.
 
+use super::sketched_record::SketchedRecord;
 use crate::ports::{CrashNote, CrashNotes, PoisonGuard, ProgressMap};
 use crate::wire::{Origin, Reason, Rejection};
 use serde::{Deserialize, Serialize};
@@ -174,6 +175,14 @@ impl PoisonTracker {
             self.note(CrashNote::Taken, name_of(origin).as_bytes());
         }
         InHand(self, turn)
+    }
+
+    /// Notes the record of a batch of one as being in hand, where batches are of one because of crashes.
+    pub(super) fn pick_up_single(&self, pages: &[SketchedRecord]) -> Option<InHand<'_>> {
+        match pages {
+            [page] if self.is_cautious() => Some(self.pick_up(&page.origin)),
+            _ => None,
+        }
     }
 
     /// Why a record is skipped; none where it is not.

@@ -136,7 +136,7 @@ mod tests {
 
     fn store() -> MemoryStore {
         let outbox = (5..9).map(|seq| Outgoing::new(seq, None, vec![])).collect();
-        MemoryStore { outbox, ..MemoryStore::default() }
+        MemoryStore::of_events(outbox)
     }
 
     /// Reports that a publication has begun, and blocks until it may go on.

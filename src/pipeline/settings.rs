@@ -8,15 +8,20 @@ use serde::{Deserialize, Serialize};
 pub struct Settings {
     /// Sketcher threads; 0: one for each core.
     pub sketchers: usize,
+    /// Threads that look up what the decisions will ask; 0: one for each four cores.
+    pub look_ups: usize,
+    /// Threads that encode decided batches; 0: one for each four cores.
+    pub encoders: usize,
     /// Most records in a micro-batch.
     pub batch_records_max: usize,
-    /// How long a micro-batch waits for more records, in milliseconds.
+    /// How long a micro-batch waits for more records at most, in milliseconds. It goes after 4 where nothing else is being
+    /// looked up.
     pub batch_latency_ms_max: u64,
     /// Most records between source and store.
     pub in_flight_records_max: usize,
     /// Most MiB of record bodies between source and sketchers.
     pub in_flight_mib_max: usize,
-    /// MiB of decoded sketches that the applier caches.
+    /// MiB of decoded sketches that are cached.
     pub sketch_cache_mib: usize,
     /// MiB of sketched contents of recent pages, reused where a page comes again unchanged.
     pub repeat_cache_mib: usize,
@@ -30,6 +35,8 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             sketchers: 0,
+            look_ups: 0,
+            encoders: 0,
             batch_records_max: 1024,
             batch_latency_ms_max: 100,
             in_flight_records_max: 8192,

@@ -1,9 +1,9 @@
-//! A record between the sketchers and the applier.
+//! A record between the sketchers and the store.
 
 use crate::intake::SketchedPage;
 use crate::wire::{Message, Origin, Rejection};
 
-/// A record ready for the applier.
+/// A record ready to be looked up and decided.
 pub(super) struct SketchedRecord {
     /// Where it came from.
     pub origin: Origin,

@@ -40,7 +40,7 @@ impl Repeats {
     }
 }
 
-/// Runs until no more chunks come, or the applier has ended.
+/// Runs until no more chunks come, or the gatherer has ended.
 #[expect(clippy::too_many_arguments, reason = "called once, where the stream is wired")]
 pub(super) fn run(
     mut sketcher: RecordSketcher,

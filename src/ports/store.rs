@@ -71,8 +71,15 @@ pub struct Batch {
     pub published: u64,
 }
 
-/// What the stream needs from its store. Each call covers a whole batch; answers come in the order of the keys.
-pub trait Store: Send + cluster::View<Error = StoreError> + history::View<Error = StoreError> {
+/// What the stream needs from its store. Each call covers a whole batch; answers come in the order of the keys. Any
+/// number of threads may read and encode while one writes and one indexes. A read sees at least the batches that were
+/// indexed when it began.
+pub trait Store: Send + Sync + cluster::View<Error = StoreError> + history::View<Error = StoreError> {
+    /// A batch with its events, as it is written.
+    type Encoded: Send;
+    /// What is left to do for a batch that is written.
+    type Written: Send;
+
     /// The documents with these equivalence fingerprints.
     ///
     /// # Errors
@@ -85,16 +92,28 @@ pub trait Store: Send + cluster::View<Error = StoreError> + history::View<Error 
     /// [`StoreError`]
     fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError>;
 
-    /// Writes a batch, all or nothing, after all earlier batches. The batch may not be durable on return: a
-    /// [`Syncer`] makes it so. After a crash the store holds a prefix of the batches written.
+    /// Encodes a batch without its outbox, and the events that belong there.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn encode(&self, batch: &Batch, events: &[Outgoing]) -> Result<Self::Encoded, StoreError>;
+
+    /// Writes a batch, all or nothing, after all earlier batches; one thread at a time. Events below `published` are
+    /// published. The batch may not be durable on return: a [`Syncer`] makes it so. After a crash the store holds a
+    /// prefix of the batches written.
     ///
     /// # Errors
     /// As for [`Store::commit`].
-    fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        self.commit(batch)
-    }
+    fn write(&self, batch: Self::Encoded, published: u64) -> Result<Self::Written, StoreError>;
 
-    /// A handle that makes written batches durable from another thread, while this one writes the next batch.
+    /// Makes the postings of a written batch readable, after those of all earlier batches; one thread at a time. Only
+    /// then every read sees the whole batch.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn index(&self, written: Self::Written) -> Result<(), StoreError>;
+
+    /// A handle that makes written batches durable from another thread, while the writer writes the next.
     fn syncer(&self) -> Box<dyn Syncer> {
         Box::new(NothingToSync)
     }
@@ -103,7 +122,7 @@ pub trait Store: Send + cluster::View<Error = StoreError> + history::View<Error 
     ///
     /// # Errors
     /// [`StoreError`]; the batch is then not in the store, or the process must end.
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError>;
+    fn commit(&self, batch: &Batch) -> Result<(), StoreError>;
 
     /// At most `limit` events of the outbox, from a sequence number on.
     ///

@@ -14,7 +14,8 @@ use std::sync::Arc;
 /// the same number of windows, whatever the document's length.
 const SUPER_SHINGLED: usize = 128;
 
-/// The three equivalences of Broder 1997, section 3.3, each found by one fingerprint.
+/// The three equivalences of Broder 1997, section 3.3, each found by one fingerprint. They nest: identical contents have
+/// equal canonical forms, and equal canonical forms have equal sets of shingles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Equivalences {
     /// Equal bytes, read in the same way.
@@ -26,6 +27,11 @@ pub struct Equivalences {
 }
 
 impl Equivalences {
+    /// The widest equivalence. A content that differs in it from every document equals none.
+    pub fn widest(&self) -> Fingerprint {
+        self.shingle.unwrap_or(self.lexical)
+    }
+
     /// The fingerprints, the closest equivalence first.
     pub fn keys(&self) -> impl Iterator<Item = Fingerprint> {
         [Some(self.identical), Some(self.lexical), self.shingle].into_iter().flatten()

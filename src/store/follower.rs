@@ -107,7 +107,7 @@ impl Follower {
 /// Opens a snapshot and loads its newest postings, so that no query waits for them.
 fn open_with_postings(path: &Path, cache: &SharedCache) -> Result<RocksStore, OpenError> {
     let snapshot = RocksStore::open_snapshot(path, cache)?;
-    snapshot.posting_buffer()?;
+    snapshot.loaded_posting_buffer()?;
     Ok(snapshot)
 }
 

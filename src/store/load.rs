@@ -141,7 +141,7 @@ impl Loader for RocksLoader {
             OpenError::Store(error) => error,
             other => StoreError::Failed(other.to_string()),
         })?;
-        if store.n_documents > 0 {
+        if store.n_documents() > 0 {
             return Err(StoreError::Failed(format!(
                 "{} already holds a store with documents; give an empty or a new folder",
                 folder.display()

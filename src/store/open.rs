@@ -12,8 +12,8 @@ use crate::document::Seed;
 use crate::ports::{StoreError, StoreRule};
 use rocksdb::{Cache, ColumnFamily, DB};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 /// Attempts of a read-only opening while a writer replaces files, and the pause between two attempts.
@@ -83,16 +83,16 @@ impl SharedCache {
 /// A store in a folder.
 pub struct RocksStore {
     /// Writes full posting buffers as runs; `None` in a read-only store. Declared before `db`, which must outlive it.
-    pub(super) runs: Option<Runs>,
+    pub(super) runs: Mutex<Option<Runs>>,
     pub(super) db: Arc<DB>,
     pub(super) rule: StoreRule,
     pub(super) seed: Seed,
     id: u128,
-    pub(super) n_documents: u32,
-    pub(super) next_seq: u64,
-    pub(super) published: u64,
+    pub(super) n_documents: AtomicU32,
+    pub(super) next_seq: AtomicU64,
+    pub(super) published: AtomicU64,
     /// The newest postings. A read-only store loads them at their first use.
-    posting_buffer: OnceLock<PostingBuffer>,
+    posting_buffer: OnceLock<RwLock<PostingBuffer>>,
     posting_buffer_bytes_max: usize,
     path: PathBuf,
     /// When set, no write waits for disk space any longer.
@@ -134,8 +134,8 @@ impl RocksStore {
         if seed.is_some_and(|seed| seed != store.seed) {
             return Err(OpenError::OtherSeed(path.to_path_buf()));
         }
-        store.posting_buffer()?;
-        store.runs = Some(Runs::new(Arc::clone(&store.db), path, store.rule.sketch.bits)?);
+        store.loaded_posting_buffer()?;
+        store.runs = Mutex::new(Some(Runs::new(Arc::clone(&store.db), path, store.rule.sketch.bits)?));
         store.folder = Some(StoreFolder::new(path)?);
         Ok(store)
     }
@@ -213,14 +213,14 @@ impl RocksStore {
         let id = get_meta(&db, meta::ID)?.and_then(|row| Fields(&row).bytes()).map(u128::from_be_bytes);
         let id = id.ok_or_else(|| damaged("meta/id"))?;
         Ok(RocksStore {
-            runs: None,
+            runs: Mutex::default(),
             db: Arc::new(db),
             rule,
             seed,
             id,
-            n_documents,
-            next_seq,
-            published,
+            n_documents: n_documents.into(),
+            next_seq: next_seq.into(),
+            published: published.into(),
             posting_buffer: OnceLock::new(),
             posting_buffer_bytes_max: settings.posting_buffer_mib << 20,
             path,
@@ -244,14 +244,19 @@ impl RocksStore {
         format!("{:032x}", self.id)
     }
 
+    /// How many documents there are.
+    pub(super) fn n_documents(&self) -> u32 {
+        self.n_documents.load(Ordering::Acquire)
+    }
+
     /// The next event's sequence number.
     pub fn next_seq(&self) -> u64 {
-        self.next_seq
+        self.next_seq.load(Ordering::Acquire)
     }
 
     /// Events below this sequence number are published.
     pub fn published(&self) -> u64 {
-        self.published
+        self.published.load(Ordering::Acquire)
     }
 
     /// The store's folder.
@@ -259,19 +264,23 @@ impl RocksStore {
         &self.path
     }
 
-    /// The newest postings, read from `pending` at the first call.
-    pub(super) fn posting_buffer(&self) -> Result<&PostingBuffer, StoreError> {
-        if let Some(buffer) = self.posting_buffer.get() {
-            return Ok(buffer);
-        }
-        let buffer = self.read_pending_postings()?;
-        Ok(self.posting_buffer.get_or_init(|| buffer))
+    /// The newest postings.
+    pub(super) fn posting_buffer(&self) -> Result<RwLockReadGuard<'_, PostingBuffer>, StoreError> {
+        Ok(self.loaded_posting_buffer()?.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The newest postings, to add more.
-    pub(super) fn posting_buffer_mut(&mut self) -> Result<&mut PostingBuffer, StoreError> {
-        self.posting_buffer()?;
-        self.posting_buffer.get_mut().ok_or_else(|| StoreError::Failed("the posting buffer is not loaded".into()))
+    pub(super) fn posting_buffer_mut(&self) -> Result<RwLockWriteGuard<'_, PostingBuffer>, StoreError> {
+        Ok(self.loaded_posting_buffer()?.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The newest postings, read from `pending` at the first call.
+    pub(super) fn loaded_posting_buffer(&self) -> Result<&RwLock<PostingBuffer>, StoreError> {
+        if let Some(buffer) = self.posting_buffer.get() {
+            return Ok(buffer);
+        }
+        let buffer = RwLock::new(self.read_pending_postings()?);
+        Ok(self.posting_buffer.get_or_init(|| buffer))
     }
 
     /// Reads the postings of `pending` that may be in no run.

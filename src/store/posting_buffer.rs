@@ -1,7 +1,6 @@
 //! The newest postings, kept in memory until the store has ingested them as a run.
 
-use super::schema::{PostingKind, postings_of};
-use crate::cluster::NewDocument;
+use super::schema::PostingKind;
 use crate::document::DocumentId;
 use crate::sketch::Shingle;
 use rustc_hash::FxHashMap;
@@ -129,6 +128,16 @@ impl Part {
     }
 }
 
+/// A posting on its way into the buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BufferedPosting {
+    pub kind: PostingKind,
+    pub shingle: Shingle,
+    pub document: DocumentId,
+    /// Whether it is known to be the first of its shingle.
+    pub is_first: bool,
+}
+
 /// A growing part, and a frozen part while a run of it is written.
 pub(super) struct PostingBuffer {
     growing: Part,
@@ -148,15 +157,12 @@ impl PostingBuffer {
         &mut self.growing
     }
 
-    /// Adds the postings of a new document.
-    pub fn add_document(&mut self, document: &NewDocument) {
-        let mut begins = document.is_first_in_list.iter().copied();
-        for (kind, shingles) in PostingKind::ALL.into_iter().zip(postings_of(document)) {
-            for shingle in shingles {
-                self.growing.add(kind, *shingle, document.document, begins.next().unwrap_or(false));
-            }
+    /// Adds the postings of new documents, the last of which is `last`.
+    pub fn add(&mut self, postings: &[BufferedPosting], last: Option<DocumentId>) {
+        for BufferedPosting { kind, shingle, document, is_first } in postings {
+            self.growing.add(*kind, *shingle, *document, *is_first);
         }
-        self.growing.last = Some(document.document);
+        self.growing.last = last.or(self.growing.last);
     }
 
     /// Whether the growing part has reached its limit.

@@ -61,15 +61,19 @@ impl RocksStore {
     pub(super) fn lists(&self, kind: PostingKind, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
         let (name, width) = (kind.family(), kind.width(self.rule.sketch.bits));
         let keys: Vec<[u8; 8]> = shingles.iter().map(|shingle| shingle.to_be_bytes()).collect();
+        // The buffer first: what leaves it meanwhile is in the rows by then.
+        let mut buffered = vec![Vec::new(); shingles.len()];
+        self.posting_buffer()?.append(kind, shingles, &mut buffered);
         let rows = self.rows(name, keys.iter().map(|key| &key[8 - width..]))?;
-        let mut lists = vec![Vec::new(); shingles.len()];
-        for (row, documents) in rows.iter().zip(&mut lists) {
+        for (row, documents) in rows.iter().zip(&mut buffered) {
             if let Some(row) = row {
+                let newest = std::mem::take(documents);
                 schema::read_documents(row, documents).ok_or_else(|| damaged(format!("a row of {name}")))?;
+                let last = documents.last().copied();
+                documents.extend(newest.into_iter().skip_while(|document| Some(*document) <= last));
             }
         }
-        self.posting_buffer()?.append(kind, shingles, &mut lists);
-        Ok(lists)
+        Ok(buffered)
     }
 
     pub(super) fn equal_documents(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {
@@ -343,15 +347,15 @@ impl Snapshot for RocksStore {
     }
 
     fn n_documents(&self) -> u32 {
-        self.n_documents
+        self.n_documents()
     }
 
     fn next_seq(&self) -> u64 {
-        self.next_seq
+        self.next_seq()
     }
 
     fn document(&self, document: DocumentId) -> Result<Option<StoredDocument>, StoreError> {
-        if (1..=self.n_documents).contains(&document.0) {
+        if (1..=self.n_documents()).contains(&document.0) {
             Ok(self.stored_documents(&[document])?.pop())
         } else {
             Ok(None)
@@ -374,7 +378,7 @@ impl Snapshot for RocksStore {
         let mut members = vec![document];
         let mut next = self.cluster_row(document)?.next;
         while next != document && members.len() < limit {
-            if members.len() > self.n_documents as usize {
+            if members.len() > self.n_documents() as usize {
                 return Err(damaged(format!("the ring of document {document} does not close")));
             }
             members.push(next);
@@ -384,7 +388,7 @@ impl Snapshot for RocksStore {
     }
 
     fn clusters(&self) -> Result<Clusters, StoreError> {
-        let mut clusters = Clusters::alone(self.n_documents as usize);
+        let mut clusters = Clusters::alone(self.n_documents() as usize);
         self.scan(cf::CLUSTERS, &[], &mut |key, row| {
             let row = Fields(key).document().and_then(|document| schema::read_cluster_row(document, row));
             row.and_then(|row| clusters.restore(&row)).ok_or_else(|| damaged("a row of clusters"))?;

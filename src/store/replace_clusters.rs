@@ -8,6 +8,7 @@ use super::schema::{self, Fields, cf, meta};
 use crate::cluster::{Clusters, Link};
 use crate::ports::{Outgoing, StoreError};
 use rocksdb::WriteBatch;
+use std::sync::atomic::Ordering;
 
 /// Sorts after every key of the families `clusters` and `links`.
 const END: [u8; 9] = [0xff; 9];
@@ -26,7 +27,7 @@ impl RocksStore {
         linked_from: f64,
         events: &[Outgoing],
     ) -> Result<(), StoreError> {
-        let next_seq = events.last().map_or(self.next_seq, |last| last.seq + 1);
+        let next_seq = events.last().map_or(self.next_seq(), |last| last.seq + 1);
         let rows = || -> Result<WriteBatch, StoreError> {
             let mut rows = WriteBatch::default();
             for family in [cf::CLUSTERS, cf::LINKS] {
@@ -42,7 +43,7 @@ impl RocksStore {
             Ok(rows)
         };
         retry_while_full(|| self.should_stop(), || self.db.write_opt(rows()?, &synced()).map_err(failed))?;
-        self.next_seq = next_seq;
+        self.next_seq.store(next_seq, Ordering::Release);
         self.check_folder()
     }
 

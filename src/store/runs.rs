@@ -212,12 +212,12 @@ mod tests {
     #[test]
     fn postings_are_the_same_in_memory_in_runs_and_in_both() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut store = open(folder.path(), 1);
+        let store = open(folder.path(), 1);
         store.commit(&batch(1..=10)).expect("written");
         check(&store, 10);
         check(&read_only(folder.path()), 10);
         drop(store);
-        let mut store = open(folder.path(), 0);
+        let store = open(folder.path(), 0);
         assert!(!is_in_runs(&store));
         for n in [20, 21, 30] {
             store.commit(&batch(store.n_documents() + 1..=n)).expect("written");
@@ -225,7 +225,7 @@ mod tests {
             check(&read_only(folder.path()), n);
         }
         drop(store);
-        let mut store = open(folder.path(), 1);
+        let store = open(folder.path(), 1);
         assert!(is_in_runs(&store));
         store.commit(&batch(31..=40)).expect("written");
         check(&store, 40);
@@ -253,7 +253,7 @@ mod tests {
             check(&read_only(folder.path()), 10);
         }
         drop(store);
-        let mut store = open(folder.path(), 0);
+        let store = open(folder.path(), 0);
         store.commit(&batch(11..=12)).expect("written");
         check(&store, 12);
         store.db.compact_range_cf::<&[u8], &[u8]>(family(&store.db, cf::POSTINGS).expect("a family"), None, None);

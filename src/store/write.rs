@@ -4,8 +4,9 @@ use super::db::{sync_log, synced};
 use super::disk_full::retry_while_full;
 use super::folder::StoreFolder;
 use super::open::RocksStore;
+use super::posting_buffer::BufferedPosting;
 use super::rocks_error::failed;
-use super::schema::{self, PostingKind, cf, meta};
+use super::schema::{self, PostingKind, cf, meta, postings_of};
 use crate::cluster::{self, ClusterRow, Link, SketchView};
 use crate::document::{DocumentId, Fingerprint};
 use crate::history;
@@ -13,8 +14,8 @@ use crate::ports::{Batch, MissingUrl, Outgoing, OutputNotes, Snapshot, Store, St
 use crate::sketch::{Shingle, Sketch};
 use crate::sweep::{Observation, SweepRow, UrlState};
 use rocksdb::{DB, WriteBatch};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 
 impl SketchView for RocksStore {
     type Error = StoreError;
@@ -65,6 +66,9 @@ impl history::View for RocksStore {
 }
 
 impl Store for RocksStore {
+    type Encoded = EncodedBatch;
+    type Written = WrittenPostings;
+
     fn equal(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {
         self.equal_documents(keys)
     }
@@ -81,24 +85,71 @@ impl Store for RocksStore {
         self.n_bytes_on_disk()
     }
 
-    fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    fn encode(&self, batch: &Batch, events: &[Outgoing]) -> Result<EncodedBatch, StoreError> {
+        Ok(EncodedBatch {
+            rows: self.rows_of(batch, events)?,
+            next_seq: batch.next_seq,
+            last_document: batch.documents.last().map(|(document, _)| document.document),
+            postings: buffered_postings(batch),
+        })
+    }
+
+    fn write(&self, batch: EncodedBatch, published: u64) -> Result<WrittenPostings, StoreError> {
         kill_point!("before-write");
-        retry_while_full(|| self.should_stop(), || self.db.write(self.rows_of(batch)?).map_err(failed))?;
+        let EncodedBatch { mut rows, next_seq, last_document, postings } = batch;
+        self.put_published(published, &mut rows)?;
+        let write = || self.db.write(WriteBatch::from_data(rows.data())).map_err(failed);
+        retry_while_full(|| self.should_stop(), write)?;
         kill_point!("after-write");
-        self.n_documents += batch.documents.len() as u32;
-        self.next_seq = batch.next_seq;
-        self.published = batch.published;
-        self.buffer_postings(batch)
+        if let Some(last) = last_document {
+            self.n_documents.store(last.0, Ordering::Release);
+        }
+        self.next_seq.store(next_seq, Ordering::Release);
+        self.published.store(published, Ordering::Release);
+        Ok(WrittenPostings { postings, last_document })
+    }
+
+    fn index(&self, written: WrittenPostings) -> Result<(), StoreError> {
+        self.buffer_postings(&written.postings, written.last_document)
     }
 
     fn syncer(&self) -> Box<dyn Syncer> {
         Box::new(LogSyncer { db: Arc::clone(&self.db), stop: Arc::clone(&self.stop), folder: self.folder.clone() })
     }
 
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        self.write(batch)?;
+    fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
+        self.index(self.write(self.encode(batch, &batch.outbox)?, batch.published)?)?;
         self.syncer().sync()
     }
+}
+
+/// A batch as it is written: rows for the database, postings for the buffer.
+pub struct EncodedBatch {
+    rows: WriteBatch,
+    next_seq: u64,
+    last_document: Option<DocumentId>,
+    postings: Vec<BufferedPosting>,
+}
+
+/// The postings of a written batch, for the buffer.
+pub struct WrittenPostings {
+    postings: Vec<BufferedPosting>,
+    last_document: Option<DocumentId>,
+}
+
+/// The postings of a batch's documents.
+fn buffered_postings(batch: &Batch) -> Vec<BufferedPosting> {
+    let mut postings = Vec::new();
+    for (document, _) in &batch.documents {
+        let mut firsts = document.is_first_in_list.iter().copied();
+        for (kind, shingles) in PostingKind::ALL.into_iter().zip(postings_of(document)) {
+            for shingle in shingles {
+                let is_first = firsts.next().unwrap_or(false);
+                postings.push(BufferedPosting { kind, shingle: *shingle, document: document.document, is_first });
+            }
+        }
+    }
+    postings
 }
 
 /// Syncs the log, while other threads may write to it.
@@ -157,14 +208,14 @@ impl RocksStore {
 
     /// Adds a batch's postings to the buffer. When the growing part is full, waits for the previous run and starts
     /// the next.
-    fn buffer_postings(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        let buffer = self.posting_buffer_mut()?;
-        for (document, _) in &batch.documents {
-            buffer.add_document(document);
-        }
+    fn buffer_postings(&self, postings: &[BufferedPosting], last: Option<DocumentId>) -> Result<(), StoreError> {
+        let mut buffer = self.posting_buffer_mut()?;
+        buffer.add(postings, last);
         let is_full = buffer.is_full();
+        drop(buffer);
         kill_point!("in-memory");
-        let Some(mut runs) = self.runs.take() else { return Ok(()) };
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(runs) = &mut *runs else { return Ok(()) };
         if (is_full || !runs.is_busy()) && runs.finish()? {
             self.posting_buffer_mut()?.thaw();
         }
@@ -172,11 +223,10 @@ impl RocksStore {
             runs.begin(self.posting_buffer_mut()?.freeze(), Arc::clone(&self.stop));
             kill_point!("frozen");
         }
-        self.runs = Some(runs);
         Ok(())
     }
 
-    fn rows_of(&self, batch: &Batch) -> Result<WriteBatch, StoreError> {
+    fn rows_of(&self, batch: &Batch, events: &[Outgoing]) -> Result<WriteBatch, StoreError> {
         let mut rows = WriteBatch::default();
         self.put_documents(batch, &mut rows)?;
         self.put_clusters(batch, &mut rows)?;
@@ -186,7 +236,7 @@ impl RocksStore {
         }
         self.put_sightings(batch, &mut rows)?;
         self.put_states(batch, &mut rows)?;
-        self.put_progress(batch, &mut rows)?;
+        self.put_progress(batch, events, &mut rows)?;
         Ok(rows)
     }
 
@@ -265,21 +315,29 @@ impl RocksStore {
         Ok(())
     }
 
-    fn put_progress(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
+    fn put_progress(&self, batch: &Batch, events: &[Outgoing], rows: &mut WriteBatch) -> Result<(), StoreError> {
         let (offsets, outbox, metas) = (self.cf(cf::OFFSETS)?, self.cf(cf::OUTBOX)?, self.cf(cf::META)?);
         for ((source, partition), progress) in &batch.progress {
             rows.put_cf(offsets, schema::progress_key(source, *partition), schema::progress_row(*progress));
         }
-        for event in &batch.outbox {
+        for event in events {
             rows.put_cf(outbox, event.seq.to_be_bytes(), schema::outbox_row(event));
         }
-        if batch.published > self.published {
-            rows.delete_range_cf(outbox, self.published.to_be_bytes(), batch.published.to_be_bytes());
+        // Documents are numbered from 1, so the last one's number is their count.
+        if let Some((last, _)) = batch.documents.last() {
+            rows.put_cf(metas, meta::DOCUMENTS, last.document.0.to_be_bytes());
         }
-        let n_documents = self.n_documents + batch.documents.len() as u32;
-        rows.put_cf(metas, meta::DOCUMENTS, n_documents.to_be_bytes());
         rows.put_cf(metas, meta::NEXT_SEQ, batch.next_seq.to_be_bytes());
-        rows.put_cf(metas, meta::PUBLISHED, batch.published.to_be_bytes());
+        Ok(())
+    }
+
+    /// Notes how far publishing came, and drops these events from the outbox.
+    fn put_published(&self, published: u64, rows: &mut WriteBatch) -> Result<(), StoreError> {
+        let (outbox, metas) = (self.cf(cf::OUTBOX)?, self.cf(cf::META)?);
+        if published > self.published() {
+            rows.delete_range_cf(outbox, self.published().to_be_bytes(), published.to_be_bytes());
+        }
+        rows.put_cf(metas, meta::PUBLISHED, published.to_be_bytes());
         Ok(())
     }
 }

@@ -45,6 +45,12 @@ impl EventLog {
         EventLog { next_seq, events: Vec::new() }
     }
 
+    /// How many events [`EventLog::page`] makes of a batch of `n_pages` pages.
+    pub fn n_events(decisions: &[Option<Decision>], n_pages: usize, history: &HistoryEffects) -> u64 {
+        let n_merges: usize = decisions.iter().flatten().map(|decision| decision.merges.len()).sum();
+        (n_pages + n_merges + history.changes.len() + history.moves.len()) as u64
+    }
+
     /// The number of the next event.
     pub fn next_seq(&self) -> u64 {
         self.next_seq

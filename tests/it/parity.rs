@@ -50,6 +50,11 @@ fn equal_inputs_give_equal_bytes_whatever_the_batches() {
     let expected = bytes(World::new());
     assert!(bytes(World::new().with("pipeline.batch_records_max", 13).with("pipeline.sketchers", 4)) == expected);
     assert!(bytes(World::new().with("pipeline.batch_records_max", 1).with("pipeline.sketchers", 1)) == expected);
+    for (batch, threads) in [(1, 8), (13, 1), (13, 5), (1024, 2), (1024, 8), (64, 3)] {
+        let world = World::new().with("pipeline.batch_records_max", batch).with("pipeline.sketchers", threads);
+        let world = world.with("pipeline.look_ups", threads).with("pipeline.encoders", threads);
+        assert!(bytes(world) == expected, "batches of {batch}, {threads} threads");
+    }
     // Without memory for the newest postings, every batch makes a run of its own.
     assert!(bytes(World::new().with("pipeline.batch_records_max", 50).with("store.posting_buffer_mib", 0)) == expected);
 }

@@ -111,7 +111,7 @@ struct PlantedStore {
 }
 
 impl PlantedStore {
-    fn commit_in_two(&mut self, first: &Batch, second: &Batch, is_crash: bool) -> Result<(), StoreError> {
+    fn commit_in_two(&self, first: &Batch, second: &Batch, is_crash: bool) -> Result<(), StoreError> {
         self.inner.commit(first)?;
         if is_crash { Err(StoreError::Failed("crash".into())) } else { self.inner.commit(second) }
     }
@@ -179,7 +179,22 @@ impl Store for PlantedStore {
         Store::n_bytes(&self.inner)
     }
 
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    type Encoded = (Batch, Vec<Outgoing>);
+    type Written = ();
+
+    fn encode(&self, batch: &Batch, events: &[Outgoing]) -> Result<Self::Encoded, StoreError> {
+        Ok((batch.clone(), events.to_vec()))
+    }
+
+    fn write(&self, (batch, outbox): Self::Encoded, published: u64) -> Result<(), StoreError> {
+        self.commit(&Batch { outbox, published, ..batch })
+    }
+
+    fn index(&self, (): ()) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
         let mut batch = batch.clone();
         let is_crash = crashes(&self.outside.commits_left);
         let before = Batch { next_seq: self.inner.next_seq(), published: self.inner.published(), ..Batch::default() };
@@ -327,7 +342,7 @@ fn live(path: &Path, all: &Arc<Vec<Incoming>>, outside: &Outside, bug: Option<Bu
     let source = Records { all: Arc::clone(all), progress, at: 0 };
     let mut sink = PlantedSink { outside: outside.clone(), bug };
     let (next_seq, published) = (inner.next_seq(), inner.published());
-    let mut store = PlantedStore { inner, outside: outside.clone(), bug };
+    let store = PlantedStore { inner, outside: outside.clone(), bug };
     pipeline::recover(&store, &mut sink, published, next_seq).map_err(|error| error.to_string())?;
     let decider = Decider::new(
         rule().cluster,
@@ -343,7 +358,7 @@ fn live(path: &Path, all: &Arc<Vec<Incoming>>, outside: &Outside, bug: Option<Bu
         seed: Seed([7; 4]),
         sketcher: Sketcher::new(&rule().sketch, &Seed([7; 4])),
         decider,
-        store: &mut store,
+        store: &store,
         next_seq,
         source: Box::new(source),
         sink: Some(Box::new(sink)),

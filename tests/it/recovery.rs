@@ -1,7 +1,7 @@
 //! Recovery: killed at any moment and restarted, the program loses nothing and repeats nothing.
 
 use crate::harness::disk::SmallDisk;
-use crate::harness::failing::{Failure, flow};
+use crate::harness::failing::{Disturbance, Failure, flow};
 use crate::harness::{Partition, World, check_events, ended, fold, page, sweeps, terminate, text, wait_until};
 use std::collections::BTreeMap;
 use std::fs;
@@ -563,17 +563,21 @@ fn a_store_deleted_during_a_run_is_reported() {
 #[test]
 fn every_call_to_the_store_may_fail() {
     let input = sweeps()[..1].to_vec();
-    let (undisturbed, n_calls) = flow(&World::new(), &input, None);
+    let (undisturbed, n_calls) = flow(&World::new(), &input, Disturbance::default());
     undisturbed.expect("nothing fails");
     let unharmed = Unharmed::of(&World::new().with("pipeline.batch_records_max", 40), &input);
     assert!(n_calls > 30, "{n_calls} calls are too few to mean anything");
     for failure in [Failure::Before, Failure::After] {
         for n in 0..n_calls {
             let world = World::new();
-            let (failed, _) = flow(&world, &input, Some((n, failure)));
-            let error = failed.expect_err("a call failed").to_string();
-            assert!(error.contains("planted"), "call {n}: {error}");
-            flow(&world, &input, None).0.expect("nothing fails");
+            let (failed, n_made) =
+                flow(&world, &input, Disturbance { at: Some((n, failure)), ..Disturbance::default() });
+            // What is asked twice depends on how far the stages before it are.
+            match failed {
+                Err(error) => assert!(error.to_string().contains("planted"), "call {n}: {error}"),
+                Ok(_) => assert!(n_made <= n, "call {n} of {n_made} did not fail"),
+            }
+            flow(&world, &input, Disturbance::default()).0.expect("nothing fails");
             let events = fs::read(world.path("events.jsonl")).expect("events");
             assert!(events == unharmed.events, "{failure:?} call {n}: the events differ");
             if n % 7 == 0 {
@@ -610,6 +614,18 @@ impl WaitingRun {
         let report = lines.by_ref().map(|line| line.expect("text")).find(|line| line.contains("the disk is full"));
         assert!(report.is_some(), "the program ended before the disk was full");
         Some(WaitingRun { world, disk, ballast, process, lines })
+    }
+}
+
+/// Whatever the stages wait for, and however many threads they have, the events are the same bytes.
+#[test]
+fn any_timing_gives_the_same_events() {
+    let unharmed = Unharmed::of(&World::new(), &sweeps());
+    for (seed, threads, batch) in [(1, 1, 13), (2, 2, 13), (3, 3, 64), (4, 8, 7), (5, 4, 1), (6, 8, 1024)] {
+        let world = World::new();
+        let disturbance = Disturbance { delays: Some(seed), threads, batch, ..Disturbance::default() };
+        flow(&world, &sweeps(), disturbance).0.expect("nothing fails");
+        unharmed.check(&world, &format!("{disturbance:?}"));
     }
 }
 

@@ -25,7 +25,7 @@ impl Check<'_> {
     }
 
     fn forest(&mut self) -> Forest {
-        let n_documents = self.store.n_documents;
+        let n_documents = self.store.n_documents();
         let mut all: Vec<[u32; 4]> = (1..=n_documents).map(|id| [id, id, 1, id]).collect();
         let mut rows = self.rows(cf::CLUSTERS);
         while let Some((key, row)) = self.next(&mut rows) {

@@ -58,8 +58,11 @@ impl RocksStore {
     /// Checks every invariant. The report names the first `findings_max` findings and counts the rest. Unreadable
     /// data is a finding, not an error.
     pub fn check(&self, findings_max: usize) -> Report {
-        let mut check =
-            Check { store: self, report: Report { n_documents: self.n_documents, ..Report::default() }, findings_max };
+        let mut check = Check {
+            store: self,
+            report: Report { n_documents: self.n_documents(), ..Report::default() },
+            findings_max,
+        };
         check.progress();
         let expected = check.documents();
         check.sightings(expected.sighting_sums);
@@ -125,11 +128,11 @@ impl<'s> Check<'s> {
     }
 
     fn is_document(&self, document: DocumentId) -> bool {
-        (1..=self.store.n_documents).contains(&document.0)
+        (1..=self.store.n_documents()).contains(&document.0)
     }
 
     fn n_documents(&self) -> usize {
-        self.store.n_documents as usize
+        self.store.n_documents() as usize
     }
 }
 

@@ -23,9 +23,9 @@ impl Check<'_> {
             let number = || Fields(&row).u32().filter(|_| row.len() == 4);
             let is_right = match &*key {
                 meta::FORMAT => number().is_some_and(|n| (OLDEST_READABLE_FORMAT..=FORMAT_VERSION).contains(&n)),
-                meta::INDEXED_UP_TO => number().is_some_and(|n| n <= self.store.n_documents),
+                meta::INDEXED_UP_TO => number().is_some_and(|n| n <= self.store.n_documents()),
                 meta::DOCUMENTS => number().is_some(),
-                meta::PUBLISHED => Fields(&row).u64().is_some_and(|n| n <= self.store.next_seq),
+                meta::PUBLISHED => Fields(&row).u64().is_some_and(|n| n <= self.store.next_seq()),
                 meta::NEXT_SEQ => row.len() == 8,
                 meta::SEED => row.len() == 32,
                 key if key.starts_with(meta::BEGINNING) => row.len() == 8,
@@ -60,7 +60,7 @@ impl Check<'_> {
     /// The outbox is empty, or holds every event from the first unpublished one to the last.
     fn outbox(&mut self) {
         let mut rows = self.rows(cf::OUTBOX);
-        let (published, next_seq) = (self.store.published, self.store.next_seq);
+        let (published, next_seq) = (self.store.published(), self.store.next_seq());
         let mut expected = published;
         while let Some((key, row)) = self.next(&mut rows) {
             let Some(event) = schema::read_outbox(&key, &row).filter(|_| key.len() == 8) else {

@@ -210,7 +210,7 @@ const DAMAGES: &[Damage] = &[
     (cf::META, "contradicts the other", |store| store.plant(cf::META, meta::INDEXED_UP_TO, 9999u32.to_be_bytes())),
     (cf::DOCS, "not a document from 1 to", |store| store.plant(cf::META, meta::DOCUMENTS, 50u32.to_be_bytes())),
     (cf::DOCS, "70 documents are missing", |store| {
-        store.plant(cf::META, meta::DOCUMENTS, (store.n_documents + 70).to_be_bytes());
+        store.plant(cf::META, meta::DOCUMENTS, (store.n_documents() + 70).to_be_bytes());
     }),
     (cf::DOCS, "1 documents are missing", |store| store.cut_some(cf::DOCS)),
     (cf::DOCS, "cannot be read", |store| store.plant(cf::DOCS, store.some(cf::DOCS).0, [1, 2, 3])),
@@ -317,7 +317,7 @@ const DAMAGES: &[Damage] = &[
         store.plant(cf::OUTBOX, 0u64.to_be_bytes(), schema::outbox_row(&event));
     }),
     (cf::OUTBOX, "the outbox ends here", |store| {
-        store.plant(cf::META, meta::NEXT_SEQ, (store.next_seq + 5).to_be_bytes());
+        store.plant(cf::META, meta::NEXT_SEQ, (store.next_seq() + 5).to_be_bytes());
     }),
 ];
 

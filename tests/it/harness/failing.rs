@@ -1,4 +1,4 @@
-//! A store whose n-th call fails, and an in-process pipeline over it.
+//! A store whose n-th call fails, or whose calls take any time, and an in-process pipeline over it.
 
 use super::World;
 use lookalike::cluster::{self, Decider, SketchView};
@@ -12,11 +12,11 @@ use lookalike::ports::{Batch, MissingUrl, Outgoing, Sink, Snapshot, Store, Store
 use lookalike::sketch::{Shingle, Sketch, Sketcher};
 use lookalike::store::RocksStore;
 use lookalike::sweep::{Observation, SweepRow, UrlState};
-use std::cell::Cell;
 use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Whether a failing call does nothing, or everything, before it returns the error.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,15 +28,43 @@ pub enum Failure {
 /// A store that counts its calls and fails the call `at`.
 struct Failing {
     inner: RocksStore,
-    n_calls: Cell<usize>,
-    at: Option<(usize, Failure)>,
+    n_calls: AtomicUsize,
+    disturbance: Disturbance,
+}
+
+/// What goes wrong with the calls to a store, and the sizes of the pipeline over it.
+#[derive(Clone, Copy, Debug)]
+pub struct Disturbance {
+    /// The call that fails.
+    pub at: Option<(usize, Failure)>,
+    /// Every call takes a time of its own, up to two milliseconds; another seed means other times.
+    pub delays: Option<u64>,
+    /// Threads of each stage that may have several.
+    pub threads: usize,
+    /// Records in a batch.
+    pub batch: usize,
+}
+
+impl Default for Disturbance {
+    fn default() -> Self {
+        Disturbance { at: None, delays: None, threads: 1, batch: 40 }
+    }
+}
+
+/// A time that only the seed and the number of the call decide; none for most calls.
+fn delay(seed: u64, n: usize) -> Duration {
+    let mixed = (n as u64 ^ seed.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+    Duration::from_micros(if mixed.is_multiple_of(3) { mixed % 2000 } else { 0 })
 }
 
 impl Failing {
     fn call<T>(&self, act: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let n = self.n_calls.replace(self.n_calls.get() + 1);
+        let n = self.n_calls.fetch_add(1, Ordering::Relaxed);
+        if let Some(seed) = self.disturbance.delays {
+            std::thread::sleep(delay(seed, n));
+        }
         let planted = || Err(StoreError::Failed("planted".into()));
-        match self.at {
+        match self.disturbance.at {
             Some((at, Failure::Before)) if at == n => planted(),
             Some((at, Failure::After)) if at == n => act().and_then(|_| planted()),
             _ => act(),
@@ -101,14 +129,23 @@ impl Store for Failing {
         self.call(|| self.inner.first_urls(documents))
     }
 
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        let n = self.n_calls.replace(self.n_calls.get() + 1);
-        let planted = || Err(StoreError::Failed("planted".into()));
-        match self.at {
-            Some((at, Failure::Before)) if at == n => planted(),
-            Some((at, Failure::After)) if at == n => self.inner.commit(batch).and_then(|()| planted()),
-            _ => self.inner.commit(batch),
-        }
+    type Encoded = (Batch, Vec<Outgoing>);
+    type Written = ();
+
+    fn encode(&self, batch: &Batch, events: &[Outgoing]) -> Result<Self::Encoded, StoreError> {
+        self.call(|| Ok((batch.clone(), events.to_vec())))
+    }
+
+    fn write(&self, (batch, outbox): Self::Encoded, published: u64) -> Result<(), StoreError> {
+        self.commit(&Batch { outbox, published, ..batch })
+    }
+
+    fn index(&self, (): ()) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
+        self.call(|| self.inner.commit(batch))
     }
 
     fn outbox(&self, from: u64, most: usize) -> Result<Vec<Outgoing>, StoreError> {
@@ -120,18 +157,13 @@ impl Store for Failing {
     }
 }
 
-/// Runs the pipeline once over a world's store. Batches of 40 and a single sketcher make the calls to the store the
-/// same every time. Returns the result and the number of calls.
-pub fn flow(
-    world: &World,
-    inputs: &[PathBuf],
-    at: Option<(usize, Failure)>,
-) -> (Result<Summary, Box<dyn Error>>, usize) {
+/// Runs the pipeline once over a world's store. Returns the result and the number of calls.
+pub fn flow(world: &World, inputs: &[PathBuf], disturbance: Disturbance) -> (Result<Summary, Box<dyn Error>>, usize) {
     let config = Config::load(&[]).expect("the default");
     let rule = config.rule();
     let seed: Seed = format!("{:064x}", 7).parse().expect("a seed");
     let inner = RocksStore::open(&world.path("store"), &config.store_settings(), &rule, Some(seed), || seed);
-    let mut store = Failing { inner: inner.expect("opens"), n_calls: Cell::new(0), at };
+    let store = Failing { inner: inner.expect("opens"), n_calls: AtomicUsize::new(0), disturbance };
     let progress = store.inner.progress().expect("progress");
     let inputs = inputs.iter().cloned().map(Input::File).collect();
     let source = FileSource::new(inputs, progress, config.limits.clone(), None);
@@ -141,8 +173,10 @@ pub fn flow(
     let result = pipeline::recover(&store, &mut sink, published, next_seq).map_err(Box::from).and_then(|()| {
         let pipeline = Pipeline {
             settings: pipeline::Settings {
-                sketchers: 1,
-                batch_records_max: 40,
+                sketchers: disturbance.threads,
+                look_ups: disturbance.threads,
+                encoders: disturbance.threads,
+                batch_records_max: disturbance.batch,
                 batch_latency_ms_max: 10_000,
                 ..config.pipeline.clone()
             },
@@ -152,7 +186,7 @@ pub fn flow(
             seed,
             sketcher: Sketcher::new(&rule.sketch, &seed),
             decider: Decider::new(rule.cluster, &rule.sketch, clusters, common),
-            store: &mut store,
+            store: &store,
             next_seq,
             source: Box::new(source),
             sink: Some(Box::new(sink) as Box<dyn Sink>),
@@ -163,5 +197,5 @@ pub fn flow(
         };
         pipeline.run().map_err(Box::from)
     });
-    (result, store.n_calls.get())
+    (result, store.n_calls.into_inner())
 }

@@ -1,0 +1,265 @@
+//! Batches that are decided and may not be visible in the store yet, laid over what was read there.
+//!
+//! A look-up begins when some number of batches is visible, and reads those batches at least. A later batch may already be
+//! in what it read, or not: every row here replaces or completes what was read, so both come to the same.
+
+use crate::cluster::BatchIndex;
+use crate::document::{DocumentId, Fingerprint};
+use crate::ports::{Batch, StoredSighting};
+use crate::sketch::{Equivalences, Shingle, Sketch};
+use crate::sweep::{Observation, SweepRow, UrlState};
+use crossbeam::channel::{Receiver, Sender};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+/// A decided batch.
+pub(super) struct DecidedBatch {
+    batch: Arc<Batch>,
+    /// The lists that the batch used, complete as they are after it.
+    index: BatchIndex,
+    /// Where each new document was first seen, in their order.
+    first_urls: Vec<String>,
+}
+
+/// The decided batches that some look-up may not have seen, oldest first.
+pub(super) struct InFlight {
+    batches: VecDeque<DecidedBatch>,
+    /// Batches decided in all.
+    n_decided: u64,
+    retired: Sender<DecidedBatch>,
+}
+
+impl InFlight {
+    /// Nothing in flight, and where the batches go that no longer are.
+    pub fn new() -> (Self, Receiver<DecidedBatch>) {
+        let (retired, receiver) = crossbeam::channel::unbounded();
+        (InFlight { batches: VecDeque::new(), n_decided: 0, retired }, receiver)
+    }
+
+    /// How many batches are decided in all.
+    pub fn n_decided(&self) -> u64 {
+        self.n_decided
+    }
+
+    /// Adds a batch as it was decided. `first_urls` are those of its new documents.
+    pub fn add(&mut self, batch: Arc<Batch>, index: BatchIndex, first_urls: Vec<String>) {
+        self.batches.push_back(DecidedBatch { batch, index, first_urls });
+        self.n_decided += 1;
+    }
+
+    /// Drops the batches that every look-up from now on has seen: the first `n_visible` of all.
+    pub fn retire(&mut self, n_visible: u64) {
+        let n_kept = self.n_decided.saturating_sub(n_visible) as usize;
+        for batch in self.batches.drain(..self.batches.len().saturating_sub(n_kept)) {
+            // Where nobody takes it, it is freed here.
+            let _ = self.retired.send(batch);
+        }
+    }
+
+    fn newest_first(&self) -> impl Iterator<Item = &DecidedBatch> {
+        self.batches.iter().rev()
+    }
+
+    /// Completes what was looked up for a batch of some contents.
+    pub fn complete<'c>(&self, index: &mut BatchIndex, contents: impl Iterator<Item = &'c Equivalences>) {
+        if self.batches.is_empty() {
+            return;
+        }
+        let known = |key: &Fingerprint| self.newest_first().find_map(|decided| decided.index.equal.get(key)).copied();
+        for equivalences in contents.filter(|equivalences| known(&equivalences.widest()).is_some()) {
+            index.equal.extend(equivalences.keys().filter_map(|key| Some((key, known(&key)?))));
+        }
+        for (shingle, list) in &mut index.postings {
+            self.complete_posting(*shingle, list);
+        }
+        for (shingle, list) in &mut index.supers {
+            self.complete_super(*shingle, list);
+        }
+    }
+
+    /// Completes the list of an index shingle. A batch that used a list knows all of it, and only a batch that used it can
+    /// have added to it.
+    pub fn complete_posting(&self, shingle: Shingle, list: &mut Vec<DocumentId>) {
+        if let Some(newest) = self.newest_first().find_map(|decided| decided.index.postings.get(&shingle)) {
+            list.clone_from(newest);
+        }
+    }
+
+    /// Completes the list of a super shingle.
+    pub fn complete_super(&self, shingle: Shingle, list: &mut Vec<DocumentId>) {
+        if let Some(newest) = self.newest_first().find_map(|decided| decided.index.supers.get(&shingle)) {
+            list.clone_from(newest);
+        }
+    }
+
+    /// The batch of a document and its position there.
+    fn position_of(&self, document: DocumentId) -> Option<(&DecidedBatch, usize)> {
+        self.newest_first().find_map(|decided| {
+            let (first, _) = decided.batch.documents.first()?;
+            let at = document.0.checked_sub(first.document.0)? as usize;
+            (at < decided.batch.documents.len()).then_some((decided, at))
+        })
+    }
+
+    /// The sketch of a document in flight.
+    pub fn sketch(&self, document: DocumentId) -> Option<&Arc<Sketch>> {
+        let (decided, at) = self.position_of(document)?;
+        Some(&decided.batch.documents[at].0.sketch)
+    }
+
+    /// Where a document in flight was first seen.
+    pub fn first_url(&self, document: DocumentId) -> Option<&str> {
+        let (decided, at) = self.position_of(document)?;
+        decided.first_urls.get(at).map(String::as_str)
+    }
+
+    /// The newest state of a URL, where a batch in flight touched it.
+    pub fn state(&self, url: Fingerprint) -> Option<&UrlState> {
+        self.newest_first().find_map(|decided| {
+            let states = &decided.batch.states;
+            let at = states.binary_search_by_key(&url, |(other, _)| *other).ok()?;
+            Some(&states[at].1)
+        })
+    }
+
+    /// The newest row of a sweep, where a batch in flight touched it.
+    pub fn sweep(&self, name: &str) -> Option<SweepRow> {
+        self.newest_first()
+            .find_map(|decided| decided.batch.sweeps.iter().find(|(other, _)| other == name).map(|(_, row)| *row))
+    }
+
+    /// The URLs behind some fingerprints, of those in flight.
+    pub fn urls(&self, keys: &[Fingerprint]) -> FxHashMap<Fingerprint, &str> {
+        let keys: HashSet<Fingerprint> = keys.iter().copied().collect();
+        let urls = self.batches.iter().flat_map(|decided| &decided.batch.urls);
+        urls.filter(|(key, _)| keys.contains(key)).map(|(key, url)| (*key, url.as_str())).collect()
+    }
+
+    fn sightings(&self) -> impl Iterator<Item = &StoredSighting> {
+        self.batches.iter().flat_map(|decided| &decided.batch.sightings)
+    }
+
+    /// Adds the sightings of a URL that are in flight to those in the store; oldest first, each once.
+    pub fn complete_observations(&self, url: Fingerprint, stored: Vec<Observation>) -> Vec<Observation> {
+        let n_stored = stored.len();
+        let mut all: Vec<StoredSighting> = stored.into_iter().map(|moment| StoredSighting { url, moment }).collect();
+        all.extend(self.sightings().filter(|sighting| sighting.url == url).cloned());
+        if all.len() > n_stored {
+            all.sort_unstable_by(StoredSighting::cmp_stored);
+            all.dedup();
+        }
+        all.into_iter().map(|sighting| sighting.moment).collect()
+    }
+
+    /// Adds the sightings of some documents that are in flight to those in the store, and keeps the newest of each.
+    pub fn complete_newest(
+        &self,
+        documents: &[DocumentId],
+        limit_each: usize,
+        mut all: Vec<StoredSighting>,
+    ) -> Vec<StoredSighting> {
+        let wanted: HashSet<DocumentId> = documents.iter().copied().collect();
+        let n_stored = all.len();
+        let is_wanted = |sighting: &&StoredSighting| {
+            sighting.moment.seen.document().is_some_and(|document| wanted.contains(&document))
+        };
+        all.extend(self.sightings().filter(is_wanted).cloned());
+        if all.len() == n_stored {
+            return all;
+        }
+        // The order of the store's rows by document.
+        all.sort_by_cached_key(|sighting| {
+            let Observation { fetched_at, seen, sweep } = &sighting.moment;
+            Reverse((seen.document(), *fetched_at, sighting.url, sweep.clone().unwrap_or_default()))
+        });
+        all.dedup();
+        let document_of = |sighting: &StoredSighting| sighting.moment.seen.document();
+        all.chunk_by(|a, b| document_of(a) == document_of(b))
+            .flat_map(|same| same.iter().take(limit_each))
+            .cloned()
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::FetchTime;
+    use crate::sweep::Seen;
+    use proptest::prelude::*;
+
+    const N_SHINGLES: u64 = 6;
+
+    /// One batch: the shingles it uses, those among them that its document gets, how many batches more than the last one's its
+    /// look-up counts on, and how many more it sees of each shingle.
+    type Step = (Vec<bool>, Vec<bool>, usize, Vec<usize>);
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let flags = || proptest::collection::vec(any::<bool>(), N_SHINGLES as usize);
+        let seen = proptest::collection::vec(0usize..6, N_SHINGLES as usize);
+        proptest::collection::vec((flags(), flags(), 0usize..3, seen), 1..30)
+    }
+
+    fn sighting(url: u128, time: i64, document: u32) -> StoredSighting {
+        let seen = Seen::Document(DocumentId(document));
+        let moment = Observation { fetched_at: FetchTime(time), seen, sweep: None };
+        StoredSighting { url: Fingerprint(url), moment }
+    }
+
+    fn in_flight(sightings: Vec<StoredSighting>) -> InFlight {
+        let (mut in_flight, _) = InFlight::new();
+        let batch = Batch { sightings, ..Batch::default() };
+        in_flight.add(Arc::new(batch), BatchIndex::default(), Vec::new());
+        in_flight
+    }
+
+    proptest! {
+        /// Whatever a look-up saw beyond the batches that it counts on, the decisions use the lists of all earlier batches.
+        #[test]
+        fn lists_are_those_after_the_batch_before(steps in steps()) {
+            let (mut in_flight, _retired) = InFlight::new();
+            // The lists after each number of batches.
+            let mut truth: Vec<Vec<Vec<DocumentId>>> = vec![vec![Vec::new(); N_SHINGLES as usize]];
+            let mut n_visible = 0;
+            for (n, (used, added, advance, seen)) in steps.into_iter().enumerate() {
+                n_visible = (n_visible + advance).min(n);
+                let mut index = BatchIndex::default();
+                for shingle in (0..N_SHINGLES).filter(|shingle| used[*shingle as usize]) {
+                    let version = (n_visible + seen[shingle as usize]).min(n);
+                    index.postings.insert(shingle, truth[version][shingle as usize].clone());
+                    index.supers.insert(shingle, truth[version][shingle as usize].clone());
+                }
+                in_flight.retire(n_visible as u64);
+                in_flight.complete(&mut index, std::iter::empty());
+                for (shingle, list) in &index.postings {
+                    prop_assert_eq!(list, &truth[n][*shingle as usize], "batch {} with {} visible", n, n_visible);
+                }
+                prop_assert_eq!(&index.postings, &index.supers);
+                let mut after = truth[n].clone();
+                for (shingle, list) in index.postings.iter_mut().chain(&mut index.supers) {
+                    if added[*shingle as usize] {
+                        list.push(DocumentId(n as u32 + 1));
+                        after[*shingle as usize].clone_from(list);
+                    }
+                }
+                truth.push(after);
+                in_flight.add(Arc::default(), index, Vec::new());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_stored_and_in_flight_counts_once() {
+        let all = [sighting(7, 1, 3), sighting(7, 2, 3), sighting(8, 3, 3), sighting(7, 4, 5)];
+        let in_flight = in_flight(all[1..].to_vec());
+        let stored = all[..2].iter().map(|sighting| sighting.moment.clone()).collect();
+        let moments: Vec<i64> =
+            in_flight.complete_observations(Fingerprint(7), stored).iter().map(|moment| moment.fetched_at.0).collect();
+        assert_eq!(moments, [1, 2, 4]);
+        let newest = in_flight.complete_newest(&[DocumentId(3)], 2, all[..2].to_vec());
+        assert_eq!(newest, [all[2].clone(), all[1].clone()]);
+        assert_eq!(in_flight.complete_newest(&[DocumentId(4)], 2, Vec::new()), []);
+    }
+}
