@@ -246,11 +246,17 @@ fn pages(poison: &str, at: &[usize], n: usize) -> Vec<String> {
     (0..n).map(page_of).collect()
 }
 
+/// Whether a program died by a signal or by a panic, be it in a stage of the stream, which ends the others in good order.
+fn is_death(output: &Output) -> bool {
+    let stage_died = || text(&output.stderr).contains("crashed, which is a bug");
+    output.status.signal().is_some() || output.status.code() == Some(PANICKED) || stage_died()
+}
+
 /// Runs a command until it no longer crashes, and returns the number of crashes.
 fn n_deaths(mut once: impl FnMut() -> Output) -> usize {
     for n in 0..20 {
         let output = once();
-        if output.status.signal().is_none() && output.status.code() != Some(PANICKED) {
+        if !is_death(&output) {
             assert!(output.status.success(), "{}", text(&output.stderr));
             return n;
         }
