@@ -7,8 +7,8 @@ use crate::sketch::{Shingle, SketchedContent};
 use rustc_hash::FxHashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Knows what a [`Decider`](super::Decider) will ask, as far as that can be foreseen: a shingle that becomes common meanwhile makes
-/// it ask for others.
+/// Knows what a [`Decider`](super::Decider) will ask, as far as that can be foreseen: a shingle that becomes common
+/// meanwhile makes it ask for others.
 #[derive(Clone, Debug)]
 pub struct Prefetcher {
     rule: MatchRule,

@@ -1,8 +1,8 @@
 //! What the decisions over a batch see: what was looked up for it, earlier batches in flight, its own documents, and the store
 //! for the rest.
 
+use super::cache::Cache;
 use super::in_flight::InFlight;
-use super::look_up::SketchCache;
 use crate::cluster::{self, NewDocument, SketchView};
 use crate::document::{DocumentId, Fingerprint};
 use crate::history::{self, MissingUrl, StoredSighting};
@@ -13,11 +13,14 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::sync::Arc;
 
+/// Decoded sketches.
+pub(super) type SketchCache = Cache<DocumentId, Arc<Sketch>>;
+
 /// The view of one batch, for both decisions.
 pub(super) struct BatchView<'v, S: Store> {
     store: &'v S,
     in_flight: &'v InFlight,
-    cache: &'v SketchCache,
+    cache: RefCell<&'v mut SketchCache>,
     /// The states of the batch's URLs, as they were looked up.
     looked_up: &'v FxHashMap<Fingerprint, Option<UrlState>>,
     /// The sketches of the batch's own documents.
@@ -29,10 +32,10 @@ impl<'v, S: Store> BatchView<'v, S> {
     pub fn new(
         store: &'v S,
         in_flight: &'v InFlight,
-        cache: &'v SketchCache,
+        cache: &'v mut SketchCache,
         looked_up: &'v FxHashMap<Fingerprint, Option<UrlState>>,
     ) -> Self {
-        BatchView { store, in_flight, cache, looked_up, fresh: RefCell::default() }
+        BatchView { store, in_flight, cache: RefCell::new(cache), looked_up, fresh: RefCell::default() }
     }
 
     /// Adds documents of the batch.
@@ -42,11 +45,10 @@ impl<'v, S: Store> BatchView<'v, S> {
 
     /// Keeps the batch's own sketches for the batches after it.
     pub fn keep_fresh(self) {
-        self.cache.with(|cache| {
-            for (document, sketch) in self.fresh.into_inner() {
-                cache.insert(document, sketch);
-            }
-        });
+        let cache = self.cache.into_inner();
+        for (document, sketch) in self.fresh.into_inner() {
+            cache.insert(document, sketch);
+        }
     }
 }
 
@@ -54,29 +56,18 @@ impl<S: Store> SketchView for BatchView<'_, S> {
     type Error = StoreError;
 
     fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError> {
-        if documents.is_empty() {
-            return Ok(Vec::new());
-        }
-        let fresh = self.fresh.borrow();
-        let mut found: Vec<Option<Arc<Sketch>>> = self.cache.with(|cache| {
-            let at_hand = |document: &DocumentId| {
-                let own = fresh.get(document).or_else(|| self.in_flight.sketch(*document));
-                own.cloned().or_else(|| cache.get(*document))
-            };
-            documents.iter().map(at_hand).collect()
-        });
+        let (fresh, mut cache) = (self.fresh.borrow(), self.cache.borrow_mut());
+        let at_hand = |document: &DocumentId| {
+            let own = fresh.get(document).or_else(|| self.in_flight.sketch(*document));
+            own.cloned().or_else(|| cache.get(*document))
+        };
+        let mut found: Vec<Option<Arc<Sketch>>> = documents.iter().map(at_hand).collect();
         let missing: Vec<usize> = (0..found.len()).filter(|at| found[*at].is_none()).collect();
-        if missing.is_empty() {
-            return Ok(found.into_iter().flatten().collect());
-        }
         let unread: Vec<DocumentId> = missing.iter().map(|at| documents[*at]).collect();
-        let read = self.store.sketches(&unread)?;
-        self.cache.with(|cache| {
-            for (at, sketch) in missing.into_iter().zip(read) {
-                cache.insert(documents[at], Arc::clone(&sketch));
-                found[at] = Some(sketch);
-            }
-        });
+        for (at, sketch) in missing.into_iter().zip(self.store.sketches(&unread)?) {
+            cache.insert(documents[at], Arc::clone(&sketch));
+            found[at] = Some(sketch);
+        }
         Ok(found.into_iter().flatten().collect())
     }
 }

@@ -2,12 +2,12 @@
 //! history of their URLs, and numbers the events; what it asks the store was looked up before.
 
 use super::batch::{add_history, closing_batch, decided_rows};
-use super::batch_view::BatchView;
+use super::batch_view::{BatchView, SketchCache};
 use super::close_requests::{CloseReply, CloseRequest};
 use super::error::PipelineError;
 use super::gauge::StoreGauge;
 use super::in_flight::InFlight;
-use super::look_up::{LookedUp, Prepared, SketchCache, contents};
+use super::look_up::{LookedUp, Prepared, content_of, contents};
 use super::poison::PoisonTracker;
 use super::sequencer::{Sequencer, Ticketed};
 use super::sketched_record::SketchedRecord;
@@ -18,7 +18,6 @@ use crate::document::{DocumentId, Fingerprint};
 use crate::history::{ClosedSweep, History, HistoryEffects, PageSighting, SweepClosing};
 use crate::intake::SketchedPage;
 use crate::ports::{Batch, CloseFailure, Outgoing, Store, StoreError};
-use crate::sketch::SketchedContent;
 use crate::wire::EventLog;
 use crossbeam::channel::{Receiver, Sender};
 use rustc_hash::FxHashMap;
@@ -58,7 +57,7 @@ pub(super) struct DecideStage<'a, S: Store> {
     pub store: &'a S,
     pub decider: Decider,
     pub history: History,
-    pub cache: &'a SketchCache,
+    pub cache: SketchCache,
     pub next_seq: u64,
     pub poison: &'a PoisonTracker,
     pub gauge: StoreGauge,
@@ -111,7 +110,7 @@ impl<S: Store> DecideStage<'_, S> {
         };
         let nothing = FxHashMap::default();
         loop {
-            let view = BatchView::new(self.store, &self.in_flight, self.cache, &nothing);
+            let view = BatchView::new(self.store, &self.in_flight, &mut self.cache, &nothing);
             let Some(step) = closing.next(&view, &mut self.decider, &mut self.history)? else { break };
             let (batch, events) = closing_batch(&sweep, step, self.next_seq, self.history.reports());
             self.next_seq = batch.next_seq;
@@ -132,7 +131,7 @@ impl<S: Store> DecideStage<'_, S> {
         self.in_flight.retire(n_visible);
         index.equal.reserve(3 * pages.len());
         self.in_flight.complete(&mut index, contents(&pages).map(|content| &content.equivalences));
-        let view = BatchView::new(self.store, &self.in_flight, self.cache, &states);
+        let view = BatchView::new(self.store, &self.in_flight, &mut self.cache, &states);
         let (decisions, effects) = decide_each(&mut self.decider, &pages, &mut index, &view)?;
         kill_point!("decided");
         let counts = counts(&pages, &decisions, &effects);
@@ -210,10 +209,6 @@ fn first_urls(pages: &[SketchedRecord], decisions: &[Option<Decision>]) -> Vec<S
     let new =
         pages.iter().zip(decisions).filter(|(_, decision)| decision.as_ref().is_some_and(Decision::is_new_document));
     new.filter_map(|(page, _)| Some(page.outcome.as_ref().ok()?.url.clone())).collect()
-}
-
-fn content_of(page: &SketchedRecord) -> Option<&SketchedContent> {
-    page.outcome.as_ref().ok()?.content.as_ref()
 }
 
 fn sighting_of(page: &SketchedRecord, key: Option<Fingerprint>) -> Option<PageSighting<'_>> {

@@ -53,7 +53,7 @@ impl InFlight {
     pub fn retire(&mut self, n_visible: u64) {
         let n_kept = self.n_decided.saturating_sub(n_visible) as usize;
         for batch in self.batches.drain(..self.batches.len().saturating_sub(n_kept)) {
-            // Where nobody takes it, it is freed here.
+            // If no look-up is left to take it, this frees it.
             let _ = self.retired.send(batch);
         }
     }

@@ -1,6 +1,5 @@
 //! Looks up what the decisions over a batch will ask, while earlier batches are decided and written.
 
-use super::cache::Cache;
 use super::close_requests::CloseRequest;
 use super::gatherer::{IdleCount, Next};
 use super::in_flight::DecidedBatch;
@@ -11,26 +10,11 @@ use super::visibility::Visibility;
 use crate::cluster::{BatchIndex, Prefetcher};
 use crate::document::{DocumentId, Fingerprint, Seed, url_key};
 use crate::ports::{Store, StoreError};
-use crate::sketch::{Sketch, SketchedContent};
+use crate::sketch::SketchedContent;
 use crate::sweep::UrlState;
 use crossbeam::channel::{Receiver, Sender};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Decoded sketches, which several stages share.
-pub(super) struct SketchCache(Mutex<Cache<DocumentId, Arc<Sketch>>>);
-
-impl SketchCache {
-    /// An empty cache of at most so many bytes.
-    pub fn new(n_bytes_max: usize) -> Self {
-        SketchCache(Mutex::new(Cache::new(n_bytes_max, |sketch| sketch.n_bytes())))
-    }
-
-    /// Works with the cache, while no other thread does.
-    pub fn with<T>(&self, work: impl FnOnce(&mut Cache<DocumentId, Arc<Sketch>>) -> T) -> T {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
 
 /// The decision's work, in order.
 pub(super) enum Prepared {
@@ -127,7 +111,12 @@ impl<S: Store> LookUp<'_, S> {
     }
 }
 
+/// A page's content, where it has one.
+pub(super) fn content_of(page: &SketchedRecord) -> Option<&SketchedContent> {
+    page.outcome.as_ref().ok()?.content.as_ref()
+}
+
 /// The contents of a batch's pages.
 pub(super) fn contents(pages: &[SketchedRecord]) -> impl Iterator<Item = &SketchedContent> {
-    pages.iter().filter_map(|page| page.outcome.as_ref().ok()?.content.as_ref())
+    pages.iter().filter_map(content_of)
 }

@@ -58,11 +58,11 @@ use crate::sketch::Sketcher;
 use crate::sweep::SweepCut;
 use crate::wire;
 use backpressure::Backpressure;
+use batch_view::SketchCache;
 use decide::DecideStage;
 use gatherer::{Gatherer, IdleCount};
 use gauge::StoreGauge;
 use in_flight::InFlight;
-use look_up::SketchCache;
 use publisher::Publisher;
 use stages::{Stages, joined};
 use std::sync::Arc;
@@ -125,7 +125,7 @@ impl<S: Store> Pipeline<'_, S> {
         let (published, is_listening) = (publisher.published(), publisher.is_listening());
         let settings = &self.settings;
         let backpressure = Backpressure::new(settings.in_flight_records_max, settings.in_flight_mib_max << 20);
-        let (visibility, cache) = (Visibility::default(), SketchCache::new(settings.sketch_cache_mib << 20));
+        let visibility = Visibility::default();
         let gauge = StoreGauge::new(settings.cluster_size_alarm, self.decider.clusters(), Arc::clone(&self.stats));
         let history = History::open(self.store, self.seed, self.decider.clusters(), is_listening)?;
         let prefetcher = self.decider.prefetcher();
@@ -144,7 +144,7 @@ impl<S: Store> Pipeline<'_, S> {
             store: self.store,
             decider: self.decider,
             history,
-            cache: &cache,
+            cache: SketchCache::new(settings.sketch_cache_mib << 20, |sketch| sketch.n_bytes()),
             next_seq: self.next_seq,
             poison: &self.poison,
             gauge,
