@@ -1,45 +1,30 @@
 //! Describes decided batches as events and encodes both for the store, in any number of threads.
 
-use super::close_requests::CloseReply;
 use super::decide::{Decided, DecidedPages};
 use super::error::PipelineError;
 use super::poison::PoisonTracker;
 use super::sequencer::Ticketed;
 use super::sketched_record::SketchedRecord;
-use super::stats::BatchCounts;
+use super::syncer::Written;
 use crate::cluster::Decision;
 use crate::document::DocumentId;
-use crate::history::ClosedSweep;
 use crate::intake::SketchedPage;
-use crate::ports::{Outgoing, ProgressMap, Store, StoreError};
+use crate::ports::{Outgoing, Store, StoreError};
 use crate::wire::{Described, EventLog, Subject};
 use crossbeam::channel::{Receiver, Sender};
 use rustc_hash::FxHashMap;
-use std::time::Duration;
-
-/// A batch ready to be written, with what is told once it is durable.
-pub(super) struct EncodedBatch<E> {
-    pub encoded: E,
-    pub n_records: usize,
-    pub counts: BatchCounts,
-    /// How long deciding took.
-    pub deciding: Duration,
-    pub progress: ProgressMap,
-    pub outbox: Vec<Outgoing>,
-    /// The number of the next event.
-    pub next_seq: u64,
-}
-
-/// What is written, in order.
-pub(super) enum Encoded<E> {
-    /// A batch.
-    Batch(Box<EncodedBatch<E>>),
-    /// A sweep is closed.
-    Closed(CloseReply, ClosedSweep, u64),
-}
+use std::mem::take;
 
 /// A batch on its way to the writer.
-pub(super) type ToWrite<S> = Ticketed<Result<Encoded<<S as Store>::Encoded>, PipelineError>>;
+pub(super) struct EncodedBatch<E> {
+    /// What is written, and the number of the next event; none where a sweep is closed and all of it is written.
+    pub rows: Option<(E, u64)>,
+    /// What the stages after the writer pass on.
+    pub outcome: Written,
+}
+
+/// A batch on its way to the writer, or why there is none.
+pub(super) type ToWrite<S> = Ticketed<Result<EncodedBatch<<S as Store>::Encoded>, PipelineError>>;
 
 /// Runs until no more batches come, or the writer has ended.
 pub(super) fn run<S: Store>(
@@ -49,29 +34,28 @@ pub(super) fn run<S: Store>(
     out: &Sender<ToWrite<S>>,
 ) {
     for Ticketed { ticket, item } in decided {
-        let encoded = match item {
-            Decided::Pages(pages) => encode_pages(store, poison, *pages),
-            Decided::Closing(batch, outbox) => {
-                store.encode(&batch, &outbox).map_err(PipelineError::from).map(|encoded| EncodedBatch {
-                    encoded,
-                    n_records: 0,
-                    counts: BatchCounts::default(),
-                    deciding: Duration::ZERO,
-                    progress: ProgressMap::new(),
-                    outbox,
-                    next_seq: batch.next_seq,
-                })
-            }
-            Decided::Closed(reply, closed, next_seq) => {
-                if out.send(Ticketed { ticket, item: Ok(Encoded::Closed(reply, closed, next_seq)) }).is_err() {
-                    break;
-                }
-                continue;
-            }
-        };
+        let encoded = encode(store, poison, item);
         kill_point!("encoded");
-        if out.send(Ticketed { ticket, item: encoded.map(|batch| Encoded::Batch(Box::new(batch))) }).is_err() {
+        if out.send(Ticketed { ticket, item: encoded }).is_err() {
             break;
+        }
+    }
+}
+
+fn encode<S: Store>(
+    store: &S,
+    poison: &PoisonTracker,
+    decided: Decided,
+) -> Result<EncodedBatch<S::Encoded>, PipelineError> {
+    match decided {
+        Decided::Pages(pages) => encode_pages(store, poison, *pages),
+        Decided::Closing(batch, outbox) => {
+            let rows = Some((store.encode(&batch, &outbox)?, batch.next_seq));
+            Ok(EncodedBatch { rows, outcome: Written { outbox, ..Written::default() } })
+        }
+        Decided::Closed(reply, closed, next_seq) => {
+            let outcome = Written { closed: Some((reply, closed, next_seq)), ..Written::default() };
+            Ok(EncodedBatch { rows: None, outcome })
         }
     }
 }
@@ -79,28 +63,22 @@ pub(super) fn run<S: Store>(
 fn encode_pages<S: Store>(
     store: &S,
     poison: &PoisonTracker,
-    decided: DecidedPages,
+    mut decided: DecidedPages,
 ) -> Result<EncodedBatch<S::Encoded>, PipelineError> {
     let _in_hand = poison.pick_up_single(&decided.pages);
     let outbox = match decided.first_seq {
-        Some(first_seq) => describe(store, &decided, first_seq)?,
+        Some(first_seq) => describe(store, &mut decided, first_seq)?,
         None => Vec::new(),
     };
-    let encoded = store.encode(&decided.batch, &outbox)?;
     let DecidedPages { pages, batch, counts, deciding, .. } = decided;
-    Ok(EncodedBatch {
-        encoded,
-        n_records: pages.len(),
-        counts,
-        deciding,
-        progress: batch.progress.clone(),
-        outbox,
-        next_seq: batch.next_seq,
-    })
+    let rows = Some((store.encode(&batch, &outbox)?, batch.next_seq));
+    let (n_records, progress) = (pages.len(), batch.progress.clone());
+    let outcome = Written { n_records, counts, deciding, progress, outbox, ..Written::default() };
+    Ok(EncodedBatch { rows, outcome })
 }
 
 /// The events of a batch.
-fn describe<S: Store>(store: &S, decided: &DecidedPages, first_seq: u64) -> Result<Vec<Outgoing>, PipelineError> {
+fn describe<S: Store>(store: &S, decided: &mut DecidedPages, first_seq: u64) -> Result<Vec<Outgoing>, PipelineError> {
     let urls = matched_urls(store, decided)?;
     let mut log = EventLog::new(first_seq);
     for (at, (page, decision)) in decided.pages.iter().zip(&decided.decisions).enumerate() {
@@ -133,8 +111,8 @@ fn described<'p>(
 }
 
 /// Where each document that a decision matched was first seen: in flight, in this very batch, or in the store.
-fn matched_urls<S: Store>(store: &S, decided: &DecidedPages) -> Result<FxHashMap<DocumentId, String>, StoreError> {
-    let mut urls = decided.matched_urls.clone();
+fn matched_urls<S: Store>(store: &S, decided: &mut DecidedPages) -> Result<FxHashMap<DocumentId, String>, StoreError> {
+    let mut urls = take(&mut decided.matched_urls);
     let mut unknown = Vec::new();
     for (page, decision) in decided.pages.iter().zip(&decided.decisions) {
         let (Ok(sketched), Some(decision)) = (&page.outcome, decision) else { continue };

@@ -1,6 +1,6 @@
 //! The one writer: writes encoded batches in order.
 
-use super::encode::{Encoded, EncodedBatch, ToWrite};
+use super::encode::{EncodedBatch, ToWrite};
 use super::error::PipelineError;
 use super::poison::PoisonTracker;
 use super::sequencer::Sequencer;
@@ -30,13 +30,7 @@ impl<S: Store> Writer<'_, S> {
         for ticketed in work {
             sequencer.push(ticketed);
             while let Some(encoded) = sequencer.pop() {
-                let done = match encoded? {
-                    Encoded::Batch(batch) => self.write(*batch)?,
-                    Encoded::Closed(reply, closed, next_seq) => {
-                        (Written { closed: Some((reply, closed, next_seq)), ..Written::default() }, None)
-                    }
-                };
-                if out.send(done).is_err() {
+                if out.send(self.write(encoded?)?).is_err() {
                     return Ok(());
                 }
                 kill_point!("handed-over");
@@ -46,13 +40,14 @@ impl<S: Store> Writer<'_, S> {
     }
 
     fn write(&self, batch: EncodedBatch<S::Encoded>) -> Result<ToIndex<S>, PipelineError> {
-        let EncodedBatch { encoded, n_records, counts, deciding, progress, outbox, next_seq } = batch;
+        let EncodedBatch { rows, mut outcome } = batch;
+        let Some((rows, next_seq)) = rows else { return Ok((outcome, None)) };
         let begin = Instant::now();
         let published = if self.is_listening { self.published.load(Ordering::Acquire) } else { next_seq };
-        let written = self.store.write(encoded, published)?;
-        self.poison.count_written(n_records);
+        let written = self.store.write(rows, published)?;
+        self.poison.count_written(outcome.n_records);
         kill_point!("written");
-        let writing = begin.elapsed();
-        Ok((Written { n_records, counts, deciding, writing, progress, outbox, closed: None }, Some(written)))
+        outcome.writing = begin.elapsed();
+        Ok((outcome, Some(written)))
     }
 }
