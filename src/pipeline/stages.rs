@@ -79,8 +79,7 @@ impl<'e, S: Store> Stages<'e, S> {
         let n_sketchers = threads(settings.sketchers, 1);
         let (work_out, work_in) = bounded(CHUNKS_WAITING * n_sketchers);
         let (done_out, done_in) = bounded(settings.in_flight_records_max);
-        let ingest = start(scope, "ingest", move || {
-            let _closer = backpressure.closer();
+        let ingest = self.start(scope, "ingest", move || {
             ingest::run(source, &work_out, &committed, backpressure, shutdown, stats)
         })?;
         for _ in 0..n_sketchers {
@@ -88,7 +87,7 @@ impl<'e, S: Store> Stages<'e, S> {
             let run = move || {
                 sketcher::run(sketcher, &work_in, &done_out, keep_originals, repeats, backpressure, stats, poison);
             };
-            start(scope, "sketcher", run)?;
+            spawn(scope, "sketcher", run)?;
         }
         Ok((done_in, ingest))
     }
@@ -102,13 +101,12 @@ impl<'e, S: Store> Stages<'e, S> {
         prefetcher: &Prefetcher,
         retired: &Receiver<DecidedBatch>,
     ) -> SeveralStarted<'scope, Ticketed<Result<Prepared, StoreError>>> {
-        let &Stages { store, settings, seed, backpressure, visibility, poison, .. } = self;
+        let &Stages { store, settings, seed, visibility, poison, .. } = self;
         let n_look_ups = threads(settings.look_ups, CORES_EACH);
         let (work_out, work_in) = bounded(0);
         let work_in = Arc::new(Mutex::new(work_in));
         let (prepared_out, prepared_in) = bounded(n_look_ups);
-        let gather = start(scope, "gatherer", move || {
-            let _closer = backpressure.closer();
+        let gather = self.start(scope, "gatherer", move || {
             gatherer.run(&work_out);
         })?;
         let mut look_ups = vec![gather];
@@ -116,8 +114,7 @@ impl<'e, S: Store> Stages<'e, S> {
             let (work_in, prepared_out) = (Arc::clone(&work_in), prepared_out.clone());
             let (prefetcher, idle, retired) = (prefetcher.clone(), Arc::clone(idle), retired.clone());
             let look_up = LookUp { store, prefetcher, seed, poison, visibility, idle, retired };
-            look_ups.push(start(scope, "look-up", move || {
-                let _closer = backpressure.closer();
+            look_ups.push(self.start(scope, "look-up", move || {
                 look_up.run(&work_in, &prepared_out);
             })?);
         }
@@ -131,12 +128,8 @@ impl<'e, S: Store> Stages<'e, S> {
         decider: DecideStage<'e, S>,
         prepared: Receiver<Ticketed<Result<Prepared, StoreError>>>,
     ) -> Started<'scope, Ticketed<Decided>, Result<u64, PipelineError>> {
-        let backpressure = self.backpressure;
         let (decided_out, decided_in) = bounded(1);
-        let decider = start(scope, "decider", move || {
-            let _closer = backpressure.closer();
-            decider.run(&prepared, &decided_out)
-        })?;
+        let decider = self.start(scope, "decider", move || decider.run(&prepared, &decided_out))?;
         Ok((decided_in, decider))
     }
 
@@ -146,14 +139,13 @@ impl<'e, S: Store> Stages<'e, S> {
         scope: &'scope Scope<'scope, 'e>,
         decided: &Receiver<Ticketed<Decided>>,
     ) -> SeveralStarted<'scope, ToWrite<S>> {
-        let &Stages { store, settings, backpressure, poison, .. } = self;
+        let &Stages { store, settings, poison, .. } = self;
         let n_encoders = threads(settings.encoders, CORES_EACH);
         let (encoded_out, encoded_in) = bounded(n_encoders);
         let mut encoders = Vec::new();
         for _ in 0..n_encoders {
             let (decided, encoded_out) = (decided.clone(), encoded_out.clone());
-            encoders.push(start(scope, "encoder", move || {
-                let _closer = backpressure.closer();
+            encoders.push(self.start(scope, "encoder", move || {
                 encode::run(store, poison, &decided, &encoded_out);
             })?);
         }
@@ -168,13 +160,10 @@ impl<'e, S: Store> Stages<'e, S> {
         published: &'e AtomicU64,
         is_listening: bool,
     ) -> Started<'scope, ToIndex<S>, Result<(), PipelineError>> {
-        let &Stages { store, backpressure, poison, .. } = self;
+        let &Stages { store, poison, .. } = self;
         let (written_out, written_in) = bounded(1);
         let writer = Writer { store, published, is_listening, poison };
-        let writer = start(scope, "writer", move || {
-            let _closer = backpressure.closer();
-            writer.run(&encoded, &written_out)
-        })?;
+        let writer = self.start(scope, "writer", move || writer.run(&encoded, &written_out))?;
         Ok((written_in, writer))
     }
 
@@ -184,12 +173,10 @@ impl<'e, S: Store> Stages<'e, S> {
         scope: &'scope Scope<'scope, 'e>,
         written: Receiver<ToIndex<S>>,
     ) -> Started<'scope, Written, Result<(), PipelineError>> {
-        let &Stages { store, backpressure, visibility, .. } = self;
+        let &Stages { store, visibility, .. } = self;
         let (indexed_out, indexed_in) = bounded(self.n_waiting());
-        let indexer = start(scope, "indexer", move || {
-            let _closer = backpressure.closer();
-            Ok(index::run(store, visibility, &written, &indexed_out)?)
-        })?;
+        let indexer =
+            self.start(scope, "indexer", move || Ok(index::run(store, visibility, &written, &indexed_out)?))?;
         Ok((indexed_in, indexer))
     }
 
@@ -203,9 +190,7 @@ impl<'e, S: Store> Stages<'e, S> {
         let &Stages { store, backpressure, stats, .. } = self;
         let (events_out, events_in) = bounded(self.n_waiting());
         let syncer = store.syncer();
-        let syncing = start(scope, "syncer", move || {
-            // A failed sync ends the stream even where no further batch would notice it.
-            let _closer = backpressure.closer();
+        let syncing = self.start(scope, "syncer", move || {
             Ok(syncer::run(&*syncer, &indexed, &committed, &events_out, backpressure, stats)?)
         })?;
         Ok((events_in, syncing))
@@ -218,11 +203,22 @@ impl<'e, S: Store> Stages<'e, S> {
         publisher: Publisher,
         events: Receiver<Vec<Outgoing>>,
     ) -> Result<Thread<'scope, Result<(), PipelineError>>, PipelineError> {
-        let &Stages { backpressure, stats, .. } = self;
-        start(scope, "publisher", move || {
-            // Once nothing can be published, nothing more may be admitted.
+        let &Stages { stats, .. } = self;
+        self.start(scope, "publisher", move || Ok(publisher.run(&events, stats)?))
+    }
+
+    /// Starts a thread of a stage. Once it ends, nothing more is admitted: a stage that failed ends the stream even where
+    /// nothing more comes that another stage could notice it by.
+    fn start<'scope, T: Send + 'scope>(
+        &self,
+        scope: &'scope Scope<'scope, 'e>,
+        name: &'static str,
+        stage: impl FnOnce() -> T + Send + 'scope,
+    ) -> Result<Thread<'scope, T>, PipelineError> {
+        let backpressure = self.backpressure;
+        spawn(scope, name, move || {
             let _closer = backpressure.closer();
-            Ok(publisher.run(&events, stats)?)
+            stage()
         })
     }
 
@@ -243,7 +239,7 @@ fn threads(configured: usize, cores_each: usize) -> usize {
 }
 
 /// Starts a thread of a name by which profilers and `top -H` show it.
-fn start<'scope, T: Send + 'scope>(
+fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &'static str,
     stage: impl FnOnce() -> T + Send + 'scope,
