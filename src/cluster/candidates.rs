@@ -159,25 +159,21 @@ impl BatchIndex {
         needed: usize,
         common_limit: usize,
     ) -> Vec<SharedShingles> {
-        let lists = |shingles: &[Shingle], known: &FxHashMap<Shingle, Vec<DocumentId>>| -> usize {
-            shingles.iter().filter_map(|shingle| known.get(shingle)).map(Vec::len).filter(|n| *n <= common_limit).sum()
-        };
-        let n_entries = lists(index, &self.postings) + lists(supers, &self.supers);
+        let postings = index.iter().filter_map(|shingle| self.postings.get(shingle));
+        let postings: Vec<&Vec<DocumentId>> = postings.filter(|list| list.len() <= common_limit).collect();
+        let supers: Vec<&Vec<DocumentId>> = supers.iter().filter_map(|shingle| self.supers.get(shingle)).collect();
+        let n_listed: usize = postings.iter().chain(&supers).map(|list| list.len()).sum();
         let mut shared: FxHashMap<DocumentId, SharedShingles> =
-            FxHashMap::with_capacity_and_hasher(n_entries.min(CANDIDATES_EXPECTED_MAX), Default::default());
+            FxHashMap::with_capacity_and_hasher(n_listed.min(CANDIDATES_EXPECTED_MAX), Default::default());
         let of = |document: DocumentId| SharedShingles { document, n_shared: 0, rarity: 0, is_nominated: false };
-        for shingle in index {
-            let list = self.postings.get(shingle).map(Vec::as_slice).unwrap_or_default();
-            if list.len() <= common_limit {
-                for document in list {
-                    let entry = shared.entry(*document).or_insert_with(|| of(*document));
-                    entry.n_shared += 1;
-                    entry.rarity += rarity(list.len());
-                }
+        for list in postings {
+            for document in list {
+                let entry = shared.entry(*document).or_insert_with(|| of(*document));
+                entry.n_shared += 1;
+                entry.rarity += rarity(list.len());
             }
         }
-        for shingle in supers {
-            let list = self.supers.get(shingle).map(Vec::as_slice).unwrap_or_default();
+        for list in supers {
             for document in list {
                 let entry = shared.entry(*document).or_insert_with(|| of(*document));
                 entry.is_nominated = true;
