@@ -8,7 +8,7 @@ use lookalike::files::{EventFile, FileSource, Input};
 use lookalike::history;
 use lookalike::intake::FutureLimit;
 use lookalike::pipeline::{self, Pipeline, Stats, Summary};
-use lookalike::ports::{Batch, MissingUrl, Outgoing, Sink, Snapshot, Store, StoreError, StoredSighting};
+use lookalike::ports::{Batch, MissingUrl, Outgoing, Sink, Snapshot, Store, StoreError, StoredSighting, Syncer};
 use lookalike::sketch::{Shingle, Sketch, Sketcher};
 use lookalike::store::RocksStore;
 use lookalike::sweep::{Observation, SweepRow, UrlState};
@@ -129,19 +129,23 @@ impl Store for Failing {
         self.call(|| self.inner.first_urls(documents))
     }
 
-    type Encoded = (Batch, Vec<Outgoing>);
-    type Written = ();
+    type Encoded = <RocksStore as Store>::Encoded;
+    type Written = <RocksStore as Store>::Written;
 
     fn encode(&self, batch: &Batch, events: &[Outgoing]) -> Result<Self::Encoded, StoreError> {
-        self.call(|| Ok((batch.clone(), events.to_vec())))
+        self.call(|| self.inner.encode(batch, events))
     }
 
-    fn write(&self, (batch, outbox): Self::Encoded, published: u64) -> Result<(), StoreError> {
-        self.commit(&Batch { outbox, published, ..batch })
+    fn write(&self, batch: Self::Encoded, published: u64) -> Result<Self::Written, StoreError> {
+        self.call(|| self.inner.write(batch, published))
     }
 
-    fn index(&self, (): ()) -> Result<(), StoreError> {
-        Ok(())
+    fn index(&self, written: Self::Written) -> Result<(), StoreError> {
+        self.call(|| self.inner.index(written))
+    }
+
+    fn syncer(&self) -> Box<dyn Syncer> {
+        self.inner.syncer()
     }
 
     fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
