@@ -157,10 +157,20 @@ impl Unharmed {
     }
 
     fn check(&self, world: &World, when: &str) {
-        assert!(fs::read(world.path("events.jsonl")).expect("events") == self.events, "{when}: the events differ");
+        let events = fs::read(world.path("events.jsonl")).expect("events");
+        assert!(events == self.events, "{when}: the events differ: {}", first_difference(&self.events, &events));
         assert_eq!(world.partition(), self.partition, "{when}");
         verified(world, when);
     }
+}
+
+/// The first line that two files do not have in common.
+fn first_difference(wanted: &[u8], found: &[u8]) -> String {
+    let lines = |bytes: &[u8]| bytes.split(|byte| *byte == b'\n').map(text).collect::<Vec<_>>();
+    let (wanted, found) = (lines(wanted), lines(found));
+    let at = wanted.iter().zip(&found).take_while(|(a, b)| a == b).count();
+    let line = |lines: &[String]| lines.get(at).cloned().unwrap_or_else(|| "nothing".into());
+    format!("line {} is\n{}\nand not\n{}", at + 1, line(&found), line(&wanted))
 }
 
 /// Kills runs at random moments, in one store after another, until there are enough kills. Each recovered store must
