@@ -2,7 +2,7 @@
 //! sweeps that are closed.
 
 use super::effects::{ContentChange, HistoryEffects, LatePage, Move, MoveEvidence, Present};
-use super::missing::MissingIndex;
+use super::missing::{MissingIndex, MissingUrl};
 use super::moves::{FoundCopy, MoveFinder};
 use super::page_sighting::PageSighting;
 use super::timeline::Timeline;
@@ -10,8 +10,8 @@ use super::view::View;
 use crate::cluster::{Clusters, Decider, Decision};
 use crate::document::{DocumentId, Fingerprint, Seed};
 use crate::sketch::Sketch;
-use crate::sweep::Observation;
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A pair of documents whose resemblance is reported.
@@ -39,41 +39,110 @@ impl History {
         self.missing.is_some()
     }
 
-    /// What a batch of pages changes: `pages` and `decisions` are in order of arrival, with nothing in the place of a
-    /// rejected record, and no decision where no page stands. The view must know the batch's new documents by their
-    /// sketches, and otherwise the store as it is before the batch.
+    /// Begins a batch of pages, in order of arrival, with nothing in the place of a rejected record. The view must show the
+    /// store as it is before the batch; the sketches of the batch's own documents are asked for at its end.
     ///
     /// # Errors
-    /// The view's own. The history is then of no more use: open it again.
-    pub fn advance<V: View>(
+    /// The view's own.
+    pub fn begin<'p, V: View>(
         &mut self,
         view: &V,
-        decider: &mut Decider,
-        pages: &[Option<PageSighting<'_>>],
-        decisions: &[Option<Decision>],
-    ) -> Result<HistoryEffects, V::Error> {
-        let timeline = Timeline::read(view, &self.seed, pages, decisions)?;
-        let names = pages.iter().zip(&timeline.sightings);
-        let urls: HashMap<Fingerprint, &str> =
-            names.filter_map(|(page, sighting)| Some((sighting.as_ref()?.url, page.as_ref()?.url))).collect();
-        self.effects(view, decider, timeline, decisions, &urls)
+        pages: &'p [Option<PageSighting<'p>>],
+    ) -> Result<HistoryBatch<'_, 'p>, V::Error> {
+        let timeline = Timeline::read(view, pages)?;
+        let urls = pages.iter().flatten().map(|page| (page.key, page.url)).collect();
+        let reports = self.missing.as_mut().map(|missing| (missing, Reports::default()));
+        Ok(HistoryBatch { seed: self.seed, pages, urls, timeline, reports })
     }
 
-    /// The effects of a timeline, with its reports where they are wanted.
-    pub(super) fn effects<V: View>(
+    /// The effects of a timeline that marks URLs as lost, one for each sighting.
+    pub(super) fn close<V: View>(
         &mut self,
         view: &V,
         decider: &mut Decider,
         mut timeline: Timeline,
-        decisions: &[Option<Decision>],
-        urls: &HashMap<Fingerprint, &str>,
+        urls: &FxHashMap<Fingerprint, &str>,
     ) -> Result<HistoryEffects, V::Error> {
         let Some(missing) = &mut self.missing else { return Ok(timeline.into_effects()) };
+        let lost = timeline.sightings.iter().flatten().map(|sighting| sighting.url).enumerate();
+        let state_of = |url: Fingerprint| MissingUrl::from_state(url, timeline.states.get(&url)?);
+        let lost = lost.filter_map(|(at, url)| Some((at, state_of(url)?))).collect();
         let clusters = decider.clusters();
-        let mut finder = MoveFinder { view, clusters, missing, timeline: &mut timeline, urls };
-        let moves = finder.find(decisions)?;
-        let late = late_pages(&timeline, decider.clusters());
-        let changes = changed_pages(&timeline, decisions);
+        let moves = MoveFinder { view, clusters, missing, timeline: &mut timeline, urls }.find_places(lost)?;
+        Reports { moves, ..Reports::default() }.into_effects(view, decider, timeline)
+    }
+}
+
+/// A batch on its way through the history, page by page. Each page sees what those before it changed, so that the results
+/// are the same however pages are batched.
+pub struct HistoryBatch<'h, 'p> {
+    seed: Seed,
+    pages: &'p [Option<PageSighting<'p>>],
+    urls: FxHashMap<Fingerprint, &'p str>,
+    timeline: Timeline,
+    /// The missing URLs and what is to be reported, where anything is.
+    reports: Option<(&'h mut MissingIndex, Reports)>,
+}
+
+impl HistoryBatch<'_, '_> {
+    /// Adds the next page, with its decision where a page stands. `clusters` are those after the decision.
+    ///
+    /// # Errors
+    /// The view's own. The history is then of no more use: open it again.
+    pub fn add<V: View>(
+        &mut self,
+        view: &V,
+        clusters: &mut Clusters,
+        decision: Option<&Decision>,
+    ) -> Result<(), V::Error> {
+        let at = self.timeline.sightings.len();
+        let page = self.pages.get(at).and_then(Option::as_ref);
+        let added = self.timeline.add(view, &self.seed, page, decision)?;
+        let (Some(_), Some((missing, reports))) = (page, &mut self.reports) else { return Ok(()) };
+        let mut finder = MoveFinder { view, clusters, missing, timeline: &mut self.timeline, urls: &self.urls };
+        reports.moves.extend(finder.find(&added, decision)?);
+        if let (Some(previous), Some(decision)) = (added.previous, decision)
+            && previous != decision.document
+        {
+            reports.changes.push((at, (previous, decision.document)));
+        }
+        if let Some(newest) = added.late {
+            let cluster_of = |document| clusters.cluster_of(document);
+            let present = newest.map(|newest| Present { cluster: newest.seen.document().map(cluster_of), newest });
+            reports.late.push(LatePage { page: at, present });
+        }
+        Ok(())
+    }
+
+    /// What the batch changes. The view must know its new documents by their sketches.
+    ///
+    /// # Errors
+    /// The view's own. The history is then of no more use: open it again.
+    pub fn into_effects<V: View>(self, view: &V, decider: &Decider) -> Result<HistoryEffects, V::Error> {
+        match self.reports {
+            None => Ok(self.timeline.into_effects()),
+            Some((_, reports)) => reports.into_effects(view, decider, self.timeline),
+        }
+    }
+}
+
+/// What is reported of a batch, before the resemblances are known.
+#[derive(Default)]
+struct Reports {
+    /// The pages whose document is not the one that stood at their URL before, with both.
+    changes: Vec<(usize, Pair)>,
+    moves: Vec<FoundCopy>,
+    late: Vec<LatePage>,
+}
+
+impl Reports {
+    fn into_effects<V: View>(
+        self,
+        view: &V,
+        decider: &Decider,
+        timeline: Timeline,
+    ) -> Result<HistoryEffects, V::Error> {
+        let Reports { changes, moves, late } = self;
         let pairs = changes.iter().map(|(_, pair)| *pair);
         let pairs = pairs.chain(moves.iter().map(|found| (found.from_document, found.to_document)));
         let resemblances = resemblances(view, decider, pairs.collect())?;
@@ -108,35 +177,15 @@ impl FoundCopy {
     }
 }
 
-/// The pages whose document is not the one that stood at their URL before, with both.
-fn changed_pages(timeline: &Timeline, decisions: &[Option<Decision>]) -> Vec<(usize, Pair)> {
-    let pages = timeline.previous.iter().zip(decisions).enumerate();
-    let changed = pages.filter_map(|(at, (previous, decision))| {
-        let (previous, document) = ((*previous)?, decision.as_ref()?.document);
-        (previous != document).then_some((at, (previous, document)))
-    });
-    changed.collect()
-}
-
-/// The late pages, with what stands at their URLs now where that is new.
-fn late_pages(timeline: &Timeline, clusters: &mut Clusters) -> Vec<LatePage> {
-    let mut present = |newest: &Observation| {
-        let cluster = newest.seen.document().map(|document| clusters.cluster_of(document));
-        Present { newest: newest.clone(), cluster }
-    };
-    let late = timeline.late.iter();
-    late.map(|(page, newest)| LatePage { page: *page, present: newest.as_ref().map(&mut present) }).collect()
-}
-
 /// The resemblances of pairs of documents, read in one question.
-fn resemblances<V: View>(view: &V, decider: &Decider, pairs: BTreeSet<Pair>) -> Result<HashMap<Pair, f64>, V::Error> {
+fn resemblances<V: View>(view: &V, decider: &Decider, pairs: BTreeSet<Pair>) -> Result<FxHashMap<Pair, f64>, V::Error> {
     let documents: BTreeSet<DocumentId> = pairs.iter().filter(|(a, b)| a != b).flat_map(|(a, b)| [*a, *b]).collect();
     let documents: Vec<DocumentId> = documents.into_iter().collect();
     if documents.is_empty() {
         return Ok(pairs.into_iter().map(|pair| (pair, 1.0)).collect());
     }
     let sketches = view.sketches(&documents)?;
-    let sketches: HashMap<DocumentId, Arc<Sketch>> = documents.into_iter().zip(sketches).collect();
+    let sketches: FxHashMap<DocumentId, Arc<Sketch>> = documents.into_iter().zip(sketches).collect();
     let resemblance = |(a, b): Pair| {
         let estimated = || Some(decider.resemblance(sketches.get(&a)?, sketches.get(&b)?));
         ((a, b), if a == b { 1.0 } else { estimated().unwrap_or(0.0) })

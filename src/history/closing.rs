@@ -7,8 +7,8 @@ use super::view::{StoredSighting, View};
 use crate::cluster::Decider;
 use crate::document::{FetchTime, Fingerprint};
 use crate::sweep::{Observation, Seen, SweepRow, UrlState};
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
-use std::collections::{HashMap, HashSet};
 
 /// URLs that one batch marks.
 const BATCH_URLS: usize = 1024;
@@ -114,8 +114,8 @@ impl SweepClosing {
             marked.push(name);
         }
         let marked_keys = timeline.sightings.iter().flatten().map(|sighting| sighting.url);
-        let urls: HashMap<Fingerprint, &str> = marked_keys.zip(marked.iter().map(String::as_str)).collect();
-        let effects = history.effects(view, decider, timeline, &[], &urls)?;
+        let urls: FxHashMap<Fingerprint, &str> = marked_keys.zip(marked.iter().map(String::as_str)).collect();
+        let effects = history.close(view, decider, timeline, &urls)?;
         self.closed.n_moved = self.closed.n_moved.map(|n_moved| n_moved + effects.moves.len() as u64);
         self.row.n_lost += keys.len() as u64;
         Ok((marked, effects))
@@ -124,9 +124,9 @@ impl SweepClosing {
 
 /// The URLs that a sweep should have seen and did not, by fingerprint, and on how many hosts.
 fn missed<V: View>(view: &V, name: &str, row: &SweepRow) -> Result<(Vec<Fingerprint>, u64), V::Error> {
-    let mut visited: HashSet<u64> = HashSet::new();
+    let mut visited: FxHashSet<u64> = FxHashSet::default();
     let mut unseen: Vec<(u64, Fingerprint)> = Vec::new();
-    let mut witnesses: HashMap<u64, Vec<Fingerprint>> = HashMap::new();
+    let mut witnesses: FxHashMap<u64, Vec<Fingerprint>> = FxHashMap::default();
     let is_of_sweep = |sweep: &Option<String>| sweep.as_deref() == Some(name);
     view.each_state(&mut |url, state| {
         let copy_is_of_sweep = state.copy.as_ref().is_some_and(|copy| is_of_sweep(&copy.sweep));
@@ -141,7 +141,7 @@ fn missed<V: View>(view: &V, name: &str, row: &SweepRow) -> Result<(Vec<Fingerpr
             unseen.push((state.host, url));
         }
     })?;
-    let mut hosts = HashSet::new();
+    let mut hosts = FxHashSet::default();
     for (host, _) in &unseen {
         // Removed, so that a host's witnesses are read once.
         let witnesses = witnesses.remove(host).unwrap_or_default();

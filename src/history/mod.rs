@@ -5,8 +5,8 @@
 //! sightings + decisions ─▶ timeline ─▶ moves ─▶ HistoryEffects
 //!                          states, sweeps       what to write, what to report
 //! ```
-//! Nothing here reads or writes: [`History::advance`] asks a [`View`], a few questions a batch, and returns
-//! [`HistoryEffects`]. Pages from the stream and sweeps that are closed ([`SweepClosing`]) go the same way.
+//! Nothing here reads or writes: [`History::begin`] asks a [`View`] about a batch, [`HistoryBatch::add`] follows page by
+//! page, and what comes out is [`HistoryEffects`]. Pages from the stream and sweeps that are closed ([`SweepClosing`]) go the same way.
 
 mod advance;
 mod closing;
@@ -17,7 +17,7 @@ mod page_sighting;
 mod timeline;
 mod view;
 
-pub use advance::History;
+pub use advance::{History, HistoryBatch};
 pub use closing::{ClosedSweep, ClosingBatch, SweepClosing};
 pub use effects::{ContentChange, HistoryEffects, LatePage, Move, MoveEvidence, Present};
 pub use missing::MissingUrl;

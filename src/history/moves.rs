@@ -1,12 +1,13 @@
 //! Moves: pairs a missing URL with the place where its last copy turns up, whichever is learnt first.
 
 use super::missing::{MissingIndex, MissingUrl};
-use super::timeline::Timeline;
-use super::view::View;
+use super::timeline::{Added, Timeline};
+use super::view::{StoredSighting, View};
 use crate::cluster::{Clusters, Decision};
 use crate::document::{DocumentId, FetchTime, Fingerprint};
 use crate::sweep::{LastCopy, UrlState, path_likeness};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// Missing URLs that one page can answer. The page's next sighting answers the rest.
 const ANSWERED_MAX: usize = 1000;
@@ -38,103 +39,77 @@ struct Wanted {
     url: String,
 }
 
-/// A place for a wanted copy: the page of the batch that reports it, its URL, its document.
-type Place = (usize, String, DocumentId);
-
-/// Matches missing URLs with places, for one batch.
+/// Matches missing URLs with places. Each page sees what those before it changed, so that how pages are batched changes
+/// nothing.
 pub(super) struct MoveFinder<'f, 'u, V> {
     pub view: &'f V,
     pub clusters: &'f mut Clusters,
     pub missing: &'f mut MissingIndex,
     pub timeline: &'f mut Timeline,
     /// The names of the batch's URLs.
-    pub urls: &'f HashMap<Fingerprint, &'u str>,
+    pub urls: &'f FxHashMap<Fingerprint, &'u str>,
 }
 
 impl<V: View> MoveFinder<'_, '_, V> {
-    /// Finds what the batch answers: missing URLs whose cluster its pages belong to, and places for URLs that are missing
-    /// from this batch on. What is found is missing no more. The result is sorted by page.
-    pub fn find(&mut self, decisions: &[Option<Decision>]) -> Result<Vec<FoundCopy>, V::Error> {
-        decisions.iter().flatten().for_each(|decision| self.missing.follow_merges(decision));
-        let (no_more, now) = self.timeline.missing_changes();
-        no_more.iter().for_each(|missing| self.missing.remove(self.clusters, missing));
-        now.iter().for_each(|missing| self.missing.insert(self.clusters, missing));
-        let answers = self.answers(decisions);
-        if answers.is_empty() && now.is_empty() {
-            return Ok(Vec::new());
+    /// Finds what a page answers: missing URLs whose last copy it carries, and the place of the URL that is missing from it
+    /// on. What is found is missing no more. The page is the timeline's last.
+    pub fn find(&mut self, added: &Added, decision: Option<&Decision>) -> Result<Vec<FoundCopy>, V::Error> {
+        decision.iter().for_each(|decision| self.missing.follow_merges(decision));
+        added.no_longer_missing.iter().for_each(|missing| self.missing.remove(self.clusters, missing));
+        let mut found = decision.map_or(Ok(Vec::new()), |decision| self.copies_of_page(decision))?;
+        if let Some(missing) = added.missing {
+            found.extend(self.find_places(vec![(self.timeline.sightings.len() - 1, missing)])?);
         }
-        let all: BTreeSet<MissingUrl> = answers.keys().chain(&now).copied().collect();
+        found.sort();
+        Ok(found)
+    }
+
+    /// Finds places for URLs that are missing from now on, each with the page that reports it. The result is sorted by page.
+    pub fn find_places(&mut self, missing: Vec<(usize, MissingUrl)>) -> Result<Vec<FoundCopy>, V::Error> {
+        missing.iter().for_each(|(_, missing)| self.missing.insert(self.clusters, missing));
+        let pages: FxHashMap<Fingerprint, usize> = missing.iter().map(|(page, missing)| (missing.url, *page)).collect();
+        let wanted = self.wanted(missing.into_iter().map(|(_, missing)| missing).collect())?;
+        let places = self.places_in_store(&wanted)?;
         let mut found = Vec::new();
-        let mut rest = Vec::new();
-        for wanted in self.wanted(all.into_iter().collect())? {
-            let pages = answers.get(&wanted.missing).map_or(&[][..], Vec::as_slice);
-            match self.best_page(&wanted, pages) {
-                Some(place) => found.push(self.settle(wanted, place)),
-                None => rest.push(wanted),
-            }
-        }
-        let is_new: BTreeSet<MissingUrl> = now.into_iter().collect();
-        rest.retain(|wanted| is_new.contains(&wanted.missing));
-        let places = self.places_in_store(&rest)?;
-        for (wanted, place) in rest.into_iter().zip(places) {
-            if let Some((to, document)) = place {
-                found.push(self.settle(wanted, (0, to, document)));
+        for (wanted, place) in wanted.into_iter().zip(places) {
+            if let (Some((to, document)), Some(page)) = (place, pages.get(&wanted.missing.url)) {
+                found.push(self.settle(*page, wanted, to, document));
             }
         }
         found.sort();
         Ok(found)
     }
 
-    /// The missing URLs whose last copy is older than a page of the batch in the same cluster, with these pages.
-    fn answers(&self, decisions: &[Option<Decision>]) -> BTreeMap<MissingUrl, Vec<usize>> {
-        let mut answers: BTreeMap<MissingUrl, Vec<usize>> = BTreeMap::new();
-        for (at, decision) in decisions.iter().enumerate() {
-            let (Some(decision), Some(sighting)) = (decision, &self.timeline.sightings[at]) else { continue };
-            let stands = self.timeline.states.get(&sighting.url).is_some_and(|state| state.newest == sighting.moment);
-            if !stands {
-                continue;
-            }
-            for missing in self.missing.seen_before(decision.cluster, sighting.moment.fetched_at, ANSWERED_MAX) {
-                if missing.url != sighting.url {
-                    answers.entry(missing).or_default().push(at);
-                }
-            }
-        }
-        answers
+    /// The missing URLs whose last copy the last page carries at a later time, if that page stands.
+    fn copies_of_page(&mut self, decision: &Decision) -> Result<Vec<FoundCopy>, V::Error> {
+        let Some(StoredSighting { url, moment }) = self.timeline.sightings.last().and_then(Option::as_ref) else {
+            return Ok(Vec::new());
+        };
+        let answered = self.missing.seen_before(decision.cluster, moment.fetched_at, ANSWERED_MAX);
+        let answered: Vec<MissingUrl> = answered.filter(|missing| missing.url != *url).collect();
+        let stands = self.timeline.states.get(url).is_some_and(|state| state.newest == *moment);
+        let Some(to) = self.urls.get(url).filter(|_| stands && !answered.is_empty()) else { return Ok(Vec::new()) };
+        let mut wanted = self.wanted(answered)?;
+        wanted.retain(|wanted| moment.is_later_than(&wanted.copy.moment()));
+        let (page, document) = (self.timeline.sightings.len() - 1, decision.document);
+        Ok(wanted.into_iter().map(|wanted| self.settle(page, wanted, to.to_string(), document)).collect())
     }
 
     /// All that is known of missing URLs, one question of each kind.
     fn wanted(&self, all: Vec<MissingUrl>) -> Result<Vec<Wanted>, V::Error> {
         let keys = || all.iter().map(|missing| missing.url);
         let unread: Vec<Fingerprint> = keys().filter(|url| !self.timeline.states.contains_key(url)).collect();
-        let states: HashMap<Fingerprint, Option<UrlState>> =
+        let states: FxHashMap<Fingerprint, Option<UrlState>> =
             unread.iter().copied().zip(self.view.states(&unread)?).collect();
-        let unnamed: Vec<Fingerprint> = keys().filter(|url| !self.urls.contains_key(url)).collect();
-        let names: HashMap<Fingerprint, String> = unnamed.iter().copied().zip(self.view.urls(&unnamed)?).collect();
+        let names = self.names(&keys().collect::<Vec<_>>())?;
         let whole = |missing: MissingUrl| {
             let key = missing.url;
             let state = self.timeline.states.get(&key).or_else(|| states.get(&key)?.as_ref())?.clone();
             let copy = state.missing_copy()?.clone();
-            let url = self.urls.get(&key).map(|url| url.to_string()).or_else(|| names.get(&key).cloned())?;
+            let url = names.get(&key)?.clone();
             Some(Wanted { missing, state, copy, url })
         };
         Ok(all.into_iter().filter_map(whole).collect())
-    }
-
-    /// Of the batch's pages that carry the content at a later time, the one with the most similar path.
-    fn best_page(&self, wanted: &Wanted, pages: &[usize]) -> Option<Place> {
-        let copy = wanted.copy.moment();
-        let mut best: Option<(f64, usize, &str, DocumentId)> = None;
-        for at in pages {
-            let Some(sighting) = &self.timeline.sightings[*at] else { continue };
-            let document = sighting.moment.seen.document();
-            let Some((url, document)) = self.urls.get(&sighting.url).zip(document) else { continue };
-            let likeness = path_likeness(&wanted.url, url);
-            if sighting.moment.is_later_than(&copy) && best.is_none_or(|(other, ..)| likeness > other) {
-                best = Some((likeness, *at, url, document));
-            }
-        }
-        best.map(|(_, at, url, document)| (at, url.to_string(), document))
     }
 
     /// Where the last copies, or members of their clusters, were seen later: of several places the one with the most similar
@@ -143,17 +118,17 @@ impl<V: View> MoveFinder<'_, '_, V> {
         let members_of = |wanted: &Wanted| self.clusters.members(wanted.missing.document).take(MEMBERS_MAX);
         let documents: BTreeSet<DocumentId> = wanted.iter().flat_map(members_of).collect();
         let documents: Vec<DocumentId> = documents.into_iter().collect();
-        let mut places_of: HashMap<DocumentId, BTreeSet<Fingerprint>> = HashMap::new();
+        let mut places_of: FxHashMap<DocumentId, BTreeSet<Fingerprint>> = FxHashMap::default();
         let mut keys = BTreeSet::new();
-        for sighting in self.view.newest_sightings(&documents, PLACES_OF_DOCUMENT_MAX)? {
+        for sighting in self.newest_sightings(&documents)? {
             let Some(document) = sighting.moment.seen.document() else { continue };
             places_of.entry(document).or_default().insert(sighting.url);
             keys.insert(sighting.url);
         }
         let keys: Vec<Fingerprint> = keys.into_iter().collect();
-        let states: HashMap<Fingerprint, Option<UrlState>> =
+        let states: FxHashMap<Fingerprint, Option<UrlState>> =
             keys.iter().copied().zip(self.view.states(&keys)?).collect();
-        let names: HashMap<Fingerprint, String> = keys.iter().copied().zip(self.view.urls(&keys)?).collect();
+        let names = self.names(&keys)?;
         let place = |wanted: &Wanted| {
             let members: BTreeSet<DocumentId> = members_of(wanted).collect();
             let copy = wanted.copy.moment();
@@ -176,11 +151,30 @@ impl<V: View> MoveFinder<'_, '_, V> {
         Ok(wanted.iter().map(place).collect())
     }
 
-    /// Takes a URL off the missing ones. The later of the two pages reports the move: the one that made the URL missing, or the
-    /// one at the new place.
-    fn settle(&mut self, wanted: Wanted, (page, to, to_document): Place) -> FoundCopy {
+    /// The newest sightings of documents, those of the batch among them.
+    fn newest_sightings(&self, documents: &[DocumentId]) -> Result<Vec<StoredSighting>, V::Error> {
+        let mut all = self.view.newest_sightings(documents, PLACES_OF_DOCUMENT_MAX)?;
+        let is_wanted = |sighting: &&StoredSighting| {
+            sighting.moment.seen.document().is_some_and(|document| documents.binary_search(&document).is_ok())
+        };
+        all.extend(self.timeline.sightings.iter().flatten().filter(is_wanted).cloned());
+        Ok(StoredSighting::newest_of_each(all, PLACES_OF_DOCUMENT_MAX))
+    }
+
+    /// The URLs behind fingerprints.
+    fn names(&self, keys: &[Fingerprint]) -> Result<FxHashMap<Fingerprint, String>, V::Error> {
+        let unnamed: Vec<Fingerprint> = keys.iter().copied().filter(|url| !self.urls.contains_key(url)).collect();
+        let mut names: FxHashMap<Fingerprint, String> = FxHashMap::default();
+        if !unnamed.is_empty() {
+            names.extend(unnamed.iter().copied().zip(self.view.urls(&unnamed)?));
+        }
+        names.extend(keys.iter().filter_map(|key| Some((*key, self.urls.get(key)?.to_string()))));
+        Ok(names)
+    }
+
+    /// Takes a URL off the missing ones.
+    fn settle(&mut self, page: usize, wanted: Wanted, to: String, to_document: DocumentId) -> FoundCopy {
         self.missing.remove(self.clusters, &wanted.missing);
-        let page = self.timeline.last_page_at(wanted.missing.url).unwrap_or(0).max(page);
         self.timeline.mark_found(wanted.missing, wanted.state);
         FoundCopy { page, from: wanted.url, to, from_document: wanted.missing.document, to_document }
     }

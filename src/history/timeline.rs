@@ -1,4 +1,4 @@
-//! The timelines of a batch's URLs: sightings, states, sweeps, and which URLs are missing.
+//! The timelines of a batch's URLs, page by page: sightings, states, sweeps, and which URLs are missing.
 
 use super::effects::HistoryEffects;
 use super::missing::MissingUrl;
@@ -7,53 +7,47 @@ use super::view::{StoredSighting, View};
 use crate::cluster::Decision;
 use crate::document::{DocumentId, Fingerprint, Seed, host_key};
 use crate::sweep::{Observation, SweepRow, UrlState};
-use std::collections::{BTreeMap, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// What a page changes in the timeline of its URL.
+#[derive(Default)]
+pub(super) struct Added {
+    /// The document that stood at the URL before, by fetch time.
+    pub previous: Option<DocumentId>,
+    /// For a late page, what stands at the URL now, where that did not stand there before.
+    pub late: Option<Option<Observation>>,
+    /// The URL as it was missing before the page, where it no longer is.
+    pub no_longer_missing: Option<MissingUrl>,
+    /// The URL, where it is missing from this page on.
+    pub missing: Option<MissingUrl>,
+}
 
 /// What a batch does to the timelines of its URLs.
 #[derive(Default)]
 pub(super) struct Timeline {
-    /// Each page's sighting; none for a rejected record.
+    /// The sighting of each page so far; none for a rejected record.
     pub sightings: Vec<Option<StoredSighting>>,
-    /// For each page the document that stood at its URL before, by fetch time.
-    pub previous: Vec<Option<DocumentId>>,
-    /// Late pages by number, each with what stands at its URL now, where that did not stand there before.
-    pub late: BTreeMap<usize, Option<Observation>>,
     /// URLs that were never seen before, by fingerprint.
     pub new_urls: Vec<(Fingerprint, String)>,
-    /// The states of the URLs after the batch.
-    pub states: HashMap<Fingerprint, UrlState>,
+    /// The states of the batch's URLs after the pages so far, and those of other URLs whose move was found.
+    pub states: FxHashMap<Fingerprint, UrlState>,
     /// URLs that were missing before the batch.
-    was_missing: HashMap<Fingerprint, MissingUrl>,
+    was_missing: FxHashMap<Fingerprint, MissingUrl>,
     pub sweeps: BTreeMap<String, SweepRow>,
 }
 
 impl Timeline {
-    /// Reads what is known of the batch's URLs and sweeps, one question for each, and adds the batch. Only a late page costs
-    /// a look at its URL's whole history.
-    pub fn read<V: View>(
-        view: &V,
-        seed: &Seed,
-        pages: &[Option<PageSighting<'_>>],
-        decisions: &[Option<Decision>],
-    ) -> Result<Self, V::Error> {
+    /// Reads what is known of the URLs and sweeps of a batch, one question for each.
+    pub fn read<V: View>(view: &V, pages: &[Option<PageSighting<'_>>]) -> Result<Self, V::Error> {
         let mut timeline = Timeline::default();
-        for (page, decision) in pages.iter().zip(decisions) {
-            timeline.sightings.push(page.as_ref().map(|page| page.sighting(decision.as_ref())));
-        }
-        timeline.read_states(view)?;
-        timeline.count_sweeps(view)?;
-        for (at, page) in pages.iter().enumerate() {
-            let previous = match page {
-                Some(page) => timeline.add(view, seed, at, page.url)?,
-                None => None,
-            };
-            timeline.previous.push(previous);
-        }
+        timeline.read_states(view, pages)?;
+        timeline.read_sweeps(view, pages)?;
         Ok(timeline)
     }
 
-    fn read_states<V: View>(&mut self, view: &V) -> Result<(), V::Error> {
-        let mut urls: Vec<Fingerprint> = self.sightings.iter().flatten().map(|sighting| sighting.url).collect();
+    fn read_states<V: View>(&mut self, view: &V, pages: &[Option<PageSighting<'_>>]) -> Result<(), V::Error> {
+        let mut urls: Vec<Fingerprint> = pages.iter().flatten().map(|page| page.key).collect();
         urls.sort_unstable();
         urls.dedup();
         for (url, state) in urls.iter().zip(view.states(&urls)?) {
@@ -64,26 +58,59 @@ impl Timeline {
         Ok(())
     }
 
-    fn count_sweeps<V: View>(&mut self, view: &V) -> Result<(), V::Error> {
-        let moments = || self.sightings.iter().flatten().map(|sighting| &sighting.moment);
-        let mut names: Vec<&str> = moments().filter_map(|moment| moment.sweep.as_deref()).collect();
+    fn read_sweeps<V: View>(&mut self, view: &V, pages: &[Option<PageSighting<'_>>]) -> Result<(), V::Error> {
+        let mut names: Vec<&str> = pages.iter().flatten().filter_map(|page| page.sweep).collect();
         names.sort_unstable();
         names.dedup();
         let rows = names.iter().zip(view.sweeps(&names)?);
-        let mut sweeps: BTreeMap<String, SweepRow> =
-            rows.filter_map(|(name, row)| Some((name.to_string(), row?))).collect();
-        for moment in moments() {
-            let Some(name) = &moment.sweep else { continue };
-            let row = sweeps.entry(name.clone()).or_insert_with(|| SweepRow::begun(moment.fetched_at));
-            row.count(moment.fetched_at, moment.seen.document().is_some());
-        }
-        self.sweeps = sweeps;
+        self.sweeps = rows.filter_map(|(name, row)| Some((name.to_string(), row?))).collect();
         Ok(())
     }
 
-    /// Adds one page to its URL's timeline; returns the document that stood there before it.
-    fn add<V: View>(&mut self, view: &V, seed: &Seed, at: usize, url: &str) -> Result<Option<DocumentId>, V::Error> {
-        let Some(StoredSighting { url: key, moment }) = &self.sightings[at] else { return Ok(None) };
+    /// Adds the next page, or nothing in the place of a rejected record. Only a late page costs a look at its URL's whole
+    /// history.
+    pub fn add<V: View>(
+        &mut self,
+        view: &V,
+        seed: &Seed,
+        page: Option<&PageSighting<'_>>,
+        decision: Option<&Decision>,
+    ) -> Result<Added, V::Error> {
+        let Some(page) = page else {
+            self.sightings.push(None);
+            return Ok(Added::default());
+        };
+        let sighting = page.sighting(decision);
+        self.count(&sighting.moment);
+        let missing = |timeline: &Timeline| MissingUrl::from_state(page.key, timeline.states.get(&page.key)?);
+        let was_missing = missing(self);
+        let mut added = self.add_sighting(view, seed, page.url, &sighting)?;
+        let is_missing = missing(self);
+        if was_missing != is_missing {
+            (added.no_longer_missing, added.missing) = (was_missing, is_missing);
+        }
+        self.sightings.push(Some(sighting));
+        Ok(added)
+    }
+
+    /// Counts a sighting in its sweep.
+    fn count(&mut self, moment: &Observation) {
+        let Some(name) = &moment.sweep else { return };
+        if !self.sweeps.contains_key(name) {
+            self.sweeps.insert(name.clone(), SweepRow::begun(moment.fetched_at));
+        }
+        if let Some(row) = self.sweeps.get_mut(name) {
+            row.count(moment.fetched_at, moment.seen.document().is_some());
+        }
+    }
+
+    fn add_sighting<V: View>(
+        &mut self,
+        view: &V,
+        seed: &Seed,
+        url: &str,
+        StoredSighting { url: key, moment }: &StoredSighting,
+    ) -> Result<Added, V::Error> {
         let known = self.states.get(key);
         // A URL that was seen before has a state, and its name is stored.
         if known.is_none() {
@@ -92,33 +119,34 @@ impl Timeline {
         if let Some(state) = known.and_then(|state| state.after(moment)) {
             let previous = known.and_then(|state| state.copy.as_ref()).map(|copy| copy.document);
             self.states.insert(*key, state);
-            return Ok(previous);
+            return Ok(Added { previous, ..Added::default() });
         }
         let mut history = Vec::new();
         if known.is_some() {
             history = view.observations(*key)?;
-            let earlier = self.sightings[..at].iter().flatten().filter(|sighting| sighting.url == *key);
+            let earlier = self.sightings.iter().flatten().filter(|sighting| sighting.url == *key);
             history.extend(earlier.map(|sighting| sighting.moment.clone()));
         }
         // A sighting that comes twice follows itself and changes nothing.
         let previous = history.iter().filter(|other| *other <= moment && other.seen.document().is_some()).max();
         let previous = previous.and_then(|moment| moment.seen.document());
+        let mut added = Added { previous, ..Added::default() };
         history.push(moment.clone());
         let host = known.map_or_else(|| host_key(seed, url), |state| state.host);
         let found_copy = known.filter(|state| state.found).and_then(|state| state.copy.clone());
         if let Some(mut state) = UrlState::from_history(&history, host) {
             if state.newest != *moment {
                 let has_changed = known.is_none_or(|known| known.newest != state.newest);
-                self.late.insert(at, has_changed.then(|| state.newest.clone()));
+                added.late = Some(has_changed.then(|| state.newest.clone()));
             }
             state.found = found_copy.is_some() && state.copy == found_copy && !state.is_alive();
             self.states.insert(*key, state);
         }
-        Ok(previous)
+        Ok(added)
     }
 
     /// URLs that are missing no more after the batch, and URLs that are missing from now on.
-    pub fn missing_changes(&self) -> (Vec<MissingUrl>, Vec<MissingUrl>) {
+    fn missing_changes(&self) -> (Vec<MissingUrl>, Vec<MissingUrl>) {
         let (mut no_more, mut now) = (Vec::new(), Vec::new());
         for (url, state) in &self.states {
             let (was, is) = (self.was_missing.get(url).copied(), MissingUrl::from_state(*url, state));
@@ -130,11 +158,6 @@ impl Timeline {
         no_more.sort_unstable();
         now.sort_unstable();
         (no_more, now)
-    }
-
-    /// The last page of the batch at a URL, by number.
-    pub fn last_page_at(&self, url: Fingerprint) -> Option<usize> {
-        self.sightings.iter().rposition(|sighting| sighting.as_ref().is_some_and(|sighting| sighting.url == url))
     }
 
     /// Records that the move of a missing URL's last copy is reported.

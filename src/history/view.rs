@@ -4,7 +4,7 @@ use super::missing::MissingUrl;
 use crate::cluster::SketchView;
 use crate::document::{DocumentId, Fingerprint};
 use crate::sweep::{Observation, Seen, SweepRow, UrlState};
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
 /// A sighting whose URL is known by its fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,19 @@ impl StoredSighting {
             (sighting.url, *fetched_at, kind, sweep.len(), sweep, target, document)
         }
         key(self).cmp(&key(other))
+    }
+
+    /// The newest sightings of each document, at most `limit_each` of each, newest first. Sightings that come twice count
+    /// once.
+    pub fn newest_of_each(mut all: Vec<Self>, limit_each: usize) -> Vec<Self> {
+        all.sort_by_cached_key(|sighting| {
+            let Observation { fetched_at, seen, sweep } = &sighting.moment;
+            Reverse((seen.document(), *fetched_at, sighting.url, sweep.clone().unwrap_or_default()))
+        });
+        all.dedup();
+        let document_of = |sighting: &Self| sighting.moment.seen.document();
+        let of_each = all.chunk_by(|a, b| document_of(a) == document_of(b));
+        of_each.flat_map(|same| same.iter().take(limit_each)).cloned().collect()
     }
 }
 

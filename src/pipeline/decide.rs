@@ -15,7 +15,7 @@ use super::stats::BatchCounts;
 use super::visibility::Visibility;
 use crate::cluster::{BatchIndex, Decider, Decision, Effects};
 use crate::document::{DocumentId, Fingerprint};
-use crate::history::{ClosedSweep, History, HistoryEffects, PageSighting, SweepClosing};
+use crate::history::{ClosedSweep, History, HistoryBatch, HistoryEffects, PageSighting, SweepClosing};
 use crate::intake::SketchedPage;
 use crate::ports::{Batch, CloseFailure, Outgoing, Store, StoreError};
 use crate::wire::EventLog;
@@ -132,12 +132,13 @@ impl<S: Store> DecideStage<'_, S> {
         index.equal.reserve(3 * pages.len());
         self.in_flight.complete(&mut index, contents(&pages).map(|content| &content.equivalences));
         let view = BatchView::new(self.store, &self.in_flight, &mut self.cache, &states);
-        let (decisions, effects) = decide_each(&mut self.decider, &pages, &mut index, &view)?;
-        kill_point!("decided");
-        let counts = counts(&pages, &decisions, &effects);
         let sightings: Vec<Option<PageSighting<'_>>> =
             pages.iter().zip(&urls).map(|(page, key)| sighting_of(page, *key)).collect();
-        let mut history = self.history.advance(&view, &mut self.decider, &sightings, &decisions)?;
+        let mut history = self.history.begin(&view, &sightings)?;
+        let (decisions, effects) = decide_each(&mut self.decider, &mut history, &pages, &mut index, &view)?;
+        let mut history = history.into_effects(&view, &self.decider)?;
+        kill_point!("decided");
+        let counts = counts(&pages, &decisions, &effects);
         view.keep_fresh();
         let matched_urls = self.matched_in_flight(&decisions);
         let mut batch = decided_rows(&pages, &decisions, effects, &history.sightings);
@@ -165,9 +166,11 @@ impl<S: Store> DecideStage<'_, S> {
     }
 }
 
-/// Decides over a batch, page by page in order; each decision sees what those before it changed.
+/// Decides over a batch, page by page in order; each page sees what those before it changed, in the clusters and in the
+/// history.
 fn decide_each<S: Store>(
     decider: &mut Decider,
+    history: &mut HistoryBatch<'_, '_>,
     pages: &[SketchedRecord],
     index: &mut BatchIndex,
     view: &BatchView<'_, S>,
@@ -179,6 +182,7 @@ fn decide_each<S: Store>(
         let decision =
             content_of(page).map(|content| decider.decide(content, index, view, &mut effects)).transpose()?;
         view.add_fresh(&effects.documents[n_before..]);
+        history.add(view, decider.clusters(), decision.as_ref())?;
         decisions.push(decision);
     }
     Ok((decisions, effects))

@@ -10,7 +10,6 @@ use crate::sketch::{Equivalences, Shingle, Sketch};
 use crate::sweep::{Observation, SweepRow, UrlState};
 use crossbeam::channel::{Receiver, Sender};
 use rustc_hash::FxHashMap;
-use std::cmp::Reverse;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -169,17 +168,7 @@ impl InFlight {
         if all.len() == n_stored {
             return all;
         }
-        // The order of the store's rows by document.
-        all.sort_by_cached_key(|sighting| {
-            let Observation { fetched_at, seen, sweep } = &sighting.moment;
-            Reverse((seen.document(), *fetched_at, sighting.url, sweep.clone().unwrap_or_default()))
-        });
-        all.dedup();
-        let document_of = |sighting: &StoredSighting| sighting.moment.seen.document();
-        all.chunk_by(|a, b| document_of(a) == document_of(b))
-            .flat_map(|same| same.iter().take(limit_each))
-            .cloned()
-            .collect()
+        StoredSighting::newest_of_each(all, limit_each)
     }
 }
 
