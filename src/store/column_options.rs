@@ -1,6 +1,6 @@
 //! The RocksDB options of the database and of each column family.
 
-use super::schema::{self, PostingKind, cf};
+use super::schema::{self, cf};
 use super::settings::Settings;
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompactionStyle, DBCompressionType, DBRecoveryMode,
@@ -38,9 +38,9 @@ pub(super) fn families(cache: &Cache) -> Vec<ColumnFamilyDescriptor> {
     cf::ALL.into_iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name, Some(cache)))).collect()
 }
 
-/// The options of a run, a file that will be ingested into a posting family.
-pub(super) fn run_options(kind: PostingKind) -> Options {
-    family_options(kind.family(), None)
+/// The options of a run, a file that will be ingested into a derived family.
+pub(super) fn run_options(name: &str) -> Options {
+    family_options(name, None)
 }
 
 /// The options of a bulk-loaded table. RocksDB compresses such a file as it does the lowest level. Here that is the
@@ -85,7 +85,7 @@ fn is_read_by_key(name: &str) -> bool {
 
 /// Whether all rows of a family arrive as ingested files, so that its memtables stay empty.
 fn is_ingested(name: &str) -> bool {
-    matches!(name, cf::POSTINGS | cf::SUPERS | cf::MOD_POSTINGS)
+    is_fingerprints(name)
 }
 
 /// Whether a family holds little but fingerprints. A page looks up two dozen of them, nearly all absent. Zstd would

@@ -274,7 +274,7 @@ impl RocksStore {
         Ok(self.loaded_posting_buffer()?.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The newest postings, read from `pending` at the first call.
+    /// The newest postings and equivalence fingerprints, read from `pending` at the first call.
     pub(super) fn loaded_posting_buffer(&self) -> Result<&RwLock<PostingBuffer>, StoreError> {
         if let Some(buffer) = self.posting_buffer.get() {
             return Ok(buffer);
@@ -283,15 +283,18 @@ impl RocksStore {
         Ok(self.posting_buffer.get_or_init(|| buffer))
     }
 
-    /// Reads the postings of `pending` that may be in no run.
+    /// Reads what `pending` holds and no run may hold.
     fn read_pending_postings(&self) -> Result<PostingBuffer, StoreError> {
         let mut buffer = PostingBuffer::new(self.posting_buffer_bytes_max);
         let (first, bits) = (self.indexed_up_to()?.saturating_add(1), self.rule.sketch.bits);
         self.scan_from(cf::PENDING, &first.to_be_bytes(), &mut |key, row| {
             let part = buffer.growing();
-            let last = schema::read_pending(key, row, bits, &mut |kind, shingle, document| {
-                part.add(kind, shingle, document, false);
-            });
+            let last = if schema::is_pending_equal(key) {
+                schema::read_pending_equal(key, row, &mut |fingerprint, document| part.add_equal(fingerprint, document))
+            } else {
+                let mut add = |kind, shingle, document| part.add(kind, shingle, document, false);
+                schema::read_pending(key, row, bits, &mut add)
+            };
             part.last = Some(last.ok_or_else(|| damaged("a row of pending"))?);
             Ok(true)
         })?;

@@ -1,7 +1,7 @@
-//! The newest postings, kept in memory until the store has ingested them as a run.
+//! The newest postings and equivalence fingerprints, kept in memory until the store has ingested them as runs.
 
 use super::schema::PostingKind;
-use crate::document::DocumentId;
+use crate::document::{DocumentId, Fingerprint};
 use crate::sketch::Shingle;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -10,6 +10,10 @@ use std::sync::Arc;
 /// An upper bound on the memory of one posting. Up to 39 bytes are the shingle's share of a hash table with slots of
 /// 17 bytes that is at least seven sixteenths full; 8 are the posting. Writing a run takes 16 more per shingle.
 const POSTING_BYTES: usize = 48;
+
+/// An upper bound on the memory of an equivalence fingerprint: a slot of 25 bytes in a hash table at least seven
+/// sixteenths full.
+const EQUAL_BYTES: usize = 58;
 
 /// Ends a chain whose shingle may have older postings in the store.
 const NONE: u32 = u32::MAX;
@@ -100,10 +104,18 @@ impl Chains {
     }
 }
 
-/// The postings of a range of documents: the contents of one run.
+/// The two halves of an equivalence fingerprint, which need less room than one number of 16 bytes.
+type Halves = (u64, u64);
+
+fn halves(fingerprint: Fingerprint) -> Halves {
+    ((fingerprint.0 >> 64) as u64, fingerprint.0 as u64)
+}
+
+/// The postings and equivalence fingerprints of a range of documents: the contents of one run of each family.
 #[derive(Default)]
 pub(super) struct Part {
     chains: [Chains; 3],
+    equal: FxHashMap<Halves, DocumentId>,
     /// The last document of the range.
     pub last: Option<DocumentId>,
 }
@@ -123,8 +135,24 @@ impl Part {
         &self.chains[kind as usize]
     }
 
-    fn n_postings(&self) -> usize {
-        self.chains.iter().map(|chains| chains.postings.len()).sum()
+    /// Adds an equivalence fingerprint.
+    pub fn add_equal(&mut self, fingerprint: Fingerprint, document: DocumentId) {
+        self.equal.insert(halves(fingerprint), document);
+    }
+
+    /// All equivalence fingerprints, ascending, with their documents.
+    pub fn sorted_equal(&self) -> Vec<(Fingerprint, DocumentId)> {
+        let fingerprint = |(high, low): Halves| Fingerprint(u128::from(high) << 64 | u128::from(low));
+        let mut all: Vec<(Fingerprint, DocumentId)> =
+            self.equal.iter().map(|(halves, document)| (fingerprint(*halves), *document)).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// An upper bound on the memory that it takes.
+    fn n_bytes(&self) -> usize {
+        let n_postings: usize = self.chains.iter().map(|chains| chains.postings.len()).sum();
+        n_postings * POSTING_BYTES + self.equal.len() * EQUAL_BYTES
     }
 }
 
@@ -138,18 +166,17 @@ pub(super) struct BufferedPosting {
     pub is_first: bool,
 }
 
-/// A growing part, and a frozen part while a run of it is written.
+/// A growing part, and a frozen part while its runs are written.
 pub(super) struct PostingBuffer {
     growing: Part,
     frozen: Option<Arc<Part>>,
-    part_postings_max: usize,
+    part_bytes_max: usize,
 }
 
 impl PostingBuffer {
     /// An empty buffer that takes at most `n_bytes_max` of memory, half of it for each part.
     pub fn new(n_bytes_max: usize) -> Self {
-        let part_postings_max = (n_bytes_max / 2 / POSTING_BYTES).max(1);
-        PostingBuffer { growing: Part::default(), frozen: None, part_postings_max }
+        PostingBuffer { growing: Part::default(), frozen: None, part_bytes_max: (n_bytes_max / 2).max(1) }
     }
 
     /// The part that new postings go to.
@@ -157,17 +184,18 @@ impl PostingBuffer {
         &mut self.growing
     }
 
-    /// Adds the postings of new documents, the last of which is `last`.
-    pub fn add(&mut self, postings: &[BufferedPosting], last: Option<DocumentId>) {
+    /// Adds the postings and equivalence fingerprints of new documents, the last of which is `last`.
+    pub fn add(&mut self, postings: &[BufferedPosting], equal: &[(Fingerprint, DocumentId)], last: Option<DocumentId>) {
         for BufferedPosting { kind, shingle, document, is_first } in postings {
             self.growing.add(*kind, *shingle, *document, *is_first);
         }
+        equal.iter().for_each(|(fingerprint, document)| self.growing.add_equal(*fingerprint, *document));
         self.growing.last = last.or(self.growing.last);
     }
 
     /// Whether the growing part has reached its limit.
     pub fn is_full(&self) -> bool {
-        self.growing.n_postings() >= self.part_postings_max
+        self.growing.n_bytes() >= self.part_bytes_max
     }
 
     /// Freezes the growing part and starts an empty one. No part may be frozen already.
@@ -204,6 +232,16 @@ impl PostingBuffer {
         }
     }
 
+    /// The buffered documents behind equivalence fingerprints.
+    pub fn equal(&self, fingerprints: &[Fingerprint]) -> Vec<Option<DocumentId>> {
+        let find = |fingerprint: &Fingerprint| {
+            let key = halves(*fingerprint);
+            let frozen = || self.frozen.as_ref().and_then(|part| part.equal.get(&key));
+            self.growing.equal.get(&key).or_else(frozen).copied()
+        };
+        fingerprints.iter().map(find).collect()
+    }
+
     /// All buffered shingles of one kind.
     pub fn shingles(&self, kind: PostingKind) -> BTreeSet<Shingle> {
         self.parts().flat_map(|part| part.chains(kind).heads.keys().copied()).collect()
@@ -218,6 +256,23 @@ mod tests {
         let mut lists = [Vec::new()];
         buffer.append(PostingKind::Index, &[shingle], &mut lists);
         lists.concat().into_iter().map(|document| document.0).collect()
+    }
+
+    #[test]
+    fn equivalence_fingerprints_are_found_in_both_parts_and_counted() {
+        let [one, two, three] = [1, 2 << 64, 3 << 64 | 3].map(Fingerprint);
+        let mut buffer = PostingBuffer::new(4 * EQUAL_BYTES);
+        buffer.growing().add_equal(two, DocumentId(2));
+        assert!(!buffer.is_full());
+        buffer.growing().add_equal(one, DocumentId(1));
+        assert!(buffer.is_full());
+        let frozen = buffer.freeze();
+        assert_eq!(frozen.sorted_equal(), [(one, DocumentId(1)), (two, DocumentId(2))]);
+        buffer.growing().add_equal(three, DocumentId(3));
+        let found = |buffer: &PostingBuffer| buffer.equal(&[one, two, three, Fingerprint(2)]);
+        assert_eq!(found(&buffer), [Some(DocumentId(1)), Some(DocumentId(2)), Some(DocumentId(3)), None]);
+        buffer.thaw();
+        assert_eq!(found(&buffer), [None, None, Some(DocumentId(3)), None]);
     }
 
     #[test]

@@ -77,10 +77,15 @@ impl RocksStore {
     }
 
     pub(super) fn equal_documents(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {
-        self.rows(cf::EQUAL, keys.iter().map(|key| schema::fingerprint_key(*key)))?
-            .into_iter()
-            .map(|row| row.map(|row| Fields(&row).document().ok_or_else(|| damaged("a row of equal"))).transpose())
-            .collect()
+        // The buffer first: what leaves it meanwhile is in the rows by then.
+        let mut documents = self.posting_buffer()?.equal(keys);
+        let unknown: Vec<usize> = (0..keys.len()).filter(|at| documents[*at].is_none()).collect();
+        let rows = self.rows(cf::EQUAL, unknown.iter().map(|at| schema::fingerprint_key(keys[*at])))?;
+        for (at, row) in unknown.into_iter().zip(rows) {
+            let read = |row: DBPinnableSlice<'_>| Fields(&row).document().ok_or_else(|| damaged("a row of equal"));
+            documents[at] = row.map(read).transpose()?;
+        }
+        Ok(documents)
     }
 
     pub(super) fn stored_documents(&self, documents: &[DocumentId]) -> Result<Vec<StoredDocument>, StoreError> {

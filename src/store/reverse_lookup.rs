@@ -41,6 +41,9 @@ impl RocksStore {
         let mut found = DocumentShingles::default();
         let mut rows = self.db.raw_iterator_cf(self.cf(cf::PENDING)?);
         rows.seek_for_prev(wanted.0.to_be_bytes());
+        if rows.key().is_some_and(schema::is_pending_equal) {
+            rows.prev();
+        }
         if let Some((key, row)) = rows.item() {
             let read =
                 schema::read_pending(key, row, self.rule.sketch.bits, &mut |kind, shingle, document| match kind {

@@ -1,10 +1,11 @@
-//! Sorted runs: writes a frozen part of the posting buffer as sorted files, which RocksDB ingests whole.
+//! Sorted runs: writes a frozen part of the posting buffer as sorted files, one for each family, which RocksDB ingests
+//! whole.
 //!
 //! ```text
 //! frozen part ─▶ runs/FAMILY.sst ─▶ ingested, family by family ─▶ indexed-up-to raised, pending deleted up to there
 //! ```
-//! A kill at any step loses nothing. Until the last step `pending` still holds the postings, and ingesting a run
-//! twice changes nothing.
+//! A kill at any step loses nothing. Until the last step `pending` still holds all of it, and ingesting a run twice
+//! changes nothing.
 
 use super::column_options;
 use super::db::family;
@@ -13,9 +14,9 @@ use super::disk_full::retry_while_full;
 use super::posting_buffer::{Chains, Part};
 use super::rocks_error::{damaged, failed};
 use super::schema::{self, PostingKind, cf, meta};
-use crate::document::DocumentId;
+use crate::document::{DocumentId, Fingerprint};
 use crate::ports::StoreError;
-use rocksdb::{DB, IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};
+use rocksdb::{DB, IngestExternalFileOptions, SstFileWriter, WriteBatch};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -93,6 +94,7 @@ impl Run {
         for kind in PostingKind::ALL {
             self.write_and_ingest_kind(kind)?;
         }
+        self.write_and_ingest_equal()?;
         let Some(last) = self.part.last else { return Ok(()) };
         raise_indexed(&self.db, last)
     }
@@ -102,19 +104,42 @@ impl Run {
         if chains.is_empty() {
             return Ok(());
         }
-        let path = self.folder.join(format!("{}.sst", kind.family()));
+        self.write_and_ingest_file(kind.family(), |file| self.write_chains(file, kind, chains))
+    }
+
+    fn write_and_ingest_equal(&self) -> Result<(), StoreError> {
+        let equal = self.part.sorted_equal();
+        if equal.is_empty() {
+            return Ok(());
+        }
+        self.write_and_ingest_file(cf::EQUAL, |file| {
+            let put = |(fingerprint, document): &(Fingerprint, DocumentId)| {
+                file.put(schema::fingerprint_key(*fingerprint), document.0.to_be_bytes()).map_err(failed)
+            };
+            equal.iter().try_for_each(put)
+        })
+    }
+
+    fn write_and_ingest_file(
+        &self,
+        family: &'static str,
+        write: impl FnOnce(&mut SstFileWriter<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let path = self.folder.join(format!("{family}.sst"));
         kill_point!("run-begun");
-        self.write(&path, &column_options::run_options(kind), kind, chains)?;
+        let options = column_options::run_options(family);
+        let mut file = SstFileWriter::create(&options);
+        file.open(&path).map_err(failed)?;
+        write(&mut file)?;
+        file.finish().map_err(failed)?;
         kill_point!("run-written");
-        self.ingest(&path, kind)?;
+        self.ingest(&path, family)?;
         kill_point!("run-ingested");
         Ok(())
     }
 
-    fn write(&self, path: &Path, options: &Options, kind: PostingKind, chains: &Chains) -> Result<(), StoreError> {
+    fn write_chains(&self, file: &mut SstFileWriter<'_>, kind: PostingKind, chains: &Chains) -> Result<(), StoreError> {
         let width = kind.width(self.bits);
-        let mut file = SstFileWriter::create(options);
-        file.open(path).map_err(failed)?;
         chains.each(|shingle, documents, is_first| {
             if kind == PostingKind::Mod {
                 return documents.iter().try_for_each(|document| {
@@ -124,19 +149,18 @@ impl Run {
             let (key, list) = (&shingle.to_be_bytes()[8 - width..], schema::documents_row(documents));
             // Most lists start in this run. Compaction copies a plain row, but has to merge the pieces of a list.
             if is_first { file.put(key, list) } else { file.merge(key, list) }.map_err(failed)
-        })?;
-        file.finish().map_err(failed)
+        })
     }
 
-    fn ingest(&self, path: &Path, kind: PostingKind) -> Result<(), StoreError> {
+    fn ingest(&self, path: &Path, name: &'static str) -> Result<(), StoreError> {
         let mut options = IngestExternalFileOptions::default();
         options.set_move_files(true);
-        let family = family(&self.db, kind.family())?;
+        let family = family(&self.db, name)?;
         self.db.ingest_external_file_cf_opts(family, &options, vec![path]).map_err(failed)
     }
 }
 
-/// Records that runs hold the postings of all documents up to `last`. Not synced: if the record is lost, the next
+/// Records that runs hold all that documents up to `last` add to the derived families. Not synced: if the record is lost, the next
 /// start writes the run again.
 fn raise_indexed(db: &DB, last: DocumentId) -> Result<(), StoreError> {
     let beyond = last.0.checked_add(1).ok_or_else(|| damaged("the last document"))?;
@@ -154,7 +178,7 @@ mod tests {
     use super::*;
     use crate::cluster::NewDocument;
     use crate::cluster::View;
-    use crate::document::{CANONICAL_VERSION, Fingerprint, Seed};
+    use crate::document::{CANONICAL_VERSION, Seed};
     use crate::ports::{Batch, Snapshot, Store, StoreRule};
     use crate::sketch::{Equivalences, Shingle, Sketch, SketchForm, SketchRule};
     use crate::store::{RocksStore, Settings};
@@ -198,6 +222,9 @@ mod tests {
         assert_eq!(store.supers(&[0, 1]).expect("read"), [ids(&|id| id % 2 == 0), ids(&|id| id % 2 == 1)]);
         let shared: HashMap<DocumentId, u32> = (1..=n).map(|id| (DocumentId(id), 1)).collect();
         assert_eq!(store.sharing_mod(&[25, 50], &[], 1000).expect("read"), shared);
+        let keys: Vec<Fingerprint> = (1..=n + 1).map(|id| Fingerprint(2 << 32 | u128::from(id))).collect();
+        let equal: Vec<Option<DocumentId>> = (1..=n + 1).map(|id| (id <= n).then_some(DocumentId(id))).collect();
+        assert_eq!(store.equal(&keys).expect("read"), equal);
     }
 
     fn is_in_runs(store: &RocksStore) -> bool {
@@ -239,10 +266,12 @@ mod tests {
         let mut store = open(folder.path(), 1);
         store.commit(&batch(1..=10)).expect("written");
         let runs = folder.path().join(FOLDER);
-        for kind in PostingKind::ALL {
+        let steps = PostingKind::ALL.into_iter().map(Some).chain([None]);
+        for kind in steps {
             let part = store.posting_buffer_mut().expect("a buffer").freeze();
             let run = Run { db: Arc::clone(&store.db), folder: runs.clone(), bits: 40, part };
-            run.write_and_ingest_kind(kind).expect("taken in");
+            kind.map_or_else(|| run.write_and_ingest_equal(), |kind| run.write_and_ingest_kind(kind))
+                .expect("taken in");
             check(&store, 10);
             std::fs::write(runs.join("orphan.sst"), "half a file").expect("written");
             drop(run);

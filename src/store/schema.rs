@@ -23,6 +23,7 @@
 //! | `postings` | shingle | documents, at most one more than the common limit |
 //! | `mod-postings` | mod shingle, document | empty |
 //! | `pending` | first document of a batch | for each document of the batch: varint n, n shingles; varint n, n super shingles; varint n, n mod shingles |
+//! | `pending` | first document of a batch, `01` | for each document of the batch: varint n, n equivalence fingerprints |
 //! | `common` | shingle | empty |
 //! | `outbox` | sequence number (8) | key, event, and the original of a rejected message: see below |
 //!
@@ -36,10 +37,10 @@
 //! files may hold pieces of one list; a merge operator, the union of sets, joins them when RocksDB reads or compacts.
 //! The first piece of a list, where it is known to be the first, is a plain row and not a merge operand.
 //!
-//! **Derived families.** `supers`, `postings` and `mod-postings` are indexes over the documents. A batch writes its
-//! postings as one row of `pending`. They also stay in memory until RocksDB ingests them as a sorted run (see
-//! `store::runs`). A look-up combines these families with the part of `pending` above `meta/indexed-up-to`. A posting
-//! in both is harmless. The limit of a list holds for both together, because the decision sees both.
+//! **Derived families.** `equal`, `supers`, `postings` and `mod-postings` are indexes over the documents. A batch writes
+//! what it adds to them as two rows of `pending`. It also stays in memory until RocksDB ingests it as a sorted run (see
+//! `store::runs`). A look-up combines these families with the part of `pending` above `meta/indexed-up-to`. What is in
+//! both is harmless. The limit of a list holds for both together, because the decision sees both.
 //!
 //! **Mod postings.** Each posting of a mod shingle is a key of its own, because only queries read it. These lists
 //! have no limit on disk; readers apply one.
@@ -50,7 +51,8 @@
 //! - Every document in `standings`, `equal`, `postings`, `supers` and `mod-postings` is in `docs`.
 //! - A document is in as many lists of each derived family, `pending` included, as its row in `docs` says. The
 //!   shingles of these lists give its checksum.
-//! - Every document above `meta/indexed-up-to` is in exactly one row of `pending`.
+//! - Every document above `meta/indexed-up-to` is in exactly one row of `pending` with its postings, and either in one
+//!   with its equivalence fingerprints or in `equal`.
 //! - `sightings` and `standings` hold the same sightings of documents.
 //! - Each row of `states` is [`UrlState::from_history`] the URL's sightings, apart from `found`.
 //! - `sought` holds the last copy of every URL with [`UrlState::missing_copy`].
@@ -110,7 +112,7 @@ pub mod cf {
     pub const OUTBOX: &str = "outbox";
     /// Mod shingles, if the rule indexes them.
     pub const MOD_POSTINGS: &str = "mod-postings";
-    /// Postings that may be in no run yet.
+    /// Postings and equivalence fingerprints that may be in no run yet.
     pub const PENDING: &str = "pending";
 
     /// Every column family.
@@ -154,7 +156,7 @@ pub mod meta {
     pub const NEXT_SEQ: &[u8] = b"next-seq";
     /// Events below this number are published (8).
     pub const PUBLISHED: &[u8] = b"published";
-    /// Runs hold the postings of all documents up to this one (4).
+    /// Runs hold the postings and equivalence fingerprints of all documents up to this one (4).
     pub const INDEXED_UP_TO: &[u8] = b"indexed-up-to";
     /// Followed by a topic: the number of partitions when the store first published there (4), and whether the topic
     /// is complete (1), see [`crate::ports::OutputNote`].
@@ -547,6 +549,41 @@ pub(super) fn read_pending(
             for _ in 0..fields.varint()? {
                 each(kind, fields.shingle(width)?, document);
             }
+        }
+        if fields.0.is_empty() {
+            return Some(document);
+        }
+        document.0 = document.0.checked_add(1)?;
+    }
+}
+
+/// The key of the row of `pending` with the equivalence fingerprints of a batch.
+pub(super) fn pending_equal_key(first: DocumentId) -> [u8; 5] {
+    let [a, b, c, d] = first.0.to_be_bytes();
+    [a, b, c, d, 1]
+}
+
+/// Whether a row of `pending` holds equivalence fingerprints, and not postings.
+pub(super) fn is_pending_equal(key: &[u8]) -> bool {
+    key.len() == 5 && key[4] == 1
+}
+
+pub(super) fn put_pending_equal(row: &mut Vec<u8>, document: &NewDocument) {
+    encode_varint(document.equivalences.keys().count() as u64, row);
+    document.equivalences.keys().for_each(|fingerprint| row.extend(fingerprint_key(fingerprint)));
+}
+
+/// Calls `each` with every equivalence fingerprint of a row of `pending`, and returns the last document of the row.
+pub(super) fn read_pending_equal(
+    key: &[u8],
+    row: &[u8],
+    each: &mut dyn FnMut(Fingerprint, DocumentId),
+) -> Option<DocumentId> {
+    let mut document = Fields(key).document()?;
+    let mut fields = Fields(row);
+    loop {
+        for _ in 0..fields.varint()? {
+            each(fields.fingerprint()?, document);
         }
         if fields.0.is_empty() {
             return Some(document);

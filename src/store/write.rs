@@ -7,7 +7,7 @@ use super::open::RocksStore;
 use super::posting_buffer::BufferedPosting;
 use super::rocks_error::failed;
 use super::schema::{self, PostingKind, cf, meta, postings_of};
-use crate::cluster::{self, ClusterRow, Link, SketchView};
+use crate::cluster::{self, ClusterRow, Link, NewDocument, SketchView};
 use crate::document::{DocumentId, Fingerprint};
 use crate::history;
 use crate::ports::{Batch, MissingUrl, Outgoing, OutputNotes, Snapshot, Store, StoreError, StoredSighting, Syncer};
@@ -91,12 +91,13 @@ impl Store for RocksStore {
             next_seq: batch.next_seq,
             last_document: batch.documents.last().map(|(document, _)| document.document),
             postings: buffered_postings(batch),
+            equal: equal_fingerprints(batch),
         })
     }
 
     fn write(&self, batch: EncodedBatch, published: u64) -> Result<WrittenPostings, StoreError> {
         kill_point!("before-write");
-        let EncodedBatch { mut rows, next_seq, last_document, postings } = batch;
+        let EncodedBatch { mut rows, next_seq, last_document, postings, equal } = batch;
         self.put_published(published, &mut rows)?;
         let write = || self.db.write(WriteBatch::from_data(rows.data())).map_err(failed);
         retry_while_full(|| self.should_stop(), write)?;
@@ -106,11 +107,11 @@ impl Store for RocksStore {
         }
         self.next_seq.store(next_seq, Ordering::Release);
         self.published.store(published, Ordering::Release);
-        Ok(WrittenPostings { postings, last_document })
+        Ok(WrittenPostings { postings, equal, last_document })
     }
 
     fn index(&self, written: WrittenPostings) -> Result<(), StoreError> {
-        self.buffer_postings(&written.postings, written.last_document)
+        self.buffer_postings(&written)
     }
 
     fn syncer(&self) -> Box<dyn Syncer> {
@@ -129,11 +130,13 @@ pub struct EncodedBatch {
     next_seq: u64,
     last_document: Option<DocumentId>,
     postings: Vec<BufferedPosting>,
+    equal: Vec<(Fingerprint, DocumentId)>,
 }
 
-/// The postings of a written batch, for the buffer.
+/// The postings and equivalence fingerprints of a written batch, for the buffer.
 pub struct WrittenPostings {
     postings: Vec<BufferedPosting>,
+    equal: Vec<(Fingerprint, DocumentId)>,
     last_document: Option<DocumentId>,
 }
 
@@ -152,6 +155,12 @@ fn buffered_postings(batch: &Batch) -> Vec<BufferedPosting> {
     postings
 }
 
+/// The equivalence fingerprints of a batch's documents.
+fn equal_fingerprints(batch: &Batch) -> Vec<(Fingerprint, DocumentId)> {
+    let of_document = |new: &NewDocument| new.equivalences.keys().map(|key| (key, new.document)).collect::<Vec<_>>();
+    batch.documents.iter().flat_map(|(document, _)| of_document(document)).collect()
+}
+
 /// Syncs the log, while other threads may write to it.
 struct LogSyncer {
     db: Arc<DB>,
@@ -167,7 +176,8 @@ impl Syncer for LogSyncer {
     }
 }
 
-/// Rows ordered by the fingerprint in their keys.
+/// Rows ordered by the fingerprint in their keys. A memtable insert is faster next to the previous key, whose path is still
+/// in the processor's caches.
 fn sorted_by_fingerprint<T>(rows: &[T], fingerprint: impl Fn(&T) -> Fingerprint) -> Vec<&T> {
     let mut rows: Vec<&T> = rows.iter().collect();
     rows.sort_by_key(|row| fingerprint(row));
@@ -206,11 +216,11 @@ impl RocksStore {
         )
     }
 
-    /// Adds a batch's postings to the buffer. When the growing part is full, waits for the previous run and starts
-    /// the next.
-    fn buffer_postings(&self, postings: &[BufferedPosting], last: Option<DocumentId>) -> Result<(), StoreError> {
+    /// Adds a batch's postings and equivalence fingerprints to the buffer. When the growing part is full, waits for the
+    /// previous run and starts the next.
+    fn buffer_postings(&self, written: &WrittenPostings) -> Result<(), StoreError> {
         let mut buffer = self.posting_buffer_mut()?;
-        buffer.add(postings, last);
+        buffer.add(&written.postings, &written.equal, written.last_document);
         let is_full = buffer.is_full();
         drop(buffer);
         kill_point!("in-memory");
@@ -241,20 +251,18 @@ impl RocksStore {
     }
 
     fn put_documents(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
-        let (docs, equal) = (self.cf(cf::DOCS)?, self.cf(cf::EQUAL)?);
-        let (mut pending, mut equals) = (Vec::new(), Vec::new());
+        let docs = self.cf(cf::DOCS)?;
+        let (mut pending, mut pending_equal) = (Vec::new(), Vec::new());
         for (document, first_url) in &batch.documents {
             let key = document.document.0.to_be_bytes();
             rows.put_cf(docs, key, schema::document_row(document, *first_url));
-            equals.extend(document.equivalences.keys().map(|fingerprint| (fingerprint, key)));
             schema::put_pending(&mut pending, document, self.rule.sketch.bits);
-        }
-        // A memtable insert is faster next to the previous key, whose path is still in the processor's caches.
-        for (fingerprint, key) in sorted_by_fingerprint(&equals, |(fingerprint, _)| *fingerprint) {
-            rows.put_cf(equal, schema::fingerprint_key(*fingerprint), key);
+            schema::put_pending_equal(&mut pending_equal, document);
         }
         if let Some((first, _)) = batch.documents.first() {
-            rows.put_cf(self.cf(cf::PENDING)?, first.document.0.to_be_bytes(), pending);
+            let family = self.cf(cf::PENDING)?;
+            rows.put_cf(family, first.document.0.to_be_bytes(), pending);
+            rows.put_cf(family, schema::pending_equal_key(first.document), pending_equal);
         }
         Ok(())
     }

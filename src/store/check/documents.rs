@@ -6,6 +6,7 @@ use crate::ports::{StoredDocument, StoredSighting};
 use crate::sketch::SketchForm;
 use crate::store::schema::{self, Fields, cf};
 use crate::sweep::Observation;
+use std::collections::HashSet;
 
 /// What other families must hold, according to the rows of `docs`.
 pub(super) struct Expected {
@@ -106,20 +107,49 @@ impl Check<'_> {
         }
     }
 
+    /// The equivalence fingerprints in `pending` above `meta/indexed-up-to`.
+    fn pending_equal(&mut self) -> HashSet<(Fingerprint, DocumentId)> {
+        let indexed_up_to = self.store.indexed_up_to().unwrap_or_default();
+        let mut pending = HashSet::new();
+        let mut rows = self.rows(cf::PENDING);
+        while let Some((key, row)) = self.next(&mut rows) {
+            if !schema::is_pending_equal(&key) {
+                continue;
+            }
+            let mut add = |fingerprint, document: DocumentId| {
+                if document.0 > indexed_up_to {
+                    pending.insert((fingerprint, document));
+                }
+            };
+            if schema::read_pending_equal(&key, &row, &mut add).is_none() {
+                self.add_finding(cf::PENDING, hex(&key), "the row cannot be read");
+            }
+        }
+        pending.retain(|(_, document)| self.is_document(*document));
+        pending
+    }
+
     /// As many equivalence fingerprints lead to each document as it has.
     pub(super) fn equal(&mut self, expected: &[u8]) {
         let mut found = vec![0u8; expected.len()];
+        let mut count = |document| {
+            let n: &mut u8 = &mut found[index_of(document)];
+            *n = n.saturating_add(1);
+        };
+        let mut pending = self.pending_equal();
         let mut rows = self.rows(cf::EQUAL);
         while let Some((key, row)) = self.next(&mut rows) {
             let document = Fields(&row).document().filter(|id| row.len() == 4 && self.is_document(*id));
-            match document {
-                Some(document) if key.len() == 16 => {
-                    let n = &mut found[index_of(document)];
-                    *n = n.saturating_add(1);
+            let fingerprint = Fields(&key).fingerprint().filter(|_| key.len() == 16);
+            match document.zip(fingerprint) {
+                Some((document, fingerprint)) => {
+                    count(document);
+                    pending.remove(&(fingerprint, document));
                 }
-                _ => self.add_finding(cf::EQUAL, hex(&key), "it does not lead to a document"),
+                None => self.add_finding(cf::EQUAL, hex(&key), "it does not lead to a document"),
             }
         }
+        pending.into_iter().for_each(|(_, document)| count(document));
         for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
             if found != expected {
                 let what = format!("{found} equivalence fingerprints lead to this document; it has {expected}");

@@ -67,6 +67,9 @@ impl Check<'_> {
         let bits = self.store.rule.sketch.bits;
         let mut rows = self.rows(cf::PENDING);
         while let Some((key, row)) = self.next(&mut rows) {
+            if schema::is_pending_equal(&key) {
+                continue;
+            }
             let mut postings = Vec::new();
             let mut push = |kind, shingle, document| postings.push((kind, shingle, document));
             if schema::read_pending(&key, &row, bits, &mut push).is_none() {

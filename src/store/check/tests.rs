@@ -166,6 +166,11 @@ impl RocksStore {
         rows.swap_remove(rows.len() / 2)
     }
 
+    /// The first document of the oldest batch that is in no run.
+    fn first_pending(&self) -> DocumentId {
+        DocumentId(self.indexed_up_to().expect("a number") + 1)
+    }
+
     fn cut_some(&self, family: &'static str) {
         let (key, _) = self.some(family);
         self.cut(family, key);
@@ -216,6 +221,12 @@ const DAMAGES: &[Damage] = &[
     (cf::DOCS, "cannot be read", |store| store.plant(cf::DOCS, store.some(cf::DOCS).0, [1, 2, 3])),
     (cf::EQUAL, "lead to this document", |store| store.cut_some(cf::EQUAL)),
     (cf::EQUAL, "lead to this document", |store| store.plant(cf::EQUAL, [7; 16], 3u32.to_be_bytes())),
+    (cf::EQUAL, "lead to this document", |store| {
+        store.cut(cf::PENDING, schema::pending_equal_key(store.first_pending()));
+    }),
+    (cf::PENDING, "cannot be read", |store| {
+        store.plant(cf::PENDING, schema::pending_equal_key(store.first_pending()), [3]);
+    }),
     (cf::EQUAL, "does not lead to a document", |store| store.plant(cf::EQUAL, [7; 16], 0u32.to_be_bytes())),
     (cf::URLS, "another fingerprint", |store| store.plant(cf::URLS, store.some(cf::URLS).0, "http://b/")),
     (cf::URLS, "never seen", |store| {
@@ -301,8 +312,10 @@ const DAMAGES: &[Damage] = &[
     (cf::SUPERS, "lists too few", |store| store.cut_some(cf::SUPERS)),
     (cf::MOD_POSTINGS, "lists too few", |store| store.cut_some(cf::MOD_POSTINGS)),
     (cf::MOD_POSTINGS, "cannot be read", |store| store.plant(cf::MOD_POSTINGS, [0; 3], [])),
-    (cf::POSTINGS, "lists too few", |store| store.cut_some(cf::PENDING)),
-    (cf::PENDING, "cannot be read", |store| store.plant(cf::PENDING, store.some(cf::PENDING).0, [255])),
+    (cf::POSTINGS, "lists too few", |store| store.cut(cf::PENDING, store.first_pending().0.to_be_bytes())),
+    (cf::PENDING, "cannot be read", |store| {
+        store.plant(cf::PENDING, store.first_pending().0.to_be_bytes(), [255]);
+    }),
     (cf::COMMON, "is missing", |store| store.cut_some(cf::COMMON)),
     (cf::COMMON, "does not exceed the limit", |store| store.plant(cf::COMMON, [9; 5], [])),
     (cf::OFFSETS, "not an offset", |store| store.plant(cf::OFFSETS, store.some(cf::OFFSETS).0, [255; 16])),
