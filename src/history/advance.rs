@@ -55,20 +55,23 @@ impl History {
         Ok(HistoryBatch { seed: self.seed, pages, urls, timeline, reports })
     }
 
-    /// The effects of a timeline that marks URLs as lost, one for each sighting.
+    /// The effects of a timeline that marks URLs as lost, one for each sighting. Later batches will mark those `to_be_lost`,
+    /// descending.
     pub(super) fn close<V: View>(
         &mut self,
         view: &V,
         decider: &mut Decider,
         mut timeline: Timeline,
         urls: &FxHashMap<Fingerprint, &str>,
+        to_be_lost: &[Fingerprint],
     ) -> Result<HistoryEffects, V::Error> {
         let Some(missing) = &mut self.missing else { return Ok(timeline.into_effects()) };
         let lost = timeline.sightings.iter().flatten().map(|sighting| sighting.url).enumerate();
         let state_of = |url: Fingerprint| MissingUrl::from_state(url, timeline.states.get(&url)?);
         let lost = lost.filter_map(|(at, url)| Some((at, state_of(url)?))).collect();
         let clusters = decider.clusters();
-        let moves = MoveFinder { view, clusters, missing, timeline: &mut timeline, urls }.find_places(lost)?;
+        let moves =
+            MoveFinder { view, clusters, missing, timeline: &mut timeline, urls, to_be_lost }.find_places(lost)?;
         Reports { moves, ..Reports::default() }.into_effects(view, decider, timeline)
     }
 }
@@ -99,7 +102,8 @@ impl HistoryBatch<'_, '_> {
         let page = self.pages.get(at).and_then(Option::as_ref);
         let added = self.timeline.add(view, &self.seed, page, decision)?;
         let (Some(_), Some((missing, reports))) = (page, &mut self.reports) else { return Ok(()) };
-        let mut finder = MoveFinder { view, clusters, missing, timeline: &mut self.timeline, urls: &self.urls };
+        let mut finder =
+            MoveFinder { view, clusters, missing, timeline: &mut self.timeline, urls: &self.urls, to_be_lost: &[] };
         reports.moves.extend(finder.find(&added, decision)?);
         if let (Some(previous), Some(decision)) = (added.previous, decision)
             && previous != decision.document

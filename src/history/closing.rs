@@ -42,7 +42,7 @@ pub struct ClosingBatch {
 /// A sweep on its way to being closed, a batch at a time. Begun again after any batch, closing goes on from there.
 pub struct SweepClosing {
     row: SweepRow,
-    /// The URLs that are still to be marked, the first ones last.
+    /// The URLs that are still to be marked, descending, so that the first ones are last.
     left: Vec<Fingerprint>,
     is_over: bool,
     closed: ClosedSweep,
@@ -115,7 +115,7 @@ impl SweepClosing {
         }
         let marked_keys = timeline.sightings.iter().flatten().map(|sighting| sighting.url);
         let urls: FxHashMap<Fingerprint, &str> = marked_keys.zip(marked.iter().map(String::as_str)).collect();
-        let effects = history.close(view, decider, timeline, &urls)?;
+        let effects = history.close(view, decider, timeline, &urls, &self.left)?;
         self.closed.n_moved = self.closed.n_moved.map(|n_moved| n_moved + effects.moves.len() as u64);
         self.row.n_lost += keys.len() as u64;
         Ok((marked, effects))

@@ -48,6 +48,8 @@ pub(super) struct MoveFinder<'f, 'u, V> {
     pub timeline: &'f mut Timeline,
     /// The names of the batch's URLs.
     pub urls: &'f FxHashMap<Fingerprint, &'u str>,
+    /// URLs that later batches will mark as lost, descending: nothing has moved there.
+    pub to_be_lost: &'f [Fingerprint],
 }
 
 impl<V: View> MoveFinder<'_, '_, V> {
@@ -138,7 +140,8 @@ impl<V: View> MoveFinder<'_, '_, V> {
                 let (Some(state), Some(url)) = (state, names.get(key)) else { continue };
                 let document = state.newest.seen.document().filter(|document| members.contains(document));
                 let Some(document) = document else { continue };
-                if *key == wanted.missing.url || !state.newest.is_later_than(&copy) {
+                let is_to_be_lost = self.to_be_lost.binary_search_by(|other| key.cmp(other)).is_ok();
+                if *key == wanted.missing.url || is_to_be_lost || !state.newest.is_later_than(&copy) {
                     continue;
                 }
                 let rank = (path_likeness(&wanted.url, url), state.newest.fetched_at);

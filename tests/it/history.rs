@@ -211,6 +211,18 @@ fn closing_a_sweep_marks_what_it_should_have_seen() {
 }
 
 /// A sweep closed after the next one began still visited the hosts that were seen again since.
+/// Reported once: a move to a page that the same closing marked as lost too, in a later batch.
+#[test]
+fn a_lost_page_has_not_moved_to_one_that_is_lost_as_well() {
+    let pages = |place: &str, day: u32| (0..700).map(|n| seen(&format!("http://a/{place}/{n}"), day, n)).collect();
+    let records: [Vec<String>; 3] = [pages("first", 1), pages("second", 2), vec![seen("http://a/", 3, 999)]];
+    let world = World::new();
+    run(&world, "pages.jsonl", &records.concat());
+    let closed = close(&world, "3");
+    assert_eq!((&closed["n_lost"], &closed["n_moved"]), (&1400.into(), &0.into()), "{closed}");
+    assert_eq!(moves(&world.events()), []);
+}
+
 #[test]
 fn a_sweep_closed_late_knows_the_hosts_it_visited() {
     let world = World::new();
