@@ -13,7 +13,7 @@
 //!    [`sketch::Sketch`].
 //! 3. [`cluster::Decider::decide`], a pure function, finds the document that equals the page or the documents that
 //!    resemble it, and joins their clusters.
-//! 4. [`history::History::advance`], the second pure function, finds what changed, what moved and what is lost.
+//! 4. [`history::HistoryBatch::add`], the second pure function, finds what changed, what moved and what is lost.
 //! 5. `pipeline` writes the changes, the source's offsets and the outgoing events in one batch.
 //! 6. `backfill` does the same for a whole crawl at once, by sorting and merging (`extsort`). `pipeline` continues from
 //!    its store.
