@@ -71,7 +71,7 @@ impl<V: View> MoveFinder<'_, '_, V> {
         missing.iter().for_each(|(_, missing)| self.missing.insert(self.clusters, missing));
         let pages: FxHashMap<Fingerprint, usize> = missing.iter().map(|(page, missing)| (missing.url, *page)).collect();
         let wanted = self.wanted(missing.into_iter().map(|(_, missing)| missing).collect())?;
-        let places = self.places_in_store(&wanted)?;
+        let places = self.places(&wanted)?;
         let mut found = Vec::new();
         for (wanted, place) in wanted.into_iter().zip(places) {
             if let (Some((to, document)), Some(page)) = (place, pages.get(&wanted.missing.url)) {
@@ -99,16 +99,12 @@ impl<V: View> MoveFinder<'_, '_, V> {
 
     /// All that is known of missing URLs, one question of each kind.
     fn wanted(&self, all: Vec<MissingUrl>) -> Result<Vec<Wanted>, V::Error> {
-        let keys = || all.iter().map(|missing| missing.url);
-        let unread: Vec<Fingerprint> = keys().filter(|url| !self.timeline.states.contains_key(url)).collect();
-        let states: FxHashMap<Fingerprint, Option<UrlState>> =
-            unread.iter().copied().zip(self.view.states(&unread)?).collect();
-        let names = self.names(&keys().collect::<Vec<_>>())?;
+        let keys: Vec<Fingerprint> = all.iter().map(|missing| missing.url).collect();
+        let (states, names) = (self.states(&keys)?, self.names(&keys)?);
         let whole = |missing: MissingUrl| {
-            let key = missing.url;
-            let state = self.timeline.states.get(&key).or_else(|| states.get(&key)?.as_ref())?.clone();
+            let state = states.get(&missing.url)?.clone();
             let copy = state.missing_copy()?.clone();
-            let url = names.get(&key)?.clone();
+            let url = names.get(&missing.url)?.clone();
             Some(Wanted { missing, state, copy, url })
         };
         Ok(all.into_iter().filter_map(whole).collect())
@@ -116,7 +112,7 @@ impl<V: View> MoveFinder<'_, '_, V> {
 
     /// Where the last copies, or members of their clusters, were seen later: of several places the one with the most similar
     /// path, then the newest.
-    fn places_in_store(&self, wanted: &[Wanted]) -> Result<Vec<Option<(String, DocumentId)>>, V::Error> {
+    fn places(&self, wanted: &[Wanted]) -> Result<Vec<Option<(String, DocumentId)>>, V::Error> {
         let members_of = |wanted: &Wanted| self.clusters.members(wanted.missing.document).take(MEMBERS_MAX);
         let documents: BTreeSet<DocumentId> = wanted.iter().flat_map(members_of).collect();
         let documents: Vec<DocumentId> = documents.into_iter().collect();
@@ -128,16 +124,13 @@ impl<V: View> MoveFinder<'_, '_, V> {
             keys.insert(sighting.url);
         }
         let keys: Vec<Fingerprint> = keys.into_iter().collect();
-        let states: FxHashMap<Fingerprint, Option<UrlState>> =
-            keys.iter().copied().zip(self.view.states(&keys)?).collect();
-        let names = self.names(&keys)?;
+        let (states, names) = (self.states(&keys)?, self.names(&keys)?);
         let place = |wanted: &Wanted| {
             let members: BTreeSet<DocumentId> = members_of(wanted).collect();
             let copy = wanted.copy.moment();
             let mut best: Option<(f64, FetchTime, &String, DocumentId)> = None;
             for key in members.iter().filter_map(|document| places_of.get(document)).flatten() {
-                let state = self.timeline.states.get(key).or_else(|| states.get(key)?.as_ref());
-                let (Some(state), Some(url)) = (state, names.get(key)) else { continue };
+                let (Some(state), Some(url)) = (states.get(key), names.get(key)) else { continue };
                 let document = state.newest.seen.document().filter(|document| members.contains(document));
                 let Some(document) = document else { continue };
                 let is_to_be_lost = self.to_be_lost.binary_search_by(|other| key.cmp(other)).is_ok();
@@ -162,6 +155,16 @@ impl<V: View> MoveFinder<'_, '_, V> {
         };
         all.extend(self.timeline.sightings.iter().flatten().filter(is_wanted).cloned());
         Ok(StoredSighting::newest_of_each(all, PLACES_OF_DOCUMENT_MAX))
+    }
+
+    /// The states of URLs, as the batch leaves them so far.
+    fn states(&self, keys: &[Fingerprint]) -> Result<FxHashMap<Fingerprint, UrlState>, V::Error> {
+        let of_batch = |key: &Fingerprint| Some((*key, self.timeline.states.get(key)?.clone()));
+        let mut states: FxHashMap<Fingerprint, UrlState> = keys.iter().filter_map(of_batch).collect();
+        let unread: Vec<Fingerprint> = keys.iter().copied().filter(|key| !states.contains_key(key)).collect();
+        let read = unread.iter().zip(self.view.states(&unread)?);
+        states.extend(read.filter_map(|(key, state)| Some((*key, state?))));
+        Ok(states)
     }
 
     /// The URLs behind fingerprints.

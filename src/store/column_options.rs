@@ -83,14 +83,10 @@ fn is_read_by_key(name: &str) -> bool {
     )
 }
 
-/// Whether all rows of a family arrive as ingested files, so that its memtables stay empty.
-fn is_ingested(name: &str) -> bool {
-    is_fingerprints(name)
-}
-
-/// Whether a family holds little but fingerprints. A page looks up two dozen of them, nearly all absent. Zstd would
-/// save a tenth of the space, but unpacking a block costs more than the rest of the look-up.
-fn is_fingerprints(name: &str) -> bool {
+/// Whether a family is derived from the documents. All its rows arrive as ingested files, so that its memtables stay empty. It
+/// holds little but fingerprints, of which a page looks up two dozen, nearly all absent: zstd would save a tenth of the
+/// space, but unpacking a block costs more than the rest of the look-up.
+fn is_derived(name: &str) -> bool {
     matches!(name, cf::EQUAL | cf::POSTINGS | cf::SUPERS | cf::MOD_POSTINGS)
 }
 
@@ -133,7 +129,7 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
     if is_read_by_key(name) {
         table.set_bloom_filter(FILTER_BITS, false);
     }
-    if is_read_by_key(name) && !is_ingested(name) {
+    if is_read_by_key(name) && !is_derived(name) {
         // Most look-ups are for absent keys, and querying a filter is faster than searching a memtable.
         options.set_memtable_whole_key_filtering(true);
         options.set_memtable_prefix_bloom_ratio(MEMTABLE_FILTER_RATIO);
@@ -146,7 +142,7 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
         options.set_compaction_style(DBCompactionStyle::Universal);
         options.set_level_zero_slowdown_writes_trigger(RUNS_SLOW);
         options.set_level_zero_stop_writes_trigger(2 * RUNS_SLOW);
-        if !is_fingerprints(name) {
+        if !is_derived(name) {
             options.set_bottommost_compression_type(DBCompressionType::Zstd);
         }
     }

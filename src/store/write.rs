@@ -7,7 +7,7 @@ use super::open::RocksStore;
 use super::posting_buffer::BufferedPosting;
 use super::rocks_error::failed;
 use super::schema::{self, PostingKind, cf, meta, postings_of};
-use crate::cluster::{self, ClusterRow, Link, NewDocument, SketchView};
+use crate::cluster::{self, ClusterRow, Link, SketchView};
 use crate::document::{DocumentId, Fingerprint};
 use crate::history;
 use crate::ports::{Batch, MissingUrl, Outgoing, OutputNotes, Snapshot, Store, StoreError, StoredSighting, Syncer};
@@ -157,8 +157,8 @@ fn buffered_postings(batch: &Batch) -> Vec<BufferedPosting> {
 
 /// The equivalence fingerprints of a batch's documents.
 fn equal_fingerprints(batch: &Batch) -> Vec<(Fingerprint, DocumentId)> {
-    let of_document = |new: &NewDocument| new.equivalences.keys().map(|key| (key, new.document)).collect::<Vec<_>>();
-    batch.documents.iter().flat_map(|(document, _)| of_document(document)).collect()
+    let of_each = batch.documents.iter().map(|(new, _)| new.equivalences.keys().map(|key| (key, new.document)));
+    of_each.flatten().collect()
 }
 
 /// Syncs the log, while other threads may write to it.
