@@ -44,6 +44,8 @@ pub mod sketch;
 pub mod cluster;
 pub mod sweep;
 
+pub mod related;
+
 pub mod history;
 
 pub mod wire;

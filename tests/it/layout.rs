@@ -11,6 +11,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("sketch", &["codec", "document"]),
     ("cluster", &["document", "sketch"]),
     ("sweep", &["document", "sketch"]),
+    ("related", &["document"]),
     ("history", &["document", "sketch", "cluster", "sweep"]),
     ("wire", &["document", "cluster", "sweep", "history"]),
     ("intake", &["document", "sketch", "sweep", "wire"]),
@@ -32,9 +33,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
 ];
-const PURE: &[&str] = &["codec", "document", "sketch", "cluster", "sweep", "history", "wire", "intake"];
+const PURE: &[&str] = &["codec", "document", "sketch", "cluster", "sweep", "related", "history", "wire", "intake"];
 const PURE_AND_PORTS: &[&str] =
-    &["codec", "document", "sketch", "cluster", "sweep", "history", "wire", "intake", "ports"];
+    &["codec", "document", "sketch", "cluster", "sweep", "related", "history", "wire", "intake", "ports"];
 
 /// Crate → the modules that may name it.
 const ONLY_IN: &[(&str, &[&str])] = &[
