@@ -1,7 +1,7 @@
 //! The canonical form: a page's words, without markup and case.
 
 use super::decode::decode;
-use super::html::append_text as append_html_text;
+use super::html::{MarkedText, append_text as append_html_text};
 use super::page::{Body, MediaType, binary_sign};
 use super::words::append_words;
 use std::borrow::Cow;
@@ -36,6 +36,20 @@ pub fn plain_text(body: &Body, media_type: MediaType) -> Result<Cow<'_, str>, No
     let mut plain = String::with_capacity(text.len() / 4);
     append_html_text(&text, &mut plain);
     Ok(plain.into())
+}
+
+/// Reads a body's text into `marked`, with the links and titles of HTML. Plain text has none.
+///
+/// # Errors
+/// [`NoText`] if the bytes are not text; `marked` is then as it was.
+pub fn mark_text(body: &Body, media_type: MediaType, marked: &mut MarkedText) -> Result<(), NoText> {
+    let (text, is_html) = decoded(body, media_type)?;
+    if is_html {
+        marked.read_html(&text);
+    } else {
+        marked.read_text(&text);
+    }
+    Ok(())
 }
 
 /// Decodes a body. Returns its text and whether the text is HTML.

@@ -4,6 +4,7 @@
 //! make too. It reads beyond 1024 bytes, and it ignores a `<meta>` inside a script, which may belong to another
 //! page.
 
+use super::tag::{Tag, is_space, quoted, split_at};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
 use memchr::{memchr, memchr_iter, memmem};
 
@@ -44,7 +45,7 @@ fn in_meta(mut rest: &[u8]) -> Option<&'static Encoding> {
             [b'/', ..] => after(markup, b">")?,
             [b, ..] if b.is_ascii_alphabetic() => {
                 let mut tag = Tag::read(markup);
-                let label = if tag.is("meta") { tag.charset_label() } else { None };
+                let label = if tag.is("meta") { charset_label(&mut tag) } else { None };
                 let encoding = label.and_then(from_label);
                 let is_script = tag.is("script");
                 // A tag whose end lies beyond the prescan is ignored: its label may be cut.
@@ -77,80 +78,19 @@ fn in_xml_declaration(head: &[u8]) -> Option<&'static Encoding> {
     from_label(quoted(value)?)
 }
 
-/// The text between the quotes that `text` begins with.
-fn quoted(text: &[u8]) -> Option<&[u8]> {
-    let (quote, rest) = text.split_first().filter(|(first, _)| matches!(first, b'"' | b'\''))?;
-    memchr(*quote, rest).map(|end| &rest[..end])
-}
-
-/// A tag. As an iterator it yields the names and values of its attributes.
-struct Tag<'h> {
-    name: &'h [u8],
-    /// The bytes not read yet; `None` if the tag does not end.
-    rest: Option<&'h [u8]>,
-    is_at_end: bool,
-}
-
-impl<'h> Tag<'h> {
-    /// Reads a tag from the first letter of its name.
-    fn read(bytes: &'h [u8]) -> Self {
-        let (name, rest) = split_at(bytes, |b| is_space(b) || matches!(b, b'/' | b'>'));
-        Tag { name, rest: Some(rest), is_at_end: false }
-    }
-
-    fn is(&self, name: &str) -> bool {
-        self.name.eq_ignore_ascii_case(name.as_bytes())
-    }
-
-    /// The bytes after the tag's `>`.
-    fn after(mut self) -> Option<&'h [u8]> {
-        self.by_ref().for_each(drop);
-        self.rest
-    }
-
-    /// The label that a `<meta>` names. The first of several attributes with one name counts.
-    fn charset_label(&mut self) -> Option<&'h [u8]> {
-        let (mut charset, mut pragma, mut content) = (None, None, None);
-        for (name, value) in self {
-            match name.to_ascii_lowercase().as_slice() {
-                b"charset" => charset.get_or_insert(value),
-                b"http-equiv" => pragma.get_or_insert(value),
-                b"content" => content.get_or_insert(value),
-                _ => continue,
-            };
-        }
-        let is_content_type = pragma.is_some_and(|pragma| pragma.eq_ignore_ascii_case(b"content-type"));
-        charset.or_else(|| content.filter(|_| is_content_type).and_then(label_in_content))
-    }
-}
-
-impl<'h> Iterator for Tag<'h> {
-    type Item = (&'h [u8], &'h [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.is_at_end {
-            return None;
-        }
-        let (_, rest) = split_at(self.rest.take()?, |b| !is_space(b) && b != b'/');
-        if let Some((b'>', rest)) = rest.split_first() {
-            (self.rest, self.is_at_end) = (Some(rest), true);
-            return None;
-        }
-        // An `=` right at the beginning belongs to the name.
-        let (_, name_rest) = rest.split_first()?;
-        let (more, after_name) = split_at(name_rest, |b| is_space(b) || matches!(b, b'/' | b'>' | b'='));
-        let name = &rest[..1 + more.len()];
-        let Some(value) = after_name.trim_ascii_start().strip_prefix(b"=").map(<[u8]>::trim_ascii_start) else {
-            self.rest = Some(after_name);
-            return Some((name, b""));
+/// The label that a `<meta>` names. The first of several attributes with one name counts.
+fn charset_label<'h>(tag: &mut Tag<'h>) -> Option<&'h [u8]> {
+    let (mut charset, mut pragma, mut content) = (None, None, None);
+    for (name, value) in tag {
+        match name.to_ascii_lowercase().as_slice() {
+            b"charset" => charset.get_or_insert(value),
+            b"http-equiv" => pragma.get_or_insert(value),
+            b"content" => content.get_or_insert(value),
+            _ => continue,
         };
-        let (value, rest) = match value.first()? {
-            b'"' | b'\'' => quoted(value).map(|text| (text, &value[text.len() + 2..]))?,
-            _ => split_at(value, |b| is_space(b) || b == b'>'),
-        };
-        self.rest = Some(rest);
-        Some((name, value))
     }
+    let is_content_type = pragma.is_some_and(|pragma| pragma.eq_ignore_ascii_case(b"content-type"));
+    charset.or_else(|| content.filter(|_| is_content_type).and_then(label_in_content))
 }
 
 /// The label in `text/html; charset=…` (WHATWG HTML, "extracting a character encoding from a meta element").
@@ -164,15 +104,6 @@ fn label_in_content(content: &[u8]) -> Option<&[u8]> {
         b'"' | b'\'' => quoted(value),
         _ => Some(split_at(value, |b| is_space(b) || b == b';').0),
     }
-}
-
-/// Splits before the first byte for which `is_stop` holds.
-fn split_at(bytes: &[u8], is_stop: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
-    bytes.split_at(bytes.iter().position(|b| is_stop(*b)).unwrap_or(bytes.len()))
-}
-
-fn is_space(byte: u8) -> bool {
-    byte.is_ascii_whitespace()
 }
 
 #[cfg(test)]

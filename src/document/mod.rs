@@ -16,14 +16,15 @@ mod fingerprint;
 mod html;
 mod id;
 mod page;
+mod tag;
 mod unicode;
 mod words;
 
 pub use address::{host_key, host_of, path_of, resolve, url_key};
-pub use canonical::{CANONICAL_VERSION, CanonicalForm, Canonicaliser, NoText, plain_text};
+pub use canonical::{CANONICAL_VERSION, CanonicalForm, Canonicaliser, NoText, mark_text, plain_text};
 pub use decode::decode;
 pub use fingerprint::{Fingerprint, Seed};
-pub use html::append_text as append_html_text;
+pub use html::{Mark, MarkKind, MarkedText, append_text as append_html_text};
 pub use id::{ClusterId, DocumentId};
 pub use page::{Body, Content, FetchTime, InvalidTime, MediaType, Page};
 pub use words::{append_words, word_starts};

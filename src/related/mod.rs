@@ -1,6 +1,23 @@
 //! Related pages: what else is about this? (Haveliwala, Gionis and Indyk, "Scalable Techniques for Clustering the Web",
 //! 2000.)
+//!
+//! ```text
+//! MarkedText ─▶ fragment (what a page says about itself and about others) ─▶ weight ─▶ Bag
+//! ```
 
 mod bag;
+mod fragment;
+mod nominate;
+mod porter;
+mod rule;
+mod sampling;
+mod stop_words;
+mod weight;
 
 pub use bag::{Bag, Term};
+pub use fragment::{Fragment, FragmentReader, PageWords, WordCounts};
+pub use nominate::{Nominations, champions};
+pub use rule::{BagKind, RelatedRule, Stemmer, Titles, Weight};
+pub use sampling::{FragmentKey, sample};
+pub use stop_words::StopWords;
+pub use weight::{Frequencies, Source, TermCounts, TermReader, bag, weight};

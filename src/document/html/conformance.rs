@@ -18,7 +18,7 @@ impl TokenSink for AllText<'_> {
         self.0.push_str(text);
     }
 
-    fn start_tag(&mut self, _: TagName, _: bool) -> ContentModel {
+    fn start_tag(&mut self, _: TagName, _: bool, _: std::ops::Range<usize>) -> ContentModel {
         ContentModel::Data
     }
 

@@ -3,14 +3,17 @@
 //! ```text
 //! HTML ─▶ scanner (text, tags) ─▶ text (block tags separate words, unseen elements are skipped) ─▶ text
 //!           name, reference          element
+//!                                marks: the same text, with its links and titles
 //! ```
 
 #[cfg(test)]
 mod conformance;
 mod element;
+mod marks;
 mod name;
 mod reference;
 mod scanner;
 mod text;
 
+pub use marks::{Mark, MarkKind, MarkedText};
 pub use text::append_text;

@@ -7,6 +7,7 @@
 use super::name::{TagName, is_name_end, is_space};
 use super::reference::{self, CharacterReference};
 use memchr::{memchr, memchr2, memmem};
+use std::ops::Range;
 
 /// How to tokenize what follows a start tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +32,9 @@ pub(super) trait TokenSink {
     /// Receives a piece of text with character references decoded and line ends normalised.
     fn text(&mut self, text: &str);
 
-    /// Receives a start tag and returns how to read what follows it.
-    fn start_tag(&mut self, name: TagName, self_closing: bool) -> ContentModel;
+    /// Receives a start tag and returns how to read what follows it. `tag` is the place of the tag on the page, from the
+    /// first letter of its name to its end.
+    fn start_tag(&mut self, name: TagName, self_closing: bool, tag: Range<usize>) -> ContentModel;
 
     /// Receives an end tag.
     fn end_tag(&mut self, name: TagName);
@@ -196,7 +198,7 @@ impl<S: TokenSink> Scanner<'_, S> {
     fn start_tag(&mut self, name_at: usize) -> ContentModel {
         let (name, len) = TagName::read(&self.bytes[name_at..]);
         match self.tag_end(name_at + len) {
-            Some(self_closing) => self.sink.start_tag(name, self_closing),
+            Some(self_closing) => self.sink.start_tag(name, self_closing, name_at..self.at),
             None => ContentModel::Data,
         }
     }

@@ -11,20 +11,17 @@
 use super::element::{Element, ElementRole};
 use super::name::TagName;
 use super::scanner::{self, ContentModel, REPLACEMENT, TokenSink};
+use std::ops::Range;
 
 /// Appends the text of `html` to `out`, with a space for each block-level tag. Character references are decoded.
 /// Scripts, styles, comments and attributes are left out; the title stays.
 pub fn append_text(html: &str, out: &mut String) {
-    scanner::scan(
-        html,
-        ContentModel::Data,
-        TextExtractor { out, open: Vec::new(), n_templates: 0, has_html: false, is_raw_unseen: false },
-    );
+    scanner::scan(html, ContentModel::Data, TextExtractor::new(out));
 }
 
 /// Keeps the text that a reader sees.
-struct TextExtractor<'o> {
-    out: &'o mut String,
+pub(super) struct TextExtractor<'o> {
+    pub(super) out: &'o mut String,
     /// The open elements that change what tags inside them mean, outermost first: templates, `svg` and `math`, and
     /// inside the latter two the integration points and unseen elements. Nothing else of the tree is kept, so an
     /// end tag closes such an element whatever else is open inside it.
@@ -44,7 +41,7 @@ impl TokenSink for TextExtractor<'_> {
         }
     }
 
-    fn start_tag(&mut self, name: TagName, self_closing: bool) -> ContentModel {
+    fn start_tag(&mut self, name: TagName, self_closing: bool, _tag: Range<usize>) -> ContentModel {
         let element = Element::by_name(name);
         self.separate(element);
         if !self.open.is_empty() {
@@ -93,20 +90,24 @@ impl TokenSink for TextExtractor<'_> {
     }
 }
 
-impl TextExtractor<'_> {
+impl<'o> TextExtractor<'o> {
+    pub(super) fn new(out: &'o mut String) -> Self {
+        TextExtractor { out, open: Vec::new(), n_templates: 0, has_html: false, is_raw_unseen: false }
+    }
+
     fn separate(&mut self, element: &Element) {
         if element.separates && !self.out.ends_with(' ') {
             self.out.push(' ');
         }
     }
 
-    fn is_unseen(&self) -> bool {
+    pub(super) fn is_unseen(&self) -> bool {
         self.is_raw_unseen || self.n_templates > 0 || self.innermost_role() == Some(ElementRole::Unseen)
     }
 
     /// Whether the rules of SVG and MathML apply: no element changes how its content is tokenized, and a
     /// self-closing tag has no content.
-    fn is_foreign(&self) -> bool {
+    pub(super) fn is_foreign(&self) -> bool {
         matches!(self.innermost_role(), Some(ElementRole::Foreign | ElementRole::Unseen))
     }
 

@@ -1,0 +1,76 @@
+//! Which fragments about a URL count: a sample that no order changes, and that no host or template floods.
+
+use super::rule::RelatedRule;
+use crate::document::{Seed, host_key};
+
+/// What tells fragments about one URL apart, in the order in which they are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FragmentKey {
+    /// 32 bits of the fingerprint of the host that says it.
+    pub host: u32,
+    /// 64 bits of the fingerprint of what it says.
+    pub said: u64,
+}
+
+impl FragmentKey {
+    /// The key of words that a page says. The same words from one host are one fragment; where the rule sets no limit a
+    /// host, each page and each place on it has one of its own, as in the paper.
+    pub fn new(page: &str, place: usize, words: &str, rule: &RelatedRule, seed: &Seed) -> Self {
+        let place = if rule.per_host_max == 0 { format!("{place} {page}") } else { String::new() };
+        let said = seed.fingerprint("fragment", &[words.as_bytes(), place.as_bytes()]);
+        FragmentKey { host: host_key(seed, page) as u32, said: said.0 as u64 }
+    }
+}
+
+/// Returns which of the fragments about a URL count, by their places: the `per_host_max` smallest of each host, and of
+/// these the `per_target_max` smallest. `keys` are sorted.
+pub fn sample(keys: &[FragmentKey], rule: &RelatedRule) -> Vec<usize> {
+    let or_all = |most: usize| if most == 0 { usize::MAX } else { most };
+    let mut kept = Vec::new();
+    let mut from = 0;
+    for of_host in keys.chunk_by(|one, other| one.host == other.host) {
+        kept.extend(from..from + of_host.len().min(or_all(rule.per_host_max)));
+        from += of_host.len();
+    }
+    let most = or_all(rule.per_target_max);
+    if kept.len() > most {
+        kept.sort_unstable_by_key(|at| (keys[*at].said, *at));
+        kept.truncate(most);
+        kept.sort_unstable();
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(of: &[(u32, u64)]) -> Vec<FragmentKey> {
+        of.iter().map(|(host, said)| FragmentKey { host: *host, said: *said }).collect()
+    }
+
+    #[test]
+    fn no_host_and_no_url_takes_more_than_its_share() {
+        let keys = keys(&[(1, 10), (1, 20), (1, 30), (2, 5), (3, 1), (3, 40)]);
+        let kept = |per_host_max, per_target_max| {
+            sample(&keys, &RelatedRule { per_host_max, per_target_max, ..RelatedRule::default() })
+        };
+        assert_eq!(kept(2, 9), [0, 1, 3, 4, 5]);
+        assert_eq!(kept(1, 2), [3, 4]);
+        assert_eq!(kept(0, 0), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(kept(0, 1), [4]);
+    }
+
+    #[test]
+    fn one_host_says_the_same_once() {
+        let (rule, seed) = (RelatedRule::default(), Seed([1, 2, 3, 4]));
+        let key = |page, place, words| FragmentKey::new(page, place, words, &rule, &seed);
+        assert_eq!(key("http://a/1", 0, "red rose"), key("http://a/2", 7, "red rose"));
+        assert_ne!(key("http://a/1", 0, "red rose"), key("http://b/1", 0, "red rose"));
+        assert_ne!(key("http://a/1", 0, "red rose"), key("http://a/1", 0, "rose"));
+        let all = RelatedRule { per_host_max: 0, ..rule };
+        let key = |page, place| FragmentKey::new(page, place, "red rose", &all, &seed);
+        assert_ne!(key("http://a/1", 0), key("http://a/1", 1));
+        assert_ne!(key("http://a/1", 0), key("http://a/2", 0));
+    }
+}
