@@ -153,6 +153,7 @@ impl Crawl {
             sweep: Some("1996-04".into()),
             content: Some(content),
             redirect_to: None,
+            said: None,
         }
     }
 }

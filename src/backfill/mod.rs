@@ -23,6 +23,7 @@ mod jobs;
 mod phases;
 mod progress;
 mod recluster;
+mod related_store;
 mod report;
 mod rows;
 mod sketch_cache;
@@ -39,6 +40,7 @@ pub use phases::ingest::{PageInput, ingest_sketched};
 pub use progress::{PhaseProgress, ProgressSnapshot};
 pub use recluster::cluster_diff::cluster_diff_events;
 pub use recluster::{LinkRule, ReclusterPolicy, Reclustered, recluster};
+pub use related_store::{CountedUrls, count_related};
 pub use report::{ClusterSizes, PhaseReport, RecordCounts, Report};
 pub use usage::{Phase, Usage, machine_memory};
 

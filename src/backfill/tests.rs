@@ -199,6 +199,7 @@ fn page(rule: &StoreRule, number: usize, shingles: BTreeSet<Shingle>, n_supers: 
             }),
         }),
         redirect_to: None,
+        said: None,
     }
 }
 
@@ -228,6 +229,7 @@ fn copy(page: &SketchedPage) -> SketchedPage {
         sweep: page.sweep.clone(),
         content: page.content.clone(),
         redirect_to: page.redirect_to.clone(),
+        said: page.said.clone(),
     }
 }
 

@@ -15,6 +15,7 @@ mod output;
 mod page_file;
 mod query;
 mod recluster;
+mod related;
 mod render;
 mod republish;
 mod run;
@@ -27,7 +28,7 @@ mod verify;
 mod wiring;
 
 use anyhow::Result;
-use args::{Args, Command, DlqCommand, TopicsCommand};
+use args::{Args, Command, DlqCommand, RelatedCommand, TopicsCommand};
 use clap::Parser;
 use exit::Exit;
 use output::OutputMode;
@@ -79,6 +80,7 @@ fn dispatch(args: Args) -> Result<Exit> {
         Command::Serve(serve) => serve::serve(load()?, serve, mode),
         Command::Changes(changes) => changes::changes(&load()?, &changes, mode.json),
         Command::Sweep { what } => sweep::sweep(load()?, what, mode.json),
+        Command::Related { what: RelatedCommand::Build(args) } => related::build(load()?, &args, mode),
         Command::Stats => query::stats(&load()?, mode.json),
         Command::Verify { limit } => verify::verify(&load()?, limit, mode.json),
         Command::Export { what } => export::export(&load()?, &what, mode.json),

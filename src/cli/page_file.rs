@@ -22,8 +22,8 @@ pub(super) fn read_page(name: String, stream: impl Read, bytes_max: usize) -> io
     }))
 }
 
-/// Sketches a page file; its content tells HTML from text.
-pub(super) fn sketch_file(path: &Path, sketcher: &mut Sketcher, limits: &Limits) -> Result<SketchedContent> {
+/// Reads a page file; its content tells HTML from text.
+pub(super) fn page_of_file(path: &Path, limits: &Limits) -> Result<Page> {
     let bytes_max = limits.body_bytes_max;
     let name = path.display().to_string();
     let page = File::open(path).and_then(|file| read_page(name.clone(), file, bytes_max));
@@ -32,6 +32,12 @@ pub(super) fn sketch_file(path: &Path, sketcher: &mut Sketcher, limits: &Limits)
             format!("{name} is larger than limits.body_bytes_max = {bytes_max} bytes; raise it to take such pages");
         return Err(ending(Exit::Failed, why));
     };
+    Ok(page)
+}
+
+/// Sketches a page file.
+pub(super) fn sketch_file(path: &Path, sketcher: &mut Sketcher, limits: &Limits) -> Result<SketchedContent> {
+    let (page, name) = (page_of_file(path, limits)?, path.display());
     match sketcher.sketch_page(&page, limits.words_max) {
         Ok(Some(content)) => Ok(content),
         Ok(None) => Err(ending(Exit::Failed, format!("{name} has no content"))),

@@ -4,6 +4,7 @@ use super::args::Question;
 use super::exit::{Exit, ending, file_error};
 use super::output::{print, write_answer};
 use super::page_file::sketch_file;
+use super::related;
 use super::render;
 use super::wiring::{check_share, open_read_only as open};
 use crate::config::Config;
@@ -43,6 +44,10 @@ pub(super) fn query(config: &Config, question: Question, json: bool) -> Result<E
         Question::Reuse { of, threshold } => {
             let answer = reuse(config, &of, threshold)?;
             print(&answer, json, |hosts| render::reuse(hosts))
+        }
+        Question::Related { of: Some(of), limit, copies, .. } => related::query(config, &of, limit, copies, json),
+        Question::Related { urls_from, limit, copies, .. } => {
+            related::query_each(config, urls_from.as_deref().unwrap_or(Path::new("-")), limit, copies, json)
         }
         Question::Lost { url: Some(url), limit, .. } => {
             let search = LostSearch { ranking: config.lost.clone(), limit };
@@ -132,7 +137,7 @@ fn neither(snapshot: &impl Snapshot, name: &str) -> Error {
 }
 
 /// The lines of a file, or of standard input, without blank ones.
-fn lines(path: &Path) -> Result<Vec<String>> {
+pub(super) fn lines(path: &Path) -> Result<Vec<String>> {
     let text =
         if path == Path::new("-") { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
     let text = text.map_err(|error| file_error("read", path, &error))?;

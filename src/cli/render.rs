@@ -1,9 +1,10 @@
 //! Answers as text for people.
 
+use super::related::Answered;
 use crate::document::{DocumentId, FetchTime};
 use crate::query::{
-    Changes, ClusterAnswer, Comparison, FoundPlace, Group, HostReuse, LostAnswer, ReusedPage, SimilarDocument, Status,
-    Sweep, UrlAnswer, UrlSighting,
+    Changes, ClusterAnswer, Comparison, FoundPlace, Group, HostReuse, LostAnswer, RelatedAnswer, ReusedPage,
+    SharedWord, SimilarDocument, Status, Sweep, UrlAnswer, UrlSighting,
 };
 use crate::sweep::{Evidence, Observation, Seen};
 use indicatif::{HumanBytes, HumanCount};
@@ -37,6 +38,32 @@ pub(super) fn url(answer: &UrlAnswer) -> String {
     let mut text = format!("{}\n", answer.url);
     for sighting in &answer.sightings {
         let _ = writeln!(text, "  {}", standing(sighting));
+    }
+    text
+}
+
+/// Related pages, best first, each with the words that it shares.
+pub(super) fn related(answered: &Answered<'_>) -> String {
+    let words =
+        |words: &[SharedWord]| words.iter().take(8).map(|shared| shared.word.as_str()).collect::<Vec<_>>().join(", ");
+    let RelatedAnswer { bag, n_fragments, built_up_to, related } = &answered.answer;
+    let mut text = format!("{}: {}\n", answered.of, words(bag));
+    let _ = match n_fragments {
+        0 => writeln!(text, "  no page links to it"),
+        n => writeln!(text, "  {} passages of pages that link to it", HumanCount(*n as u64)),
+    };
+    if built_up_to.is_none() {
+        text += "  no answers yet: `lookalike related build` makes them\n";
+    } else if related.is_empty() {
+        text += "  nothing is related to it\n";
+    }
+    for page in related {
+        let cluster = page.cluster.map_or(String::new(), |cluster| format!("  cluster {cluster}"));
+        let _ = writeln!(text, "  {:>5}  {}{cluster}", format!("{:.2}", page.similarity), page.url);
+        let _ = writeln!(text, "         {}", words(&page.shared));
+        if let Some(from) = page.linked_from.first() {
+            let _ = writeln!(text, "         linked from {from}");
+        }
     }
     text
 }

@@ -14,6 +14,7 @@ use crate::http::{Token, WriteAccess};
 use crate::kafka::{KafkaSource, StartOptions};
 use crate::pipeline::{self, CloseRequests, Pipeline, PipelineError, PoisonTracker, Stats, Summary};
 use crate::ports::{Batch, CrashNotes, PoisonGuard, Snapshot, Source, Store, StoreError};
+use crate::related::SaidReader;
 use crate::sketch::Sketcher;
 use crate::store::{CrashNoteFiles, RocksStore};
 use anyhow::Result;
@@ -59,6 +60,7 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
         future: future_limit(&config),
         seed: *store.seed(),
         sketcher: Sketcher::new(&rule.sketch, store.seed()),
+        said: config.related.on.then(|| SaidReader::new(&config.related, store.seed())),
         decider: Decider::new(rule.cluster, &rule.sketch, store.clusters()?, store.common()?),
         store: &store,
         next_seq,

@@ -9,6 +9,7 @@ use crate::cluster::MatchRule;
 use crate::document::{CANONICAL_VERSION, FetchTime, Seed};
 use crate::kafka::KafkaSettings;
 use crate::ports::{SecretReference, StoreRule};
+use crate::related::RelatedRule;
 use crate::sketch::{Multiplicity, Rule, SketchRule};
 use crate::sweep::{Ranking, SweepCut};
 use crate::{http, pipeline, store, wire};
@@ -41,6 +42,8 @@ pub struct Config {
     pub backfill: BackfillSection,
     /// `[input]`
     pub input: InputSection,
+    /// `[related]`
+    pub related: RelatedRule,
     /// `[lost]`
     pub lost: Ranking,
     /// `[events]`
@@ -248,6 +251,7 @@ impl Config {
             wal_mib: self.store.wal_mib,
             posting_buffer_mib: self.store.posting_buffer_mib,
             background_threads: self.store.background_threads,
+            related: self.related.on.then(|| self.related.clone()),
         }
     }
 

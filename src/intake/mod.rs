@@ -1,11 +1,13 @@
 //! Intake: from a record of any kind to a sketched page, the first step of the stream and of the backfill.
 
 use crate::document::{Content, FetchTime, Fingerprint, Page};
+use crate::related::{Said, SaidReader};
 use crate::sketch::{SketchOutcome, SketchedContent, Sketcher, Unsketchable};
 use crate::sweep::SweepCut;
 use crate::wire::{Limits, Message, Reason, Record, Rejection, parse_json_page, repaired};
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// A page with everything that clustering needs to know about it.
 pub struct SketchedPage {
@@ -19,6 +21,8 @@ pub struct SketchedPage {
     pub content: Option<SketchedContent>,
     /// Where the page is now; only without content.
     pub redirect_to: Option<String>,
+    /// What the page says about itself and others, where the sketcher reads that.
+    pub said: Option<Arc<Said>>,
 }
 
 const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;
@@ -56,6 +60,7 @@ pub struct RecordSketcher {
     sketcher: Sketcher,
     reader: PageReader,
     sweep_cut: SweepCut,
+    said: Option<SaidReader>,
 }
 
 /// Reads pages out of records.
@@ -98,7 +103,12 @@ impl RecordSketcher {
     /// Creates a record sketcher. Pages that name no sweep get the one of `sweep_cut`.
     pub fn new(sketcher: Sketcher, limits: Limits, sweep_cut: SweepCut, future: FutureLimit) -> Self {
         let reader = PageReader { limits, future, n_repaired: 0 };
-        RecordSketcher { fresh: sketcher.clone(), sketcher, reader, sweep_cut }
+        RecordSketcher { fresh: sketcher.clone(), sketcher, reader, sweep_cut, said: None }
+    }
+
+    /// Reads what pages say, too.
+    pub fn with_said(self, said: Option<SaidReader>) -> Self {
+        RecordSketcher { said, ..self }
     }
 
     /// How many pages needed their JSON repaired by [`repaired()`].
@@ -125,7 +135,8 @@ impl RecordSketcher {
         known: impl FnOnce(Fingerprint) -> Option<K>,
     ) -> Result<(SketchedPage, Option<K>), Rejection> {
         let (sketcher, reader, cut) = (&mut self.sketcher, &mut self.reader, self.sweep_cut);
-        let sketched = catch_unwind(AssertUnwindSafe(|| prepare(sketcher, record, reader, cut, known)));
+        let said = self.said.as_mut();
+        let sketched = catch_unwind(AssertUnwindSafe(|| prepare(sketcher, record, reader, cut, said, known)));
         sketched.unwrap_or_else(|_| {
             self.sketcher = self.fresh.clone();
             let message = "the page made the sketcher panic; please report it with the page";
@@ -139,6 +150,7 @@ fn prepare<K>(
     record: &Record,
     reader: &mut PageReader,
     sweep_cut: SweepCut,
+    said: Option<&mut SaidReader>,
     known: impl FnOnce(Fingerprint) -> Option<K>,
 ) -> Result<(SketchedPage, Option<K>), Rejection> {
     let page = reader.page(record)?;
@@ -152,7 +164,9 @@ fn prepare<K>(
             let fetched_at = page.fetched_at;
             let sweep = page.sweep.clone().or_else(|| sweep_cut.name(fetched_at));
             let redirect_to = if let Content::Redirect(target) = &page.content { Some(target.clone()) } else { None };
-            Ok((SketchedPage { url: page.url.clone(), fetched_at, sweep, content, redirect_to }, known))
+            // Of known bytes as well: relative links lead elsewhere from another URL.
+            let said = said.and_then(|reader| reader.read(&page)).map(Arc::new);
+            Ok((SketchedPage { url: page.url.clone(), fetched_at, sweep, content, redirect_to, said }, known))
         }
         Err(why) => {
             let reason = match why {

@@ -19,11 +19,13 @@ pub(super) fn decided_rows(
     batch.rows.sort_unstable_by_key(|row| row.document);
     batch.progress = progress_after(pages);
     let mut new_documents = effects.documents.into_iter();
-    for (sighting, decision) in sightings.iter().zip(decisions) {
+    for ((page, sighting), decision) in pages.iter().zip(sightings).zip(decisions) {
         let Some(sighting) = sighting else { continue };
-        if decision.as_ref().is_some_and(Decision::is_new_document) {
-            batch.documents.extend(new_documents.next().map(|document| (document, sighting.url)));
-        }
+        let is_new = decision.as_ref().is_some_and(Decision::is_new_document);
+        let Some(document) = new_documents.by_ref().take(usize::from(is_new)).next() else { continue };
+        let said = page.outcome.as_ref().ok().and_then(|page| page.said.clone());
+        batch.said.extend(said.map(|said| (document.document, said)));
+        batch.documents.push((document, sighting.url));
     }
     batch
 }

@@ -54,6 +54,7 @@ use crate::document::Seed;
 use crate::history::History;
 use crate::intake::{FutureLimit, RecordSketcher};
 use crate::ports::{Batch, Source, Store};
+use crate::related::SaidReader;
 use crate::sketch::Sketcher;
 use crate::sweep::SweepCut;
 use crate::wire;
@@ -83,6 +84,8 @@ pub struct Pipeline<'a, S: Store> {
     pub seed: Seed,
     /// Sketches by the store's rule.
     pub sketcher: Sketcher,
+    /// Reads what pages say, where related pages are wanted.
+    pub said: Option<SaidReader>,
     /// Decides over the store's clusters.
     pub decider: Decider,
     /// The store.
@@ -151,7 +154,10 @@ impl<S: Store> Pipeline<'_, S> {
             visibility: &visibility,
             in_flight,
         };
-        let sketcher = || RecordSketcher::new(self.sketcher.clone(), self.limits.clone(), self.sweep_cut, self.future);
+        let sketcher = || {
+            RecordSketcher::new(self.sketcher.clone(), self.limits.clone(), self.sweep_cut, self.future)
+                .with_said(self.said.clone())
+        };
         let repeats = sketcher::Repeats::new(settings.repeat_cache_mib << 20);
         let next_seq = std::thread::scope(|scope| {
             let (committed_out, committed_in) = crossbeam::channel::bounded(64);
@@ -264,6 +270,7 @@ mod tests {
             future: FutureLimit::NONE,
             seed,
             sketcher: Sketcher::new(&rule, &seed),
+            said: None,
             decider: Decider::new(MatchRule::default(), &rule, Clusters::default(), Default::default()),
             store,
             next_seq: 0,

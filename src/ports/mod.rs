@@ -5,6 +5,7 @@
 mod control;
 mod crash_notes;
 mod load;
+mod related;
 mod secret;
 mod sink;
 mod snapshot;
@@ -17,6 +18,7 @@ pub use crate::wire::{Outgoing, PresentChange};
 pub use control::{CloseFailure, SweepCloser};
 pub use crash_notes::{CrashNote, CrashNotes, PoisonGuard};
 pub use load::{EmptyStore, Family, LoadDocument, LoadMetadata, LoadRow, Loader, Table};
+pub use related::{RelatedBuild, RelatedTables, RelatedView};
 pub use secret::SecretReference;
 pub use sink::{OutputNote, OutputNotes, Sink, SinkError};
 pub use snapshot::{DocumentShingles, LinkView, Snapshot, Snapshots, Staleness, StoredDocument};

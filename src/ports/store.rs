@@ -4,10 +4,12 @@ use super::source::ProgressMap;
 use crate::cluster::{self, ClusterRow, Link, MatchRule, NewDocument};
 use crate::document::{DocumentId, Fingerprint};
 use crate::history::{self, MissingUrl, StoredSighting};
+use crate::related::Said;
 use crate::sketch::{Shingle, SketchRule};
 use crate::sweep::{SweepRow, UrlState};
 use crate::wire::Outgoing;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// The store cannot do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +45,8 @@ pub struct StoreRule {
 pub struct Batch {
     /// New documents with their postings, each with the fingerprint of its first URL; ids are dense and ascend.
     pub documents: Vec<(NewDocument, Fingerprint)>,
+    /// What documents say about themselves and others, where that is read.
+    pub said: Vec<(DocumentId, Arc<Said>)>,
     /// Cluster rows in their final state.
     pub rows: Vec<ClusterRow>,
     /// Links that changed a cluster.

@@ -65,6 +65,26 @@ impl Default for RelatedRule {
     }
 }
 
+impl RelatedRule {
+    /// Names each key in which this rule reads pages in another way than `wanted`, with both values. Fragments that were
+    /// read in two ways cannot be told apart.
+    pub fn reading_differences(&self, wanted: &RelatedRule) -> Vec<String> {
+        let keys = |rule: &RelatedRule| {
+            [
+                ("window", rule.window.to_string()),
+                ("titles", format!("{:?}", rule.titles)),
+                ("stop_words", format!("{:?}", rule.stop_words)),
+                ("per_page_max", rule.per_page_max.to_string()),
+                ("per_host_max", if rule.per_host_max == 0 { "0".to_string() } else { "over 0".to_string() }),
+            ]
+        };
+        let differs = |((key, here), (_, there)): ((&str, String), (&str, String))| {
+            (here != there).then(|| format!("related.{key} is {here} there and {there} here"))
+        };
+        keys(self).into_iter().zip(keys(wanted)).filter_map(differs).collect()
+    }
+}
+
 /// What fills a bag (section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

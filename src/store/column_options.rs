@@ -33,9 +33,14 @@ pub(super) fn database_options(settings: &Settings) -> Options {
     options
 }
 
-/// All column families with their options.
-pub(super) fn families(cache: &Cache) -> Vec<ColumnFamilyDescriptor> {
-    cf::ALL.into_iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name, Some(cache)))).collect()
+/// All column families with their options, those of related pages where they are wanted.
+pub(super) fn families(cache: &Cache, with_related: bool) -> Vec<ColumnFamilyDescriptor> {
+    let related = cf::RELATED.into_iter().filter(|_| with_related);
+    cf::ALL
+        .into_iter()
+        .chain(related)
+        .map(|name| ColumnFamilyDescriptor::new(name, family_options(name, Some(cache))))
+        .collect()
 }
 
 /// The options of a run, a file that will be ingested into a derived family.
@@ -54,7 +59,17 @@ pub(super) fn table_options(name: &str) -> Options {
 /// Whether the keys of a family arrive in random order. Leveled compaction would rewrite a whole level for every new
 /// file; tiered compaction rewrites each row only a few times.
 fn has_random_keys(name: &str) -> bool {
-    matches!(name, cf::EQUAL | cf::URLS | cf::SIGHTINGS | cf::STATES | cf::POSTINGS | cf::SUPERS | cf::MOD_POSTINGS)
+    matches!(
+        name,
+        cf::EQUAL
+            | cf::URLS
+            | cf::SIGHTINGS
+            | cf::STATES
+            | cf::POSTINGS
+            | cf::SUPERS
+            | cf::MOD_POSTINGS
+            | cf::FRAGMENTS
+    )
 }
 
 /// Whether a family is a queue, which holds little. Every start leaves one file of it. If the program is killed again
@@ -79,7 +94,16 @@ const RUNS_SLOW: i32 = 64;
 fn is_read_by_key(name: &str) -> bool {
     matches!(
         name,
-        cf::EQUAL | cf::POSTINGS | cf::SUPERS | cf::URLS | cf::STATES | cf::DOCS | cf::CLUSTERS | cf::MOD_POSTINGS
+        cf::EQUAL
+            | cf::POSTINGS
+            | cf::SUPERS
+            | cf::URLS
+            | cf::STATES
+            | cf::DOCS
+            | cf::CLUSTERS
+            | cf::MOD_POSTINGS
+            | cf::BAGS
+            | cf::TERMS
     )
 }
 
@@ -87,7 +111,7 @@ fn is_read_by_key(name: &str) -> bool {
 /// holds little but fingerprints, of which a page looks up two dozen, nearly all absent: zstd would save a tenth of the
 /// space, but unpacking a block costs more than the rest of the look-up.
 fn is_derived(name: &str) -> bool {
-    matches!(name, cf::EQUAL | cf::POSTINGS | cf::SUPERS | cf::MOD_POSTINGS)
+    matches!(name, cf::EQUAL | cf::POSTINGS | cf::SUPERS | cf::MOD_POSTINGS | cf::FRAGMENTS)
 }
 
 /// The options of a family with random keys that RocksDB accepts only as text.
@@ -145,6 +169,10 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
         if !is_derived(name) {
             options.set_bottommost_compression_type(DBCompressionType::Zstd);
         }
+    }
+    if name == cf::SAID {
+        // Words, which nothing but a query and a build reads.
+        options.set_compression_type(DBCompressionType::Zstd);
     }
     if is_queue(name) {
         options.set_level_zero_slowdown_writes_trigger(QUEUE_FILES_MAX);

@@ -14,6 +14,7 @@ mod load;
 mod open;
 mod posting_buffer;
 mod read;
+mod related;
 mod replace_clusters;
 mod reverse_lookup;
 mod rocks_error;

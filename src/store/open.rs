@@ -4,12 +4,14 @@ use super::column_options::{database_options, families};
 use super::db::{family, manifest_state, synced};
 use super::folder::StoreFolder;
 use super::posting_buffer::PostingBuffer;
+use super::related::fragments_of;
 use super::rocks_error::{damaged, failed, is_missing};
 use super::runs::Runs;
 use super::schema::{self, FORMAT_VERSION, Fields, OLDEST_READABLE_FORMAT, cf, meta};
 use super::settings::Settings;
 use crate::document::Seed;
-use crate::ports::{StoreError, StoreRule};
+use crate::ports::{RelatedView, StoreError, StoreRule};
+use crate::related::{RelatedRule, Said};
 use rocksdb::{Cache, ColumnFamily, DB};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -121,7 +123,8 @@ impl RocksStore {
         options.create_if_missing(true);
         options.create_missing_column_families(true);
         let cache = Cache::new_lru_cache(settings.block_cache_mib << 20);
-        let db = DB::open_cf_descriptors(&options, path, families(&cache)).map_err(|error| open_error(path, error))?;
+        let families = families(&cache, settings.related.is_some() || has_related(path));
+        let db = DB::open_cf_descriptors(&options, path, families).map_err(|error| open_error(path, error))?;
         if get_meta(&db, meta::FORMAT)?.is_none() {
             kill_point!("store-made");
             initialise(&db, rule, seed.unwrap_or_else(new_seed))?;
@@ -134,10 +137,28 @@ impl RocksStore {
         if seed.is_some_and(|seed| seed != store.seed) {
             return Err(OpenError::OtherSeed(path.to_path_buf()));
         }
+        if let Some(wanted) = &settings.related {
+            store.check_reading(wanted)?;
+        }
         store.loaded_posting_buffer()?;
         store.runs = Mutex::new(Some(Runs::new(Arc::clone(&store.db), path, store.rule.sketch.bits)?));
         store.folder = Some(StoreFolder::new(path)?);
         Ok(store)
+    }
+
+    /// Checks that pages were read for related pages as they will be; where they never were, notes how they will be.
+    fn check_reading(&self, wanted: &RelatedRule) -> Result<(), OpenError> {
+        let Some(stored) = self.reading_rule()? else {
+            let rule = serde_json::to_vec(wanted).map_err(|error| StoreError::Failed(error.to_string()))?;
+            let mut rows = rocksdb::WriteBatch::default();
+            rows.put_cf(self.cf(cf::META)?, meta::RELATED_RULE, rule);
+            return Ok(self.db.write_opt(rows, &synced()).map_err(failed)?);
+        };
+        let differences = stored.reading_differences(wanted);
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(OpenError::OtherRule { path: self.path.clone(), differences: differences.join(", ") })
     }
 
     /// Opens the current contents of a store for reading, even while another process writes to it.
@@ -158,7 +179,10 @@ impl RocksStore {
         let (mut log_error, mut last_missing, mut n_misses) = (None, None, 0);
         for _ in 0..OPEN_TRIES {
             let before = manifest_state(path);
-            let opened = DB::open_cf_descriptors_read_only(&options, path, families(&shared.cache), false);
+            let opened = {
+                let families = families(&shared.cache, has_related(path));
+                DB::open_cf_descriptors_read_only(&options, path, families, false)
+            };
             let is_settled = manifest_state(path) == before;
             match opened {
                 // RocksDB lists the files first and reads the logs later. After a flush in between, the rows of a log
@@ -298,6 +322,14 @@ impl RocksStore {
             part.last = Some(last.ok_or_else(|| damaged("a row of pending"))?);
             Ok(true)
         })?;
+        if self.has_related() {
+            self.scan_from(cf::SAID, &first.to_be_bytes(), &mut |key, row| {
+                let document = Fields(key).document().filter(|_| key.len() == 4);
+                let (document, said) = document.zip(Said::decode(row)).ok_or_else(|| damaged("a row of said"))?;
+                buffer.growing().add_fragments(&fragments_of(&self.seed, [(document, &said)]));
+                Ok(true)
+            })?;
+        }
         Ok(buffer)
     }
 
@@ -312,6 +344,11 @@ impl RocksStore {
     pub(super) fn cf(&self, name: &'static str) -> Result<&ColumnFamily, StoreError> {
         family(&self.db, name)
     }
+}
+
+/// Whether a store has the families of related pages. A folder without a store has none.
+fn has_related(path: &Path) -> bool {
+    DB::list_cf(&rocksdb::Options::default(), path).is_ok_and(|names| names.iter().any(|name| name == cf::SAID))
 }
 
 fn get_meta(db: &DB, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {

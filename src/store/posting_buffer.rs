@@ -1,7 +1,9 @@
 //! The newest postings and equivalence fingerprints, kept in memory until the store has ingested them as runs.
 
+use super::related::BufferedFragment;
 use super::schema::PostingKind;
 use crate::document::{DocumentId, Fingerprint};
+use crate::related::{FragmentKey, Target};
 use crate::sketch::Shingle;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -14,6 +16,10 @@ const POSTING_BYTES: usize = 48;
 /// An upper bound on the memory of an equivalence fingerprint: a slot of 25 bytes in a hash table at least seven
 /// sixteenths full.
 const EQUAL_BYTES: usize = 58;
+
+/// An upper bound on the memory of a fragment: a list of its own with a slot of 33 bytes in a hash table at least seven
+/// sixteenths full, and its place in the sorted run.
+const FRAGMENT_BYTES: usize = 200;
 
 /// Ends a chain whose shingle may have older postings in the store.
 const NONE: u32 = u32::MAX;
@@ -116,6 +122,8 @@ fn halves(fingerprint: Fingerprint) -> Halves {
 pub(super) struct Part {
     chains: [Chains; 3],
     equal: FxHashMap<Halves, DocumentId>,
+    fragments: FxHashMap<Target, Vec<(FragmentKey, DocumentId)>>,
+    n_fragments: usize,
     /// The last document of the range.
     pub last: Option<DocumentId>,
 }
@@ -149,10 +157,30 @@ impl Part {
         all
     }
 
+    /// Adds fragments.
+    pub fn add_fragments(&mut self, fragments: &[BufferedFragment]) {
+        for (target, key, document) in fragments {
+            self.fragments.entry(*target).or_default().push((*key, *document));
+        }
+        self.n_fragments += fragments.len();
+    }
+
+    /// All fragments, ascending; of those that several documents say, the one of the first.
+    pub fn sorted_fragments(&self) -> Vec<BufferedFragment> {
+        let of_one = |(target, said): (&Target, &Vec<(FragmentKey, DocumentId)>)| {
+            let target = *target;
+            said.iter().map(move |(key, document)| (target, *key, *document)).collect::<Vec<_>>()
+        };
+        let mut all: Vec<BufferedFragment> = self.fragments.iter().flat_map(of_one).collect();
+        all.sort_unstable();
+        all.dedup_by_key(|(target, key, _)| (*target, *key));
+        all
+    }
+
     /// An upper bound on the memory that it takes.
     fn n_bytes(&self) -> usize {
         let n_postings: usize = self.chains.iter().map(|chains| chains.postings.len()).sum();
-        n_postings * POSTING_BYTES + self.equal.len() * EQUAL_BYTES
+        n_postings * POSTING_BYTES + self.equal.len() * EQUAL_BYTES + self.n_fragments * FRAGMENT_BYTES
     }
 }
 
@@ -184,13 +212,25 @@ impl PostingBuffer {
         &mut self.growing
     }
 
-    /// Adds the postings and equivalence fingerprints of new documents, the last of which is `last`.
-    pub fn add(&mut self, postings: &[BufferedPosting], equal: &[(Fingerprint, DocumentId)], last: Option<DocumentId>) {
+    /// Adds the postings, equivalence fingerprints and fragments of new documents, the last of which is `last`.
+    pub fn add(
+        &mut self,
+        postings: &[BufferedPosting],
+        equal: &[(Fingerprint, DocumentId)],
+        fragments: &[BufferedFragment],
+        last: Option<DocumentId>,
+    ) {
         for BufferedPosting { kind, shingle, document, is_first } in postings {
             self.growing.add(*kind, *shingle, *document, *is_first);
         }
         equal.iter().for_each(|(fingerprint, document)| self.growing.add_equal(*fingerprint, *document));
+        self.growing.add_fragments(fragments);
         self.growing.last = last.or(self.growing.last);
+    }
+
+    /// The fragments about a URL, in no order.
+    pub fn fragments(&self, target: Target) -> Vec<(FragmentKey, DocumentId)> {
+        self.parts().filter_map(|part| part.fragments.get(&target)).flatten().copied().collect()
     }
 
     /// Whether the growing part has reached its limit.

@@ -23,7 +23,7 @@ type EachRow<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError> + 'a;
 
 impl RocksStore {
     /// The rows of a column family under these keys, in the order of the keys.
-    fn rows<K: AsRef<[u8]>>(
+    pub(super) fn rows<K: AsRef<[u8]>>(
         &self,
         name: &'static str,
         keys: impl IntoIterator<Item = K>,

@@ -12,6 +12,7 @@ use super::db::family;
 use super::db::sync_log;
 use super::disk_full::retry_while_full;
 use super::posting_buffer::{Chains, Part};
+use super::related::BufferedFragment;
 use super::rocks_error::{damaged, failed};
 use super::schema::{self, PostingKind, cf, meta};
 use crate::document::{DocumentId, Fingerprint};
@@ -95,6 +96,7 @@ impl Run {
             self.write_and_ingest_kind(kind)?;
         }
         self.write_and_ingest_equal()?;
+        self.write_and_ingest_fragments()?;
         let Some(last) = self.part.last else { return Ok(()) };
         raise_indexed(&self.db, last)
     }
@@ -117,6 +119,19 @@ impl Run {
                 file.put(schema::fingerprint_key(*fingerprint), document.0.to_be_bytes()).map_err(failed)
             };
             equal.iter().try_for_each(put)
+        })
+    }
+
+    fn write_and_ingest_fragments(&self) -> Result<(), StoreError> {
+        let fragments = self.part.sorted_fragments();
+        if fragments.is_empty() {
+            return Ok(());
+        }
+        self.write_and_ingest_file(cf::FRAGMENTS, |file| {
+            let put = |(target, key, document): &BufferedFragment| {
+                file.put(schema::fragment_key(*target, *key), document.0.to_be_bytes()).map_err(failed)
+            };
+            fragments.iter().try_for_each(put)
         })
     }
 
@@ -184,8 +199,14 @@ mod tests {
     use crate::store::{RocksStore, Settings};
     use std::collections::HashMap;
 
-    const SETTINGS: Settings =
-        Settings { block_cache_mib: 8, write_buffer_mib: 8, wal_mib: 8, posting_buffer_mib: 0, background_threads: 1 };
+    const SETTINGS: Settings = Settings {
+        block_cache_mib: 8,
+        write_buffer_mib: 8,
+        wal_mib: 8,
+        posting_buffer_mib: 0,
+        background_threads: 1,
+        related: None,
+    };
 
     fn open(path: &Path, posting_buffer_mib: usize) -> RocksStore {
         let sketch = SketchRule { index_modulus: 25, ..SketchRule::default() };

@@ -25,6 +25,11 @@
 //! | `pending` | first document of a batch | for each document of the batch: varint n, n shingles; varint n, n super shingles; varint n, n mod shingles |
 //! | `pending` | first document of a batch, `01` | for each document of the batch: varint n, n equivalence fingerprints |
 //! | `common` | shingle | empty |
+//! | `said` | document | what it says: [`crate::related::Said::encode`] |
+//! | `fragments` | target (8), host (4), said (8) | a document that says it |
+//! | `bags` | target (8) | for each term: term (4), weight (1) |
+//! | `champions` | term (4), 255 - weight (1), target (8) | empty |
+//! | `terms` | term (4) | bags of content and bags of anchors that hold it (4 each) |
 //! | `outbox` | sequence number (8) | key, event, and the original of a rejected message: see below |
 //!
 //! **Outbox.** A row is a list of fields, each after its length (4; `ffffffff`: no field). First come the key and the
@@ -41,6 +46,10 @@
 //! what it adds to them as two rows of `pending`. It also stays in memory until RocksDB ingests it as a sorted run (see
 //! `store::runs`). A look-up combines these families with the part of `pending` above `meta/indexed-up-to`. What is in
 //! both is harmless. The limit of a list holds for both together, because the decision sees both.
+//!
+//! **Related pages.** The last five families are there only where pages are read for related pages. A target is the first 8
+//! bytes of a URL's fingerprint. `fragments` is derived from `said`, and what may not be in a run yet is read from the
+//! rows of `said` above `meta/indexed-up-to`. A build writes the other three.
 //!
 //! **Mod postings.** Each posting of a mod shingle is a key of its own, because only queries read it. These lists
 //! have no limit on disk; readers apply one.
@@ -65,6 +74,7 @@ use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint};
 use crate::ports::{
     LoadDocument, MissingUrl, Outgoing, OutputNote, Present, PresentChange, Progress, StoredDocument, StoredSighting,
 };
+use crate::related::{Bag, FragmentKey, Target, Term};
 use crate::sketch::Shingle;
 use crate::sweep::{LastCopy, Observation, Seen, SweepRow, UrlState};
 use crate::wire::{Message, MessageFault};
@@ -114,8 +124,21 @@ pub mod cf {
     pub const MOD_POSTINGS: &str = "mod-postings";
     /// Postings and equivalence fingerprints that may be in no run yet.
     pub const PENDING: &str = "pending";
+    /// What documents say, where pages are read for related pages.
+    pub const SAID: &str = "said";
+    /// Which documents speak of a URL.
+    pub const FRAGMENTS: &str = "fragments";
+    /// The bags of URLs, by the last build.
+    pub const BAGS: &str = "bags";
+    /// The URLs under the heaviest terms of their bags.
+    pub const CHAMPIONS: &str = "champions";
+    /// In how many bags each term is.
+    pub const TERMS: &str = "terms";
 
-    /// Every column family.
+    /// The families of related pages, which only stores have whose pages are read for them.
+    pub const RELATED: [&str; 5] = [SAID, FRAGMENTS, BAGS, CHAMPIONS, TERMS];
+
+    /// The column families of every store.
     pub const ALL: [&str; 18] = [
         META,
         OFFSETS,
@@ -156,6 +179,10 @@ pub mod meta {
     pub const NEXT_SEQ: &[u8] = b"next-seq";
     /// Events below this number are published (8).
     pub const PUBLISHED: &[u8] = b"published";
+    /// The rule under which pages are read for related pages, as JSON.
+    pub const RELATED_RULE: &[u8] = b"related-rule";
+    /// The last build of related pages, as JSON.
+    pub const RELATED_BUILD: &[u8] = b"related-build";
     /// Runs hold the postings and equivalence fingerprints of all documents up to this one (4).
     pub const INDEXED_UP_TO: &[u8] = b"indexed-up-to";
     /// Followed by a topic: the number of partitions when the store first published there (4), and whether the topic
@@ -257,6 +284,42 @@ impl Fields<'_> {
 /// Appends the last `width` bytes of a shingle. The bytes before them are 0.
 pub(super) fn put_shingle(row: &mut Vec<u8>, shingle: Shingle, width: usize) {
     row.extend_from_slice(&shingle.to_be_bytes()[8 - width..]);
+}
+
+pub(super) fn fragment_key(target: Target, key: FragmentKey) -> Vec<u8> {
+    [&target.0.to_be_bytes()[..], &key.host.to_be_bytes(), &key.said.to_be_bytes()].concat()
+}
+
+pub(super) fn read_fragment(key: &[u8], row: &[u8]) -> Option<(Target, FragmentKey, DocumentId)> {
+    let mut fields = Fields(key);
+    let (target, host, said) = (Target(fields.u64()?), fields.u32()?, fields.u64()?);
+    let document = Fields(row).document().filter(|_| row.len() == 4 && fields.0.is_empty())?;
+    Some((target, FragmentKey { host, said }, document))
+}
+
+pub(super) fn bag_row(bag: &Bag) -> Vec<u8> {
+    let mut row = Vec::with_capacity(5 * bag.weights().len());
+    for (term, weight) in bag.weights() {
+        row.extend(term.0.to_be_bytes());
+        row.push(*weight);
+    }
+    row
+}
+
+pub(super) fn read_bag(row: &[u8]) -> Option<Bag> {
+    let (entries, rest) = row.as_chunks::<5>();
+    let weight = |[a, b, c, d, weight]: &[u8; 5]| (Term(u32::from_be_bytes([*a, *b, *c, *d])), *weight);
+    rest.is_empty().then(|| Bag::new(entries.iter().map(weight).collect()))
+}
+
+pub(super) fn champion_key(term: Term, weight: u8, target: Target) -> Vec<u8> {
+    [&term.0.to_be_bytes()[..], &[u8::MAX - weight], &target.0.to_be_bytes()].concat()
+}
+
+pub(super) fn read_champion_key(key: &[u8]) -> Option<(Term, u8, Target)> {
+    let mut fields = Fields(key);
+    let (term, [weight], target) = (Term(fields.u32()?), fields.bytes()?, Target(fields.u64()?));
+    fields.0.is_empty().then_some((term, u8::MAX - weight, target))
 }
 
 pub(super) fn fingerprint_key(fingerprint: Fingerprint) -> [u8; 16] {

@@ -1,9 +1,10 @@
 //! The memory and threads of a store.
 
+use crate::related::RelatedRule;
 use serde::{Deserialize, Serialize};
 
 /// The memory and threads that RocksDB may use.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// MiB of decompressed blocks kept in memory.
@@ -16,6 +17,8 @@ pub struct Settings {
     pub posting_buffer_mib: usize,
     /// Threads for flushes and compactions.
     pub background_threads: i32,
+    /// The rule under which pages are read for related pages; none where they are not.
+    pub related: Option<RelatedRule>,
 }
 
 impl Default for Settings {
@@ -26,6 +29,7 @@ impl Default for Settings {
             wal_mib: 64,
             posting_buffer_mib: 384,
             background_threads: 3,
+            related: None,
         }
     }
 }

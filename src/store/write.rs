@@ -5,6 +5,7 @@ use super::disk_full::retry_while_full;
 use super::folder::StoreFolder;
 use super::open::RocksStore;
 use super::posting_buffer::BufferedPosting;
+use super::related::{BufferedFragment, fragments_of};
 use super::rocks_error::failed;
 use super::schema::{self, PostingKind, cf, meta, postings_of};
 use crate::cluster::{self, ClusterRow, Link, SketchView};
@@ -92,12 +93,13 @@ impl Store for RocksStore {
             last_document: batch.documents.last().map(|(document, _)| document.document),
             postings: buffered_postings(batch),
             equal: equal_fingerprints(batch),
+            fragments: fragments_of(&self.seed, batch.said.iter().map(|(document, said)| (*document, &**said))),
         })
     }
 
     fn write(&self, batch: EncodedBatch, published: u64) -> Result<WrittenPostings, StoreError> {
         kill_point!("before-write");
-        let EncodedBatch { mut rows, next_seq, last_document, postings, equal } = batch;
+        let EncodedBatch { mut rows, next_seq, last_document, postings, equal, fragments } = batch;
         self.put_published(published, &mut rows)?;
         let write = || self.db.write(WriteBatch::from_data(rows.data())).map_err(failed);
         retry_while_full(|| self.should_stop(), write)?;
@@ -107,7 +109,7 @@ impl Store for RocksStore {
         }
         self.next_seq.store(next_seq, Ordering::Release);
         self.published.store(published, Ordering::Release);
-        Ok(WrittenPostings { postings, equal, last_document })
+        Ok(WrittenPostings { postings, equal, fragments, last_document })
     }
 
     fn index(&self, written: WrittenPostings) -> Result<(), StoreError> {
@@ -131,12 +133,14 @@ pub struct EncodedBatch {
     last_document: Option<DocumentId>,
     postings: Vec<BufferedPosting>,
     equal: Vec<(Fingerprint, DocumentId)>,
+    fragments: Vec<BufferedFragment>,
 }
 
-/// The postings and equivalence fingerprints of a written batch, for the buffer.
+/// What a written batch adds to the derived families, for the buffer.
 pub struct WrittenPostings {
     postings: Vec<BufferedPosting>,
     equal: Vec<(Fingerprint, DocumentId)>,
+    fragments: Vec<BufferedFragment>,
     last_document: Option<DocumentId>,
 }
 
@@ -220,7 +224,7 @@ impl RocksStore {
     /// previous run and starts the next.
     fn buffer_postings(&self, written: &WrittenPostings) -> Result<(), StoreError> {
         let mut buffer = self.posting_buffer_mut()?;
-        buffer.add(&written.postings, &written.equal, written.last_document);
+        buffer.add(&written.postings, &written.equal, &written.fragments, written.last_document);
         let is_full = buffer.is_full();
         drop(buffer);
         kill_point!("in-memory");
@@ -239,6 +243,7 @@ impl RocksStore {
     fn rows_of(&self, batch: &Batch, events: &[Outgoing]) -> Result<WriteBatch, StoreError> {
         let mut rows = WriteBatch::default();
         self.put_documents(batch, &mut rows)?;
+        self.put_said(&batch.said, &mut rows)?;
         self.put_clusters(batch, &mut rows)?;
         let (common, width) = (self.cf(cf::COMMON)?, PostingKind::Index.width(self.rule.sketch.bits));
         for shingle in &batch.common {

@@ -357,6 +357,7 @@ fn live(path: &Path, all: &Arc<Vec<Incoming>>, outside: &Outside, bug: Option<Bu
         future: FutureLimit::NONE,
         seed: Seed([7; 4]),
         sketcher: Sketcher::new(&rule().sketch, &Seed([7; 4])),
+        said: None,
         decider,
         store: &store,
         next_seq,

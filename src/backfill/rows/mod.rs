@@ -4,9 +4,11 @@ mod document;
 mod fields;
 mod page;
 mod pairs;
+mod related;
 mod store;
 
 pub use document::{DocumentRow, RowOffset, sketch_bytes};
 pub use page::{Outcome, PageRow, Visit};
 pub use pairs::{DocumentRange, LinkRow, Pair, Posting, ShortenedIndex};
+pub use related::{ChampionRow, CountsRow, FragmentRow};
 pub use store::{EquivalenceRow, SightingByDocument, SightingByUrl, UrlRow};

@@ -3,10 +3,12 @@
 mod ingest;
 mod kafka;
 mod query;
+mod related;
 
 pub use ingest::{BackfillArgs, RunArgs, ServeArgs, SketchArgs};
 pub use kafka::{DlqCommand, ReplayArgs, Republished, TopicArgs, TopicsCommand};
 pub use query::{ChangesArgs, ExportArgs, ExportCommand, Question, ReclusterArgs, SweepCommand};
+pub use related::{RelatedBuildArgs, RelatedCommand};
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
@@ -86,6 +88,15 @@ Exit codes:
     Query {
         #[command(subcommand)]
         question: Question,
+    },
+    /// Find out what else is about the same: build what `query related` answers from
+    #[command(after_long_help = "\
+Examples:
+  lookalike related build
+  lookalike related build crawl/*.warc.gz")]
+    Related {
+        #[command(subcommand)]
+        what: RelatedCommand,
     },
     /// Count documents, sightings and clusters, as in section 5 of the paper
     #[command(after_long_help = "\

@@ -49,6 +49,35 @@ Examples:
         #[arg(long, default_value_t = 10, value_name = "N")]
         limit: usize,
     },
+    /// Find pages that are about the same: other pages that links speak of alike, and that have the same words
+    ///
+    /// Needs a store whose pages are read with `related.on`, and `lookalike related build`. What is asked about is weighed
+    /// with all pages taken in so far; answers are as the last build knows them.
+    #[command(after_long_help = "\
+Examples:
+  lookalike query related https://example.com/roses
+  lookalike query related page.html --limit 5
+  lookalike query related --urls-from urls.txt --json
+
+Exit codes:
+  0    answered
+  1    failed; the message says why and what to do
+  2    wrong usage or configuration
+  4    nothing is known about the URL, or the store keeps nothing for related pages")]
+    Related {
+        /// A file, HTML or text, or any URL
+        #[arg(value_name = "FILE|URL", required_unless_present = "urls_from")]
+        of: Option<String>,
+        /// Read many URLs from a file, one a line; `-` is standard input. With --json, print one object a line
+        #[arg(long, value_name = "FILE", conflicts_with = "of")]
+        urls_from: Option<PathBuf>,
+        /// Show at most this many pages for each
+        #[arg(long, default_value_t = 10, value_name = "N")]
+        limit: usize,
+        /// Show every URL, also copies and versions of pages that are listed already
+        #[arg(long)]
+        copies: bool,
+    },
     /// Group URLs, given best first, by their content: versions of one content come together
     #[command(after_long_help = "\
 Examples:

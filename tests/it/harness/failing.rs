@@ -189,6 +189,7 @@ pub fn flow(world: &World, inputs: &[PathBuf], disturbance: Disturbance) -> (Res
             future: FutureLimit::NONE,
             seed,
             sketcher: Sketcher::new(&rule.sketch, &seed),
+            said: None,
             decider: Decider::new(rule.cluster, &rule.sketch, clusters, common),
             store: &store,
             next_seq,

@@ -1,0 +1,227 @@
+//! Builds the bags of a store from what its documents say, by sorting and merging.
+//!
+//! ```text
+//! said ─▶ fragments sorted by URL ┐
+//! URLs and what stands there ─────┴▶ counted terms, N and df ─▶ bags, champions, terms
+//! ```
+
+use super::context::Context;
+use super::datasets::{CHAMPIONS, COUNTS, DatasetFile, FRAGMENTS};
+use super::error::BackfillError;
+use super::rows::{ChampionRow, CountsRow, FragmentRow};
+use crate::document::DocumentId;
+use crate::extsort::MergeReader;
+use crate::ports::{RelatedBuild, RelatedTables, RelatedView, Snapshot, StoreError};
+use crate::related::{
+    FragmentKey, Frequencies, RelatedRule, Said, Source, Target, Term, TermCounts, TermReader, bag, champions, sample,
+};
+use std::collections::BTreeSet;
+
+/// URLs whose pages are read together.
+const URLS_TOGETHER: usize = 1024;
+
+/// The counted terms of every URL of a store, in files.
+pub struct CountedUrls<'a> {
+    context: &'a Context,
+    rule: RelatedRule,
+    up_to: DocumentId,
+    counts: DatasetFile,
+    content: Frequencies,
+    anchors: Frequencies,
+}
+
+/// Counts the terms of every URL. What documents say that stand nowhere any more does not count.
+///
+/// # Errors
+/// [`BackfillError`]
+pub fn count_related<'a, S: Snapshot + RelatedView>(
+    store: &S,
+    rule: &RelatedRule,
+    context: &'a Context,
+) -> Result<CountedUrls<'a>, BackfillError> {
+    let fragments = sorted_fragments(store, context)?;
+    let mut counter = Counter {
+        store,
+        context,
+        rule: rule.clone(),
+        reader: TermReader::new(rule.stemmer, store.seed()),
+        fragments,
+        next: None,
+        waiting: Vec::new(),
+        counts: COUNTS.create(&context.folder, "store")?,
+        content: Frequencies::default(),
+        anchors: Frequencies::default(),
+    };
+    counter.next = counter.fragments.next_row()?;
+    let mut outcome = Ok(());
+    store.each_url(&mut |url, state| {
+        counter.waiting.push((Target::of(store.seed(), &url), state.newest.seen.document()));
+        if counter.waiting.len() == URLS_TOGETHER {
+            outcome = counter.count_waiting();
+        }
+        outcome.is_ok()
+    })?;
+    outcome?;
+    counter.count_waiting()?;
+    counter.count_uncrawled_before(None)?;
+    Ok(CountedUrls {
+        context,
+        rule: rule.clone(),
+        up_to: DocumentId(store.n_documents()),
+        counts: counter.counts.finish()?,
+        content: counter.content,
+        anchors: counter.anchors,
+    })
+}
+
+/// The fragments of all documents that stand somewhere, sorted by the URLs that they are about.
+fn sorted_fragments<S: Snapshot + RelatedView>(
+    store: &S,
+    context: &Context,
+) -> Result<MergeReader<FragmentRow>, BackfillError> {
+    let mut stands = vec![false; store.n_documents() as usize + 1];
+    store.each_url(&mut |_, state| {
+        if let Some(place) = state.newest.seen.document().and_then(|document| stands.get_mut(document.0 as usize)) {
+            *place = true;
+        }
+        true
+    })?;
+    let mut sorter = FRAGMENTS.sorter(&context.folder, "store", context.sorter_bytes());
+    let mut outcome: Result<(), BackfillError> = Ok(());
+    store.each_said(&mut |document, Said { fragments, .. }| {
+        if !stands.get(document.0 as usize).is_some_and(|stands| *stands) {
+            return true;
+        }
+        let mut rows = fragments.into_iter().map(|said| FragmentRow {
+            target: Target::of(store.seed(), &said.url),
+            key: said.key,
+            words: said.words,
+        });
+        outcome = context.check_stop().and_then(|()| rows.try_for_each(|row| sorter.push(row)));
+        outcome.is_ok()
+    })?;
+    outcome?;
+    let files = sorter.finish()?;
+    let files = files.iter().map(|file| FRAGMENTS.open(&context.folder, &file.file)).collect::<Result<Vec<_>, _>>()?;
+    Ok(MergeReader::new(&files, None, None)?)
+}
+
+/// Merges URLs with the fragments about them, both in the order of the targets.
+struct Counter<'a, S> {
+    store: &'a S,
+    context: &'a Context,
+    rule: RelatedRule,
+    reader: TermReader,
+    fragments: MergeReader<FragmentRow>,
+    next: Option<FragmentRow>,
+    waiting: Vec<(Target, Option<DocumentId>)>,
+    counts: super::datasets::DatasetWriter<CountsRow>,
+    content: Frequencies,
+    anchors: Frequencies,
+}
+
+impl<S: RelatedView> Counter<'_, S> {
+    fn count_waiting(&mut self) -> Result<(), BackfillError> {
+        self.context.check_stop()?;
+        let waiting = std::mem::take(&mut self.waiting);
+        let documents: BTreeSet<DocumentId> = waiting.iter().filter_map(|(_, document)| *document).collect();
+        let documents: Vec<DocumentId> = documents.into_iter().collect();
+        let said = self.store.said(&documents)?;
+        for (target, document) in waiting {
+            self.count_uncrawled_before(Some(target))?;
+            let said = document.and_then(|document| said[documents.binary_search(&document).ok()?].as_ref());
+            let anchors = self.anchors_of(target)?;
+            self.count(target, said, &anchors)?;
+        }
+        Ok(())
+    }
+
+    /// Counts the URLs with fragments but without a page, up to a target.
+    fn count_uncrawled_before(&mut self, end: Option<Target>) -> Result<(), BackfillError> {
+        while let Some(target) =
+            self.next.as_ref().map(|next| next.target).filter(|next| end.is_none_or(|end| *next < end))
+        {
+            let anchors = self.anchors_of(target)?;
+            self.count(target, None, &anchors)?;
+        }
+        Ok(())
+    }
+
+    /// The terms of the fragments about the next URL, which must be this one or a later one.
+    fn anchors_of(&mut self, target: Target) -> Result<TermCounts, BackfillError> {
+        let (mut keys, mut words): (Vec<FragmentKey>, Vec<String>) = Default::default();
+        while let Some(row) = self.next.take_if(|next| next.target == target) {
+            keys.push(row.key);
+            words.push(row.words);
+            self.next = self.fragments.next_row()?;
+        }
+        let mut counts = TermCounts::default();
+        for at in sample(&keys, &self.rule) {
+            self.reader.count(&words[at], &mut counts);
+        }
+        Ok(counts)
+    }
+
+    fn count(&mut self, target: Target, said: Option<&Said>, anchors: &TermCounts) -> Result<(), BackfillError> {
+        let mut content = TermCounts::default();
+        for (word, n) in said.into_iter().flat_map(|said| &said.content) {
+            *content.entry(self.reader.term(word)).or_default() += n;
+        }
+        if content.is_empty() && anchors.is_empty() {
+            return Ok(());
+        }
+        self.content.add(&content);
+        self.anchors.add(anchors);
+        self.counts.push(CountsRow::new(target, &content, anchors))?;
+        Ok(())
+    }
+}
+
+impl CountedUrls<'_> {
+    /// Weighs what was counted, and writes bags, champions and terms.
+    ///
+    /// # Errors
+    /// [`BackfillError`]
+    pub fn write(&self, tables: &mut dyn RelatedTables) -> Result<RelatedBuild, BackfillError> {
+        let mut sorter = CHAMPIONS.sorter(&self.context.folder, "store", self.context.sorter_bytes());
+        let file = COUNTS.open(&self.context.folder, &self.counts.file)?;
+        let mut rows = file.read(None);
+        let mut n_urls = 0;
+        while let Some(row) = rows.next_row()? {
+            let (content, anchors) = (row.content.into_iter().collect(), row.anchors.into_iter().collect());
+            let content = Source { counts: &content, weight: |term| self.content.weight(term, &self.rule) };
+            let anchors = Source { counts: &anchors, weight: |term| self.anchors.weight(term, &self.rule) };
+            let bag = bag(content, anchors, &self.rule);
+            if bag.weights().is_empty() {
+                continue;
+            }
+            n_urls += 1;
+            let target = Target(row.target);
+            tables.bag(target, &bag)?;
+            for (term, weight) in champions(&bag, &self.rule) {
+                sorter.push(ChampionRow { term, lightness: u8::MAX - weight, target })?;
+            }
+        }
+        let files = sorter.finish()?;
+        let open = |file: &DatasetFile| CHAMPIONS.open(&self.context.folder, &file.file);
+        let files = files.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let mut merged = MergeReader::new(&files, None, None)?;
+        while let Some(ChampionRow { term, lightness, target }) = merged.next_row()? {
+            tables.champion(term, u8::MAX - lightness, target)?;
+        }
+        self.write_terms(tables)?;
+        Ok(RelatedBuild {
+            rule: self.rule.clone(),
+            up_to: self.up_to,
+            n_content: self.content.n_bags,
+            n_anchors: self.anchors.n_bags,
+            n_urls,
+        })
+    }
+
+    fn write_terms(&self, tables: &mut dyn RelatedTables) -> Result<(), StoreError> {
+        let terms: BTreeSet<Term> = self.content.n_with.keys().chain(self.anchors.n_with.keys()).copied().collect();
+        let n_with = |of: &Frequencies, term: &Term| of.n_with.get(term).copied().unwrap_or(0);
+        terms.iter().try_for_each(|term| tables.term(*term, [n_with(&self.content, term), n_with(&self.anchors, term)]))
+    }
+}

@@ -1,0 +1,287 @@
+//! Related pages: what else is about this? (Haveliwala, Gionis and Indyk 2000.)
+//!
+//! The bag of the page asked about is made of what the store holds now, so that a link taken in a moment ago counts. The
+//! bags of the answers are those of the last build.
+
+use crate::document::{ClusterId, DocumentId};
+use crate::ports::{RelatedBuild, RelatedView, Snapshot, StoreError};
+use crate::related::{
+    Bag, FragmentKey, Nominations, RelatedRule, Said, Source, Target, Term, TermCounts, TermReader, bag, sample, weight,
+};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+
+/// What is asked about.
+#[derive(Clone, Copy, Debug)]
+pub enum RelatedQuestion<'q> {
+    /// A URL, whether or not a page was taken in there.
+    Url(&'q str),
+    /// What some page says.
+    Said(&'q Said),
+}
+
+/// The pages related to one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RelatedAnswer {
+    /// The words of its bag, the heaviest first, with their weights.
+    pub bag: Vec<SharedWord>,
+    /// Fragments that other pages say about it, of which a sample counts.
+    pub n_fragments: usize,
+    /// The last document that the bags of the answers know; none: nothing was built yet.
+    pub built_up_to: Option<DocumentId>,
+    /// The related pages, best first.
+    pub related: Vec<RelatedPage>,
+}
+
+impl RelatedAnswer {
+    /// The answer where nothing is known.
+    pub fn nothing() -> Self {
+        RelatedAnswer { bag: Vec::new(), n_fragments: 0, built_up_to: None, related: Vec::new() }
+    }
+}
+
+/// A word and its weight: in one bag, or the smaller one of two.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SharedWord {
+    /// The word.
+    pub word: String,
+    /// The weight.
+    pub weight: u8,
+}
+
+/// A related page.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RelatedPage {
+    /// Its URL.
+    pub url: String,
+    /// The similarity of the bags, 0 to 1.
+    pub similarity: f64,
+    /// The cluster of what stands there; none where no page does.
+    pub cluster: Option<ClusterId>,
+    /// The words that both bags share, the heaviest first.
+    pub shared: Vec<SharedWord>,
+    /// Some pages that link to it.
+    pub linked_from: Vec<String>,
+}
+
+/// Words that are named as a reason, at most.
+const REASONS_MAX: usize = 8;
+
+/// Pages that link to an answer which are named, at most.
+const LINKING_MAX: usize = 3;
+
+/// The pages related to one, best first, at most `limit`; `None` where nothing is known about the URL. Of one near-duplicate
+/// cluster only the best URL answers, and none of the cluster asked about, unless `copies` are wanted.
+///
+/// # Errors
+/// [`StoreError`]
+pub fn related<S: Snapshot + RelatedView>(
+    snapshot: &S,
+    question: RelatedQuestion<'_>,
+    limit: usize,
+    copies: bool,
+) -> Result<Option<RelatedAnswer>, StoreError> {
+    let Some(rule) = snapshot.related_rule()? else { return Ok(None) };
+    let build = snapshot.related_build()?;
+    let search =
+        Search { snapshot, build: build.as_ref(), reader: TermReader::new(rule.stemmer, snapshot.seed()), rule };
+    search.answer(question, limit, copies)
+}
+
+struct Search<'s, S> {
+    snapshot: &'s S,
+    rule: RelatedRule,
+    build: Option<&'s RelatedBuild>,
+    reader: TermReader,
+}
+
+/// What is known about the page asked about.
+#[derive(Default)]
+struct Asked {
+    content: TermCounts,
+    anchors: TermCounts,
+    /// A word of each term.
+    words: FxHashMap<Term, String>,
+    n_fragments: usize,
+    target: Option<Target>,
+    cluster: Option<ClusterId>,
+}
+
+impl<S: Snapshot + RelatedView> Search<'_, S> {
+    fn answer(
+        mut self,
+        question: RelatedQuestion<'_>,
+        limit: usize,
+        copies: bool,
+    ) -> Result<Option<RelatedAnswer>, StoreError> {
+        let asked = match question {
+            RelatedQuestion::Url(url) => self.about_url(url)?,
+            RelatedQuestion::Said(said) => {
+                let mut asked = Asked::default();
+                self.count_content(said, &mut asked);
+                asked
+            }
+        };
+        if asked.content.is_empty() && asked.n_fragments == 0 {
+            return Ok(None);
+        }
+        let bag = self.bag_of(&asked)?;
+        let ranked = self.ranked(&bag, asked.target, limit)?;
+        let related = self.pages(&bag, &asked, ranked, limit, copies)?;
+        Ok(Some(RelatedAnswer {
+            bag: named(bag.weights().to_vec(), &asked.words),
+            n_fragments: asked.n_fragments,
+            built_up_to: self.build.map(|build| build.up_to),
+            related,
+        }))
+    }
+
+    fn about_url(&mut self, url: &str) -> Result<Asked, StoreError> {
+        let target = Target::of(self.snapshot.seed(), url);
+        let mut asked = Asked { target: Some(target), ..Asked::default() };
+        let states = self.snapshot.states(&[self.snapshot.key_of(url)])?;
+        let document = states.into_iter().flatten().find_map(|state| state.newest.seen.document());
+        if let Some(document) = document {
+            asked.cluster = Some(self.snapshot.cluster_of(document)?);
+            for said in self.snapshot.said(&[document])?.iter().flatten() {
+                self.count_content(said, &mut asked);
+            }
+        }
+        for words in self.said_about(target, &mut asked.n_fragments)? {
+            self.count(&words, &mut asked.anchors, &mut asked.words);
+        }
+        Ok(asked)
+    }
+
+    /// The words of the fragments about a URL that count.
+    fn said_about(&self, target: Target, n_fragments: &mut usize) -> Result<Vec<String>, StoreError> {
+        let fragments = self.snapshot.fragments(target)?;
+        *n_fragments = fragments.len();
+        let keys: Vec<FragmentKey> = fragments.iter().map(|(key, _)| *key).collect();
+        let mut sampled: HashMap<DocumentId, HashSet<FragmentKey>> = HashMap::new();
+        for at in sample(&keys, &self.rule) {
+            let (key, document) = fragments[at];
+            sampled.entry(document).or_default().insert(key);
+        }
+        let mut documents: Vec<DocumentId> = sampled.keys().copied().collect();
+        documents.sort_unstable();
+        let mut words = Vec::new();
+        for (document, said) in documents.iter().zip(self.snapshot.said(&documents)?) {
+            let mut keys = sampled.remove(document).unwrap_or_default();
+            for fragment in said.into_iter().flat_map(|said| said.fragments) {
+                if Target::of(self.snapshot.seed(), &fragment.url) == target && keys.remove(&fragment.key) {
+                    words.push(fragment.words);
+                }
+            }
+        }
+        Ok(words)
+    }
+
+    fn count_content(&mut self, said: &Said, asked: &mut Asked) {
+        for (word, n) in &said.content {
+            let term = self.reader.term(word);
+            *asked.content.entry(term).or_default() += n;
+            asked.words.entry(term).or_insert_with(|| word.clone());
+        }
+    }
+
+    fn count(&mut self, said: &str, counts: &mut TermCounts, words: &mut FxHashMap<Term, String>) {
+        for word in said.split(' ') {
+            let term = self.reader.term(word);
+            *counts.entry(term).or_default() += 1;
+            words.entry(term).or_insert_with(|| word.to_string());
+        }
+    }
+
+    fn bag_of(&self, asked: &Asked) -> Result<Bag, StoreError> {
+        let mut terms: Vec<Term> = asked.content.keys().chain(asked.anchors.keys()).copied().collect();
+        terms.sort_unstable();
+        terms.dedup();
+        let n_with: FxHashMap<Term, [u32; 2]> = terms.iter().copied().zip(self.snapshot.frequencies(&terms)?).collect();
+        let (n_content, n_anchors) = self.build.map_or((0, 0), |build| (build.n_content, build.n_anchors));
+        let of = |term: &Term, kind: usize| n_with.get(term).map_or(0, |n_with| n_with[kind]);
+        let content = Source { counts: &asked.content, weight: |term| weight(n_content, of(&term, 0), &self.rule) };
+        let anchors = Source { counts: &asked.anchors, weight: |term| weight(n_anchors, of(&term, 1), &self.rule) };
+        Ok(bag(content, anchors, &self.rule))
+    }
+
+    /// The URLs with the bags most like one bag, best first.
+    fn ranked(&self, asked: &Bag, own: Option<Target>, limit: usize) -> Result<Vec<(f64, Target, Bag)>, StoreError> {
+        let mut nominations = Nominations::default();
+        for (term, weight) in asked.weights() {
+            nominations.add(*weight, self.snapshot.champions(*term, self.rule.list_max)?.into_iter());
+        }
+        let targets = nominations.best(self.rule.verified_max.max(limit.saturating_mul(2)));
+        let bags = self.snapshot.bags(&targets)?;
+        let similar = |(target, bag): (Target, Bag)| (asked.similarity(&bag), target, bag);
+        let mut ranked: Vec<(f64, Target, Bag)> = targets.into_iter().zip(bags).map(similar).collect();
+        ranked.retain(|(similarity, target, _)| *similarity > 0.0 && Some(*target) != own);
+        ranked.sort_by(|(one, one_target, _), (other, other_target, _)| {
+            other.total_cmp(one).then(one_target.cmp(other_target))
+        });
+        Ok(ranked)
+    }
+
+    fn pages(
+        &self,
+        bag: &Bag,
+        asked: &Asked,
+        ranked: Vec<(f64, Target, Bag)>,
+        limit: usize,
+        copies: bool,
+    ) -> Result<Vec<RelatedPage>, StoreError> {
+        let mut seen: HashSet<ClusterId> = asked.cluster.into_iter().collect();
+        let mut pages = Vec::new();
+        for (similarity, target, theirs) in ranked {
+            if pages.len() == limit {
+                break;
+            }
+            let (Some(url), linked_from) = self.named_target(target)? else { continue };
+            let cluster = self.cluster_at(&url)?;
+            if !copies && cluster.is_some_and(|cluster| !seen.insert(cluster)) {
+                continue;
+            }
+            let shared = bag.weights().iter().map(|(term, weight)| (*term, (*weight).min(theirs.weight(*term))));
+            let mut shared = named(shared.filter(|(_, weight)| *weight > 0).collect(), &asked.words);
+            shared.truncate(REASONS_MAX);
+            pages.push(RelatedPage { url, similarity, cluster, shared, linked_from });
+        }
+        Ok(pages)
+    }
+
+    fn cluster_at(&self, url: &str) -> Result<Option<ClusterId>, StoreError> {
+        let states = self.snapshot.states(&[self.snapshot.key_of(url)])?;
+        let document = states.into_iter().flatten().find_map(|state| state.newest.seen.document());
+        document.map(|document| self.snapshot.cluster_of(document)).transpose()
+    }
+
+    /// A target's URL, and some pages that link to it. Where no page was ever taken in, a page that links there tells.
+    fn named_target(&self, target: Target) -> Result<(Option<String>, Vec<String>), StoreError> {
+        let mut documents: Vec<DocumentId> =
+            self.snapshot.fragments(target)?.into_iter().map(|(_, document)| document).collect();
+        documents.sort_unstable();
+        documents.dedup();
+        documents.truncate(LINKING_MAX + 1);
+        let mut url = self.snapshot.url_of_target(target)?;
+        if url.is_none() {
+            let said = self.snapshot.said(&documents[..documents.len().min(1)])?;
+            let fragments = said.into_iter().flatten().flat_map(|said| said.fragments);
+            url = fragments.map(|said| said.url).find(|url| Target::of(self.snapshot.seed(), url) == target);
+        }
+        let first = |document: crate::ports::StoredDocument| document.first_url;
+        let keys: Vec<_> = self.snapshot.documents(&documents)?.into_iter().map(first).collect();
+        let mut linking = self.snapshot.urls(&keys)?;
+        linking.retain(|from| Some(from) != url.as_ref());
+        linking.truncate(LINKING_MAX);
+        Ok((url, linking))
+    }
+}
+
+/// Terms by a word of each, the heaviest first.
+fn named(mut weights: Vec<(Term, u8)>, words: &FxHashMap<Term, String>) -> Vec<SharedWord> {
+    weights.sort_unstable_by_key(|(term, weight)| (Reverse(*weight), *term));
+    let word = |(term, weight): (Term, u8)| Some(SharedWord { word: words.get(&term)?.clone(), weight });
+    weights.into_iter().filter_map(word).collect()
+}

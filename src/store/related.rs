@@ -1,0 +1,281 @@
+//! The families of related pages, which only stores have whose pages are read for them.
+//!
+//! What documents say is written with them, in one batch. `fragments` leads from URLs to the documents that speak of them
+//! and is ingested as runs, like postings. A build replaces `bags`, `champions` and `terms` as a whole: first it takes
+//! `meta/related-build` away, so that a build that is cut off leaves none instead of half of one.
+
+use super::column_options;
+use super::db::{family, synced};
+use super::open::RocksStore;
+use super::rocks_error::{damaged, failed};
+use super::schema::{self, Fields, cf, meta};
+use crate::document::DocumentId;
+use crate::ports::{RelatedBuild, RelatedTables, RelatedView, StoreError};
+use crate::related::{Bag, FragmentKey, RelatedRule, Said, Target, Term};
+use rocksdb::{IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The folder of tables to ingest, inside the store's.
+const FOLDER: &str = "related";
+
+/// Sorts after every key of the families of a build.
+const END: [u8; 14] = [0xff; 14];
+
+/// The families that a build replaces.
+const BUILT: [&str; 3] = [cf::BAGS, cf::CHAMPIONS, cf::TERMS];
+
+/// A fragment on its way to a run.
+pub(super) type BufferedFragment = (Target, FragmentKey, DocumentId);
+
+/// The fragments in what documents say.
+pub(super) fn fragments_of<'s>(
+    seed: &crate::document::Seed,
+    said: impl IntoIterator<Item = (DocumentId, &'s Said)>,
+) -> Vec<BufferedFragment> {
+    let of_one = |(document, said): (DocumentId, &'s Said)| {
+        said.fragments.iter().map(move |fragment| (Target::of(seed, &fragment.url), fragment.key, document))
+    };
+    said.into_iter().flat_map(of_one).collect()
+}
+
+impl RocksStore {
+    /// Adds what the documents of a batch say to its rows.
+    pub(super) fn put_said(&self, said: &[(DocumentId, Arc<Said>)], rows: &mut WriteBatch) -> Result<(), StoreError> {
+        if said.is_empty() {
+            return Ok(());
+        }
+        let (family, mut row) = (self.cf(cf::SAID)?, Vec::new());
+        for (document, said) in said {
+            row.clear();
+            said.encode(&mut row);
+            rows.put_cf(family, document.0.to_be_bytes(), &row);
+        }
+        Ok(())
+    }
+
+    /// Writes what documents say that are in the store already. Durable on return.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn add_said(&self, said: &[(DocumentId, Arc<Said>)]) -> Result<(), StoreError> {
+        let mut rows = WriteBatch::default();
+        self.put_said(said, &mut rows)?;
+        let family = self.cf(cf::FRAGMENTS)?;
+        for (target, key, document) in fragments_of(&self.seed, said.iter().map(|(id, said)| (*id, &**said))) {
+            rows.put_cf(family, schema::fragment_key(target, key), document.0.to_be_bytes());
+        }
+        self.db.write_opt(rows, &synced()).map_err(failed)
+    }
+
+    /// The rule under which pages are read, where they are.
+    pub(super) fn reading_rule(&self) -> Result<Option<RelatedRule>, StoreError> {
+        self.related_meta(meta::RELATED_RULE)
+    }
+
+    fn related_meta<T: serde::de::DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>, StoreError> {
+        let row = self.db.get_cf(self.cf(cf::META)?, key).map_err(failed)?;
+        let read = |row: Vec<u8>| {
+            serde_json::from_slice(&row)
+                .map_err(|error| damaged(format!("meta/{}: {error}", String::from_utf8_lossy(key))))
+        };
+        row.map(read).transpose()
+    }
+
+    /// Replaces the last build by what `write` puts into the tables.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the store then has no build, and the next one repairs that.
+    pub fn replace_related<E: From<StoreError>>(
+        &mut self,
+        write: impl FnOnce(&mut dyn RelatedTables) -> Result<RelatedBuild, E>,
+    ) -> Result<RelatedBuild, E> {
+        let folder = self.path().join(FOLDER);
+        let unwritten =
+            |error: std::io::Error| StoreError::Failed(format!("cannot write {}: {error}", folder.display()));
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder).map_err(unwritten)?;
+        }
+        std::fs::create_dir(&folder).map_err(unwritten)?;
+        let options = BUILT.map(column_options::run_options);
+        let build = {
+            let mut tables = SstTables::new(&folder, &options);
+            let build = write(&mut tables)?;
+            tables.finish()?;
+            build
+        };
+        self.swap_build(&folder, &build)?;
+        std::fs::remove_dir_all(&folder).map_err(unwritten)?;
+        Ok(build)
+    }
+
+    fn swap_build(&self, folder: &Path, build: &RelatedBuild) -> Result<(), StoreError> {
+        let metas = self.cf(cf::META)?;
+        let mut away = WriteBatch::default();
+        away.delete_cf(metas, meta::RELATED_BUILD);
+        for name in BUILT {
+            away.delete_range_cf(self.cf(name)?, [].as_slice(), END.as_slice());
+        }
+        self.db.write_opt(away, &synced()).map_err(failed)?;
+        kill_point!("related-taken-away");
+        for name in BUILT {
+            let path = table_path(folder, name);
+            if path.exists() {
+                let mut options = IngestExternalFileOptions::default();
+                options.set_move_files(true);
+                self.db.ingest_external_file_cf_opts(family(&self.db, name)?, &options, vec![path]).map_err(failed)?;
+            }
+            kill_point!("related-ingested");
+        }
+        let row = serde_json::to_vec(build).map_err(|error| StoreError::Failed(error.to_string()))?;
+        let mut done = WriteBatch::default();
+        done.put_cf(metas, meta::RELATED_BUILD, row);
+        self.db.write_opt(done, &synced()).map_err(failed)
+    }
+}
+
+fn table_path(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.sst"))
+}
+
+/// The tables of a build as files. A table's first row creates its file, because RocksDB rejects a file without rows.
+struct SstTables<'o> {
+    folder: PathBuf,
+    writers: [(SstFileWriter<'o>, u64); 3],
+}
+
+impl<'o> SstTables<'o> {
+    fn new(folder: &Path, options: &'o [Options; 3]) -> Self {
+        let writers = options.each_ref().map(|options| (SstFileWriter::create(options), 0));
+        SstTables { folder: folder.to_path_buf(), writers }
+    }
+
+    fn put(&mut self, at: usize, key: &[u8], row: &[u8]) -> Result<(), StoreError> {
+        let (writer, n_rows) = &mut self.writers[at];
+        if *n_rows == 0 {
+            writer.open(table_path(&self.folder, BUILT[at])).map_err(failed)?;
+        }
+        *n_rows += 1;
+        writer.put(key, row).map_err(failed)
+    }
+
+    fn finish(self) -> Result<(), StoreError> {
+        for (mut writer, n_rows) in self.writers {
+            if n_rows > 0 {
+                writer.finish().map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RelatedTables for SstTables<'_> {
+    fn bag(&mut self, target: Target, bag: &Bag) -> Result<(), StoreError> {
+        self.put(0, &target.0.to_be_bytes(), &schema::bag_row(bag))
+    }
+
+    fn champion(&mut self, term: Term, weight: u8, target: Target) -> Result<(), StoreError> {
+        self.put(1, &schema::champion_key(term, weight, target), &[])
+    }
+
+    fn term(&mut self, term: Term, n_with: [u32; 2]) -> Result<(), StoreError> {
+        self.put(2, &term.0.to_be_bytes(), &n_with.map(u32::to_be_bytes).concat())
+    }
+}
+
+impl RelatedView for RocksStore {
+    fn has_related(&self) -> bool {
+        self.db.cf_handle(cf::SAID).is_some()
+    }
+
+    fn related_rule(&self) -> Result<Option<RelatedRule>, StoreError> {
+        Ok(match self.related_build()? {
+            Some(build) => Some(build.rule),
+            None => self.reading_rule()?,
+        })
+    }
+
+    fn related_build(&self) -> Result<Option<RelatedBuild>, StoreError> {
+        self.related_meta(meta::RELATED_BUILD)
+    }
+
+    fn said(&self, documents: &[DocumentId]) -> Result<Vec<Option<Said>>, StoreError> {
+        if !self.has_related() {
+            return Ok(vec![None; documents.len()]);
+        }
+        let rows = self.rows(cf::SAID, documents.iter().map(|document| document.0.to_be_bytes()))?;
+        let read = |row: &[u8]| Said::decode(row).ok_or_else(|| damaged("a row of said"));
+        rows.into_iter().map(|row| row.map(|row| read(&row)).transpose()).collect()
+    }
+
+    fn each_said(&self, each: &mut dyn FnMut(DocumentId, Said) -> bool) -> Result<(), StoreError> {
+        if !self.has_related() {
+            return Ok(());
+        }
+        self.scan(cf::SAID, &[], &mut |key, row| {
+            let document = Fields(key).document().filter(|_| key.len() == 4);
+            let (document, said) = document.zip(Said::decode(row)).ok_or_else(|| damaged("a row of said"))?;
+            Ok(each(document, said))
+        })
+    }
+
+    fn fragments(&self, target: Target) -> Result<Vec<(FragmentKey, DocumentId)>, StoreError> {
+        if !self.has_related() {
+            return Ok(Vec::new());
+        }
+        // The buffer first: what leaves it meanwhile is in the rows by then.
+        let mut found = self.posting_buffer()?.fragments(target);
+        self.scan(cf::FRAGMENTS, &target.0.to_be_bytes(), &mut |key, row| {
+            let (_, key, document) = schema::read_fragment(key, row).ok_or_else(|| damaged("a row of fragments"))?;
+            found.push((key, document));
+            Ok(true)
+        })?;
+        found.sort_unstable();
+        found.dedup_by_key(|(key, _)| *key);
+        Ok(found)
+    }
+
+    fn frequencies(&self, terms: &[Term]) -> Result<Vec<[u32; 2]>, StoreError> {
+        if !self.has_related() {
+            return Ok(vec![[0; 2]; terms.len()]);
+        }
+        let rows = self.rows(cf::TERMS, terms.iter().map(|term| term.0.to_be_bytes()))?;
+        let read = |row: &[u8]| {
+            let mut fields = Fields(row);
+            let n_with = fields.u32().zip(fields.u32()).map(<[u32; 2]>::from);
+            n_with.ok_or_else(|| damaged("a row of terms"))
+        };
+        rows.into_iter().map(|row| row.map_or(Ok([0; 2]), |row| read(&row))).collect()
+    }
+
+    fn champions(&self, term: Term, most: usize) -> Result<Vec<(Target, u8)>, StoreError> {
+        let mut found = Vec::new();
+        if !self.has_related() || most == 0 {
+            return Ok(found);
+        }
+        self.scan(cf::CHAMPIONS, &term.0.to_be_bytes(), &mut |key, _| {
+            let (_, weight, target) = schema::read_champion_key(key).ok_or_else(|| damaged("a row of champions"))?;
+            found.push((target, weight));
+            Ok(found.len() < most)
+        })?;
+        Ok(found)
+    }
+
+    fn bags(&self, targets: &[Target]) -> Result<Vec<Bag>, StoreError> {
+        if !self.has_related() {
+            return Ok(vec![Bag::default(); targets.len()]);
+        }
+        let rows = self.rows(cf::BAGS, targets.iter().map(|target| target.0.to_be_bytes()))?;
+        let read = |row: &[u8]| schema::read_bag(row).ok_or_else(|| damaged("a row of bags"));
+        rows.into_iter().map(|row| row.map_or(Ok(Bag::default()), |row| read(&row))).collect()
+    }
+
+    fn url_of_target(&self, target: Target) -> Result<Option<String>, StoreError> {
+        let mut found = None;
+        self.scan(cf::URLS, &target.0.to_be_bytes(), &mut |_, row| {
+            found = Some(String::from_utf8(row.to_vec()).map_err(|_| damaged("a URL is not UTF-8"))?);
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+}
