@@ -52,4 +52,6 @@ mod planted;
 #[cfg(feature = "service")]
 mod recovery;
 #[cfg(feature = "service")]
+mod related;
+#[cfg(feature = "service")]
 mod sketch;

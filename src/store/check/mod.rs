@@ -8,6 +8,7 @@ mod clusters;
 mod documents;
 mod postings;
 mod progress;
+mod related;
 mod sightings;
 #[cfg(test)]
 mod tests;
@@ -69,6 +70,7 @@ impl RocksStore {
         check.equal(&expected.n_equal);
         check.postings(expected.postings);
         check.clusters();
+        check.related();
         let mut report = check.report;
         report.is_sound = report.n_findings == 0;
         report

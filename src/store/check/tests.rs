@@ -1,11 +1,13 @@
 //! Plants every kind of damage in a sound store, and expects the check to find and name it.
 
 use super::{Report, reported_name};
+use crate::backfill::{Context, count_related};
 use crate::cluster::{ClusterRow, Decider, MatchRule};
 use crate::document::{CANONICAL_VERSION, DocumentId, Seed};
 use crate::intake::FutureLimit;
 use crate::pipeline::{self, Pipeline, PipelineError, Stats, Summary};
 use crate::ports::{Incoming, Outgoing, Polled, Sink, SinkError, Snapshot, Source, SourceError, StoreRule};
+use crate::related::{RelatedRule, SaidReader};
 use crate::sketch::{Rule, SketchRule, Sketcher};
 use crate::store::schema::{self, cf, meta};
 use crate::store::{RocksStore, Settings};
@@ -30,7 +32,11 @@ fn rule() -> StoreRule {
 
 /// Too little memory for all postings, so that some are in runs and some are pending.
 fn settings() -> Settings {
-    Settings { posting_buffer_mib: 1, ..Settings::default() }
+    Settings { posting_buffer_mib: 1, ..with_related() }
+}
+
+fn with_related() -> Settings {
+    Settings { related: Some(RelatedRule { on: true, ..RelatedRule::default() }), ..Settings::default() }
 }
 
 /// The first record of the second run: a page that changed.
@@ -53,7 +59,8 @@ fn records() -> Vec<String> {
             let content = if sweep == 2 && (page % 10 == 0 || family == 38) {
                 "\"body\":null".into()
             } else {
-                format!("\"text\":\"{text}\"")
+                let link = format!("<a href='/{}'></a>", (page + 1) % 120);
+                format!("\"content_type\":\"text/html\",\"body\":\"{text}{link}\"")
             };
             records.push(format!(
                 "{{\"url\":\"http://a/{page}\",\"fetched_at\":\"200{sweep}-01-01T00:00:00Z\",\"sweep\":\"{sweep}\",{content}}}"
@@ -99,6 +106,7 @@ fn ingest(store: &mut RocksStore, records: Vec<String>, offset: usize, sink: Out
         future: FutureLimit::NONE,
         seed: *store.seed(),
         sketcher: Sketcher::new(&rule.sketch, store.seed()),
+        said: Some(SaidReader::new(&RelatedRule::default(), store.seed())),
         decider: Decider::new(rule.cluster, &rule.sketch, store.clusters()?, store.common()?),
         next_seq: store.next_seq(),
         store,
@@ -123,7 +131,19 @@ fn damageable_store() -> TempDir {
     let mut first = records();
     let last = first.split_off(LAST);
     ingest(&mut open(settings()), first, 0, Output { is_lost: false }).expect("all is taken in");
-    ingest(&mut open(Settings::default()), last, LAST, Output { is_lost: true }).expect_err("the sink is lost");
+    let mut store = open(with_related());
+    ingest(&mut store, last, LAST, Output { is_lost: true }).expect_err("the sink is lost");
+    let work = tempfile::tempdir().expect("a folder");
+    let context = Context {
+        folder: work.path().to_path_buf(),
+        n_threads: 1,
+        memory: 1 << 20,
+        stop: Arc::default(),
+        progress: Arc::default(),
+    };
+    let counted = count_related(&store, &RelatedRule::default(), &context).expect("counted");
+    store.replace_related(|tables| counted.write(tables)).expect("built");
+    drop(store);
     folder
 }
 
@@ -190,7 +210,7 @@ fn a_sound_store_is_found_sound_and_holds_something_in_every_family() {
     let folder = damageable_store();
     let report = checked(folder.path());
     assert!(report.is_sound && report.findings.is_empty(), "{:#?}", report.findings);
-    for family in cf::ALL {
+    for family in cf::ALL.into_iter().chain(cf::RELATED) {
         assert!(report.rows[reported_name(family)] > 0, "there is nothing in {family}: {:?}", report.rows);
     }
     let copied = damaged(folder.path(), |_| {});
@@ -320,6 +340,15 @@ const DAMAGES: &[Damage] = &[
     (cf::COMMON, "does not exceed the limit", |store| store.plant(cf::COMMON, [9; 5], [])),
     (cf::OFFSETS, "not an offset", |store| store.plant(cf::OFFSETS, store.some(cf::OFFSETS).0, [255; 16])),
     (cf::OFFSETS, "not a source", |store| store.plant(cf::OFFSETS, "memory", [0; 16])),
+    (cf::SAID, "cannot be read", |store| store.plant(cf::SAID, store.some(cf::SAID).0, [2, 1])),
+    (cf::SAID, "not a document", |store| store.plant(cf::SAID, [0; 4], store.some(cf::SAID).1)),
+    (cf::FRAGMENTS, "nothing leads to what document", |store| store.cut_some(cf::FRAGMENTS)),
+    (cf::FRAGMENTS, "does not say it", |store| store.plant(cf::FRAGMENTS, [7; 20], 3u32.to_be_bytes())),
+    (cf::FRAGMENTS, "does not lead to a document", |store| store.plant(cf::FRAGMENTS, [7; 20], [0; 4])),
+    (cf::BAGS, "its weights sum to", |store| store.plant(cf::BAGS, store.some(cf::BAGS).0, [0, 0, 0, 1, 7])),
+    (cf::BAGS, "cannot be read", |store| store.plant(cf::BAGS, store.some(cf::BAGS).0, [0, 0])),
+    (cf::BAGS, "bags, the build made", |store| store.cut_some(cf::BAGS)),
+    (cf::CHAMPIONS, "not those of the bags", |store| store.cut_some(cf::CHAMPIONS)),
     (cf::OUTBOX, "are missing", |store| store.cut_some(cf::OUTBOX)),
     (cf::OUTBOX, "not the event with this number", |store| {
         let (key, _) = store.some(cf::OUTBOX);

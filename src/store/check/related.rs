@@ -1,0 +1,170 @@
+//! Checks related pages: what documents say against the ways that lead to it, bags against the terms that lead to them.
+
+use super::{Check, hex, unreadable};
+use crate::document::{DocumentId, Seed};
+use crate::ports::{RelatedBuild, RelatedView};
+use crate::related::{FragmentKey, RelatedRule, Said, Target, Term, champions};
+use crate::store::related::fragments_of;
+use crate::store::schema::{self, Fields, cf};
+
+/// Rows whose counterparts are looked up together.
+const ROWS_TOGETHER: usize = 4096;
+
+/// A way from a URL to a document that says something about it.
+type Way = (Target, FragmentKey, DocumentId);
+
+impl Check<'_> {
+    /// Stores without related pages have nothing to check.
+    pub(super) fn related(&mut self) {
+        if self.store.has_related() {
+            self.said();
+            self.fragments();
+            self.build();
+        }
+    }
+
+    /// Every row of `said` can be read, and `fragments` leads to what it says.
+    fn said(&mut self) {
+        let indexed_up_to = self.store.indexed_up_to().unwrap_or_default();
+        let mut rows = self.rows(cf::SAID);
+        let mut ways: Vec<Way> = Vec::new();
+        while let Some((key, row)) = self.next(&mut rows) {
+            let document = Fields(&key).document().filter(|id| key.len() == 4 && self.is_document(*id));
+            let Some(document) = document else {
+                self.add_finding(cf::SAID, hex(&key), "the key is not a document");
+                continue;
+            };
+            let Some(said) = Said::decode(&row) else {
+                self.add_finding(cf::SAID, document, "the row cannot be read");
+                continue;
+            };
+            if document.0 <= indexed_up_to {
+                ways.extend(fragments_of(&self.store.seed, [(document, &said)]));
+            }
+            if ways.len() >= ROWS_TOGETHER {
+                self.find_ways(&mut ways);
+            }
+        }
+        self.find_ways(&mut ways);
+    }
+
+    fn find_ways(&mut self, ways: &mut Vec<Way>) {
+        let keys = ways.iter().map(|(target, key, _)| schema::fragment_key(*target, *key));
+        match self.store.rows(cf::FRAGMENTS, keys) {
+            Ok(rows) => {
+                let missing: Vec<Way> =
+                    ways.iter().zip(rows).filter(|(_, row)| row.is_none()).map(|(way, _)| *way).collect();
+                for (target, key, document) in missing {
+                    let what = format!("nothing leads to what document {document} says");
+                    self.add_finding(cf::FRAGMENTS, hex(&schema::fragment_key(target, key)), what);
+                }
+            }
+            Err(error) => self.add_finding(cf::FRAGMENTS, "", unreadable(&error)),
+        }
+        ways.clear();
+    }
+
+    /// Every row of `fragments` leads to a document that says it.
+    fn fragments(&mut self) {
+        let mut rows = self.rows(cf::FRAGMENTS);
+        let mut ways: Vec<Way> = Vec::new();
+        while let Some((key, row)) = self.next(&mut rows) {
+            match schema::read_fragment(&key, &row).filter(|(_, _, document)| self.is_document(*document)) {
+                Some(way) => ways.push(way),
+                None => self.add_finding(cf::FRAGMENTS, hex(&key), "it does not lead to a document"),
+            }
+            if ways.len() == ROWS_TOGETHER {
+                self.follow_ways(&mut ways);
+            }
+        }
+        self.follow_ways(&mut ways);
+    }
+
+    fn follow_ways(&mut self, ways: &mut Vec<Way>) {
+        ways.sort_unstable_by_key(|(_, _, document)| *document);
+        let mut documents: Vec<DocumentId> = ways.iter().map(|(_, _, document)| *document).collect();
+        documents.dedup();
+        match self.store.said(&documents) {
+            Ok(said) => {
+                let says = |way: &Way, said: Option<&Said>| says(&self.store.seed, way, said);
+                let wrong = |way: &&Way| {
+                    let said = documents.binary_search(&way.2).ok().and_then(|at| said[at].as_ref());
+                    !says(way, said)
+                };
+                let wrong: Vec<Way> = ways.iter().filter(wrong).copied().collect();
+                for (target, key, document) in wrong {
+                    let what = format!("document {document} does not say it");
+                    self.add_finding(cf::FRAGMENTS, hex(&schema::fragment_key(target, key)), what);
+                }
+            }
+            Err(error) => self.add_finding(cf::SAID, "", unreadable(&error)),
+        }
+        ways.clear();
+    }
+
+    /// The bags are whole, and the terms that lead to them are their champions.
+    fn build(&mut self) {
+        let build = match self.store.related_build() {
+            Ok(Some(build)) => build,
+            Ok(None) => return,
+            Err(error) => return self.add_finding(cf::META, "related-build", unreadable(&error)),
+        };
+        let expected = self.bags(&build);
+        let mut found = 0u64;
+        let mut rows = self.rows(cf::CHAMPIONS);
+        while let Some((key, _)) = self.next(&mut rows) {
+            match schema::read_champion_key(&key) {
+                Some((term, weight, target)) => found = found.wrapping_add(champion_hash(term, weight, target)),
+                None => self.add_finding(cf::CHAMPIONS, hex(&key), "the key cannot be read"),
+            }
+        }
+        if found != expected {
+            let what = "they are not those of the bags; `lookalike related build` makes both anew";
+            self.add_finding(cf::CHAMPIONS, "", what);
+        }
+    }
+
+    /// Checks the bags. Returns a sum over their champions.
+    fn bags(&mut self, build: &RelatedBuild) -> u64 {
+        let RelatedBuild { rule, n_urls, .. } = build;
+        let mut rows = self.rows(cf::BAGS);
+        let (mut sum, mut n) = (0u64, 0u64);
+        while let Some((key, row)) = self.next(&mut rows) {
+            let target = Fields(&key).u64().filter(|_| key.len() == 8).map(Target);
+            let Some((target, bag)) = target.zip(schema::read_bag(&row)) else {
+                self.add_finding(cf::BAGS, hex(&key), "the row cannot be read");
+                continue;
+            };
+            n += 1;
+            if bag.mass() != u32::from(rule.mass) {
+                let what = format!("its weights sum to {}, not to {}", bag.mass(), rule.mass);
+                self.add_finding(cf::BAGS, hex(&key), what);
+            }
+            sum = champions_sum(&bag, rule, target).wrapping_add(sum);
+        }
+        if n != *n_urls {
+            self.add_finding(cf::BAGS, "", format!("there are {n} bags, the build made {n_urls}"));
+        }
+        sum
+    }
+}
+
+fn says(seed: &Seed, (target, key, _): &Way, said: Option<&Said>) -> bool {
+    let is_it =
+        |fragment: &crate::related::SaidFragment| fragment.key == *key && Target::of(seed, &fragment.url) == *target;
+    said.is_some_and(|said| said.fragments.iter().any(is_it))
+}
+
+fn champions_sum(bag: &crate::related::Bag, rule: &RelatedRule, target: Target) -> u64 {
+    champions(bag, rule)
+        .into_iter()
+        .fold(0, |sum, (term, weight)| sum.wrapping_add(champion_hash(term, weight, target)))
+}
+
+/// The contribution of one champion to a sum that does not depend on the order.
+fn champion_hash(term: Term, weight: u8, target: Target) -> u64 {
+    use std::hash::{Hash, Hasher};
+    let mut hasher = std::hash::DefaultHasher::new();
+    (term, weight, target).hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,225 @@
+//! Related pages: the same answers for any order, batching and way into the store; answers that follow the topics of a
+//! site; whatever is kept is checked and survives.
+
+use crate::harness::{World, page, text};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+const TOPICS: [&str; 5] = ["roses", "violins", "glaciers", "bread", "chess"];
+const PAGES_A_TOPIC: usize = 8;
+
+/// A site: for each topic some pages that link to the next ones of their topic and speak of it, and to a page that was
+/// never crawled. All have a menu in common.
+fn site() -> Vec<String> {
+    let mut pages = Vec::new();
+    for (topic, name) in TOPICS.iter().enumerate() {
+        for number in 0..PAGES_A_TOPIC {
+            let word = |n: usize| format!("{name}word{n}", n = letters(n));
+            let link = |n: usize| {
+                let n = n % PAGES_A_TOPIC;
+                format!("{} <a href='/{name}/{n}'>about {name} {}</a> {}", word(n), word(n + 1), word(n + 2))
+            };
+            let body = format!(
+                "<title>{name} {}</title><ul><a href=/>home</a><a href=/search>search</a></ul><p>{} {} {}</p>\
+                 <p>{} <a href='/{name}/unseen'>more {name} for {}</a></p><p>{} {}</p>",
+                word(number),
+                link(number + 1),
+                link(number + 3),
+                letters(topic * 100 + number),
+                word(2),
+                word(3),
+                word(number + 4),
+                (0..30).map(|n| word((number + n) % 12) + " ").collect::<String>(),
+            );
+            pages
+                .push(page(&format!("http://site.example/{name}/{number}"), "2026-11-01T00:00:00Z", "1", &body) + "\n");
+        }
+    }
+    pages
+}
+
+/// A number in letters: digits are no part of words.
+fn letters(n: usize) -> String {
+    n.to_string().bytes().map(|digit| char::from(digit - b'0' + b'a')).collect()
+}
+
+fn world() -> World {
+    // Five topics: each of their words is in a fifth of the bags.
+    World::new().with("related.on", true).with("related.high_df", 0.5)
+}
+
+/// URL → its answers: URL and similarity.
+fn answers(world: &World) -> BTreeMap<String, Vec<(String, String)>> {
+    let mut urls: Vec<String> = site().iter().map(|line| url_of(line)).collect();
+    urls.extend(TOPICS.map(|name| format!("http://site.example/{name}/unseen")));
+    let list = world.write("urls.txt", urls.join("\n"));
+    let list = list.to_str().expect("a path");
+    let printed = world.ask("query related --json --copies --limit 20", &["--urls-from", list]);
+    let answer = |line: &str| {
+        let answer: Value = serde_json::from_str(line).expect("JSON");
+        let related = answer["related"].as_array().expect("a list").iter();
+        let pair = |page: &Value| (string(&page["url"]), page["similarity"].to_string());
+        (string(&answer["of"]), related.map(pair).collect())
+    };
+    printed.lines().map(answer).collect()
+}
+
+fn string(value: &Value) -> String {
+    value.as_str().expect("a string").to_string()
+}
+
+fn url_of(line: &str) -> String {
+    string(&serde_json::from_str::<Value>(line).expect("JSON")["url"])
+}
+
+fn topic_of(url: &str) -> &str {
+    url.split('/').nth(3).expect("a topic")
+}
+
+#[test]
+fn answers_follow_the_topics() {
+    let world = world();
+    world.run(&[world.write("pages.jsonl", site().concat())]);
+    let before = world.ask("query related http://site.example/roses/0", &[]);
+    assert!(before.contains("`lookalike related build` makes them"), "{before}");
+    world.ask("related build", &[]);
+    let answers = answers(&world);
+    assert_eq!(answers.len(), TOPICS.len() * (PAGES_A_TOPIC + 1));
+    for (url, related) in &answers {
+        assert!(related.len() >= 5, "{url}: {related:?}");
+        assert!(related.iter().all(|(other, _)| other != url), "{url} is related to itself");
+        let strangers = related.iter().take(5).filter(|(other, _)| topic_of(other) != topic_of(url)).count();
+        assert_eq!(strangers, 0, "{url}: {related:?}");
+    }
+    // A page that was never crawled is asked about, and answers.
+    let unseen = "http://site.example/chess/unseen".to_string();
+    assert!(answers["http://site.example/chess/0"].iter().any(|(url, _)| *url == unseen), "{answers:#?}");
+    assert!(world.ask("verify", &[]).starts_with("sound"));
+}
+
+/// Batches, the order of the pages, runs on disk, and pages that are read again later: the answers are the same.
+#[test]
+fn answers_do_not_depend_on_how_pages_came() {
+    let built = |world: World, inputs: &[PathBuf]| {
+        world.run(inputs);
+        world.ask("related build", &[]);
+        assert!(world.ask("verify", &[]).starts_with("sound"));
+        answers(&world)
+    };
+    let folder = World::new();
+    let input = folder.write("pages.jsonl", site().concat());
+    let expected = built(world(), std::slice::from_ref(&input));
+    let backwards = folder.write("backwards.jsonl", site().into_iter().rev().collect::<String>());
+    assert_eq!(built(world().with("pipeline.batch_records_max", 3), &[backwards]), expected);
+    // A buffer that is full at once: everything is in runs.
+    assert_eq!(built(world().with("store.posting_buffer_mib", 0), std::slice::from_ref(&input)), expected);
+    // A store that was made without, and one that was made whole.
+    for command in ["run -q", "backfill -q"] {
+        let world = world().with("related.on", false);
+        assert!(world.command(command).arg(&input).output().expect("starts").status.success());
+        let refused = world.command("query related http://site.example/roses/0").output().expect("starts");
+        assert_eq!(refused.status.code(), Some(4));
+        assert!(text(&refused.stderr).contains("related.on"), "{}", text(&refused.stderr));
+        world.ask("related build", &[input.to_str().expect("a path")]);
+        assert!(world.ask("verify", &[]).starts_with("sound"));
+        assert_eq!(answers(&world), expected, "{command}");
+    }
+}
+
+/// A link that was taken in a moment ago counts for the page that it leads to, before any build knows it.
+#[test]
+fn a_new_link_counts_at_once() {
+    let world = world();
+    world.run(&[world.write("pages.jsonl", site().concat())]);
+    world.ask("related build", &[]);
+    let new = "http://site.example/new";
+    let unknown = world.command("query related").arg(new).output().expect("starts");
+    assert_eq!(unknown.status.code(), Some(4), "{}", text(&unknown.stderr));
+    let words = (0..9).map(|n| format!("glaciersword{} ", letters(n))).collect::<String>();
+    let linking =
+        page("http://other.example/", "2026-11-02T00:00:00Z", "2", &format!("{words}<a href='{new}'>ice</a>"));
+    world.run(&[world.write("more.jsonl", linking + "\n")]);
+    let answer: Value = serde_json::from_str(&world.ask("query related --json --limit 3", &[new])).expect("JSON");
+    assert_eq!(answer["n_fragments"], 1);
+    let related = answer["related"].as_array().expect("a list");
+    assert_eq!(related.len(), 3);
+    for page in related {
+        assert_eq!(topic_of(&string(&page["url"])), "glaciers", "{answer}");
+        assert!(!page["shared"].as_array().expect("a list").is_empty());
+        assert!(!page["linked_from"].as_array().expect("a list").is_empty());
+    }
+}
+
+/// Copies and versions of one page are one answer, and none where they are copies of the page asked about.
+#[test]
+fn one_cluster_answers_once() {
+    let world = world();
+    let mut pages = site();
+    let copy = pages[0].replace("/roses/0\"", "/copy/0\"");
+    assert_ne!(copy, pages[0]);
+    pages.push(copy);
+    world.run(&[world.write("pages.jsonl", pages.concat())]);
+    world.ask("related build", &[]);
+    let urls = |arguments: &[&str]| -> Vec<String> {
+        let answer: Value =
+            serde_json::from_str(&world.ask("query related --json --limit 30", arguments)).expect("JSON");
+        answer["related"].as_array().expect("a list").iter().map(|page| string(&page["url"])).collect()
+    };
+    let (original, copy) = ("http://site.example/roses/0", "http://site.example/copy/0");
+    assert!(!urls(&[original]).contains(&copy.to_string()));
+    assert!(urls(&[original, "--copies"]).contains(&copy.to_string()));
+    let of_another = urls(&["http://site.example/roses/5"]);
+    let n_found = [original, copy].iter().filter(|url| of_another.contains(&url.to_string())).count();
+    assert_eq!(n_found, 1, "{of_another:?}");
+}
+
+/// A hundred thousand links from one host to one page are sixteen fragments to a bag, and one row where they say the same.
+#[test]
+fn no_host_floods_a_bag() {
+    let world = world();
+    let menu = "<a href='http://target.example/'>the same words</a>";
+    let pages: String = (0..1000)
+        .map(|n| {
+            let links: String = (0..100)
+                .map(|k| format!("<a href='http://target.example/'>{} spam{}</a> ", letters(n), letters(k)))
+                .collect();
+            page(&format!("http://flood.example/{n}"), "2026-11-01T00:00:00Z", "1", &format!("{menu}{links}")) + "\n"
+        })
+        .collect();
+    let honest = page(
+        "http://honest.example/",
+        "2026-11-01T00:00:00Z",
+        "1",
+        "<a href='http://target.example/'>honest words</a>",
+    ) + "\n";
+    world.run(&[world.write("pages.jsonl", pages + &honest)]);
+    let answer: Value =
+        serde_json::from_str(&world.ask("query related --json http://target.example/", &[])).expect("JSON");
+    let weight = |word: &str| {
+        let bag = answer["bag"].as_array().expect("a list");
+        bag.iter()
+            .find(|shared| shared["word"] == word)
+            .map_or(0, |shared| shared["weight"].as_u64().expect("a number"))
+    };
+    // Of at most 17 fragments one is honest.
+    assert!(weight("honest") >= 1, "{answer}");
+}
+
+#[test]
+fn a_file_is_asked_about_and_wrong_input_is_refused() {
+    let world = world();
+    world.run(&[world.write("pages.jsonl", site().concat())]);
+    world.ask("related build", &[]);
+    let file = world.write("page.html", "<p>violinswordb violinsworde violinswordc <b>violins</b>");
+    let printed = world.ask("query related --limit 2", &[file.to_str().expect("a path")]);
+    assert!(printed.contains("http://site.example/violins/") && printed.contains("no page links to it"), "{printed}");
+    let other = world.with("related.window", 3);
+    let refused = other.command("related build").output().expect("starts");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("related.window is 16 there and 3 here"), "{}", text(&refused.stderr));
+    let missing = World::new();
+    let refused = missing.command("related build").output().expect("starts");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(!missing.path("store").exists(), "a build creates no store");
+}
