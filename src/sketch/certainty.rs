@@ -2,7 +2,7 @@
 //!
 //! A sample of s shingles of the union contains a shingle of both documents with probability r each time. The
 //! number of such shingles is therefore binomial (Broder, "On the resemblance and containment of documents",
-//! section 3). Sampling without replacement makes the real error a little smaller, by the share of the union that
+//! section 4.2). Sampling without replacement makes the real error a little smaller, by the share of the union that
 //! is sampled.
 
 use super::parity;
