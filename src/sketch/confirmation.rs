@@ -12,6 +12,7 @@
 
 use super::shingle::Shingle;
 use crate::document::Seed;
+use std::cmp::Reverse;
 
 /// Bins of a confirmation.
 const BINS: usize = 160;
@@ -35,6 +36,20 @@ pub(super) const WORDS: usize = BINS * 2 / 64;
 pub struct Confirmation(pub(super) [u64; WORDS]);
 
 impl Confirmation {
+    /// The confirmation of what several documents have in common: the most popular symbol of each bin, the smaller of
+    /// two equally popular ones.
+    pub(super) fn popular(members: &[Confirmation]) -> Self {
+        let symbol_at = |bin: usize, member: &Confirmation| (member.0[bin / 32] >> (2 * (bin % 32)) & 3) as usize;
+        let mut words = [0; WORDS];
+        for bin in 0..BINS {
+            let mut counts = [0usize; 4];
+            members.iter().for_each(|member| counts[symbol_at(bin, member)] += 1);
+            let symbol = (0..4).max_by_key(|symbol| (counts[*symbol as usize], Reverse(*symbol)));
+            words[bin / 32] |= symbol.unwrap_or(0) << (2 * (bin % 32));
+        }
+        Confirmation(words)
+    }
+
     /// Estimates the resemblance of two documents. Returns it with the number of bins that the estimate rests on.
     fn resemblance(&self, other: &Self) -> (f64, f64) {
         let (mut either, mut both, mut equal) = (0, 0, 0);

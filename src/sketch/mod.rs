@@ -3,6 +3,7 @@
 //! ```text
 //! words ─▶ shingle fingerprints (rabin, shingler) ─▶ Sketch (rule, sample) ─▶ index shingles, super shingles
 //!                                                      Sketch × Sketch ─▶ Estimate (resemblance)
+//! Sketches ─▶ the Sketch of what they have in common (popular)
 //! Rule ─▶ what it keeps and how accurate it is (certainty)
 //! ```
 
@@ -13,6 +14,7 @@ mod codec;
 mod confirmation;
 mod gf2;
 mod parity;
+mod popular;
 mod rabin;
 mod resemblance;
 mod rice;

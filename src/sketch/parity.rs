@@ -15,6 +15,9 @@ pub(super) const BITS_MIN: usize = 4096;
 /// Bits of the largest bitmap, 512 KiB: enough for a million shingles.
 pub(super) const BITS_MAX: usize = 1 << 22;
 
+/// Bits of the finest bitmap that the leading 16 bits of shingles allow.
+pub(super) const BITS_OF_TOPS: usize = 1 << 16;
+
 /// Returns the number of bits, a power of two, for a document of `n` shingles. The standard error is then at most
 /// `error` for a resemblance of one half to a document of the same size.
 pub(super) fn n_bits(n: usize, error: f64) -> usize {
@@ -32,6 +35,20 @@ pub(super) fn bitmap(shingles: &[Shingle], width: u32, n_bits: usize) -> Vec<u64
     for shingle in shingles {
         let bit = (shingle >> shift) as usize;
         words[bit / 64] ^= 1 << (bit % 64);
+    }
+    words
+}
+
+/// The bitmap of `n_bits` bits of a document that is kept whole, or the finest bitmap that its 16 bits allow.
+pub(super) fn bitmap_of_tops(tops: &[u16], n_bits: usize) -> Vec<u64> {
+    let shingles: Vec<Shingle> = tops.iter().map(|top| Shingle::from(*top)).collect();
+    bitmap(&shingles, 16, n_bits.min(BITS_OF_TOPS))
+}
+
+/// Folds a bitmap to at most `n_bits` bits.
+pub(super) fn folded_to(mut words: Vec<u64>, n_bits: usize) -> Vec<u64> {
+    while words.len() * 64 > n_bits {
+        words = folded(&words);
     }
     words
 }
@@ -67,8 +84,23 @@ pub(super) fn difference(a: &[u64], b: &[u64]) -> (f64, usize) {
     }
     let n_bits = a.len() * 64;
     let n_unequal: u32 = a.iter().zip(b).map(|(a, b)| (a ^ b).count_ones()).sum();
-    let share = (2.0 * f64::from(n_unequal) / n_bits as f64).min(1.0 - 1.0 / n_bits as f64);
-    (-0.5 * n_bits as f64 * (1.0 - share).ln(), n_bits)
+    (n_flips(n_unequal, n_bits), n_bits)
+}
+
+/// Estimates how many shingles a bitmap stands for.
+pub(super) fn n_shingles(words: &[u64]) -> f64 {
+    n_flips(words.iter().map(|word| word.count_ones()).sum(), words.len() * 64)
+}
+
+/// Estimates how many flips of random bits left this many of `n_bits` bits odd.
+fn n_flips(n_odd: u32, n_bits: usize) -> f64 {
+    let share = (2.0 * f64::from(n_odd) / n_bits as f64).min(1.0 - 1.0 / n_bits as f64);
+    -0.5 * n_bits as f64 * (1.0 - share).ln()
+}
+
+/// How many of `m` bits `n` shingles leave odd on average.
+pub(super) fn n_ones(n: f64, m: f64) -> f64 {
+    m * (1.0 - (-2.0 * n / m).exp()) / 2.0
 }
 
 /// One standard error of the resemblance of two sets of `n_a` and `n_b` shingles that differ in `d`, from bitmaps

@@ -117,7 +117,7 @@ fn ratio(part: usize, whole: usize) -> f64 {
 pub fn compare_redacted(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
     match (&a.form, &b.form) {
         (SketchForm::Whole(a_tops), SketchForm::Whole(b_tops)) => {
-            let [a_words, b_words] = [a_tops, b_tops].map(|tops| bitmap_of_tops(tops, parity::BITS_MIN));
+            let [a_words, b_words] = [a_tops, b_tops].map(|tops| parity::bitmap_of_tops(tops, parity::BITS_MIN));
             from_bitmaps(a, b, &a_words, &b_words)
         }
         _ => compare(a, b, rule),
@@ -140,10 +140,10 @@ pub fn compare(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
         }
         (SketchForm::Parity(a_words), SketchForm::Parity(b_words)) => from_bitmaps(a, b, a_words, b_words),
         (SketchForm::Whole(tops), SketchForm::Parity(words)) => {
-            from_bitmaps(a, b, &bitmap_of_tops(tops, words.len() * 64), words)
+            from_bitmaps(a, b, &parity::bitmap_of_tops(tops, words.len() * 64), words)
         }
         (SketchForm::Parity(words), SketchForm::Whole(tops)) => {
-            from_bitmaps(a, b, words, &bitmap_of_tops(tops, words.len() * 64))
+            from_bitmaps(a, b, words, &parity::bitmap_of_tops(tops, words.len() * 64))
         }
         _ => from_common(a, b, 0.0, 1.0, f64::INFINITY),
     }
@@ -185,12 +185,6 @@ fn from_bitmaps(a: &Sketch, b: &Sketch, a_words: &[u64], b_words: &[u64]) -> Est
     // A bitmap that a much larger document has filled says nothing; its error is unbounded.
     let error = parity::resemblance_error(n_a, n_b, difference, n_bits as f64).min(1.0);
     from_common(a, b, common, error, parity::difference_error(difference, n_bits as f64) / 2.0)
-}
-
-/// Returns the bitmap of `n_bits` bits of a whole sketch, or the finest bitmap that its 16 bits allow.
-fn bitmap_of_tops(tops: &[u16], n_bits: usize) -> Vec<u64> {
-    let shingles: Vec<Shingle> = tops.iter().map(|top| Shingle::from(*top)).collect();
-    parity::bitmap(&shingles, 16, n_bits.min(1 << 16))
 }
 
 /// Derives the estimate from the number of shingles in common, with the errors of the resemblance and of that
