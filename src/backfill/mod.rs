@@ -39,7 +39,7 @@ pub use ingest_state::{IngestState, Segment};
 pub use phases::ingest::{PageInput, ingest_sketched};
 pub use progress::{PhaseProgress, ProgressSnapshot};
 pub use recluster::cluster_diff::cluster_diff_events;
-pub use recluster::{LinkRule, ReclusterPolicy, Reclustered, recluster};
+pub use recluster::{LinkRule, ReclusterPolicy, Reclustered, Representative, recluster};
 pub use related_store::{CountedUrls, count_related};
 pub use report::{ClusterSizes, PhaseReport, RecordCounts, Report};
 pub use usage::{Phase, Usage, machine_memory};

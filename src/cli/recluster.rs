@@ -1,10 +1,10 @@
 //! `lookalike recluster`: clusters a store's sketches by another rule.
 
 use super::args::ReclusterArgs;
-use super::exit::{Exit, ending, file_error};
+use super::exit::{Exit, ending, file_error, usage};
 use super::output::{OutputMode, RowWriter};
 use super::wiring::{check_share, open_read_only, open_store, watch_signals};
-use crate::backfill::{self, BackfillError, Context, LinkRule, Reclustered};
+use crate::backfill::{self, BackfillError, Context, LinkRule, ReclusterPolicy, Reclustered, Representative};
 use crate::cluster::Clusters;
 use crate::config::Config;
 use crate::document::{ClusterId, DocumentId};
@@ -33,6 +33,7 @@ struct ReclusterSummary {
 pub(super) fn recluster(config: &Config, args: &ReclusterArgs, mode: OutputMode) -> Result<Exit> {
     check_share("--threshold", args.threshold, false)?;
     args.containment.map_or(Ok(()), |share| check_share("--containment", share, false))?;
+    let policy = policy_of(args)?;
     let mut store = match args.apply {
         // The lock is held from before the store is read, so that nothing is taken in meanwhile.
         true if config.store.path.exists() => open_store(config)?,
@@ -50,7 +51,7 @@ pub(super) fn recluster(config: &Config, args: &ReclusterArgs, mode: OutputMode)
     };
     store.stops_with(Arc::clone(&context.stop));
     let rule = LinkRule { threshold: args.threshold, containment: args.containment };
-    let reclustered = backfill::recluster(&store, &context, rule, args.policy);
+    let reclustered = backfill::recluster(&store, &context, rule, policy);
     std::fs::remove_dir_all(&folder).map_err(|error| file_error("remove", &folder, &error))?;
     let reclustered = match reclustered {
         Err(BackfillError::Stopped) => return Err(ending(Exit::Interrupted, "stopped; nothing was written")),
@@ -58,7 +59,7 @@ pub(super) fn recluster(config: &Config, args: &ReclusterArgs, mode: OutputMode)
     };
     let n_clusters_before = store.clusters()?.n_clusters();
     write_clusters(&store, &reclustered.names, RowWriter::create(Some(&args.out), mode.json)?)?;
-    let n_events = if args.apply { apply(&mut store, rule, &reclustered)? } else { 0 };
+    let n_events = if args.apply { apply(&mut store, rule, policy, &reclustered)? } else { 0 };
     let is_first = |(at, name): (usize, &DocumentId)| name.0 as usize == at + 1;
     let summary = ReclusterSummary {
         n_documents: reclustered.names.len(),
@@ -70,6 +71,12 @@ pub(super) fn recluster(config: &Config, args: &ReclusterArgs, mode: OutputMode)
     };
     mode.summary(&summary, |summary| summary_text(summary, &config.store.path))?;
     Ok(Exit::Done)
+}
+
+fn policy_of(args: &ReclusterArgs) -> Result<ReclusterPolicy> {
+    let Some(representative) = args.representative else { return Ok(args.policy) };
+    let policy = args.policy.with_representative(representative);
+    policy.ok_or_else(|| usage("--representative needs --policy greedy: clusters of other policies have none"))
 }
 
 fn summary_text(summary: &ReclusterSummary, store: &Path) -> String {
@@ -91,7 +98,7 @@ fn summary_text(summary: &ReclusterSummary, store: &Path) -> String {
 }
 
 /// Replaces the store's clusters and returns how many events that makes.
-fn apply(store: &mut RocksStore, rule: LinkRule, reclustered: &Reclustered) -> Result<usize> {
+fn apply(store: &mut RocksStore, rule: LinkRule, policy: ReclusterPolicy, reclustered: &Reclustered) -> Result<usize> {
     let mut old = store.clusters()?;
     let names = |clusters: &mut Clusters| -> Vec<DocumentId> {
         (1..=store.n_documents()).map(|id| DocumentId(clusters.cluster_of(DocumentId(id)).0)).collect()
@@ -101,8 +108,9 @@ fn apply(store: &mut RocksStore, rule: LinkRule, reclustered: &Reclustered) -> R
     for link in &reclustered.links {
         clusters.union(link.document, link.to);
     }
-    // A link by containment may have any resemblance.
-    let linked_from = if rule.containment.is_some() { 0.0 } else { rule.threshold };
+    // A link by containment may have any resemblance, and one between members who resemble a representative.
+    let is_popular = policy == ReclusterPolicy::Greedy(Representative::Popular);
+    let linked_from = if is_popular || rule.containment.is_some() { 0.0 } else { rule.threshold };
     store.replace_clusters(&clusters, &reclustered.links, linked_from, &events)?;
     Ok(events.len())
 }

@@ -146,11 +146,49 @@ fn other_rules_split_or_join() {
         &["--threshold", "0.8"][..],
         &["--threshold", "0.5", "--policy", "star"],
         &["--threshold", "0.5", "--policy", "center"],
+        &["--threshold", "0.5", "--policy", "center-by-resemblance"],
+        &["--threshold", "0.5", "--policy", "greedy"],
+        &["--threshold", "0.8", "--policy", "greedy", "--representative", "popular"],
     ] {
         assert!(is_finer(&partition(arguments), &own), "{arguments:?}");
     }
     assert!(is_finer(&own, &partition(&["--threshold", "0.5", "--containment", "0.7"])));
     assert_eq!(export(&world), before, "the store does not change");
+}
+
+/// Greedy clusters are the same whatever memory the pairs have. Around first documents they are the stream's stars.
+#[test]
+fn greedy_clusters_do_not_depend_on_memory() {
+    let world = World::new();
+    world.run(&sweeps());
+    let rows = |arguments: &[&str]| {
+        let out = world.path("out.csv").display().to_string();
+        world.ask("recluster --threshold 0.5 --policy greedy", &[&["--out", &out], arguments].concat());
+        std::fs::read_to_string(&out).expect("rows")
+    };
+    let [first, popular] = ["first", "popular"].map(|representative| {
+        let all = rows(&["--representative", representative]);
+        assert_eq!(rows(&["--representative", representative, "--memory", "1"]), all, "{representative}");
+        all
+    });
+    assert_eq!(rows(&[]), first, "the default");
+    assert_ne!(first, popular);
+    let star = World::new().with("cluster.policy", "star");
+    star.run(&sweeps());
+    assert_eq!(first, export(&star));
+}
+
+#[test]
+fn only_greedy_clusters_have_representatives() {
+    let world = World::new();
+    world.run(&sweeps()[..1]);
+    let out = world.path("out.csv").display().to_string();
+    let arguments = ["--policy", "star", "--representative", "popular", "--out", &out];
+    let output = world.command("recluster --threshold 0.5").args(arguments).output().expect("starts");
+    assert_eq!(output.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("--representative needs --policy greedy"), "{told}");
+    assert!(!world.path("out.csv").exists());
 }
 
 #[test]
@@ -525,18 +563,25 @@ fn a_family_of_twenty_thousand_documents() {
 /// from there. Applied under its own rule again, the store is as before.
 #[test]
 fn applied_clusters_are_in_the_store_and_its_events() {
-    for policy in ["components", "star", "center"] {
+    for policy in [
+        &["components"][..],
+        &["star"],
+        &["center"],
+        &["center-by-resemblance"],
+        &["greedy"],
+        &["greedy", "--representative", "popular"],
+    ] {
         let world = World::new();
         world.run(&sweeps()[..2]);
         let before = export(&world);
         let out = world.path("out.csv").display().to_string();
-        world.ask("recluster --apply", &["--threshold", "0.8", "--policy", policy, "--out", &out]);
+        world.ask("recluster --apply", &[&["--out", &out, "--threshold", "0.8", "--policy"], policy].concat());
         assert_eq!(export(&world), std::fs::read_to_string(&out).expect("rows"));
-        assert_ne!(export(&world), before, "{policy}");
+        assert_ne!(export(&world), before, "{policy:?}");
         world.ask("verify", &[]);
         let applied = world.partition();
         world.run(&sweeps()[..2]);
-        assert_eq!(fold(&world.events()), applied, "{policy}");
+        assert_eq!(fold(&world.events()), applied, "{policy:?}");
 
         world.ask("recluster --apply", &["--threshold", "0.5", "--containment", "0.7", "--out", &out]);
         world.ask("verify", &[]);
@@ -545,7 +590,7 @@ fn applied_clusters_are_in_the_store_and_its_events() {
         let sources = sweeps().into_iter().map(|path| path.display().to_string());
         let counts: BTreeMap<_, _> = sources.zip([164, 255, 227]).collect();
         check_events(&world.events(), &counts);
-        assert_eq!(fold(&world.events()), world.partition(), "{policy}");
+        assert_eq!(fold(&world.events()), world.partition(), "{policy:?}");
     }
     let world = World::new();
     world.run(&sweeps());

@@ -4,28 +4,30 @@
 //! that the store was created with, candidates share `cluster.min_shared` index shingles or a super shingle. Under a
 //! rule that ignores common shingles, a shingle counts as common if it is common now, not when a document came.
 
+mod centers;
 pub(in crate::backfill) mod cluster_diff;
+mod forming;
 mod policy;
+mod popular;
+mod scan;
 mod store_lists;
 mod verify;
 
-pub use policy::ReclusterPolicy;
+pub use policy::{ReclusterPolicy, Representative};
 pub use verify::LinkRule;
 
 use crate::backfill::context::Context;
 use crate::backfill::error::BackfillError;
 use crate::backfill::rows::{LinkRow, Pair};
-use crate::cluster::{Clusters, Link, MatchRule};
+use crate::cluster::{Link, MatchRule};
 use crate::document::DocumentId;
 use crate::extsort::MergeReader;
 use crate::ports::{LinkView, Snapshot};
-use crate::sketch::Shingle;
-use policy::{center_clusters, star_clusters};
-use std::collections::HashSet;
+use forming::Forming;
 use store_lists::StoreLists;
-use verify::verified_links;
+use verify::Comparer;
 
-/// Pairs that are compared together.
+/// Pairs that are compared together, and the rest of those of the last document among them.
 const BATCH_PAIRS: usize = 1 << 15;
 
 /// New clusters.
@@ -60,69 +62,57 @@ pub fn recluster<S: Snapshot + LinkView + Sync>(
         reclustering.compare_batch()?;
         names = reclustering.names();
     }
-    let (n_documents, mut links) = (store.n_documents(), reclustering.links);
-    let names = match policy {
-        ReclusterPolicy::Components => names.into_iter().map(DocumentId).collect(),
-        ReclusterPolicy::Star => star_clusters(n_documents, &mut links),
-        ReclusterPolicy::Center => center_clusters(n_documents, &mut links),
-    };
+    let (names, links) = reclustering.forming.finish(store.n_documents());
     let link = |LinkRow { later, earlier, resemblance }: LinkRow| Link { document: later, to: earlier, resemblance };
     Ok(Reclustered { names, links: links.into_iter().map(link).collect() })
 }
 
 /// Clusters under way.
 struct Reclustering<'a, S> {
-    store: &'a S,
-    context: &'a Context,
-    rule: LinkRule,
-    policy: ReclusterPolicy,
-    /// The common shingles.
-    common: HashSet<Shingle>,
+    comparer: Comparer<'a, S>,
     /// How many index shingles each document must share with an earlier one to be compared.
     min_shared: Vec<u16>,
-    /// Candidates that are not compared yet.
+    /// Candidates that are not compared yet: all pairs of each later document, in order.
     batch: Vec<Pair>,
-    clusters: Clusters,
-    links: Vec<LinkRow>,
+    forming: Forming,
 }
 
 impl<'a, S: Snapshot + LinkView + Sync> Reclustering<'a, S> {
     fn new(store: &'a S, context: &'a Context, rule: LinkRule, policy: ReclusterPolicy) -> Result<Self, BackfillError> {
-        let n_documents = store.n_documents() as usize;
         let nominating_rule = MatchRule { threshold: rule.threshold, ..store.rule().cluster.clone() };
-        let mut min_shared = vec![0u16; n_documents];
+        let mut min_shared = vec![0u16; store.n_documents() as usize];
         store.each_index_size(&mut |document, n_index| {
             let n = nominating_rule.shared_needed(n_index as usize);
             min_shared[document.0 as usize - 1] = u16::try_from(n).unwrap_or(u16::MAX);
         })?;
         Ok(Reclustering {
-            store,
-            context,
-            rule,
-            policy,
-            common: store.common_shingles()?,
+            comparer: Comparer { store, context, rule, common: store.common_shingles()? },
             min_shared,
             batch: Vec::with_capacity(BATCH_PAIRS),
-            clusters: Clusters::alone(n_documents),
-            links: Vec::new(),
+            forming: Forming::new(policy, store.n_documents(), context),
         })
     }
 
-    /// Adds a pair to the batch if it shares enough. Compares a full batch.
+    /// Adds a pair to the batch if it shares enough. Compares a full batch once a document's pairs are complete.
     fn add(&mut self, pair: Pair) -> Result<(), BackfillError> {
+        let is_other = self.batch.last().is_some_and(|last| last.later() != pair.later());
+        if is_other && self.batch.len() >= BATCH_PAIRS {
+            self.compare_batch()?;
+        }
         if pair.is_nominated || pair.n_shared >= u32::from(self.min_shared[pair.later().0 as usize - 1]) {
             self.batch.push(pair);
         }
-        if self.batch.len() == BATCH_PAIRS { self.compare_batch() } else { Ok(()) }
+        Ok(())
     }
 
-    /// Compares the batch. Components skip pairs that are in one cluster already.
     fn compare_batch(&mut self) -> Result<(), BackfillError> {
-        let (clusters, keeps_all) = (&mut self.clusters, self.policy != ReclusterPolicy::Components);
-        self.batch.retain(|pair| keeps_all || clusters.cluster_of(pair.later()) != clusters.cluster_of(pair.earlier()));
-        let links = verified_links(self.store, self.context, self.rule, &self.common, &self.batch)?;
-        let joins = |link: &LinkRow| keeps_all || clusters.union(link.later, link.earlier).is_some();
-        self.links.extend(links.into_iter().filter(joins));
+        if let Forming::Popular(clusters) = &mut self.forming {
+            self.comparer.context.check_stop()?;
+            clusters.add(&self.comparer, &self.batch)?;
+        } else {
+            self.batch.retain(|pair| self.forming.needs(pair));
+            self.comparer.links(&self.batch)?.into_iter().for_each(|link| self.forming.add(link));
+        }
         self.batch.clear();
         Ok(())
     }
@@ -130,10 +120,10 @@ impl<'a, S: Snapshot + LinkView + Sync> Reclustering<'a, S> {
     /// The clusters so far, whose own pairs are not needed. Under policies that need every pair each document is
     /// alone.
     fn names(&mut self) -> Vec<u32> {
-        let ids = 1..=self.store.n_documents();
-        match self.policy {
-            ReclusterPolicy::Components => ids.map(|id| self.clusters.cluster_of(DocumentId(id)).0).collect(),
-            ReclusterPolicy::Star | ReclusterPolicy::Center => ids.collect(),
+        let mut ids: Vec<u32> = (1..=self.comparer.store.n_documents()).collect();
+        if let Forming::Components { clusters, .. } = &mut self.forming {
+            ids.iter_mut().for_each(|id| *id = clusters.cluster_of(DocumentId(*id)).0);
         }
+        ids
     }
 }

@@ -1,9 +1,5 @@
-//! How links make clusters, and the policies that make them around centers.
+//! How links make clusters: the policies of reclustering.
 
-use crate::backfill::rows::LinkRow;
-use crate::document::DocumentId;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
 use std::str::FromStr;
 
 /// How links make clusters.
@@ -11,13 +7,35 @@ use std::str::FromStr;
 pub enum ReclusterPolicy {
     /// Connected components, as in the paper: linked documents belong together, however long the chain.
     Components,
-    /// A document and those that resemble it, as in the stream's policy of this name. Each cluster's center is the
-    /// document with most links to documents that are in no cluster yet.
+    /// A document and those that resemble it. Each cluster's center is the document with most links to documents that
+    /// are in no cluster yet.
     Star,
-    /// By falling resemblance: of a link between two documents in no cluster the earlier becomes a center. A document
-    /// in no cluster joins a center that it is linked with (Haveliwala, Gionis and Indyk, "Scalable techniques for
-    /// clustering the web", 2000).
+    /// CENTER (Haveliwala, Gionis and Indyk, "Scalable techniques for clustering the web", 2000, section 5): the links
+    /// are scanned by document. A document in no cluster becomes a center, and its neighbours in no cluster join it.
     Center,
+    /// By falling resemblance: of a link between two documents in no cluster the earlier becomes a center. A document
+    /// in no cluster joins a center that it is linked with.
+    CenterByResemblance,
+    /// The greedy clustering of Broder, "On the resemblance and containment of documents", section 4.4: a document
+    /// joins the cluster whose representative it resembles most, or starts one if it resembles none enough.
+    Greedy(Representative),
+}
+
+/// What stands for a cluster when [`ReclusterPolicy::Greedy`] compares a document with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Representative {
+    /// The cluster's first document, as in the stream's policy `star`.
+    First,
+    /// The most popular shingles of the cluster's members, counted again whenever one joins; see
+    /// [`Sketch::popular`](crate::sketch::Sketch::popular).
+    Popular,
+}
+
+impl ReclusterPolicy {
+    /// The policy with this representative, if it has one.
+    pub fn with_representative(self, representative: Representative) -> Option<Self> {
+        matches!(self, ReclusterPolicy::Greedy(_)).then_some(ReclusterPolicy::Greedy(representative))
+    }
 }
 
 impl FromStr for ReclusterPolicy {
@@ -28,122 +46,21 @@ impl FromStr for ReclusterPolicy {
             "components" => Ok(ReclusterPolicy::Components),
             "star" => Ok(ReclusterPolicy::Star),
             "center" => Ok(ReclusterPolicy::Center),
-            _ => Err("a policy is components, star or center".into()),
+            "center-by-resemblance" => Ok(ReclusterPolicy::CenterByResemblance),
+            "greedy" => Ok(ReclusterPolicy::Greedy(Representative::First)),
+            _ => Err("a policy is components, star, center, center-by-resemblance or greedy".into()),
         }
     }
 }
 
-/// Document → the center of its cluster. 0 means no cluster.
-type Centers = Vec<u32>;
+impl FromStr for Representative {
+    type Err = String;
 
-/// Clusters by [`ReclusterPolicy::Star`]. Returns the cluster of every document, and keeps the links of members and
-/// their centers.
-pub(super) fn star_clusters(n_documents: u32, links: &mut Vec<LinkRow>) -> Vec<DocumentId> {
-    keep_links_of_centers(stars(n_documents, links), links)
-}
-
-/// Clusters by [`ReclusterPolicy::Center`]. Returns the cluster of every document, and keeps the links of members and
-/// their centers.
-pub(super) fn center_clusters(n_documents: u32, links: &mut Vec<LinkRow>) -> Vec<DocumentId> {
-    keep_links_of_centers(centers(n_documents, links), links)
-}
-
-fn keep_links_of_centers(centers: Centers, links: &mut Vec<LinkRow>) -> Vec<DocumentId> {
-    let center = |document: DocumentId| centers[document.0 as usize - 1];
-    links.retain(|link| center(link.later) == link.earlier.0 || center(link.earlier) == link.later.0);
-    name_by_smallest(centers)
-}
-
-/// Names each cluster by its smallest document.
-fn name_by_smallest(centers: Centers) -> Vec<DocumentId> {
-    let mut names: HashMap<u32, u32> = HashMap::new();
-    let own = |at: usize, center: u32| if center == 0 { at as u32 + 1 } else { center };
-    for (at, center) in centers.iter().enumerate() {
-        names.entry(own(at, *center)).or_insert(at as u32 + 1);
-    }
-    centers.iter().enumerate().map(|(at, center)| DocumentId(names[&own(at, *center)])).collect()
-}
-
-fn stars(n_documents: u32, links: &[LinkRow]) -> Centers {
-    let mut linked: Vec<Vec<u32>> = vec![Vec::new(); n_documents as usize + 1];
-    for LinkRow { later, earlier, .. } in links {
-        linked[later.0 as usize].push(earlier.0);
-        linked[earlier.0 as usize].push(later.0);
-    }
-    let mut centers: Centers = vec![0; n_documents as usize];
-    let mut queue: BinaryHeap<(usize, Reverse<u32>)> =
-        (1..=n_documents).map(|id| (linked[id as usize].len(), Reverse(id))).collect();
-    while let Some((n, Reverse(id))) = queue.pop() {
-        if centers[id as usize - 1] != 0 {
-            continue;
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "first" => Ok(Representative::First),
+            "popular" => Ok(Representative::Popular),
+            _ => Err("a representative is first or popular".into()),
         }
-        let free: Vec<u32> =
-            linked[id as usize].iter().copied().filter(|other| centers[*other as usize - 1] == 0).collect();
-        if free.len() < n {
-            queue.push((free.len(), Reverse(id)));
-            continue;
-        }
-        centers[id as usize - 1] = id;
-        free.into_iter().for_each(|other| centers[other as usize - 1] = id);
-    }
-    centers
-}
-
-fn centers(n_documents: u32, links: &mut [LinkRow]) -> Centers {
-    links.sort_by(|a, b| {
-        let ids = |link: &LinkRow| (link.later, link.earlier);
-        b.resemblance.total_cmp(&a.resemblance).then_with(|| ids(a).cmp(&ids(b)))
-    });
-    let mut centers: Centers = vec![0; n_documents as usize];
-    for LinkRow { later, earlier, .. } in links.iter().copied() {
-        let [of_later, of_earlier] = [later, earlier].map(|document| centers[document.0 as usize - 1]);
-        let (later, earlier) = (later.0, earlier.0);
-        match (of_earlier, of_later) {
-            (0, 0) => (centers[earlier as usize - 1], centers[later as usize - 1]) = (earlier, earlier),
-            (center, 0) if center == earlier => centers[later as usize - 1] = earlier,
-            (0, center) if center == later => centers[earlier as usize - 1] = later,
-            _ => {}
-        }
-    }
-    centers
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn links(of: &[(u32, u32, f64)]) -> Vec<LinkRow> {
-        let link = |(earlier, later, resemblance): &(u32, u32, f64)| LinkRow {
-            later: DocumentId(*later),
-            earlier: DocumentId(*earlier),
-            resemblance: *resemblance,
-        };
-        of.iter().map(link).collect()
-    }
-
-    fn names(centers: Centers) -> Vec<u32> {
-        name_by_smallest(centers).into_iter().map(|document| document.0).collect()
-    }
-
-    /// A chain 1–2–3–4–5 and a document of its own.
-    const CHAIN: [(u32, u32, f64); 4] = [(1, 2, 0.6), (2, 3, 0.9), (3, 4, 0.7), (4, 5, 0.8)];
-
-    #[test]
-    fn stars_form_around_the_most_linked_documents() {
-        assert_eq!(names(stars(6, &links(&CHAIN))), [1, 1, 1, 4, 4, 6]);
-        let hub = [(1, 4, 0.6), (2, 4, 0.6), (3, 4, 0.6), (3, 5, 0.9)];
-        assert_eq!(names(stars(5, &links(&hub))), [1, 1, 1, 1, 5]);
-    }
-
-    #[test]
-    fn centers_take_the_closest_first() {
-        // 2 and 3 first, 2 the center; then 4 and 5; 3 is no center for 4, and 1 joins 2.
-        assert_eq!(names(centers(6, &mut links(&CHAIN))), [1, 1, 1, 4, 4, 6]);
-        let hub = [(1, 4, 0.6), (2, 4, 0.6), (3, 4, 0.6), (3, 5, 0.9)];
-        assert_eq!(
-            names(centers(5, &mut links(&hub))),
-            [1, 2, 3, 1, 3],
-            "among equals 1 comes before 3, and 4 joins it"
-        );
     }
 }

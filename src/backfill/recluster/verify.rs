@@ -4,7 +4,7 @@ use crate::backfill::context::Context;
 use crate::backfill::error::BackfillError;
 use crate::backfill::rows::{LinkRow, Pair};
 use crate::document::DocumentId;
-use crate::ports::{LinkView, Snapshot, StoreError};
+use crate::ports::{LinkView, Snapshot};
 use crate::sketch::{Shingle, Sketch, compare};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,53 +18,79 @@ pub struct LinkRule {
     pub containment: Option<f64>,
 }
 
-/// Compares pairs on all threads. Returns the links, in the order of the pairs.
-pub(super) fn verified_links<S: Snapshot + LinkView + Sync>(
-    store: &S,
-    context: &Context,
-    rule: LinkRule,
-    common: &HashSet<Shingle>,
-    pairs: &[Pair],
-) -> Result<Vec<LinkRow>, BackfillError> {
-    context.check_stop()?;
-    let verify = |pairs: &[Pair]| -> Result<Vec<LinkRow>, StoreError> {
-        let mut documents: Vec<DocumentId> = pairs.iter().flat_map(|pair| [pair.later(), pair.earlier()]).collect();
-        documents.sort_unstable();
-        documents.dedup();
-        let sketches = store.sketches_of(&documents)?;
-        let sketches: HashMap<DocumentId, Arc<Sketch>> = documents.into_iter().zip(sketches).collect();
-        let link = |pair: &Pair| {
-            let (later, earlier) = (pair.later(), pair.earlier());
-            let resemblance = linked_by(store, rule, common, sketches.get(&later)?, sketches.get(&earlier)?)?;
-            Some(LinkRow { later, earlier, resemblance })
-        };
-        Ok(pairs.iter().filter_map(link).collect())
-    };
-    let verify = &verify;
-    std::thread::scope(|scope| {
-        let share = pairs.len().div_ceil(context.n_threads).max(1);
-        let threads: Vec<_> = pairs.chunks(share).map(|pairs| scope.spawn(move || verify(pairs))).collect();
-        let mut all = Vec::new();
-        for thread in threads {
-            all.extend(thread.join().map_err(|_| BackfillError::WorkerPanicked)??);
-        }
-        Ok(all)
-    })
+/// Sketches, and what makes two of them a link.
+pub(super) trait Sketches {
+    /// The sketches of documents, which must exist.
+    fn sketches_of(&self, documents: Vec<DocumentId>) -> Result<HashMap<DocumentId, Arc<Sketch>>, BackfillError>;
+
+    /// The estimated resemblance of two sketches.
+    fn resemblance(&self, a: &Sketch, b: &Sketch) -> f64;
+
+    /// The estimated resemblance of two sketches, if the rule links them.
+    fn link(&self, a: &Sketch, b: &Sketch) -> Option<f64>;
 }
 
-/// The resemblance of two documents, if the rule links them.
-fn linked_by<S: Snapshot>(store: &S, rule: LinkRule, common: &HashSet<Shingle>, a: &Sketch, b: &Sketch) -> Option<f64> {
-    let rules = store.rule();
-    let is_common = |shingle| common.contains(&shingle);
-    let resemblance = rules.cluster.estimate(a, b, rules.sketch.rule, is_common).resemblance;
-    let is_confirmed = |least: f64| rules.cluster.ignore_common || a.confirms(b, least);
-    let is_link = (resemblance >= rule.threshold && is_confirmed(rule.threshold))
-        || rule.containment.is_some_and(|least| {
-            let estimate = compare(a, b, rules.sketch.rule);
-            estimate.containment_of_first.max(estimate.containment_of_second) >= least
-                && is_confirmed(resemblance_at_containment(a, b, least))
-        });
-    is_link.then_some(resemblance)
+/// Compares the documents of a store under a new rule.
+pub(super) struct Comparer<'a, S> {
+    pub store: &'a S,
+    pub context: &'a Context,
+    pub rule: LinkRule,
+    /// The common shingles.
+    pub common: HashSet<Shingle>,
+}
+
+impl<S: Snapshot + LinkView + Sync> Comparer<'_, S> {
+    /// Compares pairs on all threads. Returns the links, in the order of the pairs.
+    pub fn links(&self, pairs: &[Pair]) -> Result<Vec<LinkRow>, BackfillError> {
+        self.context.check_stop()?;
+        let verify = |pairs: &[Pair]| -> Result<Vec<LinkRow>, BackfillError> {
+            let documents = pairs.iter().flat_map(|pair| [pair.later(), pair.earlier()]).collect();
+            let sketches = self.sketches_of(documents)?;
+            let link = |pair: &Pair| {
+                let (later, earlier) = (pair.later(), pair.earlier());
+                let resemblance = self.link(sketches.get(&later)?, sketches.get(&earlier)?)?;
+                Some(LinkRow { later, earlier, resemblance })
+            };
+            Ok(pairs.iter().filter_map(link).collect())
+        };
+        let verify = &verify;
+        std::thread::scope(|scope| {
+            let share = pairs.len().div_ceil(self.context.n_threads).max(1);
+            let threads: Vec<_> = pairs.chunks(share).map(|pairs| scope.spawn(move || verify(pairs))).collect();
+            let mut all = Vec::new();
+            for thread in threads {
+                all.extend(thread.join().map_err(|_| BackfillError::WorkerPanicked)??);
+            }
+            Ok(all)
+        })
+    }
+}
+
+impl<S: Snapshot + LinkView> Sketches for Comparer<'_, S> {
+    fn sketches_of(&self, mut documents: Vec<DocumentId>) -> Result<HashMap<DocumentId, Arc<Sketch>>, BackfillError> {
+        documents.sort_unstable();
+        documents.dedup();
+        let sketches = self.store.sketches_of(&documents)?;
+        Ok(documents.into_iter().zip(sketches).collect())
+    }
+
+    fn resemblance(&self, a: &Sketch, b: &Sketch) -> f64 {
+        let rules = self.store.rule();
+        rules.cluster.estimate(a, b, rules.sketch.rule, |shingle| self.common.contains(&shingle)).resemblance
+    }
+
+    fn link(&self, a: &Sketch, b: &Sketch) -> Option<f64> {
+        let (rule, rules) = (self.rule, self.store.rule());
+        let resemblance = self.resemblance(a, b);
+        let is_confirmed = |least: f64| rules.cluster.ignore_common || a.confirms(b, least);
+        let is_link = (resemblance >= rule.threshold && is_confirmed(rule.threshold))
+            || rule.containment.is_some_and(|least| {
+                let estimate = compare(a, b, rules.sketch.rule);
+                estimate.containment_of_first.max(estimate.containment_of_second) >= least
+                    && is_confirmed(resemblance_at_containment(a, b, least))
+            });
+        is_link.then_some(resemblance)
+    }
 }
 
 /// The resemblance of two documents where this share of the smaller one is in the larger one.

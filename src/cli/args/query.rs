@@ -1,6 +1,6 @@
 //! The words of the commands that ask the store, or write out what it holds.
 
-use crate::backfill::ReclusterPolicy;
+use crate::backfill::{ReclusterPolicy, Representative};
 use crate::query::By;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -219,6 +219,7 @@ pub struct ExportArgs {
 Examples:
   lookalike recluster --threshold 0.8 --out clusters.csv
   lookalike recluster --threshold 0.5 --containment 0.9 --policy center --out clusters.csv
+  lookalike recluster --threshold 0.5 --policy greedy --representative popular --out clusters.csv
   lookalike recluster --threshold 0.8 --out clusters.csv --apply
 
 Exit codes:
@@ -233,10 +234,18 @@ pub struct ReclusterArgs {
     /// Link documents, too, of which one contains the other to this share or more; over 0, at most 1
     #[arg(long, value_name = "C")]
     pub containment: Option<f64>,
-    /// How links make clusters. components: whatever is linked, however long the chain; star: a document with most links
-    /// and its neighbours; center: as star, around the closest pairs first
-    #[arg(long, default_value = "components", value_name = "components|star|center")]
+    /// How links make clusters
+    ///
+    /// components: whatever is linked, however long the chain. star: a document with most links and its neighbours.
+    /// center: CENTER of Haveliwala, Gionis and Indyk (2000): in the order of the documents, each that is in no cluster
+    /// and its neighbours that are in none. center-by-resemblance: the same around the closest pairs first. greedy:
+    /// Broder's (1997): in the order of the documents, each joins the cluster whose representative it resembles most.
+    #[arg(long, default_value = "components", value_name = "POLICY")]
     pub policy: ReclusterPolicy,
+    /// What stands for a cluster of the policy greedy: its first document, or the most popular shingles of its first 64
+    /// members, counted again whenever one joins [default: first]
+    #[arg(long, value_name = "first|popular")]
+    pub representative: Option<Representative>,
     /// Write a row for each sighting here, as `export clusters` does; with --json, JSON lines instead of CSV
     #[arg(long, short, value_name = "FILE")]
     pub out: PathBuf,
