@@ -600,3 +600,18 @@ fn applied_clusters_are_in_the_store_and_its_events() {
     }
     assert_eq!(export(&world), before);
 }
+
+/// Wrong once: `verify` called a store of stars unsound after other clusters had been applied to it.
+#[test]
+fn other_clusters_can_be_applied_to_stars() {
+    for policy in [&["components"][..], &["star"], &["greedy", "--representative", "popular"]] {
+        let world = World::new().with("cluster.policy", "star");
+        world.run(&sweeps()[..2]);
+        let out = world.path("out.csv").display().to_string();
+        world.ask("recluster --apply", &[&["--out", &out, "--threshold", "0.6", "--policy"], policy].concat());
+        world.ask("verify", &[]);
+        world.run(&sweeps());
+        world.ask("verify", &[]);
+        assert_eq!(fold(&world.events()), world.partition(), "{policy:?}");
+    }
+}

@@ -111,23 +111,23 @@ impl Check<'_> {
         }
     }
 
-    /// The smallest resemblance that a link may have: the rule's threshold, or the one of a reclustering if lower.
-    fn linked_from(&mut self) -> f64 {
-        let of_rule = self.store.rule.cluster.threshold;
-        match self.store.linked_from() {
-            Ok(reclustered) => reclustered.unwrap_or(of_rule).min(of_rule),
-            Err(error) => {
-                self.add_finding(cf::META, "linked-from", super::unreadable(&error));
-                of_rule
-            }
-        }
+    /// The smallest resemblance of a reclustering's links; `None` if the clusters are those of the stream.
+    fn linked_from(&mut self) -> Option<f64> {
+        let linked_from = self.store.linked_from();
+        linked_from.unwrap_or_else(|error| {
+            self.add_finding(cf::META, "linked-from", super::unreadable(&error));
+            None
+        })
     }
 
     /// The links form a forest whose trees are the clusters.
     fn links(&mut self, forest: &Forest) {
         let roots = &forest.roots;
         let mut parents: Vec<u32> = (0..roots.len() as u32).collect();
-        let threshold = self.linked_from();
+        let (of_rule, reclustered) = (self.store.rule.cluster.clone(), self.linked_from());
+        let threshold = reclustered.unwrap_or(of_rule.threshold).min(of_rule.threshold);
+        // Reclustering may form other clusters than the stream's.
+        let is_star = of_rule.policy == ClusterPolicy::Star && reclustered.is_none();
         let mut rows = self.rows(cf::LINKS);
         while let Some((key, row)) = self.next(&mut rows) {
             let mut fields = Fields(&key);
@@ -141,7 +141,7 @@ impl Check<'_> {
                 self.add_finding(cf::LINKS, link(a, b), format!("its resemblance is not between {threshold} and 1"));
             }
             let founder = forest.rows[roots[index_of(b)].saturating_sub(1) as usize][3];
-            if self.store.rule.cluster.policy == ClusterPolicy::Star && b.0 != founder {
+            if is_star && b.0 != founder {
                 self.add_finding(
                     cf::LINKS,
                     link(a, b),
