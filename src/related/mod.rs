@@ -12,14 +12,19 @@ mod porter;
 mod rule;
 mod said;
 mod sampling;
+mod signature;
 mod stop_words;
+#[cfg(test)]
+mod test_bags;
 mod weight;
 
 pub use bag::{Bag, Term};
 pub use fragment::{Fragment, FragmentReader, PageWords, WordCounts};
 pub use nominate::{Nominations, champions};
+pub use porter::stem;
 pub use rule::{BagKind, RelatedRule, Stemmer, Titles, Weight};
 pub use said::{Said, SaidFragment, SaidReader, Target};
 pub use sampling::{FragmentKey, sample};
+pub use signature::{Signature, SignatureRule, Signer};
 pub use stop_words::StopWords;
 pub use weight::{Frequencies, Source, TermCounts, TermReader, bag, weight};
