@@ -6,7 +6,9 @@
 //! ```
 
 mod bag;
+mod candidate_pairs;
 mod fragment;
+mod key_sort;
 mod nominate;
 mod porter;
 mod rule;
@@ -19,12 +21,14 @@ mod test_bags;
 mod weight;
 
 pub use bag::{Bag, Term};
+pub use candidate_pairs::{CandidateRule, pairs, Positions};
 pub use fragment::{Fragment, FragmentReader, PageWords, WordCounts};
-pub use nominate::{Nominations, champions};
+pub use key_sort::{KeyedId, KeySorter};
+pub use nominate::{champions, Nominations};
 pub use porter::stem;
 pub use rule::{BagKind, RelatedRule, Stemmer, Titles, Weight};
 pub use said::{Said, SaidFragment, SaidReader, Target};
 pub use sampling::{FragmentKey, sample};
 pub use signature::{Signature, SignatureRule, Signer};
 pub use stop_words::StopWords;
-pub use weight::{Frequencies, Source, TermCounts, TermReader, bag, weight};
+pub use weight::{bag, Frequencies, Source, TermCounts, TermReader, weight};
