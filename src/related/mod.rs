@@ -7,6 +7,7 @@
 
 mod bag;
 mod candidate_pairs;
+mod centers;
 mod fragment;
 mod key_sort;
 mod nominate;
@@ -22,6 +23,7 @@ mod weight;
 
 pub use bag::{Bag, Term};
 pub use candidate_pairs::{CandidateRule, pairs, Positions};
+pub use centers::Centers;
 pub use fragment::{Fragment, FragmentReader, PageWords, WordCounts};
 pub use key_sort::{KeyedId, KeySorter};
 pub use nominate::{champions, Nominations};
