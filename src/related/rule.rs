@@ -1,5 +1,7 @@
 //! Related rules: which words make a bag, and how many pages may answer.
 
+use super::candidate_pairs::CandidateRule;
+use super::signature::SignatureRule;
 use super::stop_words::StopWords;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +42,18 @@ pub struct RelatedRule {
     pub list_max: usize,
     /// Bags that are compared for one answer, at most.
     pub verified_max: usize,
+    /// The m of the paper: values in a signature.
+    pub signature_size: usize,
+    /// The k of the paper: values of a signature that must agree in a round.
+    pub positions: usize,
+    /// The l of the paper: rounds.
+    pub rounds: usize,
+    /// Bags with equal values in a round with which each is paired, at most, on either side; 0: all.
+    pub reach: usize,
+    /// What decides which candidate pairs are similar.
+    pub filter: PairFilter,
+    /// The least similarity of a similar pair.
+    pub min_similarity: f64,
 }
 
 impl Default for RelatedRule {
@@ -61,9 +75,21 @@ impl Default for RelatedRule {
             champions: 32,
             list_max: 1000,
             verified_max: 512,
+            signature_size: 80,
+            positions: 3,
+            rounds: 125,
+            reach: 64,
+            filter: PairFilter::Bags,
+            min_similarity: 0.2,
         }
     }
 }
+
+/// The widest window. A page's text is kept once for each link whose window it lies in.
+const WINDOW_MAX: usize = 1000;
+
+/// The most rounds: each sorts all bags.
+const ROUNDS_MAX: usize = 10_000;
 
 impl RelatedRule {
     /// Names each key in which this rule reads pages in another way than `wanted`, with both values. Fragments that were
@@ -82,6 +108,51 @@ impl RelatedRule {
             (here != there).then(|| format!("related.{key} is {here} there and {there} here"))
         };
         keys(self).into_iter().zip(keys(wanted)).filter_map(differs).collect()
+    }
+
+    /// How bags are signed.
+    pub fn signature(&self) -> SignatureRule {
+        SignatureRule { m: self.signature_size }
+    }
+
+    /// How candidate pairs are found.
+    pub fn candidates(&self) -> CandidateRule {
+        let reach = if self.reach == 0 { usize::MAX } else { self.reach };
+        CandidateRule { rounds: self.rounds, values: self.positions, reach, agreement_min: self.min_similarity }
+    }
+
+    /// Returns what is wrong with the rule, if anything.
+    pub fn problem(&self) -> Option<String> {
+        let is_share = |share: f64| share > 0.0 && share <= 1.0;
+        if self.mass == 0 {
+            return Some("mass is 0, must be 1 to 255".into());
+        }
+        if self.window > WINDOW_MAX {
+            return Some(format!("window is {}, must be at most {WINDOW_MAX} words", self.window));
+        }
+        if !is_share(self.high_df) {
+            return Some(format!("high_df is {}, must be over 0 and at most 1", self.high_df));
+        }
+        for (key, value) in
+            [("champions", self.champions), ("list_max", self.list_max), ("verified_max", self.verified_max)]
+        {
+            if value == 0 {
+                return Some(format!("{key} is 0, must be at least 1"));
+            }
+        }
+        if self.signature().problem().is_some() {
+            let most = SignatureRule::VALUES_MAX;
+            return Some(format!("signature_size is {}, must be 1 to {most} values", self.signature_size));
+        }
+        if !(1..=self.signature_size).contains(&self.positions) {
+            let (k, m) = (self.positions, self.signature_size);
+            return Some(format!("positions is {k}, must be 1 to {m}, as many as a signature has"));
+        }
+        if !(1..=ROUNDS_MAX).contains(&self.rounds) {
+            return Some(format!("rounds is {}, must be 1 to {ROUNDS_MAX}", self.rounds));
+        }
+        (!is_share(self.min_similarity))
+            .then(|| format!("min_similarity is {}, must be over 0 and at most 1", self.min_similarity))
     }
 }
 
@@ -125,4 +196,40 @@ pub enum Weight {
     None,
     /// By f · log(N / df): terms of few bags are heavier.
     Idf,
+}
+
+/// What decides which candidate pairs are similar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PairFilter {
+    /// The similarity of the bags, which is exact.
+    Bags,
+    /// The share of agreeing values of the signatures, as in the paper (section 4).
+    Signatures,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_are_told() {
+        let default = RelatedRule::default();
+        assert_eq!(default.problem(), None);
+        for (wrong, key) in [
+            (RelatedRule { mass: 0, ..default.clone() }, "mass"),
+            (RelatedRule { window: 1001, ..default.clone() }, "window"),
+            (RelatedRule { high_df: 0.0, ..default.clone() }, "high_df"),
+            (RelatedRule { high_df: f64::NAN, ..default.clone() }, "high_df"),
+            (RelatedRule { champions: 0, ..default.clone() }, "champions"),
+            (RelatedRule { list_max: 0, ..default.clone() }, "list_max"),
+            (RelatedRule { verified_max: 0, ..default.clone() }, "verified_max"),
+            (RelatedRule { signature_size: 4097, ..default.clone() }, "signature_size"),
+            (RelatedRule { positions: 81, ..default.clone() }, "positions"),
+            (RelatedRule { rounds: 0, ..default.clone() }, "rounds"),
+            (RelatedRule { min_similarity: 1.1, ..default }, "min_similarity"),
+        ] {
+            assert!(wrong.problem().is_some_and(|problem| problem.starts_with(key)), "{key}");
+        }
+    }
 }

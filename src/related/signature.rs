@@ -28,10 +28,10 @@ impl Default for SignatureRule {
     }
 }
 
-/// The most values in a signature: enough for a standard error below 0.01.
-const VALUES_MAX: usize = 4096;
-
 impl SignatureRule {
+    /// The most values in a signature: enough for a standard error below 0.01.
+    pub const VALUES_MAX: usize = 4096;
+
     /// Bytes of a signature.
     pub fn n_bytes(&self) -> usize {
         self.m * VALUE_BYTES
@@ -39,8 +39,8 @@ impl SignatureRule {
 
     /// Returns what is wrong with the rule, if anything.
     pub fn problem(&self) -> Option<String> {
-        let is_wrong = !(1..=VALUES_MAX).contains(&self.m);
-        is_wrong.then(|| format!("m is {}, must be 1 to {VALUES_MAX} values", self.m))
+        let is_wrong = !(1..=Self::VALUES_MAX).contains(&self.m);
+        is_wrong.then(|| format!("m is {}, must be 1 to {} values", self.m, Self::VALUES_MAX))
     }
 }
 
@@ -81,7 +81,7 @@ impl<B: AsRef<[u8]>> Signature<B> {
         let [low, middle, high] = planes(self.as_bytes());
         let [other_low, other_middle, other_high] = planes(other.as_bytes());
         let bytes = low.iter().zip(other_low).zip(middle.iter().zip(other_middle)).zip(high.iter().zip(other_high));
-        // Two bytes hold the sum, because a signature has at most `VALUES_MAX` values; a wider sum is slower.
+        // Two bytes hold the sum, because a signature has at most [`SignatureRule::VALUES_MAX`] values; a wider sum is slower.
         let agreeing = bytes.map(|((l, m), h)| u16::from((l.0 ^ l.1) | (m.0 ^ m.1) | (h.0 ^ h.1) == 0));
         usize::from(agreeing.sum::<u16>())
     }
