@@ -13,6 +13,7 @@ use crate::document::Seed;
 use crate::extsort::{FinishedFile, Row, RunFile};
 use crate::ports::StoreRule;
 use highway::{HighwayHash, HighwayHasher};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -40,6 +41,44 @@ pub struct BackfillSpec {
     pub inputs: Vec<(String, u64)>,
 }
 
+/// A kind of work that is done in phases, each in jobs, and resumed after a kill.
+pub trait Work {
+    /// What the work is of. A folder that was begun with one specification never resumes with another.
+    type Spec: Clone + Serialize + DeserializeOwned;
+    /// The phases.
+    type Phase: Copy + Ord + Serialize + DeserializeOwned;
+    /// What is told of finished work.
+    type Report: Clone + Serialize + DeserializeOwned;
+
+    /// What differs between the specification of a folder and another one. `is_read` tells that all inputs of the folder's
+    /// work are read.
+    fn difference(found: &Self::Spec, wanted: &Self::Spec, is_read: bool) -> Option<&'static str>;
+}
+
+/// The work that makes a store.
+pub struct MakeStore;
+
+impl Work for MakeStore {
+    type Spec = BackfillSpec;
+    type Phase = Phase;
+    type Report = Report;
+
+    fn difference(found: &BackfillSpec, wanted: &BackfillSpec, is_read: bool) -> Option<&'static str> {
+        match () {
+            () if found.rule != wanted.rule => Some("other rules"),
+            () if found.reading != wanted.reading => Some("other limits or sweeps"),
+            () if !has_inputs(&found.inputs, &wanted.inputs, is_read) => Some("other inputs"),
+            () => None,
+        }
+    }
+}
+
+/// Whether the inputs are the same. An input that is read to its end may grow: the stream reads what is new.
+fn has_inputs(found: &[(String, u64)], wanted: &[(String, u64)], is_read: bool) -> bool {
+    let names = |inputs: &[(String, u64)]| inputs.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    found == wanted || is_read && names(found) == names(wanted)
+}
+
 /// What a finished job left.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct FinishedJob {
@@ -49,23 +88,24 @@ pub(super) struct FinishedJob {
     pub reached: Option<(u32, u32)>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Manifest {
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+struct Manifest<W: Work> {
     version: u32,
     seed: String,
-    spec: BackfillSpec,
+    spec: W::Spec,
     /// Rows in a part of a merge, about. Finished parts are known by their numbers, so that this must not change.
     part_rows: u64,
     ingested: IngestState,
     /// Finished jobs by name.
     jobs: BTreeMap<String, FinishedJob>,
-    usage: BTreeMap<Phase, Usage>,
-    /// The final report, once the store is complete.
-    report: Option<Report>,
+    usage: BTreeMap<W::Phase, Usage>,
+    /// The final report, once the work is complete.
+    report: Option<W::Report>,
 }
 
-impl Manifest {
-    fn new(spec: BackfillSpec, part_rows: u64, seed: &Seed) -> Self {
+impl<W: Work> Manifest<W> {
+    fn new(spec: W::Spec, part_rows: u64, seed: &Seed) -> Self {
         Manifest {
             version: FORMAT,
             seed: hex(seed),
@@ -79,27 +119,16 @@ impl Manifest {
     }
 
     /// What differs between the manifest's specification and another one.
-    fn difference(&self, spec: &BackfillSpec, seed: Option<&Seed>) -> Option<&'static str> {
-        match () {
-            () if self.spec.rule != spec.rule => Some("other rules"),
-            () if self.spec.reading != spec.reading => Some("other limits or sweeps"),
-            () if !self.has_inputs(&spec.inputs) => Some("other inputs"),
-            () if seed.is_some_and(|seed| hex(seed) != self.seed) => Some("another seed"),
-            () => None,
-        }
-    }
-
-    /// Whether the inputs are the same. An input that is read to its end may grow: the stream reads what is new.
-    fn has_inputs(&self, inputs: &[(String, u64)]) -> bool {
-        let names = |inputs: &[(String, u64)]| inputs.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-        self.spec.inputs == inputs || self.ingested.is_finished && names(&self.spec.inputs) == names(inputs)
+    fn difference(&self, spec: &W::Spec, seed: Option<&Seed>) -> Option<&'static str> {
+        let is_other_seed = seed.is_some_and(|seed| hex(seed) != self.seed);
+        W::difference(&self.spec, spec, self.ingested.is_finished).or(is_other_seed.then_some("another seed"))
     }
 }
 
 /// The work folder of an unfinished backfill. One process at a time holds it.
-pub struct Checkpoint {
+pub struct Checkpoint<W: Work = MakeStore> {
     folder: PathBuf,
-    manifest: Manifest,
+    manifest: Manifest<W>,
     /// Files that may not be durable yet.
     unsynced: Vec<String>,
     /// A sync failed: the manifest must not name the file, whatever a second sync says.
@@ -110,12 +139,7 @@ pub struct Checkpoint {
     _lock: File,
 }
 
-impl Checkpoint {
-    /// Whether a folder holds an unfinished backfill.
-    pub fn exists(folder: &Path) -> bool {
-        folder.join(MANIFEST).exists()
-    }
-
+impl<W: Work> Checkpoint<W> {
     /// Opens a work folder, or creates it. An existing folder keeps its seed and its `part_rows`.
     ///
     /// # Errors
@@ -124,7 +148,7 @@ impl Checkpoint {
     /// [`BackfillError::FolderInUse`] where another process holds it.
     pub fn open(
         folder: &Path,
-        spec: BackfillSpec,
+        spec: W::Spec,
         part_rows: u64,
         seed: Option<Seed>,
         new_seed: impl FnOnce() -> Seed,
@@ -133,8 +157,8 @@ impl Checkpoint {
         let lock_path = folder.join(LOCK);
         let lock = File::create(&lock_path).map_err(io_error(&lock_path))?;
         lock.try_lock().map_err(|_| BackfillError::FolderInUse(folder.to_path_buf()))?;
-        let manifest = if Self::exists(folder) {
-            let manifest = read_manifest(folder)?;
+        let manifest = if folder.join(MANIFEST).exists() {
+            let manifest: Manifest<W> = read_manifest(folder)?;
             if let Some(difference) = manifest.difference(&spec, seed.as_ref()) {
                 return Err(BackfillError::SpecMismatch { folder: folder.to_path_buf(), difference });
             }
@@ -153,6 +177,28 @@ impl Checkpoint {
         };
         checkpoint.save()?;
         Ok(checkpoint)
+    }
+
+    /// Opens the folder of complete work to read it. Any number of processes may.
+    ///
+    /// # Errors
+    /// [`BackfillError::Incomplete`] where the work is not complete, and [`BackfillError::FolderInUse`] where a process is at
+    /// it.
+    pub(super) fn open_complete(folder: &Path) -> Result<Self, BackfillError> {
+        let incomplete = || BackfillError::Incomplete(folder.to_path_buf());
+        let lock = File::open(folder.join(LOCK)).map_err(|_| incomplete())?;
+        lock.try_lock_shared().map_err(|_| BackfillError::FolderInUse(folder.to_path_buf()))?;
+        let manifest: Manifest<W> = read_manifest(folder)?;
+        manifest.report.is_some().then_some(()).ok_or_else(incomplete)?;
+        Ok(Checkpoint {
+            folder: folder.to_path_buf(),
+            manifest,
+            unsynced: Vec::new(),
+            sync_failed: false,
+            interval: Duration::ZERO,
+            saved_at: Instant::now(),
+            _lock: lock,
+        })
     }
 
     /// Saves at most once per interval. A kill costs that much finished work, beside the unfinished. Without an
@@ -174,11 +220,6 @@ impl Checkpoint {
     /// [`BackfillError::Damaged`] where the manifest holds no seed.
     pub fn seed(&self) -> Result<Seed, BackfillError> {
         self.manifest.seed.parse().map_err(|_| BackfillError::Damaged(self.folder.join(MANIFEST)))
-    }
-
-    /// The rules of the store.
-    pub fn rule(&self) -> &StoreRule {
-        &self.manifest.spec.rule
     }
 
     /// Rows in a part of a merge, about.
@@ -208,6 +249,12 @@ impl Checkpoint {
     /// What a job left, if it is finished.
     pub(super) fn job(&self, name: &str) -> Option<&FinishedJob> {
         self.manifest.jobs.get(name)
+    }
+
+    /// What the finished jobs left whose names begin with a text.
+    pub(super) fn jobs_named(&self, begin: &str) -> impl Iterator<Item = &FinishedJob> {
+        let jobs = self.manifest.jobs.iter().filter(move |(name, _)| name.starts_with(begin));
+        jobs.map(|(_, job)| job)
     }
 
     /// Records a finished job.
@@ -264,25 +311,48 @@ impl Checkpoint {
     }
 
     /// What each phase took so far.
-    pub(super) fn usage(&self) -> &BTreeMap<Phase, Usage> {
+    pub(super) fn usage(&self) -> &BTreeMap<W::Phase, Usage> {
         &self.manifest.usage
     }
 
     /// Adds to what a phase took. The next save writes it; it is not worth one of its own.
-    pub(super) fn add_usage(&mut self, phase: Phase, usage: Usage) {
+    pub(super) fn add_usage(&mut self, phase: W::Phase, usage: Usage) {
         self.manifest.usage.entry(phase).or_default().add(usage);
     }
 
-    /// The final report, or `None` while the store is incomplete.
-    pub(super) fn report(&self) -> Option<&Report> {
+    /// The final report, or `None` while the work is incomplete.
+    pub(super) fn report(&self) -> Option<&W::Report> {
         self.manifest.report.as_ref()
     }
 
-    /// Records that the store is complete. Nothing else in the folder is needed from then on.
-    pub(super) fn set_report(&mut self, report: Report) -> Result<(), BackfillError> {
+    /// Records that the work is complete. Files that no saved job names are not needed from then on.
+    pub(super) fn set_report(&mut self, report: W::Report) -> Result<(), BackfillError> {
         self.manifest.report = Some(report);
         self.unsynced.clear();
         self.save()
+    }
+
+    /// The specification of the work.
+    pub(super) fn spec(&self) -> &W::Spec {
+        &self.manifest.spec
+    }
+
+    /// Forgets the files of a data set that no later job reads, and removes them. The jobs stay finished.
+    pub(super) fn release<R>(&mut self, dataset: Dataset<R>) -> Result<(), BackfillError> {
+        let mut released = Vec::new();
+        for job in self.manifest.jobs.values_mut() {
+            let (gone, kept) =
+                std::mem::take(&mut job.files).into_iter().partition(|file| file.dataset == dataset.name());
+            job.files = kept;
+            released.extend(gone);
+        }
+        self.unsynced.retain(|name| released.iter().all(|gone: &DatasetFile| gone.file.name != *name));
+        self.save()?;
+        for DatasetFile { file, .. } in released {
+            let path = self.folder.join(&file.name);
+            fs::remove_file(&path).map_err(io_error(&path))?;
+        }
+        Ok(())
     }
 
     fn save_when_due(&mut self) -> Result<(), BackfillError> {
@@ -332,12 +402,24 @@ impl Checkpoint {
     }
 }
 
+impl Checkpoint {
+    /// Whether a folder holds an unfinished backfill.
+    pub fn exists(folder: &Path) -> bool {
+        folder.join(MANIFEST).exists()
+    }
+
+    /// The rules of the store.
+    pub fn rule(&self) -> &StoreRule {
+        &self.manifest.spec.rule
+    }
+}
+
 fn checksum_line(json: &[u8]) -> String {
     format!("{:016x}", HighwayHasher::default().hash64(json))
 }
 
 /// Replaces the manifest in one step.
-fn write_manifest(folder: &Path, manifest: &Manifest) -> io::Result<()> {
+fn write_manifest(folder: &Path, manifest: &impl Serialize) -> io::Result<()> {
     let json = serde_json::to_vec(manifest)?;
     let new = folder.join(NEW_MANIFEST);
     let mut file = File::create(&new)?;
@@ -348,7 +430,7 @@ fn write_manifest(folder: &Path, manifest: &Manifest) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-fn read_manifest(folder: &Path) -> Result<Manifest, BackfillError> {
+fn read_manifest<M: DeserializeOwned>(folder: &Path) -> Result<M, BackfillError> {
     /// The one field that every format has.
     #[derive(Deserialize)]
     struct Version {
@@ -403,7 +485,7 @@ mod tests {
             (spec(0, "", "other"), None, "other inputs"),
             (spec(0, "", ""), Some(Seed([9; 4])), "another seed"),
         ] {
-            let refused = Checkpoint::open(&folder, spec, 8, seed, || Seed([9; 4]));
+            let refused = <Checkpoint>::open(&folder, spec, 8, seed, || Seed([9; 4]));
             let Err(BackfillError::SpecMismatch { difference, .. }) = refused else {
                 panic!("{expected} is not refused")
             };

@@ -86,11 +86,11 @@ impl<R> Clone for Dataset<R> {
 impl<R> Copy for Dataset<R> {}
 
 impl<R> Dataset<R> {
-    const fn plain(name: &'static str) -> Self {
+    pub const fn plain(name: &'static str) -> Self {
         Dataset { name, is_compressed: false, row: PhantomData }
     }
 
-    const fn compressed(name: &'static str) -> Self {
+    pub const fn compressed(name: &'static str) -> Self {
         Dataset { name, is_compressed: true, row: PhantomData }
     }
 

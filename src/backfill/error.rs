@@ -49,6 +49,12 @@ pub enum BackfillError {
     /// Another process works in the folder.
     #[error("another process works in {0}; wait until it ends, or stop it")]
     FolderInUse(PathBuf),
+    /// The folder holds no complete work.
+    #[error("{0} holds no complete build; make one with `lookalike related build`, or wait until it is done")]
+    Incomplete(PathBuf),
+    /// More URLs than ids.
+    #[error("{0} URLs have bags, more than 32 bits can number; build from a part of the pages")]
+    TooManyUrls(u64),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -1,9 +1,11 @@
 //! Jobs: pieces of a phase that finish on their own, and the runner that skips finished ones, records and resumes.
 
-use super::checkpoint::{Checkpoint, FinishedJob};
+use super::checkpoint::{Checkpoint, FinishedJob, Work};
 use super::context::Context;
 use super::datasets::DatasetFile;
 use super::error::BackfillError;
+use super::progress::PhaseName;
+use super::usage::Meter;
 
 type JobBody<'a> = Box<dyn FnOnce(&Context) -> Result<Vec<DatasetFile>, BackfillError> + Send + 'a>;
 
@@ -27,9 +29,9 @@ impl<'a> Job<'a> {
 ///
 /// # Errors
 /// The first error of a job. The jobs that finished before it stay finished.
-pub(super) fn run_jobs(
+pub(super) fn run_jobs<W: Work>(
     jobs: Vec<Job<'_>>,
-    checkpoint: &mut Checkpoint,
+    checkpoint: &mut Checkpoint<W>,
     context: &Context,
 ) -> Result<(), BackfillError> {
     let unfinished = jobs.into_iter().filter(|job| !checkpoint.is_finished(&job.name)).collect();
@@ -38,6 +40,25 @@ pub(super) fn run_jobs(
         |Job { name, body }| Ok((name, body(context)?)),
         |(name, files)| checkpoint.record(name, FinishedJob { files, reached: None }),
     )
+}
+
+/// Measures a phase, whether it succeeds or fails.
+pub(super) fn measured<W: Work<Phase: Into<PhaseName>>, T>(
+    checkpoint: &mut Checkpoint<W>,
+    context: &Context,
+    phase: W::Phase,
+    body: impl FnOnce(&mut Checkpoint<W>) -> Result<T, BackfillError>,
+) -> Result<T, BackfillError> {
+    let (mut meter, n_bytes_before) = (Meter::start(), checkpoint.n_bytes_written());
+    context.progress.begin(phase, 0);
+    let result = body(checkpoint);
+    let usage = meter.lap(checkpoint.n_bytes_written().saturating_sub(n_bytes_before));
+    checkpoint.add_usage(phase, usage);
+    if result.is_err() {
+        // The phase's own error matters more than a failed save, which may follow from it, as on a full disk.
+        let _ = checkpoint.save();
+    }
+    result
 }
 
 /// The jobs of a stage that run one after the other, because each changes what the next one works with.

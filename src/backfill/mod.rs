@@ -23,6 +23,7 @@ mod jobs;
 mod phases;
 mod progress;
 mod recluster;
+pub mod related;
 mod related_store;
 mod report;
 mod rows;
@@ -31,13 +32,13 @@ mod sketch_cache;
 mod tests;
 mod usage;
 
-pub use checkpoint::{BackfillSpec, Checkpoint};
+pub use checkpoint::{BackfillSpec, Checkpoint, MakeStore, Work};
 pub use context::Context;
 pub use disk_space::DiskSpace;
 pub use error::BackfillError;
 pub use ingest_state::{IngestState, Segment};
 pub use phases::ingest::{PageInput, ingest_sketched};
-pub use progress::{PhaseProgress, ProgressSnapshot};
+pub use progress::{PhaseName, PhaseProgress, ProgressSnapshot};
 pub use recluster::cluster_diff::cluster_diff_events;
 pub use recluster::{LinkRule, ReclusterPolicy, Reclustered, Representative, recluster};
 pub use related_store::{CountedUrls, count_related};
@@ -46,14 +47,13 @@ pub use usage::{Phase, Usage, machine_memory};
 
 use crate::ports::{EmptyStore, LoadMetadata, Loader, ProgressMap, Sink, StartTimes};
 use error::io_error;
-use jobs::run_jobs;
+use jobs::{measured, run_jobs};
 use phases::lists::CommonShingles;
 use phases::pairs::PairDecider;
 use phases::{events, ingest, lists, load, pairs, partition};
 use report::phase_reports;
 use std::fs;
 use std::path::Path;
-use usage::Meter;
 
 /// The store while it grows in the work folder.
 const GROWING_STORE: &str = "store";
@@ -182,25 +182,6 @@ fn run_phases<'a>(
         files: checkpoint.n_bytes_by_dataset(),
         n_compared,
     })
-}
-
-/// Measures a phase, whether it succeeds or fails.
-fn measured<T>(
-    checkpoint: &mut Checkpoint,
-    context: &Context,
-    phase: Phase,
-    body: impl FnOnce(&mut Checkpoint) -> Result<T, BackfillError>,
-) -> Result<T, BackfillError> {
-    let (mut meter, n_bytes_before) = (Meter::start(), checkpoint.n_bytes_written());
-    context.progress.begin(phase, 0);
-    let result = body(checkpoint);
-    let usage = meter.lap(checkpoint.n_bytes_written().saturating_sub(n_bytes_before));
-    checkpoint.add_usage(phase, usage);
-    if result.is_err() {
-        // The phase's own error matters more than a failed save, which may follow from it, as on a full disk.
-        let _ = checkpoint.save();
-    }
-    result
 }
 
 /// Whether a path is free for a store: nothing is there, or an empty folder.

@@ -7,16 +7,31 @@ use std::sync::{Mutex, PoisonError};
 /// The phase under way and its counters. Any thread may read it at any time.
 #[derive(Debug, Default)]
 pub struct PhaseProgress {
-    phase: Mutex<Option<(Phase, Meter)>>,
+    phase: Mutex<Option<(PhaseName, Meter)>>,
     n_done: AtomicU64,
     n_total: AtomicU64,
+}
+
+/// A phase of any work as displays name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhaseName {
+    /// The name.
+    pub name: &'static str,
+    /// Whether the phase reads the input and counts pages.
+    pub reads_pages: bool,
+}
+
+impl From<Phase> for PhaseName {
+    fn from(phase: Phase) -> Self {
+        PhaseName { name: phase.paper().0, reads_pages: phase == Phase::Sketching }
+    }
 }
 
 /// A reading of [`PhaseProgress`].
 #[derive(Clone, Copy, Debug)]
 pub struct ProgressSnapshot {
     /// The phase.
-    pub phase: Phase,
+    pub phase: PhaseName,
     /// What the present step has done: pages in the first phase, jobs or pairs in the others.
     pub n_done: u64,
     /// What the present step has to do, as far as it is known. 0 means unknown.
@@ -35,7 +50,8 @@ impl PhaseProgress {
     }
 
     /// Begins a phase, or the next step of the phase under way.
-    pub(super) fn begin(&self, phase: Phase, n_total: u64) {
+    pub(super) fn begin(&self, phase: impl Into<PhaseName>, n_total: u64) {
+        let phase = phase.into();
         let mut current = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
         match &*current {
             Some((current, _)) if *current == phase => {}

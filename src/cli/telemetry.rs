@@ -1,7 +1,7 @@
 //! What the program reports while it runs: logs, metrics, progress.
 
 use super::exit::usage;
-use crate::backfill::{Phase, PhaseProgress, ProgressSnapshot};
+use crate::backfill::{PhaseProgress, ProgressSnapshot};
 use crate::files::ReadProgress;
 use crate::pipeline::Stats;
 use anyhow::{Result, anyhow};
@@ -148,16 +148,16 @@ impl Progress {
     /// Shows the phase under way: how much the first one has read, how many jobs the others have done.
     fn show_backfill(&self, bar: Option<&ProgressBar>, backfill: &PhaseProgress) {
         let Some(ProgressSnapshot { phase, n_done, n_total, usage }) = backfill.snapshot() else { return };
-        let read = self.read.as_ref().filter(|_| phase == Phase::Sketching);
+        let read = self.read.as_ref().filter(|_| phase.reads_pages);
         let read = read.map(|read| (read.n_bytes_read.load(Relaxed), read.n_bytes_total.load(Relaxed)));
         let (done, total) = read.unwrap_or((n_done, n_total));
-        let count = match phase {
-            Phase::Sketching => format!(": {n_done} pages"),
-            _ if n_total > 0 => format!(": {n_done} of {n_total}"),
-            _ => String::new(),
+        let count = match phase.reads_pages {
+            true => format!(": {n_done} pages"),
+            false if n_total > 0 => format!(": {n_done} of {n_total}"),
+            false => String::new(),
         };
         let (wall, cpu, memory) = (usage.wall_seconds, usage.cpu_seconds, HumanBytes(usage.peak_memory));
-        let text = format!("{}{count} ({wall:.0} s, CPU {cpu:.0} s, {memory})", phase.paper().0);
+        let text = format!("{}{count} ({wall:.0} s, CPU {cpu:.0} s, {memory})", phase.name);
         match bar {
             Some(bar) => {
                 bar.set_length(total.max(1));

@@ -64,15 +64,24 @@ pub struct RecordSketcher {
 }
 
 /// Reads pages out of records.
-struct PageReader {
+#[derive(Clone)]
+pub struct PageReader {
     limits: Limits,
     future: FutureLimit,
     n_repaired: u64,
 }
 
 impl PageReader {
+    /// Creates a reader with limits on a record and on how far ahead of the clock a page may be dated.
+    pub fn new(limits: Limits, future: FutureLimit) -> Self {
+        PageReader { limits, future, n_repaired: 0 }
+    }
+
     /// Reads the page in a record. If its JSON is invalid, tries again with the JSON repaired.
-    fn page<'r>(&mut self, record: &'r Record) -> Result<Cow<'r, Page>, Rejection> {
+    ///
+    /// # Errors
+    /// A [`Rejection`] if the record is not a page.
+    pub fn page<'r>(&mut self, record: &'r Record) -> Result<Cow<'r, Page>, Rejection> {
         let limits = &self.limits;
         let page = match record {
             Record::Json(json) => parse_json_page(json, limits).map(Cow::Owned),
@@ -102,7 +111,7 @@ impl PageReader {
 impl RecordSketcher {
     /// Creates a record sketcher. Pages that name no sweep get the one of `sweep_cut`.
     pub fn new(sketcher: Sketcher, limits: Limits, sweep_cut: SweepCut, future: FutureLimit) -> Self {
-        let reader = PageReader { limits, future, n_repaired: 0 };
+        let reader = PageReader::new(limits, future);
         RecordSketcher { fresh: sketcher.clone(), sketcher, reader, sweep_cut, said: None }
     }
 

@@ -64,8 +64,10 @@ pub struct PageInput {
 }
 
 /// What the reader sends to a sketcher.
-enum Chunk {
+pub(in crate::backfill) enum Chunk {
+    /// Records in their order.
     Records(Vec<Incoming>),
+    /// A part of the input that cannot be read, and why.
     Unreadable(String),
 }
 
@@ -114,7 +116,11 @@ pub(in crate::backfill) fn ingest(
     let n_under_way = CHUNKS_PER_SKETCHER * context.n_threads;
     let ((jobs, jobs_out), (slots, slots_out)) = (bounded(n_under_way), bounded(n_under_way));
     std::thread::scope(|scope| {
-        let reader = scope.spawn(move || read_chunks(source, &jobs, &slots, context));
+        let send = move |chunk: Chunk| {
+            let (slot, filled) = bounded(1);
+            slots.send(filled).is_ok() && jobs.send((chunk, slot)).is_ok()
+        };
+        let reader = scope.spawn(move || read_chunks(source, context, send));
         for jobs in vec![jobs_out; context.n_threads] {
             let sketcher = RecordSketcher::new(Sketcher::new(&rule, &seed), limits.clone(), sweep_cut, future);
             let (rule, known) = (&rule, &known_bodies);
@@ -163,18 +169,14 @@ pub fn ingest_sketched(
     writer.close_segment(checkpoint)
 }
 
-/// Reads chunks until the source ends, which returns true, or until a stop or the end of the sketchers.
-fn read_chunks(
+/// Reads chunks until the source ends, which returns true, or until a stop, or until `send` returns false because nobody
+/// takes chunks any more.
+pub(in crate::backfill) fn read_chunks(
     mut source: Box<dyn Source>,
-    jobs: &Sender<SketchJob>,
-    slots: &Sender<Receiver<SketchedChunk>>,
     context: &Context,
+    send: impl Fn(Chunk) -> bool,
 ) -> Result<bool, BackfillError> {
     let (mut records, mut n_bytes) = (Vec::new(), 0);
-    let send = |chunk: Chunk| {
-        let (slot, filled) = bounded(1);
-        slots.send(filled).is_ok() && jobs.send((chunk, slot)).is_ok()
-    };
     loop {
         if context.check_stop().is_err() {
             return Ok(false);

@@ -1,0 +1,29 @@
+//! The data sets of a related build.
+
+use super::rows::{
+    BagRow, CenterRow, CountedRow, FragmentRow, FrequencyRow, NeighbourRow, PageRow, PairRow, SignatureRow, StateRow,
+};
+use crate::backfill::datasets::Dataset;
+
+/// What pages said, URL by URL, the newest page first.
+pub(super) const PAGES: Dataset<PageRow> = Dataset::compressed("page-words");
+/// The contents and redirects of the newest pages, URL by URL.
+pub(super) const STATES: Dataset<StateRow> = Dataset::compressed("url-words");
+/// What the newest pages say about others, target by target.
+pub(super) const FRAGMENTS: Dataset<FragmentRow> = Dataset::compressed("fragments");
+/// What is known about each URL, in the order of URLs.
+pub(super) const COUNTED: Dataset<CountedRow> = Dataset::compressed("counted");
+/// In how many URLs' words each term occurs.
+pub(super) const FREQUENCIES: Dataset<FrequencyRow> = Dataset::plain("frequencies");
+/// The bags, in the order of their ids.
+pub(super) const BAGS: Dataset<BagRow> = Dataset::compressed("bags");
+/// The signatures of the bags, in the same order.
+pub(super) const SIGNATURES: Dataset<SignatureRow> = Dataset::plain("signatures");
+/// Pairs of bags whose signatures agree in the values of a round.
+pub(super) const PAIRS: Dataset<PairRow> = Dataset::plain("pairs");
+/// Pairs of similar bags, the smaller id first.
+pub(super) const SIMILAR: Dataset<NeighbourRow> = Dataset::plain("similar");
+/// The same pairs both ways, bag by bag.
+pub(super) const NEIGHBOURS: Dataset<NeighbourRow> = Dataset::plain("neighbours");
+/// The centers of the bags.
+pub(super) const CENTERS: Dataset<CenterRow> = Dataset::plain("centers");
