@@ -148,7 +148,7 @@ fn summary_text(report: &Report, n_files: usize, store: &Path, elapsed: Duration
 }
 
 /// Turns the errors that another command line avoids into wrong usage.
-fn usage_error(error: BackfillError) -> anyhow::Error {
+pub(super) fn usage_error(error: BackfillError) -> anyhow::Error {
     match error {
         BackfillError::SpecMismatch { .. }
         | BackfillError::OtherFormat { .. }
@@ -188,23 +188,24 @@ fn is_compressed(path: &Path) -> bool {
 
 /// What an unfinished backfill must have in common with this one to be resumed.
 fn backfill_spec(config: &Config, inputs: &[PathBuf]) -> Result<BackfillSpec> {
+    let of = &config.input;
+    let reading = (&config.limits, &of.sweep, &of.fetched_at, of.sweep_cut, of.future_days_max);
+    Ok(BackfillSpec { rule: config.rule(), reading: serde_json::to_string(&reading)?, inputs: input_sizes(inputs)? })
+}
+
+/// The full name and the size of each input, which must be a file.
+pub(super) fn input_sizes(inputs: &[PathBuf]) -> Result<Vec<(String, u64)>> {
     let input = |path: &PathBuf| -> Result<(String, u64)> {
         let unread = |error: std::io::Error| usage(file_error("read", path, &error));
         let whole = path.canonicalize().map_err(unread)?;
         let metadata = whole.metadata().map_err(unread)?;
         if !metadata.is_file() {
-            let why = "a backfill that goes on reads its inputs again; save them to a file, or use `run`";
+            let why = "work that goes on reads its inputs again; save them to a file, or use `run`";
             return Err(usage(format!("{} is no file but a pipe or a device: {why}", path.display())));
         }
         Ok((whole.to_string_lossy().into_owned(), metadata.len()))
     };
-    let of = &config.input;
-    let reading = (&config.limits, &of.sweep, &of.fetched_at, of.sweep_cut, of.future_days_max);
-    Ok(BackfillSpec {
-        rule: config.rule(),
-        reading: serde_json::to_string(&reading)?,
-        inputs: inputs.iter().map(input).collect::<Result<_>>()?,
-    })
+    inputs.iter().map(input).collect()
 }
 
 /// Where `run` is to begin in the configured topic: at a time, or at `PARTITION=OFFSET,…`.

@@ -16,6 +16,7 @@ mod page_file;
 mod query;
 mod recluster;
 mod related;
+mod related_store;
 mod render;
 mod republish;
 mod run;
@@ -28,7 +29,7 @@ mod verify;
 mod wiring;
 
 use anyhow::Result;
-use args::{Args, Command, DlqCommand, RelatedCommand, TopicsCommand};
+use args::{Args, Command, DlqCommand, TopicsCommand};
 use clap::Parser;
 use exit::Exit;
 use output::OutputMode;
@@ -80,9 +81,9 @@ fn dispatch(args: Args) -> Result<Exit> {
         Command::Serve(serve) => serve::serve(load()?, serve, mode),
         Command::Changes(changes) => changes::changes(&load()?, &changes, mode.json),
         Command::Sweep { what } => sweep::sweep(load()?, what, mode.json),
-        Command::Related { what: RelatedCommand::Build(args) } => related::build(load()?, &args, mode),
         Command::Stats => query::stats(&load()?, mode.json),
         Command::Verify { limit } => verify::verify(&load()?, limit, mode.json),
+        Command::Related { what } => related::related(load()?, what, mode),
         Command::Export { what } => export::export(&load()?, &what, mode.json),
         Command::Topics { what: TopicsCommand::Create(topics) } => topics::create(&load()?, &topics, mode.json),
         Command::Topics { what: TopicsCommand::Republish { what } } => republish::republish(&load()?, what, mode.json),

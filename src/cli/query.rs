@@ -4,7 +4,7 @@ use super::args::Question;
 use super::exit::{Exit, ending, file_error};
 use super::output::{print, write_answer};
 use super::page_file::sketch_file;
-use super::related;
+use super::related_store;
 use super::render;
 use super::wiring::{check_share, open_read_only as open};
 use crate::config::Config;
@@ -45,9 +45,9 @@ pub(super) fn query(config: &Config, question: Question, json: bool) -> Result<E
             let answer = reuse(config, &of, threshold)?;
             print(&answer, json, |hosts| render::reuse(hosts))
         }
-        Question::Related { of: Some(of), limit, copies, .. } => related::query(config, &of, limit, copies, json),
+        Question::Related { of: Some(of), limit, copies, .. } => related_store::query(config, &of, limit, copies, json),
         Question::Related { urls_from, limit, copies, .. } => {
-            related::query_each(config, urls_from.as_deref().unwrap_or(Path::new("-")), limit, copies, json)
+            related_store::query_each(config, urls_from.as_deref().unwrap_or(Path::new("-")), limit, copies, json)
         }
         Question::Lost { url: Some(url), limit, .. } => {
             let search = LostSearch { ranking: config.lost.clone(), limit };

@@ -1,224 +1,381 @@
-//! `lookalike related` and `lookalike query related`: what else is about this?
+//! `lookalike related`: related pages of whole files, and what a build found.
 
-use super::args::RelatedBuildArgs;
-use super::exit::{Exit, ending, file_error};
-use super::output::{OutputMode, print, write_answer};
-use super::page_file::page_of_file;
-use super::query::lines;
-use super::render;
-use super::wiring::{inputs, open_read_only, open_store, watch_signals};
-use crate::backfill::{self, BackfillError, Context};
+use super::args::{BuildArgs, EvaluateArgs, RelatedCommand, SampleArgs, TableArgs};
+use super::backfill::{input_sizes, usage_error};
+use super::exit::{Exit, ending, file_error, usage};
+use super::output::{OutputMode, RowWriter, print};
+use super::related_store;
+use super::telemetry;
+use super::wiring::{future_limit, new_seed, watch_signals};
+use crate::backfill::related::{self, BuildReport, BuildSpec, Built, RelatedBuild, UrlTable};
+use crate::backfill::{self, BackfillError, Checkpoint, Context, PageInput, PhaseProgress};
 use crate::config::Config;
-use crate::document::DocumentId;
-use crate::files::FileSource;
-use crate::intake::{FutureLimit, RecordSketcher};
-use crate::ports::{Incoming, Polled, ProgressMap, RelatedBuild, RelatedView, Snapshot, Source, Store};
-use crate::query::{self, RelatedAnswer, RelatedQuestion};
-use crate::related::{RelatedRule, Said, SaidReader};
-use crate::sketch::Sketcher;
-use crate::store::RocksStore;
+use crate::document::path_of;
+use crate::files::{FileSource, Input, input_files};
+use crate::ports::ProgressMap;
+use crate::related::{Classes, Evaluation, Scores};
 use anyhow::Result;
-use indicatif::HumanCount;
-use serde::Serialize;
-use std::io::{BufWriter, Write};
+use indicatif::{HumanBytes, HumanCount};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long to wait for an input.
-const POLL_TIMEOUT: Duration = Duration::from_millis(200);
-
-/// Documents whose words are written together.
-const DOCUMENTS_TOGETHER: usize = 1024;
-
-/// What a build did.
-#[derive(Serialize)]
-struct BuildSummary {
-    #[serde(flatten)]
-    build: RelatedBuild,
-    /// Documents of which the inputs told what they say.
-    n_read: u64,
-    /// Pages of the inputs that the store does not hold.
-    n_unknown: u64,
-    unreadable: Vec<String>,
-    seconds: f64,
+/// Answers a command about related pages.
+pub(super) fn related(config: Config, command: RelatedCommand, mode: OutputMode) -> Result<Exit> {
+    match command {
+        RelatedCommand::Build(args) => match args.out.clone() {
+            Some(out) => build(config, args, &out, mode),
+            None => related_store::build(config, args, mode),
+        },
+        RelatedCommand::Table(args) => table(&args, mode.json),
+        RelatedCommand::Sample(args) => sample(&args, mode.json),
+        RelatedCommand::Evaluate(args) => evaluate(&args, mode.json),
+    }
 }
 
-/// Makes the bags of a store anew.
-pub(super) fn build(mut config: Config, args: &RelatedBuildArgs, mode: OutputMode) -> Result<Exit> {
+/// The folder inside DIR that a build works in.
+fn work_folder(out: &Path) -> PathBuf {
+    out.join("data")
+}
+
+fn build(mut config: Config, args: BuildArgs, out: &Path, mode: OutputMode) -> Result<Exit> {
     let begun = Instant::now();
-    // Before the store is opened: a mistyped path changes nothing.
-    let inputs = if args.inputs.is_empty() { Vec::new() } else { inputs(&args.inputs, None)? };
-    open_read_only(&config)?;
-    config.related.on = true;
-    let stop = watch_signals()?;
-    let mut store = open_store(&config)?;
-    store.stops_with(Arc::clone(&stop));
-    let mut read = FilesRead::default();
-    if !inputs.is_empty() {
-        let source = FileSource::new(inputs, ProgressMap::new(), config.limits.clone(), None);
-        read = read_files(&store, &config, source.with_fetched_at(config.fetched_at()?), &stop)?;
+    args.page_defaults.override_in(&mut config);
+    // Before the folder is created: a mistyped path must leave nothing behind.
+    let inputs = input_files(&args.inputs).map_err(usage)?;
+    let spec = BuildSpec {
+        rule: config.related.clone(),
+        reading: serde_json::to_string(&(&config.limits, &config.input.fetched_at, config.input.future_days_max))?,
+        inputs: input_sizes(&inputs)?,
+    };
+    let folder = work_folder(out);
+    if Built::open(&folder).is_ok() {
+        let why = "holds a finished build; name another folder, or remove it";
+        return Err(usage(format!("{} {why}", out.display())));
     }
-    let folder = work_folder(&config.store.path);
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder).map_err(|error| file_error("remove", &folder, &error))?;
-    }
-    std::fs::create_dir(&folder).map_err(|error| file_error("create", &folder, &error))?;
+    telemetry::start_logs(&config.log.level)?;
+    let shutdown = watch_signals()?;
+    let memory = args.memory.map_or_else(|| backfill::machine_memory() / 3, |mib| mib << 20).max(1 << 20);
+    let mut checkpoint = open_checkpoint(&config, &folder, spec, memory)?;
+    let phase_progress = Arc::new(PhaseProgress::default());
     let context = Context {
-        folder: folder.clone(),
-        n_threads: std::thread::available_parallelism().map_or(1, usize::from),
-        memory: args.memory.map_or_else(|| backfill::machine_memory() / 3, |mib| mib << 20).max(1 << 20),
-        stop,
-        progress: Default::default(),
+        folder,
+        n_threads: match config.pipeline.sketchers {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n,
+        },
+        memory,
+        stop: Arc::clone(&shutdown),
+        progress: Arc::clone(&phase_progress),
     };
-    let built = build_in(&mut store, &config.related, &context);
-    std::fs::remove_dir_all(&folder).map_err(|error| file_error("remove", &folder, &error))?;
-    let build = match built {
-        Err(BackfillError::Stopped) => return Err(ending(Exit::Interrupted, "stopped; the last build stays")),
-        built => built?,
+    let n_files = inputs.len();
+    let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.is_silent());
+    let input = page_input(&config, inputs, &mut progress)?;
+    let shown = progress.start_backfill(phase_progress);
+    let report = related::build(&mut checkpoint, &context, input);
+    shown.finish();
+    let report = match report {
+        Err(BackfillError::Stopped) if shutdown.load(Ordering::Relaxed) => {
+            return Err(ending(Exit::Interrupted, BackfillError::Stopped.to_string()));
+        }
+        report => report.map_err(usage_error)?,
     };
-    let is_all_read = read.unreadable.is_empty();
-    let FilesRead { n_read, n_unknown, unreadable } = read;
-    let summary = BuildSummary { build, n_read, n_unknown, unreadable, seconds: begun.elapsed().as_secs_f64() };
-    mode.summary(&summary, |summary| summary_text(summary, &config.store.path))?;
-    Ok(if is_all_read { Exit::Done } else { Exit::Unreadable })
+    write_rows(&Built::of(checkpoint)?, out, args.bags, mode.json)?;
+    mode.summary(&report, |report| summary_text(report, n_files, out, begun.elapsed()))?;
+    exit_of(&report)
 }
 
-fn build_in(store: &mut RocksStore, rule: &RelatedRule, context: &Context) -> Result<RelatedBuild, BackfillError> {
-    let counted = backfill::count_related(store, rule, context)?;
-    store.replace_related(|tables| counted.write(tables))
-}
-
-/// The folder lies beside the store, on the same disk.
-fn work_folder(store: &Path) -> PathBuf {
-    let mut name = store.file_name().unwrap_or(store.as_os_str()).to_os_string();
-    name.push(".related");
-    store.with_file_name(name)
-}
-
-/// What the inputs told.
-#[derive(Default)]
-struct FilesRead {
-    n_read: u64,
-    n_unknown: u64,
-    unreadable: Vec<String>,
-}
-
-/// Keeps what pages say whose documents the store holds and has nothing kept of.
-fn read_files(store: &RocksStore, config: &Config, mut source: FileSource, stop: &AtomicBool) -> Result<FilesRead> {
-    let sketcher = Sketcher::new(&store.rule().sketch, store.seed());
-    let mut sketcher = RecordSketcher::new(sketcher, config.limits.clone(), config.input.sweep_cut, FutureLimit::NONE)
-        .with_said(Some(SaidReader::new(&config.related, store.seed())));
-    let (mut read, mut waiting) = (FilesRead::default(), Vec::new());
-    while !stop.load(Ordering::Relaxed) {
-        match source.poll(POLL_TIMEOUT)? {
-            Polled::Record(Incoming { record, .. }) => {
-                let Ok(page) = sketcher.sketch(&record) else { continue };
-                let (Some(content), Some(said)) = (page.content, page.said) else { continue };
-                let keys: Vec<_> = content.equivalences.keys().collect();
-                match store.equal(&keys)?.into_iter().flatten().next() {
-                    Some(document) => waiting.push((document, said)),
-                    None => read.n_unknown += 1,
-                }
-            }
-            Polled::Unreadable(what) => {
-                tracing::error!("unreadable: {what}");
-                read.unreadable.push(what.to_string());
-            }
-            Polled::Idle => {}
-            Polled::End => break,
+fn open_checkpoint(config: &Config, folder: &Path, spec: BuildSpec, memory: u64) -> Result<Checkpoint<RelatedBuild>> {
+    let (seed, random) = (config.seed().map_err(usage)?, new_seed()?);
+    let checkpoint = Checkpoint::open(folder, spec, related::part_rows(memory), seed, || random);
+    let checkpoint = checkpoint.map_err(|error| match error {
+        BackfillError::SpecMismatch { folder, difference } => {
+            let why = "finish that one, or remove the folder";
+            usage(format!("{} holds an unfinished build with {difference}; {why}", folder.display()))
         }
-        if waiting.len() >= DOCUMENTS_TOGETHER {
-            read.n_read += keep(store, &mut waiting)?;
-        }
-    }
-    if stop.load(Ordering::Relaxed) {
-        return Err(ending(Exit::Interrupted, "stopped; the last build stays"));
-    }
-    read.n_read += keep(store, &mut waiting)?;
-    Ok(read)
+        other => usage_error(other),
+    })?;
+    Ok(checkpoint.with_interval(Duration::from_millis(config.backfill.checkpoint_ms)))
 }
 
-/// Writes what documents say of which nothing is kept; of several pages with one document the first tells.
-fn keep(store: &RocksStore, waiting: &mut Vec<(DocumentId, Arc<Said>)>) -> Result<u64> {
-    waiting.sort_by_key(|(document, _)| *document);
-    waiting.dedup_by_key(|(document, _)| *document);
-    let documents: Vec<DocumentId> = waiting.iter().map(|(document, _)| *document).collect();
-    let mut known = store.said(&documents)?.into_iter();
-    waiting.retain(|_| known.next().is_some_and(|known| known.is_none()));
-    store.add_said(waiting)?;
-    let n = waiting.len() as u64;
-    waiting.clear();
-    Ok(n)
+fn page_input(config: &Config, inputs: Vec<PathBuf>, progress: &mut telemetry::Progress) -> Result<PageInput> {
+    let inputs = inputs.into_iter().map(Input::File).collect();
+    let source =
+        FileSource::new(inputs, ProgressMap::new(), config.limits.clone(), None).with_fetched_at(config.fetched_at()?);
+    progress.reads(source.read_progress());
+    Ok(PageInput {
+        source: Box::new(source),
+        limits: config.limits.clone(),
+        sweep_cut: config.input.sweep_cut,
+        future: future_limit(config),
+    })
 }
 
-fn summary_text(summary: &BuildSummary, store: &Path) -> String {
-    let BuildSummary { build, n_read, n_unknown, seconds, .. } = summary;
-    let mut text = format!(
-        "{} URLs have a bag in {}: {} with a page's words, {} with words of links; {seconds:.1} s\n",
-        HumanCount(build.n_urls),
-        store.display(),
-        HumanCount(build.n_content),
-        HumanCount(build.n_anchors),
-    );
-    if *n_read + *n_unknown > 0 {
-        text += &format!(
-            "  read for {} documents; {} pages are not in the store\n",
-            HumanCount(*n_read),
-            HumanCount(*n_unknown)
+fn exit_of(report: &BuildReport) -> Result<Exit> {
+    let counts = &report.counts;
+    if counts.n_pages + counts.n_gone == 0 && counts.n_rejected > 0 {
+        let why = format!(
+            "no record was accepted: all {} were rejected; `lookalike run` over the same inputs shows the first of each \
+             reason",
+            counts.n_rejected
         );
+        return Err(ending(Exit::Unreadable, why));
+    }
+    Ok(if report.unreadable.is_empty() { Exit::Done } else { Exit::Unreadable })
+}
+
+/// How many pages, URLs, pairs and clusters, where they are, and how long it took.
+fn summary_text(report: &BuildReport, n_files: usize, out: &Path, elapsed: Duration) -> String {
+    let (counts, sizes) = (&report.counts, &report.sizes);
+    let mut text = format!(
+        "{} pages of {} files in {:.1} s: {} now holds {} pairs of related pages among {} URLs, and {} clusters of two or \
+         more, the largest of {}\n",
+        HumanCount(counts.n_pages),
+        HumanCount(n_files as u64),
+        elapsed.as_secs_f64(),
+        out.display(),
+        HumanCount(sizes.pairs),
+        HumanCount(sizes.urls),
+        HumanCount(sizes.clusters_of_related),
+        HumanCount(sizes.largest),
+    );
+    if counts.n_gone > 0 {
+        let _ = writeln!(text, "  gone or redirected {}", HumanCount(counts.n_gone));
+    }
+    if counts.n_rejected > 0 {
+        let n = HumanCount(counts.n_rejected);
+        let _ = writeln!(text, "  rejected {n}; `lookalike run` over the same inputs tells why");
+    }
+    for what in &report.unreadable {
+        let _ = writeln!(text, "  unreadable: {what}");
     }
     text
 }
 
-/// An answer with the question.
+/// A URL and one that is related to it.
 #[derive(Serialize)]
-pub(super) struct Answered<'q> {
-    pub of: &'q str,
-    #[serde(flatten)]
-    pub answer: RelatedAnswer,
+struct NeighbourRow {
+    url: String,
+    related: String,
+    similarity: f64,
 }
 
-/// Answers for one file or URL.
-pub(super) fn query(config: &Config, of: &str, limit: usize, copies: bool, json: bool) -> Result<Exit> {
-    let store = open_with_related(config)?;
-    let answer = if Path::new(of).is_file() {
-        let rule = store.related_rule()?.unwrap_or_else(|| config.related.clone());
-        let page = page_of_file(Path::new(of), &config.limits)?;
-        let said = SaidReader::new(&rule, store.seed()).read(&page).unwrap_or_default();
-        query::related(&store, RelatedQuestion::Said(&said), limit, copies)?
-    } else {
-        query::related(&store, RelatedQuestion::Url(of), limit, copies)?
+/// A URL and the center of its cluster.
+#[derive(Serialize)]
+struct CenterRow {
+    url: String,
+    center: String,
+}
+
+/// A URL and the weights of its terms.
+#[derive(Serialize)]
+struct BagRow {
+    url: String,
+    bag: BTreeMap<String, u8>,
+}
+
+fn write_rows(built: &Built, out: &Path, with_bags: bool, json: bool) -> Result<()> {
+    let urls = built.urls()?;
+    let create = |name: &str| {
+        let extension = if json { "jsonl" } else { "csv" };
+        RowWriter::create(Some(&out.join(format!("{name}.{extension}"))), json)
     };
-    let Some(answer) = answer else {
-        let why = format!(
-            "nothing is known about {of}: it has no words, and no page links to it; URLs are compared byte by byte"
-        );
-        return Err(ending(Exit::NotFound, why));
+    let mut rows = create("neighbours")?;
+    built.each_neighbours::<anyhow::Error>(|id, neighbours| {
+        let url = urls.url(id);
+        for neighbour in neighbours {
+            let (url, related) = (url.clone(), urls.url(neighbour.id));
+            rows.write(&NeighbourRow { url, related, similarity: rounded(neighbour.similarity) })?;
+        }
+        Ok(())
+    })?;
+    rows.finish()?;
+    let mut rows = create("centers")?;
+    built.each_center::<anyhow::Error>(|id, center| {
+        Ok(rows.write(&CenterRow { url: urls.url(id), center: urls.url(center) })?)
+    })?;
+    rows.finish()?;
+    if with_bags {
+        let mut rows = RowWriter::create(Some(&out.join("bags.jsonl")), true)?;
+        built.each_bag::<anyhow::Error>(|url, bag| {
+            let bag = bag.weights().iter().map(|(term, weight)| (term.0.to_string(), *weight)).collect();
+            Ok(rows.write(&BagRow { url, bag })?)
+        })?;
+        rows.finish()?;
+    }
+    Ok(())
+}
+
+/// Six digits are more than any similarity of whole weights needs to be told from the next.
+fn rounded(similarity: f64) -> f64 {
+    (similarity * 1e6).round() / 1e6
+}
+
+fn open(out: &Path) -> Result<Built> {
+    Built::open(&work_folder(out)).map_err(|error| match error {
+        BackfillError::Incomplete(_) => {
+            let what = "holds no finished build; `lookalike related build INPUT --out` makes one";
+            usage(format!("{} {what}", out.display()))
+        }
+        other => usage_error(other),
+    })
+}
+
+fn table(args: &TableArgs, json: bool) -> Result<Exit> {
+    let built = open(&args.build)?;
+    print(built.report(), json, table_text)
+}
+
+/// Table 1 of the paper, with the times of this build.
+fn table_text(report: &BuildReport) -> String {
+    let mut text = String::new();
+    let [wall, cpu, written, memory, hours] = ["wall s", "CPU s", "written", "peak memory", "2000 hours"];
+    let _ = writeln!(text, "{:<12}{wall:>10}{cpu:>10}{written:>13}{memory:>13}{hours:>12}", "phase");
+    let total = ("total", report.total(), report.phases.iter().map(|phase| phase.paper_hours).sum::<f64>());
+    let phases = report.phases.iter().map(|phase| (phase.phase.paper().0, phase.usage, phase.paper_hours));
+    for (name, used, hours) in phases.chain([total]) {
+        let (written, memory) = (HumanBytes(used.n_bytes).to_string(), HumanBytes(used.peak_memory).to_string());
+        let (wall, cpu) = (used.wall_seconds, used.cpu_seconds);
+        let _ = writeln!(text, "{name:<12}{wall:>10.1}{cpu:>10.1}{written:>13}{memory:>13}{hours:>12.1}");
+    }
+    let (counts, sizes) = (&report.counts, &report.sizes);
+    let _ = writeln!(
+        text,
+        "{} pages describe {} URLs by {} terms; 2000: 12,000,000 pages, 35,000,000 URLs, of which 20,000,000 were \
+         clustered",
+        HumanCount(counts.n_pages),
+        HumanCount(sizes.urls),
+        HumanCount(sizes.terms)
+    );
+    let _ = writeln!(
+        text,
+        "{} of {} candidate pairs are similar; {} clusters, {} of them of two URLs or more, the largest of {}",
+        HumanCount(sizes.pairs),
+        HumanCount(sizes.candidate_pairs),
+        HumanCount(sizes.clusters),
+        HumanCount(sizes.clusters_of_related),
+        HumanCount(sizes.largest)
+    );
+    text
+}
+
+/// A URL with its nearest neighbours.
+#[derive(Serialize)]
+struct Sampled {
+    url: String,
+    neighbours: Vec<Nearest>,
+}
+
+#[derive(Serialize)]
+struct Nearest {
+    url: String,
+    similarity: f64,
+}
+
+/// Neighbours of a sampled URL, as in section 3 of the paper.
+const NEAREST: usize = 10;
+
+fn sample(args: &SampleArgs, json: bool) -> Result<Exit> {
+    let built = open(&args.build)?;
+    let urls = built.urls()?;
+    let mut sampled = Vec::new();
+    for id in sampled_ids(&built, &urls, args.n)? {
+        let nearest = built.neighbours(id)?.into_iter().take(NEAREST);
+        let nearest = nearest.map(|found| Nearest { url: urls.url(found.id), similarity: rounded(found.similarity) });
+        sampled.push(Sampled { url: urls.url(id), neighbours: nearest.collect() });
+    }
+    print(&sampled, json, |sampled| {
+        let mut text = String::new();
+        for Sampled { url, neighbours } in sampled {
+            let _ = writeln!(text, "{url}");
+            for Nearest { url, similarity } in neighbours {
+                let _ = writeln!(text, "  {similarity:.3}  {url}");
+            }
+        }
+        text
+    })
+}
+
+/// Ids of URLs with neighbours and the fewest segments in their paths, evenly spread.
+fn sampled_ids(built: &Built, urls: &UrlTable, n: usize) -> Result<Vec<u32>> {
+    let mut by_segments: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+    built.each_neighbours::<anyhow::Error>(|id, _| {
+        let url = urls.url(id);
+        let n_segments = path_of(&url).split('/').filter(|segment| !segment.is_empty()).count();
+        by_segments.entry(n_segments).or_default().push(id);
+        Ok(())
+    })?;
+    let mut found = Vec::new();
+    for ids in by_segments.into_values() {
+        let n_wanted = (n - found.len()).min(ids.len());
+        found.extend((0..n_wanted).map(|at| ids[at * ids.len() / n_wanted]));
+    }
+    Ok(found)
+}
+
+/// The scores of a build.
+#[derive(Serialize)]
+struct ScoreRow {
+    queries: usize,
+    coverage: f64,
+    #[serde(rename = "P@10")]
+    precision_at_10: Option<f64>,
+    #[serde(rename = "sibling_D")]
+    sibling_d: Option<f64>,
+    gamma: Option<f64>,
+}
+
+/// A line of the file of classes.
+#[derive(Deserialize)]
+struct ClassRow {
+    url: String,
+    class: String,
+}
+
+fn evaluate(args: &EvaluateArgs, json: bool) -> Result<Exit> {
+    if args.depth == 0 {
+        return Err(usage("--depth 0: it must be at least 1"));
+    }
+    let built = open(&args.build)?;
+    let classes = Classes::new(read_classes(&args.classes)?.into_iter(), args.depth);
+    let queries: Vec<String> = match &args.queries {
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|error| file_error("read", path, &error))?;
+            text.lines().map(str::trim).filter(|line| !line.is_empty()).map(String::from).collect()
+        }
+        None => classes.urls().map(String::from).collect(),
     };
-    print(&Answered { of, answer }, json, render::related)
+    let urls = built.urls()?;
+    let mut evaluation = Evaluation::new(&classes);
+    for query in queries {
+        let neighbours = urls.id(&query).map_or(Ok(Vec::new()), |id| built.neighbours(id))?;
+        let answers: Vec<(String, f64)> =
+            neighbours.into_iter().map(|found| (urls.url(found.id), found.similarity)).collect();
+        evaluation.add(&query, &answers);
+    }
+    let Scores { queries, coverage, precision_at_10, sibling_d, gamma } = evaluation.scores();
+    print(&ScoreRow { queries, coverage, precision_at_10, sibling_d, gamma }, json, |row| {
+        let score = |score: Option<f64>| score.map_or("-".to_string(), |score| format!("{score:.4}"));
+        format!(
+            "queries    {}\ncoverage   {:.4}\nP@10       {}\nsibling-D  {}\ngamma      {}\n",
+            row.queries,
+            row.coverage,
+            score(row.precision_at_10),
+            score(row.sibling_d),
+            score(row.gamma)
+        )
+    })
 }
 
-/// Answers for many URLs, and prints each answer as soon as it is there.
-pub(super) fn query_each(config: &Config, urls_from: &Path, limit: usize, copies: bool, json: bool) -> Result<Exit> {
-    let store = open_with_related(config)?;
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    for of in &lines(urls_from)? {
-        let answer = query::related(&store, RelatedQuestion::Url(of), limit, copies)?;
-        let answer = answer.unwrap_or_else(RelatedAnswer::nothing);
-        write_answer(&mut out, &Answered { of, answer }, json, render::related)?;
-    }
-    out.flush()?;
-    Ok(Exit::Done)
-}
-
-fn open_with_related(config: &Config) -> Result<RocksStore> {
-    let store = open_read_only(config)?;
-    if store.has_related() {
-        return Ok(store);
-    }
-    let why = "the store keeps nothing for related pages; `lookalike related build INPUT…` reads the inputs again for \
-               that, and with related.on = true `run` does from now on";
-    Err(ending(Exit::NotFound, why))
+fn read_classes(path: &Path) -> Result<Vec<(String, String)>> {
+    let file = std::fs::File::open(path).map_err(|error| file_error("read", path, &error))?;
+    let mut rows = csv::Reader::from_reader(file);
+    let wrong = |error: csv::Error| {
+        usage(format!("{}: {error}; it must be CSV with the columns url and class", path.display()))
+    };
+    rows.deserialize().map(|row| row.map(|ClassRow { url, class }| (url, class)).map_err(wrong)).collect()
 }

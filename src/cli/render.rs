@@ -1,6 +1,6 @@
 //! Answers as text for people.
 
-use super::related::Answered;
+use super::related_store::Answered;
 use crate::document::{DocumentId, FetchTime};
 use crate::query::{
     Changes, ClusterAnswer, Comparison, FoundPlace, Group, HostReuse, LostAnswer, RelatedAnswer, ReusedPage,

@@ -291,6 +291,7 @@ impl Config {
             ("sketch", self.sketch.rule().problem()),
             ("cluster", self.cluster.problem()),
             ("pipeline", self.pipeline.problem()),
+            ("related", self.related.problem()),
             ("lost", self.lost.problem()),
             ("http", self.http.problem()),
         ];
@@ -373,6 +374,7 @@ fn read(file: &Path) -> Result<String, ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::related::BagKind;
 
     fn with(text: &str) -> Result<Config, ConfigError> {
         let file = tempfile::NamedTempFile::new().expect("a file");
@@ -391,6 +393,7 @@ mod tests {
         assert_eq!(config.cluster, MatchRule::default());
         assert_eq!(config.limits, wire::Limits::default());
         assert_eq!(config.lost, Ranking::default());
+        assert_eq!(config.related, RelatedRule::default());
         assert_eq!(config.pipeline, pipeline::Settings::default());
         assert_eq!(config.http, http::Settings::default());
         assert_eq!(config.store_settings(), store::Settings::default());
@@ -401,6 +404,8 @@ mod tests {
     fn the_shipped_profiles_load() {
         assert_eq!(shipped("paper-1997.toml").sketch.rule().rule, Rule::Mod { modulus: 25 });
         assert_eq!(shipped("paper-1997.toml").cluster.common_limit, 1000);
+        let paper = shipped("paper-2000.toml").related;
+        assert_eq!((paper.bags, paper.window, paper.per_host_max), (BagKind::Anchors, 8, 0));
         assert_eq!(shipped("accurate.toml").sketch.rule().rule, Rule::Adaptive { size: 4096 });
         assert_eq!(shipped("exact.toml").sketch.rule().rule, Rule::All);
         assert_eq!(shipped("kafka.toml").input.from, InputKind::Kafka);

@@ -8,6 +8,7 @@
 mod bag;
 mod candidate_pairs;
 mod centers;
+mod evaluation;
 mod fragment;
 mod key_sort;
 mod nominate;
@@ -24,6 +25,7 @@ mod weight;
 pub use bag::{Bag, Term};
 pub use candidate_pairs::{CandidateRule, Positions, pairs};
 pub use centers::Centers;
+pub use evaluation::{Classes, Evaluation, Scores};
 pub use fragment::{Fragment, FragmentReader, PageWords, WordCounts};
 pub use key_sort::{KeySorter, KeyedId};
 pub use nominate::{Nominations, champions};

@@ -54,4 +54,6 @@ mod recovery;
 #[cfg(feature = "service")]
 mod related;
 #[cfg(feature = "service")]
+mod related_files;
+#[cfg(feature = "service")]
 mod sketch;

@@ -6,7 +6,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 /// What inputs are, for every command that reads pages.
-const INPUTS_HELP: &str = "\
+pub(super) const INPUTS_HELP: &str = "\
 JSONL or WARC/WET files, folders, or patterns; plain or compressed with gzip or zstd, whatever their names. A folder yields every \
 file below it in order of names, without hidden ones; `*`, `?`, `[…]` and `**` match where the shell has not. `-` is \
 standard input";

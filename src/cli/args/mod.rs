@@ -8,7 +8,7 @@ mod related;
 pub use ingest::{BackfillArgs, RunArgs, ServeArgs, SketchArgs};
 pub use kafka::{DlqCommand, ReplayArgs, Republished, TopicArgs, TopicsCommand};
 pub use query::{ChangesArgs, ExportArgs, ExportCommand, Question, ReclusterArgs, SweepCommand};
-pub use related::{RelatedBuildArgs, RelatedCommand};
+pub use related::{BuildArgs, EvaluateArgs, RelatedCommand, SampleArgs, TableArgs};
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
@@ -89,15 +89,6 @@ Exit codes:
         #[command(subcommand)]
         question: Question,
     },
-    /// Find out what else is about the same: build what `query related` answers from
-    #[command(after_long_help = "\
-Examples:
-  lookalike related build
-  lookalike related build crawl/*.warc.gz")]
-    Related {
-        #[command(subcommand)]
-        what: RelatedCommand,
-    },
     /// Count documents, sightings and clusters, as in section 5 of the paper
     #[command(after_long_help = "\
 Examples:
@@ -137,6 +128,17 @@ Examples:
     Sweep {
         #[command(subcommand)]
         what: SweepCommand,
+    },
+    /// Find pages about the same things, by their words and by what links to them say
+    #[command(after_long_help = "\
+Examples:
+  lookalike related build
+  lookalike related build crawls/ --out related
+  lookalike related table related/
+  lookalike related sample related/")]
+    Related {
+        #[command(subcommand)]
+        what: RelatedCommand,
     },
     /// Write out what the store holds, as CSV or JSON lines
     #[command(after_long_help = "\

@@ -1,0 +1,225 @@
+//! `lookalike related build` in a store, and `lookalike query related`, which answers from it.
+
+use super::args::BuildArgs;
+use super::exit::{Exit, ending, file_error};
+use super::output::{OutputMode, print, write_answer};
+use super::page_file::page_of_file;
+use super::query::lines;
+use super::render;
+use super::wiring::{inputs, open_read_only, open_store, watch_signals};
+use crate::backfill::{self, BackfillError, Context};
+use crate::config::Config;
+use crate::document::DocumentId;
+use crate::files::FileSource;
+use crate::intake::{FutureLimit, RecordSketcher};
+use crate::ports::{Incoming, Polled, ProgressMap, RelatedBuild, RelatedView, Snapshot, Source, Store};
+use crate::query::{self, RelatedAnswer, RelatedQuestion};
+use crate::related::{RelatedRule, Said, SaidReader};
+use crate::sketch::Sketcher;
+use crate::store::RocksStore;
+use anyhow::Result;
+use indicatif::HumanCount;
+use serde::Serialize;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long to wait for an input.
+const POLL_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Documents whose words are written together.
+const DOCUMENTS_TOGETHER: usize = 1024;
+
+/// What a build did.
+#[derive(Serialize)]
+struct BuildSummary {
+    #[serde(flatten)]
+    build: RelatedBuild,
+    /// Documents of which the inputs told what they say.
+    n_read: u64,
+    /// Pages of the inputs that the store does not hold.
+    n_unknown: u64,
+    unreadable: Vec<String>,
+    seconds: f64,
+}
+
+/// Makes the bags of a store anew.
+pub(super) fn build(mut config: Config, args: BuildArgs, mode: OutputMode) -> Result<Exit> {
+    let begun = Instant::now();
+    args.page_defaults.override_in(&mut config);
+    // Before the store is opened: a mistyped path changes nothing.
+    let inputs = if args.inputs.is_empty() { Vec::new() } else { inputs(&args.inputs, None)? };
+    open_read_only(&config)?;
+    config.related.on = true;
+    let stop = watch_signals()?;
+    let mut store = open_store(&config)?;
+    store.stops_with(Arc::clone(&stop));
+    let mut read = FilesRead::default();
+    if !inputs.is_empty() {
+        let source = FileSource::new(inputs, ProgressMap::new(), config.limits.clone(), None);
+        read = read_files(&store, &config, source.with_fetched_at(config.fetched_at()?), &stop)?;
+    }
+    let folder = work_folder(&config.store.path);
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(|error| file_error("remove", &folder, &error))?;
+    }
+    std::fs::create_dir(&folder).map_err(|error| file_error("create", &folder, &error))?;
+    let context = Context {
+        folder: folder.clone(),
+        n_threads: std::thread::available_parallelism().map_or(1, usize::from),
+        memory: args.memory.map_or_else(|| backfill::machine_memory() / 3, |mib| mib << 20).max(1 << 20),
+        stop,
+        progress: Default::default(),
+    };
+    let built = build_in(&mut store, &config.related, &context);
+    std::fs::remove_dir_all(&folder).map_err(|error| file_error("remove", &folder, &error))?;
+    let build = match built {
+        Err(BackfillError::Stopped) => return Err(ending(Exit::Interrupted, "stopped; the last build stays")),
+        built => built?,
+    };
+    let is_all_read = read.unreadable.is_empty();
+    let FilesRead { n_read, n_unknown, unreadable } = read;
+    let summary = BuildSummary { build, n_read, n_unknown, unreadable, seconds: begun.elapsed().as_secs_f64() };
+    mode.summary(&summary, |summary| summary_text(summary, &config.store.path))?;
+    Ok(if is_all_read { Exit::Done } else { Exit::Unreadable })
+}
+
+fn build_in(store: &mut RocksStore, rule: &RelatedRule, context: &Context) -> Result<RelatedBuild, BackfillError> {
+    let counted = backfill::count_related(store, rule, context)?;
+    store.replace_related(|tables| counted.write(tables))
+}
+
+/// The folder lies beside the store, on the same disk.
+fn work_folder(store: &Path) -> PathBuf {
+    let mut name = store.file_name().unwrap_or(store.as_os_str()).to_os_string();
+    name.push(".related");
+    store.with_file_name(name)
+}
+
+/// What the inputs told.
+#[derive(Default)]
+struct FilesRead {
+    n_read: u64,
+    n_unknown: u64,
+    unreadable: Vec<String>,
+}
+
+/// Keeps what pages say whose documents the store holds and has nothing kept of.
+fn read_files(store: &RocksStore, config: &Config, mut source: FileSource, stop: &AtomicBool) -> Result<FilesRead> {
+    let sketcher = Sketcher::new(&store.rule().sketch, store.seed());
+    let mut sketcher = RecordSketcher::new(sketcher, config.limits.clone(), config.input.sweep_cut, FutureLimit::NONE)
+        .with_said(Some(SaidReader::new(&config.related, store.seed())));
+    let (mut read, mut waiting) = (FilesRead::default(), Vec::new());
+    while !stop.load(Ordering::Relaxed) {
+        match source.poll(POLL_TIMEOUT)? {
+            Polled::Record(Incoming { record, .. }) => {
+                let Ok(page) = sketcher.sketch(&record) else { continue };
+                let (Some(content), Some(said)) = (page.content, page.said) else { continue };
+                let keys: Vec<_> = content.equivalences.keys().collect();
+                match store.equal(&keys)?.into_iter().flatten().next() {
+                    Some(document) => waiting.push((document, said)),
+                    None => read.n_unknown += 1,
+                }
+            }
+            Polled::Unreadable(what) => {
+                tracing::error!("unreadable: {what}");
+                read.unreadable.push(what.to_string());
+            }
+            Polled::Idle => {}
+            Polled::End => break,
+        }
+        if waiting.len() >= DOCUMENTS_TOGETHER {
+            read.n_read += keep(store, &mut waiting)?;
+        }
+    }
+    if stop.load(Ordering::Relaxed) {
+        return Err(ending(Exit::Interrupted, "stopped; the last build stays"));
+    }
+    read.n_read += keep(store, &mut waiting)?;
+    Ok(read)
+}
+
+/// Writes what documents say of which nothing is kept; of several pages with one document the first tells.
+fn keep(store: &RocksStore, waiting: &mut Vec<(DocumentId, Arc<Said>)>) -> Result<u64> {
+    waiting.sort_by_key(|(document, _)| *document);
+    waiting.dedup_by_key(|(document, _)| *document);
+    let documents: Vec<DocumentId> = waiting.iter().map(|(document, _)| *document).collect();
+    let mut known = store.said(&documents)?.into_iter();
+    waiting.retain(|_| known.next().is_some_and(|known| known.is_none()));
+    store.add_said(waiting)?;
+    let n = waiting.len() as u64;
+    waiting.clear();
+    Ok(n)
+}
+
+fn summary_text(summary: &BuildSummary, store: &Path) -> String {
+    let BuildSummary { build, n_read, n_unknown, seconds, .. } = summary;
+    let mut text = format!(
+        "{} URLs have a bag in {}: {} with a page's words, {} with words of links; {seconds:.1} s\n",
+        HumanCount(build.n_urls),
+        store.display(),
+        HumanCount(build.n_content),
+        HumanCount(build.n_anchors),
+    );
+    if *n_read + *n_unknown > 0 {
+        text += &format!(
+            "  read for {} documents; {} pages are not in the store\n",
+            HumanCount(*n_read),
+            HumanCount(*n_unknown)
+        );
+    }
+    text
+}
+
+/// An answer with the question.
+#[derive(Serialize)]
+pub(super) struct Answered<'q> {
+    pub of: &'q str,
+    #[serde(flatten)]
+    pub answer: RelatedAnswer,
+}
+
+/// Answers for one file or URL.
+pub(super) fn query(config: &Config, of: &str, limit: usize, copies: bool, json: bool) -> Result<Exit> {
+    let store = open_with_related(config)?;
+    let answer = if Path::new(of).is_file() {
+        let rule = store.related_rule()?.unwrap_or_else(|| config.related.clone());
+        let page = page_of_file(Path::new(of), &config.limits)?;
+        let said = SaidReader::new(&rule, store.seed()).read(&page).unwrap_or_default();
+        query::related(&store, RelatedQuestion::Said(&said), limit, copies)?
+    } else {
+        query::related(&store, RelatedQuestion::Url(of), limit, copies)?
+    };
+    let Some(answer) = answer else {
+        let why = format!(
+            "nothing is known about {of}: it has no words, and no page links to it; URLs are compared byte by byte"
+        );
+        return Err(ending(Exit::NotFound, why));
+    };
+    print(&Answered { of, answer }, json, render::related)
+}
+
+/// Answers for many URLs, and prints each answer as soon as it is there.
+pub(super) fn query_each(config: &Config, urls_from: &Path, limit: usize, copies: bool, json: bool) -> Result<Exit> {
+    let store = open_with_related(config)?;
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    for of in &lines(urls_from)? {
+        let answer = query::related(&store, RelatedQuestion::Url(of), limit, copies)?;
+        let answer = answer.unwrap_or_else(RelatedAnswer::nothing);
+        write_answer(&mut out, &Answered { of, answer }, json, render::related)?;
+    }
+    out.flush()?;
+    Ok(Exit::Done)
+}
+
+fn open_with_related(config: &Config) -> Result<RocksStore> {
+    let store = open_read_only(config)?;
+    if store.has_related() {
+        return Ok(store);
+    }
+    let why = "the store keeps nothing for related pages; `lookalike related build INPUT…` reads the inputs again for \
+               that, and with related.on = true `run` does from now on";
+    Err(ending(Exit::NotFound, why))
+}
