@@ -114,6 +114,29 @@ fn killed_while_catching_up() {
     }
 }
 
+/// A build that is killed leaves the last one or none, and the next one makes it whole.
+#[test]
+fn killed_while_related_pages_are_built() {
+    let world = world().with("related.on", true);
+    world.run(&sweeps()[..1]);
+    world.ask("related build", &[]);
+    let ask = || world.ask("query related --json https://docs.npm.example/html/doc/cache.html", &[]);
+    let whole = ask();
+    assert!(whole.contains("similarity"), "{whole}");
+    for (point, hits) in [("related-taken-away", &[0][..]), ("related-ingested", &[0, 1, 2])] {
+        for n_passed in hits {
+            let what = format!("{point} after {n_passed}");
+            let mut command = world.command("related build");
+            let output = command.env("FAILPOINTS", format!("{point}={n_passed}*off->return")).output().expect("starts");
+            assert_eq!(output.status.signal(), Some(SIGABRT), "{what} was not hit: {}", text(&output.stderr));
+            assert!(world.ask("verify", &[]).starts_with("sound"), "{what}");
+            assert!(!ask().contains("similarity"), "{what}: half a build answers");
+            world.ask("related build", &[]);
+            assert_eq!(ask(), whole, "{what}");
+        }
+    }
+}
+
 /// The kill points of closing a sweep, with the numbers of hits that pass before the kill. Closing marks 2200 URLs in
 /// three batches, and then closes the sweep.
 const CLOSING_POINTS: &[(&str, &[u32])] = &[

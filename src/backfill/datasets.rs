@@ -5,8 +5,8 @@
 
 use super::error::BackfillError;
 use super::rows::{
-    ChampionRow, CountsRow, DocumentRange, DocumentRow, EquivalenceRow, FragmentRow, LinkRow, PageRow, Pair, Posting,
-    RowOffset, ShortenedIndex, SightingByDocument, SightingByUrl, UrlRow,
+    ChampionRow, CountsRow, DocumentRange, DocumentRow, EquivalenceRow, FragmentRow, KeptFragment, LinkRow, PageRow,
+    Pair, Posting, RowOffset, ShortenedIndex, SightingByDocument, SightingByUrl, UrlRow,
 };
 use crate::extsort::{FinishedFile, Row, RunFile, RunFileWriter, SortedRow, Sorter};
 use crate::ports::MissingUrl;
@@ -65,6 +65,8 @@ pub(super) const MISSING_URLS: Dataset<MissingUrl> = Dataset::plain("missing-url
 
 /// What pages say about URLs.
 pub(super) const FRAGMENTS: Dataset<FragmentRow> = Dataset::compressed("fragments");
+/// The fragments that count.
+pub(super) const KEPT_FRAGMENTS: Dataset<KeptFragment> = Dataset::plain("kept-fragments");
 /// The counted terms of each URL.
 pub(super) const COUNTS: Dataset<CountsRow> = Dataset::compressed("counts");
 /// URLs under the heaviest terms of their bags.

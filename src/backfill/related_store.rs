@@ -6,9 +6,9 @@
 //! ```
 
 use super::context::Context;
-use super::datasets::{CHAMPIONS, COUNTS, DatasetFile, FRAGMENTS};
+use super::datasets::{CHAMPIONS, COUNTS, DatasetFile, DatasetWriter, FRAGMENTS, KEPT_FRAGMENTS};
 use super::error::BackfillError;
-use super::rows::{ChampionRow, CountsRow, FragmentRow};
+use super::rows::{ChampionRow, CountsRow, FragmentRow, KeptFragment};
 use crate::document::DocumentId;
 use crate::extsort::MergeReader;
 use crate::ports::{RelatedBuild, RelatedTables, RelatedView, Snapshot, StoreError};
@@ -25,6 +25,7 @@ pub struct CountedUrls<'a> {
     context: &'a Context,
     rule: RelatedRule,
     up_to: DocumentId,
+    kept: DatasetFile,
     counts: DatasetFile,
     content: Frequencies,
     anchors: Frequencies,
@@ -48,6 +49,7 @@ pub fn count_related<'a, S: Snapshot + RelatedView>(
         fragments,
         next: None,
         waiting: Vec::new(),
+        kept: KEPT_FRAGMENTS.create(&context.folder, "store")?,
         counts: COUNTS.create(&context.folder, "store")?,
         content: Frequencies::default(),
         anchors: Frequencies::default(),
@@ -68,6 +70,7 @@ pub fn count_related<'a, S: Snapshot + RelatedView>(
         context,
         rule: rule.clone(),
         up_to: DocumentId(store.n_documents()),
+        kept: counter.kept.finish()?,
         counts: counter.counts.finish()?,
         content: counter.content,
         anchors: counter.anchors,
@@ -95,6 +98,7 @@ fn sorted_fragments<S: Snapshot + RelatedView>(
         let mut rows = fragments.into_iter().map(|said| FragmentRow {
             target: Target::of(store.seed(), &said.url),
             key: said.key,
+            document,
             words: said.words,
         });
         outcome = context.check_stop().and_then(|()| rows.try_for_each(|row| sorter.push(row)));
@@ -115,7 +119,8 @@ struct Counter<'a, S> {
     fragments: MergeReader<FragmentRow>,
     next: Option<FragmentRow>,
     waiting: Vec<(Target, Option<DocumentId>)>,
-    counts: super::datasets::DatasetWriter<CountsRow>,
+    kept: DatasetWriter<KeptFragment>,
+    counts: DatasetWriter<CountsRow>,
     content: Frequencies,
     anchors: Frequencies,
 }
@@ -150,9 +155,17 @@ impl<S: RelatedView> Counter<'_, S> {
     /// The terms of the fragments about the next URL, which must be this one or a later one.
     fn anchors_of(&mut self, target: Target) -> Result<TermCounts, BackfillError> {
         let (mut keys, mut words): (Vec<FragmentKey>, Vec<String>) = Default::default();
-        while let Some(row) = self.next.take_if(|next| next.target == target) {
-            keys.push(row.key);
-            words.push(row.words);
+        let most = if self.rule.per_host_max == 0 { usize::MAX } else { self.rule.per_host_max };
+        let mut n_of_host = (0, 0);
+        while let Some(FragmentRow { key, document, words: said, .. }) = self.next.take_if(|next| next.target == target)
+        {
+            n_of_host = (key.host, if key.host == n_of_host.0 { n_of_host.1 + 1 } else { 1 });
+            // What one host says beyond its share is left out here, and in the store from now on.
+            if n_of_host.1 <= most {
+                self.kept.push(KeptFragment { target, key, document })?;
+                keys.push(key);
+                words.push(said);
+            }
             self.next = self.fragments.next_row()?;
         }
         let mut counts = TermCounts::default();
@@ -183,6 +196,7 @@ impl CountedUrls<'_> {
     /// # Errors
     /// [`BackfillError`]
     pub fn write(&self, tables: &mut dyn RelatedTables) -> Result<RelatedBuild, BackfillError> {
+        self.write_fragments(tables)?;
         let mut sorter = CHAMPIONS.sorter(&self.context.folder, "store", self.context.sorter_bytes());
         let file = COUNTS.open(&self.context.folder, &self.counts.file)?;
         let mut rows = file.read(None);
@@ -217,6 +231,14 @@ impl CountedUrls<'_> {
             n_anchors: self.anchors.n_bags,
             n_urls,
         })
+    }
+
+    fn write_fragments(&self, tables: &mut dyn RelatedTables) -> Result<(), BackfillError> {
+        let mut rows = KEPT_FRAGMENTS.open(&self.context.folder, &self.kept.file)?.read(None);
+        while let Some(KeptFragment { target, key, document }) = rows.next_row()? {
+            tables.fragment(target, key, document)?;
+        }
+        Ok(())
     }
 
     fn write_terms(&self, tables: &mut dyn RelatedTables) -> Result<(), StoreError> {

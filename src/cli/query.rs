@@ -1,12 +1,12 @@
 //! `lookalike query` and `lookalike stats`: questions to a store, answered for people or in JSON.
 
 use super::args::Question;
-use super::exit::{Exit, ending, file_error};
+use super::exit::{Exit, ending};
 use super::output::{print, write_answer};
 use super::page_file::sketch_file;
 use super::related_store;
 use super::render;
-use super::wiring::{check_share, open_read_only as open};
+use super::wiring::{check_share, lines, open_read_only as open};
 use crate::config::Config;
 use crate::document::Seed;
 use crate::ports::Snapshot;
@@ -134,14 +134,6 @@ fn reuse(config: &Config, of: &str, threshold: f64) -> Result<Vec<HostReuse>> {
 /// The error for an argument that is neither a file nor a URL of a page.
 fn neither(snapshot: &impl Snapshot, name: &str) -> Error {
     never_seen(snapshot, name).context(format!("{name} is neither a file nor the URL of a page in the store"))
-}
-
-/// The lines of a file, or of standard input, without blank ones.
-pub(super) fn lines(path: &Path) -> Result<Vec<String>> {
-    let text =
-        if path == Path::new("-") { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
-    let text = text.map_err(|error| file_error("read", path, &error))?;
-    Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(String::from).collect())
 }
 
 /// Answers for many URLs, and prints each answer as soon as it is there.

@@ -358,7 +358,8 @@ fn evaluate(args: &EvaluateArgs, json: bool) -> Result<Exit> {
         evaluation.add(&query, &answers);
     }
     let Scores { queries, coverage, precision_at_10, sibling_d, gamma } = evaluation.scores();
-    print(&ScoreRow { queries, coverage, precision_at_10, sibling_d, gamma }, json, |row| {
+    let [precision_at_10, sibling_d, gamma] = [precision_at_10, sibling_d, gamma].map(|score| score.map(rounded));
+    print(&ScoreRow { queries, coverage: rounded(coverage), precision_at_10, sibling_d, gamma }, json, |row| {
         let score = |score: Option<f64>| score.map_or("-".to_string(), |score| format!("{score:.4}"));
         format!(
             "queries    {}\ncoverage   {:.4}\nP@10       {}\nsibling-D  {}\ngamma      {}\n",

@@ -1,6 +1,6 @@
 //! What several commands open in the same way: the store, inputs, sinks, signals.
 
-use super::exit::{Exit, usage};
+use super::exit::{Exit, file_error, usage};
 use crate::config::{Config, InputKind};
 use crate::document::{FetchTime, Seed};
 use crate::files::{EventFile, EventStdout, Input, input_files};
@@ -10,7 +10,7 @@ use crate::ports::{Sink, Snapshot};
 use crate::store::{OpenError, RocksStore};
 use anyhow::{Context, Result, anyhow};
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -73,6 +73,14 @@ pub(super) fn inputs(paths: &[PathBuf], stdin_name: Option<&str>) -> Result<Vec<
     let files = input_files(paths).map_err(usage)?;
     let input = |path: PathBuf| if path.as_os_str() == "-" { stdin() } else { Input::File(path) };
     Ok(files.into_iter().map(input).collect())
+}
+
+/// The lines of a file, or of standard input, without blank ones.
+pub(super) fn lines(path: &Path) -> Result<Vec<String>> {
+    let text =
+        if path == Path::new("-") { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
+    let text = text.map_err(|error| file_error("read", path, &error))?;
+    Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(String::from).collect())
 }
 
 /// Opens the sink of events that the configuration names. `begun` is a moment before the store was opened.

@@ -49,11 +49,12 @@ pub trait RelatedView {
     /// [`StoreError`]
     fn each_said(&self, each: &mut dyn FnMut(DocumentId, Said) -> bool) -> Result<(), StoreError>;
 
-    /// The fragments about a URL, sorted, each with a document that says it.
+    /// The fragments about a URL, sorted, each with a document that says it; the smallest `per_host_max` of each host, or
+    /// all where that is 0.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn fragments(&self, target: Target) -> Result<Vec<(FragmentKey, DocumentId)>, StoreError>;
+    fn fragments(&self, target: Target, per_host_max: usize) -> Result<Vec<(FragmentKey, DocumentId)>, StoreError>;
 
     /// How many bags of content and of anchors hold each term, by the last build.
     ///
@@ -82,10 +83,16 @@ pub trait RelatedView {
 
 /// Receives a build, table by table, each in the order of its keys.
 pub trait RelatedTables {
-    /// A bag. Targets ascend.
+    /// A fragment that counts, with a document that says it. Targets ascend, then keys.
     ///
     /// # Errors
     /// [`StoreError`], as for every method here.
+    fn fragment(&mut self, target: Target, key: FragmentKey, document: DocumentId) -> Result<(), StoreError>;
+
+    /// A bag. Targets ascend.
+    ///
+    /// # Errors
+    /// [`StoreError`]
     fn bag(&mut self, target: Target, bag: &Bag) -> Result<(), StoreError>;
 
     /// A champion. Terms ascend, then weights fall, then targets ascend.

@@ -27,7 +27,7 @@ pub enum RelatedQuestion<'q> {
 pub struct RelatedAnswer {
     /// The words of its bag, the heaviest first, with their weights.
     pub bag: Vec<SharedWord>,
-    /// Fragments that other pages say about it, of which a sample counts.
+    /// Fragments that pages say about it; of each host no more than count.
     pub n_fragments: usize,
     /// The last document that the bags of the answers know; none: nothing was built yet.
     pub built_up_to: Option<DocumentId>,
@@ -157,7 +157,7 @@ impl<S: Snapshot + RelatedView> Search<'_, S> {
 
     /// The words of the fragments about a URL that count.
     fn said_about(&self, target: Target, n_fragments: &mut usize) -> Result<Vec<String>, StoreError> {
-        let fragments = self.snapshot.fragments(target)?;
+        let fragments = self.snapshot.fragments(target, self.rule.per_host_max)?;
         *n_fragments = fragments.len();
         let keys: Vec<FragmentKey> = fragments.iter().map(|(key, _)| *key).collect();
         let mut sampled: HashMap<DocumentId, HashSet<FragmentKey>> = HashMap::new();
@@ -259,8 +259,12 @@ impl<S: Snapshot + RelatedView> Search<'_, S> {
 
     /// A target's URL, and some pages that link to it. Where no page was ever taken in, a page that links there tells.
     fn named_target(&self, target: Target) -> Result<(Option<String>, Vec<String>), StoreError> {
-        let mut documents: Vec<DocumentId> =
-            self.snapshot.fragments(target)?.into_iter().map(|(_, document)| document).collect();
+        let mut documents: Vec<DocumentId> = self
+            .snapshot
+            .fragments(target, self.rule.per_host_max)?
+            .into_iter()
+            .map(|(_, document)| document)
+            .collect();
         documents.sort_unstable();
         documents.dedup();
         documents.truncate(LINKING_MAX + 1);

@@ -1,8 +1,9 @@
 //! The families of related pages, which only stores have whose pages are read for them.
 //!
 //! What documents say is written with them, in one batch. `fragments` leads from URLs to the documents that speak of them
-//! and is ingested as runs, like postings. A build replaces `bags`, `champions` and `terms` as a whole: first it takes
-//! `meta/related-build` away, so that a build that is cut off leaves none instead of half of one.
+//! and is ingested as runs, like postings. A build replaces all families but `said` as a whole, and leaves out fragments
+//! that do not count. `meta/related-swap` says that it is under way: where it is cut off, there is no build until the
+//! next one, which makes everything anew from `said`.
 
 use super::column_options;
 use super::db::{family, synced};
@@ -20,10 +21,10 @@ use std::sync::Arc;
 const FOLDER: &str = "related";
 
 /// Sorts after every key of the families of a build.
-const END: [u8; 14] = [0xff; 14];
+const END: [u8; 24] = [0xff; 24];
 
 /// The families that a build replaces.
-const BUILT: [&str; 3] = [cf::BAGS, cf::CHAMPIONS, cf::TERMS];
+const BUILT: [&str; 4] = [cf::FRAGMENTS, cf::BAGS, cf::CHAMPIONS, cf::TERMS];
 
 /// A fragment on its way to a run.
 pub(super) type BufferedFragment = (Target, FragmentKey, DocumentId);
@@ -66,6 +67,11 @@ impl RocksStore {
             rows.put_cf(family, schema::fragment_key(target, key), document.0.to_be_bytes());
         }
         self.db.write_opt(rows, &synced()).map_err(failed)
+    }
+
+    /// Whether a build was cut off while it was swapped in.
+    pub(super) fn is_swap_cut_off(&self) -> Result<bool, StoreError> {
+        Ok(self.db.get_cf(self.cf(cf::META)?, meta::RELATED_SWAP).map_err(failed)?.is_some())
     }
 
     /// The rule under which pages are read, where they are.
@@ -113,6 +119,7 @@ impl RocksStore {
         let metas = self.cf(cf::META)?;
         let mut away = WriteBatch::default();
         away.delete_cf(metas, meta::RELATED_BUILD);
+        away.put_cf(metas, meta::RELATED_SWAP, []);
         for name in BUILT {
             away.delete_range_cf(self.cf(name)?, [].as_slice(), END.as_slice());
         }
@@ -130,6 +137,7 @@ impl RocksStore {
         let row = serde_json::to_vec(build).map_err(|error| StoreError::Failed(error.to_string()))?;
         let mut done = WriteBatch::default();
         done.put_cf(metas, meta::RELATED_BUILD, row);
+        done.delete_cf(metas, meta::RELATED_SWAP);
         self.db.write_opt(done, &synced()).map_err(failed)
     }
 }
@@ -141,11 +149,11 @@ fn table_path(folder: &Path, name: &str) -> PathBuf {
 /// The tables of a build as files. A table's first row creates its file, because RocksDB rejects a file without rows.
 struct SstTables<'o> {
     folder: PathBuf,
-    writers: [(SstFileWriter<'o>, u64); 3],
+    writers: [(SstFileWriter<'o>, u64); BUILT.len()],
 }
 
 impl<'o> SstTables<'o> {
-    fn new(folder: &Path, options: &'o [Options; 3]) -> Self {
+    fn new(folder: &Path, options: &'o [Options; BUILT.len()]) -> Self {
         let writers = options.each_ref().map(|options| (SstFileWriter::create(options), 0));
         SstTables { folder: folder.to_path_buf(), writers }
     }
@@ -170,16 +178,20 @@ impl<'o> SstTables<'o> {
 }
 
 impl RelatedTables for SstTables<'_> {
+    fn fragment(&mut self, target: Target, key: FragmentKey, document: DocumentId) -> Result<(), StoreError> {
+        self.put(0, &schema::fragment_key(target, key), &document.0.to_be_bytes())
+    }
+
     fn bag(&mut self, target: Target, bag: &Bag) -> Result<(), StoreError> {
-        self.put(0, &target.0.to_be_bytes(), &schema::bag_row(bag))
+        self.put(1, &target.0.to_be_bytes(), &schema::bag_row(bag))
     }
 
     fn champion(&mut self, term: Term, weight: u8, target: Target) -> Result<(), StoreError> {
-        self.put(1, &schema::champion_key(term, weight, target), &[])
+        self.put(2, &schema::champion_key(term, weight, target), &[])
     }
 
     fn term(&mut self, term: Term, n_with: [u32; 2]) -> Result<(), StoreError> {
-        self.put(2, &term.0.to_be_bytes(), &n_with.map(u32::to_be_bytes).concat())
+        self.put(3, &term.0.to_be_bytes(), &n_with.map(u32::to_be_bytes).concat())
     }
 }
 
@@ -219,20 +231,34 @@ impl RelatedView for RocksStore {
         })
     }
 
-    fn fragments(&self, target: Target) -> Result<Vec<(FragmentKey, DocumentId)>, StoreError> {
+    fn fragments(&self, target: Target, per_host_max: usize) -> Result<Vec<(FragmentKey, DocumentId)>, StoreError> {
         if !self.has_related() {
             return Ok(Vec::new());
         }
+        let most = if per_host_max == 0 { usize::MAX } else { per_host_max };
         // The buffer first: what leaves it meanwhile is in the rows by then.
         let mut found = self.posting_buffer()?.fragments(target);
-        self.scan(cf::FRAGMENTS, &target.0.to_be_bytes(), &mut |key, row| {
-            let (_, key, document) = schema::read_fragment(key, row).ok_or_else(|| damaged("a row of fragments"))?;
-            found.push((key, document));
-            Ok(true)
-        })?;
+        let mut next = Some(FragmentKey { host: 0, said: 0 });
+        while let Some(from) = next.take() {
+            let mut n_of_host = (from.host, 0);
+            self.scan_from(cf::FRAGMENTS, &schema::fragment_key(target, from), &mut |key, row| {
+                let (of, key, document) =
+                    schema::read_fragment(key, row).ok_or_else(|| damaged("a row of fragments"))?;
+                if of != target {
+                    return Ok(false);
+                }
+                n_of_host = (key.host, if key.host == n_of_host.0 { n_of_host.1 + 1 } else { 1 });
+                found.push((key, document));
+                if n_of_host.1 == most {
+                    next = key.host.checked_add(1).map(|host| FragmentKey { host, said: 0 });
+                }
+                Ok(n_of_host.1 < most)
+            })?;
+        }
         found.sort_unstable();
         found.dedup_by_key(|(key, _)| *key);
-        Ok(found)
+        let kept = found.chunk_by(|(one, _), (other, _)| one.host == other.host);
+        Ok(kept.flat_map(|of_host| of_host.iter().take(most)).copied().collect())
     }
 
     fn frequencies(&self, terms: &[Term]) -> Result<Vec<[u32; 2]>, StoreError> {

@@ -183,6 +183,8 @@ pub mod meta {
     pub const RELATED_RULE: &[u8] = b"related-rule";
     /// The last build of related pages, as JSON.
     pub const RELATED_BUILD: &[u8] = b"related-build";
+    /// There while a build of related pages is swapped in (empty).
+    pub const RELATED_SWAP: &[u8] = b"related-swap";
     /// Runs hold the postings and equivalence fingerprints of all documents up to this one (4).
     pub const INDEXED_UP_TO: &[u8] = b"indexed-up-to";
     /// Followed by a topic: the number of partitions when the store first published there (4), and whether the topic

@@ -10,5 +10,5 @@ mod store;
 pub use document::{DocumentRow, RowOffset, sketch_bytes};
 pub use page::{Outcome, PageRow, Visit};
 pub use pairs::{DocumentRange, LinkRow, Pair, Posting, ShortenedIndex};
-pub use related::{ChampionRow, CountsRow, FragmentRow};
+pub use related::{ChampionRow, CountsRow, FragmentRow, KeptFragment};
 pub use store::{EquivalenceRow, SightingByDocument, SightingByUrl, UrlRow};

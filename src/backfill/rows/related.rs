@@ -2,6 +2,7 @@
 
 use super::fields::decode_string;
 use crate::codec::{decode_array, decode_varint, encode_bytes, encode_varint};
+use crate::document::DocumentId;
 use crate::extsort::{Row, SortedRow};
 use crate::related::{FragmentKey, Target, Term, TermCounts};
 
@@ -12,6 +13,8 @@ pub struct FragmentRow {
     pub target: Target,
     /// What tells fragments about one URL apart.
     pub key: FragmentKey,
+    /// A document that says it.
+    pub document: DocumentId,
     /// The words, joined by single spaces.
     pub words: String,
 }
@@ -21,6 +24,7 @@ impl Row for FragmentRow {
         out.extend(self.target.0.to_le_bytes());
         out.extend(self.key.host.to_le_bytes());
         out.extend(self.key.said.to_le_bytes());
+        out.extend(self.document.0.to_le_bytes());
         encode_bytes(self.words.as_bytes(), out);
     }
 
@@ -28,7 +32,8 @@ impl Row for FragmentRow {
         let target = Target(u64::from_le_bytes(decode_array(bytes)?));
         let host = u32::from_le_bytes(decode_array(bytes)?);
         let key = FragmentKey { host, said: u64::from_le_bytes(decode_array(bytes)?) };
-        Some(FragmentRow { target, key, words: decode_string(bytes)? })
+        let document = DocumentId(u32::from_le_bytes(decode_array(bytes)?));
+        Some(FragmentRow { target, key, document, words: decode_string(bytes)? })
     }
 }
 
@@ -42,6 +47,35 @@ impl SortedRow for FragmentRow {
         self.words.capacity()
     }
 }
+
+/// A fragment that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeptFragment {
+    /// The URL.
+    pub target: Target,
+    /// What tells fragments about one URL apart.
+    pub key: FragmentKey,
+    /// A document that says it.
+    pub document: DocumentId,
+}
+
+impl Row for KeptFragment {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        out.extend(self.target.0.to_le_bytes());
+        out.extend(self.key.host.to_le_bytes());
+        out.extend(self.key.said.to_le_bytes());
+        out.extend(self.document.0.to_le_bytes());
+    }
+
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let target = Target(u64::from_le_bytes(decode_array(bytes)?));
+        let host = u32::from_le_bytes(decode_array(bytes)?);
+        let key = FragmentKey { host, said: u64::from_le_bytes(decode_array(bytes)?) };
+        Some(KeptFragment { target, key, document: DocumentId(u32::from_le_bytes(decode_array(bytes)?)) })
+    }
+}
+
+impl SortedRow for KeptFragment {}
 
 /// The counted terms of a URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

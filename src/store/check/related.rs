@@ -2,8 +2,9 @@
 
 use super::{Check, hex, unreadable};
 use crate::document::{DocumentId, Seed};
-use crate::ports::{RelatedBuild, RelatedView};
+use crate::ports::{RelatedBuild, RelatedView, StoreError};
 use crate::related::{FragmentKey, RelatedRule, Said, Target, Term, champions};
+use crate::store::RocksStore;
 use crate::store::related::fragments_of;
 use crate::store::schema::{self, Fields, cf};
 
@@ -16,15 +17,32 @@ type Way = (Target, FragmentKey, DocumentId);
 impl Check<'_> {
     /// Stores without related pages have nothing to check.
     pub(super) fn related(&mut self) {
-        if self.store.has_related() {
-            self.said();
-            self.fragments();
-            self.build();
+        if !self.store.has_related() {
+            return;
+        }
+        let build = match self.store.related_build() {
+            Ok(build) => build,
+            Err(error) => return self.add_finding(cf::META, "related-build", unreadable(&error)),
+        };
+        // A swap that was cut off leaves nothing to compare before the next build.
+        match self.store.is_swap_cut_off() {
+            Ok(true) => return,
+            Ok(false) => {}
+            Err(error) => return self.add_finding(cf::META, "related-swap", unreadable(&error)),
+        }
+        let left_out = match build.as_ref().map(|build| LeftOut::new(self.store, build)).transpose() {
+            Ok(left_out) => left_out,
+            Err(error) => return self.add_finding(cf::STATES, "", unreadable(&error)),
+        };
+        self.said(left_out.as_ref());
+        self.fragments();
+        if let Some(build) = build {
+            self.build(&build);
         }
     }
 
-    /// Every row of `said` can be read, and `fragments` leads to what it says.
-    fn said(&mut self) {
+    /// Every row of `said` can be read, and `fragments` leads to what it says, but for what the build left out.
+    fn said(&mut self, left_out: Option<&LeftOut>) {
         let indexed_up_to = self.store.indexed_up_to().unwrap_or_default();
         let mut rows = self.rows(cf::SAID);
         let mut ways: Vec<Way> = Vec::new();
@@ -42,18 +60,20 @@ impl Check<'_> {
                 ways.extend(fragments_of(&self.store.seed, [(document, &said)]));
             }
             if ways.len() >= ROWS_TOGETHER {
-                self.find_ways(&mut ways);
+                self.find_ways(&mut ways, left_out);
             }
         }
-        self.find_ways(&mut ways);
+        self.find_ways(&mut ways, left_out);
     }
 
-    fn find_ways(&mut self, ways: &mut Vec<Way>) {
+    fn find_ways(&mut self, ways: &mut Vec<Way>, left_out: Option<&LeftOut>) {
         let keys = ways.iter().map(|(target, key, _)| schema::fragment_key(*target, *key));
         match self.store.rows(cf::FRAGMENTS, keys) {
             Ok(rows) => {
                 let missing: Vec<Way> =
                     ways.iter().zip(rows).filter(|(_, row)| row.is_none()).map(|(way, _)| *way).collect();
+                let is_left_out = |way: &Way| left_out.is_some_and(|of| of.is_left_out(self.store, way));
+                let missing: Vec<Way> = missing.into_iter().filter(|way| !is_left_out(way)).collect();
                 for (target, key, document) in missing {
                     let what = format!("nothing leads to what document {document} says");
                     self.add_finding(cf::FRAGMENTS, hex(&schema::fragment_key(target, key)), what);
@@ -103,13 +123,8 @@ impl Check<'_> {
     }
 
     /// The bags are whole, and the terms that lead to them are their champions.
-    fn build(&mut self) {
-        let build = match self.store.related_build() {
-            Ok(Some(build)) => build,
-            Ok(None) => return,
-            Err(error) => return self.add_finding(cf::META, "related-build", unreadable(&error)),
-        };
-        let expected = self.bags(&build);
+    fn build(&mut self, build: &RelatedBuild) {
+        let expected = self.bags(build);
         let mut found = 0u64;
         let mut rows = self.rows(cf::CHAMPIONS);
         while let Some((key, _)) = self.next(&mut rows) {
@@ -146,6 +161,35 @@ impl Check<'_> {
             self.add_finding(cf::BAGS, "", format!("there are {n} bags, the build made {n_urls}"));
         }
         sum
+    }
+}
+
+/// What a build left out: what documents said that stood nowhere, and what a host said beyond its share.
+struct LeftOut {
+    up_to: DocumentId,
+    per_host_max: usize,
+    /// Whether each document stands somewhere now.
+    stands: Vec<bool>,
+}
+
+impl LeftOut {
+    fn new(store: &RocksStore, build: &RelatedBuild) -> Result<Self, StoreError> {
+        let mut stands = vec![false; store.n_documents() as usize + 1];
+        store.scan_states(&mut |_, state| {
+            if let Some(place) = state.newest.seen.document().and_then(|document| stands.get_mut(document.0 as usize)) {
+                *place = true;
+            }
+        })?;
+        Ok(LeftOut { up_to: build.up_to, per_host_max: build.rule.per_host_max, stands })
+    }
+
+    fn is_left_out(&self, store: &RocksStore, (target, key, document): &Way) -> bool {
+        let has_share = || {
+            let of_host = |other: &FragmentKey| other.host == key.host && other.said < key.said;
+            let kept = store.fragments(*target, 0).unwrap_or_default();
+            self.per_host_max > 0 && kept.iter().filter(|(other, _)| of_host(other)).count() >= self.per_host_max
+        };
+        *document <= self.up_to && (!self.stands[document.0 as usize] || has_share())
     }
 }
 
