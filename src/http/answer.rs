@@ -15,6 +15,8 @@ pub(super) enum Caching {
     Never,
     /// The whole answer, but it must ask whether it is still the same.
     Revalidate,
+    /// The same, where an answer changes without any event: it is made anew and compared.
+    Compare,
     /// The whole answer, for an hour: a part of this program.
     Asset,
 }
@@ -23,7 +25,7 @@ impl Caching {
     pub fn header(self) -> &'static str {
         match self {
             Caching::Never => "no-store",
-            Caching::Revalidate => "private, no-cache",
+            Caching::Revalidate | Caching::Compare => "private, no-cache",
             Caching::Asset => "public, max-age=3600",
         }
     }

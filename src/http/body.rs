@@ -32,15 +32,11 @@ pub(super) fn urls<V: Snapshots>(service: &Service<V>, request: &QueryRequest) -
     Ok(urls)
 }
 
-/// The sketch of a page that is a request's body.
+/// The page that is a request's body.
 ///
 /// # Errors
-/// [`HttpError`] where the body is no text, has too many words or none.
-pub(super) fn sketch<V: Snapshots>(
-    service: &Service<V>,
-    snapshot: &V::Snapshot,
-    request: &QueryRequest,
-) -> Result<SketchedContent, HttpError> {
+/// [`HttpError`] where the body is no text by its media type.
+pub(super) fn page(request: &QueryRequest) -> Result<Page, HttpError> {
     let content_type = request.content_type.as_deref().unwrap_or("");
     let (media_type, charset) = MediaType::parse(content_type).ok_or_else(|| {
         let content_type = shortened(content_type);
@@ -49,8 +45,19 @@ pub(super) fn sketch<V: Snapshots>(
     })?;
     let body = Body::Bytes { bytes: request.body.to_vec(), charset };
     let content = Content::Body { media_type, body };
-    let page = Page { url: String::new(), fetched_at: FetchTime(0), sweep: None, content };
-    let sketched = service.sketch(snapshot, |sketcher| sketcher.sketch_page(&page, service.limits.words_max));
+    Ok(Page { url: String::new(), fetched_at: FetchTime(0), sweep: None, content })
+}
+
+/// The sketch of a page that is a request's body.
+///
+/// # Errors
+/// [`HttpError`] where the page is no text, has too many words or none.
+pub(super) fn sketch<V: Snapshots>(
+    service: &Service<V>,
+    snapshot: &V::Snapshot,
+    page: &Page,
+) -> Result<SketchedContent, HttpError> {
+    let sketched = service.sketch(snapshot, |sketcher| sketcher.sketch_page(page, service.limits.words_max));
     match sketched {
         Ok(Some(content)) if content.n_words > 0 => Ok(content),
         Ok(_) => Err(HttpError::nothing_to_compare("the page in the body has no words; nothing to compare")),

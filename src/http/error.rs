@@ -46,6 +46,17 @@ impl HttpError {
 
     /// The store does not have this URL; the error names similar ones that it has.
     pub fn never_seen(snapshot: &impl Snapshot, url: &str) -> Self {
+        Self::unknown_url(snapshot, url, format!("{} was never seen", shortened(url)))
+    }
+
+    /// Nothing is known of what this URL is about; the error names similar ones that the store has.
+    pub fn never_said(snapshot: &impl Snapshot, url: &str) -> Self {
+        let url_shown = shortened(url);
+        let message = format!("nothing is known about {url_shown}: it has no words, and no page links to it");
+        Self::unknown_url(snapshot, url, message)
+    }
+
+    fn unknown_url(snapshot: &impl Snapshot, url: &str, message: String) -> Self {
         let near_urls = match near_urls(snapshot, url) {
             Ok(near_urls) => near_urls,
             Err(error) => return error.into(),
@@ -54,7 +65,7 @@ impl HttpError {
             [] => "URLs are compared byte by byte".to_string(),
             [first, ..] => format!("did you mean {}?", shortened(first)),
         };
-        HttpError { near_urls, ..Self::not_found(format!("{} was never seen; {advice}", shortened(url))) }
+        HttpError { near_urls, ..Self::not_found(format!("{message}; {advice}")) }
     }
 
     /// A page or document has no words, so nothing can be like it.

@@ -1,6 +1,7 @@
 //! Entity tags: whether a client already has the answer it asks for (RFC 9110, section 8.8.3).
 //!
-//! The tag is strong: the same bytes follow from the same store, moment of the store, question and settings. A
+//! The tag is strong: the same bytes follow from the same store, moment of the store, question and settings; or the
+//! tag is of the bytes. A
 //! compressed body is another representation, so its tag has an ending of its own.
 
 use axum::http::{HeaderMap, HeaderValue, header};

@@ -17,6 +17,7 @@ mod etag;
 mod hosts;
 mod operations;
 mod page;
+mod related;
 mod request;
 mod reuse;
 mod routes;

@@ -124,6 +124,18 @@ impl QueryRequest {
         })
     }
 
+    /// A parameter that is `true` or `false`; false where the request does not name it.
+    ///
+    /// # Errors
+    /// [`HttpError`] where it is anything else.
+    pub fn flag(&self, name: &str) -> Result<bool, HttpError> {
+        match self.given(name) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => Err(HttpError::bad_request("bad-parameter", format!("{name} must be true or false"))),
+        }
+    }
+
     /// The part of a list that `limit` and `cursor` ask for. `list` is what decides its rows beside the path. An empty
     /// cursor is an error: it comes from a client that takes the end of a list for a page of it.
     ///

@@ -54,7 +54,7 @@ pub(super) fn reuse_of_body<V: Snapshots>(
     snapshot: &V::Snapshot,
     request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
-    let (threshold, content) = (threshold(request)?, body::sketch(service, snapshot, request)?);
+    let (threshold, content) = (threshold(request)?, body::sketch(service, snapshot, &body::page(request)?)?);
     let hosts = query::reuse_of_content(snapshot, &content, threshold)?;
     let text = format!("{:032x}", snapshot.seed().fingerprint("http-body", &[&request.body]).0);
     reuse(service, snapshot, request, &text, hosts)

@@ -4,7 +4,7 @@ use super::answer::Caching;
 use super::error::{HttpError, shortened};
 use super::etag::mark_compressed;
 use super::service::{Cost, Handler, Route, Service, count, protect};
-use super::{operations, page, reuse, sweeps, v1};
+use super::{operations, page, related, reuse, sweeps, v1};
 use crate::ports::Snapshots;
 use axum::Router;
 use axum::extract::Request;
@@ -35,6 +35,11 @@ fn post<V: Snapshots>(
     Route { method: Method::POST, caching: Caching::Never, ..get(path, parameters, cost, answer) }
 }
 
+/// A route whose answer changes with the store, and without any event.
+fn compared<V: Snapshots>(route: Route<V>) -> Route<V> {
+    Route { caching: Caching::Compare, ..route }
+}
+
 /// A route whose answer changes without the store.
 fn live<V: Snapshots>(route: Route<V>) -> Route<V> {
     Route { caching: Caching::Never, ..route }
@@ -61,6 +66,8 @@ pub(super) fn routes<V: Snapshots>() -> Vec<Route<V>> {
         post("/v1/group", &[], Cost::Many, reuse::group),
         get("/v1/reuse", &["url", "threshold", "limit", "cursor"], Cost::Many, reuse::reuse_of_url),
         post("/v1/reuse", &["threshold", "limit", "cursor"], Cost::Many, reuse::reuse_of_body),
+        compared(get("/v1/related", &["url", "limit", "copies"], Cost::Many, related::related_to_url)),
+        post("/v1/related", &["limit", "copies"], Cost::Many, related::related_to_body),
         get("/v1/sweeps", &["limit", "cursor"], Cost::LookUps, sweeps::sweeps),
         post("/v1/sweeps/{name}/close", &[], Cost::Change, sweeps::close),
         get("/v1/changes", &["by"], Cost::WholeStore, sweeps::changes),

@@ -39,8 +39,8 @@ pub(super) enum Cost {
     Nothing,
     /// A few look-ups, of a bounded number.
     LookUps,
-    /// Look-ups for each URL that the request names, or each document of a cluster. They have turns of their own, so
-    /// that large requests never keep small ones waiting.
+    /// Look-ups for each URL that the request names, each document of a cluster, or each word of a page. They have
+    /// turns of their own, so that large requests never keep small ones waiting.
     Many,
     /// A scan of the whole store: one at a time, and its answer is kept for a while.
     WholeStore,

@@ -132,7 +132,7 @@ pub(super) fn similar<V: Snapshots>(
     request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
     let limit = request.rows("limit", BEST, &service.settings)?;
-    let content = body::sketch(service, snapshot, request)?;
+    let content = body::sketch(service, snapshot, &body::page(request)?)?;
     json(snapshot, Similar { similar: query::similar(snapshot, &content, limit)? })
 }
 

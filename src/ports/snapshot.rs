@@ -1,5 +1,6 @@
 //! The store at one moment, as queries and reclustering read it.
 
+use super::related::RelatedView;
 use super::store::{StoreError, StoreRule};
 use crate::cluster::{Clusters, Link};
 use crate::document::{ClusterId, DocumentId, Fingerprint, Seed, url_key};
@@ -273,7 +274,7 @@ pub struct Staleness {
 /// Read-only snapshots of a store that another process or thread writes to.
 pub trait Snapshots: Send + Sync + 'static {
     /// The type of a snapshot.
-    type Snapshot: Snapshot + Send + Sync + 'static;
+    type Snapshot: Snapshot + RelatedView + Send + Sync + 'static;
 
     /// The newest snapshot.
     fn snapshot(&self) -> Arc<Self::Snapshot>;

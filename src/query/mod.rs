@@ -23,7 +23,7 @@ pub use lost::{FormerPlace, FoundPlace, LostAnswer, LostSearch, lost, lost_many}
 pub use near_urls::near_urls;
 pub use passages::{Passage, SharedPassages, shared_passages};
 pub use present::{PresentRow, export_present, present};
-pub use related::{RelatedAnswer, RelatedPage, RelatedQuestion, SharedWord, related};
+pub use related::{NO_RELATED, RelatedAnswer, RelatedPage, RelatedQuestion, RelatedTo, SharedWord, related};
 pub use reuse::{HostReuse, ReusedPage, reuse_of_content, reuse_of_url};
 pub use similar::{Comparison, SimilarDocument, compare_sketches, document_at, similar};
 pub use sweeps::{Sweep, sweeps};

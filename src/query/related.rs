@@ -42,6 +42,16 @@ impl RelatedAnswer {
     }
 }
 
+/// An answer with its question.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RelatedTo<'q> {
+    /// What was asked about.
+    pub of: &'q str,
+    /// The answer.
+    #[serde(flatten)]
+    pub answer: RelatedAnswer,
+}
+
 /// A word and its weight: in one bag, or the smaller one of two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SharedWord {
@@ -65,6 +75,10 @@ pub struct RelatedPage {
     /// Some pages that link to it.
     pub linked_from: Vec<String>,
 }
+
+/// What to do about a store that keeps nothing for related pages.
+pub const NO_RELATED: &str = "the store keeps nothing for related pages; `lookalike related build INPUT…` reads the inputs \
+                              again for that, and with related.on = true `run` does from now on";
 
 /// Words that are named as a reason, at most.
 const REASONS_MAX: usize = 8;

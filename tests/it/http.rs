@@ -1,7 +1,7 @@
 //! The HTTP API: the same answers as on the command line, in pages, from a store that grows; and its misuse.
 
 use crate::harness::server::{Response, Server, ask, connect, connect_from, encoded, response, try_response, until};
-use crate::harness::{World, fold, page, sweeps, text};
+use crate::harness::{World, fold, page, related_sample, sweeps, text};
 use lookalike::wire::{Event, EventType};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -400,15 +400,19 @@ fn answers_have_the_described_shape() {
         ("get", "/v1/url".into(), "", ""),
         ("post", "/v1/similar".into(), "image/png", ""),
     ] {
-        let answer =
-            ask(server.address, &method.to_uppercase(), &path, &[("content-type", content_type)], body.as_bytes());
-        let route = path.split('?').next().expect("a path");
-        let described = resolved(&document, &document["paths"][route][method]["responses"][answer.status.to_string()]);
-        let schema = &described["content"]["application/json"]["schema"];
-        assert!(schema.is_object(), "{method} {path}: {} is not described", answer.status);
-        let problem = misfit(&document, schema, &answer.json(), "");
-        assert_eq!(problem, None, "{method} {path}: {}", answer.body);
+        check_shape(&server, &document, method, &path, content_type, body);
     }
+}
+
+/// Asks, and checks the answer against the OpenAPI document.
+fn check_shape(server: &Server, document: &Value, method: &str, path: &str, content_type: &str, body: &str) {
+    let answer = ask(server.address, &method.to_uppercase(), path, &[("content-type", content_type)], body.as_bytes());
+    let route = path.split('?').next().expect("a path");
+    let described = resolved(document, &document["paths"][route][method]["responses"][answer.status.to_string()]);
+    let schema = &described["content"]["application/json"]["schema"];
+    assert!(schema.is_object(), "{method} {path}: {} is not described", answer.status);
+    let problem = misfit(document, schema, &answer.json(), "");
+    assert_eq!(problem, None, "{method} {path}: {}", answer.body);
 }
 
 /// A part of the document, or what its reference leads to.
@@ -1115,5 +1119,135 @@ fn unchanged_answers_are_304_and_gzip_is_served() {
     world.run(&[world.write("b.jsonl", page("http://a/", "2026-11-22T00:00:00Z", "t", "other words"))]);
     for (path, tag) in paths.iter().zip(&tags) {
         until(|| (ask_with(path, tag).status == 200).then_some(()));
+    }
+}
+
+/// The URLs of related pages, best first.
+fn related_urls(answer: &Value) -> Vec<&str> {
+    let pages = answer["related"].as_array().expect("a list").iter();
+    pages.map(|page| page["url"].as_str().expect("a URL")).collect()
+}
+
+/// Related pages are those of the command line, for a URL that was taken in, one that is only linked to, and a text.
+#[test]
+fn related_pages_are_those_of_the_command_line() {
+    let world = related_sample();
+    world.ask("related build --quiet", &[]);
+    let server = Server::open(&world);
+    let answered = |arguments: &[&str]| parsed(&world.ask("query related --json", arguments));
+    let pizza = bare(&server.get("/v1/related?url=http://site/pizza"));
+    assert_eq!(pizza, answered(&["http://site/pizza"]));
+    let urls = related_urls(&pizza);
+    assert!(urls.contains(&"http://site/bread") && !urls.contains(&"http://site/copy"), "{pizza}");
+    let bread = &pizza["related"][urls.iter().position(|url| *url == "http://site/bread").expect("there")];
+    assert_eq!(bread["linked_from"], json!(["http://site/"]));
+    assert!(bread["shared"].as_array().expect("a list").iter().any(|shared| shared["word"] == "dough"), "{bread}");
+    let copies = bare(&server.get("/v1/related?url=http://site/pizza&copies=true&limit=1000"));
+    assert_eq!(copies, answered(&["http://site/pizza", "--copies", "--limit", "1000"]));
+    assert!(related_urls(&copies).contains(&"http://site/copy"), "{copies}");
+    assert_eq!(bare(&server.get("/v1/related?url=http://site/pizza&copies=false")), pizza);
+    let one = bare(&server.get("/v1/related?url=http://site/pizza&limit=1"));
+    assert_eq!(
+        one["related"].as_array().expect("a list").as_slice(),
+        &pizza["related"].as_array().expect("a list")[..1]
+    );
+    let linked = bare(&server.get("/v1/related?url=http://site/focaccia"));
+    assert_eq!(linked, answered(&["http://site/focaccia"]));
+    assert!(related_urls(&linked)[..2].contains(&"http://site/bread"), "{linked}");
+
+    let text = "<p>a telescope for planets, comets and moons</p>";
+    let file = world.write("text.html", text).display().to_string();
+    let mut of_file = answered(&[&file, "--limit", "3"]);
+    of_file.as_object_mut().expect("an object").remove("of");
+    let of_text = bare(&server.post("/v1/related?limit=3", "text/html; charset=utf-8", text.as_bytes()));
+    assert_eq!(of_text, of_file);
+    let best = BTreeSet::from_iter(related_urls(&of_text).into_iter().take(2));
+    assert_eq!(best, BTreeSet::from(["http://site/comets", "http://site/planets"]), "{of_text}");
+
+    let document = server.get("/v1/openapi.json").json();
+    for (method, path, body) in [
+        ("get", "/v1/related?url=http://site/pizza&copies=true", ""),
+        ("get", "/v1/related?url=http://site/focaccia", ""),
+        ("get", "/v1/related?url=http://never/", ""),
+        ("post", "/v1/related", text),
+        ("post", "/v1/related", "the and of"),
+    ] {
+        check_shape(&server, &document, method, path, "text/html", body);
+    }
+}
+
+/// A build adds no event, and yet a client's answer is old after it.
+#[test]
+fn a_build_of_related_pages_makes_answers_old() {
+    let world = related_sample().with("http.refresh_ms", 10);
+    let server = Server::open(&world);
+    let path = "/v1/related?url=http://site/pizza";
+    let unbuilt = server.get(path);
+    assert_eq!(bare(&unbuilt)["built_up_to"], Value::Null);
+    assert_eq!(bare(&unbuilt)["related"], json!([]));
+    let ask_with = |tag: &str| ask(server.address, "GET", path, &[("if-none-match", tag)], b"");
+    let tag = unbuilt.header("etag").expect("a tag");
+    assert_eq!((ask_with(tag).status, unbuilt.header("cache-control")), (304, Some("private, no-cache")));
+    world.ask("related build --quiet", &[]);
+    let built = until(|| Some(ask_with(tag)).filter(|answer| answer.status == 200));
+    assert_eq!(built.header("lookalike-seq"), unbuilt.header("lookalike-seq"));
+    assert!(!related_urls(&built.json()).is_empty(), "{}", built.body);
+    assert_eq!(ask_with(built.header("etag").expect("a tag")).status, 304);
+}
+
+/// What cannot be answered about related pages is said, with what to do.
+#[test]
+fn wrong_questions_about_related_pages_get_their_errors() {
+    let world = related_sample().with("limits.words_max", 100).with("http.rows_max", 50);
+    world.ask("related build --quiet", &[]);
+    let server = Server::open(&world);
+    let of = "/v1/related?url=http://site/pizza";
+    let wordy = "pizza ".repeat(101);
+    for (method, path, content_type, body, status, error) in [
+        ("GET", "/v1/related", "", &b""[..], 400, "missing-parameter"),
+        ("GET", "/v1/related?url=", "", b"", 400, "missing-parameter"),
+        ("GET", "/v1/related?url=http://never/", "", b"", 404, "not-found"),
+        ("GET", "/v1/related?url=%FF%00%FE", "", b"", 404, "not-found"),
+        ("GET", &format!("{of}&limit=0"), "", b"", 400, "bad-parameter"),
+        ("GET", &format!("{of}&limit=51"), "", b"", 400, "bad-parameter"),
+        ("GET", &format!("{of}&limit=99999999999999999999999"), "", b"", 400, "bad-parameter"),
+        ("GET", &format!("{of}&copies=1"), "", b"", 400, "bad-parameter"),
+        ("GET", &format!("{of}&copies="), "", b"", 400, "bad-parameter"),
+        ("GET", &format!("{of}&cursor=x"), "", b"", 400, "unknown-parameter"),
+        ("POST", "/v1/related", "text/html", b"", 422, "nothing-to-compare"),
+        ("POST", "/v1/related", "text/html", b"<p> -- </p>", 422, "nothing-to-compare"),
+        ("POST", "/v1/related", "text/plain", b"the and of", 422, "nothing-to-compare"),
+        ("POST", "/v1/related", "text/plain", b"\xff\xfe\xff\x00\x01", 422, "no-sketch"),
+        ("POST", "/v1/related", "text/plain", b"%PDF-1.4", 422, "no-sketch"),
+        ("POST", "/v1/related", "text/plain", wordy.as_bytes(), 422, "no-sketch"),
+        ("POST", "/v1/related", "image/png", b"x", 415, "media-type"),
+        ("POST", "/v1/related?limit=51", "text/plain", b"pizza", 400, "bad-parameter"),
+        ("POST", "/v1/related?url=http://site/pizza", "text/plain", b"pizza", 400, "unknown-parameter"),
+    ] {
+        let answer = ask(server.address, method, path, &[("content-type", content_type)], body);
+        let told = answer.json();
+        assert_eq!((answer.status, told["error"].as_str()), (status, Some(error)), "{method} {path}: {told}");
+        let message = told["message"].as_str().expect("a message");
+        assert!((20..400).contains(&message.len()), "{method} {path}: {message}");
+    }
+    let near = server.get("/v1/related?url=https://site/pizza/");
+    assert_eq!((near.status, &near.json()["near_urls"][0]), (404, &json!("http://site/pizza")), "{}", near.body);
+    // Bytes of another charset are read as every page's are.
+    let latin = server.post("/v1/related", "text/plain", b"pizza caf\xe9 oven");
+    assert!(related_urls(&bare(&latin)).contains(&"http://site/pizza"), "{}", latin.body);
+}
+
+/// A store that keeps nothing for related pages says so.
+#[test]
+fn a_store_without_related_pages_says_what_to_do() {
+    let world = sample();
+    let server = Server::open(&world);
+    let get = server.get(&format!("/v1/related?url={}", encoded(MOVED)));
+    let post = server.post("/v1/related", "text/plain", b"npm cache");
+    for answer in [get, post] {
+        let told = answer.json();
+        let message = told["message"].as_str().expect("a message");
+        assert_eq!((answer.status, told["error"].as_str()), (404, Some("not-found")));
+        assert!(message.contains("related.on = true") && message.contains("lookalike related build"), "{message}");
     }
 }

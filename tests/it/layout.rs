@@ -23,7 +23,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("extsort", &["codec"]),
     ("backfill", &["codec", "document", "sketch", "cluster", "sweep", "related", "wire", "intake", "ports", "extsort"]),
     ("query", PURE_AND_PORTS),
-    ("http", &["document", "sketch", "cluster", "sweep", "wire", "ports", "query"]),
+    ("http", &["document", "sketch", "cluster", "sweep", "related", "wire", "ports", "query"]),
     (
         "config",
         &["document", "sketch", "cluster", "sweep", "related", "ports", "wire", "store", "kafka", "pipeline", "http"],

@@ -190,6 +190,36 @@ pub fn page(url: &str, fetched_at: &str, sweep: &str, body: &str) -> String {
         .to_string()
 }
 
+/// A page of HTML in the JSONL format.
+fn html_page(url: &str, fetched_at: &str, body: &str) -> String {
+    serde_json::json!({"url": url, "fetched_at": fetched_at, "content_type": "text/html", "body": body}).to_string()
+}
+
+/// A world whose store holds a small site about baking and about stars, read for related pages. `/` links to each
+/// page, and to `/focaccia`, where none was taken in; `/copy` is a copy of `/pizza`.
+pub fn related_sample() -> World {
+    let pizza = "<title>Pizza</title><p>Knead dough from flour, yeast and water. Add tomatoes, basil and mozzarella to \
+                 the dough and bake the pizza in a hot oven until the crust browns.</p>";
+    let bread = "<title>Bread</title><p>Knead dough from rye flour, yeast and salt. Proof the dough overnight and bake \
+                 the bread in a hot oven until the crust sounds hollow.</p>";
+    let planets = "<title>Planets</title><p>Saturn, Jupiter and Mars orbit the sun. A telescope shows the rings and \
+                   moons of these planets in clear nights.</p>";
+    let comets = "<title>Comets</title><p>Comets orbit the sun on long ellipses. A small telescope shows their tails \
+                  in clear nights far from any city.</p>";
+    let index = "<p>Our recipes: <a href=/pizza>baking pizza with yeast dough</a></p>\
+                 <p>Also <a href=/bread>baking bread with rye flour</a></p>\
+                 <p>And <a href=/focaccia>baking focaccia, flat bread from yeast dough</a></p>\
+                 <p>At night: <a href=/planets>planets through a telescope</a></p>\
+                 <p>Then <a href=/comets>comets through a telescope</a></p>";
+    let pages = [("", index), ("pizza", pizza), ("bread", bread), ("planets", planets), ("comets", comets)];
+    let pages = pages.into_iter().chain([("copy", pizza)]);
+    let lines = pages.map(|(name, body)| html_page(&format!("http://site/{name}"), "2026-11-21T00:00:00Z", body));
+    // In a few pages every word is frequent.
+    let world = World::new().with("related.on", true).with("related.low_df", 1).with("related.high_df", 1.0);
+    world.run(&[world.write("related.jsonl", lines.collect::<Vec<_>>().join("\n"))]);
+    world
+}
+
 /// Checks what a consumer may rely on: dense sequence numbers from 0, one terminal event for each of the `n_records`
 /// of each source, each loser merged once, and winners smaller than losers.
 pub fn check_events(events: &[Event], n_records: &BTreeMap<String, i64>) {
