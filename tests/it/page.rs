@@ -3,7 +3,7 @@
 
 use crate::harness::browser::Browser;
 use crate::harness::server::{Server, encoded};
-use crate::harness::{World, page, sweeps};
+use crate::harness::{World, page, related_sample, sweeps};
 use serde_json::{Value, json};
 
 /// Seen in 2014, moved later to the other one.
@@ -70,6 +70,36 @@ fn shared_passages_are_marked() {
     assert_eq!(browser.script("return document.querySelector(':target').id"), "b1");
     assert_eq!(browser.script("return document.scripts.length"), 0);
     check_access(&browser);
+}
+
+/// Pages about the same, with the words that both have and a page that links there; before a build, what to do.
+#[test]
+fn related_pages_are_shown_with_their_reason() {
+    let world = related_sample().with("http.refresh_ms", 10);
+    let server = Server::open(&world);
+    let unbuilt = server.get("/?url=http://site/pizza");
+    assert!(unbuilt.body.contains("There are none yet: <code>lookalike related build</code>"), "{}", unbuilt.body);
+    world.ask("related build --quiet", &[]);
+    let built = server.wait("/?url=http://site/pizza", |answer| answer.body.contains("class=\"found related\""));
+    let (_, section) = built.body.split_once("<ol class=\"found related\">").expect("related pages");
+    let bread = section.split("<li>").find(|item| item.starts_with("<a href=\"/?url=http%3A%2F%2Fsite%2Fbread\">"));
+    let bread = bread.unwrap_or_else(|| panic!("{section}"));
+    assert!(bread.contains("<bdi>dough</bdi>") && bread.contains("<meter"), "{bread}");
+    assert!(bread.contains("Linked from <a href=\"/?url=http%3A%2F%2Fsite%2F\">"), "{bread}");
+    assert!(!section.contains("site/copy"), "copies stand elsewhere on the page: {section}");
+    let linked = server.get("/?url=http://site/focaccia");
+    assert_eq!(linked.status, 200);
+    assert!(linked.body.contains("never seen, but other pages link to it") && linked.body.contains("found related"));
+    assert_eq!(server.get("/?url=http://site/never").status, 404);
+    let (_world, other) = sample();
+    assert!(!other.get(&format!("/?url={}", encoded(MOVED))).body.contains("related"), "nothing is kept for them");
+
+    let Some(browser) = Browser::start() else { return };
+    for name in ["pizza", "focaccia"] {
+        browser.open(&format!("http://{}/?url=http://site/{name}", server.address));
+        assert!(browser.texts("section[aria-labelledby=related] li a").contains(&"http://site/bread".to_string()));
+        check_access(&browser);
+    }
 }
 
 /// URLs and names of sweeps are foreign text: none becomes markup, script or a link elsewhere.

@@ -1,4 +1,4 @@
-//! `/`: a URL, where it is now, its cluster over the sweeps, and the pages that resemble it.
+//! `/`: a URL, where it is now, its cluster over the sweeps, the pages that resemble it, and those about the same.
 
 use super::super::answer::Answer;
 use super::super::error::HttpError;
@@ -6,6 +6,7 @@ use super::super::request::QueryRequest;
 use super::super::service::Service;
 use super::frame::{near_urls, page};
 use super::html::Html;
+use super::related::RelatedPages;
 use super::timeline::{Versions, day, timeline};
 use crate::document::DocumentId;
 use crate::ports::{Snapshot, Snapshots, StoreError, StoredDocument};
@@ -36,8 +37,13 @@ pub(in super::super) fn home<V: Snapshots>(
         welcome(&mut html, snapshot)?;
         return Ok(page(service, snapshot, StatusCode::OK, "Where else is this page?", "", html));
     }
-    let history = query::url(snapshot, url)?;
+    let (history, related) = (query::url(snapshot, url)?, RelatedPages::of_url(snapshot, url)?);
     html.raw("<h1>").url(url).raw("</h1>");
+    if history.sightings.is_empty() && related.is_known() {
+        html.raw("<p>This URL was never seen, but other pages link to it.</p>");
+        related.show(&mut html);
+        return Ok(page(service, snapshot, StatusCode::OK, url, url, html));
+    }
     if history.sightings.is_empty() {
         html.raw("<p class=\"problem\">This URL was never seen. URLs are compared byte by byte.</p>");
         near_urls(&mut html, &query::near_urls(snapshot, url)?);
@@ -56,6 +62,7 @@ pub(in super::super) fn home<V: Snapshots>(
         html.raw("</section>");
         resembling(&mut html, snapshot, &cluster, &versions, document)?;
     }
+    related.show(&mut html);
     Ok(page(service, snapshot, StatusCode::OK, url, url, html))
 }
 

@@ -6,6 +6,7 @@ mod compare;
 mod frame;
 mod home;
 mod html;
+mod related;
 mod timeline;
 
 pub(super) use compare::{compare, compare_texts};
