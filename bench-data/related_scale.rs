@@ -46,7 +46,7 @@ impl Generated {
         let mut anchors = TermCounts::default();
         for at in 0..TOPIC_WORDS {
             let draw = mix(source << 8 | at);
-            if draw % 3 > 0 {
+            if !draw.is_multiple_of(3) {
                 *anchors.entry(word(topic << 8 | at | 1 << 60)).or_default() += 1 + (draw >> 32) as u32 % 4;
             }
         }

@@ -192,9 +192,8 @@ pub(super) fn weigh(checkpoint: &mut Checkpoint<RelatedBuild>, context: &Context
     let rule = checkpoint.spec().rule.clone();
     let [content, anchors] = read_frequencies(checkpoint)?;
     let (rule, content, anchors) = (&rule, &content, &anchors);
-    let files = checkpoint.open_dataset(COUNTED)?.into_iter().enumerate().collect();
-    let unfinished: Vec<(usize, Arc<RunFile<CountedRow>>)> = files;
-    let unfinished = unfinished.into_iter().filter(|(at, _)| !checkpoint.is_finished(&bags_name(*at))).collect();
+    let files = checkpoint.open_dataset(COUNTED)?.into_iter().enumerate();
+    let unfinished = files.filter(|(at, _)| !checkpoint.is_finished(&bags_name(*at))).collect();
     let work = |(at, file): (usize, Arc<RunFile<CountedRow>>)| {
         let mut bags = BAGS.create(&context.folder, format_args!("{at:05}"))?;
         let (mut rows, mut n_terms) = (file.read_all(), 0);

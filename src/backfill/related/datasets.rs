@@ -9,6 +9,8 @@ use crate::backfill::datasets::Dataset;
 pub(super) const PAGES: Dataset<PageRow> = Dataset::compressed("page-words");
 /// The contents and redirects of the newest pages, URL by URL.
 pub(super) const STATES: Dataset<StateRow> = Dataset::compressed("url-words");
+/// The redirects among them.
+pub(super) const REDIRECTS: Dataset<StateRow> = Dataset::compressed("redirects");
 /// What the newest pages say about others, target by target.
 pub(super) const FRAGMENTS: Dataset<FragmentRow> = Dataset::compressed("fragments");
 /// What is known about each URL, in the order of URLs.

@@ -36,7 +36,7 @@ use crate::backfill::error::BackfillError;
 use crate::backfill::jobs::measured;
 use crate::backfill::phases::ingest::PageInput;
 use collect::SaidByPages;
-use datasets::{BAGS, COUNTED, FRAGMENTS, NEIGHBOURS, PAGES, PAIRS, SIGNATURES, SIMILAR, STATES};
+use datasets::{BAGS, COUNTED, FRAGMENTS, NEIGHBOURS, PAGES, PAIRS, REDIRECTS, SIGNATURES, SIMILAR, STATES};
 
 /// Bytes of memory for each row in a part, by which a checkpoint remembers the memory that a build was planned for.
 const MEMORY_PER_PART_ROW: u64 = 256;
@@ -61,6 +61,7 @@ pub fn build(
         pages::follow_redirects(checkpoint, context)
     })?;
     release(checkpoint, BuildPhase::Bags, PAGES)?;
+    release(checkpoint, BuildPhase::Bags, REDIRECTS)?;
     // Once these words are counted their files are gone.
     let said = match checkpoint.is_finished(&end_name(BuildPhase::BagSort)) {
         true => None,

@@ -46,11 +46,11 @@ pub(super) fn center(
     let job = Job::new("center", move |context: &Context| {
         let mut rows = MergeReader::new(&files, None, None)?;
         let mut centers = Centers::new(n_bags);
-        let mut n_until_check = 0u32;
+        let mut n_rows = 0u64;
         while let Some(row) = rows.next_row()? {
             centers.push(row.of, row.neighbour);
-            n_until_check = n_until_check.wrapping_add(1);
-            if n_until_check % (1 << 20) == 0 {
+            n_rows += 1;
+            if n_rows.is_multiple_of(1 << 20) {
                 context.check_stop()?;
             }
         }

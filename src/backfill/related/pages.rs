@@ -5,7 +5,7 @@
 //!                                                                      └▶ fragments by target ─▶ past redirects
 //! ```
 
-use super::datasets::{FRAGMENTS, PAGES, STATES};
+use super::datasets::{FRAGMENTS, PAGES, REDIRECTS, STATES};
 use super::rows::{FragmentRow, PageRow, Said, StateRow, sorted};
 use super::work::RelatedBuild;
 use crate::backfill::checkpoint::{Checkpoint, FinishedJob};
@@ -208,6 +208,7 @@ pub(super) fn keep_newest(checkpoint: &mut Checkpoint<RelatedBuild>, context: &C
         Job::new(format!("newest-{at:05}"), move |context: &Context| {
             let mut pages = MergeReader::new(&files, from.as_ref(), to)?;
             let mut states = STATES.create(&context.folder, format_args!("{at:05}"))?;
+            let mut redirects = REDIRECTS.create(&context.folder, format_args!("{at:05}"))?;
             let mut sorter = context.sorter(FRAGMENTS, at);
             while let Some(PageRow { url, said, .. }) = pages.next_row()? {
                 match said {
@@ -216,13 +217,15 @@ pub(super) fn keep_newest(checkpoint: &mut Checkpoint<RelatedBuild>, context: &C
                         fragments.into_iter().try_for_each(|fragment| sorter.push(fragment))?;
                     }
                     Said::Redirect(target) => {
-                        states.push(StateRow { url, redirect_to: Some(target), content: [].into() })?;
+                        let row = StateRow { url, redirect_to: Some(target), content: [].into() };
+                        redirects.push(row.clone())?;
+                        states.push(row)?;
                     }
                     Said::Nothing => {}
                 }
             }
             let mut files = sorter.finish()?;
-            files.push(states.finish()?);
+            files.extend([states.finish()?, redirects.finish()?]);
             Ok(files)
         })
     };
@@ -234,9 +237,12 @@ pub(super) fn follow_redirects(
     checkpoint: &mut Checkpoint<RelatedBuild>,
     context: &Context,
 ) -> Result<(), BackfillError> {
+    if checkpoint.files_of(REDIRECTS.name()).all(|file| file.n_rows == 0) {
+        return Ok(());
+    }
     for pass in 0..REDIRECTS_MAX {
         let name = format!("redirects-{pass}");
-        let states = checkpoint.open_dataset(STATES)?;
+        let redirects = checkpoint.open_dataset(REDIRECTS)?;
         // In the first pass the links, then what the pass before has moved.
         let before: Vec<_> = match pass {
             0 => checkpoint.open_dataset(FRAGMENTS)?,
@@ -250,14 +256,14 @@ pub(super) fn follow_redirects(
             break;
         }
         let job = Job::new(name.clone(), move |context: &Context| {
-            let mut states = MergeReader::new(&states, None, None)?;
+            let mut redirects = MergeReader::new(&redirects, None, None)?;
             let mut fragments = MergeReader::new(&before, None, None)?;
             let mut sorter = FRAGMENTS.sorter(&context.folder, format_args!("{name}"), context.sorter_bytes());
             let mut fragment = fragments.next_row()?;
-            while let Some(state) = states.next_row()? {
-                let Some(target) = state.redirect_to else { continue };
-                while let Some(row) = fragment.take_if(|row| row.target <= state.url) {
-                    if row.target == state.url {
+            while let Some(redirect) = redirects.next_row()? {
+                let Some(target) = redirect.redirect_to else { continue };
+                while let Some(row) = fragment.take_if(|row| row.target <= redirect.url) {
+                    if row.target == redirect.url {
                         sorter.push(FragmentRow { target: target.clone(), ..row })?;
                     }
                     fragment = fragments.next_row()?;

@@ -1,12 +1,14 @@
 //! The URLs of a build in memory, by id and back.
 
+use crate::codec::{decode_bytes, decode_varint, encode_bytes, encode_varint};
+
 /// URLs in one block, of which all but the first are written as their difference to the one before.
 const BLOCK: usize = 16;
 
 /// Ascending URLs in some 25 bytes each.
 #[derive(Clone, Debug, Default)]
 pub struct UrlTable {
-    /// For each URL: bytes that it shares with the one before in its block, bytes that follow, as 16 bits each, and these.
+    /// For each URL: how many bytes it shares with the one before in its block, and the others.
     bytes: Vec<u8>,
     /// Where each block begins.
     blocks: Vec<usize>,
@@ -15,18 +17,15 @@ pub struct UrlTable {
 }
 
 impl UrlTable {
-    /// Adds a URL, which is larger than all before it. Of URLs longer than 64 KiB the beginning is kept.
+    /// Adds a URL, which is larger than all before it.
     pub fn push(&mut self, url: &str) {
-        let url = &url[..url.floor_char_boundary(usize::from(u16::MAX))];
-        if self.n % BLOCK == 0 {
+        if self.n.is_multiple_of(BLOCK) {
             self.blocks.push(self.bytes.len());
             self.last.clear();
         }
         let n_shared = url.bytes().zip(self.last.bytes()).take_while(|(ours, theirs)| ours == theirs).count();
-        let rest = &url.as_bytes()[n_shared..];
-        self.bytes.extend((n_shared as u16).to_le_bytes());
-        self.bytes.extend((rest.len() as u16).to_le_bytes());
-        self.bytes.extend(rest);
+        encode_varint(n_shared as u64, &mut self.bytes);
+        encode_bytes(&url.as_bytes()[n_shared..], &mut self.bytes);
         self.last.clear();
         self.last.push_str(url);
         self.n += 1;
@@ -75,13 +74,10 @@ impl UrlTable {
     }
 
     fn each_in_block(&self, block: usize, mut each: impl FnMut(usize, &[u8])) {
-        let (mut at, mut url) = (self.blocks[block], Vec::new());
+        let (mut bytes, mut url) = (&self.bytes[self.blocks[block]..], Vec::new());
         for id in block * BLOCK..((block + 1) * BLOCK).min(self.n) {
-            let number = |at: usize| usize::from(u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]));
-            url.truncate(number(at));
-            let (from, n) = (at + 4, number(at + 2));
-            url.extend(&self.bytes[from..from + n]);
-            at = from + n;
+            url.truncate(decode_varint(&mut bytes).unwrap_or_default() as usize);
+            url.extend(decode_bytes(&mut bytes).unwrap_or_default());
             each(id, &url);
         }
     }
