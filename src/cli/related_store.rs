@@ -12,7 +12,7 @@ use crate::document::DocumentId;
 use crate::files::FileSource;
 use crate::intake::{FutureLimit, RecordSketcher};
 use crate::ports::{Incoming, Polled, ProgressMap, RelatedBuild, RelatedView, Snapshot, Source, Store};
-use crate::query::{self, RelatedAnswer, RelatedQuestion};
+use crate::query::{self, NO_RELATED, RelatedAnswer, RelatedQuestion, RelatedTo};
 use crate::related::{RelatedRule, Said, SaidReader};
 use crate::sketch::Sketcher;
 use crate::store::RocksStore;
@@ -172,14 +172,6 @@ fn summary_text(summary: &BuildSummary, store: &Path) -> String {
     text
 }
 
-/// An answer with the question.
-#[derive(Serialize)]
-pub(super) struct Answered<'q> {
-    pub of: &'q str,
-    #[serde(flatten)]
-    pub answer: RelatedAnswer,
-}
-
 /// Answers for one file or URL.
 pub(super) fn query(config: &Config, of: &str, limit: usize, copies: bool, json: bool) -> Result<Exit> {
     let store = open_with_related(config)?;
@@ -197,7 +189,7 @@ pub(super) fn query(config: &Config, of: &str, limit: usize, copies: bool, json:
         );
         return Err(ending(Exit::NotFound, why));
     };
-    print(&Answered { of, answer }, json, render::related)
+    print(&RelatedTo { of, answer }, json, render::related)
 }
 
 /// Answers for many URLs, and prints each answer as soon as it is there.
@@ -207,7 +199,7 @@ pub(super) fn query_each(config: &Config, urls_from: &Path, limit: usize, copies
     for of in &lines(urls_from)? {
         let answer = query::related(&store, RelatedQuestion::Url(of), limit, copies)?;
         let answer = answer.unwrap_or_else(RelatedAnswer::nothing);
-        write_answer(&mut out, &Answered { of, answer }, json, render::related)?;
+        write_answer(&mut out, &RelatedTo { of, answer }, json, render::related)?;
     }
     out.flush()?;
     Ok(Exit::Done)
@@ -218,7 +210,5 @@ fn open_with_related(config: &Config) -> Result<RocksStore> {
     if store.has_related() {
         return Ok(store);
     }
-    let why = "the store keeps nothing for related pages; `lookalike related build INPUT…` reads the inputs again for \
-               that, and with related.on = true `run` does from now on";
-    Err(ending(Exit::NotFound, why))
+    Err(ending(Exit::NotFound, NO_RELATED))
 }

@@ -1,9 +1,8 @@
 //! Answers as text for people.
 
-use super::related_store::Answered;
 use crate::document::{DocumentId, FetchTime};
 use crate::query::{
-    Changes, ClusterAnswer, Comparison, FoundPlace, Group, HostReuse, LostAnswer, RelatedAnswer, ReusedPage,
+    Changes, ClusterAnswer, Comparison, FoundPlace, Group, HostReuse, LostAnswer, RelatedAnswer, RelatedTo, ReusedPage,
     SharedWord, SimilarDocument, Status, Sweep, UrlAnswer, UrlSighting,
 };
 use crate::sweep::{Evidence, Observation, Seen};
@@ -43,7 +42,7 @@ pub(super) fn url(answer: &UrlAnswer) -> String {
 }
 
 /// Related pages, best first, each with the words that it shares.
-pub(super) fn related(answered: &Answered<'_>) -> String {
+pub(super) fn related(answered: &RelatedTo<'_>) -> String {
     let words =
         |words: &[SharedWord]| words.iter().take(8).map(|shared| shared.word.as_str()).collect::<Vec<_>>().join(", ");
     let RelatedAnswer { bag, n_fragments, built_up_to, related } = &answered.answer;
@@ -303,7 +302,11 @@ pub(super) fn similar(found: &[SimilarDocument]) -> String {
 /// The paper's section 5 ("Status"), with the numbers of this store.
 pub(super) fn status(status: &Status) -> String {
     let n = |count: u64| HumanCount(count).to_string();
-    format!(
+    let related = match status.n_related_urls {
+        0 => String::new(),
+        n_urls => format!("{} URLs in the last build of related pages\n", n(n_urls)),
+    };
+    let text = format!(
         "{} sightings of {} URLs in {} sweeps, {} of them gone\n\
          {} documents in {} clusters\n\
          {} clusters of similar documents hold {} documents; the largest{} holds {}\n\
@@ -323,5 +326,6 @@ pub(super) fn status(status: &Status) -> String {
         n(status.n_urls_in_clusters_of_equal),
         n(status.n_events),
         HumanBytes(status.n_bytes_on_disk),
-    )
+    );
+    text + &related
 }

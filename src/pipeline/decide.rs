@@ -138,7 +138,7 @@ impl<S: Store> DecideStage<'_, S> {
         let (decisions, effects) = decide_each(&mut self.decider, &mut history, &pages, &mut index, &view)?;
         let mut history = history.into_effects(&view, &self.decider)?;
         kill_point!("decided");
-        let counts = counts(&pages, &decisions, &effects);
+        let mut counts = counts(&pages, &decisions, &effects);
         view.keep_fresh();
         let matched_urls = self.matched_in_flight(&decisions);
         let mut batch = decided_rows(&pages, &decisions, effects, &history.sightings);
@@ -146,6 +146,7 @@ impl<S: Store> DecideStage<'_, S> {
         let first_seq = self.history.reports().then_some(self.next_seq);
         self.next_seq += n_events;
         batch.next_seq = self.next_seq;
+        counts.fragments = batch.said.iter().map(|(_, said)| said.fragments.len() as u64).sum();
         add_history(&mut batch, &mut history);
         let (batch, store) = (Arc::new(batch), self.store);
         self.gauge.measure(self.decider.clusters(), &batch.rows, || store.n_bytes());

@@ -89,6 +89,8 @@ pub(super) struct BatchCounts {
     pub merged: u64,
     pub compared: u64,
     pub limited: u64,
+    /// Fragments that new documents say, where pages are read for related pages.
+    pub fragments: u64,
 }
 
 impl BatchCounts {
@@ -187,6 +189,7 @@ impl Stats {
         counter!("lookalike_merges_total").increment(batch.merged);
         counter!("lookalike_comparisons_total").increment(batch.compared);
         counter!("lookalike_comparisons_limited_total").increment(batch.limited);
+        counter!("lookalike_fragments_total").increment(batch.fragments);
         let mut counts = self.counts();
         counts.n_batches += 1;
         counts.n_records += n_records as u64;

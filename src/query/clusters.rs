@@ -1,7 +1,7 @@
 //! The whole store at a glance: its numbers, and all its clusters as rows.
 
 use crate::document::{ClusterId, DocumentId, FetchTime};
-use crate::ports::{Snapshot, StoreError};
+use crate::ports::{RelatedView, Snapshot, StoreError};
 use crate::sweep::Sighting;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -98,17 +98,20 @@ pub struct Status {
     pub n_events: u64,
     /// Bytes on disk.
     pub n_bytes_on_disk: u64,
+    /// URLs that the last build of related pages knows; 0: there is none.
+    pub n_related_urls: u64,
 }
 
 /// Counts the store in one scan over its sightings.
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn status(snapshot: &impl Snapshot) -> Result<Status, StoreError> {
+pub fn status(snapshot: &(impl Snapshot + RelatedView)) -> Result<Status, StoreError> {
     let mut status = Status {
         n_documents: u64::from(snapshot.n_documents()),
         n_events: snapshot.next_seq(),
         n_bytes_on_disk: snapshot.n_bytes_on_disk(),
+        n_related_urls: snapshot.related_build()?.map_or(0, |build| build.n_urls),
         ..Status::default()
     };
     let n_urls_of = count_sightings(snapshot, &mut status)?;
