@@ -91,15 +91,15 @@ fn sorted_fragments<S: Snapshot + RelatedView>(
     })?;
     let mut sorter = FRAGMENTS.sorter(&context.folder, "store", context.sorter_bytes());
     let mut outcome: Result<(), BackfillError> = Ok(());
-    store.each_said(&mut |document, Said { fragments, .. }| {
+    store.each_said(&mut |document, said| {
         if !stands.get(document.0 as usize).is_some_and(|stands| *stands) {
             return true;
         }
-        let mut rows = fragments.into_iter().map(|said| FragmentRow {
-            target: Target::of(store.seed(), &said.url),
-            key: said.key,
+        let mut rows = said.fragments().map(|(passage, key)| FragmentRow {
+            target: Target::of(store.seed(), &passage.target),
+            key,
             document,
-            words: said.words,
+            words: said.words(passage),
         });
         outcome = context.check_stop().and_then(|()| rows.try_for_each(|row| sorter.push(row)));
         outcome.is_ok()
@@ -177,8 +177,8 @@ impl<S: RelatedView> Counter<'_, S> {
 
     fn count(&mut self, target: Target, said: Option<&Said>, anchors: &TermCounts) -> Result<(), BackfillError> {
         let mut content = TermCounts::default();
-        for (word, n) in said.into_iter().flat_map(|said| &said.content) {
-            *content.entry(self.reader.term(word)).or_default() += n;
+        for word in said.into_iter().flat_map(Said::content) {
+            *content.entry(self.reader.term(word)).or_default() += 1;
         }
         if content.is_empty() && anchors.is_empty() {
             return Ok(());

@@ -146,7 +146,7 @@ impl<S: Store> DecideStage<'_, S> {
         let first_seq = self.history.reports().then_some(self.next_seq);
         self.next_seq += n_events;
         batch.next_seq = self.next_seq;
-        counts.fragments = batch.said.iter().map(|(_, said)| said.fragments.len() as u64).sum();
+        counts.fragments = batch.said.iter().map(|(_, said)| said.n_fragments() as u64).sum();
         add_history(&mut batch, &mut history);
         let (batch, store) = (Arc::new(batch), self.store);
         self.gauge.measure(self.decider.clusters(), &batch.rows, || store.n_bytes());

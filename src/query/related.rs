@@ -184,9 +184,11 @@ impl<S: Snapshot + RelatedView> Search<'_, S> {
         let mut words = Vec::new();
         for (document, said) in documents.iter().zip(self.snapshot.said(&documents)?) {
             let mut keys = sampled.remove(document).unwrap_or_default();
-            for fragment in said.into_iter().flat_map(|said| said.fragments) {
-                if Target::of(self.snapshot.seed(), &fragment.url) == target && keys.remove(&fragment.key) {
-                    words.push(fragment.words);
+            let Some(said) = said else { continue };
+            for (passage, key) in said.fragments() {
+                if keys.contains(&key) && Target::of(self.snapshot.seed(), &passage.target) == target {
+                    keys.remove(&key);
+                    words.push(said.words(passage));
                 }
             }
         }
@@ -194,10 +196,10 @@ impl<S: Snapshot + RelatedView> Search<'_, S> {
     }
 
     fn count_content(&mut self, said: &Said, asked: &mut Asked) {
-        for (word, n) in &said.content {
+        for word in said.content() {
             let term = self.reader.term(word);
-            *asked.content.entry(term).or_default() += n;
-            asked.words.entry(term).or_insert_with(|| word.clone());
+            *asked.content.entry(term).or_default() += 1;
+            asked.words.entry(term).or_insert_with(|| word.to_string());
         }
     }
 
@@ -285,8 +287,8 @@ impl<S: Snapshot + RelatedView> Search<'_, S> {
         let mut url = self.snapshot.url_of_target(target)?;
         if url.is_none() {
             let said = self.snapshot.said(&documents[..documents.len().min(1)])?;
-            let fragments = said.into_iter().flatten().flat_map(|said| said.fragments);
-            url = fragments.map(|said| said.url).find(|url| Target::of(self.snapshot.seed(), url) == target);
+            let mut passages = said.iter().flatten().flat_map(Said::fragments).map(|(passage, _)| &passage.target);
+            url = passages.find(|url| Target::of(self.snapshot.seed(), url) == target).cloned();
         }
         let first = |document: crate::ports::StoredDocument| document.first_url;
         let keys: Vec<_> = self.snapshot.documents(&documents)?.into_iter().map(first).collect();

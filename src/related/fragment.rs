@@ -27,8 +27,44 @@ pub struct PageWords {
     pub fragments: Vec<Fragment>,
 }
 
-/// Different words of a page that are kept, at most: the most frequent ones. Longer pages say no more about their subject.
-const CONTENT_WORDS_MAX: usize = 512;
+/// A page's words without stop words, and where it speaks of URLs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageText {
+    /// The words joined by single spaces.
+    pub text: String,
+    /// The words of the title in the same form.
+    pub title: String,
+    /// The passages, in the order of the page.
+    pub passages: Vec<Passage>,
+}
+
+/// A place at which a page speaks of a URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// The URL.
+    pub target: String,
+    /// Bytes of the text: whole words.
+    pub text: Range<usize>,
+    /// Whether the words of the title follow.
+    pub with_title: bool,
+}
+
+impl PageText {
+    /// The words of a passage, joined by single spaces.
+    pub fn words(&self, passage: &Passage) -> String {
+        let (text, title) = (&self.text[passage.text.clone()], if passage.with_title { &self.title } else { "" });
+        let between = if text.is_empty() || title.is_empty() { "" } else { " " };
+        [text, between, title].concat()
+    }
+
+    /// The page's own words, each as often as it occurs.
+    pub fn content(&self) -> impl Iterator<Item = &str> {
+        self.text.split(' ').chain(self.title.split(' ')).filter(|word| !word.is_empty())
+    }
+}
+
+/// Words of a page that are read, at most, stop words not counted. What a page is about shows long before.
+const WORDS_MAX: usize = 8192;
 
 /// Bytes of a link's URL, at most. Longer ones are data or traps.
 const TARGET_BYTES_MAX: usize = 2048;
@@ -41,7 +77,6 @@ const LINK_WORDS_MAX: usize = 64;
 pub struct FragmentReader {
     window: usize,
     titles: Titles,
-    stop_words: StopWords,
     per_page_max: usize,
     words: Words,
     title: Words,
@@ -61,58 +96,49 @@ impl FragmentReader {
         FragmentReader {
             window: rule.window,
             titles: rule.titles,
-            stop_words: rule.stop_words,
             per_page_max: rule.per_page_max,
-            words: Words::default(),
-            title: Words::default(),
+            words: Words::new(rule.stop_words),
+            title: Words::new(rule.stop_words),
             links: Vec::new(),
         }
     }
 
-    /// Reads what the page at `url` says. Only links by HTTP to other URLs count; fragments of URLs are cut off.
+    /// Reads what the page at `url` says, as counts and fragments.
     pub fn read(&mut self, url: &str, page: &MarkedText) -> PageWords {
+        let page = self.read_text(url, page);
+        let mut content = WordCounts::new();
+        page.content().for_each(|word| *content.entry(word.to_string()).or_default() += 1);
+        let fragment = |passage: &Passage| Fragment { target: passage.target.clone(), words: page.words(passage) };
+        PageWords { content, fragments: page.passages.iter().map(fragment).collect() }
+    }
+
+    /// Reads the words of the page at `url`, and where it speaks of others. Only links by HTTP to other URLs count;
+    /// fragments of URLs are cut off.
+    pub fn read_text(&mut self, url: &str, page: &MarkedText) -> PageText {
         self.read_words(page);
         let base = page.base.as_deref().and_then(|base| resolve(url, base));
         let base = base.as_deref().unwrap_or(url);
         let own = url.split('#').next().unwrap_or(url);
-        let mut fragments = Vec::new();
-        if self.titles == Titles::Own {
-            fragments.extend(self.fragment(own.to_string(), self.title.kept(0..self.title.len(), self.stop_words)));
+        let with_title = self.titles == Titles::Linking;
+        let mut passages = Vec::new();
+        if !with_title && !self.title.text.is_empty() {
+            passages.push(Passage { target: own.to_string(), text: 0..0, with_title: true });
         }
         let most = if self.per_page_max == 0 { usize::MAX } else { self.per_page_max };
         let targets = self.links.iter().filter_map(|Link { href, words }| {
-            let target = resolve(base, href)?;
+            let is_beyond = self.words.is_full() && words.start == self.words.n_words();
+            let target = if is_beyond { None } else { resolve(base, href) }?;
             (is_http(&target) && target.len() <= TARGET_BYTES_MAX && target != own).then_some((target, words))
         });
         for (target, words) in targets.take(most) {
             let from = words.start.saturating_sub(self.window);
-            let to = (words.end.min(words.start + LINK_WORDS_MAX) + self.window).min(self.words.len());
-            let mut said = self.words.kept(from..to, self.stop_words);
-            if self.titles == Titles::Linking {
-                said.extend(self.title.kept(0..self.title.len(), self.stop_words));
-            }
-            fragments.extend(self.fragment(target, said));
-        }
-        PageWords { content: self.content(), fragments }
-    }
-
-    fn fragment(&self, target: String, words: Vec<&str>) -> Option<Fragment> {
-        (!words.is_empty()).then(|| Fragment { target, words: words.join(" ") })
-    }
-
-    fn content(&self) -> WordCounts {
-        let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
-        for words in [&self.words, &self.title] {
-            for word in words.kept(0..words.len(), self.stop_words) {
-                *counts.entry(word).or_default() += 1;
+            let to = (words.end.min(words.start + LINK_WORDS_MAX) + self.window).min(self.words.n_words());
+            let text = self.words.kept(from..to);
+            if !text.is_empty() || (with_title && !self.title.text.is_empty()) {
+                passages.push(Passage { target, text, with_title });
             }
         }
-        let mut counts: Vec<(&str, u32)> = counts.into_iter().collect();
-        if counts.len() > CONTENT_WORDS_MAX {
-            counts.sort_by(|(one, n_one), (other, n_other)| n_other.cmp(n_one).then(one.cmp(other)));
-            counts.truncate(CONTENT_WORDS_MAX);
-        }
-        counts.into_iter().map(|(word, n)| (word.to_string(), n)).collect()
+        PageText { text: self.words.text.trim_end().into(), title: self.title.text.trim_end().into(), passages }
     }
 
     /// Splits the text at its marks, each of which ends a word.
@@ -125,7 +151,7 @@ impl FragmentReader {
             let words = if is_title { &mut self.title } else { &mut self.words };
             words.append(&page.text[from..*at]);
             from = *at;
-            let place = self.words.len();
+            let place = self.words.n_words();
             match kind {
                 MarkKind::LinkBegins(href) => self.links.push(Link { href: href.clone(), words: place..place }),
                 MarkKind::LinkEnds => self.links.iter_mut().last().into_iter().for_each(|link| link.words.end = place),
@@ -144,53 +170,87 @@ fn is_http(url: &str) -> bool {
     begins("http://") || begins("https://")
 }
 
-/// Words of a text in their order.
-#[derive(Clone, Debug, Default)]
+/// Words of a text in their order. Of stop words only the places are kept, so that they count in windows.
+#[derive(Clone, Debug)]
 struct Words {
+    stop_words: StopWords,
+    /// The other words, each with a space behind it.
     text: String,
-    places: Vec<Range<usize>>,
+    /// Bytes of `text` before each word, and at last before none.
+    starts: Vec<usize>,
+    n_kept: usize,
     canonical: String,
 }
 
 impl Words {
-    fn clear(&mut self) {
-        self.text.clear();
-        self.places.clear();
+    fn new(stop_words: StopWords) -> Self {
+        Words { stop_words, text: String::new(), starts: vec![0], n_kept: 0, canonical: String::new() }
     }
 
-    fn len(&self) -> usize {
-        self.places.len()
+    fn clear(&mut self) {
+        self.text.clear();
+        self.starts.truncate(1);
+        self.n_kept = 0;
+    }
+
+    /// Whether no more words are read.
+    fn is_full(&self) -> bool {
+        self.n_kept >= WORDS_MAX
+    }
+
+    fn n_words(&self) -> usize {
+        self.starts.len() - 1
     }
 
     /// Appends the words of a text: those of the canonical form, cut at digits, which are left out. In scripts without
     /// spaces the characters that follow one another make words of two.
     fn append(&mut self, text: &str) {
+        if self.is_full() {
+            return;
+        }
         self.canonical.clear();
         append_words(text, &mut self.canonical);
         let canonical = std::mem::take(&mut self.canonical);
         let mut before: Option<&str> = None;
-        for word in canonical.split([' ', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']) {
-            let alone = Some(word).filter(|word| is_alone(word));
-            match (before, alone) {
-                (Some(first), Some(second)) => self.push(&[first, second]),
-                (_, None) if !word.is_empty() => self.push(&[word]),
-                _ => {}
+        for word in canonical.split(' ') {
+            if word.bytes().any(|byte| byte.is_ascii_digit()) {
+                word.split(|c: char| c.is_ascii_digit()).for_each(|part| before = self.append_word(before, part));
+            } else {
+                before = self.append_word(before, word);
             }
-            before = alone;
         }
         self.canonical = canonical;
     }
 
-    fn push(&mut self, parts: &[&str]) {
-        let from = self.text.len();
-        parts.iter().for_each(|part| self.text.push_str(part));
-        self.places.push(from..self.text.len());
+    /// Appends a word. Returns it where it is one character of a script without spaces.
+    fn append_word<'w>(&mut self, before: Option<&'w str>, word: &'w str) -> Option<&'w str> {
+        let alone = Some(word).filter(|word| is_alone(word));
+        match (before, alone) {
+            (Some(first), Some(second)) => self.push(&[first, second]),
+            (_, None) if !word.is_empty() => self.push(&[word]),
+            _ => {}
+        }
+        alone
     }
 
-    /// The words at these places that are neither stop words nor one letter long.
-    fn kept(&self, places: Range<usize>, stop_words: StopWords) -> Vec<&str> {
-        let words = self.places[places].iter().map(|place| &self.text[place.clone()]);
-        words.filter(|word| word.chars().nth(1).is_some() && !stop_words.contains(word)).collect()
+    fn push(&mut self, parts: &[&str]) {
+        let is_kept = match parts {
+            [word] => word.chars().nth(1).is_some() && !self.stop_words.contains(word),
+            _ => true,
+        };
+        if is_kept && !self.is_full() {
+            parts.iter().for_each(|part| self.text.push_str(part));
+            self.text.push(' ');
+            self.n_kept += 1;
+        }
+        self.starts.push(self.text.len());
+    }
+
+    /// Where the words at these places stand in the text that remains.
+    fn kept(&self, places: Range<usize>) -> Range<usize> {
+        let (from, to) = (self.starts[places.start], self.starts[places.end.max(places.start)]);
+        // Without the space behind the last word.
+        from..if to > from { to - 1 } else { from }
     }
 }
 
@@ -198,7 +258,7 @@ impl Words {
 /// alphabets, and Hangul, which has spaces, is written in longer words.
 fn is_alone(word: &str) -> bool {
     let mut chars = word.chars();
-    chars.next().is_some_and(|first| first >= '\u{e00}') && chars.next().is_none()
+    word.len() > 2 && chars.next().is_some_and(|first| first >= '\u{e00}') && chars.next().is_none()
 }
 
 #[cfg(test)]

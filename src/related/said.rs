@@ -1,6 +1,6 @@
 //! What a page says, as a store keeps it: one row a document.
 
-use super::fragment::{FragmentReader, PageWords, WordCounts};
+use super::fragment::{FragmentReader, PageText, Passage};
 use super::rule::RelatedRule;
 use super::sampling::FragmentKey;
 use crate::codec::{decode_array, decode_bytes, decode_varint, encode_bytes, encode_varint};
@@ -17,57 +17,63 @@ impl Target {
     }
 }
 
-/// What a page says about a URL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SaidFragment {
-    /// The URL.
-    pub url: String,
-    /// What tells the fragment apart from others about the URL.
-    pub key: FragmentKey,
-    /// The words, joined by single spaces.
-    pub words: String,
-}
-
-/// What a page says.
+/// What a page says: its words, where it speaks of URLs, and what tells these passages apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
-    /// Its own words.
-    pub content: WordCounts,
-    /// What it says about URLs, in the order of the page.
-    pub fragments: Vec<SaidFragment>,
+    page: PageText,
+    keys: Vec<FragmentKey>,
 }
 
 impl Said {
-    /// Appends the row: varint n, n words with their counts (varints); varint n, n fragments: URL, host (4), said (8),
-    /// words. Texts follow their lengths (varints), numbers are little-endian.
+    /// The page's own words, each as often as it occurs.
+    pub fn content(&self) -> impl Iterator<Item = &str> {
+        self.page.content()
+    }
+
+    /// The number of fragments.
+    pub fn n_fragments(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// What the page says about URLs, in the order of the page.
+    pub fn fragments(&self) -> impl Iterator<Item = (&Passage, FragmentKey)> {
+        self.page.passages.iter().zip(self.keys.iter().copied())
+    }
+
+    /// The words of a passage, joined by single spaces.
+    pub fn words(&self, passage: &Passage) -> String {
+        self.page.words(passage)
+    }
+
+    /// Appends the row: text, title; varint n, n passages: URL, varint begin in the text, varint 2 * length + 1 where the
+    /// title follows, host (4), said (8). Texts follow their lengths (varints), numbers are little-endian.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        encode_varint(self.content.len() as u64, out);
-        for (word, n) in &self.content {
-            encode_bytes(word.as_bytes(), out);
-            encode_varint(u64::from(*n), out);
-        }
-        encode_varint(self.fragments.len() as u64, out);
-        for SaidFragment { url, key, words } in &self.fragments {
-            encode_bytes(url.as_bytes(), out);
+        encode_bytes(self.page.text.as_bytes(), out);
+        encode_bytes(self.page.title.as_bytes(), out);
+        encode_varint(self.keys.len() as u64, out);
+        for (Passage { target, text, with_title }, key) in self.fragments() {
+            encode_bytes(target.as_bytes(), out);
+            encode_varint(text.start as u64, out);
+            encode_varint(2 * text.len() as u64 + u64::from(*with_title), out);
             out.extend(key.host.to_le_bytes());
             out.extend(key.said.to_le_bytes());
-            encode_bytes(words.as_bytes(), out);
         }
     }
 
     /// Reads what [`Self::encode`] appended; `None` where the bytes are no such row.
     pub fn decode(mut bytes: &[u8]) -> Option<Self> {
         let bytes = &mut bytes;
-        let mut said = Said::default();
+        let page = PageText { text: text(bytes)?, title: text(bytes)?, passages: Vec::new() };
+        let mut said = Said { page, keys: Vec::new() };
         for _ in 0..decode_varint(bytes)? {
-            let word = text(bytes)?;
-            said.content.insert(word, u32::try_from(decode_varint(bytes)?).ok()?);
-        }
-        for _ in 0..decode_varint(bytes)? {
-            let url = text(bytes)?;
+            let target = text(bytes)?;
+            let begin = usize::try_from(decode_varint(bytes)?).ok()?;
+            let length = decode_varint(bytes)?;
+            let range = begin..begin.checked_add(usize::try_from(length / 2).ok()?)?;
+            said.page.text.get(range.clone())?;
+            said.page.passages.push(Passage { target, text: range, with_title: length % 2 == 1 });
             let host = u32::from_le_bytes(decode_array(bytes)?);
-            let key = FragmentKey { host, said: u64::from_le_bytes(decode_array(bytes)?) };
-            said.fragments.push(SaidFragment { url, key, words: text(bytes)? });
+            said.keys.push(FragmentKey { host, said: u64::from_le_bytes(decode_array(bytes)?) });
         }
         bytes.is_empty().then_some(said)
     }
@@ -96,13 +102,12 @@ impl SaidReader {
     pub fn read(&mut self, page: &Page) -> Option<Said> {
         let Content::Body { media_type, body } = &page.content else { return None };
         mark_text(body, *media_type, &mut self.text).ok()?;
-        let PageWords { content, fragments } = self.reader.read(&page.url, &self.text);
-        let fragment = |(place, fragment): (usize, super::Fragment)| SaidFragment {
-            key: FragmentKey::new(&page.url, place, &fragment.words, &self.rule, &self.seed),
-            url: fragment.target,
-            words: fragment.words,
+        let text = self.reader.read_text(&page.url, &self.text);
+        let key = |(place, passage): (usize, &Passage)| {
+            FragmentKey::new(&page.url, place, &text.words(passage), &self.rule, &self.seed)
         };
-        Some(Said { content, fragments: fragments.into_iter().enumerate().map(fragment).collect() })
+        let keys = text.passages.iter().enumerate().map(key).collect();
+        Some(Said { page: text, keys })
     }
 }
 
@@ -119,7 +124,7 @@ mod tests {
         let mut reader = SaidReader::new(&RelatedRule::default(), &Seed([1, 2, 3, 4]));
         let said = reader.read(&page).expect("text");
         assert_eq!(
-            said.fragments.iter().map(|said| said.url.as_str()).collect::<Vec<_>>(),
+            said.fragments().map(|(passage, _)| passage.target.as_str()).collect::<Vec<_>>(),
             ["http://a/", "http://a/b", "http://a/c"]
         );
         let mut row = Vec::new();

@@ -35,7 +35,7 @@ pub(super) fn fragments_of<'s>(
     said: impl IntoIterator<Item = (DocumentId, &'s Said)>,
 ) -> Vec<BufferedFragment> {
     let of_one = |(document, said): (DocumentId, &'s Said)| {
-        said.fragments.iter().map(move |fragment| (Target::of(seed, &fragment.url), fragment.key, document))
+        said.fragments().map(move |(passage, key)| (Target::of(seed, &passage.target), key, document))
     };
     said.into_iter().flat_map(of_one).collect()
 }

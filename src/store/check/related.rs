@@ -194,9 +194,9 @@ impl LeftOut {
 }
 
 fn says(seed: &Seed, (target, key, _): &Way, said: Option<&Said>) -> bool {
-    let is_it =
-        |fragment: &crate::related::SaidFragment| fragment.key == *key && Target::of(seed, &fragment.url) == *target;
-    said.is_some_and(|said| said.fragments.iter().any(is_it))
+    said.is_some_and(|said| {
+        said.fragments().any(|(passage, own)| own == *key && Target::of(seed, &passage.target) == *target)
+    })
 }
 
 fn champions_sum(bag: &crate::related::Bag, rule: &RelatedRule, target: Target) -> u64 {
