@@ -86,8 +86,8 @@ fn measure(folder: &Path, rule: &RelatedRule) -> Result<Measured> {
     let mut evaluation = Evaluation::new(&classes);
     let (mut at_10, mut n_at_10, mut n_found, mut n_similar) = (0.0, 0, 0, 0);
     for query in std::fs::read_to_string(folder.join("queries.txt"))?.lines() {
-        let (live, exact) =
-            site.urls.binary_search(&query).map_or_else(|_| (Vec::new(), Vec::new()), |own| site.answers(own));
+        let own = site.urls.binary_search(&query);
+        let [live, exact] = own.map_or_else(|_| Default::default(), |own| site.answers(own));
         let similar =
             |answers: &[(f64, usize)]| answers.iter().filter(|(similarity, _)| *similarity >= SIMILAR).count();
         n_similar += similar(&exact);
@@ -111,6 +111,9 @@ fn measure(folder: &Path, rule: &RelatedRule) -> Result<Measured> {
         recall_of_pairs: n_found as f64 / n_similar as f64,
     })
 }
+
+/// Similarities and URLs, best first.
+type Answers = Vec<(f64, usize)>;
 
 /// URLs under terms, each with the weight of the term in its bag.
 type Lists = HashMap<Term, Vec<(usize, u8)>>;
@@ -145,19 +148,18 @@ impl<'b> Site<'b> {
     }
 
     /// The answers of the live query, and those by exact similarity, best first.
-    fn answers(&self, own: usize) -> (Vec<(f64, usize)>, Vec<(f64, usize)>) {
+    fn answers(&self, own: usize) -> [Answers; 2] {
         let most = self.rule.verified_max.max(2 * ANSWERS);
-        (self.ranked(own, &self.champions, most), self.ranked(own, &self.all, usize::MAX))
+        [self.ranked(own, &self.champions, most), self.ranked(own, &self.all, usize::MAX)]
     }
 
-    fn ranked(&self, own: usize, lists: &Lists, most: usize) -> Vec<(f64, usize)> {
+    fn ranked(&self, own: usize, lists: &Lists, most: usize) -> Answers {
         let mut nominations = Nominations::default();
         for (term, weight) in self.bags[own].weights() {
             nominations.add(*weight, lists.get(term).into_iter().flatten().copied());
         }
         let others = nominations.best(most).into_iter().filter(|url| *url != own);
-        let mut ranked: Vec<(f64, usize)> =
-            others.map(|url| (self.bags[own].similarity(self.bags[url]), url)).collect();
+        let mut ranked: Answers = others.map(|url| (self.bags[own].similarity(self.bags[url]), url)).collect();
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         ranked
     }

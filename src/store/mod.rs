@@ -9,6 +9,7 @@ mod db;
 mod disk_full;
 mod folder;
 mod follower;
+mod fragment;
 mod links;
 mod load;
 mod open;

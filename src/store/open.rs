@@ -3,8 +3,8 @@
 use super::column_options::{database_options, families};
 use super::db::{family, manifest_state, synced};
 use super::folder::StoreFolder;
+use super::fragment::fragments_of;
 use super::posting_buffer::PostingBuffer;
-use super::related::fragments_of;
 use super::rocks_error::{damaged, failed, is_missing};
 use super::runs::Runs;
 use super::schema::{self, FORMAT_VERSION, Fields, OLDEST_READABLE_FORMAT, cf, meta};

@@ -1,6 +1,6 @@
 //! The newest postings and equivalence fingerprints, kept in memory until the store has ingested them as runs.
 
-use super::related::BufferedFragment;
+use super::fragment::BufferedFragment;
 use super::schema::PostingKind;
 use crate::document::{DocumentId, Fingerprint};
 use crate::related::{FragmentKey, Target};

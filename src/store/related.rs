@@ -7,6 +7,7 @@
 
 use super::column_options;
 use super::db::{family, synced};
+use super::fragment::fragments_of;
 use super::open::RocksStore;
 use super::rocks_error::{damaged, failed};
 use super::schema::{self, Fields, cf, meta};
@@ -25,20 +26,6 @@ const END: [u8; 24] = [0xff; 24];
 
 /// The families that a build replaces.
 const BUILT: [&str; 4] = [cf::FRAGMENTS, cf::BAGS, cf::CHAMPIONS, cf::TERMS];
-
-/// A fragment on its way to a run.
-pub(super) type BufferedFragment = (Target, FragmentKey, DocumentId);
-
-/// The fragments in what documents say.
-pub(super) fn fragments_of<'s>(
-    seed: &crate::document::Seed,
-    said: impl IntoIterator<Item = (DocumentId, &'s Said)>,
-) -> Vec<BufferedFragment> {
-    let of_one = |(document, said): (DocumentId, &'s Said)| {
-        said.fragments().map(move |(passage, key)| (Target::of(seed, &passage.target), key, document))
-    };
-    said.into_iter().flat_map(of_one).collect()
-}
 
 impl RocksStore {
     /// Adds what the documents of a batch say to its rows.

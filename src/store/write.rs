@@ -3,9 +3,9 @@
 use super::db::{sync_log, synced};
 use super::disk_full::retry_while_full;
 use super::folder::StoreFolder;
+use super::fragment::{BufferedFragment, fragments_of};
 use super::open::RocksStore;
 use super::posting_buffer::BufferedPosting;
-use super::related::{BufferedFragment, fragments_of};
 use super::rocks_error::failed;
 use super::schema::{self, PostingKind, cf, meta, postings_of};
 use crate::cluster::{self, ClusterRow, Link, SketchView};

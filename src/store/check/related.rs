@@ -5,7 +5,7 @@ use crate::document::{DocumentId, Seed};
 use crate::ports::{RelatedBuild, RelatedView, StoreError};
 use crate::related::{FragmentKey, RelatedRule, Said, Target, Term, champions};
 use crate::store::RocksStore;
-use crate::store::related::fragments_of;
+use crate::store::fragment::fragments_of;
 use crate::store::schema::{self, Fields, cf};
 
 /// Rows whose counterparts are looked up together.
