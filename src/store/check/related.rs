@@ -124,6 +124,7 @@ impl Check<'_> {
 
     /// The bags are whole, and the terms that lead to them are their champions.
     fn build(&mut self, build: &RelatedBuild) {
+        self.terms(build);
         let expected = self.bags(build);
         let mut found = 0u64;
         let mut rows = self.rows(cf::CHAMPIONS);
@@ -136,6 +137,21 @@ impl Check<'_> {
         if found != expected {
             let what = "they are not those of the bags; `lookalike related build` makes both anew";
             self.add_finding(cf::CHAMPIONS, "", what);
+        }
+    }
+
+    /// No term is in more bags than there are.
+    fn terms(&mut self, build: &RelatedBuild) {
+        let mut rows = self.rows(cf::TERMS);
+        while let Some((key, row)) = self.next(&mut rows) {
+            let mut fields = Fields(&row);
+            let n_with = fields.u32().zip(fields.u32()).filter(|_| row.len() == 8 && key.len() == 4);
+            let is_possible = |(content, anchors): (u32, u32)| {
+                u64::from(content) <= build.n_content && u64::from(anchors) <= build.n_anchors
+            };
+            if !n_with.is_some_and(is_possible) {
+                self.add_finding(cf::TERMS, hex(&key), "it does not count the bags with a term");
+            }
         }
     }
 

@@ -59,7 +59,10 @@ fn records() -> Vec<String> {
             let content = if sweep == 2 && (page % 10 == 0 || family == 38) {
                 "\"body\":null".into()
             } else {
-                let link = format!("<a href='/{}'></a>", (page + 1) % 120);
+                // The text of a picture is no part of the page's words.
+                let letters = [family / 6, family % 6].map(|n| char::from(b'a' + n as u8));
+                let picture = format!("<img alt='bush{0} bloom{0}'>", String::from_iter(letters));
+                let link = format!("<a href='/{}'>{picture}</a>", (page + 1) % 120);
                 format!("\"content_type\":\"text/html\",\"body\":\"{text}{link}\"")
             };
             records.push(format!(
@@ -349,6 +352,7 @@ const DAMAGES: &[Damage] = &[
     (cf::BAGS, "cannot be read", |store| store.plant(cf::BAGS, store.some(cf::BAGS).0, [0, 0])),
     (cf::BAGS, "bags, the build made", |store| store.cut_some(cf::BAGS)),
     (cf::CHAMPIONS, "not those of the bags", |store| store.cut_some(cf::CHAMPIONS)),
+    (cf::TERMS, "does not count the bags", |store| store.plant(cf::TERMS, store.some(cf::TERMS).0, [255; 8])),
     (cf::OUTBOX, "are missing", |store| store.cut_some(cf::OUTBOX)),
     (cf::OUTBOX, "not the event with this number", |store| {
         let (key, _) = store.some(cf::OUTBOX);
@@ -382,6 +386,7 @@ fn unreadable_data_is_a_finding() {
     let folder = damageable_store();
     let store = RocksStore::open(folder.path(), &settings(), &rule(), None, || Seed([0; 4])).expect("opens");
     let document = store.n_documents();
+    store.plant(cf::EQUAL, [7; 16], 3u32.to_be_bytes());
     store.db.flush_cf(store.cf(cf::EQUAL).expect("a family")).expect("flushed");
     drop(store);
     let tables = fs::read_dir(folder.path()).expect("a folder").map(|file| file.expect("a file").path());
