@@ -114,7 +114,11 @@ fn killed_while_catching_up() {
     }
 }
 
-/// A build that is killed leaves the last one or none, and the next one makes it whole.
+/// The kill points at which a build of related pages takes the place of the last one: four families.
+const RELATED_POINTS: &[(&str, &[u32])] = &[("related-taken-away", &[0]), ("related-ingested", &[0, 1, 2, 3])];
+
+/// A killed build leaves the last one or none, and the next one makes it whole. Once, half a build answered: its bags
+/// were there, its frequencies were not.
 #[test]
 fn killed_while_related_pages_are_built() {
     let world = world().with("related.on", true);
@@ -123,8 +127,8 @@ fn killed_while_related_pages_are_built() {
     let ask = || world.ask("query related --json https://docs.npm.example/html/doc/cache.html", &[]);
     let whole = ask();
     assert!(whole.contains("similarity"), "{whole}");
-    for (point, hits) in [("related-taken-away", &[0][..]), ("related-ingested", &[0, 1, 2])] {
-        for n_passed in hits {
+    for (point, hits) in RELATED_POINTS {
+        for n_passed in *hits {
             let what = format!("{point} after {n_passed}");
             let mut command = world.command("related build");
             let output = command.env("FAILPOINTS", format!("{point}={n_passed}*off->return")).output().expect("starts");
@@ -468,6 +472,7 @@ fn every_point_is_tried() {
     }
     named.sort();
     let mut tried: Vec<&str> = POINTS.iter().map(|(point, _)| *point).chain(["catching-up", "caught-up"]).collect();
+    tried.extend(RELATED_POINTS.iter().map(|(point, _)| *point));
     tried.extend(POISON.map(|(point, ..)| point));
     tried.sort_unstable();
     assert_eq!(named, tried);

@@ -12,7 +12,7 @@ use crate::document::DocumentId;
 use crate::files::FileSource;
 use crate::intake::{FutureLimit, RecordSketcher};
 use crate::ports::{Incoming, Polled, ProgressMap, RelatedBuild, RelatedView, Snapshot, Source, Store};
-use crate::query::{self, NO_RELATED, RelatedAnswer, RelatedQuestion, RelatedTo};
+use crate::query::{self, NO_RELATED, RelatedQuestion, RelatedTo};
 use crate::related::{RelatedRule, Said, SaidReader};
 use crate::sketch::Sketcher;
 use crate::store::RocksStore;
@@ -36,7 +36,7 @@ const DOCUMENTS_TOGETHER: usize = 1024;
 struct BuildSummary {
     #[serde(flatten)]
     build: RelatedBuild,
-    /// Documents of which the inputs told what they say.
+    /// Documents whose words and links were read from the inputs.
     n_read: u64,
     /// Pages of the inputs that the store does not hold.
     n_unknown: u64,
@@ -86,7 +86,7 @@ pub(super) fn build(mut config: Config, args: BuildArgs, mode: OutputMode) -> Re
 }
 
 fn build_in(store: &mut RocksStore, rule: &RelatedRule, context: &Context) -> Result<RelatedBuild, BackfillError> {
-    let counted = backfill::count_related(store, rule, context)?;
+    let counted = backfill::related::count_related(store, rule, context)?;
     store.replace_related(|tables| counted.write(tables))
 }
 
@@ -198,7 +198,7 @@ pub(super) fn query_each(config: &Config, urls_from: &Path, limit: usize, copies
     let mut out = BufWriter::new(std::io::stdout().lock());
     for of in &lines(urls_from)? {
         let answer = query::related(&store, RelatedQuestion::Url(of), limit, copies)?;
-        let answer = answer.unwrap_or_else(RelatedAnswer::nothing);
+        let answer = answer.unwrap_or_default();
         write_answer(&mut out, &RelatedTo { of, answer }, json, render::related)?;
     }
     out.flush()?;

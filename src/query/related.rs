@@ -23,7 +23,7 @@ pub enum RelatedQuestion<'q> {
 }
 
 /// The pages related to one.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RelatedAnswer {
     /// The words of its bag, the heaviest first, with their weights.
     pub bag: Vec<SharedWord>,
@@ -33,13 +33,6 @@ pub struct RelatedAnswer {
     pub built_up_to: Option<DocumentId>,
     /// The related pages, best first.
     pub related: Vec<RelatedPage>,
-}
-
-impl RelatedAnswer {
-    /// The answer where nothing is known.
-    pub fn nothing() -> Self {
-        RelatedAnswer { bag: Vec::new(), n_fragments: 0, built_up_to: None, related: Vec::new() }
-    }
 }
 
 /// An answer with its question.
@@ -134,7 +127,7 @@ impl<S: Snapshot + RelatedView> Search<'_, S> {
             RelatedQuestion::Url(url) => self.about_url(url)?,
             RelatedQuestion::Said(said) => {
                 let mut asked = Asked::default();
-                self.count_content(said, &mut asked);
+                self.count(said.content(), &mut asked.content, &mut asked.words);
                 asked
             }
         };
@@ -160,11 +153,11 @@ impl<S: Snapshot + RelatedView> Search<'_, S> {
         if let Some(document) = document {
             asked.cluster = Some(self.snapshot.cluster_of(document)?);
             for said in self.snapshot.said(&[document])?.iter().flatten() {
-                self.count_content(said, &mut asked);
+                self.count(said.content(), &mut asked.content, &mut asked.words);
             }
         }
         for words in self.said_about(target, &mut asked.n_fragments)? {
-            self.count(&words, &mut asked.anchors, &mut asked.words);
+            self.count(words.split(' '), &mut asked.anchors, &mut asked.words);
         }
         Ok(asked)
     }
@@ -195,16 +188,13 @@ impl<S: Snapshot + RelatedView> Search<'_, S> {
         Ok(words)
     }
 
-    fn count_content(&mut self, said: &Said, asked: &mut Asked) {
-        for word in said.content() {
-            let term = self.reader.term(word);
-            *asked.content.entry(term).or_default() += 1;
-            asked.words.entry(term).or_insert_with(|| word.to_string());
-        }
-    }
-
-    fn count(&mut self, said: &str, counts: &mut TermCounts, words: &mut FxHashMap<Term, String>) {
-        for word in said.split(' ') {
+    fn count<'w>(
+        &mut self,
+        said: impl Iterator<Item = &'w str>,
+        counts: &mut TermCounts,
+        words: &mut FxHashMap<Term, String>,
+    ) {
+        for word in said {
             let term = self.reader.term(word);
             *counts.entry(term).or_default() += 1;
             words.entry(term).or_insert_with(|| word.to_string());
@@ -225,6 +215,10 @@ impl<S: Snapshot + RelatedView> Search<'_, S> {
 
     /// The URLs with the bags most like one bag, best first.
     fn ranked(&self, asked: &Bag, own: Option<Target>, limit: usize) -> Result<Vec<(f64, Target, Bag)>, StoreError> {
+        // A build that was cut off may have left some of its rows.
+        if self.build.is_none() {
+            return Ok(Vec::new());
+        }
         let mut nominations = Nominations::default();
         for (term, weight) in asked.weights() {
             nominations.add(*weight, self.snapshot.champions(*term, self.rule.list_max)?.into_iter());
@@ -254,7 +248,8 @@ impl<S: Snapshot + RelatedView> Search<'_, S> {
             if pages.len() == limit {
                 break;
             }
-            let (Some(url), linked_from) = self.named_target(target)? else { continue };
+            let linking = self.linking_documents(target)?;
+            let Some(url) = self.url_of(target, &linking)? else { continue };
             let cluster = self.cluster_at(&url)?;
             if !copies && cluster.is_some_and(|cluster| !seen.insert(cluster)) {
                 continue;
@@ -262,6 +257,7 @@ impl<S: Snapshot + RelatedView> Search<'_, S> {
             let shared = bag.weights().iter().map(|(term, weight)| (*term, (*weight).min(theirs.weight(*term))));
             let mut shared = named(shared.filter(|(_, weight)| *weight > 0).collect(), &asked.words);
             shared.truncate(REASONS_MAX);
+            let linked_from = self.first_urls(&linking, &url)?;
             pages.push(RelatedPage { url, similarity, cluster, shared, linked_from });
         }
         Ok(pages)
@@ -273,29 +269,35 @@ impl<S: Snapshot + RelatedView> Search<'_, S> {
         document.map(|document| self.snapshot.cluster_of(document)).transpose()
     }
 
-    /// A target's URL, and some pages that link to it. Where no page was ever taken in, a page that links there tells.
-    fn named_target(&self, target: Target) -> Result<(Option<String>, Vec<String>), StoreError> {
-        let mut documents: Vec<DocumentId> = self
-            .snapshot
-            .fragments(target, self.rule.per_host_max)?
-            .into_iter()
-            .map(|(_, document)| document)
-            .collect();
+    /// A few documents that link to a target.
+    fn linking_documents(&self, target: Target) -> Result<Vec<DocumentId>, StoreError> {
+        let fragments = self.snapshot.fragments(target, self.rule.per_host_max)?;
+        let mut documents: Vec<DocumentId> = fragments.into_iter().map(|(_, document)| document).collect();
         documents.sort_unstable();
         documents.dedup();
         documents.truncate(LINKING_MAX + 1);
-        let mut url = self.snapshot.url_of_target(target)?;
-        if url.is_none() {
-            let said = self.snapshot.said(&documents[..documents.len().min(1)])?;
-            let mut passages = said.iter().flatten().flat_map(Said::fragments).map(|(passage, _)| &passage.target);
-            url = passages.find(|url| Target::of(self.snapshot.seed(), url) == target).cloned();
+        Ok(documents)
+    }
+
+    /// A target's URL. The first document that links to it names a URL that was never crawled.
+    fn url_of(&self, target: Target, linking: &[DocumentId]) -> Result<Option<String>, StoreError> {
+        let url = self.snapshot.url_of_target(target)?;
+        if url.is_some() {
+            return Ok(url);
         }
-        let first = |document: crate::ports::StoredDocument| document.first_url;
-        let keys: Vec<_> = self.snapshot.documents(&documents)?.into_iter().map(first).collect();
-        let mut linking = self.snapshot.urls(&keys)?;
-        linking.retain(|from| Some(from) != url.as_ref());
-        linking.truncate(LINKING_MAX);
-        Ok((url, linking))
+        let said = self.snapshot.said(&linking[..linking.len().min(1)])?;
+        let mut passages = said.iter().flatten().flat_map(Said::fragments).map(|(passage, _)| &passage.target);
+        Ok(passages.find(|url| Target::of(self.snapshot.seed(), url) == target).cloned())
+    }
+
+    /// The first URLs of documents, without one.
+    fn first_urls(&self, documents: &[DocumentId], without: &str) -> Result<Vec<String>, StoreError> {
+        let documents = self.snapshot.documents(documents)?;
+        let keys: Vec<_> = documents.into_iter().map(|document| document.first_url).collect();
+        let mut urls = self.snapshot.urls(&keys)?;
+        urls.retain(|url| url != without);
+        urls.truncate(LINKING_MAX);
+        Ok(urls)
     }
 }
 
