@@ -7,10 +7,10 @@
 //! each folder and each kind of bags it prints how well 500 answers of the live query follow the classes, and how many of
 //! the answers by exact similarity they hold.
 
-use lookalike::document::{Body, MarkedText, MediaType, Seed, mark_text};
+use lookalike::document::{Body, Content, FetchTime, MediaType, Page, Seed};
 use lookalike::related::{
-    Bag, BagKind, Classes, Evaluation, FragmentKey, FragmentReader, Frequencies, Nominations, RelatedRule, Scores,
-    Source, Stemmer, StopWords, Term, TermCounts, TermReader, Titles, bag, champions, sample,
+    Bag, BagKind, Classes, Evaluation, FragmentKey, Frequencies, Nominations, RelatedRule, SaidReader, Scores, Source,
+    Stemmer, StopWords, Term, TermCounts, TermReader, Titles, bag, champions, sample,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -191,7 +191,7 @@ fn bags(pages: &Path, rule: &RelatedRule, seed: &Seed) -> Result<BTreeMap<String
         let keys: Vec<FragmentKey> = known.fragments.keys().copied().collect();
         let words: Vec<&String> = known.fragments.values().collect();
         let mut anchors = TermCounts::default();
-        sample(&keys, rule).into_iter().for_each(|at| terms.count(words[at], &mut anchors));
+        sample(&keys, rule).into_iter().for_each(|at| terms.count(words[at].split(' '), &mut anchors));
         of_content.add(&known.content);
         of_anchors.add(&anchors);
         counted.push((url, known.content, anchors));
@@ -206,22 +206,18 @@ fn bags(pages: &Path, rule: &RelatedRule, seed: &Seed) -> Result<BTreeMap<String
 
 fn known(pages: &Path, rule: &RelatedRule, seed: &Seed) -> Result<BTreeMap<String, Known>> {
     let mut known: BTreeMap<String, Known> = BTreeMap::new();
-    let (mut reader, mut text) = (FragmentReader::new(rule), MarkedText::default());
-    let mut terms = TermReader::new(rule.stemmer, seed);
+    let (mut reader, mut terms) = (SaidReader::new(rule, seed), TermReader::new(rule.stemmer, seed));
     for line in BufReader::new(zstd::Decoder::new(File::open(pages)?)?).lines() {
         let page: serde_json::Value = serde_json::from_str(&line?)?;
         let field = |name: &str| page[name].as_str().ok_or_else(|| format!("a page without {name}"));
-        let url = field("url")?;
-        mark_text(&Body::Text(field("body")?.into()), MediaType::Html, &mut text)?;
-        let said = reader.read(url, &text);
-        let content = &mut known.entry(url.to_string()).or_default().content;
-        for (word, n) in said.content {
-            *content.entry(terms.term(&word)).or_default() += n;
+        let (url, body) = (field("url")?.to_string(), Body::Text(field("body")?.into()));
+        let content = Content::Body { media_type: MediaType::Html, body };
+        let page = Page { url, fetched_at: FetchTime(0), sweep: None, content };
+        let said = reader.read(&page).ok_or("a page that is no text")?;
+        for (passage, key) in said.fragments() {
+            known.entry(passage.target.clone()).or_default().fragments.insert(key, said.words(passage));
         }
-        for (place, fragment) in said.fragments.into_iter().enumerate() {
-            let key = FragmentKey::new(url, place, &fragment.words, rule, seed);
-            known.entry(fragment.target).or_default().fragments.insert(key, fragment.words);
-        }
+        terms.count(said.content(), &mut known.entry(page.url).or_default().content);
     }
     Ok(known)
 }

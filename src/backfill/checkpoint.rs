@@ -47,7 +47,7 @@ pub trait Work {
     type Spec: Clone + Serialize + DeserializeOwned;
     /// The phases.
     type Phase: Copy + Ord + Serialize + DeserializeOwned;
-    /// What is told of finished work.
+    /// Reports on finished work.
     type Report: Clone + Serialize + DeserializeOwned;
 
     /// What differs between the specification of a folder and another one. `is_read` tells that all inputs of the folder's

@@ -5,8 +5,8 @@
 
 use super::error::BackfillError;
 use super::rows::{
-    ChampionRow, CountsRow, DocumentRange, DocumentRow, EquivalenceRow, FragmentRow, KeptFragment, LinkRow, PageRow,
-    Pair, Posting, RowOffset, ShortenedIndex, SightingByDocument, SightingByUrl, UrlRow,
+    DocumentRange, DocumentRow, EquivalenceRow, LinkRow, PageRow, Pair, Posting, RowOffset, ShortenedIndex,
+    SightingByDocument, SightingByUrl, UrlRow,
 };
 use crate::extsort::{FinishedFile, Row, RunFile, RunFileWriter, SortedRow, Sorter};
 use crate::ports::MissingUrl;
@@ -62,15 +62,6 @@ pub(super) const SIGHTINGS_BY_URL: Dataset<SightingByUrl> = Dataset::compressed(
 pub(super) const SIGHTINGS_BY_DOCUMENT: Dataset<SightingByDocument> = Dataset::compressed("sightings-by-document");
 /// URLs at which a document stood last, for the search for lost pages.
 pub(super) const MISSING_URLS: Dataset<MissingUrl> = Dataset::plain("missing-urls");
-
-/// What pages say about URLs.
-pub(super) const FRAGMENTS: Dataset<FragmentRow> = Dataset::compressed("fragments");
-/// The fragments that count.
-pub(super) const KEPT_FRAGMENTS: Dataset<KeptFragment> = Dataset::plain("kept-fragments");
-/// The counted terms of each URL.
-pub(super) const COUNTS: Dataset<CountsRow> = Dataset::compressed("counts");
-/// URLs under the heaviest terms of their bags.
-pub(super) const CHAMPIONS: Dataset<ChampionRow> = Dataset::plain("champions");
 
 /// Run files of one row type. Compression is for rows of text; rows of numbers are small as they are.
 pub(super) struct Dataset<R> {

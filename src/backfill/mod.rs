@@ -24,7 +24,6 @@ mod phases;
 mod progress;
 mod recluster;
 pub mod related;
-mod related_store;
 mod report;
 mod rows;
 mod sketch_cache;
@@ -41,7 +40,6 @@ pub use phases::ingest::{PageInput, ingest_sketched};
 pub use progress::{PhaseName, PhaseProgress, ProgressSnapshot};
 pub use recluster::cluster_diff::cluster_diff_events;
 pub use recluster::{LinkRule, ReclusterPolicy, Reclustered, Representative, recluster};
-pub use related_store::{CountedUrls, count_related};
 pub use report::{ClusterSizes, PhaseReport, RecordCounts, Report};
 pub use usage::{Phase, Usage, machine_memory};
 

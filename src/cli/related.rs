@@ -210,7 +210,7 @@ fn write_rows(built: &Built, out: &Path, with_bags: bool, json: bool) -> Result<
     Ok(())
 }
 
-/// Six digits are more than any similarity of whole weights needs to be told from the next.
+/// Six digits distinguish any two similarities of whole weights.
 fn rounded(similarity: f64) -> f64 {
     (similarity * 1e6).round() / 1e6
 }

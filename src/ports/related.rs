@@ -49,6 +49,12 @@ pub trait RelatedView {
     /// [`StoreError`]
     fn each_said(&self, each: &mut dyn FnMut(DocumentId, Said) -> bool) -> Result<(), StoreError>;
 
+    /// Whether each document stands somewhere now, by its number; the first entry is of no document.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn standing(&self) -> Result<Vec<bool>, StoreError>;
+
     /// The fragments about a URL, sorted, each with a document that says it; the smallest `per_host_max` of each host, or
     /// all where that is 0.
     ///

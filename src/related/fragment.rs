@@ -3,29 +3,7 @@
 use super::rule::{RelatedRule, Titles};
 use super::stop_words::StopWords;
 use crate::document::{Mark, MarkKind, MarkedText, append_words, resolve};
-use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// Words with their frequencies.
-pub type WordCounts = BTreeMap<String, u32>;
-
-/// Words that a page says about a URL (section 2.2).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Fragment {
-    /// The URL.
-    pub target: String,
-    /// The words in their order, joined by single spaces, without stop words.
-    pub words: String,
-}
-
-/// What a page says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PageWords {
-    /// Its own words and those of its title (section 2.1).
-    pub content: WordCounts,
-    /// What it says about URLs, in the order of the page.
-    pub fragments: Vec<Fragment>,
-}
 
 /// A page's words without stop words, and where it speaks of URLs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -103,18 +81,9 @@ impl FragmentReader {
         }
     }
 
-    /// Reads what the page at `url` says, as counts and fragments.
-    pub fn read(&mut self, url: &str, page: &MarkedText) -> PageWords {
-        let page = self.read_text(url, page);
-        let mut content = WordCounts::new();
-        page.content().for_each(|word| *content.entry(word.to_string()).or_default() += 1);
-        let fragment = |passage: &Passage| Fragment { target: passage.target.clone(), words: page.words(passage) };
-        PageWords { content, fragments: page.passages.iter().map(fragment).collect() }
-    }
-
     /// Reads the words of the page at `url`, and where it speaks of others. Only links by HTTP to other URLs count;
     /// fragments of URLs are cut off.
-    pub fn read_text(&mut self, url: &str, page: &MarkedText) -> PageText {
+    pub fn read(&mut self, url: &str, page: &MarkedText) -> PageText {
         self.read_words(page);
         let base = page.base.as_deref().and_then(|base| resolve(url, base));
         let base = base.as_deref().unwrap_or(url);
@@ -264,15 +233,20 @@ fn is_alone(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
-    fn read(rule: &RelatedRule, html: &str) -> PageWords {
+    fn read(rule: &RelatedRule, html: &str) -> PageText {
         let mut page = MarkedText::default();
         page.read_html(html);
         FragmentReader::new(rule).read("http://a/b/page.html#top", &page)
     }
 
-    fn about<'w>(words: &'w PageWords, target: &str) -> Vec<&'w str> {
-        words.fragments.iter().filter(|said| said.target == target).map(|said| said.words.as_str()).collect()
+    fn about(said: &PageText, target: &str) -> Vec<String> {
+        said.passages.iter().filter(|passage| passage.target == target).map(|passage| said.words(passage)).collect()
+    }
+
+    fn content(said: &PageText) -> Vec<&str> {
+        BTreeSet::from_iter(said.content()).into_iter().collect()
     }
 
     #[test]
@@ -284,10 +258,9 @@ mod tests {
         assert_eq!(about(&said, "http://a/b/page.html"), ["roses"]);
         let linking = RelatedRule { titles: Titles::Linking, ..rule };
         let said = read(&linking, html);
-        assert_eq!(said.fragments.len(), 1);
+        assert_eq!(said.passages.len(), 1);
         assert_eq!(about(&said, "http://a/b/c.html"), ["beta gamma delta epsilon roses"]);
-        let content: Vec<_> = said.content.keys().map(String::as_str).collect();
-        assert_eq!(content, ["alpha", "beta", "delta", "epsilon", "gamma", "roses", "zeta"]);
+        assert_eq!(content(&said), ["alpha", "beta", "delta", "epsilon", "gamma", "roses", "zeta"]);
     }
 
     #[test]
@@ -295,10 +268,10 @@ mod tests {
         let rule = RelatedRule::default();
         let html = "<base href=/d/><a href=#top>self</a><a href=/b/page.html>self</a><a href=mailto:x@y>mail</a>\
                     <a href=javascript:go()>go</a><a href=>folder</a><a href='//Other/x y'>other</a><a href=e>rose</a>";
-        let targets: Vec<_> = read(&rule, html).fragments.into_iter().map(|said| said.target).collect();
+        let targets: Vec<_> = read(&rule, html).passages.into_iter().map(|passage| passage.target).collect();
         assert_eq!(targets, ["http://a/d/", "http://a/d/", "http://Other/x y", "http://a/d/e"]);
         let one = RelatedRule { per_page_max: 1, ..rule };
-        assert_eq!(read(&one, html).fragments.len(), 1);
+        assert_eq!(read(&one, html).passages.len(), 1);
     }
 
     #[test]
@@ -310,8 +283,7 @@ mod tests {
     #[test]
     fn scripts_without_spaces_have_words_of_two_characters() {
         let said = read(&RelatedRule::default(), "東京都 rose ไทย 한국어 é");
-        let content: Vec<_> = said.content.keys().map(String::as_str).collect();
-        assert_eq!(content, ["rose", "ทย", "ไท", "京都", "東京", "한국어"]);
+        assert_eq!(content(&said), ["rose", "ทย", "ไท", "京都", "東京", "한국어"]);
     }
 
     /// A page that is one link, or a link a word, costs no more than its words.
@@ -319,8 +291,8 @@ mod tests {
     fn long_links_are_cut() {
         let rule = RelatedRule { window: 0, ..RelatedRule::default() };
         let said = read(&rule, &format!("<a href=c>{}", "rose bush ".repeat(5000)));
-        assert_eq!(said.fragments[0].words.split(' ').count(), LINK_WORDS_MAX);
+        assert_eq!(said.words(&said.passages[0]).split(' ').count(), LINK_WORDS_MAX);
         let said = read(&rule, &"<a href=c>rose</a>".repeat(5000));
-        assert_eq!(said.fragments.len(), rule.per_page_max);
+        assert_eq!(said.passages.len(), rule.per_page_max);
     }
 }

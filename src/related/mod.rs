@@ -2,7 +2,10 @@
 //! 2000.)
 //!
 //! ```text
-//! MarkedText ─▶ fragment (what a page says about itself and about others) ─▶ weight ─▶ Bag
+//! page ─▶ fragment (its words, where it speaks of URLs) ─▶ said (a row) ─▶ sampling ─▶ weight ─▶ Bag
+//!
+//! live query:  Bag ─▶ nominate (lists of heavy terms) ─▶ similarity
+//! the paper:   Bag ─▶ signature ─▶ candidate_pairs ─▶ similarity ─▶ centers
 //! ```
 
 mod bag;
@@ -26,13 +29,13 @@ pub use bag::{Bag, Term};
 pub use candidate_pairs::{CandidateRule, Positions, pairs};
 pub use centers::Centers;
 pub use evaluation::{Classes, Evaluation, Scores};
-pub use fragment::{Fragment, FragmentReader, PageText, PageWords, Passage, WordCounts};
+pub use fragment::Passage;
 pub use key_sort::{KeySorter, KeyedId};
 pub use nominate::{Nominations, champions};
 pub use porter::stem;
 pub use rule::{BagKind, PairFilter, RelatedRule, Stemmer, Titles, Weight};
 pub use said::{Said, SaidReader, Target};
-pub use sampling::{FragmentKey, sample};
+pub use sampling::{FragmentKey, HostShares, sample};
 pub use signature::{Signature, SignatureRule, Signer};
 pub use stop_words::StopWords;
 pub use weight::{Frequencies, Source, TermCounts, TermReader, bag, weight};

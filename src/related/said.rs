@@ -102,7 +102,7 @@ impl SaidReader {
     pub fn read(&mut self, page: &Page) -> Option<Said> {
         let Content::Body { media_type, body } = &page.content else { return None };
         mark_text(body, *media_type, &mut self.text).ok()?;
-        let text = self.reader.read_text(&page.url, &self.text);
+        let text = self.reader.read(&page.url, &self.text);
         let key = |(place, passage): (usize, &Passage)| {
             FragmentKey::new(&page.url, place, &text.words(passage), &self.rule, &self.seed)
         };

@@ -22,18 +22,37 @@ impl FragmentKey {
     }
 }
 
-/// Returns which of the fragments about a URL count, by their places: the `per_host_max` smallest of each host, and of
-/// these the `per_target_max` smallest. `keys` are sorted.
-pub fn sample(keys: &[FragmentKey], rule: &RelatedRule) -> Vec<usize> {
-    let or_all = |most: usize| if most == 0 { usize::MAX } else { most };
-    let mut kept = Vec::new();
-    let mut from = 0;
-    for of_host in keys.chunk_by(|one, other| one.host == other.host) {
-        kept.extend(from..from + of_host.len().min(or_all(rule.per_host_max)));
-        from += of_host.len();
+/// The share of each host in the fragments about one URL: its smallest ones.
+#[derive(Clone, Copy, Debug)]
+pub struct HostShares {
+    per_host_max: usize,
+    host: Option<u32>,
+    n_of_host: usize,
+}
+
+impl HostShares {
+    /// Shares of so many fragments; 0: all count.
+    pub fn new(per_host_max: usize) -> Self {
+        HostShares { per_host_max, host: None, n_of_host: 0 }
     }
-    let most = or_all(rule.per_target_max);
-    if kept.len() > most {
+
+    /// Whether the next fragment belongs to its host's share. Keys come sorted.
+    pub fn admits(&mut self, key: FragmentKey) -> bool {
+        if self.host.replace(key.host) != Some(key.host) {
+            self.n_of_host = 0;
+        }
+        self.n_of_host += 1;
+        self.per_host_max == 0 || self.n_of_host <= self.per_host_max
+    }
+}
+
+/// Returns which of the fragments about a URL count, by their places: the share of each host, and of these the
+/// `per_target_max` smallest. `keys` are sorted.
+pub fn sample(keys: &[FragmentKey], rule: &RelatedRule) -> Vec<usize> {
+    let mut shares = HostShares::new(rule.per_host_max);
+    let mut kept: Vec<usize> = (0..keys.len()).filter(|at| shares.admits(keys[*at])).collect();
+    let most = rule.per_target_max;
+    if most > 0 && kept.len() > most {
         kept.sort_unstable_by_key(|at| (keys[*at].said, *at));
         kept.truncate(most);
         kept.sort_unstable();

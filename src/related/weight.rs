@@ -33,9 +33,9 @@ impl TermReader {
         }
     }
 
-    /// Counts the terms of words that are joined by single spaces.
-    pub fn count(&mut self, words: &str, counts: &mut TermCounts) {
-        for word in words.split(' ').filter(|word| !word.is_empty()) {
+    /// Counts the terms of words.
+    pub fn count<'w>(&mut self, words: impl Iterator<Item = &'w str>, counts: &mut TermCounts) {
+        for word in words.filter(|word| !word.is_empty()) {
             *counts.entry(self.term(word)).or_default() += 1;
         }
     }
@@ -155,7 +155,7 @@ mod tests {
 
     fn counts(words: &str) -> TermCounts {
         let mut counts = TermCounts::default();
-        reader().count(words, &mut counts);
+        reader().count(words.split(' '), &mut counts);
         counts
     }
 

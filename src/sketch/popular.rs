@@ -1,7 +1,7 @@
 //! The sketch of what several documents have in common: the representative of a cluster (Broder, "On the resemblance
 //! and containment of documents", section 4.4).
 //!
-//! The representative is a document that nobody wrote. It has as many shingles as the members have on average, and
+//! The representative is a made-up document. It has as many shingles as the members have on average, and
 //! those are the most popular ones. Its sketch follows from the members' sketches, in their form:
 //!
 //! - **Samples** are cut to the smallest of the members' bounds, below which all are complete. What remains of each is

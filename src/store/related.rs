@@ -13,8 +13,9 @@ use super::rocks_error::{damaged, failed};
 use super::schema::{self, Fields, cf, meta};
 use crate::document::DocumentId;
 use crate::ports::{RelatedBuild, RelatedTables, RelatedView, StoreError};
-use crate::related::{Bag, FragmentKey, RelatedRule, Said, Target, Term};
+use crate::related::{Bag, FragmentKey, HostShares, RelatedRule, Said, Target, Term};
 use rocksdb::{IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -90,7 +91,7 @@ impl RocksStore {
             std::fs::remove_dir_all(&folder).map_err(unwritten)?;
         }
         std::fs::create_dir(&folder).map_err(unwritten)?;
-        let options = BUILT.map(column_options::run_options);
+        let options = BUILT.map(|name| (name, column_options::run_options(name))).into();
         let build = {
             let mut tables = SstTables::new(&folder, &options);
             let build = write(&mut tables)?;
@@ -136,26 +137,27 @@ fn table_path(folder: &Path, name: &str) -> PathBuf {
 /// The tables of a build as files. A table's first row creates its file, because RocksDB rejects a file without rows.
 struct SstTables<'o> {
     folder: PathBuf,
-    writers: [(SstFileWriter<'o>, u64); BUILT.len()],
+    writers: BTreeMap<&'static str, (SstFileWriter<'o>, u64)>,
 }
 
 impl<'o> SstTables<'o> {
-    fn new(folder: &Path, options: &'o [Options; BUILT.len()]) -> Self {
-        let writers = options.each_ref().map(|options| (SstFileWriter::create(options), 0));
-        SstTables { folder: folder.to_path_buf(), writers }
+    fn new(folder: &Path, options: &'o BTreeMap<&'static str, Options>) -> Self {
+        let writer = |(name, options): (&&'static str, &'o Options)| (*name, (SstFileWriter::create(options), 0));
+        SstTables { folder: folder.to_path_buf(), writers: options.iter().map(writer).collect() }
     }
 
-    fn put(&mut self, at: usize, key: &[u8], row: &[u8]) -> Result<(), StoreError> {
-        let (writer, n_rows) = &mut self.writers[at];
+    fn put(&mut self, name: &'static str, key: &[u8], row: &[u8]) -> Result<(), StoreError> {
+        let (writer, n_rows) =
+            self.writers.get_mut(name).ok_or_else(|| StoreError::Failed(format!("a build does not write {name}")))?;
         if *n_rows == 0 {
-            writer.open(table_path(&self.folder, BUILT[at])).map_err(failed)?;
+            writer.open(table_path(&self.folder, name)).map_err(failed)?;
         }
         *n_rows += 1;
         writer.put(key, row).map_err(failed)
     }
 
     fn finish(self) -> Result<(), StoreError> {
-        for (mut writer, n_rows) in self.writers {
+        for (mut writer, n_rows) in self.writers.into_values() {
             if n_rows > 0 {
                 writer.finish().map_err(failed)?;
             }
@@ -166,19 +168,19 @@ impl<'o> SstTables<'o> {
 
 impl RelatedTables for SstTables<'_> {
     fn fragment(&mut self, target: Target, key: FragmentKey, document: DocumentId) -> Result<(), StoreError> {
-        self.put(0, &schema::fragment_key(target, key), &document.0.to_be_bytes())
+        self.put(cf::FRAGMENTS, &schema::fragment_key(target, key), &document.0.to_be_bytes())
     }
 
     fn bag(&mut self, target: Target, bag: &Bag) -> Result<(), StoreError> {
-        self.put(1, &target.0.to_be_bytes(), &schema::bag_row(bag))
+        self.put(cf::BAGS, &target.0.to_be_bytes(), &schema::bag_row(bag))
     }
 
     fn champion(&mut self, term: Term, weight: u8, target: Target) -> Result<(), StoreError> {
-        self.put(2, &schema::champion_key(term, weight, target), &[])
+        self.put(cf::CHAMPIONS, &schema::champion_key(term, weight, target), &[])
     }
 
     fn term(&mut self, term: Term, n_with: [u32; 2]) -> Result<(), StoreError> {
-        self.put(3, &term.0.to_be_bytes(), &n_with.map(u32::to_be_bytes).concat())
+        self.put(cf::TERMS, &term.0.to_be_bytes(), &n_with.map(u32::to_be_bytes).concat())
     }
 }
 
@@ -218,34 +220,46 @@ impl RelatedView for RocksStore {
         })
     }
 
+    fn standing(&self) -> Result<Vec<bool>, StoreError> {
+        let mut stands = vec![false; self.n_documents() as usize + 1];
+        self.scan_states(&mut |_, state| {
+            let place = state.newest.seen.document().and_then(|document| stands.get_mut(document.0 as usize));
+            if let Some(stands) = place {
+                *stands = true;
+            }
+        })?;
+        Ok(stands)
+    }
+
     fn fragments(&self, target: Target, per_host_max: usize) -> Result<Vec<(FragmentKey, DocumentId)>, StoreError> {
         if !self.has_related() {
             return Ok(Vec::new());
         }
-        let most = if per_host_max == 0 { usize::MAX } else { per_host_max };
         // The buffer first: what leaves it meanwhile is in the rows by then.
         let mut found = self.posting_buffer()?.fragments(target);
         let mut next = Some(FragmentKey { host: 0, said: 0 });
         while let Some(from) = next.take() {
-            let mut n_of_host = (from.host, 0);
+            let mut shares = HostShares::new(per_host_max);
             self.scan_from(cf::FRAGMENTS, &schema::fragment_key(target, from), &mut |key, row| {
                 let (of, key, document) =
                     schema::read_fragment(key, row).ok_or_else(|| damaged("a row of fragments"))?;
                 if of != target {
                     return Ok(false);
                 }
-                n_of_host = (key.host, if key.host == n_of_host.0 { n_of_host.1 + 1 } else { 1 });
-                found.push((key, document));
-                if n_of_host.1 == most {
+                if !shares.admits(key) {
+                    // What is left of a host that has its share is passed over, however much it is.
                     next = key.host.checked_add(1).map(|host| FragmentKey { host, said: 0 });
+                    return Ok(false);
                 }
-                Ok(n_of_host.1 < most)
+                found.push((key, document));
+                Ok(true)
             })?;
         }
         found.sort_unstable();
         found.dedup_by_key(|(key, _)| *key);
-        let kept = found.chunk_by(|(one, _), (other, _)| one.host == other.host);
-        Ok(kept.flat_map(|of_host| of_host.iter().take(most)).copied().collect())
+        let mut shares = HostShares::new(per_host_max);
+        found.retain(|(key, _)| shares.admits(*key));
+        Ok(found)
     }
 
     fn frequencies(&self, terms: &[Term]) -> Result<Vec<[u32; 2]>, StoreError> {

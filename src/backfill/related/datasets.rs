@@ -3,6 +3,7 @@
 use super::rows::{
     BagRow, CenterRow, CountedRow, FragmentRow, FrequencyRow, NeighbourRow, PageRow, PairRow, SignatureRow, StateRow,
 };
+use super::store_rows::{ChampionRow, CountsRow, KeptFragment, StoreFragment};
 use crate::backfill::datasets::Dataset;
 
 /// What pages said, URL by URL, the newest page first.
@@ -29,3 +30,12 @@ pub(super) const SIMILAR: Dataset<NeighbourRow> = Dataset::plain("similar");
 pub(super) const NEIGHBOURS: Dataset<NeighbourRow> = Dataset::plain("neighbours");
 /// The centers of the bags.
 pub(super) const CENTERS: Dataset<CenterRow> = Dataset::plain("centers");
+
+/// What the documents of a store say about URLs.
+pub(super) const STORE_FRAGMENTS: Dataset<StoreFragment> = Dataset::compressed("store-fragments");
+/// Those that count.
+pub(super) const KEPT_FRAGMENTS: Dataset<KeptFragment> = Dataset::plain("kept-fragments");
+/// The counted terms of each URL.
+pub(super) const STORE_COUNTS: Dataset<CountsRow> = Dataset::compressed("store-counts");
+/// URLs under the heaviest terms of their bags.
+pub(super) const CHAMPIONS: Dataset<ChampionRow> = Dataset::plain("champions");

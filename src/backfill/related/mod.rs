@@ -6,7 +6,7 @@
 //! words,   counts,    80 values     agree    similar   both ways,
 //! fragments bags      a bag         in 3     enough    CENTER
 //! ```
-//! [`build`] begins with pages, [`build_known`] with what a caller knows about each URL. Both leave their results as
+//! [`count_related`] makes the bags of a store from what it keeps. [`build`] begins with pages, [`build_known`] with what a caller knows about each URL. Both leave their results as
 //! files in the work folder, which [`Built`] reads. The first phase begins anew after a kill; all others resume after
 //! their last finished job.
 
@@ -19,6 +19,8 @@ mod pages;
 mod pairs;
 mod rows;
 mod signatures;
+mod store;
+mod store_rows;
 #[cfg(test)]
 mod tests;
 mod url_table;
@@ -26,6 +28,7 @@ mod work;
 
 pub use built::{Built, Neighbour};
 pub use collect::{KnownUrl, KnownUrls};
+pub use store::{CountedUrls, count_related};
 pub use url_table::UrlTable;
 pub use work::{BuildPhase, BuildPhaseReport, BuildReport, BuildSizes, BuildSpec, RelatedBuild};
 

@@ -15,11 +15,11 @@ use crate::backfill::error::BackfillError;
 use crate::backfill::jobs::{Job, run_jobs};
 use crate::backfill::phases::ingest::{Chunk, PageInput, read_chunks};
 use crate::backfill::report::RecordCounts;
-use crate::document::{Content, FetchTime, MarkedText, Page, Seed, mark_text};
+use crate::document::{Content, FetchTime, Page, Seed};
 use crate::extsort::{MergeReader, split_points};
 use crate::intake::PageReader;
 use crate::ports::Incoming;
-use crate::related::{FragmentKey, FragmentReader, PageWords, RelatedRule, TermCounts, TermReader};
+use crate::related::{RelatedRule, SaidReader, TermCounts, TermReader};
 use crossbeam::channel::{Receiver, bounded};
 use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -108,15 +108,13 @@ struct Worker<'a> {
 }
 
 struct WordReader {
-    text: MarkedText,
-    fragments: FragmentReader,
+    said: SaidReader,
     terms: TermReader,
 }
 
 impl WordReader {
     fn new(rule: &RelatedRule, seed: &Seed) -> Self {
-        let (fragments, terms) = (FragmentReader::new(rule), TermReader::new(rule.stemmer, seed));
-        WordReader { text: MarkedText::default(), fragments, terms }
+        WordReader { said: SaidReader::new(rule, seed), terms: TermReader::new(rule.stemmer, seed) }
     }
 }
 
@@ -153,7 +151,7 @@ impl<'a> Worker<'a> {
         let pages = &mut self.pages;
         let read = catch_unwind(AssertUnwindSafe(|| {
             let page = pages.page(&incoming.record).ok()?;
-            let said = said(&page, words, rule, seed)?;
+            let said = said(&page, words)?;
             Some(PageRow { url: page.url.clone(), fetched_at: Reverse(page.fetched_at), said })
         }));
         let row = read.unwrap_or_else(|_| {
@@ -170,23 +168,21 @@ impl<'a> Worker<'a> {
 }
 
 /// What a page says; `None` if it is no text.
-fn said(page: &Page, reader: &mut WordReader, rule: &RelatedRule, seed: &Seed) -> Option<Said> {
-    let (media_type, body) = match &page.content {
-        Content::Body { media_type, body } => (*media_type, body),
+fn said(page: &Page, reader: &mut WordReader) -> Option<Said> {
+    match &page.content {
+        Content::Body { .. } => {}
         Content::Redirect(target) => return Some(Said::Redirect(target.clone())),
         Content::Features(_) | Content::Gone => return Some(Said::Nothing),
-    };
-    mark_text(body, media_type, &mut reader.text).ok()?;
-    let PageWords { content, fragments } = reader.fragments.read(&page.url, &reader.text);
+    }
+    let said = reader.said.read(page)?;
     let mut counts = TermCounts::default();
-    content.iter().for_each(|(word, n)| *counts.entry(reader.terms.term(word)).or_default() += n);
+    reader.terms.count(said.content(), &mut counts);
     let content = sorted(&counts);
-    let mut rows: Vec<FragmentRow> = Vec::with_capacity(fragments.len());
-    for (place, fragment) in fragments.into_iter().enumerate() {
-        let key = FragmentKey::new(&page.url, place, &fragment.words, rule, seed);
+    let mut rows: Vec<FragmentRow> = Vec::with_capacity(said.n_fragments());
+    for (passage, key) in said.fragments() {
         counts.clear();
-        reader.terms.count(&fragment.words, &mut counts);
-        rows.push(FragmentRow { target: fragment.target, key, terms: sorted(&counts) });
+        reader.terms.count(said.words(passage).split(' '), &mut counts);
+        rows.push(FragmentRow { target: passage.target.clone(), key, terms: sorted(&counts) });
     }
     Some(Said::Terms { content, fragments: rows })
 }

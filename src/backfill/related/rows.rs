@@ -130,7 +130,7 @@ pub fn sorted(counts: &TermCounts) -> Counts {
     sorted
 }
 
-fn encode_counts(counts: &Counts, out: &mut Vec<u8>) {
+pub(super) fn encode_counts(counts: &Counts, out: &mut Vec<u8>) {
     encode_varint(counts.len() as u64, out);
     let mut previous = 0;
     for (Term(term), n) in counts {
@@ -140,7 +140,7 @@ fn encode_counts(counts: &Counts, out: &mut Vec<u8>) {
     }
 }
 
-fn decode_counts(bytes: &mut &[u8]) -> Option<Counts> {
+pub(super) fn decode_counts(bytes: &mut &[u8]) -> Option<Counts> {
     let n = decode_varint(bytes)? as usize;
     let mut counts = Vec::with_capacity(n.min(bytes.len()));
     let mut previous = 0u32;

@@ -7,12 +7,12 @@ use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
 use crate::backfill::error::BackfillError;
 use crate::backfill::phases::ingest::PageInput;
-use crate::document::{MarkedText, Seed};
+use crate::document::{Body, Content, FetchTime, MediaType, Page, Seed};
 use crate::intake::FutureLimit;
 use crate::ports::{Incoming, Polled, Source as PageSource, SourceError};
 use crate::related::{
-    Bag, BagKind, Centers, FragmentKey, FragmentReader, Frequencies, PairFilter, Positions, RelatedRule, Signature,
-    Signer, Source, TermCounts, TermReader, bag, sample,
+    Bag, BagKind, Centers, FragmentKey, Frequencies, PairFilter, Positions, RelatedRule, SaidReader, Signature, Signer,
+    Source, TermCounts, TermReader, bag, sample,
 };
 use crate::sweep::SweepCut;
 use crate::wire::{Limits, Origin, Record};
@@ -153,21 +153,19 @@ fn known(rule: &RelatedRule) -> BTreeMap<String, (TermCounts, TermCounts)> {
         newest.insert(page["url"].as_str().expect("a URL").to_string(), page);
     }
     let mut terms = TermReader::new(rule.stemmer, &SEED);
-    let mut reader = FragmentReader::new(rule);
+    let mut reader = SaidReader::new(rule, &SEED);
     let mut content: BTreeMap<String, TermCounts> = BTreeMap::new();
     let mut fragments: BTreeMap<String, BTreeMap<FragmentKey, String>> = BTreeMap::new();
     for (url, page) in &newest {
         let Some(body) = page["body"].as_str() else { continue };
-        let mut text = MarkedText::default();
-        text.read_html(body);
-        let said = reader.read(url, &text);
-        let counts = content.entry(url.clone()).or_default();
-        said.content.iter().for_each(|(word, n)| *counts.entry(terms.term(word)).or_default() += n);
-        for (place, fragment) in said.fragments.into_iter().enumerate() {
-            let key = FragmentKey::new(url, place, &fragment.words, rule, &SEED);
-            let moved = newest.get(&fragment.target).and_then(|page| page["redirect_to"].as_str());
-            let target = moved.unwrap_or(&fragment.target).to_string();
-            fragments.entry(target).or_default().insert(key, fragment.words);
+        let body = Content::Body { media_type: MediaType::Html, body: Body::Text(body.into()) };
+        let page = Page { url: url.clone(), fetched_at: FetchTime(0), sweep: None, content: body };
+        let said = reader.read(&page).expect("text");
+        terms.count(said.content(), content.entry(url.clone()).or_default());
+        for (passage, key) in said.fragments() {
+            let moved = newest.get(&passage.target).and_then(|page| page["redirect_to"].as_str());
+            let target = moved.unwrap_or(&passage.target).to_string();
+            fragments.entry(target).or_default().insert(key, said.words(passage));
         }
     }
     let urls: BTreeSet<&String> = content.keys().chain(fragments.keys()).collect();
@@ -175,7 +173,7 @@ fn known(rule: &RelatedRule) -> BTreeMap<String, (TermCounts, TermCounts)> {
         let (keys, words): (Vec<_>, Vec<_>) = fragments.get(*url).cloned().unwrap_or_default().into_iter().unzip();
         let mut anchors = TermCounts::default();
         let mut terms = TermReader::new(rule.stemmer, &SEED);
-        sample(&keys, rule).into_iter().for_each(|at| terms.count(&words[at], &mut anchors));
+        sample(&keys, rule).into_iter().for_each(|at| terms.count(words[at].split(' '), &mut anchors));
         ((*url).clone(), (content.get(*url).cloned().unwrap_or_default(), anchors))
     };
     urls.iter().map(about).collect()

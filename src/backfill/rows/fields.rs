@@ -21,7 +21,7 @@ pub(super) fn encode_text(text: Option<&str>, out: &mut Vec<u8>) {
     encode_bytes(text.unwrap_or_default().as_bytes(), out);
 }
 
-pub(super) fn decode_string(bytes: &mut &[u8]) -> Option<String> {
+pub(in crate::backfill) fn decode_string(bytes: &mut &[u8]) -> Option<String> {
     String::from_utf8(decode_bytes(bytes)?.to_vec()).ok()
 }
 

@@ -4,11 +4,10 @@ mod document;
 mod fields;
 mod page;
 mod pairs;
-mod related;
 mod store;
 
 pub use document::{DocumentRow, RowOffset, sketch_bytes};
+pub(super) use fields::decode_string;
 pub use page::{Outcome, PageRow, Visit};
 pub use pairs::{DocumentRange, LinkRow, Pair, Posting, ShortenedIndex};
-pub use related::{ChampionRow, CountsRow, FragmentRow, KeptFragment};
 pub use store::{EquivalenceRow, SightingByDocument, SightingByUrl, UrlRow};

@@ -16,7 +16,7 @@ pub enum RelatedCommand {
     /// Writes into the folder DIR: neighbours.csv (url, related, similarity: the most similar first), centers.csv (url,
     /// center: the clusters), and in `data` what the other commands read. Pages describe themselves and what they link to,
     /// so that URLs count that are no pages of the input. Of several pages of a URL the newest counts. Unfinished work
-    /// stays in DIR: the same command goes on from the last finished piece, whatever ended it; reading begins anew.
+    /// stays in DIR: the same command goes on from the last finished piece, whatever ended it; reading starts over.
     Build(BuildArgs),
     /// Show what a build took, beside Table 1 of the paper
     #[command(after_long_help = "\

@@ -190,12 +190,7 @@ struct LeftOut {
 
 impl LeftOut {
     fn new(store: &RocksStore, build: &RelatedBuild) -> Result<Self, StoreError> {
-        let mut stands = vec![false; store.n_documents() as usize + 1];
-        store.scan_states(&mut |_, state| {
-            if let Some(place) = state.newest.seen.document().and_then(|document| stands.get_mut(document.0 as usize)) {
-                *place = true;
-            }
-        })?;
+        let stands = store.standing()?;
         Ok(LeftOut { up_to: build.up_to, per_host_max: build.rule.per_host_max, stands })
     }
 

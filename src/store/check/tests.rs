@@ -1,7 +1,8 @@
 //! Plants every kind of damage in a sound store, and expects the check to find and name it.
 
 use super::{Report, reported_name};
-use crate::backfill::{Context, count_related};
+use crate::backfill::Context;
+use crate::backfill::related::count_related;
 use crate::cluster::{ClusterRow, Decider, MatchRule};
 use crate::document::{CANONICAL_VERSION, DocumentId, Seed};
 use crate::intake::FutureLimit;

@@ -5,15 +5,18 @@
 //! URLs and what stands there ─────┴▶ counted terms, N and df ─▶ bags, champions, terms
 //! ```
 
-use super::context::Context;
-use super::datasets::{CHAMPIONS, COUNTS, DatasetFile, DatasetWriter, FRAGMENTS, KEPT_FRAGMENTS};
-use super::error::BackfillError;
-use super::rows::{ChampionRow, CountsRow, FragmentRow, KeptFragment};
+use super::datasets::{CHAMPIONS, KEPT_FRAGMENTS, STORE_COUNTS, STORE_FRAGMENTS};
+use super::rows::sorted;
+use super::store_rows::{ChampionRow, CountsRow, KeptFragment, StoreFragment};
+use crate::backfill::context::Context;
+use crate::backfill::datasets::{DatasetFile, DatasetWriter};
+use crate::backfill::error::BackfillError;
 use crate::document::DocumentId;
 use crate::extsort::MergeReader;
 use crate::ports::{RelatedBuild, RelatedTables, RelatedView, Snapshot, StoreError};
 use crate::related::{
-    FragmentKey, Frequencies, RelatedRule, Said, Source, Target, Term, TermCounts, TermReader, bag, champions, sample,
+    FragmentKey, Frequencies, HostShares, RelatedRule, Said, Source, Target, Term, TermCounts, TermReader, bag,
+    champions, sample,
 };
 use std::collections::BTreeSet;
 
@@ -50,7 +53,7 @@ pub fn count_related<'a, S: Snapshot + RelatedView>(
         next: None,
         waiting: Vec::new(),
         kept: KEPT_FRAGMENTS.create(&context.folder, "store")?,
-        counts: COUNTS.create(&context.folder, "store")?,
+        counts: STORE_COUNTS.create(&context.folder, "store")?,
         content: Frequencies::default(),
         anchors: Frequencies::default(),
     };
@@ -81,24 +84,16 @@ pub fn count_related<'a, S: Snapshot + RelatedView>(
 fn sorted_fragments<S: Snapshot + RelatedView>(
     store: &S,
     context: &Context,
-) -> Result<MergeReader<FragmentRow>, BackfillError> {
-    let mut stands = vec![false; store.n_documents() as usize + 1];
-    store.each_url(&mut |_, state| {
-        if let Some(place) = state.newest.seen.document().and_then(|document| stands.get_mut(document.0 as usize)) {
-            *place = true;
-        }
-        true
-    })?;
-    let mut sorter = FRAGMENTS.sorter(&context.folder, "store", context.sorter_bytes());
+) -> Result<MergeReader<StoreFragment>, BackfillError> {
+    let stands = store.standing()?;
+    let mut sorter = STORE_FRAGMENTS.sorter(&context.folder, "store", context.sorter_bytes());
     let mut outcome: Result<(), BackfillError> = Ok(());
     store.each_said(&mut |document, said| {
         if !stands.get(document.0 as usize).is_some_and(|stands| *stands) {
             return true;
         }
-        let mut rows = said.fragments().map(|(passage, key)| FragmentRow {
-            target: Target::of(store.seed(), &passage.target),
-            key,
-            document,
+        let mut rows = said.fragments().map(|(passage, key)| StoreFragment {
+            fragment: KeptFragment { target: Target::of(store.seed(), &passage.target), key, document },
             words: said.words(passage),
         });
         outcome = context.check_stop().and_then(|()| rows.try_for_each(|row| sorter.push(row)));
@@ -106,7 +101,8 @@ fn sorted_fragments<S: Snapshot + RelatedView>(
     })?;
     outcome?;
     let files = sorter.finish()?;
-    let files = files.iter().map(|file| FRAGMENTS.open(&context.folder, &file.file)).collect::<Result<Vec<_>, _>>()?;
+    let files =
+        files.iter().map(|file| STORE_FRAGMENTS.open(&context.folder, &file.file)).collect::<Result<Vec<_>, _>>()?;
     Ok(MergeReader::new(&files, None, None)?)
 }
 
@@ -116,8 +112,8 @@ struct Counter<'a, S> {
     context: &'a Context,
     rule: RelatedRule,
     reader: TermReader,
-    fragments: MergeReader<FragmentRow>,
-    next: Option<FragmentRow>,
+    fragments: MergeReader<StoreFragment>,
+    next: Option<StoreFragment>,
     waiting: Vec<(Target, Option<DocumentId>)>,
     kept: DatasetWriter<KeptFragment>,
     counts: DatasetWriter<CountsRow>,
@@ -144,7 +140,7 @@ impl<S: RelatedView> Counter<'_, S> {
     /// Counts the URLs with fragments but without a page, up to a target.
     fn count_uncrawled_before(&mut self, end: Option<Target>) -> Result<(), BackfillError> {
         while let Some(target) =
-            self.next.as_ref().map(|next| next.target).filter(|next| end.is_none_or(|end| *next < end))
+            self.next.as_ref().map(|next| next.fragment.target).filter(|next| end.is_none_or(|end| *next < end))
         {
             let anchors = self.anchors_of(target)?;
             self.count(target, None, &anchors)?;
@@ -155,37 +151,35 @@ impl<S: RelatedView> Counter<'_, S> {
     /// The terms of the fragments about the next URL, which must be this one or a later one.
     fn anchors_of(&mut self, target: Target) -> Result<TermCounts, BackfillError> {
         let (mut keys, mut words): (Vec<FragmentKey>, Vec<String>) = Default::default();
-        let most = if self.rule.per_host_max == 0 { usize::MAX } else { self.rule.per_host_max };
-        let mut n_of_host = (0, 0);
-        while let Some(FragmentRow { key, document, words: said, .. }) = self.next.take_if(|next| next.target == target)
+        let mut shares = HostShares::new(self.rule.per_host_max);
+        while let Some(StoreFragment { fragment, words: said }) =
+            self.next.take_if(|next| next.fragment.target == target)
         {
-            n_of_host = (key.host, if key.host == n_of_host.0 { n_of_host.1 + 1 } else { 1 });
             // What one host says beyond its share is left out here, and in the store from now on.
-            if n_of_host.1 <= most {
-                self.kept.push(KeptFragment { target, key, document })?;
-                keys.push(key);
+            if shares.admits(fragment.key) {
+                keys.push(fragment.key);
                 words.push(said);
+                self.kept.push(fragment)?;
             }
             self.next = self.fragments.next_row()?;
         }
         let mut counts = TermCounts::default();
         for at in sample(&keys, &self.rule) {
-            self.reader.count(&words[at], &mut counts);
+            self.reader.count(words[at].split(' '), &mut counts);
         }
         Ok(counts)
     }
 
     fn count(&mut self, target: Target, said: Option<&Said>, anchors: &TermCounts) -> Result<(), BackfillError> {
         let mut content = TermCounts::default();
-        for word in said.into_iter().flat_map(Said::content) {
-            *content.entry(self.reader.term(word)).or_default() += 1;
-        }
+        self.reader.count(said.into_iter().flat_map(Said::content), &mut content);
         if content.is_empty() && anchors.is_empty() {
             return Ok(());
         }
         self.content.add(&content);
         self.anchors.add(anchors);
-        self.counts.push(CountsRow::new(target, &content, anchors))?;
+        let (content, anchors) = (sorted(&content), sorted(anchors));
+        self.counts.push(CountsRow { target, content, anchors })?;
         Ok(())
     }
 }
@@ -198,11 +192,11 @@ impl CountedUrls<'_> {
     pub fn write(&self, tables: &mut dyn RelatedTables) -> Result<RelatedBuild, BackfillError> {
         self.write_fragments(tables)?;
         let mut sorter = CHAMPIONS.sorter(&self.context.folder, "store", self.context.sorter_bytes());
-        let file = COUNTS.open(&self.context.folder, &self.counts.file)?;
+        let file = STORE_COUNTS.open(&self.context.folder, &self.counts.file)?;
         let mut rows = file.read(None);
         let mut n_urls = 0;
         while let Some(row) = rows.next_row()? {
-            let (content, anchors) = (row.content.into_iter().collect(), row.anchors.into_iter().collect());
+            let [content, anchors] = [row.content, row.anchors].map(TermCounts::from_iter);
             let content = Source { counts: &content, weight: |term| self.content.weight(term, &self.rule) };
             let anchors = Source { counts: &anchors, weight: |term| self.anchors.weight(term, &self.rule) };
             let bag = bag(content, anchors, &self.rule);
@@ -210,10 +204,9 @@ impl CountedUrls<'_> {
                 continue;
             }
             n_urls += 1;
-            let target = Target(row.target);
-            tables.bag(target, &bag)?;
+            tables.bag(row.target, &bag)?;
             for (term, weight) in champions(&bag, &self.rule) {
-                sorter.push(ChampionRow { term, lightness: u8::MAX - weight, target })?;
+                sorter.push(ChampionRow { term, lightness: u8::MAX - weight, target: row.target })?;
             }
         }
         let files = sorter.finish()?;

@@ -1,0 +1,122 @@
+//! The rows of the intermediate files of a build in a store.
+
+use super::rows::{Counts, decode_counts, encode_counts};
+use crate::backfill::rows::decode_string;
+use crate::codec::{decode_array, encode_bytes};
+use crate::document::DocumentId;
+use crate::extsort::{Row, SortedRow};
+use crate::related::{FragmentKey, Target, Term};
+
+/// A fragment of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeptFragment {
+    /// The URL that it is about.
+    pub target: Target,
+    /// What tells fragments about one URL apart.
+    pub key: FragmentKey,
+    /// A document that says it.
+    pub document: DocumentId,
+}
+
+impl Row for KeptFragment {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        out.extend(self.target.0.to_le_bytes());
+        out.extend(self.key.host.to_le_bytes());
+        out.extend(self.key.said.to_le_bytes());
+        out.extend(self.document.0.to_le_bytes());
+    }
+
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let target = Target(u64::from_le_bytes(decode_array(bytes)?));
+        let host = u32::from_le_bytes(decode_array(bytes)?);
+        let key = FragmentKey { host, said: u64::from_le_bytes(decode_array(bytes)?) };
+        Some(KeptFragment { target, key, document: DocumentId(u32::from_le_bytes(decode_array(bytes)?)) })
+    }
+}
+
+impl SortedRow for KeptFragment {}
+
+/// A fragment of a document with its words.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StoreFragment {
+    /// The fragment.
+    pub fragment: KeptFragment,
+    /// The words, joined by single spaces.
+    pub words: String,
+}
+
+impl Row for StoreFragment {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        self.fragment.encode(None, out);
+        encode_bytes(self.words.as_bytes(), out);
+    }
+
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let fragment = KeptFragment::decode(None, bytes)?;
+        Some(StoreFragment { fragment, words: decode_string(bytes)? })
+    }
+}
+
+impl SortedRow for StoreFragment {
+    /// One host says the same about one URL once.
+    fn absorb(&mut self, next: &Self) -> bool {
+        (self.fragment.target, self.fragment.key) == (next.fragment.target, next.fragment.key)
+    }
+
+    fn n_heap_bytes(&self) -> usize {
+        self.words.capacity()
+    }
+}
+
+/// The counted terms of a URL.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CountsRow {
+    /// The URL.
+    pub target: Target,
+    /// The terms of its page.
+    pub content: Counts,
+    /// The terms of what others say about it.
+    pub anchors: Counts,
+}
+
+impl Row for CountsRow {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        out.extend(self.target.0.to_le_bytes());
+        encode_counts(&self.content, out);
+        encode_counts(&self.anchors, out);
+    }
+
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let target = Target(u64::from_le_bytes(decode_array(bytes)?));
+        Some(CountsRow { target, content: decode_counts(bytes)?, anchors: decode_counts(bytes)? })
+    }
+}
+
+impl SortedRow for CountsRow {}
+
+/// A URL under one of the heaviest terms of its bag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChampionRow {
+    /// The term.
+    pub term: Term,
+    /// 255 - the weight, so that the heaviest come first.
+    pub lightness: u8,
+    /// The URL.
+    pub target: Target,
+}
+
+impl Row for ChampionRow {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        out.extend(self.term.0.to_le_bytes());
+        out.push(self.lightness);
+        out.extend(self.target.0.to_le_bytes());
+    }
+
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let term = Term(u32::from_le_bytes(decode_array(bytes)?));
+        let [lightness] = decode_array(bytes)?;
+        Some(ChampionRow { term, lightness, target: Target(u64::from_le_bytes(decode_array(bytes)?)) })
+    }
+}
+
+impl SortedRow for ChampionRow {}
