@@ -215,7 +215,7 @@ fn known(pages: &Path, rule: &RelatedRule, seed: &Seed) -> Result<BTreeMap<Strin
         let page = Page { url, fetched_at: FetchTime(0), sweep: None, content };
         let said = reader.read(&page).ok_or("a page that is no text")?;
         for (passage, key) in said.fragments() {
-            known.entry(passage.target.clone()).or_default().fragments.insert(key, said.words(passage));
+            known.entry(passage.target.clone()).or_default().fragments.insert(key, said.words(passage).into());
         }
         terms.count(said.content(), &mut known.entry(page.url).or_default().content);
     }

@@ -1,6 +1,7 @@
 //! What a URL shows without being normalised: its host, its path, and where a reference in it leads.
 
 use super::fingerprint::{Fingerprint, Seed};
+use memchr::{memchr, memmem};
 
 /// Returns the host of a URL with its port; empty if it has none. URLs are opaque keys and are never normalised.
 pub fn host_of(url: &str) -> &str {
@@ -28,32 +29,60 @@ pub fn path_of(url: &str) -> &str {
 /// Resolves a reference found at `base` (RFC 3986, section 5.2) and drops its fragment. Returns `None` if the base
 /// is not an absolute URL or nothing is left.
 pub fn resolve(base: &str, reference: &str) -> Option<String> {
-    let reference = reference.trim();
-    let reference = reference.split('#').next().unwrap_or_default();
-    if scheme_of(reference).is_some() {
-        return Some(reference.to_string());
+    BaseUrl::new(base).resolve(reference)
+}
+
+/// A URL against which references are resolved, taken apart once.
+#[derive(Clone, Copy, Debug)]
+pub struct BaseUrl<'u> {
+    /// The scheme and the authority with what stands between; none if it is no absolute URL.
+    root: Option<&'u str>,
+    scheme: &'u str,
+    path: &'u str,
+    query: &'u str,
+}
+
+impl<'u> BaseUrl<'u> {
+    /// Takes a URL apart.
+    pub fn new(url: &'u str) -> Self {
+        let (scheme, authority, rest) = parts(url);
+        let root = authority.map(|_| &url[..url.len() - rest.len()]);
+        let path = path_of(url);
+        let query = rest.get(path.len()..).unwrap_or_default();
+        BaseUrl { root, scheme: scheme.unwrap_or_default(), path, query: query.split('#').next().unwrap_or_default() }
     }
-    let (scheme, authority, rest) = parts(base);
-    let (scheme, authority) = (scheme?, authority?);
-    if let Some(elsewhere) = reference.strip_prefix("//") {
-        return Some(format!("{scheme}://{elsewhere}"));
+
+    /// Resolves a reference, like [`resolve`].
+    pub fn resolve(&self, reference: &str) -> Option<String> {
+        let reference = reference.trim();
+        let reference = &reference[..memchr(b'#', reference.as_bytes()).unwrap_or(reference.len())];
+        if scheme_of(reference).is_some() {
+            return Some(reference.to_string());
+        }
+        let root = self.root?;
+        if let Some(elsewhere) = reference.strip_prefix("//") {
+            return Some(format!("{}://{elsewhere}", self.scheme));
+        }
+        let (path, query) = reference.split_at(memchr(b'?', reference.as_bytes()).unwrap_or(reference.len()));
+        let mut url = String::with_capacity(root.len() + self.path.len() + reference.len() + 1);
+        url.push_str(root);
+        if path.is_empty() {
+            url.push_str(self.path);
+            url.push_str(if query.is_empty() { self.query } else { query });
+            return Some(url);
+        }
+        if !path.starts_with('/') {
+            url.push_str(self.path.rfind('/').map_or("/", |end| &self.path[..=end]));
+        }
+        url.push_str(path);
+        if memmem::find(&url.as_bytes()[root.len()..], b"/.").is_some() {
+            let path = without_dots(&url[root.len()..]);
+            url.truncate(root.len());
+            url.push_str(&path);
+        }
+        url.push_str(query);
+        Some(url)
     }
-    let path = path_of(base);
-    let (reference_path, query) = match reference.find('?') {
-        Some(at) => reference.split_at(at),
-        None => (reference, ""),
-    };
-    let (path, query) = if reference_path.is_empty() {
-        let base_query = &rest[path.len()..];
-        let base_query = base_query.split('#').next().unwrap_or_default();
-        (path.to_string(), if query.is_empty() { base_query } else { query })
-    } else if reference_path.starts_with('/') {
-        (without_dots(reference_path), query)
-    } else {
-        let folder = path.rfind('/').map_or("/", |end| &path[..=end]);
-        (without_dots(&format!("{folder}{reference_path}")), query)
-    };
-    Some(format!("{scheme}://{authority}{path}{query}"))
 }
 
 /// Scheme, authority, and everything after them.
@@ -66,11 +95,10 @@ fn parts(url: &str) -> (Option<&str>, Option<&str>, &str) {
 }
 
 fn scheme_of(url: &str) -> Option<&str> {
-    let scheme = &url[..url.find([':', '/', '?', '#'])?];
-    let is_scheme = url[scheme.len()..].starts_with(':')
-        && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
-    is_scheme.then_some(scheme)
+    let is_scheme_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+    let n_bytes = url.bytes().take_while(|byte| is_scheme_byte(byte)).count();
+    let is_scheme = url.as_bytes().get(n_bytes) == Some(&b':') && url.as_bytes()[0].is_ascii_alphabetic();
+    is_scheme.then(|| &url[..n_bytes])
 }
 
 /// RFC 3986, section 5.2.4.

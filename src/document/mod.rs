@@ -20,7 +20,7 @@ mod tag;
 mod unicode;
 mod words;
 
-pub use address::{host_key, host_of, path_of, resolve, url_key};
+pub use address::{BaseUrl, host_key, host_of, path_of, resolve, url_key};
 pub use canonical::{CANONICAL_VERSION, CanonicalForm, Canonicaliser, NoText, mark_text, plain_text};
 pub use decode::decode;
 pub use fingerprint::{Fingerprint, Seed};

@@ -130,11 +130,11 @@ impl RecordSketcher {
     /// # Errors
     /// A [`Rejection`] if the record is not a page, or the page makes the sketcher panic.
     pub fn sketch(&mut self, record: &Record) -> Result<SketchedPage, Rejection> {
-        self.sketch_unless_known(record, |_| None::<()>).map(|(page, _)| page)
+        self.sketch_unless_known(record, |_| None::<()>, |_| true).map(|(page, _)| page)
     }
 
     /// Sketches a record unless `known` returns something for its bytes. That is then returned with a page without
-    /// content.
+    /// content. What the page says is read only if its content `may_be_new`: it is kept for new documents alone.
     ///
     /// # Errors
     /// A [`Rejection`], as [`Self::sketch`].
@@ -142,10 +142,16 @@ impl RecordSketcher {
         &mut self,
         record: &Record,
         known: impl FnOnce(Fingerprint) -> Option<K>,
+        may_be_new: impl FnOnce(&SketchOutcome<K>) -> bool,
     ) -> Result<(SketchedPage, Option<K>), Rejection> {
         let (sketcher, reader, cut) = (&mut self.sketcher, &mut self.reader, self.sweep_cut);
         let said = self.said.as_mut();
-        let sketched = catch_unwind(AssertUnwindSafe(|| prepare(sketcher, record, reader, cut, said, known)));
+        let sketched = catch_unwind(AssertUnwindSafe(|| {
+            let page = reader.page(record)?;
+            let outcome = sketch_page(sketcher, &page, reader.limits.words_max, known)?;
+            let said = said.filter(|_| may_be_new(&outcome)).and_then(|reader| reader.read(&page)).map(Arc::new);
+            Ok(sketched_page(&page, outcome, cut, said))
+        }));
         sketched.unwrap_or_else(|_| {
             self.sketcher = self.fresh.clone();
             let message = "the page made the sketcher panic; please report it with the page";
@@ -154,37 +160,36 @@ impl RecordSketcher {
     }
 }
 
-fn prepare<K>(
+fn sketch_page<K>(
     sketcher: &mut Sketcher,
-    record: &Record,
-    reader: &mut PageReader,
-    sweep_cut: SweepCut,
-    said: Option<&mut SaidReader>,
+    page: &Page,
+    words_max: usize,
     known: impl FnOnce(Fingerprint) -> Option<K>,
-) -> Result<(SketchedPage, Option<K>), Rejection> {
-    let page = reader.page(record)?;
-    match sketcher.sketch_unless_known(&page, reader.limits.words_max, known) {
-        Ok(sketched) => {
-            let (content, known) = match sketched {
-                SketchOutcome::Nothing => (None, None),
-                SketchOutcome::Known(known) => (None, Some(known)),
-                SketchOutcome::Content(content) => (Some(content), None),
-            };
-            let fetched_at = page.fetched_at;
-            let sweep = page.sweep.clone().or_else(|| sweep_cut.name(fetched_at));
-            let redirect_to = if let Content::Redirect(target) = &page.content { Some(target.clone()) } else { None };
-            // Of known bytes as well: relative links lead elsewhere from another URL.
-            let said = said.and_then(|reader| reader.read(&page)).map(Arc::new);
-            Ok((SketchedPage { url: page.url.clone(), fetched_at, sweep, content, redirect_to, said }, known))
-        }
-        Err(why) => {
-            let reason = match why {
-                Unsketchable::NoText(_) => Reason::NotText,
-                Unsketchable::TooManyWords { .. } => Reason::TooLarge,
-            };
-            Err(Rejection::new(reason, why.to_string()).about(&page))
-        }
-    }
+) -> Result<SketchOutcome<K>, Rejection> {
+    sketcher.sketch_unless_known(page, words_max, known).map_err(|why| {
+        let reason = match why {
+            Unsketchable::NoText(_) => Reason::NotText,
+            Unsketchable::TooManyWords { .. } => Reason::TooLarge,
+        };
+        Rejection::new(reason, why.to_string()).about(page)
+    })
+}
+
+fn sketched_page<K>(
+    page: &Page,
+    outcome: SketchOutcome<K>,
+    sweep_cut: SweepCut,
+    said: Option<Arc<Said>>,
+) -> (SketchedPage, Option<K>) {
+    let (content, known) = match outcome {
+        SketchOutcome::Nothing => (None, None),
+        SketchOutcome::Known(known) => (None, Some(known)),
+        SketchOutcome::Content(content) => (Some(content), None),
+    };
+    let fetched_at = page.fetched_at;
+    let sweep = page.sweep.clone().or_else(|| sweep_cut.name(fetched_at));
+    let redirect_to = if let Content::Redirect(target) = &page.content { Some(target.clone()) } else { None };
+    (SketchedPage { url: page.url.clone(), fetched_at, sweep, content, redirect_to, said }, known)
 }
 
 #[cfg(test)]

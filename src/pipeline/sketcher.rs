@@ -9,8 +9,8 @@ use super::sketched_record::SketchedRecord;
 use super::stats::Stats;
 use crate::document::Fingerprint;
 use crate::intake::{RecordSketcher, SketchedPage};
-use crate::ports::Incoming;
-use crate::sketch::SketchedContent;
+use crate::ports::{Incoming, Store};
+use crate::sketch::{Equivalences, SketchOutcome, SketchedContent};
 use crate::wire::{Record, Rejection};
 use crossbeam::channel::{Receiver, Sender};
 use std::sync::{Mutex, PoisonError};
@@ -26,10 +26,21 @@ impl Repeats {
         Repeats(Mutex::new(Cache::new(n_bytes_max, SketchedContent::n_bytes_in_memory)))
     }
 
-    /// Sketches a record, unless a page of the same bytes is in the cache.
-    fn sketch(&self, sketcher: &mut RecordSketcher, record: &Record) -> Result<SketchedPage, Rejection> {
+    /// Sketches a record, unless a page of the same bytes is in the cache. What a page says is read unless its document
+    /// `is_stored`.
+    fn sketch(
+        &self,
+        sketcher: &mut RecordSketcher,
+        record: &Record,
+        is_stored: impl FnOnce(&Equivalences) -> bool,
+    ) -> Result<SketchedPage, Rejection> {
         let cache = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut page, repeated) = sketcher.sketch_unless_known(record, |identical| cache().get(identical))?;
+        let may_be_new = |outcome: &SketchOutcome<SketchedContent>| match outcome {
+            SketchOutcome::Content(content) | SketchOutcome::Known(content) => !is_stored(&content.equivalences),
+            SketchOutcome::Nothing => false,
+        };
+        let find = |identical| cache().get(identical);
+        let (mut page, repeated) = sketcher.sketch_unless_known(record, find, may_be_new)?;
         if repeated.is_some() {
             page.content = repeated;
         } else if let Some(content) = &page.content {
@@ -42,8 +53,9 @@ impl Repeats {
 
 /// Runs until no more chunks come, or the gatherer has ended.
 #[expect(clippy::too_many_arguments, reason = "called once, where the stream is wired")]
-pub(super) fn run(
+pub(super) fn run<S: Store>(
     mut sketcher: RecordSketcher,
+    store: &S,
     work: &Receiver<Chunk>,
     out: &Sender<Ticketed<Vec<SketchedRecord>>>,
     keep_originals: bool,
@@ -53,6 +65,11 @@ pub(super) fn run(
     poison: &PoisonTracker,
 ) {
     let sketch_seconds = stats.sketch_seconds();
+    // The look-up stage reports errors of the store.
+    let is_stored = |equivalences: &Equivalences| {
+        let keys: Vec<Fingerprint> = equivalences.keys().collect();
+        store.equal(&keys).is_ok_and(|documents| documents.iter().any(Option::is_some))
+    };
     for Chunk { ticket, records, n_bytes } in work {
         let n_repaired = sketcher.n_repaired();
         let prepare = |incoming: Incoming| {
@@ -61,7 +78,7 @@ pub(super) fn run(
                 || {
                     let _in_hand = poison.pick_up(&incoming.origin);
                     kill_point!("poison-to-sketch", is_poison(&incoming.record));
-                    repeats.sketch(&mut sketcher, &incoming.record)
+                    repeats.sketch(&mut sketcher, &incoming.record, is_stored)
                 },
                 Err,
             );
@@ -123,7 +140,7 @@ mod tests {
                 let page =
                     Page { url: "http://a/".into(), fetched_at: FetchTime(0), sweep: None, content: content.clone() };
                 let record = Record::Page(Box::new(page));
-                let (got, plain) = (repeats.sketch(&mut sketcher, &record), fresh().sketch(&record));
+                let (got, plain) = (repeats.sketch(&mut sketcher, &record, |_| false), fresh().sketch(&record));
                 match (got, plain) {
                     (Ok(got), Ok(plain)) => assert_eq!(got.content, plain.content, "{content:?}"),
                     (Err(got), Err(plain)) => assert_eq!(got.reason, plain.reason),

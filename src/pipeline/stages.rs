@@ -75,7 +75,7 @@ impl<'e, S: Store> Stages<'e, S> {
         committed: Receiver<ProgressMap>,
         (sketcher, repeats, keep_originals): (impl Fn() -> RecordSketcher, &'e sketcher::Repeats, bool),
     ) -> Started<'scope, Ticketed<Vec<SketchedRecord>>, Result<(), PipelineError>> {
-        let &Stages { settings, backpressure, shutdown, stats, poison, .. } = self;
+        let &Stages { store, settings, backpressure, shutdown, stats, poison, .. } = self;
         let n_sketchers = threads(settings.sketchers, 1);
         let (work_out, work_in) = bounded(CHUNKS_WAITING * n_sketchers);
         let (done_out, done_in) = bounded(settings.in_flight_records_max);
@@ -85,7 +85,8 @@ impl<'e, S: Store> Stages<'e, S> {
         for _ in 0..n_sketchers {
             let (work_in, done_out, sketcher) = (work_in.clone(), done_out.clone(), sketcher());
             let run = move || {
-                sketcher::run(sketcher, &work_in, &done_out, keep_originals, repeats, backpressure, stats, poison);
+                let out = &done_out;
+                sketcher::run(sketcher, store, &work_in, out, keep_originals, repeats, backpressure, stats, poison);
             };
             spawn(scope, "sketcher", run)?;
         }

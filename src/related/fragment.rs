@@ -2,7 +2,8 @@
 
 use super::rule::{RelatedRule, Titles};
 use super::stop_words::StopWords;
-use crate::document::{Mark, MarkKind, MarkedText, append_words, resolve};
+use crate::document::{BaseUrl, Mark, MarkKind, MarkedText, append_words, resolve};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// A page's words without stop words, and where it speaks of URLs.
@@ -29,10 +30,14 @@ pub struct Passage {
 
 impl PageText {
     /// The words of a passage, joined by single spaces.
-    pub fn words(&self, passage: &Passage) -> String {
-        let (text, title) = (&self.text[passage.text.clone()], if passage.with_title { &self.title } else { "" });
-        let between = if text.is_empty() || title.is_empty() { "" } else { " " };
-        [text, between, title].concat()
+    pub fn words(&self, passage: &Passage) -> Cow<'_, str> {
+        let text = &self.text[passage.text.clone()];
+        match (text, self.title.as_str()) {
+            (text, "") => Cow::Borrowed(text),
+            (text, _) if !passage.with_title => Cow::Borrowed(text),
+            ("", title) => Cow::Borrowed(title),
+            (text, title) => Cow::Owned([text, " ", title].concat()),
+        }
     }
 
     /// The page's own words, each as often as it occurs.
@@ -86,7 +91,7 @@ impl FragmentReader {
     pub fn read(&mut self, url: &str, page: &MarkedText) -> PageText {
         self.read_words(page);
         let base = page.base.as_deref().and_then(|base| resolve(url, base));
-        let base = base.as_deref().unwrap_or(url);
+        let base = BaseUrl::new(base.as_deref().unwrap_or(url));
         let own = url.split('#').next().unwrap_or(url);
         let with_title = self.titles == Titles::Linking;
         let mut passages = Vec::new();
@@ -96,7 +101,7 @@ impl FragmentReader {
         let most = if self.per_page_max == 0 { usize::MAX } else { self.per_page_max };
         let targets = self.links.iter().filter_map(|Link { href, words }| {
             let is_beyond = self.words.is_full() && words.start == self.words.n_words();
-            let target = if is_beyond { None } else { resolve(base, href) }?;
+            let target = if is_beyond { None } else { base.resolve(href) }?;
             (is_http(&target) && target.len() <= TARGET_BYTES_MAX && target != own).then_some((target, words))
         });
         for (target, words) in targets.take(most) {
@@ -181,13 +186,15 @@ impl Words {
         append_words(text, &mut self.canonical);
         let canonical = std::mem::take(&mut self.canonical);
         let mut before: Option<&str> = None;
-        for word in canonical.split(' ') {
-            if word.bytes().any(|byte| byte.is_ascii_digit()) {
-                word.split(|c: char| c.is_ascii_digit()).for_each(|part| before = self.append_word(before, part));
-            } else {
-                before = self.append_word(before, word);
+        // Words and their parts between digits, in one pass: most words have a few letters.
+        let mut start = 0;
+        for (at, byte) in canonical.bytes().enumerate() {
+            if byte == b' ' || byte.is_ascii_digit() {
+                before = self.append_word(before, &canonical[start..at]);
+                start = at + 1;
             }
         }
+        self.append_word(before, &canonical[start..]);
         self.canonical = canonical;
     }
 
@@ -242,7 +249,11 @@ mod tests {
     }
 
     fn about(said: &PageText, target: &str) -> Vec<String> {
-        said.passages.iter().filter(|passage| passage.target == target).map(|passage| said.words(passage)).collect()
+        said.passages
+            .iter()
+            .filter(|passage| passage.target == target)
+            .map(|passage| said.words(passage).into())
+            .collect()
     }
 
     fn content(said: &PageText) -> Vec<&str> {

@@ -2,9 +2,10 @@
 
 use super::fragment::{FragmentReader, PageText, Passage};
 use super::rule::RelatedRule;
-use super::sampling::FragmentKey;
+use super::sampling::{FragmentKey, FragmentKeys};
 use crate::codec::{decode_array, decode_bytes, decode_varint, encode_bytes, encode_varint};
 use crate::document::{Content, MarkedText, Page, Seed, mark_text, url_key};
+use std::borrow::Cow;
 
 /// A URL as related pages know it: the first 64 bits of its fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,7 +42,7 @@ impl Said {
     }
 
     /// The words of a passage, joined by single spaces.
-    pub fn words(&self, passage: &Passage) -> String {
+    pub fn words(&self, passage: &Passage) -> Cow<'_, str> {
         self.page.words(passage)
     }
 
@@ -103,9 +104,8 @@ impl SaidReader {
         let Content::Body { media_type, body } = &page.content else { return None };
         mark_text(body, *media_type, &mut self.text).ok()?;
         let text = self.reader.read(&page.url, &self.text);
-        let key = |(place, passage): (usize, &Passage)| {
-            FragmentKey::new(&page.url, place, &text.words(passage), &self.rule, &self.seed)
-        };
+        let keys = FragmentKeys::new(&page.url, &self.rule, &self.seed);
+        let key = |(place, passage): (usize, &Passage)| keys.key(place, &text.words(passage));
         let keys = text.passages.iter().enumerate().map(key).collect();
         Some(Said { page: text, keys })
     }

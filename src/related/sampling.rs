@@ -12,13 +12,27 @@ pub struct FragmentKey {
     pub said: u64,
 }
 
-impl FragmentKey {
-    /// The key of words that a page says. The same words from one host are one fragment; where the rule sets no limit a
+/// Makes the keys of what one page says.
+pub struct FragmentKeys<'p> {
+    page: &'p str,
+    host: u32,
+    are_distinct: bool,
+    seed: Seed,
+}
+
+impl<'p> FragmentKeys<'p> {
+    /// Keys of the page at a URL.
+    pub fn new(page: &'p str, rule: &RelatedRule, seed: &Seed) -> Self {
+        let host = host_key(seed, page) as u32;
+        FragmentKeys { page, host, are_distinct: rule.per_host_max == 0, seed: *seed }
+    }
+
+    /// The key of words that the page says. The same words from one host are one fragment; where the rule sets no limit a
     /// host, each page and each place on it has one of its own, as in the paper.
-    pub fn new(page: &str, place: usize, words: &str, rule: &RelatedRule, seed: &Seed) -> Self {
-        let place = if rule.per_host_max == 0 { format!("{place} {page}") } else { String::new() };
-        let said = seed.fingerprint("fragment", &[words.as_bytes(), place.as_bytes()]);
-        FragmentKey { host: host_key(seed, page) as u32, said: said.0 as u64 }
+    pub fn key(&self, place: usize, words: &str) -> FragmentKey {
+        let place = if self.are_distinct { format!("{place} {}", self.page) } else { String::new() };
+        let said = self.seed.fingerprint("fragment", &[words.as_bytes(), place.as_bytes()]);
+        FragmentKey { host: self.host, said: said.0 as u64 }
     }
 }
 
@@ -83,12 +97,12 @@ mod tests {
     #[test]
     fn one_host_says_the_same_once() {
         let (rule, seed) = (RelatedRule::default(), Seed([1, 2, 3, 4]));
-        let key = |page, place, words| FragmentKey::new(page, place, words, &rule, &seed);
+        let key = |page, place, words| FragmentKeys::new(page, &rule, &seed).key(place, words);
         assert_eq!(key("http://a/1", 0, "red rose"), key("http://a/2", 7, "red rose"));
         assert_ne!(key("http://a/1", 0, "red rose"), key("http://b/1", 0, "red rose"));
         assert_ne!(key("http://a/1", 0, "red rose"), key("http://a/1", 0, "rose"));
         let all = RelatedRule { per_host_max: 0, ..rule };
-        let key = |page, place| FragmentKey::new(page, place, "red rose", &all, &seed);
+        let key = |page, place| FragmentKeys::new(page, &all, &seed).key(place, "red rose");
         assert_ne!(key("http://a/1", 0), key("http://a/1", 1));
         assert_ne!(key("http://a/1", 0), key("http://a/2", 0));
     }

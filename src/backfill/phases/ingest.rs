@@ -232,7 +232,7 @@ impl SketchWorker<'_> {
         let Incoming { origin, chain, record } = incoming;
         let (n_bytes, known) = (record.n_bytes(), self.known);
         let find = |bytes| known.read().unwrap_or_else(PoisonError::into_inner).find(bytes);
-        let sketched = self.sketcher.sketch_unless_known(&record, find);
+        let sketched = self.sketcher.sketch_unless_known(&record, find, |_| true);
         let outcome = sketched.map(|(page, known)| visit(page, known, &self.seed, self.rule));
         SketchedRecord { origin, chain, n_bytes, outcome }
     }

@@ -165,7 +165,7 @@ fn known(rule: &RelatedRule) -> BTreeMap<String, (TermCounts, TermCounts)> {
         for (passage, key) in said.fragments() {
             let moved = newest.get(&passage.target).and_then(|page| page["redirect_to"].as_str());
             let target = moved.unwrap_or(&passage.target).to_string();
-            fragments.entry(target).or_default().insert(key, said.words(passage));
+            fragments.entry(target).or_default().insert(key, said.words(passage).into());
         }
     }
     let urls: BTreeSet<&String> = content.keys().chain(fragments.keys()).collect();
