@@ -67,6 +67,8 @@ pub mod extsort;
 #[cfg(feature = "service")]
 pub mod backfill;
 #[cfg(feature = "service")]
+pub mod bag_refresh;
+#[cfg(feature = "service")]
 pub mod pipeline;
 #[cfg(feature = "service")]
 pub mod query;

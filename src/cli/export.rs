@@ -1,7 +1,7 @@
 //! `lookalike export`: writes what the store holds, row by row.
 
 use super::args::{ExportArgs, ExportCommand};
-use super::exit::Exit;
+use super::exit::{Exit, ending};
 use super::output::RowWriter;
 use super::wiring::open_read_only;
 use crate::config::Config;
@@ -27,8 +27,23 @@ pub(super) fn export(config: &Config, command: &ExportCommand, json: bool) -> Re
         ExportCommand::Clusters(args) => {
             write_rows(rows(args, json)?, |write| query::export(&store, write))?;
         }
+        ExportCommand::Related(args) => {
+            require_related_clusters(&store)?;
+            write_rows(rows(args, json)?, |write| query::export_related(&store, write))?;
+        }
+        ExportCommand::Centers(args) => {
+            require_related_clusters(&store)?;
+            write_rows(rows(args, json)?, |write| query::export_centers(&store, write))?;
+        }
     }
     Ok(Exit::Done)
+}
+
+fn require_related_clusters(store: &RocksStore) -> Result<()> {
+    if query::has_related_clusters(store)? {
+        return Ok(());
+    }
+    Err(ending(Exit::NotFound, query::NO_RELATED_CLUSTERS))
 }
 
 fn rows(args: &ExportArgs, json: bool) -> Result<RowWriter> {

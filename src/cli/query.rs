@@ -45,6 +45,9 @@ pub(super) fn query(config: &Config, question: Question, json: bool) -> Result<E
             let answer = reuse(config, &of, threshold)?;
             print(&answer, json, |hosts| render::reuse(hosts))
         }
+        Question::Related { of: Some(url), limit, cluster: true, .. } => {
+            related_store::query_cluster(config, &url, limit, json)
+        }
         Question::Related { of: Some(of), limit, copies, .. } => related_store::query(config, &of, limit, copies, json),
         Question::Related { urls_from, limit, copies, .. } => {
             related_store::query_each(config, urls_from.as_deref().unwrap_or(Path::new("-")), limit, copies, json)

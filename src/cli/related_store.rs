@@ -11,7 +11,9 @@ use crate::config::Config;
 use crate::document::DocumentId;
 use crate::files::FileSource;
 use crate::intake::{FutureLimit, RecordSketcher};
-use crate::ports::{Incoming, Polled, ProgressMap, RelatedBuild, RelatedView, Snapshot, Source, Store};
+use crate::ports::{
+    Incoming, Polled, ProgressMap, RelatedBuild, RelatedClusters, RelatedView, Snapshot, Source, Store,
+};
 use crate::query::{self, NO_RELATED, RelatedQuestion, RelatedTo};
 use crate::related::{RelatedRule, Said, SaidReader};
 use crate::sketch::Sketcher;
@@ -72,7 +74,7 @@ pub(super) fn build(mut config: Config, args: BuildArgs, mode: OutputMode) -> Re
         stop,
         progress: Default::default(),
     };
-    let built = build_in(&mut store, &config.related, &context);
+    let built = build_in(&mut store, &config.related, args.clusters, &context);
     std::fs::remove_dir_all(&folder).map_err(|error| file_error("remove", &folder, &error))?;
     let build = match built {
         Err(BackfillError::Stopped) => return Err(ending(Exit::Interrupted, "stopped; the last build stays")),
@@ -85,9 +87,15 @@ pub(super) fn build(mut config: Config, args: BuildArgs, mode: OutputMode) -> Re
     Ok(if is_all_read { Exit::Done } else { Exit::Unreadable })
 }
 
-fn build_in(store: &mut RocksStore, rule: &RelatedRule, context: &Context) -> Result<RelatedBuild, BackfillError> {
+fn build_in(
+    store: &mut RocksStore,
+    rule: &RelatedRule,
+    with_clusters: bool,
+    context: &Context,
+) -> Result<RelatedBuild, BackfillError> {
     let counted = backfill::related::count_related(store, rule, context)?;
-    store.replace_related(|tables| counted.write(tables))
+    let clusters = with_clusters.then(|| counted.clusters(&store.seed())).transpose()?;
+    store.replace_related(|tables| counted.write(tables, clusters.as_ref()))
 }
 
 /// The folder lies beside the store, on the same disk.
@@ -162,6 +170,14 @@ fn summary_text(summary: &BuildSummary, store: &Path) -> String {
         HumanCount(build.n_content),
         HumanCount(build.n_anchors),
     );
+    if let Some(RelatedClusters { n_pairs, n_clusters, largest }) = build.clusters {
+        text += &format!(
+            "  {} pairs of related pages, {} clusters of two or more, the largest of {}\n",
+            HumanCount(n_pairs),
+            HumanCount(n_clusters),
+            HumanCount(largest)
+        );
+    }
     if *n_read + *n_unknown > 0 {
         text += &format!(
             "  read for {} documents; {} pages are not in the store\n",
@@ -190,6 +206,18 @@ pub(super) fn query(config: &Config, of: &str, limit: usize, copies: bool, json:
         return Err(ending(Exit::NotFound, why));
     };
     print(&RelatedTo { of, answer }, json, render::related)
+}
+
+/// Shows the cluster of related pages that a URL is in.
+pub(super) fn query_cluster(config: &Config, url: &str, limit: usize, json: bool) -> Result<Exit> {
+    let store = open_with_related(config)?;
+    if !query::has_related_clusters(&store)? {
+        return Err(ending(Exit::NotFound, query::NO_RELATED_CLUSTERS));
+    }
+    let cluster = query::related_cluster(&store, url, limit)?;
+    let why =
+        || format!("the last build of related pages found nothing similar to {url}; URLs are compared byte by byte");
+    print(&cluster.ok_or_else(|| ending(Exit::NotFound, why()))?, json, render::related_cluster)
 }
 
 /// Answers for many URLs, and prints each answer as soon as it is there.

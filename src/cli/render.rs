@@ -2,8 +2,8 @@
 
 use crate::document::{DocumentId, FetchTime};
 use crate::query::{
-    Changes, ClusterAnswer, Comparison, FoundPlace, Group, HostReuse, LostAnswer, RelatedAnswer, RelatedTo, ReusedPage,
-    SharedWord, SimilarDocument, Status, Sweep, UrlAnswer, UrlSighting,
+    Changes, ClusterAnswer, Comparison, FoundPlace, Group, HostReuse, LostAnswer, NearUrl, RelatedAnswer,
+    RelatedCluster, RelatedTo, ReusedPage, SharedWord, SimilarDocument, Status, Sweep, UrlAnswer, UrlSighting,
 };
 use crate::sweep::{Evidence, Observation, Seen};
 use indicatif::{HumanBytes, HumanCount};
@@ -63,6 +63,20 @@ pub(super) fn related(answered: &RelatedTo<'_>) -> String {
         if let Some(from) = page.linked_from.first() {
             let _ = writeln!(text, "         linked from {from}");
         }
+    }
+    text
+}
+
+/// A cluster of related pages.
+pub(super) fn related_cluster(cluster: &RelatedCluster) -> String {
+    let RelatedCluster { of, center, members, nearest } = cluster;
+    let mut text = format!("the cluster of {of}\n  center  {center}\n");
+    for member in members {
+        let _ = writeln!(text, "          {member}");
+    }
+    let _ = writeln!(text, "nearest to {of}");
+    for NearUrl { url, similarity } in nearest {
+        let _ = writeln!(text, "  {:>6}  {url}", format!("{similarity:.2}"));
     }
     text
 }

@@ -7,6 +7,7 @@ use super::output::OutputMode;
 use super::serve::Server;
 use super::telemetry::{self, Metrics, Progress};
 use super::wiring::{future_limit, inputs, open_sink, open_store, watch_signals};
+use crate::bag_refresh;
 use crate::cluster::Decider;
 use crate::config::{Config, InputKind};
 use crate::files::{FileSource, Input, decode_content, parse_warc_page};
@@ -23,7 +24,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Takes pages in until the inputs end or a signal comes.
 pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result<Exit> {
@@ -72,11 +73,32 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
         close_requests,
     };
     let shown = progress.start(stats);
-    let summary = pipeline.run();
+    let refresh_ms = if config.related.on { config.related.refresh_ms } else { 0 };
+    let summary = refreshing(&store, Duration::from_millis(refresh_ms), || pipeline.run());
     shown.finish();
-    let summary = summary.map_err(|error| stopped_or_failed(error, &shutdown))?;
+    let summary = summary?.map_err(|error| stopped_or_failed(error, &shutdown))?;
     mode.summary(&summary, |summary| summary_text(summary, &config.store.path))?;
     exit_of(&config, &summary, shutdown.load(Ordering::Relaxed), mode)
+}
+
+/// Runs the stream, and beside it keeps bags of related pages up to date. Where that fails, the stream goes on: it ends by
+/// itself where the store is what failed.
+fn refreshing<T>(store: &RocksStore, interval: Duration, stream: impl FnOnce() -> T) -> Result<T> {
+    if interval.is_zero() {
+        return Ok(stream());
+    }
+    let (stopped, stop) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let refresher = std::thread::Builder::new().name("refresher".into());
+        refresher.spawn_scoped(scope, move || {
+            if let Err(error) = bag_refresh::refresh_bags(store, interval, &stop) {
+                tracing::error!("bags of related pages are no longer brought up to date: {error}");
+            }
+        })?;
+        let result = stream();
+        drop(stopped);
+        Ok(result)
+    })
 }
 
 /// Who may change the store over HTTP, and where the pipeline receives the requests.

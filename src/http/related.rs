@@ -6,7 +6,7 @@ use super::error::HttpError;
 use super::request::{BEST, QueryRequest};
 use super::service::Service;
 use crate::ports::{RelatedView, Snapshot, Snapshots};
-use crate::query::{self, NO_RELATED, RelatedQuestion, RelatedTo};
+use crate::query::{self, NO_RELATED, NO_RELATED_CLUSTERS, RelatedQuestion, RelatedTo};
 use crate::related::SaidReader;
 
 /// `GET /v1/related`
@@ -41,6 +41,20 @@ pub(super) fn related_to_body<V: Snapshots>(
         HttpError::nothing_to_compare("the page in the body has only words that every page has; nothing to compare")
     })?;
     json(snapshot, answer)
+}
+
+/// `GET /v1/related/cluster`
+pub(super) fn cluster_of_url<V: Snapshots>(
+    service: &Service<V>,
+    snapshot: &V::Snapshot,
+    request: &QueryRequest,
+) -> Result<Answer, HttpError> {
+    let (url, limit) = (request.required("url")?, limit(service, request)?);
+    if !query::has_related_clusters(snapshot)? {
+        return Err(HttpError::not_found(NO_RELATED_CLUSTERS));
+    }
+    let cluster = query::related_cluster(snapshot, url, limit)?;
+    json(snapshot, cluster.ok_or_else(|| HttpError::not_found("the last build found nothing similar to the URL"))?)
 }
 
 fn limit<V: Snapshots>(service: &Service<V>, request: &QueryRequest) -> Result<usize, HttpError> {

@@ -67,6 +67,7 @@ pub(super) fn routes<V: Snapshots>() -> Vec<Route<V>> {
         get("/v1/reuse", &["url", "threshold", "limit", "cursor"], Cost::Many, reuse::reuse_of_url),
         post("/v1/reuse", &["threshold", "limit", "cursor"], Cost::Many, reuse::reuse_of_body),
         compared(get("/v1/related", &["url", "limit", "copies"], Cost::Many, related::related_to_url)),
+        compared(get("/v1/related/cluster", &["url", "limit"], Cost::Many, related::cluster_of_url)),
         post("/v1/related", &["limit", "copies"], Cost::Many, related::related_to_body),
         get("/v1/sweeps", &["limit", "cursor"], Cost::LookUps, sweeps::sweeps),
         post("/v1/sweeps/{name}/close", &[], Cost::Change, sweeps::close),

@@ -18,7 +18,9 @@ pub use crate::wire::{Outgoing, PresentChange};
 pub use control::{CloseFailure, SweepCloser};
 pub use crash_notes::{CrashNote, CrashNotes, PoisonGuard};
 pub use load::{EmptyStore, Family, LoadDocument, LoadMetadata, LoadRow, Loader, Table};
-pub use related::{RelatedBuild, RelatedTables, RelatedView};
+pub use related::{
+    BagChange, NEIGHBOURS_MAX, Neighbours, RelatedBuild, RelatedClusters, RelatedRefresh, RelatedTables, RelatedView,
+};
 pub use secret::SecretReference;
 pub use sink::{OutputNote, OutputNotes, Sink, SinkError};
 pub use snapshot::{DocumentShingles, LinkView, Snapshot, Snapshots, Staleness, StoredDocument};

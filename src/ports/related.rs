@@ -18,7 +18,35 @@ pub struct RelatedBuild {
     pub n_anchors: u64,
     /// The URLs with a bag.
     pub n_urls: u64,
+    /// The last document that bags know which were made anew since the build; at least `up_to`.
+    pub refreshed_up_to: DocumentId,
+    /// The clusters, where the build looked for them.
+    #[serde(default)]
+    pub clusters: Option<RelatedClusters>,
 }
+
+/// The clusters of related pages that a build found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelatedClusters {
+    /// Pairs of similar bags.
+    pub n_pairs: u64,
+    /// Clusters of two URLs or more.
+    pub n_clusters: u64,
+    /// URLs in the largest cluster.
+    pub largest: u64,
+}
+
+/// What a build found about a URL that is similar to others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Neighbours {
+    /// The center of its cluster, which may be the URL itself.
+    pub center: Target,
+    /// The most similar URLs with their similarities, best first; at most [`NEIGHBOURS_MAX`].
+    pub nearest: Vec<(Target, f32)>,
+}
+
+/// Neighbours that a store keeps of each URL. The paper shows ten (section 3).
+pub const NEIGHBOURS_MAX: usize = 10;
 
 /// What a store knows for related pages. Without any page read for them, every answer is empty.
 pub trait RelatedView {
@@ -43,11 +71,11 @@ pub trait RelatedView {
     /// [`StoreError`]
     fn said(&self, documents: &[DocumentId]) -> Result<Vec<Option<Said>>, StoreError>;
 
-    /// Calls `each` with what every document says, in the order of the documents, until it returns false.
+    /// Calls `each` with what every document from one on says, in the order of the documents, until it returns false.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn each_said(&self, each: &mut dyn FnMut(DocumentId, Said) -> bool) -> Result<(), StoreError>;
+    fn each_said(&self, from: DocumentId, each: &mut dyn FnMut(DocumentId, Said) -> bool) -> Result<(), StoreError>;
 
     /// Whether each document stands somewhere now, by its number; the first entry is of no document.
     ///
@@ -80,11 +108,50 @@ pub trait RelatedView {
     /// [`StoreError`]
     fn bags(&self, targets: &[Target]) -> Result<Vec<Bag>, StoreError>;
 
+    /// What the last build found about a URL; `None` where it is similar to no other.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn neighbours(&self, target: Target) -> Result<Option<Neighbours>, StoreError>;
+
+    /// Calls `each` with what the last build found about every URL, in the order of the targets, until it returns false.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn each_neighbours(&self, each: &mut dyn FnMut(Target, Neighbours) -> bool) -> Result<(), StoreError>;
+
+    /// The URLs of the cluster with this center, without the center, in the order of the targets; at most `most`.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn related_members(&self, center: Target, most: usize) -> Result<Vec<Target>, StoreError>;
+
     /// The URL of a target, where a page that stood there was taken in.
     ///
     /// # Errors
     /// [`StoreError`]
     fn url_of_target(&self, target: Target) -> Result<Option<String>, StoreError>;
+}
+
+/// A bag that is no longer what the last build made of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BagChange {
+    /// The URL.
+    pub target: Target,
+    /// The bag that the store has; empty: none.
+    pub old: Bag,
+    /// What becomes of it.
+    pub new: Bag,
+}
+
+/// A store whose bags are brought up to date between two builds.
+pub trait RelatedRefresh: RelatedView {
+    /// Replaces bags, with the terms that lead to them, and notes that bags know what documents say up to one. All of it
+    /// happens or nothing.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn replace_bags(&self, changes: &[BagChange], refreshed_up_to: DocumentId) -> Result<(), StoreError>;
 }
 
 /// Receives a build, table by table, each in the order of its keys.
@@ -112,4 +179,16 @@ pub trait RelatedTables {
     /// # Errors
     /// [`StoreError`]
     fn term(&mut self, term: Term, n_with: [u32; 2]) -> Result<(), StoreError>;
+
+    /// The neighbours of a URL. Targets ascend.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn neighbours(&mut self, target: Target, neighbours: &Neighbours) -> Result<(), StoreError>;
+
+    /// A member of a cluster other than its center. Centers ascend, then members.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn member(&mut self, center: Target, member: Target) -> Result<(), StoreError>;
 }

@@ -9,9 +9,11 @@ mod near_urls;
 mod passages;
 mod present;
 mod related;
+mod related_clusters;
 mod reuse;
 mod similar;
 mod sweeps;
+mod target_names;
 
 pub use answers::{
     ClusterAnswer, ClusterPage, UrlAnswer, UrlSighting, cluster, cluster_glance, cluster_page, named_cluster, url,
@@ -23,7 +25,13 @@ pub use lost::{FormerPlace, FoundPlace, LostAnswer, LostSearch, lost, lost_many}
 pub use near_urls::near_urls;
 pub use passages::{Passage, SharedPassages, shared_passages};
 pub use present::{PresentRow, export_present, present};
-pub use related::{NO_RELATED, RelatedAnswer, RelatedPage, RelatedQuestion, RelatedTo, SharedWord, related};
+pub use related::{
+    NO_RELATED, RelatedAnswer, RelatedPage, RelatedQuestion, RelatedTo, SharedWord, bag_of_url, related,
+};
+pub use related_clusters::{
+    NO_RELATED_CLUSTERS, NearUrl, RelatedCenter, RelatedCluster, RelatedPair, export_centers, export_related,
+    has_related_clusters, related_cluster,
+};
 pub use reuse::{HostReuse, ReusedPage, reuse_of_content, reuse_of_url};
 pub use similar::{Comparison, SimilarDocument, compare_sketches, document_at, similar};
 pub use sweeps::{Sweep, sweeps};

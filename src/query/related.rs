@@ -3,6 +3,7 @@
 //! The bag of the page asked about is made of what the store holds now, so that a link taken in a moment ago counts. The
 //! bags of the answers are those of the last build.
 
+use super::target_names::{LINKING_MAX, TargetNames};
 use crate::document::{ClusterId, DocumentId};
 use crate::ports::{RelatedBuild, RelatedView, Snapshot, StoreError};
 use crate::related::{
@@ -76,9 +77,6 @@ pub const NO_RELATED: &str = "the store keeps nothing for related pages; `lookal
 /// Words that are named as a reason, at most.
 const REASONS_MAX: usize = 8;
 
-/// Pages that link to an answer which are named, at most.
-const LINKING_MAX: usize = 3;
-
 /// The pages related to one, best first, at most `limit`; `None` where nothing is known about the URL. Of one near-duplicate
 /// cluster only the best URL answers, and none of the cluster asked about, unless `copies` are wanted.
 ///
@@ -90,17 +88,24 @@ pub fn related<S: Snapshot + RelatedView>(
     limit: usize,
     copies: bool,
 ) -> Result<Option<RelatedAnswer>, StoreError> {
-    let Some(rule) = snapshot.related_rule()? else { return Ok(None) };
-    let build = snapshot.related_build()?;
-    let search =
-        Search { snapshot, build: build.as_ref(), reader: TermReader::new(rule.stemmer, snapshot.seed()), rule };
+    let Some(search) = Search::new(snapshot)? else { return Ok(None) };
     search.answer(question, limit, copies)
+}
+
+/// The bag of a URL by what the store holds now, weighed by the last build. It is empty where nothing is known.
+///
+/// # Errors
+/// [`StoreError`]
+pub fn bag_of_url<S: Snapshot + RelatedView>(snapshot: &S, url: &str) -> Result<Bag, StoreError> {
+    let Some(mut search) = Search::new(snapshot)? else { return Ok(Bag::default()) };
+    let asked = search.about_url(url)?;
+    search.bag_of(&asked)
 }
 
 struct Search<'s, S> {
     snapshot: &'s S,
     rule: RelatedRule,
-    build: Option<&'s RelatedBuild>,
+    build: Option<RelatedBuild>,
     reader: TermReader,
 }
 
@@ -116,7 +121,14 @@ struct Asked {
     cluster: Option<ClusterId>,
 }
 
-impl<S: Snapshot + RelatedView> Search<'_, S> {
+impl<'s, S: Snapshot + RelatedView> Search<'s, S> {
+    /// Searches a store; `None` where it keeps nothing for related pages.
+    fn new(snapshot: &'s S) -> Result<Option<Self>, StoreError> {
+        let (rule, build) = (snapshot.related_rule()?, snapshot.related_build()?);
+        let reader = |rule: &RelatedRule| TermReader::new(rule.stemmer, snapshot.seed());
+        Ok(rule.map(|rule| Search { snapshot, reader: reader(&rule), build, rule }))
+    }
+
     fn answer(
         mut self,
         question: RelatedQuestion<'_>,
@@ -140,7 +152,7 @@ impl<S: Snapshot + RelatedView> Search<'_, S> {
         Ok(Some(RelatedAnswer {
             bag: named(bag.weights().to_vec(), &asked.words),
             n_fragments: asked.n_fragments,
-            built_up_to: self.build.map(|build| build.up_to),
+            built_up_to: self.build.as_ref().map(|build| build.refreshed_up_to),
             related,
         }))
     }
@@ -181,7 +193,7 @@ impl<S: Snapshot + RelatedView> Search<'_, S> {
             for (passage, key) in said.fragments() {
                 if keys.contains(&key) && Target::of(self.snapshot.seed(), &passage.target) == target {
                     keys.remove(&key);
-                    words.push(said.words(passage));
+                    words.push(said.words(passage).into_owned());
                 }
             }
         }
@@ -206,7 +218,7 @@ impl<S: Snapshot + RelatedView> Search<'_, S> {
         terms.sort_unstable();
         terms.dedup();
         let n_with: FxHashMap<Term, [u32; 2]> = terms.iter().copied().zip(self.snapshot.frequencies(&terms)?).collect();
-        let (n_content, n_anchors) = self.build.map_or((0, 0), |build| (build.n_content, build.n_anchors));
+        let (n_content, n_anchors) = self.build.as_ref().map_or((0, 0), |build| (build.n_content, build.n_anchors));
         let of = |term: &Term, kind: usize| n_with.get(term).map_or(0, |n_with| n_with[kind]);
         let content = Source { counts: &asked.content, weight: |term| weight(n_content, of(&term, 0), &self.rule) };
         let anchors = Source { counts: &asked.anchors, weight: |term| weight(n_anchors, of(&term, 1), &self.rule) };
@@ -242,14 +254,15 @@ impl<S: Snapshot + RelatedView> Search<'_, S> {
         limit: usize,
         copies: bool,
     ) -> Result<Vec<RelatedPage>, StoreError> {
+        let names = TargetNames::with_rule(self.snapshot, &self.rule);
         let mut seen: HashSet<ClusterId> = asked.cluster.into_iter().collect();
         let mut pages = Vec::new();
         for (similarity, target, theirs) in ranked {
             if pages.len() == limit {
                 break;
             }
-            let linking = self.linking_documents(target)?;
-            let Some(url) = self.url_of(target, &linking)? else { continue };
+            let linking = names.linking_documents(target)?;
+            let Some(url) = names.url_of(target, &linking)? else { continue };
             let cluster = self.cluster_at(&url)?;
             if !copies && cluster.is_some_and(|cluster| !seen.insert(cluster)) {
                 continue;
@@ -267,27 +280,6 @@ impl<S: Snapshot + RelatedView> Search<'_, S> {
         let states = self.snapshot.states(&[self.snapshot.key_of(url)])?;
         let document = states.into_iter().flatten().find_map(|state| state.newest.seen.document());
         document.map(|document| self.snapshot.cluster_of(document)).transpose()
-    }
-
-    /// A few documents that link to a target.
-    fn linking_documents(&self, target: Target) -> Result<Vec<DocumentId>, StoreError> {
-        let fragments = self.snapshot.fragments(target, self.rule.per_host_max)?;
-        let mut documents: Vec<DocumentId> = fragments.into_iter().map(|(_, document)| document).collect();
-        documents.sort_unstable();
-        documents.dedup();
-        documents.truncate(LINKING_MAX + 1);
-        Ok(documents)
-    }
-
-    /// A target's URL. The first document that links to it names a URL that was never crawled.
-    fn url_of(&self, target: Target, linking: &[DocumentId]) -> Result<Option<String>, StoreError> {
-        let url = self.snapshot.url_of_target(target)?;
-        if url.is_some() {
-            return Ok(url);
-        }
-        let said = self.snapshot.said(&linking[..linking.len().min(1)])?;
-        let mut passages = said.iter().flatten().flat_map(Said::fragments).map(|(passage, _)| &passage.target);
-        Ok(passages.find(|url| Target::of(self.snapshot.seed(), url) == target).cloned())
     }
 
     /// The first URLs of documents, without one.

@@ -54,6 +54,8 @@ pub struct RelatedRule {
     pub filter: PairFilter,
     /// The least similarity of a similar pair.
     pub min_similarity: f64,
+    /// Milliseconds between two times that `run` brings bags up to date; 0: never.
+    pub refresh_ms: u64,
 }
 
 impl Default for RelatedRule {
@@ -81,6 +83,7 @@ impl Default for RelatedRule {
             reach: 64,
             filter: PairFilter::Bags,
             min_similarity: 0.2,
+            refresh_ms: 60_000,
         }
     }
 }

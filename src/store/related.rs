@@ -12,8 +12,8 @@ use super::open::RocksStore;
 use super::rocks_error::{damaged, failed};
 use super::schema::{self, Fields, cf, meta};
 use crate::document::DocumentId;
-use crate::ports::{RelatedBuild, RelatedTables, RelatedView, StoreError};
-use crate::related::{Bag, FragmentKey, HostShares, RelatedRule, Said, Target, Term};
+use crate::ports::{BagChange, Neighbours, RelatedBuild, RelatedRefresh, RelatedTables, RelatedView, StoreError};
+use crate::related::{Bag, FragmentKey, HostShares, RelatedRule, Said, Target, Term, champions};
 use rocksdb::{IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ const FOLDER: &str = "related";
 const END: [u8; 24] = [0xff; 24];
 
 /// The families that a build replaces.
-const BUILT: [&str; 4] = [cf::FRAGMENTS, cf::BAGS, cf::CHAMPIONS, cf::TERMS];
+const BUILT: [&str; 6] = [cf::FRAGMENTS, cf::BAGS, cf::CHAMPIONS, cf::TERMS, cf::NEIGHBOURS, cf::CENTERS];
 
 impl RocksStore {
     /// Adds what the documents of a batch say to its rows.
@@ -182,6 +182,41 @@ impl RelatedTables for SstTables<'_> {
     fn term(&mut self, term: Term, n_with: [u32; 2]) -> Result<(), StoreError> {
         self.put(cf::TERMS, &term.0.to_be_bytes(), &n_with.map(u32::to_be_bytes).concat())
     }
+
+    fn neighbours(&mut self, target: Target, neighbours: &Neighbours) -> Result<(), StoreError> {
+        self.put(cf::NEIGHBOURS, &target.0.to_be_bytes(), &schema::neighbours_row(neighbours))
+    }
+
+    fn member(&mut self, center: Target, member: Target) -> Result<(), StoreError> {
+        self.put(cf::CENTERS, &schema::member_key(center, member), &[])
+    }
+}
+
+impl RelatedRefresh for RocksStore {
+    fn replace_bags(&self, changes: &[BagChange], refreshed_up_to: DocumentId) -> Result<(), StoreError> {
+        let Some(mut build) = self.related_build()? else { return Ok(()) };
+        let (bags, champions_of_all) = (self.cf(cf::BAGS)?, self.cf(cf::CHAMPIONS)?);
+        let mut rows = WriteBatch::default();
+        for BagChange { target, old, new } in changes.iter().filter(|change| change.old != change.new) {
+            for (term, weight) in champions(old, &build.rule) {
+                rows.delete_cf(champions_of_all, schema::champion_key(term, weight, *target));
+            }
+            for (term, weight) in champions(new, &build.rule) {
+                rows.put_cf(champions_of_all, schema::champion_key(term, weight, *target), []);
+            }
+            match new.weights() {
+                [] => rows.delete_cf(bags, target.0.to_be_bytes()),
+                _ => rows.put_cf(bags, target.0.to_be_bytes(), schema::bag_row(new)),
+            }
+            build.n_urls += u64::from(old.weights().is_empty());
+            build.n_urls -= u64::from(new.weights().is_empty());
+        }
+        build.refreshed_up_to = refreshed_up_to;
+        let row = serde_json::to_vec(&build).map_err(|error| StoreError::Failed(error.to_string()))?;
+        rows.put_cf(self.cf(cf::META)?, meta::RELATED_BUILD, row);
+        // Not synced: what a crash takes back is made anew.
+        self.db.write(rows).map_err(failed)
+    }
 }
 
 impl RelatedView for RocksStore {
@@ -209,11 +244,14 @@ impl RelatedView for RocksStore {
         rows.into_iter().map(|row| row.map(|row| read(&row)).transpose()).collect()
     }
 
-    fn each_said(&self, each: &mut dyn FnMut(DocumentId, Said) -> bool) -> Result<(), StoreError> {
+    fn each_said(&self, from: DocumentId, each: &mut dyn FnMut(DocumentId, Said) -> bool) -> Result<(), StoreError> {
         if !self.has_related() {
             return Ok(());
         }
-        self.scan(cf::SAID, &[], &mut |key, row| {
+        let from = from.0.to_be_bytes();
+        // From the beginning: a long read.
+        let from = if from == [0; 4] { &[][..] } else { &from };
+        self.scan_from(cf::SAID, from, &mut |key, row| {
             let document = Fields(key).document().filter(|_| key.len() == 4);
             let (document, said) = document.zip(Said::decode(row)).ok_or_else(|| damaged("a row of said"))?;
             Ok(each(document, said))
@@ -295,6 +333,38 @@ impl RelatedView for RocksStore {
         let rows = self.rows(cf::BAGS, targets.iter().map(|target| target.0.to_be_bytes()))?;
         let read = |row: &[u8]| schema::read_bag(row).ok_or_else(|| damaged("a row of bags"));
         rows.into_iter().map(|row| row.map_or(Ok(Bag::default()), |row| read(&row))).collect()
+    }
+
+    fn neighbours(&self, target: Target) -> Result<Option<Neighbours>, StoreError> {
+        if !self.has_related() {
+            return Ok(None);
+        }
+        let rows = self.rows(cf::NEIGHBOURS, [target.0.to_be_bytes()])?;
+        let read = |row: &[u8]| schema::read_neighbours(row).ok_or_else(|| damaged("a row of neighbours"));
+        rows.into_iter().flatten().map(|row| read(&row)).next().transpose()
+    }
+
+    fn each_neighbours(&self, each: &mut dyn FnMut(Target, Neighbours) -> bool) -> Result<(), StoreError> {
+        if !self.has_related() {
+            return Ok(());
+        }
+        self.scan(cf::NEIGHBOURS, &[], &mut |key, row| {
+            let target = Fields(key).u64().filter(|_| key.len() == 8).map(Target);
+            let row = target.zip(schema::read_neighbours(row)).ok_or_else(|| damaged("a row of neighbours"))?;
+            Ok(each(row.0, row.1))
+        })
+    }
+
+    fn related_members(&self, center: Target, most: usize) -> Result<Vec<Target>, StoreError> {
+        let mut members = Vec::new();
+        if !self.has_related() || most == 0 {
+            return Ok(members);
+        }
+        self.scan(cf::CENTERS, &center.0.to_be_bytes(), &mut |key, _| {
+            members.push(schema::read_member_key(key).ok_or_else(|| damaged("a row of centers"))?.1);
+            Ok(members.len() < most)
+        })?;
+        Ok(members)
     }
 
     fn url_of_target(&self, target: Target) -> Result<Option<String>, StoreError> {

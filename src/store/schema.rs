@@ -30,6 +30,8 @@
 //! | `bags` | target (8) | for each term: term (4), weight (1) |
 //! | `champions` | term (4), 255 - weight (1), target (8) | empty |
 //! | `terms` | term (4) | bags of content and bags of anchors that hold it (4 each) |
+//! | `neighbours` | target (8) | center (8); for each of the nearest: target (8), similarity (4, IEEE 754) |
+//! | `centers` | center (8), member (8) | empty |
 //! | `outbox` | sequence number (8) | key, event, and the original of a rejected message: see below |
 //!
 //! **Outbox.** A row is a list of fields, each after its length (4; `ffffffff`: no field). First come the key and the
@@ -47,7 +49,7 @@
 //! `store::runs`). A look-up combines these families with the part of `pending` above `meta/indexed-up-to`. What is in
 //! both is harmless. The limit of a list holds for both together, because the decision sees both.
 //!
-//! **Related pages.** The last five families are there only where pages are read for related pages. A target is the first 8
+//! **Related pages.** The last seven families are there only where pages are read for related pages. A target is the first 8
 //! bytes of a URL's fingerprint. `fragments` is derived from `said`, and what may not be in a run yet is read from the
 //! rows of `said` above `meta/indexed-up-to`. A build writes the other three.
 //!
@@ -72,7 +74,8 @@ use crate::cluster::{ClusterRow, Link, NewDocument};
 use crate::codec::{decode_varint, encode_varint};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint};
 use crate::ports::{
-    LoadDocument, MissingUrl, Outgoing, OutputNote, Present, PresentChange, Progress, StoredDocument, StoredSighting,
+    LoadDocument, MissingUrl, Neighbours, Outgoing, OutputNote, Present, PresentChange, Progress, StoredDocument,
+    StoredSighting,
 };
 use crate::related::{Bag, FragmentKey, Target, Term};
 use crate::sketch::Shingle;
@@ -134,9 +137,13 @@ pub mod cf {
     pub const CHAMPIONS: &str = "champions";
     /// In how many bags each term is.
     pub const TERMS: &str = "terms";
+    /// The most similar URLs of each, and the center of its cluster.
+    pub const NEIGHBOURS: &str = "neighbours";
+    /// The members of clusters of related pages, by center.
+    pub const CENTERS: &str = "centers";
 
     /// The families of related pages, which only stores have whose pages are read for them.
-    pub const RELATED: [&str; 5] = [SAID, FRAGMENTS, BAGS, CHAMPIONS, TERMS];
+    pub const RELATED: [&str; 7] = [SAID, FRAGMENTS, BAGS, CHAMPIONS, TERMS, NEIGHBOURS, CENTERS];
 
     /// The column families of every store.
     pub const ALL: [&str; 18] = [
@@ -312,6 +319,35 @@ pub(super) fn read_bag(row: &[u8]) -> Option<Bag> {
     let (entries, rest) = row.as_chunks::<5>();
     let weight = |[a, b, c, d, weight]: &[u8; 5]| (Term(u32::from_be_bytes([*a, *b, *c, *d])), *weight);
     rest.is_empty().then(|| Bag::new(entries.iter().map(weight).collect()))
+}
+
+pub(super) fn neighbours_row(neighbours: &Neighbours) -> Vec<u8> {
+    let mut row = Vec::with_capacity(8 + 12 * neighbours.nearest.len());
+    row.extend(neighbours.center.0.to_be_bytes());
+    for (target, similarity) in &neighbours.nearest {
+        row.extend(target.0.to_be_bytes());
+        row.extend(similarity.to_be_bytes());
+    }
+    row
+}
+
+pub(super) fn read_neighbours(row: &[u8]) -> Option<Neighbours> {
+    let mut fields = Fields(row);
+    let mut neighbours = Neighbours { center: Target(fields.u64()?), nearest: Vec::new() };
+    while !fields.0.is_empty() {
+        neighbours.nearest.push((Target(fields.u64()?), f32::from_be_bytes(fields.bytes()?)));
+    }
+    Some(neighbours)
+}
+
+pub(super) fn member_key(center: Target, member: Target) -> [u8; 16] {
+    ((u128::from(center.0) << 64) | u128::from(member.0)).to_be_bytes()
+}
+
+pub(super) fn read_member_key(key: &[u8]) -> Option<(Target, Target)> {
+    let mut fields = Fields(key);
+    let member = (Target(fields.u64()?), Target(fields.u64()?));
+    fields.0.is_empty().then_some(member)
 }
 
 pub(super) fn champion_key(term: Term, weight: u8, target: Target) -> Vec<u8> {

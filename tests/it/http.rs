@@ -1132,7 +1132,7 @@ fn related_urls(answer: &Value) -> Vec<&str> {
 #[test]
 fn related_pages_are_those_of_the_command_line() {
     let world = related_sample();
-    world.ask("related build --quiet", &[]);
+    world.ask("related build --quiet --clusters", &[]);
     let server = Server::open(&world);
     let answered = |arguments: &[&str]| parsed(&world.ask("query related --json", arguments));
     let pizza = bare(&server.get("/v1/related?url=http://site/pizza"));
@@ -1155,6 +1155,10 @@ fn related_pages_are_those_of_the_command_line() {
     assert_eq!(linked, answered(&["http://site/focaccia"]));
     assert!(related_urls(&linked)[..2].contains(&"http://site/bread"), "{linked}");
 
+    let cluster = bare(&server.get("/v1/related/cluster?url=http://site/pizza&limit=1000"));
+    assert_eq!(cluster, answered(&["--cluster", "http://site/pizza", "--limit", "1000"]));
+    assert!(cluster["nearest"].as_array().expect("a list").iter().any(|near| near["url"] == "http://site/copy"));
+
     let text = "<p>a telescope for planets, comets and moons</p>";
     let file = world.write("text.html", text).display().to_string();
     let mut of_file = answered(&[&file, "--limit", "3"]);
@@ -1169,6 +1173,8 @@ fn related_pages_are_those_of_the_command_line() {
         ("get", "/v1/related?url=http://site/pizza&copies=true", ""),
         ("get", "/v1/related?url=http://site/focaccia", ""),
         ("get", "/v1/related?url=http://never/", ""),
+        ("get", "/v1/related/cluster?url=http://site/pizza", ""),
+        ("get", "/v1/related/cluster?url=http://never/", ""),
         ("post", "/v1/related", text),
         ("post", "/v1/related", "the and of"),
     ] {

@@ -4,7 +4,10 @@
 use crate::harness::{World, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
 
 /// A page of HTML as a line of JSON.
 fn page(url: &str, fetched_at: &str, sweep: &str, body: &str) -> String {
@@ -132,6 +135,67 @@ fn answers_do_not_depend_on_how_pages_came() {
     }
 }
 
+/// The rows of an export or of a file, without the header, sorted.
+fn sorted_rows(csv: &str) -> Vec<String> {
+    let mut rows: Vec<String> = csv.lines().skip(1).map(String::from).collect();
+    rows.sort();
+    rows
+}
+
+/// The neighbours and clusters of a store are those that the file engine finds in the same pages, for any order of the
+/// pages.
+#[test]
+fn clusters_are_those_of_the_files() {
+    let folder = world();
+    let input = folder.write("pages.jsonl", site().concat());
+    let out = folder.path("related");
+    let paths = [&input, &out].map(|path| path.to_str().expect("a path"));
+    folder.ask("related build --quiet", &[paths[0], "--out", paths[1]]);
+    let file = |name: &str| std::fs::read_to_string(out.join(name)).expect("a file");
+    let (pairs, centers) = (sorted_rows(&file("neighbours.csv")), sorted_rows(&file("centers.csv")));
+    let backwards = folder.write("backwards.jsonl", site().into_iter().rev().collect::<String>());
+    for (input, batch) in [(&input, 1024), (&backwards, 3)] {
+        let world = world().with("pipeline.batch_records_max", batch);
+        world.run(std::slice::from_ref(input));
+        world.ask("related build", &[]);
+        let refused = world.command("export related").output().expect("starts");
+        assert_eq!(refused.status.code(), Some(4));
+        assert!(text(&refused.stderr).contains("related build --clusters"), "{}", text(&refused.stderr));
+        world.ask("related build --clusters", &[]);
+        assert!(world.ask("verify", &[]).starts_with("sound"));
+        // A store keeps the ten nearest of each URL, the files all of them.
+        let found = sorted_rows(&world.ask("export related", &[]));
+        assert!(found.iter().all(|row| pairs.binary_search(row).is_ok()), "{found:#?}\n{pairs:#?}");
+        let mut n_expected: BTreeMap<&str, usize> = BTreeMap::new();
+        pairs.iter().for_each(|row| *n_expected.entry(row.split(',').next().expect("a URL")).or_default() += 1);
+        assert_eq!(found.len(), n_expected.values().map(|n| n.min(&10)).sum::<usize>());
+        // The files name a center for URLs that are similar to no other as well.
+        let has_neighbour = |row: &&String| n_expected.contains_key(row.split(',').next().expect("a URL"));
+        let expected: Vec<&String> = centers.iter().filter(has_neighbour).collect();
+        let found = sorted_rows(&world.ask("export centers", &[]));
+        assert!(expected.len() > 30);
+        // Among equally similar URLs, CENTER's scan depends on the order of the URLs, which the store knows by fingerprints.
+        assert_eq!(found.len(), expected.len());
+        let url = "http://site.example/roses/3";
+        let printed = world.ask("query related --json --cluster --limit 100", &[url]);
+        let cluster: Value = serde_json::from_str(&printed).expect("JSON");
+        let center = string(&cluster["center"]);
+        let members: Vec<String> = cluster["members"].as_array().expect("a list").iter().map(string).collect();
+        let mut named: Vec<String> = found
+            .iter()
+            .filter(|row| row.ends_with(&format!(",{center}")))
+            .map(|row| row.split(',').next().expect("a URL").into())
+            .collect();
+        named.retain(|url| *url != center);
+        named.sort();
+        let mut sorted = members.clone();
+        sorted.sort();
+        assert_eq!(sorted, named);
+        assert!(center == url || members.contains(&url.to_string()), "{cluster}");
+        assert!(members.iter().all(|member| topic_of(member) == "roses"), "{cluster}");
+    }
+}
+
 /// A link that was taken in a moment ago counts for the page that it leads to, before any build knows it.
 #[test]
 fn a_new_link_counts_at_once() {
@@ -154,6 +218,40 @@ fn a_new_link_counts_at_once() {
         assert!(!page["shared"].as_array().expect("a list").is_empty());
         assert!(!page["linked_from"].as_array().expect("a list").is_empty());
     }
+}
+
+/// Pages that came after the build answer while `run` runs, and as the next build has them, where weights do not depend on
+/// other bags.
+#[test]
+fn a_running_service_brings_bags_up_to_date() {
+    let world = world().with("related.weight", "none").with("related.low_df", 0).with("related.high_df", 1.0);
+    let world = world.with("related.refresh_ms", 100);
+    let (before, after): (Vec<_>, Vec<_>) =
+        site().into_iter().enumerate().partition(|(number, _)| number % PAGES_A_TOPIC < 5);
+    let lines = |pages: Vec<(usize, String)>| pages.into_iter().map(|(_, line)| line).collect::<String>();
+    world.run(&[world.write("before.jsonl", lines(before))]);
+    world.ask("related build --clusters", &[]);
+    let old = answers(&world);
+    let mut process = world.run_command(&[]).stdin(Stdio::piped()).spawn().expect("starts");
+    let mut pipe = process.stdin.take().expect("a pipe");
+    pipe.write_all(lines(after).as_bytes()).and_then(|()| pipe.flush()).expect("piped");
+    let n_documents = TOPICS.len() * PAGES_A_TOPIC;
+    let is_up_to_date = || {
+        let printed = world.ask("query related --json http://site.example/roses/0", &[]);
+        serde_json::from_str::<Value>(&printed).expect("JSON")["built_up_to"] == n_documents
+    };
+    let mut looks = 0..600;
+    while !is_up_to_date() {
+        assert!(looks.next().is_some(), "the bags are not brought up to date");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // Killed and not ended: what was refreshed is whole.
+    process.kill().and_then(|()| process.wait()).expect("killed");
+    assert!(world.ask("verify", &[]).starts_with("sound"));
+    let refreshed = answers(&world);
+    world.ask("related build", &[]);
+    assert_eq!(refreshed, answers(&world));
+    assert_ne!(refreshed, old);
 }
 
 /// Copies and versions of one page are one answer, and none where they are copies of the page asked about.

@@ -3,17 +3,22 @@
 //! ```text
 //! said ─▶ fragments sorted by URL ┐
 //! URLs and what stands there ─────┴▶ counted terms, N and df ─▶ bags, champions, terms
+//!                                             └▶ the phases of the paper ─▶ neighbours, centers
 //! ```
 
 use super::datasets::{CHAMPIONS, KEPT_FRAGMENTS, STORE_COUNTS, STORE_FRAGMENTS};
 use super::rows::sorted;
 use super::store_rows::{ChampionRow, CountsRow, KeptFragment, StoreFragment};
+use super::{BuildSizes, BuildSpec, Built, KnownUrl, KnownUrls};
+use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
 use crate::backfill::datasets::{DatasetFile, DatasetWriter};
 use crate::backfill::error::BackfillError;
-use crate::document::DocumentId;
+use crate::document::{DocumentId, Seed};
 use crate::extsort::MergeReader;
-use crate::ports::{RelatedBuild, RelatedTables, RelatedView, Snapshot, StoreError};
+use crate::ports::{
+    NEIGHBOURS_MAX, Neighbours, RelatedBuild, RelatedClusters, RelatedTables, RelatedView, Snapshot, StoreError,
+};
 use crate::related::{
     FragmentKey, Frequencies, HostShares, RelatedRule, Said, Source, Target, Term, TermCounts, TermReader, bag,
     champions, sample,
@@ -88,13 +93,13 @@ fn sorted_fragments<S: Snapshot + RelatedView>(
     let stands = store.standing()?;
     let mut sorter = STORE_FRAGMENTS.sorter(&context.folder, "store", context.sorter_bytes());
     let mut outcome: Result<(), BackfillError> = Ok(());
-    store.each_said(&mut |document, said| {
+    store.each_said(DocumentId(0), &mut |document, said| {
         if !stands.get(document.0 as usize).is_some_and(|stands| *stands) {
             return true;
         }
         let mut rows = said.fragments().map(|(passage, key)| StoreFragment {
             fragment: KeptFragment { target: Target::of(store.seed(), &passage.target), key, document },
-            words: said.words(passage),
+            words: said.words(passage).into_owned(),
         });
         outcome = context.check_stop().and_then(|()| rows.try_for_each(|row| sorter.push(row)));
         outcome.is_ok()
@@ -185,11 +190,28 @@ impl<S: RelatedView> Counter<'_, S> {
 }
 
 impl CountedUrls<'_> {
-    /// Weighs what was counted, and writes bags, champions and terms.
+    /// Finds neighbours and centers by the phases of the paper, in a folder of their own.
     ///
     /// # Errors
     /// [`BackfillError`]
-    pub fn write(&self, tables: &mut dyn RelatedTables) -> Result<RelatedBuild, BackfillError> {
+    pub fn clusters(&self, seed: &Seed) -> Result<Built, BackfillError> {
+        let context = Context { folder: self.context.folder.join("clusters"), ..self.context.clone() };
+        let spec = BuildSpec { rule: self.rule.clone(), reading: String::new(), inputs: Vec::new() };
+        let (part_rows, seed) = (super::part_rows(context.memory), *seed);
+        let mut checkpoint = Checkpoint::open(&context.folder, spec, part_rows, Some(seed), || seed)?;
+        super::build_known(&mut checkpoint, &context, Some(self))?;
+        Built::of(checkpoint)
+    }
+
+    /// Weighs what was counted, and writes bags, champions, terms, and the clusters where they were looked for.
+    ///
+    /// # Errors
+    /// [`BackfillError`]
+    pub fn write(
+        &self,
+        tables: &mut dyn RelatedTables,
+        clusters: Option<&Built>,
+    ) -> Result<RelatedBuild, BackfillError> {
         self.write_fragments(tables)?;
         let mut sorter = CHAMPIONS.sorter(&self.context.folder, "store", self.context.sorter_bytes());
         let file = STORE_COUNTS.open(&self.context.folder, &self.counts.file)?;
@@ -220,9 +242,11 @@ impl CountedUrls<'_> {
         Ok(RelatedBuild {
             rule: self.rule.clone(),
             up_to: self.up_to,
+            refreshed_up_to: self.up_to,
             n_content: self.content.n_bags,
             n_anchors: self.anchors.n_bags,
             n_urls,
+            clusters: clusters.map(|built| write_clusters(built, tables)).transpose()?,
         })
     }
 
@@ -239,4 +263,51 @@ impl CountedUrls<'_> {
         let n_with = |of: &Frequencies, term: &Term| of.n_with.get(term).copied().unwrap_or(0);
         terms.iter().try_for_each(|term| tables.term(*term, [n_with(&self.content, term), n_with(&self.anchors, term)]))
     }
+}
+
+/// The terms of every URL as the phases of the paper read them. A target stands for its URL: hexadecimal digits have the
+/// order of the numbers.
+impl KnownUrls for CountedUrls<'_> {
+    fn n_parts(&self) -> usize {
+        1
+    }
+
+    fn read(
+        &self,
+        _: usize,
+        found: &mut dyn FnMut(KnownUrl) -> Result<(), BackfillError>,
+    ) -> Result<(), BackfillError> {
+        let mut rows = STORE_COUNTS.open(&self.context.folder, &self.counts.file)?.read(None);
+        while let Some(CountsRow { target, content, anchors }) = rows.next_row()? {
+            let [content, anchors] = [content, anchors].map(TermCounts::from_iter);
+            found(KnownUrl { url: format!("{:016x}", target.0), content, anchors })?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes neighbours and centers. Eight bytes a URL are in memory, and eight more for each member of a cluster.
+fn write_clusters(built: &Built, tables: &mut dyn RelatedTables) -> Result<RelatedClusters, BackfillError> {
+    let mut targets: Vec<Target> = Vec::new();
+    built.each_bag::<BackfillError>(|url, _| {
+        targets.extend(u64::from_str_radix(&url, 16).ok().map(Target));
+        Ok(())
+    })?;
+    let mut centers: Vec<u32> = Vec::with_capacity(targets.len());
+    built.each_center::<BackfillError>(|_, center| {
+        centers.push(center);
+        Ok(())
+    })?;
+    let target = |id: u32| targets[id as usize];
+    built.each_neighbours::<BackfillError>(|id, neighbours| {
+        let nearest = neighbours.iter().take(NEIGHBOURS_MAX);
+        let nearest = nearest.map(|found| (target(found.id), found.similarity as f32)).collect();
+        Ok(tables.neighbours(target(id), &Neighbours { center: target(centers[id as usize]), nearest })?)
+    })?;
+    let mut members: Vec<(u32, u32)> =
+        (0..).zip(&centers).filter(|(id, center)| id != *center).map(|(id, center)| (*center, id)).collect();
+    members.sort_unstable();
+    members.into_iter().try_for_each(|(center, id)| tables.member(target(center), target(id)))?;
+    let BuildSizes { pairs, clusters_of_related, largest, .. } = built.report().sizes;
+    Ok(RelatedClusters { n_pairs: pairs, n_clusters: clusters_of_related, largest })
 }

@@ -58,6 +58,7 @@ Examples:
   lookalike query related https://example.com/roses
   lookalike query related page.html --limit 5
   lookalike query related --urls-from urls.txt --json
+  lookalike query related --cluster https://example.com/roses --limit 100
 
 Exit codes:
   0    answered
@@ -77,6 +78,9 @@ Exit codes:
         /// Show every URL, also copies and versions of pages that are listed already
         #[arg(long)]
         copies: bool,
+        /// Show the cluster of related pages that the URL is in instead, as `related build --clusters` found it
+        #[arg(long, conflicts_with_all = ["urls_from", "copies"])]
+        cluster: bool,
     },
     /// Group URLs, given best first, by their content: versions of one content come together
     #[command(after_long_help = "\
@@ -205,6 +209,20 @@ Examples:
 Examples:
   lookalike export clusters | sort -t, -k5 > by-cluster.csv")]
     Clusters(ExportArgs),
+    /// Write a row for each pair of related pages that `related build --clusters` found, at most ten for each URL
+    ///
+    /// The columns are url, related and similarity; the most similar come first.
+    #[command(after_long_help = "\
+Examples:
+  lookalike export related --out related.csv")]
+    Related(ExportArgs),
+    /// Write a row for each URL in a cluster of related pages that `related build --clusters` found
+    ///
+    /// The columns are url and center, which names the cluster.
+    #[command(after_long_help = "\
+Examples:
+  lookalike export centers --json --out centers.jsonl")]
+    Centers(ExportArgs),
 }
 
 #[derive(Debug, Args)]

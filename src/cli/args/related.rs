@@ -51,6 +51,7 @@ Each is the mean over the URLs for which it is defined.")]
 #[command(after_long_help = "\
 Examples:
   lookalike related build
+  lookalike related build --clusters
   lookalike related build crawl/*.warc.gz
   lookalike related build crawls/ --out related
   lookalike related build pages.jsonl --out related --config config/paper-2000.toml
@@ -71,6 +72,10 @@ pub struct BuildArgs {
     /// Write bags.jsonl, too: each URL with the weights of its terms, which are fingerprints of words
     #[arg(long, requires = "out")]
     pub bags: bool,
+    /// Also find the neighbours of every URL and clusters of them, for `export related`, `export centers` and
+    /// `query related --cluster`; with --out they are always found
+    #[arg(long, conflicts_with = "out")]
+    pub clusters: bool,
     /// Memory for everything that grows with the input [default: a third of the machine's]
     #[arg(long, value_name = "MIB")]
     pub memory: Option<u64>,

@@ -2,8 +2,8 @@
 
 use super::{Check, hex, unreadable};
 use crate::document::{DocumentId, Seed};
-use crate::ports::{RelatedBuild, RelatedView, StoreError};
-use crate::related::{FragmentKey, RelatedRule, Said, Target, Term, champions};
+use crate::ports::{Neighbours, RelatedBuild, RelatedView, StoreError};
+use crate::related::{Bag, FragmentKey, PairFilter, RelatedRule, Said, Target, Term, champions};
 use crate::store::RocksStore;
 use crate::store::fragment::fragments_of;
 use crate::store::schema::{self, Fields, cf};
@@ -125,6 +125,7 @@ impl Check<'_> {
     /// The bags are whole, and the terms that lead to them are their champions.
     fn build(&mut self, build: &RelatedBuild) {
         self.terms(build);
+        self.related_clusters(build);
         let expected = self.bags(build);
         let mut found = 0u64;
         let mut rows = self.rows(cf::CHAMPIONS);
@@ -137,6 +138,44 @@ impl Check<'_> {
         if found != expected {
             let what = "they are not those of the bags; `lookalike related build` makes both anew";
             self.add_finding(cf::CHAMPIONS, "", what);
+        }
+    }
+
+    /// Neighbours are as similar as their bags, and the members of clusters are those whose rows name the center.
+    fn related_clusters(&mut self, build: &RelatedBuild) {
+        let mut expected = 0u64;
+        let mut rows = self.rows(cf::NEIGHBOURS);
+        while let Some((key, row)) = self.next(&mut rows) {
+            let target = Fields(&key).u64().filter(|_| key.len() == 8).map(Target);
+            let Some((target, neighbours)) = target.zip(schema::read_neighbours(&row)) else {
+                self.add_finding(cf::NEIGHBOURS, hex(&key), "the row cannot be read");
+                continue;
+            };
+            if neighbours.center != target {
+                expected = expected.wrapping_add(member_hash(neighbours.center, target));
+            }
+            // Bags that were made anew since are no longer those that the build compared.
+            let is_exact = build.rule.filter == PairFilter::Bags && build.refreshed_up_to <= build.up_to;
+            match are_similar(self.store, target, &neighbours, is_exact) {
+                Ok(true) => {}
+                Ok(false) => self.add_finding(cf::NEIGHBOURS, hex(&key), "the bags are not as similar as it says"),
+                Err(error) => self.add_finding(cf::BAGS, "", unreadable(&error)),
+            }
+        }
+        let (mut found, mut n_clusters, mut last) = (0u64, 0u64, None);
+        let mut rows = self.rows(cf::CENTERS);
+        while let Some((key, _)) = self.next(&mut rows) {
+            match schema::read_member_key(&key) {
+                Some((center, member)) => {
+                    found = found.wrapping_add(member_hash(center, member));
+                    n_clusters += u64::from(last.replace(center) != Some(center));
+                }
+                None => self.add_finding(cf::CENTERS, hex(&key), "the key cannot be read"),
+            }
+        }
+        if found != expected || n_clusters != build.clusters.map_or(0, |clusters| clusters.n_clusters) {
+            let what = "they are not those of the neighbours; `lookalike related build --clusters` makes both anew";
+            self.add_finding(cf::CENTERS, "", what);
         }
     }
 
@@ -222,4 +261,28 @@ fn champion_hash(term: Term, weight: u8, target: Target) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     (term, weight, target).hash(&mut hasher);
     hasher.finish()
+}
+
+fn member_hash(center: Target, member: Target) -> u64 {
+    use std::hash::{Hash, Hasher};
+    let mut hasher = std::hash::DefaultHasher::new();
+    (center, member).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Whether the bags of a URL and its neighbours are as similar as the row says, best first. Only their order
+/// is checked unless the row `is_exact`: similarities by signatures are estimates.
+fn are_similar(
+    store: &RocksStore,
+    target: Target,
+    neighbours: &Neighbours,
+    is_exact: bool,
+) -> Result<bool, StoreError> {
+    let targets: Vec<Target> = neighbours.nearest.iter().map(|(target, _)| *target).collect();
+    let own = store.bags(&[target])?.into_iter().next().unwrap_or_default();
+    let bags = store.bags(&targets)?;
+    let as_compared =
+        |(bag, (_, similarity)): (&Bag, &(Target, f32))| (own.similarity(bag) as f32).to_bits() == similarity.to_bits();
+    let is_sorted = neighbours.nearest.is_sorted_by(|(_, one), (_, other)| one >= other);
+    Ok(is_sorted && !targets.is_empty() && (!is_exact || bags.iter().zip(&neighbours.nearest).all(as_compared)))
 }

@@ -146,7 +146,8 @@ fn damageable_store() -> TempDir {
         progress: Arc::default(),
     };
     let counted = count_related(&store, &RelatedRule::default(), &context).expect("counted");
-    store.replace_related(|tables| counted.write(tables)).expect("built");
+    let clusters = counted.clusters(&store.seed()).expect("clustered");
+    store.replace_related(|tables| counted.write(tables, Some(&clusters))).expect("built");
     drop(store);
     folder
 }
@@ -354,6 +355,12 @@ const DAMAGES: &[Damage] = &[
     (cf::BAGS, "bags, the build made", |store| store.cut_some(cf::BAGS)),
     (cf::CHAMPIONS, "not those of the bags", |store| store.cut_some(cf::CHAMPIONS)),
     (cf::TERMS, "does not count the bags", |store| store.plant(cf::TERMS, store.some(cf::TERMS).0, [255; 8])),
+    (cf::NEIGHBOURS, "cannot be read", |store| store.plant(cf::NEIGHBOURS, store.some(cf::NEIGHBOURS).0, [0; 9])),
+    (cf::NEIGHBOURS, "not as similar as it says", |store| {
+        let (key, row) = store.some(cf::NEIGHBOURS);
+        store.plant(cf::NEIGHBOURS, key, [&row[..16], &0.5f32.to_be_bytes(), &row[20..]].concat());
+    }),
+    (cf::CENTERS, "not those of the neighbours", |store| store.cut_some(cf::CENTERS)),
     (cf::OUTBOX, "are missing", |store| store.cut_some(cf::OUTBOX)),
     (cf::OUTBOX, "not the event with this number", |store| {
         let (key, _) = store.some(cf::OUTBOX);

@@ -1,0 +1,55 @@
+//! The URLs of targets: those of pages that were taken in, and those that only links name.
+
+use crate::document::DocumentId;
+use crate::ports::{RelatedView, Snapshot, StoreError};
+use crate::related::{RelatedRule, Said, Target};
+
+/// Pages that link to a target which are named, at most.
+pub(super) const LINKING_MAX: usize = 3;
+
+/// Names targets.
+pub(super) struct TargetNames<'s, S> {
+    snapshot: &'s S,
+    per_host_max: usize,
+}
+
+impl<'s, S: Snapshot + RelatedView> TargetNames<'s, S> {
+    /// Names the targets of a store; `None` where it keeps nothing for related pages.
+    pub fn new(snapshot: &'s S) -> Result<Option<Self>, StoreError> {
+        Ok(snapshot.related_rule()?.map(|rule| TargetNames::with_rule(snapshot, &rule)))
+    }
+
+    /// Names targets by what a rule keeps.
+    pub fn with_rule(snapshot: &'s S, rule: &RelatedRule) -> Self {
+        TargetNames { snapshot, per_host_max: rule.per_host_max }
+    }
+
+    /// A few documents that link to a target.
+    pub fn linking_documents(&self, target: Target) -> Result<Vec<DocumentId>, StoreError> {
+        let fragments = self.snapshot.fragments(target, self.per_host_max)?;
+        let mut documents: Vec<DocumentId> = fragments.into_iter().map(|(_, document)| document).collect();
+        documents.sort_unstable();
+        documents.dedup();
+        documents.truncate(LINKING_MAX + 1);
+        Ok(documents)
+    }
+
+    /// A target's URL. The first document that links to it names a URL that was never crawled.
+    pub fn url_of(&self, target: Target, linking: &[DocumentId]) -> Result<Option<String>, StoreError> {
+        let url = self.snapshot.url_of_target(target)?;
+        if url.is_some() {
+            return Ok(url);
+        }
+        let said = self.snapshot.said(&linking[..linking.len().min(1)])?;
+        let mut passages = said.iter().flatten().flat_map(Said::fragments).map(|(passage, _)| &passage.target);
+        Ok(passages.find(|url| Target::of(self.snapshot.seed(), url) == target).cloned())
+    }
+
+    /// The URL of a target, wherever it is known from.
+    pub fn url(&self, target: Target) -> Result<Option<String>, StoreError> {
+        match self.snapshot.url_of_target(target)? {
+            Some(url) => Ok(Some(url)),
+            None => self.url_of(target, &self.linking_documents(target)?),
+        }
+    }
+}
