@@ -34,8 +34,10 @@ pub(super) struct ArcRecords {
     line: Vec<u8>,
     record: ArchiveRecord,
     fault: Option<Rejection>,
-    /// A header behind skipped bytes, kept while the gap is reported.
+    /// A header that was read while the end of the record before was checked, or a gap was reported.
     opened: Option<RecordHeader>,
+    /// Bytes that were read and belong to no record.
+    n_skipped: usize,
 }
 
 /// What a line is.
@@ -58,6 +60,7 @@ impl ArcRecords {
             record: ArchiveRecord::default(),
             fault: None,
             opened: None,
+            n_skipped: 0,
         }
     }
 
@@ -95,7 +98,7 @@ impl ArcRecords {
         if let Some(header) = self.opened.take() {
             return Ok(Ok(Some(header)));
         }
-        let mut n_skipped = 0;
+        let mut n_skipped = std::mem::take(&mut self.n_skipped);
         loop {
             let header = match self.read_line()? {
                 Line::Header(header) => Some(header),
@@ -135,10 +138,20 @@ impl ArcRecords {
         Ok(())
     }
 
-    /// Whether a line end follows, as behind every record, or the end of the file.
+    /// Whether a line end follows, as behind every record, or the end of the file; or a header, because some writers
+    /// count the line end.
     fn ends_well(&mut self) -> io::Result<bool> {
         let buffer = fill(&mut self.reader)?;
-        Ok(buffer.first().is_none_or(|byte| matches!(byte, b'\r' | b'\n')))
+        if buffer.first().is_none_or(|byte| matches!(byte, b'\r' | b'\n')) {
+            return Ok(true);
+        }
+        match self.read_line()? {
+            Line::Header(header) => self.opened = Some(header),
+            Line::Other(n) => self.n_skipped = n,
+            Line::Cut => self.n_skipped = self.line.len(),
+            Line::End => {}
+        }
+        Ok(self.n_skipped == 0)
     }
 }
 
@@ -203,6 +216,7 @@ fn header_of(line: &[u8]) -> Option<RecordHeader> {
         content_type: Some(words[at + 1..words.len() - 1].join(" ")),
         n_bytes: Some(n_bytes),
         is_segment: false,
+        payload_digest: None,
     })
 }
 
@@ -288,7 +302,7 @@ mod tests {
             "http://a/2 Gone".into(),
             "http://a/3 Redirect(\"http://a/1\")".into(),
             "media-type".into(),
-            "invalid-url".into(),
+            format!("http://a/b%20c {time} Unknown: x"),
             format!("http://a/4 {time} Html: <p>no header"),
             "media-type".into(),
         ];
@@ -322,6 +336,13 @@ mod tests {
             let expected = expected.map(|(time, kind, n)| (time.to_string(), kind.to_string(), n));
             assert_eq!(found, expected, "{line}");
         }
+    }
+
+    /// Heritrix's test files have no line end behind a record.
+    #[test]
+    fn records_may_follow_each_other_directly() {
+        let page = |n: usize| record(&format!("http://a/{n}"), "text/plain", "x").trim_end().to_string();
+        assert_eq!(read(&file(&[page(1), page(2)])).len(), 2);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A record of an archive, WARC or ARC, and the page in it.
 
 use super::http_body::decode_body;
+use super::originals::Originals;
 use super::warc_date;
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use crate::wire::{Limits, Reason, Record, Rejection, StatusMeaning};
@@ -19,13 +20,15 @@ pub(super) const QUIRKS: bool = true;
 const PAGE_SCHEMES: [&str; 4] = ["http", "https", "ftp", "file"];
 
 /// Values for records that do not have their own.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct ArchiveDefaults {
     pub(super) sweep: Option<String>,
     /// The time of records that have none and follow none that has one.
     pub(super) fetched_at: Option<FetchTime>,
     /// Counts the pages whose time is not their own.
     pub(super) n_undated: Arc<AtomicU64>,
+    /// What revisits refer to.
+    pub(super) originals: Originals,
 }
 
 /// The header of a record.
@@ -41,6 +44,8 @@ pub(super) struct RecordHeader {
     /// The declared length of the block.
     pub(super) n_bytes: Option<u64>,
     pub(super) is_segment: bool,
+    /// The digest of what the record holds without its HTTP header.
+    pub(super) payload_digest: Option<String>,
 }
 
 impl RecordHeader {
@@ -59,6 +64,7 @@ impl RecordHeader {
             content_type: text("Content-Type"),
             n_bytes: text("Content-Length").and_then(|length| length.parse().ok()),
             is_segment: text("WARC-Segment-Number").is_some(),
+            payload_digest: text("WARC-Payload-Digest"),
         }
     }
 
@@ -66,10 +72,6 @@ impl RecordHeader {
     fn check_kind(&self) -> Result<(), Rejection> {
         let rejected = |reason, message: &str| Err(Rejection::new(reason, message));
         match self.kind.as_str() {
-            "revisit" => rejected(
-                Reason::Revisit,
-                "a WARC revisit has no content of its own; the capture that it refers to has it",
-            ),
             "resource" | "conversion" if !self.has_page_scheme() => {
                 rejected(Reason::NoPage, "a WARC resource is a page at an http, https, ftp or file URL alone")
             }
@@ -96,6 +98,8 @@ impl RecordHeader {
 pub(super) struct ArchiveRecord {
     pub(super) header: RecordHeader,
     pub(super) block: Vec<u8>,
+    /// The content of the capture that a revisit refers to, or why there is none.
+    pub(super) original: Option<Result<Content, Rejection>>,
 }
 
 impl ArchiveRecord {
@@ -126,7 +130,8 @@ impl ArchiveRecord {
         defaults: &ArchiveDefaults,
         limits: &Limits,
     ) -> Result<Page, Rejection> {
-        let url = self.header.url.clone().unwrap_or_default();
+        // Some writers keep the blanks of a link.
+        let url = self.header.url.clone().unwrap_or_default().replace(' ', "%20");
         limits.check_url(&url)?;
         self.header.check_kind()?;
         let fetched_at = self.header.time.or(time_before).or(defaults.fetched_at).ok_or_else(|| {
@@ -141,7 +146,10 @@ impl ArchiveRecord {
         Ok(Page { content, url, fetched_at, sweep: defaults.sweep.clone() })
     }
 
-    fn content(&self, limits: &Limits) -> Result<Content, Rejection> {
+    pub(super) fn content(&self, limits: &Limits) -> Result<Content, Rejection> {
+        if self.header.kind == "revisit" {
+            return self.revisited(limits);
+        }
         let content_type = self.header.content_type.as_deref().unwrap_or_default();
         let is_conversion = self.header.kind == "conversion";
         let is_http = content_type.to_ascii_lowercase().starts_with("application/http")
@@ -161,6 +169,26 @@ impl ArchiveRecord {
             return Err(limits.body_too_large(saturated(self.header.n_bytes.unwrap_or_default())));
         }
         Ok(Content::Body { media_type, body: Body::Bytes { bytes: self.block.clone(), charset } })
+    }
+
+    /// The content of a revisit: a redirect and an absence are in its own header, a body is the original's.
+    fn revisited(&self, limits: &Limits) -> Result<Content, Rejection> {
+        if self.block.starts_with(b"HTTP/") {
+            match self.http_content(limits) {
+                Ok(content @ (Content::Gone | Content::Redirect(_))) => return Ok(content),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        let missing = || {
+            let message = "the capture that the WARC revisit refers to is not before it in the inputs; give the files that \
+                           hold it, too, in order";
+            Err(Rejection::new(Reason::Revisit, message))
+        };
+        match self.original.clone().unwrap_or_else(missing)? {
+            // Equal payloads, empty ones above all, do not make equal statuses.
+            Content::Gone | Content::Redirect(_) => missing(),
+            content => Ok(content),
+        }
     }
 
     /// The content of an HTTP response.

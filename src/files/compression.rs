@@ -1,8 +1,8 @@
 //! Decompression by content: gzip, zstd, xz and bzip2 are recognised whatever the file's name.
 
+use super::gzip_members::{GzipMembers, GzipReader};
 use super::stream::Stream;
 use bzip2::bufread::MultiBzDecoder;
-use flate2::bufread::MultiGzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream as lzma;
 use std::io::{self, BufReader, Cursor, Read};
@@ -32,11 +32,32 @@ const SIGNATURE_BYTES: usize = 10;
 /// # Errors
 /// The error of reading its first bytes.
 pub(super) fn decompressed(raw: Stream, idle: &IdleDecoders) -> io::Result<Stream> {
+    decompressed_with_members(raw, idle).map(|(stream, _)| stream)
+}
+
+/// What is known about the places of records in a stream.
+pub(super) enum Packing {
+    /// They are where they are in the stream.
+    None,
+    /// They are in these members.
+    Gzip(GzipMembers),
+    /// Nothing.
+    Other,
+}
+
+/// As [`decompressed`], with what the stream's positions mean in the raw stream.
+///
+/// # Errors
+/// As [`decompressed`].
+pub(super) fn decompressed_with_members(raw: Stream, idle: &IdleDecoders) -> io::Result<(Stream, Packing)> {
     let (head, raw) = peek(raw, SIGNATURE_BYTES)?;
     let raw = BufReader::with_capacity(BUFFER_BYTES, raw);
-    Ok(if head.starts_with(GZIP) {
-        Box::new(StickyError::new(MultiGzDecoder::new(raw)))
-    } else if is_zstd(&head) {
+    if head.starts_with(GZIP) {
+        let reader = GzipReader::new(raw);
+        let members = reader.members();
+        return Ok((Box::new(StickyError::new(reader)), Packing::Gzip(members)));
+    }
+    let packed: Stream = if is_zstd(&head) {
         Box::new(StickyError::new(zio::Reader::new(raw, idle.acquire()?)))
     } else if head.starts_with(XZ) {
         let decoder = lzma::Stream::new_stream_decoder(XZ_MEMORY_MAX, lzma::CONCATENATED)?;
@@ -44,8 +65,9 @@ pub(super) fn decompressed(raw: Stream, idle: &IdleDecoders) -> io::Result<Strea
     } else if is_bzip2(&head) {
         Box::new(StickyError::new(MultiBzDecoder::new(raw)))
     } else {
-        Box::new(StickyError::new(raw))
-    })
+        return Ok((Box::new(StickyError::new(raw)), Packing::None));
+    };
+    Ok((packed, Packing::Other))
 }
 
 /// An idle zstd decoder, kept for the next stream. Its window may be 128 MiB, and allocating that for every file

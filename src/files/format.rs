@@ -47,6 +47,9 @@ const UNREADABLE: &[(&[u8], &str)] = &[
     (b"\xfe\xff", "text in UTF-16; convert it to UTF-8"),
 ];
 
+/// How the names of files end that belong to pages and are none.
+const BESIDE_PAGES: [&str; 3] = ["css", "js", "mjs"];
+
 /// How HTML begins, in lower case.
 const HTML: [&[u8]; 5] = [b"<!doctype html", b"<html", b"<head", b"<body", b"<!--"];
 
@@ -107,6 +110,9 @@ fn format_of(head: &[u8], name: &str, names_column: impl Fn(&str) -> bool) -> Re
         (Some(b'{'), Some(b'"' | b'}')) => Ok(FileFormat::Jsonl),
         (Some(b'['), Some(b'{' | b']')) => Ok(FileFormat::JsonArray),
         (Some(b'<'), _) => markup(text, named),
+        (Some(_), _) if last_ending(name).is_some_and(|end| BESIDE_PAGES.contains(&end)) => {
+            Err(ReadError::Format("a style sheet or a script, which is no page"))
+        }
         (Some(_), _) => match named {
             Some(media_type) => Ok(FileFormat::Page(media_type)),
             None => Ok(table(text, name, names_column).unwrap_or(FileFormat::Jsonl)),
@@ -193,6 +199,8 @@ mod tests {
         check("a.md", b"[a](b)", Ok((text, "[a](b)")));
         check("a.txt", b"{\"url\":1}", Ok((FileFormat::Jsonl, "{\"url\":1}")));
         check("a.svg", b"<svg>", Err("not an HTML page"));
+        check("a.css", b"body { color: red }", Err("style sheet"));
+        check("pages.js", b"{\"url\":1}", Ok((FileFormat::Jsonl, "{\"url\":1}")));
     }
 
     /// Zip archives are bytes; only their signature matters here.

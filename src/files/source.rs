@@ -2,11 +2,12 @@
 
 use super::arc::ArcRecords;
 use super::archive_record::ArchiveDefaults;
-use super::compression::{IdleDecoders, decompressed};
+use super::compression::{IdleDecoders, Packing, decompressed_with_members};
 use super::format::{FileFormat, sniff};
 use super::json_array::JsonArray;
 use super::jsonl::JsonLines;
 use super::layout::{InputLayout, PageSettings};
+use super::originals::{Location, Originals};
 use super::page_file::PageFile;
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
@@ -72,6 +73,7 @@ struct ReadSettings {
     limits: Limits,
     pages: PageSettings,
     idle: IdleDecoders,
+    originals: Originals,
 }
 
 /// The current input.
@@ -115,7 +117,7 @@ impl FileSource {
             inputs,
             stdin: Some(Box::new(io::stdin())),
             progress,
-            settings: ReadSettings { limits, pages, idle: IdleDecoders::default() },
+            settings: ReadSettings { limits, pages, idle: IdleDecoders::default(), originals: Originals::default() },
             read: Arc::new(read),
             current: None,
         }
@@ -310,6 +312,18 @@ struct OpenFile {
     read: Arc<ReadProgress>,
 }
 
+impl OpenFile {
+    /// Where the records of the file's stream are.
+    fn location(&self, packing: Packing) -> Option<Location> {
+        let members = match packing {
+            Packing::None => None,
+            Packing::Gzip(members) => Some(members),
+            Packing::Other => return None,
+        };
+        Some(Location { path: self.path.as_path().into(), from: 0, members })
+    }
+}
+
 /// Reads one input: numbers its records, chains them, and skips those read before.
 struct InputReader {
     name: Arc<str>,
@@ -386,14 +400,17 @@ impl InputReader {
     }
 
     fn open(&mut self, stream: Stream) -> Result<Box<dyn RecordReader>, ReadError> {
-        let ReadSettings { limits, pages, idle } = &self.settings;
+        let ReadSettings { limits, pages, idle, originals } = &self.settings;
         self.layout.check()?;
         let names_column = |column: &str| self.layout.fields().names_column(column);
-        let (format, stream) = sniff(decompressed(stream, idle)?, &self.name, names_column)?;
+        let (stream, packing) = decompressed_with_members(stream, idle)?;
+        let (format, stream) = sniff(stream, &self.name, names_column)?;
+        let location = || self.file.as_ref().and_then(|file| file.location(packing));
         let defaults = || ArchiveDefaults {
             sweep: pages.sweep.clone(),
             fetched_at: self.layout.fetched_at(),
             n_undated: Arc::clone(&pages.n_undated),
+            originals: originals.clone(),
         };
         let records: Box<dyn RecordReader> = match format {
             FileFormat::Jsonl => Box::new(JsonLines::new(stream, limits)),
@@ -403,7 +420,7 @@ impl InputReader {
                 let time = self.layout.fetched_at().or(self.layout.file_time());
                 Box::new(PageFile::new(stream, media_type, &self.name, time, pages.sweep.clone(), limits))
             }
-            FileFormat::Warc => Box::new(WarcRecords::new(stream, limits, defaults())),
+            FileFormat::Warc => Box::new(WarcRecords::new(stream, limits, defaults()).at(location())),
             FileFormat::Arc => Box::new(ArcRecords::new(stream, limits, defaults())),
             FileFormat::Zip => {
                 let file = self.file.as_ref().ok_or(ReadError::Format(

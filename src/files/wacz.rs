@@ -1,7 +1,8 @@
 //! WACZ: a zip archive of WARC files, with a list of what is in it.
 
 use super::archive_record::ArchiveDefaults;
-use super::compression::{IdleDecoders, decompressed};
+use super::compression::{IdleDecoders, Packing, decompressed_with_members};
+use super::originals::Location;
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
 use super::stream::Stream;
@@ -86,7 +87,7 @@ impl WaczRecords {
                 .map_err(|error| ReadError::Unusable(format!("the archive's {LIST} cannot be read: {error}")))?;
             check_list(list, &mut members)?;
         }
-        members.retain(|member| WARC_NAMES.iter().any(|end| member.name.to_ascii_lowercase().ends_with(end)));
+        members.retain(|member| is_warc(&member.name));
         members.sort_by(|one, two| one.name.cmp(&two.name));
         if members.is_empty() {
             return Err(ReadError::Format(
@@ -106,8 +107,19 @@ impl WaczRecords {
 
     fn begin(&self, member: &Member) -> Result<WarcRecords, ReadError> {
         let raw = (self.counting)(Box::new(File::open(&self.path)?.take_from(member)?));
-        let stream = decompressed(member.checked(raw), &self.idle)?;
-        Ok(WarcRecords::new(stream, &self.limits, self.defaults.clone()))
+        let (stream, packing) = decompressed_with_members(member.checked(raw), &self.idle)?;
+        let members = match packing {
+            Packing::None => Some(None),
+            Packing::Gzip(members) => Some(Some(members)),
+            Packing::Other => None,
+        };
+        let path = self.path.as_path();
+        let location = members.filter(|_| !member.is_deflated).map(|members| Location {
+            path: path.into(),
+            from: member.from,
+            members,
+        });
+        Ok(WarcRecords::new(stream, &self.limits, self.defaults.clone()).at(location))
     }
 }
 
@@ -163,12 +175,17 @@ fn members_of(path: &Path) -> Result<Vec<Member>, ReadError> {
     Ok(members)
 }
 
-/// Compares the list with the members, and notes their hashes.
+fn is_warc(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    WARC_NAMES.iter().any(|end| name.ends_with(end))
+}
+
+/// Compares the list with the members that are read, and notes their hashes.
 fn check_list(list: List, members: &mut [Member]) -> Result<(), ReadError> {
     let mut by_name: HashMap<String, &mut Member> =
         members.iter_mut().map(|member| (member.name.clone(), member)).collect();
     for resource in list.resources {
-        let Some(path) = resource.path.or(resource.name) else { continue };
+        let Some(path) = resource.path.or(resource.name).filter(|path| is_warc(path)) else { continue };
         let lies = |what: String| {
             ReadError::Unusable(format!("the archive is not what its {LIST} says: {what}; fetch the file again"))
         };

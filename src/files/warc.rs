@@ -5,16 +5,18 @@ use super::archive_record::{
 };
 use super::chain::RecordHash;
 use super::compression::{DamagedStream, IdleDecoders, decompressed};
+use super::originals::Location;
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
 use super::stream::{Stream, fill};
 use super::warc_stream::WarcStream;
-use crate::document::{FetchTime, Page};
+use crate::document::{Content, FetchTime, Page};
 use crate::wire::{Limits, Reason, Record, Rejection};
 use fastwarc::stream_io::bufread::LimitedBufReader;
 use fastwarc::stream_io::traits::WarcRead;
 use fastwarc::warc::record::WarcRecord;
-use std::io::{self, BufRead, Cursor};
+use std::fs::File;
+use std::io::{self, BufRead, Cursor, Read, Seek, SeekFrom};
 
 /// The input records of a stream: `response`, `resource`, `conversion` and `revisit`.
 pub(super) struct WarcRecords {
@@ -34,6 +36,8 @@ pub(super) struct WarcRecords {
     record: ArchiveRecord,
     /// What is wrong with the record as a whole.
     fault: Option<Rejection>,
+    /// Where the stream is, if its records can be read again.
+    location: Option<Location>,
 }
 
 impl WarcRecords {
@@ -48,7 +52,39 @@ impl WarcRecords {
             opened: None,
             record: ArchiveRecord::default(),
             fault: None,
+            location: None,
         }
+    }
+
+    /// Keeps the places of records that revisits may refer to.
+    #[must_use]
+    pub(super) fn at(mut self, location: Option<Location>) -> Self {
+        self.location = location;
+        self
+    }
+
+    /// Notes the place of a record that revisits may refer to.
+    fn note_original(&self, position: u64) {
+        let header = &self.record.header;
+        let is_original = matches!(header.kind.as_str(), "response" | "resource") && !header.is_segment;
+        let Some((location, digest)) = self.location.as_ref().zip(header.payload_digest.as_ref()) else { return };
+        if let Some(place) = location.place(position).filter(|_| is_original) {
+            self.defaults.originals.insert(digest, place);
+        }
+    }
+
+    /// The content of the capture that the current record revisits; `None` if it is not known.
+    fn original(&self) -> Option<Result<Content, Rejection>> {
+        let digest = self.record.header.payload_digest.as_deref()?;
+        let place = self.defaults.originals.get(digest)?;
+        let mut file = File::open(&place.path).ok()?;
+        file.seek(SeekFrom::Start(place.from)).ok()?;
+        let mut stream = decompressed(Box::new(file), &IdleDecoders::default()).ok()?;
+        io::copy(&mut (&mut stream).take(place.n_skipped), &mut io::sink()).ok()?;
+        let mut records = WarcRecords::new(stream, &self.limits, ArchiveDefaults::default());
+        let is_there = matches!(records.advance(0), Ok(Advance::Record(_)))
+            && records.record.header.payload_digest.as_deref() == Some(digest);
+        is_there.then(|| records.record.content(&self.limits))
     }
 
     /// Reads the next record's header; reports a gap before it first.
@@ -148,6 +184,7 @@ impl RecordReader for WarcRecords {
                 NextRecord::BrokenHeader => continue,
                 NextRecord::End => return Ok(Advance::End),
             };
+            let position = record.stream_pos();
             self.record.header = RecordHeader::from_warc(record.headers());
             self.last_time = self.record.header.time.or(self.last_time);
             let mut hash = RecordHash::after(chain);
@@ -155,6 +192,7 @@ impl RecordReader for WarcRecords {
                 [&*name, b":", &*value, b"\n"].into_iter().for_each(|piece| hash.append(piece));
             }
             let is_input = self.record.header.is_input();
+            self.note_original(position);
             let ends_well = self.read_block(record, &mut hash)?;
             if is_input {
                 self.fault = (!ends_well).then(|| self.wrong_length());
@@ -165,6 +203,7 @@ impl RecordReader for WarcRecords {
     }
 
     fn decode(&mut self) -> Record {
+        self.record.original = if self.record.header.kind == "revisit" { self.original() } else { None };
         self.record.decode(self.fault.take(), self.last_time, &self.defaults, &self.limits)
     }
 }
@@ -238,7 +277,7 @@ fn is_before_record(reader: &mut dyn WarcRead) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{Body, Content};
+    use crate::document::Body;
     use crate::files::compression::tests::gzip;
     use std::sync::atomic::Ordering::Relaxed;
 
@@ -402,7 +441,8 @@ mod tests {
             ("WARC/1.0", "warc/1.0", "PlainText: x"),
             ("WARC-Type", "warc-type", "PlainText: x"),
             ("Content-Length", "content-length", "PlainText: x"),
-            ("http://a/resource", "http://a/b c", "invalid-url"),
+            ("http://a/resource", "http://a/b c", "PlainText: x"),
+            ("http://a/resource", "http://a/b\tc", "invalid-url"),
             ("http://a/resource", "", "invalid-url"),
             ("WARC-Target-URI", "Other", "invalid-url"),
             ("http://a/resource", &format!("http://a/{}", "b".repeat(40)), "invalid-url"),
