@@ -173,11 +173,10 @@ impl ArchiveRecord {
 
     /// The content of a revisit: a redirect and an absence are in its own header, a body is the original's.
     fn revisited(&self, limits: &Limits) -> Result<Content, Rejection> {
-        if self.block.starts_with(b"HTTP/") {
-            match self.http_content(limits) {
-                Ok(content @ (Content::Gone | Content::Redirect(_))) => return Ok(content),
-                Ok(_) | Err(_) => {}
-            }
+        if self.block.starts_with(b"HTTP/")
+            && let Ok(content @ (Content::Gone | Content::Redirect(_))) = self.http_content(limits)
+        {
+            return Ok(content);
         }
         let missing = || {
             let message = "the capture that the WARC revisit refers to is not before it in the inputs; give the files that \

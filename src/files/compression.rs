@@ -131,7 +131,8 @@ fn is_zstd(head: &[u8]) -> bool {
     head.starts_with(ZSTD) || (head.len() >= 4 && head[0] & 0xf0 == 0x50 && head[1..4] == [0x2a, 0x4d, 0x18])
 }
 
-fn is_bzip2(head: &[u8]) -> bool {
+/// Whether a bzip2 stream begins here.
+pub(super) fn is_bzip2(head: &[u8]) -> bool {
     let block = head.strip_prefix(b"BZh").and_then(|rest| rest.split_first());
     block.is_some_and(|(level, block)| {
         level.is_ascii_digit() && BZIP2_BLOCKS.iter().any(|signature| block.starts_with(signature))

@@ -3,7 +3,7 @@
 //! A further format needs a variant of [`FileFormat`], its signature in [`format_of`], a
 //! [`RecordReader`](super::record_reader::RecordReader), and an arm in `source::open`.
 
-use super::compression::peek;
+use super::compression::{is_bzip2, peek};
 use super::page_file::{last_ending, media_type_of};
 use super::read_error::ReadError;
 use super::stream::Stream;
@@ -40,7 +40,6 @@ const UNREADABLE: &[(&[u8], &str)] = &[
     (b"\x1f\x8b", "compressed twice; undo one gzip first"),
     (b"\x28\xb5\x2f\xfd", "compressed twice; undo one zstd first"),
     (b"\xfd7zXZ\x00", "compressed twice; undo one xz first"),
-    (b"BZh91AY&SY", "compressed twice; undo one bzip2 first"),
     (b"\x04\x22\x4d\x18", "compressed with lz4; use gzip, zstd, xz or bzip2"),
     (b"PAR1", "a Parquet file; convert it to JSONL"),
     (b"\xff\xfe", "text in UTF-16; convert it to UTF-8"),
@@ -88,6 +87,9 @@ fn may_be_header(head: &[u8]) -> bool {
 fn format_of(head: &[u8], name: &str, names_column: impl Fn(&str) -> bool) -> Result<FileFormat, ReadError> {
     if let Some((_, what)) = UNREADABLE.iter().find(|(signature, _)| head.starts_with(signature)) {
         return Err(ReadError::Format(what));
+    }
+    if is_bzip2(head) {
+        return Err(ReadError::Format("compressed twice; undo one bzip2 first"));
     }
     if head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06") {
         return Ok(FileFormat::Zip);

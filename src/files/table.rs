@@ -207,14 +207,14 @@ mod tests {
 
     #[test]
     fn rows_are_objects() {
-        let one = r#"{"url":"u","text":"t"}"#;
+        let one = r#"{"text":"t","url":"u"}"#;
         for (text, expected) in [
             ("url,text\nu,t\n", &[one][..]),
             ("url, text \r\nu,t\r\n\r\nu,t\r\n", &[one, one]),
             ("url,text\nu,t", &[one]),
             ("url,text\n", &[]),
             ("url,text", &[]),
-            ("url,text\nu,\"a, \"\"b\"\"\nc\"\n", &[r#"{"url":"u","text":"a, \"b\"\nc"}"#]),
+            ("url,text\nu,\"a, \"\"b\"\"\nc\"\n", &[r#"{"text":"a, \"b\"\nc","url":"u"}"#]),
             ("url,text\nu,\n,t\n", &[r#"{"url":"u"}"#, r#"{"text":"t"}"#]),
             ("url,text\nu\nu,t,x\nu,t\n", &["invalid-field", "invalid-field", one]),
         ] {
@@ -229,9 +229,9 @@ mod tests {
     #[test]
     fn long_rows_are_rejected_and_the_next_one_is_read() {
         let long = format!("url,text\nu,\"{}\"\nu,t\n", "x".repeat(400_000));
-        assert_eq!(rows(long.as_bytes(), b',').0, ["too-large", r#"{"url":"u","text":"t"}"#]);
+        assert_eq!(rows(long.as_bytes(), b',').0, ["too-large", r#"{"text":"t","url":"u"}"#]);
         let wide = format!("url,text\nu,{}\nu,t\n", ",".repeat(50_000));
-        assert_eq!(rows(wide.as_bytes(), b',').0, ["too-large", r#"{"url":"u","text":"t"}"#]);
+        assert_eq!(rows(wide.as_bytes(), b',').0, ["too-large", r#"{"text":"t","url":"u"}"#]);
     }
 
     #[test]

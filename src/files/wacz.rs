@@ -82,7 +82,7 @@ impl WaczRecords {
         let mut members = members_of(path)?;
         if let Some(list) = members.iter().find(|member| member.name == LIST) {
             let mut text = Vec::new();
-            list.stream(Box::new(File::open(path)?))?.take(LIST_BYTES_MAX).read_to_end(&mut text)?;
+            list.stream(File::open(path)?)?.take(LIST_BYTES_MAX).read_to_end(&mut text)?;
             let list = serde_json::from_slice(&text)
                 .map_err(|error| ReadError::Unusable(format!("the archive's {LIST} cannot be read: {error}")))?;
             check_list(list, &mut members)?;
@@ -213,7 +213,7 @@ impl TakeFrom for File {
 
 impl Member {
     /// The member's contents, out of the whole archive.
-    fn stream(&self, archive: Box<File>) -> io::Result<Stream> {
+    fn stream(&self, archive: File) -> io::Result<Stream> {
         Ok(self.checked(Box::new(archive.take_from(self)?)))
     }
 

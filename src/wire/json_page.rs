@@ -124,16 +124,16 @@ pub(super) fn parse_json_page_or(json: &[u8], fallback: &Fallback, limits: &Limi
 
 fn validated(parsed: JsonPage, fallback: &Fallback, limits: &Limits) -> Result<Page, Rejection> {
     let missing = |field, else_from: &str| {
-        let message = format!("the page has no {field:?}; input.fields.{field} names its place, {else_from}");
+        let message = format!("the page has no {field:?}; input.fields.{field} (--map) names its place, {else_from}");
         Rejection::new(Reason::MissingField, message)
     };
-    let url = parsed.url.clone().ok_or_else(|| missing("url", "input.url_from makes one"))?;
+    let url = parsed.url.clone().ok_or_else(|| missing("url", "input.url_from (--url-from) makes one"))?;
     limits.check_url(&url)?;
     let fetched_at = match parsed.fetched_at.as_deref() {
         Some(time) => time
             .parse()
             .map_err(|error: crate::document::InvalidTime| Rejection::new(Reason::InvalidTime, error.to_string()))?,
-        None => fallback.time().ok_or_else(|| missing("fetched_at", "input.fetched_at a time that stands in"))?,
+        None => fallback.time().ok_or_else(|| missing("fetched_at", "input.fetched_at (--fetched-at) a time"))?,
     };
     let sweep = parsed.sweep.clone();
     limits.check_sweep(sweep.as_deref())?;
