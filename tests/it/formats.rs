@@ -242,7 +242,7 @@ fn the_same_pages_in_any_format_have_equal_clusters() {
             "fineweb.json",
             [
                 b"[".to_vec(),
-                fineweb(&pages).trim_ascii_end().to_vec().split(|byte| *byte == b'\n').collect::<Vec<_>>().join(&b','),
+                fineweb(&pages).trim_ascii_end().split(|byte| *byte == b'\n').collect::<Vec<_>>().join(&b','),
                 b"]".to_vec(),
             ]
             .concat(),
