@@ -4,13 +4,13 @@ use super::args::BackfillArgs;
 use super::exit::{Exit, ending, file_error, usage};
 use super::output::OutputMode;
 use super::telemetry;
-use super::wiring::{events_sink, future_limit, new_seed, watch_signals};
+use super::wiring::{events_sink, file_source, future_limit, new_seed, watch_signals};
 use crate::backfill::{
     self, BackfillError, BackfillSpec, Checkpoint, Context, DiskSpace, Handover, PageInput, PhaseProgress, Report,
 };
 use crate::cluster::ClusterPolicy;
 use crate::config::Config;
-use crate::files::{FileSource, Input, input_files};
+use crate::files::{Input, input_files};
 use crate::kafka::TopicPosition;
 use crate::ports::Progress;
 use crate::store::RocksLoader;
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 /// Takes whole inputs through all phases into a new store.
 pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode) -> Result<Exit> {
     let begun = Instant::now();
-    args.page_defaults.override_in(&mut config);
+    args.page_defaults.override_in(&mut config)?;
     if config.cluster.policy == ClusterPolicy::Star {
         return Err(usage(
             "cluster.policy is \"star\", whose clusters depend on the order of the pages: `lookalike run` makes such a \
@@ -96,10 +96,8 @@ fn page_input(
     checkpoint: &Checkpoint,
     progress: &mut telemetry::Progress,
 ) -> Result<PageInput> {
-    let sweep = Some(config.input.sweep.clone()).filter(|sweep| !sweep.is_empty());
     let inputs = inputs.into_iter().map(Input::File).collect();
-    let source = FileSource::new(inputs, checkpoint.ingested().progress_map(), config.limits.clone(), sweep)
-        .with_fetched_at(config.fetched_at()?);
+    let source = file_source(config, inputs, checkpoint.ingested().progress_map())?;
     progress.reads(source.read_progress());
     Ok(PageInput {
         source: Box::new(source),
@@ -183,13 +181,15 @@ fn note_disk_space(folder: &Path, inputs: &[(String, u64)], mode: OutputMode) ->
 fn is_compressed(path: &Path) -> bool {
     let mut magic = [0; 4];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
-    read.is_ok() && (magic.starts_with(&[0x1f, 0x8b]) || magic == [0x28, 0xb5, 0x2f, 0xfd])
+    let known: [&[u8]; 5] = [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd], b"\xfd7zX", b"BZh", b"PK\x03\x04"];
+    read.is_ok() && known.iter().any(|known| magic.starts_with(known))
 }
 
 /// What an unfinished backfill must have in common with this one to be resumed.
 fn backfill_spec(config: &Config, inputs: &[PathBuf]) -> Result<BackfillSpec> {
     let of = &config.input;
-    let reading = (&config.limits, &of.sweep, &of.fetched_at, of.sweep_cut, of.future_days_max);
+    let pages = (&of.sweep, &of.fetched_at, &of.url_from, &of.fields);
+    let reading = (&config.limits, pages, of.sweep_cut, of.future_days_max);
     Ok(BackfillSpec { rule: config.rule(), reading: serde_json::to_string(&reading)?, inputs: input_sizes(inputs)? })
 }
 

@@ -77,7 +77,7 @@ fn dispatch(args: Args) -> Result<Exit> {
         Command::Backfill(backfill) => backfill::backfill(load()?, backfill, mode),
         Command::Recluster(recluster) => recluster::recluster(&load()?, &recluster, mode),
         Command::Query { question } => query::query(&load()?, question, mode.json),
-        Command::Sketch(sketch) => sketch::sketch(&load()?, args.global.store.as_deref(), &sketch, mode.json),
+        Command::Sketch(sketch) => sketch::sketch(load()?, args.global.store.as_deref(), &sketch, mode.json),
         Command::Serve(serve) => serve::serve(load()?, serve, mode),
         Command::Changes(changes) => changes::changes(&load()?, &changes, mode.json),
         Command::Sweep { what } => sweep::sweep(load()?, what, mode.json),

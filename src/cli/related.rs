@@ -6,12 +6,12 @@ use super::exit::{Exit, ending, file_error, usage};
 use super::output::{OutputMode, RowWriter, print};
 use super::related_store;
 use super::telemetry;
-use super::wiring::{future_limit, new_seed, watch_signals};
+use super::wiring::{file_source, future_limit, new_seed, watch_signals};
 use crate::backfill::related::{self, BuildReport, BuildSpec, Built, RelatedBuild, UrlTable};
 use crate::backfill::{self, BackfillError, Checkpoint, Context, PageInput, PhaseProgress};
 use crate::config::Config;
 use crate::document::path_of;
-use crate::files::{FileSource, Input, input_files};
+use crate::files::{Input, input_files};
 use crate::ports::ProgressMap;
 use crate::related::{Classes, Evaluation, Scores};
 use anyhow::Result;
@@ -44,12 +44,15 @@ fn work_folder(out: &Path) -> PathBuf {
 
 fn build(mut config: Config, args: BuildArgs, out: &Path, mode: OutputMode) -> Result<Exit> {
     let begun = Instant::now();
-    args.page_defaults.override_in(&mut config);
+    args.page_defaults.override_in(&mut config)?;
     // Before the folder is created: a mistyped path must leave nothing behind.
     let inputs = input_files(&args.inputs).map_err(usage)?;
     let spec = BuildSpec {
         rule: config.related.clone(),
-        reading: serde_json::to_string(&(&config.limits, &config.input.fetched_at, config.input.future_days_max))?,
+        reading: {
+            let of = &config.input;
+            serde_json::to_string(&(&config.limits, &of.fetched_at, &of.url_from, &of.fields, of.future_days_max))?
+        },
         inputs: input_sizes(&inputs)?,
     };
     let folder = work_folder(out);
@@ -104,8 +107,7 @@ fn open_checkpoint(config: &Config, folder: &Path, spec: BuildSpec, memory: u64)
 
 fn page_input(config: &Config, inputs: Vec<PathBuf>, progress: &mut telemetry::Progress) -> Result<PageInput> {
     let inputs = inputs.into_iter().map(Input::File).collect();
-    let source =
-        FileSource::new(inputs, ProgressMap::new(), config.limits.clone(), None).with_fetched_at(config.fetched_at()?);
+    let source = file_source(config, inputs, ProgressMap::new())?;
     progress.reads(source.read_progress());
     Ok(PageInput {
         source: Box::new(source),

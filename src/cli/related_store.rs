@@ -5,7 +5,8 @@ use super::exit::{Exit, ending, file_error};
 use super::output::{OutputMode, print, write_answer};
 use super::page_file::page_of_file;
 use super::render;
-use super::wiring::{inputs, lines, open_read_only, open_store, watch_signals};
+use super::telemetry;
+use super::wiring::{file_source, inputs, lines, open_read_only, open_store, watch_signals};
 use crate::backfill::{self, BackfillError, Context};
 use crate::config::Config;
 use crate::document::DocumentId;
@@ -49,18 +50,19 @@ struct BuildSummary {
 /// Makes the bags of a store anew.
 pub(super) fn build(mut config: Config, args: BuildArgs, mode: OutputMode) -> Result<Exit> {
     let begun = Instant::now();
-    args.page_defaults.override_in(&mut config);
+    args.page_defaults.override_in(&mut config)?;
     // Before the store is opened: a mistyped path changes nothing.
     let inputs = if args.inputs.is_empty() { Vec::new() } else { inputs(&args.inputs, None)? };
     open_read_only(&config)?;
     config.related.on = true;
+    telemetry::start_logs(&config.log.level)?;
     let stop = watch_signals()?;
     let mut store = open_store(&config)?;
     store.stops_with(Arc::clone(&stop));
     let mut read = FilesRead::default();
     if !inputs.is_empty() {
-        let source = FileSource::new(inputs, ProgressMap::new(), config.limits.clone(), None);
-        read = read_files(&store, &config, source.with_fetched_at(config.fetched_at()?), &stop)?;
+        let source = file_source(&config, inputs, ProgressMap::new())?;
+        read = read_files(&store, &config, source, &stop)?;
     }
     let folder = work_folder(&config.store.path);
     if folder.exists() {

@@ -6,11 +6,11 @@ use super::exit::{Exit, ending, usage};
 use super::output::OutputMode;
 use super::serve::Server;
 use super::telemetry::{self, Metrics, Progress};
-use super::wiring::{future_limit, inputs, open_sink, open_store, watch_signals};
+use super::wiring::{file_source, future_limit, inputs, open_sink, open_store, watch_signals};
 use crate::bag_refresh;
 use crate::cluster::Decider;
 use crate::config::{Config, InputKind};
-use crate::files::{FileSource, Input, decode_content, parse_warc_page};
+use crate::files::{Input, decode_content, parse_warc_page};
 use crate::http::{Token, WriteAccess};
 use crate::kafka::{KafkaSource, StartOptions};
 use crate::pipeline::{self, CloseRequests, Pipeline, PipelineError, PoisonTracker, Stats, Summary};
@@ -29,7 +29,7 @@ use std::time::{Duration, SystemTime};
 /// Takes pages in until the inputs end or a signal comes.
 pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result<Exit> {
     let begun = SystemTime::now();
-    override_with(&mut config, &args);
+    override_with(&mut config, &args)?;
     let metrics = config.metrics_address().map_err(usage)?;
     // Before the store is opened: a mistyped path must not create one.
     let inputs = file_inputs(&config, &args)?;
@@ -109,17 +109,18 @@ fn write_access(config: &Config) -> Result<(WriteAccess, CloseRequests)> {
     Ok((WriteAccess::Trusted(token, Box::new(closer)), close_requests))
 }
 
-fn override_with(config: &mut Config, args: &RunArgs) {
+fn override_with(config: &mut Config, args: &RunArgs) -> Result<()> {
     if let Some(events) = &args.events {
         config.events.file.clone_from(events);
     }
-    args.page_defaults.override_in(config);
+    args.page_defaults.override_in(config)?;
     if let Some(listen) = &args.http_listen {
         config.http.listen.clone_from(listen);
     }
     if let Some(listen) = &args.metrics_listen {
         config.metrics.listen.clone_from(listen);
     }
+    Ok(())
 }
 
 /// A signal that comes while the stream waits for room on the disk ends it as any signal does.
@@ -178,6 +179,7 @@ fn open_source(
             bootstrap: args.bootstrap,
             accept_gap: args.accept_gap,
             poison_guard: Arc::clone(poison) as Arc<dyn PoisonGuard>,
+            fields: &config.input.fields,
             warc: parse_warc_page,
             undo: decode_content,
         };
@@ -187,9 +189,7 @@ fn open_source(
         store.commit(&Batch { progress: source.positions(), next_seq, published, ..Batch::default() })?;
         return Ok(Box::new(source));
     }
-    let sweep = Some(config.input.sweep.clone()).filter(|sweep| !sweep.is_empty());
-    let source =
-        FileSource::new(inputs, store.progress()?, config.limits.clone(), sweep).with_fetched_at(config.fetched_at()?);
+    let source = file_source(config, inputs, store.progress()?)?;
     progress.reads(source.read_progress());
     Ok(Box::new(source))
 }

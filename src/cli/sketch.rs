@@ -5,7 +5,8 @@ use super::exit::{Exit, without_system_number};
 use super::explain;
 use super::output::{print, write_answer};
 use super::page_file::read_page;
-use super::wiring::inputs;
+use super::telemetry;
+use super::wiring::{file_source, inputs};
 use crate::config::Config;
 use crate::document::{Fingerprint, Seed};
 use crate::files::{FileSource, Input};
@@ -72,7 +73,10 @@ struct Equivalences {
 }
 
 /// Prints the sketches of the inputs, or explains the rule.
-pub(super) fn sketch(config: &Config, store: Option<&Path>, args: &SketchArgs, json: bool) -> Result<Exit> {
+pub(super) fn sketch(mut config: Config, store: Option<&Path>, args: &SketchArgs, json: bool) -> Result<Exit> {
+    args.page_defaults.override_in(&mut config)?;
+    let config = &config;
+    telemetry::start_logs(&config.log.level)?;
     let (rule, seed) = rule_and_seed(config, store)?;
     if args.explain {
         return print(&explain::explanation(&rule), json, explain::text);
@@ -89,7 +93,7 @@ pub(super) fn sketch(config: &Config, store: Option<&Path>, args: &SketchArgs, j
     if args.page {
         printer.print_files(&inputs)?;
     } else {
-        printer.print_records(FileSource::new(inputs, ProgressMap::new(), config.limits.clone(), None))?;
+        printer.print_records(file_source(config, inputs, ProgressMap::new())?)?;
     }
     printer.end(begin)?;
     Ok(if printer.is_all_read { Exit::Done } else { Exit::Unreadable })
@@ -214,6 +218,9 @@ fn page_record(record: Record, limits: &Limits) -> Record {
     match record {
         Record::Json(json) => {
             parse_json_page(&json, limits).map_or_else(Record::Rejected, |page| Record::Page(Box::new(page)))
+        }
+        Record::Mapped(mapped) => {
+            mapped.page(limits).map_or_else(Record::Rejected, |page| Record::Page(Box::new(page)))
         }
         other => other,
     }

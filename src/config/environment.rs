@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn names_with_one_underscore_are_refused_with_the_right_one() {
-        let keys = ["store.path", "sketch.w", "pipeline.in_flight_mib_max", "kafka.fields.url", "http.token"];
+        let keys = ["store.path", "sketch.w", "pipeline.in_flight_mib_max", "input.fields.url", "http.token"];
         let keys: BTreeSet<String> = keys.map(String::from).into();
         for (name, right) in [
             ("LOOKALIKE__STORE__PATH", ""),
@@ -59,7 +59,7 @@ mod tests {
             ("LOOKALIKE_SKETCH__W", "LOOKALIKE__SKETCH__W"),
             ("LOOKALIKE_SKETCH__WW", "LOOKALIKE__SKETCH__WW"),
             ("LOOKALIKE_PIPELINE_IN_FLIGHT_MIB_MAX", "LOOKALIKE__PIPELINE__IN_FLIGHT_MIB_MAX"),
-            ("LOOKALIKE_KAFKA_FIELDS_URL", "LOOKALIKE__KAFKA__FIELDS__URL"),
+            ("LOOKALIKE_INPUT_FIELDS_URL", "LOOKALIKE__INPUT__FIELDS__URL"),
             // What tests and container platforms set, and secrets by any name.
             ("LOOKALIKE_TEST_KAFKA", ""),
             ("LOOKALIKE_CHAOS_KILLS", ""),

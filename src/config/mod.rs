@@ -6,12 +6,13 @@ mod error;
 pub use error::ConfigError;
 
 use crate::cluster::MatchRule;
-use crate::document::{CANONICAL_VERSION, FetchTime, Seed};
+use crate::document::{CANONICAL_VERSION, Seed};
 use crate::kafka::KafkaSettings;
 use crate::ports::{SecretReference, StoreRule};
 use crate::related::RelatedRule;
 use crate::sketch::{Multiplicity, Rule, SketchRule};
 use crate::sweep::{Ranking, SweepCut};
+use crate::wire::{FieldMap, Part, TimeFrom, UrlFrom};
 use crate::{http, pipeline, store, wire};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
@@ -124,12 +125,17 @@ pub struct InputSection {
     pub from: InputKind,
     /// The sweep of pages that name none.
     pub sweep: String,
-    /// The time (RFC 3339) of WARC records that have none, where no record before them has one; empty for none.
+    /// The time (RFC 3339, or `file-time`) of records that have none; in archives, where no record before them has one;
+    /// empty for none.
     pub fetched_at: String,
+    /// What makes the URL of records that have none: `id`, `path` or `record`; empty for nothing.
+    pub url_from: String,
     /// How the date of a page gives its sweep, where nothing else does.
     pub sweep_cut: SweepCut,
     /// Days ahead of the clock that a page may be dated; 0 for no limit.
     pub future_days_max: u32,
+    /// `[input.fields]`: where records hold the parts of a page.
+    pub fields: FieldMap,
 }
 
 /// Where pages come from.
@@ -259,11 +265,41 @@ impl Config {
     ///
     /// # Errors
     /// [`ConfigError`] where the setting is no time.
-    pub fn fetched_at(&self) -> Result<Option<FetchTime>, ConfigError> {
+    pub fn fetched_at(&self) -> Result<Option<TimeFrom>, ConfigError> {
         if self.input.fetched_at.is_empty() {
             return Ok(None);
         }
-        self.input.fetched_at.parse().map(Some).map_err(|error| ConfigError(format!("input.fetched_at: {error}")))
+        let wrong = |error| ConfigError(format!("input.fetched_at: {error}, nor file-time"));
+        self.input.fetched_at.parse().map(Some).map_err(wrong)
+    }
+
+    /// What makes the URL of records that have none, where something is configured.
+    ///
+    /// # Errors
+    /// [`ConfigError`] where the setting is no such word.
+    pub fn url_from(&self) -> Result<Option<UrlFrom>, ConfigError> {
+        if self.input.url_from.is_empty() {
+            return Ok(None);
+        }
+        self.input.url_from.parse().map(Some).map_err(|error| ConfigError(format!("input.url_from: {error}")))
+    }
+
+    /// Checks what the command line may have changed: where records hold the parts of a page.
+    ///
+    /// # Errors
+    /// [`ConfigError`] that names the key and says what is wrong with it.
+    pub fn check_fields(&self) -> Result<(), ConfigError> {
+        self.fetched_at()?;
+        let (fields, is_kafka) = (&self.input.fields, self.input.from == InputKind::Kafka);
+        let needs_url = self.url_from()?.is_none() || is_kafka;
+        if let Some(problem) = fields.problem(needs_url) {
+            return Err(ConfigError(format!("input.fields.{problem}")));
+        }
+        if is_kafka && fields.lacks(Part::Url) {
+            let why = "no record of the preset has a URL, and a message needs one: name its place";
+            return Err(ConfigError(format!("input.fields.url is empty: {why}")));
+        }
+        Ok(())
     }
 
     /// Where the Prometheus endpoint listens, if anywhere. Resolves a host name.
@@ -305,7 +341,7 @@ impl Config {
             return Err(ConfigError(format!("cluster.ignore_common is true, {why}")));
         }
         self.seed()?;
-        self.fetched_at()?;
+        self.check_fields()?;
         if !self.metrics.listen.is_empty() {
             check_address("metrics.listen", &self.metrics.listen)?;
         }
@@ -398,6 +434,7 @@ mod tests {
         assert_eq!(config.http, http::Settings::default());
         assert_eq!(config.store_settings(), store::Settings::default());
         assert_eq!(config.kafka, KafkaSettings::default());
+        assert_eq!(config.input.fields, FieldMap::default());
     }
 
     #[test]
@@ -483,6 +520,13 @@ mod tests {
             ("[http]\nhosts = \"http://a.example\"", "http.hosts"),
             ("[http]\nrequest_head_bytes_max = 100", "http.request_head_bytes_max"),
             ("[metrics]\nlisten = \"here\"", "metrics.listen"),
+            ("[input]\nfetched_at = \"soon\"", "input.fetched_at"),
+            ("[input]\nurl_from = \"row\"", "input.url_from"),
+            ("[input.fields]\npreset = \"c5\"", "c5"),
+            ("[input.fields]\npreset = \"pointers\"", "input.fields.url"),
+            ("[input.fields]\npreset = \"pointers\"\nurl = \"u\"", "input.fields.body"),
+            ("[input]\nfrom = \"kafka\"\n[input.fields]\npreset = \"the-pile\"", "input.fields.url"),
+            ("[kafka.fields]\nurl = \"/u\"", "fields"),
             ("[sketch\n", "line 1"),
         ] {
             let error = with(text).expect_err(text).to_string();

@@ -1,7 +1,10 @@
-//! Decompression by content: gzip and zstd are recognised whatever the file's name.
+//! Decompression by content: gzip, zstd, xz and bzip2 are recognised whatever the file's name.
 
+use super::gzip_members::{GzipMembers, GzipReader};
 use super::stream::Stream;
-use flate2::bufread::MultiGzDecoder;
+use bzip2::bufread::MultiBzDecoder;
+use liblzma::bufread::XzDecoder;
+use liblzma::stream as lzma;
 use std::io::{self, BufReader, Cursor, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer, WriteBuf};
@@ -11,26 +14,60 @@ use zstd::stream::zio;
 const BUFFER_BYTES: usize = 128 << 10;
 /// The largest zstd window that is accepted (`zstd --long=27`): 128 MiB of memory.
 const WINDOW_LOG_MAX: u32 = 27;
+/// The most memory that unpacking xz may take: 256 MiB. `xz -9` needs 65 MiB.
+const XZ_MEMORY_MAX: u64 = 256 << 20;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
+/// Behind `BZh` and a digit: how the first block begins, and how an empty stream ends.
+const BZIP2_BLOCKS: [&[u8]; 2] = [&[0x31, 0x41, 0x59, 0x26, 0x53, 0x59], &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90]];
+/// The longest signature: bzip2's.
+const SIGNATURE_BYTES: usize = 10;
 
 /// Returns the stream without its compression.
 ///
-/// Gzip with many members and zstd with many frames are one stream. Reading a truncated or damaged stream fails,
+/// Gzip with many members, zstd with many frames, xz and bzip2 with many streams are one stream. Reading a truncated or damaged stream fails,
 /// and keeps failing: such a stream never just ends.
 ///
 /// # Errors
 /// The error of reading its first bytes.
 pub(super) fn decompressed(raw: Stream, idle: &IdleDecoders) -> io::Result<Stream> {
-    let (head, raw) = peek(raw, ZSTD.len())?;
+    decompressed_with_members(raw, idle).map(|(stream, _)| stream)
+}
+
+/// What is known about the places of records in a stream.
+pub(super) enum Packing {
+    /// They are where they are in the stream.
+    None,
+    /// They are in these members.
+    Gzip(GzipMembers),
+    /// Nothing.
+    Other,
+}
+
+/// As [`decompressed`], with what the stream's positions mean in the raw stream.
+///
+/// # Errors
+/// As [`decompressed`].
+pub(super) fn decompressed_with_members(raw: Stream, idle: &IdleDecoders) -> io::Result<(Stream, Packing)> {
+    let (head, raw) = peek(raw, SIGNATURE_BYTES)?;
     let raw = BufReader::with_capacity(BUFFER_BYTES, raw);
-    Ok(if head.starts_with(GZIP) {
-        Box::new(StickyError::new(MultiGzDecoder::new(raw)))
-    } else if is_zstd(&head) {
+    if head.starts_with(GZIP) {
+        let reader = GzipReader::new(raw);
+        let members = reader.members();
+        return Ok((Box::new(StickyError::new(reader)), Packing::Gzip(members)));
+    }
+    let packed: Stream = if is_zstd(&head) {
         Box::new(StickyError::new(zio::Reader::new(raw, idle.acquire()?)))
+    } else if head.starts_with(XZ) {
+        let decoder = lzma::Stream::new_stream_decoder(XZ_MEMORY_MAX, lzma::CONCATENATED)?;
+        Box::new(StickyError::new(XzDecoder::new_stream(raw, decoder)))
+    } else if is_bzip2(&head) {
+        Box::new(StickyError::new(MultiBzDecoder::new(raw)))
     } else {
-        Box::new(StickyError::new(raw))
-    })
+        return Ok((Box::new(StickyError::new(raw)), Packing::None));
+    };
+    Ok((packed, Packing::Other))
 }
 
 /// An idle zstd decoder, kept for the next stream. Its window may be 128 MiB, and allocating that for every file
@@ -92,6 +129,14 @@ impl Operation for BorrowedDecoder {
 /// Whether a zstd frame begins here, or a skippable frame that may precede one.
 fn is_zstd(head: &[u8]) -> bool {
     head.starts_with(ZSTD) || (head.len() >= 4 && head[0] & 0xf0 == 0x50 && head[1..4] == [0x2a, 0x4d, 0x18])
+}
+
+/// Whether a bzip2 stream begins here.
+pub(super) fn is_bzip2(head: &[u8]) -> bool {
+    let block = head.strip_prefix(b"BZh").and_then(|rest| rest.split_first());
+    block.is_some_and(|(level, block)| {
+        level.is_ascii_digit() && BZIP2_BLOCKS.iter().any(|signature| block.starts_with(signature))
+    })
 }
 
 /// Returns the first bytes of a stream, at least `n_bytes` unless it is shorter, and the whole stream again. It
@@ -167,6 +212,18 @@ pub(super) mod tests {
         zstd::encode_all(bytes, 3).expect("memory")
     }
 
+    pub(in crate::files) fn xz(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 6);
+        encoder.write_all(bytes).expect("memory");
+        encoder.finish().expect("memory")
+    }
+
+    pub(in crate::files) fn bzip2(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = ::bzip2::write::BzEncoder::new(Vec::new(), ::bzip2::Compression::default());
+        encoder.write_all(bytes).expect("memory");
+        encoder.finish().expect("memory")
+    }
+
     fn read(bytes: &[u8]) -> io::Result<Vec<u8>> {
         let mut read = Vec::new();
         decompressed(Box::new(Cursor::new(bytes.to_vec())), &IdleDecoders::default())?.read_to_end(&mut read)?;
@@ -181,12 +238,18 @@ pub(super) mod tests {
     fn compression_is_detected_by_content() {
         let text = text();
         let skippable = [&[0x51, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3], zstd(&text).as_slice()].concat();
-        for (name, bytes) in
-            [("plain", text.clone()), ("gzip", gzip(&text)), ("zstd", zstd(&text)), ("skippable frame", skippable)]
-        {
+        for (name, bytes) in [
+            ("plain", text.clone()),
+            ("gzip", gzip(&text)),
+            ("zstd", zstd(&text)),
+            ("xz", xz(&text)),
+            ("bzip2", bzip2(&text)),
+            ("bzip2 of nothing", [bzip2(b""), bzip2(&text)].concat()),
+            ("skippable frame", skippable),
+        ] {
             assert_eq!(read(&bytes).expect(name), text, "{name}");
         }
-        for short in ["", "a", "ab", "abc", "abcd"] {
+        for short in ["", "a", "ab", "abc", "abcd", "BZh9 is no archive"] {
             assert_eq!(read(short.as_bytes()).expect(short), short.as_bytes());
         }
     }
@@ -197,14 +260,21 @@ pub(super) mod tests {
         let both = [a.clone(), b.clone()].concat();
         assert_eq!(read(&[gzip(&a), gzip(b""), gzip(&b)].concat()).expect("gzip"), both);
         assert_eq!(read(&[zstd(&a), zstd(b""), zstd(&b)].concat()).expect("zstd"), both);
+        assert_eq!(read(&[xz(&a), xz(b""), xz(&b)].concat()).expect("xz"), both);
+        assert_eq!(read(&[bzip2(&a), bzip2(b""), bzip2(&b)].concat()).expect("bzip2"), both);
     }
 
     /// A truncated file must never pass for a shorter one, wherever the cut is.
     #[test]
     fn a_truncated_stream_is_an_error() {
-        for (name, first, second) in [("gzip", gzip(b"one"), gzip(b"two")), ("zstd", zstd(b"one"), zstd(b"two"))] {
+        for (name, first, second) in [
+            ("gzip", gzip(b"one"), gzip(b"two")),
+            ("zstd", zstd(b"one"), zstd(b"two")),
+            ("xz", xz(b"one"), xz(b"two")),
+            ("bzip2", bzip2(b"one"), bzip2(b"two")),
+        ] {
             let whole = [first.clone(), second].concat();
-            for cut in 4..whole.len() {
+            for cut in SIGNATURE_BYTES..whole.len() {
                 let result = read(&whole[..cut]);
                 assert_eq!(result.is_ok(), cut == first.len(), "{name} cut at {cut}: {result:?}");
             }
@@ -233,7 +303,10 @@ pub(super) mod tests {
 
     #[test]
     fn damage_is_an_error_that_stays() {
-        for (name, mut bytes) in [("gzip", gzip(&text())), ("zstd", zstd(&text()))] {
+        let text = text();
+        for (name, mut bytes) in
+            [("gzip", gzip(&text)), ("zstd", zstd(&text)), ("xz", xz(&text)), ("bzip2", bzip2(&text))]
+        {
             let middle = bytes.len() / 2;
             bytes[middle..middle + 8].fill(0x55);
             let mut stream = decompressed(Box::new(Cursor::new(bytes)), &IdleDecoders::default()).expect(name);

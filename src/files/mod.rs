@@ -1,21 +1,31 @@
 //! Files and pipes as sources of records and sinks of events.
 //!
 //! ```text
-//! path or stdin ─▶ compression ─▶ format ─▶ jsonl ┐
-//!                  gzip, zstd     sniffed   warc  ┴▶ source: skip records read before, number, chain
+//! path or stdin ─▶ compression ─▶ format ─▶ jsonl, json_array, table, page_file ┐
+//!                  gzip, zstd,    sniffed   warc, arc, wacz ─▶ archive_record    ┴▶ source: skip records read before,
+//!                  xz, bzip2                                                         number, chain, apply the layout
 //! ```
 
+mod arc;
+mod archive_record;
 mod chain;
 mod compression;
 mod events;
 mod format;
+mod gzip_members;
 mod http_body;
 mod inputs;
+mod json_array;
 mod jsonl;
+mod layout;
+mod originals;
+mod page_file;
 mod read_error;
 mod record_reader;
 mod source;
 mod stream;
+mod table;
+mod wacz;
 mod warc;
 mod warc_date;
 mod warc_stream;

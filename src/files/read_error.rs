@@ -25,9 +25,18 @@ pub(super) enum ReadError {
     /// WARC that ends within a header.
     #[error("the file ends in a record's header; run again once the file has grown, or fetch it again")]
     UnfinishedHeader,
-    /// Neither JSONL nor WARC.
+    /// A format that cannot be read.
     #[error("it is {0}")]
     Format(&'static str),
+    /// A JSON array that ends before its bracket.
+    #[error("the JSON array is cut off: it ends without its closing bracket; fetch the file again, or complete it")]
+    UnfinishedArray,
+    /// A table that ends within a row.
+    #[error("the last row is incomplete; run again once the file has grown, or complete the row")]
+    UnfinishedRow,
+    /// A file that is not what it says, or lacks what its pages need.
+    #[error("{0}")]
+    Unusable(String),
     /// Another file than the one read before.
     #[error(
         "it is not the file that was read before: its first {n_records} records differ; give the new file another name"
@@ -60,6 +69,9 @@ impl ReadError {
             ReadError::UnfinishedHeader => "it ends in the record's header".into(),
             ReadError::UnfinishedLine
             | ReadError::Format(_)
+            | ReadError::UnfinishedArray
+            | ReadError::UnfinishedRow
+            | ReadError::Unusable(_)
             | ReadError::Replaced { .. }
             | ReadError::Shorter { .. } => self.to_string(),
         }

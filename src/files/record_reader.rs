@@ -14,6 +14,11 @@ pub(super) trait RecordReader: Send {
     /// Decodes the current record; to be called once at most. It is separate from [`RecordReader::advance`],
     /// because records that are skipped need no decoding.
     fn decode(&mut self) -> Record;
+
+    /// The names of the columns, if the file is a table. Its records are JSON objects with these names.
+    fn columns(&self) -> Option<&[String]> {
+        None
+    }
 }
 
 /// Where the reader has moved.

@@ -1,22 +1,30 @@
 //! The source over files and standard input, read one after the other.
 
-use super::compression::{IdleDecoders, decompressed};
+use super::arc::ArcRecords;
+use super::archive_record::ArchiveDefaults;
+use super::compression::{IdleDecoders, Packing, decompressed_with_members};
 use super::format::{FileFormat, sniff};
+use super::json_array::JsonArray;
 use super::jsonl::JsonLines;
+use super::layout::{InputLayout, PageSettings};
+use super::originals::{Location, Originals};
+use super::page_file::PageFile;
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
 use super::stream::Stream;
-use super::warc::{WarcDefaults, WarcRecords};
+use super::table::Table;
+use super::wacz::WaczRecords;
+use super::warc::WarcRecords;
 use crate::document::FetchTime;
 use crate::ports::{Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError};
-use crate::wire::{Limits, Origin};
+use crate::wire::{FieldMap, Limits, Origin, TimeFrom, UrlFrom};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// How many records are read ahead from an input that may stall.
 const AHEAD_RECORDS_MAX: usize = 8;
@@ -63,8 +71,9 @@ pub struct FileSource {
 #[derive(Clone)]
 struct ReadSettings {
     limits: Limits,
-    defaults: WarcDefaults,
+    pages: PageSettings,
     idle: IdleDecoders,
+    originals: Originals,
 }
 
 /// The current input.
@@ -93,11 +102,11 @@ enum Step {
 }
 
 impl FileSource {
-    /// Creates a source that reads the inputs in order and continues at `progress`. WARC records, which name no
-    /// sweep, get `sweep`.
+    /// Creates a source that reads the inputs in order and continues at `progress`. Records that name no sweep get
+    /// `sweep`.
     pub fn new(mut inputs: Vec<Input>, progress: ProgressMap, limits: Limits, sweep: Option<String>) -> Self {
         let read = ReadProgress::default();
-        let defaults = WarcDefaults { sweep, n_undated: Arc::clone(&read.n_undated), ..WarcDefaults::default() };
+        let pages = PageSettings { sweep, n_undated: Arc::clone(&read.n_undated), ..PageSettings::default() };
         let n_bytes = inputs.iter().map(|input| match input {
             Input::File(path) => file_bytes(path),
             Input::Stdin { .. } => 0,
@@ -108,16 +117,30 @@ impl FileSource {
             inputs,
             stdin: Some(Box::new(io::stdin())),
             progress,
-            settings: ReadSettings { limits, defaults, idle: IdleDecoders::default() },
+            settings: ReadSettings { limits, pages, idle: IdleDecoders::default(), originals: Originals::default() },
             read: Arc::new(read),
             current: None,
         }
     }
 
-    /// Sets a time for WARC records that have none, if no record before them has one.
+    /// Sets where records hold the parts of a page.
     #[must_use]
-    pub fn with_fetched_at(mut self, fetched_at: Option<FetchTime>) -> Self {
-        self.settings.defaults.fetched_at = fetched_at;
+    pub fn with_fields(mut self, fields: FieldMap) -> Self {
+        self.settings.pages.fields = fields;
+        self
+    }
+
+    /// Sets what makes the URL of records that have none.
+    #[must_use]
+    pub fn with_url_from(mut self, url_from: Option<UrlFrom>) -> Self {
+        self.settings.pages.url_from = url_from;
+        self
+    }
+
+    /// Sets a time for records that have none; in archives, if no record before them has one.
+    #[must_use]
+    pub fn with_fetched_at(mut self, fetched_at: Option<TimeFrom>) -> Self {
+        self.settings.pages.fetched_at = fetched_at;
         self
     }
 
@@ -145,11 +168,12 @@ impl FileSource {
                     ActiveReader::Background(read_on_thread(self.reader(
                         &name,
                         Box::new(LazyFile::Unopened(path.clone())),
+                        None,
                         true,
                     )))
                 } else {
                     let file = File::open(&path).map_err(|error| cannot_open(&shown, &error))?;
-                    ActiveReader::Inline(Box::new(self.reader(&name, Box::new(file), true)))
+                    ActiveReader::Inline(Box::new(self.reader(&name, Box::new(file), Some(&path), true)))
                 };
                 (name, reading, file_bytes(&path))
             }
@@ -157,17 +181,20 @@ impl FileSource {
                 let stdin = self.stdin.take().ok_or("standard input is given twice; give it once")?;
                 let is_named = name.is_some();
                 let name = name.unwrap_or_else(|| "stdin".into());
-                let reader = self.reader(&name, stdin, is_named);
+                let reader = self.reader(&name, stdin, None, is_named);
                 (name, ActiveReader::Background(read_on_thread(reader)), 0)
             }
         };
         Ok(OpenInput { name, reading, n_bytes_after: n_bytes_before + n_bytes, has_faults: false })
     }
 
-    fn reader(&self, name: &str, stream: Stream, has_a_past: bool) -> InputReader {
+    /// A reader of a stream. `path` is that of a file; pipes and standard input have none.
+    fn reader(&self, name: &str, stream: Stream, path: Option<&Path>, has_a_past: bool) -> InputReader {
         let taken = self.progress.get(&(name.to_string(), 0)).copied().unwrap_or_default();
-        let stream = Box::new(CountingStream { stream, read: Arc::clone(&self.read) });
-        InputReader::new(name, stream, taken, has_a_past, self.settings.clone())
+        let read = Arc::clone(&self.read);
+        let stream = Box::new(CountingStream { stream, read: Arc::clone(&read) });
+        let file = path.map(|path| OpenFile { path: path.to_path_buf(), read });
+        InputReader::new(name, stream, file, taken, has_a_past, self.settings.clone())
     }
 
     fn unreadable(&self, had_faults: bool, text: String) -> Polled {
@@ -273,12 +300,38 @@ fn read_on_thread(mut reader: InputReader) -> Receiver<Step> {
     receiver
 }
 
+/// When a file was last changed.
+fn file_time(path: &Path) -> Option<FetchTime> {
+    let modified = path.metadata().ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(modified.as_micros()).ok().map(FetchTime)
+}
+
+/// A file that an input is, for formats that are not read from their beginning.
+struct OpenFile {
+    path: PathBuf,
+    read: Arc<ReadProgress>,
+}
+
+impl OpenFile {
+    /// Where the records of the file's stream are.
+    fn location(&self, packing: Packing) -> Option<Location> {
+        let members = match packing {
+            Packing::None => None,
+            Packing::Gzip(members) => Some(members),
+            Packing::Other => return None,
+        };
+        Some(Location { path: self.path.as_path().into(), from: 0, members })
+    }
+}
+
 /// Reads one input: numbers its records, chains them, and skips those read before.
 struct InputReader {
     name: Arc<str>,
     /// `Some` until the first step, which opens it.
     stream: Option<Stream>,
+    file: Option<OpenFile>,
     records: Option<Box<dyn RecordReader>>,
+    layout: InputLayout,
     settings: ReadSettings,
     /// The number of the next record, and the chain before it.
     at: Progress,
@@ -287,10 +340,20 @@ struct InputReader {
 }
 
 impl InputReader {
-    fn new(name: &str, stream: Stream, taken: Progress, has_a_past: bool, settings: ReadSettings) -> Self {
+    fn new(
+        name: &str,
+        stream: Stream,
+        file: Option<OpenFile>,
+        taken: Progress,
+        has_a_past: bool,
+        settings: ReadSettings,
+    ) -> Self {
         let past = Some(taken).filter(|taken| has_a_past && taken.next_offset > 0);
         let at = if has_a_past { Progress::default() } else { taken };
-        InputReader { name: name.into(), stream: Some(stream), records: None, settings, at, past }
+        let name: Arc<str> = name.into();
+        let time = file.as_ref().and_then(|file| file_time(&file.path));
+        let layout = InputLayout::new(Arc::clone(&name), time, settings.pages.clone());
+        InputReader { name, stream: Some(stream), file, records: None, layout, settings, at, past }
     }
 
     fn step(&mut self) -> Step {
@@ -304,7 +367,7 @@ impl InputReader {
 
     fn try_step(&mut self) -> Result<Step, ReadError> {
         if let Some(stream) = self.stream.take() {
-            self.records = Some(open(stream, &self.settings)?);
+            self.records = Some(self.open(stream)?);
         }
         let Some(records) = &mut self.records else { return Ok(Step::Over(None)) };
         let chain = match records.advance(self.at.chain)? {
@@ -320,8 +383,13 @@ impl InputReader {
         self.at = Progress { next_offset: offset + 1, chain };
         let Some(past) = self.past else {
             let origin = Origin { source: Arc::clone(&self.name), partition: 0, offset };
-            return Ok(Step::Record(Incoming { origin, chain, record: records.decode() }));
+            let record = self.layout.apply(records.decode(), offset, &self.settings.limits);
+            return Ok(Step::Record(Incoming { origin, chain, record }));
         };
+        if self.layout.is_undecided() {
+            // The same record settles the layout, however much was read before.
+            let _ = self.layout.apply(records.decode(), offset, &self.settings.limits);
+        }
         if self.at.next_offset == past.next_offset {
             if chain != past.chain {
                 return Err(ReadError::Replaced { n_records: past.next_offset });
@@ -330,14 +398,44 @@ impl InputReader {
         }
         Ok(Step::Passed)
     }
-}
 
-fn open(stream: Stream, settings: &ReadSettings) -> Result<Box<dyn RecordReader>, ReadError> {
-    let (format, stream) = sniff(decompressed(stream, &settings.idle)?)?;
-    Ok(match format {
-        FileFormat::Jsonl => Box::new(JsonLines::new(stream, &settings.limits)),
-        FileFormat::Warc => Box::new(WarcRecords::new(stream, &settings.limits, settings.defaults.clone())),
-    })
+    fn open(&mut self, stream: Stream) -> Result<Box<dyn RecordReader>, ReadError> {
+        let ReadSettings { limits, pages, idle, originals } = &self.settings;
+        self.layout.check()?;
+        let names_column = |column: &str| self.layout.fields().names_column(column);
+        let (stream, packing) = decompressed_with_members(stream, idle)?;
+        let (format, stream) = sniff(stream, &self.name, names_column)?;
+        let location = || self.file.as_ref().and_then(|file| file.location(packing));
+        let defaults = || ArchiveDefaults {
+            sweep: pages.sweep.clone(),
+            fetched_at: self.layout.fetched_at(),
+            n_undated: Arc::clone(&pages.n_undated),
+            originals: originals.clone(),
+        };
+        let records: Box<dyn RecordReader> = match format {
+            FileFormat::Jsonl => Box::new(JsonLines::new(stream, limits)),
+            FileFormat::JsonArray => Box::new(JsonArray::new(stream, limits)),
+            FileFormat::Table(delimiter) => Box::new(Table::open(stream, delimiter, limits)?),
+            FileFormat::Page(media_type) => {
+                let time = self.layout.fetched_at().or(self.layout.file_time());
+                Box::new(PageFile::new(stream, media_type, &self.name, time, pages.sweep.clone(), limits))
+            }
+            FileFormat::Warc => Box::new(WarcRecords::new(stream, limits, defaults()).at(location())),
+            FileFormat::Arc => Box::new(ArcRecords::new(stream, limits, defaults())),
+            FileFormat::Zip => {
+                let file = self.file.as_ref().ok_or(ReadError::Format(
+                    "a zip archive, such as WACZ, which cannot be read from a pipe; save it to a file",
+                ))?;
+                let read = Arc::clone(&file.read);
+                let counting = move |stream| Box::new(CountingStream { stream, read: Arc::clone(&read) }) as Stream;
+                Box::new(WaczRecords::open(&file.path, Box::new(counting), idle, limits, defaults())?)
+            }
+        };
+        if let Some(columns) = records.columns() {
+            self.layout.settle(columns)?;
+        }
+        Ok(records)
+    }
 }
 
 /// A file that opens at the first read, because opening a pipe waits for its writer.
@@ -411,7 +509,7 @@ mod tests {
                         Record::Json(json) => String::from_utf8(json).expect("text"),
                         Record::Page(page) => page.url,
                         Record::Rejected(rejection) => rejection.reason.as_str().into(),
-                        Record::Message(..) => panic!("a message"),
+                        Record::Message(..) | Record::Mapped(_) => panic!("a message, or a map"),
                     };
                     outcomes.push(format!("{}:{shown}", origin.offset));
                     let taken = Progress { next_offset: origin.offset + 1, chain };
@@ -456,7 +554,7 @@ mod tests {
             folder.file("empty", b""),
             Input::File(folder.path("")),
             folder.file("a", &gzip(b"[3]\n")),
-            folder.file("arc", b"filedesc://x"),
+            folder.file("parquet", b"PAR1"),
             folder.file("z", &zstd(b"[4]\n")),
             folder.file("cut", &gzip(b"[5]\n[6]\n")[..20]),
         ];
@@ -466,7 +564,7 @@ mod tests {
         let (outcomes, progress) = read_all(source, ProgressMap::new());
         check(
             &outcomes[..7],
-            &["0:[1]", "1:[2]", "!missing: No such file", "!record 0: Is a directory", "0:[3]", "!ARC", "0:[4]"],
+            &["0:[1]", "1:[2]", "!missing: No such file", "!record 0: Is a directory", "0:[3]", "!Parquet", "0:[4]"],
         );
         assert!(
             outcomes[7..].last().is_some_and(|text| text.starts_with('!') && text.contains("fetch it again")),

@@ -1,48 +1,29 @@
 //! WARC and WET: the records that show what was at a URL, as pages.
 
+use super::archive_record::{
+    ArchiveDefaults, ArchiveRecord, HEADER_BYTES_MAX, QUIRKS, RecordHeader, block_bytes_max, saturated,
+};
 use super::chain::RecordHash;
 use super::compression::{DamagedStream, IdleDecoders, decompressed};
-use super::http_body::decode_body;
+use super::originals::Location;
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
 use super::stream::{Stream, fill};
-use super::warc_date;
 use super::warc_stream::WarcStream;
-use crate::document::{Body, Content, FetchTime, MediaType, Page};
-use crate::wire::{Limits, Reason, Record, Rejection, StatusMeaning};
+use crate::document::{Content, FetchTime, Page};
+use crate::wire::{Limits, Reason, Record, Rejection};
 use fastwarc::stream_io::bufread::LimitedBufReader;
 use fastwarc::stream_io::traits::WarcRead;
-use fastwarc::warc::header::{HeaderEncoding, HeaderMap};
 use fastwarc::warc::record::WarcRecord;
-use std::io::{self, BufRead, Cursor};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// The longest WARC or HTTP header. A longer WARC header is skipped, a longer HTTP header rejected.
-const HEADER_BYTES_MAX: usize = 256 << 10;
-/// Accepts headers with bare LF, and anything between two records.
-const QUIRKS: bool = true;
-
-/// The URL schemes of pages outside of HTTP. Tools keep logs, screenshots and the like as resources under
-/// `metadata:` and `urn:`.
-const PAGE_SCHEMES: [&str; 4] = ["http", "https", "ftp", "file"];
-
-/// Values for records that do not have their own.
-#[derive(Clone, Debug, Default)]
-pub(super) struct WarcDefaults {
-    pub(super) sweep: Option<String>,
-    /// The time of records that have none and follow none that has one.
-    pub(super) fetched_at: Option<FetchTime>,
-    /// Counts the pages whose time is not their own.
-    pub(super) n_undated: Arc<AtomicU64>,
-}
+use std::fs::File;
+use std::io::{self, BufRead, Cursor, Read, Seek, SeekFrom};
 
 /// The input records of a stream: `response`, `resource`, `conversion` and `revisit`.
 pub(super) struct WarcRecords {
     /// `None` after an error, which ends the file.
     reader: Option<Box<dyn WarcRead>>,
     limits: Limits,
-    defaults: WarcDefaults,
+    defaults: ArchiveDefaults,
     /// The time of the last record of any kind that has one, such as the request, the response or the `warcinfo`
     /// before.
     last_time: Option<FetchTime>,
@@ -52,75 +33,15 @@ pub(super) struct WarcRecords {
     gap_is_known: bool,
     /// A record whose header is read, kept while the gap before it is reported.
     opened: Option<Box<WarcRecord>>,
-    header: RecordHeader,
-    /// The record's content, as far as it can be of use.
-    block: Vec<u8>,
+    record: ArchiveRecord,
     /// What is wrong with the record as a whole.
     fault: Option<Rejection>,
-}
-
-/// The header of a record.
-#[derive(Default)]
-struct RecordHeader {
-    kind: String,
-    url: Option<String>,
-    date: Option<String>,
-    time: Option<FetchTime>,
-    content_type: Option<String>,
-    n_bytes: Option<u64>,
-    is_segment: bool,
-}
-
-impl RecordHeader {
-    fn from_headers(headers: &HeaderMap) -> Self {
-        let text = |name: &str| headers.get(name).map(|value| value.trim().to_string());
-        let date = text("WARC-Date");
-        RecordHeader {
-            kind: text("WARC-Type").unwrap_or_default().to_ascii_lowercase(),
-            // The standard's grammar puts the URL in angle brackets by mistake, and some writers follow it.
-            url: text("WARC-Target-URI").map(|url| match url.strip_prefix('<').and_then(|url| url.strip_suffix('>')) {
-                Some(bare) => bare.to_string(),
-                None => url,
-            }),
-            time: date.as_deref().and_then(warc_date::read),
-            date,
-            content_type: text("Content-Type"),
-            n_bytes: text("Content-Length").and_then(|length| length.parse().ok()),
-            is_segment: text("WARC-Segment-Number").is_some(),
-        }
-    }
-
-    /// Checks by kind and URL whether the record is a page.
-    fn check_kind(&self) -> Result<(), Rejection> {
-        let rejected = |reason, message: &str| Err(Rejection::new(reason, message));
-        match self.kind.as_str() {
-            "revisit" => rejected(
-                Reason::Revisit,
-                "a WARC revisit has no content of its own; the capture that it refers to has it",
-            ),
-            "resource" | "conversion" if !self.has_page_scheme() => {
-                rejected(Reason::NoPage, "a WARC resource is a page at an http, https, ftp or file URL alone")
-            }
-            _ if self.is_segment => rejected(
-                Reason::Segmented,
-                "the WARC record is in several segments (WARC-Segment-Number), which are not joined; write it as one",
-            ),
-            _ => Ok(()),
-        }
-    }
-
-    fn has_page_scheme(&self) -> bool {
-        let scheme = self.url.as_deref().and_then(|url| url.split_once(':')).map_or("", |(scheme, _)| scheme);
-        PAGE_SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known))
-    }
-
-    fn is_input(&self) -> bool {
-        matches!(self.kind.as_str(), "response" | "resource" | "conversion" | "revisit")
-    }
+    /// Where the stream is, if its records can be read again.
+    location: Option<Location>,
 }
 
 impl WarcRecords {
-    pub(super) fn new(stream: Stream, limits: &Limits, defaults: WarcDefaults) -> Self {
+    pub(super) fn new(stream: Stream, limits: &Limits, defaults: ArchiveDefaults) -> Self {
         WarcRecords {
             reader: Some(Box::new(WarcStream::new(stream))),
             limits: limits.clone(),
@@ -129,10 +50,41 @@ impl WarcRecords {
             gap_from: None,
             gap_is_known: false,
             opened: None,
-            header: RecordHeader::default(),
-            block: Vec::new(),
+            record: ArchiveRecord::default(),
             fault: None,
+            location: None,
         }
+    }
+
+    /// Keeps the places of records that revisits may refer to.
+    #[must_use]
+    pub(super) fn at(mut self, location: Option<Location>) -> Self {
+        self.location = location;
+        self
+    }
+
+    /// Notes the place of a record that revisits may refer to.
+    fn note_original(&self, position: u64) {
+        let header = &self.record.header;
+        let is_original = matches!(header.kind.as_str(), "response" | "resource") && !header.is_segment;
+        let Some((location, digest)) = self.location.as_ref().zip(header.payload_digest.as_ref()) else { return };
+        if let Some(place) = location.place(position).filter(|_| is_original) {
+            self.defaults.originals.insert(digest, place);
+        }
+    }
+
+    /// The content of the capture that the current record revisits; `None` if it is not known.
+    fn original(&self) -> Option<Result<Content, Rejection>> {
+        let digest = self.record.header.payload_digest.as_deref()?;
+        let place = self.defaults.originals.get(digest)?;
+        let mut file = File::open(&place.path).ok()?;
+        file.seek(SeekFrom::Start(place.from)).ok()?;
+        let mut stream = decompressed(Box::new(file), &IdleDecoders::default()).ok()?;
+        io::copy(&mut (&mut stream).take(place.n_skipped), &mut io::sink()).ok()?;
+        let mut records = WarcRecords::new(stream, &self.limits, ArchiveDefaults::default());
+        let is_there = matches!(records.advance(0), Ok(Advance::Record(_)))
+            && records.record.header.payload_digest.as_deref() == Some(digest);
+        is_there.then(|| records.record.content(&self.limits))
     }
 
     /// Reads the next record's header; reports a gap before it first.
@@ -182,9 +134,9 @@ impl WarcRecords {
 
     /// Reads a record's content. Returns false if the record ends in the wrong place.
     fn read_block(&mut self, mut record: Box<WarcRecord>, hash: &mut RecordHash) -> Result<bool, ReadError> {
-        self.block.clear();
-        let declared = self.header.n_bytes.unwrap_or_default();
-        let n_kept_max = if self.header.is_input() { block_bytes_max(&self.limits) } else { 0 };
+        self.record.block.clear();
+        let declared = self.record.header.n_bytes.unwrap_or_default();
+        let n_kept_max = if self.record.header.is_input() { block_bytes_max(&self.limits) } else { 0 };
         if !record.is_frozen() {
             let reader = record.reader_mut().ok_or_else(|| io::Error::other("the record has no content"))?;
             reader.reset_limit();
@@ -199,20 +151,20 @@ impl WarcRecords {
                 }
                 let n = buffer.len().min(saturated(declared - n_bytes));
                 hash.append(&buffer[..n]);
-                self.block.extend_from_slice(&buffer[..n.min(n_kept_max - self.block.len())]);
+                self.record.block.extend_from_slice(&buffer[..n.min(n_kept_max - self.record.block.len())]);
                 reader.consume(n);
                 n_bytes += n as u64;
             }
         }
         let mut reader = record.detach_reader().ok_or_else(|| io::Error::other("the record has no stream"))?;
-        let ends_well = self.header.n_bytes.is_some() && is_before_record(&mut *reader).unwrap_or(true);
+        let ends_well = self.record.header.n_bytes.is_some() && is_before_record(&mut *reader).unwrap_or(true);
         self.reader = Some(reader);
         Ok(ends_well)
     }
 
     /// Creates the rejection of a record with a wrong length.
     fn wrong_length(&self) -> Rejection {
-        let message = match self.header.n_bytes {
+        let message = match self.record.header.n_bytes {
             None => "the WARC record has no Content-Length; everything up to the next record is skipped".into(),
             Some(declared) => format!(
                 "the WARC record's Content-Length is {declared}, but no record ends there; everything up to the next \
@@ -220,79 +172,6 @@ impl WarcRecords {
             ),
         };
         Rejection::new(Reason::InvalidField, message)
-    }
-
-    fn page(&self) -> Result<Page, Rejection> {
-        let url = self.header.url.clone().unwrap_or_default();
-        self.limits.check_url(&url)?;
-        self.header.check_kind()?;
-        let fetched_at = self.header.time.or(self.last_time).or(self.defaults.fetched_at).ok_or_else(|| {
-            let date = self.header.date.as_deref().unwrap_or_default();
-            let message =
-                format!("the WARC-Date {date:?} is not a time, and no record before has one; give --fetched-at");
-            Rejection::new(Reason::InvalidTime, message)
-        })?;
-        let content = self.content()?;
-        if self.header.time.is_none() {
-            self.defaults.n_undated.fetch_add(1, Relaxed);
-        }
-        Ok(Page { content, url, fetched_at, sweep: self.defaults.sweep.clone() })
-    }
-
-    fn content(&self) -> Result<Content, Rejection> {
-        let content_type = self.header.content_type.as_deref().unwrap_or_default();
-        let is_conversion = self.header.kind == "conversion";
-        let is_http = content_type.to_ascii_lowercase().starts_with("application/http")
-            || (content_type.is_empty() && self.block.starts_with(b"HTTP/"));
-        if is_http && !is_conversion {
-            return self.http_content();
-        }
-        if content_type.to_ascii_lowercase().starts_with("text/dns") {
-            return Err(Rejection::no_text(content_type));
-        }
-        let (media_type, charset) = match content_type {
-            "" if is_conversion => (MediaType::PlainText, None),
-            _ => MediaType::parse(content_type).ok_or_else(|| Rejection::no_text(content_type))?,
-        };
-        let charset = charset.or_else(|| is_conversion.then(|| "utf-8".to_string()));
-        if self.header.n_bytes.is_some_and(|n| n > self.limits.body_bytes_max as u64) {
-            return Err(self.limits.body_too_large(saturated(self.header.n_bytes.unwrap_or_default())));
-        }
-        Ok(Content::Body { media_type, body: Body::Bytes { bytes: self.block.clone(), charset } })
-    }
-
-    /// The content of an HTTP response.
-    fn http_content(&self) -> Result<Content, Rejection> {
-        let (block, n_block, limits) = (&self.block, self.header.n_bytes.unwrap_or_default(), &self.limits);
-        let unreadable = |why: String| Rejection::new(Reason::HttpStatus, format!("no readable HTTP header: {why}"));
-        let n_header = header_bytes(block);
-        let mut headers = HeaderMap::new(HeaderEncoding::Latin1);
-        headers
-            .parse_with_opts(&mut Cursor::new(block[..n_header].to_vec()), true, HEADER_BYTES_MAX, QUIRKS)
-            .map_err(|error| unreadable(error.to_string()))?;
-        let status_line = headers.status_line().unwrap_or_default();
-        let status = status_line
-            .split_whitespace()
-            .nth(1)
-            .filter(|_| status_line.starts_with("HTTP/"))
-            .and_then(|status| status.parse().ok())
-            .ok_or_else(|| unreadable("it has no status line".into()))?;
-        match StatusMeaning::from_status(status)? {
-            StatusMeaning::Present => {}
-            StatusMeaning::Gone => return Ok(Content::Gone),
-            StatusMeaning::Redirect => {
-                let url = self.header.url.as_deref().unwrap_or_default();
-                return limits.redirect(url, headers.get("Location").as_deref());
-            }
-        }
-        let content_type = headers.get("Content-Type").unwrap_or_default();
-        let (media_type, charset) = MediaType::parse(&content_type).ok_or_else(|| Rejection::no_text(&content_type))?;
-        if n_block > block.len() as u64 {
-            return Err(limits.body_too_large(saturated(n_block - n_header as u64)));
-        }
-        let codings = [headers.get_multiple("Content-Encoding"), headers.get_multiple("Transfer-Encoding")].concat();
-        let bytes = decode_body(&block[n_header..], &codings, limits)?;
-        Ok(Content::Body { media_type, body: Body::Bytes { bytes, charset } })
     }
 }
 
@@ -305,13 +184,15 @@ impl RecordReader for WarcRecords {
                 NextRecord::BrokenHeader => continue,
                 NextRecord::End => return Ok(Advance::End),
             };
-            self.header = RecordHeader::from_headers(record.headers());
-            self.last_time = self.header.time.or(self.last_time);
+            let position = record.stream_pos();
+            self.record.header = RecordHeader::from_warc(record.headers());
+            self.last_time = self.record.header.time.or(self.last_time);
             let mut hash = RecordHash::after(chain);
             for (name, value) in record.headers().items_bytes() {
                 [&*name, b":", &*value, b"\n"].into_iter().for_each(|piece| hash.append(piece));
             }
-            let is_input = self.header.is_input();
+            let is_input = self.record.header.is_input();
+            self.note_original(position);
             let ends_well = self.read_block(record, &mut hash)?;
             if is_input {
                 self.fault = (!ends_well).then(|| self.wrong_length());
@@ -322,15 +203,8 @@ impl RecordReader for WarcRecords {
     }
 
     fn decode(&mut self) -> Record {
-        match self.fault.take().map_or_else(|| self.page(), Err) {
-            Ok(page) => Record::Page(Box::new(page)),
-            Err(rejection) => Record::Rejected(Rejection {
-                url: self.header.url.clone().filter(|url| !url.is_empty() && url.len() <= self.limits.url_bytes_max),
-                fetched_at: self.header.time,
-                sweep: self.defaults.sweep.clone(),
-                ..rejection
-            }),
-        }
+        self.record.original = if self.record.header.kind == "revisit" { self.original() } else { None };
+        self.record.decode(self.fault.take(), self.last_time, &self.defaults, &self.limits)
     }
 }
 
@@ -344,7 +218,7 @@ pub fn parse_warc_page(bytes: &[u8], limits: &Limits) -> Result<Page, Rejection>
         |why: String| Rejection::new(Reason::InvalidField, format!("the message is not a WARC record: {why}"));
     let stream = decompressed(Box::new(Cursor::new(bytes.to_vec())), &IdleDecoders::default());
     let stream = stream.map_err(|error| no_record(error.to_string()))?;
-    let mut records = WarcRecords::new(stream, limits, WarcDefaults::default());
+    let mut records = WarcRecords::new(stream, limits, ArchiveDefaults::default());
     let mut page = None;
     loop {
         match records.advance(0).map_err(|error| no_record(error.message_text()))? {
@@ -355,7 +229,7 @@ pub fn parse_warc_page(bytes: &[u8], limits: &Limits) -> Result<Page, Rejection>
                 page = Some(match records.decode() {
                     Record::Page(page) => Ok(*page),
                     Record::Rejected(rejection) => Err(rejection),
-                    Record::Json(_) | Record::Message(..) => Err(no_record("it is JSON".into())),
+                    Record::Json(_) | Record::Mapped(_) | Record::Message(..) => Err(no_record("it is JSON".into())),
                 });
             }
         }
@@ -369,15 +243,6 @@ enum NextRecord {
     /// A broken header; the next one may follow.
     BrokenHeader,
     End,
-}
-
-/// How much of a record's content can be of use: a body at the limit, in chunks, and the HTTP header.
-fn block_bytes_max(limits: &Limits) -> usize {
-    limits.body_bytes_max.saturating_mul(2).saturating_add(HEADER_BYTES_MAX)
-}
-
-fn saturated(n_bytes: u64) -> usize {
-    usize::try_from(n_bytes).unwrap_or(usize::MAX)
 }
 
 /// Line ends follow even an empty record. If nothing follows, the header may be truncated.
@@ -409,22 +274,12 @@ fn is_before_record(reader: &mut dyn WarcRead) -> io::Result<bool> {
     reader.as_any_mut().downcast_mut().map_or(Ok(true), WarcStream::is_before_record)
 }
 
-/// The length of the HTTP header: up to the first blank line, or the whole block.
-fn header_bytes(block: &[u8]) -> usize {
-    let mut start = 0;
-    for end in memchr::memchr_iter(b'\n', block) {
-        if block[start..end].trim_ascii().is_empty() {
-            return end + 1;
-        }
-        start = end + 1;
-    }
-    block.len()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::Body;
     use crate::files::compression::tests::gzip;
+    use std::sync::atomic::Ordering::Relaxed;
 
     const LIMITS: Limits = Limits { body_bytes_max: 1000, url_bytes_max: 40, sweep_bytes_max: 10, words_max: 100 };
     const HTTP: &str = "application/http; msgtype=response";
@@ -463,13 +318,13 @@ mod tests {
         }
     }
 
-    fn records_of(bytes: &[u8], defaults: WarcDefaults) -> WarcRecords {
+    fn records_of(bytes: &[u8], defaults: ArchiveDefaults) -> WarcRecords {
         WarcRecords::new(Box::new(Cursor::new(bytes.to_vec())), &LIMITS, defaults)
     }
 
     /// What is read, in short: contents of pages, reasons of rejections, `gap`, and the final error.
     fn read(bytes: &[u8]) -> Vec<String> {
-        let mut records = records_of(bytes, WarcDefaults { sweep: Some("s".into()), ..WarcDefaults::default() });
+        let mut records = records_of(bytes, ArchiveDefaults { sweep: Some("s".into()), ..ArchiveDefaults::default() });
         let mut outcomes = Vec::new();
         let mut chain = 0;
         loop {
@@ -490,7 +345,7 @@ mod tests {
 
     /// The outcome of each step, for files of which nothing can be expected.
     fn read_any(bytes: &[u8]) -> Vec<bool> {
-        let mut records = records_of(bytes, WarcDefaults::default());
+        let mut records = records_of(bytes, ArchiveDefaults::default());
         let mut outcomes = Vec::new();
         loop {
             match records.advance(0) {
@@ -503,7 +358,7 @@ mod tests {
 
     fn shown(record: Record) -> String {
         match record {
-            Record::Json(_) | Record::Message(..) => panic!("no WARC"),
+            Record::Json(_) | Record::Mapped(_) | Record::Message(..) => panic!("no WARC"),
             Record::Rejected(rejection) => {
                 assert!(!rejection.message.is_empty());
                 rejection.reason.as_str().into()
@@ -586,7 +441,8 @@ mod tests {
             ("WARC/1.0", "warc/1.0", "PlainText: x"),
             ("WARC-Type", "warc-type", "PlainText: x"),
             ("Content-Length", "content-length", "PlainText: x"),
-            ("http://a/resource", "http://a/b c", "invalid-url"),
+            ("http://a/resource", "http://a/b c", "PlainText: x"),
+            ("http://a/resource", "http://a/b\tc", "invalid-url"),
             ("http://a/resource", "", "invalid-url"),
             ("WARC-Target-URI", "Other", "invalid-url"),
             ("http://a/resource", &format!("http://a/{}", "b".repeat(40)), "invalid-url"),
@@ -620,7 +476,7 @@ mod tests {
             for kind in ["resource", "conversion"] {
                 let record = String::from_utf8(record(kind, "text/plain; charset=utf-8", b"x")).expect("text");
                 let record = record.replace(&format!("http://a/{kind}"), url);
-                let mut records = records_of(record.as_bytes(), WarcDefaults::default());
+                let mut records = records_of(record.as_bytes(), ArchiveDefaults::default());
                 assert!(matches!(records.advance(0), Ok(Advance::Record(_))));
                 match records.decode() {
                     Record::Page(page) => assert_eq!((page.url.as_str(), expected), (url, "PlainText: x")),
@@ -660,7 +516,7 @@ mod tests {
         let times = |fetched_at: Option<&str>| {
             let fetched_at = fetched_at.map(|time| time.parse().expect("a time"));
             let mut records =
-                records_of(file.concat().as_bytes(), WarcDefaults { fetched_at, ..WarcDefaults::default() });
+                records_of(file.concat().as_bytes(), ArchiveDefaults { fetched_at, ..ArchiveDefaults::default() });
             let mut times = Vec::new();
             while let Ok(Advance::Record(_)) = records.advance(0) {
                 times.push(match records.decode() {
@@ -681,7 +537,7 @@ mod tests {
     #[test]
     fn a_rejection_has_url_and_time() {
         let bytes = record("revisit", HTTP, b"");
-        let mut records = records_of(&bytes, WarcDefaults::default());
+        let mut records = records_of(&bytes, ArchiveDefaults::default());
         assert!(matches!(records.advance(0), Ok(Advance::Record(_))));
         let Record::Rejected(rejection) = records.decode() else { panic!("not rejected") };
         assert_eq!(rejection.url.as_deref(), Some("http://a/revisit"));
@@ -764,7 +620,7 @@ mod tests {
         let packed = [gzip(&followed(b"")), gzip(&followed(b""))].concat();
         let cut = packed[..packed.len() - 20].to_vec();
         let stream = decompressed(Box::new(Cursor::new(cut)), &IdleDecoders::default());
-        let mut records = WarcRecords::new(stream.expect("gzip"), &LIMITS, WarcDefaults::default());
+        let mut records = WarcRecords::new(stream.expect("gzip"), &LIMITS, ArchiveDefaults::default());
         assert!(matches!(records.advance(0), Ok(Advance::Record(_))));
         assert!(matches!(records.advance(0), Err(ReadError::Io(_))));
     }

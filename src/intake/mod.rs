@@ -85,6 +85,7 @@ impl PageReader {
         let limits = &self.limits;
         let page = match record {
             Record::Json(json) => parse_json_page(json, limits).map(Cow::Owned),
+            Record::Mapped(mapped) => mapped.page(limits).map(Cow::Owned),
             Record::Message(message, format) => message.page(format, limits).map(Cow::Owned),
             Record::Page(page) => Ok(Cow::Borrowed(&**page)),
             Record::Rejected(rejection) => Err(rejection.clone()),
@@ -100,6 +101,7 @@ impl PageReader {
     fn repaired_page<'r>(&mut self, record: &Record) -> Option<Result<Cow<'r, Page>, Rejection>> {
         let page = match record {
             Record::Json(json) => parse_json_page(&repaired(json)?, &self.limits),
+            Record::Mapped(mapped) => mapped.page_in(&repaired(&mapped.json)?, &self.limits),
             Record::Message(message, format) => Message::repaired(message, format)?.page(format, &self.limits),
             Record::Page(_) | Record::Rejected(_) => return None,
         };

@@ -2,7 +2,6 @@
 
 use super::statistics::STATISTICS_MS;
 use crate::ports::SecretReference;
-use crate::wire::FieldMap;
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
@@ -19,7 +18,7 @@ pub enum RecordFormat {
     /// Key: the URL. Value: the body's bytes. Headers: `content-type`, `content-encoding`, `fetch-time`, `http-status`,
     /// `location`, `sweep`.
     Raw,
-    /// Value: a JSON page ([`crate::wire::parse_json_page`]), or other JSON whose fields `fields` maps.
+    /// Value: a JSON page ([`crate::wire::parse_json_page`]), or other JSON that a field map describes.
     #[default]
     Json,
     /// Value: one WARC record, plain, gzip or zstd.
@@ -58,8 +57,6 @@ pub struct KafkaSettings {
     pub group: String,
     /// The encoding of pages in the topic.
     pub format: RecordFormat,
-    /// Where a JSON value holds the parts of a page.
-    pub fields: FieldMap,
     /// Where to start a topic that the store does not know.
     pub start: Start,
     /// The most bytes of one response, and so of one compressed batch. At least 1 MiB, and at least the brokers'
@@ -89,7 +86,6 @@ impl Default for KafkaSettings {
             dead_letters: true,
             group: "lookalike".into(),
             format: RecordFormat::default(),
-            fields: FieldMap::default(),
             start: Start::default(),
             fetch_bytes_max: 64 << 20,
             queue_bytes_max: 64 << 20,
@@ -111,7 +107,6 @@ impl fmt::Debug for KafkaSettings {
             .field("dead_letters", &self.dead_letters)
             .field("group", &self.group)
             .field("format", &self.format)
-            .field("fields", &self.fields)
             .field("start", &self.start)
             .field("fetch_bytes_max", &self.fetch_bytes_max)
             .field("queue_bytes_max", &self.queue_bytes_max)
@@ -141,9 +136,6 @@ pub enum SettingsError {
     /// Two fields name one topic: events would return as pages, or state would pass for events.
     #[error("kafka.{0} and kafka.{1} name the same topic, {2:?}: name two topics")]
     SameTopic(&'static str, &'static str, String),
-    /// The field map is invalid.
-    #[error("kafka.fields.{0}")]
-    Fields(String),
     /// A secret cannot be read from its file or variable.
     #[error("kafka.properties: {name} cannot be read from {from}: {why}; correct the path or set the variable")]
     Secret {
@@ -261,9 +253,6 @@ impl KafkaSettings {
             }
         }
         self.check_topics()?;
-        if let Some(problem) = self.fields.problem() {
-            return Err(SettingsError::Fields(problem));
-        }
         for (field, value, min) in [
             ("fetch_bytes_max", self.fetch_bytes_max as u64, FETCH_BYTES_MIN as u64),
             ("queue_bytes_max", self.queue_bytes_max as u64, 1 << 10),
@@ -558,10 +547,6 @@ mod tests {
             (
                 KafkaSettings { merges_topic: default().events_topic, ..default() },
                 "events_topic and kafka.merges_topic",
-            ),
-            (
-                KafkaSettings { fields: FieldMap { url: "u".into(), ..FieldMap::default() }, ..default() },
-                "kafka.fields.url",
             ),
             (with(&[("sasl.password", "file:/no/such/file")]), "sasl.password cannot be read from file:/no/such/file"),
             (with(&[("sasl.password", "env:LOOKALIKE_NO_SUCH_VARIABLE")]), "env:LOOKALIKE_NO_SUCH_VARIABLE"),

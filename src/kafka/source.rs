@@ -12,7 +12,7 @@ use super::settings::{KafkaSettings, RecordFormat};
 use super::topic_id::TopicId;
 use crate::document::{FetchTime, Page};
 use crate::ports::{Incoming, PoisonGuard, Polled, Progress, ProgressMap, Reading, Source, SourceError};
-use crate::wire::{ContentDecoder, Limits, MessageFormat, Origin, Record, Rejection};
+use crate::wire::{ContentDecoder, FieldMap, Limits, MessageFormat, Origin, Record, Rejection};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
 use rdkafka::{Message, Offset, TopicPartitionList};
@@ -64,6 +64,8 @@ pub struct StartOptions<'a> {
     pub accept_gap: bool,
     /// The record of earlier crashes.
     pub poison_guard: Arc<dyn PoisonGuard>,
+    /// Where a JSON value holds the parts of a page, for [`RecordFormat::Json`].
+    pub fields: &'a FieldMap,
     /// Parses a WARC record, for [`RecordFormat::Warc`].
     pub warc: fn(&[u8], &Limits) -> Result<Page, Rejection>,
     /// Undoes content codings, for [`RecordFormat::Raw`].
@@ -233,8 +235,8 @@ impl Source for KafkaSource {
 fn message_format(settings: &KafkaSettings, options: &StartOptions<'_>) -> MessageFormat {
     match settings.format {
         RecordFormat::Raw => MessageFormat::Raw(options.undo),
-        RecordFormat::Json if settings.fields.is_plain() => MessageFormat::Json,
-        RecordFormat::Json => MessageFormat::Mapped(Arc::new(settings.fields.clone())),
+        RecordFormat::Json if options.fields.is_plain() => MessageFormat::Json,
+        RecordFormat::Json => MessageFormat::Mapped(Arc::new(options.fields.clone())),
         RecordFormat::Warc => MessageFormat::Warc(options.warc),
     }
 }

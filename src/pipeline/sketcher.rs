@@ -102,6 +102,7 @@ fn is_poison(record: &crate::wire::Record) -> bool {
     use crate::wire::Record;
     let bytes = match record {
         Record::Json(json) => json,
+        Record::Mapped(mapped) => &mapped.json,
         Record::Message(message, _) => message.value.as_deref().unwrap_or_default(),
         Record::Page(_) | Record::Rejected(_) => return false,
     };

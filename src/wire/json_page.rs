@@ -4,11 +4,12 @@
 //! {"url": "https://…", "fetched_at": "2026-11-21T08:00:00Z", "sweep": "2026-47", "content_type": "text/html; charset=utf-8",
 //!  "http_status": 200, "body": "<!doctype html>…"}
 //! ```
-//! `url` and `fetched_at` are required, and one content: `body` (text), `body_base64` (bytes), `text` (plain text)
-//! or `features` (an array of strings). `"body": null`, `"gone": true` and the statuses 404 and 410 mean that
+//! `url` and `fetched_at` are required, and one content: `body` (text), `body_base64` (bytes), `html`, `text` (plain
+//! text) or `features` (an array of strings). `"body": null`, `"gone": true` and the statuses 404 and 410 mean that
 //! the page no longer exists. `"redirect_to": "https://…"`, alone or with a status 3xx, means that the
 //! page is there now. Unknown fields are ignored.
 
+use super::fallback::Fallback;
 use super::http_status::StatusMeaning;
 use super::limits::Limits;
 use super::rejection::{Reason, Rejection};
@@ -27,6 +28,7 @@ struct JsonPage {
     body: Option<Option<String>>,
     body_base64: Option<String>,
     text: Option<String>,
+    html: Option<String>,
     features: Option<Features>,
     redirect_to: Option<String>,
     #[serde(default)]
@@ -45,12 +47,8 @@ impl Features {
         if self.texts.len() > limits.body_bytes_max {
             return Err(limits.body_too_large(self.texts.len()));
         }
-        let (n, max) = (self.ends.len(), limits.words_max);
-        if n > max {
-            let message = format!(
-                "the page has {n} words or features, over limits.words_max = {max}; raise it to take such pages"
-            );
-            return Err(Rejection::new(Reason::TooLarge, message));
+        if self.ends.len() > limits.words_max {
+            return Err(limits.too_many_words(self.ends.len()));
         }
         let begins = std::iter::once(0).chain(self.ends.iter().copied());
         Ok(begins.zip(&self.ends).map(|(from, to)| self.texts[from as usize..*to as usize].into()).collect())
@@ -98,27 +96,46 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<O
 /// # Errors
 /// A [`Rejection`] that says what is wrong, with URL, time and sweep if they could be read.
 pub fn parse_json_page(json: &[u8], limits: &Limits) -> Result<Page, Rejection> {
-    let parsed: JsonPage = serde_json::from_slice(json).map_err(|error| rejection_of(json, &error, limits))?;
+    parse_json_page_or(json, &Fallback::default(), limits)
+}
+
+/// Parses a JSON page. `fallback` stands in for parts that it lacks, but for an id.
+///
+/// # Errors
+/// As [`parse_json_page`].
+pub(super) fn parse_json_page_or(json: &[u8], fallback: &Fallback, limits: &Limits) -> Result<Page, Rejection> {
+    let mut parsed: JsonPage = serde_json::from_slice(json).map_err(|error| rejection_of(json, &error, limits))?;
     if !is_object(json) {
         // serde accepts an array of the fields in their order.
         return Err(Rejection::new(Reason::InvalidJson, "not a JSON page: it is not an object"));
     }
+    parsed.url = parsed.url.or_else(|| fallback.url.clone());
+    parsed.sweep = parsed.sweep.filter(|sweep| !sweep.is_empty()).or_else(|| fallback.sweep.clone());
     let mut known = Rejection::new(Reason::InvalidJson, "");
     known.url = parsed.url.clone().filter(|url| url.len() <= limits.url_bytes_max);
     known.sweep = parsed.sweep.clone().filter(|sweep| sweep.len() <= limits.sweep_bytes_max);
-    known.fetched_at = parsed.fetched_at.as_deref().and_then(|time| time.parse().ok());
-    validated(parsed, limits).map_err(|wrong| Rejection { reason: wrong.reason, message: wrong.message, ..known })
+    known.fetched_at = parsed.fetched_at.as_deref().map_or(fallback.fetched_at, |time| time.parse().ok());
+    validated(parsed, fallback, limits).map_err(|wrong| Rejection {
+        reason: wrong.reason,
+        message: wrong.message,
+        ..known
+    })
 }
 
-fn validated(parsed: JsonPage, limits: &Limits) -> Result<Page, Rejection> {
-    let missing = |field| Rejection::new(Reason::MissingField, format!("the page has no \"{field}\""));
-    let url = parsed.url.clone().ok_or_else(|| missing("url"))?;
+fn validated(parsed: JsonPage, fallback: &Fallback, limits: &Limits) -> Result<Page, Rejection> {
+    let missing = |field, else_from: &str| {
+        let message = format!("the page has no {field:?}; input.fields.{field} (--map) names its place, {else_from}");
+        Rejection::new(Reason::MissingField, message)
+    };
+    let url = parsed.url.clone().ok_or_else(|| missing("url", "input.url_from (--url-from) makes one"))?;
     limits.check_url(&url)?;
-    let fetched_at = parsed.fetched_at.as_deref().ok_or_else(|| missing("fetched_at"))?;
-    let fetched_at = fetched_at
-        .parse()
-        .map_err(|error: crate::document::InvalidTime| Rejection::new(Reason::InvalidTime, error.to_string()))?;
-    let sweep = parsed.sweep.clone().filter(|sweep| !sweep.is_empty());
+    let fetched_at = match parsed.fetched_at.as_deref() {
+        Some(time) => time
+            .parse()
+            .map_err(|error: crate::document::InvalidTime| Rejection::new(Reason::InvalidTime, error.to_string()))?,
+        None => fallback.time().ok_or_else(|| missing("fetched_at", "input.fetched_at (--fetched-at) a time"))?,
+    };
+    let sweep = parsed.sweep.clone();
     limits.check_sweep(sweep.as_deref())?;
     Ok(Page { url, fetched_at, sweep, content: content_of(parsed, limits)? })
 }
@@ -137,18 +154,16 @@ fn content_of(parsed: JsonPage, limits: &Limits) -> Result<Content, Rejection> {
         }
         StatusMeaning::Present => {}
     }
-    let n_contents =
-        [parsed.body.is_some(), parsed.body_base64.is_some(), parsed.text.is_some(), parsed.features.is_some()];
-    match n_contents.into_iter().filter(|is_there| *is_there).count() {
-        1 => {}
-        0 => {
-            let message = "the page has none of \"body\", \"body_base64\", \"text\", \"features\"";
-            return Err(Rejection::new(Reason::MissingField, message));
-        }
-        _ => {
-            let message = "the page has more than one of \"body\", \"body_base64\", \"text\", \"features\"";
-            return Err(Rejection::new(Reason::InvalidField, message));
-        }
+    let JsonPage { body, body_base64, html, text, features, .. } = &parsed;
+    let n_contents = [body.is_some(), body_base64.is_some(), html.is_some(), text.is_some(), features.is_some()];
+    let (reason, how_many) = match n_contents.into_iter().filter(|is_there| *is_there).count() {
+        1 => (None, ""),
+        0 => (Some(Reason::MissingField), "none"),
+        _ => (Some(Reason::InvalidField), "more than one"),
+    };
+    if let Some(reason) = reason {
+        let names = "\"body\", \"body_base64\", \"html\", \"text\", \"features\"";
+        return Err(Rejection::new(reason, format!("the page has {how_many} of {names}")));
     }
     if let Some(features) = parsed.features {
         return features.checked(limits).map(Content::Features);
@@ -157,16 +172,17 @@ fn content_of(parsed: JsonPage, limits: &Limits) -> Result<Content, Rejection> {
         Some(content_type) => MediaType::parse(content_type).ok_or_else(|| Rejection::no_text(content_type))?,
         None => (MediaType::Unknown, None),
     };
-    let (media_type, body) = match (parsed.body, parsed.body_base64, parsed.text) {
-        (Some(None), _, _) => return Ok(Content::Gone),
-        (Some(Some(text)), _, _) => (label_type, Body::Text(text)),
-        (_, Some(encoded), _) => {
+    let (media_type, body) = match (parsed.body, parsed.body_base64, parsed.html, parsed.text) {
+        (Some(None), ..) => return Ok(Content::Gone),
+        (Some(Some(text)), ..) => (label_type, Body::Text(text)),
+        (_, _, Some(html), _) => (MediaType::Html, Body::Text(html)),
+        (_, Some(encoded), ..) => {
             let bytes = base64::engine::general_purpose::STANDARD
                 .decode(encoded)
                 .map_err(|error| Rejection::new(Reason::InvalidField, format!("body_base64: {error}")))?;
             (label_type, Body::Bytes { bytes, charset })
         }
-        (_, _, text) => (MediaType::PlainText, Body::Text(text.unwrap_or_default())),
+        (_, _, _, text) => (MediaType::PlainText, Body::Text(text.unwrap_or_default())),
     };
     let n_bytes = body.as_bytes().len();
     if n_bytes > limits.body_bytes_max {
@@ -330,7 +346,7 @@ mod tests {
     /// Lost once: an array of values in the order of the struct's fields counted as a page.
     #[test]
     fn an_array_is_not_a_page() {
-        let array = r#"["http://a/","2020-01-01T00:00:00Z",null,null,null,"x",null,null,null,false]"#;
+        let array = r#"["http://a/","2020-01-01T00:00:00Z",null,null,null,"x",null,null,null,null,null,false]"#;
         assert_eq!(parse(array).expect_err("an array").reason, Reason::InvalidJson);
         assert_eq!(parse(&format!(" {array}")).expect_err("an array").url, None);
     }

@@ -40,6 +40,14 @@ impl Limits {
         )
     }
 
+    /// Creates the rejection of a page with too many words or features.
+    pub(super) fn too_many_words(&self, n: usize) -> Rejection {
+        let max = self.words_max;
+        let message =
+            format!("the page has {n} words or features, over limits.words_max = {max}; raise it to take such pages");
+        Rejection::new(Reason::TooLarge, message)
+    }
+
     /// Checks the length of a sweep's name.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Messages: what a broker delivers, kept unchanged, and how it becomes a page.
 
+use super::fallback::Fallback;
 use super::fields::FieldMap;
 use super::http_status::StatusMeaning;
 use super::json_page::parse_json_page;
@@ -96,7 +97,7 @@ impl Message {
             (None, MessageFormat::Raw(decoder), _) => self.raw_page(self.headers(), Some(*decoder), limits),
             (None, _, None) => self.raw_page(KnownHeaders::default(), None, limits),
             (None, MessageFormat::Json, Some(value)) => parse_json_page(value, limits),
-            (None, MessageFormat::Mapped(fields), Some(value)) => fields.page(value, self.time(), limits),
+            (None, MessageFormat::Mapped(fields), Some(value)) => fields.page(value, &self.fallback(), limits),
             (None, MessageFormat::Warc(read), Some(value)) => read(value, limits),
         }
     }
@@ -150,6 +151,11 @@ impl Message {
             .map_err(|_| Rejection::new(Reason::InvalidUrl, "the key is not UTF-8; it must be the URL"))?;
         limits.check_url(url)?;
         Ok(url.to_string())
+    }
+
+    /// The message's own time stands in for the page's.
+    fn fallback(&self) -> Fallback {
+        Fallback { fetched_at: self.time(), ..Fallback::default() }
     }
 
     fn time(&self) -> Option<FetchTime> {

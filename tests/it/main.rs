@@ -36,6 +36,8 @@ mod families;
 #[cfg(feature = "service")]
 mod files;
 #[cfg(feature = "service")]
+mod formats;
+#[cfg(feature = "service")]
 mod golden_store;
 #[cfg(feature = "service")]
 mod history;

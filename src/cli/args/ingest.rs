@@ -1,36 +1,72 @@
 //! The words of the commands that read pages or serve them: `run`, `backfill`, `sketch`, `serve`.
 
+use super::super::exit::usage;
 use crate::config::Config;
-use crate::document::FetchTime;
+use crate::wire::{Part, Preset, TimeFrom, UrlFrom};
+use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
 
 /// What inputs are, for every command that reads pages.
 pub(super) const INPUTS_HELP: &str = "\
-JSONL or WARC/WET files, folders, or patterns; plain or compressed with gzip or zstd, whatever their names. A folder yields every \
-file below it in order of names, without hidden ones; `*`, `?`, `[…]` and `**` match where the shell has not. `-` is \
+Files of JSONL, a JSON array, CSV, TSV, WARC, WET, ARC or WACZ, or of one page of HTML or text; folders; or patterns. Plain or \
+compressed with gzip, zstd, xz or bzip2. A folder yields every file below it in order of names, without hidden ones; `*`, `?`, `[…]` and `**` match where the shell has not. `-` is \
 standard input";
 
-/// What a page gets that does not say it itself.
+/// Where records hold the parts of a page, and what a page gets that does not say it itself.
 #[derive(Debug, Args)]
 pub struct PageDefaults {
     /// The sweep of pages that name none, such as those in WARC files
     #[arg(long, value_name = "NAME")]
     sweep: Option<String>,
-    /// The time (RFC 3339) of WARC records that have none, where no record before them in the file has one
-    #[arg(long, value_name = "TIME")]
-    fetched_at: Option<FetchTime>,
+    /// The time of records that have none: RFC 3339, or `file-time` for when their file was last changed. In archives,
+    /// where no record before them in the file has one
+    #[arg(long, value_name = "TIME|file-time")]
+    fetched_at: Option<TimeFrom>,
+    /// The URL of records that have none: `id`, their id; `path`, the path of their file; `record`, that path with the
+    /// record's number
+    #[arg(long, value_name = "id|path|record")]
+    url_from: Option<UrlFrom>,
+    /// Where JSON, CSV and TSV have the parts of a page: auto, page, fineweb, c4, the-pile, scrapy, nutch or pointers.
+    /// `auto` goes by the first record
+    #[arg(long, value_name = "PRESET")]
+    fields: Option<Preset>,
+    /// Other places of parts, as names of fields or columns or as JSON pointers: url=/meta/url,text=content
+    #[arg(long, value_name = "PART=PLACE", value_delimiter = ',', value_parser = mapping)]
+    map: Vec<(Part, String)>,
+}
+
+/// A part of a page, and its place.
+fn mapping(text: &str) -> Result<(Part, String), String> {
+    let (part, place) = text.split_once('=').ok_or("write PART=PLACE, such as url=/meta/url")?;
+    if place.is_empty() {
+        return Err(format!("{part} has no place; write {part}=NAME or {part}=/POINTER"));
+    }
+    Ok((part.trim().parse()?, place.to_string()))
 }
 
 impl PageDefaults {
     /// Overrides the configuration with what was given.
-    pub fn override_in(&self, config: &mut Config) {
+    ///
+    /// # Errors
+    /// Wrong usage if what results cannot give pages.
+    pub fn override_in(&self, config: &mut Config) -> Result<()> {
         if let Some(sweep) = &self.sweep {
             config.input.sweep.clone_from(sweep);
         }
         if let Some(time) = self.fetched_at {
             config.input.fetched_at = time.to_string();
         }
+        if let Some(from) = self.url_from {
+            config.input.url_from = from.to_string();
+        }
+        if let Some(preset) = self.fields {
+            config.input.fields.preset = preset;
+        }
+        for (part, place) in &self.map {
+            config.input.fields.set(*part, place);
+        }
+        config.check_fields().map_err(usage)
     }
 }
 
@@ -41,6 +77,8 @@ Examples:
   lookalike run crawls/                              every file below the folder
   zstd -dc pages.jsonl.zst | lookalike run -
   lookalike run pages.jsonl --events events.jsonl --json
+  lookalike run fineweb/*.jsonl.gz                   recognised; c4, the-pile, scrapy and nutch, too
+  lookalike run pages.csv --map url=link,text=article --fetched-at file-time
   lookalike run --config config/kafka.toml --http-listen localhost:8080
 
 Exit codes:
@@ -133,6 +171,8 @@ pub struct SketchArgs {
     /// Read each input as one page, HTML or text, instead of a file of pages
     #[arg(long)]
     pub page: bool,
+    #[command(flatten)]
+    pub page_defaults: PageDefaults,
     /// Sketch nothing; explain what the rule keeps of documents of several sizes, and how sure their resemblance is
     #[arg(long, conflicts_with_all = ["inputs", "page"])]
     pub explain: bool,

@@ -8,7 +8,7 @@ use lookalike::document::Page;
 use lookalike::kafka::{KafkaSettings, KafkaSource, RecordFormat, StartOptions};
 use lookalike::pipeline::PoisonTracker;
 use lookalike::ports::{Incoming, Polled, Progress, ProgressMap, Source, SourceError};
-use lookalike::wire::{Limits, Record, Rejection};
+use lookalike::wire::{FieldMap, Limits, Record, Rejection};
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -17,12 +17,15 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub const PATIENCE: Duration = Duration::from_secs(30);
 pub const TICK: Duration = Duration::from_millis(100);
+
+/// Values are plain JSON pages.
+static JSON_PAGE: LazyLock<FieldMap> = LazyLock::new(FieldMap::default);
 
 /// A topic of its own on the broker, deleted in the end.
 pub struct Topic {
@@ -255,7 +258,16 @@ pub fn open(settings: &KafkaSettings, stored: &ProgressMap) -> Result<KafkaSourc
 pub fn accepting(stored: &ProgressMap) -> StartOptions<'_> {
     let poison_guard = Arc::<PoisonTracker>::default();
     let (warc, undo) = (|_: &[u8], _: &Limits| panic!("no WARC here"), lookalike::files::decode_content);
-    StartOptions { stored, since: None, bootstrap: false, accept_gap: true, poison_guard, warc, undo }
+    StartOptions {
+        stored,
+        since: None,
+        bootstrap: false,
+        accept_gap: true,
+        poison_guard,
+        fields: &JSON_PAGE,
+        warc,
+        undo,
+    }
 }
 
 /// The offsets that a source goes on from, without the fingerprints of the records before them.

@@ -1,0 +1,74 @@
+//! Where the originals of WARC revisits are: by the digest of what they hold, in the files that were read.
+
+use super::gzip_members::GzipMembers;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The most originals whose place is kept: 2 million, which take some 100 MiB. Revisits of later ones are rejected.
+const ORIGINALS_MAX: usize = 2 << 20;
+/// The most bytes that are unpacked in vain to reach an original: archives begin a gzip member with each record.
+const SKIP_BYTES_MAX: u64 = 1 << 20;
+
+/// Where the records of a stream are in its file.
+#[derive(Clone)]
+pub(super) struct Location {
+    pub(super) path: Arc<Path>,
+    /// Where the stream begins in the file.
+    pub(super) from: u64,
+    /// The members of the stream, if it is compressed.
+    pub(super) members: Option<GzipMembers>,
+}
+
+/// Where a record is.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) path: Arc<Path>,
+    /// Where to begin to read the file, packed or not.
+    pub(super) from: u64,
+    /// Unpacked bytes before the record.
+    pub(super) n_skipped: u64,
+}
+
+impl Location {
+    /// The place of the record that begins at an unpacked position of the stream, unless it would take long to reach.
+    pub(super) fn place(&self, position: u64) -> Option<Place> {
+        let (from, n_skipped) = match &self.members {
+            None => (self.from + position, 0),
+            Some(members) => {
+                let (packed, unpacked) = members.before(position)?;
+                (self.from + packed, position - unpacked)
+            }
+        };
+        (n_skipped <= SKIP_BYTES_MAX).then(|| Place { path: Arc::clone(&self.path), from, n_skipped })
+    }
+}
+
+/// The places of originals by the digest of their payload, for all inputs of a source. Memory is bounded, and a digest
+/// is kept as a hash: whoever reads the record at a place has to compare digests.
+#[derive(Clone, Default)]
+pub(super) struct Originals(Arc<Mutex<Places>>);
+
+#[derive(Default)]
+struct Places {
+    hasher: RandomState,
+    by_digest: HashMap<u64, Place>,
+}
+
+impl Originals {
+    /// Keeps the place of an original; of several with one digest, the first.
+    pub(super) fn insert(&self, digest: &str, place: Place) {
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = places.hasher.hash_one(digest);
+        if places.by_digest.len() < ORIGINALS_MAX {
+            places.by_digest.entry(key).or_insert(place);
+        }
+    }
+
+    /// Where a record with this digest may be.
+    pub(super) fn get(&self, digest: &str) -> Option<Place> {
+        let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        places.by_digest.get(&places.hasher.hash_one(digest)).cloned()
+    }
+}
