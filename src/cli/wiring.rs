@@ -3,10 +3,10 @@
 use super::exit::{Exit, file_error, usage};
 use crate::config::{Config, InputKind};
 use crate::document::{FetchTime, Seed};
-use crate::files::{EventFile, EventStdout, Input, input_files};
+use crate::files::{EventFile, EventStdout, FileSource, Input, input_files};
 use crate::intake::FutureLimit;
 use crate::kafka::{KafkaSettings, KafkaSink, Publishing};
-use crate::ports::{Sink, Snapshot};
+use crate::ports::{ProgressMap, Sink, Snapshot};
 use crate::store::{OpenError, RocksStore};
 use anyhow::{Context, Result, anyhow};
 use std::io::IsTerminal;
@@ -73,6 +73,12 @@ pub(super) fn inputs(paths: &[PathBuf], stdin_name: Option<&str>) -> Result<Vec<
     let files = input_files(paths).map_err(usage)?;
     let input = |path: PathBuf| if path.as_os_str() == "-" { stdin() } else { Input::File(path) };
     Ok(files.into_iter().map(input).collect())
+}
+
+/// A source over inputs that goes on after what was read of them.
+pub(super) fn file_source(config: &Config, inputs: Vec<Input>, progress: ProgressMap) -> Result<FileSource> {
+    let sweep = Some(config.input.sweep.clone()).filter(|sweep| !sweep.is_empty());
+    Ok(FileSource::new(inputs, progress, config.limits.clone(), sweep).with_fetched_at(config.fetched_at()?))
 }
 
 /// The lines of a file, or of standard input, without blank ones.

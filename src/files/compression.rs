@@ -22,14 +22,27 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// # Errors
 /// The error of reading its first bytes.
 pub(super) fn decompressed(raw: Stream, idle: &IdleDecoders) -> io::Result<Stream> {
+    decompressed_as(raw, idle).map(|(_, stream)| stream)
+}
+
+/// How a stream is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compression {
+    None,
+    Gzip,
+    Zstd,
+}
+
+/// Does what [`decompressed`] does, and says what it undid.
+pub(super) fn decompressed_as(raw: Stream, idle: &IdleDecoders) -> io::Result<(Compression, Stream)> {
     let (head, raw) = peek(raw, ZSTD.len())?;
     let raw = BufReader::with_capacity(BUFFER_BYTES, raw);
     Ok(if head.starts_with(GZIP) {
-        Box::new(StickyError::new(MultiGzDecoder::new(raw)))
+        (Compression::Gzip, Box::new(StickyError::new(MultiGzDecoder::new(raw))))
     } else if is_zstd(&head) {
-        Box::new(StickyError::new(zio::Reader::new(raw, idle.acquire()?)))
+        (Compression::Zstd, Box::new(StickyError::new(zio::Reader::new(raw, idle.acquire()?))))
     } else {
-        Box::new(StickyError::new(raw))
+        (Compression::None, Box::new(StickyError::new(raw)))
     })
 }
 

@@ -15,7 +15,8 @@ pub(super) enum FileFormat {
 
 /// The length of the longest signature.
 const SIGNATURE_BYTES: usize = 16;
-const BOM: &[u8] = &[0xef, 0xbb, 0xbf];
+/// The byte order mark, which may begin text in UTF-8.
+pub(super) const BOM: &[u8] = &[0xef, 0xbb, 0xbf];
 
 /// Signatures of formats that cannot be read, with what they are and what to do.
 const UNREADABLE: &[(&[u8], &str)] = &[

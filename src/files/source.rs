@@ -61,10 +61,10 @@ pub struct FileSource {
 
 /// What a reader of any input needs.
 #[derive(Clone)]
-struct ReadSettings {
-    limits: Limits,
+pub(super) struct ReadSettings {
+    pub(super) limits: Limits,
     defaults: WarcDefaults,
-    idle: IdleDecoders,
+    pub(super) idle: IdleDecoders,
 }
 
 /// The current input.
@@ -126,6 +126,11 @@ impl FileSource {
     pub fn with_stdin(mut self, stdin: Box<dyn Read + Send>) -> Self {
         self.stdin = Some(stdin);
         self
+    }
+
+    /// How the inputs are read.
+    pub(super) fn settings(&self) -> &ReadSettings {
+        &self.settings
     }
 
     /// Returns the progress of reading.
@@ -334,10 +339,15 @@ impl InputReader {
 
 fn open(stream: Stream, settings: &ReadSettings) -> Result<Box<dyn RecordReader>, ReadError> {
     let (format, stream) = sniff(decompressed(stream, &settings.idle)?)?;
-    Ok(match format {
+    Ok(reader_of(format, stream, settings))
+}
+
+/// The reader of a format.
+pub(super) fn reader_of(format: FileFormat, stream: Stream, settings: &ReadSettings) -> Box<dyn RecordReader> {
+    match format {
         FileFormat::Jsonl => Box::new(JsonLines::new(stream, &settings.limits)),
         FileFormat::Warc => Box::new(WarcRecords::new(stream, &settings.limits, settings.defaults.clone())),
-    })
+    }
 }
 
 /// A file that opens at the first read, because opening a pipe waits for its writer.

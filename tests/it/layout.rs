@@ -22,6 +22,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("pipeline", PURE_AND_PORTS),
     ("extsort", &["codec"]),
     ("backfill", &["codec", "document", "sketch", "cluster", "sweep", "related", "wire", "intake", "ports", "extsort"]),
+    ("dedup", &["codec", "document", "sketch", "wire", "ports", "extsort"]),
     ("query", PURE_AND_PORTS),
     ("http", &["document", "sketch", "cluster", "sweep", "related", "wire", "ports", "query"]),
     (
@@ -32,7 +33,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "cli",
         &[
             "document", "sketch", "cluster", "sweep", "related", "history", "wire", "intake", "ports", "store",
-            "kafka", "files", "pipeline", "backfill", "query", "config", "http",
+            "kafka", "files", "pipeline", "backfill", "dedup", "query", "config", "http",
         ],
     ),
 ];
