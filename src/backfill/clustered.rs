@@ -76,10 +76,7 @@ impl ClusteredPages {
     ///
     /// # Errors
     /// [`BackfillError`] where the work folder cannot be read, or the error of `each`.
-    pub fn each_page<E: From<BackfillError>>(
-        &self,
-        mut each: impl FnMut(PageRow) -> Result<(), E>,
-    ) -> Result<(), E> {
+    pub fn each_page<E: From<BackfillError>>(&self, mut each: impl FnMut(PageRow) -> Result<(), E>) -> Result<(), E> {
         for segment in &self.ingested().segments {
             let mut rows = PAGES.open(self.checkpoint.folder(), &segment.pages)?.read_all();
             while let Some(row) = rows.next_row().map_err(BackfillError::from)? {

@@ -44,8 +44,8 @@ pub use progress::{PhaseName, PhaseProgress, ProgressSnapshot};
 pub use recluster::cluster_diff::cluster_diff_events;
 pub use recluster::{LinkRule, ReclusterPolicy, Reclustered, Representative, recluster};
 pub use related_store::{CountedUrls, count_related};
-pub use rows::{Outcome, PageRow, Visit};
 pub use report::{ClusterSizes, PhaseReport, RecordCounts, Report};
+pub use rows::{Outcome, PageRow, Visit};
 pub use usage::{Phase, Usage, machine_memory};
 
 use crate::ports::{EmptyStore, LoadMetadata, Loader, ProgressMap, Sink, StartTimes};

@@ -63,12 +63,7 @@ pub(super) struct Flow {
 }
 
 /// Takes records into a store until they end or a signal comes.
-pub(super) fn stream(
-    config: &Config,
-    store: &RocksStore,
-    flow: Flow,
-    shutdown: &Arc<AtomicBool>,
-) -> Result<Summary> {
+pub(super) fn stream(config: &Config, store: &RocksStore, flow: Flow, shutdown: &Arc<AtomicBool>) -> Result<Summary> {
     let Flow { source, mut sink, poison, close_requests, progress } = flow;
     let next_seq = store.next_seq();
     if let Some(sink) = &mut sink {

@@ -300,7 +300,8 @@ mod tests {
         first.set_decided(decided.clone()).expect("saved");
         drop(first);
         assert_eq!(Corpus::open(&folder, spec()).expect("opens").decided(), Some(&decided));
-        let others: [(&str, fn(&mut CorpusSpec)); 7] = [
+        type Change = fn(&mut CorpusSpec);
+        let others: [(&str, Change); 7] = [
             ("other inputs", |spec| spec.inputs[0].1 = 8),
             ("another --store", |spec| spec.store = Some("/s".into())),
             ("another --keep", |spec| spec.keep = Keep::Newest),

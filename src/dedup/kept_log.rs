@@ -134,11 +134,9 @@ mod tests {
         }
         // A batch that was killed: no description, no rows.
         drop(log.begin(30).expect("begun"));
-        assert_eq!([before(0), before(20), before(900), before(901)], [
-            vec![],
-            vec![1, 2],
-            vec![1, 2, 9, 4],
-            vec![1, 2, 9, 4, 5]
-        ]);
+        assert_eq!(
+            [before(0), before(20), before(900), before(901)],
+            [vec![], vec![1, 2], vec![1, 2, 9, 4], vec![1, 2, 9, 4, 5]]
+        );
     }
 }

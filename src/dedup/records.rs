@@ -97,10 +97,7 @@ pub trait ClusteredRecords {
     ///
     /// # Errors
     /// [`DedupError::Records`], or the error of `each`.
-    fn each_record(
-        &self,
-        each: &mut dyn FnMut(ClusteredRecord) -> Result<(), DedupError>,
-    ) -> Result<(), DedupError>;
+    fn each_record(&self, each: &mut dyn FnMut(ClusteredRecord) -> Result<(), DedupError>) -> Result<(), DedupError>;
 
     /// Compares documents: the first of each pair with the second.
     ///

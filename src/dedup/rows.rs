@@ -280,12 +280,8 @@ mod tests {
             for (kept, number) in [(Kept::Record(9), None), (Kept::Known(DocumentId(8)), Some(0))] {
                 comes_back(&ByKept { kept, number, document: DocumentId(5), page: page.clone() });
             }
-            let removed = |is_identical| Why::Removed {
-                is_identical,
-                resemblance: 0.5,
-                containment: 0.75,
-                kept: named.clone(),
-            };
+            let removed =
+                |is_identical| Why::Removed { is_identical, resemblance: 0.5, containment: 0.75, kept: named.clone() };
             let rejected = Why::Rejected { reason: "no-page".into(), message: "it is none".into() };
             for why in [removed(true), removed(false), Why::Gone, Why::Redirected, rejected] {
                 comes_back(&Listed { number: 1 << 40, page: page.clone(), why });

@@ -113,7 +113,7 @@ impl RecordCopier {
         let (mut chain, mut n_passed) = (0, 0);
         for offset in 0..job.read.next_offset {
             let is_wanted = (job.wants)(offset);
-            copy.records.keep_bytes(is_wanted);
+            copy.keep_bytes(is_wanted);
             chain = match copy.next(chain).map_err(|error| unread(job, &error))? {
                 Some(chain) => chain,
                 None => return Err(CopyError::Changed(job.input.to_path_buf())),
@@ -127,7 +127,7 @@ impl RecordCopier {
         if chain != job.read.chain {
             return Err(CopyError::Changed(job.input.to_path_buf()));
         }
-        copy.records.keep_bytes(false);
+        copy.keep_bytes(false);
         // What follows was not read before, or could not be.
         let _ = copy.next(chain);
         self.write(&mut copy, job, false)?;
@@ -138,8 +138,7 @@ impl RecordCopier {
     /// Opens the input and creates the output.
     fn open(&self, job: &CopyJob<'_>) -> Result<OpenCopy, CopyError> {
         let opened = || -> Result<_, ReadError> {
-            let (compression, stream) =
-                decompressed_as(Box::new(File::open(job.input)?), &self.settings.idle)?;
+            let (compression, stream) = decompressed_as(Box::new(File::open(job.input)?), &self.settings.idle)?;
             let (head, stream) = peek(stream, BOM.len())?;
             let (format, stream) = sniff(stream)?;
             Ok((compression, head.starts_with(BOM), format, stream))
@@ -158,12 +157,13 @@ impl RecordCopier {
             }
             Ok(writer)
         };
-        Ok(OpenCopy { records, writer: create().map_err(|error| unwritten(job, error))?, bytes: Vec::new() })
+        let writer = create().map_err(|error| unwritten(job, error))?;
+        Ok(OpenCopy { records, writer, is_same, bytes: Vec::new() })
     }
 
     /// Writes the current record if it is wanted, and what always goes along.
     fn write(&mut self, copy: &mut OpenCopy, job: &CopyJob<'_>, is_wanted: bool) -> Result<(), CopyError> {
-        let OpenCopy { records, writer, bytes } = copy;
+        let OpenCopy { records, writer, bytes, .. } = copy;
         match job.format {
             CopyFormat::Same => {
                 records.take_bytes(bytes);
@@ -185,7 +185,9 @@ impl RecordCopier {
         let page = self.pages.page(record).ok()?;
         let Page { url, fetched_at, sweep, content } = &*page;
         let (text, features) = match content {
-            Content::Body { body, media_type } => (Some(tidied(plain_text(body, *media_type).ok()?, *media_type)), None),
+            Content::Body { body, media_type } => {
+                (Some(tidied(plain_text(body, *media_type).ok()?, *media_type)), None)
+            }
             Content::Features(features) => (None, Some(features.as_slice())),
             Content::Gone | Content::Redirect(_) => return None,
         };
@@ -200,10 +202,18 @@ impl RecordCopier {
 struct OpenCopy {
     records: Box<dyn RecordReader>,
     writer: RecordWriter,
+    is_same: bool,
     bytes: Vec<Vec<u8>>,
 }
 
 impl OpenCopy {
+    /// Keeps the bytes of the next record if they are written as they came. Kept and never taken, they would pile up.
+    fn keep_bytes(&mut self, next: bool) {
+        if self.is_same {
+            self.records.keep_bytes(next);
+        }
+    }
+
     /// Moves to the next record. Returns the chain after it, or `None` at the end.
     fn next(&mut self, chain: u64) -> Result<Option<u64>, ReadError> {
         loop {
@@ -243,4 +253,140 @@ fn unread(job: &CopyJob<'_>, error: &ReadError) -> CopyError {
 
 fn unwritten(job: &CopyJob<'_>, error: io::Error) -> CopyError {
     CopyError::Output { path: job.output.to_path_buf(), error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::Input;
+    use crate::files::compression::tests::{gzip, zstd};
+    use crate::ports::{Polled, ProgressMap, Source};
+    use crate::wire::Limits;
+    use std::time::Duration;
+
+    const LIMITS: Limits = Limits { body_bytes_max: 1000, url_bytes_max: 40, sweep_bytes_max: 10, words_max: 100 };
+
+    fn source(inputs: Vec<Input>) -> FileSource {
+        FileSource::new(inputs, ProgressMap::new(), LIMITS, None)
+    }
+
+    /// How far a source reads a file.
+    fn read(path: &Path) -> Progress {
+        let mut source = source(vec![Input::File(path.to_path_buf())]);
+        let mut progress = Progress::default();
+        loop {
+            match source.poll(Duration::from_secs(9)).expect("a source") {
+                Polled::Record(record) => {
+                    progress = Progress { next_offset: record.origin.offset + 1, chain: record.chain };
+                }
+                Polled::End => return progress,
+                Polled::Idle | Polled::Unreadable(_) => {}
+            }
+        }
+    }
+
+    fn copy(path: &Path, read: Progress, format: CopyFormat, wanted: &[i64]) -> Result<Vec<u8>, CopyError> {
+        let output = path.with_extension("copy");
+        let job = CopyJob {
+            input: path,
+            read,
+            output: &output,
+            format,
+            wants: &|offset| wanted.contains(&offset),
+            passed: &|_| true,
+        };
+        RecordCopier::new(&source(Vec::new())).copy(&job)?;
+        let file = Box::new(File::open(output).expect("opens"));
+        let (_, mut stream) = decompressed_as(file, &Default::default()).expect("opens");
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).expect("whole");
+        Ok(bytes)
+    }
+
+    /// Copies the wanted records of a file in every compression.
+    fn check(bytes: &[u8], wanted: &[i64], expected: &[u8]) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        for pack in [|bytes: &[u8]| bytes.to_vec(), gzip, zstd] {
+            std::fs::write(&path, pack(bytes)).expect("written");
+            let found = copy(&path, read(&path), CopyFormat::Same, wanted).expect("copied");
+            let [found, expected] = [&found, expected].map(String::from_utf8_lossy);
+            assert_eq!(found, expected, "{wanted:?} of {:?}", String::from_utf8_lossy(bytes));
+        }
+    }
+
+    #[test]
+    fn lines_come_as_they_were() {
+        let long = format!("{{\"x\":\"{}\"}}", "y".repeat(200_000));
+        let text = format!("{{\"a\":1}}\r\n\n  \n {{ }} \n{long}\nno json\n{{\"last\":\"\\u00e9\"}}");
+        check(text.as_bytes(), &[], b"");
+        check(text.as_bytes(), &[0], b"{\"a\":1}\r\n");
+        check(text.as_bytes(), &[1, 3], b" { } \nno json\n");
+        check(text.as_bytes(), &[0, 4], b"{\"a\":1}\r\n{\"last\":\"\\u00e9\"}");
+        check(b"", &[0], b"");
+        check(b"\xef\xbb\xbf[1]\n[2]\n", &[1], b"\xef\xbb\xbf[2]\n");
+    }
+
+    fn record(version: &str, kind: &str, block: &str) -> String {
+        format!("{version}\r\nWARC-Type: {kind}\r\nContent-Length: {}\r\n\r\n{block}\r\n\r\n", block.len())
+    }
+
+    #[test]
+    fn warc_records_come_as_they_were() {
+        let info = record("WARC/1.0", "warcinfo", "software: x");
+        let other = record("WARC/1.1", "warcinfo", "software: y");
+        let [request, metadata] = ["request", "metadata"].map(|kind| record("WARC/1.0", kind, &"x".repeat(300_000)));
+        // Some writers begin in lower case. Blocks may look like records.
+        let pages = [
+            record("WARC/1.0", "response", "HTTP/1.1 200 OK\r\n\r\nWARC/1.0\r\n\r\n"),
+            record("warc/1.0", "response", &"a block\r\n\r\n".repeat(900)),
+            record("WARC/1.1", "resource", ""),
+            record("WARC/1.0", "conversion", "the last"),
+        ];
+        let [a, b, c, d] = &pages;
+        let whole = [&info, &request, a, &metadata, b, &other, c, &request, d, &info].map(String::as_str).concat();
+        check(whole.as_bytes(), &[], [&info, &other, &info].map(String::as_str).concat().as_bytes());
+        for wanted in [&[0][..], &[1], &[2], &[3], &[0, 1, 2, 3]] {
+            let page = |at: usize| if wanted.contains(&(at as i64)) { pages[at].as_str() } else { "" };
+            let expected = [&info, page(0), page(1), &other, page(2), page(3), &info].concat();
+            check(whole.as_bytes(), wanted, expected.as_bytes());
+        }
+        // What is between records stays away, and a wrong length costs that record alone.
+        let gap = [info.as_str(), a, "garbage\r\nmore\r\n", b, d].concat();
+        check(gap.as_bytes(), &[1, 2], [info.as_str(), b, d].concat().as_bytes());
+    }
+
+    #[test]
+    fn another_file_than_before_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        let write = |text: &str| std::fs::write(&path, text).expect("written");
+        write("[1]\n[2]\n");
+        let before = read(&path);
+        for text in ["[1]\n[3]\n", "[1]\n", ""] {
+            write(text);
+            let copied = copy(&path, before, CopyFormat::Same, &[0]);
+            assert!(matches!(copied, Err(CopyError::Changed(_))), "{text:?}: {copied:?}");
+        }
+        // What a file gained since then was not read, and is not written.
+        write("[1]\n[2]\n[3]\n");
+        assert_eq!(copy(&path, before, CopyFormat::Same, &[1, 2]).expect("copied"), b"[2]\n");
+    }
+
+    #[test]
+    fn text_is_tidied_where_it_was_markup() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        let page =
+            |content: &str| format!("{{\"url\":\"http://a/\",\"fetched_at\":\"2026-01-01T00:00:00Z\",{content}}}\n");
+        let html =
+            page(r#""sweep":"s","body":"<title> A\n  b</title>\n\n<p>c&nbsp; d</p> ","content_type":"text/html""#);
+        let pages = [html, page(r#""text":"  a\n\n b ""#), page(r#""features":["x","y"]"#)].concat();
+        std::fs::write(&path, pages).expect("written");
+        let copied = copy(&path, read(&path), CopyFormat::Jsonl, &[0, 1, 2]).expect("copied");
+        let head = r#"{"url":"http://a/","fetched_at":"2026-01-01T00:00:00Z","#;
+        let expected = [r#""sweep":"s","text":"A\nb\nc d"}"#, r#""text":"  a\n\n b "}"#, r#""features":["x","y"]}"#];
+        let expected: String = expected.into_iter().map(|rest| format!("{head}{rest}\n")).collect();
+        assert_eq!(String::from_utf8_lossy(&copied), expected);
+    }
 }

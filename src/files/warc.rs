@@ -233,8 +233,8 @@ impl WarcRecords {
             copy.drain(..copy.len().min(saturated(record_from - bytes.from)));
             bytes.records.push(copy);
         }
-        let ends_well = self.header.n_bytes.is_some()
-            && (!is_readable || is_before_record(&mut *reader).unwrap_or(true));
+        let ends_well =
+            self.header.n_bytes.is_some() && (!is_readable || is_before_record(&mut *reader).unwrap_or(true));
         self.reader = Some(reader);
         Ok(ends_well)
     }

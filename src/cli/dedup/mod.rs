@@ -48,6 +48,8 @@ pub(super) fn dedup(mut config: Config, store: Option<&Path>, args: &DedupArgs, 
     let mut corpus = Corpus::open(&args.out, plan.spec.clone()).map_err(dedup_error)?;
     if let Some(finished) = corpus.finished() {
         mode.note(&format!("{} is finished already", args.out.display()));
+        // A kill can hit between the last two steps of the end.
+        corpus.finish(finished).map_err(dedup_error)?;
         return report(&corpus, &plan, finished, mode, None);
     }
     let phases = Arc::new(PhaseProgress::default());
@@ -78,12 +80,7 @@ pub(super) fn dedup(mut config: Config, store: Option<&Path>, args: &DedupArgs, 
 }
 
 /// Decides which records stay, and makes that durable with the list of those that go.
-fn decide_and_list(
-    clustered: Clustered,
-    corpus: &mut Corpus,
-    context: &Context,
-    args: &DedupArgs,
-) -> Result<()> {
+fn decide_and_list(clustered: Clustered, corpus: &mut Corpus, context: &Context, args: &DedupArgs) -> Result<()> {
     context.progress.begin(PhaseName { name: "choosing pages", reads_pages: false }, 0);
     let Clustered { mut records, known, unreadable, n_read_before } = clustered;
     let work = Workspace { folder: &context.folder, memory: context.memory, stop: &context.stop };
@@ -154,13 +151,7 @@ fn check_accepted(decided: &Decided, args: &DedupArgs) -> Result<()> {
     Err(ending(Exit::Unreadable, why))
 }
 
-fn report(
-    corpus: &Corpus,
-    plan: &Plan,
-    finished: Finished,
-    mode: OutputMode,
-    begun: Option<Instant>,
-) -> Result<Exit> {
+fn report(corpus: &Corpus, plan: &Plan, finished: Finished, mode: OutputMode, begun: Option<Instant>) -> Result<Exit> {
     let Some(decided) = corpus.decided() else { return Ok(Exit::Done) };
     let summary = DedupSummary::new(plan, decided, finished);
     mode.summary(&summary, |summary| summary_text(summary, begun.map(|begun| begun.elapsed())))?;

@@ -49,12 +49,15 @@ pub(super) fn write(
         let workers: Vec<_> = (0..context.n_threads.min(plan.inputs.len())).map(|_| scope.spawn(worker)).collect();
         let ended: Vec<Result<()>> = workers
             .into_iter()
-            .map(|worker| worker.join().unwrap_or_else(|_| Err(anyhow!("a thread panicked, which is a bug in lookalike"))))
+            .map(|worker| {
+                worker.join().unwrap_or_else(|_| Err(anyhow!("a thread panicked, which is a bug in lookalike")))
+            })
             .collect();
         ended.into_iter().collect::<Result<()>>()
     })?;
     let n_bytes = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
-    let n_bytes_after = (0..plan.inputs.len()).filter_map(|shard| corpus.output(shard)).map(|path| n_bytes(&path)).sum();
+    let n_bytes_after =
+        (0..plan.inputs.len()).filter_map(|shard| corpus.output(shard)).map(|path| n_bytes(&path)).sum();
     Ok(Finished { n_bytes_before: plan.n_bytes(), n_bytes_after })
 }
 

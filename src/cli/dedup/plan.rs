@@ -1,5 +1,6 @@
 //! The plan: which inputs become which outputs, by which rules.
 
+use crate::backfill::is_free;
 use crate::cli::args::{CorpusFormat, DedupArgs};
 use crate::cli::backfill::input_sizes;
 use crate::cli::exit::usage;
@@ -28,7 +29,7 @@ pub(super) struct Plan {
 impl Plan {
     /// Checks the inputs and names the outputs. Creates nothing.
     pub fn new(config: &Config, store: Option<&Path>, args: &DedupArgs) -> Result<Self> {
-        let is_new = store.is_none_or(|store| !store.exists());
+        let is_new = store.is_none_or(is_free);
         if is_new && config.cluster.policy == ClusterPolicy::Star {
             let why = "whose clusters depend on the order of the pages: `lookalike run` makes a store of them, which --store \
                        takes";
@@ -72,7 +73,8 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 
 /// The name of an input's output.
 fn output_name(name: &Path, format: CorpusFormat) -> Result<String> {
-    let text = name.to_str().ok_or_else(|| usage(format!("{}: the name is not UTF-8; rename the file", name.display())))?;
+    let text =
+        name.to_str().ok_or_else(|| usage(format!("{}: the name is not UTF-8; rename the file", name.display())))?;
     if format == CorpusFormat::Same {
         return Ok(text.into());
     }
@@ -82,8 +84,12 @@ fn output_name(name: &Path, format: CorpusFormat) -> Result<String> {
     Ok(format!("{}.jsonl{compression}", plain.map_or(stem, |(before, _)| before)))
 }
 
-/// Fails where two outputs would have one name.
+/// Fails where two outputs would have one name, or the list cannot be where it is wanted.
 fn check_names(rows: &[(String, u64, String)], removed: Option<&Path>, out: &Path) -> Result<()> {
+    let folder = removed.and_then(Path::parent).filter(|folder| *folder != out && !folder.is_dir());
+    if let Some(folder) = folder {
+        return Err(usage(format!("--removed: {} is no folder; create it, or give another file", folder.display())));
+    }
     let mut by_name: BTreeMap<&str, &str> = BTreeMap::new();
     for (input, _, name) in rows {
         if let Some(other) = by_name.insert(name, input) {

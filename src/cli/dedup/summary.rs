@@ -62,7 +62,11 @@ pub(super) fn summary_text(summary: &DedupSummary, elapsed: Option<Duration>) ->
         let _ = writeln!(text, "  rejected {}{advice}", n(counts.n_rejected));
     }
     if counts.n_read_before > 0 {
-        let _ = writeln!(text, "  read before {}: an earlier corpus of the store has what is kept of them", n(counts.n_read_before));
+        let _ = writeln!(
+            text,
+            "  read before {}: an earlier corpus of the store has what is kept of them",
+            n(counts.n_read_before)
+        );
     }
     if let Some(path) = removed {
         let _ = writeln!(text, "  {} says what is not in the corpus, and why", path.display());

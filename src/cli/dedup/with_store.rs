@@ -4,9 +4,7 @@
 use super::clustered::{Clustered, Known};
 use super::phase_error;
 use super::plan::Plan;
-use crate::backfill::{
-    self, Checkpoint, Context, Handover, LinkRule, ReclusterPolicy, recluster,
-};
+use crate::backfill::{self, Checkpoint, Context, Handover, LinkRule, ReclusterPolicy, recluster};
 use crate::cli::args::DedupArgs;
 use crate::cli::backfill::{backfill_spec, context as phase_context, open_checkpoint, page_input, work_folder};
 use crate::cli::exit::{Exit, ending};
@@ -52,8 +50,8 @@ pub(super) fn cluster(
     // A store that has a threshold of its own keeps it, unless another one is asked for.
     let rule = LinkRule { threshold: args.threshold.map_or(own, |_| wanted.threshold), ..wanted };
     let events = context.folder.join("events.jsonl");
-    let is_loading = begun.is_new
-        && (backfill::is_free(&config.store.path) || Checkpoint::exists(&work_folder(&config.store.path)));
+    let is_loading =
+        begun.is_new && (backfill::is_free(&config.store.path) || Checkpoint::exists(&work_folder(&config.store.path)));
     let mut unreadable = Vec::new();
     if is_loading {
         unreadable = load(&config, plan, context, &events, mode)?;
@@ -149,8 +147,7 @@ fn clusters_of(store: &RocksStore, context: &Context, rule: LinkRule) -> Result<
     let own = LinkRule { threshold: store.rule().cluster.threshold, containment: None };
     if rule != own {
         let folder = context.folder.join("recluster");
-        std::fs::create_dir_all(&folder)
-            .map_err(|error| super::dedup_error(DedupError::io(&folder, error)))?;
+        std::fs::create_dir_all(&folder).map_err(|error| super::dedup_error(DedupError::io(&folder, error)))?;
         let context = Context { folder, ..context.clone() };
         return Ok(recluster(store, &context, rule, ReclusterPolicy::Components).map_err(phase_error)?.names);
     }
@@ -200,10 +197,7 @@ impl ClusteredRecords for StoreRecords {
         Ok(n_words)
     }
 
-    fn each_record(
-        &self,
-        each: &mut dyn FnMut(ClusteredRecord) -> Result<(), DedupError>,
-    ) -> Result<(), DedupError> {
+    fn each_record(&self, each: &mut dyn FnMut(ClusteredRecord) -> Result<(), DedupError>) -> Result<(), DedupError> {
         if !self.events.exists() {
             return Ok(());
         }
@@ -211,8 +205,7 @@ impl ClusteredRecords for StoreRecords {
         let file = File::open(&self.events).map_err(|error| DedupError::io(&self.events, error))?;
         for line in BufReader::with_capacity(1 << 20, file).split(b'\n') {
             let line = line.map_err(|error| DedupError::io(&self.events, error))?;
-            let event: Event =
-                serde_json::from_slice(&line).map_err(|_| DedupError::Damaged(self.events.clone()))?;
+            let event: Event = serde_json::from_slice(&line).map_err(|_| DedupError::Damaged(self.events.clone()))?;
             if event.seq >= self.begun.next_seq
                 && let Some(input) = at.get(event.source.as_str())
                 && let Some(record) = record_of(event, *input)

@@ -26,9 +26,8 @@ pub(super) fn cluster(config: &Config, plan: &Plan, context: &Context, mode: Out
     let (seed, random) = (config.seed().map_err(usage)?, new_seed()?);
     let checkpoint =
         Checkpoint::open(&context.folder, spec.clone(), backfill::part_rows(context.memory), seed, || random);
-    let checkpoint = checkpoint
-        .map_err(phase_error)?
-        .with_interval(Duration::from_millis(config.backfill.checkpoint_ms));
+    let checkpoint =
+        checkpoint.map_err(phase_error)?.with_interval(Duration::from_millis(config.backfill.checkpoint_ms));
     note_disk_space(&context.folder, &spec.inputs, mode)?;
     let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.is_silent());
     let input = page_input(config, plan.inputs.clone(), &checkpoint, &mut progress)?;
@@ -85,10 +84,7 @@ impl ClusteredRecords for PageRecords {
         self.pages.n_words().map_err(failed)
     }
 
-    fn each_record(
-        &self,
-        each: &mut dyn FnMut(ClusteredRecord) -> Result<(), DedupError>,
-    ) -> Result<(), DedupError> {
+    fn each_record(&self, each: &mut dyn FnMut(ClusteredRecord) -> Result<(), DedupError>) -> Result<(), DedupError> {
         self.pages.each_page(|page| each(record_of(page)).map_err(PageError)).map_err(|PageError(error)| error)
     }
 
