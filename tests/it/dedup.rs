@@ -714,7 +714,8 @@ fn what_can_be_read_of_a_cut_off_input_is_deduplicated() {
     let summary = summary(&output, 3);
     assert_eq!(summary["unreadable"].as_array().expect("a list").len(), 2, "{summary}");
     let kept = unpacked(&world.path("out/cut.jsonl.gz"));
-    assert!(lines.starts_with(&kept[..100]) && kept.ends_with(b"\n"));
+    let whole: BTreeSet<&[u8]> = lines.split_inclusive(|byte| *byte == b'\n').collect();
+    assert!(kept.split_inclusive(|byte| *byte == b'\n').all(|line| whole.contains(line)));
     let n_kept = |name: &str| unpacked(&world.path("out").join(name)).iter().filter(|byte| **byte == b'\n').count();
     let n_read = summary["n_pages"].as_u64().expect("a number") - 255;
     assert!(n_read > 10 && n_read < 164, "{n_read}");

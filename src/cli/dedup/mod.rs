@@ -6,6 +6,7 @@
 //! ```
 
 mod clustered;
+mod errors;
 mod outputs;
 mod plan;
 mod summary;
@@ -13,18 +14,19 @@ mod with_store;
 mod without_store;
 
 use super::args::DedupArgs;
-use super::backfill::{context, memory_limit, usage_error};
-use super::exit::{Exit, ending, file_error, usage};
+use super::backfill::{context, memory_limit};
+use super::exit::{Exit, ending};
 use super::output::{OutputMode, RowWriter};
 use super::telemetry;
 use super::wiring::{check_share, watch_signals};
-use crate::backfill::{BackfillError, Context, PhaseName, PhaseProgress};
+use crate::backfill::{Context, PhaseName, PhaseProgress};
 use crate::config::Config;
 use crate::dedup::{
     Corpus, Counts, Decided, DedupError, Finished, KeptSet, KnownPages, List, RemovedRecord, Workspace, decide,
 };
 use anyhow::Result;
 use clustered::Clustered;
+use errors::dedup_error;
 use plan::Plan;
 use std::fs::File;
 use std::path::Path;
@@ -156,25 +158,4 @@ fn report(corpus: &Corpus, plan: &Plan, finished: Finished, mode: OutputMode, be
     let summary = DedupSummary::new(plan, decided, finished);
     mode.summary(&summary, |summary| summary_text(summary, begun.map(|begun| begun.elapsed())))?;
     Ok(if decided.unreadable.is_empty() { Exit::Done } else { Exit::Unreadable })
-}
-
-/// Gives errors the exit codes that they bring.
-fn dedup_error(error: DedupError) -> anyhow::Error {
-    match error {
-        DedupError::SpecMismatch { .. }
-        | DedupError::OtherFormat { .. }
-        | DedupError::FolderInUse(_)
-        | DedupError::NotEmpty(_) => usage(error),
-        DedupError::Stopped => ending(Exit::Interrupted, error.to_string()),
-        DedupError::Io { path, error } => file_error("write or read", &path, &error),
-        other => other.into(),
-    }
-}
-
-/// The same for errors of the phases.
-fn phase_error(error: BackfillError) -> anyhow::Error {
-    match error {
-        BackfillError::Stopped => ending(Exit::Interrupted, error.to_string()),
-        other => usage_error(other),
-    }
 }

@@ -1,6 +1,6 @@
 //! The outputs: the inputs are read again, and the records that stay are written, file by file on all threads.
 
-use super::dedup_error;
+use super::errors::dedup_error;
 use super::plan::Plan;
 use crate::backfill::{Context, PhaseName};
 use crate::cli::args::CorpusFormat;

@@ -2,7 +2,7 @@
 //! of that, in the work folder, tell which record has which document.
 
 use super::clustered::{Clustered, Known};
-use super::phase_error;
+use super::errors::{dedup_error, phase_error};
 use super::plan::Plan;
 use crate::backfill::{self, Checkpoint, Context, Handover, LinkRule, ReclusterPolicy, recluster};
 use crate::cli::args::DedupArgs;
@@ -76,7 +76,7 @@ pub(super) fn cluster(
 fn begin(config: &mut Config, plan: &Plan, corpus: &mut Corpus) -> Result<Begun> {
     let is_there = !backfill::is_free(&config.store.path);
     if !is_there && corpus.begun().is_none() {
-        corpus.set_begun(Begun { is_new: true, ..Begun::default() }).map_err(super::dedup_error)?;
+        corpus.set_begun(Begun { is_new: true, ..Begun::default() }).map_err(dedup_error)?;
     }
     if is_there {
         let store = open_read_only(config)?;
@@ -93,7 +93,7 @@ fn begin(config: &mut Config, plan: &Plan, corpus: &mut Corpus) -> Result<Begun>
                 next_seq: store.next_seq(),
                 n_read: plan.spec.inputs.iter().filter_map(read).collect(),
             };
-            corpus.set_begun(begun).map_err(super::dedup_error)?;
+            corpus.set_begun(begun).map_err(dedup_error)?;
         }
     }
     Ok(corpus.begun().cloned().unwrap_or_default())
@@ -147,7 +147,7 @@ fn clusters_of(store: &RocksStore, context: &Context, rule: LinkRule) -> Result<
     let own = LinkRule { threshold: store.rule().cluster.threshold, containment: None };
     if rule != own {
         let folder = context.folder.join("recluster");
-        std::fs::create_dir_all(&folder).map_err(|error| super::dedup_error(DedupError::io(&folder, error)))?;
+        std::fs::create_dir_all(&folder).map_err(|error| dedup_error(DedupError::io(&folder, error)))?;
         let context = Context { folder, ..context.clone() };
         return Ok(recluster(store, &context, rule, ReclusterPolicy::Components).map_err(phase_error)?.names);
     }

@@ -1,7 +1,7 @@
 //! Clusters without a store: the phases of a backfill up to the links.
 
 use super::clustered::Clustered;
-use super::phase_error;
+use super::errors::phase_error;
 use super::plan::Plan;
 use crate::backfill::{self, BackfillError, Checkpoint, ClusteredPages, Context, PageRow};
 use crate::cli::backfill::{backfill_spec, note_disk_space, page_input};
