@@ -1,4 +1,7 @@
 //! Reads inputs a second time and writes some of their records: as the bytes that they came as, or as JSON pages of text.
+//!
+//! A further format is a variant of [`CopyFormat`], which `RecordCopier::write` turns a record into, and one of
+//! `RecordWriter`.
 
 use super::compression::{decompressed_as, peek};
 use super::format::{BOM, FileFormat, sniff};
@@ -352,8 +355,8 @@ mod tests {
             check(whole.as_bytes(), wanted, expected.as_bytes());
         }
         // What is between records stays away, and a wrong length costs that record alone.
-        let gap = [info.as_str(), a, "garbage\r\nmore\r\n", b, d].concat();
-        check(gap.as_bytes(), &[1, 2], [info.as_str(), b, d].concat().as_bytes());
+        let gap = [info.as_str(), a, "garbage\r\nmore\r\n", c, d].concat();
+        check(gap.as_bytes(), &[1, 2], [info.as_str(), c, d].concat().as_bytes());
     }
 
     #[test]
