@@ -17,11 +17,12 @@
 //! 5. `pipeline` writes the changes, the source's offsets and the outgoing events in one batch.
 //! 6. `backfill` does the same for a whole crawl at once, by sorting and merging (`extsort`). `pipeline` continues from
 //!    its store.
-//! 7. `query` answers questions from a read-only view of the store.
+//! 7. `dedup` chooses the page of each cluster that stays in a corpus; `files` writes what stays.
+//! 8. `query` answers questions from a read-only view of the store.
 //!
 //! Read the modules in this order. [`codec`], [`document`], [`sketch`], [`cluster`], [`sweep`], [`history`], [`wire`] and
 //! [`intake`] are pure: no I/O, no clock, no threads. [`ports`] states what an engine needs of the world. The adapters `store`,
-//! `kafka` and `files` implement the ports; the engines `pipeline`, `backfill` and `query` use them; neither knows
+//! `kafka` and `files` implement the ports; the engines `pipeline`, `backfill`, `dedup` and `query` use them; neither knows
 //! the other. `http` serves the answers of `query`, and `cli` wires everything together.
 
 /// A point at which the recovery tests kill the program. It expands to nothing without the feature `failpoints`.
@@ -68,6 +69,8 @@ pub mod extsort;
 pub mod backfill;
 #[cfg(feature = "service")]
 pub mod bag_refresh;
+#[cfg(feature = "service")]
+pub mod dedup;
 #[cfg(feature = "service")]
 pub mod pipeline;
 #[cfg(feature = "service")]

@@ -13,6 +13,7 @@
 //! and `phases::lists` computes which shingles were common when each document came.
 
 mod checkpoint;
+mod clustered;
 mod context;
 mod datasets;
 mod dedup;
@@ -32,6 +33,7 @@ mod tests;
 mod usage;
 
 pub use checkpoint::{BackfillSpec, Checkpoint, MakeStore, Work};
+pub use clustered::{ClusteredPages, cluster};
 pub use context::Context;
 pub use disk_space::DiskSpace;
 pub use error::BackfillError;
@@ -41,14 +43,15 @@ pub use progress::{PhaseName, PhaseProgress, ProgressSnapshot};
 pub use recluster::cluster_diff::cluster_diff_events;
 pub use recluster::{LinkRule, ReclusterPolicy, Reclustered, Representative, recluster};
 pub use report::{ClusterSizes, PhaseReport, RecordCounts, Report};
+pub use rows::{Outcome, PageRow, Visit};
 pub use usage::{Phase, Usage, machine_memory};
 
 use crate::ports::{EmptyStore, LoadMetadata, Loader, ProgressMap, Sink, StartTimes};
+use clustered::{Decided, decide_pairs, warn_of_disk_space};
 use error::io_error;
-use jobs::{measured, run_jobs};
+use jobs::measured;
 use phases::lists::CommonShingles;
-use phases::pairs::PairDecider;
-use phases::{events, ingest, lists, load, pairs, partition};
+use phases::{events, ingest, load, pairs};
 use report::phase_reports;
 use std::fs;
 use std::path::Path;
@@ -111,13 +114,7 @@ pub fn cluster_and_load(
     store: &Path,
     handover: Handover,
 ) -> Result<Report, BackfillError> {
-    let disk_space = DiskSpace::for_phases(&checkpoint)?;
-    if disk_space.is_insufficient() {
-        let [needed, free] = [disk_space.needed, disk_space.free].map(|n_bytes| n_bytes as f64 / f64::from(1 << 20));
-        tracing::warn!(
-            "the backfill may need {needed:.1} MiB more of disk, and {free:.1} MiB are free; free some space"
-        );
-    }
+    warn_of_disk_space(&checkpoint)?;
     let growing = checkpoint.folder().join(GROWING_STORE);
     if checkpoint.report().is_some() && growing.exists() {
         return move_store(checkpoint, store);
@@ -140,23 +137,7 @@ fn run_phases<'a>(
     empty_store: impl FnOnce() -> Result<Box<dyn EmptyStore + 'a>, BackfillError>,
     handover: Handover,
 ) -> Result<Report, BackfillError> {
-    let common = measured(checkpoint, context, Phase::ShingleMerging, |checkpoint| {
-        run_jobs(partition::document_jobs(checkpoint), checkpoint, context)?;
-        run_jobs(vec![lists::common_shingles_job(checkpoint)?], checkpoint, context)?;
-        CommonShingles::read(checkpoint)
-    })?;
-    measured(checkpoint, context, Phase::PairFormation, |checkpoint| {
-        run_jobs(lists::list_jobs(checkpoint)?, checkpoint, context)?;
-        run_jobs(vec![lists::representative_pairs_job(checkpoint, &common)?], checkpoint, context)
-    })?;
-    let mut decider = measured(checkpoint, context, Phase::PairMerging, |checkpoint| {
-        let mut decider = PairDecider::resume(checkpoint, context, &common)?;
-        decider.decide_neighbours(checkpoint)?;
-        decider.decide_representatives(checkpoint)?;
-        Ok(decider)
-    })?;
-    decider.decide_rest(checkpoint)?;
-    let PairDecider { mut clusters, links, n_compared, .. } = decider;
+    let Decided { common, mut clusters, links, n_compared } = decide_pairs(checkpoint, context)?;
     let sizes =
         measured(checkpoint, context, Phase::ClusterFormation, |_| Ok(pairs::cluster_sizes(&mut clusters, &links)))?;
     measured(checkpoint, context, Phase::Load, |checkpoint| {

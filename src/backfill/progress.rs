@@ -50,7 +50,7 @@ impl PhaseProgress {
     }
 
     /// Begins a phase, or the next step of the phase under way.
-    pub(super) fn begin(&self, phase: impl Into<PhaseName>, n_total: u64) {
+    pub fn begin(&self, phase: impl Into<PhaseName>, n_total: u64) {
         let phase = phase.into();
         let mut current = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
         match &*current {
@@ -67,7 +67,7 @@ impl PhaseProgress {
     }
 
     /// Adds to what the step has done.
-    pub(super) fn advance(&self, n: u64) {
+    pub fn advance(&self, n: u64) {
         self.n_done.fetch_add(n, Relaxed);
     }
 }

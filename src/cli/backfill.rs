@@ -20,7 +20,7 @@ use std::fmt::Write;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Takes whole inputs through all phases into a new store.
@@ -39,22 +39,13 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode)
     telemetry::start_logs(&config.log.level)?;
     let shutdown = watch_signals()?;
     let start = args.then_from_kafka.as_deref().map(|start| then_from_kafka(&config, start)).transpose()?;
-    let memory = args.memory.map_or_else(|| backfill::machine_memory() / 3, |mib| mib << 20).max(1 << 20);
+    let memory = memory_limit(args.memory);
     let folder = work_folder(&config.store.path);
     let checkpoint = open_checkpoint(&config, &folder, spec.clone(), memory)?;
     note_disk_space(&folder, &spec.inputs, mode)?;
 
     let phase_progress = Arc::new(PhaseProgress::default());
-    let context = Context {
-        folder,
-        n_threads: match config.pipeline.sketchers {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            n => n,
-        },
-        memory,
-        stop: Arc::clone(&shutdown),
-        progress: Arc::clone(&phase_progress),
-    };
+    let context = context(&config, folder, memory, &shutdown, &phase_progress);
     let n_files = inputs.len();
     let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.is_silent());
     let intake = page_input(&config, inputs, &checkpoint, &mut progress)?;
@@ -77,8 +68,28 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode)
     exit_of(&report)
 }
 
+/// Bytes of memory for everything that grows with the input.
+pub(super) fn memory_limit(mib: Option<u64>) -> u64 {
+    mib.map_or_else(|| backfill::machine_memory() / 3, |mib| mib << 20).max(1 << 20)
+}
+
+/// What the phases work with.
+pub(super) fn context(
+    config: &Config,
+    folder: PathBuf,
+    memory: u64,
+    stop: &Arc<AtomicBool>,
+    progress: &Arc<PhaseProgress>,
+) -> Context {
+    let n_threads = match config.pipeline.sketchers {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        n => n,
+    };
+    Context { folder, n_threads, memory, stop: Arc::clone(stop), progress: Arc::clone(progress) }
+}
+
 /// Opens the work folder: a new one, or that of an unfinished backfill of the same inputs.
-fn open_checkpoint(config: &Config, folder: &Path, spec: BackfillSpec, memory: u64) -> Result<Checkpoint> {
+pub(super) fn open_checkpoint(config: &Config, folder: &Path, spec: BackfillSpec, memory: u64) -> Result<Checkpoint> {
     let seed = config.seed().map_err(usage)?;
     if !Checkpoint::exists(folder) && !backfill::is_free(&config.store.path) {
         // A kill at the very last step leaves an empty folder; one that holds anything stays.
@@ -90,7 +101,7 @@ fn open_checkpoint(config: &Config, folder: &Path, spec: BackfillSpec, memory: u
     Ok(checkpoint.map_err(usage_error)?.with_interval(Duration::from_millis(config.backfill.checkpoint_ms)))
 }
 
-fn page_input(
+pub(super) fn page_input(
     config: &Config,
     inputs: Vec<PathBuf>,
     checkpoint: &Checkpoint,
@@ -157,14 +168,14 @@ pub(super) fn usage_error(error: BackfillError) -> anyhow::Error {
 }
 
 /// The folder lies beside the store, so that the finished store moves to its place in one step.
-fn work_folder(store: &Path) -> PathBuf {
+pub(super) fn work_folder(store: &Path) -> PathBuf {
     let mut name = store.file_name().unwrap_or(store.as_os_str()).to_os_string();
     name.push(".backfill");
     store.with_file_name(name)
 }
 
 /// Notes how much of the disk may be needed. This is a guess; where it is wrong, finished pieces stay.
-fn note_disk_space(folder: &Path, inputs: &[(String, u64)], mode: OutputMode) -> Result<()> {
+pub(super) fn note_disk_space(folder: &Path, inputs: &[(String, u64)], mode: OutputMode) -> Result<()> {
     let inputs = inputs.iter().map(|(name, n_bytes)| (*n_bytes, is_compressed(Path::new(name))));
     let room = DiskSpace::for_inputs(folder, inputs)?;
     let (needed, free, folder) = (HumanBytes(room.needed), HumanBytes(room.free), folder.display());
@@ -186,7 +197,7 @@ fn is_compressed(path: &Path) -> bool {
 }
 
 /// What an unfinished backfill must have in common with this one to be resumed.
-fn backfill_spec(config: &Config, inputs: &[PathBuf]) -> Result<BackfillSpec> {
+pub(super) fn backfill_spec(config: &Config, inputs: &[PathBuf]) -> Result<BackfillSpec> {
     let of = &config.input;
     let pages = (&of.sweep, &of.fetched_at, &of.url_from, &of.fields);
     let reading = (&config.limits, pages, of.sweep_cut, of.future_days_max);

@@ -6,6 +6,7 @@ mod changes;
 mod chart;
 mod config;
 mod crash_handler;
+mod dedup;
 mod dlq;
 mod exit;
 mod explain;
@@ -75,6 +76,7 @@ fn dispatch(args: Args) -> Result<Exit> {
     match args.command {
         Command::Run(run) => run::run(load()?, run, mode),
         Command::Backfill(backfill) => backfill::backfill(load()?, backfill, mode),
+        Command::Dedup(dedup) => dedup::dedup(load()?, args.global.store.as_deref(), &dedup, mode),
         Command::Recluster(recluster) => recluster::recluster(&load()?, &recluster, mode),
         Command::Query { question } => query::query(&load()?, question, mode.json),
         Command::Sketch(sketch) => sketch::sketch(load()?, args.global.store.as_deref(), &sketch, mode.json),

@@ -14,7 +14,7 @@ use crate::files::{Input, decode_content, parse_warc_page};
 use crate::http::{Token, WriteAccess};
 use crate::kafka::{KafkaSource, StartOptions};
 use crate::pipeline::{self, CloseRequests, Pipeline, PipelineError, PoisonTracker, Stats, Summary};
-use crate::ports::{Batch, CrashNotes, PoisonGuard, Snapshot, Source, Store, StoreError};
+use crate::ports::{Batch, CrashNotes, PoisonGuard, Sink, Snapshot, Source, Store, StoreError};
 use crate::related::SaidReader;
 use crate::sketch::Sketcher;
 use crate::store::{CrashNoteFiles, RocksStore};
@@ -47,10 +47,28 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
     let mut progress = Progress::new(config.log.progress_seconds, mode.is_silent());
     let poison = Arc::new(poison_tracker(&config, &store)?);
     let source = open_source(&config, &args, inputs, &mut store, &poison, &mut progress)?;
-    let mut sink = open_sink(&config, &store, begun, &shutdown)?;
+    let sink = open_sink(&config, &store, begun, &shutdown)?;
+    let flow = Flow { source, sink, poison, close_requests, progress };
+    let summary = stream(&config, &store, flow, &shutdown)?;
+    mode.summary(&summary, |summary| summary_text(summary, &config.store.path))?;
+    exit_of(&config, &summary, shutdown.load(Ordering::Relaxed), mode)
+}
+
+/// What flows into a store, and out of it.
+pub(super) struct Flow {
+    pub source: Box<dyn Source>,
+    pub sink: Option<Box<dyn Sink>>,
+    pub poison: Arc<PoisonTracker>,
+    pub close_requests: CloseRequests,
+    pub progress: Progress,
+}
+
+/// Takes records into a store until they end or a signal comes.
+pub(super) fn stream(config: &Config, store: &RocksStore, flow: Flow, shutdown: &Arc<AtomicBool>) -> Result<Summary> {
+    let Flow { source, mut sink, poison, close_requests, progress } = flow;
     let next_seq = store.next_seq();
     if let Some(sink) = &mut sink {
-        pipeline::recover(&store, sink.as_mut(), store.published(), next_seq)?;
+        pipeline::recover(store, sink.as_mut(), store.published(), next_seq)?;
     }
     let rule = config.rule();
     let stats = Arc::new(Stats::default());
@@ -58,16 +76,16 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
         settings: config.pipeline.clone(),
         limits: config.limits.clone(),
         sweep_cut: config.input.sweep_cut,
-        future: future_limit(&config),
+        future: future_limit(config),
         seed: *store.seed(),
         sketcher: Sketcher::new(&rule.sketch, store.seed()),
         said: config.related.on.then(|| SaidReader::new(&config.related, store.seed())),
         decider: Decider::new(rule.cluster, &rule.sketch, store.clusters()?, store.common()?),
-        store: &store,
+        store,
         next_seq,
         source,
         sink,
-        shutdown: Arc::clone(&shutdown),
+        shutdown: Arc::clone(shutdown),
         stats: Arc::clone(&stats),
         poison,
         close_requests,
@@ -76,9 +94,7 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
     let refresh_ms = if config.related.on { config.related.refresh_ms } else { 0 };
     let summary = refreshing(&store, Duration::from_millis(refresh_ms), || pipeline.run());
     shown.finish();
-    let summary = summary?.map_err(|error| stopped_or_failed(error, &shutdown))?;
-    mode.summary(&summary, |summary| summary_text(summary, &config.store.path))?;
-    exit_of(&config, &summary, shutdown.load(Ordering::Relaxed), mode)
+    summary?.map_err(|error| stopped_or_failed(error, shutdown))
 }
 
 /// Runs the stream, and beside it keeps bags of related pages up to date. Where that fails, the stream goes on: it ends by
@@ -134,7 +150,7 @@ fn stopped_or_failed(error: PipelineError, shutdown: &AtomicBool) -> anyhow::Err
 }
 
 /// Tracks which records former processes died of; nothing where the configuration turns that off.
-fn poison_tracker(config: &Config, store: &RocksStore) -> Result<PoisonTracker> {
+pub(super) fn poison_tracker(config: &Config, store: &RocksStore) -> Result<PoisonTracker> {
     if !config.pipeline.skip_poison_records {
         return Ok(PoisonTracker::default());
     }

@@ -32,42 +32,51 @@ const SIGNATURE_BYTES: usize = 10;
 /// # Errors
 /// The error of reading its first bytes.
 pub(super) fn decompressed(raw: Stream, idle: &IdleDecoders) -> io::Result<Stream> {
-    decompressed_with_members(raw, idle).map(|(stream, _)| stream)
+    decompressed_as(raw, idle).map(|decompressed| decompressed.stream)
 }
 
-/// What is known about the places of records in a stream.
-pub(super) enum Packing {
-    /// They are where they are in the stream.
+/// How a stream is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compression {
     None,
-    /// They are in these members.
-    Gzip(GzipMembers),
-    /// Nothing.
-    Other,
+    Gzip,
+    Zstd,
+    Xz,
+    Bzip2,
 }
 
-/// As [`decompressed`], with what the stream's positions mean in the raw stream.
+/// A stream without its compression.
+pub(super) struct Decompressed {
+    pub(super) stream: Stream,
+    /// What was undone.
+    pub(super) compression: Compression,
+    /// Where the members of gzip begin.
+    pub(super) members: Option<GzipMembers>,
+}
+
+/// Does what [`decompressed`] does, and says what it undid.
 ///
 /// # Errors
 /// As [`decompressed`].
-pub(super) fn decompressed_with_members(raw: Stream, idle: &IdleDecoders) -> io::Result<(Stream, Packing)> {
+pub(super) fn decompressed_as(raw: Stream, idle: &IdleDecoders) -> io::Result<Decompressed> {
     let (head, raw) = peek(raw, SIGNATURE_BYTES)?;
     let raw = BufReader::with_capacity(BUFFER_BYTES, raw);
-    if head.starts_with(GZIP) {
+    let mut members = None;
+    let (compression, stream): (_, Stream) = if head.starts_with(GZIP) {
         let reader = GzipReader::new(raw);
-        let members = reader.members();
-        return Ok((Box::new(StickyError::new(reader)), Packing::Gzip(members)));
-    }
-    let packed: Stream = if is_zstd(&head) {
-        Box::new(StickyError::new(zio::Reader::new(raw, idle.acquire()?)))
+        members = Some(reader.members());
+        (Compression::Gzip, Box::new(StickyError::new(reader)))
+    } else if is_zstd(&head) {
+        (Compression::Zstd, Box::new(StickyError::new(zio::Reader::new(raw, idle.acquire()?))))
     } else if head.starts_with(XZ) {
         let decoder = lzma::Stream::new_stream_decoder(XZ_MEMORY_MAX, lzma::CONCATENATED)?;
-        Box::new(StickyError::new(XzDecoder::new_stream(raw, decoder)))
+        (Compression::Xz, Box::new(StickyError::new(XzDecoder::new_stream(raw, decoder))))
     } else if is_bzip2(&head) {
-        Box::new(StickyError::new(MultiBzDecoder::new(raw)))
+        (Compression::Bzip2, Box::new(StickyError::new(MultiBzDecoder::new(raw))))
     } else {
-        return Ok((Box::new(StickyError::new(raw)), Packing::None));
+        (Compression::None, Box::new(StickyError::new(raw)))
     };
-    Ok((packed, Packing::Other))
+    Ok(Decompressed { stream, compression, members })
 }
 
 /// An idle zstd decoder, kept for the next stream. Its window may be 128 MiB, and allocating that for every file

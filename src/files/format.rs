@@ -33,7 +33,8 @@ pub(super) enum FileFormat {
 const SIGNATURE_BYTES: usize = 16;
 /// The longest header line of a table.
 const HEADER_LINE_BYTES_MAX: usize = 64 << 10;
-const BOM: &[u8] = &[0xef, 0xbb, 0xbf];
+/// The byte order mark, which may begin text in UTF-8.
+pub(super) const BOM: &[u8] = &[0xef, 0xbb, 0xbf];
 
 /// Signatures of formats that cannot be read, with what they are and what to do.
 const UNREADABLE: &[(&[u8], &str)] = &[

@@ -55,6 +55,42 @@ pub fn input_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, InputError> {
     Ok(files)
 }
 
+/// A file to read, and its name below the folder that was named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The path below the folder, or below the part of the pattern without `*`, `?` and `[…]`; otherwise the file's name.
+    pub name: PathBuf,
+}
+
+/// The files that paths name, as [`input_files`] finds them, each with its name below what was named.
+///
+/// # Errors
+/// [`InputError`], as for [`input_files`].
+pub fn named_files(paths: &[PathBuf]) -> Result<Vec<NamedFile>, InputError> {
+    let mut named = Vec::new();
+    for path in paths {
+        let base = if path.is_dir() { path.clone() } else { plain_beginning(path) };
+        for file in input_files(std::slice::from_ref(path))? {
+            let name = match file.strip_prefix(&base) {
+                Ok(name) if !name.as_os_str().is_empty() => name.to_path_buf(),
+                _ => PathBuf::from(file.file_name().unwrap_or(file.as_os_str())),
+            };
+            named.push(NamedFile { path: file, name });
+        }
+    }
+    Ok(named)
+}
+
+/// The folder before the first component with `*`, `?` or `[…]`; of a path that exists, its own folder.
+fn plain_beginning(path: &Path) -> PathBuf {
+    if path.exists() {
+        return path.parent().unwrap_or(Path::new("")).to_path_buf();
+    }
+    path.components().take_while(|part| !part.as_os_str().to_str().is_some_and(is_pattern)).collect()
+}
+
 fn is_pattern(path: &str) -> bool {
     path.contains(['*', '?', '['])
 }
@@ -155,6 +191,16 @@ mod tests {
         check(folder, &["*.gz"], Err("no file matches"));
         check(folder, &["e"], Err("holds no files"));
         check(folder, &["x["], Err("correct the pattern"));
+        let names = |path: &str| -> Vec<String> {
+            let named = named_files(&[folder.join(path)]).expect("files");
+            named.into_iter().map(|file| file.name.display().to_string()).collect()
+        };
+        assert_eq!(names("c"), ["1.warc", "2.warc", "d/0.warc"]);
+        assert_eq!(names("c/2.warc"), ["2.warc"]);
+        assert_eq!(names("a[1].jsonl"), ["a[1].jsonl"]);
+        assert_eq!(names("c/?.warc"), ["1.warc", "2.warc"]);
+        assert_eq!(names("*/?.warc"), ["c/1.warc", "c/2.warc"]);
+        assert_eq!(names("[ce]"), ["c/1.warc", "c/2.warc", "c/d/0.warc"]);
         assert_eq!(input_files(&["-".into()]).expect("standard input"), [PathBuf::from("-")]);
     }
 }

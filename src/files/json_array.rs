@@ -19,6 +19,8 @@ pub(super) struct JsonArray {
     /// The length of the whole element.
     n_bytes: usize,
     position: Position,
+    /// Whether the element is kept as it came.
+    keeps_bytes: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,6 +53,7 @@ impl JsonArray {
             element: Vec::new(),
             n_bytes: 0,
             position: Position::Outside,
+            keeps_bytes: false,
         }
     }
 
@@ -184,6 +187,20 @@ impl RecordReader for JsonArray {
         self.read_element(&mut hash)?;
         self.position = Position::Inside;
         Ok(Advance::Record(hash.finish()))
+    }
+
+    fn has_bytes(&self) -> bool {
+        true
+    }
+
+    fn keep_bytes(&mut self, next: bool) {
+        self.keeps_bytes = next;
+    }
+
+    fn take_bytes(&mut self, out: &mut Vec<Vec<u8>>) {
+        if std::mem::take(&mut self.keeps_bytes) {
+            out.push(std::mem::take(&mut self.element));
+        }
     }
 
     fn decode(&mut self) -> Record {

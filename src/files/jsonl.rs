@@ -21,6 +21,8 @@ pub(super) struct JsonLines {
     /// The length of the whole line without its line end.
     n_bytes: usize,
     ends_in_return: bool,
+    ends_in_feed: bool,
+    keeps_bytes: bool,
 }
 
 impl JsonLines {
@@ -31,6 +33,8 @@ impl JsonLines {
             line: Vec::new(),
             n_bytes: 0,
             ends_in_return: false,
+            ends_in_feed: false,
+            keeps_bytes: false,
         }
     }
 
@@ -86,6 +90,7 @@ impl RecordReader for JsonLines {
         loop {
             let mut hash = RecordHash::after(chain);
             let ended = self.read_line(&mut hash)?;
+            self.ends_in_feed = ended;
             match (self.is_blank(), ended) {
                 (true, true) => {}
                 (true, false) => return Ok(Advance::End),
@@ -105,6 +110,23 @@ impl RecordReader for JsonLines {
         self.line = Vec::new();
         let message = format!("the line has {n} bytes, over {max}; raise limits.body_bytes_max to take such pages");
         Record::Rejected(Rejection::new(Reason::TooLarge, message))
+    }
+
+    fn has_bytes(&self) -> bool {
+        true
+    }
+
+    fn keep_bytes(&mut self, next: bool) {
+        self.keeps_bytes = next;
+    }
+
+    fn take_bytes(&mut self, out: &mut Vec<Vec<u8>>) {
+        if std::mem::take(&mut self.keeps_bytes) {
+            let mut bytes = std::mem::take(&mut self.line);
+            bytes.extend(self.ends_in_return.then_some(b'\r'));
+            bytes.extend(self.ends_in_feed.then_some(b'\n'));
+            out.push(bytes);
+        }
     }
 }
 

@@ -4,12 +4,14 @@
 //! path or stdin ─▶ compression ─▶ format ─▶ jsonl, json_array, table, page_file ┐
 //!                  gzip, zstd,    sniffed   warc, arc, wacz ─▶ archive_record    ┴▶ source: skip records read before,
 //!                  xz, bzip2                                                         number, chain, apply the layout
+//!                                           copy: some of the records again, as they came ─▶ record writer
 //! ```
 
 mod arc;
 mod archive_record;
 mod chain;
 mod compression;
+mod copy;
 mod events;
 mod format;
 mod gzip_members;
@@ -22,6 +24,7 @@ mod originals;
 mod page_file;
 mod read_error;
 mod record_reader;
+mod record_writer;
 mod source;
 mod stream;
 mod table;
@@ -30,8 +33,9 @@ mod warc;
 mod warc_date;
 mod warc_stream;
 
+pub use copy::{CopyError, CopyFormat, CopyJob, RecordCopier};
 pub use events::{EventFile, EventStdout};
 pub use http_body::decode_content;
-pub use inputs::{InputError, input_files};
+pub use inputs::{InputError, NamedFile, input_files, named_files};
 pub use source::{FileSource, Input, ReadProgress};
 pub use warc::parse_warc_page;

@@ -51,6 +51,7 @@ pub(super) struct PageFile {
     body: Vec<u8>,
     n_bytes: usize,
     is_read: bool,
+    keeps_bytes: bool,
 }
 
 impl PageFile {
@@ -72,6 +73,7 @@ impl PageFile {
             body: Vec::new(),
             n_bytes: 0,
             is_read: false,
+            keeps_bytes: false,
         }
     }
 
@@ -109,6 +111,20 @@ impl RecordReader for PageFile {
                 self.body.extend_from_slice(buffer);
             }
             self.reader.consume(n);
+        }
+    }
+
+    fn has_bytes(&self) -> bool {
+        true
+    }
+
+    fn keep_bytes(&mut self, next: bool) {
+        self.keeps_bytes = next;
+    }
+
+    fn take_bytes(&mut self, out: &mut Vec<Vec<u8>>) {
+        if std::mem::take(&mut self.keeps_bytes) {
+            out.push(std::mem::take(&mut self.body));
         }
     }
 

@@ -19,6 +19,18 @@ pub(super) trait RecordReader: Send {
     fn columns(&self) -> Option<&[String]> {
         None
     }
+
+    /// Whether records can be had as the bytes that they came as.
+    fn has_bytes(&self) -> bool {
+        false
+    }
+
+    /// Keeps the bytes of the next record or passes over them; to be called before every [`RecordReader::advance`].
+    fn keep_bytes(&mut self, _next: bool) {}
+
+    /// Appends what was kept since the last call, one item for each record of the file: what must go with any record,
+    /// such as a description of the file, and the current record unless it was passed over.
+    fn take_bytes(&mut self, _out: &mut Vec<Vec<u8>>) {}
 }
 
 /// Where the reader has moved.

@@ -2,8 +2,9 @@
 
 use super::arc::ArcRecords;
 use super::archive_record::ArchiveDefaults;
-use super::compression::{IdleDecoders, Packing, decompressed_with_members};
-use super::format::{FileFormat, sniff};
+use super::compression::{Compression, Decompressed, IdleDecoders, decompressed_as, peek};
+use super::format::{BOM, FileFormat, sniff};
+use super::gzip_members::GzipMembers;
 use super::json_array::JsonArray;
 use super::jsonl::JsonLines;
 use super::layout::{InputLayout, PageSettings};
@@ -69,10 +70,10 @@ pub struct FileSource {
 
 /// What a reader of any input needs.
 #[derive(Clone)]
-struct ReadSettings {
-    limits: Limits,
-    pages: PageSettings,
-    idle: IdleDecoders,
+pub(super) struct ReadSettings {
+    pub(super) limits: Limits,
+    pub(super) pages: PageSettings,
+    pub(super) idle: IdleDecoders,
     originals: Originals,
 }
 
@@ -149,6 +150,11 @@ impl FileSource {
     pub fn with_stdin(mut self, stdin: Box<dyn Read + Send>) -> Self {
         self.stdin = Some(stdin);
         self
+    }
+
+    /// How the inputs are read.
+    pub(super) fn settings(&self) -> &ReadSettings {
+        &self.settings
     }
 
     /// Returns the progress of reading.
@@ -269,7 +275,7 @@ impl Source for FileSource {
 
 /// Returns a file's absolute path, and whether it is a pipe or a device, which may block. The path of the shell's
 /// `<(…)` cannot be resolved and stays as it is.
-fn resolve_path(path: &Path) -> io::Result<(PathBuf, bool)> {
+pub(super) fn resolve_path(path: &Path) -> io::Result<(PathBuf, bool)> {
     let kind = path.metadata()?.file_type();
     if kind.is_file() || kind.is_dir() {
         return Ok((path.canonicalize()?, false));
@@ -301,26 +307,25 @@ fn read_on_thread(mut reader: InputReader) -> Receiver<Step> {
 }
 
 /// When a file was last changed.
-fn file_time(path: &Path) -> Option<FetchTime> {
+pub(super) fn file_time(path: &Path) -> Option<FetchTime> {
     let modified = path.metadata().ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     i64::try_from(modified.as_micros()).ok().map(FetchTime)
 }
 
 /// A file that an input is, for formats that are not read from their beginning.
-struct OpenFile {
-    path: PathBuf,
-    read: Arc<ReadProgress>,
+pub(super) struct OpenFile {
+    pub(super) path: PathBuf,
+    pub(super) read: Arc<ReadProgress>,
 }
 
 impl OpenFile {
     /// Where the records of the file's stream are.
-    fn location(&self, packing: Packing) -> Option<Location> {
-        let members = match packing {
-            Packing::None => None,
-            Packing::Gzip(members) => Some(members),
-            Packing::Other => return None,
-        };
-        Some(Location { path: self.path.as_path().into(), from: 0, members })
+    fn location(&self, compression: Compression, members: Option<GzipMembers>) -> Option<Location> {
+        matches!(compression, Compression::None | Compression::Gzip).then(|| Location {
+            path: self.path.as_path().into(),
+            from: 0,
+            members,
+        })
     }
 }
 
@@ -367,7 +372,8 @@ impl InputReader {
 
     fn try_step(&mut self) -> Result<Step, ReadError> {
         if let Some(stream) = self.stream.take() {
-            self.records = Some(self.open(stream)?);
+            let opened = open_records(stream, &self.name, self.file.as_ref(), &mut self.layout, &self.settings)?;
+            self.records = Some(opened.records);
         }
         let Some(records) = &mut self.records else { return Ok(Step::Over(None)) };
         let chain = match records.advance(self.at.chain)? {
@@ -398,44 +404,60 @@ impl InputReader {
         }
         Ok(Step::Passed)
     }
+}
 
-    fn open(&mut self, stream: Stream) -> Result<Box<dyn RecordReader>, ReadError> {
-        let ReadSettings { limits, pages, idle, originals } = &self.settings;
-        self.layout.check()?;
-        let names_column = |column: &str| self.layout.fields().names_column(column);
-        let (stream, packing) = decompressed_with_members(stream, idle)?;
-        let (format, stream) = sniff(stream, &self.name, names_column)?;
-        let location = || self.file.as_ref().and_then(|file| file.location(packing));
-        let defaults = || ArchiveDefaults {
-            sweep: pages.sweep.clone(),
-            fetched_at: self.layout.fetched_at(),
-            n_undated: Arc::clone(&pages.n_undated),
-            originals: originals.clone(),
-        };
-        let records: Box<dyn RecordReader> = match format {
-            FileFormat::Jsonl => Box::new(JsonLines::new(stream, limits)),
-            FileFormat::JsonArray => Box::new(JsonArray::new(stream, limits)),
-            FileFormat::Table(delimiter) => Box::new(Table::open(stream, delimiter, limits)?),
-            FileFormat::Page(media_type) => {
-                let time = self.layout.fetched_at().or(self.layout.file_time());
-                Box::new(PageFile::new(stream, media_type, &self.name, time, pages.sweep.clone(), limits))
-            }
-            FileFormat::Warc => Box::new(WarcRecords::new(stream, limits, defaults()).at(location())),
-            FileFormat::Arc => Box::new(ArcRecords::new(stream, limits, defaults())),
-            FileFormat::Zip => {
-                let file = self.file.as_ref().ok_or(ReadError::Format(
-                    "a zip archive, such as WACZ, which cannot be read from a pipe; save it to a file",
-                ))?;
-                let read = Arc::clone(&file.read);
-                let counting = move |stream| Box::new(CountingStream { stream, read: Arc::clone(&read) }) as Stream;
-                Box::new(WaczRecords::open(&file.path, Box::new(counting), idle, limits, defaults())?)
-            }
-        };
-        if let Some(columns) = records.columns() {
-            self.layout.settle(columns)?;
+/// An input that is opened.
+pub(super) struct OpenRecords {
+    pub(super) records: Box<dyn RecordReader>,
+    pub(super) format: FileFormat,
+    pub(super) compression: Compression,
+    /// Whether it begins with a byte order mark.
+    pub(super) has_mark: bool,
+}
+
+/// Recognises the compression and the format of a stream, and opens its records. A table settles the layout.
+pub(super) fn open_records(
+    stream: Stream,
+    name: &str,
+    file: Option<&OpenFile>,
+    layout: &mut InputLayout,
+    settings: &ReadSettings,
+) -> Result<OpenRecords, ReadError> {
+    let ReadSettings { limits, pages, idle, originals } = settings;
+    layout.check()?;
+    let Decompressed { stream, compression, members } = decompressed_as(stream, idle)?;
+    let (head, stream) = peek(stream, BOM.len())?;
+    let (format, stream) = sniff(stream, name, |column: &str| layout.fields().names_column(column))?;
+    let location = || file.and_then(|file| file.location(compression, members));
+    let defaults = || ArchiveDefaults {
+        sweep: pages.sweep.clone(),
+        fetched_at: layout.fetched_at(),
+        n_undated: Arc::clone(&pages.n_undated),
+        originals: originals.clone(),
+    };
+    let records: Box<dyn RecordReader> = match format {
+        FileFormat::Jsonl => Box::new(JsonLines::new(stream, limits)),
+        FileFormat::JsonArray => Box::new(JsonArray::new(stream, limits)),
+        FileFormat::Table(delimiter) => Box::new(Table::open(stream, delimiter, limits)?),
+        FileFormat::Page(media_type) => {
+            let time = layout.fetched_at().or(layout.file_time());
+            Box::new(PageFile::new(stream, media_type, name, time, pages.sweep.clone(), limits))
         }
-        Ok(records)
+        FileFormat::Warc => Box::new(WarcRecords::new(stream, limits, defaults()).at(location())),
+        FileFormat::Arc => Box::new(ArcRecords::new(stream, limits, defaults())),
+        FileFormat::Zip => {
+            let file = file.ok_or(ReadError::Format(
+                "a zip archive, such as WACZ, which cannot be read from a pipe; save it to a file",
+            ))?;
+            let read = Arc::clone(&file.read);
+            let counting = move |stream| Box::new(CountingStream { stream, read: Arc::clone(&read) }) as Stream;
+            Box::new(WaczRecords::open(&file.path, Box::new(counting), idle, limits, defaults())?)
+        }
+    };
+    if let Some(columns) = records.columns() {
+        layout.settle(columns)?;
     }
+    Ok(OpenRecords { records, format, compression, has_mark: head.starts_with(BOM) })
 }
 
 /// A file that opens at the first read, because opening a pipe waits for its writer.

@@ -25,6 +25,12 @@ pub(super) struct Table {
     ends: Vec<usize>,
     n_cells: usize,
     is_too_long: bool,
+    /// Whether the bytes of the next row are kept, and those of the current one, as far as they are not too long.
+    keeps_bytes: bool,
+    bytes: Vec<u8>,
+    /// The header as it came, until it is taken, and how it ends.
+    header: Vec<u8>,
+    line_end: &'static [u8],
 }
 
 /// How a row ended.
@@ -54,11 +60,18 @@ impl Table {
             ends: vec![0; 64],
             n_cells: 0,
             is_too_long: false,
+            keeps_bytes: true,
+            bytes: Vec::new(),
+            header: Vec::new(),
+            line_end: b"\n",
         };
         let end = table.read_row(&mut RecordHash::after(0))?;
         if end == RowEnd::Cut || table.is_too_long {
             return Err(ReadError::Unusable("the table's header line is too long or cut off; correct it".into()));
         }
+        table.keeps_bytes = false;
+        table.header = std::mem::take(&mut table.bytes);
+        table.line_end = if table.header.ends_with(b"\r") { b"\r\n" } else { b"\n" };
         let name = |cell: &[u8]| std::str::from_utf8(cell).map(|name| name.trim().to_string());
         let columns: Result<_, _> = table.row().map(name).collect();
         table.columns = columns.map_err(|_| ReadError::Unusable("the table's header is not UTF-8".into()))?;
@@ -68,6 +81,7 @@ impl Table {
     fn read_row(&mut self, hash: &mut RecordHash) -> Result<RowEnd, ReadError> {
         let (mut n_bytes, mut n_out, mut n_ends, mut has_begun) = (0, 0, 0, false);
         self.is_too_long = false;
+        self.bytes.clear();
         loop {
             let buffer = fill(&mut self.reader)?;
             let is_at_end = buffer.is_empty();
@@ -76,6 +90,9 @@ impl Table {
             let (result, n_read, n_written, n_ended) =
                 self.parser.read_record(input, &mut self.cells[n_out..], &mut self.ends[n_ends..]);
             if !is_at_end {
+                if self.keeps_bytes && n_bytes <= self.bytes_max {
+                    self.bytes.extend_from_slice(&input[..n_read]);
+                }
                 let pieces = input[..n_read].split(|byte| matches!(byte, b'\n' | b'\r'));
                 for piece in pieces.filter(|piece| !piece.is_empty()) {
                     has_begun = true;
@@ -151,6 +168,26 @@ impl RecordReader for Table {
         }
     }
 
+    fn has_bytes(&self) -> bool {
+        true
+    }
+
+    fn keep_bytes(&mut self, next: bool) {
+        self.keeps_bytes = next;
+    }
+
+    fn take_bytes(&mut self, out: &mut Vec<Vec<u8>>) {
+        let header = std::mem::take(&mut self.header);
+        let row = if std::mem::take(&mut self.keeps_bytes) { std::mem::take(&mut self.bytes) } else { Vec::new() };
+        for bytes in [header, row] {
+            // A row is read without the line feed behind its carriage return, which then begins the next one.
+            let bytes = trim_line_ends(&bytes);
+            if !bytes.is_empty() {
+                out.push([bytes, self.line_end].concat());
+            }
+        }
+    }
+
     fn decode(&mut self) -> Record {
         self.object().map_or_else(Record::Rejected, Record::Json)
     }
@@ -158,6 +195,13 @@ impl RecordReader for Table {
     fn columns(&self) -> Option<&[String]> {
         Some(&self.columns)
     }
+}
+
+fn trim_line_ends(mut bytes: &[u8]) -> &[u8] {
+    while let [b'\r' | b'\n', rest @ ..] | [rest @ .., b'\r' | b'\n'] = bytes {
+        bytes = rest;
+    }
+    bytes
 }
 
 /// The delimiter of a line that can be the header of a table with pages: two names or more, one of which holds a part of

@@ -1,7 +1,7 @@
 //! WACZ: a zip archive of WARC files, with a list of what is in it.
 
 use super::archive_record::ArchiveDefaults;
-use super::compression::{IdleDecoders, Packing, decompressed_with_members};
+use super::compression::{Compression, Decompressed, IdleDecoders, decompressed_as};
 use super::originals::Location;
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
@@ -107,18 +107,10 @@ impl WaczRecords {
 
     fn begin(&self, member: &Member) -> Result<WarcRecords, ReadError> {
         let raw = (self.counting)(Box::new(File::open(&self.path)?.take_from(member)?));
-        let (stream, packing) = decompressed_with_members(member.checked(raw), &self.idle)?;
-        let members = match packing {
-            Packing::None => Some(None),
-            Packing::Gzip(members) => Some(Some(members)),
-            Packing::Other => None,
-        };
+        let Decompressed { stream, compression, members } = decompressed_as(member.checked(raw), &self.idle)?;
+        let has_places = !member.is_deflated && matches!(compression, Compression::None | Compression::Gzip);
         let path = self.path.as_path();
-        let location = members.filter(|_| !member.is_deflated).map(|members| Location {
-            path: path.into(),
-            from: member.from,
-            members,
-        });
+        let location = has_places.then(|| Location { path: path.into(), from: member.from, members });
         Ok(WarcRecords::new(stream, &self.limits, self.defaults.clone()).at(location))
     }
 }

@@ -17,6 +17,8 @@ use fastwarc::stream_io::traits::WarcRead;
 use fastwarc::warc::record::WarcRecord;
 use std::fs::File;
 use std::io::{self, BufRead, Cursor, Read, Seek, SeekFrom};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The input records of a stream: `response`, `resource`, `conversion` and `revisit`.
 pub(super) struct WarcRecords {
@@ -38,6 +40,19 @@ pub(super) struct WarcRecords {
     fault: Option<Rejection>,
     /// Where the stream is, if its records can be read again.
     location: Option<Location>,
+    /// `Some` once bytes are kept.
+    bytes: Option<KeptBytes>,
+}
+
+/// The bytes of records as they came.
+struct KeptBytes {
+    /// Switches the stream's copy on and off.
+    switch: Arc<AtomicBool>,
+    /// Whether the next input record is wanted.
+    is_wanted: bool,
+    /// The stream's position where its copy begins.
+    from: u64,
+    records: Vec<Vec<u8>>,
 }
 
 impl WarcRecords {
@@ -53,6 +68,7 @@ impl WarcRecords {
             record: ArchiveRecord::default(),
             fault: None,
             location: None,
+            bytes: None,
         }
     }
 
@@ -94,6 +110,11 @@ impl WarcRecords {
         }
         let mut reader = self.reader.take().ok_or_else(|| io::Error::other("the file was given up"))?;
         is_before_record(&mut *reader)?;
+        if let (Some(bytes), Some(stream)) = (&mut self.bytes, as_stream(&mut *reader)) {
+            stream.restart_copy();
+            bytes.from = stream.stream_position()?;
+            bytes.switch.store(true, Relaxed);
+        }
         let gap_from = self.gap_from.take().unwrap_or(reader.stream_position()?);
         let mut record = Box::new(WarcRecord::new());
         record.attach_reader(reader);
@@ -137,6 +158,8 @@ impl WarcRecords {
         self.record.block.clear();
         let declared = self.record.header.n_bytes.unwrap_or_default();
         let n_kept_max = if self.record.header.is_input() { block_bytes_max(&self.limits) } else { 0 };
+        let record_from = record.stream_pos();
+        let keeps_bytes = self.keeps_bytes(declared);
         if !record.is_frozen() {
             let reader = record.reader_mut().ok_or_else(|| io::Error::other("the record has no content"))?;
             reader.reset_limit();
@@ -157,9 +180,30 @@ impl WarcRecords {
             }
         }
         let mut reader = record.detach_reader().ok_or_else(|| io::Error::other("the record has no stream"))?;
-        let ends_well = self.record.header.n_bytes.is_some() && is_before_record(&mut *reader).unwrap_or(true);
+        // A stream that fails here fails again at the next record.
+        let is_readable = skip_blank_bytes(&mut *reader).is_ok();
+        if let (true, Some(bytes), Some(stream)) = (keeps_bytes, &mut self.bytes, as_stream(&mut *reader)) {
+            let mut copy = stream.take_copy();
+            copy.drain(..copy.len().min(saturated(record_from - bytes.from)));
+            bytes.records.push(copy);
+        }
+        let ends_well =
+            self.record.header.n_bytes.is_some() && (!is_readable || is_before_record(&mut *reader).unwrap_or(true));
         self.reader = Some(reader);
         Ok(ends_well)
+    }
+
+    /// Whether the bytes of the record with the current header are kept. Switches the copy of other records off, which may
+    /// be of any size.
+    fn keeps_bytes(&self, n_bytes: u64) -> bool {
+        let Some(bytes) = &self.bytes else { return false };
+        let is_wanted = match self.record.header.kind.as_str() {
+            "warcinfo" => true,
+            _ => self.record.header.is_input() && bytes.is_wanted,
+        };
+        let keeps = is_wanted && n_bytes <= block_bytes_max(&self.limits) as u64;
+        bytes.switch.store(keeps, Relaxed);
+        keeps
     }
 
     /// Creates the rejection of a record with a wrong length.
@@ -205,6 +249,25 @@ impl RecordReader for WarcRecords {
     fn decode(&mut self) -> Record {
         self.record.original = if self.record.header.kind == "revisit" { self.original() } else { None };
         self.record.decode(self.fault.take(), self.last_time, &self.defaults, &self.limits)
+    }
+
+    fn has_bytes(&self) -> bool {
+        true
+    }
+
+    fn keep_bytes(&mut self, next: bool) {
+        if let Some(bytes) = &mut self.bytes {
+            bytes.is_wanted = next;
+        } else if let Some(stream) = self.reader.as_mut().and_then(|reader| as_stream(&mut **reader)) {
+            let switch = stream.copy_switch();
+            self.bytes = Some(KeptBytes { switch, is_wanted: next, from: 0, records: Vec::new() });
+        }
+    }
+
+    fn take_bytes(&mut self, out: &mut Vec<Vec<u8>>) {
+        if let Some(bytes) = &mut self.bytes {
+            out.append(&mut bytes.records);
+        }
     }
 }
 
@@ -271,7 +334,11 @@ fn skip_blank_bytes(reader: &mut dyn WarcRead) -> io::Result<()> {
 /// again at the next record.
 fn is_before_record(reader: &mut dyn WarcRead) -> io::Result<bool> {
     skip_blank_bytes(reader)?;
-    reader.as_any_mut().downcast_mut().map_or(Ok(true), WarcStream::is_before_record)
+    as_stream(reader).map_or(Ok(true), WarcStream::is_before_record)
+}
+
+fn as_stream(reader: &mut dyn WarcRead) -> Option<&mut WarcStream> {
+    reader.as_any_mut().downcast_mut()
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use super::stream::Stream;
 use fastwarc::stream_io::traits::WarcRead;
 use std::any::Any;
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const BUFFER_BYTES: usize = 128 << 10;
 
@@ -20,11 +22,54 @@ pub(super) struct WarcStream {
     to: usize,
     /// Bytes consumed so far.
     position: u64,
+    /// Whether what is consumed is copied.
+    is_copying: Arc<AtomicBool>,
+    /// The copy, as the bytes came.
+    copy: Vec<u8>,
+    /// A signature before it became upper case, and its position.
+    original: Option<(u64, [u8; SIGNATURE.len()])>,
 }
 
 impl WarcStream {
     pub(super) fn new(stream: Stream) -> Self {
-        WarcStream { stream, buffer: vec![0; BUFFER_BYTES].into(), from: 0, to: 0, position: 0 }
+        WarcStream {
+            stream,
+            buffer: vec![0; BUFFER_BYTES].into(),
+            from: 0,
+            to: 0,
+            position: 0,
+            is_copying: Arc::default(),
+            copy: Vec::new(),
+            original: None,
+        }
+    }
+
+    /// Switches the copy of what is consumed on and off, from wherever the stream is.
+    pub(super) fn copy_switch(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_copying)
+    }
+
+    /// Returns the copy and begins another one.
+    pub(super) fn take_copy(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.copy)
+    }
+
+    /// Drops the copy and begins another one.
+    pub(super) fn restart_copy(&mut self) {
+        self.copy.clear();
+    }
+
+    /// Copies bytes that are about to be consumed.
+    fn copy_next(&mut self, n_bytes: usize) {
+        let begin = self.copy.len();
+        self.copy.extend_from_slice(&self.buffer[self.from..self.from + n_bytes]);
+        let Some((at, original)) = self.original else { return };
+        for (place, byte) in (at..).zip(original) {
+            let copied = place.checked_sub(self.position).and_then(|place| usize::try_from(place).ok());
+            if let Some(copied) = copied.and_then(|place| self.copy.get_mut(begin + place)) {
+                *copied = byte;
+            }
+        }
     }
 
     /// Whether a record or the end of the stream follows. Turns the record's signature into upper case, because
@@ -40,7 +85,10 @@ impl WarcStream {
         }
         let found = &mut self.buffer[self.from..self.to.min(self.from + SIGNATURE.len())];
         let is_signature = found.eq_ignore_ascii_case(&SIGNATURE[..found.len()]);
-        if is_signature && found.len() == SIGNATURE.len() {
+        if is_signature && found.len() == SIGNATURE.len() && found != SIGNATURE {
+            let mut original = *SIGNATURE;
+            original.copy_from_slice(found);
+            self.original = Some((self.position, original));
             found.make_ascii_uppercase();
         }
         Ok(is_signature)
@@ -73,6 +121,9 @@ impl BufRead for WarcStream {
 
     fn consume(&mut self, n_bytes: usize) {
         let n_bytes = n_bytes.min(self.to - self.from);
+        if self.is_copying.load(Relaxed) {
+            self.copy_next(n_bytes);
+        }
         self.from += n_bytes;
         self.position += n_bytes as u64;
     }

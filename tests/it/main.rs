@@ -26,6 +26,8 @@ mod broker_errors;
 #[cfg(feature = "service")]
 mod cli;
 #[cfg(feature = "service")]
+mod dedup;
+#[cfg(feature = "service")]
 mod dlq;
 #[cfg(feature = "service")]
 mod events;

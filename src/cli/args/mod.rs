@@ -1,10 +1,12 @@
 //! The command line's words: commands, flags and their help.
 
+mod dedup;
 mod ingest;
 mod kafka;
 mod query;
 mod related;
 
+pub use dedup::{CorpusFormat, DedupArgs};
 pub use ingest::{BackfillArgs, RunArgs, ServeArgs, SketchArgs};
 pub use kafka::{DlqCommand, ReplayArgs, Republished, TopicArgs, TopicsCommand};
 pub use query::{ChangesArgs, ExportArgs, ExportCommand, Question, ReclusterArgs, SweepCommand};
@@ -65,6 +67,13 @@ pub enum Command {
     /// A backfill sorts and merges, as the paper does, and is much faster than `run` for a first crawl. Unfinished work
     /// lies in STORE.backfill: the same command goes on from the last finished piece, whatever ended it.
     Backfill(BackfillArgs),
+    /// Write a corpus with one page for each cluster of copies and near-copies, and the list of those that go
+    ///
+    /// Reads the inputs twice. Kept records keep their bytes, their order and their files: for each input there is an output
+    /// of the same name, format and compression in DIR. Killed or out of disk, the same command goes on, and ends with the
+    /// same bytes. Without --store, nothing but DIR is left; with it, the pages are held against all that the store has
+    /// seen, and added to it.
+    Dedup(DedupArgs),
     /// Print the sketches of pages, or what the sketch rule costs and how sure it is; needs no store
     ///
     /// Without --store, the configuration gives the rule and store.seed the seed. An empty store.seed stands for 64 zeros

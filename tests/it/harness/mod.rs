@@ -62,8 +62,15 @@ impl World {
 
     /// A subcommand on another store, with the settings of this world.
     pub fn command_on(&self, subcommand: &str, store: &Path) -> Command {
+        let mut command = self.command_without_store(subcommand);
+        command.arg("--store").arg(store);
+        command
+    }
+
+    /// A subcommand with the settings of this world, and no store named.
+    pub fn command_without_store(&self, subcommand: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lookalike"));
-        command.args(subcommand.split(' ')).arg("--store").arg(store);
+        command.args(subcommand.split(' '));
         for config in &self.configs {
             command.arg("--config").arg(config);
         }

@@ -1,0 +1,140 @@
+//! Clusters without a store: the phases from the pages to the links, and what they leave, to be read record by record.
+
+use super::checkpoint::Checkpoint;
+use super::context::Context;
+use super::datasets::{DOCUMENTS, PAGES};
+use super::disk_space::DiskSpace;
+use super::error::BackfillError;
+use super::ingest_state::IngestState;
+use super::jobs::{measured, run_jobs};
+use super::phases::ingest::{PageInput, ingest};
+use super::phases::lists::CommonShingles;
+use super::phases::pairs::PairDecider;
+use super::phases::{lists, partition};
+use super::rows::{LinkRow, PageRow};
+use super::sketch_cache::{SketchCache, open_sketches};
+use super::usage::Phase;
+use crate::cluster::Clusters;
+use crate::document::DocumentId;
+use crate::sketch::{Estimate, compare};
+
+/// Takes the pages of a source through the phases up to the clusters. No store is loaded, and the work folder
+/// stays.
+///
+/// # Errors
+/// [`BackfillError`]. Finished jobs stay in the work folder, and the next run resumes after them.
+pub fn cluster(
+    mut checkpoint: Checkpoint,
+    context: &Context,
+    input: PageInput,
+) -> Result<ClusteredPages, BackfillError> {
+    measured(&mut checkpoint, context, Phase::Sketching, |checkpoint| ingest(checkpoint, context, input))?;
+    warn_of_disk_space(&checkpoint)?;
+    let mut clusters = decide_pairs(&mut checkpoint, context)?.clusters;
+    // Whoever reads the clusters may write down what follows from them. A resumed run must find the same ones.
+    checkpoint.save()?;
+    let n = clusters.n_documents() as u32;
+    let clusters = (1..=n).map(|document| DocumentId(clusters.cluster_of(DocumentId(document)).0)).collect();
+    let sketches = SketchCache::new(&open_sketches(&checkpoint)?.0, context);
+    Ok(ClusteredPages { checkpoint, clusters, sketches })
+}
+
+/// Pages and their clusters, in a work folder.
+pub struct ClusteredPages {
+    checkpoint: Checkpoint,
+    clusters: Vec<DocumentId>,
+    sketches: SketchCache,
+}
+
+impl ClusteredPages {
+    /// What was read.
+    pub fn ingested(&self) -> &IngestState {
+        self.checkpoint.ingested()
+    }
+
+    /// The cluster of every document, in the order of their ids, named by its smallest document.
+    pub fn clusters(&self) -> &[DocumentId] {
+        &self.clusters
+    }
+
+    /// The words of every document, in the order of their ids.
+    ///
+    /// # Errors
+    /// [`BackfillError`] where the work folder cannot be read.
+    pub fn n_words(&self) -> Result<Vec<u32>, BackfillError> {
+        let mut n_words = Vec::with_capacity(self.clusters.len());
+        for segment in &self.ingested().segments {
+            let mut rows = DOCUMENTS.open(self.checkpoint.folder(), &segment.documents)?.read_all();
+            while let Some(row) = rows.next_row()? {
+                n_words.push(row.n_words);
+            }
+        }
+        Ok(n_words)
+    }
+
+    /// Calls `each` with every record, in the order of arrival.
+    ///
+    /// # Errors
+    /// [`BackfillError`] where the work folder cannot be read, or the error of `each`.
+    pub fn each_page<E: From<BackfillError>>(&self, mut each: impl FnMut(PageRow) -> Result<(), E>) -> Result<(), E> {
+        for segment in &self.ingested().segments {
+            let mut rows = PAGES.open(self.checkpoint.folder(), &segment.pages)?.read_all();
+            while let Some(row) = rows.next_row().map_err(BackfillError::from)? {
+                each(row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares documents by their sketches.
+    ///
+    /// # Errors
+    /// [`BackfillError`] where the work folder cannot be read.
+    pub fn compare(&mut self, a: DocumentId, b: DocumentId) -> Result<Estimate, BackfillError> {
+        let rule = self.checkpoint.rule().sketch.rule;
+        Ok(compare(&*self.sketches.get(a)?, &*self.sketches.get(b)?, rule))
+    }
+}
+
+/// What the phases of shingles and pairs leave.
+pub(super) struct Decided {
+    pub common: CommonShingles,
+    pub clusters: Clusters,
+    pub links: Vec<LinkRow>,
+    /// Pairs of sketches compared in this run.
+    pub n_compared: u64,
+}
+
+/// Runs the phases from the shingles to the links.
+pub(super) fn decide_pairs(checkpoint: &mut Checkpoint, context: &Context) -> Result<Decided, BackfillError> {
+    let common = measured(checkpoint, context, Phase::ShingleMerging, |checkpoint| {
+        run_jobs(partition::document_jobs(checkpoint), checkpoint, context)?;
+        run_jobs(vec![lists::common_shingles_job(checkpoint)?], checkpoint, context)?;
+        CommonShingles::read(checkpoint)
+    })?;
+    measured(checkpoint, context, Phase::PairFormation, |checkpoint| {
+        run_jobs(lists::list_jobs(checkpoint)?, checkpoint, context)?;
+        run_jobs(vec![lists::representative_pairs_job(checkpoint, &common)?], checkpoint, context)
+    })?;
+    let mut decider = measured(checkpoint, context, Phase::PairMerging, |checkpoint| {
+        let mut decider = PairDecider::resume(checkpoint, context, &common)?;
+        decider.decide_neighbours(checkpoint)?;
+        decider.decide_representatives(checkpoint)?;
+        Ok(decider)
+    })?;
+    decider.decide_rest(checkpoint)?;
+    let PairDecider { clusters, links, n_compared, .. } = decider;
+    Ok(Decided { common, clusters, links, n_compared })
+}
+
+/// Warns where the phases after the first may fill the disk.
+pub(super) fn warn_of_disk_space(checkpoint: &Checkpoint) -> Result<(), BackfillError> {
+    let disk_space = DiskSpace::for_phases(checkpoint)?;
+    if disk_space.is_insufficient() {
+        let [needed, free] = [disk_space.needed, disk_space.free].map(|n_bytes| n_bytes as f64 / f64::from(1 << 20));
+        tracing::warn!(
+            "the backfill may need {needed:.1} MiB more of disk, and {free:.1} MiB are free; free some space"
+        );
+    }
+    Ok(())
+}

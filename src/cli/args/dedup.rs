@@ -1,0 +1,61 @@
+//! The words of `dedup`.
+
+use super::ingest::{INPUTS_HELP, PageDefaults};
+use crate::dedup::Keep;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// What kept records are written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CorpusFormat {
+    /// As they came: the same bytes, in the format and compression of their input
+    Same,
+    /// JSON lines with url, fetched_at, sweep and the text that a reader sees, in the compression of their input
+    Jsonl,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  lookalike dedup crawl-2026/ --out clean/
+  lookalike dedup 'crawl-*.warc.gz' --out clean/ --removed removed.csv
+  lookalike dedup pages.jsonl.zst --out clean/ --keep newest --threshold 0.8
+  lookalike dedup monday/ --out clean/monday --store corpus.store
+  lookalike dedup tuesday/ --out clean/tuesday --store corpus.store
+
+Exit codes:
+  0    every input was read, and the corpus is complete
+  1    failed; the message says why and what to do
+  2    wrong usage or configuration, an input does not exist, DIR holds something else, or was begun with other inputs
+       or options; nothing was changed
+  3    some input could not be read, the corpus holds the rest; or no record was accepted
+  130  stopped by SIGTERM or SIGINT; the same command goes on")]
+pub struct DedupArgs {
+    #[arg(help = INPUTS_HELP, value_name = "INPUT", required = true)]
+    pub inputs: Vec<PathBuf>,
+    /// Write the corpus into this folder, which is created or empty
+    #[arg(long, short, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Which page of a cluster stays: longest (most words), newest (fetched last) or first (in the order of the inputs);
+    /// among equals the first
+    #[arg(long, value_name = "longest|newest|first", default_value_t = Keep::Longest)]
+    pub keep: Keep,
+    /// Pages of this resemblance or more are near-copies; over 0, at most 1 [default: cluster.threshold, or the store's]
+    #[arg(long, value_name = "R")]
+    pub threshold: Option<f64>,
+    /// So are pages of which one contains the other to this share or more; over 0, at most 1
+    #[arg(long, value_name = "C")]
+    pub containment: Option<f64>,
+    /// List every record that is not in the corpus here, with the reason and the page that stays: CSV where the name ends
+    /// in .csv, JSON lines otherwise
+    #[arg(long, value_name = "FILE")]
+    pub removed: Option<PathBuf>,
+    /// What kept records are written as
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = CorpusFormat::Same)]
+    pub format: CorpusFormat,
+    /// Memory for everything that grows with the input [default: a third of the machine's]
+    #[arg(long, value_name = "MIB")]
+    pub memory: Option<u64>,
+    #[command(flatten)]
+    pub page_defaults: PageDefaults,
+}

@@ -1,0 +1,161 @@
+//! `lookalike dedup`: from pages to a corpus with one page for each cluster, and the list of those that go.
+//!
+//! ```text
+//! inputs ─▶ clusters (without_store: the phases of a backfill; with_store: a backfill or a run) ─▶ decision
+//!      └──▶ outputs: the records that stay, read again ◀─────────────────────────────────────────────┘
+//! ```
+
+mod clustered;
+mod errors;
+mod outputs;
+mod plan;
+mod summary;
+mod with_store;
+mod without_store;
+
+use super::args::DedupArgs;
+use super::backfill::{context, memory_limit};
+use super::exit::{Exit, ending};
+use super::output::{OutputMode, RowWriter};
+use super::telemetry;
+use super::wiring::{check_share, watch_signals};
+use crate::backfill::{Context, PhaseName, PhaseProgress};
+use crate::config::Config;
+use crate::dedup::{
+    Corpus, Counts, Decided, DedupError, Finished, KeptSet, KnownPages, List, RemovedRecord, Workspace, decide,
+};
+use anyhow::Result;
+use clustered::Clustered;
+use errors::dedup_error;
+use plan::Plan;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+use summary::{DedupSummary, summary_text};
+
+/// Clusters the inputs, decides which pages stay, and writes those.
+pub(super) fn dedup(mut config: Config, store: Option<&Path>, args: &DedupArgs, mode: OutputMode) -> Result<Exit> {
+    let begun = Instant::now();
+    args.page_defaults.override_in(&mut config)?;
+    args.threshold.map_or(Ok(()), |share| check_share("--threshold", share, false))?;
+    args.containment.map_or(Ok(()), |share| check_share("--containment", share, false))?;
+    if let Some(threshold) = args.threshold {
+        config.cluster.threshold = threshold;
+    }
+    // Before the folder is created: a mistyped path must leave nothing behind.
+    let plan = Plan::new(&config, store, args)?;
+    telemetry::start_logs(&config.log.level)?;
+    let shutdown = watch_signals()?;
+    let mut corpus = Corpus::open(&args.out, plan.spec.clone()).map_err(dedup_error)?;
+    if let Some(finished) = corpus.finished() {
+        mode.note(&format!("{} is finished already", args.out.display()));
+        // A kill can hit between the last two steps of the end.
+        corpus.finish(finished).map_err(dedup_error)?;
+        return report(&corpus, &plan, finished, mode, None);
+    }
+    let phases = Arc::new(PhaseProgress::default());
+    let scratch = corpus.scratch().map_err(dedup_error)?;
+    let context = context(&config, scratch, memory_limit(args.memory), &shutdown, &phases);
+    if corpus.decided().is_none() {
+        let clustered = match (store, args.containment) {
+            (None, None) => without_store::cluster(&config, &plan, &context, mode)?,
+            (store, _) => with_store::cluster(&config, store, &plan, &mut corpus, &context, args, mode)?,
+        };
+        let progress = telemetry::Progress::new(config.log.progress_seconds, mode.is_silent());
+        let shown = progress.start_backfill(Arc::clone(&phases));
+        let decided = decide_and_list(clustered, &mut corpus, &context, args);
+        shown.finish();
+        decided?;
+    }
+    corpus.remove_scratch().map_err(dedup_error)?;
+    let Some(decided) = corpus.decided().cloned() else { return Err(ending(Exit::Failed, "nothing was decided")) };
+    check_accepted(&decided, args)?;
+    let kept = KeptSet::read(&corpus.kept_set()).map_err(dedup_error)?;
+    let progress = telemetry::Progress::new(config.log.progress_seconds, mode.is_silent());
+    let shown = progress.start_backfill(phases);
+    let written = outputs::write(&config, &corpus, &plan, &decided, &kept, &context);
+    shown.finish();
+    let finished = written?;
+    corpus.finish(finished).map_err(dedup_error)?;
+    report(&corpus, &plan, finished, mode, Some(begun))
+}
+
+/// Decides which records stay, and makes that durable with the list of those that go.
+fn decide_and_list(clustered: Clustered, corpus: &mut Corpus, context: &Context, args: &DedupArgs) -> Result<()> {
+    context.progress.begin(PhaseName { name: "choosing pages", reads_pages: false }, 0);
+    let Clustered { mut records, known, unreadable, n_read_before } = clustered;
+    let work = Workspace { folder: &context.folder, memory: context.memory, stop: &context.stop };
+    let known = known.as_ref().map(|known| KnownPages {
+        log: &known.log,
+        n_documents: known.begun.n_documents,
+        batch: known.begun.next_seq,
+    });
+    let mut list = args.removed.as_deref().map(RemovedList::create).transpose()?;
+    let decision = {
+        let mut each = |record: &RemovedRecord<'_>| list.as_mut().map_or(Ok(()), |list| list.write(record));
+        let with_containment = args.containment.is_some();
+        let list = args.removed.is_some().then_some(List { each: &mut each, with_containment });
+        decide(records.as_mut(), args.keep, known.as_ref(), &work, list).map_err(dedup_error)?
+    };
+    list.map_or(Ok(()), RemovedList::finish)?;
+    decision.kept.write(&corpus.kept_set()).map_err(dedup_error)?;
+    let counts = Counts { n_read_before, ..decision.counts };
+    let inputs = records.inputs().to_vec();
+    corpus.set_decided(Decided { counts, inputs, unreadable }).map_err(dedup_error)
+}
+
+/// The list of removed records under way, beside the place where it will be.
+struct RemovedList<'a> {
+    path: &'a Path,
+    rows: RowWriter,
+}
+
+impl<'a> RemovedList<'a> {
+    fn create(path: &'a Path) -> Result<Self> {
+        let is_csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
+        Ok(RemovedList { path, rows: RowWriter::create(Some(&Self::unfinished(path)), !is_csv)? })
+    }
+
+    fn unfinished(path: &Path) -> std::path::PathBuf {
+        let mut name = path.as_os_str().to_os_string();
+        name.push(".unfinished");
+        name.into()
+    }
+
+    fn write(&mut self, record: &RemovedRecord<'_>) -> Result<(), DedupError> {
+        self.rows.write(record).map_err(|error| DedupError::io(self.path, error))
+    }
+
+    /// Makes the list durable and moves it to its place.
+    fn finish(self) -> Result<()> {
+        let unfinished = Self::unfinished(self.path);
+        let finish = || {
+            self.rows.finish()?;
+            File::open(&unfinished)?.sync_all()?;
+            std::fs::rename(&unfinished, self.path)
+        };
+        finish().map_err(|error| dedup_error(DedupError::io(self.path, error)))
+    }
+}
+
+/// Fails where no record was a page: nobody wants an empty corpus.
+fn check_accepted(decided: &Decided, args: &DedupArgs) -> Result<()> {
+    let counts = &decided.counts;
+    if counts.n_records == 0 || counts.n_rejected < counts.n_records {
+        return Ok(());
+    }
+    let advice = match &args.removed {
+        Some(path) => format!("{} has the reasons", path.display()),
+        None => "--removed FILE with another --out lists each with its reason".into(),
+    };
+    let why = format!("no record was accepted: all {} were rejected; {advice}", counts.n_rejected);
+    Err(ending(Exit::Unreadable, why))
+}
+
+fn report(corpus: &Corpus, plan: &Plan, finished: Finished, mode: OutputMode, begun: Option<Instant>) -> Result<Exit> {
+    let Some(decided) = corpus.decided() else { return Ok(Exit::Done) };
+    let summary = DedupSummary::new(plan, decided, finished);
+    mode.summary(&summary, |summary| summary_text(summary, begun.map(|begun| begun.elapsed())))?;
+    Ok(if decided.unreadable.is_empty() { Exit::Done } else { Exit::Unreadable })
+}

@@ -1,0 +1,131 @@
+//! The plan: which inputs become which outputs, by which rules.
+
+use crate::backfill::is_free;
+use crate::cli::args::{CorpusFormat, DedupArgs};
+use crate::cli::backfill::input_sizes;
+use crate::cli::exit::usage;
+use crate::cluster::ClusterPolicy;
+use crate::config::Config;
+use crate::dedup::CorpusSpec;
+use crate::files::named_files;
+use anyhow::Result;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// What a deduplication reads and writes.
+pub(super) struct Plan {
+    /// The inputs, each once.
+    pub inputs: Vec<PathBuf>,
+    /// What a corpus under way must have in common with this one.
+    pub spec: CorpusSpec,
+    /// The folder of the corpus.
+    pub out: PathBuf,
+    /// The list of removed records.
+    pub removed: Option<PathBuf>,
+    /// What kept records are written as.
+    pub format: CorpusFormat,
+}
+
+impl Plan {
+    /// Checks the inputs and names the outputs. Creates nothing.
+    pub fn new(config: &Config, store: Option<&Path>, args: &DedupArgs) -> Result<Self> {
+        let is_new = store.is_none_or(is_free);
+        if is_new && config.cluster.policy == ClusterPolicy::Star {
+            let why = "whose clusters depend on the order of the pages: `lookalike run` makes a store of them, which --store \
+                       takes";
+            return Err(usage(format!("cluster.policy is \"star\", {why}")));
+        }
+        let named = named_files(&args.inputs).map_err(usage)?;
+        let sizes = input_sizes(&named.iter().map(|file| file.path.clone()).collect::<Vec<_>>())?;
+        let mut seen = BTreeSet::new();
+        let (mut inputs, mut rows) = (Vec::new(), Vec::new());
+        for (file, (whole, n_bytes)) in named.into_iter().zip(sizes) {
+            if seen.insert(whole.clone()) {
+                rows.push((whole, n_bytes, output_name(&file.name, args.format)?));
+                inputs.push(file.path);
+            }
+        }
+        let removed = args.removed.as_deref().map(absolute).transpose()?;
+        check_names(&rows, removed.as_deref(), &absolute(&args.out)?)?;
+        let of = &config.input;
+        let pages = (&of.sweep, &of.fetched_at, &of.url_from, &of.fields);
+        let reading = (&config.limits, pages, of.sweep_cut, of.future_days_max);
+        let spec = CorpusSpec {
+            inputs: rows,
+            rule: serde_json::to_string(&(config.rule(), args.threshold, args.containment))?,
+            reading: serde_json::to_string(&reading)?,
+            keep: args.keep,
+            format: format!("{:?}", args.format).to_lowercase(),
+            removed: removed.map(|path| path.to_string_lossy().into_owned()),
+            store: store.map(absolute).transpose()?.map(|path| path.to_string_lossy().into_owned()),
+        };
+        Ok(Plan { inputs, spec, out: args.out.clone(), removed: args.removed.clone(), format: args.format })
+    }
+
+    /// Bytes of the inputs as files.
+    pub fn n_bytes(&self) -> u64 {
+        self.spec.inputs.iter().map(|(_, n_bytes, _)| n_bytes).sum()
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| usage(format!("{}: {error}", path.display())))
+}
+
+/// The name of an input's output.
+fn output_name(name: &Path, format: CorpusFormat) -> Result<String> {
+    let text =
+        name.to_str().ok_or_else(|| usage(format!("{}: the name is not UTF-8; rename the file", name.display())))?;
+    if format == CorpusFormat::Same {
+        return Ok(text.into());
+    }
+    let compression = [".gz", ".zst", ".zstd"].into_iter().find(|end| text.ends_with(end)).unwrap_or_default();
+    let stem = text.strip_suffix(compression).unwrap_or(text);
+    let plain = stem.rsplit_once('.').filter(|(before, end)| !before.is_empty() && !end.contains('/'));
+    Ok(format!("{}.jsonl{compression}", plain.map_or(stem, |(before, _)| before)))
+}
+
+/// Fails where two outputs would have one name, or the list cannot be where it is wanted.
+fn check_names(rows: &[(String, u64, String)], removed: Option<&Path>, out: &Path) -> Result<()> {
+    let folder = removed.and_then(Path::parent).filter(|folder| *folder != out && !folder.is_dir());
+    if let Some(folder) = folder {
+        return Err(usage(format!("--removed: {} is no folder; create it, or give another file", folder.display())));
+    }
+    let mut by_name: BTreeMap<&str, &str> = BTreeMap::new();
+    for (input, _, name) in rows {
+        if let Some(other) = by_name.insert(name, input) {
+            return Err(usage(format!(
+                "{other} and {input} would both be written to {name}; give the folder that holds both, whose paths are \
+                 kept, or another --out for each"
+            )));
+        }
+        if Path::new(name).components().next().is_some_and(|first| first.as_os_str() == ".dedup") {
+            return Err(usage(format!("{input}: an output cannot be named {name}; rename the file")));
+        }
+        if removed.is_some_and(|removed| removed == out.join(name)) {
+            return Err(usage(format!("--removed names the output of {input}; give another file")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_of_text_are_named_after_their_inputs() {
+        for (name, expected) in [
+            ("a.jsonl", "a.jsonl"),
+            ("a.jsonl.zst", "a.jsonl.zst"),
+            ("b/a.warc.gz", "b/a.jsonl.gz"),
+            ("CC-MAIN-2026.warc.wet.gz", "CC-MAIN-2026.warc.jsonl.gz"),
+            ("pages", "pages.jsonl"),
+            (".hidden", ".hidden.jsonl"),
+            ("b.d/pages", "b.d/pages.jsonl"),
+        ] {
+            assert_eq!(output_name(Path::new(name), CorpusFormat::Jsonl).expect(name), expected);
+            assert_eq!(output_name(Path::new(name), CorpusFormat::Same).expect(name), name);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What a deduplication did.
+
+use super::plan::Plan;
+use crate::dedup::{Counts, Decided, Finished};
+use indicatif::{HumanBytes, HumanCount};
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What a deduplication did, for programs.
+#[derive(Serialize)]
+pub(super) struct DedupSummary {
+    out: PathBuf,
+    removed: Option<PathBuf>,
+    n_inputs: usize,
+    #[serde(flatten)]
+    counts: Counts,
+    #[serde(flatten)]
+    finished: Finished,
+    unreadable: Vec<String>,
+}
+
+impl DedupSummary {
+    pub fn new(plan: &Plan, decided: &Decided, finished: Finished) -> Self {
+        DedupSummary {
+            out: plan.out.clone(),
+            removed: plan.removed.clone(),
+            n_inputs: plan.inputs.len(),
+            counts: decided.counts,
+            finished,
+            unreadable: decided.unreadable.clone(),
+        }
+    }
+}
+
+/// The same for people.
+pub(super) fn summary_text(summary: &DedupSummary, elapsed: Option<Duration>) -> String {
+    let DedupSummary { out, removed, n_inputs, counts, finished, unreadable } = summary;
+    let n = |n: u64| HumanCount(n);
+    let time = elapsed.map(|elapsed| format!(" in {:.1} s", elapsed.as_secs_f64())).unwrap_or_default();
+    let n_removed = counts.n_removed_identical + counts.n_removed_near;
+    let mut text = format!(
+        "{} pages of {} files{time}: {} kept in {}, {} removed\n  {} have the same content as a kept page, {} are near one\n  \
+         {} of files became {}\n",
+        n(counts.n_pages),
+        n(*n_inputs as u64),
+        n(counts.n_kept),
+        out.display(),
+        n(n_removed),
+        n(counts.n_removed_identical),
+        n(counts.n_removed_near),
+        HumanBytes(finished.n_bytes_before),
+        HumanBytes(finished.n_bytes_after),
+    );
+    let n_gone = counts.n_gone + counts.n_redirected;
+    if n_gone > 0 {
+        let _ = writeln!(text, "  gone or redirected {}", n(n_gone));
+    }
+    if counts.n_rejected > 0 {
+        let advice = if removed.is_some() { "" } else { "; --removed FILE lists each with its reason" };
+        let _ = writeln!(text, "  rejected {}{advice}", n(counts.n_rejected));
+    }
+    if counts.n_read_before > 0 {
+        let _ = writeln!(
+            text,
+            "  read before {}: an earlier corpus of the store has what is kept of them",
+            n(counts.n_read_before)
+        );
+    }
+    if let Some(path) = removed {
+        let _ = writeln!(text, "  {} says what is not in the corpus, and why", path.display());
+    }
+    for what in unreadable {
+        let _ = writeln!(text, "  unreadable: {what}");
+    }
+    text
+}

@@ -1,0 +1,28 @@
+//! Deduplication: which page of each cluster stays in the corpus, and the list of those that go, and why.
+//!
+//! ```text
+//! clustered records ─▶ choose (one page for each cluster) ─▶ decide ─▶ kept set: a bit a record
+//!   of a batch, or                                             └─────▶ removed records, joined with the kept pages
+//!   of a store's newest records                                        and sorted by position
+//! ```
+//! Nothing here reads or writes pages. [`ClusteredRecords`] says what was clustered; the [`KeptSet`] tells whoever reads the
+//! inputs again which records to write. A [`Corpus`] is the folder of the output: it remembers how far the work is.
+
+mod corpus;
+mod decide;
+mod error;
+mod keep;
+mod kept_log;
+mod kept_set;
+mod records;
+mod removed;
+mod rows;
+
+pub use corpus::{Begun, Corpus, CorpusSpec, Decided, Finished};
+pub use decide::{Decision, KnownPages, List, Workspace, decide};
+pub use error::DedupError;
+pub use keep::{Candidate, Chooser, Keep, Kept};
+pub use kept_log::KeptLog;
+pub use kept_set::KeptSet;
+pub use records::{ClusteredRecord, ClusteredRecords, Counts, Outcome, ReadInput};
+pub use removed::{RemovalKind, RemovedRecord};
