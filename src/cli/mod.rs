@@ -19,6 +19,7 @@ mod related;
 mod related_store;
 mod render;
 mod republish;
+mod rule_explanation;
 mod run;
 mod serve;
 mod sketch;
@@ -77,6 +78,7 @@ fn dispatch(args: Args) -> Result<Exit> {
         Command::Backfill(backfill) => backfill::backfill(load()?, backfill, mode),
         Command::Recluster(recluster) => recluster::recluster(&load()?, &recluster, mode),
         Command::Query { question } => query::query(&load()?, question, mode.json),
+        Command::Explain { a, b } => explain::explain(&load()?, [&a, &b], mode.json),
         Command::Sketch(sketch) => sketch::sketch(&load()?, args.global.store.as_deref(), &sketch, mode.json),
         Command::Serve(serve) => serve::serve(load()?, serve, mode),
         Command::Changes(changes) => changes::changes(&load()?, &changes, mode.json),

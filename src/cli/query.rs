@@ -84,7 +84,7 @@ pub(super) fn stats(config: &Config, json: bool) -> Result<Exit> {
 }
 
 /// The error for a URL that the store does not have; it names similar ones that it has.
-fn never_seen(snapshot: &impl Snapshot, url: &str) -> Error {
+pub(super) fn never_seen(snapshot: &impl Snapshot, url: &str) -> Error {
     let near_urls = match query::near_urls(snapshot, url) {
         Ok(near_urls) => near_urls,
         Err(error) => return error.into(),

@@ -2,9 +2,9 @@
 
 use super::args::SketchArgs;
 use super::exit::{Exit, without_system_number};
-use super::explain;
 use super::output::{print, write_answer};
 use super::page_file::read_page;
+use super::rule_explanation;
 use super::wiring::inputs;
 use crate::config::Config;
 use crate::document::{Fingerprint, Seed};
@@ -75,7 +75,7 @@ struct Equivalences {
 pub(super) fn sketch(config: &Config, store: Option<&Path>, args: &SketchArgs, json: bool) -> Result<Exit> {
     let (rule, seed) = rule_and_seed(config, store)?;
     if args.explain {
-        return print(&explain::explanation(&rule), json, explain::text);
+        return print(&rule_explanation::explanation(&rule), json, rule_explanation::text);
     }
     let inputs = inputs(&args.inputs, None)?;
     let sketcher = Sketcher::new(&rule.sketch, &seed);

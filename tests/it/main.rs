@@ -32,6 +32,8 @@ mod events;
 #[cfg(feature = "service")]
 mod exactly_once;
 #[cfg(feature = "service")]
+mod explain;
+#[cfg(feature = "service")]
 mod families;
 #[cfg(feature = "service")]
 mod files;

@@ -89,6 +89,28 @@ Exit codes:
         #[command(subcommand)]
         question: Question,
     },
+    /// Explain why two pages are in one cluster: the chain of links between them, and its weakest link
+    ///
+    /// The links of a cluster form a tree, so there is one chain. Without its weakest link the two would be in two
+    /// clusters.
+    #[command(after_long_help = "\
+Examples:
+  lookalike explain https://example.com/old https://example.com/new
+  lookalike explain 17 42 --json
+
+Exit codes:
+  0    answered, also for pages of two clusters
+  1    failed; the message says why and what to do
+  2    wrong usage or configuration
+  4    the store does not know a URL or a document")]
+    Explain {
+        /// A document's number, or a URL in the store
+        #[arg(value_name = "ID|URL")]
+        a: String,
+        /// Another document's number or URL
+        #[arg(value_name = "ID|URL")]
+        b: String,
+    },
     /// Count documents, sightings and clusters, as in section 5 of the paper
     #[command(after_long_help = "\
 Examples:
