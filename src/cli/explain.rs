@@ -1,7 +1,7 @@
 //! `lookalike explain`: why two pages are in one cluster.
 
+use super::answer_table::{self, AnswerFormat, print_as};
 use super::exit::{Exit, ending};
-use super::output::print;
 use super::query::never_seen;
 use super::render;
 use super::wiring::open_read_only;
@@ -12,11 +12,11 @@ use crate::query::{self, NamedDocument};
 use anyhow::Result;
 
 /// Explains how two documents, each named by a URL or its number, are connected.
-pub(super) fn explain(config: &Config, names: [&str; 2], json: bool) -> Result<Exit> {
+pub(super) fn explain(config: &Config, names: [&str; 2], format: AnswerFormat) -> Result<Exit> {
     let store = open_read_only(config)?;
     let documents = [document(&store, names[0])?, document(&store, names[1])?];
     let answer = query::explain(&store, names, documents, usize::MAX)?;
-    print(&answer, json, render::explanation)
+    print_as(&answer, format, answer_table::EXPLANATION, render::explanation)
 }
 
 fn document(snapshot: &impl Snapshot, name: &str) -> Result<DocumentId> {

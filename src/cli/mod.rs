@@ -1,5 +1,6 @@
 //! The command line: the composition root, the only place that knows everything.
 
+mod answer_table;
 mod args;
 mod backfill;
 mod changes;
@@ -24,11 +25,13 @@ mod run;
 mod serve;
 mod sketch;
 mod sweep;
+mod table;
 mod telemetry;
 mod topics;
 mod verify;
 mod wiring;
 
+use answer_table::AnswerFormat;
 use anyhow::Result;
 use args::{Args, Command, DlqCommand, TopicsCommand};
 use clap::Parser;
@@ -77,11 +80,17 @@ fn dispatch(args: Args) -> Result<Exit> {
         Command::Run(run) => run::run(load()?, run, mode),
         Command::Backfill(backfill) => backfill::backfill(load()?, backfill, mode),
         Command::Recluster(recluster) => recluster::recluster(&load()?, &recluster, mode),
-        Command::Query { question } => query::query(&load()?, question, mode.json),
-        Command::Explain { a, b } => explain::explain(&load()?, [&a, &b], mode.json),
+        Command::Query { format, question } => {
+            query::query(&load()?, question, AnswerFormat::choose(format, mode.json)?)
+        }
+        Command::Explain { format, a, b } => {
+            explain::explain(&load()?, [&a, &b], AnswerFormat::choose(format, mode.json)?)
+        }
         Command::Sketch(sketch) => sketch::sketch(&load()?, args.global.store.as_deref(), &sketch, mode.json),
         Command::Serve(serve) => serve::serve(load()?, serve, mode),
-        Command::Changes(changes) => changes::changes(&load()?, &changes, mode.json),
+        Command::Changes(changes) => {
+            changes::changes(&load()?, &changes, AnswerFormat::choose(changes.format, mode.json)?)
+        }
         Command::Sweep { what } => sweep::sweep(load()?, what, mode.json),
         Command::Stats => query::stats(&load()?, mode.json),
         Command::Verify { limit } => verify::verify(&load()?, limit, mode.json),

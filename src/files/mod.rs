@@ -1,4 +1,4 @@
-//! Files and pipes as sources of records and sinks of events.
+//! Files and pipes as sources of records and sinks of events and tables.
 //!
 //! ```text
 //! path or stdin ─▶ compression ─▶ format ─▶ jsonl ┐
@@ -12,6 +12,8 @@ mod format;
 mod http_body;
 mod inputs;
 mod jsonl;
+mod new_file;
+mod parquet_writer;
 mod read_error;
 mod record_reader;
 mod source;
@@ -23,5 +25,7 @@ mod warc_stream;
 pub use events::{EventFile, EventStdout};
 pub use http_body::decode_content;
 pub use inputs::{InputError, input_files};
+pub use new_file::NewFile;
+pub use parquet_writer::{ColumnKind, ParquetWriter};
 pub use source::{FileSource, Input, ReadProgress};
 pub use warc::parse_warc_page;

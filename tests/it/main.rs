@@ -59,3 +59,5 @@ mod related;
 mod related_files;
 #[cfg(feature = "service")]
 mod sketch;
+#[cfg(feature = "service")]
+mod tables;
