@@ -66,7 +66,7 @@ pub(super) fn inputs(paths: &[PathBuf], stdin_name: Option<&str>) -> Result<Vec<
     let stdin = || Input::Stdin { name: stdin_name.map(String::from) };
     if paths.is_empty() {
         if std::io::stdin().is_terminal() {
-            return Err(usage("no input: name JSONL or WARC files, or pipe pages in"));
+            return Err(usage("no input: name JSONL, WARC or Parquet files, or pipe pages in"));
         }
         return Ok(vec![stdin()]);
     }

@@ -11,6 +11,8 @@ pub(super) enum FileFormat {
     Jsonl,
     /// WARC and WET.
     Warc,
+    /// Parquet, a page a row.
+    Parquet,
 }
 
 /// The length of the longest signature.
@@ -27,7 +29,7 @@ const UNREADABLE: &[(&[u8], &str)] = &[
     (b"\xfd7zXZ\x00", "compressed with xz; use gzip or zstd"),
     (b"BZh", "compressed with bzip2; use gzip or zstd"),
     (b"\x04\x22\x4d\x18", "compressed with lz4; use gzip or zstd"),
-    (b"PAR1", "a Parquet file; convert it to JSONL"),
+    (b"PARE", "an encrypted Parquet file; decrypt it"),
     (b"\xff\xfe", "text in UTF-16; JSONL must be UTF-8"),
     (b"\xfe\xff", "text in UTF-16; JSONL must be UTF-8"),
 ];
@@ -49,11 +51,14 @@ fn format_of(head: &[u8]) -> Result<FileFormat, ReadError> {
     if let Some((_, what)) = UNREADABLE.iter().find(|(signature, _)| head.starts_with(signature)) {
         return Err(ReadError::Format(what));
     }
+    if head.starts_with(b"PAR1") {
+        return Ok(FileFormat::Parquet);
+    }
     if head.trim_ascii_start().starts_with(b"WARC/") {
         return Ok(FileFormat::Warc);
     }
     if head.contains(&0) {
-        return Err(ReadError::Format("a binary file, neither JSONL nor WARC"));
+        return Err(ReadError::Format("a binary file, and neither JSONL, WARC nor Parquet"));
     }
     Ok(FileFormat::Jsonl)
 }
@@ -84,6 +89,7 @@ mod tests {
         check(b"WARC/1.0\r\n", Ok((FileFormat::Warc, "WARC/1.0\r\n")));
         check(b"\r\nWARC/1.1\r\n", Ok((FileFormat::Warc, "\r\nWARC/1.1\r\n")));
         check(b"WARC/1.1\r\n\0", Ok((FileFormat::Warc, "WARC/1.1\r\n\0")));
+        check(b"PAR1\x15\0", Ok((FileFormat::Parquet, "PAR1\x15\0")));
         check(b"filedesc://a.arc 0.0.0.0", Err("ARC"));
         check(b"PK\x03\x04\x14\x00", Err("WACZ"));
         check(&crate::files::compression::tests::gzip(b"x"), Err("twice"));

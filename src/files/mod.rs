@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! path or stdin ─▶ compression ─▶ format ─▶ jsonl ┐
-//!                  gzip, zstd     sniffed   warc  ┴▶ source: skip records read before, number, chain
+//!                  gzip, zstd     sniffed   warc  ┼▶ source: skip records read before, number, chain
+//!                                        parquet  ┘
 //! ```
 
 mod chain;
@@ -13,6 +14,8 @@ mod http_body;
 mod inputs;
 mod jsonl;
 mod new_file;
+mod page_columns;
+mod parquet_reader;
 mod parquet_writer;
 mod read_error;
 mod record_reader;

@@ -25,9 +25,15 @@ pub(super) enum ReadError {
     /// WARC that ends within a header.
     #[error("the file ends in a record's header; run again once the file has grown, or fetch it again")]
     UnfinishedHeader,
-    /// Neither JSONL nor WARC.
+    /// None of the formats that can be read.
     #[error("it is {0}")]
     Format(&'static str),
+    /// A table whose columns are not those of pages.
+    #[error("{0}")]
+    Columns(String),
+    /// Parquet that cannot be decoded.
+    #[error("the Parquet file is cut or damaged ({0}); fetch it again")]
+    Parquet(String),
     /// Another file than the one read before.
     #[error(
         "it is not the file that was read before: its first {n_records} records differ; give the new file another name"
@@ -60,6 +66,8 @@ impl ReadError {
             ReadError::UnfinishedHeader => "it ends in the record's header".into(),
             ReadError::UnfinishedLine
             | ReadError::Format(_)
+            | ReadError::Columns(_)
+            | ReadError::Parquet(_)
             | ReadError::Replaced { .. }
             | ReadError::Shorter { .. } => self.to_string(),
         }

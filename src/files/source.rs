@@ -3,6 +3,7 @@
 use super::compression::{IdleDecoders, decompressed};
 use super::format::{FileFormat, sniff};
 use super::jsonl::JsonLines;
+use super::parquet_reader::{ParquetRecords, RegularFile};
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
 use super::stream::Stream;
@@ -94,7 +95,7 @@ enum Step {
 
 impl FileSource {
     /// Creates a source that reads the inputs in order and continues at `progress`. WARC records, which name no
-    /// sweep, get `sweep`.
+    /// sweep, and rows of Parquet without one get `sweep`.
     pub fn new(mut inputs: Vec<Input>, progress: ProgressMap, limits: Limits, sweep: Option<String>) -> Self {
         let read = ReadProgress::default();
         let defaults = WarcDefaults { sweep, n_undated: Arc::clone(&read.n_undated), ..WarcDefaults::default() };
@@ -114,7 +115,8 @@ impl FileSource {
         }
     }
 
-    /// Sets a time for WARC records that have none, if no record before them has one.
+    /// Sets a time for rows of Parquet that have none, and for WARC records that have none, if no record before them has
+    /// one.
     #[must_use]
     pub fn with_fetched_at(mut self, fetched_at: Option<FetchTime>) -> Self {
         self.settings.defaults.fetched_at = fetched_at;
@@ -149,7 +151,13 @@ impl FileSource {
                     )))
                 } else {
                     let file = File::open(&path).map_err(|error| cannot_open(&shown, &error))?;
-                    ActiveReader::Inline(Box::new(self.reader(&name, Box::new(file), true)))
+                    let reader = self.reader(&name, Box::new(file), true);
+                    let read = Arc::clone(&self.read);
+                    let count_bytes = Box::new(move |n| {
+                        read.n_bytes_read.fetch_add(n, Relaxed);
+                    });
+                    let regular = Some(RegularFile { path: path.clone(), count_bytes });
+                    ActiveReader::Inline(Box::new(InputReader { regular, ..reader }))
                 };
                 (name, reading, file_bytes(&path))
             }
@@ -278,6 +286,8 @@ struct InputReader {
     name: Arc<str>,
     /// `Some` until the first step, which opens it.
     stream: Option<Stream>,
+    /// The same where it is no pipe.
+    regular: Option<RegularFile>,
     records: Option<Box<dyn RecordReader>>,
     settings: ReadSettings,
     /// The number of the next record, and the chain before it.
@@ -290,7 +300,7 @@ impl InputReader {
     fn new(name: &str, stream: Stream, taken: Progress, has_a_past: bool, settings: ReadSettings) -> Self {
         let past = Some(taken).filter(|taken| has_a_past && taken.next_offset > 0);
         let at = if has_a_past { Progress::default() } else { taken };
-        InputReader { name: name.into(), stream: Some(stream), records: None, settings, at, past }
+        InputReader { name: name.into(), stream: Some(stream), regular: None, records: None, settings, at, past }
     }
 
     fn step(&mut self) -> Step {
@@ -304,7 +314,7 @@ impl InputReader {
 
     fn try_step(&mut self) -> Result<Step, ReadError> {
         if let Some(stream) = self.stream.take() {
-            self.records = Some(open(stream, &self.settings)?);
+            self.records = Some(open(stream, self.regular.take(), &self.settings)?);
         }
         let Some(records) = &mut self.records else { return Ok(Step::Over(None)) };
         let chain = match records.advance(self.at.chain)? {
@@ -332,11 +342,20 @@ impl InputReader {
     }
 }
 
-fn open(stream: Stream, settings: &ReadSettings) -> Result<Box<dyn RecordReader>, ReadError> {
+fn open(
+    stream: Stream,
+    regular: Option<RegularFile>,
+    settings: &ReadSettings,
+) -> Result<Box<dyn RecordReader>, ReadError> {
     let (format, stream) = sniff(decompressed(stream, &settings.idle)?)?;
     Ok(match format {
         FileFormat::Jsonl => Box::new(JsonLines::new(stream, &settings.limits)),
         FileFormat::Warc => Box::new(WarcRecords::new(stream, &settings.limits, settings.defaults.clone())),
+        FileFormat::Parquet => {
+            let regular =
+                regular.ok_or(ReadError::Format("Parquet in a pipe, which is read from its end; give the file"))?;
+            Box::new(ParquetRecords::open(regular, settings.defaults.clone())?)
+        }
     })
 }
 

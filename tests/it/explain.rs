@@ -178,7 +178,7 @@ fn the_command_names_the_weakest_link_first() {
         first.starts_with("in cluster 1 by 2 links; the weakest, ") && first.ends_with("between documents 1 and 3"),
         "{shown}"
     );
-    assert_eq!(shown.lines().filter(|line| line.contains("document ")).count(), 4, "{shown}");
+    assert_eq!(shown.lines().filter(|line| line.contains("document ")).count(), 3, "{shown}");
 
     let same = world.ask("explain", &["http://a/", "http://copy/"]);
     assert!(same.starts_with("the same document, 1: ") && same.contains("http://copy/"), "{same}");

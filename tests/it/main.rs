@@ -50,6 +50,8 @@ mod page;
 #[cfg(feature = "service")]
 mod parity;
 #[cfg(feature = "service")]
+mod parquet;
+#[cfg(feature = "service")]
 mod planted;
 #[cfg(feature = "service")]
 mod recovery;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// What inputs are, for every command that reads pages.
 pub(super) const INPUTS_HELP: &str = "\
-JSONL or WARC/WET files, folders, or patterns; plain or compressed with gzip or zstd, whatever their names. A folder yields every \
+JSONL, WARC/WET or Parquet files, folders, or patterns; JSONL and WARC plain or compressed with gzip or zstd, whatever their names. A folder yields every \
 file below it in order of names, without hidden ones; `*`, `?`, `[…]` and `**` match where the shell has not. `-` is \
 standard input";
 
@@ -17,7 +17,8 @@ pub struct PageDefaults {
     /// The sweep of pages that name none, such as those in WARC files
     #[arg(long, value_name = "NAME")]
     sweep: Option<String>,
-    /// The time (RFC 3339) of WARC records that have none, where no record before them in the file has one
+    /// The time (RFC 3339) of rows of Parquet that have none, and of WARC records that have none, where no record before them
+    /// in the file has one
     #[arg(long, value_name = "TIME")]
     fetched_at: Option<FetchTime>,
 }
