@@ -1,7 +1,8 @@
 //! `lookalike changes`: how pages change, as a table, JSON, CSV or a chart.
 
+use super::answer_table::AnswerFormat;
 use super::args::ChangesArgs;
-use super::exit::{Exit, file_error, usage};
+use super::exit::{Exit, file_error};
 use super::output::print;
 use super::wiring::open_read_only;
 use super::{chart, render};
@@ -11,21 +12,18 @@ use anyhow::Result;
 use std::io::Write;
 
 /// Prints how pages change.
-pub(super) fn changes(config: &Config, args: &ChangesArgs, json: bool) -> Result<Exit> {
-    if json && args.csv {
-        return Err(usage("--json and --csv exclude each other; give one"));
-    }
+pub(super) fn changes(config: &Config, args: &ChangesArgs, format: AnswerFormat) -> Result<Exit> {
     let search = LostSearch { ranking: config.lost.clone(), ..LostSearch::default() };
     let changes = query::changes(&open_read_only(config)?, args.by.map_or(By::All, By::from), &search)?;
     if let Some(path) = &args.svg {
         std::fs::write(path, chart::svg(&changes)).map_err(|error| file_error("write the chart", path, &error))?;
     }
-    if args.csv {
+    if format == AnswerFormat::Csv {
         let rows: Vec<&ChangeRow> = std::iter::once(&changes.all).chain(&changes.rows).collect();
         std::io::stdout().write_all(&csv(&rows)?)?;
         return Ok(Exit::Done);
     }
-    print(&changes, json, render::changes)
+    print(&changes, format == AnswerFormat::Json, render::changes)
 }
 
 /// The totals come first, with an empty name.

@@ -1,5 +1,6 @@
 //! The command line: the composition root, the only place that knows everything.
 
+mod answer_table;
 mod args;
 mod backfill;
 mod changes;
@@ -20,15 +21,18 @@ mod related;
 mod related_store;
 mod render;
 mod republish;
+mod rule_explanation;
 mod run;
 mod serve;
 mod sketch;
 mod sweep;
+mod table;
 mod telemetry;
 mod topics;
 mod verify;
 mod wiring;
 
+use answer_table::AnswerFormat;
 use anyhow::Result;
 use args::{Args, Command, DlqCommand, TopicsCommand};
 use clap::Parser;
@@ -78,10 +82,17 @@ fn dispatch(args: Args) -> Result<Exit> {
         Command::Backfill(backfill) => backfill::backfill(load()?, backfill, mode),
         Command::Dedup(dedup) => dedup::dedup(load()?, args.global.store.as_deref(), &dedup, mode),
         Command::Recluster(recluster) => recluster::recluster(&load()?, &recluster, mode),
-        Command::Query { question } => query::query(&load()?, question, mode.json),
+        Command::Query { format, question } => {
+            query::query(&load()?, question, AnswerFormat::choose(format, mode.json)?)
+        }
+        Command::Explain { format, a, b } => {
+            explain::explain(&load()?, [&a, &b], AnswerFormat::choose(format, mode.json)?)
+        }
         Command::Sketch(sketch) => sketch::sketch(load()?, args.global.store.as_deref(), &sketch, mode.json),
         Command::Serve(serve) => serve::serve(load()?, serve, mode),
-        Command::Changes(changes) => changes::changes(&load()?, &changes, mode.json),
+        Command::Changes(changes) => {
+            changes::changes(&load()?, &changes, AnswerFormat::choose(changes.format, mode.json)?)
+        }
         Command::Sweep { what } => sweep::sweep(load()?, what, mode.json),
         Command::Stats => query::stats(&load()?, mode.json),
         Command::Verify { limit } => verify::verify(&load()?, limit, mode.json),

@@ -99,7 +99,7 @@ impl RowWriter {
     }
 }
 
-fn csv_error(error: csv::Error) -> io::Error {
+pub(super) fn csv_error(error: csv::Error) -> io::Error {
     let text = error.to_string();
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,

@@ -1,8 +1,9 @@
 //! `lookalike query` and `lookalike stats`: questions to a store, answered for people or in JSON.
 
+use super::answer_table::{self, AnswerFormat, AnswerWriter, print_as};
 use super::args::Question;
 use super::exit::{Exit, ending};
-use super::output::{print, write_answer};
+use super::output::print;
 use super::page_file::sketch_file;
 use super::related_store;
 use super::render;
@@ -14,12 +15,11 @@ use crate::query::{self, HostReuse, LostSearch};
 use crate::sketch::{Rule, Sketch, SketchRule, SketchedContent, Sketcher};
 use crate::wire::Limits;
 use anyhow::{Error, Result};
-use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Answers one question.
-pub(super) fn query(config: &Config, question: Question, json: bool) -> Result<Exit> {
+pub(super) fn query(config: &Config, question: Question, format: AnswerFormat) -> Result<Exit> {
     match question {
         Question::Url { url } => {
             let store = open(config)?;
@@ -27,30 +27,32 @@ pub(super) fn query(config: &Config, question: Question, json: bool) -> Result<E
             if answer.sightings.is_empty() {
                 return Err(never_seen(&store, &url));
             }
-            print(&answer, json, render::url)
+            print_as(&answer, format, answer_table::URL, render::url)
         }
         Question::Cluster { of } => {
             let store = open(config)?;
             let id = query::named_cluster(&store, &of)?;
             let answer = id.map(|id| query::cluster(&store, id)).transpose()?.flatten();
             let answer = answer.ok_or_else(|| ending(Exit::NotFound, format!("there is no cluster of {of}")))?;
-            print(&answer, json, render::cluster)
+            print_as(&answer, format, answer_table::CLUSTER, render::cluster)
         }
         Question::Group { file } => {
             let urls = lines(file.as_deref().unwrap_or(Path::new("-")))?;
             let answer = query::group(&open(config)?, &urls)?;
-            print(&answer, json, |groups| render::groups(groups))
+            print_as(&answer, format, answer_table::GROUP, |groups| render::groups(groups))
         }
         Question::Reuse { of, threshold } => {
             let answer = reuse(config, &of, threshold)?;
-            print(&answer, json, |hosts| render::reuse(hosts))
+            print_as(&answer, format, answer_table::REUSE, |hosts| render::reuse(hosts))
         }
         Question::Related { of: Some(url), limit, cluster: true, .. } => {
-            related_store::query_cluster(config, &url, limit, json)
+            related_store::query_cluster(config, &url, limit, format)
         }
-        Question::Related { of: Some(of), limit, copies, .. } => related_store::query(config, &of, limit, copies, json),
+        Question::Related { of: Some(of), limit, copies, .. } => {
+            related_store::query(config, &of, limit, copies, format)
+        }
         Question::Related { urls_from, limit, copies, .. } => {
-            related_store::query_each(config, urls_from.as_deref().unwrap_or(Path::new("-")), limit, copies, json)
+            related_store::query_each(config, urls_from.as_deref().unwrap_or(Path::new("-")), limit, copies, format)
         }
         Question::Lost { url: Some(url), limit, .. } => {
             let search = LostSearch { ranking: config.lost.clone(), limit };
@@ -59,23 +61,23 @@ pub(super) fn query(config: &Config, question: Question, json: bool) -> Result<E
             if answer.newest.is_none() {
                 return Err(never_seen(&store, &url));
             }
-            print(&answer, json, render::lost)
+            print_as(&answer, format, answer_table::LOST, render::lost)
         }
         Question::Lost { urls_from, limit, .. } => {
             let search = LostSearch { ranking: config.lost.clone(), limit };
             let urls = lines(urls_from.as_deref().unwrap_or(Path::new("-")))?;
-            each_lost(&open(config)?, &urls, &search, json)
+            each_lost(&open(config)?, &urls, &search, format)
         }
         Question::Similar { file, limit } => {
             let store = open(config)?;
             let mut sketcher = Sketcher::new(&store.rule().sketch, store.seed());
             let content = sketch_words(&file, &mut sketcher, &config.limits)?;
             let answer = query::similar(&store, &content, limit)?;
-            print(&answer, json, |answer| render::similar(answer))
+            print_as(&answer, format, answer_table::SIMILAR, |answer| render::similar(answer))
         }
         Question::Compare { a, b } => {
             let answer = compare(config, &a, &b)?;
-            print(&answer, json, render::comparison)
+            print_as(&answer, format, answer_table::COMPARISON, render::comparison)
         }
     }
 }
@@ -87,7 +89,7 @@ pub(super) fn stats(config: &Config, json: bool) -> Result<Exit> {
 }
 
 /// The error for a URL that the store does not have; it names similar ones that it has.
-fn never_seen(snapshot: &impl Snapshot, url: &str) -> Error {
+pub(super) fn never_seen(snapshot: &impl Snapshot, url: &str) -> Error {
     let near_urls = match query::near_urls(snapshot, url) {
         Ok(near_urls) => near_urls,
         Err(error) => return error.into(),
@@ -140,15 +142,15 @@ fn neither(snapshot: &impl Snapshot, name: &str) -> Error {
 }
 
 /// Answers for many URLs, and prints each answer as soon as it is there.
-fn each_lost(snapshot: &impl Snapshot, urls: &[String], search: &LostSearch, json: bool) -> Result<Exit> {
-    let mut out = BufWriter::new(std::io::stdout().lock());
+fn each_lost(snapshot: &impl Snapshot, urls: &[String], search: &LostSearch, format: AnswerFormat) -> Result<Exit> {
+    let mut out = AnswerWriter::new(format, answer_table::LOST)?;
     let mut written = Ok(());
     query::lost_many(snapshot, urls, search, |answer| {
-        written = write_answer(&mut out, &answer, json, render::lost);
+        written = out.write(&answer, render::lost);
         written.is_ok()
     })?;
     written?;
-    out.flush()?;
+    out.finish()?;
     Ok(Exit::Done)
 }
 

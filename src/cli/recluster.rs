@@ -2,7 +2,9 @@
 
 use super::args::ReclusterArgs;
 use super::exit::{Exit, ending, file_error, usage};
-use super::output::{OutputMode, RowWriter};
+use super::export::CLUSTER_COLUMNS;
+use super::output::OutputMode;
+use super::table::{TableFormat, TableWriter, chosen};
 use super::wiring::{check_share, open_read_only, open_store, watch_signals};
 use crate::backfill::{self, BackfillError, Context, LinkRule, ReclusterPolicy, Reclustered, Representative};
 use crate::cluster::Clusters;
@@ -58,7 +60,9 @@ pub(super) fn recluster(config: &Config, args: &ReclusterArgs, mode: OutputMode)
         reclustered => reclustered?,
     };
     let n_clusters_before = store.clusters()?.n_clusters();
-    write_clusters(&store, &reclustered.names, RowWriter::create(Some(&args.out), mode.json)?)?;
+    let format = TableFormat::choose(args.format, mode.json, Some(&args.out));
+    let columns = chosen(CLUSTER_COLUMNS.all, CLUSTER_COLUMNS.default, &[])?;
+    write_clusters(&store, &reclustered.names, TableWriter::create(Some(&args.out), format, columns)?)?;
     let n_events = if args.apply { apply(&mut store, rule, policy, &reclustered)? } else { 0 };
     let is_first = |(at, name): (usize, &DocumentId)| name.0 as usize == at + 1;
     let summary = ReclusterSummary {
@@ -115,7 +119,7 @@ fn apply(store: &mut RocksStore, rule: LinkRule, policy: ReclusterPolicy, reclus
     Ok(events.len())
 }
 
-fn write_clusters(store: &RocksStore, names: &[DocumentId], mut rows: RowWriter) -> Result<()> {
+fn write_clusters(store: &RocksStore, names: &[DocumentId], mut rows: TableWriter) -> Result<()> {
     let mut failed = None;
     store.each_sighting(&mut |sighting| {
         let Some(document) = sighting.moment.seen.document() else { return true };

@@ -1,8 +1,9 @@
 //! `lookalike related build` in a store, and `lookalike query related`, which answers from it.
 
+use super::answer_table::{self, AnswerFormat, AnswerWriter, print_as};
 use super::args::BuildArgs;
 use super::exit::{Exit, ending, file_error};
-use super::output::{OutputMode, print, write_answer};
+use super::output::OutputMode;
 use super::page_file::page_of_file;
 use super::render;
 use super::telemetry;
@@ -22,7 +23,6 @@ use crate::store::RocksStore;
 use anyhow::Result;
 use indicatif::HumanCount;
 use serde::Serialize;
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -191,7 +191,7 @@ fn summary_text(summary: &BuildSummary, store: &Path) -> String {
 }
 
 /// Answers for one file or URL.
-pub(super) fn query(config: &Config, of: &str, limit: usize, copies: bool, json: bool) -> Result<Exit> {
+pub(super) fn query(config: &Config, of: &str, limit: usize, copies: bool, format: AnswerFormat) -> Result<Exit> {
     let store = open_with_related(config)?;
     let answer = if Path::new(of).is_file() {
         let rule = store.related_rule()?.unwrap_or_else(|| config.related.clone());
@@ -207,11 +207,11 @@ pub(super) fn query(config: &Config, of: &str, limit: usize, copies: bool, json:
         );
         return Err(ending(Exit::NotFound, why));
     };
-    print(&RelatedTo { of, answer }, json, render::related)
+    print_as(&RelatedTo { of, answer }, format, answer_table::RELATED, render::related)
 }
 
 /// Shows the cluster of related pages that a URL is in.
-pub(super) fn query_cluster(config: &Config, url: &str, limit: usize, json: bool) -> Result<Exit> {
+pub(super) fn query_cluster(config: &Config, url: &str, limit: usize, format: AnswerFormat) -> Result<Exit> {
     let store = open_with_related(config)?;
     if !query::has_related_clusters(&store)? {
         return Err(ending(Exit::NotFound, query::NO_RELATED_CLUSTERS));
@@ -219,19 +219,26 @@ pub(super) fn query_cluster(config: &Config, url: &str, limit: usize, json: bool
     let cluster = query::related_cluster(&store, url, limit)?;
     let why =
         || format!("the last build of related pages found nothing similar to {url}; URLs are compared byte by byte");
-    print(&cluster.ok_or_else(|| ending(Exit::NotFound, why()))?, json, render::related_cluster)
+    let cluster = cluster.ok_or_else(|| ending(Exit::NotFound, why()))?;
+    print_as(&cluster, format, answer_table::RELATED_CLUSTER, render::related_cluster)
 }
 
 /// Answers for many URLs, and prints each answer as soon as it is there.
-pub(super) fn query_each(config: &Config, urls_from: &Path, limit: usize, copies: bool, json: bool) -> Result<Exit> {
+pub(super) fn query_each(
+    config: &Config,
+    urls_from: &Path,
+    limit: usize,
+    copies: bool,
+    format: AnswerFormat,
+) -> Result<Exit> {
     let store = open_with_related(config)?;
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = AnswerWriter::new(format, answer_table::RELATED)?;
     for of in &lines(urls_from)? {
         let answer = query::related(&store, RelatedQuestion::Url(of), limit, copies)?;
         let answer = answer.unwrap_or_default();
-        write_answer(&mut out, &RelatedTo { of, answer }, json, render::related)?;
+        out.write(&RelatedTo { of, answer }, render::related)?;
     }
-    out.flush()?;
+    out.finish()?;
     Ok(Exit::Done)
 }
 

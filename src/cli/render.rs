@@ -2,8 +2,9 @@
 
 use crate::document::{DocumentId, FetchTime};
 use crate::query::{
-    Changes, ClusterAnswer, Comparison, FoundPlace, Group, HostReuse, LostAnswer, NearUrl, RelatedAnswer,
-    RelatedCluster, RelatedTo, ReusedPage, SharedWord, SimilarDocument, Status, Sweep, UrlAnswer, UrlSighting,
+    ChainLink, Changes, ClusterAnswer, Comparison, Connection, Explanation, FoundPlace, Group, HostReuse, LinkKind,
+    LostAnswer, NearUrl, RelatedAnswer, RelatedCluster, RelatedTo, ReusedPage, SharedWord, SimilarDocument, Status,
+    Sweep, UrlAnswer, UrlSighting,
 };
 use crate::sweep::{Evidence, Observation, Seen};
 use indicatif::{HumanBytes, HumanCount};
@@ -311,6 +312,55 @@ pub(super) fn similar(found: &[SimilarDocument]) -> String {
         );
     }
     text
+}
+
+/// Why two pages are in one cluster.
+pub(super) fn explanation(explanation: &Explanation) -> String {
+    let Explanation { a, b, connection, weakest, links, comparison } = explanation;
+    let mut text = match (connection, weakest) {
+        (Connection::SameDocument, _) => format!("the same document, {}: their texts are equal\n", a.document),
+        (Connection::OtherCluster, _) => {
+            format!("not in one cluster: A is in cluster {}, B in cluster {}\n", a.cluster, b.cluster)
+        }
+        (_, Some(link)) => {
+            let n_links = if links.len() == 1 { "one link".to_string() } else { format!("{} links", links.len()) };
+            let ChainLink { from, to, .. } = link;
+            format!(
+                "in cluster {} by {n_links}; the weakest, {}, is between documents {from} and {to}\n",
+                a.cluster,
+                likeness_of_link(link)
+            )
+        }
+        (_, None) => format!("both in cluster {}, which is too large to look for their links\n", a.cluster),
+    };
+    let direct = comparison.as_ref().map_or("nothing to compare: too few words".to_string(), |comparison| {
+        format!("resemblance {}", estimate_in_words(Some(comparison.resemblance), comparison.error))
+    });
+    let _ = writeln!(text, "directly: {direct}\n");
+    let mut page = |name: &str, document: DocumentId, url: &str| {
+        let _ = writeln!(text, "{name}document {document}  {url}");
+    };
+    page("A  ", a.document, &a.url);
+    for link in links {
+        let mark = if weakest.as_ref().is_some_and(|weakest| weakest.from == link.from) { ", the weakest" } else { "" };
+        let name = if link.to == b.document { "B  " } else { "   " };
+        page(&format!("     {}{mark}\n{name}", likeness_of_link(link)), link.to, &link.to_url);
+    }
+    if links.is_empty() {
+        page("B  ", b.document, &b.url);
+    }
+    text
+}
+
+/// The resemblance of a link, and what it rests on.
+fn likeness_of_link(link: &ChainLink) -> String {
+    match (link.kind, link.containment) {
+        (LinkKind::Equal, _) => format!("{}, equal", percent(link.resemblance)),
+        (LinkKind::Near, _) => format!("{}, near", percent(link.resemblance)),
+        (LinkKind::Contained, share) => {
+            format!("{}, contained: {} of one is in the other", percent(link.resemblance), known(share))
+        }
+    }
 }
 
 /// The paper's section 5 ("Status"), with the numbers of this store.

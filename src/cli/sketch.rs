@@ -2,9 +2,9 @@
 
 use super::args::SketchArgs;
 use super::exit::{Exit, without_system_number};
-use super::explain;
 use super::output::{print, write_answer};
 use super::page_file::read_page;
+use super::rule_explanation;
 use super::telemetry;
 use super::wiring::{file_source, inputs};
 use crate::config::Config;
@@ -79,7 +79,7 @@ pub(super) fn sketch(mut config: Config, store: Option<&Path>, args: &SketchArgs
     telemetry::start_logs(&config.log.level)?;
     let (rule, seed) = rule_and_seed(config, store)?;
     if args.explain {
-        return print(&explain::explanation(&rule), json, explain::text);
+        return print(&rule_explanation::explanation(&rule), json, rule_explanation::text);
     }
     let inputs = inputs(&args.inputs, None)?;
     let sketcher = Sketcher::new(&rule.sketch, &seed);

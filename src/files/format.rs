@@ -27,6 +27,8 @@ pub(super) enum FileFormat {
     Arc,
     /// A zip archive: WACZ.
     Zip,
+    /// Parquet, a page a row.
+    Parquet,
 }
 
 /// The length of the longest signature.
@@ -42,7 +44,7 @@ const UNREADABLE: &[(&[u8], &str)] = &[
     (b"\x28\xb5\x2f\xfd", "compressed twice; undo one zstd first"),
     (b"\xfd7zXZ\x00", "compressed twice; undo one xz first"),
     (b"\x04\x22\x4d\x18", "compressed with lz4; use gzip, zstd, xz or bzip2"),
-    (b"PAR1", "a Parquet file; convert it to JSONL"),
+    (b"PARE", "an encrypted Parquet file; decrypt it"),
     (b"\xff\xfe", "text in UTF-16; convert it to UTF-8"),
     (b"\xfe\xff", "text in UTF-16; convert it to UTF-8"),
 ];
@@ -94,6 +96,9 @@ fn format_of(head: &[u8], name: &str, names_column: impl Fn(&str) -> bool) -> Re
     }
     if head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06") {
         return Ok(FileFormat::Zip);
+    }
+    if head.starts_with(b"PAR1") {
+        return Ok(FileFormat::Parquet);
     }
     let text = head.strip_prefix(BOM).unwrap_or(head).trim_ascii_start();
     if text.starts_with(b"WARC/") {
@@ -187,7 +192,8 @@ mod tests {
         check("a", wide.as_bytes(), Ok((Table(b','), &wide)));
         check("a", &crate::files::compression::tests::gzip(b"x"), Err("twice"));
         check("a", &crate::files::compression::tests::bzip2(b"x"), Err("twice"));
-        check("a", b"PAR1", Err("Parquet"));
+        check("a", b"PAR1\x15\0", Ok((FileFormat::Parquet, "PAR1\x15\0")));
+        check("a", b"PARE", Err("encrypted"));
         check("a", b"\x7fELF\x02\x01\x01\x00\x00", Err("binary"));
         check("a", b"\xff\xfe{\x00", Err("UTF-16"));
     }

@@ -2,7 +2,9 @@
 
 use super::read_error::ReadError;
 use crate::document::FetchTime;
-use crate::wire::{FieldMap, Limits, MappedRecord, Part, Preset, Record, RecordLayout, TimeFrom, UrlFrom, field_names};
+use crate::wire::{
+    Fallback, FieldMap, Limits, MappedRecord, Part, Preset, Record, RecordLayout, TimeFrom, UrlFrom, field_names,
+};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,6 +56,18 @@ impl InputLayout {
 
     pub(super) fn fields(&self) -> &FieldMap {
         &self.settings.fields
+    }
+
+    pub(super) fn fallback(&self) -> &Fallback {
+        &self.layout.fallback
+    }
+
+    /// Settles the layout of records that are JSON pages whatever is configured.
+    pub(super) fn settle_as_page(&mut self) {
+        self.is_undecided = false;
+        let RecordLayout { fallback, url_from, .. } = &*self.layout;
+        let fields = FieldMap { preset: Preset::Page, ..FieldMap::default() };
+        self.layout = Arc::new(RecordLayout { fields, fallback: fallback.clone(), url_from: *url_from });
     }
 
     /// The time of pages that have none.

@@ -1,9 +1,9 @@
-//! Files and pipes as sources of records and sinks of events.
+//! Files and pipes as sources of records and sinks of events and tables.
 //!
 //! ```text
 //! path or stdin ─▶ compression ─▶ format ─▶ jsonl, json_array, table, page_file ┐
-//!                  gzip, zstd,    sniffed   warc, arc, wacz ─▶ archive_record    ┴▶ source: skip records read before,
-//!                  xz, bzip2                                                         number, chain, apply the layout
+//!                  gzip, zstd,    sniffed   warc, arc, wacz ─▶ archive_record    ┼▶ source: skip records read before,
+//!                  xz, bzip2               parquet                            ┘      number, chain, apply the layout
 //!                                           copy: some of the records again, as they came ─▶ record writer
 //! ```
 
@@ -20,8 +20,12 @@ mod inputs;
 mod json_array;
 mod jsonl;
 mod layout;
+mod new_file;
 mod originals;
+mod page_columns;
 mod page_file;
+mod parquet_reader;
+mod parquet_writer;
 mod read_error;
 mod record_reader;
 mod record_writer;
@@ -37,5 +41,7 @@ pub use copy::{CopyError, CopyFormat, CopyJob, RecordCopier};
 pub use events::{EventFile, EventStdout};
 pub use http_body::decode_content;
 pub use inputs::{InputError, NamedFile, input_files, named_files};
+pub use new_file::NewFile;
+pub use parquet_writer::{ColumnKind, ParquetWriter};
 pub use source::{FileSource, Input, ReadProgress};
 pub use warc::parse_warc_page;

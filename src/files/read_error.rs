@@ -37,6 +37,9 @@ pub(super) enum ReadError {
     /// A file that is not what it says, or lacks what its pages need.
     #[error("{0}")]
     Unusable(String),
+    /// Parquet that cannot be decoded.
+    #[error("the Parquet file is cut or damaged ({0}); fetch it again")]
+    Parquet(String),
     /// Another file than the one read before.
     #[error(
         "it is not the file that was read before: its first {n_records} records differ; give the new file another name"
@@ -72,6 +75,7 @@ impl ReadError {
             | ReadError::UnfinishedArray
             | ReadError::UnfinishedRow
             | ReadError::Unusable(_)
+            | ReadError::Parquet(_)
             | ReadError::Replaced { .. }
             | ReadError::Shorter { .. } => self.to_string(),
         }

@@ -10,6 +10,7 @@ use super::jsonl::JsonLines;
 use super::layout::{InputLayout, PageSettings};
 use super::originals::{Location, Originals};
 use super::page_file::PageFile;
+use super::parquet_reader::ParquetRecords;
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
 use super::stream::Stream;
@@ -452,6 +453,10 @@ pub(super) fn open_records(
             let read = Arc::clone(&file.read);
             let counting = move |stream| Box::new(CountingStream { stream, read: Arc::clone(&read) }) as Stream;
             Box::new(WaczRecords::open(&file.path, Box::new(counting), idle, limits, defaults())?)
+        }
+        FileFormat::Parquet => {
+            let file = file.ok_or(ReadError::Format("Parquet in a pipe, which is read from its end; give the file"))?;
+            Box::new(ParquetRecords::open(&file.path, Arc::clone(&file.read), layout)?)
         }
     };
     if let Some(columns) = records.columns() {

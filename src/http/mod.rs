@@ -14,6 +14,7 @@ mod connections;
 mod cursor;
 mod error;
 mod etag;
+mod explain;
 mod hosts;
 mod operations;
 mod page;

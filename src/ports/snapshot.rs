@@ -63,6 +63,13 @@ pub trait LinkView {
     /// [`StoreError`]
     fn each_index_size(&self, each: &mut dyn FnMut(DocumentId, u32)) -> Result<(), StoreError>;
 
+    /// Calls `each` with every document in the order of their numbers, its words, and the bytes of the page that first had
+    /// its text.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn each_size(&self, each: &mut dyn FnMut(DocumentId, u32, u64)) -> Result<(), StoreError>;
+
     /// The shingles that are common now.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 mod answers;
 mod changes;
 mod clusters;
+mod explain;
 mod group;
 mod lost;
 mod near_urls;
@@ -20,6 +21,9 @@ pub use answers::{
 };
 pub use changes::{By, ChangeRow, Changes, N_TENTHS, changes};
 pub use clusters::{ExportRow, Status, export, export_page, status};
+pub use explain::{
+    ChainLink, Connection, ExplainedPage, Explanation, LinkKind, NamedDocument, explain, named_document,
+};
 pub use group::{Group, group};
 pub use lost::{FormerPlace, FoundPlace, LostAnswer, LostSearch, lost, lost_many};
 pub use near_urls::near_urls;

@@ -160,7 +160,10 @@ pub fn similar(
 }
 
 /// The newest sighting of each document.
-fn last_seen(snapshot: &impl Snapshot, documents: &[DocumentId]) -> Result<HashMap<DocumentId, Sighting>, StoreError> {
+pub(super) fn last_seen(
+    snapshot: &impl Snapshot,
+    documents: &[DocumentId],
+) -> Result<HashMap<DocumentId, Sighting>, StoreError> {
     let standings = snapshot.newest_sightings_of(documents, 1)?;
     let keys: Vec<Fingerprint> = standings.iter().map(|standing| standing.url).collect();
     let sightings = standings.into_iter().zip(snapshot.urls(&keys)?);

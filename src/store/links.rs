@@ -56,6 +56,15 @@ impl LinkView for RocksStore {
         })
     }
 
+    fn each_size(&self, each: &mut dyn FnMut(DocumentId, u32, u64)) -> Result<(), StoreError> {
+        self.scan(cf::DOCS, &[], &mut |key, row| {
+            let found = Fields(key).document().zip(schema::read_size(row));
+            let (document, (n_words, n_bytes)) = found.ok_or_else(|| damaged("a row of docs"))?;
+            each(document, n_words, n_bytes);
+            Ok(true)
+        })
+    }
+
     fn common_shingles(&self) -> Result<HashSet<Shingle>, StoreError> {
         Ok(self.common()?.into_iter().collect())
     }

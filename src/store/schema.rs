@@ -624,6 +624,13 @@ pub(super) fn read_index_size(row: &[u8]) -> Option<u32> {
     u32::try_from(fields.varint()?).ok()
 }
 
+/// Reads only the words of a document, and the bytes of the page that first had its text.
+pub(super) fn read_size(row: &[u8]) -> Option<(u32, u64)> {
+    let mut fields = Fields(row);
+    let _ = (fields.fingerprint()?, fields.u64()?);
+    Some((u32::try_from(fields.varint()?).ok()?, fields.varint()?))
+}
+
 /// Appends a document's postings to its batch's row of `pending`.
 pub(super) fn put_pending(row: &mut Vec<u8>, document: &NewDocument, bits: u32) {
     for (kind, shingles) in PostingKind::ALL.into_iter().zip(postings_of(document)) {

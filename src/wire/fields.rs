@@ -106,6 +106,11 @@ impl FieldMap {
         Some(own).filter(|own| !own.is_empty()).into_iter().chain(presets.iter().copied())
     }
 
+    /// The place that is configured for a part, besides those of the preset.
+    pub fn own_place(&self, part: Part) -> Option<&str> {
+        Some(self.own(part)).filter(|own| !own.is_empty())
+    }
+
     /// What a table lacks whose columns have these names: its page would have no URL, time or content.
     ///
     /// # Errors

@@ -839,7 +839,7 @@ fn errors_are_one_json_object_with_json() {
         ("run --json", vec!["--no-such-flag"], 2, "usage", "--no-such-flag"),
         ("--json config validate", vec!["--config", missing.as_str()], 2, "usage", "check the path"),
         ("query lost --json", vec!["--urls-from", missing.as_str()], 1, "failed", "check the path"),
-        ("changes --csv --json", vec![], 2, "usage", "exclude each other"),
+        ("changes --format csv --json", vec![], 2, "usage", "exclude each other"),
     ] {
         let (code, answer, said) = output_of(world.command(command).args(arguments));
         assert_eq!((code, answer.as_str()), (Some(exit_code), ""), "{command}: {said}");

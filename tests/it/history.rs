@@ -685,7 +685,7 @@ fn how_pages_change_is_counted() {
     );
     let svg = std::fs::read_to_string(chart).expect("a chart");
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("3 deaths: 2"), "{svg}");
-    let csv = world.ask("changes --csv --by host", &[]);
+    let csv = world.ask("changes --format csv --by host", &[]);
     let rows: Vec<Vec<String>> = csv::Reader::from_reader(csv.as_bytes())
         .records()
         .map(|row| row.expect("a row").iter().map(String::from).collect())
@@ -925,7 +925,7 @@ fn check_alike(worlds: &[World; 2], urls: &BTreeSet<String>, texts: &[String]) {
         });
         assert_eq!(answers[0], answers[1], "{question}");
     }
-    for question in ["sweep list", "changes", "changes --by host", "changes --by sweep", "changes --csv"] {
+    for question in ["sweep list", "changes", "changes --by host", "changes --by sweep", "changes --format csv"] {
         let answers = worlds.each_ref().map(|world| world.ask(question, &[]));
         assert_eq!(answers[0], answers[1], "{question}");
     }

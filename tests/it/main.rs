@@ -34,6 +34,8 @@ mod events;
 #[cfg(feature = "service")]
 mod exactly_once;
 #[cfg(feature = "service")]
+mod explain;
+#[cfg(feature = "service")]
 mod families;
 #[cfg(feature = "service")]
 mod files;
@@ -52,6 +54,8 @@ mod page;
 #[cfg(feature = "service")]
 mod parity;
 #[cfg(feature = "service")]
+mod parquet;
+#[cfg(feature = "service")]
 mod planted;
 #[cfg(feature = "service")]
 mod recovery;
@@ -61,3 +65,5 @@ mod related;
 mod related_files;
 #[cfg(feature = "service")]
 mod sketch;
+#[cfg(feature = "service")]
+mod tables;

@@ -1,6 +1,7 @@
 //! The page for people, in a real browser: what it shows, that a keyboard and a screen reader suffice, and that
 //! nothing crawled can take it over.
 
+use crate::explain::bridged;
 use crate::harness::browser::Browser;
 use crate::harness::server::{Server, encoded};
 use crate::harness::{World, page, related_sample, sweeps};
@@ -100,6 +101,38 @@ fn related_pages_are_shown_with_their_reason() {
         assert!(browser.texts("section[aria-labelledby=related] li a").contains(&"http://site/bread".to_string()));
         check_access(&browser);
     }
+}
+
+/// The page shows the chain and marks its weakest link, and the form, the home page and a comparison lead to it.
+#[test]
+fn a_person_sees_the_chain() {
+    let world = bridged();
+    let server = Server::open(&world);
+    let never = server.get("/explain?a=http://no/&b=1");
+    assert!(never.status == 404 && never.body.contains("class=\"problem\""), "{}", never.body);
+    let same = server.get("/explain?a=http://a/&b=http://copy/");
+    assert!(same.body.contains("Both are the same document, number 1"), "{}", same.body);
+    let apart = server.get("/explain?a=1&b=4");
+    assert!(apart.body.contains("They are not in one cluster"), "{}", apart.body);
+    assert!(server.get("/compare?a=1&b=2").body.contains("<a href=\"/explain?a=1&amp;b=2\">"));
+    let evil = server.get(&format!("/explain?a={}&b=1", encoded("\"><script>x</script>")));
+    assert!(!evil.body.contains("<script"), "{}", evil.body);
+
+    let Some(browser) = Browser::start() else { return };
+    browser.open(&format!("http://{}/explain", server.address));
+    check_access(&browser);
+    browser.type_into("#a", "http://a/");
+    browser.type_into("#b", "2");
+    browser.click("main form button");
+    browser.wait("return String(document.querySelectorAll('ol.chain li').length)", "5");
+    let links = browser.texts("ol.chain li.link");
+    assert!(links.len() == 2 && links[0].ends_with("near, the weakest"), "{links:?}");
+    assert_eq!(browser.texts("ol.chain li:not(.link) a"), ["http://a/", "http://ab/", "http://b/"]);
+    check_access(&browser);
+    browser.open(&format!("http://{}/?url=http://a/", server.address));
+    browser.click("button[formaction='/explain']");
+    browser.wait("return document.querySelector('h1').textContent", "Why are they together?");
+    assert!(!browser.texts("ol.chain li.link").is_empty());
 }
 
 /// URLs and names of sweeps are foreign text: none becomes markup, script or a link elsewhere.

@@ -12,6 +12,7 @@ pub use kafka::{DlqCommand, ReplayArgs, Republished, TopicArgs, TopicsCommand};
 pub use query::{ChangesArgs, ExportArgs, ExportCommand, Question, ReclusterArgs, SweepCommand};
 pub use related::{BuildArgs, EvaluateArgs, RelatedCommand, SampleArgs, TableArgs};
 
+use super::answer_table::AnswerFormat;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -88,6 +89,7 @@ Examples:
   lookalike query url https://example.com/
   lookalike query lost https://example.com/old --limit 3
   lookalike --json query cluster 17
+  lookalike query cluster 17 --format csv > cluster.csv
 
 Exit codes:
   0    answered
@@ -95,8 +97,36 @@ Exit codes:
   2    wrong usage or configuration
   4    the store does not know the URL or the cluster")]
     Query {
+        /// How to answer; --json is short for json [default: table]
+        #[arg(long, value_enum, global = true, value_name = "FORMAT")]
+        format: Option<AnswerFormat>,
         #[command(subcommand)]
         question: Question,
+    },
+    /// Explain why two pages are in one cluster: the chain of links between them, and its weakest link
+    ///
+    /// The links of a cluster form a tree, so there is one chain. Without its weakest link the two would be in two
+    /// clusters.
+    #[command(after_long_help = "\
+Examples:
+  lookalike explain https://example.com/old https://example.com/new
+  lookalike explain 17 42 --json
+
+Exit codes:
+  0    answered, also for pages of two clusters
+  1    failed; the message says why and what to do
+  2    wrong usage or configuration
+  4    the store does not know a URL or a document")]
+    Explain {
+        /// How to answer; --json is short for json. CSV has the links only [default: table]
+        #[arg(long, value_enum, value_name = "FORMAT")]
+        format: Option<AnswerFormat>,
+        /// A document's number, or a URL in the store
+        #[arg(value_name = "ID|URL")]
+        a: String,
+        /// Another document's number or URL
+        #[arg(value_name = "ID|URL")]
+        b: String,
     },
     /// Count documents, sightings and clusters, as in section 5 of the paper
     #[command(after_long_help = "\
@@ -149,10 +179,11 @@ Examples:
         #[command(subcommand)]
         what: RelatedCommand,
     },
-    /// Write out what the store holds, as CSV or JSON lines
+    /// Write out what the store holds, as CSV, JSON lines or Parquet
     #[command(after_long_help = "\
 Examples:
   lookalike export clusters --out clusters.csv
+  lookalike export clusters --out clusters.parquet
   lookalike export present --json | head")]
     Export {
         #[command(subcommand)]

@@ -1,5 +1,7 @@
 //! The words of the commands that ask the store, or write out what it holds.
 
+use super::super::answer_table::AnswerFormat;
+use super::super::table::TableFormat;
 use crate::backfill::{ReclusterPolicy, Representative};
 use crate::query::By;
 use clap::{Args, Subcommand, ValueEnum};
@@ -127,14 +129,14 @@ Examples:
 Examples:
   lookalike changes
   lookalike changes --by host --svg changes.svg
-  lookalike changes --by sweep --csv > changes.csv")]
+  lookalike changes --by sweep --format csv > changes.csv")]
 pub struct ChangesArgs {
     /// Add a row for each host or each sweep
     #[arg(long, value_enum)]
     pub by: Option<ChangesBy>,
-    /// Answer in CSV
-    #[arg(long)]
-    pub csv: bool,
+    /// How to answer; --json is short for json [default: table]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<AnswerFormat>,
     /// Draw a chart into this file as well
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
@@ -190,23 +192,29 @@ pub enum ExportCommand {
     /// Write a row for each link that joined two clusters
     ///
     /// The columns are the later document, the earlier one (`to`), their resemblance, how much of the smaller is in the
-    /// other, and where both were first seen.
+    /// other (`containment`), and where both were first seen (`url`, `to_url`). With --columns also words and bytes of
+    /// the later document, and to_words and to_bytes of the earlier one.
     #[command(after_long_help = "\
 Examples:
-  lookalike export links --out links.csv")]
+  lookalike export links --out links.csv
+  lookalike export links --out links.parquet")]
     Links(ExportArgs),
     /// Write a row for each URL: what stands there now, by the time of fetching
     ///
-    /// The columns are url, fetched_at, sweep, document, cluster and state (page, gone, redirect, lost).
+    /// The columns are url, fetched_at, sweep, document, cluster and state (page, gone, redirect, lost). With --columns
+    /// also words, bytes and representative, as for clusters.
     #[command(after_long_help = "\
 Examples:
   lookalike export present --json --out present.jsonl")]
     Present(ExportArgs),
     /// Write a row for each sighting
     ///
-    /// The columns are url, fetched_at, sweep, document and cluster.
+    /// The columns are url, fetched_at, sweep, document and cluster. With --columns also the document's words, the bytes
+    /// of the page that first had its text, and representative: whether the cluster has its name from this document, which
+    /// is so for one document of each cluster.
     #[command(after_long_help = "\
 Examples:
+  lookalike export clusters --columns url,cluster,words,representative --out clusters.parquet
   lookalike export clusters | sort -t, -k5 > by-cluster.csv")]
     Clusters(ExportArgs),
     /// Write a row for each pair of related pages that `related build --clusters` found, at most ten for each URL
@@ -227,9 +235,15 @@ Examples:
 
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// Write to this file instead of standard output; with --json, JSON lines instead of CSV
+    /// Write to this file instead of standard output; it has the name only when it is whole
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// How to write; --json is short for jsonl [default: what the file's name ends in: .csv, .jsonl, .parquet; or csv]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<TableFormat>,
+    /// Write these columns, in this order
+    #[arg(long, value_delimiter = ',', value_name = "COLUMN,…")]
+    pub columns: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -264,9 +278,13 @@ pub struct ReclusterArgs {
     /// members, counted again whenever one joins [default: first]
     #[arg(long, value_name = "first|popular")]
     pub representative: Option<Representative>,
-    /// Write a row for each sighting here, as `export clusters` does; with --json, JSON lines instead of CSV
+    /// Write a row for each sighting here, as `export clusters` does
     #[arg(long, short, value_name = "FILE")]
     pub out: PathBuf,
+    /// How to write the rows; --json is short for jsonl [default: what the file's name ends in: .csv, .jsonl, .parquet; or
+    /// csv]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<TableFormat>,
     /// Replace the store's clusters by these in one step, and leave the events of the difference to the next `run`.
     /// Later pages join them by the rule the store was created with
     #[arg(long)]

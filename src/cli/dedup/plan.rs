@@ -79,7 +79,8 @@ fn output_name(name: &Path, format: CorpusFormat) -> Result<String> {
     if format == CorpusFormat::Same {
         return Ok(text.into());
     }
-    let compression = [".gz", ".zst", ".zstd"].into_iter().find(|end| text.ends_with(end)).unwrap_or_default();
+    let compression =
+        [".gz", ".zst", ".zstd", ".xz", ".bz2"].into_iter().find(|end| text.ends_with(end)).unwrap_or_default();
     let stem = text.strip_suffix(compression).unwrap_or(text);
     let plain = stem.rsplit_once('.').filter(|(before, end)| !before.is_empty() && !end.contains('/'));
     Ok(format!("{}.jsonl{compression}", plain.map_or(stem, |(before, _)| before)))

@@ -86,7 +86,8 @@ fn by_sketches(
         }
         html.raw("</div>");
     }
-    html.raw("</div></section>");
+    html.raw("</div><p><a href=\"/explain?a=").text(a).raw("&amp;b=").text(b);
+    html.raw("\">Why are they together, or not?</a></p></section>");
     Ok(())
 }
 

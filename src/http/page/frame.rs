@@ -86,7 +86,7 @@ fn whole(title: &str, url: &str, main: Html, foot: Html) -> String {
     html.raw("<input id=\"url\" name=\"url\" type=\"text\" inputmode=\"url\" required ");
     html.raw("autocomplete=\"off\" autocapitalize=\"none\" spellcheck=\"false\" placeholder=\"https://…\" value=\"");
     html.text(url).raw("\"><button>Look up</button></form>");
-    html.raw("<nav><a href=\"/compare\">Compare two texts</a></nav></div></header>");
+    html.raw("<nav><a href=\"/compare\">Compare two texts</a> <a href=\"/explain\">Explain two pages</a></nav></div></header>");
     html.raw("<main id=\"main\">").html(main).raw("</main><footer><div class=\"bar\">").html(foot);
     html.raw("<a href=\"/v1/openapi.json\">API</a></div></footer></body></html>\n");
     html.into_string()

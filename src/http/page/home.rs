@@ -213,7 +213,8 @@ fn resembling(
         }
         html.raw("</td></tr>");
     }
-    html.raw("</tbody></table></div><p><button>Compare these two</button>");
+    html.raw("</tbody></table></div><p><button>Compare these two</button> ");
+    html.raw("<button class=\"second\" formaction=\"/explain\">Why are they together?</button>");
     if versions.len() > VERSIONS_MAX {
         let n_more = versions.len() - VERSIONS_MAX;
         html.raw(" <span class=\"note\">").text(n_more).raw(" older versions are not shown</span>");

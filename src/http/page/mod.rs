@@ -3,6 +3,7 @@
 //! The server renders it whole. It needs no script, and its policy forbids any.
 
 mod compare;
+mod explain;
 mod frame;
 mod home;
 mod html;
@@ -10,5 +11,6 @@ mod related;
 mod timeline;
 
 pub(super) use compare::{compare, compare_texts};
+pub(super) use explain::explain;
 pub(super) use frame::{error_page, favicon, style};
 pub(super) use home::home;

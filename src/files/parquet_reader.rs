@@ -1,0 +1,248 @@
+//! Parquet: one page a row, row by row, in memory of a few rows and the pages of their columns.
+
+use super::chain::RecordHash;
+use super::layout::InputLayout;
+use super::page_columns::{PageField, page_columns};
+use super::read_error::ReadError;
+use super::record_reader::{Advance, RecordReader};
+use super::source::ReadProgress;
+use crate::document::FetchTime;
+use crate::wire::{Reason, Record, Rejection};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, TimestampMicrosecondType};
+use arrow_array::{
+    Array, ArrayRef, Int64Array, LargeBinaryArray, LargeStringArray, RecordBatch, TimestampMicrosecondArray,
+};
+use arrow_cast::cast;
+use arrow_schema::{DataType, TimeUnit};
+use base64::Engine as _;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Rows that are decoded at once.
+const BATCH_ROWS: usize = 64;
+
+/// The signature at the beginning of a file.
+const SIGNATURE: &[u8] = b"PAR1";
+
+/// Bytes of the beginning that are read, and counted, before the format is known.
+const HEAD_BYTES: u64 = 64 << 10;
+
+/// The rows of a file as JSON pages.
+pub(super) struct ParquetRecords {
+    batches: ParquetRecordBatchReader,
+    columns: Vec<(Vec<String>, PageField)>,
+    read: Arc<ReadProgress>,
+    bytes_a_row: f64,
+    batch: Vec<PageColumn>,
+    n_rows: usize,
+    /// The row that comes next in the batch; the current one is before it.
+    next: usize,
+}
+
+/// A column of a batch.
+struct PageColumn {
+    field: PageField,
+    /// The structs around it, the outermost first; a null in one is a null here.
+    around: Vec<ArrayRef>,
+    cells: Cells,
+}
+
+enum Cells {
+    Text(LargeStringArray),
+    Bytes(LargeBinaryArray),
+    Time(TimestampMicrosecondArray),
+    Number(Int64Array),
+}
+
+/// What a cell holds.
+enum Cell<'a> {
+    Text(Cow<'a, str>),
+    Bytes(&'a [u8]),
+    Number(i64),
+}
+
+impl ParquetRecords {
+    /// Opens a file, which is read at any place: its columns are described at its end. The layout becomes that of JSON
+    /// pages.
+    ///
+    /// # Errors
+    /// [`ReadError`] where it is no Parquet file, is cut or damaged, or has no columns of pages.
+    pub(super) fn open(path: &Path, read: Arc<ReadProgress>, layout: &mut InputLayout) -> Result<Self, ReadError> {
+        let mut file = File::open(path)?;
+        let mut signature = [0; SIGNATURE.len()];
+        file.read_exact(&mut signature)?;
+        if signature != SIGNATURE {
+            return Err(ReadError::Format("a Parquet file that is compressed as a whole; decompress it"));
+        }
+        let n_bytes = file.metadata()?.len().saturating_sub(HEAD_BYTES);
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| damaged(&error))?;
+        let n_rows_total = builder.metadata().file_metadata().num_rows().max(1) as u64;
+        let leaves = builder.parquet_schema().columns();
+        // Values in lists and maps are several a row.
+        let single: Vec<usize> = (0..leaves.len()).filter(|at| leaves[*at].max_rep_level() == 0).collect();
+        let paths: Vec<Vec<String>> = single.iter().map(|at| leaves[*at].path().parts().to_vec()).collect();
+        let found = page_columns(&paths, layout.fields(), layout.fallback())?;
+        layout.settle_as_page();
+        let mask = ProjectionMask::leaves(builder.parquet_schema(), found.iter().map(|(at, _)| single[*at]));
+        let columns = found.into_iter().map(|(at, field)| (paths[at].clone(), field)).collect();
+        let batches =
+            builder.with_projection(mask).with_batch_size(BATCH_ROWS).build().map_err(|error| damaged(&error))?;
+        let bytes_a_row = n_bytes as f64 / n_rows_total as f64;
+        Ok(ParquetRecords { batches, columns, read, bytes_a_row, batch: Vec::new(), n_rows: 0, next: 0 })
+    }
+
+    /// Decodes the next rows; false at the end.
+    fn read_batch(&mut self) -> Result<bool, ReadError> {
+        let Some(batch) = self.batches.next().transpose().map_err(|error| damaged(&error))? else { return Ok(false) };
+        let columns = self.columns.iter().map(|(path, field)| PageColumn::new(&batch, path, *field));
+        self.batch = columns.collect::<Result<_, _>>()?;
+        (self.n_rows, self.next) = (batch.num_rows(), 0);
+        self.read.n_bytes_read.fetch_add((self.n_rows as f64 * self.bytes_a_row) as u64, Relaxed);
+        Ok(true)
+    }
+}
+
+impl RecordReader for ParquetRecords {
+    fn advance(&mut self, chain: u64) -> Result<Advance, ReadError> {
+        while self.next >= self.n_rows {
+            if !self.read_batch()? {
+                return Ok(Advance::End);
+            }
+        }
+        let mut hash = RecordHash::after(chain);
+        for column in &self.batch {
+            let cell = column.cell(self.next);
+            hash.append(column.field.name().as_bytes());
+            let bytes = cell.as_ref().map(Cell::bytes);
+            hash.append(&bytes.as_ref().map_or(u64::MAX, |bytes| bytes.len() as u64).to_le_bytes());
+            hash.append(bytes.as_deref().unwrap_or_default());
+        }
+        self.next += 1;
+        Ok(Advance::Record(hash.finish()))
+    }
+
+    fn decode(&mut self) -> Record {
+        let row = JsonRow { columns: &self.batch, at: self.next - 1 };
+        // A row of text always has a JSON form.
+        serde_json::to_vec(&row).map_or_else(
+            |error| Record::Rejected(Rejection::new(Reason::InvalidJson, format!("the row has no JSON form: {error}"))),
+            Record::Json,
+        )
+    }
+}
+
+impl PageColumn {
+    fn new(batch: &RecordBatch, path: &[String], field: PageField) -> Result<Self, ReadError> {
+        let name = || path.join(".");
+        let missing = || ReadError::Unusable(format!("column {} is not where the schema says", name()));
+        let (first, rest) = path.split_first().ok_or_else(missing)?;
+        let mut column = batch.column_by_name(first).ok_or_else(missing)?.clone();
+        let mut around = Vec::new();
+        for part in rest {
+            let inner =
+                column.as_struct_opt().and_then(|outer| outer.column_by_name(part)).ok_or_else(missing)?.clone();
+            around.push(std::mem::replace(&mut column, inner));
+        }
+        let wrong = |wanted: &str| {
+            ReadError::Unusable(format!("column {} has the type {}, not {wanted}", name(), column.data_type()))
+        };
+        let value_type = match column.data_type() {
+            DataType::Dictionary(_, values) => (**values).clone(),
+            other => other.clone(),
+        };
+        let to = |kind: DataType| cast(&column, &kind).map_err(|error| damaged(&error));
+        let cells = match (field, value_type) {
+            (PageField::HttpStatus, kind) if kind.is_integer() => {
+                Cells::Number(to(DataType::Int64)?.as_primitive::<Int64Type>().clone())
+            }
+            (PageField::HttpStatus, _) => return Err(wrong("a whole number")),
+            // An id may be a number.
+            (PageField::Id, kind) if kind.is_integer() => {
+                Cells::Text(to(DataType::LargeUtf8)?.as_string::<i64>().clone())
+            }
+            (_, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => {
+                Cells::Text(to(DataType::LargeUtf8)?.as_string::<i64>().clone())
+            }
+            (PageField::FetchedAt, DataType::Timestamp(..) | DataType::Date32 | DataType::Date64) => {
+                let times = to(DataType::Timestamp(TimeUnit::Microsecond, None))?;
+                Cells::Time(times.as_primitive::<TimestampMicrosecondType>().clone())
+            }
+            (PageField::FetchedAt, _) => return Err(wrong("a timestamp, a date or text")),
+            (_, DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_)) => {
+                Cells::Bytes(to(DataType::LargeBinary)?.as_binary::<i64>().clone())
+            }
+            _ => return Err(wrong("text")),
+        };
+        Ok(PageColumn { field, around, cells })
+    }
+
+    fn cell(&self, row: usize) -> Option<Cell<'_>> {
+        let cells: &dyn Array = match &self.cells {
+            Cells::Text(cells) => cells,
+            Cells::Bytes(cells) => cells,
+            Cells::Time(cells) => cells,
+            Cells::Number(cells) => cells,
+        };
+        if cells.is_null(row) || self.around.iter().any(|outer| outer.is_null(row)) {
+            return None;
+        }
+        Some(match &self.cells {
+            Cells::Text(cells) => Cell::Text(cells.value(row).into()),
+            Cells::Bytes(cells) => match std::str::from_utf8(cells.value(row)) {
+                Ok(text) => Cell::Text(text.into()),
+                Err(_) => Cell::Bytes(cells.value(row)),
+            },
+            Cells::Time(cells) => Cell::Text(FetchTime(cells.value(row)).to_string().into()),
+            Cells::Number(cells) => Cell::Number(cells.value(row)),
+        })
+    }
+}
+
+impl Cell<'_> {
+    fn bytes(&self) -> Cow<'_, [u8]> {
+        match self {
+            Cell::Text(text) => text.as_bytes().into(),
+            Cell::Bytes(bytes) => (*bytes).into(),
+            Cell::Number(number) => number.to_le_bytes().to_vec().into(),
+        }
+    }
+}
+
+/// A row as a JSON page. A null body says that the page is gone, as in a JSON page; any other null is a missing field.
+struct JsonRow<'a> {
+    columns: &'a [PageColumn],
+    at: usize,
+}
+
+impl Serialize for JsonRow<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut page = serializer.serialize_map(None)?;
+        for column in self.columns {
+            let name = column.field.name();
+            let cell = column.cell(self.at);
+            match cell {
+                Some(Cell::Text(text)) => page.serialize_entry(name, &text)?,
+                Some(Cell::Number(number)) => page.serialize_entry(name, &number)?,
+                Some(Cell::Bytes(bytes)) if column.field == PageField::Body => {
+                    page.serialize_entry("body_base64", &base64::engine::general_purpose::STANDARD.encode(bytes))?;
+                }
+                Some(Cell::Bytes(bytes)) => page.serialize_entry(name, &String::from_utf8_lossy(bytes))?,
+                None if column.field == PageField::Body => page.serialize_entry(name, &None::<&str>)?,
+                None => {}
+            }
+        }
+        page.end()
+    }
+}
+
+fn damaged(error: &impl std::fmt::Display) -> ReadError {
+    ReadError::Parquet(error.to_string())
+}
