@@ -92,7 +92,7 @@ pub(super) fn stream(config: &Config, store: &RocksStore, flow: Flow, shutdown: 
     };
     let shown = progress.start(stats);
     let refresh_ms = if config.related.on { config.related.refresh_ms } else { 0 };
-    let summary = refreshing(&store, Duration::from_millis(refresh_ms), || pipeline.run());
+    let summary = refreshing(store, Duration::from_millis(refresh_ms), || pipeline.run());
     shown.finish();
     summary?.map_err(|error| stopped_or_failed(error, shutdown))
 }

@@ -3,7 +3,8 @@
 //! A further format is a variant of [`CopyFormat`], which `RecordCopier::write` turns a record into, and one of
 //! `RecordWriter`.
 
-use super::format::{BOM, FileFormat};
+use super::compression::{IdleDecoders, decompressed};
+use super::format::{BOM, FileFormat, sniff};
 use super::layout::InputLayout;
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
@@ -29,6 +30,16 @@ pub enum CopyFormat {
     Same,
     /// JSON pages with the text that a reader sees, one a line, in the compression of their input.
     Jsonl,
+}
+
+/// Whether the records of a file can be written as the bytes that they came as. Of a file that cannot be read, too: what
+/// is wrong with it is told where it is read.
+pub fn has_record_bytes(path: &Path) -> bool {
+    let format = || -> Result<FileFormat, ReadError> {
+        let stream = decompressed(Box::new(File::open(path)?), &IdleDecoders::default())?;
+        Ok(sniff(stream, &path.to_string_lossy(), |_| false)?.0)
+    };
+    !matches!(format(), Ok(FileFormat::Arc | FileFormat::Zip | FileFormat::Parquet))
 }
 
 /// An input, what is written of it, and where.
@@ -292,7 +303,6 @@ fn unwritten(job: &CopyJob<'_>, error: io::Error) -> CopyError {
 mod tests {
     use super::*;
     use crate::files::Input;
-    use crate::files::compression::decompressed;
     use crate::files::compression::tests::{gzip, zstd};
     use crate::ports::{Polled, ProgressMap, Source};
     use crate::wire::Limits;

@@ -37,7 +37,7 @@ mod warc;
 mod warc_date;
 mod warc_stream;
 
-pub use copy::{CopyError, CopyFormat, CopyJob, RecordCopier};
+pub use copy::{CopyError, CopyFormat, CopyJob, RecordCopier, has_record_bytes};
 pub use events::{EventFile, EventStdout};
 pub use http_body::decode_content;
 pub use inputs::{InputError, NamedFile, input_files, named_files};

@@ -5,7 +5,6 @@ use super::layout::InputLayout;
 use super::page_columns::{PageField, page_columns};
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
-use super::source::ReadProgress;
 use crate::document::FetchTime;
 use crate::wire::{Reason, Record, Rejection};
 use arrow_array::cast::AsArray;
@@ -23,8 +22,6 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Rows that are decoded at once.
 const BATCH_ROWS: usize = 64;
@@ -39,7 +36,7 @@ const HEAD_BYTES: u64 = 64 << 10;
 pub(super) struct ParquetRecords {
     batches: ParquetRecordBatchReader,
     columns: Vec<(Vec<String>, PageField)>,
-    read: Arc<ReadProgress>,
+    count: Box<dyn Fn(u64) + Send>,
     bytes_a_row: f64,
     batch: Vec<PageColumn>,
     n_rows: usize,
@@ -71,11 +68,15 @@ enum Cell<'a> {
 
 impl ParquetRecords {
     /// Opens a file, which is read at any place: its columns are described at its end. The layout becomes that of JSON
-    /// pages.
+    /// pages. `count` hears of bytes that are read.
     ///
     /// # Errors
     /// [`ReadError`] where it is no Parquet file, is cut or damaged, or has no columns of pages.
-    pub(super) fn open(path: &Path, read: Arc<ReadProgress>, layout: &mut InputLayout) -> Result<Self, ReadError> {
+    pub(super) fn open(
+        path: &Path,
+        count: Box<dyn Fn(u64) + Send>,
+        layout: &mut InputLayout,
+    ) -> Result<Self, ReadError> {
         let mut file = File::open(path)?;
         let mut signature = [0; SIGNATURE.len()];
         file.read_exact(&mut signature)?;
@@ -96,7 +97,7 @@ impl ParquetRecords {
         let batches =
             builder.with_projection(mask).with_batch_size(BATCH_ROWS).build().map_err(|error| damaged(&error))?;
         let bytes_a_row = n_bytes as f64 / n_rows_total as f64;
-        Ok(ParquetRecords { batches, columns, read, bytes_a_row, batch: Vec::new(), n_rows: 0, next: 0 })
+        Ok(ParquetRecords { batches, columns, count, bytes_a_row, batch: Vec::new(), n_rows: 0, next: 0 })
     }
 
     /// Decodes the next rows; false at the end.
@@ -105,7 +106,7 @@ impl ParquetRecords {
         let columns = self.columns.iter().map(|(path, field)| PageColumn::new(&batch, path, *field));
         self.batch = columns.collect::<Result<_, _>>()?;
         (self.n_rows, self.next) = (batch.num_rows(), 0);
-        self.read.n_bytes_read.fetch_add((self.n_rows as f64 * self.bytes_a_row) as u64, Relaxed);
+        (self.count)((self.n_rows as f64 * self.bytes_a_row) as u64);
         Ok(true)
     }
 }

@@ -456,7 +456,11 @@ pub(super) fn open_records(
         }
         FileFormat::Parquet => {
             let file = file.ok_or(ReadError::Format("Parquet in a pipe, which is read from its end; give the file"))?;
-            Box::new(ParquetRecords::open(&file.path, Arc::clone(&file.read), layout)?)
+            let read = Arc::clone(&file.read);
+            let count = Box::new(move |n| {
+                read.n_bytes_read.fetch_add(n, Relaxed);
+            });
+            Box::new(ParquetRecords::open(&file.path, count, layout)?)
         }
     };
     if let Some(columns) = records.columns() {

@@ -91,7 +91,7 @@ pub fn export_related<S: Snapshot + RelatedView>(
     snapshot: &S,
     each: &mut dyn FnMut(RelatedPair) -> bool,
 ) -> Result<(), StoreError> {
-    each_named(snapshot, &mut |names, url, Neighbours { nearest, .. }| {
+    each_named(snapshot, |names, url, Neighbours { nearest, .. }| {
         for (target, similarity) in nearest {
             let Some(related) = names.url(target)? else { continue };
             if !each(RelatedPair { url: url.clone(), related, similarity: rounded(similarity) }) {
@@ -110,7 +110,7 @@ pub fn export_centers<S: Snapshot + RelatedView>(
     snapshot: &S,
     each: &mut dyn FnMut(RelatedCenter) -> bool,
 ) -> Result<(), StoreError> {
-    each_named(snapshot, &mut |names, url, Neighbours { center, .. }| {
+    each_named(snapshot, |names, url, Neighbours { center, .. }| {
         let Some(center) = names.url(center)? else { return Ok(true) };
         Ok(each(RelatedCenter { url, center }))
     })
@@ -118,7 +118,7 @@ pub fn export_centers<S: Snapshot + RelatedView>(
 
 fn each_named<S: Snapshot + RelatedView>(
     snapshot: &S,
-    each: &mut dyn FnMut(&TargetNames<'_, S>, String, Neighbours) -> Result<bool, StoreError>,
+    mut each: impl FnMut(&TargetNames<'_, S>, String, Neighbours) -> Result<bool, StoreError>,
 ) -> Result<(), StoreError> {
     let Some(names) = TargetNames::new(snapshot)? else { return Ok(()) };
     let mut outcome = Ok(());

@@ -707,8 +707,8 @@ fn what_can_be_read_of_a_cut_off_input_is_deduplicated() {
     let lines: Vec<u8> = pages.iter().filter(|page| page.at.0 == 0).flat_map(|page| page.line.clone()).collect();
     let packed = gzipped(&lines);
     let cut = world.write("cut.jsonl.gz", &packed[..packed.len() / 2]);
-    let arc = world.write("old.arc", "filedesc://old.arc 0.0.0.0\n");
-    let inputs = [cut, arc, sweeps()[1].clone()];
+    let program = world.write("old", "\x7fELF\x02\x01\x01\0\0");
+    let inputs = [cut, program, sweeps()[1].clone()];
     let list = world.path("removed.jsonl").display().to_string();
     let output = world.dedup_command(&inputs, "out", &["--removed", &list]).output().expect("starts");
     let summary = summary(&output, 3);
@@ -722,7 +722,7 @@ fn what_can_be_read_of_a_cut_off_input_is_deduplicated() {
     let n_kept = n_kept("cut.jsonl.gz") + n_kept("sweep-2-2015-08-01.jsonl.zst");
     assert_eq!(summary["n_kept"], n_kept);
     assert_eq!(removed_rows(Path::new(&list)).len() as u64, n_read + 255 - n_kept as u64);
-    assert!(!world.path("out/old.arc").exists(), "nothing of it could be read");
+    assert!(!world.path("out/old").exists(), "nothing of it could be read");
 
     let none = world.write("none.jsonl", "no page\nnor this\n");
     let output = world.dedup_command(&[none], "none", &[]).output().expect("starts");

@@ -1,6 +1,8 @@
 //! The same pages in every format that can be read, and files that are not what they should be.
 
 use crate::harness::{Partition, World, root, text};
+use crate::parquet::{strings, write};
+use parquet::basic::Compression;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
@@ -267,6 +269,60 @@ fn the_same_pages_in_any_format_have_equal_clusters() {
 }
 
 /// A revisit is a sighting of what the capture with its digest shows, wherever that stands before it in the inputs.
+/// The URL and the time of every page in a store that took a file in, sorted.
+fn pages_of(input: &Path) -> Vec<String> {
+    let world = World::new();
+    assert!(run(&world, input, &[]).status.success());
+    let mut rows: Vec<String> =
+        world.ask("export clusters --columns url,fetched_at", &[]).lines().map(String::from).collect();
+    rows.sort();
+    rows
+}
+
+/// `dedup` keeps the same pages of every format, with no option but the folder to write to.
+#[test]
+fn dedup_keeps_the_same_pages_of_every_format() {
+    let pages = sample();
+    let world = World::new();
+    let names = ["url", "text", "timestamp"];
+    let column = |part: fn(&Sample) -> &String| strings(pages.iter().map(|page| part(page).as_str()));
+    let columns = vec![
+        ("url", column(|page| &page.url)),
+        ("date", column(|page| &page.fetched_at)),
+        ("text", column(|page| &page.text)),
+    ];
+    write(&world.path("fineweb.parquet"), columns, Compression::SNAPPY);
+    let mut expected = None;
+    for (name, bytes, output) in [
+        ("pages.jsonl", jsonl(&pages), "pages.jsonl"),
+        ("fineweb.jsonl.xz", xz(&fineweb(&pages)), "fineweb.jsonl.xz"),
+        ("c4.csv", table(&pages, b',', names), "c4.csv"),
+        ("c4.tsv.bz2", bzip2(&table(&pages, b'\t', names)), "c4.tsv.bz2"),
+        ("array.json", array(&pages), "array.json"),
+        ("a.warc.wet.gz", gzip(&wet(&pages)), "a.warc.wet.gz"),
+        ("a.warc", warc(&pages, "response").concat(), "a.warc"),
+        ("a.arc.gz", gzip_each(&arc(&pages, "1 0")), "a.jsonl.gz"),
+        ("fineweb.parquet", Vec::new(), "fineweb.jsonl"),
+    ] {
+        if !bytes.is_empty() {
+            world.write(name, bytes);
+        }
+        let out = world.path(&format!("{name}-out"));
+        let mut command = world.command_without_store("dedup --quiet");
+        let done = command.arg(world.path(name)).arg("--out").arg(&out).output().expect("starts");
+        assert!(done.status.success(), "{name}: {}", text(&done.stderr));
+        let kept = pages_of(&out.join(output));
+        assert!(kept.len() > 50 && kept.len() < pages.len(), "{name}: {}", kept.len());
+        assert_eq!(*expected.get_or_insert_with(|| kept.clone()), kept, "{name}");
+    }
+    // Rows and elements are those of the input.
+    let lines = |path: &Path| fs::read_to_string(path).expect("text");
+    let (csv, kept) = (lines(&world.path("c4.csv")), lines(&world.path("c4.csv-out/c4.csv")));
+    let rows = |text: &str| csv::Reader::from_reader(text.as_bytes()).into_records().flatten().collect::<Vec<_>>();
+    let all = rows(&csv);
+    assert!(kept.starts_with("url,text,timestamp\n") && rows(&kept).iter().all(|row| all.contains(row)));
+}
+
 #[test]
 fn revisits_show_what_their_originals_show() {
     let words = "one two three four five six seven eight nine ten eleven twelve thirteen";

@@ -21,11 +21,11 @@ use std::sync::Arc;
 
 const DAY: &str = "2026-11-01T00:00:00Z";
 
-fn strings<'a>(values: impl IntoIterator<Item = &'a str>) -> ArrayRef {
+pub(crate) fn strings<'a>(values: impl IntoIterator<Item = &'a str>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values))
 }
 
-fn write(path: &Path, columns: Vec<(&str, ArrayRef)>, compression: Compression) -> PathBuf {
+pub(crate) fn write(path: &Path, columns: Vec<(&str, ArrayRef)>, compression: Compression) -> PathBuf {
     let batch =
         RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true)));
     let batch = batch.expect("a batch");

@@ -50,9 +50,9 @@ pub struct DedupArgs {
     /// in .csv, JSON lines otherwise
     #[arg(long, value_name = "FILE")]
     pub removed: Option<PathBuf>,
-    /// What kept records are written as
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = CorpusFormat::Same)]
-    pub format: CorpusFormat,
+    /// What kept records are written as [default: same; jsonl for ARC, WACZ and Parquet, which cannot be the same]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<CorpusFormat>,
     /// Memory for everything that grows with the input [default: a third of the machine's]
     #[arg(long, value_name = "MIB")]
     pub memory: Option<u64>,

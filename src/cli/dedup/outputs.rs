@@ -3,12 +3,11 @@
 use super::errors::dedup_error;
 use super::plan::Plan;
 use crate::backfill::{Context, PhaseName};
-use crate::cli::args::CorpusFormat;
 use crate::cli::exit::{Exit, ending};
 use crate::cli::wiring::file_source;
 use crate::config::Config;
 use crate::dedup::{Corpus, Decided, DedupError, Finished, KeptSet, ReadInput};
-use crate::files::{CopyError, CopyFormat, CopyJob, RecordCopier};
+use crate::files::{CopyError, CopyJob, RecordCopier};
 use crate::ports::ProgressMap;
 use anyhow::{Result, anyhow};
 use std::collections::HashMap;
@@ -75,8 +74,9 @@ struct Shards<'a> {
 impl Shards<'_> {
     /// Writes an output beside its place and moves it there when it is whole.
     fn write(&self, shard: usize, copier: &mut RecordCopier) -> Result<()> {
-        let (Some(input), Some((name, ..)), Some(output)) =
-            (self.plan.inputs.get(shard), self.plan.spec.inputs.get(shard), self.corpus.output(shard))
+        let plan = self.plan;
+        let (Some(input), Some((name, ..)), Some(format), Some(output)) =
+            (plan.inputs.get(shard), plan.spec.inputs.get(shard), plan.formats.get(shard), self.corpus.output(shard))
         else {
             return Ok(());
         };
@@ -91,10 +91,7 @@ impl Shards<'_> {
             input,
             read,
             output: &unfinished,
-            format: match self.plan.format {
-                CorpusFormat::Same => CopyFormat::Same,
-                CorpusFormat::Jsonl => CopyFormat::Jsonl,
-            },
+            format: *format,
             wants: &|offset| at.is_some_and(|at| self.kept.contains(at, offset)),
             passed: &|n_records| {
                 self.context.progress.advance(n_records);

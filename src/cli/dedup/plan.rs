@@ -7,7 +7,7 @@ use crate::cli::exit::usage;
 use crate::cluster::ClusterPolicy;
 use crate::config::Config;
 use crate::dedup::CorpusSpec;
-use crate::files::named_files;
+use crate::files::{CopyFormat, has_record_bytes, named_files};
 use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ pub(super) struct Plan {
     pub out: PathBuf,
     /// The list of removed records.
     pub removed: Option<PathBuf>,
-    /// What kept records are written as.
-    pub format: CorpusFormat,
+    /// What the kept records of each input are written as.
+    pub formats: Vec<CopyFormat>,
 }
 
 impl Plan {
@@ -38,10 +38,17 @@ impl Plan {
         let named = named_files(&args.inputs).map_err(usage)?;
         let sizes = input_sizes(&named.iter().map(|file| file.path.clone()).collect::<Vec<_>>())?;
         let mut seen = BTreeSet::new();
-        let (mut inputs, mut rows) = (Vec::new(), Vec::new());
+        let (mut inputs, mut rows, mut formats) = (Vec::new(), Vec::new(), Vec::new());
         for (file, (whole, n_bytes)) in named.into_iter().zip(sizes) {
             if seen.insert(whole.clone()) {
-                rows.push((whole, n_bytes, output_name(&file.name, args.format)?));
+                let format = match args.format {
+                    Some(CorpusFormat::Same) => CopyFormat::Same,
+                    Some(CorpusFormat::Jsonl) => CopyFormat::Jsonl,
+                    None if has_record_bytes(&file.path) => CopyFormat::Same,
+                    None => CopyFormat::Jsonl,
+                };
+                formats.push(format);
+                rows.push((whole, n_bytes, output_name(&file.name, format)?));
                 inputs.push(file.path);
             }
         }
@@ -55,11 +62,11 @@ impl Plan {
             rule: serde_json::to_string(&(config.rule(), args.threshold, args.containment))?,
             reading: serde_json::to_string(&reading)?,
             keep: args.keep,
-            format: format!("{:?}", args.format).to_lowercase(),
+            format: args.format.map_or("auto".into(), |format| format!("{format:?}").to_lowercase()),
             removed: removed.map(|path| path.to_string_lossy().into_owned()),
             store: store.map(absolute).transpose()?.map(|path| path.to_string_lossy().into_owned()),
         };
-        Ok(Plan { inputs, spec, out: args.out.clone(), removed: args.removed.clone(), format: args.format })
+        Ok(Plan { inputs, spec, out: args.out.clone(), removed: args.removed.clone(), formats })
     }
 
     /// Bytes of the inputs as files.
@@ -73,10 +80,10 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 /// The name of an input's output.
-fn output_name(name: &Path, format: CorpusFormat) -> Result<String> {
+fn output_name(name: &Path, format: CopyFormat) -> Result<String> {
     let text =
         name.to_str().ok_or_else(|| usage(format!("{}: the name is not UTF-8; rename the file", name.display())))?;
-    if format == CorpusFormat::Same {
+    if format == CopyFormat::Same {
         return Ok(text.into());
     }
     let compression =
@@ -125,8 +132,8 @@ mod tests {
             (".hidden", ".hidden.jsonl"),
             ("b.d/pages", "b.d/pages.jsonl"),
         ] {
-            assert_eq!(output_name(Path::new(name), CorpusFormat::Jsonl).expect(name), expected);
-            assert_eq!(output_name(Path::new(name), CorpusFormat::Same).expect(name), name);
+            assert_eq!(output_name(Path::new(name), CopyFormat::Jsonl).expect(name), expected);
+            assert_eq!(output_name(Path::new(name), CopyFormat::Same).expect(name), name);
         }
     }
 }

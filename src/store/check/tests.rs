@@ -146,7 +146,7 @@ fn damageable_store() -> TempDir {
         progress: Arc::default(),
     };
     let counted = count_related(&store, &RelatedRule::default(), &context).expect("counted");
-    let clusters = counted.clusters(&store.seed()).expect("clustered");
+    let clusters = counted.clusters(store.seed()).expect("clustered");
     store.replace_related(|tables| counted.write(tables, Some(&clusters))).expect("built");
     drop(store);
     folder
