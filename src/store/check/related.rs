@@ -3,10 +3,11 @@
 use super::{Check, hex, unreadable};
 use crate::document::{DocumentId, Seed};
 use crate::ports::{Neighbours, RelatedBuild, RelatedView, StoreError};
-use crate::related::{Bag, FragmentKey, PairFilter, RelatedRule, Said, Target, Term, champions};
+use crate::related::{Bag, FragmentKey, PairFilter, RelatedRule, Said, Target, champions};
 use crate::store::RocksStore;
 use crate::store::fragment::fragments_of;
 use crate::store::schema::{self, Fields, cf};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
 /// Rows whose counterparts are looked up together.
 const ROWS_TOGETHER: usize = 4096;
@@ -131,7 +132,7 @@ impl Check<'_> {
         let mut rows = self.rows(cf::CHAMPIONS);
         while let Some((key, _)) = self.next(&mut rows) {
             match schema::read_champion_key(&key) {
-                Some((term, weight, target)) => found = found.wrapping_add(champion_hash(term, weight, target)),
+                Some((term, weight, target)) => found = found.wrapping_add(row_hash((term, weight, target))),
                 None => self.add_finding(cf::CHAMPIONS, hex(&key), "the key cannot be read"),
             }
         }
@@ -152,7 +153,7 @@ impl Check<'_> {
                 continue;
             };
             if neighbours.center != target {
-                expected = expected.wrapping_add(member_hash(neighbours.center, target));
+                expected = expected.wrapping_add(row_hash((neighbours.center, target)));
             }
             // Bags that were made anew since are no longer those that the build compared.
             let is_exact = build.rule.filter == PairFilter::Bags && build.refreshed_up_to <= build.up_to;
@@ -167,7 +168,7 @@ impl Check<'_> {
         while let Some((key, _)) = self.next(&mut rows) {
             match schema::read_member_key(&key) {
                 Some((center, member)) => {
-                    found = found.wrapping_add(member_hash(center, member));
+                    found = found.wrapping_add(row_hash((center, member)));
                     n_clusters += u64::from(last.replace(center) != Some(center));
                 }
                 None => self.add_finding(cf::CENTERS, hex(&key), "the key cannot be read"),
@@ -250,24 +251,12 @@ fn says(seed: &Seed, (target, key, _): &Way, said: Option<&Said>) -> bool {
 }
 
 fn champions_sum(bag: &crate::related::Bag, rule: &RelatedRule, target: Target) -> u64 {
-    champions(bag, rule)
-        .into_iter()
-        .fold(0, |sum, (term, weight)| sum.wrapping_add(champion_hash(term, weight, target)))
+    champions(bag, rule).into_iter().fold(0, |sum, (term, weight)| sum.wrapping_add(row_hash((term, weight, target))))
 }
 
-/// The contribution of one champion to a sum that does not depend on the order.
-fn champion_hash(term: Term, weight: u8, target: Target) -> u64 {
-    use std::hash::{Hash, Hasher};
-    let mut hasher = std::hash::DefaultHasher::new();
-    (term, weight, target).hash(&mut hasher);
-    hasher.finish()
-}
-
-fn member_hash(center: Target, member: Target) -> u64 {
-    use std::hash::{Hash, Hasher};
-    let mut hasher = std::hash::DefaultHasher::new();
-    (center, member).hash(&mut hasher);
-    hasher.finish()
+/// The contribution of one row to a sum that does not depend on the order.
+fn row_hash(row: impl Hash) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(row)
 }
 
 /// Whether the bags of a URL and its neighbours are as similar as the row says, best first. Only their order
