@@ -31,7 +31,7 @@ pub fn cluster(
     measured(&mut checkpoint, context, Phase::Sketching, |checkpoint| ingest(checkpoint, context, input))?;
     warn_of_disk_space(&checkpoint)?;
     let mut clusters = decide_pairs(&mut checkpoint, context)?.clusters;
-    // Whoever reads the clusters may write down what follows from them. A resumed run must find the same ones.
+    // A caller may store decisions that follow from the clusters. A resumed run must find the same ones.
     checkpoint.save()?;
     let n = clusters.n_documents() as u32;
     let clusters = (1..=n).map(|document| DocumentId(clusters.cluster_of(DocumentId(document)).0)).collect();

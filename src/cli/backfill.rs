@@ -12,7 +12,7 @@ use crate::cluster::ClusterPolicy;
 use crate::config::Config;
 use crate::files::{Input, input_files};
 use crate::kafka::TopicPosition;
-use crate::ports::Progress;
+use crate::ports::{Progress, ProgressMap};
 use crate::store::RocksLoader;
 use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
@@ -48,7 +48,7 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode)
     let context = context(&config, folder, memory, &shutdown, &phase_progress);
     let n_files = inputs.len();
     let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.is_silent());
-    let intake = page_input(&config, inputs, &checkpoint, &mut progress)?;
+    let intake = page_input(&config, inputs, checkpoint.ingested().progress_map(), &mut progress)?;
     let loader = RocksLoader::new(config.store_settings(), config.rule(), checkpoint.seed()?);
     let events = args.events.as_deref().map(events_sink).transpose()?;
     let end = Handover { events, ..start.unwrap_or_default() };
@@ -90,25 +90,30 @@ pub(super) fn context(
 
 /// Opens the work folder: a new one, or that of an unfinished backfill of the same inputs.
 pub(super) fn open_checkpoint(config: &Config, folder: &Path, spec: BackfillSpec, memory: u64) -> Result<Checkpoint> {
-    let seed = config.seed().map_err(usage)?;
     if !Checkpoint::exists(folder) && !backfill::is_free(&config.store.path) {
         // A kill at the very last step leaves an empty folder; one that holds anything stays.
         let _ = std::fs::remove_dir(folder);
         return Err(usage_error(BackfillError::StoreExists(config.store.path.clone())));
     }
-    let random = new_seed()?;
+    open_phases(config, folder, spec, memory)
+}
+
+/// Opens the folder in which the phases of a backfill work.
+pub(super) fn open_phases(config: &Config, folder: &Path, spec: BackfillSpec, memory: u64) -> Result<Checkpoint> {
+    let (seed, random) = (config.seed().map_err(usage)?, new_seed()?);
     let checkpoint = Checkpoint::open(folder, spec, backfill::part_rows(memory), seed, || random);
     Ok(checkpoint.map_err(usage_error)?.with_interval(Duration::from_millis(config.backfill.checkpoint_ms)))
 }
 
+/// The pages of the inputs after what was read of them.
 pub(super) fn page_input(
     config: &Config,
     inputs: Vec<PathBuf>,
-    checkpoint: &Checkpoint,
+    read: ProgressMap,
     progress: &mut telemetry::Progress,
 ) -> Result<PageInput> {
     let inputs = inputs.into_iter().map(Input::File).collect();
-    let source = file_source(config, inputs, checkpoint.ingested().progress_map())?;
+    let source = file_source(config, inputs, read)?;
     progress.reads(source.read_progress());
     Ok(PageInput {
         source: Box::new(source),
@@ -198,10 +203,14 @@ fn is_compressed(path: &Path) -> bool {
 
 /// What an unfinished backfill must have in common with this one to be resumed.
 pub(super) fn backfill_spec(config: &Config, inputs: &[PathBuf]) -> Result<BackfillSpec> {
+    Ok(BackfillSpec { rule: config.rule(), reading: reading(config)?, inputs: input_sizes(inputs)? })
+}
+
+/// All settings that change how records are read, as text.
+pub(super) fn reading(config: &Config) -> Result<String> {
     let of = &config.input;
     let pages = (&of.sweep, &of.fetched_at, &of.url_from, &of.fields);
-    let reading = (&config.limits, pages, of.sweep_cut, of.future_days_max);
-    Ok(BackfillSpec { rule: config.rule(), reading: serde_json::to_string(&reading)?, inputs: input_sizes(inputs)? })
+    Ok(serde_json::to_string(&(&config.limits, pages, of.sweep_cut, of.future_days_max))?)
 }
 
 /// The full name and the size of each input, which must be a file.

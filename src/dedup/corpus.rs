@@ -202,7 +202,7 @@ impl Corpus {
         self.save()
     }
 
-    /// Removes the intermediate files, which nobody needs once the decision is made.
+    /// Removes the intermediate files, which are no longer needed once the decision is made.
     ///
     /// # Errors
     /// [`DedupError::Io`]

@@ -5,8 +5,8 @@
 //!   of a batch, or                                             └─────▶ removed records, joined with the kept pages
 //!   of a store's newest records                                        and sorted by position
 //! ```
-//! Nothing here reads or writes pages. [`ClusteredRecords`] says what was clustered; the [`KeptSet`] tells whoever reads the
-//! inputs again which records to write. A [`Corpus`] is the folder of the output: it remembers how far the work is.
+//! Nothing here reads or writes pages. [`ClusteredRecords`] says what was clustered; the [`KeptSet`] names the records that
+//! the second pass over the inputs writes. A [`Corpus`] is the folder of the output: it remembers how far the work is.
 
 mod corpus;
 mod decide;

@@ -26,8 +26,8 @@ const SIGNATURE_BYTES: usize = 10;
 
 /// Returns the stream without its compression.
 ///
-/// Gzip with many members, zstd with many frames, xz and bzip2 with many streams are one stream. Reading a truncated or damaged stream fails,
-/// and keeps failing: such a stream never just ends.
+/// Gzip with many members, zstd with many frames, xz and bzip2 with many streams are one stream. Reading a truncated or
+/// damaged stream fails, and keeps failing: such a stream never just ends.
 ///
 /// # Errors
 /// The error of reading its first bytes.

@@ -32,14 +32,14 @@ pub enum CopyFormat {
     Jsonl,
 }
 
-/// Whether the records of a file can be written as the bytes that they came as. Of a file that cannot be read, too: what
-/// is wrong with it is told where it is read.
+/// Whether the records of a file can be written as the bytes that they came as. True for a file that cannot be read:
+/// reading it reports what is wrong.
 pub fn has_record_bytes(path: &Path) -> bool {
     let format = || -> Result<FileFormat, ReadError> {
         let stream = decompressed(Box::new(File::open(path)?), &IdleDecoders::default())?;
-        Ok(sniff(stream, &path.to_string_lossy(), |_| false)?.0)
+        Ok(sniff(stream, &path.to_string_lossy(), |_| false)?.format)
     };
-    !matches!(format(), Ok(FileFormat::Arc | FileFormat::Zip | FileFormat::Parquet))
+    format().map_or(true, FileFormat::has_record_bytes)
 }
 
 /// An input, what is written of it, and where.
@@ -160,15 +160,15 @@ impl RecordCopier {
             Ok((open_records(stream, &name, Some(&file), &mut layout, &self.settings)?, layout))
         };
         let (opened, layout) = opened().map_err(|error| unread(job, &error))?;
-        let OpenRecords { records, format, compression, has_mark } = opened;
+        let OpenRecords { records, format, compression, had_mark } = opened;
         let is_same = job.format == CopyFormat::Same;
-        if is_same && !records.has_bytes() {
+        if is_same && !format.has_record_bytes() {
             return Err(CopyError::NoBytes(job.input.to_path_buf()));
         }
         let written = if is_same { format } else { FileFormat::Jsonl };
         let create = || {
             let mut writer = RecordWriter::create(job.output, written, compression)?;
-            if is_same && has_mark {
+            if is_same && had_mark {
                 writer.write(BOM)?;
             }
             Ok(writer)
@@ -182,7 +182,7 @@ impl RecordCopier {
     fn write(&mut self, copy: &mut OpenCopy, job: &CopyJob<'_>, offset: i64, is_wanted: bool) -> Result<(), CopyError> {
         let OpenCopy { records, layout, writer, .. } = copy;
         match job.format {
-            CopyFormat::Same => copy.write_bytes(),
+            CopyFormat::Same => copy.write_bytes(is_wanted),
             // The first record may settle the layout, wanted or not.
             CopyFormat::Jsonl if is_wanted || (offset < job.read.next_offset && layout.is_undecided()) => {
                 let record = layout.apply(records.decode(), offset, &self.settings.limits);
@@ -235,9 +235,9 @@ impl OpenCopy {
         }
     }
 
-    /// Writes the bytes that were kept.
-    fn write_bytes(&mut self) -> io::Result<()> {
-        self.records.take_bytes(&mut self.bytes);
+    /// Writes the bytes of the current record if it is wanted, and what always goes along.
+    fn write_bytes(&mut self, is_wanted: bool) -> io::Result<()> {
+        self.records.take_bytes(is_wanted, &mut self.bytes);
         for record in self.bytes.drain(..) {
             if let Some(n) = &mut self.array {
                 self.writer.write(if *n == 0 { b"[\n" } else { b",\n" })?;

@@ -31,6 +31,21 @@ pub(super) enum FileFormat {
     Parquet,
 }
 
+impl FileFormat {
+    /// Whether records can be written as the bytes that they came as.
+    pub(super) fn has_record_bytes(self) -> bool {
+        !matches!(self, FileFormat::Arc | FileFormat::Zip | FileFormat::Parquet)
+    }
+}
+
+/// A stream whose format is known.
+pub(super) struct Sniffed {
+    pub(super) format: FileFormat,
+    /// Whether a byte order mark was taken from its beginning.
+    pub(super) had_mark: bool,
+    pub(super) stream: Stream,
+}
+
 /// The length of the longest signature.
 const SIGNATURE_BYTES: usize = 16;
 /// The longest header line of a table.
@@ -60,11 +75,7 @@ const HTML: [&[u8]; 5] = [b"<!doctype html", b"<html", b"<head", b"<body", b"<!-
 ///
 /// # Errors
 /// [`ReadError::Format`] for formats that cannot be read; otherwise the error of reading the first bytes.
-pub(super) fn sniff(
-    stream: Stream,
-    name: &str,
-    names_column: impl Fn(&str) -> bool,
-) -> Result<(FileFormat, Stream), ReadError> {
+pub(super) fn sniff(stream: Stream, name: &str, names_column: impl Fn(&str) -> bool) -> Result<Sniffed, ReadError> {
     let (mut head, mut stream) = peek(stream, SIGNATURE_BYTES)?;
     if may_be_header(&head) {
         // A table says what it is in its first line.
@@ -75,10 +86,11 @@ pub(super) fn sniff(
         }
     }
     let format = format_of(&head, name, names_column)?;
-    if head.starts_with(BOM) {
+    let had_mark = head.starts_with(BOM);
+    if had_mark {
         stream.read_exact(&mut [0; BOM.len()])?;
     }
-    Ok((format, stream))
+    Ok(Sniffed { format, had_mark, stream })
 }
 
 /// Whether the first byte may begin the name of a column.
@@ -158,7 +170,7 @@ mod tests {
 
     fn check(name: &str, bytes: &[u8], expected: Result<(FileFormat, &str), &str>) {
         let stream = Box::new(Cursor::new(bytes.to_vec()));
-        let found = sniff(stream, name, |column| column == "url").map(|(format, mut stream)| {
+        let found = sniff(stream, name, |column| column == "url").map(|Sniffed { format, mut stream, .. }| {
             let mut text = String::new();
             stream.read_to_string(&mut text).expect("text");
             (format, text)

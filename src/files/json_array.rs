@@ -19,8 +19,6 @@ pub(super) struct JsonArray {
     /// The length of the whole element.
     n_bytes: usize,
     position: Position,
-    /// Whether the element is kept as it came.
-    keeps_bytes: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,7 +51,6 @@ impl JsonArray {
             element: Vec::new(),
             n_bytes: 0,
             position: Position::Outside,
-            keeps_bytes: false,
         }
     }
 
@@ -189,16 +186,8 @@ impl RecordReader for JsonArray {
         Ok(Advance::Record(hash.finish()))
     }
 
-    fn has_bytes(&self) -> bool {
-        true
-    }
-
-    fn keep_bytes(&mut self, next: bool) {
-        self.keeps_bytes = next;
-    }
-
-    fn take_bytes(&mut self, out: &mut Vec<Vec<u8>>) {
-        if std::mem::take(&mut self.keeps_bytes) {
+    fn take_bytes(&mut self, is_wanted: bool, out: &mut Vec<Vec<u8>>) {
+        if is_wanted {
             out.push(std::mem::take(&mut self.element));
         }
     }

@@ -22,7 +22,6 @@ pub(super) struct JsonLines {
     n_bytes: usize,
     ends_in_return: bool,
     ends_in_feed: bool,
-    keeps_bytes: bool,
 }
 
 impl JsonLines {
@@ -34,7 +33,6 @@ impl JsonLines {
             n_bytes: 0,
             ends_in_return: false,
             ends_in_feed: false,
-            keeps_bytes: false,
         }
     }
 
@@ -112,16 +110,8 @@ impl RecordReader for JsonLines {
         Record::Rejected(Rejection::new(Reason::TooLarge, message))
     }
 
-    fn has_bytes(&self) -> bool {
-        true
-    }
-
-    fn keep_bytes(&mut self, next: bool) {
-        self.keeps_bytes = next;
-    }
-
-    fn take_bytes(&mut self, out: &mut Vec<Vec<u8>>) {
-        if std::mem::take(&mut self.keeps_bytes) {
+    fn take_bytes(&mut self, is_wanted: bool, out: &mut Vec<Vec<u8>>) {
+        if is_wanted {
             let mut bytes = std::mem::take(&mut self.line);
             bytes.extend(self.ends_in_return.then_some(b'\r'));
             bytes.extend(self.ends_in_feed.then_some(b'\n'));

@@ -82,7 +82,7 @@ mod tests {
             let before = fs::read_to_string(&path).ok();
             let mut file = NewFile::create(&path).expect("created");
             file.write_all(text.as_bytes()).expect("written");
-            assert_eq!(fs::read_to_string(&path).ok(), before, "nobody sees half a file");
+            assert_eq!(fs::read_to_string(&path).ok(), before, "half a file has no name");
             if is_finished {
                 file.finish().expect("finished");
                 assert_eq!(fs::read_to_string(&path).expect("whole"), text);

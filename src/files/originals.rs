@@ -46,7 +46,7 @@ impl Location {
 }
 
 /// The places of originals by the digest of their payload, for all inputs of a source. Memory is bounded, and a digest
-/// is kept as a hash: whoever reads the record at a place has to compare digests.
+/// is kept as a hash: after reading the record at a place, compare the digests.
 #[derive(Clone, Default)]
 pub(super) struct Originals(Arc<Mutex<Places>>);
 

@@ -51,7 +51,6 @@ pub(super) struct PageFile {
     body: Vec<u8>,
     n_bytes: usize,
     is_read: bool,
-    keeps_bytes: bool,
 }
 
 impl PageFile {
@@ -73,7 +72,6 @@ impl PageFile {
             body: Vec::new(),
             n_bytes: 0,
             is_read: false,
-            keeps_bytes: false,
         }
     }
 
@@ -114,16 +112,8 @@ impl RecordReader for PageFile {
         }
     }
 
-    fn has_bytes(&self) -> bool {
-        true
-    }
-
-    fn keep_bytes(&mut self, next: bool) {
-        self.keeps_bytes = next;
-    }
-
-    fn take_bytes(&mut self, out: &mut Vec<Vec<u8>>) {
-        if std::mem::take(&mut self.keeps_bytes) {
+    fn take_bytes(&mut self, is_wanted: bool, out: &mut Vec<Vec<u8>>) {
+        if is_wanted {
             out.push(std::mem::take(&mut self.body));
         }
     }

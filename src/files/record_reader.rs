@@ -20,17 +20,14 @@ pub(super) trait RecordReader: Send {
         None
     }
 
-    /// Whether records can be had as the bytes that they came as.
-    fn has_bytes(&self) -> bool {
-        false
-    }
-
-    /// Keeps the bytes of the next record or passes over them; to be called before every [`RecordReader::advance`].
+    /// Keeps the bytes of the next record or passes over them; to be called before every [`RecordReader::advance`] by
+    /// callers of [`RecordReader::take_bytes`]. Readers that hold the current record anyway do nothing.
     fn keep_bytes(&mut self, _next: bool) {}
 
-    /// Appends what was kept since the last call, one item for each record of the file: what must go with any record,
-    /// such as a description of the file, and the current record unless it was passed over.
-    fn take_bytes(&mut self, _out: &mut Vec<Vec<u8>>) {}
+    /// Appends bytes as they came, one item for each record of the file: what must go with any record, such as a
+    /// description of the file, and the current record if it `is_wanted`, as [`RecordReader::keep_bytes`] was told. Only for
+    /// formats with [`FileFormat::has_record_bytes`](super::format::FileFormat::has_record_bytes).
+    fn take_bytes(&mut self, _is_wanted: bool, _out: &mut Vec<Vec<u8>>) {}
 }
 
 /// Where the reader has moved.

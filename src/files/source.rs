@@ -2,8 +2,8 @@
 
 use super::arc::ArcRecords;
 use super::archive_record::ArchiveDefaults;
-use super::compression::{Compression, Decompressed, IdleDecoders, decompressed_as, peek};
-use super::format::{BOM, FileFormat, sniff};
+use super::compression::{Compression, Decompressed, IdleDecoders, decompressed_as};
+use super::format::{FileFormat, Sniffed, sniff};
 use super::gzip_members::GzipMembers;
 use super::json_array::JsonArray;
 use super::jsonl::JsonLines;
@@ -413,7 +413,7 @@ pub(super) struct OpenRecords {
     pub(super) format: FileFormat,
     pub(super) compression: Compression,
     /// Whether it begins with a byte order mark.
-    pub(super) has_mark: bool,
+    pub(super) had_mark: bool,
 }
 
 /// Recognises the compression and the format of a stream, and opens its records. A table settles the layout.
@@ -427,8 +427,8 @@ pub(super) fn open_records(
     let ReadSettings { limits, pages, idle, originals } = settings;
     layout.check()?;
     let Decompressed { stream, compression, members } = decompressed_as(stream, idle)?;
-    let (head, stream) = peek(stream, BOM.len())?;
-    let (format, stream) = sniff(stream, name, |column: &str| layout.fields().names_column(column))?;
+    let names_column = |column: &str| layout.fields().names_column(column);
+    let Sniffed { format, had_mark, stream } = sniff(stream, name, names_column)?;
     let location = || file.and_then(|file| file.location(compression, members));
     let defaults = || ArchiveDefaults {
         sweep: pages.sweep.clone(),
@@ -466,7 +466,7 @@ pub(super) fn open_records(
     if let Some(columns) = records.columns() {
         layout.settle(columns)?;
     }
-    Ok(OpenRecords { records, format, compression, has_mark: head.starts_with(BOM) })
+    Ok(OpenRecords { records, format, compression, had_mark })
 }
 
 /// A file that opens at the first read, because opening a pipe waits for its writer.

@@ -168,17 +168,13 @@ impl RecordReader for Table {
         }
     }
 
-    fn has_bytes(&self) -> bool {
-        true
-    }
-
     fn keep_bytes(&mut self, next: bool) {
         self.keeps_bytes = next;
     }
 
-    fn take_bytes(&mut self, out: &mut Vec<Vec<u8>>) {
+    fn take_bytes(&mut self, is_wanted: bool, out: &mut Vec<Vec<u8>>) {
         let header = std::mem::take(&mut self.header);
-        let row = if std::mem::take(&mut self.keeps_bytes) { std::mem::take(&mut self.bytes) } else { Vec::new() };
+        let row = if is_wanted { std::mem::take(&mut self.bytes) } else { Vec::new() };
         for bytes in [header, row] {
             // A row is read without the line feed behind its carriage return, which then begins the next one.
             let bytes = trim_line_ends(&bytes);

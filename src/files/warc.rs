@@ -251,10 +251,6 @@ impl RecordReader for WarcRecords {
         self.record.decode(self.fault.take(), self.last_time, &self.defaults, &self.limits)
     }
 
-    fn has_bytes(&self) -> bool {
-        true
-    }
-
     fn keep_bytes(&mut self, next: bool) {
         if let Some(bytes) = &mut self.bytes {
             bytes.is_wanted = next;
@@ -264,7 +260,7 @@ impl RecordReader for WarcRecords {
         }
     }
 
-    fn take_bytes(&mut self, out: &mut Vec<Vec<u8>>) {
+    fn take_bytes(&mut self, _is_wanted: bool, out: &mut Vec<Vec<u8>>) {
         if let Some(bytes) = &mut self.bytes {
             out.append(&mut bytes.records);
         }

@@ -27,7 +27,7 @@ pub struct PageDefaults {
     /// record's number
     #[arg(long, value_name = "id|path|record")]
     url_from: Option<UrlFrom>,
-    /// Where JSON, CSV and TSV have the parts of a page: auto, page, fineweb, c4, the-pile, scrapy, nutch or pointers.
+    /// Where JSON, CSV, TSV and Parquet have the parts of a page: auto, page, fineweb, c4, the-pile, scrapy, nutch or pointers.
     /// `auto` goes by the first record
     #[arg(long, value_name = "PRESET")]
     fields: Option<Preset>,

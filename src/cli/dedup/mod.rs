@@ -139,7 +139,7 @@ impl<'a> RemovedList<'a> {
     }
 }
 
-/// Fails where no record was a page: nobody wants an empty corpus.
+/// Fails if no record was accepted, instead of leaving an empty corpus.
 fn check_accepted(decided: &Decided, args: &DedupArgs) -> Result<()> {
     let counts = &decided.counts;
     if counts.n_records == 0 || counts.n_rejected < counts.n_records {

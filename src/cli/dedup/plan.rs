@@ -2,7 +2,7 @@
 
 use crate::backfill::is_free;
 use crate::cli::args::{CorpusFormat, DedupArgs};
-use crate::cli::backfill::input_sizes;
+use crate::cli::backfill::{input_sizes, reading};
 use crate::cli::exit::usage;
 use crate::cluster::ClusterPolicy;
 use crate::config::Config;
@@ -54,13 +54,10 @@ impl Plan {
         }
         let removed = args.removed.as_deref().map(absolute).transpose()?;
         check_names(&rows, removed.as_deref(), &absolute(&args.out)?)?;
-        let of = &config.input;
-        let pages = (&of.sweep, &of.fetched_at, &of.url_from, &of.fields);
-        let reading = (&config.limits, pages, of.sweep_cut, of.future_days_max);
         let spec = CorpusSpec {
             inputs: rows,
             rule: serde_json::to_string(&(config.rule(), args.threshold, args.containment))?,
-            reading: serde_json::to_string(&reading)?,
+            reading: reading(config)?,
             keep: args.keep,
             format: args.format.map_or("auto".into(), |format| format!("{format:?}").to_lowercase()),
             removed: removed.map(|path| path.to_string_lossy().into_owned()),

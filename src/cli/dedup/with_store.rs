@@ -106,7 +106,7 @@ fn load(config: &Config, plan: &Plan, context: &Context, events: &Path, mode: Ou
     let checkpoint = open_checkpoint(config, &folder, backfill_spec(config, &plan.inputs)?, context.memory)?;
     let loader = RocksLoader::new(config.store_settings(), config.rule(), checkpoint.seed()?);
     let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.is_silent());
-    let input = page_input(config, plan.inputs.clone(), &checkpoint, &mut progress)?;
+    let input = page_input(config, plan.inputs.clone(), checkpoint.ingested().progress_map(), &mut progress)?;
     let events = Some(events_sink(&events.to_string_lossy())?);
     let shown = progress.start_backfill(Arc::clone(&context.progress));
     let end = Handover { events, ..Handover::default() };

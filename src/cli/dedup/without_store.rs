@@ -3,12 +3,10 @@
 use super::clustered::Clustered;
 use super::errors::phase_error;
 use super::plan::Plan;
-use crate::backfill::{self, BackfillError, Checkpoint, ClusteredPages, Context, PageRow};
-use crate::cli::backfill::{backfill_spec, note_disk_space, page_input};
-use crate::cli::exit::usage;
+use crate::backfill::{self, BackfillError, ClusteredPages, Context, PageRow};
+use crate::cli::backfill::{backfill_spec, note_disk_space, open_phases, page_input};
 use crate::cli::output::OutputMode;
 use crate::cli::telemetry;
-use crate::cli::wiring::new_seed;
 use crate::config::Config;
 use crate::dedup::{ClusteredRecord, ClusteredRecords, DedupError, Outcome, ReadInput};
 use crate::document::DocumentId;
@@ -17,20 +15,15 @@ use crate::sweep::Seen;
 use anyhow::Result;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Reads and clusters the inputs in the work folder.
 pub(super) fn cluster(config: &Config, plan: &Plan, context: &Context, mode: OutputMode) -> Result<Clustered> {
     let context = Context { folder: context.folder.join("clusters"), ..context.clone() };
     let spec = backfill_spec(config, &plan.inputs)?;
-    let (seed, random) = (config.seed().map_err(usage)?, new_seed()?);
-    let checkpoint =
-        Checkpoint::open(&context.folder, spec.clone(), backfill::part_rows(context.memory), seed, || random);
-    let checkpoint =
-        checkpoint.map_err(phase_error)?.with_interval(Duration::from_millis(config.backfill.checkpoint_ms));
+    let checkpoint = open_phases(config, &context.folder, spec.clone(), context.memory)?;
     note_disk_space(&context.folder, &spec.inputs, mode)?;
     let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.is_silent());
-    let input = page_input(config, plan.inputs.clone(), &checkpoint, &mut progress)?;
+    let input = page_input(config, plan.inputs.clone(), checkpoint.ingested().progress_map(), &mut progress)?;
     let shown = progress.start_backfill(Arc::clone(&context.progress));
     let pages = backfill::cluster(checkpoint, &context, input);
     shown.finish();
@@ -58,7 +51,7 @@ struct PageRecords {
     inputs: Vec<ReadInput>,
 }
 
-/// What reading the pages ends with: their error, or that of whoever takes them.
+/// An error of reading pages, or of the function that receives them.
 struct PageError(DedupError);
 
 impl From<BackfillError> for PageError {
