@@ -1,22 +1,21 @@
-//! Keeps the bags of related pages up to date while the stream runs: those of the URLs that new documents stand at or speak
-//! of.
+//! Updates the bags of related pages while the stream runs.
 //!
-//! A build weighs all bags anew; between two builds the weights of words stay those of the last one, and bags follow what
-//! is said. Each step replaces some bags and notes up to which document they know, in one write, so that a crash costs
-//! nothing but doing a step again.
+//! A new document changes what is known about the URL where it stands and about the URLs that it links to. Their bags are
+//! computed again, with the word weights of the last build. Each step writes some bags together with the last document
+//! that they include, so a crash costs at most one repeated step.
 
 use crate::document::DocumentId;
 use crate::ports::{BagChange, RelatedRefresh, Snapshot, StoreError};
 use crate::query;
 use crate::related::Target;
 use std::collections::BTreeSet;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
-/// Documents whose URLs are brought up to date in one step.
+/// Documents whose URLs are updated in one step.
 const DOCUMENTS_TOGETHER: usize = 64;
 
-/// Brings bags up to date after each interval, until the sender of `stop` is gone.
+/// Updates bags after each interval, until the sender of `stop` is gone.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -27,7 +26,7 @@ pub fn refresh_bags<S: Snapshot + RelatedRefresh>(
 ) -> Result<(), StoreError> {
     while stop.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
         while refresh_some(store)? {
-            if stop.try_recv() == Err(std::sync::mpsc::TryRecvError::Disconnected) {
+            if stop.try_recv() == Err(TryRecvError::Disconnected) {
                 return Ok(());
             }
         }
@@ -35,7 +34,8 @@ pub fn refresh_bags<S: Snapshot + RelatedRefresh>(
     Ok(())
 }
 
-/// Brings the URLs of the next documents up to date. Returns false where no document is left, or before the first build.
+/// Updates the bags of the URLs that the next documents concern. Returns false if no document is left, or before the first
+/// build.
 fn refresh_some<S: Snapshot + RelatedRefresh>(store: &S) -> Result<bool, StoreError> {
     let Some(build) = store.related_build()? else { return Ok(false) };
     let (mut documents, mut urls) = (Vec::new(), BTreeSet::new());
@@ -48,10 +48,10 @@ fn refresh_some<S: Snapshot + RelatedRefresh>(store: &S) -> Result<bool, StoreEr
     let first_urls: Vec<_> = store.documents(&documents)?.into_iter().map(|document| document.first_url).collect();
     urls.extend(store.urls(&first_urls)?);
     let targets: Vec<Target> = urls.iter().map(|url| Target::of(store.seed(), url)).collect();
-    let mut changes = Vec::with_capacity(targets.len());
-    for ((url, target), old) in urls.iter().zip(&targets).zip(store.bags(&targets)?) {
-        changes.push(BagChange { target: *target, old, new: query::bag_of_url(store, url)? });
-    }
+    let old = store.bags(&targets)?;
+    let new = query::bags_of_urls(store, urls.iter().map(String::as_str))?;
+    let change = |((target, old), new)| BagChange { target, old, new };
+    let changes: Vec<BagChange> = targets.into_iter().zip(old).zip(new).map(change).collect();
     store.replace_bags(&changes, last)?;
     Ok(true)
 }

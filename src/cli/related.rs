@@ -1,17 +1,17 @@
 //! `lookalike related`: related pages of whole files, and what a build found.
 
 use super::args::{BuildArgs, EvaluateArgs, RelatedCommand, SampleArgs, TableArgs};
-use super::backfill::{input_sizes, usage_error};
+use super::backfill::{input_sizes, page_input, usage_error};
 use super::exit::{Exit, ending, file_error, usage};
 use super::output::{OutputMode, RowWriter, print};
 use super::related_store;
 use super::telemetry;
-use super::wiring::{file_source, future_limit, new_seed, watch_signals};
+use super::wiring::{new_seed, watch_signals};
 use crate::backfill::related::{self, BuildReport, BuildSpec, Built, RelatedBuild, UrlTable};
-use crate::backfill::{self, BackfillError, Checkpoint, Context, PageInput, PhaseProgress};
+use crate::backfill::{self, BackfillError, Checkpoint, Context, PhaseProgress};
 use crate::config::Config;
 use crate::document::path_of;
-use crate::files::{Input, input_files};
+use crate::files::input_files;
 use crate::ports::ProgressMap;
 use crate::related::{Classes, Evaluation, Scores};
 use anyhow::Result;
@@ -77,7 +77,7 @@ fn build(mut config: Config, args: BuildArgs, out: &Path, mode: OutputMode) -> R
     };
     let n_files = inputs.len();
     let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.is_silent());
-    let input = page_input(&config, inputs, &mut progress)?;
+    let input = page_input(&config, inputs, ProgressMap::new(), &mut progress)?;
     let shown = progress.start_backfill(phase_progress);
     let report = related::build(&mut checkpoint, &context, input);
     shown.finish();
@@ -103,18 +103,6 @@ fn open_checkpoint(config: &Config, folder: &Path, spec: BuildSpec, memory: u64)
         other => usage_error(other),
     })?;
     Ok(checkpoint.with_interval(Duration::from_millis(config.backfill.checkpoint_ms)))
-}
-
-fn page_input(config: &Config, inputs: Vec<PathBuf>, progress: &mut telemetry::Progress) -> Result<PageInput> {
-    let inputs = inputs.into_iter().map(Input::File).collect();
-    let source = file_source(config, inputs, ProgressMap::new())?;
-    progress.reads(source.read_progress());
-    Ok(PageInput {
-        source: Box::new(source),
-        limits: config.limits.clone(),
-        sweep_cut: config.input.sweep_cut,
-        future: future_limit(config),
-    })
 }
 
 fn exit_of(report: &BuildReport) -> Result<Exit> {

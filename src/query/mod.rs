@@ -30,7 +30,7 @@ pub use near_urls::near_urls;
 pub use passages::{Passage, SharedPassages, shared_passages};
 pub use present::{PresentRow, export_present, present};
 pub use related::{
-    NO_RELATED, RelatedAnswer, RelatedPage, RelatedQuestion, RelatedTo, SharedWord, bag_of_url, related,
+    NO_RELATED, RelatedAnswer, RelatedPage, RelatedQuestion, RelatedTo, SharedWord, bags_of_urls, related,
 };
 pub use related_clusters::{
     NO_RELATED_CLUSTERS, NearUrl, RelatedCenter, RelatedCluster, RelatedPair, export_centers, export_related,

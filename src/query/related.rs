@@ -92,14 +92,20 @@ pub fn related<S: Snapshot + RelatedView>(
     search.answer(question, limit, copies)
 }
 
-/// The bag of a URL by what the store holds now, weighed by the last build. It is empty where nothing is known.
+/// The bags of URLs by what the store holds now, weighed by the last build. A bag is empty where nothing is known.
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn bag_of_url<S: Snapshot + RelatedView>(snapshot: &S, url: &str) -> Result<Bag, StoreError> {
-    let Some(mut search) = Search::new(snapshot)? else { return Ok(Bag::default()) };
-    let asked = search.about_url(url)?;
-    search.bag_of(&asked)
+pub fn bags_of_urls<'u, S: Snapshot + RelatedView>(
+    snapshot: &S,
+    urls: impl ExactSizeIterator<Item = &'u str>,
+) -> Result<Vec<Bag>, StoreError> {
+    let Some(mut search) = Search::new(snapshot)? else { return Ok(vec![Bag::default(); urls.len()]) };
+    let bag_of = |url| {
+        let asked = search.about_url(url)?;
+        search.bag_of(&asked)
+    };
+    urls.map(bag_of).collect()
 }
 
 struct Search<'s, S> {

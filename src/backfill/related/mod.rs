@@ -6,9 +6,9 @@
 //! words,   counts,    80 values     agree    similar   both ways,
 //! fragments bags      a bag         in 3     enough    CENTER
 //! ```
-//! [`count_related`] makes the bags of a store from what it keeps. [`build`] begins with pages, [`build_known`] with what a caller knows about each URL. Both leave their results as
-//! files in the work folder, which [`Built`] reads. The first phase begins anew after a kill; all others resume after
-//! their last finished job.
+//! [`build`] begins with pages, [`build_known`] with what a caller knows about each URL. Both leave their results as files
+//! in the work folder, which [`Built`] reads. After a kill the first phase starts over; all others resume after their last
+//! finished job. [`count_related`] makes the bags of a store from what it keeps.
 
 mod built;
 mod collect;
