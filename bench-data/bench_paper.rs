@@ -220,12 +220,8 @@ fn main() -> Result<()> {
     };
     let crawl = Crawl::new(documents);
     let begin = Instant::now();
-    backfill::ingest_sketched(
-        &mut checkpoint,
-        &context,
-        "synthetic",
-        (0..documents).map(|document| crawl.page(document)),
-    )?;
+    let pages = (0..documents).map(|document| crawl.page(document));
+    backfill::ingest_sketched(&mut checkpoint, &context, backfill::sketched_chunks("synthetic", pages))?;
     println!("generated {documents} documents in {:.0} s", begin.elapsed().as_secs_f64());
 
     let begin = Instant::now();

@@ -28,6 +28,7 @@ pub mod related;
 mod report;
 mod rows;
 mod sketch_cache;
+mod sketching;
 #[cfg(test)]
 mod tests;
 mod usage;
@@ -38,15 +39,17 @@ pub use context::Context;
 pub use disk_space::DiskSpace;
 pub use error::BackfillError;
 pub use ingest_state::{IngestState, Segment};
-pub use phases::ingest::{PageInput, ingest_sketched};
+pub use phases::ingest::{ingest_sketched, sketched_chunks};
 pub use progress::{PhaseName, PhaseProgress, ProgressSnapshot};
 pub use recluster::cluster_diff::cluster_diff_events;
 pub use recluster::{LinkRule, ReclusterPolicy, Reclustered, Representative, recluster};
 pub use report::{ClusterSizes, PhaseReport, RecordCounts, Report};
 pub use rows::{Outcome, PageRow, Visit};
+pub use sketching::{PageInput, sketch_records};
 pub use usage::{Phase, Usage, machine_memory};
 
-use crate::ports::{EmptyStore, LoadMetadata, Loader, ProgressMap, Sink, StartTimes};
+use crate::intake::SketchedRecord;
+use crate::ports::{Chunk, EmptyStore, LoadMetadata, Loader, ProgressMap, Sink, SourceError, StartTimes};
 use clustered::{Decided, decide_pairs, warn_of_disk_space};
 use error::io_error;
 use jobs::measured;
@@ -83,6 +86,17 @@ pub struct Handover {
     pub start_times: StartTimes,
 }
 
+/// What the first phase reads.
+pub enum BackfillInput {
+    /// Pages, which it sketches.
+    Pages(PageInput),
+    /// Records that were sketched elsewhere.
+    Sketched(SketchedChunks),
+}
+
+/// Sketched records, some at a time.
+pub type SketchedChunks = Box<dyn Iterator<Item = Result<Chunk<SketchedRecord>, SourceError>> + Send>;
+
 /// Takes the pages of a source through all phases into a new store at `store`.
 ///
 /// # Errors
@@ -90,7 +104,7 @@ pub struct Handover {
 pub fn run(
     mut checkpoint: Checkpoint,
     context: &Context,
-    input: PageInput,
+    input: BackfillInput,
     loader: &dyn Loader,
     store: &Path,
     handover: Handover,
@@ -99,7 +113,10 @@ pub fn run(
         // The store may be that of this backfill: a kill can hit between the move and the removal of the work folder.
         return move_store(checkpoint, store);
     }
-    measured(&mut checkpoint, context, Phase::Sketching, |checkpoint| ingest::ingest(checkpoint, context, input))?;
+    measured(&mut checkpoint, context, Phase::Sketching, |checkpoint| match input {
+        BackfillInput::Pages(pages) => ingest::ingest(checkpoint, context, pages),
+        BackfillInput::Sketched(chunks) => ingest_sketched(checkpoint, context, chunks),
+    })?;
     cluster_and_load(checkpoint, context, loader, store, handover)
 }
 

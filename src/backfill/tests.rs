@@ -2,7 +2,7 @@
 
 use super::checkpoint::{BackfillSpec, Checkpoint};
 use super::context::Context;
-use super::{BackfillError, Handover, cluster_and_load, ingest_sketched};
+use super::{BackfillError, Handover, cluster_and_load, ingest_sketched, sketched_chunks};
 use crate::cluster::{
     BatchIndex, ClusterPolicy, Clusters, Decider, Effects, MatchRule, NewDocument, SketchView, TooManyDocuments, View,
 };
@@ -215,7 +215,7 @@ pub(super) fn open_checkpoint(folder: &Path, rule: &StoreRule, memory: u64) -> (
 fn backfilled(rule: &StoreRule, pages: &[SketchedPage], memory: u64) -> MemoryLoader {
     let folder = tempfile::tempdir().expect("a folder");
     let (mut checkpoint, context) = open_checkpoint(folder.path(), rule, memory);
-    ingest_sketched(&mut checkpoint, &context, "synthetic", pages.iter().map(copy)).expect("taken in");
+    ingest_sketched(&mut checkpoint, &context, sketched_chunks("synthetic", pages.iter().map(copy))).expect("taken in");
     let loaded = MemoryLoader::default();
     let report = cluster_and_load(checkpoint, &context, &loaded, &folder.path().join("store"), Handover::default());
     assert_eq!(report.expect("loads").counts.n_records, pages.len() as u64);
@@ -328,7 +328,7 @@ fn a_damaged_file_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let (mut checkpoint, context) = open_checkpoint(folder.path(), &rule, 1 << 20);
         let pages = (0..50).map(|number| page(&rule, number, (number as u64..number as u64 + 9).collect(), 0));
-        ingest_sketched(&mut checkpoint, &context, "synthetic", pages).expect("taken in");
+        ingest_sketched(&mut checkpoint, &context, sketched_chunks("synthetic", pages)).expect("taken in");
         let path = context.folder.join(format!("{name}-0000"));
         let mut bytes = std::fs::read(&path).expect("a file");
         let middle = bytes.len() / 3;
@@ -357,6 +357,7 @@ fn too_little_memory_says_how_much_is_needed() {
     let rule = rule(0, MatchRule::default());
     let (mut checkpoint, context) = open_checkpoint(folder.path(), &rule, 1000);
     let pages = (0..50).map(|number| page(&rule, number, [number as u64].into(), 0));
-    let error = ingest_sketched(&mut checkpoint, &context, "synthetic", pages).expect_err("too little");
+    let error =
+        ingest_sketched(&mut checkpoint, &context, sketched_chunks("synthetic", pages)).expect_err("too little");
     assert!(matches!(error, BackfillError::MemoryLimit { n_documents: 21, .. }), "{error}");
 }

@@ -4,7 +4,7 @@ use crate::document::{Content, FetchTime, Fingerprint, Page};
 use crate::related::{Said, SaidReader};
 use crate::sketch::{SketchOutcome, SketchedContent, Sketcher, Unsketchable};
 use crate::sweep::SweepCut;
-use crate::wire::{Limits, Message, Reason, Record, Rejection, parse_json_page, repaired};
+use crate::wire::{Limits, Message, Origin, Reason, Record, Rejection, parse_json_page, repaired};
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,6 +23,18 @@ pub struct SketchedPage {
     pub redirect_to: Option<String>,
     /// What the page says about itself and others, where the sketcher reads that.
     pub said: Option<Arc<Said>>,
+}
+
+/// A record with what sketching it gave.
+pub struct SketchedRecord {
+    /// The record's source and its position there.
+    pub origin: Origin,
+    /// The source's chain after this record, as in `ports::Progress`.
+    pub chain: u64,
+    /// Bytes of the record as it came.
+    pub n_bytes: usize,
+    /// The page, or why the record is none.
+    pub outcome: Result<SketchedPage, Rejection>,
 }
 
 const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;

@@ -24,6 +24,6 @@ pub use related::{
 pub use secret::SecretReference;
 pub use sink::{OutputNote, OutputNotes, Sink, SinkError};
 pub use snapshot::{DocumentShingles, LinkView, Snapshot, Snapshots, Staleness, StoredDocument};
-pub use source::{Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError, StartTimes};
+pub use source::{Chunk, Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError, StartTimes};
 pub use stop_reason::StopReason;
 pub use store::{Batch, NothingToSync, Store, StoreError, StoreRule, Syncer};

@@ -46,6 +46,25 @@ pub enum Polled {
     End,
 }
 
+/// Some records in their order, or a part of the input that cannot be read.
+#[derive(Debug)]
+pub enum Chunk<R> {
+    /// Records.
+    Records(Vec<R>),
+    /// Why a part of the input cannot be read.
+    Unreadable(String),
+}
+
+impl<R> Chunk<R> {
+    /// Turns every record into something else.
+    pub fn map<T>(self, change: impl FnMut(R) -> T) -> Chunk<T> {
+        match self {
+            Chunk::Records(records) => Chunk::Records(records.into_iter().map(change).collect()),
+            Chunk::Unreadable(what) => Chunk::Unreadable(what),
+        }
+    }
+}
+
 /// The source cannot continue.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]

@@ -8,10 +8,6 @@
 //! ```
 //! A sketcher skips bodies that the writer has seen. However far ahead the sketchers are, what the writer knows came
 //! before what they hold.
-//!
-//! Each chunk travels with a slot for its result, and the writer gets the slots in the order of the chunks. Whichever
-//! sketcher fills a slot, nothing needs to be sorted. The slots limit the chunks under way, so that a slow chunk
-//! delays the others only once all slots are in use.
 
 use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
@@ -20,27 +16,16 @@ use crate::backfill::dedup::{BYTES_PER_DOCUMENT, KnownBodies, KnownBody, KnownDo
 use crate::backfill::error::BackfillError;
 use crate::backfill::ingest_state::{IngestState, Segment};
 use crate::backfill::rows::{DocumentRow, Outcome, PageRow, RowOffset, Visit};
+use crate::backfill::sketching::{CHUNK_RECORDS, PageInput, in_order, read_chunks};
 use crate::cluster::{Relation, TooManyDocuments};
 use crate::document::{DocumentId, Fingerprint, Seed, host_key};
-use crate::intake::{FutureLimit, RecordSketcher, SketchedPage};
-use crate::ports::{Incoming, Polled, Progress, ProgressMap, Source, StoreError};
+use crate::intake::{RecordSketcher, SketchedPage, SketchedRecord};
+use crate::ports::{Chunk, Incoming, Progress, ProgressMap, SourceError, StoreError};
 use crate::sketch::{SketchForm, SketchRule, SketchedContent, Sketcher, encode};
-use crate::sweep::{Observation, Seen, SweepCut, SweepRow};
-use crate::wire::{Limits, Origin, Rejection};
-use crossbeam::channel::{Receiver, Sender, bounded};
+use crate::sweep::{Observation, Seen, SweepRow};
+use crate::wire::{Origin, Rejection};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
-
-/// A chunk is full with so many records, or so many bytes of them.
-const CHUNK_RECORDS: usize = 128;
-const CHUNK_BYTES: usize = 1 << 20;
-
-/// Chunks under way for each sketcher.
-const CHUNKS_PER_SKETCHER: usize = 16;
-
-/// How long the source may keep the reader from the stop flag.
-const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A segment is full with so many bytes of documents, or so many pages: a quarter of what earlier segments hold, at
 /// least the first number and at most the second. A small input thus has segments for all threads, a large one has
@@ -51,36 +36,8 @@ const SEGMENT_PAGES: (u64, u64) = (64 << 10, 4 << 20);
 /// The share of the memory that known bodies take.
 const KNOWN_BODIES_SHARE: u64 = 8;
 
-/// Where pages come from and how they are read.
-pub struct PageInput {
-    /// The source. It resumes after what is ingested already.
-    pub source: Box<dyn Source>,
-    /// The limits on a record.
-    pub limits: Limits,
-    /// Assigns sweeps to pages that name none.
-    pub sweep_cut: SweepCut,
-    /// How far ahead of the clock pages may be dated.
-    pub future: FutureLimit,
-}
-
-/// What the reader sends to a sketcher.
-pub(in crate::backfill) enum Chunk {
-    /// Records in their order.
-    Records(Vec<Incoming>),
-    /// A part of the input that cannot be read, and why.
-    Unreadable(String),
-}
-
-/// A chunk, and the slot for its result.
-type SketchJob = (Chunk, Sender<SketchedChunk>);
-
-/// What a sketcher returns.
-enum SketchedChunk {
-    Records(Vec<SketchedRecord>),
-    Unreadable(String),
-}
-
-struct SketchedRecord {
+/// A record with what its page and its content become.
+struct VisitRecord {
     origin: Origin,
     chain: u64,
     n_bytes: usize,
@@ -113,95 +70,82 @@ pub(in crate::backfill) fn ingest(
     let (seed, rule) = (checkpoint.seed()?, checkpoint.rule().sketch.clone());
     let PageInput { source, limits, sweep_cut, future } = input;
     let known_bodies = RwLock::new(KnownBodies::new(context.memory / KNOWN_BODIES_SHARE));
-    let n_under_way = CHUNKS_PER_SKETCHER * context.n_threads;
-    let ((jobs, jobs_out), (slots, slots_out)) = (bounded(n_under_way), bounded(n_under_way));
-    std::thread::scope(|scope| {
-        let send = move |chunk: Chunk| {
-            let (slot, filled) = bounded(1);
-            slots.send(filled).is_ok() && jobs.send((chunk, slot)).is_ok()
-        };
-        let reader = scope.spawn(move || read_chunks(source, context, send));
-        for jobs in vec![jobs_out; context.n_threads] {
-            let sketcher = RecordSketcher::new(Sketcher::new(&rule, &seed), limits.clone(), sweep_cut, future);
-            let (rule, known) = (&rule, &known_bodies);
-            let worker = SketchWorker { sketcher, rule, seed, known };
-            scope.spawn(move || worker.run(&jobs));
-        }
-        let mut writer = IngestWriter::resume(checkpoint, context, &known_bodies)?;
-        write_chunks(&mut writer, checkpoint, slots_out)?;
-        // What is sketched is kept, even if the reader failed.
-        let reached_end = reader.join().map_err(|_| BackfillError::WorkerPanicked)?;
-        writer.state.is_finished = matches!(reached_end, Ok(true));
-        writer.close_segment(checkpoint)?;
-        reached_end?;
-        context.check_stop()
-    })
+    let worker = || {
+        let sketcher = RecordSketcher::new(Sketcher::new(&rule, &seed), limits.clone(), sweep_cut, future);
+        let mut worker = SketchWorker { sketcher, rule: &rule, seed, known: &known_bodies };
+        move |chunk: Chunk<Incoming>| chunk.map(|record| worker.sketch(record))
+    };
+    let mut writer = IngestWriter::resume(checkpoint, context, &known_bodies)?;
+    let read = |send: &dyn Fn(Chunk<Incoming>) -> bool| read_chunks(source, context, send);
+    let (written, reached_end) = in_order(context, read, worker, |chunk| writer.take(chunk, checkpoint));
+    written?;
+    // What is sketched is kept, even if the reader failed.
+    writer.finish(checkpoint, reached_end)?;
+    context.check_stop()
 }
 
-/// Ingests pages that were sketched elsewhere, under the name of one source, unless that is done already.
+/// Ingests records that were sketched elsewhere, unless that is done already. Records that are ingested are skipped.
 ///
 /// # Errors
 /// [`BackfillError`]
 pub fn ingest_sketched(
     checkpoint: &mut Checkpoint,
     context: &Context,
-    source: &str,
-    pages: impl Iterator<Item = SketchedPage>,
+    mut chunks: impl Iterator<Item = Result<Chunk<SketchedRecord>, SourceError>> + Send,
 ) -> Result<(), BackfillError> {
     if checkpoint.ingested().is_finished {
         return Ok(());
     }
-    let (seed, rule, source) = (checkpoint.seed()?, checkpoint.rule().sketch.clone(), Arc::from(source));
+    let (seed, rule) = (checkpoint.seed()?, checkpoint.rule().sketch.clone());
+    let worker = || {
+        |chunk: Chunk<SketchedRecord>| {
+            chunk.map(|SketchedRecord { origin, chain, n_bytes, outcome }| {
+                let outcome = outcome.map(|page| visit(page, None, &seed, &rule));
+                VisitRecord { origin, chain, n_bytes, outcome }
+            })
+        }
+    };
     // Pages that were sketched elsewhere have no bodies to look up.
     let known_bodies = RwLock::new(KnownBodies::new(0));
     let mut writer = IngestWriter::resume(checkpoint, context, &known_bodies)?;
-    let n_ingested = writer.state.counts.n_records as usize;
-    for (offset, page) in (0..).zip(pages).skip(n_ingested) {
-        let origin = Origin { source: Arc::clone(&source), partition: 0, offset };
-        let outcome = Ok(visit(page, None, &seed, &rule));
-        writer.add(SketchedRecord { origin, chain: 0, n_bytes: 0, outcome })?;
-        if writer.segment.as_ref().is_some_and(OpenSegment::is_full) {
+    let ingested = writer.progress.clone();
+    let read = |send: &dyn Fn(Chunk<SketchedRecord>) -> bool| {
+        chunks.try_for_each(|chunk| {
+            let mut chunk = chunk?;
+            if let Chunk::Records(records) = &mut chunk {
+                skip_ingested(records, &ingested);
+            }
             context.check_stop()?;
-            writer.close_segment(checkpoint)?;
-        }
-    }
-    writer.state.is_finished = true;
-    writer.close_segment(checkpoint)
+            if send(chunk) { Ok(()) } else { Err(BackfillError::Stopped) }
+        })
+    };
+    let (written, read) = in_order(context, read, worker, |chunk| writer.take(chunk, checkpoint));
+    written?;
+    writer.finish(checkpoint, read.map(|()| true))
 }
 
-/// Reads chunks until the source ends, which returns true, or until a stop, or until `send` returns false because nobody
-/// takes chunks any more.
-pub(in crate::backfill) fn read_chunks(
-    mut source: Box<dyn Source>,
-    context: &Context,
-    send: impl Fn(Chunk) -> bool,
-) -> Result<bool, BackfillError> {
-    let (mut records, mut n_bytes) = (Vec::new(), 0);
-    loop {
-        if context.check_stop().is_err() {
-            return Ok(false);
-        }
-        let (unreadable, is_end) = match source.poll(POLL_TIMEOUT)? {
-            Polled::Idle => continue,
-            Polled::Record(incoming) => {
-                n_bytes += incoming.record.n_bytes();
-                records.push(incoming);
-                (None, false)
-            }
-            Polled::Unreadable(what) => (Some(what), false),
-            Polled::End => (None, true),
-        };
-        let is_full = records.len() == CHUNK_RECORDS || n_bytes >= CHUNK_BYTES;
-        if (is_full || is_end || unreadable.is_some()) && !records.is_empty() {
-            n_bytes = 0;
-            if !send(Chunk::Records(std::mem::take(&mut records))) {
-                return Ok(false);
-            }
-        }
-        if is_end || unreadable.is_some_and(|what| !send(Chunk::Unreadable(what))) {
-            return Ok(is_end);
-        }
+/// Drops the records, all of one source, that are ingested.
+fn skip_ingested(records: &mut Vec<SketchedRecord>, ingested: &ProgressMap) {
+    let Some(Origin { source, partition, .. }) = records.first().map(|record| &record.origin) else { return };
+    if let Some(progress) = ingested.get(&(source.to_string(), *partition)) {
+        records.retain(|record| record.origin.offset >= progress.next_offset);
     }
+}
+
+/// Pages as records of one source, numbered from 0, in chunks for [`ingest_sketched`].
+pub fn sketched_chunks(
+    source: &str,
+    pages: impl Iterator<Item = SketchedPage>,
+) -> impl Iterator<Item = Result<Chunk<SketchedRecord>, SourceError>> {
+    let source: Arc<str> = source.into();
+    let mut records = (0..).zip(pages).map(move |(offset, page)| {
+        let origin = Origin { source: Arc::clone(&source), partition: 0, offset };
+        SketchedRecord { origin, chain: 0, n_bytes: 0, outcome: Ok(page) }
+    });
+    std::iter::from_fn(move || {
+        let chunk: Vec<_> = records.by_ref().take(CHUNK_RECORDS).collect();
+        (!chunk.is_empty()).then_some(Ok(Chunk::Records(chunk)))
+    })
 }
 
 /// A sketcher and what it reads.
@@ -213,28 +157,13 @@ struct SketchWorker<'a> {
 }
 
 impl SketchWorker<'_> {
-    /// Sketches chunks until the reader or the writer ends.
-    fn run(mut self, jobs: &Receiver<SketchJob>) {
-        for (chunk, slot) in jobs {
-            let sketched = match chunk {
-                Chunk::Unreadable(what) => SketchedChunk::Unreadable(what),
-                Chunk::Records(records) => {
-                    SketchedChunk::Records(records.into_iter().map(|record| self.sketch(record)).collect())
-                }
-            };
-            if slot.send(sketched).is_err() {
-                return;
-            }
-        }
-    }
-
-    fn sketch(&mut self, incoming: Incoming) -> SketchedRecord {
+    fn sketch(&mut self, incoming: Incoming) -> VisitRecord {
         let Incoming { origin, chain, record } = incoming;
         let (n_bytes, known) = (record.n_bytes(), self.known);
         let find = |bytes| known.read().unwrap_or_else(PoisonError::into_inner).find(bytes);
         let sketched = self.sketcher.sketch_unless_known(&record, find, |_| true);
         let outcome = sketched.map(|(page, known)| visit(page, known, &self.seed, self.rule));
-        SketchedRecord { origin, chain, n_bytes, outcome }
+        VisitRecord { origin, chain, n_bytes, outcome }
     }
 }
 
@@ -271,32 +200,6 @@ fn new_document(content: SketchedContent, first_url: Fingerprint, rule: &SketchR
         mod_shingles: content.mod_shingles,
     };
     NewDocument { row, n_candidates }
-}
-
-/// Writes what the sketchers return, segment by segment, and records full segments. A slot that no sketcher fills is
-/// an error: to skip it would count its records as ingested.
-fn write_chunks(
-    writer: &mut IngestWriter<'_>,
-    checkpoint: &mut Checkpoint,
-    slots: Receiver<Receiver<SketchedChunk>>,
-) -> Result<(), BackfillError> {
-    for slot in slots {
-        match slot.recv().map_err(|_| BackfillError::WorkerPanicked)? {
-            SketchedChunk::Unreadable(what) => {
-                tracing::error!("{what}");
-                writer.state.unreadable.insert(what);
-            }
-            SketchedChunk::Records(records) => {
-                writer.context.progress.advance(records.len() as u64);
-                records.into_iter().try_for_each(|record| writer.add(record))?;
-                writer.share_known_bodies();
-            }
-        }
-        if writer.segment.as_ref().is_some_and(OpenSegment::is_full) {
-            writer.close_segment(checkpoint)?;
-        }
-    }
-    Ok(())
 }
 
 /// Assigns document ids and writes segments.
@@ -388,8 +291,38 @@ impl<'a> IngestWriter<'a> {
         })
     }
 
-    fn add(&mut self, record: SketchedRecord) -> Result<(), BackfillError> {
-        let SketchedRecord { origin, chain, n_bytes, outcome } = record;
+    /// Writes a chunk, and records the segment if that fills it.
+    fn take(&mut self, chunk: Chunk<VisitRecord>, checkpoint: &mut Checkpoint) -> Result<(), BackfillError> {
+        match chunk {
+            Chunk::Unreadable(what) => {
+                tracing::error!("{what}");
+                self.state.unreadable.insert(what);
+            }
+            Chunk::Records(records) => {
+                self.context.progress.advance(records.len() as u64);
+                records.into_iter().try_for_each(|record| self.add(record))?;
+                self.share_known_bodies();
+            }
+        }
+        if self.segment.as_ref().is_some_and(OpenSegment::is_full) {
+            self.close_segment(checkpoint)?;
+        }
+        Ok(())
+    }
+
+    /// Records the last segment, and whether the source is read to its end.
+    fn finish(
+        mut self,
+        checkpoint: &mut Checkpoint,
+        reached_end: Result<bool, BackfillError>,
+    ) -> Result<(), BackfillError> {
+        self.state.is_finished = matches!(reached_end, Ok(true));
+        self.close_segment(checkpoint)?;
+        reached_end.map(drop)
+    }
+
+    fn add(&mut self, record: VisitRecord) -> Result<(), BackfillError> {
+        let VisitRecord { origin, chain, n_bytes, outcome } = record;
         let counts = &mut self.state.counts;
         counts.n_records += 1;
         counts.n_bytes += n_bytes as u64;
@@ -516,9 +449,9 @@ mod tests {
     use crate::cluster::MatchRule;
     use crate::wire::Reason;
 
-    fn rejected(offset: i64) -> SketchedRecord {
+    fn rejected(offset: i64) -> VisitRecord {
         let origin = Origin { source: "synthetic".into(), partition: 0, offset };
-        SketchedRecord { origin, chain: 0, n_bytes: 1, outcome: Err(Rejection::new(Reason::InvalidJson, "no JSON")) }
+        VisitRecord { origin, chain: 0, n_bytes: 1, outcome: Err(Rejection::new(Reason::InvalidJson, "no JSON")) }
     }
 
     /// Lost once: the records of a sketcher that panicked counted as ingested. They had no result, and no later run
@@ -529,15 +462,14 @@ mod tests {
         let (mut checkpoint, context) = open_checkpoint(folder.path(), &rule(0, MatchRule::default()), 1 << 20);
         let known_bodies = RwLock::new(KnownBodies::new(0));
         let mut writer = IngestWriter::resume(&checkpoint, &context, &known_bodies).expect("opens");
-        let (slots, slots_out) = bounded(3);
-        for records in [Some(vec![rejected(0)]), None, Some(vec![rejected(2)])] {
-            let (slot, filled) = bounded(1);
-            slots.send(filled).expect("room");
-            // The sketcher of the second chunk panics and drops its slot empty.
-            records.into_iter().for_each(|records| slot.send(SketchedChunk::Records(records)).expect("room"));
-        }
-        drop(slots);
-        let written = write_chunks(&mut writer, &mut checkpoint, slots_out);
+        let send_three = |send: &dyn Fn(i64) -> bool| Ok((0..3).all(send));
+        let worker = || {
+            |offset: i64| {
+                assert_ne!(offset, 1, "this panic is part of the test");
+                Chunk::Records(vec![rejected(offset)])
+            }
+        };
+        let (written, _) = in_order(&context, send_three, worker, |chunk| writer.take(chunk, &mut checkpoint));
         assert!(matches!(written, Err(BackfillError::WorkerPanicked)));
         writer.close_segment(&mut checkpoint).expect("recorded");
         let next = checkpoint.ingested().progress_map().into_values().map(|progress| progress.next_offset);

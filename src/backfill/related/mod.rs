@@ -37,7 +37,7 @@ use crate::backfill::context::Context;
 use crate::backfill::datasets::Dataset;
 use crate::backfill::error::BackfillError;
 use crate::backfill::jobs::measured;
-use crate::backfill::phases::ingest::PageInput;
+use crate::backfill::sketching::PageInput;
 use collect::SaidByPages;
 use datasets::{BAGS, COUNTED, FRAGMENTS, NEIGHBOURS, PAGES, PAIRS, REDIRECTS, SIGNATURES, SIMILAR, STATES};
 

@@ -13,12 +13,12 @@ use crate::backfill::context::Context;
 use crate::backfill::datasets::DatasetFile;
 use crate::backfill::error::BackfillError;
 use crate::backfill::jobs::{Job, run_jobs};
-use crate::backfill::phases::ingest::{Chunk, PageInput, read_chunks};
 use crate::backfill::report::RecordCounts;
+use crate::backfill::sketching::{PageInput, read_chunks};
 use crate::document::{Content, FetchTime, Page, Seed};
 use crate::extsort::{MergeReader, split_points};
 use crate::intake::PageReader;
-use crate::ports::Incoming;
+use crate::ports::{Chunk, Incoming};
 use crate::related::{RelatedRule, SaidReader, TermCounts, TermReader};
 use crossbeam::channel::{Receiver, bounded};
 use std::cmp::Reverse;
@@ -59,7 +59,7 @@ pub(super) fn read(
     std::thread::scope(|scope| {
         let (chunks, chunks_out) = bounded(CHUNKS_PER_WORKER * context.n_threads);
         let unreadable = &unreadable;
-        let send = move |chunk: Chunk| match chunk {
+        let send = move |chunk: Chunk<Incoming>| match chunk {
             Chunk::Records(records) => chunks.send(records).is_ok(),
             Chunk::Unreadable(what) => {
                 tracing::error!("{what}");

@@ -6,7 +6,7 @@ use super::{
 use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
 use crate::backfill::error::BackfillError;
-use crate::backfill::phases::ingest::PageInput;
+use crate::backfill::sketching::PageInput;
 use crate::document::{Body, Content, FetchTime, MediaType, Page, Seed};
 use crate::intake::FutureLimit;
 use crate::ports::{Incoming, Polled, Source as PageSource, SourceError};
