@@ -3,14 +3,16 @@
 use super::args::BackfillArgs;
 use super::exit::{Exit, ending, file_error, usage};
 use super::output::OutputMode;
+use super::sketch::OPEN_SEED;
 use super::telemetry;
 use super::wiring::{events_sink, file_source, future_limit, new_seed, watch_signals};
 use crate::backfill::{
-    self, BackfillError, BackfillSpec, Checkpoint, Context, DiskSpace, Handover, PageInput, PhaseProgress, Report,
+    self, BackfillError, BackfillInput, BackfillSpec, Checkpoint, Context, DiskSpace, Handover, PageInput,
+    PhaseProgress, Report,
 };
 use crate::cluster::ClusterPolicy;
 use crate::config::Config;
-use crate::files::{Input, input_files};
+use crate::files::{Input, SketchFiles, input_files};
 use crate::kafka::TopicPosition;
 use crate::ports::{Progress, ProgressMap};
 use crate::store::RocksLoader;
@@ -34,8 +36,8 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode)
         ));
     }
     // Before the work folder is created: a mistyped path must leave nothing behind.
-    let inputs = input_files(&args.inputs).map_err(usage)?;
-    let spec = backfill_spec(&config, &inputs)?;
+    let inputs = BackfillInputs::open(&mut config, &args)?;
+    let spec = inputs.spec(&config)?;
     telemetry::start_logs(&config.log.level)?;
     let shutdown = watch_signals()?;
     let start = args.then_from_kafka.as_deref().map(|start| then_from_kafka(&config, start)).transpose()?;
@@ -46,9 +48,14 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode)
 
     let phase_progress = Arc::new(PhaseProgress::default());
     let context = context(&config, folder, memory, &shutdown, &phase_progress);
-    let n_files = inputs.len();
+    let n_files = spec.inputs.len();
     let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.is_silent());
-    let intake = page_input(&config, inputs, checkpoint.ingested().progress_map(), &mut progress)?;
+    let intake = match inputs {
+        BackfillInputs::Pages(files) => {
+            BackfillInput::Pages(page_input(&config, files, checkpoint.ingested().progress_map(), &mut progress)?)
+        }
+        BackfillInputs::Sketched(files) => BackfillInput::Sketched(Box::new(files.into_chunks())),
+    };
     let loader = RocksLoader::new(config.store_settings(), config.rule(), checkpoint.seed()?);
     let events = args.events.as_deref().map(events_sink).transpose()?;
     let end = Handover { events, ..start.unwrap_or_default() };
@@ -66,6 +73,49 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode)
         table + &summary_text(report, n_files, &config.store.path, begun.elapsed())
     })?;
     exit_of(&report)
+}
+
+/// What a backfill reads.
+enum BackfillInputs {
+    Pages(Vec<PathBuf>),
+    Sketched(SketchFiles),
+}
+
+impl BackfillInputs {
+    /// Finds the inputs. Sketches give the configuration their seed where it has none and they were made without one.
+    fn open(config: &mut Config, args: &BackfillArgs) -> Result<Self> {
+        let Some(folder) = &args.from_sketches else {
+            return Ok(BackfillInputs::Pages(input_files(&args.inputs).map_err(usage)?));
+        };
+        let files = SketchFiles::open(folder).map_err(usage)?;
+        let rule = config.rule();
+        if files.rule() != (rule.canonical_version, &rule.sketch) {
+            return Err(usage(format!(
+                "{} holds sketches by another rule; use the configuration that they were made with",
+                folder.display()
+            )));
+        }
+        match config.seed().map_err(usage)? {
+            None if files.are_of(&OPEN_SEED) => config.store.seed = "0".repeat(64),
+            Some(seed) if files.are_of(&seed) => {}
+            _ => {
+                let folder = folder.display();
+                return Err(usage(format!("{folder} holds sketches of another seed; set store.seed to that seed")));
+            }
+        }
+        Ok(BackfillInputs::Sketched(files))
+    }
+
+    /// What an unfinished backfill must have in common with this one to be resumed.
+    fn spec(&self, config: &Config) -> Result<BackfillSpec> {
+        match self {
+            BackfillInputs::Pages(files) => backfill_spec(config, files),
+            BackfillInputs::Sketched(files) => {
+                let (reading, inputs) = (files.reading().to_string(), input_sizes(&files.paths())?);
+                Ok(BackfillSpec { rule: config.rule(), reading, inputs })
+            }
+        }
+    }
 }
 
 /// Bytes of memory for everything that grows with the input.
@@ -108,11 +158,11 @@ pub(super) fn open_phases(config: &Config, folder: &Path, spec: BackfillSpec, me
 /// The pages of the inputs after what was read of them.
 pub(super) fn page_input(
     config: &Config,
-    inputs: Vec<PathBuf>,
+    inputs: impl IntoIterator<Item = impl Into<Input>>,
     read: ProgressMap,
     progress: &mut telemetry::Progress,
 ) -> Result<PageInput> {
-    let inputs = inputs.into_iter().map(Input::File).collect();
+    let inputs = inputs.into_iter().map(Into::into).collect();
     let source = file_source(config, inputs, read)?;
     progress.reads(source.read_progress());
     Ok(PageInput {

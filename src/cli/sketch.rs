@@ -1,10 +1,11 @@
-//! `lookalike sketch`: prints the sketches of pages, without taking them in.
+//! `lookalike sketch`: prints the sketches of pages, or writes them to files, without taking them in.
 
 use super::args::SketchArgs;
 use super::exit::{Exit, without_system_number};
-use super::output::{print, write_answer};
+use super::output::{OutputMode, print, write_answer};
 use super::page_file::read_page;
 use super::rule_explanation;
+use super::sketch_files;
 use super::telemetry;
 use super::wiring::{file_source, inputs};
 use crate::config::Config;
@@ -24,7 +25,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The seed where none is configured: fixed, so that runs on any machine print the same sketches.
-const OPEN_SEED: Seed = Seed([0; 4]);
+pub(super) const OPEN_SEED: Seed = Seed([0; 4]);
 
 /// How long to wait for standard input before flushing what is printed.
 const POLL_TIMEOUT: Duration = Duration::from_millis(200);
@@ -72,12 +73,16 @@ struct Equivalences {
     shingle: Option<Fingerprint>,
 }
 
-/// Prints the sketches of the inputs, or explains the rule.
-pub(super) fn sketch(mut config: Config, store: Option<&Path>, args: &SketchArgs, json: bool) -> Result<Exit> {
+/// Prints or writes the sketches of the inputs, or explains the rule.
+pub(super) fn sketch(mut config: Config, store: Option<&Path>, args: &SketchArgs, mode: OutputMode) -> Result<Exit> {
+    let json = mode.json;
     args.page_defaults.override_in(&mut config)?;
     let config = &config;
     telemetry::start_logs(&config.log.level)?;
     let (rule, seed) = rule_and_seed(config, store)?;
+    if let Some(folder) = &args.parquet {
+        return sketch_files::write(config, (rule, seed), args, folder, mode);
+    }
     if args.explain {
         return print(&rule_explanation::explanation(&rule), json, rule_explanation::text);
     }

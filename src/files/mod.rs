@@ -5,6 +5,7 @@
 //!                  gzip, zstd,    sniffed   warc, arc, wacz ─▶ archive_record    ┼▶ source: skip records read before,
 //!                  xz, bzip2               parquet                            ┘      number, chain, apply the layout
 //!                                           copy: some of the records again, as they came ─▶ record writer
+//! sketch_file: sketched records ⇄ Parquet
 //! ```
 
 mod arc;
@@ -29,6 +30,8 @@ mod parquet_writer;
 mod read_error;
 mod record_reader;
 mod record_writer;
+mod row_copy;
+mod sketch_file;
 mod source;
 mod stream;
 mod table;
@@ -37,11 +40,14 @@ mod warc;
 mod warc_date;
 mod warc_stream;
 
-pub use copy::{CopyError, CopyFormat, CopyJob, RecordCopier, has_record_bytes};
+pub use copy::{CopyError, CopyFormat, CopyJob, RecordCopier, can_stay_same};
 pub use events::{EventFile, EventStdout};
 pub use http_body::decode_content;
 pub use inputs::{InputError, NamedFile, input_files, named_files};
 pub use new_file::NewFile;
 pub use parquet_writer::{ColumnKind, ParquetWriter};
+pub use sketch_file::{
+    InputNumber, SketchColumns, SketchFileError, SketchFileWriter, SketchFiles, SketchFooter, sketch_schema,
+};
 pub use source::{FileSource, Input, ReadProgress};
 pub use warc::parse_warc_page;

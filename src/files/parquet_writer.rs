@@ -21,6 +21,9 @@ const BATCH_ROWS: usize = 4096;
 const ROW_GROUP_ROWS: usize = 1 << 17;
 const ROW_GROUP_BYTES: usize = 64 << 20;
 
+/// The program that files name as their writer.
+pub(super) const CREATED_BY: &str = concat!("lookalike ", env!("CARGO_PKG_VERSION"));
+
 const TIME_ZONE: &str = "UTC";
 
 /// What the cells of a column hold.
@@ -67,7 +70,7 @@ impl<W: Write + Send> ParquetWriter<W> {
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
             .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
-            .set_created_by(concat!("lookalike ", env!("CARGO_PKG_VERSION")).into())
+            .set_created_by(CREATED_BY.into())
             .build();
         let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties)).map_err(io_error)?;
         let columns = columns.iter().map(|(_, kind)| ColumnBuilder::new(*kind)).collect();
@@ -170,7 +173,7 @@ fn data_type(kind: ColumnKind) -> DataType {
 }
 
 /// The error of the file below, where there is one.
-fn io_error(error: ParquetError) -> io::Error {
+pub(super) fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {
             Ok(error) => *error,

@@ -44,6 +44,12 @@ pub enum Input {
     },
 }
 
+impl From<PathBuf> for Input {
+    fn from(path: PathBuf) -> Self {
+        Input::File(path)
+    }
+}
+
 /// How far reading has come; can be read at any time.
 #[derive(Debug, Default)]
 pub struct ReadProgress {

@@ -2,6 +2,7 @@
 
 use super::super::exit::usage;
 use crate::config::Config;
+use crate::files::InputNumber;
 use crate::wire::{Part, Preset, TimeFrom, UrlFrom};
 use anyhow::Result;
 use clap::Args;
@@ -125,6 +126,7 @@ Examples:
   lookalike backfill crawls/ --store crawl.store
   lookalike backfill crawl-*.warc.gz --memory 8192 --verbose
   lookalike backfill pages.jsonl --then-from-kafka 2026-11-21T08:00:00Z
+  lookalike backfill --from-sketches sketches/
 
 Exit codes:
   0    every input was read
@@ -134,8 +136,11 @@ Exit codes:
   3    some input could not be read, the rest is taken in; or no record was accepted
   130  stopped by SIGTERM or SIGINT; the same command goes on")]
 pub struct BackfillArgs {
-    #[arg(help = INPUTS_HELP, value_name = "INPUT", required = true)]
+    #[arg(help = INPUTS_HELP, value_name = "INPUT", required_unless_present = "from_sketches")]
     pub inputs: Vec<PathBuf>,
+    /// Read no pages: load the files that `sketch --parquet` left in this folder, of all inputs
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["inputs", "sweep", "fetched_at", "url_from", "fields", "map"])]
+    pub from_sketches: Option<PathBuf>,
     /// Memory for everything that grows with the input [default: a third of the machine's]
     #[arg(long, value_name = "MIB")]
     pub memory: Option<u64>,
@@ -159,12 +164,15 @@ Examples:
   lookalike sketch pages.jsonl
   lookalike sketch --page index.html --json
   lookalike sketch --explain --config config/accurate.toml
+  lookalike sketch --parquet sketches/ crawls/
+  lookalike sketch --parquet sketches/ --number 3/64000 crawls/3.warc.gz
 
 Exit codes:
   0    every input was read, rejected records included
   1    failed; the message says why and what to do
-  2    wrong usage or configuration, or an input does not exist
-  3    some input could not be read; the rest is printed")]
+  2    wrong usage or configuration, an input does not exist, or DIR holds other sketches of it
+  3    some input could not be read; the rest is printed or written
+  130  stopped by SIGTERM or SIGINT; with --parquet the same command goes on with the next input")]
 pub struct SketchArgs {
     #[arg(help = INPUTS_HELP, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
@@ -179,6 +187,17 @@ pub struct SketchArgs {
     /// Print no sketches; print how long sketching took, apart from reading
     #[arg(long, conflicts_with = "explain")]
     pub time: bool,
+    /// Write the records of each input with their sketches into a Parquet file in this folder, for
+    /// `backfill --from-sketches`. Inputs whose file is there are passed over
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["explain", "time", "page"])]
+    pub parquet: Option<PathBuf>,
+    /// The number of the input among all inputs, from 1, and how many there are; needed where each is sketched by a command
+    /// of its own [default: the order of the inputs]
+    #[arg(long, value_name = "NUMBER/OF", requires = "parquet")]
+    pub number: Option<InputNumber>,
+    /// The name of the input, under which a store notes how far it is read; needed for standard input [default: its path]
+    #[arg(long, value_name = "NAME", requires = "parquet")]
+    pub name: Option<String>,
 }
 
 #[derive(Debug, Args)]

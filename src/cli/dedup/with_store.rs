@@ -4,7 +4,7 @@
 use super::clustered::{Clustered, Known};
 use super::errors::{dedup_error, phase_error};
 use super::plan::Plan;
-use crate::backfill::{self, Checkpoint, Context, Handover, LinkRule, ReclusterPolicy, recluster};
+use crate::backfill::{self, BackfillInput, Checkpoint, Context, Handover, LinkRule, ReclusterPolicy, recluster};
 use crate::cli::args::DedupArgs;
 use crate::cli::backfill::{backfill_spec, context as phase_context, open_checkpoint, page_input, work_folder};
 use crate::cli::exit::{Exit, ending};
@@ -110,7 +110,7 @@ fn load(config: &Config, plan: &Plan, context: &Context, events: &Path, mode: Ou
     let events = Some(events_sink(&events.to_string_lossy())?);
     let shown = progress.start_backfill(Arc::clone(&context.progress));
     let end = Handover { events, ..Handover::default() };
-    let report = backfill::run(checkpoint, &context, input, &loader, &config.store.path, end);
+    let report = backfill::run(checkpoint, &context, BackfillInput::Pages(input), &loader, &config.store.path, end);
     shown.finish();
     Ok(report.map_err(phase_error)?.unreadable)
 }
