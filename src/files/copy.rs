@@ -1,23 +1,24 @@
-//! Reads inputs a second time and writes some of their records: as the bytes that they came as, or as JSON pages of text.
+//! Reads inputs a second time and writes some of their records: as they came, or as pages of text.
 //!
-//! A further format is a variant of [`CopyFormat`], which `RecordCopier::write` turns a record into, and one of
-//! `RecordWriter`.
+//! A further format is a variant of [`CopyFormat`], which `RecordCopier::write` turns a record into, and one of `Output`.
 
 use super::compression::{IdleDecoders, decompressed};
 use super::format::{BOM, FileFormat, sniff};
 use super::layout::InputLayout;
+use super::parquet_writer::{ColumnKind, ParquetWriter};
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
 use super::record_writer::RecordWriter;
+use super::row_copy::{RowCopy, RowCopyError};
 use super::source::{FileSource, OpenFile, OpenRecords, ReadSettings, file_time, open_records, resolve_path};
 use crate::document::{Content, FetchTime, MediaType, Page, plain_text};
 use crate::intake::{FutureLimit, PageReader};
 use crate::ports::Progress;
-use crate::wire::Record;
 use serde::Serialize;
+use serde_json::json;
 use std::borrow::Cow;
 use std::fs::File;
-use std::io;
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 /// Records between two calls of [`CopyJob::passed`].
@@ -26,20 +27,32 @@ const RECORDS_PER_CALL: u64 = 128;
 /// What records are written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyFormat {
-    /// The bytes that they came as, in the format and the compression of their input.
+    /// The bytes that they came as, in the format and the compression of their input; of Parquet, their rows with all
+    /// columns.
     Same,
     /// JSON pages with the text that a reader sees, one a line, in the compression of their input.
     Jsonl,
+    /// The same pages as Parquet.
+    Parquet,
 }
 
-/// Whether the records of a file can be written as the bytes that they came as. True for a file that cannot be read:
-/// reading it reports what is wrong.
-pub fn has_record_bytes(path: &Path) -> bool {
+/// The columns of pages as Parquet. Features are a JSON array.
+const PAGE_COLUMNS: [(&str, ColumnKind); 5] = [
+    ("url", ColumnKind::Text),
+    ("fetched_at", ColumnKind::Time),
+    ("sweep", ColumnKind::Text),
+    ("text", ColumnKind::Text),
+    ("features", ColumnKind::Text),
+];
+
+/// Whether the records of a file can be written as they came. True for a file that cannot be read: reading it reports what
+/// is wrong.
+pub fn can_stay_same(path: &Path) -> bool {
     let format = || -> Result<FileFormat, ReadError> {
         let stream = decompressed(Box::new(File::open(path)?), &IdleDecoders::default())?;
         Ok(sniff(stream, &path.to_string_lossy(), |_| false)?.format)
     };
-    format().map_or(true, FileFormat::has_record_bytes)
+    format().map_or(true, FileFormat::can_stay_same)
 }
 
 /// An input, what is written of it, and where.
@@ -72,9 +85,9 @@ pub enum CopyError {
     /// The input is another one than before.
     #[error("{0} is not the file that was read before; bring that one back, or begin again in another folder")]
     Changed(PathBuf),
-    /// The input's format has no records of bytes.
-    #[error("{0}: records of this format cannot be written as they came; give --format jsonl")]
-    NoBytes(PathBuf),
+    /// The input's format cannot be written.
+    #[error("{0}: records of this format cannot be written as they came; give --format jsonl or parquet")]
+    NotSame(PathBuf),
     /// The output cannot be written.
     #[error("{path}: {error}")]
     Output {
@@ -146,7 +159,7 @@ impl RecordCopier {
         let _ = copy.next(chain);
         self.write(&mut copy, job, job.read.next_offset, false)?;
         (job.passed)(n_passed);
-        copy.finish().map_err(|error| unwritten(job, error))
+        copy.finish(job)
     }
 
     /// Opens the input and creates the output.
@@ -162,46 +175,67 @@ impl RecordCopier {
         let (opened, layout) = opened().map_err(|error| unread(job, &error))?;
         let OpenRecords { records, format, compression, had_mark } = opened;
         let is_same = job.format == CopyFormat::Same;
-        if is_same && !format.has_record_bytes() {
-            return Err(CopyError::NoBytes(job.input.to_path_buf()));
+        if is_same && !format.can_stay_same() {
+            return Err(CopyError::NotSame(job.input.to_path_buf()));
         }
-        let written = if is_same { format } else { FileFormat::Jsonl };
         let create = || {
-            let mut writer = RecordWriter::create(job.output, written, compression)?;
-            if is_same && had_mark {
-                writer.write(BOM)?;
-            }
-            Ok(writer)
+            Ok(match job.format {
+                CopyFormat::Same if format == FileFormat::Parquet => {
+                    Output::Rows(RowCopy::new(job.input.to_path_buf(), job.output.to_path_buf()))
+                }
+                CopyFormat::Same => {
+                    let mut writer = RecordWriter::create(job.output, format, compression)?;
+                    if had_mark {
+                        writer.write(BOM)?;
+                    }
+                    Output::Records(writer)
+                }
+                CopyFormat::Jsonl => Output::Records(RecordWriter::create(job.output, FileFormat::Jsonl, compression)?),
+                CopyFormat::Parquet => Output::Table(Box::new(ParquetWriter::new(
+                    BufWriter::new(File::create(job.output)?),
+                    &PAGE_COLUMNS,
+                )?)),
+            })
         };
-        let writer = create().map_err(|error| unwritten(job, error))?;
-        let array = (written == FileFormat::JsonArray).then_some(0);
-        Ok(OpenCopy { records, layout, writer, is_same, array, bytes: Vec::new() })
+        let output = create().map_err(|error| unwritten(job, error))?;
+        let array = (is_same && format == FileFormat::JsonArray).then_some(0);
+        Ok(OpenCopy { records, layout, output, is_same, array, bytes: Vec::new() })
     }
 
     /// Writes the current record if it is wanted, and what always goes along.
     fn write(&mut self, copy: &mut OpenCopy, job: &CopyJob<'_>, offset: i64, is_wanted: bool) -> Result<(), CopyError> {
-        let OpenCopy { records, layout, writer, .. } = copy;
-        match job.format {
-            CopyFormat::Same => copy.write_bytes(is_wanted),
+        let OpenCopy { records, layout, output, .. } = copy;
+        let written = match output {
+            Output::Rows(rows) if offset < job.read.next_offset => {
+                rows.push(is_wanted);
+                Ok(())
+            }
+            Output::Rows(_) => Ok(()),
+            Output::Records(_) if job.format == CopyFormat::Same => copy.write_bytes(is_wanted),
             // The first record may settle the layout, wanted or not.
-            CopyFormat::Jsonl if is_wanted || (offset < job.read.next_offset && layout.is_undecided()) => {
+            Output::Records(_) | Output::Table(_)
+                if is_wanted || (offset < job.read.next_offset && layout.is_undecided()) =>
+            {
                 let record = layout.apply(records.decode(), offset, &self.settings.limits);
                 if !is_wanted {
                     return Ok(());
                 }
-                let line = self.line(&record);
                 // Only pages are wanted; that this one is none any more means that the file has changed.
-                writer.write(&line.ok_or_else(|| CopyError::Changed(job.input.to_path_buf()))?)
+                let changed = || CopyError::Changed(job.input.to_path_buf());
+                let page = self.pages.page(&record).map_err(|_| changed())?;
+                let page = TextPage::of(&page).ok_or_else(changed)?;
+                output.write_page(&page)
             }
-            CopyFormat::Jsonl => Ok(()),
-        }
-        .map_err(|error| unwritten(job, error))
+            Output::Records(_) | Output::Table(_) => Ok(()),
+        };
+        written.map_err(|error| unwritten(job, error))
     }
+}
 
-    /// The line of a page.
-    fn line(&mut self, record: &Record) -> Option<Vec<u8>> {
-        let page = self.pages.page(record).ok()?;
-        let Page { url, fetched_at, sweep, content } = &*page;
+impl<'a> TextPage<'a> {
+    /// The text of a page; none where there is no page any more.
+    fn of(page: &'a Page) -> Option<Self> {
+        let Page { url, fetched_at, sweep, content } = page;
         let (text, features) = match content {
             Content::Body { body, media_type } => {
                 (Some(tidied(plain_text(body, *media_type).ok()?, *media_type)), None)
@@ -209,10 +243,36 @@ impl RecordCopier {
             Content::Features(features) => (None, Some(features.as_slice())),
             Content::Gone | Content::Redirect(_) => return None,
         };
-        let page = TextPage { url, fetched_at: *fetched_at, sweep: sweep.as_deref(), text, features };
-        let mut line = serde_json::to_vec(&page).ok()?;
-        line.push(b'\n');
-        Some(line)
+        Some(TextPage { url, fetched_at: *fetched_at, sweep: sweep.as_deref(), text, features })
+    }
+}
+
+/// What is written.
+enum Output {
+    /// Records one after the other.
+    Records(RecordWriter),
+    /// Pages as rows.
+    Table(Box<ParquetWriter<BufWriter<File>>>),
+    /// Rows of the input.
+    Rows(RowCopy),
+}
+
+impl Output {
+    /// Writes a page of text.
+    fn write_page(&mut self, page: &TextPage<'_>) -> io::Result<()> {
+        match self {
+            Output::Records(writer) => {
+                let mut line = serde_json::to_vec(page)?;
+                line.push(b'\n');
+                writer.write(&line)
+            }
+            Output::Table(table) => {
+                let TextPage { url, fetched_at, sweep, text, features } = page;
+                let features = features.map(serde_json::to_string).transpose()?;
+                table.write(&[json!(url), json!(fetched_at), json!(sweep), json!(text), json!(features)])
+            }
+            Output::Rows(_) => Ok(()),
+        }
     }
 }
 
@@ -220,7 +280,7 @@ impl RecordCopier {
 struct OpenCopy {
     records: Box<dyn RecordReader>,
     layout: InputLayout,
-    writer: RecordWriter,
+    output: Output,
     is_same: bool,
     /// The elements written, if the output is a JSON array.
     array: Option<u64>,
@@ -237,25 +297,38 @@ impl OpenCopy {
 
     /// Writes the bytes of the current record if it is wanted, and what always goes along.
     fn write_bytes(&mut self, is_wanted: bool) -> io::Result<()> {
+        let Output::Records(writer) = &mut self.output else { return Ok(()) };
         self.records.take_bytes(is_wanted, &mut self.bytes);
         for record in self.bytes.drain(..) {
             if let Some(n) = &mut self.array {
-                self.writer.write(if *n == 0 { b"[\n" } else { b",\n" })?;
+                writer.write(if *n == 0 { b"[\n" } else { b",\n" })?;
                 *n += 1;
             }
-            self.writer.write(&record)?;
+            writer.write(&record)?;
         }
         Ok(())
     }
 
     /// Ends the output and makes it durable.
-    fn finish(mut self) -> io::Result<()> {
-        match self.array {
-            Some(0) => self.writer.write(b"[]\n")?,
-            Some(_) => self.writer.write(b"\n]\n")?,
-            None => {}
-        }
-        self.writer.finish()
+    fn finish(self, job: &CopyJob<'_>) -> Result<(), CopyError> {
+        let written = match (self.output, self.array) {
+            (Output::Records(mut writer), array) => {
+                let end: &[u8] = match array {
+                    Some(0) => b"[]\n",
+                    Some(_) => b"\n]\n",
+                    None => b"",
+                };
+                let ended = if end.is_empty() { Ok(()) } else { writer.write(end) };
+                ended.and_then(|()| writer.finish())
+            }
+            (Output::Table(table), _) => table.finish().and_then(|out| out.into_inner()?.sync_all()),
+            (Output::Rows(rows), _) => match rows.finish() {
+                Err(RowCopyError::Input(error)) => return Err(unread(job, &error)),
+                Err(RowCopyError::Output(error)) => Err(error),
+                Ok(()) => Ok(()),
+            },
+        };
+        written.map_err(|error| unwritten(job, error))
     }
 
     /// Moves to the next record. Returns the chain after it, or `None` at the end.

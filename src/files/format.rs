@@ -32,9 +32,9 @@ pub(super) enum FileFormat {
 }
 
 impl FileFormat {
-    /// Whether records can be written as the bytes that they came as.
-    pub(super) fn has_record_bytes(self) -> bool {
-        !matches!(self, FileFormat::Arc | FileFormat::Zip | FileFormat::Parquet)
+    /// Whether records can be written as they came.
+    pub(super) fn can_stay_same(self) -> bool {
+        !matches!(self, FileFormat::Arc | FileFormat::Zip)
     }
 }
 

@@ -2,12 +2,18 @@
 
 use crate::harness::disk::SmallDisk;
 use crate::harness::{Partition, World, page, page_key, partition_of, root, sweeps, text};
+use arrow_array::builder::{Int32Builder, ListBuilder};
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Compression;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A page of the sample and where it is.
@@ -416,6 +422,88 @@ fn text_in_json_lines_holds_the_same_pages() {
     let summary = world.dedup(&both.collect::<Vec<_>>(), "both", &[]);
     assert_eq!(summary["n_kept"], kept.len());
     assert!(summary["n_removed_identical"].as_u64() >= Some(kept.len() as u64), "{summary}");
+}
+
+/// A table of pages with columns that are none of ours, one of them of lists.
+fn table(pages: &[&Page]) -> Vec<(&'static str, ArrayRef)> {
+    let field = |name: &'static str| {
+        let values = pages.iter().map(|page| page.json[name].as_str().expect(name));
+        Arc::new(StringArray::from_iter_values(values)) as ArrayRef
+    };
+    let scores = pages.iter().map(|page| (page.n_words % 7 != 0).then_some(page.n_words as f64 / 3.0));
+    let mut tags = ListBuilder::new(Int32Builder::new());
+    for page in pages {
+        tags.append_value((0..page.n_words as i32 % 4).map(Some));
+    }
+    vec![
+        ("score", Arc::new(Float64Array::from_iter(scores))),
+        ("url", field("url")),
+        ("fetched_at", field("fetched_at")),
+        ("sweep", field("sweep")),
+        ("content_type", field("content_type")),
+        ("body", field("body")),
+        ("tags", Arc::new(tags.finish())),
+    ]
+}
+
+/// All rows of a Parquet file.
+fn rows_of(path: &Path) -> RecordBatch {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).expect("a file")).expect("Parquet");
+    let schema = reader.schema().clone();
+    let batches: Vec<RecordBatch> =
+        reader.with_batch_size(100_000).build().expect("a reader").map(|batch| batch.expect("rows")).collect();
+    assert!(batches.len() <= 1, "the file holds fewer rows than a batch");
+    batches.into_iter().next().unwrap_or_else(|| RecordBatch::new_empty(schema))
+}
+
+/// Lost once: Parquet became JSON lines of text, and every column that is none of ours was gone.
+#[test]
+fn tables_stay_tables_with_all_of_their_columns() {
+    let (world, pages) = (World::new(), sample());
+    let kept = kept_of_clusters(&pages, &backfilled(&world, &sweeps()), "longest");
+    let of_file = |file: usize| pages.iter().filter(move |page| page.at.0 == file);
+    let inputs: Vec<PathBuf> = (0..3)
+        .map(|file| {
+            let pages: Vec<&Page> = of_file(file).collect();
+            crate::parquet::write(&world.path(&format!("{file}.parquet")), table(&pages), Compression::SNAPPY)
+        })
+        .collect();
+    world.dedup(&inputs, "out", &[]);
+    for (file, input) in inputs.iter().enumerate() {
+        let expected: Vec<&Page> = of_file(file).filter(|page| kept.contains(&page.at)).collect();
+        let columns = table(&expected).into_iter().map(|(name, column)| (name, column, true));
+        let expected = RecordBatch::try_from_iter_with_nullable(columns).expect("rows");
+        let found = rows_of(&world.path("out").join(input.file_name().expect("a name")));
+        assert_eq!(found.schema().fields(), expected.schema().fields());
+        assert_eq!(found.columns(), expected.columns(), "{file}");
+    }
+    // Nothing but what is kept is left, and it is read again.
+    let outputs: Vec<PathBuf> = (0..3).map(|file| world.path("out").join(format!("{file}.parquet"))).collect();
+    assert_eq!(world.dedup(&outputs, "again", &[])["n_kept"], kept.len());
+}
+
+#[test]
+fn any_input_becomes_a_table_of_text() {
+    let (world, pages) = (World::new(), sample());
+    let kept = kept_of_clusters(&pages, &backfilled(&world, &sweeps()), "longest");
+    world.dedup(&sweeps(), "text", &["--format", "jsonl"]);
+    world.dedup(&sweeps(), "table", &["--format", "parquet"]);
+    let mut outputs = Vec::new();
+    for sweep in sweeps() {
+        let name = text(sweep.file_name().expect("a name").as_encoded_bytes());
+        let lines = text(&unpacked(&world.path("text").join(&name)));
+        outputs.push(world.path("table").join(name.replace(".jsonl.zst", ".parquet")));
+        let rows = rows_of(outputs.last().expect("an output"));
+        assert_eq!(rows.num_rows(), lines.lines().count());
+        for (at, line) in lines.lines().enumerate() {
+            let line: Value = serde_json::from_str(line).expect("JSON");
+            for name in ["url", "sweep", "text"] {
+                let column = rows.column_by_name(name).expect(name).as_string::<i32>();
+                assert_eq!(column.value(at), line[name].as_str().expect(name));
+            }
+        }
+    }
+    assert_eq!(world.dedup(&outputs, "again", &[])["n_kept"], kept.len());
 }
 
 #[test]

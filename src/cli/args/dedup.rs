@@ -8,10 +8,12 @@ use std::path::PathBuf;
 /// What kept records are written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CorpusFormat {
-    /// As they came: the same bytes, in the format and compression of their input
+    /// As they came: the same bytes, in the format and compression of their input; of Parquet, the same rows and columns
     Same,
     /// JSON lines with url, fetched_at, sweep and the text that a reader sees, in the compression of their input
     Jsonl,
+    /// The same columns as Parquet
+    Parquet,
 }
 
 #[derive(Debug, Args)]
@@ -50,7 +52,7 @@ pub struct DedupArgs {
     /// in .csv, JSON lines otherwise
     #[arg(long, value_name = "FILE")]
     pub removed: Option<PathBuf>,
-    /// What kept records are written as [default: same; jsonl for ARC, WACZ and Parquet, which cannot be the same]
+    /// What kept records are written as [default: same; jsonl for ARC and WACZ, which cannot be the same]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<CorpusFormat>,
     /// Memory for everything that grows with the input [default: a third of the machine's]

@@ -7,7 +7,7 @@ use crate::cli::exit::usage;
 use crate::cluster::ClusterPolicy;
 use crate::config::Config;
 use crate::dedup::CorpusSpec;
-use crate::files::{CopyFormat, has_record_bytes, named_files};
+use crate::files::{CopyFormat, can_stay_same, named_files};
 use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -44,7 +44,8 @@ impl Plan {
                 let format = match args.format {
                     Some(CorpusFormat::Same) => CopyFormat::Same,
                     Some(CorpusFormat::Jsonl) => CopyFormat::Jsonl,
-                    None if has_record_bytes(&file.path) => CopyFormat::Same,
+                    Some(CorpusFormat::Parquet) => CopyFormat::Parquet,
+                    None if can_stay_same(&file.path) => CopyFormat::Same,
                     None => CopyFormat::Jsonl,
                 };
                 formats.push(format);
@@ -80,14 +81,17 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 fn output_name(name: &Path, format: CopyFormat) -> Result<String> {
     let text =
         name.to_str().ok_or_else(|| usage(format!("{}: the name is not UTF-8; rename the file", name.display())))?;
-    if format == CopyFormat::Same {
-        return Ok(text.into());
-    }
+    let (end, keeps_compression) = match format {
+        CopyFormat::Same => return Ok(text.into()),
+        CopyFormat::Jsonl => (".jsonl", true),
+        CopyFormat::Parquet => (".parquet", false),
+    };
     let compression =
         [".gz", ".zst", ".zstd", ".xz", ".bz2"].into_iter().find(|end| text.ends_with(end)).unwrap_or_default();
     let stem = text.strip_suffix(compression).unwrap_or(text);
     let plain = stem.rsplit_once('.').filter(|(before, end)| !before.is_empty() && !end.contains('/'));
-    Ok(format!("{}.jsonl{compression}", plain.map_or(stem, |(before, _)| before)))
+    let compression = if keeps_compression { compression } else { "" };
+    Ok(format!("{}{end}{compression}", plain.map_or(stem, |(before, _)| before)))
 }
 
 /// Fails where two outputs would have one name, or the list cannot be where it is wanted.
@@ -131,6 +135,8 @@ mod tests {
         ] {
             assert_eq!(output_name(Path::new(name), CopyFormat::Jsonl).expect(name), expected);
             assert_eq!(output_name(Path::new(name), CopyFormat::Same).expect(name), name);
+            let stem = expected.split(".jsonl").next().expect("a stem");
+            assert_eq!(output_name(Path::new(name), CopyFormat::Parquet).expect(name), format!("{stem}.parquet"));
         }
     }
 }
