@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Sketches the shipped sample on a Spark master with two workers on this machine, loads the sketches into a store, and asks it.
+#
+#   deploy/spark/sample.sh [PROGRAM]     PROGRAM is `lookalike`, built or installed (default: the one on PATH)
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+program=$(command -v "${1:-lookalike}") || {
+  echo "there is no ${1:-lookalike}: build it (cargo build --release), and name its path" >&2
+  exit 1
+}
+. deploy/spark/cluster.sh
+spark_install
+
+work=$(mktemp -d)
+trap 'spark_stop; rm -rf "$work"' EXIT
+printf '%s\n' "$PWD"/bench-data/sweep-*.jsonl.zst > "$work/inputs.txt"
+
+spark_start "$work"
+echo "Spark master at $SPARK_URL, two workers"
+spark_submit deploy/spark/sketch_job.py --inputs "$work/inputs.txt" --out "file://$work/sketches" --program "$program" \
+  2> "$work/job.log" || { tail -n 20 "$work/job.log" >&2; exit 1; }
+"$program" backfill --from-sketches "$work/sketches" --store "$work/store"
+"$program" stats --store "$work/store"
