@@ -3,6 +3,7 @@
 mod answer_table;
 mod args;
 mod backfill;
+mod backup;
 mod changes;
 mod chart;
 mod config;
@@ -25,6 +26,7 @@ mod rule_explanation;
 mod run;
 mod serve;
 mod sketch;
+mod sketch_files;
 mod sweep;
 mod table;
 mod telemetry;
@@ -88,7 +90,9 @@ fn dispatch(args: Args) -> Result<Exit> {
         Command::Explain { format, a, b } => {
             explain::explain(&load()?, [&a, &b], AnswerFormat::choose(format, mode.json)?)
         }
-        Command::Sketch(sketch) => sketch::sketch(load()?, args.global.store.as_deref(), &sketch, mode.json),
+        Command::Sketch(sketch) => sketch::sketch(load()?, args.global.store.as_deref(), &sketch, mode),
+        Command::Backup { to } => backup::backup(&load()?, &to, mode),
+        Command::Restore { backup } => backup::restore(&load()?, &backup, mode),
         Command::Serve(serve) => serve::serve(load()?, serve, mode),
         Command::Changes(changes) => {
             changes::changes(&load()?, &changes, AnswerFormat::choose(changes.format, mode.json)?)

@@ -2,6 +2,7 @@
 //!
 //! [`schema`] describes the bytes of every column family. Readers open the same folder read-only.
 
+mod backup;
 mod check;
 mod column_options;
 mod crash_notes;
@@ -24,6 +25,7 @@ pub mod schema;
 mod settings;
 mod write;
 
+pub use backup::{BackedUp, BackupError, back_up, restore};
 pub use check::{Finding, Report};
 pub use crash_notes::{CrashNoteFiles, DEATH};
 pub use follower::Follower;

@@ -22,6 +22,8 @@ mod properties;
 #[cfg(feature = "service")]
 mod backfill;
 #[cfg(feature = "service")]
+mod backup;
+#[cfg(feature = "service")]
 mod broker_errors;
 #[cfg(feature = "service")]
 mod cli;
@@ -65,5 +67,7 @@ mod related;
 mod related_files;
 #[cfg(feature = "service")]
 mod sketch;
+#[cfg(feature = "service")]
+mod sketch_files;
 #[cfg(feature = "service")]
 mod tables;

@@ -153,6 +153,39 @@ Exit codes:
         #[arg(long, default_value_t = 100, value_name = "N")]
         limit: usize,
     },
+    /// Copy the store as it is at one moment, also while another process writes to it
+    ///
+    /// DIR is a store itself: any command can read it. On the same file system it shares the store's tables by links and takes
+    /// a moment; elsewhere it is a copy. It appears when it is whole.
+    #[command(after_long_help = "\
+Examples:
+  lookalike backup backups/2026-11-23
+  lookalike verify --store backups/2026-11-23
+
+Exit codes:
+  0    the backup is whole and durable
+  1    failed; the message says why and what to do
+  2    wrong usage or configuration, there is no store, or DIR is there already")]
+    Backup {
+        /// The folder to make
+        #[arg(value_name = "DIR")]
+        to: PathBuf,
+    },
+    /// Check a backup and copy it to where the store was
+    #[command(after_long_help = "\
+Examples:
+  lookalike restore backups/2026-11-23 --store lookalike.store
+
+Exit codes:
+  0    the store is there, and sound
+  1    failed; the message says why and what to do
+  2    wrong usage or configuration, or the store is there already
+  5    the backup is not sound; nothing was restored")]
+    Restore {
+        /// The backup, which stays as it is
+        #[arg(value_name = "DIR")]
+        backup: PathBuf,
+    },
     /// Answer the same questions over HTTP, in JSON and on a page, beside the process that writes to the store
     ///
     /// Serves read-only, until SIGTERM or SIGINT. The default address is reachable from this machine alone.

@@ -1,0 +1,210 @@
+//! Backups of a store that may be written to meanwhile: a view of one moment, of links to its tables and copies of its logs.
+//!
+//! ```text
+//! manifest ─▶ names ─▶ link tables, copy manifest and logs ─▶ the same manifest? ─▶ a whole view
+//!    ▲                                                             │ no
+//!    └─────────────────────────────────────────────────────────────┘
+//! ```
+//! RocksDB writes a table once and appends to its manifest before it deletes one. While the manifest stays as it is, the
+//! tables that it names are there. Of the logs only the last one grows, and any beginning of it is a state that a crash
+//! could have left.
+
+use super::db::manifest_state;
+use super::open::OpenError;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a view is tried while the writer changes its manifest.
+const TRIES: u32 = 200;
+
+/// A writer flushes for moments, and rests for seconds.
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// Files that are written once.
+const TABLE: &str = "sst";
+/// Files that grow: logs, of which the highest number is the last.
+const LOG: &str = "log";
+
+/// Why there is no backup. No folder has its name then.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// The folder is no store.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// The name is taken.
+    #[error("{0} is there already; name a new folder")]
+    Exists(PathBuf),
+    /// The system refuses.
+    #[error("{path}: {error}; check the path, its permissions and the space on the disk, and run again")]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+}
+
+fn io_error(path: &Path) -> impl Fn(io::Error) -> BackupError + '_ {
+    move |error| BackupError::Io { path: path.to_path_buf(), error }
+}
+
+/// What a backup holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct BackedUp {
+    /// Its files.
+    pub n_files: u64,
+    /// Their bytes.
+    pub n_bytes: u64,
+    /// Bytes that it shares with the store, and that take no space of their own until the store drops them.
+    pub n_bytes_shared: u64,
+}
+
+/// Makes a folder with all that a store holds at one moment. On the same file system tables are shared by links; elsewhere they
+/// are copied. The folder appears when it is whole and durable, and is a store itself.
+///
+/// # Errors
+/// [`BackupError`]
+pub fn back_up(store: &Path, to: &Path) -> Result<BackedUp, BackupError> {
+    if to.symlink_metadata().is_ok() {
+        return Err(BackupError::Exists(to.to_path_buf()));
+    }
+    if !store.join("CURRENT").exists() {
+        return Err(OpenError::Missing(store.to_path_buf()).into());
+    }
+    let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(parent).map_err(io_error(parent))?;
+    // Tables can be linked beside the store, whatever file system the backup goes to.
+    let view = Scratch::beside(store)?;
+    let mut made = view_of(store, &view.0)?;
+    match fs::rename(&view.0, to) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            let growing = Scratch::beside(to)?;
+            copy_files(&view.0, &growing.0)?;
+            fs::rename(&growing.0, to).map_err(io_error(to))?;
+            made.n_bytes_shared = 0;
+        }
+        moved => moved.map_err(io_error(to))?,
+    }
+    sync_folder(parent)?;
+    Ok(made)
+}
+
+/// Copies a backup to the place of a store, which appears when it is whole and durable. The backup stays as it is.
+///
+/// # Errors
+/// [`BackupError`]
+pub fn restore(backup: &Path, store: &Path) -> Result<(), BackupError> {
+    if store.symlink_metadata().is_ok() {
+        return Err(BackupError::Exists(store.to_path_buf()));
+    }
+    let parent = store.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(parent).map_err(io_error(parent))?;
+    let growing = Scratch::beside(store)?;
+    copy_files(backup, &growing.0)?;
+    fs::rename(&growing.0, store).map_err(io_error(store))?;
+    sync_folder(parent)
+}
+
+/// A folder that is removed unless it has got another name.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn beside(path: &Path) -> Result<Self, BackupError> {
+        let mut name = path.file_name().unwrap_or(path.as_os_str()).to_os_string();
+        name.push(format!(".{}.part", std::process::id()));
+        let folder = path.with_file_name(name);
+        // What a killed process of this number left.
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder).map_err(io_error(&folder))?;
+        Ok(Scratch(folder))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Nothing is there once it is renamed.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Fills an empty folder with a view of the store.
+fn view_of(store: &Path, view: &Path) -> Result<BackedUp, BackupError> {
+    for _ in 0..TRIES {
+        let before = manifest_state(store);
+        let made = before.as_ref().map(|manifest| try_view(store, view, manifest)).transpose();
+        match made {
+            Ok(Some(made)) if manifest_state(store) == before => {
+                sync_folder(view)?;
+                return Ok(made);
+            }
+            // A file that was listed is deleted: the manifest has changed.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io_error(view)(error)),
+            _ => {}
+        }
+        fs::remove_dir_all(view).and_then(|()| fs::create_dir(view)).map_err(io_error(view))?;
+        std::thread::sleep(PAUSE);
+    }
+    Err(OpenError::Unsettled(store.to_path_buf()).into())
+}
+
+fn try_view(store: &Path, view: &Path, (current, n_manifest): &(String, u64)) -> io::Result<BackedUp> {
+    let mut made = BackedUp::default();
+    let mut add = |n_bytes: u64, is_shared: bool| {
+        made.n_files += 1;
+        made.n_bytes += n_bytes;
+        made.n_bytes_shared += if is_shared { n_bytes } else { 0 };
+    };
+    // Logs are listed before any is copied: those that come later continue the last one that is listed.
+    for name in names(store)? {
+        let (from, to) = (store.join(&name), view.join(&name));
+        match Path::new(&name).extension().and_then(|end| end.to_str()) {
+            Some(TABLE) => {
+                fs::hard_link(&from, &to)?;
+                add(from.metadata()?.len(), true);
+            }
+            Some(LOG) => add(copy_start(&from, &to, u64::MAX)?, false),
+            _ if name == "IDENTITY" || name.starts_with("OPTIONS-") => add(copy_start(&from, &to, u64::MAX)?, false),
+            _ => {}
+        }
+    }
+    let manifest = current.trim_end();
+    add(copy_start(&store.join(manifest), &view.join(manifest), *n_manifest)?, false);
+    fs::write(view.join("CURRENT"), current)?;
+    File::open(view.join("CURRENT"))?.sync_all()?;
+    add(current.len() as u64, false);
+    Ok(made)
+}
+
+/// The names of a folder's files, without those of folders.
+fn names(folder: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// Copies the beginning of a file, and makes the copy durable. Returns its length.
+fn copy_start(from: &Path, to: &Path, n_bytes_max: u64) -> io::Result<u64> {
+    let mut out = File::create(to)?;
+    let n_bytes = io::copy(&mut io::Read::take(File::open(from)?, n_bytes_max), &mut out)?;
+    out.sync_all()?;
+    Ok(n_bytes)
+}
+
+/// Copies all files of a folder that nobody changes.
+fn copy_files(from: &Path, to: &Path) -> Result<(), BackupError> {
+    for name in names(from).map_err(io_error(from))? {
+        copy_start(&from.join(&name), &to.join(&name), u64::MAX).map_err(io_error(&to.join(&name)))?;
+    }
+    sync_folder(to)
+}
+
+fn sync_folder(folder: &Path) -> Result<(), BackupError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io_error(folder))
+}

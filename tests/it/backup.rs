@@ -1,0 +1,141 @@
+//! A backup is the store at one moment, whatever is written meanwhile, and a restored store goes on from there.
+
+use crate::harness::{World, ended, sweeps, text};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+fn names(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").file_name());
+    let mut names: Vec<String> = names.map(|name| text(name.as_encoded_bytes())).collect();
+    names.sort();
+    names
+}
+
+fn lines() -> Vec<Vec<u8>> {
+    let unpacked = sweeps().into_iter().map(|path| fs::read(path).expect("a file"));
+    unpacked
+        .flat_map(|bytes| {
+            let mut decoder = zstd::Decoder::new(&bytes[..]).expect("zstd");
+            decoder.window_log_max(27).expect("a window");
+            let mut lines = Vec::new();
+            std::io::Read::read_to_end(&mut decoder, &mut lines).expect("zstd");
+            lines.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// Backups that are taken while pages stream in are each the store after some first pages, and a run over all pages goes on
+/// from each to the store of a run that nobody disturbed.
+#[test]
+fn a_backup_of_a_store_in_use_goes_on() {
+    let pages = lines().concat();
+    // Small buffers, so that tables and logs change all the time.
+    let world =
+        || World::new().with("store.write_buffer_mib", 1).with("store.posting_buffer_mib", 1).with("store.wal_mib", 1);
+    let whole = world();
+    let input = whole.write("pages.jsonl", &pages);
+    whole.run_unheard_command(std::slice::from_ref(&input)).status().expect("runs");
+
+    let live = world();
+    let name = input.canonicalize().expect("a path").display().to_string();
+    let mut run =
+        live.command("run -q").arg("--stdin-name").arg(&name).arg("-").stdin(Stdio::piped()).spawn().expect("starts");
+    let mut pipe = run.stdin.take().expect("a pipe");
+    let is_over = AtomicBool::new(false);
+    let backups: Vec<PathBuf> = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for page in lines() {
+                pipe.write_all(&page).expect("written");
+                std::thread::sleep(Duration::from_millis(4));
+            }
+            drop(pipe);
+            is_over.store(true, Ordering::Relaxed);
+        });
+        while !live.path("store/CURRENT").exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mut backups = Vec::new();
+        while !is_over.load(Ordering::Relaxed) {
+            let to = live.path(&format!("backups/{}", backups.len()));
+            let output = live.command("backup -q").arg(&to).output().expect("starts");
+            match output.status.code() {
+                Some(0) => backups.push(to),
+                // The store is not made yet.
+                _ => assert!(backups.is_empty() && !to.exists(), "{}", text(&output.stderr)),
+            }
+        }
+        backups
+    });
+    assert!(ended(&mut run).success());
+    assert!(backups.len() > 5, "{} backups are too few to find anything", backups.len());
+    assert!(names(live.path("").as_path()).iter().all(|name| !name.ends_with(".part")), "nothing is left behind");
+
+    let expected = whole.ask("export clusters", &[]);
+    let mut sizes = Vec::new();
+    for backup in &backups {
+        let ask = |question: &str| {
+            let output = live.command_on(question, backup).output().expect("starts");
+            assert!(output.status.success(), "{question}: {}", text(&output.stderr));
+            text(&output.stdout)
+        };
+        ask("verify");
+        let stats: serde_json::Value = serde_json::from_str(&ask("stats --json")).expect("JSON");
+        sizes.push(stats["n_sightings"].as_u64().expect("a number"));
+    }
+    println!("{} backups, of {sizes:?} pages", backups.len());
+    assert!(sizes.is_sorted() && sizes.last() > sizes.first(), "{sizes:?}");
+    for backup in backups.iter().step_by(backups.len().div_ceil(6)) {
+        let status = live.command_on("run -q", backup).arg(&input).status().expect("starts");
+        assert!(status.success());
+        assert_eq!(text(&live.command_on("export clusters", backup).output().expect("starts").stdout), expected);
+    }
+    // The store itself has not felt anything.
+    assert_eq!(live.ask("export clusters", &[]), expected);
+    live.ask("verify", &[]);
+}
+
+fn failed(output: Output, code: i32, why: &str) {
+    assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains(why), "{} does not say {why}", text(&output.stderr));
+}
+
+#[test]
+fn a_backup_is_restored_once_it_is_checked() {
+    let world = World::new();
+    let to = world.path("backup");
+    failed(world.command("backup").arg(&to).output().expect("starts"), 2, "no store");
+    world.run(&sweeps());
+    let clusters = world.ask("export clusters", &[]);
+    let json = world.ask("backup --json", &[&to.display().to_string()]);
+    let made: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert!(
+        made["n_bytes_shared"].as_u64() > Some(0) && made["n_bytes_shared"].as_u64() < made["n_bytes"].as_u64(),
+        "{made}"
+    );
+    failed(world.command("backup").arg(&to).output().expect("starts"), 2, "is there already");
+    failed(world.command("restore").arg(&to).output().expect("starts"), 2, "is there already");
+
+    fs::remove_dir_all(world.path("store")).expect("removed");
+    world.ask("restore -q", &[&to.display().to_string()]);
+    assert_eq!(world.ask("export clusters", &[]), clusters);
+    world.run(&sweeps());
+    assert_eq!(world.ask("export clusters", &[]), clusters, "it goes on where the backup ended");
+
+    // A damaged backup does not become a store.
+    fs::remove_dir_all(world.path("store")).expect("removed");
+    let tables = names(&to).into_iter().filter(|name| name.ends_with(".sst"));
+    let table = tables.map(|name| to.join(name)).max_by_key(|table| table.metadata().expect("a file").len());
+    let table = table.expect("a table");
+    let mut bytes = fs::read(&table).expect("bytes");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x55;
+    fs::remove_file(&table).expect("removed");
+    fs::write(&table, bytes).expect("written");
+    let output = world.command("restore").arg(&to).output().expect("starts");
+    assert!(matches!(output.status.code(), Some(1 | 5)), "{}", text(&output.stderr));
+    assert!(!world.path("store").exists(), "nothing was restored");
+}
