@@ -3,7 +3,6 @@
 use super::exit::{Exit, ending, usage};
 use super::output::OutputMode;
 use crate::config::Config;
-use crate::ports::Snapshot;
 use crate::store::{self, BackedUp, BackupError, OpenError, RocksStore};
 use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
@@ -11,10 +10,8 @@ use std::path::Path;
 
 /// Makes a backup of the store.
 pub(super) fn backup(config: &Config, to: &Path, mode: OutputMode) -> Result<Exit> {
-    let made = store::back_up(&config.store.path, to).map_err(backup_error)?;
-    // A backup that no program can open is none.
-    let n_documents = Snapshot::n_documents(&RocksStore::open_read_only(to, &config.store_settings())?);
-    mode.summary(&made, |made| summary(made, n_documents, to))?;
+    let made = store::back_up(&config.store.path, &config.store_settings(), to).map_err(backup_error)?;
+    mode.summary(&made, |made| summary(made, to))?;
     Ok(Exit::Done)
 }
 
@@ -46,11 +43,11 @@ fn backup_error(error: BackupError) -> anyhow::Error {
     }
 }
 
-fn summary(made: &BackedUp, n_documents: u32, to: &Path) -> String {
+fn summary(made: &BackedUp, to: &Path) -> String {
     format!(
         "{} holds {} documents in {} files, {}, of which {} are shared with the store\n",
         to.display(),
-        HumanCount(n_documents.into()),
+        HumanCount(made.n_documents.into()),
         HumanCount(made.n_files),
         HumanBytes(made.n_bytes),
         HumanBytes(made.n_bytes_shared),

@@ -10,7 +10,8 @@
 //! could have left.
 
 use super::db::manifest_state;
-use super::open::OpenError;
+use super::open::{OpenError, RocksStore};
+use super::settings::Settings;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,6 +54,8 @@ fn io_error(path: &Path) -> impl Fn(io::Error) -> BackupError + '_ {
 /// What a backup holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct BackedUp {
+    /// The documents.
+    pub n_documents: u32,
     /// Its files.
     pub n_files: u64,
     /// Their bytes.
@@ -66,7 +69,7 @@ pub struct BackedUp {
 ///
 /// # Errors
 /// [`BackupError`]
-pub fn back_up(store: &Path, to: &Path) -> Result<BackedUp, BackupError> {
+pub fn back_up(store: &Path, settings: &Settings, to: &Path) -> Result<BackedUp, BackupError> {
     if to.symlink_metadata().is_ok() {
         return Err(BackupError::Exists(to.to_path_buf()));
     }
@@ -78,6 +81,8 @@ pub fn back_up(store: &Path, to: &Path) -> Result<BackedUp, BackupError> {
     // Tables can be linked beside the store, whatever file system the backup goes to.
     let view = Scratch::beside(store)?;
     let mut made = view_of(store, &view.0)?;
+    // A backup that cannot be opened is none, such as that of a store in the making.
+    made.n_documents = RocksStore::open_read_only(&view.0, settings)?.n_documents();
     match fs::rename(&view.0, to) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
             let growing = Scratch::beside(to)?;

@@ -108,7 +108,7 @@ fn a_backup_is_restored_once_it_is_checked() {
     let world = World::new();
     let to = world.path("backup");
     failed(world.command("backup").arg(&to).output().expect("starts"), 2, "no store");
-    world.run(&sweeps());
+    assert!(world.command("backfill -q").args(sweeps()).status().expect("starts").success());
     let clusters = world.ask("export clusters", &[]);
     let json = world.ask("backup --json", &[&to.display().to_string()]);
     let made: serde_json::Value = serde_json::from_str(&json).expect("JSON");
