@@ -201,6 +201,7 @@ fn main() -> Result<()> {
     let Arguments { documents, memory_mib, folder, keep } = arguments()?;
     let rule = StoreRule {
         canonical_version: CANONICAL_VERSION,
+        canonical: Default::default(),
         sketch: SketchRule { rule: Rule::All, index_size: 0, super_shingles: 0, ..SketchRule::default() },
         cluster: MatchRule::default(),
     };

@@ -235,7 +235,7 @@ fn copy(page: &SketchedPage) -> SketchedPage {
 
 pub(super) fn rule(index_size: usize, cluster: MatchRule) -> StoreRule {
     let sketch = SketchRule { rule: Rule::All, index_size, index_modulus: 3, ..SketchRule::default() };
-    StoreRule { canonical_version: CANONICAL_VERSION, sketch, cluster }
+    StoreRule { canonical_version: CANONICAL_VERSION, canonical: Default::default(), sketch, cluster }
 }
 
 fn pages_of(rule: &StoreRule, sets: Vec<BTreeSet<Shingle>>, n_supers: usize) -> Vec<SketchedPage> {

@@ -7,6 +7,7 @@ mod backup;
 mod changes;
 mod chart;
 mod config;
+mod content_explanation;
 mod crash_handler;
 mod dedup;
 mod dlq;

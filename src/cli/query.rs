@@ -70,7 +70,7 @@ pub(super) fn query(config: &Config, question: Question, format: AnswerFormat) -
         }
         Question::Similar { file, limit } => {
             let store = open(config)?;
-            let mut sketcher = Sketcher::new(&store.rule().sketch, store.seed());
+            let mut sketcher = store.rule().sketcher(store.seed());
             let content = sketch_words(&file, &mut sketcher, &config.limits)?;
             let answer = query::similar(&store, &content, limit)?;
             print_as(&answer, format, answer_table::SIMILAR, |answer| render::similar(answer))
@@ -125,7 +125,7 @@ fn reuse(config: &Config, of: &str, threshold: f64) -> Result<Vec<HostReuse>> {
     let store = open(config)?;
     let path = Path::new(of);
     if path.is_file() {
-        let mut sketcher = Sketcher::new(&store.rule().sketch, store.seed());
+        let mut sketcher = store.rule().sketcher(store.seed());
         let content = sketch_words(path, &mut sketcher, &config.limits)?;
         return Ok(query::reuse_of_content(&store, &content, threshold)?);
     }
@@ -161,8 +161,9 @@ fn compare(config: &Config, a: &str, b: &str) -> Result<query::Comparison> {
         if sketch.n_shingles == 0 { Err(nothing_to_compare(name, n_words, w)) } else { Ok(sketch) }
     };
     if Path::new(a).is_file() && Path::new(b).is_file() {
-        let rule = SketchRule { rule: Rule::All, bits: 64, ..config.rule().sketch };
-        let mut sketcher = Sketcher::new(&rule, &Seed([0; 4]));
+        let configured = config.rule();
+        let rule = SketchRule { rule: Rule::All, bits: 64, ..configured.sketch };
+        let mut sketcher = Sketcher::new(&rule, &Seed([0; 4])).reading(&configured.canonical);
         let mut sketch = |name: &str| {
             let content = sketch_file(Path::new(name), &mut sketcher, limits)?;
             comparable(name, content.n_words, rule.w, content.sketch)
@@ -171,7 +172,7 @@ fn compare(config: &Config, a: &str, b: &str) -> Result<query::Comparison> {
     }
     let store = open(config)?;
     let rule = &store.rule().sketch;
-    let mut sketcher = Sketcher::new(rule, store.seed());
+    let mut sketcher = store.rule().sketcher(store.seed());
     let mut sketch = |name: &str| -> Result<Arc<Sketch>> {
         let path = Path::new(name);
         if path.is_file() {

@@ -18,7 +18,6 @@ use crate::ports::{
 };
 use crate::query::{self, NO_RELATED, RelatedQuestion, RelatedTo};
 use crate::related::{RelatedRule, Said, SaidReader};
-use crate::sketch::Sketcher;
 use crate::store::RocksStore;
 use anyhow::Result;
 use indicatif::HumanCount;
@@ -117,7 +116,7 @@ struct FilesRead {
 
 /// Keeps what pages say whose documents the store holds and has nothing kept of.
 fn read_files(store: &RocksStore, config: &Config, mut source: FileSource, stop: &AtomicBool) -> Result<FilesRead> {
-    let sketcher = Sketcher::new(&store.rule().sketch, store.seed());
+    let sketcher = store.rule().sketcher(store.seed());
     let mut sketcher = RecordSketcher::new(sketcher, config.limits.clone(), config.input.sweep_cut, FutureLimit::NONE)
         .with_said(Some(SaidReader::new(&config.related, store.seed())));
     let (mut read, mut waiting) = (FilesRead::default(), Vec::new());

@@ -16,7 +16,6 @@ use crate::kafka::{KafkaSource, StartOptions};
 use crate::pipeline::{self, CloseRequests, Pipeline, PipelineError, PoisonTracker, Stats, Summary};
 use crate::ports::{Batch, CrashNotes, PoisonGuard, Sink, Snapshot, Source, Store, StoreError};
 use crate::related::SaidReader;
-use crate::sketch::Sketcher;
 use crate::store::{CrashNoteFiles, RocksStore};
 use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
@@ -78,7 +77,7 @@ pub(super) fn stream(config: &Config, store: &RocksStore, flow: Flow, shutdown: 
         sweep_cut: config.input.sweep_cut,
         future: future_limit(config),
         seed: *store.seed(),
-        sketcher: Sketcher::new(&rule.sketch, store.seed()),
+        sketcher: rule.sketcher(store.seed()),
         said: config.related.on.then(|| SaidReader::new(&config.related, store.seed())),
         decider: Decider::new(rule.cluster, &rule.sketch, store.clusters()?, store.common()?),
         store,

@@ -1,7 +1,8 @@
 //! `lookalike sketch`: prints the sketches of pages, or writes them to files, without taking them in.
 
 use super::args::SketchArgs;
-use super::exit::{Exit, without_system_number};
+use super::content_explanation::explain_pages;
+use super::exit::{Exit, ending, without_system_number};
 use super::output::{OutputMode, print, write_answer};
 use super::page_file::read_page;
 use super::rule_explanation;
@@ -13,7 +14,7 @@ use crate::document::{Fingerprint, Seed};
 use crate::files::{FileSource, Input};
 use crate::intake::{FutureLimit, RecordSketcher, SketchedPage};
 use crate::ports::{Incoming, Polled, ProgressMap, Snapshot, Source, StoreRule};
-use crate::sketch::{Shingle, SketchForm, SketchRule, SketchedContent, Sketcher, encode};
+use crate::sketch::{Shingle, SketchForm, SketchRule, SketchedContent, encode};
 use crate::store::RocksStore;
 use crate::wire::{Limits, Origin, Reason, Record, Rejection, parse_json_page};
 use anyhow::Result;
@@ -83,11 +84,18 @@ pub(super) fn sketch(mut config: Config, store: Option<&Path>, args: &SketchArgs
     if let Some(folder) = &args.parquet {
         return sketch_files::write(config, (rule, seed), args, folder, mode);
     }
+    if args.explain && args.page {
+        return explain_pages(&inputs(&args.inputs, None)?, &rule.canonical, &config.limits, mode.json);
+    }
     if args.explain {
+        if !args.inputs.is_empty() {
+            let why = "--explain without --page explains the rule and reads no input; add --page to explain pages";
+            return Err(ending(Exit::Usage, why));
+        }
         return print(&rule_explanation::explanation(&rule), json, rule_explanation::text);
     }
     let inputs = inputs(&args.inputs, None)?;
-    let sketcher = Sketcher::new(&rule.sketch, &seed);
+    let sketcher = rule.sketcher(&seed);
     let sketcher = RecordSketcher::new(sketcher, config.limits.clone(), config.input.sweep_cut, FutureLimit::NONE);
     let out = BufWriter::new(io::stdout().lock());
     let timing = args.time.then(Timing::default);

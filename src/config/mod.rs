@@ -6,7 +6,7 @@ mod error;
 pub use error::ConfigError;
 
 use crate::cluster::MatchRule;
-use crate::document::{CANONICAL_VERSION, Seed};
+use crate::document::{CanonicalRule, Seed};
 use crate::kafka::KafkaSettings;
 use crate::ports::{SecretReference, StoreRule};
 use crate::related::RelatedRule;
@@ -31,6 +31,8 @@ const ENVIRONMENT_PREFIX: &str = "LOOKALIKE";
 pub struct Config {
     /// `[store]`
     pub store: StoreSection,
+    /// `[canonical]`
+    pub canonical: CanonicalRule,
     /// `[sketch]`
     pub sketch: SketchSection,
     /// `[cluster]`
@@ -235,7 +237,12 @@ impl Config {
 
     /// The rule that a store is created with.
     pub fn rule(&self) -> StoreRule {
-        StoreRule { canonical_version: CANONICAL_VERSION, sketch: self.sketch.rule(), cluster: self.cluster.clone() }
+        StoreRule {
+            canonical_version: self.canonical.version(),
+            canonical: self.canonical,
+            sketch: self.sketch.rule(),
+            cluster: self.cluster.clone(),
+        }
     }
 
     /// The seed of a new store, where one is configured.
@@ -425,6 +432,7 @@ mod tests {
     #[test]
     fn the_default_file_holds_the_defaults_of_the_code() {
         let config = Config::load(&[]).expect("the default");
+        assert_eq!(config.canonical, CanonicalRule::default());
         assert_eq!(config.sketch.rule(), SketchRule::default());
         assert_eq!(config.cluster, MatchRule::default());
         assert_eq!(config.limits, wire::Limits::default());

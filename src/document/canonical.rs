@@ -1,13 +1,56 @@
 //! The canonical form: a page's words, without markup and case.
 
 use super::decode::decode;
-use super::html::{MarkedText, append_text as append_html_text};
+use super::html::{ContentBlocks, MarkedText, append_text as append_html_text};
 use super::page::{Body, MediaType, binary_sign};
 use super::words::append_words;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The version of the canonical form. It changes only when some page's words change.
+/// The version of the canonical form that holds every word of a page. It changes only when some page's words change.
 pub const CANONICAL_VERSION: u32 = 1;
+
+/// The version of the canonical form that holds the words of a page's own content. Versions are never used again for
+/// another form.
+const MAIN_VERSION: u32 = 2;
+
+/// Which words of a page its canonical form holds. A store keeps the rule it was created with.
+///
+/// The serde names are part of the store's format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CanonicalRule {
+    /// Which words of an HTML page count. Of plain text, all do.
+    #[serde(rename = "content")]
+    pub content: PageContent,
+}
+
+/// Which words of an HTML page count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PageContent {
+    /// Every word that a reader sees, and the title, as in the paper.
+    #[default]
+    #[serde(rename = "all")]
+    All,
+    /// Those of the page's own content, see [`ContentBlocks`].
+    #[serde(rename = "main")]
+    Main,
+}
+
+impl CanonicalRule {
+    /// The version of the canonical form.
+    pub fn version(&self) -> u32 {
+        match self.content {
+            PageContent::All => CANONICAL_VERSION,
+            PageContent::Main => MAIN_VERSION,
+        }
+    }
+
+    /// Whether this is the rule of a store that names none.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
 
 /// Why a page has no canonical form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,18 +67,38 @@ pub struct CanonicalForm {
     n_words: usize,
 }
 
-/// Returns the text of a body as a reader sees it: decoded and without markup.
+/// Returns the text of a body that counts by a rule, as a reader sees it: decoded and without markup.
 ///
 /// # Errors
 /// [`NoText`] if the bytes are not text.
-pub fn plain_text(body: &Body, media_type: MediaType) -> Result<Cow<'_, str>, NoText> {
+pub fn plain_text<'b>(body: &'b Body, media_type: MediaType, rule: &CanonicalRule) -> Result<Cow<'b, str>, NoText> {
     let (text, is_html) = decoded(body, media_type)?;
     if !is_html {
         return Ok(text);
     }
     let mut plain = String::with_capacity(text.len() / 4);
-    append_html_text(&text, &mut plain);
+    match rule.content {
+        PageContent::All => append_html_text(&text, &mut plain),
+        PageContent::Main => {
+            let mut blocks = ContentBlocks::default();
+            blocks.read_html(&text);
+            blocks.content().for_each(|text| plain.extend([text, " "]));
+        }
+    }
     Ok(plain.into())
+}
+
+/// Returns the blocks of a body and which of them are its content; `None` for plain text, all of which counts.
+///
+/// # Errors
+/// [`NoText`] if the bytes are not text.
+pub fn content_blocks(body: &Body, media_type: MediaType) -> Result<Option<ContentBlocks>, NoText> {
+    let (text, is_html) = decoded(body, media_type)?;
+    Ok(is_html.then(|| {
+        let mut blocks = ContentBlocks::default();
+        blocks.read_html(&text);
+        blocks
+    }))
 }
 
 /// Reads a body's text into `marked`, with the links and titles of HTML. Plain text has none.
@@ -108,11 +171,18 @@ impl CanonicalForm {
 /// Turns bodies into canonical forms with buffers that it reuses, each as large as the largest body so far needed.
 #[derive(Clone, Debug, Default)]
 pub struct Canonicaliser {
+    rule: CanonicalRule,
     plain: String,
+    blocks: ContentBlocks,
     form: CanonicalForm,
 }
 
 impl Canonicaliser {
+    /// Creates a canonicaliser of a rule.
+    pub fn new(rule: &CanonicalRule) -> Self {
+        Canonicaliser { rule: *rule, ..Self::default() }
+    }
+
     /// Returns the canonical form of a body.
     ///
     /// # Errors
@@ -121,12 +191,17 @@ impl Canonicaliser {
         let (text, is_html) = decoded(body, media_type)?;
         self.form.text.clear();
         self.form.n_words = 0;
-        if is_html {
-            self.plain.clear();
-            append_html_text(&text, &mut self.plain);
-            self.form.push_text(&self.plain);
-        } else {
-            self.form.push_text(&text);
+        match (is_html, self.rule.content) {
+            (true, PageContent::All) => {
+                self.plain.clear();
+                append_html_text(&text, &mut self.plain);
+                self.form.push_text(&self.plain);
+            }
+            (true, PageContent::Main) => {
+                self.blocks.read_html(&text);
+                self.blocks.content().for_each(|text| self.form.push_text(text));
+            }
+            (false, _) => self.form.push_text(&text),
         }
         Ok(&self.form)
     }

@@ -21,10 +21,13 @@ mod unicode;
 mod words;
 
 pub use address::{BaseUrl, host_key, host_of, path_of, resolve, url_key};
-pub use canonical::{CANONICAL_VERSION, CanonicalForm, Canonicaliser, NoText, mark_text, plain_text};
+pub use canonical::{
+    CANONICAL_VERSION, CanonicalForm, CanonicalRule, Canonicaliser, NoText, PageContent, content_blocks, mark_text,
+    plain_text,
+};
 pub use decode::decode;
 pub use fingerprint::{Fingerprint, Seed};
-pub use html::{Mark, MarkKind, MarkedText, append_text as append_html_text};
+pub use html::{BlockVerdict, ContentBlocks, Mark, MarkKind, MarkedText, append_text as append_html_text};
 pub use id::{ClusterId, DocumentId};
 pub use page::{Body, Content, FetchTime, InvalidTime, MediaType, Page};
 pub use words::{append_words, word_starts};

@@ -11,7 +11,7 @@ use super::record_reader::{Advance, RecordReader};
 use super::record_writer::RecordWriter;
 use super::row_copy::{RowCopy, RowCopyError};
 use super::source::{FileSource, OpenFile, OpenRecords, ReadSettings, file_time, open_records, resolve_path};
-use crate::document::{Content, FetchTime, MediaType, Page, plain_text};
+use crate::document::{CanonicalRule, Content, FetchTime, MediaType, Page, plain_text};
 use crate::intake::{FutureLimit, PageReader};
 use crate::ports::Progress;
 use serde::Serialize;
@@ -238,7 +238,7 @@ impl<'a> TextPage<'a> {
         let Page { url, fetched_at, sweep, content } = page;
         let (text, features) = match content {
             Content::Body { body, media_type } => {
-                (Some(tidied(plain_text(body, *media_type).ok()?, *media_type)), None)
+                (Some(tidied(plain_text(body, *media_type, &CanonicalRule::default()).ok()?, *media_type)), None)
             }
             Content::Features(features) => (None, Some(features.as_slice())),
             Content::Gone | Content::Redirect(_) => return None,

@@ -140,7 +140,7 @@ impl<V: Snapshots> Service<V> {
     /// Sketches with the store's rule and seed. There are never more sketchers than requests answered at once.
     pub(super) fn sketch<T>(&self, snapshot: &V::Snapshot, with: impl FnOnce(&mut Sketcher) -> T) -> T {
         let idle = self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut sketcher = idle.unwrap_or_else(|| Sketcher::new(&snapshot.rule().sketch, snapshot.seed()));
+        let mut sketcher = idle.unwrap_or_else(|| snapshot.rule().sketcher(snapshot.seed()));
         let sketched = with(&mut sketcher);
         self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).push(sketcher);
         sketched

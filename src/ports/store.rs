@@ -2,10 +2,10 @@
 
 use super::source::ProgressMap;
 use crate::cluster::{self, ClusterRow, Link, MatchRule, NewDocument};
-use crate::document::{DocumentId, Fingerprint};
+use crate::document::{CanonicalRule, DocumentId, Fingerprint, Seed};
 use crate::history::{self, MissingUrl, StoredSighting};
 use crate::related::Said;
-use crate::sketch::{Shingle, SketchRule};
+use crate::sketch::{Shingle, SketchRule, Sketcher};
 use crate::sweep::{SweepRow, UrlState};
 use crate::wire::Outgoing;
 use serde::{Deserialize, Serialize};
@@ -32,12 +32,22 @@ pub enum StoreError {
 /// not comparable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoreRule {
-    /// The version of the canonical form.
+    /// The version of the canonical form, [`CanonicalRule::version`].
     pub canonical_version: u32,
+    /// Which words of a page count. The default is not written.
+    #[serde(rename = "canonical", default, skip_serializing_if = "CanonicalRule::is_default")]
+    pub canonical: CanonicalRule,
     /// How documents are sketched.
     pub sketch: SketchRule,
     /// When two documents belong to one cluster.
     pub cluster: MatchRule,
+}
+
+impl StoreRule {
+    /// Creates a sketcher of pages for a store with this rule and a seed.
+    pub fn sketcher(&self, seed: &Seed) -> Sketcher {
+        Sketcher::new(&self.sketch, seed).reading(&self.canonical)
+    }
 }
 
 /// Everything that one micro-batch changes. The store writes all of it or nothing.

@@ -7,7 +7,9 @@ use super::shingle::Shingle;
 use super::shingler::Shingler;
 use super::sort::ShingleSorter;
 use super::super_shingle::SuperShingler;
-use crate::document::{Body, CanonicalForm, Canonicaliser, Content, Fingerprint, MediaType, NoText, Page, Seed};
+use crate::document::{
+    Body, CanonicalForm, CanonicalRule, Canonicaliser, Content, Fingerprint, MediaType, NoText, Page, Seed,
+};
 use std::sync::Arc;
 
 /// Super shingles are made of this many of a document's smallest shingles, so that the few that are kept come from
@@ -121,6 +123,12 @@ impl Sketcher {
             sorter: ShingleSorter::default(),
             canonicaliser: Canonicaliser::default(),
         }
+    }
+
+    /// Reads pages by a rule other than the default one.
+    #[must_use]
+    pub fn reading(self, rule: &CanonicalRule) -> Self {
+        Sketcher { canonicaliser: Canonicaliser::new(rule), ..self }
     }
 
     /// Sketches a page's content; `None` if the page no longer exists.

@@ -416,7 +416,10 @@ fn differences(stored: &StoreRule, wanted: &StoreRule) -> String {
     names.sort();
     names.dedup();
     let value = |rules: &[(String, String)], name: &str| {
-        rules.iter().find(|(other, _)| other == name).map_or("off (false or 0)".to_string(), |(_, value)| value.clone())
+        rules
+            .iter()
+            .find(|(other, _)| other == name)
+            .map_or("off (false, 0 or \"all\")".to_string(), |(_, value)| value.clone())
     };
     names
         .into_iter()

@@ -210,7 +210,12 @@ mod tests {
 
     fn open(path: &Path, posting_buffer_mib: usize) -> RocksStore {
         let sketch = SketchRule { index_modulus: 25, ..SketchRule::default() };
-        let rule = StoreRule { canonical_version: CANONICAL_VERSION, sketch, cluster: Default::default() };
+        let rule = StoreRule {
+            canonical_version: CANONICAL_VERSION,
+            canonical: Default::default(),
+            sketch,
+            cluster: Default::default(),
+        };
         let settings = Settings { posting_buffer_mib, ..SETTINGS };
         RocksStore::open(path, &settings, &rule, None, || Seed([1, 2, 3, 4])).expect("opens")
     }

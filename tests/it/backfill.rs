@@ -64,6 +64,7 @@ fn profiles() -> Vec<Profile> {
         ("paper-1997", || World::new().with_config("paper-1997.toml")),
         ("exact", || World::new().with_config("exact.toml")),
         ("adaptive", || World::new().with("sketch.rule", "adaptive").with("sketch.size", 4096)),
+        ("content", || World::new().with("canonical.content", "main")),
         ("mod shingles", || World::new().with("sketch.index_modulus", 25)),
         ("common shingles", || World::new().with("cluster.common_limit", 3)),
         ("common shingles ignored", || {

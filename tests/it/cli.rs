@@ -536,7 +536,9 @@ fn a_store_refuses_other_rules_and_a_second_writer() {
     refused(&["-"], ("LOOKALIKE__SKETCH__W", "9"), "sketch.w is 10 there and 9 here");
     refused(&["-"], ("LOOKALIKE__CLUSTER__THRESHOLD", "0.6"), "cluster.threshold is 0.5 there and 0.6 here");
     let wanted = ("LOOKALIKE__SKETCH__INDEX_MODULUS", "25");
-    refused(&["-"], wanted, "sketch.index_modulus is off (false or 0) there and 25 here");
+    refused(&["-"], wanted, "sketch.index_modulus is off (false, 0 or \"all\") there and 25 here");
+    let wanted = ("LOOKALIKE__CANONICAL__CONTENT", "main");
+    refused(&["-"], wanted, "canonical.content is off (false, 0 or \"all\") there and \"main\" here");
     refused(&["-"], ("LOOKALIKE__STORE__SEED", &"f".repeat(64)), "another seed");
     refused(&["-"], ("LOOKALIKE__SKETCH__WW", "9"), "ww");
 

@@ -1,6 +1,8 @@
 //! The same bytes give the same words and sketches on every machine and in every later version.
 
-use lookalike::document::{Body, CanonicalForm, Content, FetchTime, MediaType, Page, Seed};
+use lookalike::document::{
+    Body, CanonicalForm, CanonicalRule, Canonicaliser, Content, FetchTime, MediaType, Page, PageContent, Seed,
+};
 use lookalike::sketch::{Multiplicity, Rule, SketchRule, Sketcher};
 
 const HTML: &str = "<!doctype html><title>A Rose</title><p>A rose is a rose is a <b>ro</b>se, &amp; so on:\
@@ -18,6 +20,29 @@ fn html() -> Content {
 fn words() -> Result<(), Box<dyn std::error::Error>> {
     let form = CanonicalForm::from_body(&Body::Text(HTML.into()), MediaType::Html)?;
     assert_eq!(form.as_str(), "a rose a rose is a rose is a rose so on one two straße 東 京 2026 ωμέγα");
+    Ok(())
+}
+
+/// A page with every kind of frame, and two that are all content: an index of links, and plain text.
+#[test]
+fn words_of_the_content() -> Result<(), Box<dyn std::error::Error>> {
+    let menu = format!("<ul>{}</ul>", "<li><a href=/x>Menü</a>".repeat(8));
+    let page = format!(
+        "<title>A rose — the site</title><header>Site</header><nav>Home</nav>{menu}<li>Here</li>{menu}<h1>A rose</h1>\
+         <p>A <a href=/r>rose</a> is a rose is a rose, 薔薇 as well, and so on in sixty letters or more.</p>\
+         <h2>See</h2><p>one, two, three, four, five, six, seven, eight, nine</p><aside>more</aside><footer>©</footer>"
+    );
+    let index = format!("<title>An index</title>{menu}");
+    let rule = CanonicalRule { content: PageContent::Main };
+    let mut canonicaliser = Canonicaliser::new(&rule);
+    let mut words = |text: &str, media_type| {
+        canonicaliser.read(&Body::Text(text.into()), media_type).map(|form| form.as_str().to_string())
+    };
+    let content = "a rose a rose is a rose is a rose 薔 薇 as well and so on in sixty letters or more";
+    assert_eq!(words(&page, MediaType::Html)?, content);
+    assert_eq!(words(&index, MediaType::Html)?, format!("an index{}", " menü".repeat(8)));
+    assert_eq!(words("one, two", MediaType::PlainText)?, "one two");
+    assert_eq!(rule.version(), 2);
     Ok(())
 }
 

@@ -28,6 +28,8 @@ mod broker_errors;
 #[cfg(feature = "service")]
 mod cli;
 #[cfg(feature = "service")]
+mod content;
+#[cfg(feature = "service")]
 mod dedup;
 #[cfg(feature = "service")]
 mod dlq;

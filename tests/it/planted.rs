@@ -13,7 +13,7 @@ use lookalike::ports::{
     Batch, Incoming, MissingUrl, Outgoing, Polled, ProgressMap, Sink, SinkError, Snapshot, Source, SourceError, Store,
     StoreError, StoreRule, StoredSighting,
 };
-use lookalike::sketch::{Shingle, Sketch, SketchRule, Sketcher};
+use lookalike::sketch::{Shingle, Sketch, SketchRule};
 use lookalike::store::{self, RocksStore};
 use lookalike::sweep::{Observation, SweepCut, SweepRow, UrlState};
 use lookalike::wire::{Event, EventType, Limits, Origin, Record};
@@ -322,7 +322,12 @@ fn records() -> Vec<Incoming> {
 }
 
 fn rule() -> StoreRule {
-    StoreRule { canonical_version: CANONICAL_VERSION, sketch: SketchRule::default(), cluster: MatchRule::default() }
+    StoreRule {
+        canonical_version: CANONICAL_VERSION,
+        canonical: Default::default(),
+        sketch: SketchRule::default(),
+        cluster: MatchRule::default(),
+    }
 }
 
 fn open(path: &Path) -> RocksStore {
@@ -356,7 +361,7 @@ fn live(path: &Path, all: &Arc<Vec<Incoming>>, outside: &Outside, bug: Option<Bu
         sweep_cut: SweepCut::default(),
         future: FutureLimit::NONE,
         seed: Seed([7; 4]),
-        sketcher: Sketcher::new(&rule().sketch, &Seed([7; 4])),
+        sketcher: rule().sketcher(&Seed([7; 4])),
         said: None,
         decider,
         store: &store,

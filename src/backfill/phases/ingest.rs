@@ -21,7 +21,7 @@ use crate::cluster::{Relation, TooManyDocuments};
 use crate::document::{DocumentId, Fingerprint, Seed, host_key};
 use crate::intake::{RecordSketcher, SketchedPage, SketchedRecord};
 use crate::ports::{Chunk, Incoming, Progress, ProgressMap, SourceError, StoreError};
-use crate::sketch::{SketchForm, SketchRule, SketchedContent, Sketcher, encode};
+use crate::sketch::{SketchForm, SketchRule, SketchedContent, encode};
 use crate::sweep::{Observation, Seen, SweepRow};
 use crate::wire::{Origin, Rejection};
 use std::collections::HashMap;
@@ -67,12 +67,12 @@ pub(in crate::backfill) fn ingest(
     if checkpoint.ingested().is_finished {
         return Ok(());
     }
-    let (seed, rule) = (checkpoint.seed()?, checkpoint.rule().sketch.clone());
+    let (seed, rule) = (checkpoint.seed()?, checkpoint.rule().clone());
     let PageInput { source, limits, sweep_cut, future } = input;
     let known_bodies = RwLock::new(KnownBodies::new(context.memory / KNOWN_BODIES_SHARE));
     let worker = || {
-        let sketcher = RecordSketcher::new(Sketcher::new(&rule, &seed), limits.clone(), sweep_cut, future);
-        let mut worker = SketchWorker { sketcher, rule: &rule, seed, known: &known_bodies };
+        let sketcher = RecordSketcher::new(rule.sketcher(&seed), limits.clone(), sweep_cut, future);
+        let mut worker = SketchWorker { sketcher, rule: &rule.sketch, seed, known: &known_bodies };
         move |chunk: Chunk<Incoming>| chunk.map(|record| worker.sketch(record))
     };
     let mut writer = IngestWriter::resume(checkpoint, context, &known_bodies)?;

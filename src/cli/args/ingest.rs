@@ -164,6 +164,7 @@ Examples:
   lookalike sketch pages.jsonl
   lookalike sketch --page index.html --json
   lookalike sketch --explain --config config/accurate.toml
+  lookalike sketch --page --explain index.html
   lookalike sketch --parquet sketches/ crawls/
   lookalike sketch --parquet sketches/ --number 3/64000 crawls/3.warc.gz
 
@@ -181,8 +182,9 @@ pub struct SketchArgs {
     pub page: bool,
     #[command(flatten)]
     pub page_defaults: PageDefaults,
-    /// Sketch nothing; explain what the rule keeps of documents of several sizes, and how sure their resemblance is
-    #[arg(long, conflicts_with_all = ["inputs", "page"])]
+    /// Sketch nothing; explain what the rule keeps of documents of several sizes, and how sure their resemblance is; with
+    /// --page, which blocks of each page are its content, and why
+    #[arg(long)]
     pub explain: bool,
     /// Print no sketches; print how long sketching took, apart from reading
     #[arg(long, conflicts_with = "explain")]

@@ -14,6 +14,42 @@ pub(super) struct Element {
     pub(super) role: ElementRole,
     /// Whether its start tag ends open SVG and MathML (WHATWG HTML, 13.2.6.5).
     pub(super) breaks_out: bool,
+    /// What its tags mean for the page's blocks.
+    pub(super) layout: Layout,
+}
+
+/// What an element's tags mean for the blocks of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// Nothing: its text belongs to the block around it.
+    Inline,
+    /// They end a block.
+    Block,
+    /// They end a block, and the text between them is a heading of this level, 1 to 6.
+    Heading(u8),
+    /// They end a block, and the text between them is the page's title.
+    Title,
+    /// They end a block, and what is between them is a row of a table.
+    Row,
+    /// They end a block, and what is between them is a part of the page.
+    Part(Part),
+    /// The text between them is a link.
+    Link,
+    /// The text between them belongs to a form.
+    Control,
+}
+
+/// A part of a page that its markup names: a landmark (WAI-ARIA 1.2, section 5.3.4), or an element of that meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// `main`
+    Main,
+    /// `article`
+    Article,
+    /// `header` and `footer`, which belong to the page outside of `main` and `article`, and to these inside.
+    Edge,
+    /// `nav`, `aside`, and what is for searching.
+    Aside,
 }
 
 /// What else an element does to its content.
@@ -40,11 +76,23 @@ impl Element {
 
     const fn inline(name: &str) -> Self {
         let name = TagName::from_bytes(name.as_bytes());
-        Self { name, separates: false, content: ContentModel::Data, role: ElementRole::Plain, breaks_out: false }
+        Self {
+            name,
+            separates: false,
+            content: ContentModel::Data,
+            role: ElementRole::Plain,
+            breaks_out: false,
+            layout: Layout::Inline,
+        }
     }
 
     const fn block(name: &str) -> Self {
-        Self { separates: true, ..Self::inline(name) }
+        Self { separates: true, layout: Layout::Block, ..Self::inline(name) }
+    }
+
+    /// A block-level element whose tags end no block: a row of a table is one block, and so is a term with its description.
+    const fn joining(name: &str) -> Self {
+        Self::block(name).layout(Layout::Inline)
     }
 
     const fn rcdata(name: &'static str) -> Self {
@@ -57,6 +105,10 @@ impl Element {
 
     const fn role(self, role: ElementRole) -> Self {
         Self { role, ..self }
+    }
+
+    const fn layout(self, layout: Layout) -> Self {
+        Self { layout, ..self }
     }
 
     const fn separating(self) -> Self {
@@ -90,23 +142,23 @@ const fn index() -> [u8; N_SLOTS] {
     slots
 }
 
-static ELEMENTS: [Element; 100] = [
+static ELEMENTS: [Element; 102] = [
     // The element for all other names.
     Element::inline(""),
     // Blocks, parts of lists and tables, line breaks, and form fields that contain text.
     Element::block("address"),
-    Element::block("article"),
-    Element::block("aside"),
+    Element::block("article").layout(Layout::Part(Part::Article)),
+    Element::block("aside").layout(Layout::Part(Part::Aside)),
     Element::block("blockquote").breaking_out(),
     Element::block("body").breaking_out(),
-    Element::block("br").breaking_out(),
-    Element::block("button"),
+    Element::joining("br").breaking_out(),
+    Element::block("button").layout(Layout::Control),
     Element::block("caption"),
     Element::block("center").breaking_out(),
-    Element::block("col"),
-    Element::block("colgroup"),
-    Element::block("datalist"),
-    Element::block("dd").breaking_out(),
+    Element::joining("col"),
+    Element::joining("colgroup"),
+    Element::block("datalist").layout(Layout::Control),
+    Element::joining("dd").breaking_out(),
     Element::block("details"),
     Element::block("dialog"),
     Element::block("dir"),
@@ -116,46 +168,46 @@ static ELEMENTS: [Element; 100] = [
     Element::block("fieldset"),
     Element::block("figcaption"),
     Element::block("figure"),
-    Element::block("footer"),
+    Element::block("footer").layout(Layout::Part(Part::Edge)),
     Element::block("form"),
     Element::block("frameset"),
-    Element::block("h1").breaking_out(),
-    Element::block("h2").breaking_out(),
-    Element::block("h3").breaking_out(),
-    Element::block("h4").breaking_out(),
-    Element::block("h5").breaking_out(),
-    Element::block("h6").breaking_out(),
+    Element::block("h1").layout(Layout::Heading(1)).breaking_out(),
+    Element::block("h2").layout(Layout::Heading(2)).breaking_out(),
+    Element::block("h3").layout(Layout::Heading(3)).breaking_out(),
+    Element::block("h4").layout(Layout::Heading(4)).breaking_out(),
+    Element::block("h5").layout(Layout::Heading(5)).breaking_out(),
+    Element::block("h6").layout(Layout::Heading(6)).breaking_out(),
     Element::block("head").breaking_out(),
-    Element::block("header"),
+    Element::block("header").layout(Layout::Part(Part::Edge)),
     Element::block("hgroup"),
     Element::block("hr").breaking_out(),
     Element::block("html"),
     Element::block("legend"),
     Element::block("li").breaking_out(),
     Element::block("listing").breaking_out(),
-    Element::block("main"),
+    Element::block("main").layout(Layout::Part(Part::Main)),
     Element::block("menu").breaking_out(),
-    Element::block("nav"),
+    Element::block("nav").layout(Layout::Part(Part::Aside)),
     Element::block("ol").breaking_out(),
     Element::block("optgroup"),
     Element::block("option"),
     Element::block("p").breaking_out(),
     Element::block("pre").breaking_out(),
-    Element::block("search"),
+    Element::block("search").layout(Layout::Part(Part::Aside)),
     Element::block("section"),
-    Element::block("select"),
+    Element::block("select").layout(Layout::Control),
     Element::block("summary"),
     Element::block("table").breaking_out(),
     Element::block("tbody"),
-    Element::block("td"),
+    Element::joining("td"),
     Element::block("tfoot"),
-    Element::block("th"),
+    Element::joining("th"),
     Element::block("thead"),
-    Element::block("tr"),
+    Element::block("tr").layout(Layout::Row),
     Element::block("ul").breaking_out(),
     // Content that is not markup.
-    Element::rcdata("textarea"),
-    Element::rcdata("title").role(ElementRole::IntegrationPoint),
+    Element::rcdata("textarea").layout(Layout::Control),
+    Element::rcdata("title").role(ElementRole::IntegrationPoint).layout(Layout::Title),
     Element::rawtext("iframe").role(ElementRole::Unseen).separating(),
     Element::rawtext("noembed").role(ElementRole::Unseen),
     Element::rawtext("noframes").role(ElementRole::Unseen).separating(),
@@ -175,6 +227,8 @@ static ELEMENTS: [Element; 100] = [
     Element::inline("mo").role(ElementRole::IntegrationPoint),
     Element::inline("ms").role(ElementRole::IntegrationPoint),
     Element::inline("mtext").role(ElementRole::IntegrationPoint),
+    Element::inline("a").layout(Layout::Link),
+    Element::inline("label").layout(Layout::Control),
     Element::inline("b").breaking_out(),
     Element::inline("big").breaking_out(),
     Element::inline("code").breaking_out(),
@@ -210,7 +264,7 @@ mod tests {
 
     #[test]
     fn other_names_do_nothing() {
-        for name in ["a", "font", "x-p", "blockquotes", "a-very-long-custom-element"] {
+        for name in ["q", "font", "x-p", "blockquotes", "a-very-long-custom-element"] {
             assert!(std::ptr::eq(Element::by_name(TagName::from_bytes(name.as_bytes())), &ELEMENTS[0]), "{name}");
         }
     }

@@ -6,8 +6,10 @@
 //!                                marks: the same text, with its links and titles
 //! ```
 
+mod blocks;
 #[cfg(test)]
 mod conformance;
+mod content;
 mod element;
 mod marks;
 mod name;
@@ -15,5 +17,6 @@ mod reference;
 mod scanner;
 mod text;
 
+pub use content::{BlockVerdict, ContentBlocks};
 pub use marks::{Mark, MarkKind, MarkedText};
 pub use text::append_text;

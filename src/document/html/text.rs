@@ -42,38 +42,11 @@ impl TokenSink for TextExtractor<'_> {
     }
 
     fn start_tag(&mut self, name: TagName, self_closing: bool, _tag: Range<usize>) -> ContentModel {
-        let element = Element::by_name(name);
-        self.separate(element);
-        if !self.open.is_empty() {
-            if element.breaks_out {
-                self.break_out();
-            }
-            if self.is_foreign() {
-                return self.start_foreign(element, self_closing);
-            }
-            self.has_html = true;
-        }
-        match element.role {
-            ElementRole::Template => self.push(element),
-            ElementRole::Foreign if !self_closing => self.push(element),
-            ElementRole::Unseen => self.is_raw_unseen = true,
-            ElementRole::Plain | ElementRole::Foreign | ElementRole::IntegrationPoint => {}
-        }
-        element.content
+        self.start_element(Element::by_name(name), self_closing)
     }
 
     fn end_tag(&mut self, name: TagName) {
-        let element = Element::by_name(name);
-        self.separate(element);
-        if std::mem::take(&mut self.is_raw_unseen) || self.open.is_empty() {
-            return;
-        }
-        match element.role {
-            ElementRole::Template => self.close_template(),
-            ElementRole::Foreign => self.close_foreign(element),
-            ElementRole::Unseen | ElementRole::IntegrationPoint => self.close_within_foreign(element),
-            ElementRole::Plain => {}
-        }
+        self.end_element(Element::by_name(name));
     }
 
     /// The tree builder drops U+0000, except in foreign content.
@@ -93,6 +66,43 @@ impl TokenSink for TextExtractor<'_> {
 impl<'o> TextExtractor<'o> {
     pub(super) fn new(out: &'o mut String) -> Self {
         TextExtractor { out, open: Vec::new(), n_templates: 0, has_html: false, is_raw_unseen: false }
+    }
+
+    /// [`TokenSink::start_tag`], where the element is known.
+    #[inline]
+    pub(super) fn start_element(&mut self, element: &'static Element, self_closing: bool) -> ContentModel {
+        self.separate(element);
+        if !self.open.is_empty() {
+            if element.breaks_out {
+                self.break_out();
+            }
+            if self.is_foreign() {
+                return self.start_foreign(element, self_closing);
+            }
+            self.has_html = true;
+        }
+        match element.role {
+            ElementRole::Template => self.push(element),
+            ElementRole::Foreign if !self_closing => self.push(element),
+            ElementRole::Unseen => self.is_raw_unseen = true,
+            ElementRole::Plain | ElementRole::Foreign | ElementRole::IntegrationPoint => {}
+        }
+        element.content
+    }
+
+    /// [`TokenSink::end_tag`], where the element is known.
+    #[inline]
+    pub(super) fn end_element(&mut self, element: &'static Element) {
+        self.separate(element);
+        if std::mem::take(&mut self.is_raw_unseen) || self.open.is_empty() {
+            return;
+        }
+        match element.role {
+            ElementRole::Template => self.close_template(),
+            ElementRole::Foreign => self.close_foreign(element),
+            ElementRole::Unseen | ElementRole::IntegrationPoint => self.close_within_foreign(element),
+            ElementRole::Plain => {}
+        }
     }
 
     fn separate(&mut self, element: &Element) {

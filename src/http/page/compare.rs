@@ -8,7 +8,7 @@ use super::frame::page;
 use super::html::Html;
 use super::timeline::day;
 use crate::document::{Body, DocumentId, MediaType, plain_text};
-use crate::ports::{Snapshot, Snapshots, StoredDocument};
+use crate::ports::{Snapshot, Snapshots, StoreRule, StoredDocument};
 use crate::query::{self, Passage, SharedPassages, shared_passages};
 use axum::body::Body as RequestBody;
 use axum::extract::{FromRequest, Multipart, Request};
@@ -115,8 +115,9 @@ pub(in super::super) fn compare_texts<V: Snapshots>(
     request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
     let [a, b] = given_texts(request)?;
-    let (a, b) = (readable(&a, "the first text", service)?, readable(&b, "the second text", service)?);
-    let w = snapshot.rule().sketch.w;
+    let rule = snapshot.rule();
+    let (a, b) = (readable(&a, "the first text", rule, service)?, readable(&b, "the second text", rule, service)?);
+    let w = rule.sketch.w;
     let shared = shared_passages(&a, &b, w);
     let mut html = Html::default();
     html.raw("<h1>Shared passages</h1><dl class=\"facts\"><div><dt>Resemblance</dt><dd>").share(shared.resemblance());
@@ -181,13 +182,18 @@ fn not_the_form() -> HttpError {
     )
 }
 
-/// The text of a body, without markup.
-fn readable<V: Snapshots>(bytes: &[u8], name: &str, service: &Service<V>) -> Result<String, HttpError> {
+/// The text of a body that counts in the store, without markup.
+fn readable<V: Snapshots>(
+    bytes: &[u8],
+    name: &str,
+    rule: &StoreRule,
+    service: &Service<V>,
+) -> Result<String, HttpError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(HttpError::bad_request("bad-body", format!("{name} is empty; paste it, or choose a file")));
     }
     let body = Body::Bytes { bytes: bytes.to_vec(), charset: None };
-    let text = plain_text(&body, MediaType::Unknown)
+    let text = plain_text(&body, MediaType::Unknown, &rule.canonical)
         .map_err(|why| HttpError::new(StatusCode::UNPROCESSABLE_ENTITY, "no-text", format!("{name}: {why}")))?;
     let words_max = service.limits.words_max;
     let n_words = crate::document::word_starts(&text).len();

@@ -9,7 +9,7 @@ use crate::intake::FutureLimit;
 use crate::pipeline::{self, Pipeline, PipelineError, Stats, Summary};
 use crate::ports::{Incoming, Outgoing, Polled, Sink, SinkError, Snapshot, Source, SourceError, StoreRule};
 use crate::related::{RelatedRule, SaidReader};
-use crate::sketch::{Rule, SketchRule, Sketcher};
+use crate::sketch::{Rule, SketchRule};
 use crate::store::schema::{self, cf, meta};
 use crate::store::{RocksStore, Settings};
 use crate::sweep::{SweepCut, SweepRow};
@@ -26,6 +26,7 @@ const COMMON_LIMIT: usize = 20;
 fn rule() -> StoreRule {
     StoreRule {
         canonical_version: CANONICAL_VERSION,
+        canonical: Default::default(),
         sketch: SketchRule { w: 3, rule: Rule::All, index_size: 0, index_modulus: 5, ..SketchRule::default() },
         cluster: MatchRule { common_limit: COMMON_LIMIT, min_shared: 1, ..MatchRule::default() },
     }
@@ -109,7 +110,7 @@ fn ingest(store: &mut RocksStore, records: Vec<String>, offset: usize, sink: Out
         sweep_cut: SweepCut::default(),
         future: FutureLimit::NONE,
         seed: *store.seed(),
-        sketcher: Sketcher::new(&rule.sketch, store.seed()),
+        sketcher: rule.sketcher(store.seed()),
         said: Some(SaidReader::new(&RelatedRule::default(), store.seed())),
         decider: Decider::new(rule.cluster, &rule.sketch, store.clusters()?, store.common()?),
         next_seq: store.next_seq(),

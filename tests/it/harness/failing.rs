@@ -9,7 +9,7 @@ use lookalike::history;
 use lookalike::intake::FutureLimit;
 use lookalike::pipeline::{self, Pipeline, Stats, Summary};
 use lookalike::ports::{Batch, MissingUrl, Outgoing, Sink, Snapshot, Store, StoreError, StoredSighting, Syncer};
-use lookalike::sketch::{Shingle, Sketch, Sketcher};
+use lookalike::sketch::{Shingle, Sketch};
 use lookalike::store::RocksStore;
 use lookalike::sweep::{Observation, SweepRow, UrlState};
 use std::error::Error;
@@ -188,7 +188,7 @@ pub fn flow(world: &World, inputs: &[PathBuf], disturbance: Disturbance) -> (Res
             sweep_cut: config.input.sweep_cut,
             future: FutureLimit::NONE,
             seed,
-            sketcher: Sketcher::new(&rule.sketch, &seed),
+            sketcher: rule.sketcher(&seed),
             said: None,
             decider: Decider::new(rule.cluster, &rule.sketch, clusters, common),
             store: &store,

@@ -1,0 +1,296 @@
+//! The text of HTML in blocks: what stands between two block-level tags, how much of it is linked, and in which part of
+//! the page it stands.
+//!
+//! A third [`TokenSink`] around the one that extracts text. Like it, it keeps no tree: of the open elements it knows only
+//! those that name a part of the page, so the cost of a tag does not depend on the page.
+
+use super::element::{Element, Layout, Part};
+use super::name::TagName;
+use super::scanner::{self, ContentModel, TokenSink};
+use super::text::TextExtractor;
+use crate::document::tag::Tag;
+use memchr::memmem;
+use std::ops::Range;
+
+/// A block of a page's text that has at least one letter or digit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    /// Its place in the text, in bytes.
+    pub(super) range: Range<usize>,
+    /// Letters and digits in it, see [`n_letters`].
+    pub(super) n_letters: usize,
+    /// Those of them that lead to other pages or belong to a form.
+    pub(super) n_linked: usize,
+    /// Links and controls of forms in it, at most `u16::MAX`.
+    pub(super) n_links: u16,
+    /// Commas in it, at most `u16::MAX`.
+    pub(super) n_commas: u16,
+    pub(super) kind: BlockKind,
+    pub(super) place: Place,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BlockKind {
+    Text,
+    /// A heading of this level, 1 to 6.
+    Heading(u8),
+    /// A row of a table.
+    Row,
+    /// The page's `<title>`.
+    Title,
+}
+
+/// The part of a page in which a block stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Inside `main`.
+    pub(super) is_main: bool,
+    /// Inside `article`.
+    is_article: bool,
+    /// Inside of what surrounds the content: navigation, asides, the page's header and footer.
+    pub(super) is_frame: bool,
+}
+
+/// Open parts that are distinguished; those deeper inside count as the innermost of these.
+const PARTS_MAX: usize = 32;
+
+/// Appends the text of `html` to `out`, as [`append_text`](super::append_text) does, and its blocks to `blocks`.
+pub(super) fn append_blocks(html: &str, out: &mut String, blocks: &mut Vec<Block>) {
+    let begin = out.len();
+    let text = TextExtractor::new(out);
+    let mut extractor = BlockExtractor {
+        html,
+        text,
+        blocks,
+        begin,
+        kind: BlockKind::Text,
+        n_linked: 0,
+        n_links: 0,
+        linked_from: None,
+        role: memmem::Finder::new(b"role"),
+        parts: Vec::new(),
+        place: Place::default(),
+    };
+    scanner::scan(html, ContentModel::Data, &mut extractor);
+    extractor.end_block();
+}
+
+/// Counts letters and digits: exactly for ASCII, and the bytes that begin a character from U+00C0 on.
+pub(super) fn n_letters(text: &str) -> usize {
+    let weight =
+        |byte: &u8| u8::from(byte.is_ascii_alphanumeric() | (*byte >= 0xc3)) + if *byte >= 0xe3 { 2 } else { 0 };
+    sum(text, weight)
+}
+
+/// The sum of what a text's bytes weigh, at most 3 each, many at once.
+fn sum(text: &str, weight: impl Fn(&u8) -> u8) -> usize {
+    const BYTES_AT_ONCE: usize = 64;
+    let (chunks, rest) = text.as_bytes().as_chunks::<BYTES_AT_ONCE>();
+    let of = |bytes: &[u8]| usize::from(bytes.iter().map(&weight).sum::<u8>());
+    chunks.iter().map(|chunk| of(chunk)).sum::<usize>() + of(rest)
+}
+
+struct BlockExtractor<'h, 'o> {
+    html: &'h str,
+    text: TextExtractor<'o>,
+    blocks: &'o mut Vec<Block>,
+    /// Where the current block begins in the text.
+    begin: usize,
+    kind: BlockKind,
+    n_linked: usize,
+    n_links: usize,
+    /// Where in the current block an open link or control begins.
+    linked_from: Option<usize>,
+    role: memmem::Finder<'static>,
+    parts: Vec<OpenPart>,
+    place: Place,
+}
+
+/// An open element that names a part of the page.
+struct OpenPart {
+    name: TagName,
+    /// Open elements inside it of the same name.
+    n_inside: usize,
+    /// The place outside of it.
+    outside: Place,
+}
+
+impl TokenSink for &mut BlockExtractor<'_, '_> {
+    fn text(&mut self, text: &str) {
+        self.text.text(text);
+    }
+
+    fn start_tag(&mut self, name: TagName, self_closing: bool, tag: Range<usize>) -> ContentModel {
+        let element = Element::by_name(name);
+        if !self.text.is_unseen() {
+            self.begin_element(element, name, tag);
+        }
+        self.text.start_element(element, self_closing)
+    }
+
+    fn end_tag(&mut self, name: TagName) {
+        let element = Element::by_name(name);
+        if !self.text.is_unseen() {
+            self.end_element(element, name);
+        }
+        self.text.end_element(element);
+    }
+
+    fn nul(&self) -> &'static str {
+        self.text.nul()
+    }
+
+    fn in_foreign_content(&self) -> bool {
+        self.text.in_foreign_content()
+    }
+}
+
+impl BlockExtractor<'_, '_> {
+    fn begin_element(&mut self, element: &Element, name: TagName, tag: Range<usize>) {
+        match element.layout {
+            Layout::Inline => {}
+            Layout::Link => {
+                self.end_linked();
+                self.linked_from = leads_away(&self.html[tag]).then_some(self.text.out.len());
+            }
+            Layout::Control => {
+                self.end_linked();
+                self.linked_from = Some(self.text.out.len());
+            }
+            Layout::Block | Layout::Part(_) => {
+                self.end_block();
+                match part_of(element, &self.html[tag], &self.role) {
+                    Some(part) => self.open_part(name, part),
+                    None => self.enter(name),
+                }
+            }
+            Layout::Heading(level) => {
+                self.end_block();
+                self.kind = BlockKind::Heading(level);
+            }
+            Layout::Row => {
+                self.end_block();
+                self.kind = BlockKind::Row;
+            }
+            Layout::Title => {
+                self.end_block();
+                if !self.text.is_foreign() {
+                    self.kind = BlockKind::Title;
+                }
+            }
+        }
+    }
+
+    fn end_element(&mut self, element: &Element, name: TagName) {
+        match element.layout {
+            Layout::Inline => {}
+            Layout::Link | Layout::Control => self.end_linked(),
+            Layout::Heading(_) | Layout::Row | Layout::Title => self.end_block(),
+            Layout::Block | Layout::Part(_) => {
+                self.end_block();
+                self.leave(name, matches!(element.layout, Layout::Part(_)));
+            }
+        }
+    }
+
+    fn end_linked(&mut self) {
+        if let Some(from) = self.linked_from.take() {
+            let n_linked = n_letters(&self.text.out[from..]);
+            self.n_linked += n_linked;
+            self.n_links += usize::from(n_linked > 0);
+        }
+    }
+
+    /// Ends a block. A link that is open goes on in the next one.
+    fn end_block(&mut self) {
+        let (begin, end) = (self.begin, self.text.out.len());
+        let is_linked = self.linked_from.is_some();
+        self.end_linked();
+        self.linked_from = is_linked.then_some(end);
+        self.begin = end;
+        let n_linked = std::mem::take(&mut self.n_linked);
+        let kind = std::mem::replace(&mut self.kind, BlockKind::Text);
+        let n_links = std::mem::take(&mut self.n_links);
+        let text = &self.text.out[begin..end];
+        let n_letters = n_letters(text);
+        let n_commas = sum(text, |byte| u8::from(*byte == b','));
+        if n_letters > 0 {
+            self.blocks.push(Block {
+                range: begin..end,
+                n_letters,
+                n_linked,
+                n_links: few(n_links),
+                n_commas: few(n_commas),
+                kind,
+                place: self.place,
+            });
+        }
+    }
+
+    fn open_part(&mut self, name: TagName, part: Part) {
+        if self.parts.len() == PARTS_MAX {
+            return;
+        }
+        let outside = self.place;
+        self.parts.push(OpenPart { name, n_inside: 0, outside });
+        match part {
+            Part::Main => self.place.is_main = true,
+            Part::Article => self.place.is_article = true,
+            Part::Edge => self.place.is_frame |= !outside.is_main && !outside.is_article,
+            Part::Aside => self.place.is_frame = true,
+        }
+    }
+
+    /// Enters an element that names no part.
+    fn enter(&mut self, name: TagName) {
+        if let Some(part) = self.parts.last_mut().filter(|part| part.name == name) {
+            part.n_inside += 1;
+        }
+    }
+
+    /// Leaves an element. One that always names a part also ends the parts inside it that were never closed.
+    fn leave(&mut self, name: TagName, is_part: bool) {
+        let open = if is_part {
+            self.parts.iter().rposition(|part| part.name == name)
+        } else {
+            self.parts.len().checked_sub(1).filter(|last| self.parts[*last].name == name)
+        };
+        let Some(open) = open else { return };
+        if self.parts[open].n_inside > 0 {
+            self.parts[open].n_inside -= 1;
+        } else {
+            self.place = self.parts[open].outside;
+            self.parts.truncate(open);
+        }
+    }
+}
+
+/// A count in few bytes: a hostile page has a block for every four bytes of its own.
+fn few(n: usize) -> u16 {
+    u16::try_from(n).unwrap_or(u16::MAX)
+}
+
+/// Whether an `<a>` leads to another page or place, and not only to a place on this page.
+fn leads_away(tag: &str) -> bool {
+    let href = |(name, _): &(&[u8], &[u8])| name.eq_ignore_ascii_case(b"href");
+    let href = Tag::read(tag.as_bytes()).find(href).map(|(_, href)| href.trim_ascii_start());
+    href.is_some_and(|href| !href.starts_with(b"#"))
+}
+
+/// The part of the page that an element names, by its role or else by its name.
+fn part_of(element: &Element, tag: &str, role: &memmem::Finder<'_>) -> Option<Part> {
+    let by_name = if let Layout::Part(part) = element.layout { Some(part) } else { None };
+    // Hardly any tag has a role.
+    if tag.len() < "p role=x".len() || role.find(tag.as_bytes()).is_none() {
+        return by_name;
+    }
+    let role = Tag::read(tag.as_bytes()).find(|(name, _)| name.eq_ignore_ascii_case(b"role"));
+    match role.map(|(_, role)| role.trim_ascii().to_ascii_lowercase()).as_deref() {
+        Some(b"main") => Some(Part::Main),
+        Some(b"article") => Some(Part::Article),
+        Some(b"navigation" | b"complementary" | b"search" | b"banner" | b"contentinfo" | b"menu" | b"menubar") => {
+            Some(Part::Aside)
+        }
+        _ => by_name,
+    }
+}

@@ -1,0 +1,319 @@
+//! Which blocks of a page are its own content, and which are the frame that a site puts around all its pages.
+//!
+//! The ideas are those of Boilerpipe (Kohlschütter et al. 2010: the density of links) and jusText (Pomikálek 2011: a short
+//! block is what its neighbours are), without lists of stop words, so that no language is known better than another, and
+//! with the landmarks of HTML. A block is content unless something speaks against it: a word too many costs a page less
+//! than its name.
+//!
+//! This rule is version 2 of the canonical form, frozen. Each step passes over the blocks once.
+
+use super::blocks::{Block, BlockKind, append_blocks};
+
+/// Why a block counts as content or as frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockVerdict {
+    /// Text of the page.
+    Text,
+    /// A heading above text of the page.
+    Heading,
+    /// The `<title>`, which has the site's name, too.
+    Title,
+    /// In a part that the markup names as frame: navigation, an aside, the header or footer of the page.
+    Landmark,
+    /// Outside of the part that the markup names as the content.
+    OutsideMain,
+    /// A list of links, or of names.
+    List,
+    /// A few words between blocks of frame.
+    AmongFrame,
+    /// A heading with no content below it.
+    EmptyHeading,
+}
+
+impl BlockVerdict {
+    /// Whether the block is content.
+    pub fn is_content(self) -> bool {
+        matches!(self, Self::Text | Self::Heading)
+    }
+}
+
+/// Links, or names with commas between them, that make a list. A menu has more; what one sentence or signature mentions
+/// is fewer.
+const LIST_ENTRIES_MIN: usize = 8;
+
+/// Letters of each name in such a list, on average; in sentences, commas stand further apart.
+const NAME_LETTERS_MAX: usize = 20;
+
+/// Letters that text between blocks of frame needs to be content.
+const ISLAND_LETTERS_MIN: usize = 60;
+
+/// Letters that the content of a page has at least; with fewer, the whole page counts.
+const CONTENT_LETTERS_MIN: usize = 40;
+
+/// The content of a page is at least one letter in this many of those that no landmark excludes. Below, the page is an
+/// index whose links are its content, and the whole page counts.
+const CONTENT_SHARE: usize = 4;
+
+/// The blocks of a page's text, judged.
+#[derive(Clone, Debug, Default)]
+pub struct ContentBlocks {
+    text: String,
+    blocks: Vec<Block>,
+    verdicts: Vec<BlockVerdict>,
+    counts_whole: bool,
+}
+
+impl ContentBlocks {
+    /// Becomes the blocks of `html`.
+    pub fn read_html(&mut self, html: &str) {
+        self.text.clear();
+        self.blocks.clear();
+        append_blocks(html, &mut self.text, &mut self.blocks);
+        self.judge();
+    }
+
+    /// Whether every word counts, because the content would be next to nothing.
+    pub fn counts_whole(&self) -> bool {
+        self.counts_whole
+    }
+
+    /// Each block's text with its verdict, in order.
+    pub fn blocks(&self) -> impl Iterator<Item = (&str, BlockVerdict)> {
+        self.blocks.iter().zip(&self.verdicts).map(|(block, verdict)| (&self.text[block.range.clone()], *verdict))
+    }
+
+    /// The text that counts, in pieces between which words end.
+    pub fn content(&self) -> impl Iterator<Item = &str> {
+        let whole = self.counts_whole.then_some(self.text.as_str());
+        let mut at = if self.counts_whole { self.blocks.len() } else { 0 };
+        let pieces = std::iter::from_fn(move || {
+            at += self.verdicts[at..].iter().position(|verdict| verdict.is_content())?;
+            let first = at;
+            at += self.verdicts[at..].iter().take_while(|verdict| verdict.is_content()).count();
+            Some(&self.text[self.blocks[first].range.start..self.blocks[at - 1].range.end])
+        });
+        whole.into_iter().chain(pieces)
+    }
+
+    fn judge(&mut self) {
+        self.verdicts.clear();
+        let text = |block: &Block| &self.text[block.range.clone()];
+        self.verdicts.extend(self.blocks.iter().map(|block| by_itself(block, text(block))));
+        self.keep_few_links();
+        self.prefer_main();
+        self.drop_islands();
+        self.drop_empty_headings();
+        let n_content = self.n_letters(|_, verdict| verdict.is_content());
+        let n_eligible = self.n_letters(|_, verdict| !is_excluded(verdict));
+        self.counts_whole = n_content < CONTENT_LETTERS_MIN || n_content < n_eligible / CONTENT_SHARE;
+    }
+
+    fn n_letters(&self, counts: impl Fn(&Block, BlockVerdict) -> bool) -> usize {
+        let blocks = self.blocks.iter().zip(&self.verdicts);
+        blocks.filter(|(block, verdict)| counts(block, **verdict)).map(|(block, _)| block.n_letters).sum()
+    }
+
+    /// Makes linked blocks content again where they are no list: a reference, a name. Rows of a table are lists by
+    /// themselves only; one below the other they are entries, of which each may say something.
+    fn keep_few_links(&mut self) {
+        let mut at = 0;
+        while at < self.blocks.len() {
+            let is_listed = |at: &usize| self.verdicts[*at] == BlockVerdict::List;
+            let is_no_row = |at: &usize| self.blocks[*at].kind != BlockKind::Row;
+            let n_blocks = (at..self.blocks.len()).take_while(|at| is_listed(at) && is_no_row(at)).count();
+            let list = at..at + n_blocks.max(1);
+            let n_entries: usize = self.blocks[list.clone()]
+                .iter()
+                .map(|block| usize::from(block.n_links) + usize::from(block.n_commas))
+                .sum();
+            if is_listed(&at) && n_entries < LIST_ENTRIES_MIN {
+                self.verdicts[list.clone()].fill(BlockVerdict::Text);
+            }
+            at = list.end;
+        }
+    }
+
+    /// Drops what stands outside of `main`, where that has content.
+    fn prefer_main(&mut self) {
+        if self.n_letters(|block, verdict| verdict.is_content() && block.place.is_main) < CONTENT_LETTERS_MIN {
+            return;
+        }
+        for (block, verdict) in self.blocks.iter().zip(&mut self.verdicts) {
+            if !block.place.is_main && verdict.is_content() {
+                *verdict = BlockVerdict::OutsideMain;
+            }
+        }
+    }
+
+    /// Drops the few words that stand between blocks of frame: the current item of a menu, a copyright notice. The
+    /// beginning and the end of the page are frame, too.
+    fn drop_islands(&mut self) {
+        let mut at = 0;
+        while at < self.blocks.len() {
+            let is_text = |at: &usize| self.verdicts[*at] == BlockVerdict::Text;
+            let island = at..at + (at..self.blocks.len()).take_while(is_text).count();
+            let is_frame = |verdict: Option<&BlockVerdict>| verdict.is_none_or(|verdict| !verdict.is_content());
+            let is_after_frame = is_frame(at.checked_sub(1).map(|before| &self.verdicts[before]));
+            let is_before_frame = is_frame(self.verdicts.get(island.end));
+            let n_letters: usize = self.blocks[island.clone()].iter().map(|block| block.n_letters).sum();
+            if is_after_frame && is_before_frame && n_letters < ISLAND_LETTERS_MIN {
+                self.verdicts[island.clone()].fill(BlockVerdict::AmongFrame);
+            }
+            at = island.end.max(at + 1);
+        }
+    }
+
+    /// Drops headings without content between them and the next heading of their level or a higher one. A heading of
+    /// the first level names the page.
+    fn drop_empty_headings(&mut self) {
+        /// Below everything that a heading can stand above.
+        const TEXT: u8 = 7;
+        const NOTHING: u8 = 0;
+        let mut below = NOTHING;
+        for (block, verdict) in self.blocks.iter().zip(&mut self.verdicts).rev() {
+            match (*verdict, block.kind) {
+                (BlockVerdict::Heading, BlockKind::Heading(level)) if level > 1 && level >= below => {
+                    *verdict = BlockVerdict::EmptyHeading;
+                }
+                (BlockVerdict::Heading, BlockKind::Heading(level)) => below = level,
+                (BlockVerdict::Text, _) => below = TEXT,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The verdict on a block without its neighbours.
+fn by_itself(block: &Block, text: &str) -> BlockVerdict {
+    match block.kind {
+        BlockKind::Title => BlockVerdict::Title,
+        _ if block.place.is_frame => BlockVerdict::Landmark,
+        BlockKind::Heading(_) => BlockVerdict::Heading,
+        _ if is_linked(block) || is_enumeration(block, text) => BlockVerdict::List,
+        BlockKind::Text | BlockKind::Row => BlockVerdict::Text,
+    }
+}
+
+/// Whether two thirds of a block are linked.
+fn is_linked(block: &Block) -> bool {
+    3 * block.n_linked > 2 * block.n_letters
+}
+
+/// Whether a block is names with commas between them, and no program.
+fn is_enumeration(block: &Block, text: &str) -> bool {
+    let n_commas = usize::from(block.n_commas);
+    n_commas >= LIST_ENTRIES_MIN
+        && block.n_letters < NAME_LETTERS_MAX * n_commas
+        && !text.contains(['(', '=', ';', '"', '\''])
+}
+
+/// Whether the markup says that a block is no content.
+fn is_excluded(verdict: BlockVerdict) -> bool {
+    matches!(verdict, BlockVerdict::Title | BlockVerdict::Landmark | BlockVerdict::OutsideMain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Enough text to be content.
+    const PROSE: &str = "The paper divides a page into shingles, runs of ten words, and keeps a small sample of them.";
+
+    fn read(html: &str) -> ContentBlocks {
+        let mut blocks = ContentBlocks::default();
+        blocks.read_html(html);
+        blocks
+    }
+
+    fn tidy(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// The verdict on each block of `html`, which stands between prose.
+    fn verdicts(html: &str) -> Vec<BlockVerdict> {
+        let blocks = read(&format!("<p>{PROSE}</p>{html}<p>{PROSE}</p>"));
+        let all: Vec<BlockVerdict> = blocks.blocks().map(|(_, verdict)| verdict).collect();
+        all[1..all.len() - 1].to_vec()
+    }
+
+    /// Frame that counts joins every page of a site; content that does not count joins its pages, too.
+    #[test]
+    fn each_block_has_its_reason() {
+        use BlockVerdict::{AmongFrame, EmptyHeading, Heading, Landmark, List, Text};
+        let links = |n: usize| "<li><a href=/x>Name</a></li>".repeat(n);
+        let menu = format!("<ul>{}</ul>", links(8));
+        let fragments = "<li><a href=#x>Name</a></li>".repeat(9);
+        let names = "<p>clone, equals, finalize, getClass, hashCode, notify, notifyAll, toString, wait</p>";
+        let prose = format!("<p>{PROSE}</p>");
+        for (html, expected) in [
+            ("<nav>a</nav><aside>b</aside><footer>c</footer><header>d</header>".into(), vec![Landmark; 4]),
+            (format!("<div role=navigation><div>a</div>b</div>{prose}"), vec![Landmark, Landmark, Text]),
+            ("<article><header>a</header>b</article>".into(), vec![Text, Text]),
+            // An unclosed navigation ends with what contains it.
+            (format!("<article><nav>a</article>{prose}"), vec![Landmark, Text]),
+            (menu.clone(), vec![List; 8]),
+            (format!("<ul>{}</ul>", links(7)), vec![Text; 7]),
+            (fragments, vec![Text; 9]),
+            // The current item of a menu.
+            (format!("{menu}<li>Here</li>{menu}"), [vec![List; 8], vec![AmongFrame], vec![List; 8]].concat()),
+            (format!("{menu}{prose}{menu}"), [vec![List; 8], vec![Text], vec![List; 8]].concat()),
+            // Each row of an index may say something; one row with all the links says nothing.
+            (format!("<table>{}</table>", "<tr><td><a href=/x>entry</a><td>it</tr>".repeat(9)), vec![Text; 9]),
+            (format!("<table><tr>{}</table>", "<td><a href=/x>Name</a>".repeat(9)), vec![List]),
+            (names.into(), vec![List]),
+            ("<pre>f(a, b, c, d, e, f, g, h, i, j, k, l)</pre>".into(), vec![Text]),
+            (format!("<h2>Inherited</h2>{names}<h2>a</h2>{prose}"), vec![EmptyHeading, List, Heading, Text]),
+            (format!("<h2>a</h2><h3>b</h3>{prose}"), vec![Heading, Heading, Text]),
+        ] {
+            assert_eq!(verdicts(&html), expected, "{html}");
+        }
+        let outside = read(&format!("<p>{PROSE}</p><main><p>{PROSE}</p></main>"));
+        let found: Vec<BlockVerdict> = outside.blocks().map(|(_, verdict)| verdict).collect();
+        assert_eq!(found, [BlockVerdict::OutsideMain, Text]);
+    }
+
+    #[test]
+    fn the_title_counts_only_where_all_does() {
+        let content = |html: &str| read(html).content().map(tidy).collect::<Vec<_>>().join("|");
+        assert_eq!(content(&format!("<title>Site</title><h1>Name</h1><p>{PROSE}")), format!("Name {PROSE}"));
+        assert_eq!(content("<title>Site</title><h1>Name</h1>"), "Site Name");
+        assert_eq!(content(&format!("<p>{PROSE}</p><nav>menu</nav><p>{PROSE}")), format!("{PROSE}|{PROSE}"));
+        let index =
+            format!("<h1>An index of everything that is on this site</h1>{}", "<li><a href=/x>Entry</a>".repeat(99));
+        assert!(read(&index).counts_whole(), "the links of an index are its content");
+    }
+
+    /// A script without spaces says as much in fewer characters, and the rule knows no language.
+    #[test]
+    fn chinese_pages_have_content() {
+        let menu = format!("<ul>{}</ul>", "<li><a href=/x>下載</a></li>".repeat(8));
+        let text = "近似重複網頁的偵測,以十個詞為一組,保留其中一小部分作為樣本。";
+        let blocks = read(&format!("{menu}<p>{text}</p>{menu}"));
+        assert_eq!(blocks.content().map(tidy).collect::<String>(), text);
+    }
+
+    proptest! {
+        /// Blocks are the text in its order and leave out nothing with a letter; content is made of whole blocks.
+        #[test]
+        fn blocks_are_the_text(
+            html in "(<p>|</p>|<nav>|</nav>|<main>|</main>|<article>|</header>|<header>|<div role=main>|</div>|<div>|<h2>\
+                |</h2>|<a href=/x>|</a>|<tr>|<td>|<title>|</title>|<svg>|</svg>|<template>|</template>|<select>|</select>\
+                |a, |é |漢| ){0,60}"
+        ) {
+            let blocks = read(&html);
+            let mut plain = String::new();
+            super::super::append_text(&html, &mut plain);
+            prop_assert_eq!(&blocks.text, &plain);
+            let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
+            let joined: String = blocks.blocks().map(|(text, _)| text).collect();
+            prop_assert_eq!(letters(&joined), letters(&plain));
+            let content: String = blocks.content().collect();
+            let counted = |(text, verdict): (&str, BlockVerdict)| {
+                (blocks.counts_whole() || verdict.is_content()).then(|| letters(text))
+            };
+            prop_assert_eq!(letters(&content), blocks.blocks().filter_map(counted).collect::<String>());
+            prop_assert!(blocks.blocks.iter().all(|block| block.n_linked <= block.n_letters && block.n_letters > 0));
+        }
+    }
+}
