@@ -1,4 +1,4 @@
-//! HTML to text on real and hostile pages, compared with html5gum.
+//! HTML to text and to the text of its content, on real and hostile pages, compared with html5gum.
 //!
 //! `LOOKALIKE_DATA` names a directory with further data sets; each of its directories is measured as well.
 
@@ -9,7 +9,7 @@ mod html_pages;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use lookalike::document::append_html_text;
+use lookalike::document::{ContentBlocks, append_html_text};
 use std::hint::black_box;
 use std::path::Path;
 use std::time::Duration;
@@ -30,6 +30,7 @@ fn compare(c: &mut Criterion, name: &str, pages: impl Iterator<Item = String>) {
     let mut group = c.benchmark_group(name);
     group.throughput(Throughput::Bytes(pages.iter().map(|page| page.len() as u64).sum()));
     measure(&mut group, "ours", &pages, append_html_text);
+    measure(&mut group, "content", &pages, content());
     measure(&mut group, "html5gum", &pages, html5gum_text::append_text);
 }
 
@@ -37,7 +38,18 @@ fn hostile_pages(c: &mut Criterion) {
     let mut group = c.benchmark_group("hostile");
     for (name, page) in html_pages::hostile() {
         group.throughput(Throughput::Bytes(page.len() as u64));
-        measure(&mut group, name, &[page], append_html_text);
+        let pages = [page];
+        measure(&mut group, name, &pages, append_html_text);
+        measure(&mut group, &format!("{name}, content"), &pages, content());
+    }
+}
+
+/// Appends the content of a page, with buffers that every page shares.
+fn content() -> impl FnMut(&str, &mut String) {
+    let mut blocks = ContentBlocks::default();
+    move |html, out| {
+        blocks.read_html(html);
+        blocks.content().for_each(|text| out.push_str(text));
     }
 }
 
@@ -45,7 +57,7 @@ fn measure(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
     pages: &[String],
-    append_text: impl Fn(&str, &mut String),
+    mut append_text: impl FnMut(&str, &mut String),
 ) {
     group.bench_function(name, |b| {
         let mut out = String::new();

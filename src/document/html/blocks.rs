@@ -75,7 +75,8 @@ pub(super) fn append_blocks(html: &str, out: &mut String, blocks: &mut Vec<Block
     extractor.end_block();
 }
 
-/// Counts letters and digits: exactly for ASCII, and the bytes that begin a character from U+00C0 on.
+/// Counts letters and digits: exactly in ASCII; above, characters from U+00C0 on, those from U+3000 on thrice, since a
+/// Chinese character says as much as a few letters.
 pub(super) fn n_letters(text: &str) -> usize {
     let weight =
         |byte: &u8| u8::from(byte.is_ascii_alphanumeric() | (*byte >= 0xc3)) + if *byte >= 0xe3 { 2 } else { 0 };
@@ -101,6 +102,7 @@ struct BlockExtractor<'h, 'o> {
     n_links: usize,
     /// Where in the current block an open link or control begins.
     linked_from: Option<usize>,
+    /// Finds the name of the attribute.
     role: memmem::Finder<'static>,
     parts: Vec<OpenPart>,
     place: Place,
@@ -280,7 +282,7 @@ fn leads_away(tag: &str) -> bool {
 /// The part of the page that an element names, by its role or else by its name.
 fn part_of(element: &Element, tag: &str, role: &memmem::Finder<'_>) -> Option<Part> {
     let by_name = if let Layout::Part(part) = element.layout { Some(part) } else { None };
-    // Hardly any tag has a role.
+    // Hardly any tag has a role, and hardly any role is in capitals.
     if tag.len() < "p role=x".len() || role.find(tag.as_bytes()).is_none() {
         return by_name;
     }

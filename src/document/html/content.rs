@@ -122,10 +122,8 @@ impl ContentBlocks {
             let is_no_row = |at: &usize| self.blocks[*at].kind != BlockKind::Row;
             let n_blocks = (at..self.blocks.len()).take_while(|at| is_listed(at) && is_no_row(at)).count();
             let list = at..at + n_blocks.max(1);
-            let n_entries: usize = self.blocks[list.clone()]
-                .iter()
-                .map(|block| usize::from(block.n_links) + usize::from(block.n_commas))
-                .sum();
+            let n_entries: usize =
+                self.blocks[list.clone()].iter().map(|block| usize::from(block.n_links.max(block.n_commas))).sum();
             if is_listed(&at) && n_entries < LIST_ENTRIES_MIN {
                 self.verdicts[list.clone()].fill(BlockVerdict::Text);
             }

@@ -3,7 +3,7 @@
 mod html5gum;
 mod pages;
 
-use lookalike::document::{append_html_text, append_words};
+use lookalike::document::{ContentBlocks, append_html_text, append_words};
 
 /// The most pages of a data set that are compared.
 const N_PAGES_MAX: usize = 1500;
@@ -93,6 +93,17 @@ const MARKUP: &[u8] = b"<>&\"'-!/";
 fn hostile_pages_have_the_same_words() {
     for (name, page) in pages::hostile() {
         assert!(words(&page, append_html_text) == words(&page, html5gum::append_text), "{name}");
+    }
+}
+
+/// A page that nobody wrote for readers costs no more than its bytes: blocks hold all of its words, once.
+#[test]
+fn blocks_of_hostile_pages_have_the_same_words() {
+    let mut blocks = ContentBlocks::default();
+    for (name, page) in pages::hostile() {
+        blocks.read_html(&page);
+        let join = |_: &str, out: &mut String| blocks.blocks().for_each(|(text, _)| out.extend([text, " "]));
+        assert!(words(&page, append_html_text) == words(&page, join), "{name}");
     }
 }
 
