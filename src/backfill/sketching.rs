@@ -12,8 +12,7 @@ use super::context::Context;
 use super::error::BackfillError;
 use crate::document::Seed;
 use crate::intake::{FutureLimit, RecordSketcher, SketchedRecord};
-use crate::ports::{Chunk, Incoming, Polled, Source};
-use crate::sketch::{SketchRule, Sketcher};
+use crate::ports::{Chunk, Incoming, Polled, Source, StoreRule};
 use crate::sweep::SweepCut;
 use crate::wire::Limits;
 use crossbeam::channel::{Receiver, bounded};
@@ -48,13 +47,13 @@ pub struct PageInput {
 pub fn sketch_records<E: From<BackfillError>>(
     context: &Context,
     input: PageInput,
-    rule: &SketchRule,
+    rule: &StoreRule,
     seed: &Seed,
     mut take: impl FnMut(Chunk<SketchedRecord>) -> Result<(), E>,
 ) -> Result<(), E> {
     let PageInput { source, limits, sweep_cut, future } = input;
     let worker = || {
-        let mut sketcher = RecordSketcher::new(Sketcher::new(rule, seed), limits.clone(), sweep_cut, future);
+        let mut sketcher = RecordSketcher::new(rule.sketcher(seed), limits.clone(), sweep_cut, future);
         move |chunk: Chunk<Incoming>| {
             chunk.map(|Incoming { origin, chain, record }| {
                 let n_bytes = record.n_bytes();

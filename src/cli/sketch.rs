@@ -85,7 +85,7 @@ pub(super) fn sketch(mut config: Config, store: Option<&Path>, args: &SketchArgs
         return sketch_files::write(config, (rule, seed), args, folder, mode);
     }
     if args.explain && args.page {
-        return explain_pages(&inputs(&args.inputs, None)?, &rule.canonical, &config.limits, mode.json);
+        return explain_pages(&inputs(&args.inputs, None)?, &rule.canonical, &config.limits, json);
     }
     if args.explain {
         if !args.inputs.is_empty() {

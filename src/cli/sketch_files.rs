@@ -87,7 +87,7 @@ impl FolderWriter<'_> {
         let failed = |error| file_error("write", &path, &error);
         let mut file = SketchFileWriter::create(folder, footer).map_err(failed)?;
         let shown = progress.start_backfill(Arc::clone(&context.progress));
-        let sketched = backfill::sketch_records(context, pages, &rule.sketch, seed, |chunk| {
+        let sketched = backfill::sketch_records(context, pages, rule, seed, |chunk| {
             written.add(&chunk);
             match chunk {
                 Chunk::Unreadable(what) => file.unreadable(&what).map_err(failed),
