@@ -90,24 +90,12 @@ pub(super) fn stats(config: &Config, json: bool) -> Result<Exit> {
 
 /// The error for a URL that the store does not have; it names similar ones that it has.
 pub(super) fn never_seen(snapshot: &impl Snapshot, url: &str) -> Error {
-    let near_urls = match query::near_urls(snapshot, url) {
-        Ok(near_urls) => near_urls,
-        Err(error) => return error.into(),
-    };
-    let advice = match near_urls.as_slice() {
-        [] => "; URLs are compared byte by byte".to_string(),
-        urls => format!("; the store has\n  {}", urls.join("\n  ")),
-    };
-    ending(Exit::NotFound, format!("{url} was never seen{advice}"))
+    query::never_seen(snapshot, url).map_or_else(Error::from, |message| ending(Exit::NotFound, message))
 }
 
 /// The error for a document that nothing can be like.
 fn nothing_to_compare(name: &str, n_words: u32, w: usize) -> Error {
-    let message = match n_words {
-        0 => format!("nothing to compare: {name} has no words"),
-        n => format!("nothing to compare: {name} has {n} words, fewer than the {w} of a shingle"),
-    };
-    ending(Exit::NotFound, message)
+    ending(Exit::NotFound, query::nothing_to_compare(name, n_words, w))
 }
 
 /// The sketch of a file that has words.

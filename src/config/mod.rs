@@ -216,7 +216,11 @@ impl Config {
         Self::load_over(files, variables.collect())
     }
 
-    fn load_over(files: &[PathBuf], variables: HashMap<String, String>) -> Result<Self, ConfigError> {
+    /// The same, with variables instead of those of the environment.
+    ///
+    /// # Errors
+    /// [`ConfigError`]
+    pub fn load_over(files: &[PathBuf], variables: HashMap<String, String>) -> Result<Self, ConfigError> {
         let names: Vec<String> = variables.keys().cloned().collect();
         let mut builder =
             config::Config::builder().add_source(config::File::from_str(DEFAULT, config::FileFormat::Toml));

@@ -26,7 +26,7 @@ pub use explain::{
 };
 pub use group::{Group, group};
 pub use lost::{FormerPlace, FoundPlace, LostAnswer, LostSearch, lost, lost_many};
-pub use near_urls::near_urls;
+pub use near_urls::{near_urls, never_seen};
 pub use passages::{Passage, SharedPassages, shared_passages};
 pub use present::{PresentRow, export_present, present};
 pub use related::{
@@ -37,5 +37,5 @@ pub use related_clusters::{
     has_related_clusters, related_cluster,
 };
 pub use reuse::{HostReuse, ReusedPage, reuse_of_content, reuse_of_url};
-pub use similar::{Comparison, SimilarDocument, compare_sketches, document_at, similar};
+pub use similar::{Comparison, SimilarDocument, compare_sketches, document_at, nothing_to_compare, similar};
 pub use sweeps::{Sweep, sweeps};

@@ -17,6 +17,18 @@ pub fn near_urls(snapshot: &impl Snapshot, url: &str) -> Result<Vec<String>, Sto
     Ok(variants.into_iter().zip(states).filter_map(|(variant, state)| state.map(|_| variant)).collect())
 }
 
+/// What to say of a URL that the store does not have: it names similar ones that it has.
+///
+/// # Errors
+/// [`StoreError`]
+pub fn never_seen(snapshot: &impl Snapshot, url: &str) -> Result<String, StoreError> {
+    let advice = match near_urls(snapshot, url)?.as_slice() {
+        [] => "; URLs are compared byte by byte".to_string(),
+        urls => format!("; the store has\n  {}", urls.join("\n  ")),
+    };
+    Ok(format!("{url} was never seen{advice}"))
+}
+
 /// The other spellings of a URL, each once; none where it is no `http` URL.
 fn variants(url: &str) -> Vec<String> {
     let url = url.trim();

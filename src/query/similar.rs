@@ -50,6 +50,14 @@ pub fn compare_sketches(a: &Sketch, b: &Sketch, rule: Rule) -> Comparison {
     Comparison::from_estimate(&compare_redacted(a, b, rule))
 }
 
+/// What to say of a text of `n_words` words that nothing can be like, because a shingle has `w`.
+pub fn nothing_to_compare(name: &str, n_words: u32, w: usize) -> String {
+    match n_words {
+        0 => format!("nothing to compare: {name} has no words"),
+        n => format!("nothing to compare: {name} has {n} words, fewer than the {w} of a shingle"),
+    }
+}
+
 /// Rounds a share to the nearest hundredth.
 pub(super) fn hundredths(share: f64) -> f64 {
     (share * 100.0).round() / 100.0
