@@ -49,7 +49,7 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode)
     let phase_progress = Arc::new(PhaseProgress::default());
     let context = context(&config, folder, memory, &shutdown, &phase_progress);
     let n_files = spec.inputs.len();
-    let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.is_silent());
+    let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
     let intake = match inputs {
         BackfillInputs::Pages(files) => {
             BackfillInput::Pages(page_input(&config, files, checkpoint.ingested().progress_map(), &mut progress)?)

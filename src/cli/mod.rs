@@ -6,6 +6,7 @@ mod backfill;
 mod backup;
 mod changes;
 mod chart;
+mod cluster;
 mod config;
 mod content_explanation;
 mod crash_handler;
@@ -79,11 +80,12 @@ fn raise_open_files() {
 
 fn dispatch(args: Args) -> Result<Exit> {
     let load = || config::load(&args.global);
-    let mode = OutputMode { json: args.global.json, quiet: args.global.quiet };
+    let mode = OutputMode { json: args.global.json, quiet: args.global.quiet, progress: args.global.progress };
     match args.command {
         Command::Run(run) => run::run(load()?, run, mode),
         Command::Backfill(backfill) => backfill::backfill(load()?, backfill, mode),
         Command::Dedup(dedup) => dedup::dedup(load()?, args.global.store.as_deref(), &dedup, mode),
+        Command::Cluster(cluster) => cluster::cluster(load()?, &cluster, mode),
         Command::Recluster(recluster) => recluster::recluster(&load()?, &recluster, mode),
         Command::Query { format, question } => {
             query::query(&load()?, question, AnswerFormat::choose(format, mode.json)?)

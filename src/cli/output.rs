@@ -7,19 +7,26 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write, stdout};
 use std::path::Path;
 
-/// What `--json` and `--quiet` ask for.
+/// What `--json`, `--quiet` and `--progress` ask for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutputMode {
     /// Answers and errors are JSON.
     pub json: bool,
     /// Only answers, warnings and errors are printed.
     pub quiet: bool,
+    /// Progress is printed in any case.
+    pub progress: bool,
 }
 
 impl OutputMode {
-    /// Whether progress, notes and summaries for people stay away.
+    /// Whether notes and summaries for people stay away.
     pub fn is_silent(self) -> bool {
         self.json || self.quiet
+    }
+
+    /// Whether progress stays away.
+    pub fn hides_progress(self) -> bool {
+        self.is_silent() && !self.progress
     }
 
     /// Prints a note for people on standard error.

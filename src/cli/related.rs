@@ -76,7 +76,7 @@ fn build(mut config: Config, args: BuildArgs, out: &Path, mode: OutputMode) -> R
         progress: Arc::clone(&phase_progress),
     };
     let n_files = inputs.len();
-    let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.is_silent());
+    let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
     let input = page_input(&config, inputs, ProgressMap::new(), &mut progress)?;
     let shown = progress.start_backfill(phase_progress);
     let report = related::build(&mut checkpoint, &context, input);

@@ -43,7 +43,7 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
     let server_metrics = metrics.as_ref().filter(|_| args.http_listen.is_some());
     let server = server_metrics.map(|metrics| Server::open(&config, metrics, write_access)).transpose()?;
     server.iter().for_each(|server| server.announce(&config));
-    let mut progress = Progress::new(config.log.progress_seconds, mode.is_silent());
+    let mut progress = Progress::new(config.log.progress_seconds, mode.hides_progress());
     let poison = Arc::new(poison_tracker(&config, &store)?);
     let source = open_source(&config, &args, inputs, &mut store, &poison, &mut progress)?;
     let sink = open_sink(&config, &store, begun, &shutdown)?;

@@ -18,13 +18,13 @@ use std::time::Duration;
 
 /// A page of the sample and where it is.
 #[derive(Clone)]
-struct Page {
+pub struct Page {
     /// Its file and its line in it.
-    at: (usize, i64),
+    pub at: (usize, i64),
     /// The line, line feed included.
     line: Vec<u8>,
-    json: Value,
-    key: String,
+    pub json: Value,
+    pub key: String,
     n_words: u64,
 }
 
@@ -52,7 +52,7 @@ fn column(name: &str, field: &str) -> Vec<String> {
 }
 
 /// The sample, with the words that another author's program counted.
-fn sample() -> Vec<Page> {
+pub fn sample() -> Vec<Page> {
     let counts = column("sets.csv.zst", "url").into_iter().zip(column("sets.csv.zst", "sweep"));
     let counts: HashMap<(String, String), u64> =
         counts.zip(column("sets.csv.zst", "n_words").iter().map(|n| n.parse().expect("a number"))).collect();
@@ -96,12 +96,12 @@ fn kept_by(
     best.into_values().map(|page| page.at).collect()
 }
 
-fn kept_of_clusters(pages: &[Page], partition: &Partition, keep: &str) -> BTreeSet<(usize, i64)> {
+pub fn kept_of_clusters(pages: &[Page], partition: &Partition, keep: &str) -> BTreeSet<(usize, i64)> {
     kept_by(pages, &clusters_of(partition), keep, &BTreeSet::new())
 }
 
 /// The clusters of the sample in a store of its own.
-fn backfilled(world: &World, inputs: &[PathBuf]) -> Partition {
+pub fn backfilled(world: &World, inputs: &[PathBuf]) -> Partition {
     let output = world.command("backfill -q").args(inputs).output().expect("starts");
     assert!(output.status.success(), "{}", text(&output.stderr));
     world.partition()

@@ -28,6 +28,8 @@ mod broker_errors;
 #[cfg(feature = "service")]
 mod cli;
 #[cfg(feature = "service")]
+mod cluster;
+#[cfg(feature = "service")]
 mod content;
 #[cfg(feature = "service")]
 mod dedup;

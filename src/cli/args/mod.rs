@@ -1,11 +1,13 @@
 //! The command line's words: commands, flags and their help.
 
+mod cluster;
 mod dedup;
 mod ingest;
 mod kafka;
 mod query;
 mod related;
 
+pub use cluster::ClusterArgs;
 pub use dedup::{CorpusFormat, DedupArgs};
 pub use ingest::{BackfillArgs, RunArgs, ServeArgs, SketchArgs};
 pub use kafka::{DlqCommand, ReplayArgs, Republished, TopicArgs, TopicsCommand};
@@ -55,6 +57,9 @@ pub struct Global {
     /// Print no progress, notes or summary; answers, warnings and errors stay
     #[arg(long, short, global = true)]
     pub quiet: bool,
+    /// Print progress also with --json or --quiet
+    #[arg(long, global = true)]
+    pub progress: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -75,6 +80,11 @@ pub enum Command {
     /// same bytes. Without --store, nothing but DIR is left; with it, the pages are held against all that the store has
     /// seen, and added to it.
     Dedup(DedupArgs),
+    /// Write a table of whole files: the cluster of every record, and whether it is the page that stays; needs no store
+    ///
+    /// The clusters and the pages that stay are those of `dedup`. Unfinished work lies in FILE.cluster: the same command
+    /// goes on from the last finished piece, whatever ended it.
+    Cluster(ClusterArgs),
     /// Print the sketches of pages, or what the sketch rule costs and how sure it is; needs no store
     ///
     /// Without --store, the configuration gives the rule and store.seed the seed. An empty store.seed stands for 64 zeros

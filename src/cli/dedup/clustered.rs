@@ -3,7 +3,7 @@
 use crate::dedup::{Begun, ClusteredRecords, KeptLog};
 
 /// The inputs, read and clustered.
-pub(super) struct Clustered {
+pub(in crate::cli) struct Clustered {
     pub records: Box<dyn ClusteredRecords>,
     /// What was there before them, where there is a store.
     pub known: Option<Known>,
@@ -14,7 +14,7 @@ pub(super) struct Clustered {
 }
 
 /// What a store held before.
-pub(super) struct Known {
+pub(in crate::cli) struct Known {
     pub log: KeptLog,
     pub begun: Begun,
 }

@@ -6,7 +6,7 @@ use crate::cli::exit::{Exit, ending, file_error, usage};
 use crate::dedup::DedupError;
 
 /// Gives errors the exit codes that they bring.
-pub(super) fn dedup_error(error: DedupError) -> anyhow::Error {
+pub(in crate::cli) fn dedup_error(error: DedupError) -> anyhow::Error {
     match error {
         DedupError::SpecMismatch { .. }
         | DedupError::OtherFormat { .. }

@@ -6,12 +6,12 @@
 //! ```
 
 mod clustered;
-mod errors;
+pub(super) mod errors;
 mod outputs;
 mod plan;
 mod summary;
 mod with_store;
-mod without_store;
+pub(super) mod without_store;
 
 use super::args::DedupArgs;
 use super::backfill::{context, memory_limit};
@@ -59,10 +59,10 @@ pub(super) fn dedup(mut config: Config, store: Option<&Path>, args: &DedupArgs, 
     let context = context(&config, scratch, memory_limit(args.memory), &shutdown, &phases);
     if corpus.decided().is_none() {
         let clustered = match (store, args.containment) {
-            (None, None) => without_store::cluster(&config, &plan, &context, mode)?,
+            (None, None) => without_store::cluster(&config, plan.inputs.clone(), &context, mode)?,
             (store, _) => with_store::cluster(&config, store, &plan, &mut corpus, &context, args, mode)?,
         };
-        let progress = telemetry::Progress::new(config.log.progress_seconds, mode.is_silent());
+        let progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
         let shown = progress.start_backfill(Arc::clone(&phases));
         let decided = decide_and_list(clustered, &mut corpus, &context, args);
         shown.finish();
@@ -72,7 +72,7 @@ pub(super) fn dedup(mut config: Config, store: Option<&Path>, args: &DedupArgs, 
     let Some(decided) = corpus.decided().cloned() else { return Err(ending(Exit::Failed, "nothing was decided")) };
     check_accepted(&decided, args)?;
     let kept = KeptSet::read(&corpus.kept_set()).map_err(dedup_error)?;
-    let progress = telemetry::Progress::new(config.log.progress_seconds, mode.is_silent());
+    let progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
     let shown = progress.start_backfill(phases);
     let written = outputs::write(&config, &corpus, &plan, &decided, &kept, &context);
     shown.finish();

@@ -105,7 +105,7 @@ fn load(config: &Config, plan: &Plan, context: &Context, events: &Path, mode: Ou
     let context = phase_context(config, folder.clone(), context.memory, &context.stop, &context.progress);
     let checkpoint = open_checkpoint(config, &folder, backfill_spec(config, &plan.inputs)?, context.memory)?;
     let loader = RocksLoader::new(config.store_settings(), config.rule(), checkpoint.seed()?);
-    let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.is_silent());
+    let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
     let input = page_input(config, plan.inputs.clone(), checkpoint.ingested().progress_map(), &mut progress)?;
     let events = Some(events_sink(&events.to_string_lossy())?);
     let shown = progress.start_backfill(Arc::clone(&context.progress));
@@ -124,7 +124,7 @@ fn add(
     events: &Path,
     mode: OutputMode,
 ) -> Result<Vec<String>> {
-    let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.is_silent());
+    let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
     let inputs = plan.inputs.iter().cloned().map(Input::File).collect();
     let source = file_source(config, inputs, store.progress()?)?;
     progress.reads(source.read_progress());

@@ -2,7 +2,6 @@
 
 use super::clustered::Clustered;
 use super::errors::phase_error;
-use super::plan::Plan;
 use crate::backfill::{self, BackfillError, ClusteredPages, Context, PageRow};
 use crate::cli::backfill::{backfill_spec, note_disk_space, open_phases, page_input};
 use crate::cli::output::OutputMode;
@@ -14,16 +13,22 @@ use crate::sketch::Estimate;
 use crate::sweep::Seen;
 use anyhow::Result;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Reads and clusters the inputs in the work folder.
-pub(super) fn cluster(config: &Config, plan: &Plan, context: &Context, mode: OutputMode) -> Result<Clustered> {
+pub(in crate::cli) fn cluster(
+    config: &Config,
+    inputs: Vec<PathBuf>,
+    context: &Context,
+    mode: OutputMode,
+) -> Result<Clustered> {
     let context = Context { folder: context.folder.join("clusters"), ..context.clone() };
-    let spec = backfill_spec(config, &plan.inputs)?;
+    let spec = backfill_spec(config, &inputs)?;
     let checkpoint = open_phases(config, &context.folder, spec.clone(), context.memory)?;
     note_disk_space(&context.folder, &spec.inputs, mode)?;
-    let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.is_silent());
-    let input = page_input(config, plan.inputs.clone(), checkpoint.ingested().progress_map(), &mut progress)?;
+    let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
+    let input = page_input(config, inputs, checkpoint.ingested().progress_map(), &mut progress)?;
     let shown = progress.start_backfill(Arc::clone(&context.progress));
     let pages = backfill::cluster(checkpoint, &context, input);
     shown.finish();

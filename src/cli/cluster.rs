@@ -1,0 +1,226 @@
+//! `lookalike cluster`: from files of pages to a table with the cluster of every record, without a store.
+
+use super::args::ClusterArgs;
+use super::backfill::{context, memory_limit};
+use super::dedup::errors::dedup_error;
+use super::dedup::without_store;
+use super::exit::{Exit, ending, file_error, usage};
+use super::output::OutputMode;
+use super::table::{Column, TableFormat, TableWriter, chosen, column};
+use super::telemetry;
+use super::wiring::{check_share, watch_signals};
+use crate::backfill::{Context, PhaseName, PhaseProgress};
+use crate::cluster::ClusterPolicy;
+use crate::config::Config;
+use crate::dedup::{
+    ClusteredRecord, ClusteredRecords, Counts, Decision, DedupError, List, Outcome, RemovalKind, RemovedRecord,
+    Workspace, decide,
+};
+use crate::files::input_files;
+use crate::wire::Reason;
+use anyhow::Result;
+use indicatif::HumanCount;
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const COLUMNS: [Column; 10] = [
+    column!("source", Text),
+    column!("record", Number),
+    column!("url", Text),
+    column!("document", Number),
+    column!("cluster", Number),
+    column!("keep", Flag),
+    column!("kind", Text),
+    column!("resemblance", Share),
+    column!("reason", Text),
+    column!("message", Text),
+];
+
+/// Clusters the inputs and writes the table.
+pub(super) fn cluster(mut config: Config, args: &ClusterArgs, mode: OutputMode) -> Result<Exit> {
+    let begun = Instant::now();
+    args.page_defaults.override_in(&mut config)?;
+    if let Some(threshold) = args.threshold {
+        check_share("--threshold", threshold, false)?;
+        config.cluster.threshold = threshold;
+    }
+    if config.cluster.policy == ClusterPolicy::Star {
+        let why = "whose clusters depend on the order of the pages: `lookalike run` makes a store of them";
+        return Err(usage(format!("cluster.policy is \"star\", {why}")));
+    }
+    let columns = columns(&args.columns)?;
+    // Before the work folder is created: a mistyped path must leave nothing behind.
+    let inputs = input_files(&args.inputs).map_err(usage)?;
+    let n_inputs = inputs.len();
+    telemetry::start_logs(&config.log.level)?;
+    let shutdown = watch_signals()?;
+    let phases = Arc::new(PhaseProgress::default());
+    let context = context(&config, work_folder(&args.out), memory_limit(args.memory), &shutdown, &phases);
+    let clustered = without_store::cluster(&config, inputs, &context, mode)?;
+    let progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
+    let shown = progress.start_backfill(phases);
+    let mut records = clustered.records;
+    let written = decide_each(records.as_mut(), &context, args).and_then(|decided| {
+        let format = TableFormat::choose(args.format, false, Some(&args.out));
+        write(&*records, &decided, TableWriter::create(Some(&args.out), format, columns)?)?;
+        Ok(decided.decision.counts)
+    });
+    shown.finish();
+    let counts = written?;
+    let n_clusters = counts.n_kept;
+    drop(records);
+    std::fs::remove_dir_all(&context.folder).map_err(|error| file_error("remove", &context.folder, &error))?;
+    check_accepted(&counts, &args.out)?;
+    let summary =
+        ClusterSummary { out: args.out.clone(), n_inputs, n_clusters, counts, unreadable: clustered.unreadable };
+    mode.summary(&summary, |summary| summary_text(summary, begun.elapsed()))?;
+    Ok(if summary.unreadable.is_empty() { Exit::Done } else { Exit::Unreadable })
+}
+
+/// The folder lies beside the table, so that the same command finds it again.
+fn work_folder(out: &Path) -> PathBuf {
+    let mut name = out.file_name().unwrap_or(out.as_os_str()).to_os_string();
+    name.push(".cluster");
+    out.with_file_name(name)
+}
+
+fn columns(names: &[String]) -> Result<Vec<Column>> {
+    chosen(&COLUMNS, &COLUMNS.map(|column| column.name), names)
+}
+
+/// Which records stay, and how those that go relate to them.
+struct Decided {
+    decision: Decision,
+    /// The records that do not stay, in the order of the inputs: 8 bytes each.
+    removals: Vec<(RemovalKind, f32)>,
+}
+
+fn decide_each(records: &mut dyn ClusteredRecords, context: &Context, args: &ClusterArgs) -> Result<Decided> {
+    context.progress.begin(PhaseName { name: "choosing pages", reads_pages: false }, 0);
+    let work = Workspace { folder: &context.folder, memory: context.memory, stop: &context.stop };
+    let mut removals = Vec::new();
+    let mut each = |record: &RemovedRecord<'_>| {
+        removals.push((record.kind, record.resemblance.unwrap_or_default() as f32));
+        Ok(())
+    };
+    let list = List { each: &mut each, with_containment: false };
+    let decision = decide(records, args.keep, None, &work, Some(list)).map_err(dedup_error)?;
+    Ok(Decided { decision, removals })
+}
+
+/// A row of the table: a record of the inputs. The order of the fields is that of the columns.
+#[derive(Serialize)]
+struct ClusterRow<'a> {
+    /// The input, by its absolute path.
+    source: &'a str,
+    /// The record's number in it, from 0.
+    record: i64,
+    url: Option<&'a str>,
+    document: Option<u32>,
+    /// The smallest document of the cluster.
+    cluster: Option<u32>,
+    /// Whether the page stays, of its cluster this one alone.
+    keep: bool,
+    kind: Kind,
+    /// To the page of the cluster that stays, estimated.
+    resemblance: Option<f64>,
+    reason: Option<Reason>,
+    message: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Kind {
+    Kept(&'static str),
+    Removed(RemovalKind),
+}
+
+/// Writes a row for each record, in the order of the inputs.
+fn write(records: &dyn ClusteredRecords, decided: &Decided, mut table: TableWriter) -> Result<()> {
+    let (inputs, clusters) = (records.inputs(), records.clusters());
+    let Decided { decision: Decision { kept, .. }, removals } = decided;
+    let mut removals = removals.iter();
+    records
+        .each_record(&mut |record| {
+            let ClusteredRecord { input, offset, url, outcome } = &record;
+            let source = inputs.get(*input as usize).map_or("", |input| &input.name);
+            let keep = kept.contains(*input as usize, *offset);
+            let (kind, resemblance) = match keep {
+                true => (Kind::Kept("kept"), Some(1.0)),
+                false => removals.next().map_or((Kind::Kept(""), None), removed),
+            };
+            let document = if let Outcome::Page { document, .. } = outcome { Some(document.0) } else { None };
+            let cluster = document.and_then(|document| Some(clusters.get(document as usize - 1)?.0));
+            let rejection = if let Outcome::Rejected(why) = outcome { Some(why) } else { None };
+            let row = ClusterRow {
+                source,
+                record: *offset,
+                url: url.as_deref(),
+                document,
+                cluster,
+                keep,
+                kind,
+                resemblance,
+                reason: rejection.map(|why| why.reason),
+                message: rejection.map(|why| why.message.as_str()),
+            };
+            table.write(&row).map_err(|error| DedupError::io(Path::new(source), error))
+        })
+        .map_err(dedup_error)?;
+    Ok(table.finish()?)
+}
+
+/// How a record that goes relates to the page that stays. The estimate is rounded to four places, which the list of
+/// single precision keeps.
+fn removed((kind, resemblance): &(RemovalKind, f32)) -> (Kind, Option<f64>) {
+    let is_page = matches!(kind, RemovalKind::Identical | RemovalKind::Near);
+    (Kind::Removed(*kind), is_page.then(|| (f64::from(*resemblance) * 1e4).round() / 1e4))
+}
+
+/// Fails if no record was accepted.
+fn check_accepted(counts: &Counts, out: &Path) -> Result<()> {
+    if counts.n_records == 0 || counts.n_rejected < counts.n_records {
+        return Ok(());
+    }
+    let why =
+        format!("no record was accepted: all {} were rejected; {} has the reasons", counts.n_rejected, out.display());
+    Err(ending(Exit::Unreadable, why))
+}
+
+/// What was clustered, for programs.
+#[derive(Serialize)]
+struct ClusterSummary {
+    out: PathBuf,
+    n_inputs: usize,
+    n_clusters: u64,
+    #[serde(flatten)]
+    counts: Counts,
+    unreadable: Vec<String>,
+}
+
+/// The same for people.
+fn summary_text(summary: &ClusterSummary, elapsed: Duration) -> String {
+    let ClusterSummary { out, n_inputs, n_clusters, counts, unreadable } = summary;
+    let mut text = format!(
+        "{} pages of {} files in {:.1} s: {} clusters in {}\n",
+        HumanCount(counts.n_pages),
+        HumanCount(*n_inputs as u64),
+        elapsed.as_secs_f64(),
+        HumanCount(*n_clusters),
+        out.display(),
+    );
+    let n_gone = counts.n_gone + counts.n_redirected;
+    if n_gone > 0 {
+        let _ = writeln!(text, "  gone or redirected {}", HumanCount(n_gone));
+    }
+    if counts.n_rejected > 0 {
+        let _ = writeln!(text, "  rejected {}; the table has the reasons", HumanCount(counts.n_rejected));
+    }
+    for what in unreadable {
+        let _ = writeln!(text, "  unreadable: {what}");
+    }
+    text
+}
