@@ -30,6 +30,10 @@ lint:
 deny:
     tests/deny.sh
 
+# the Python wheel, in a bare environment
+python:
+    tests/python.sh
+
 # what the README shows
 demo:
     deploy/demo.sh

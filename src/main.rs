@@ -1,5 +1,6 @@
 //! The `lookalike` program: [`lookalike::cli`] under a faster allocator.
 
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -53,4 +53,8 @@ for line in \
 done
 step "sketches by Spark"
 tests/spark.sh "$CARGO_TARGET_DIR/release/lookalike"
+
+step "the Python wheel"
+tests/python.sh
+
 printf '\nall tests passed\n'

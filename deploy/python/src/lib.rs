@@ -1,0 +1,31 @@
+//! The Python module `lookalike._lookalike`: what runs inside the interpreter. `python/lookalike` wraps it.
+//!
+//! Sketching, comparing and asking a store run here, without the interpreter's lock. What takes long and writes files, such
+//! as `cluster` and `dedup`, is left to the program, which the wheel brings along.
+
+mod compare;
+mod error;
+mod files;
+mod settings;
+mod sketch;
+mod store;
+mod table;
+
+use pyo3::prelude::*;
+
+/// What runs inside the interpreter.
+#[pymodule]
+mod _lookalike {
+    #[pymodule_export]
+    use super::compare::compare;
+    #[pymodule_export]
+    use super::files::{read_clusters, write_pages};
+    #[pymodule_export]
+    use super::settings::Settings;
+    #[pymodule_export]
+    use super::sketch::sketch;
+    #[pymodule_export]
+    use super::store::Store;
+    #[pymodule_export]
+    use super::table::Table;
+}

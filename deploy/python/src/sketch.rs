@@ -1,0 +1,221 @@
+//! `sketch`: from texts to sketches, row by row, on all cores.
+
+use crate::error::{failed, usage};
+use crate::settings::Settings;
+use crate::table::{Batches, Table, Text, Texts, column};
+use arrow_array::builder::{
+    BinaryBuilder, FixedSizeBinaryBuilder, Int32Builder, Int64Builder, ListBuilder, StringBuilder,
+};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use lookalike::document::{Body, Content, FetchTime, Fingerprint, MediaType, Page};
+use lookalike::sketch::{SketchedContent, Sketcher, encode};
+use lookalike::wire::Limits;
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Rows that a thread takes at once.
+const ROWS_AT_ONCE: usize = 16;
+
+/// How long a Ctrl-C waits, at most.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Bytes of a fingerprint.
+const FINGERPRINT_BYTES: i32 = 16;
+
+/// Sketches the texts of a column; one row of the result for each row of the pages, in their order.
+#[pyfunction]
+#[pyo3(signature = (pages, text, url, html, store, threads, settings))]
+#[expect(clippy::too_many_arguments, reason = "they are those of the function in Python")]
+pub(crate) fn sketch(
+    py: Python<'_>,
+    pages: &Bound<'_, PyAny>,
+    text: &str,
+    url: Option<&str>,
+    html: bool,
+    store: Option<PathBuf>,
+    threads: usize,
+    settings: &Settings,
+) -> PyResult<Table> {
+    let (rule, seed) = settings.rule_and_seed(store.as_deref())?;
+    let sketcher = Sketcher::new(&rule, &seed);
+    let mut workers = Workers {
+        sketchers: vec![sketcher; threads.max(1)],
+        limits: settings.config.limits.clone(),
+        media_type: media_type(html),
+    };
+    let mut pages = Batches::of(pages)?;
+    py.detach(|| {
+        let (mut schema, mut sketched) = (schema(None), Vec::new());
+        while let Some(batch) = pages.next()? {
+            let rows = workers.sketch(&Texts::of(&batch, text)?, batch.num_rows())?;
+            let urls = url.map(|url| column(&batch, url)).transpose()?.cloned();
+            let of_batch = to_batch(urls, rows)?;
+            schema = of_batch.schema();
+            sketched.push(of_batch);
+        }
+        Ok(Table::new(schema, sketched))
+    })
+}
+
+/// How a text is to be read.
+pub(crate) fn media_type(html: bool) -> MediaType {
+    if html { MediaType::Html } else { MediaType::PlainText }
+}
+
+/// Sketches one text.
+///
+/// # Errors
+/// Why it has no sketch.
+pub(crate) fn sketch_text(
+    sketcher: &mut Sketcher,
+    text: Text<'_>,
+    media_type: MediaType,
+    limits: &Limits,
+) -> Result<SketchedContent, String> {
+    let body = match text {
+        Text::Text(text) => Body::Text(text.to_string()),
+        Text::Bytes(bytes) => Body::Bytes { bytes: bytes.to_vec(), charset: None },
+    };
+    let n_bytes = body.as_bytes().len();
+    if n_bytes > limits.body_bytes_max {
+        return Err(limits.body_too_large(n_bytes).message);
+    }
+    let content = Content::Body { media_type, body };
+    let page = Page { url: String::new(), fetched_at: FetchTime(0), sweep: None, content };
+    let sketched = sketcher.sketch_page(&page, limits.words_max).map_err(|why| why.to_string())?;
+    sketched.ok_or_else(|| "the page has no content".to_string())
+}
+
+/// A sketched row, or why it has no sketch.
+type Row = Result<Sketched, String>;
+
+struct Sketched {
+    content: SketchedContent,
+    encoded: Vec<u8>,
+}
+
+struct Workers {
+    /// One for each thread.
+    sketchers: Vec<Sketcher>,
+    limits: Limits,
+    media_type: MediaType,
+}
+
+impl Workers {
+    /// Sketches rows on all threads, and watches for signals meanwhile.
+    fn sketch(&mut self, texts: &Texts, n_rows: usize) -> PyResult<Vec<Row>> {
+        let (limits, media_type) = (&self.limits, self.media_type);
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (sender, finished) = channel();
+        let n_threads = n_rows.div_ceil(ROWS_AT_ONCE);
+        let mut parts: Vec<(usize, Vec<Row>)> = Vec::new();
+        std::thread::scope(|scope| {
+            for sketcher in self.sketchers.iter_mut().take(n_threads) {
+                let (sender, next, stop) = (sender.clone(), &next, &stop);
+                scope.spawn(move || {
+                    while !stop.load(Relaxed) {
+                        let begin = next.fetch_add(ROWS_AT_ONCE, Relaxed);
+                        if begin >= n_rows {
+                            break;
+                        }
+                        let rows = begin..n_rows.min(begin + ROWS_AT_ONCE);
+                        let rows = rows.map(|at| sketch_row(sketcher, texts.row(at), media_type, limits)).collect();
+                        // The receiver is there as long as this thread.
+                        let _ = sender.send((begin, rows));
+                    }
+                });
+            }
+            drop(sender);
+            loop {
+                match finished.recv_timeout(SIGNAL_INTERVAL) {
+                    Ok(part) => parts.push(part),
+                    Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+                if let Err(interrupt) = Python::attach(|py| py.check_signals()) {
+                    stop.store(true, Relaxed);
+                    return Err(interrupt);
+                }
+            }
+        })?;
+        parts.sort_unstable_by_key(|(begin, _)| *begin);
+        Ok(parts.into_iter().flat_map(|(_, rows)| rows).collect())
+    }
+}
+
+fn sketch_row(sketcher: &mut Sketcher, text: Option<Text<'_>>, media_type: MediaType, limits: &Limits) -> Row {
+    let text = text.ok_or("the text is null")?;
+    let content = sketch_text(sketcher, text, media_type, limits)?;
+    let mut encoded = Vec::new();
+    encode(&content.sketch, &mut encoded);
+    Ok(Sketched { content, encoded })
+}
+
+/// The columns of the result. Whole numbers are signed, because Spark has no others.
+fn schema(url: Option<&DataType>) -> SchemaRef {
+    let fingerprint = || DataType::FixedSizeBinary(FINGERPRINT_BYTES);
+    let item = Field::new_list_field(DataType::Int64, true);
+    let columns = [
+        ("identical", fingerprint()),
+        ("lexical", fingerprint()),
+        ("shingle", fingerprint()),
+        ("n_words", DataType::Int32),
+        ("n_bytes", DataType::Int64),
+        ("sketch", DataType::Binary),
+        ("candidates", DataType::List(Arc::new(item))),
+        ("problem", DataType::Utf8),
+    ];
+    let url = url.map(|kind| Field::new("url", kind.clone(), true));
+    let columns = columns.into_iter().map(|(name, kind)| Field::new(name, kind, true));
+    Arc::new(Schema::new(url.into_iter().chain(columns).collect::<Vec<_>>()))
+}
+
+fn to_batch(urls: Option<ArrayRef>, rows: Vec<Row>) -> PyResult<RecordBatch> {
+    let n_rows = rows.len();
+    let fingerprints = || FixedSizeBinaryBuilder::with_capacity(n_rows, FINGERPRINT_BYTES);
+    let (mut identical, mut lexical, mut shingle) = (fingerprints(), fingerprints(), fingerprints());
+    let (mut n_words, mut n_bytes) = (Int32Builder::with_capacity(n_rows), Int64Builder::with_capacity(n_rows));
+    let (mut sketches, mut problems) = (BinaryBuilder::new(), StringBuilder::new());
+    let mut candidates = ListBuilder::new(Int64Builder::new());
+    for row in &rows {
+        let sketched = row.as_ref().ok();
+        let content = sketched.map(|sketched| &sketched.content);
+        let same = content.map(|content| content.equivalences);
+        append(&mut identical, same.map(|same| same.identical))?;
+        append(&mut lexical, same.map(|same| same.lexical))?;
+        append(&mut shingle, same.and_then(|same| same.shingle))?;
+        n_words.append_option(content.map(|content| i32::try_from(content.n_words).unwrap_or(i32::MAX)));
+        n_bytes.append_option(content.map(|content| content.n_bytes as i64));
+        sketches.append_option(sketched.map(|sketched| &sketched.encoded));
+        candidates.append_option(content.map(|content| content.index.iter().map(|shingle| Some(*shingle as i64))));
+        problems.append_option(row.as_ref().err());
+    }
+    let schema = schema(urls.as_ref().map(|urls| urls.data_type()));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(identical.finish()),
+        Arc::new(lexical.finish()),
+        Arc::new(shingle.finish()),
+        Arc::new(n_words.finish()),
+        Arc::new(n_bytes.finish()),
+        Arc::new(sketches.finish()),
+        Arc::new(candidates.finish()),
+        Arc::new(problems.finish()),
+    ];
+    RecordBatch::try_new(schema, urls.into_iter().chain(columns).collect()).map_err(failed)
+}
+
+/// Appends a fingerprint, whose bytes are those of its hexadecimal form.
+fn append(column: &mut FixedSizeBinaryBuilder, fingerprint: Option<Fingerprint>) -> PyResult<()> {
+    match fingerprint {
+        Some(fingerprint) => column.append_value(fingerprint.0.to_be_bytes()).map_err(usage),
+        None => {
+            column.append_null();
+            Ok(())
+        }
+    }
+}
