@@ -1,7 +1,7 @@
 //! `cluster` writes a row for every record, with the clusters of `backfill` and the choice of `dedup`.
 
 use crate::dedup::{backfilled, kept_of_clusters, sample};
-use crate::harness::{Partition, World, ended, sweeps, terminate, text};
+use crate::harness::{Partition, World, ended, page, sweeps, terminate, text};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -130,21 +130,18 @@ fn a_wrong_command_leaves_nothing_behind() {
 /// Lost if this fails: who runs the program for a summary must do without its bar.
 #[test]
 fn progress_is_shown_beside_a_summary_where_it_is_asked_for() {
-    let world = World::new().with("log.progress_seconds", 1);
-    let pages: String = (0..60)
-        .flat_map(|n| sample().into_iter().map(move |page| (n, page)))
-        .map(|(n, page)| {
-            let mut json = page.json;
-            json["body"] = format!("{} {n}", json["body"].as_str().expect("a body")).into();
-            format!("{json}\n")
-        })
-        .collect();
+    const N_PAGES: u32 = 300_000;
+    let world = World::new().with("log.progress_seconds", 1).with("pipeline.sketchers", 1);
+    // More than a second of work, whatever the machine.
+    let words = |n: u32| (0..12).map(|at| format!("{:x}", n.wrapping_mul(2_654_435_761) ^ at)).collect::<Vec<_>>();
+    let line = |n| page(&format!("http://a/{n}"), "2026-01-01T00:00:00Z", "1", &words(n).join(" ")) + "\n";
+    let pages: String = (0..N_PAGES).map(line).collect();
     let input = world.write("pages.jsonl", pages);
     for (arguments, is_shown) in [(&["--progress"][..], true), (&[], false)] {
         let output = world.cluster_command(std::slice::from_ref(&input), "t.csv", arguments).output().expect("starts");
         succeeded(&output);
         assert_eq!(text(&output.stderr).contains("pages ("), is_shown, "{}", text(&output.stderr));
         let summary: Value = serde_json::from_slice(&output.stdout).expect("a summary");
-        assert_eq!(summary["n_pages"], 60 * 646);
+        assert_eq!(summary["n_pages"], N_PAGES);
     }
 }

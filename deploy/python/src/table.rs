@@ -8,7 +8,7 @@ use arrow_pyarrow::FromPyArrow;
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{DataType, SchemaRef};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyIterator};
+use pyo3::types::{PyCapsule, PyIterator, PyString};
 use std::sync::Arc;
 
 /// A table of Arrow data. `pyarrow.table(…)`, `polars.DataFrame(…)` and others read it without copying.
@@ -90,7 +90,7 @@ impl Batches {
             return Ok(Batches::One(Some(RecordBatch::from_pyarrow_bound(pages)?)));
         }
         match pages.try_iter() {
-            Ok(iterator) if !pages.hasattr("encode")? => {
+            Ok(iterator) if !pages.is_instance_of::<PyString>() => {
                 Ok(Batches::Each { iterator: iterator.unbind(), current: None })
             }
             _ => {

@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import os
-import subprocess
-import sys
 import threading
 from collections import defaultdict
 from pathlib import Path
@@ -128,15 +126,13 @@ def test_what_cannot_be_read_is_warned_of(tmp_path: Path) -> None:
     assert 0 < len(found) < 646
 
 
-def test_progress_is_shown_where_it_is_asked_for(tmp_path: Path) -> None:
-    """The program prints a line every second where there is no terminal."""
-    script = f"""
-import lookalike as la
-la.cluster({[str(path) for path in SAMPLE] * 1!r}, progress=True, settings={{"log.progress_seconds": 1, "sketch.w": 10}})
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert all(line.startswith("lookalike: ") for line in done.stderr.splitlines()), done.stderr
+def test_progress_is_shown_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where there is no terminal, the program prints a line every second. This takes longer."""
+    pages = pa.table({"text": [" ".join(f"{n * 2654435761 % (1 << 32) ^ at:x}" for at in range(12)) for n in range(300_000)]})
+    settings = {"log.progress_seconds": 1, "pipeline.sketchers": 1}
+    for progress, is_shown in [(True, True), (None, False), (False, False)]:
+        assert len(la.cluster(pages, progress=progress, settings=settings)) == 300_000
+        assert ("lookalike: sketching" in capsys.readouterr().err) == is_shown
 
 
 def test_only_the_last_message_is_held_back(capsys: pytest.CaptureFixture[str]) -> None:
