@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections import defaultdict
 from pathlib import Path
@@ -133,6 +135,36 @@ def test_progress_is_shown_where_it_is_asked_for(capsys: pytest.CaptureFixture[s
     for progress, is_shown in [(True, True), (None, False), (False, False)]:
         assert len(la.cluster(pages, progress=progress, settings=settings)) == 300_000
         assert ("lookalike: sketching" in capsys.readouterr().err) == is_shown
+
+
+def test_a_terminal_has_the_bar_of_the_program() -> None:
+    """Lost if this fails: hours without a sign of life, or an error that is shown as JSON and as an exception."""
+    script = """
+import lookalike as la
+import pyarrow as pa
+words = lambda n: " ".join(f"{n * 2654435761 % (1 << 32) ^ at:x}" for at in range(12))
+la.cluster(pa.table({"text": [words(n) for n in range(100_000)]}))
+try:
+    la.cluster("nowhere.jsonl")
+except la.UsageError as error:
+    print(error)
+"""
+    reader, writer = os.openpty()
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=writer) as process:
+        os.close(writer)
+        shown = b""
+        try:
+            while chunk := os.read(reader, 1 << 16):
+                shown += chunk
+        except OSError:
+            # The other end is closed.
+            pass
+        assert process.stdout is not None
+        answer = process.stdout.read()
+    os.close(reader)
+    assert b"%  sketching" in shown, shown
+    assert b'{"error"' not in shown, shown
+    assert b"nowhere.jsonl" in answer
 
 
 def test_only_the_last_message_is_held_back(capsys: pytest.CaptureFixture[str]) -> None:

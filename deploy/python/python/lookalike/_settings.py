@@ -38,7 +38,8 @@ class Settings:
 
     def load(self) -> "_lookalike.Settings":
         """The checked configuration."""
-        return _lookalike.Settings(list(self.files), self.environment())
+        ours = {name: value for name, value in self.environment().items() if name.startswith("LOOKALIKE")}
+        return _lookalike.Settings(list(self.files), ours)
 
 
 def paths(of: "Path | Sequence[Path]") -> list[str]:
