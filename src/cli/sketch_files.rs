@@ -81,7 +81,7 @@ impl FolderWriter<'_> {
             written.n_inputs_there += 1;
             return Ok(());
         }
-        let mut progress = Progress::new(config.log.progress_seconds, mode.is_silent());
+        let mut progress = Progress::new(config.log.progress_seconds, mode.hides_progress());
         let pages = page_input(config, vec![input], ProgressMap::new(), &mut progress)?;
         let path = folder.join(footer.file_name());
         let failed = |error| file_error("write", &path, &error);

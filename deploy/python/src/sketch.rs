@@ -3,12 +3,11 @@
 use crate::error::{failed, usage};
 use crate::settings::Settings;
 use crate::table::{Batches, Table, Text, Texts, column};
-use arrow_array::builder::{
-    BinaryBuilder, FixedSizeBinaryBuilder, Int32Builder, Int64Builder, ListBuilder, StringBuilder,
-};
+use arrow_array::builder::{BinaryBuilder, FixedSizeBinaryBuilder, Int64Builder, ListBuilder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use lookalike::document::{Body, Content, FetchTime, Fingerprint, MediaType, Page};
+use lookalike::files::sketch_schema;
 use lookalike::sketch::{SketchedContent, Sketcher, encode};
 use lookalike::wire::Limits;
 use pyo3::prelude::*;
@@ -50,7 +49,7 @@ pub(crate) fn sketch(
     };
     let mut pages = Batches::of(pages)?;
     py.detach(|| {
-        let (mut schema, mut sketched) = (schema(None), Vec::new());
+        let (mut schema, mut sketched) = (schema(None)?, Vec::new());
         while let Some(batch) = pages.next()? {
             let rows = workers.sketch(&Texts::of(&batch, text)?, batch.num_rows())?;
             let urls = url.map(|url| column(&batch, url)).transpose()?.cloned();
@@ -156,55 +155,67 @@ fn sketch_row(sketcher: &mut Sketcher, text: Option<Text<'_>>, media_type: Media
     Ok(Sketched { content, encoded })
 }
 
-/// The columns of the result. Whole numbers are signed, because Spark has no others.
-fn schema(url: Option<&DataType>) -> SchemaRef {
-    let fingerprint = || DataType::FixedSizeBinary(FINGERPRINT_BYTES);
-    let item = Field::new_list_field(DataType::Int64, true);
-    let columns = [
-        ("identical", fingerprint()),
-        ("lexical", fingerprint()),
-        ("shingle", fingerprint()),
-        ("n_words", DataType::Int32),
-        ("n_bytes", DataType::Int64),
-        ("sketch", DataType::Binary),
-        ("candidates", DataType::List(Arc::new(item))),
-        ("problem", DataType::Utf8),
-    ];
-    let url = url.map(|kind| Field::new("url", kind.clone(), true));
-    let columns = columns.into_iter().map(|(name, kind)| Field::new(name, kind, true));
-    Arc::new(Schema::new(url.into_iter().chain(columns).collect::<Vec<_>>()))
+/// The columns of a sketch file that a text alone can fill, under their names and of their types.
+const COLUMNS: [&str; 11] = [
+    "kind",
+    "message",
+    "identical",
+    "lexical",
+    "shingle",
+    "n_words",
+    "n_bytes",
+    "sketch",
+    "index",
+    "super_shingles",
+    "mod_shingles",
+];
+
+/// The columns of the result.
+fn schema(url: Option<&DataType>) -> PyResult<SchemaRef> {
+    let of_files = sketch_schema();
+    let url = url.map(|kind| Ok(Field::new("url", kind.clone(), true)));
+    let columns = COLUMNS.into_iter().map(|name| of_files.field_with_name(name).cloned().map_err(failed));
+    Ok(Arc::new(Schema::new(url.into_iter().chain(columns).collect::<PyResult<Vec<_>>>()?)))
 }
 
 fn to_batch(urls: Option<ArrayRef>, rows: Vec<Row>) -> PyResult<RecordBatch> {
     let n_rows = rows.len();
     let fingerprints = || FixedSizeBinaryBuilder::with_capacity(n_rows, FINGERPRINT_BYTES);
     let (mut identical, mut lexical, mut shingle) = (fingerprints(), fingerprints(), fingerprints());
-    let (mut n_words, mut n_bytes) = (Int32Builder::with_capacity(n_rows), Int64Builder::with_capacity(n_rows));
-    let (mut sketches, mut problems) = (BinaryBuilder::new(), StringBuilder::new());
-    let mut candidates = ListBuilder::new(Int64Builder::new());
+    let (mut n_words, mut n_bytes) = (Int64Builder::with_capacity(n_rows), Int64Builder::with_capacity(n_rows));
+    let (mut kinds, mut messages, mut sketches) = (StringBuilder::new(), StringBuilder::new(), BinaryBuilder::new());
+    let mut shingles: [ListBuilder<Int64Builder>; 3] = Default::default();
     for row in &rows {
         let sketched = row.as_ref().ok();
         let content = sketched.map(|sketched| &sketched.content);
         let same = content.map(|content| content.equivalences);
+        kinds.append_value(if sketched.is_some() { "page" } else { "rejected" });
+        messages.append_option(row.as_ref().err());
         append(&mut identical, same.map(|same| same.identical))?;
         append(&mut lexical, same.map(|same| same.lexical))?;
         append(&mut shingle, same.and_then(|same| same.shingle))?;
-        n_words.append_option(content.map(|content| i32::try_from(content.n_words).unwrap_or(i32::MAX)));
+        n_words.append_option(content.map(|content| i64::from(content.n_words)));
         n_bytes.append_option(content.map(|content| content.n_bytes as i64));
         sketches.append_option(sketched.map(|sketched| &sketched.encoded));
-        candidates.append_option(content.map(|content| content.index.iter().map(|shingle| Some(*shingle as i64))));
-        problems.append_option(row.as_ref().err());
+        let lists = content.map(|content| [&content.index, &content.super_shingles, &content.mod_shingles]);
+        for (at, column) in shingles.iter_mut().enumerate() {
+            column.append_option(lists.map(|lists| lists[at].iter().map(|shingle| Some(shingle.cast_signed()))));
+        }
     }
-    let schema = schema(urls.as_ref().map(|urls| urls.data_type()));
-    let columns: Vec<ArrayRef> = vec![
+    let [mut index, mut super_shingles, mut mod_shingles] = shingles;
+    let schema = schema(urls.as_ref().map(|urls| urls.data_type()))?;
+    let columns: [ArrayRef; 11] = [
+        Arc::new(kinds.finish()),
+        Arc::new(messages.finish()),
         Arc::new(identical.finish()),
         Arc::new(lexical.finish()),
         Arc::new(shingle.finish()),
         Arc::new(n_words.finish()),
         Arc::new(n_bytes.finish()),
         Arc::new(sketches.finish()),
-        Arc::new(candidates.finish()),
-        Arc::new(problems.finish()),
+        Arc::new(index.finish()),
+        Arc::new(super_shingles.finish()),
+        Arc::new(mod_shingles.finish()),
     ];
     RecordBatch::try_new(schema, urls.into_iter().chain(columns).collect()).map_err(failed)
 }

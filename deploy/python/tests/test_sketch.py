@@ -7,15 +7,19 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import lookalike as la
 from conftest import SAMPLE, SEED, Page, lookalike
 
-COLUMNS = ["identical", "lexical", "shingle", "n_words", "n_bytes", "sketch", "candidates", "problem"]
+COLUMNS = ["kind", "message", "identical", "lexical", "shingle", "n_words", "n_bytes", "sketch"]
+COLUMNS += ["index", "super_shingles", "mod_shingles"]
 
 
 def sketched(pages: object, text: str = "text", **options: object) -> list[dict]:
@@ -37,8 +41,23 @@ def test_the_sample_is_sketched_as_the_program_does(sample: list[Page], table: p
         assert row["n_words"] == line["n_words"]
         assert row["n_bytes"] == len(page["body"].encode())
         assert row["sketch"].hex() == line["encoded"]
-        assert [shingle % (1 << 64) for shingle in row["candidates"]] == [int(shingle, 16) for shingle in line["index"]]
-        assert row["problem"] is None
+        for column in ("index", "super_shingles"):
+            assert [shingle % (1 << 64) for shingle in row[column]] == [int(shingle, 16) for shingle in line[column]]
+        assert (row["kind"], row["message"]) == ("page", None)
+
+
+def test_the_columns_are_those_of_sketch_files(sample: list[Page], tmp_path: Path) -> None:
+    """Lost if this fails: what Python sketches cannot stand beside what the program sketches."""
+    pages = [page for page in sample if page["sweep"].startswith("1-")]
+    lookalike("sketch", "-q", "--parquet", tmp_path, SAMPLE[0], env={**os.environ, "LOOKALIKE__STORE__SEED": SEED})
+    (file,) = tmp_path.glob("*.parquet")
+    written = pq.read_table(file).select(["url", *COLUMNS]).filter(pc.field("kind") == "page")
+    table = pa.table({name: [page[name] for page in pages] for name in ("url", "body")})
+    found = pa.table(la.sketch(table, "body", url="url", html=True, seed=SEED))
+    assert found.column_names == written.column_names
+    for name in COLUMNS:
+        assert found.schema.field(name).type == written.schema.field(name).type
+    assert found.to_pylist() == written.to_pylist()
 
 
 def test_every_kind_of_table_gives_the_same(table: pa.Table) -> None:
@@ -71,7 +90,7 @@ def test_every_kind_of_table_gives_the_same(table: pa.Table) -> None:
 def test_the_result_goes_to_other_libraries(table: pa.Table) -> None:
     result = la.sketch(table.slice(0, 5), "body")
     assert (len(result), result.num_rows, result.column_names) == (5, 5, COLUMNS)
-    assert "5 rows: identical: FixedSizeBinary(16)" in repr(result)
+    assert "5 rows: kind: Utf8, message: Utf8, identical: FixedSizeBinary(16)" in repr(result)
     assert pl.DataFrame(result)["n_words"].to_list() == pa.table(result)["n_words"].to_pylist()
     # It can be read again, whole.
     assert pa.table(result).equals(pa.table(result))
@@ -83,11 +102,11 @@ def test_empty_tables_and_rows_without_a_sketch() -> None:
     assert len(la.sketch([])) == 0
     rows = sketched(pa.table({"text": [None, "", "a b c"]}), settings={"limits.words_max": 2})
     assert [row["n_words"] for row in rows] == [None, 0, None]
-    assert rows[0]["problem"] == "the text is null"
-    assert rows[2]["problem"].startswith("the page has 3 words or features, over limits.words_max = 2")
+    assert rows[0]["message"] == "the text is null"
+    assert rows[2]["message"].startswith("the page has 3 words or features, over limits.words_max = 2")
     assert "over limits.body_bytes_max = 4;" in sketched(
         pa.table({"text": ["a b c d"]}), settings={"limits.body_bytes_max": 4}
-    )[0]["problem"]
+    )[0]["message"]
 
 
 def test_wrong_input_is_refused_with_what_is_there(table: pa.Table) -> None:

@@ -31,17 +31,22 @@ def sketch(
 
     The result has a row for each row of the pages, in their order:
 
-    ==============  =============================================================================
-    ``url``         the page's, where ``url`` names a column
-    ``identical``   16 bytes; equal for texts that are equal
-    ``lexical``     16 bytes; equal for texts of equal words
-    ``shingle``     16 bytes; equal for texts of equal kept shingles; null where there is none
-    ``n_words``     words of the text
-    ``n_bytes``     bytes of the text
-    ``sketch``      the sketch, as a store keeps it
-    ``candidates``  shingles that may index the text, the smallest first
-    ``problem``     why the row has no sketch; null where it has one
-    ==============  =============================================================================
+    ==================  ======================================================================
+    ``url``             the page's, where ``url`` names a column
+    ``kind``            ``page``, or ``rejected`` where there is no sketch
+    ``message``         why there is none
+    ``identical``       16 bytes; equal for texts that are equal
+    ``lexical``         16 bytes; equal for texts of equal words
+    ``shingle``         16 bytes; equal for texts of equal kept shingles; null where there is none
+    ``n_words``         words of the text
+    ``n_bytes``         bytes of the text
+    ``sketch``          the sketch, as a store keeps it
+    ``index``           shingles that may index the text, the smallest first
+    ``super_shingles``  its super shingles
+    ``mod_shingles``    shingles that index it for containment, under ``sketch.index_modulus``
+    ==================  ======================================================================
+
+    These are columns of the files that ``lookalike sketch --parquet`` writes.
 
     Args:
         pages: Arrow data: a ``pyarrow.Table``, a ``polars.DataFrame``, a batch, a reader, or an iterable of these.
@@ -63,7 +68,7 @@ def sketch(
     [8, 8, None]
     >>> sketched["lexical"][0] == sketched["lexical"][1]
     True
-    >>> sketched["problem"].to_pylist()
+    >>> sketched["message"].to_pylist()
     [None, None, 'the text is null']
     """
     loaded = Settings.of(config, settings, store__seed=seed).load()
@@ -198,7 +203,7 @@ def dedup(
     threshold: "float | None" = None,
     containment: "float | None" = None,
     removed: "Path | None" = None,
-    format: 'Literal["same", "jsonl"] | None' = None,
+    format: 'Literal["same", "jsonl", "parquet"] | None' = None,
     store: "Path | None" = None,
     columns: "Mapping[str, str] | None" = None,
     fetched_at: "str | None" = None,
