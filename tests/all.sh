@@ -51,6 +51,7 @@ for line in \
   "now at     https://docs.npm.example/html/doc/cli/npm-cache.html"; do
   grep -qF "$line" "$broker/shown" || { echo "the demonstration did not show: $line" >&2; exit 1; }
 done
+
 step "sketches by Spark"
 tests/spark.sh "$CARGO_TARGET_DIR/release/lookalike"
 

@@ -3,9 +3,8 @@
 use super::args::BackfillArgs;
 use super::exit::{Exit, ending, file_error, usage};
 use super::output::OutputMode;
-use super::sketch::OPEN_SEED;
 use super::telemetry;
-use super::wiring::{events_sink, file_source, future_limit, new_seed, watch_signals};
+use super::wiring::{OPEN_SEED, events_sink, file_source, future_limit, new_seed, watch_signals};
 use crate::backfill::{
     self, BackfillError, BackfillInput, BackfillSpec, Checkpoint, Context, DiskSpace, Handover, PageInput,
     PhaseProgress, Report,

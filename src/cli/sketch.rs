@@ -8,7 +8,7 @@ use super::page_file::read_page;
 use super::rule_explanation;
 use super::sketch_files;
 use super::telemetry;
-use super::wiring::{file_source, inputs};
+use super::wiring::{OPEN_SEED, file_source, inputs};
 use crate::config::Config;
 use crate::document::{Fingerprint, Seed};
 use crate::files::{FileSource, Input};
@@ -24,9 +24,6 @@ use std::fs::File;
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// The seed where none is configured: fixed, so that runs on any machine print the same sketches.
-pub(super) const OPEN_SEED: Seed = Seed([0; 4]);
 
 /// How long to wait for standard input before flushing what is printed.
 const POLL_TIMEOUT: Duration = Duration::from_millis(200);

@@ -15,6 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// The seed where none is configured: fixed, so that runs on any machine print the same sketches.
+pub(super) const OPEN_SEED: Seed = Seed([0; 4]);
+
 /// Sets the flag at the first SIGTERM or SIGINT; a second one ends the process at once.
 pub(super) fn watch_signals() -> Result<Arc<AtomicBool>> {
     let shutdown = Arc::new(AtomicBool::new(false));

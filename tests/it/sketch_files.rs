@@ -89,11 +89,12 @@ fn mixed_inputs(world: &World) -> Vec<PathBuf> {
 
 #[test]
 fn sketches_give_the_store_that_their_pages_give() {
-    let profiles: [(&str, fn() -> World); 4] = [
+    type Profile = (&'static str, fn() -> World);
+    let profiles: [Profile; 4] = [
         ("default", World::new),
         ("paper-1997", || World::new().with_config("paper-1997.toml")),
         ("mod shingles", || World::new().with("sketch.index_modulus", 25)),
-        ("common shingles", || World::new().with("cluster.common_limit", 3)),
+        ("content", || World::new().with("canonical.content", "main")),
     ];
     for (name, world) in profiles {
         println!("{name}");

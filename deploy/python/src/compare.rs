@@ -4,6 +4,7 @@ use crate::error::{failed, usage};
 use crate::settings::Settings;
 use crate::sketch::{media_type, sketch_text};
 use crate::table::Text;
+use lookalike::ports::StoreRule;
 use lookalike::query::{Comparison, compare_sketches, nothing_to_compare};
 use lookalike::sketch::{Rule, SketchRule, Sketcher};
 use pyo3::prelude::*;
@@ -20,9 +21,10 @@ struct Comparisons {
 pub(crate) fn compare(py: Python<'_>, a: &str, b: &str, html: bool, settings: &Settings) -> PyResult<String> {
     py.detach(|| {
         let (rule, seed) = settings.rule_and_seed(None)?;
+        let StoreRule { sketch: rule, canonical, .. } = rule;
         let exact_rule = SketchRule { rule: Rule::All, bits: 64, ..rule.clone() };
         let compared = |rule: &SketchRule| -> PyResult<Comparison> {
-            let mut sketcher = Sketcher::new(rule, &seed);
+            let mut sketcher = Sketcher::new(rule, &seed).reading(&canonical);
             let mut sketch = |name: &str, text: &str| {
                 let limits = &settings.config.limits;
                 let content = sketch_text(&mut sketcher, Text::Text(text), media_type(html), limits).map_err(usage)?;

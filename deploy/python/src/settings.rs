@@ -3,8 +3,7 @@
 use crate::error::{failed, usage};
 use lookalike::config::Config;
 use lookalike::document::Seed;
-use lookalike::ports::Snapshot;
-use lookalike::sketch::SketchRule;
+use lookalike::ports::{Snapshot, StoreRule};
 use lookalike::store::RocksStore;
 use pyo3::prelude::*;
 use std::collections::HashMap;
@@ -30,13 +29,13 @@ const OPEN_SEED: Seed = Seed([0; 4]);
 
 impl Settings {
     /// The rule and the seed of a store, or else the configured ones.
-    pub fn rule_and_seed(&self, store: Option<&Path>) -> PyResult<(SketchRule, Seed)> {
+    pub fn rule_and_seed(&self, store: Option<&Path>) -> PyResult<(StoreRule, Seed)> {
         match store {
             Some(path) => {
                 let store = RocksStore::open_read_only(path, &self.config.store_settings()).map_err(failed)?;
-                Ok((Snapshot::rule(&store).sketch.clone(), *store.seed()))
+                Ok((Snapshot::rule(&store).clone(), *store.seed()))
             }
-            None => Ok((self.config.rule().sketch, self.config.seed().map_err(usage)?.unwrap_or(OPEN_SEED))),
+            None => Ok((self.config.rule(), self.config.seed().map_err(usage)?.unwrap_or(OPEN_SEED))),
         }
     }
 }

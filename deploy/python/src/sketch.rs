@@ -41,7 +41,7 @@ pub(crate) fn sketch(
     settings: &Settings,
 ) -> PyResult<Table> {
     let (rule, seed) = settings.rule_and_seed(store.as_deref())?;
-    let sketcher = Sketcher::new(&rule, &seed);
+    let sketcher = rule.sketcher(&seed);
     let mut workers = Workers {
         sketchers: vec![sketcher; threads.max(1)],
         limits: settings.config.limits.clone(),

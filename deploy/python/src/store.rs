@@ -6,7 +6,6 @@ use crate::sketch::{media_type, sketch_text};
 use crate::table::Text;
 use lookalike::ports::Snapshot;
 use lookalike::query::{self, LostSearch};
-use lookalike::sketch::Sketcher;
 use lookalike::store::RocksStore;
 use lookalike::sweep::Ranking;
 use lookalike::wire::Limits;
@@ -70,7 +69,7 @@ impl Store {
     /// The documents most like a text.
     fn similar(&self, py: Python<'_>, text: &str, html: bool, limit: usize) -> PyResult<String> {
         self.answer(py, |store| {
-            let mut sketcher = Sketcher::new(&store.rule().sketch, store.seed());
+            let mut sketcher = store.rule().sketcher(store.seed());
             let text = Text::Text(text);
             let content = sketch_text(&mut sketcher, text, media_type(html), &self.limits).map_err(usage)?;
             if content.n_words == 0 {

@@ -61,7 +61,7 @@ pub fn sketch_schema() -> Arc<Schema> {
 
 /// A row that is read back.
 pub(super) enum Row {
-    Record(SketchedRecord),
+    Record(Box<SketchedRecord>),
     Unreadable(String),
 }
 
@@ -290,7 +290,7 @@ impl<'a> Columns<'a> {
         };
         let n_bytes = usize::try_from(self.number("record_bytes", at)?).ok()?;
         let chain = self.number("chain", at)?.cast_unsigned();
-        Some(Row::Record(SketchedRecord { origin, chain, n_bytes, outcome }))
+        Some(Row::Record(Box::new(SketchedRecord { origin, chain, n_bytes, outcome })))
     }
 
     fn content(&self, at: usize) -> Option<SketchedContent> {

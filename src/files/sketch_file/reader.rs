@@ -235,8 +235,8 @@ impl OpenFile {
                 match (row, self.decoded.back_mut()) {
                     (Some(Row::Unreadable(what)), _) => self.decoded.push_back(Chunk::Unreadable(what)),
                     (Some(Row::Record(record)), last) if is_possible(&self.rule, &record) => match last {
-                        Some(Chunk::Records(records)) => records.push(record),
-                        _ => self.decoded.push_back(Chunk::Records(vec![record])),
+                        Some(Chunk::Records(records)) => records.push(*record),
+                        _ => self.decoded.push_back(Chunk::Records(vec![*record])),
                     },
                     _ => return Err(damaged(&self.path, &format!("row {} is none of a sketch file", self.n_rows))),
                 }
