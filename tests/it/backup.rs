@@ -5,7 +5,6 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn names(folder: &Path) -> Vec<String> {
@@ -45,31 +44,19 @@ fn a_backup_of_a_store_in_use_goes_on() {
     let mut run =
         live.command("run -q").arg("--stdin-name").arg(&name).arg("-").stdin(Stdio::piped()).spawn().expect("starts");
     let mut pipe = run.stdin.take().expect("a pipe");
-    let is_over = AtomicBool::new(false);
-    let backups: Vec<PathBuf> = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for page in lines() {
-                pipe.write_all(&page).expect("written");
-                std::thread::sleep(Duration::from_millis(4));
-            }
-            drop(pipe);
-            is_over.store(true, Ordering::Relaxed);
-        });
-        while !live.path("store/CURRENT").exists() {
-            std::thread::sleep(Duration::from_millis(5));
+    let mut backups: Vec<PathBuf> = Vec::new();
+    for some in lines().chunks(25) {
+        pipe.write_all(&some.concat()).expect("written");
+        std::thread::sleep(Duration::from_millis(20));
+        let to = live.path(&format!("backups/{}", backups.len()));
+        let output = live.command("backup -q").arg(&to).output().expect("starts");
+        match output.status.code() {
+            Some(0) => backups.push(to),
+            // The store is not made yet.
+            _ => assert!(backups.is_empty() && !to.exists(), "{}", text(&output.stderr)),
         }
-        let mut backups = Vec::new();
-        while !is_over.load(Ordering::Relaxed) {
-            let to = live.path(&format!("backups/{}", backups.len()));
-            let output = live.command("backup -q").arg(&to).output().expect("starts");
-            match output.status.code() {
-                Some(0) => backups.push(to),
-                // The store is not made yet.
-                _ => assert!(backups.is_empty() && !to.exists(), "{}", text(&output.stderr)),
-            }
-        }
-        backups
-    });
+    }
+    drop(pipe);
     assert!(ended(&mut run).success());
     assert!(backups.len() > 5, "{} backups are too few to find anything", backups.len());
     assert!(names(live.path("").as_path()).iter().all(|name| !name.ends_with(".part")), "nothing is left behind");

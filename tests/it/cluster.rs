@@ -11,7 +11,7 @@ use std::time::Duration;
 
 impl World {
     fn cluster_command(&self, inputs: &[PathBuf], out: &str, arguments: &[&str]) -> Command {
-        let mut command = self.command_without_store("cluster --json --memory 4");
+        let mut command = self.command_without_store("cluster --json --memory 16");
         command.args(inputs).arg("--out").arg(self.path(out)).args(arguments);
         command
     }
