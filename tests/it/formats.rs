@@ -302,7 +302,7 @@ fn dedup_keeps_the_same_pages_of_every_format() {
         ("a.warc.wet.gz", gzip(&wet(&pages)), "a.warc.wet.gz"),
         ("a.warc", warc(&pages, "response").concat(), "a.warc"),
         ("a.arc.gz", gzip_each(&arc(&pages, "1 0")), "a.jsonl.gz"),
-        ("fineweb.parquet", Vec::new(), "fineweb.jsonl"),
+        ("fineweb.parquet", Vec::new(), "fineweb.parquet"),
     ] {
         if !bytes.is_empty() {
             world.write(name, bytes);
