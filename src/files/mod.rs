@@ -47,7 +47,7 @@ pub use inputs::{InputError, NamedFile, input_files, named_files};
 pub use new_file::NewFile;
 pub use parquet_writer::{ColumnKind, ParquetWriter};
 pub use sketch_file::{
-    InputNumber, SketchColumns, SketchFileError, SketchFileWriter, SketchFiles, SketchFooter, sketch_schema,
+    ContentColumns, InputNumber, SketchFileError, SketchFileWriter, SketchFiles, SketchFooter, sketch_schema,
 };
 pub use source::{FileSource, Input, ReadProgress};
 pub use warc::parse_warc_page;

@@ -1,14 +1,14 @@
 //! `sketch`: from texts to sketches, row by row, on all cores.
 
-use crate::error::{failed, usage};
+use crate::error::failed;
 use crate::settings::Settings;
 use crate::table::{Batches, Table, Text, Texts, column};
-use arrow_array::builder::{BinaryBuilder, FixedSizeBinaryBuilder, Int64Builder, ListBuilder, StringBuilder};
+use arrow_array::builder::StringBuilder;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use lookalike::document::{Body, Content, FetchTime, Fingerprint, MediaType, Page};
-use lookalike::files::sketch_schema;
-use lookalike::sketch::{SketchedContent, Sketcher, encode};
+use lookalike::document::{Body, Content, FetchTime, MediaType, Page};
+use lookalike::files::{ContentColumns, sketch_schema};
+use lookalike::sketch::{SketchedContent, Sketcher};
 use lookalike::wire::Limits;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -22,9 +22,6 @@ const ROWS_AT_ONCE: usize = 16;
 
 /// How long a Ctrl-C waits, at most.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// Bytes of a fingerprint.
-const FINGERPRINT_BYTES: i32 = 16;
 
 /// Sketches the texts of a column; one row of the result for each row of the pages, in their order.
 #[pyfunction]
@@ -91,12 +88,7 @@ pub(crate) fn sketch_text(
 }
 
 /// A sketched row, or why it has no sketch.
-type Row = Result<Sketched, String>;
-
-struct Sketched {
-    content: SketchedContent,
-    encoded: Vec<u8>,
-}
+type Row = Result<SketchedContent, String>;
 
 struct Workers {
     /// One for each thread.
@@ -123,7 +115,12 @@ impl Workers {
                             break;
                         }
                         let rows = begin..n_rows.min(begin + ROWS_AT_ONCE);
-                        let rows = rows.map(|at| sketch_row(sketcher, texts.row(at), media_type, limits)).collect();
+                        let rows = rows
+                            .map(|at| {
+                                let text = texts.row(at).ok_or("the text is null")?;
+                                sketch_text(sketcher, text, media_type, limits)
+                            })
+                            .collect();
                         // The receiver is there as long as this thread.
                         let _ = sender.send((begin, rows));
                     }
@@ -145,14 +142,6 @@ impl Workers {
         parts.sort_unstable_by_key(|(begin, _)| *begin);
         Ok(parts.into_iter().flat_map(|(_, rows)| rows).collect())
     }
-}
-
-fn sketch_row(sketcher: &mut Sketcher, text: Option<Text<'_>>, media_type: MediaType, limits: &Limits) -> Row {
-    let text = text.ok_or("the text is null")?;
-    let content = sketch_text(sketcher, text, media_type, limits)?;
-    let mut encoded = Vec::new();
-    encode(&content.sketch, &mut encoded);
-    Ok(Sketched { content, encoded })
 }
 
 /// The columns of a sketch file that a text alone can fill, under their names and of their types.
@@ -179,54 +168,14 @@ fn schema(url: Option<&DataType>) -> PyResult<SchemaRef> {
 }
 
 fn to_batch(urls: Option<ArrayRef>, rows: Vec<Row>) -> PyResult<RecordBatch> {
-    let n_rows = rows.len();
-    let fingerprints = || FixedSizeBinaryBuilder::with_capacity(n_rows, FINGERPRINT_BYTES);
-    let (mut identical, mut lexical, mut shingle) = (fingerprints(), fingerprints(), fingerprints());
-    let (mut n_words, mut n_bytes) = (Int64Builder::with_capacity(n_rows), Int64Builder::with_capacity(n_rows));
-    let (mut kinds, mut messages, mut sketches) = (StringBuilder::new(), StringBuilder::new(), BinaryBuilder::new());
-    let mut shingles: [ListBuilder<Int64Builder>; 3] = Default::default();
+    let (mut kinds, mut messages, mut contents) =
+        (StringBuilder::new(), StringBuilder::new(), ContentColumns::default());
     for row in &rows {
-        let sketched = row.as_ref().ok();
-        let content = sketched.map(|sketched| &sketched.content);
-        let same = content.map(|content| content.equivalences);
-        kinds.append_value(if sketched.is_some() { "page" } else { "rejected" });
+        kinds.append_value(if row.is_ok() { "page" } else { "rejected" });
         messages.append_option(row.as_ref().err());
-        append(&mut identical, same.map(|same| same.identical))?;
-        append(&mut lexical, same.map(|same| same.lexical))?;
-        append(&mut shingle, same.and_then(|same| same.shingle))?;
-        n_words.append_option(content.map(|content| i64::from(content.n_words)));
-        n_bytes.append_option(content.map(|content| content.n_bytes as i64));
-        sketches.append_option(sketched.map(|sketched| &sketched.encoded));
-        let lists = content.map(|content| [&content.index, &content.super_shingles, &content.mod_shingles]);
-        for (at, column) in shingles.iter_mut().enumerate() {
-            column.append_option(lists.map(|lists| lists[at].iter().map(|shingle| Some(shingle.cast_signed()))));
-        }
+        contents.push(row.as_ref().ok()).map_err(failed)?;
     }
-    let [mut index, mut super_shingles, mut mod_shingles] = shingles;
     let schema = schema(urls.as_ref().map(|urls| urls.data_type()))?;
-    let columns: [ArrayRef; 11] = [
-        Arc::new(kinds.finish()),
-        Arc::new(messages.finish()),
-        Arc::new(identical.finish()),
-        Arc::new(lexical.finish()),
-        Arc::new(shingle.finish()),
-        Arc::new(n_words.finish()),
-        Arc::new(n_bytes.finish()),
-        Arc::new(sketches.finish()),
-        Arc::new(index.finish()),
-        Arc::new(super_shingles.finish()),
-        Arc::new(mod_shingles.finish()),
-    ];
-    RecordBatch::try_new(schema, urls.into_iter().chain(columns).collect()).map_err(failed)
-}
-
-/// Appends a fingerprint, whose bytes are those of its hexadecimal form.
-fn append(column: &mut FixedSizeBinaryBuilder, fingerprint: Option<Fingerprint>) -> PyResult<()> {
-    match fingerprint {
-        Some(fingerprint) => column.append_value(fingerprint.0.to_be_bytes()).map_err(usage),
-        None => {
-            column.append_null();
-            Ok(())
-        }
-    }
+    let own: [ArrayRef; 2] = [Arc::new(kinds.finish()), Arc::new(messages.finish())];
+    RecordBatch::try_new(schema, urls.into_iter().chain(own).chain(contents.finish()).collect()).map_err(failed)
 }

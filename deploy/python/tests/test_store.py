@@ -56,7 +56,7 @@ def test_what_is_not_there_has_the_message_of_the_program(store: Path, tmp_path:
 
 
 def test_a_service_may_hold_the_store(tmp_path: Path) -> None:
-    """Lost if this fails: nobody can ask while the crawl streams in."""
+    """Lost if this fails: answers while the crawl streams in."""
     store = tmp_path / "s"
     lookalike("run", "--quiet", "--store", store, SAMPLE[0])
     program = Path(sysconfig.get_path("scripts")) / "lookalike"

@@ -67,7 +67,7 @@ pub(super) enum Row {
 
 /// Rows of sketched records under way.
 #[derive(Default)]
-pub struct SketchColumns {
+pub(super) struct SketchColumns {
     n_rows: usize,
     record: Int64Builder,
     record_bytes: Int64Builder,
@@ -82,8 +82,8 @@ pub struct SketchColumns {
     content: ContentColumns,
 }
 
-/// The columns of what a page holds.
-struct ContentColumns {
+/// The columns of what a page holds, under way: those of [`sketch_schema`] from `identical` to `mod_shingles`.
+pub struct ContentColumns {
     identical: FixedSizeBinaryBuilder,
     lexical: FixedSizeBinaryBuilder,
     shingle: FixedSizeBinaryBuilder,
@@ -116,7 +116,7 @@ impl Default for ContentColumns {
 
 impl SketchColumns {
     /// Rows so far.
-    pub fn n_rows(&self) -> usize {
+    pub(super) fn n_rows(&self) -> usize {
         self.n_rows
     }
 
@@ -124,7 +124,7 @@ impl SketchColumns {
     ///
     /// # Errors
     /// Where Arrow refuses a value, which it does not.
-    pub fn push(&mut self, record: &SketchedRecord) -> Result<(), ArrowError> {
+    pub(super) fn push(&mut self, record: &SketchedRecord) -> Result<(), ArrowError> {
         self.n_rows += 1;
         self.record.append_value(record.origin.offset);
         self.record_bytes.append_value(record.n_bytes as i64);
@@ -148,7 +148,7 @@ impl SketchColumns {
     ///
     /// # Errors
     /// As [`Self::push`].
-    pub fn push_unreadable(&mut self, record: i64, what: &str) -> Result<(), ArrowError> {
+    pub(super) fn push_unreadable(&mut self, record: i64, what: &str) -> Result<(), ArrowError> {
         self.n_rows += 1;
         self.record.append_value(record);
         self.record_bytes.append_value(0);
@@ -182,10 +182,9 @@ impl SketchColumns {
     ///
     /// # Errors
     /// Where Arrow refuses the columns, which it does not.
-    pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
+    pub(super) fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         self.n_rows = 0;
-        let content = &mut self.content;
-        let columns: Vec<ArrayRef> = vec![
+        let columns: [ArrayRef; 10] = [
             Arc::new(self.record.finish()),
             Arc::new(self.record_bytes.finish()),
             Arc::new(self.chain.finish()),
@@ -196,22 +195,17 @@ impl SketchColumns {
             Arc::new(self.redirect_to.finish()),
             Arc::new(self.reason.finish()),
             Arc::new(self.message.finish()),
-            Arc::new(content.identical.finish()),
-            Arc::new(content.lexical.finish()),
-            Arc::new(content.shingle.finish()),
-            Arc::new(content.n_words.finish()),
-            Arc::new(content.n_bytes.finish()),
-            Arc::new(content.sketch.finish()),
-            Arc::new(content.index.finish()),
-            Arc::new(content.super_shingles.finish()),
-            Arc::new(content.mod_shingles.finish()),
         ];
-        RecordBatch::try_new(sketch_schema(), columns)
+        RecordBatch::try_new(sketch_schema(), columns.into_iter().chain(self.content.finish()).collect())
     }
 }
 
 impl ContentColumns {
-    fn push(&mut self, content: Option<&SketchedContent>) -> Result<(), ArrowError> {
+    /// Adds a row; nulls where there is no content.
+    ///
+    /// # Errors
+    /// Where Arrow refuses a value, which it does not.
+    pub fn push(&mut self, content: Option<&SketchedContent>) -> Result<(), ArrowError> {
         let keys = content.map(|content| &content.equivalences);
         append_key(&mut self.identical, keys.map(|keys| keys.identical))?;
         append_key(&mut self.lexical, keys.map(|keys| keys.lexical))?;
@@ -230,6 +224,21 @@ impl ContentColumns {
         append_shingles(&mut self.super_shingles, content.map(|content| &content.super_shingles));
         append_shingles(&mut self.mod_shingles, content.map(|content| &content.mod_shingles));
         Ok(())
+    }
+
+    /// The rows so far as columns, and none are left.
+    pub fn finish(&mut self) -> [ArrayRef; 9] {
+        [
+            Arc::new(self.identical.finish()),
+            Arc::new(self.lexical.finish()),
+            Arc::new(self.shingle.finish()),
+            Arc::new(self.n_words.finish()),
+            Arc::new(self.n_bytes.finish()),
+            Arc::new(self.sketch.finish()),
+            Arc::new(self.index.finish()),
+            Arc::new(self.super_shingles.finish()),
+            Arc::new(self.mod_shingles.finish()),
+        ]
     }
 }
 

@@ -12,7 +12,7 @@ mod footer;
 mod reader;
 mod writer;
 
-pub use columns::{SketchColumns, sketch_schema};
+pub use columns::{ContentColumns, sketch_schema};
 pub use footer::{InputNumber, SketchFooter};
 pub use reader::{SketchFileError, SketchFiles};
 pub use writer::SketchFileWriter;
