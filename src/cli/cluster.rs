@@ -4,13 +4,12 @@ use super::args::ClusterArgs;
 use super::backfill::{context, memory_limit};
 use super::dedup::errors::dedup_error;
 use super::dedup::without_store;
-use super::exit::{Exit, ending, file_error, usage};
-use super::output::OutputMode;
+use super::exit::{Exit, file_error, none_accepted, usage};
+use super::output::{OutputMode, no_pages_text, unreadable_text};
 use super::table::{Column, TableFormat, TableWriter, chosen, column};
 use super::telemetry;
-use super::wiring::{check_share, watch_signals};
+use super::wiring::{beside, check_share, refuse_star, watch_signals};
 use crate::backfill::{Context, PhaseName, PhaseProgress};
-use crate::cluster::ClusterPolicy;
 use crate::config::Config;
 use crate::dedup::{
     ClusteredRecord, ClusteredRecords, Counts, Decision, DedupError, List, Outcome, RemovalKind, RemovedRecord,
@@ -21,7 +20,6 @@ use crate::wire::Reason;
 use anyhow::Result;
 use indicatif::HumanCount;
 use serde::Serialize;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,10 +45,7 @@ pub(super) fn cluster(mut config: Config, args: &ClusterArgs, mode: OutputMode) 
         check_share("--threshold", threshold, false)?;
         config.cluster.threshold = threshold;
     }
-    if config.cluster.policy == ClusterPolicy::Star {
-        let why = "whose clusters depend on the order of the pages: `lookalike run` makes a store of them";
-        return Err(usage(format!("cluster.policy is \"star\", {why}")));
-    }
+    refuse_star(&config, "a store of them")?;
     let columns = columns(&args.columns)?;
     // Before the work folder is created: a mistyped path must leave nothing behind.
     let inputs = input_files(&args.inputs).map_err(usage)?;
@@ -58,14 +53,16 @@ pub(super) fn cluster(mut config: Config, args: &ClusterArgs, mode: OutputMode) 
     telemetry::start_logs(&config.log.level)?;
     let shutdown = watch_signals()?;
     let phases = Arc::new(PhaseProgress::default());
-    let context = context(&config, work_folder(&args.out), memory_limit(args.memory), &shutdown, &phases);
+    // Beside the table, so that the same command finds it again.
+    let folder = beside(&args.out, ".cluster");
+    let context = context(&config, folder, memory_limit(args.memory), &shutdown, &phases);
     let clustered = without_store::cluster(&config, inputs, &context, mode)?;
     let progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
     let shown = progress.start_backfill(phases);
     let mut records = clustered.records;
     let written = decide_each(records.as_mut(), &context, args).and_then(|decided| {
         let format = TableFormat::choose(args.format, false, Some(&args.out));
-        write(&*records, &decided, TableWriter::create(Some(&args.out), format, columns)?)?;
+        write(&*records, &decided, TableWriter::create(Some(&args.out), format, columns)?, &args.out)?;
         Ok(decided.decision.counts)
     });
     shown.finish();
@@ -78,13 +75,6 @@ pub(super) fn cluster(mut config: Config, args: &ClusterArgs, mode: OutputMode) 
         ClusterSummary { out: args.out.clone(), n_inputs, n_clusters, counts, unreadable: clustered.unreadable };
     mode.summary(&summary, |summary| summary_text(summary, begun.elapsed()))?;
     Ok(if summary.unreadable.is_empty() { Exit::Done } else { Exit::Unreadable })
-}
-
-/// The folder lies beside the table, so that the same command finds it again.
-fn work_folder(out: &Path) -> PathBuf {
-    let mut name = out.file_name().unwrap_or(out.as_os_str()).to_os_string();
-    name.push(".cluster");
-    out.with_file_name(name)
 }
 
 fn columns(names: &[String]) -> Result<Vec<Column>> {
@@ -139,7 +129,8 @@ enum Kind {
 }
 
 /// Writes a row for each record, in the order of the inputs.
-fn write(records: &dyn ClusteredRecords, decided: &Decided, mut table: TableWriter) -> Result<()> {
+fn write(records: &dyn ClusteredRecords, decided: &Decided, mut table: TableWriter, out: &Path) -> Result<()> {
+    let failed = |error| DedupError::io(out, error);
     let (inputs, clusters) = (records.inputs(), records.clusters());
     let Decided { decision: Decision { kept, .. }, removals } = decided;
     let mut removals = removals.iter();
@@ -167,10 +158,10 @@ fn write(records: &dyn ClusteredRecords, decided: &Decided, mut table: TableWrit
                 reason: rejection.map(|why| why.reason),
                 message: rejection.map(|why| why.message.as_str()),
             };
-            table.write(&row).map_err(|error| DedupError::io(Path::new(source), error))
+            table.write(&row).map_err(failed)
         })
         .map_err(dedup_error)?;
-    Ok(table.finish()?)
+    table.finish().map_err(failed).map_err(dedup_error)
 }
 
 /// How a record that goes relates to the page that stays. The estimate is rounded to four places, which the list of
@@ -185,9 +176,7 @@ fn check_accepted(counts: &Counts, out: &Path) -> Result<()> {
     if counts.n_records == 0 || counts.n_rejected < counts.n_records {
         return Ok(());
     }
-    let why =
-        format!("no record was accepted: all {} were rejected; {} has the reasons", counts.n_rejected, out.display());
-    Err(ending(Exit::Unreadable, why))
+    Err(none_accepted(counts.n_rejected, format_args!("{} has the reasons", out.display())))
 }
 
 /// What was clustered, for programs.
@@ -212,15 +201,6 @@ fn summary_text(summary: &ClusterSummary, elapsed: Duration) -> String {
         HumanCount(*n_clusters),
         out.display(),
     );
-    let n_gone = counts.n_gone + counts.n_redirected;
-    if n_gone > 0 {
-        let _ = writeln!(text, "  gone or redirected {}", HumanCount(n_gone));
-    }
-    if counts.n_rejected > 0 {
-        let _ = writeln!(text, "  rejected {}; the table has the reasons", HumanCount(counts.n_rejected));
-    }
-    for what in unreadable {
-        let _ = writeln!(text, "  unreadable: {what}");
-    }
-    text
+    text += &no_pages_text(counts.n_gone + counts.n_redirected, counts.n_rejected, "; the table has the reasons");
+    text + &unreadable_text(unreadable)
 }

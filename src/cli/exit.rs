@@ -86,6 +86,11 @@ pub(super) fn usage(error: impl fmt::Display) -> anyhow::Error {
     ending(Exit::Usage, error.to_string())
 }
 
+/// No record of the inputs is a page. The advice says where the reasons are.
+pub(super) fn none_accepted(n_rejected: u64, advice: impl fmt::Display) -> anyhow::Error {
+    ending(Exit::Unreadable, format!("no record was accepted: all {n_rejected} were rejected; {advice}"))
+}
+
 /// A file that the system refuses to read or write: what happened, where, and what to do.
 pub(super) fn file_error(verb: &str, path: &Path, error: &io::Error) -> anyhow::Error {
     let advice = match error.kind() {

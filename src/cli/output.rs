@@ -2,6 +2,7 @@
 
 use super::exit::{Exit, file_error};
 use anyhow::Result;
+use indicatif::HumanCount;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufWriter, Write, stdout};
@@ -64,6 +65,20 @@ pub(super) fn write_answer<T: Serialize>(
 ) -> Result<()> {
     let text = if json { serde_json::to_string(answer)? + "\n" } else { text(answer) };
     Ok(out.write_all(text.as_bytes())?)
+}
+
+/// The lines of a summary about records that are no pages. The advice follows the count of the rejected.
+pub(super) fn no_pages_text(n_gone: u64, n_rejected: u64, advice: &str) -> String {
+    let line = |what: &str, n: u64, advice: &str| match n {
+        0 => String::new(),
+        n => format!("  {what} {}{advice}\n", HumanCount(n)),
+    };
+    line("gone or redirected", n_gone, "") + &line("rejected", n_rejected, advice)
+}
+
+/// The lines of a summary about what could not be read.
+pub(super) fn unreadable_text<'a>(unreadable: impl IntoIterator<Item = &'a String>) -> String {
+    unreadable.into_iter().map(|what| format!("  unreadable: {what}\n")).collect()
 }
 
 /// Rows on their way out, as CSV with a header or one JSON object a line.

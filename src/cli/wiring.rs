@@ -1,6 +1,7 @@
 //! What several commands open in the same way: the store, inputs, sinks, signals.
 
 use super::exit::{Exit, file_error, usage};
+use crate::cluster::ClusterPolicy;
 use crate::config::{Config, InputKind};
 use crate::document::{FetchTime, Seed};
 use crate::files::{EventFile, EventStdout, FileSource, Input, input_files};
@@ -141,6 +142,22 @@ pub(super) fn events_sink(path: &str) -> Result<Box<dyn Sink>> {
         "-" => Ok(Box::new(EventStdout::new())),
         path => Ok(Box::new(EventFile::open(path)?)),
     }
+}
+
+/// Fails where clusters depend on the order of the pages, which a batch does not have. The advice says what to do instead.
+pub(super) fn refuse_star(config: &Config, advice: &str) -> Result<()> {
+    if config.cluster.policy != ClusterPolicy::Star {
+        return Ok(());
+    }
+    let why = "cluster.policy is \"star\", whose clusters depend on the order of the pages";
+    Err(usage(format!("{why}: `lookalike run` makes {advice}")))
+}
+
+/// The path beside another one whose name has this end added.
+pub(super) fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or(path.as_os_str()).to_os_string();
+    name.push(end);
+    path.with_file_name(name)
 }
 
 /// Fails where a share on the command line is out of range.

@@ -145,3 +145,14 @@ fn progress_is_shown_beside_a_summary_where_it_is_asked_for() {
         assert_eq!(summary["n_pages"], N_PAGES);
     }
 }
+
+/// Lost once: on a full disk the message named an input, which was whole, and not the table.
+#[test]
+fn a_table_that_cannot_be_written_is_named() {
+    let world = World::new();
+    std::os::unix::fs::symlink("/dev/full", world.path("full.csv")).expect("a link");
+    let output = world.cluster_command(&sweeps(), "full.csv", &[]).output().expect("starts");
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("full.csv") && !told.contains("sweep-"), "{told}");
+}
