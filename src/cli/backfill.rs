@@ -1,15 +1,14 @@
 //! `lookalike backfill`: connects inputs, work folder and a new store, and runs the phases.
 
 use super::args::BackfillArgs;
-use super::exit::{Exit, ending, file_error, usage};
-use super::output::OutputMode;
+use super::exit::{Exit, ending, file_error, none_accepted, usage};
+use super::output::{OutputMode, no_pages_text, unreadable_text};
 use super::telemetry;
-use super::wiring::{OPEN_SEED, events_sink, file_source, future_limit, new_seed, watch_signals};
+use super::wiring::{OPEN_SEED, beside, events_sink, file_source, future_limit, new_seed, refuse_star, watch_signals};
 use crate::backfill::{
     self, BackfillError, BackfillInput, BackfillSpec, Checkpoint, Context, DiskSpace, Handover, PageInput,
     PhaseProgress, Report,
 };
-use crate::cluster::ClusterPolicy;
 use crate::config::Config;
 use crate::files::{Input, SketchFiles, input_files};
 use crate::kafka::TopicPosition;
@@ -17,7 +16,6 @@ use crate::ports::{Progress, ProgressMap};
 use crate::store::RocksLoader;
 use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
-use std::fmt::Write;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,12 +26,8 @@ use std::time::{Duration, Instant};
 pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode) -> Result<Exit> {
     let begun = Instant::now();
     args.page_defaults.override_in(&mut config)?;
-    if config.cluster.policy == ClusterPolicy::Star {
-        return Err(usage(
-            "cluster.policy is \"star\", whose clusters depend on the order of the pages: `lookalike run` makes such a \
-             store; or backfill with \"components\", and `recluster --policy star` shows the stars in it",
-        ));
-    }
+    let advice = "such a store; or backfill with \"components\", and `recluster --policy star` shows the stars in it";
+    refuse_star(&config, advice)?;
     // Before the work folder is created: a mistyped path must leave nothing behind.
     let inputs = BackfillInputs::open(&mut config, &args)?;
     let spec = inputs.spec(&config)?;
@@ -175,12 +169,8 @@ pub(super) fn page_input(
 fn exit_of(report: &Report) -> Result<Exit> {
     let counts = &report.counts;
     if counts.n_pages + counts.n_gone == 0 && counts.n_rejected > 0 {
-        let why = format!(
-            "no record was accepted: all {} were rejected; `lookalike run` over the same inputs and another store shows \
-             the first of each reason",
-            counts.n_rejected
-        );
-        return Err(ending(Exit::Unreadable, why));
+        let advice = "`lookalike run` over the same inputs and another store shows the first of each reason";
+        return Err(none_accepted(counts.n_rejected, advice));
     }
     Ok(if report.unreadable.is_empty() { Exit::Done } else { Exit::Unreadable })
 }
@@ -197,17 +187,8 @@ fn summary_text(report: &Report, n_files: usize, store: &Path, elapsed: Duration
         HumanCount(sizes.documents),
         HumanCount(sizes.clusters),
     );
-    if counts.n_gone > 0 {
-        let _ = writeln!(text, "  gone or redirected {}", HumanCount(counts.n_gone));
-    }
-    if counts.n_rejected > 0 {
-        let n = HumanCount(counts.n_rejected);
-        let _ = writeln!(text, "  rejected {n}; --events FILE lists each with its reason");
-    }
-    for what in &report.unreadable {
-        let _ = writeln!(text, "  unreadable: {what}");
-    }
-    text
+    text += &no_pages_text(counts.n_gone, counts.n_rejected, "; --events FILE lists each with its reason");
+    text + &unreadable_text(&report.unreadable)
 }
 
 /// Turns the errors that another command line avoids into wrong usage.
@@ -223,9 +204,7 @@ pub(super) fn usage_error(error: BackfillError) -> anyhow::Error {
 
 /// The folder lies beside the store, so that the finished store moves to its place in one step.
 pub(super) fn work_folder(store: &Path) -> PathBuf {
-    let mut name = store.file_name().unwrap_or(store.as_os_str()).to_os_string();
-    name.push(".backfill");
-    store.with_file_name(name)
+    beside(store, ".backfill")
 }
 
 /// Notes how much of the disk may be needed. This is a guess; where it is wrong, finished pieces stay.

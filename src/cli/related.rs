@@ -2,8 +2,8 @@
 
 use super::args::{BuildArgs, EvaluateArgs, RelatedCommand, SampleArgs, TableArgs};
 use super::backfill::{input_sizes, page_input, usage_error};
-use super::exit::{Exit, ending, file_error, usage};
-use super::output::{OutputMode, RowWriter, print};
+use super::exit::{Exit, ending, file_error, none_accepted, usage};
+use super::output::{OutputMode, RowWriter, no_pages_text, print, unreadable_text};
 use super::related_store;
 use super::telemetry;
 use super::wiring::{new_seed, watch_signals};
@@ -108,12 +108,8 @@ fn open_checkpoint(config: &Config, folder: &Path, spec: BuildSpec, memory: u64)
 fn exit_of(report: &BuildReport) -> Result<Exit> {
     let counts = &report.counts;
     if counts.n_pages + counts.n_gone == 0 && counts.n_rejected > 0 {
-        let why = format!(
-            "no record was accepted: all {} were rejected; `lookalike run` over the same inputs shows the first of each \
-             reason",
-            counts.n_rejected
-        );
-        return Err(ending(Exit::Unreadable, why));
+        let advice = "`lookalike run` over the same inputs shows the first of each reason";
+        return Err(none_accepted(counts.n_rejected, advice));
     }
     Ok(if report.unreadable.is_empty() { Exit::Done } else { Exit::Unreadable })
 }
@@ -133,17 +129,8 @@ fn summary_text(report: &BuildReport, n_files: usize, out: &Path, elapsed: Durat
         HumanCount(sizes.clusters_of_related),
         HumanCount(sizes.largest),
     );
-    if counts.n_gone > 0 {
-        let _ = writeln!(text, "  gone or redirected {}", HumanCount(counts.n_gone));
-    }
-    if counts.n_rejected > 0 {
-        let n = HumanCount(counts.n_rejected);
-        let _ = writeln!(text, "  rejected {n}; `lookalike run` over the same inputs tells why");
-    }
-    for what in &report.unreadable {
-        let _ = writeln!(text, "  unreadable: {what}");
-    }
-    text
+    text += &no_pages_text(counts.n_gone, counts.n_rejected, "; `lookalike run` over the same inputs tells why");
+    text + &unreadable_text(&report.unreadable)
 }
 
 /// A URL and one that is related to it.

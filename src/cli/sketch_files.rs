@@ -3,7 +3,7 @@
 use super::args::SketchArgs;
 use super::backfill::{context, input_sizes, page_input, reading};
 use super::exit::{Exit, ending, file_error, usage};
-use super::output::OutputMode;
+use super::output::{OutputMode, unreadable_text};
 use super::telemetry::Progress;
 use super::wiring::{OPEN_SEED, inputs, watch_signals};
 use crate::backfill::{self, BackfillError, Context, PhaseName, PhaseProgress};
@@ -43,8 +43,10 @@ pub(super) fn write(
 ) -> Result<Exit> {
     let numbered = numbered(inputs(&args.inputs, None)?, args)?;
     if seed.0 == OPEN_SEED.0 {
-        mode.note("store.seed is empty, so that these sketches have the seed that everybody knows: good for pages that nobody \
-                   makes to deceive; set store.seed for others");
+        mode.note(
+            "store.seed is empty, so these sketches use the public default seed, and pages can be made to deceive them; set \
+             store.seed unless you trust the pages",
+        );
     }
     std::fs::create_dir_all(folder).map_err(|error| file_error("create", folder, &error))?;
     let shutdown = watch_signals()?;
@@ -109,9 +111,7 @@ impl FolderWriter<'_> {
         written.n_inputs += 1;
         Ok(())
     }
-}
 
-impl FolderWriter<'_> {
     /// What the file of an input says of itself.
     fn footer(&self, input: &Input, number: InputNumber) -> Result<SketchFooter> {
         let (name, n_bytes) = match (self.name, input) {
@@ -186,6 +186,5 @@ fn summary(written: &Written, folder: &Path) -> String {
             text += &format!("  {} {what}\n", HumanCount(n));
         }
     }
-    written.unreadable.iter().for_each(|what| text += &format!("  unreadable: {what}\n"));
-    text
+    text + &unreadable_text(&written.unreadable)
 }

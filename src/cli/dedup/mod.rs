@@ -15,7 +15,7 @@ pub(super) mod without_store;
 
 use super::args::DedupArgs;
 use super::backfill::{context, memory_limit};
-use super::exit::{Exit, ending};
+use super::exit::{Exit, ending, none_accepted};
 use super::output::{OutputMode, RowWriter};
 use super::telemetry;
 use super::wiring::{check_share, watch_signals};
@@ -149,8 +149,7 @@ fn check_accepted(decided: &Decided, args: &DedupArgs) -> Result<()> {
         Some(path) => format!("{} has the reasons", path.display()),
         None => "--removed FILE with another --out lists each with its reason".into(),
     };
-    let why = format!("no record was accepted: all {} were rejected; {advice}", counts.n_rejected);
-    Err(ending(Exit::Unreadable, why))
+    Err(none_accepted(counts.n_rejected, advice))
 }
 
 fn report(corpus: &Corpus, plan: &Plan, finished: Finished, mode: OutputMode, begun: Option<Instant>) -> Result<Exit> {

@@ -4,7 +4,7 @@ use crate::backfill::is_free;
 use crate::cli::args::{CorpusFormat, DedupArgs};
 use crate::cli::backfill::{input_sizes, reading};
 use crate::cli::exit::usage;
-use crate::cluster::ClusterPolicy;
+use crate::cli::wiring::refuse_star;
 use crate::config::Config;
 use crate::dedup::CorpusSpec;
 use crate::files::{CopyFormat, can_stay_same, named_files};
@@ -30,10 +30,8 @@ impl Plan {
     /// Checks the inputs and names the outputs. Creates nothing.
     pub fn new(config: &Config, store: Option<&Path>, args: &DedupArgs) -> Result<Self> {
         let is_new = store.is_none_or(is_free);
-        if is_new && config.cluster.policy == ClusterPolicy::Star {
-            let why = "whose clusters depend on the order of the pages: `lookalike run` makes a store of them, which --store \
-                       takes";
-            return Err(usage(format!("cluster.policy is \"star\", {why}")));
+        if is_new {
+            refuse_star(config, "a store of them, which --store takes")?;
         }
         let named = named_files(&args.inputs).map_err(usage)?;
         let sizes = input_sizes(&named.iter().map(|file| file.path.clone()).collect::<Vec<_>>())?;

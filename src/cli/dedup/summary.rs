@@ -1,6 +1,7 @@
 //! What a deduplication did.
 
 use super::plan::Plan;
+use crate::cli::output::{no_pages_text, unreadable_text};
 use crate::dedup::{Counts, Decided, Finished};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
@@ -53,14 +54,8 @@ pub(super) fn summary_text(summary: &DedupSummary, elapsed: Option<Duration>) ->
         HumanBytes(finished.n_bytes_before),
         HumanBytes(finished.n_bytes_after),
     );
-    let n_gone = counts.n_gone + counts.n_redirected;
-    if n_gone > 0 {
-        let _ = writeln!(text, "  gone or redirected {}", n(n_gone));
-    }
-    if counts.n_rejected > 0 {
-        let advice = if removed.is_some() { "" } else { "; --removed FILE lists each with its reason" };
-        let _ = writeln!(text, "  rejected {}{advice}", n(counts.n_rejected));
-    }
+    let advice = if removed.is_some() { "" } else { "; --removed FILE lists each with its reason" };
+    text += &no_pages_text(counts.n_gone + counts.n_redirected, counts.n_rejected, advice);
     if counts.n_read_before > 0 {
         let _ = writeln!(
             text,
@@ -71,8 +66,5 @@ pub(super) fn summary_text(summary: &DedupSummary, elapsed: Option<Duration>) ->
     if let Some(path) = removed {
         let _ = writeln!(text, "  {} says what is not in the corpus, and why", path.display());
     }
-    for what in unreadable {
-        let _ = writeln!(text, "  unreadable: {what}");
-    }
-    text
+    text + &unreadable_text(unreadable)
 }
