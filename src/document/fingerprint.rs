@@ -28,7 +28,7 @@ impl Seed {
             hasher.append(&(part.len() as u64).to_le_bytes());
         }
         let [low, high] = hasher.finalize128();
-        Fingerprint((u128::from(high) << 64) | u128::from(low))
+        Fingerprint::from_halves(high, low)
     }
 }
 
@@ -50,7 +50,7 @@ impl Seed {
             hasher.append(&block[..numbers.len() * 8]);
         }
         let [low, high] = hasher.finalize128();
-        Fingerprint((u128::from(high) << 64) | u128::from(low))
+        Fingerprint::from_halves(high, low)
     }
 }
 
@@ -80,6 +80,13 @@ impl FromStr for Seed {
 /// A keyed 128-bit fingerprint (HighwayHash).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(pub u128);
+
+impl Fingerprint {
+    /// The fingerprint with these 64 bits above and below.
+    pub fn from_halves(high: u64, low: u64) -> Self {
+        Fingerprint((u128::from(high) << 64) | u128::from(low))
+    }
+}
 
 impl fmt::Debug for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

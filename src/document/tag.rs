@@ -21,6 +21,11 @@ impl<'h> Tag<'h> {
         self.name.eq_ignore_ascii_case(name.as_bytes())
     }
 
+    /// The value of the first attribute of this name, whatever its case.
+    pub(super) fn attribute(mut self, name: &str) -> Option<&'h [u8]> {
+        self.find(|(found, _)| found.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
+    }
+
     /// The bytes after the tag's `>`.
     pub(super) fn after(mut self) -> Option<&'h [u8]> {
         self.by_ref().for_each(drop);

@@ -150,7 +150,7 @@ impl Part {
 
     /// All equivalence fingerprints, ascending, with their documents.
     pub fn sorted_equal(&self) -> Vec<(Fingerprint, DocumentId)> {
-        let fingerprint = |(high, low): Halves| Fingerprint(u128::from(high) << 64 | u128::from(low));
+        let fingerprint = |(high, low): Halves| Fingerprint::from_halves(high, low);
         let mut all: Vec<(Fingerprint, DocumentId)> =
             self.equal.iter().map(|(halves, document)| (fingerprint(*halves), *document)).collect();
         all.sort_unstable();

@@ -274,9 +274,7 @@ fn few(n: usize) -> u16 {
 
 /// Whether an `<a>` leads to another page or place, and not only to a place on this page.
 fn leads_away(tag: &str) -> bool {
-    let href = |(name, _): &(&[u8], &[u8])| name.eq_ignore_ascii_case(b"href");
-    let href = Tag::read(tag.as_bytes()).find(href).map(|(_, href)| href.trim_ascii_start());
-    href.is_some_and(|href| !href.starts_with(b"#"))
+    Tag::read(tag.as_bytes()).attribute("href").is_some_and(|href| !href.trim_ascii_start().starts_with(b"#"))
 }
 
 /// The part of the page that an element names, by its role or else by its name.
@@ -286,8 +284,8 @@ fn part_of(element: &Element, tag: &str, role: &memmem::Finder<'_>) -> Option<Pa
     if tag.len() < "p role=x".len() || role.find(tag.as_bytes()).is_none() {
         return by_name;
     }
-    let role = Tag::read(tag.as_bytes()).find(|(name, _)| name.eq_ignore_ascii_case(b"role"));
-    match role.map(|(_, role)| role.trim_ascii().to_ascii_lowercase()).as_deref() {
+    let role = Tag::read(tag.as_bytes()).attribute("role");
+    match role.map(|role| role.trim_ascii().to_ascii_lowercase()).as_deref() {
         Some(b"main") => Some(Part::Main),
         Some(b"article") => Some(Part::Article),
         Some(b"navigation" | b"complementary" | b"search" | b"banner" | b"contentinfo" | b"menu" | b"menubar") => {

@@ -175,7 +175,7 @@ impl MarkExtractor<'_, '_> {
 
 /// The value of a tag's first attribute of this name, decoded.
 fn attribute<'t>(tag: &'t str, name: &str) -> Option<Cow<'t, str>> {
-    let (_, value) = Tag::read(tag.as_bytes()).find(|(found, _)| found.eq_ignore_ascii_case(name.as_bytes()))?;
+    let value = Tag::read(tag.as_bytes()).attribute(name)?;
     std::str::from_utf8(value).ok().map(decoded)
 }
 

@@ -116,7 +116,7 @@ impl RowsHasher {
 
     pub fn finish(&self) -> RowsHash {
         let [low, high] = self.hasher.clone().finalize128();
-        RowsHash { n_bytes: self.n_bytes, hash: Fingerprint((u128::from(high) << 64) | u128::from(low)) }
+        RowsHash { n_bytes: self.n_bytes, hash: Fingerprint::from_halves(high, low) }
     }
 }
 

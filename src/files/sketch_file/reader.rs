@@ -83,7 +83,7 @@ impl SketchFiles {
         let mut files: BTreeMap<InputNumber, (PathBuf, SketchFooter)> = BTreeMap::new();
         let mut by_name: HashMap<String, InputNumber> = HashMap::new();
         for path in parquet_files(folder)? {
-            let footer = read_footer(&path)?;
+            let footer = SketchFooter::read(&path)?;
             let first = files.values().next();
             let other = first.and_then(|known| Some((known, difference(&known.1, &footer)?)));
             let same_number = files.get(&footer.input).map(|known| (known, "the same number"));
@@ -165,12 +165,8 @@ impl SketchFooter {
     /// # Errors
     /// [`SketchFileError`] where it is none, or damaged.
     pub fn read(path: &Path) -> Result<Self, SketchFileError> {
-        read_footer(path)
+        Ok(open_file(path)?.1.footer)
     }
-}
-
-fn read_footer(path: &Path) -> Result<SketchFooter, SketchFileError> {
-    Ok(open_file(path)?.1.footer)
 }
 
 fn open_file(path: &Path) -> Result<(ParquetRecordBatchReaderBuilder<File>, StoredFooter), SketchFileError> {
