@@ -70,14 +70,10 @@ pub struct BackedUp {
 /// # Errors
 /// [`BackupError`]
 pub fn back_up(store: &Path, settings: &Settings, to: &Path) -> Result<BackedUp, BackupError> {
-    if to.symlink_metadata().is_ok() {
-        return Err(BackupError::Exists(to.to_path_buf()));
-    }
     if !store.join("CURRENT").exists() {
         return Err(OpenError::Missing(store.to_path_buf()).into());
     }
-    let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(parent).map_err(io_error(parent))?;
+    let parent = parent_of_new(to)?;
     // Tables can be linked beside the store, whatever file system the backup goes to.
     let view = Scratch::beside(store)?;
     let mut made = view_of(store, &view.0)?;
@@ -101,18 +97,24 @@ pub fn back_up(store: &Path, settings: &Settings, to: &Path) -> Result<BackedUp,
 /// # Errors
 /// [`BackupError`]
 pub fn restore(backup: &Path, store: &Path) -> Result<(), BackupError> {
-    if store.symlink_metadata().is_ok() {
-        return Err(BackupError::Exists(store.to_path_buf()));
-    }
-    let parent = store.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(parent).map_err(io_error(parent))?;
+    let parent = parent_of_new(store)?;
     let growing = Scratch::beside(store)?;
     copy_files(backup, &growing.0)?;
     fs::rename(&growing.0, store).map_err(io_error(store))?;
     sync_folder(parent)
 }
 
-/// A folder that is removed unless it has got another name.
+/// The folder, made if need be, in which a new one is to appear whose name must be free.
+fn parent_of_new(folder: &Path) -> Result<&Path, BackupError> {
+    if folder.symlink_metadata().is_ok() {
+        return Err(BackupError::Exists(folder.to_path_buf()));
+    }
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(parent).map_err(io_error(parent))?;
+    Ok(parent)
+}
+
+/// A folder that is removed unless it is renamed.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -169,8 +171,8 @@ fn try_view(store: &Path, view: &Path, (current, n_manifest): &(String, u64)) ->
                 fs::hard_link(&from, &to)?;
                 add(from.metadata()?.len(), true);
             }
-            Some(LOG) => add(copy_start(&from, &to, u64::MAX)?, false),
-            _ if name == "IDENTITY" || name.starts_with("OPTIONS-") => add(copy_start(&from, &to, u64::MAX)?, false),
+            Some(LOG) => add(copy(&from, &to)?, false),
+            _ if name == "IDENTITY" || name.starts_with("OPTIONS-") => add(copy(&from, &to)?, false),
             _ => {}
         }
     }
@@ -202,10 +204,15 @@ fn copy_start(from: &Path, to: &Path, n_bytes_max: u64) -> io::Result<u64> {
     Ok(n_bytes)
 }
 
-/// Copies all files of a folder that nobody changes.
+/// Copies a whole file, as [`copy_start`] does.
+fn copy(from: &Path, to: &Path) -> io::Result<u64> {
+    copy_start(from, to, u64::MAX)
+}
+
+/// Copies all files of a folder that no process writes to.
 fn copy_files(from: &Path, to: &Path) -> Result<(), BackupError> {
     for name in names(from).map_err(io_error(from))? {
-        copy_start(&from.join(&name), &to.join(&name), u64::MAX).map_err(io_error(&to.join(&name)))?;
+        copy(&from.join(&name), &to.join(&name)).map_err(io_error(&to.join(&name)))?;
     }
     sync_folder(to)
 }
