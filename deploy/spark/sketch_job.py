@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 from pyarrow import fs
@@ -43,19 +44,16 @@ def feed(source, process) -> None:
 
 def run_program(command: list[str], source=None) -> None:
     """Runs the program. Input that it cannot read is in the file, and is no failure (exit code 3)."""
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-    with tempfile.TemporaryFile() as told:
-        # A program that says much must not wait for a reader.
-        reader = subprocess.Popen(["cat"], stdin=process.stderr, stdout=told)
-        process.stderr.close()
+    # Messages go to a file: in a pipe they could fill up while the input is still being fed.
+    with tempfile.TemporaryFile() as messages:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=messages)
         if source is not None:
             feed(source, process)
         else:
             process.stdin.close()
         exit_code = process.wait()
-        reader.wait()
-        told.seek(0)
-        text = told.read().decode(errors="replace")
+        messages.seek(0)
+        text = messages.read().decode(errors="replace")
     if exit_code not in (0, 3):
         raise RuntimeError(f"{' '.join(command)} ended with exit code {exit_code}: {text}")
     sys.stderr.write(text)
@@ -106,9 +104,9 @@ def main() -> None:
     inputs = [line.strip() for line in args.inputs.read_text().splitlines() if line.strip()]
     if not inputs:
         sys.exit(f"{args.inputs} names no inputs")
-    twice = {uri for uri in inputs if inputs.count(uri) > 1} if len(inputs) < 10_000 else set()
-    if len(set(inputs)) < len(inputs):
-        sys.exit(f"{args.inputs} names an input twice{': ' + min(twice) if twice else ''}")
+    most_named, n_times = Counter(inputs).most_common(1)[0]
+    if n_times > 1:
+        sys.exit(f"{args.inputs} names an input twice: {most_named}")
     system, path = file_system(args.out)
     system.create_dir(path, recursive=True)
 
