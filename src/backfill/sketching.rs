@@ -123,8 +123,8 @@ pub(super) fn in_order<C: Send, T: Send, W: FnMut(C) -> T + Send, R: Send, E: Fr
     })
 }
 
-/// Reads chunks until the source ends, which returns true, or until a stop, or until `send` returns false because nobody
-/// takes chunks any more.
+/// Reads chunks and sends them. Returns true at the end of the source, and false after a stop, or once `send` returns false
+/// because chunks are no longer taken.
 pub(super) fn read_chunks(
     mut source: Box<dyn Source>,
     context: &Context,
