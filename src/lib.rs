@@ -22,7 +22,7 @@
 //!
 //! Read the modules in this order. [`codec`], [`document`], [`sketch`], [`cluster`], [`sweep`], [`history`], [`wire`] and
 //! [`intake`] are pure: no I/O, no clock, no threads. [`ports`] states what an engine needs of the world. The adapters `store`,
-//! `kafka` and `files` implement the ports; the engines `pipeline`, `backfill`, `dedup` and `query` use them; neither knows
+//! `kafka` and `files` implement the ports (`objects` reads for `files` what lies in object stores); the engines `pipeline`, `backfill`, `dedup` and `query` use them; neither knows
 //! the other. `http` serves the answers of `query`, and `cli` wires everything together.
 
 /// A point at which the recovery tests kill the program. It expands to nothing without the feature `failpoints`.
@@ -54,6 +54,9 @@ pub mod wire;
 pub mod intake;
 
 pub mod ports;
+
+#[cfg(feature = "object-store")]
+pub mod objects;
 
 #[cfg(feature = "service")]
 pub mod files;

@@ -10,7 +10,7 @@ use crate::backfill::{
     PhaseProgress, Report,
 };
 use crate::config::Config;
-use crate::files::{Input, SketchFiles, input_files};
+use crate::files::{Input, InputFile, SketchFiles, input_files, state_of, url_of};
 use crate::kafka::TopicPosition;
 use crate::ports::{Progress, ProgressMap};
 use crate::store::RocksLoader;
@@ -224,7 +224,7 @@ pub(super) fn note_disk_space(folder: &Path, inputs: &[(String, u64)], mode: Out
 
 fn is_compressed(path: &Path) -> bool {
     let mut magic = [0; 4];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    let read = InputFile::open(path).and_then(|mut file| file.read_exact(&mut magic));
     let known: [&[u8]; 5] = [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd], b"\xfd7zX", b"BZh", b"PK\x03\x04"];
     read.is_ok() && known.iter().any(|known| magic.starts_with(known))
 }
@@ -241,17 +241,16 @@ pub(super) fn reading(config: &Config) -> Result<String> {
     Ok(serde_json::to_string(&(&config.limits, pages, of.sweep_cut, of.future_days_max))?)
 }
 
-/// The full name and the size of each input, which must be a file.
+/// The full name and the size of each input, which must be a file or an object.
 pub(super) fn input_sizes(inputs: &[PathBuf]) -> Result<Vec<(String, u64)>> {
     let input = |path: &PathBuf| -> Result<(String, u64)> {
         let unread = |error: std::io::Error| usage(file_error("read", path, &error));
-        let whole = path.canonicalize().map_err(unread)?;
-        let metadata = whole.metadata().map_err(unread)?;
-        if !metadata.is_file() {
+        let whole = if url_of(path).is_some() { path.clone() } else { path.canonicalize().map_err(unread)? };
+        let Some(state) = state_of(&whole).map_err(unread)? else {
             let why = "work that goes on reads its inputs again; save them to a file, or use `run`";
             return Err(usage(format!("{} is no file but a pipe or a device: {why}", path.display())));
-        }
-        Ok((whole.to_string_lossy().into_owned(), metadata.len()))
+        };
+        Ok((whole.to_string_lossy().into_owned(), state.n_bytes))
     };
     inputs.iter().map(input).collect()
 }

@@ -2,7 +2,9 @@
 
 use super::exit::{file_error, usage};
 use super::output::csv_error;
-use crate::files::{ColumnKind, NewFile, ParquetWriter};
+use crate::files::{ColumnKind, NewFile, ParquetWriter, url_of};
+#[cfg(feature = "object-store")]
+use crate::objects::NewObject;
 use anyhow::Result;
 use clap::ValueEnum;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -80,9 +82,23 @@ pub(super) fn chosen(all: &[Column], default: &[&str], names: &[String]) -> Resu
 enum Destination {
     File(NewFile),
     Stdout(io::Stdout),
+    #[cfg(feature = "object-store")]
+    Object(NewObject),
 }
 
-/// A table on its way out. A file gets its name when it is whole.
+impl Destination {
+    fn create(path: &Path) -> io::Result<Self> {
+        match url_of(path) {
+            None => Ok(Destination::File(NewFile::create(path)?)),
+            #[cfg(feature = "object-store")]
+            Some(url) => Ok(Destination::Object(NewObject::create(url)?)),
+            #[cfg(not(feature = "object-store"))]
+            Some(_) => Err(crate::files::no_objects()),
+        }
+    }
+}
+
+/// A table on its way out. A file gets its name when it is whole, and an object is stored then.
 pub(super) struct TableWriter {
     columns: Vec<Column>,
     body: TableBody,
@@ -144,6 +160,8 @@ impl TableWriter {
         match destination {
             Destination::File(file) => file.finish(),
             Destination::Stdout(mut stdout) => stdout.flush(),
+            #[cfg(feature = "object-store")]
+            Destination::Object(object) => object.finish(),
         }
     }
 }
@@ -153,6 +171,8 @@ impl Write for Destination {
         match self {
             Destination::File(file) => file.write(bytes),
             Destination::Stdout(stdout) => stdout.write(bytes),
+            #[cfg(feature = "object-store")]
+            Destination::Object(object) => object.write(bytes),
         }
     }
 
@@ -160,6 +180,8 @@ impl Write for Destination {
         match self {
             Destination::File(file) => file.flush(),
             Destination::Stdout(stdout) => stdout.flush(),
+            #[cfg(feature = "object-store")]
+            Destination::Object(object) => object.flush(),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::exit::{Exit, file_error, usage};
 use crate::cluster::ClusterPolicy;
 use crate::config::{Config, InputKind};
 use crate::document::{FetchTime, Seed};
-use crate::files::{EventFile, EventStdout, FileSource, Input, input_files};
+use crate::files::{EventFile, EventStdout, FileSource, Input, input_files, url_of};
 use crate::intake::FutureLimit;
 use crate::kafka::{KafkaSettings, KafkaSink, Publishing};
 use crate::ports::{ProgressMap, Sink, Snapshot};
@@ -153,11 +153,11 @@ pub(super) fn refuse_star(config: &Config, advice: &str) -> Result<()> {
     Err(usage(format!("{why}: `lookalike run` makes {advice}")))
 }
 
-/// The path beside another one whose name has this end added.
+/// The path beside another one whose name has this end added. Of a URL, it lies in the current folder.
 pub(super) fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or(path.as_os_str()).to_os_string();
     name.push(end);
-    path.with_file_name(name)
+    if url_of(path).is_some() { name.into() } else { path.with_file_name(name) }
 }
 
 /// Fails where a share on the command line is out of range.

@@ -4,6 +4,7 @@
 
 use super::compression::{IdleDecoders, decompressed};
 use super::format::{BOM, FileFormat, sniff};
+use super::input_file::InputFile;
 use super::layout::InputLayout;
 use super::parquet_writer::{ColumnKind, ParquetWriter};
 use super::read_error::ReadError;
@@ -49,7 +50,7 @@ const PAGE_COLUMNS: [(&str, ColumnKind); 5] = [
 /// is wrong.
 pub fn can_stay_same(path: &Path) -> bool {
     let format = || -> Result<FileFormat, ReadError> {
-        let stream = decompressed(Box::new(File::open(path)?), &IdleDecoders::default())?;
+        let stream = decompressed(Box::new(InputFile::open(path)?), &IdleDecoders::default())?;
         Ok(sniff(stream, &path.to_string_lossy(), |_| false)?.format)
     };
     format().map_or(true, FileFormat::can_stay_same)

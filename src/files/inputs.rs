@@ -1,5 +1,9 @@
-//! From the paths that a person names to the files that are read: folders are walked, patterns are matched.
+//! From the paths and URLs that a person names to the files and objects that are read: folders are walked, patterns are
+//! matched.
 
+use super::input_file::{local_path, url_of};
+#[cfg(feature = "object-store")]
+use crate::objects::{Object, below};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +15,9 @@ pub enum InputError {
     #[error("{0}: no such file or folder; check the path")]
     Missing(PathBuf),
     /// The folder holds nothing to read.
-    #[error("{0}: the folder holds no files; hidden ones are passed over")]
+    #[error(
+        "{0}: the folder holds no files of pages; hidden ones, images, style sheets, scripts and the like are passed over"
+    )]
     EmptyFolder(PathBuf),
     /// No file has a name of this form.
     #[error("{0}: no file matches this pattern; check it")]
@@ -34,18 +40,33 @@ pub enum InputError {
         /// What the system says.
         why: String,
     },
+    /// The store of an object, or the server, refuses or does not answer.
+    #[error("{url}: {why}; check the URL, and that this machine may read it")]
+    Object {
+        /// The URL.
+        url: String,
+        /// What went wrong.
+        why: String,
+    },
 }
 
-/// The files that paths name, in their order. A folder yields the files below it, in order of names, without hidden ones.
-/// A path that does not exist and holds `*`, `?` or `[…]` is a pattern; `**` crosses folders. `-` stays as it is.
+/// The files that paths name, in their order. A folder yields the files below it, in order of names, without
+/// hidden ones and those whose names say that they hold no pages, such as images.
+/// A path that does not exist and holds `*`, `?` or `[…]` is a pattern; `**` crosses folders. `-` stays as it is. URLs of
+/// object stores name objects, folders and patterns alike; those of the web name one file each.
 ///
 /// # Errors
 /// [`InputError`] for the first path that names no readable file. Nothing has been read by then.
 pub fn input_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, InputError> {
     let mut files = Vec::new();
     for path in paths {
+        if let Some(url) = url_of(path) {
+            files.extend(objects_of(url)?);
+            continue;
+        }
+        let path = local_path(path);
         match (path.metadata(), path.to_str()) {
-            _ if path.as_os_str() == "-" => files.push(path.clone()),
+            _ if path.as_os_str() == "-" => files.push(path.to_path_buf()),
             (Err(error), Some(pattern)) if error.kind() == io::ErrorKind::NotFound && is_pattern(pattern) => {
                 matches_of(pattern, &mut files)?;
             }
@@ -71,7 +92,8 @@ pub struct NamedFile {
 pub fn named_files(paths: &[PathBuf]) -> Result<Vec<NamedFile>, InputError> {
     let mut named = Vec::new();
     for path in paths {
-        let base = if path.is_dir() { path.clone() } else { plain_beginning(path) };
+        let local = local_path(path);
+        let base = if local.is_dir() { local.to_path_buf() } else { plain_beginning(local) };
         for file in input_files(std::slice::from_ref(path))? {
             let name = match file.strip_prefix(&base) {
                 Ok(name) if !name.as_os_str().is_empty() => name.to_path_buf(),
@@ -91,18 +113,59 @@ fn plain_beginning(path: &Path) -> PathBuf {
     path.components().take_while(|part| !part.as_os_str().to_str().is_some_and(is_pattern)).collect()
 }
 
+/// The objects that a URL names: one, all below a folder, or those of a pattern.
+#[cfg(feature = "object-store")]
+fn objects_of(url: &str) -> Result<Vec<PathBuf>, InputError> {
+    let failed = |why: String| InputError::Object { url: url.into(), why };
+    let found: Vec<String> = match Object::find(url) {
+        Ok(_) => return Ok(vec![url.into()]),
+        // A question mark begins the query of a web page.
+        Err(error) if error.kind() != io::ErrorKind::NotFound || url.starts_with("http") => {
+            return Err(failed(error.to_string()));
+        }
+        Err(_) if is_pattern(url) => {
+            let pattern = glob::Pattern::new(url).map_err(|error| wrong_pattern(url, &error))?;
+            let folder = url[..url.find(['*', '?', '[']).unwrap_or(url.len())]
+                .rsplit_once('/')
+                .map_or(url, |(folder, _)| folder);
+            let objects = below(folder).map_err(|error| failed(error.to_string()))?;
+            objects.into_iter().filter(|object| pattern.matches_with(object, PATTERNS)).collect()
+        }
+        Err(_) => {
+            let objects = below(url.trim_end_matches('/')).map_err(|error| failed(error.to_string()))?;
+            objects.into_iter().filter(|object| may_hold_pages(Path::new(object))).collect()
+        }
+    };
+    if found.is_empty() {
+        let what = if is_pattern(url) {
+            "no object matches this pattern"
+        } else {
+            "there is no such object, and none below it"
+        };
+        return Err(failed(what.into()));
+    }
+    Ok(found.into_iter().map(PathBuf::from).collect())
+}
+
+#[cfg(not(feature = "object-store"))]
+fn objects_of(url: &str) -> Result<Vec<PathBuf>, InputError> {
+    Err(InputError::Object { url: url.into(), why: super::input_file::no_objects().to_string() })
+}
+
+/// How patterns match: as in a shell.
+const PATTERNS: glob::MatchOptions =
+    glob::MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
+
+fn wrong_pattern(pattern: &str, error: &glob::PatternError) -> InputError {
+    InputError::Pattern { pattern: pattern.into(), at: error.pos + 1, why: error.msg.into() }
+}
+
 fn is_pattern(path: &str) -> bool {
     path.contains(['*', '?', '['])
 }
 
 fn matches_of(pattern: &str, files: &mut Vec<PathBuf>) -> Result<(), InputError> {
-    let options =
-        glob::MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
-    let matches = glob::glob_with(pattern, options).map_err(|error| InputError::Pattern {
-        pattern: pattern.to_string(),
-        at: error.pos + 1,
-        why: error.msg.to_string(),
-    })?;
+    let matches = glob::glob_with(pattern, PATTERNS).map_err(|error| wrong_pattern(pattern, &error))?;
     let n_before = files.len();
     for path in matches {
         let path = path.map_err(|error| unreadable(error.path(), error.error()))?;
@@ -138,11 +201,23 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), InputError> {
             let why = error.io_error().map_or_else(|| "a link leads back to its own folder".into(), plain);
             InputError::Unreadable { path: error.path().unwrap_or(folder).to_path_buf(), why }
         })?;
-        if !entry.file_type().is_dir() {
+        if !entry.file_type().is_dir() && may_hold_pages(entry.path()) {
             files_of(entry.path(), files)?;
         }
     }
     if files.len() == n_before { Err(InputError::EmptyFolder(folder.to_path_buf())) } else { Ok(()) }
+}
+
+/// How the names of files end that lie among the pages of a site, and are none.
+const NO_PAGES: &[&str] = &[
+    "avif", "bmp", "css", "eot", "flac", "gif", "ico", "jpeg", "jpg", "js", "map", "mjs", "mov", "mp3", "mp4", "ogg",
+    "ogv", "otf", "pdf", "png", "svg", "swf", "tif", "tiff", "ttf", "wasm", "wav", "webm", "webp", "woff", "woff2",
+];
+
+/// Whether a file of a folder may hold pages, by its name.
+fn may_hold_pages(path: &Path) -> bool {
+    let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default().to_ascii_lowercase();
+    !NO_PAGES.contains(&end.as_str())
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> InputError {
@@ -176,8 +251,18 @@ mod tests {
     fn folders_are_walked_and_patterns_are_matched() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path();
-        for path in ["b.jsonl", "c/2.warc", "c/1.warc", "c/d/0.warc", "c/.hidden", "c/.git/head", "a[1].jsonl", "e/.x"]
-        {
+        for path in [
+            "b.jsonl",
+            "c/2.warc",
+            "c/1.warc",
+            "c/d/0.warc",
+            "c/.hidden",
+            "c/.git/head",
+            "c/d/logo.PNG",
+            "c/style.css",
+            "a[1].jsonl",
+            "e/.x",
+        ] {
             std::fs::create_dir_all(folder.join(path).parent().expect("a folder")).expect("made");
             std::fs::write(folder.join(path), "").expect("written");
         }
@@ -189,7 +274,8 @@ mod tests {
         check(folder, &["a[1].jsonl"], Ok(&["a[1].jsonl"]));
         check(folder, &["b.jsonl", "missing"], Err("no such file"));
         check(folder, &["*.gz"], Err("no file matches"));
-        check(folder, &["e"], Err("holds no files"));
+        check(folder, &["c/*.css"], Ok(&["c/style.css"]));
+        check(folder, &["e"], Err("holds no files of pages"));
         check(folder, &["x["], Err("correct the pattern"));
         let names = |path: &str| -> Vec<String> {
             let named = named_files(&[folder.join(path)]).expect("files");

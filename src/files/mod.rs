@@ -1,7 +1,7 @@
 //! Files and pipes as sources of records and sinks of events and tables.
 //!
 //! ```text
-//! path or stdin ─▶ compression ─▶ format ─▶ jsonl, json_array, table, page_file ┐
+//! path, URL or stdin ─▶ compression ─▶ format ─▶ jsonl, json_array, table, page_file ┐
 //!                  gzip, zstd,    sniffed   warc, arc, wacz ─▶ archive_record    ┼▶ source: skip records read before,
 //!                  xz, bzip2               parquet                            ┘      number, chain, apply the layout
 //!                                           copy: some of the records again, as they came ─▶ record writer
@@ -18,6 +18,7 @@ mod format;
 mod gzip_members;
 mod http_body;
 mod inputs;
+mod input_file;
 mod json_array;
 mod jsonl;
 mod layout;
@@ -46,6 +47,9 @@ pub use http_body::decode_content;
 pub use inputs::{InputError, NamedFile, input_files, named_files};
 pub use new_file::NewFile;
 pub use parquet_writer::{ColumnKind, ParquetWriter};
+#[cfg(not(feature = "object-store"))]
+pub(crate) use input_file::no_objects;
+pub use input_file::{InputFile, InputState, open_text, state_of, url_of};
 pub use sketch_file::{
     ContentColumns, InputNumber, SketchFileError, SketchFileWriter, SketchFiles, SketchFooter, sketch_schema,
 };

@@ -1,6 +1,7 @@
 //! Parquet: one page a row, row by row, in memory of a few rows and the pages of their columns.
 
 use super::chain::RecordHash;
+use super::input_file::InputFile;
 use super::layout::InputLayout;
 use super::page_columns::{PageField, page_columns};
 use super::read_error::ReadError;
@@ -16,10 +17,10 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, TimeUnit};
 use base64::Engine as _;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::file::reader::Length;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -77,7 +78,7 @@ impl ParquetRecords {
         count: Box<dyn Fn(u64) + Send>,
         layout: &mut InputLayout,
     ) -> Result<Self, ReadError> {
-        let mut file = File::open(path)?;
+        let mut file = InputFile::open(path)?;
         let mut signature = [0; SIGNATURE.len()];
         file.read_exact(&mut signature)?;
         if signature != SIGNATURE {

@@ -1,5 +1,6 @@
 //! Copies rows of a Parquet file: all of their columns, as they came.
 
+use super::input_file::InputFile;
 use super::parquet_writer::{CREATED_BY, io_error};
 use super::read_error::ReadError;
 use parquet::arrow::ArrowWriter;
@@ -17,7 +18,7 @@ const BATCH_ROWS: usize = 1024;
 /// Bytes of a row group: what is in memory until it is written.
 const ROW_GROUP_BYTES: usize = 128 << 20;
 
-/// The key of Arrow's own description of the columns, which every writer makes anew.
+/// The key under which each writer stores Arrow's description of the columns, so that it is not copied.
 const ARROW_SCHEMA: &str = "ARROW:schema";
 
 /// A copy of some rows, which are known before any is written.
@@ -51,7 +52,7 @@ impl RowCopy {
     /// such as the schema of a library, goes along.
     pub(super) fn finish(self) -> Result<(), RowCopyError> {
         let damaged = |error: &dyn std::fmt::Display| RowCopyError::Input(ReadError::Parquet(error.to_string()));
-        let file = File::open(&self.input).map_err(|error| RowCopyError::Input(error.into()))?;
+        let file = InputFile::open(&self.input).map_err(|error| RowCopyError::Input(error.into()))?;
         let reader = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| damaged(&error))?;
         let schema = reader.schema().clone();
         let properties = properties(reader.metadata());

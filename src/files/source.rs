@@ -5,6 +5,7 @@ use super::archive_record::ArchiveDefaults;
 use super::compression::{Compression, Decompressed, IdleDecoders, decompressed_as};
 use super::format::{FileFormat, Sniffed, sniff};
 use super::gzip_members::GzipMembers;
+use super::input_file::{InputFile, state_of, url_of};
 use super::json_array::JsonArray;
 use super::jsonl::JsonLines;
 use super::layout::{InputLayout, PageSettings};
@@ -26,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// How many records are read ahead from an input that may stall.
 const AHEAD_RECORDS_MAX: usize = 8;
@@ -34,7 +35,8 @@ const AHEAD_RECORDS_MAX: usize = 8;
 /// Where records come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// A file or a named pipe, identified by its absolute path. Reading it again yields only what is new.
+    /// A file or a named pipe, identified by its absolute path, or an object, identified by its URL. Reading it again
+    /// yields only what is new.
     File(PathBuf),
     /// Standard input.
     Stdin {
@@ -178,12 +180,10 @@ impl FileSource {
                 let (path, may_stall) = resolve_path(&path).map_err(|error| cannot_open(&shown, &error))?;
                 let name = path.to_string_lossy().into_owned();
                 let reading = if may_stall {
-                    ActiveReader::Background(read_on_thread(self.reader(
-                        &name,
-                        Box::new(LazyFile::Unopened(path.clone())),
-                        None,
-                        true,
-                    )))
+                    let is_object = url_of(&path).is_some();
+                    let stream = Box::new(LazyFile::Unopened(path.clone()));
+                    let path = is_object.then_some(path.as_path());
+                    ActiveReader::Background(read_on_thread(self.reader(&name, stream, path, true)))
                 } else {
                     let file = File::open(&path).map_err(|error| cannot_open(&shown, &error))?;
                     ActiveReader::Inline(Box::new(self.reader(&name, Box::new(file), Some(&path), true)))
@@ -201,7 +201,7 @@ impl FileSource {
         Ok(OpenInput { name, reading, n_bytes_after: n_bytes_before + n_bytes, has_faults: false })
     }
 
-    /// A reader of a stream. `path` is that of a file; pipes and standard input have none.
+    /// A reader of a stream. `path` is that of a file or an object; pipes and standard input have none.
     fn reader(&self, name: &str, stream: Stream, path: Option<&Path>, has_a_past: bool) -> InputReader {
         let taken = self.progress.get(&(name.to_string(), 0)).copied().unwrap_or_default();
         let read = Arc::clone(&self.read);
@@ -280,9 +280,12 @@ impl Source for FileSource {
     }
 }
 
-/// Returns a file's absolute path, and whether it is a pipe or a device, which may block. The path of the shell's
-/// `<(…)` cannot be resolved and stays as it is.
+/// Returns a file's absolute path, and whether reading may block, as of a pipe, a device or an object. The path of the
+/// shell's `<(…)` cannot be resolved and stays as it is.
 pub(super) fn resolve_path(path: &Path) -> io::Result<(PathBuf, bool)> {
+    if url_of(path).is_some() {
+        return Ok((path.to_path_buf(), true));
+    }
     let kind = path.metadata()?.file_type();
     if kind.is_file() || kind.is_dir() {
         return Ok((path.canonicalize()?, false));
@@ -295,7 +298,7 @@ fn cannot_open(path: &str, error: &io::Error) -> String {
 }
 
 fn file_bytes(path: &Path) -> u64 {
-    path.metadata().ok().filter(std::fs::Metadata::is_file).map_or(0, |metadata| metadata.len())
+    state_of(path).ok().flatten().map_or(0, |state| state.n_bytes)
 }
 
 /// Reads to the end on another thread. A thread whose stream never ends lives as long as the process.
@@ -315,8 +318,7 @@ fn read_on_thread(mut reader: InputReader) -> Receiver<Step> {
 
 /// When a file was last changed.
 pub(super) fn file_time(path: &Path) -> Option<FetchTime> {
-    let modified = path.metadata().ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-    i64::try_from(modified.as_micros()).ok().map(FetchTime)
+    state_of(path).ok()??.changed_at
 }
 
 /// A file that an input is, for formats that are not read from their beginning.
@@ -422,6 +424,16 @@ pub(super) struct OpenRecords {
     pub(super) had_mark: bool,
 }
 
+/// Opens the records of an input that was read before.
+pub(super) fn open_again(input: &Path, settings: &ReadSettings) -> Result<(OpenRecords, InputLayout), ReadError> {
+    let (path, _) = resolve_path(input)?;
+    let (name, time) = (path.to_string_lossy().into_owned(), file_time(&path));
+    let mut layout = InputLayout::new(name.as_str().into(), time, settings.pages.clone());
+    let stream = Box::new(InputFile::open(&path)?);
+    let file = OpenFile { path, read: Default::default() };
+    Ok((open_records(stream, &name, Some(&file), &mut layout, settings)?, layout))
+}
+
 /// Recognises the compression and the format of a stream, and opens its records. A table settles the layout.
 pub(super) fn open_records(
     stream: Stream,
@@ -475,10 +487,10 @@ pub(super) fn open_records(
     Ok(OpenRecords { records, format, compression, had_mark })
 }
 
-/// A file that opens at the first read, because opening a pipe waits for its writer.
+/// A file that opens at the first read, because opening a pipe waits for its writer, and an object for its store.
 enum LazyFile {
     Unopened(PathBuf),
-    Open(File),
+    Open(InputFile),
 }
 
 impl Read for LazyFile {
@@ -486,7 +498,7 @@ impl Read for LazyFile {
         match self {
             LazyFile::Open(file) => file.read(buffer),
             LazyFile::Unopened(path) => {
-                let mut file = File::open(path)?;
+                let mut file = InputFile::open(path)?;
                 let n = file.read(buffer);
                 *self = LazyFile::Open(file);
                 n

@@ -2,6 +2,7 @@
 
 use super::archive_record::ArchiveDefaults;
 use super::compression::{Compression, Decompressed, IdleDecoders, decompressed_as};
+use super::input_file::InputFile;
 use super::originals::Location;
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
@@ -14,7 +15,6 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
-use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use zip::{CompressionMethod, ZipArchive};
@@ -82,7 +82,7 @@ impl WaczRecords {
         let mut members = members_of(path)?;
         if let Some(list) = members.iter().find(|member| member.name == LIST) {
             let mut text = Vec::new();
-            list.stream(File::open(path)?)?.take(LIST_BYTES_MAX).read_to_end(&mut text)?;
+            list.stream(InputFile::open(path)?)?.take(LIST_BYTES_MAX).read_to_end(&mut text)?;
             let list = serde_json::from_slice(&text)
                 .map_err(|error| ReadError::Unusable(format!("the archive's {LIST} cannot be read: {error}")))?;
             check_list(list, &mut members)?;
@@ -106,7 +106,7 @@ impl WaczRecords {
     }
 
     fn begin(&self, member: &Member) -> Result<WarcRecords, ReadError> {
-        let raw = (self.counting)(Box::new(File::open(&self.path)?.take_from(member)?));
+        let raw = (self.counting)(Box::new(InputFile::open(&self.path)?.take_from(member)?));
         let Decompressed { stream, compression, members } = decompressed_as(member.checked(raw), &self.idle)?;
         let has_places = !member.is_deflated && matches!(compression, Compression::None | Compression::Gzip);
         let path = self.path.as_path();
@@ -147,7 +147,8 @@ fn members_of(path: &Path) -> Result<Vec<Member>, ReadError> {
     let broken = |why: String| {
         ReadError::Unusable(format!("the zip archive's directory cannot be read ({why}); fetch the file again"))
     };
-    let mut archive = ZipArchive::new(BufReader::new(File::open(path)?)).map_err(|error| broken(error.to_string()))?;
+    let mut archive =
+        ZipArchive::new(BufReader::new(InputFile::open(path)?)).map_err(|error| broken(error.to_string()))?;
     let mut members = Vec::with_capacity(archive.len());
     for at in 0..archive.len() {
         let entry = archive.by_index_raw(at).map_err(|error| broken(error.to_string()))?;
@@ -193,11 +194,11 @@ fn check_list(list: List, members: &mut [Member]) -> Result<(), ReadError> {
 
 /// Cuts a member's bytes out of the archive.
 trait TakeFrom {
-    fn take_from(self, member: &Member) -> io::Result<io::Take<File>>;
+    fn take_from(self, member: &Member) -> io::Result<io::Take<InputFile>>;
 }
 
-impl TakeFrom for File {
-    fn take_from(mut self, member: &Member) -> io::Result<io::Take<File>> {
+impl TakeFrom for InputFile {
+    fn take_from(mut self, member: &Member) -> io::Result<io::Take<InputFile>> {
         self.seek(SeekFrom::Start(member.from))?;
         Ok(self.take(member.n_packed))
     }
@@ -205,7 +206,7 @@ impl TakeFrom for File {
 
 impl Member {
     /// The member's contents, out of the whole archive.
-    fn stream(&self, archive: File) -> io::Result<Stream> {
+    fn stream(&self, archive: InputFile) -> io::Result<Stream> {
         Ok(self.checked(Box::new(archive.take_from(self)?)))
     }
 

@@ -5,6 +5,7 @@ use super::archive_record::{
 };
 use super::chain::RecordHash;
 use super::compression::{DamagedStream, IdleDecoders, decompressed};
+use super::input_file::InputFile;
 use super::originals::Location;
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
@@ -15,7 +16,6 @@ use crate::wire::{Limits, Reason, Record, Rejection};
 use fastwarc::stream_io::bufread::LimitedBufReader;
 use fastwarc::stream_io::traits::WarcRead;
 use fastwarc::warc::record::WarcRecord;
-use std::fs::File;
 use std::io::{self, BufRead, Cursor, Read, Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -93,7 +93,7 @@ impl WarcRecords {
     fn original(&self) -> Option<Result<Content, Rejection>> {
         let digest = self.record.header.payload_digest.as_deref()?;
         let place = self.defaults.originals.get(digest)?;
-        let mut file = File::open(&place.path).ok()?;
+        let mut file = InputFile::open(&place.path).ok()?;
         file.seek(SeekFrom::Start(place.from)).ok()?;
         let mut stream = decompressed(Box::new(file), &IdleDecoders::default()).ok()?;
         io::copy(&mut (&mut stream).take(place.n_skipped), &mut io::sink()).ok()?;

@@ -131,7 +131,7 @@ fn refused(output: &Output, why: &str) {
 }
 
 /// The files of a corpus, without its hidden folder.
-fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+pub fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(next) = folders.pop() {

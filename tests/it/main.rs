@@ -58,6 +58,8 @@ mod kafka;
 #[cfg(feature = "service")]
 mod page;
 #[cfg(feature = "service")]
+mod objects;
+#[cfg(feature = "service")]
 mod parity;
 #[cfg(feature = "service")]
 mod parquet;

@@ -6,6 +6,7 @@ pub mod broker;
 pub mod browser;
 pub mod disk;
 pub mod failing;
+pub mod object_server;
 pub mod schema;
 pub mod server;
 
@@ -37,6 +38,12 @@ impl World {
 
     pub fn with(mut self, key: &str, value: impl ToString) -> Self {
         self.variables.push((format!("LOOKALIKE__{}", key.replace('.', "__").to_uppercase()), value.to_string()));
+        self
+    }
+
+    /// Sets a variable of the environment.
+    pub fn with_variable(mut self, name: &str, value: impl ToString) -> Self {
+        self.variables.push((name.into(), value.to_string()));
         self
     }
 
