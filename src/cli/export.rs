@@ -1,22 +1,25 @@
 //! `lookalike export`: writes what the store holds, row by row.
 
-use super::args::{ExportArgs, ExportCommand};
-use super::exit::{Exit, ending};
+use super::args::{ExportArgs, ExportCommand, ExportEventsArgs};
+use super::exit::{Exit, ending, file_error, usage};
 use super::table::{Column, TableFormat, TableWriter, chosen, column};
 use super::wiring::open_read_only;
 use crate::config::Config;
 use crate::document::{ClusterId, DocumentId};
+use crate::files::{input_files, open_text};
 use crate::ports::{LinkView, Snapshot, Store, StoreError};
-use crate::query::{self, ExportRow, PresentRow};
+use crate::query::{self, ExportRow, LostSearch, PresentRow};
 use crate::sketch::compare;
 use crate::store::RocksStore;
-use anyhow::Result;
+use crate::wire::Event;
+use anyhow::{Context as _, Result};
 use serde::Serialize;
+use std::io::{BufRead, BufReader};
 
 /// Links whose documents are read at once.
 const LINKS_AT_ONCE: usize = 4096;
 
-/// The columns that a table may have, and those that it has where none are named.
+/// The columns that a table may have, and those that it has where none are named: all of them, if there is no such list.
 pub(super) struct TableColumns {
     pub all: &'static [Column],
     pub default: &'static [&'static str],
@@ -75,10 +78,70 @@ const RELATED_COLUMNS: TableColumns = TableColumns {
 const CENTER_COLUMNS: TableColumns =
     TableColumns { all: &[column!("url", Text), column!("center", Text)], default: &["url", "center"] };
 
-/// Exports links, the present state, or clusters.
+const MOVE_COLUMNS: TableColumns = TableColumns {
+    all: &[
+        column!("url", Text),
+        column!("state", Text),
+        column!("fetched_at", Time),
+        column!("sweep", Text),
+        column!("document", Number),
+        column!("last_seen", Time),
+        column!("to", Text),
+        column!("to_document", Number),
+        column!("to_last_seen", Time),
+        column!("resemblance", Share),
+        column!("evidence", Text, "/evidence/kind"),
+        column!("score", Share),
+    ],
+    default: &[],
+};
+
+/// In the order of an event's JSON.
+const EVENT_COLUMNS: TableColumns = TableColumns {
+    all: &[
+        column!("type", Text),
+        column!("seq", Number),
+        column!("source", Text),
+        column!("partition", Number),
+        column!("offset", Number),
+        column!("url", Text),
+        column!("fetched_at", Time),
+        column!("sweep", Text),
+        column!("document", Number),
+        column!("cluster", Number),
+        column!("relation", Text),
+        column!("matched_document", Number),
+        column!("matched_url", Text),
+        column!("resemblance", Share),
+        column!("previous_document", Number),
+        column!("from", Text),
+        column!("to", Text),
+        column!("evidence", Text),
+        column!("redirect_to", Text),
+        column!("loser", Number),
+        column!("winner", Number),
+        column!("gap_to", Number),
+        column!("n_lost", Number),
+        column!("reason", Text),
+        column!("message", Text),
+    ],
+    default: &[],
+};
+
+/// Exports what a store holds, or events.
 pub(super) fn export(config: &Config, command: &ExportCommand, json: bool) -> Result<Exit> {
+    if let ExportCommand::Events(args) = command {
+        export_events(args, json)?;
+        return Ok(Exit::Done);
+    }
     let store = open_read_only(config)?;
     match command {
+        ExportCommand::Events(_) => {}
+        ExportCommand::Moves(args) => {
+            let search = LostSearch { ranking: config.lost.clone(), ..LostSearch::default() };
+            let rows = table(args, &MOVE_COLUMNS, json)?;
+            write_rows(rows, |row| row, |write| query::export_moves(&store, &search, write))?;
+        }
         ExportCommand::Links(args) => export_links(&store, table(args, &LINK_COLUMNS, json)?)?,
         ExportCommand::Present(args) => {
             let sizes = Sizes::read(&store, &args.columns)?;
@@ -113,6 +176,22 @@ fn table(args: &ExportArgs, columns: &TableColumns, json: bool) -> Result<TableW
     let columns = chosen(columns.all, columns.default, &args.columns)?;
     let out = args.out.as_deref();
     TableWriter::create(out, TableFormat::choose(args.format, json, out), columns)
+}
+
+/// Writes the events of files as they come.
+fn export_events(args: &ExportEventsArgs, json: bool) -> Result<()> {
+    let files = input_files(&args.files).map_err(usage)?;
+    let mut rows = table(&args.export, &EVENT_COLUMNS, json)?;
+    for path in files {
+        let text = open_text(&path).map_err(|error| file_error("read", &path, &error))?;
+        for (number, line) in (1..).zip(BufReader::new(text).lines()) {
+            let line = line.map_err(|error| file_error("read", &path, &error))?;
+            let event: Event = serde_json::from_str(&line)
+                .with_context(|| format!("{}: line {number} is no event; give an events file", path.display()))?;
+            rows.write(&event)?;
+        }
+    }
+    Ok(rows.finish()?)
 }
 
 /// Writes every row that `each` hands over, until writing fails.

@@ -59,7 +59,7 @@ macro_rules! column {
 }
 pub(super) use column;
 
-/// The columns of these names, in their order; all `default` ones where none are named.
+/// The columns of these names, in their order. Where none are named, the `default` ones; where there are none of these, all.
 pub(super) fn chosen(all: &[Column], default: &[&str], names: &[String]) -> Result<Vec<Column>> {
     let find = |name: &str| {
         all.iter().find(|column| column.name == name).copied().ok_or_else(|| {
@@ -68,6 +68,7 @@ pub(super) fn chosen(all: &[Column], default: &[&str], names: &[String]) -> Resu
         })
     };
     match names {
+        [] if default.is_empty() => Ok(all.to_vec()),
         [] => default.iter().map(|name| find(name)).collect(),
         names => {
             if let Some(twice) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {

@@ -7,6 +7,7 @@ mod explain;
 mod group;
 mod lost;
 mod near_urls;
+mod moves;
 mod passages;
 mod present;
 mod related;
@@ -29,6 +30,7 @@ pub use lost::{FormerPlace, FoundPlace, LostAnswer, LostSearch, lost, lost_many}
 pub use near_urls::{near_urls, never_seen};
 pub use passages::{Passage, SharedPassages, shared_passages};
 pub use present::{PresentRow, export_present, present};
+pub use moves::{MoveRow, export_moves};
 pub use related::{
     NO_RELATED, RelatedAnswer, RelatedPage, RelatedQuestion, RelatedTo, SharedWord, bags_of_urls, related,
 };

@@ -77,6 +77,7 @@ fn of_batch(batch: &RecordBatch) -> Vec<Row> {
 fn every_format_holds_the_same_rows() {
     let world = World::new();
     world.run(&sweeps());
+    world.ask("sweep close", &["3-2017-09-01"]);
     for (table, default, all) in [
         (
             "clusters",
@@ -85,6 +86,11 @@ fn every_format_holds_the_same_rows() {
         ),
         ("present", "url,fetched_at,sweep,document,cluster,state", "state,url,words,bytes,representative"),
         ("links", "document,to,resemblance,containment,url,to_url", "url,words,bytes,to_words,to_bytes,resemblance"),
+        (
+            "moves",
+            "url,state,fetched_at,sweep,document,last_seen,to,to_document,to_last_seen,resemblance,evidence,score",
+            "to,url",
+        ),
     ] {
         for (columns, chosen) in [(default, vec![]), (all, vec!["--columns", all])] {
             let ask = |more: &[&str]| world.ask(&format!("export {table}"), &[&chosen[..], more].concat());
@@ -120,6 +126,65 @@ fn every_format_holds_the_same_rows() {
             .expect("a folder")
             .any(|file| { file.expect("a file").path().to_string_lossy().ends_with(".part") })
     );
+}
+
+/// Lost if this fails: where the pages of a site have gone.
+#[test]
+fn moves_are_what_lost_answers() {
+    let world = World::new();
+    world.run(&sweeps());
+    world.ask("sweep close", &["3-2017-09-01"]);
+    let dead: Vec<Row> =
+        of_jsonl(&world.ask("export present --json", &[])).into_iter().filter(|row| row["state"] != "page").collect();
+    let moves = of_jsonl(&world.ask("export moves --json", &[]));
+    assert_eq!(moves.len(), dead.len());
+    let mut n_moved = 0;
+    for (row, dead) in moves.iter().zip(&dead) {
+        for column in ["url", "state", "fetched_at", "sweep"] {
+            assert_eq!(row[column], dead[column]);
+        }
+        let lost = parsed(&world.ask("query lost --json --limit 1", &[row["url"].as_str().expect("a URL")]));
+        assert_eq!(row["to"], lost["answers"].get(0).cloned().unwrap_or_default(), "{row:?}");
+        if !row["to"].is_null() {
+            n_moved += 1;
+            let place = &lost["details"][0];
+            assert_eq!((&row["to_document"], &row["score"]), (&place["document"], &place["score"]));
+            assert_eq!((&row["resemblance"], &row["evidence"]), (&place["resemblance"], &place["evidence"]["kind"]));
+        }
+    }
+    assert!(n_moved > 10 && n_moved < moves.len(), "{n_moved} of {} have moved", moves.len());
+}
+
+/// Lost if this fails: events for people who read tables.
+#[test]
+fn events_become_a_table() {
+    let world = World::new();
+    world.run(&sweeps());
+    let events = world.path("events.jsonl").display().to_string();
+    world.ask("sweep close", &["3-2017-09-01", "--events", &events]);
+    let events = of_jsonl(&std::fs::read_to_string(world.path("events.jsonl")).expect("events"));
+    let packed = world.write(
+        "events.zst",
+        zstd::encode_all(std::fs::File::open(world.path("events.jsonl")).expect("a file"), 3).expect("packed"),
+    );
+    let out = world.path("events.parquet");
+    let run = |arguments: &[&Path]| {
+        let mut command = world.command_without_store("export events");
+        command.args(arguments).output().expect("starts")
+    };
+    let output = run(&[&packed, Path::new("--out"), &out]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let rows = of_parquet(&out);
+    assert_eq!(rows.len(), events.len());
+    for (row, event) in rows.iter().zip(&events) {
+        let own = row.iter().filter(|(_, value)| !value.is_null());
+        let said = event.iter().filter(|(_, value)| !value.is_null());
+        assert_eq!(own.collect::<Vec<_>>().len(), said.clone().count(), "{row:?} {event:?}");
+        said.for_each(|(name, value)| assert_eq!(&row[name], value, "{name}"));
+    }
+    let wrong = run(&[&world.write("no.jsonl", "{}\n")]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(text(&wrong.stderr).contains("line 1 is no event; give an events file"), "{}", text(&wrong.stderr));
 }
 
 /// What the columns say, on pages of known sizes; and one representative for each cluster.

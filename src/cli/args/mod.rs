@@ -11,7 +11,9 @@ pub use cluster::ClusterArgs;
 pub use dedup::{CorpusFormat, DedupArgs};
 pub use ingest::{BackfillArgs, RunArgs, ServeArgs, SketchArgs};
 pub use kafka::{DlqCommand, ReplayArgs, Republished, TopicArgs, TopicsCommand};
-pub use query::{ChangesArgs, ExportArgs, ExportCommand, Question, ReclusterArgs, SweepCommand};
+pub use query::{
+    ChangesArgs, ExportArgs, ExportCommand, ExportEventsArgs, Question, ReclusterArgs, ReportArgs, SweepCommand,
+};
 pub use related::{BuildArgs, EvaluateArgs, RelatedCommand, SampleArgs, TableArgs};
 
 use super::answer_table::AnswerFormat;

@@ -217,6 +217,25 @@ Examples:
   lookalike export clusters --columns url,cluster,words,representative --out clusters.parquet
   lookalike export clusters | sort -t, -k5 > by-cluster.csv")]
     Clusters(ExportArgs),
+    /// Write a row for each URL whose page is gone, lost or redirected: where its content stands now
+    ///
+    /// The columns are url, state (gone, lost, redirect), fetched_at and sweep of that, the last copy (document, last_seen),
+    /// and the best place that `query lost` finds: to, to_document, to_last_seen, resemblance, evidence (same, direct, chain,
+    /// cluster, redirect) and score. Without a place these are empty.
+    #[command(after_long_help = "\
+Examples:
+  lookalike export moves --out moves.csv
+  lookalike export moves --columns url,to --out redirects.csv")]
+    Moves(ExportArgs),
+    /// Write a row for each event of events files
+    ///
+    /// The columns are the fields of all types of events (docs/reference/events.md); a field that a type does not have is
+    /// empty. No store is read.
+    #[command(after_long_help = "\
+Examples:
+  lookalike export events events.jsonl --out events.parquet
+  lookalike export events events.jsonl --columns type,url,cluster --out events.csv")]
+    Events(ExportEventsArgs),
     /// Write a row for each pair of related pages that `related build --clusters` found, at most ten for each URL
     ///
     /// The columns are url, related and similarity; the most similar come first.
@@ -234,8 +253,39 @@ Examples:
 }
 
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  lookalike report --out report.html
+  lookalike report --host www.example.com --limit 200 --out example.html
+
+Exit codes:
+  0    written
+  1    failed; the message says why and what to do
+  2    wrong usage or configuration")]
+pub struct ReportArgs {
+    /// Write the page to this file; it has the name only when it is whole
+    #[arg(long, short, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Report on the URLs of this host alone
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
+    /// Show this many rows of each list
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub limit: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct ExportEventsArgs {
+    /// Events files, compressed or not
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub export: ExportArgs,
+}
+
+#[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// Write to this file instead of standard output; it has the name only when it is whole
+    /// Write to this file, or the object of this URL, instead of standard output; it has the name only when it is whole
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// How to write; --json is short for jsonl [default: what the file's name ends in: .csv, .jsonl, .parquet; or csv]
