@@ -3,7 +3,7 @@
 use super::args::ClusterArgs;
 use super::backfill::{context, memory_limit};
 use super::dedup::errors::dedup_error;
-use super::dedup::without_store;
+use super::dedup::{column, without_store};
 use super::exit::{Exit, file_error, none_accepted, usage};
 use super::output::{OutputMode, no_pages_text, unreadable_text};
 use super::table::{Column, TableFormat, TableWriter, chosen, column};
@@ -53,6 +53,7 @@ pub(super) fn cluster(mut config: Config, args: &ClusterArgs, mode: OutputMode) 
     telemetry::start_logs(&config.log.level)?;
     let shutdown = watch_signals()?;
     let phases = Arc::new(PhaseProgress::default());
+    column::check(&config, &args.keep, &inputs)?;
     // Beside the table, so that the same command finds it again.
     let folder = beside(&args.out, ".cluster");
     let context = context(&config, folder, memory_limit(args.memory), &shutdown, &phases);
@@ -88,7 +89,13 @@ struct Decided {
     removals: Vec<(RemovalKind, f32)>,
 }
 
-fn decide_each(records: &mut dyn ClusteredRecords, context: &Context, args: &ClusterArgs) -> Result<Decided> {
+fn decide_each(
+    config: &Config,
+    records: &mut dyn ClusteredRecords,
+    context: &Context,
+    args: &ClusterArgs,
+) -> Result<Decided> {
+    let values = column::values(config, &args.keep, records.inputs(), context)?;
     context.progress.begin(PhaseName { name: "choosing pages", reads_pages: false }, 0);
     let work = Workspace { folder: &context.folder, memory: context.memory, stop: &context.stop };
     let mut removals = Vec::new();
@@ -97,7 +104,7 @@ fn decide_each(records: &mut dyn ClusteredRecords, context: &Context, args: &Clu
         Ok(())
     };
     let list = List { each: &mut each, with_containment: false };
-    let decision = decide(records, args.keep, None, &work, Some(list)).map_err(dedup_error)?;
+    let decision = decide(records, (&args.keep, &values), None, &work, Some(list)).map_err(dedup_error)?;
     Ok(Decided { decision, removals })
 }
 

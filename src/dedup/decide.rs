@@ -2,7 +2,7 @@
 //! which records stay, and lists the others.
 
 use super::error::DedupError;
-use super::keep::{Candidate, Chooser, Keep, Kept};
+use super::keep::{Candidate, Chooser, ColumnValues, Keep, Kept};
 use super::kept_log::{KeptLog, KeptWriter};
 use super::kept_set::KeptSet;
 use super::records::{ClusteredRecord, ClusteredRecords, Counts, Outcome};
@@ -60,18 +60,18 @@ pub struct Decision {
     pub counts: Counts,
 }
 
-/// Decides which records stay. Pages whose cluster was there before go in favour of what was kept then.
+/// Decides which records stay. `values` are those of the column of [`Keep::Column`], and of no use otherwise. Pages whose cluster was there before go in favour of what was kept then.
 ///
 /// # Errors
 /// [`DedupError`]
 pub fn decide(
     records: &mut dyn ClusteredRecords,
-    keep: Keep,
+    (keep, values): (&Keep, &ColumnValues),
     known: Option<&KnownPages<'_>>,
     work: &Workspace<'_>,
     list: Option<List<'_>>,
 ) -> Result<Decision, DedupError> {
-    let chooser = choose(records, keep, known, work)?;
+    let chooser = choose(records, (keep, values), known, work)?;
     let mut removals = list.is_some().then(|| Removals::new(work.folder, work.memory));
     if let (Some(removals), Some(known)) = (&mut removals, known) {
         add_known(removals, records, &chooser, known)?;
@@ -103,14 +103,14 @@ pub fn decide(
 /// The first pass.
 fn choose(
     records: &dyn ClusteredRecords,
-    keep: Keep,
+    (keep, values): (&Keep, &ColumnValues),
     known: Option<&KnownPages<'_>>,
     work: &Workspace<'_>,
 ) -> Result<Chooser, DedupError> {
     let clusters = records.clusters();
     let cluster_of = |document: DocumentId| clusters.get(document.0 as usize - 1).copied();
-    let n_words = if keep == Keep::Longest { records.n_words()? } else { Vec::new() };
-    let mut chooser = Chooser::new(keep, clusters.len());
+    let n_words = if *keep == Keep::Longest { records.n_words()? } else { Vec::new() };
+    let mut chooser = Chooser::new(keep.clone(), clusters.len());
     if let Some(known) = known {
         known.log.each_before(known.batch, |row| {
             if let Some(cluster) = cluster_of(row.document) {
@@ -135,8 +135,9 @@ fn choose(
         if let Outcome::Page { document, fetched_at } = record.outcome
             && let Some(cluster) = cluster_of(document)
         {
+            let value = values.get(record.input, record.offset);
             let n_words = n_words.get(document.0 as usize - 1).copied().unwrap_or_default();
-            chooser.offer(cluster, &Candidate { number, document, n_words, fetched_at });
+            chooser.offer(cluster, &Candidate { number, document, n_words, fetched_at, value });
         }
         number += 1;
         Ok(())

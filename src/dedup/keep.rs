@@ -3,11 +3,12 @@
 use crate::document::{DocumentId, FetchTime};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
+use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
 /// Which page of a cluster stays. Among equals, the one that comes first in the inputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keep {
     /// The page with most words.
@@ -16,29 +17,39 @@ pub enum Keep {
     Newest,
     /// The page that comes first in the inputs.
     First,
+    /// The page with the highest value in a column: its name, or a JSON pointer. A page without a value comes last.
+    Column(String),
 }
 
 impl Keep {
     /// What a page offers. The highest rank stays.
-    fn rank(self, candidate: &Candidate) -> i64 {
+    fn rank(&self, candidate: &Candidate) -> i64 {
         match self {
             Keep::Longest => i64::from(candidate.n_words),
             Keep::Newest => candidate.fetched_at.0,
             Keep::First => 0,
+            Keep::Column(_) => candidate.value.map_or(i64::MIN, ordered),
         }
     }
 }
 
-impl FromStr for Keep {
-    type Err = String;
+/// The integer that is ordered among others as the number is among numbers.
+fn ordered(number: f64) -> i64 {
+    // One zero is no less than the other.
+    let bits = (number + 0.0).to_bits() as i64;
+    bits ^ (((bits >> 63) as u64) >> 1) as i64
+}
 
-    fn from_str(word: &str) -> Result<Self, String> {
-        match word {
-            "longest" => Ok(Keep::Longest),
-            "newest" => Ok(Keep::Newest),
-            "first" => Ok(Keep::First),
-            _ => Err("what is kept is longest, newest or first".into()),
-        }
+impl FromStr for Keep {
+    type Err = Infallible;
+
+    fn from_str(word: &str) -> Result<Self, Infallible> {
+        Ok(match word {
+            "longest" => Keep::Longest,
+            "newest" => Keep::Newest,
+            "first" => Keep::First,
+            column => Keep::Column(column.into()),
+        })
     }
 }
 
@@ -48,12 +59,13 @@ impl fmt::Display for Keep {
             Keep::Longest => "longest",
             Keep::Newest => "newest",
             Keep::First => "first",
+            Keep::Column(column) => column,
         })
     }
 }
 
 /// A page that may stay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
     /// The page's number among all records, in the order of the inputs; below 2^62.
     pub number: u64,
@@ -63,6 +75,32 @@ pub struct Candidate {
     pub n_words: u32,
     /// When it was fetched.
     pub fetched_at: FetchTime,
+    /// Its value in the column of [`Keep::Column`].
+    pub value: Option<f64>,
+}
+
+/// The values of a column, for the records of all inputs in their order; 8 bytes each. None are kept as NaN.
+#[derive(Default)]
+pub struct ColumnValues(Vec<Vec<f64>>);
+
+impl ColumnValues {
+    /// Begins the next input.
+    pub fn begin_input(&mut self) {
+        self.0.push(Vec::new());
+    }
+
+    /// Adds the value of the next record of that input.
+    pub fn push(&mut self, value: Option<f64>) {
+        if let Some(values) = self.0.last_mut() {
+            values.push(value.unwrap_or(f64::NAN));
+        }
+    }
+
+    /// The value of a record, by its input and its number there.
+    pub fn get(&self, input: u32, offset: i64) -> Option<f64> {
+        let value = *self.0.get(input as usize)?.get(usize::try_from(offset).ok()?)?;
+        Some(value).filter(|value| !value.is_nan())
+    }
 }
 
 /// The page that stays.
@@ -168,7 +206,9 @@ mod tests {
     const CLUSTER: DocumentId = DocumentId(3);
 
     fn candidate((number, n_words, time): (u64, u32, i64)) -> Candidate {
-        Candidate { number, document: DocumentId(number as u32 + 1), n_words, fetched_at: FetchTime(time) }
+        let value = (n_words != 3).then(|| f64::from(n_words) - 1.5);
+        let (document, fetched_at) = (DocumentId(number as u32 + 1), FetchTime(time));
+        Candidate { number, document, n_words, fetched_at, value }
     }
 
     fn chosen(keep: Keep, pages: &[(u64, u32, i64)]) -> Option<Kept> {
@@ -204,6 +244,14 @@ mod tests {
         assert_eq!(chooser.kept(DocumentId(9)), None);
     }
 
+    #[test]
+    fn numbers_stay_in_their_order() {
+        let numbers = [f64::NEG_INFINITY, -1e300, -2.0, -1e-300, 0.0, 1e-300, 1.0, 1.5, 1e300, f64::INFINITY];
+        assert!(numbers.is_sorted_by(|a, b| ordered(*a) < ordered(*b)));
+        assert_eq!(ordered(0.0), ordered(-0.0));
+        assert!(ordered(f64::NEG_INFINITY) > i64::MIN, "any number comes before none");
+    }
+
     proptest! {
         #[test]
         fn the_order_of_offers_does_not_matter(
@@ -215,13 +263,15 @@ mod tests {
             let mut other = pages.clone();
             other.rotate_left(shuffle.index(pages.len()));
             other.reverse();
-            for keep in [Keep::Longest, Keep::Newest, Keep::First] {
-                let kept = chosen(keep, &pages);
-                prop_assert_eq!(kept, chosen(keep, &other));
-                let key = |page: &&(u64, u32, i64)| match keep {
+            for keep in [Keep::Longest, Keep::Newest, Keep::First, Keep::Column("c".into())] {
+                let kept = chosen(keep.clone(), &pages);
+                prop_assert_eq!(kept, chosen(keep.clone(), &other));
+                let key = |page: &&(u64, u32, i64)| match &keep {
                     Keep::Longest => (i64::from(page.1), Reverse(page.0)),
                     Keep::Newest => (page.2, Reverse(page.0)),
                     Keep::First => (0, Reverse(page.0)),
+                    // A page of 3 words has no value.
+                    Keep::Column(_) => (if page.1 == 3 { -1 } else { i64::from(page.1) }, Reverse(page.0)),
                 };
                 prop_assert_eq!(kept, pages.iter().max_by_key(key).map(|page| Kept::Record(page.0)));
             }

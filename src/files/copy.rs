@@ -11,7 +11,7 @@ use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
 use super::record_writer::RecordWriter;
 use super::row_copy::{RowCopy, RowCopyError};
-use super::source::{FileSource, OpenFile, OpenRecords, ReadSettings, file_time, open_records, resolve_path};
+use super::source::{FileSource, OpenRecords, ReadSettings, open_again};
 use crate::document::{CanonicalRule, Content, FetchTime, MediaType, Page, plain_text};
 use crate::intake::{FutureLimit, PageReader};
 use crate::ports::Progress;
@@ -165,15 +165,7 @@ impl RecordCopier {
 
     /// Opens the input and creates the output.
     fn open(&self, job: &CopyJob<'_>) -> Result<OpenCopy, CopyError> {
-        let opened = || -> Result<_, ReadError> {
-            let (path, _) = resolve_path(job.input)?;
-            let (name, time) = (path.to_string_lossy().into_owned(), file_time(&path));
-            let mut layout = InputLayout::new(name.as_str().into(), time, self.settings.pages.clone());
-            let stream = Box::new(File::open(&path)?);
-            let file = OpenFile { path, read: Default::default() };
-            Ok((open_records(stream, &name, Some(&file), &mut layout, &self.settings)?, layout))
-        };
-        let (opened, layout) = opened().map_err(|error| unread(job, &error))?;
+        let (opened, layout) = open_again(job.input, &self.settings).map_err(|error| unread(job, &error))?;
         let OpenRecords { records, format, compression, had_mark } = opened;
         let is_same = job.format == CopyFormat::Same;
         if is_same && !format.can_stay_same() {

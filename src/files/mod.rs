@@ -11,6 +11,7 @@
 mod arc;
 mod archive_record;
 mod chain;
+mod column_values;
 mod compression;
 mod copy;
 mod events;
@@ -42,6 +43,7 @@ mod warc_date;
 mod warc_stream;
 
 pub use copy::{CopyError, CopyFormat, CopyJob, RecordCopier, can_stay_same};
+pub use column_values::{ColumnError, ColumnReader};
 pub use events::{EventFile, EventStdout};
 pub use http_body::decode_content;
 pub use inputs::{InputError, NamedFile, input_files, named_files};

@@ -133,7 +133,7 @@ fn column_called(columns: &[Vec<String>], names: &[&str]) -> Option<usize> {
 }
 
 /// The column at a place: a name, or a JSON pointer to one within structs.
-fn column_at(columns: &[Vec<String>], place: &str) -> Option<usize> {
+pub(super) fn column_at(columns: &[Vec<String>], place: &str) -> Option<usize> {
     let path: Vec<&str> = place.strip_prefix('/').map_or_else(|| vec![place], |path| path.split('/').collect());
     let is_there = |column: &Vec<String>| {
         column.len() == path.len() && column.iter().zip(&path).all(|(part, wanted)| part.eq_ignore_ascii_case(wanted))

@@ -194,7 +194,7 @@ impl FieldMap {
 
     /// The first of a part's places that holds something. Null counts as nothing.
     fn find<'r>(&self, record: &'r Value, part: Part) -> Option<&'r Value> {
-        self.places(part).filter_map(|place| find(record, place)).find(|value| !value.is_null())
+        self.places(part).filter_map(|place| value_at(record, place)).find(|value| !value.is_null())
     }
 
     fn url_in(&self, record: &Value, fallback: &Fallback, limits: &Limits) -> Result<String, Rejection> {
@@ -235,7 +235,7 @@ impl FieldMap {
         match contents.collect::<Vec<_>>().as_slice() {
             [(part, value)] => content_of(*part, value, self.find(record, Part::ContentType), limits),
             // The JSON page's `"body": null`.
-            [] if self.preset.is_page() && self.places(Part::Body).any(|place| find(record, place).is_some()) => {
+            [] if self.preset.is_page() && self.places(Part::Body).any(|place| value_at(record, place).is_some()) => {
                 Ok(Content::Gone)
             }
             [] => {
@@ -302,8 +302,9 @@ fn unescaped(token: &str) -> String {
     token.replace("~1", "/").replace("~0", "~")
 }
 
-/// Returns the value at a place. A name that differs only in case matches if no other does.
-fn find<'a>(value: &'a Value, place: &str) -> Option<&'a Value> {
+/// Returns the value at a place of a record: the name of a field, or a JSON pointer. A name that differs only in case matches
+/// if no other does.
+pub fn value_at<'a>(value: &'a Value, place: &str) -> Option<&'a Value> {
     let Some(pointer) = place.strip_prefix('/') else { return child(value, place) };
     pointer.split('/').try_fold(value, |at, token| child(at, &unescaped(token)))
 }

@@ -22,7 +22,7 @@ pub use crate::history::MoveEvidence;
 pub use describe::{Described, EventLog};
 pub use event::{Event, EventBody, EventType, Subject, WIRE_VERSION};
 pub use fallback::{Fallback, TimeFrom, UrlFrom, url_of_text};
-pub use fields::FieldMap;
+pub use fields::{FieldMap, value_at};
 pub use http_status::StatusMeaning;
 pub use json_page::parse_json_page;
 pub use limits::Limits;

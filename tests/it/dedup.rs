@@ -25,7 +25,7 @@ pub struct Page {
     line: Vec<u8>,
     pub json: Value,
     pub key: String,
-    n_words: u64,
+    pub n_words: u64,
 }
 
 /// What a file holds, without its compression.
@@ -181,6 +181,77 @@ fn the_kept_pages_are_those_of_the_plain_reference() {
         let default = world.dedup(&sweeps(), "default", &[]);
         assert_eq!(default["n_kept"], partition.len());
         assert_eq!(tree(&world.path("default")), tree(&world.path("longest")), "the default");
+    }
+}
+
+/// A quality that someone gave each page: some have none, and many are equal.
+fn score(page: &Page) -> Option<f64> {
+    let n = page.key.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into())) % 23;
+    (n < 20).then(|| f64::from(n) / 4.0 - 2.0)
+}
+
+/// Lost if this fails: the page that its owner holds for the best of a cluster.
+#[test]
+fn the_page_with_the_highest_value_in_a_column_stays() {
+    let (world, pages) = (World::new(), sample());
+    let clusters = clusters_of(&backfilled(&world, &sweeps()));
+    let mut best: BTreeMap<usize, &Page> = BTreeMap::new();
+    for page in &pages {
+        let held = best.entry(clusters[&page.key]).or_insert(page);
+        if score(page).unwrap_or(f64::NEG_INFINITY) > score(held).unwrap_or(f64::NEG_INFINITY) {
+            *held = page;
+        }
+    }
+    let expected: BTreeSet<&str> = best.values().map(|page| page.key.as_str()).collect();
+    assert!(best.values().filter(|page| page.n_words > 0 && score(page).is_some()).count() > 100);
+    let mut lines = String::new();
+    let mut csv = csv::Writer::from_writer(Vec::new());
+    csv.write_record(["url", "fetched_at", "sweep", "content_type", "body", "Score"]).expect("memory");
+    for (number, page) in pages.iter().enumerate() {
+        let mut json = page.json.clone();
+        // As a number, as text, or not at all.
+        json["meta"] = match score(page) {
+            Some(score) if number % 2 == 0 => serde_json::json!({"score": score}),
+            Some(score) => serde_json::json!({"score": score.to_string()}),
+            None => serde_json::json!({"score": "unknown"}),
+        };
+        lines += &format!("{json}\n");
+        let field = |name: &str| page.json[name].as_str().unwrap_or_default().to_string();
+        let text = score(page).map_or(String::new(), |score| score.to_string());
+        let fields = ["url", "fetched_at", "sweep", "content_type", "body"].map(field);
+        csv.write_record(fields.iter().chain([&text])).expect("memory");
+    }
+    let of_all: Vec<&Page> = pages.iter().collect();
+    let scores: ArrayRef = Arc::new(Float64Array::from_iter(pages.iter().map(score)));
+    let columns = [table(&of_all), vec![("rank", scores)]].concat();
+    let parquet = crate::parquet::write(&world.path("pages.parquet"), columns, Compression::SNAPPY);
+    let inputs = [
+        (world.write("pages.jsonl", lines), "/meta/score"),
+        (world.write("pages.csv", csv.into_inner().expect("memory")), "score"),
+        (parquet, "rank"),
+    ];
+    for (number, (input, column)) in inputs.iter().enumerate() {
+        let (table, store) = (world.path("table.jsonl"), world.path(&format!("store-{number}")).display().to_string());
+        let mut command = world.command_without_store("cluster -q --columns url,keep,record --keep");
+        let output = command.arg(column).arg("--out").arg(&table).arg(input).output().expect("starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let rows = fs::read_to_string(&table).expect("a table");
+        let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).expect("a row")).collect();
+        let kept = rows.iter().filter(|row| row["keep"] == true);
+        let kept: BTreeSet<&str> =
+            kept.map(|row| pages[row["record"].as_u64().expect("a number") as usize].key.as_str()).collect();
+        assert!(kept == expected, "{}", input.display());
+        for (out, arguments) in [("out", vec![]), ("held", vec!["--store", store.as_str()])] {
+            let summary = world.dedup(
+                std::slice::from_ref(input),
+                &format!("{out}-{number}"),
+                &[&["--keep", column][..], &arguments].concat(),
+            );
+            assert_eq!(summary["n_kept"], expected.len());
+        }
+        let written = world.path(&format!("out-{number}"));
+        let again = world.dedup(&[written], &format!("again-{number}"), &["--keep", column]);
+        assert_eq!(again["n_kept"], expected.len());
     }
 }
 
@@ -744,7 +815,12 @@ fn wrong_use_is_refused_and_leaves_nothing() {
     refused(&run(&["-".into()], "out", &[]), "");
     refused(&run(first, "out", &["--threshold", "0"]), "--threshold");
     refused(&run(first, "out", &["--containment", "2"]), "--containment");
-    refused(&run(first, "out", &["--keep", "shortest"]), "longest, newest or first");
+    refused(&run(first, "out", &["--keep", "shortest"]), "--keep shortest: of the first 1000 records");
+    let warc = world.write("a.warc", "WARC/1.0\r\n\r\n");
+    refused(&run(&[warc], "out", &["--keep", "score"]), "records of this format have no column score");
+    let pages = sample();
+    let parquet = crate::parquet::write(&world.path("a.parquet"), table(&[&pages[0]]), Compression::SNAPPY);
+    refused(&run(&[parquet], "out", &["--keep", "rank"]), "there is no column rank; the file has ");
     let nowhere = world.path("nowhere/removed.csv").display().to_string();
     refused(&run(first, "out", &["--removed", &nowhere]), "is no folder");
     let star = world.dedup_command(first, "out", &[]).env("LOOKALIKE__CLUSTER__POLICY", "star").output();

@@ -32,9 +32,9 @@ pub struct ClusterArgs {
     /// Write these columns instead of all: source, record, url, document, cluster, keep, kind, resemblance, reason, message
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub columns: Vec<String>,
-    /// Which page of a cluster stays: longest (most words), newest (fetched last) or first (in the order of the inputs);
-    /// among equals the first
-    #[arg(long, value_name = "longest|newest|first", default_value_t = Keep::Longest)]
+    /// Which page of a cluster stays: longest (most words), newest (fetched last), first (in the order of the inputs), or the
+    /// one with the highest value in a column (its name, or a JSON pointer); among equals the first
+    #[arg(long, value_name = "longest|newest|first|COLUMN", default_value_t = Keep::Longest)]
     pub keep: Keep,
     /// Pages of this resemblance or more are linked; over 0, at most 1 [default: cluster.threshold]
     #[arg(long, value_name = "R")]

@@ -38,9 +38,9 @@ pub struct DedupArgs {
     /// Write the corpus into this folder, which is created or empty
     #[arg(long, short, value_name = "DIR")]
     pub out: PathBuf,
-    /// Which page of a cluster stays: longest (most words), newest (fetched last) or first (in the order of the inputs);
-    /// among equals the first
-    #[arg(long, value_name = "longest|newest|first", default_value_t = Keep::Longest)]
+    /// Which page of a cluster stays: longest (most words), newest (fetched last), first (in the order of the inputs), or the
+    /// one with the highest value in a column (its name, or a JSON pointer); among equals the first
+    #[arg(long, value_name = "longest|newest|first|COLUMN", default_value_t = Keep::Longest)]
     pub keep: Keep,
     /// Pages of this resemblance or more are near-copies; over 0, at most 1 [default: cluster.threshold, or the store's]
     #[arg(long, value_name = "R")]

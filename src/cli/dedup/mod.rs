@@ -6,6 +6,7 @@
 //! ```
 
 mod clustered;
+pub(super) mod column;
 pub(super) mod errors;
 mod outputs;
 mod plan;
@@ -45,6 +46,7 @@ pub(super) fn dedup(mut config: Config, store: Option<&Path>, args: &DedupArgs, 
     }
     // Before the folder is created: a mistyped path must leave nothing behind.
     let plan = Plan::new(&config, store, args)?;
+    column::check(&config, &args.keep, &plan.inputs)?;
     telemetry::start_logs(&config.log.level)?;
     let shutdown = watch_signals()?;
     let mut corpus = Corpus::open(&args.out, plan.spec.clone()).map_err(dedup_error)?;
@@ -64,7 +66,7 @@ pub(super) fn dedup(mut config: Config, store: Option<&Path>, args: &DedupArgs, 
         };
         let progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
         let shown = progress.start_backfill(Arc::clone(&phases));
-        let decided = decide_and_list(clustered, &mut corpus, &context, args);
+        let decided = decide_and_list(&config, clustered, &mut corpus, &context, args);
         shown.finish();
         decided?;
     }
@@ -82,9 +84,16 @@ pub(super) fn dedup(mut config: Config, store: Option<&Path>, args: &DedupArgs, 
 }
 
 /// Decides which records stay, and makes that durable with the list of those that go.
-fn decide_and_list(clustered: Clustered, corpus: &mut Corpus, context: &Context, args: &DedupArgs) -> Result<()> {
-    context.progress.begin(PhaseName { name: "choosing pages", reads_pages: false }, 0);
+fn decide_and_list(
+    config: &Config,
+    clustered: Clustered,
+    corpus: &mut Corpus,
+    context: &Context,
+    args: &DedupArgs,
+) -> Result<()> {
     let Clustered { mut records, known, unreadable, n_read_before } = clustered;
+    let values = column::values(config, &args.keep, records.inputs(), context)?;
+    context.progress.begin(PhaseName { name: "choosing pages", reads_pages: false }, 0);
     let work = Workspace { folder: &context.folder, memory: context.memory, stop: &context.stop };
     let known = known.as_ref().map(|known| KnownPages {
         log: &known.log,
@@ -96,7 +105,7 @@ fn decide_and_list(clustered: Clustered, corpus: &mut Corpus, context: &Context,
         let mut each = |record: &RemovedRecord<'_>| list.as_mut().map_or(Ok(()), |list| list.write(record));
         let with_containment = args.containment.is_some();
         let list = args.removed.is_some().then_some(List { each: &mut each, with_containment });
-        decide(records.as_mut(), args.keep, known.as_ref(), &work, list).map_err(dedup_error)?
+        decide(records.as_mut(), (&args.keep, &values), known.as_ref(), &work, list).map_err(dedup_error)?
     };
     list.map_or(Ok(()), RemovedList::finish)?;
     decision.kept.write(&corpus.kept_set()).map_err(dedup_error)?;

@@ -57,7 +57,7 @@ impl Plan {
             inputs: rows,
             rule: serde_json::to_string(&(config.rule(), args.threshold, args.containment))?,
             reading: reading(config)?,
-            keep: args.keep,
+            keep: args.keep.clone(),
             format: args.format.map_or("auto".into(), |format| format!("{format:?}").to_lowercase()),
             removed: removed.map(|path| path.to_string_lossy().into_owned()),
             store: store.map(absolute).transpose()?.map(|path| path.to_string_lossy().into_owned()),
