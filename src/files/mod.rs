@@ -33,6 +33,7 @@ mod read_error;
 mod record_reader;
 mod record_writer;
 mod row_copy;
+mod row_groups;
 mod sketch_file;
 mod source;
 mod stream;

@@ -1,4 +1,4 @@
-//! Parquet: one page a row, row by row, in memory of a few rows and the pages of their columns.
+//! Parquet: one page a row, row by row, in memory of a few batches of rows and the pages of their columns.
 
 use super::chain::RecordHash;
 use super::input_file::InputFile;
@@ -6,6 +6,7 @@ use super::layout::InputLayout;
 use super::page_columns::{PageField, page_columns};
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
+use super::row_groups::RowGroups;
 use crate::document::FetchTime;
 use crate::wire::{Reason, Record, Rejection};
 use arrow_array::cast::AsArray;
@@ -24,9 +25,6 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
 
-/// Rows that are decoded at once.
-const BATCH_ROWS: usize = 64;
-
 /// The signature at the beginning of a file.
 const SIGNATURE: &[u8] = b"PAR1";
 
@@ -35,7 +33,7 @@ const HEAD_BYTES: u64 = 64 << 10;
 
 /// The rows of a file as JSON pages.
 pub(super) struct ParquetRecords {
-    batches: ParquetRecordBatchReader,
+    batches: RowGroups,
     columns: Vec<(Vec<String>, PageField)>,
     count: Box<dyn Fn(u64) + Send>,
     bytes_a_row: f64,
@@ -84,26 +82,25 @@ impl ParquetRecords {
         if signature != SIGNATURE {
             return Err(ReadError::Format("a Parquet file that is compressed as a whole; decompress it"));
         }
-        let n_bytes = file.metadata()?.len().saturating_sub(HEAD_BYTES);
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| damaged(&error))?;
-        let n_rows_total = builder.metadata().file_metadata().num_rows().max(1) as u64;
-        let leaves = builder.parquet_schema().columns();
+        let n_bytes = file.len().saturating_sub(HEAD_BYTES);
+        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|error| damaged(&error))?;
+        let n_rows_total = metadata.metadata().file_metadata().num_rows().max(1) as u64;
+        let leaves = metadata.parquet_schema().columns();
         // Values in lists and maps are several a row.
         let single: Vec<usize> = (0..leaves.len()).filter(|at| leaves[*at].max_rep_level() == 0).collect();
         let paths: Vec<Vec<String>> = single.iter().map(|at| leaves[*at].path().parts().to_vec()).collect();
         let found = page_columns(&paths, layout.fields(), layout.fallback())?;
         layout.settle_as_page();
-        let mask = ProjectionMask::leaves(builder.parquet_schema(), found.iter().map(|(at, _)| single[*at]));
+        let mask = ProjectionMask::leaves(metadata.parquet_schema(), found.iter().map(|(at, _)| single[*at]));
         let columns = found.into_iter().map(|(at, field)| (paths[at].clone(), field)).collect();
-        let batches =
-            builder.with_projection(mask).with_batch_size(BATCH_ROWS).build().map_err(|error| damaged(&error))?;
+        let batches = RowGroups::new(path, &metadata, &mask);
         let bytes_a_row = n_bytes as f64 / n_rows_total as f64;
         Ok(ParquetRecords { batches, columns, count, bytes_a_row, batch: Vec::new(), n_rows: 0, next: 0 })
     }
 
     /// Decodes the next rows; false at the end.
     fn read_batch(&mut self) -> Result<bool, ReadError> {
-        let Some(batch) = self.batches.next().transpose().map_err(|error| damaged(&error))? else { return Ok(false) };
+        let Some(batch) = self.batches.next()? else { return Ok(false) };
         let columns = self.columns.iter().map(|(path, field)| PageColumn::new(&batch, path, *field));
         self.batch = columns.collect::<Result<_, _>>()?;
         (self.n_rows, self.next) = (batch.num_rows(), 0);
