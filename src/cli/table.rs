@@ -82,9 +82,9 @@ pub(super) fn chosen(all: &[Column], default: &[&str], names: &[String]) -> Resu
 /// Where a table goes.
 enum Destination {
     File(NewFile),
-    Stdout(io::Stdout),
     #[cfg(feature = "object-store")]
     Object(NewObject),
+    Stdout(io::Stdout),
 }
 
 impl Destination {
@@ -115,7 +115,7 @@ impl TableWriter {
     /// Begins a table in a file, or on standard output.
     pub fn create(out: Option<&Path>, format: TableFormat, columns: Vec<Column>) -> Result<Self> {
         let destination = match out {
-            Some(path) => Destination::File(NewFile::create(path).map_err(|error| file_error("write", path, &error))?),
+            Some(path) => Destination::create(path).map_err(|error| file_error("write", path, &error))?,
             None if format == TableFormat::Parquet && stdout().is_terminal() => {
                 return Err(usage("Parquet is not for a terminal; give --out FILE, or a pipe"));
             }
@@ -160,9 +160,9 @@ impl TableWriter {
         };
         match destination {
             Destination::File(file) => file.finish(),
-            Destination::Stdout(mut stdout) => stdout.flush(),
             #[cfg(feature = "object-store")]
             Destination::Object(object) => object.finish(),
+            Destination::Stdout(mut stdout) => stdout.flush(),
         }
     }
 }
@@ -171,18 +171,18 @@ impl Write for Destination {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Destination::File(file) => file.write(bytes),
-            Destination::Stdout(stdout) => stdout.write(bytes),
             #[cfg(feature = "object-store")]
             Destination::Object(object) => object.write(bytes),
+            Destination::Stdout(stdout) => stdout.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Destination::File(file) => file.flush(),
-            Destination::Stdout(stdout) => stdout.flush(),
             #[cfg(feature = "object-store")]
             Destination::Object(object) => object.flush(),
+            Destination::Stdout(stdout) => stdout.flush(),
         }
     }
 }

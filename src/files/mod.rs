@@ -18,8 +18,8 @@ mod events;
 mod format;
 mod gzip_members;
 mod http_body;
-mod inputs;
 mod input_file;
+mod inputs;
 mod json_array;
 mod jsonl;
 mod layout;
@@ -43,16 +43,16 @@ mod warc;
 mod warc_date;
 mod warc_stream;
 
-pub use copy::{CopyError, CopyFormat, CopyJob, RecordCopier, can_stay_same};
 pub use column_values::{ColumnError, ColumnReader};
+pub use copy::{CopyError, CopyFormat, CopyJob, RecordCopier, can_stay_same};
 pub use events::{EventFile, EventStdout};
 pub use http_body::decode_content;
-pub use inputs::{InputError, NamedFile, input_files, named_files};
-pub use new_file::NewFile;
-pub use parquet_writer::{ColumnKind, ParquetWriter};
 #[cfg(not(feature = "object-store"))]
 pub(crate) use input_file::no_objects;
 pub use input_file::{InputFile, InputState, open_text, state_of, url_of};
+pub use inputs::{InputError, NamedFile, input_files, named_files};
+pub use new_file::NewFile;
+pub use parquet_writer::{ColumnKind, ParquetWriter};
 pub use sketch_file::{
     ContentColumns, InputNumber, SketchFileError, SketchFileWriter, SketchFiles, SketchFooter, sketch_schema,
 };
