@@ -15,6 +15,7 @@ use crate::dedup::{
     ClusteredRecord, ClusteredRecords, Counts, Decision, DedupError, List, Outcome, RemovalKind, RemovedRecord,
     Workspace, decide,
 };
+use crate::document::FetchTime;
 use crate::files::input_files;
 use crate::wire::Reason;
 use anyhow::Result;
@@ -24,11 +25,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const COLUMNS: [Column; 10] = [
+const COLUMNS: [Column; 12] = [
     column!("source", Text),
     column!("record", Number),
     column!("url", Text),
+    column!("fetched_at", Time),
     column!("document", Number),
+    column!("words", Number),
     column!("cluster", Number),
     column!("keep", Flag),
     column!("kind", Text),
@@ -50,10 +53,10 @@ pub(super) fn cluster(mut config: Config, args: &ClusterArgs, mode: OutputMode) 
     // Before the work folder is created: a mistyped path must leave nothing behind.
     let inputs = input_files(&args.inputs).map_err(usage)?;
     let n_inputs = inputs.len();
+    column::check(&config, &args.keep, &inputs)?;
     telemetry::start_logs(&config.log.level)?;
     let shutdown = watch_signals()?;
     let phases = Arc::new(PhaseProgress::default());
-    column::check(&config, &args.keep, &inputs)?;
     // Beside the table, so that the same command finds it again.
     let folder = beside(&args.out, ".cluster");
     let context = context(&config, folder, memory_limit(args.memory), &shutdown, &phases);
@@ -61,7 +64,7 @@ pub(super) fn cluster(mut config: Config, args: &ClusterArgs, mode: OutputMode) 
     let progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
     let shown = progress.start_backfill(phases);
     let mut records = clustered.records;
-    let written = decide_each(records.as_mut(), &context, args).and_then(|decided| {
+    let written = decide_each(&config, records.as_mut(), &context, args).and_then(|decided| {
         let format = TableFormat::choose(args.format, false, Some(&args.out));
         write(&*records, &decided, TableWriter::create(Some(&args.out), format, columns)?, &args.out)?;
         Ok(decided.decision.counts)
@@ -79,7 +82,7 @@ pub(super) fn cluster(mut config: Config, args: &ClusterArgs, mode: OutputMode) 
 }
 
 fn columns(names: &[String]) -> Result<Vec<Column>> {
-    chosen(&COLUMNS, &COLUMNS.map(|column| column.name), names)
+    chosen(&COLUMNS, &[], names)
 }
 
 /// Which records stay, and how those that go relate to them.
@@ -116,7 +119,10 @@ struct ClusterRow<'a> {
     /// The record's number in it, from 0.
     record: i64,
     url: Option<&'a str>,
+    fetched_at: Option<FetchTime>,
     document: Option<u32>,
+    /// Of the document.
+    words: Option<u32>,
     /// The smallest document of the cluster.
     cluster: Option<u32>,
     /// Whether the page stays, of its cluster this one alone.
@@ -139,6 +145,7 @@ enum Kind {
 fn write(records: &dyn ClusteredRecords, decided: &Decided, mut table: TableWriter, out: &Path) -> Result<()> {
     let failed = |error| DedupError::io(out, error);
     let (inputs, clusters) = (records.inputs(), records.clusters());
+    let n_words = records.n_words().map_err(dedup_error)?;
     let Decided { decision: Decision { kept, .. }, removals } = decided;
     let mut removals = removals.iter();
     records
@@ -150,14 +157,19 @@ fn write(records: &dyn ClusteredRecords, decided: &Decided, mut table: TableWrit
                 true => (Kind::Kept("kept"), Some(1.0)),
                 false => removals.next().map_or((Kind::Kept(""), None), removed),
             };
-            let document = if let Outcome::Page { document, .. } = outcome { Some(document.0) } else { None };
+            let (document, fetched_at) = match outcome {
+                Outcome::Page { document, fetched_at } => (Some(document.0), Some(*fetched_at)),
+                _ => (None, None),
+            };
             let cluster = document.and_then(|document| Some(clusters.get(document as usize - 1)?.0));
             let rejection = if let Outcome::Rejected(why) = outcome { Some(why) } else { None };
             let row = ClusterRow {
                 source,
                 record: *offset,
                 url: url.as_deref(),
+                fetched_at,
                 document,
+                words: document.and_then(|document| n_words.get(document as usize - 1).copied()),
                 cluster,
                 keep,
                 kind,

@@ -44,10 +44,14 @@ fn every_record_has_a_row_with_the_cluster_and_the_choice_of_the_plain_reference
         assert_eq!(rows.len(), pages.len() + 2);
         let kept = kept_of_clusters(&pages, &partition, keep);
         let mut found: BTreeMap<i64, BTreeSet<String>> = BTreeMap::new();
+        let mut n_words_of: BTreeMap<Option<i64>, u64> = BTreeMap::new();
         for (row, page) in rows.iter().zip(&pages) {
             let source = sweeps()[page.at.0].canonicalize().expect("a path");
             assert_eq!((&row["source"], &row["record"]), (&source.to_str().into(), &page.at.1.into()));
-            assert_eq!(row["url"], page.json["url"]);
+            assert_eq!((&row["url"], &row["fetched_at"]), (&page.json["url"], &page.json["fetched_at"]));
+            // Those of the page that had the text first.
+            let n_words = *n_words_of.entry(row["document"].as_i64()).or_insert(page.n_words);
+            assert_eq!(row["words"], n_words);
             assert_eq!(row["keep"], kept.contains(&page.at), "{row}");
             assert_eq!(row["keep"], row["kind"] == "kept");
             found.entry(row["cluster"].as_i64().expect("a cluster")).or_default().insert(page.key.clone());

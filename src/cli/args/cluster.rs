@@ -29,7 +29,8 @@ pub struct ClusterArgs {
     /// How to write it [default: parquet where FILE ends in .parquet, jsonl where it ends in .jsonl, csv otherwise]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<TableFormat>,
-    /// Write these columns instead of all: source, record, url, document, cluster, keep, kind, resemblance, reason, message
+    /// Write these columns instead of all: source, record, url, fetched_at, document, words, cluster, keep, kind, resemblance,
+    /// reason, message
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub columns: Vec<String>,
     /// Which page of a cluster stays: longest (most words), newest (fetched last), first (in the order of the inputs), or the
