@@ -106,6 +106,29 @@ pub(super) const LOST: AnswerTable = AnswerTable {
     )
 };
 
+/// Suspicious clusters.
+pub(super) const AUDIT: AnswerTable = table(
+    &[
+        column!("cluster", Number),
+        column!("finding", Text),
+        column!("n_documents", Number),
+        column!("n_sightings", Number),
+        column!("n_names", Number),
+        column!("top_name", Text),
+        column!("other_names", Share),
+        column!("far_from_center", Share),
+        column!("weakest_link", Share),
+        column!("weak_links", Share),
+        column!("remedy", Text, "/remedy/kind"),
+        column!("threshold", Share, "/remedy/threshold"),
+        column!("n_parts", Number, "/remedy/n_parts"),
+        column!("a", Number, "/farthest/0"),
+        column!("b", Number, "/farthest/1"),
+        column!("farthest_resemblance", Share),
+    ],
+    "/clusters",
+);
+
 /// URLs by their content, in the order of the groups.
 pub(super) const GROUP: AnswerTable = AnswerTable {
     kept: &[("cluster", "/cluster")],

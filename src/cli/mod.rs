@@ -2,6 +2,7 @@
 
 mod answer_table;
 mod args;
+mod audit;
 mod backfill;
 mod backup;
 mod changes;
@@ -91,6 +92,10 @@ fn dispatch(args: Args) -> Result<Exit> {
             query::query(&load()?, question, AnswerFormat::choose(format, mode.json)?)
         }
         Command::Explain { format, a, b } => {
+        Command::Report(of) => report::report(&load()?, &of, mode),
+        Command::Audit { format, min_documents, limit } => {
+            audit::audit(&load()?, min_documents, limit, AnswerFormat::choose(format, mode.json)?)
+        }
             explain::explain(&load()?, [&a, &b], AnswerFormat::choose(format, mode.json)?)
         }
         Command::Sketch(sketch) => sketch::sketch(load()?, args.global.store.as_deref(), &sketch, mode),

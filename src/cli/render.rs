@@ -23,7 +23,7 @@ fn when(time: FetchTime, sweep: Option<&str>) -> String {
     }
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     let number = format!("{:.1}", share * 100.0);
     format!("{} %", number.strip_suffix(".0").unwrap_or(&number))
 }

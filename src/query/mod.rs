@@ -1,6 +1,7 @@
 //! Questions about a store, each answered from one read-only snapshot.
 
 mod answers;
+mod audit;
 mod changes;
 mod clusters;
 mod explain;
@@ -21,6 +22,7 @@ pub use answers::{
     ClusterAnswer, ClusterPage, UrlAnswer, UrlSighting, cluster, cluster_glance, cluster_page, named_cluster, url,
 };
 pub use changes::{By, ChangeRow, Changes, N_TENTHS, changes};
+pub use audit::{AuditRow, Finding, Remedy, audit};
 pub use clusters::{ExportRow, Status, export, export_page, status};
 pub use explain::{
     ChainLink, Connection, ExplainedPage, Explanation, LinkKind, NamedDocument, explain, named_document,

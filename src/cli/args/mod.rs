@@ -115,6 +115,36 @@ Exit codes:
         #[command(subcommand)]
         question: Question,
     },
+    /// Write a report on a site or a crawl: one page of HTML that needs nothing else
+    ///
+    /// It shows duplicates by host and section, the largest clusters with a URL that could stand for each, where pages have
+    /// gone, what is lost, suspicious clusters, and how pages change. Good on paper, too.
+    Report(ReportArgs),
+    /// Find clusters that look as if a template or a chain had made them, and what would take them apart
+    ///
+    /// A cluster is suspicious if a quarter of its pages have another name than the most frequent one (the name is the last
+    /// part of the path of a URL, without its ending), or if half of its documents do not resemble the one in the
+    /// middle. The clusters with most pages of other names come first. Of a large cluster 400 documents are compared.
+    #[command(after_long_help = "\
+Examples:
+  lookalike audit
+  lookalike audit --min-documents 3 --limit 100 --format csv > suspicious.csv
+
+Exit codes:
+  0    answered, also where no cluster is suspicious
+  1    failed; the message says why and what to do
+  2    wrong usage or configuration")]
+    Audit {
+        /// How to answer; --json is short for json [default: table]
+        #[arg(long, value_enum, value_name = "FORMAT")]
+        format: Option<AnswerFormat>,
+        /// Look at clusters of this many documents or more
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        min_documents: usize,
+        /// Print this many at most
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+    },
     /// Explain why two pages are in one cluster: the chain of links between them, and its weakest link
     ///
     /// The links of a cluster form a tree, so there is one chain. Without its weakest link the two would be in two
