@@ -24,6 +24,7 @@ mod recluster;
 mod related;
 mod related_store;
 mod render;
+mod report;
 mod republish;
 mod rule_explanation;
 mod run;
@@ -91,11 +92,11 @@ fn dispatch(args: Args) -> Result<Exit> {
         Command::Query { format, question } => {
             query::query(&load()?, question, AnswerFormat::choose(format, mode.json)?)
         }
-        Command::Explain { format, a, b } => {
         Command::Report(of) => report::report(&load()?, &of, mode),
         Command::Audit { format, min_documents, limit } => {
             audit::audit(&load()?, min_documents, limit, AnswerFormat::choose(format, mode.json)?)
         }
+        Command::Explain { format, a, b } => {
             explain::explain(&load()?, [&a, &b], AnswerFormat::choose(format, mode.json)?)
         }
         Command::Sketch(sketch) => sketch::sketch(load()?, args.global.store.as_deref(), &sketch, mode),

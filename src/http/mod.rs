@@ -29,5 +29,6 @@ mod v1;
 
 pub use auth::{Token, TokenError, WriteAccess};
 pub use connections::serve;
+pub(crate) use page::Html;
 pub use service::Service;
 pub use settings::Settings;

@@ -7,12 +7,13 @@ mod clusters;
 mod explain;
 mod group;
 mod lost;
-mod near_urls;
 mod moves;
+mod near_urls;
 mod passages;
 mod present;
 mod related;
 mod related_clusters;
+mod report;
 mod reuse;
 mod similar;
 mod sweeps;
@@ -21,18 +22,18 @@ mod target_names;
 pub use answers::{
     ClusterAnswer, ClusterPage, UrlAnswer, UrlSighting, cluster, cluster_glance, cluster_page, named_cluster, url,
 };
-pub use changes::{By, ChangeRow, Changes, N_TENTHS, changes};
 pub use audit::{AuditRow, Finding, Remedy, audit};
+pub use changes::{By, ChangeRow, Changes, N_TENTHS, changes};
 pub use clusters::{ExportRow, Status, export, export_page, status};
 pub use explain::{
     ChainLink, Connection, ExplainedPage, Explanation, LinkKind, NamedDocument, explain, named_document,
 };
 pub use group::{Group, group};
 pub use lost::{FormerPlace, FoundPlace, LostAnswer, LostSearch, lost, lost_many};
+pub use moves::{MoveRow, export_moves};
 pub use near_urls::{near_urls, never_seen};
 pub use passages::{Passage, SharedPassages, shared_passages};
 pub use present::{PresentRow, export_present, present};
-pub use moves::{MoveRow, export_moves};
 pub use related::{
     NO_RELATED, RelatedAnswer, RelatedPage, RelatedQuestion, RelatedTo, SharedWord, bags_of_urls, related,
 };
@@ -40,6 +41,7 @@ pub use related_clusters::{
     NO_RELATED_CLUSTERS, NearUrl, RelatedCenter, RelatedCluster, RelatedPair, export_centers, export_related,
     has_related_clusters, related_cluster,
 };
+pub use report::{PlaceRow, Report, ReportQuestion, StandingCluster, report};
 pub use reuse::{HostReuse, ReusedPage, reuse_of_content, reuse_of_url};
 pub use similar::{Comparison, SimilarDocument, compare_sketches, document_at, nothing_to_compare, similar};
 pub use sweeps::{Sweep, sweeps};

@@ -58,9 +58,9 @@ mod http;
 #[cfg(feature = "service")]
 mod kafka;
 #[cfg(feature = "service")]
-mod page;
-#[cfg(feature = "service")]
 mod objects;
+#[cfg(feature = "service")]
+mod page;
 #[cfg(feature = "service")]
 mod parity;
 #[cfg(feature = "service")]
@@ -73,6 +73,8 @@ mod recovery;
 mod related;
 #[cfg(feature = "service")]
 mod related_files;
+#[cfg(feature = "service")]
+mod report;
 #[cfg(feature = "service")]
 mod sketch;
 #[cfg(feature = "service")]

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Write};
 
 /// A piece of HTML.
 #[derive(Default)]
-pub(super) struct Html(String);
+pub(crate) struct Html(String);
 
 impl Html {
     /// Markup of this program.
@@ -46,6 +46,20 @@ impl Html {
     /// A link to the page about a URL.
     pub fn link(&mut self, url: &str) -> &mut Self {
         self.raw("<a href=\"/?url=").query(url).raw("\">").url(url).raw("</a>")
+    }
+
+    /// A link to where a URL leads on the web; a URL that no browser should follow is text.
+    pub fn live_link(&mut self, url: &str) -> &mut Self {
+        if !(url.starts_with("https://") || url.starts_with("http://")) {
+            return self.url(url);
+        }
+        self.raw("<a rel=\"noreferrer\" href=\"").text(url).raw("\">").url(url).raw("</a>")
+    }
+
+    /// A drawing of this program, in which all text is escaped.
+    pub fn drawing(&mut self, svg: String) -> &mut Self {
+        self.0.push_str(&svg);
+        self
     }
 
     /// A number from 0 to 1 as a bar and in per cent. A number under 1 never shows as 100 %.

@@ -14,3 +14,4 @@ pub(super) use compare::{compare, compare_texts};
 pub(super) use explain::explain;
 pub(super) use frame::{error_page, favicon, style};
 pub(super) use home::home;
+pub(crate) use html::Html;
