@@ -58,4 +58,7 @@ tests/spark.sh "$CARGO_TARGET_DIR/release/lookalike"
 step "the Python wheel"
 tests/python.sh
 
+step "the Debian package"
+tests/debian.sh "$CARGO_TARGET_DIR/release/lookalike"
+
 printf '\nall tests passed\n'
