@@ -34,6 +34,10 @@ deny:
 python:
     tests/python.sh
 
+# the Debian package; root in a container installs and purges it
+debian:
+    {{prepare}} && cargo build --release --locked && tests/debian.sh "$CARGO_TARGET_DIR/release/lookalike"
+
 # what the README shows
 demo:
     deploy/demo.sh
