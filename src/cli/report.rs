@@ -4,7 +4,7 @@ use super::args::ReportArgs;
 use super::chart;
 use super::exit::{Exit, file_error};
 use super::output::OutputMode;
-use super::wiring::open_read_only;
+use super::wiring::{check_local, open_read_only};
 use crate::config::Config;
 use crate::files::NewFile;
 use crate::http::Html;
@@ -19,6 +19,7 @@ const OTHERS_MAX: usize = 20;
 
 /// Writes the report.
 pub(super) fn report(config: &Config, args: &ReportArgs, mode: OutputMode) -> Result<Exit> {
+    check_local("--out", &args.out)?;
     let store = open_read_only(config)?;
     let search = LostSearch { ranking: config.lost.clone(), ..LostSearch::default() };
     let question = ReportQuestion { host: args.host.clone(), limit: args.limit, search };

@@ -5,7 +5,7 @@ use super::backfill::{context, input_sizes, page_input, reading};
 use super::exit::{Exit, ending, file_error, usage};
 use super::output::{OutputMode, unreadable_text};
 use super::telemetry::Progress;
-use super::wiring::{OPEN_SEED, inputs, watch_signals};
+use super::wiring::{OPEN_SEED, check_local, inputs, watch_signals};
 use crate::backfill::{self, BackfillError, Context, PhaseName, PhaseProgress};
 use crate::config::Config;
 use crate::document::Seed;
@@ -41,6 +41,7 @@ pub(super) fn write(
     folder: &Path,
     mode: OutputMode,
 ) -> Result<Exit> {
+    check_local("--parquet", folder)?;
     let numbered = numbered(inputs(&args.inputs, None)?, args)?;
     if seed.0 == OPEN_SEED.0 {
         mode.note(

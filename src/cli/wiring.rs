@@ -153,6 +153,12 @@ pub(super) fn refuse_star(config: &Config, advice: &str) -> Result<()> {
     Err(usage(format!("{why}: `lookalike run` makes {advice}")))
 }
 
+/// Fails where something that grows piece by piece, such as a folder, is to be in an object store.
+pub(super) fn check_local(flag: &str, path: &Path) -> Result<()> {
+    let why = "it is written piece by piece, so it must be on this machine; copy it with the store's own tool";
+    url_of(path).map_or(Ok(()), |url| Err(usage(format!("{flag} {url}: {why}"))))
+}
+
 /// The path beside another one whose name has this end added. Of a URL, it lies in the current folder.
 pub(super) fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or(path.as_os_str()).to_os_string();

@@ -144,6 +144,22 @@ fn tables_become_objects() {
     assert!(server.get("/bucket/clusters.csv").is_some_and(|table| table.starts_with(b"source,record,url")));
 }
 
+/// Lost once: `--out s3://bucket/clean` made a folder of the name `s3:`.
+#[test]
+fn what_grows_piece_by_piece_stays_on_this_machine() {
+    let world = World::new();
+    for (command, inputs) in
+        [("dedup --out", &sweeps()[..1]), ("sketch --parquet", &sweeps()[..1]), ("report --out", &[])]
+    {
+        let mut command = world.command_without_store(command);
+        command.current_dir(world.path("")).arg("s3://bucket/out").args(inputs);
+        let output = command.output().expect("starts");
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("must be on this machine"), "{}", text(&output.stderr));
+        assert_eq!(fs::read_dir(world.path("")).expect("a folder").count(), 0);
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_said() {
     let server = server_with_sample();

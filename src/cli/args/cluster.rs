@@ -23,7 +23,7 @@ Exit codes:
 pub struct ClusterArgs {
     #[arg(help = INPUTS_HELP, value_name = "INPUT", required = true)]
     pub inputs: Vec<PathBuf>,
-    /// Write the table to this file
+    /// Write the table to this file, or the object of this URL
     #[arg(long, short, value_name = "FILE")]
     pub out: PathBuf,
     /// How to write it [default: parquet where FILE ends in .parquet, jsonl where it ends in .jsonl, csv otherwise]

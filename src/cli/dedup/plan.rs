@@ -4,7 +4,7 @@ use crate::backfill::is_free;
 use crate::cli::args::{CorpusFormat, DedupArgs};
 use crate::cli::backfill::{input_sizes, reading};
 use crate::cli::exit::usage;
-use crate::cli::wiring::refuse_star;
+use crate::cli::wiring::{check_local, refuse_star};
 use crate::config::Config;
 use crate::dedup::CorpusSpec;
 use crate::files::{CopyFormat, can_stay_same, named_files};
@@ -29,6 +29,8 @@ pub(super) struct Plan {
 impl Plan {
     /// Checks the inputs and names the outputs. Creates nothing.
     pub fn new(config: &Config, store: Option<&Path>, args: &DedupArgs) -> Result<Self> {
+        check_local("--out", &args.out)?;
+        args.removed.as_deref().map_or(Ok(()), |removed| check_local("--removed", removed))?;
         let is_new = store.is_none_or(is_free);
         if is_new {
             refuse_star(config, "a store of them, which --store takes")?;
