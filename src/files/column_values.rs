@@ -2,7 +2,7 @@
 
 use super::format::FileFormat;
 use super::input_file::InputFile;
-use super::page_columns::column_at;
+use super::page_columns::{NestedColumn, column_at, is_there};
 use super::read_error::ReadError;
 use super::record_reader::Advance;
 use super::source::{FileSource, OpenRecords, ReadSettings, open_again};
@@ -10,7 +10,7 @@ use crate::document::FetchTime;
 use crate::wire::{Record, value_at};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, TimestampMicrosecondType};
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, RecordBatch};
 use arrow_cast::cast;
 use arrow_schema::{DataType, TimeUnit};
 use parquet::arrow::ProjectionMask;
@@ -151,15 +151,7 @@ fn value_of_text(text: &str) -> Option<f64> {
 /// The values of the single column of a batch.
 fn values_of(batch: &RecordBatch, path: &[String]) -> Result<Vec<Option<f64>>, arrow_schema::ArrowError> {
     let nothing = vec![None; batch.num_rows()];
-    let Some((first, rest)) = path.split_first() else { return Ok(nothing) };
-    let Some(mut column) = batch.column_by_name(first).cloned() else { return Ok(nothing) };
-    let mut around: Vec<ArrayRef> = Vec::new();
-    for part in rest {
-        let Some(inner) = column.as_struct_opt().and_then(|outer| outer.column_by_name(part)).cloned() else {
-            return Ok(nothing);
-        };
-        around.push(std::mem::replace(&mut column, inner));
-    }
+    let Some(NestedColumn { column, around }) = NestedColumn::find(batch, path) else { return Ok(nothing) };
     let kind = match column.data_type() {
         DataType::Dictionary(_, values) => (**values).clone(),
         kind => kind.clone(),
@@ -183,8 +175,7 @@ fn values_of(batch: &RecordBatch, path: &[String]) -> Result<Vec<Option<f64>>, a
         }
         _ => nothing,
     };
-    let is_there = |row: usize| around.iter().all(|outer| outer.is_valid(row));
-    Ok(values.into_iter().enumerate().map(|(row, value)| value.filter(|_| is_there(row))).collect())
+    Ok(values.into_iter().enumerate().map(|(row, value)| value.filter(|_| is_there(&around, row))).collect())
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use super::read_error::ReadError;
 use crate::wire::{Fallback, FieldMap, Part};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch};
 
 /// A field of the [JSON page](crate::wire::parse_json_page) that a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +141,32 @@ pub(super) fn column_at(columns: &[Vec<String>], place: &str) -> Option<usize> {
         column.len() == path.len() && column.iter().zip(&path).all(|(part, wanted)| part.eq_ignore_ascii_case(wanted))
     };
     columns.iter().position(is_there)
+}
+
+/// A column, perhaps within structs.
+pub(super) struct NestedColumn {
+    pub(super) column: ArrayRef,
+    /// The structs around it, the outermost first; a null in one is a null here.
+    pub(super) around: Vec<ArrayRef>,
+}
+
+impl NestedColumn {
+    /// The column at a path; none where the batch has no such column.
+    pub(super) fn find(batch: &RecordBatch, path: &[String]) -> Option<Self> {
+        let (first, rest) = path.split_first()?;
+        let mut column = batch.column_by_name(first)?.clone();
+        let mut around = Vec::new();
+        for part in rest {
+            let inner = column.as_struct_opt()?.column_by_name(part)?.clone();
+            around.push(std::mem::replace(&mut column, inner));
+        }
+        Some(NestedColumn { column, around })
+    }
+}
+
+/// Whether none of the structs around a column is null in a row.
+pub(super) fn is_there(around: &[ArrayRef], row: usize) -> bool {
+    around.iter().all(|outer| outer.is_valid(row))
 }
 
 #[cfg(test)]

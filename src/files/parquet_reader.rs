@@ -3,7 +3,7 @@
 use super::chain::RecordHash;
 use super::input_file::InputFile;
 use super::layout::InputLayout;
-use super::page_columns::{PageField, page_columns};
+use super::page_columns::{NestedColumn, PageField, is_there, page_columns};
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
 use super::row_groups::RowGroups;
@@ -46,7 +46,7 @@ pub(super) struct ParquetRecords {
 /// A column of a batch.
 struct PageColumn {
     field: PageField,
-    /// The structs around it, the outermost first; a null in one is a null here.
+    /// The structs around it.
     around: Vec<ArrayRef>,
     cells: Cells,
 }
@@ -142,14 +142,7 @@ impl PageColumn {
     fn new(batch: &RecordBatch, path: &[String], field: PageField) -> Result<Self, ReadError> {
         let name = || path.join(".");
         let missing = || ReadError::Unusable(format!("column {} is not where the schema says", name()));
-        let (first, rest) = path.split_first().ok_or_else(missing)?;
-        let mut column = batch.column_by_name(first).ok_or_else(missing)?.clone();
-        let mut around = Vec::new();
-        for part in rest {
-            let inner =
-                column.as_struct_opt().and_then(|outer| outer.column_by_name(part)).ok_or_else(missing)?.clone();
-            around.push(std::mem::replace(&mut column, inner));
-        }
+        let NestedColumn { column, around } = NestedColumn::find(batch, path).ok_or_else(missing)?;
         let wrong = |wanted: &str| {
             ReadError::Unusable(format!("column {} has the type {}, not {wanted}", name(), column.data_type()))
         };
@@ -190,7 +183,7 @@ impl PageColumn {
             Cells::Time(cells) => cells,
             Cells::Number(cells) => cells,
         };
-        if cells.is_null(row) || self.around.iter().any(|outer| outer.is_null(row)) {
+        if cells.is_null(row) || !is_there(&self.around, row) {
             return None;
         }
         Some(match &self.cells {

@@ -51,9 +51,9 @@ fn every_record_has_a_row_with_the_cluster_and_the_choice_of_the_plain_reference
             assert_eq!((&row["url"], &row["fetched_at"]), (&page.json["url"], &page.json["fetched_at"]));
             // Those of the page that had the text first.
             let n_words = *n_words_of.entry(row["document"].as_i64()).or_insert(page.n_words);
-            let found = row["words"].as_u64().expect("a number");
+            let n_found = row["words"].as_u64().expect("a number");
             // The other program cuts words apart at some signs that join them here.
-            assert!(found.abs_diff(n_words) <= n_words / 50, "{found} of {n_words} words");
+            assert!(n_found.abs_diff(n_words) <= n_words / 50, "{n_found} of {n_words} words");
             assert_eq!(row["keep"], kept.contains(&page.at), "{row}");
             assert_eq!(row["keep"], row["kind"] == "kept");
             found.entry(row["cluster"].as_i64().expect("a cluster")).or_default().insert(page.key.clone());
