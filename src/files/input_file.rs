@@ -12,7 +12,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// The URL that a path is, if it is one. `file://` is not: see [`local_path`].
+/// The URL that a path is, if it is one. `file://` is not: it names a path.
 pub fn url_of(path: &Path) -> Option<&str> {
     let text = path.to_str()?;
     let (scheme, _) = text.split_once("://")?;

@@ -35,8 +35,8 @@ pub struct MoveRow {
     pub score: Option<f64>,
 }
 
-/// Calls `each` with every URL whose page is gone, lost or redirected, in the order of [`export_present`]
-/// (super::export_present), until it says stop (false).
+/// Calls `each` with every URL whose page is gone, lost or redirected, in the order of
+/// [`export_present`](super::export_present), until it says stop (false).
 ///
 /// # Errors
 /// [`StoreError`]
