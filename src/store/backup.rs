@@ -114,18 +114,36 @@ fn parent_of_new(folder: &Path) -> Result<&Path, BackupError> {
     Ok(parent)
 }
 
-/// A folder that is removed unless it is renamed.
-struct Scratch(PathBuf);
+/// A folder that is removed unless it is renamed. It is locked as long as its process works on it.
+struct Scratch(PathBuf, #[expect(dead_code, reason = "holds the lock")] File);
 
 impl Scratch {
     fn beside(path: &Path) -> Result<Self, BackupError> {
+        remove_abandoned(path);
         let mut name = path.file_name().unwrap_or(path.as_os_str()).to_os_string();
         name.push(format!(".{}.part", std::process::id()));
         let folder = path.with_file_name(name);
-        // What a killed process of this number left.
-        let _ = fs::remove_dir_all(&folder);
         fs::create_dir(&folder).map_err(io_error(&folder))?;
-        Ok(Scratch(folder))
+        let lock = File::open(&folder).map_err(io_error(&folder))?;
+        lock.lock().map_err(io_error(&folder))?;
+        Ok(Scratch(folder, lock))
+    }
+}
+
+/// Removes the folders beside a path that killed processes left: those that nobody locks.
+fn remove_abandoned(path: &Path) {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return };
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let sibling = entry.file_name();
+        let number =
+            sibling.to_str().and_then(|sibling| sibling.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".part"));
+        if number.is_some_and(|number| number.parse::<u32>().is_ok())
+            && File::open(entry.path()).is_ok_and(|folder| folder.try_lock().is_ok())
+        {
+            // What stays takes space, and nothing else.
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -219,4 +237,34 @@ fn copy_files(from: &Path, to: &Path) -> Result<(), BackupError> {
 
 fn sync_folder(folder: &Path) -> Result<(), BackupError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(io_error(folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lost once: the space of a copy for each backup that was killed.
+    #[test]
+    fn what_killed_processes_left_is_removed_and_nothing_else() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let folder = |name: &str| outer.path().join(name);
+        for name in ["store.17.part", "store.18.part", "store.x.part", "store.19", "other.17.part"] {
+            fs::create_dir(folder(name)).expect("made");
+            fs::write(folder(name).join("table"), "rows").expect("written");
+        }
+        let at_work = File::open(folder("store.18.part")).expect("a folder");
+        at_work.try_lock().expect("locked");
+        let scratch = Scratch::beside(&folder("store")).expect("a folder");
+        assert!(!folder("store.17.part").exists());
+        for name in ["store.18.part", "store.x.part", "store.19", "other.17.part"] {
+            assert!(folder(name).exists(), "{name}");
+        }
+        remove_abandoned(&folder("store"));
+        assert!(scratch.0.exists(), "a process does not remove its own");
+        drop(at_work);
+        fs::rename(&scratch.0, folder("backup")).expect("renamed");
+        drop(scratch);
+        remove_abandoned(&folder("store"));
+        assert!(!folder("store.18.part").exists() && folder("backup").exists());
+    }
 }
