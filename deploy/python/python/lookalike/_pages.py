@@ -199,7 +199,7 @@ def dedup(
     pages: "Path | Sequence[Path]",
     out: Path,
     *,
-    keep: Keep = "longest",
+    keep: "Keep | str" = "longest",
     threshold: "float | None" = None,
     containment: "float | None" = None,
     removed: "Path | None" = None,
@@ -221,7 +221,8 @@ def dedup(
     Args:
         pages: Files, folders or patterns.
         out: The folder of the corpus, which is created or empty.
-        keep: Which page of a cluster stays: the one of most words, the newest or the first.
+        keep: Which page of a cluster stays: the one of most words, the newest, the first, or the one with the highest value
+            in this column (its name, or a JSON pointer).
         threshold: Pages of this resemblance or more are near-copies. Default: ``cluster.threshold``, or the store's.
         containment: So are pages of which one contains the other to this share or more.
         removed: A file for the list of what is not in the corpus: CSV where it ends in ``.csv``, JSON lines otherwise.
