@@ -1,6 +1,6 @@
 //! `lookalike export`: writes what the store holds, row by row.
 
-use super::args::{ExportArgs, ExportCommand, ExportEventsArgs};
+use super::args::{ExportArgs, ExportClustersArgs, ExportCommand, ExportEventsArgs};
 use super::exit::{Exit, ending, file_error, usage};
 use super::table::{Column, TableFormat, TableWriter, chosen, column};
 use super::wiring::open_read_only;
@@ -11,10 +11,12 @@ use crate::ports::{LinkView, Snapshot, Store, StoreError};
 use crate::query::{self, ExportRow, LostSearch, PresentRow};
 use crate::sketch::compare;
 use crate::store::RocksStore;
-use crate::wire::Event;
+use crate::wire::{Event, EventBody};
 use anyhow::{Context as _, Result};
 use serde::Serialize;
+use std::fmt::Display;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 
 /// Links whose documents are read at once.
 const LINKS_AT_ONCE: usize = 4096;
@@ -35,8 +37,20 @@ pub(super) const CLUSTER_COLUMNS: TableColumns = TableColumns {
         column!("words", Number),
         column!("bytes", Number),
         column!("representative", Flag),
+        column!("source", Text),
+        column!("partition", Number),
+        column!("offset", Number),
     ],
     default: &["url", "fetched_at", "sweep", "document", "cluster"],
+};
+
+/// The columns of clusters that events alone can tell.
+const ORIGIN_COLUMNS: [&str; 3] = ["source", "partition", "offset"];
+
+/// The columns of clusters with events.
+const RECORD_COLUMNS: TableColumns = TableColumns {
+    all: CLUSTER_COLUMNS.all,
+    default: &["source", "offset", "url", "fetched_at", "sweep", "document", "cluster"],
 };
 
 const PRESENT_COLUMNS: TableColumns = TableColumns {
@@ -148,11 +162,17 @@ pub(super) fn export(config: &Config, command: &ExportCommand, json: bool) -> Re
             let row = |row: PresentRow| sizes.detailed(row.document, row.cluster, row);
             write_rows(table(args, &PRESENT_COLUMNS, json)?, row, |write| query::export_present(&store, write))?;
         }
-        ExportCommand::Clusters(args) => {
+        ExportCommand::Clusters(args) if args.events.is_empty() => {
+            let args = &args.export;
+            if let Some(column) = args.columns.iter().find(|column| ORIGIN_COLUMNS.contains(&column.as_str())) {
+                let why = "the store does not keep it; name the events of the store with --events FILE";
+                return Err(usage(format!("--columns {column}: {why}")));
+            }
             let sizes = Sizes::read(&store, &args.columns)?;
             let row = |row: ExportRow| sizes.detailed(Some(row.document), Some(row.cluster), row);
             write_rows(table(args, &CLUSTER_COLUMNS, json)?, row, |write| query::export(&store, write))?;
         }
+        ExportCommand::Clusters(args) => export_records(&store, args, json)?,
         ExportCommand::Related(args) => {
             require_related_clusters(&store)?;
             write_rows(table(args, &RELATED_COLUMNS, json)?, |row| row, |write| query::export_related(&store, write))?;
@@ -182,15 +202,52 @@ fn table(args: &ExportArgs, columns: &TableColumns, json: bool) -> Result<TableW
 fn export_events(args: &ExportEventsArgs, json: bool) -> Result<()> {
     let files = input_files(&args.files).map_err(usage)?;
     let mut rows = table(&args.export, &EVENT_COLUMNS, json)?;
+    each_event(&files, |event, _| Ok(rows.write(&event)?))?;
+    Ok(rows.finish()?)
+}
+
+/// Calls `each` with every event of files, and its place.
+fn each_event(files: &[PathBuf], mut each: impl FnMut(Event, &dyn Display) -> Result<()>) -> Result<()> {
     for path in files {
-        let text = open_text(&path).map_err(|error| file_error("read", &path, &error))?;
+        let text = open_text(path).map_err(|error| file_error("read", path, &error))?;
         for (number, line) in (1..).zip(BufReader::new(text).lines()) {
-            let line = line.map_err(|error| file_error("read", &path, &error))?;
-            let event: Event = serde_json::from_str(&line)
+            let line = line.map_err(|error| file_error("read", path, &error))?;
+            let place = format_args!("{}: line {number}", path.display());
+            let event = serde_json::from_str(&line)
                 .with_context(|| format!("{}: line {number} is no event; give an events file", path.display()))?;
-            rows.write(&event)?;
+            each(event, &place)?;
         }
     }
+    Ok(())
+}
+
+/// A record that was accepted as a page, and where it came from.
+#[derive(Serialize)]
+struct RecordRow {
+    #[serde(flatten)]
+    sighting: ExportRow,
+    source: String,
+    partition: i32,
+    offset: i64,
+}
+
+/// Writes a row for each page of the store's events, with the cluster that it has now.
+fn export_records(store: &RocksStore, args: &ExportClustersArgs, json: bool) -> Result<()> {
+    let files = input_files(&args.events).map_err(usage)?;
+    let sizes = Sizes::read(store, &args.export.columns)?;
+    let mut clusters = store.clusters()?;
+    let mut rows = table(&args.export, &RECORD_COLUMNS, json)?;
+    each_event(&files, |event, place| {
+        let EventBody::Assigned { document, .. } = event.body else { return Ok(()) };
+        let (Some(url), Some(fetched_at)) = (event.url, event.fetched_at) else { return Ok(()) };
+        if document.0 > store.n_documents() {
+            return Err(usage(format!("{place} is an event of another store; it names document {document}")));
+        }
+        let cluster = clusters.cluster_of(document);
+        let sighting = ExportRow { url, fetched_at, sweep: event.sweep.unwrap_or_default(), document, cluster };
+        let row = RecordRow { sighting, source: event.source, partition: event.partition, offset: event.offset };
+        Ok(rows.write(&sizes.detailed(Some(document), Some(cluster), row))?)
+    })?;
     Ok(rows.finish()?)
 }
 

@@ -114,9 +114,9 @@ fn every_format_holds_the_same_rows() {
     }
     let path = world.path("clusters.parquet");
     let before = std::fs::read(&path).expect("a file");
-    let wrong = world.command("export clusters --columns url,offset").arg("--out").arg(&path).output().expect("starts");
+    let wrong = world.command("export clusters --columns url,size").arg("--out").arg(&path).output().expect("starts");
     assert_eq!(wrong.status.code(), Some(2));
-    assert!(text(&wrong.stderr).contains("no column offset; there are url, "), "{}", text(&wrong.stderr));
+    assert!(text(&wrong.stderr).contains("no column size; there are url, "), "{}", text(&wrong.stderr));
     assert_eq!(std::fs::read(&path).expect("a file"), before);
     let out = path.display().to_string();
     world.ask("recluster --threshold 0.8", &["--out", &out]);
@@ -153,6 +153,45 @@ fn moves_are_what_lost_answers() {
         }
     }
     assert!(n_moved > 10 && n_moved < moves.len(), "{n_moved} of {} have moved", moves.len());
+}
+
+/// Lost if this fails: which file, and which record in it, a page came from.
+#[test]
+fn clusters_with_events_say_where_records_came_from() {
+    let world = World::new();
+    world.run(&sweeps()[1..]);
+    world.run(&sweeps()[..1]);
+    let events = world.path("events.jsonl").display().to_string();
+    let rows = of_jsonl(&world.ask("export clusters --json", &["--events", &events]));
+    assert_eq!(rows.len(), 646);
+    let columns = ["url", "fetched_at", "sweep", "document", "cluster"];
+    let picked = |rows: &[Row]| -> BTreeSet<String> {
+        rows.iter().map(|row| columns.map(|name| row[name].to_string()).join(" ")).collect()
+    };
+    assert_eq!(picked(&rows), picked(&of_jsonl(&world.ask("export clusters --json", &[]))));
+    let mut at: std::collections::BTreeMap<String, Vec<Value>> = Default::default();
+    for path in sweeps() {
+        let text = String::from_utf8(zstd::decode_all(std::fs::File::open(&path).expect("a file")).expect("zstd"));
+        let pages = text.expect("text").lines().map(parsed).collect();
+        at.insert(path.canonicalize().expect("a path").display().to_string(), pages);
+    }
+    for row in &rows {
+        let page = &at[row["source"].as_str().expect("a file")][row["offset"].as_u64().expect("a number") as usize];
+        assert_eq!((&row["url"], &row["fetched_at"]), (&page["url"], &page["fetched_at"]));
+    }
+    let csv = world.ask("export clusters", &["--events", &events, "--columns", "source,offset,words,representative"]);
+    assert_eq!(csv.lines().count(), 647);
+    assert!(csv.starts_with("source,offset,words,representative\n"));
+    for (arguments, why) in [
+        (vec!["--columns", "url,offset"], "--columns offset: the store does not keep it; name the events"),
+        (vec!["--events", &events], "is an event of another store"),
+    ] {
+        let other = World::new();
+        other.run(&[other.write("one.jsonl", page("http://a/", DAY, "1", "one"))]);
+        let output = other.command("export clusters").args(arguments).output().expect("starts");
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
+    }
 }
 
 /// Lost if this fails: events for people who read tables.

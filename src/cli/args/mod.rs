@@ -12,7 +12,8 @@ pub use dedup::{CorpusFormat, DedupArgs};
 pub use ingest::{BackfillArgs, RunArgs, ServeArgs, SketchArgs};
 pub use kafka::{DlqCommand, ReplayArgs, Republished, TopicArgs, TopicsCommand};
 pub use query::{
-    ChangesArgs, ExportArgs, ExportCommand, ExportEventsArgs, Question, ReclusterArgs, ReportArgs, SweepCommand,
+    ChangesArgs, ExportArgs, ExportClustersArgs, ExportCommand, ExportEventsArgs, Question, ReclusterArgs, ReportArgs,
+    SweepCommand,
 };
 pub use related::{BuildArgs, EvaluateArgs, RelatedCommand, SampleArgs, TableArgs};
 

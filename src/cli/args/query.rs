@@ -212,11 +212,15 @@ Examples:
     /// The columns are url, fetched_at, sweep, document and cluster. With --columns also the document's words, the bytes
     /// of the page that first had its text, and representative: whether the cluster has its name from this document, which
     /// is so for one document of each cluster.
+    ///
+    /// With --events, a row for each page of these events instead, in their order, with the cluster that it has now; then
+    /// also where the record came from: source (a file, or a topic), partition and offset.
     #[command(after_long_help = "\
 Examples:
   lookalike export clusters --columns url,cluster,words,representative --out clusters.parquet
+  lookalike export clusters --events events.jsonl --out clusters.parquet
   lookalike export clusters | sort -t, -k5 > by-cluster.csv")]
-    Clusters(ExportArgs),
+    Clusters(ExportClustersArgs),
     /// Write a row for each URL whose page is gone, lost or redirected: where its content stands now
     ///
     /// The columns are url, state (gone, lost, redirect), fetched_at and sweep of that, the last copy (document, last_seen),
@@ -279,6 +283,15 @@ pub struct ExportEventsArgs {
     /// Events files, compressed or not
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub export: ExportArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ExportClustersArgs {
+    /// Say of each page where its record came from, by the events files of this store, compressed or not
+    #[arg(long, value_name = "FILE")]
+    pub events: Vec<PathBuf>,
     #[command(flatten)]
     pub export: ExportArgs,
 }
