@@ -93,7 +93,7 @@ impl ParquetRecords {
         layout.settle_as_page();
         let mask = ProjectionMask::leaves(metadata.parquet_schema(), found.iter().map(|(at, _)| single[*at]));
         let columns = found.into_iter().map(|(at, field)| (paths[at].clone(), field)).collect();
-        let batches = RowGroups::new(path, &metadata, &mask);
+        let batches = RowGroups::new(path, &metadata, &mask)?;
         let bytes_a_row = n_bytes as f64 / n_rows_total as f64;
         Ok(ParquetRecords { batches, columns, count, bytes_a_row, batch: Vec::new(), n_rows: 0, next: 0 })
     }
