@@ -23,8 +23,8 @@ import tempfile
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent / "target")) / "release"
+from dedup import TARGET, generate
+
 ANSWERS = ["export clusters", "export links", "stats --json", "verify --json"]
 # These depend on when a process wrote: bytes on disk, and the rows of batches that are not in the index yet.
 BY_CHANCE = re.compile(rb'"(n_bytes_on_disk|pending)":[0-9]+')
@@ -38,17 +38,8 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1, help="determines the moments")
     parser.add_argument("--only", choices=["store", "no-store"])
     parser.add_argument("--binary", type=Path, default=TARGET / "lookalike")
-    parser.add_argument("--generator", type=Path, default=TARGET / "examples/generate")
+    parser.set_defaults(profile="small", plain=False)
     return parser.parse_args()
-
-
-def generate(settings, folder):
-    each = settings.pages // settings.shards
-    for shard in range(settings.shards):
-        out = folder / f"pages-{shard:02}.jsonl.zst"
-        command = [settings.generator, "--profile", "small", "--pages", (shard + 1) * each, "--skip", shard * each]
-        subprocess.run([str(word) for word in [*command, "--zstd", 3, "--out", out]], check=True)
-        yield out
 
 
 class World:
