@@ -145,7 +145,7 @@ enum Kind {
 fn write(records: &dyn ClusteredRecords, decided: &Decided, mut table: TableWriter, out: &Path) -> Result<()> {
     let failed = |error| DedupError::io(out, error);
     let (inputs, clusters) = (records.inputs(), records.clusters());
-    let n_words = records.n_words().map_err(dedup_error)?;
+    let n_words = if table.has("words") { records.n_words().map_err(dedup_error)? } else { Vec::new() };
     let Decided { decision: Decision { kept, .. }, removals } = decided;
     let mut removals = removals.iter();
     records

@@ -136,6 +136,11 @@ impl TableWriter {
         Ok(TableWriter { columns, body })
     }
 
+    /// Whether it has a column of this name.
+    pub fn has(&self, column: &str) -> bool {
+        self.columns.iter().any(|own| own.name == column)
+    }
+
     /// Writes a row. A column that the row's JSON does not have is empty.
     pub fn write(&mut self, row: &impl Serialize) -> io::Result<()> {
         let mut row = serde_json::to_value(row)?;

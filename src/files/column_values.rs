@@ -1,5 +1,6 @@
 //! One column of inputs, which need not be a part of a page: what `dedup --keep COLUMN` goes by.
 
+use super::copy::format_of_file;
 use super::format::FileFormat;
 use super::input_file::InputFile;
 use super::page_columns::{NestedColumn, column_at, is_there};
@@ -56,11 +57,10 @@ impl ColumnReader {
         each: &mut dyn FnMut(Option<f64>) -> bool,
     ) -> Result<(), ColumnError> {
         let failed = |error: ReadError| ColumnError { path: input.to_path_buf(), why: error.to_string() };
-        let (opened, _) = open_again(input, &self.settings).map_err(failed)?;
-        match opened.format {
+        match format_of_file(input).map_err(failed)? {
             FileFormat::Parquet => self.read_table(input, n_records, each),
             FileFormat::Jsonl | FileFormat::JsonArray | FileFormat::Table(_) => {
-                self.read_records(opened, n_records, each)
+                self.read_records(input, n_records, each)
             }
             FileFormat::Page(_) | FileFormat::Warc | FileFormat::Arc | FileFormat::Zip => {
                 let why = format!(
@@ -75,11 +75,12 @@ impl ColumnReader {
 
     fn read_records(
         &self,
-        opened: OpenRecords,
+        input: &Path,
         n_records: i64,
         each: &mut dyn FnMut(Option<f64>) -> bool,
     ) -> Result<(), ReadError> {
-        let (mut records, mut chain, mut n) = (opened.records, 0, 0);
+        let (OpenRecords { mut records, .. }, _) = open_again(input, &self.settings)?;
+        let (mut chain, mut n) = (0, 0);
         while n < n_records {
             match records.advance(chain)? {
                 Advance::Record(next) => chain = next,

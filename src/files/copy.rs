@@ -49,11 +49,13 @@ const PAGE_COLUMNS: [(&str, ColumnKind); 5] = [
 /// Whether the records of a file can be written as they came. True for a file that cannot be read: reading it reports what
 /// is wrong.
 pub fn can_stay_same(path: &Path) -> bool {
-    let format = || -> Result<FileFormat, ReadError> {
-        let stream = decompressed(Box::new(InputFile::open(path)?), &IdleDecoders::default())?;
-        Ok(sniff(stream, &path.to_string_lossy(), |_| false)?.format)
-    };
-    format().map_or(true, FileFormat::can_stay_same)
+    format_of_file(path).map_or(true, FileFormat::can_stay_same)
+}
+
+/// The format of a file. A table that only the names of its columns show is taken for JSON lines.
+pub(super) fn format_of_file(path: &Path) -> Result<FileFormat, ReadError> {
+    let stream = decompressed(Box::new(InputFile::open(path)?), &IdleDecoders::default())?;
+    Ok(sniff(stream, &path.to_string_lossy(), |_| false)?.format)
 }
 
 /// An input, what is written of it, and where.

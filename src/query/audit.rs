@@ -69,8 +69,8 @@ pub struct AuditRow {
     pub n_documents: usize,
     /// Sightings of its documents.
     pub n_sightings: u64,
-    /// The different names of its pages: the last parts of the paths of their URLs, without what follows the last dot; at
-    /// most 4,096 are told apart.
+    /// The different names of its pages: the last parts of the paths of their URLs, without what follows the last dot. No
+    /// more than 4,096 are counted.
     pub n_names: usize,
     /// The most frequent one.
     pub top_name: String,
@@ -108,6 +108,7 @@ pub fn audit(snapshot: &(impl Snapshot + LinkView), n_documents_min: usize) -> R
             large.entry(cluster).or_default().members.push(document);
         }
     }
+    large.values_mut().for_each(Cluster::choose_compared);
     snapshot.each_link(&mut |link| {
         if let Some(cluster) = large.get_mut(&clusters.cluster_of(link.document)) {
             cluster.links.push(link.resemblance);
@@ -142,28 +143,37 @@ fn name_of(url: &str) -> &str {
 /// What is read of a cluster.
 #[derive(Default)]
 struct Cluster {
+    /// Ascending.
     members: Vec<DocumentId>,
+    /// Those that are compared with each other, ascending.
+    compared: Vec<DocumentId>,
     links: Vec<f64>,
     n_sightings: u64,
     names: HashMap<String, u64>,
-    /// The name under which each document was seen first.
+    /// The name under which each compared document was seen first.
     name_of: HashMap<DocumentId, String>,
 }
 
 impl Cluster {
+    fn choose_compared(&mut self) {
+        let every = self.members.len().div_ceil(MEMBERS_MAX);
+        self.compared = self.members.iter().step_by(every).copied().collect();
+    }
+
     fn count(&mut self, document: DocumentId, name: &str) {
         self.n_sightings += 1;
         if self.names.len() < NAMES_MAX || self.names.contains_key(name) {
             *self.names.entry(name.to_string()).or_default() += 1;
         }
-        self.name_of.entry(document).or_insert_with(|| name.to_string());
+        if self.compared.binary_search(&document).is_ok() {
+            self.name_of.entry(document).or_insert_with(|| name.to_string());
+        }
     }
 
     fn judge(&self, snapshot: &(impl Snapshot + LinkView), id: ClusterId) -> Result<Option<AuditRow>, StoreError> {
         let (threshold, rule) = (snapshot.rule().cluster.threshold, snapshot.rule().sketch.rule);
-        let every = self.members.len().div_ceil(MEMBERS_MAX);
-        let members: Vec<DocumentId> = self.members.iter().step_by(every).copied().collect();
-        let sketches: Vec<Arc<Sketch>> = snapshot.sketches_of(&members)?;
+        let members = &self.compared;
+        let sketches: Vec<Arc<Sketch>> = snapshot.sketches_of(members)?;
         let likeness = Likeness::of(&sketches, |a, b| compare(a, b, rule).resemblance);
         let center = likeness.center(threshold);
         let n_far = (0..members.len()).filter(|at| likeness.get(center, *at) < threshold).count();
