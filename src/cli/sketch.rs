@@ -11,7 +11,7 @@ use super::telemetry;
 use super::wiring::{OPEN_SEED, file_source, inputs};
 use crate::config::Config;
 use crate::document::{Fingerprint, Seed};
-use crate::files::{FileSource, Input};
+use crate::files::{FileSource, Input, InputFile};
 use crate::intake::{FutureLimit, RecordSketcher, SketchedPage};
 use crate::ports::{Incoming, Polled, ProgressMap, Snapshot, Source, StoreRule};
 use crate::sketch::{Shingle, SketchForm, SketchRule, SketchedContent, encode};
@@ -20,7 +20,6 @@ use crate::wire::{Limits, Origin, Reason, Record, Rejection, parse_json_page};
 use anyhow::Result;
 use serde::Serialize;
 use std::fmt::LowerHex;
-use std::fs::File;
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -176,7 +175,7 @@ impl Printer<'_> {
             let (name, record) = match input {
                 Input::File(path) => {
                     let name = path.display().to_string();
-                    let record = File::open(path).and_then(|file| record_of(&name, file, &self.limits));
+                    let record = InputFile::open(path).and_then(|file| record_of(&name, file, &self.limits));
                     (name, record)
                 }
                 Input::Stdin { .. } => ("-".to_string(), record_of("-", io::stdin().lock(), &self.limits)),

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// What inputs are, for every command that reads pages.
 pub(super) const INPUTS_HELP: &str = "\
 Files of JSONL, a JSON array, CSV, TSV, Parquet, WARC, WET, ARC or WACZ, or of one page of HTML or text; folders; patterns; or URLs (s3://, gs://, az://, https://). Plain or \
-compressed with gzip, zstd, xz or bzip2. A folder yields every file below it in order of names, without hidden ones; `*`, `?`, `[…]` and `**` match where the shell has not. `-` is \
+compressed with gzip, zstd, xz or bzip2. A folder yields every file below it in order of names, without hidden ones, images, style sheets and the like; `*`, `?`, `[…]` and `**` match where the shell has not. `-` is \
 standard input";
 
 /// Where records hold the parts of a page, and what a page gets that does not say it itself.
