@@ -22,8 +22,8 @@
 //!
 //! Read the modules in this order. [`codec`], [`document`], [`sketch`], [`cluster`], [`sweep`], [`history`], [`wire`] and
 //! [`intake`] are pure: no I/O, no clock, no threads. [`ports`] states what an engine needs of the world. The adapters `store`,
-//! `kafka` and `files` implement the ports (`objects` reads for `files` what lies in object stores); the engines `pipeline`, `backfill`, `dedup` and `query` use them; neither knows
-//! the other. `http` serves the answers of `query`, and `cli` wires everything together.
+//! `kafka` and `files` implement the ports; `objects` reads object stores for `files`. The engines `pipeline`, `backfill`,
+//! `dedup` and `query` use the ports; neither side knows the other. `http` serves the answers of `query`, and `cli` wires everything together.
 
 /// A point at which the recovery tests kill the program. It expands to nothing without the feature `failpoints`.
 #[cfg(feature = "service")]

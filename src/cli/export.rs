@@ -213,8 +213,8 @@ fn each_event(files: &[PathBuf], mut each: impl FnMut(Event, &dyn Display) -> Re
         for (number, line) in (1..).zip(BufReader::new(text).lines()) {
             let line = line.map_err(|error| file_error("read", path, &error))?;
             let place = format_args!("{}: line {number}", path.display());
-            let event = serde_json::from_str(&line)
-                .with_context(|| format!("{}: line {number} is no event; give an events file", path.display()))?;
+            let event =
+                serde_json::from_str(&line).with_context(|| format!("{place} is no event; give an events file"))?;
             each(event, &place)?;
         }
     }

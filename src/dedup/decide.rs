@@ -60,7 +60,7 @@ pub struct Decision {
     pub counts: Counts,
 }
 
-/// Decides which records stay. `values` are those of the column of [`Keep::Column`], and of no use otherwise. Pages whose cluster was there before go in favour of what was kept then.
+/// Decides which records stay. Pages whose cluster was there before go in favour of what was kept then.
 ///
 /// # Errors
 /// [`DedupError`]

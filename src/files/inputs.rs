@@ -50,9 +50,8 @@ pub enum InputError {
     },
 }
 
-/// The files that paths name, in their order. A folder yields the files below it, in order of names, without
-/// hidden ones and those whose names say that they hold no pages, such as images.
-/// A path that does not exist and holds `*`, `?` or `[…]` is a pattern; `**` crosses folders. `-` stays as it is. URLs of
+/// The files that paths name, in their order. A folder yields the files below it, in order of names, without hidden ones and
+/// those whose names say that they hold no pages, such as images. A path that does not exist and holds `*`, `?` or `[…]` is a pattern; `**` crosses folders. `-` stays as it is. URLs of
 /// object stores name objects, folders and patterns alike; those of the web name one file each.
 ///
 /// # Errors

@@ -1,8 +1,8 @@
 //! Files and pipes as sources of records and sinks of events and tables.
 //!
 //! ```text
-//! path, URL or stdin ─▶ compression ─▶ format ─▶ jsonl, json_array, table, page_file ┐
-//!                  gzip, zstd,    sniffed   warc, arc, wacz ─▶ archive_record    ┼▶ source: skip records read before,
+//! path, URL     ─▶ compression ─▶ format ─▶ jsonl, json_array, table, page_file ┐
+//! or stdin         gzip, zstd,    sniffed   warc, arc, wacz ─▶ archive_record    ┼▶ source: skip records read before,
 //!                  xz, bzip2               parquet                            ┘      number, chain, apply the layout
 //!                                           copy: some of the records again, as they came ─▶ record writer
 //! sketch_file: sketched records ⇄ Parquet

@@ -123,14 +123,14 @@ impl Groups {
             .map_err(|error| ReadError::Parquet(error.to_string()))
     }
 
-    /// Decodes until the end, an error, or until nobody reads any more.
+    /// Decodes until the end, an error, or until the reader is gone.
     fn decode(self, out: &SyncSender<Decoded>) {
         for number in &self.numbers {
             let sent = match self.decode_group(*number, out) {
                 Ok(true) => out.send(Ok(None)),
                 Ok(false) => return,
                 Err(error) => {
-                    // Where nobody reads, nobody wants to know.
+                    // If the reader is gone, so is the need for its error.
                     let _ = out.send(Err(error));
                     return;
                 }
@@ -141,7 +141,7 @@ impl Groups {
         }
     }
 
-    /// False if nobody reads any more.
+    /// False if the reader is gone.
     fn decode_group(&self, number: usize, out: &SyncSender<Decoded>) -> Result<bool, ReadError> {
         for batch in self.open(vec![number])? {
             let batch = batch.map_err(|error| ReadError::Parquet(error.to_string()))?;
@@ -195,7 +195,7 @@ mod tests {
         for n_threads in [0, 1, 2, 3, 7, 20] {
             assert_eq!(read(&path, n_threads), ((0..2000).collect(), true), "{n_threads} threads");
         }
-        // Damage in the middle: the same rows, and the same end, whoever decodes them. A batch may span two row groups.
+        // Damage in the middle gives the same rows and the same end in any number of threads. A batch may span two row groups.
         let mut bytes = std::fs::read(&path).expect("read");
         let middle = bytes.len() / 2;
         bytes[middle..middle + 64].fill(0xee);

@@ -1,6 +1,6 @@
 //! The connections of this process, kept for the next request.
 
-use super::location::{Location, told};
+use super::location::{Location, io_error_of};
 use object_store::{Error as StoreError, ObjectMeta, ObjectStore};
 use std::collections::HashMap;
 use std::future::Future;
@@ -53,8 +53,8 @@ impl Connections {
     ) -> Receiver<io::Result<T>> {
         let (sender, receiver) = sync_channel(1);
         self.runtime.spawn(async move {
-            // Nobody waits any more where this fails.
-            let _ = sender.send(request.await.map_err(|error| told(&error)));
+            // This fails if the caller has stopped waiting.
+            let _ = sender.send(request.await.map_err(|error| io_error_of(&error)));
         });
         receiver
     }
@@ -67,7 +67,7 @@ impl Connections {
     }
 }
 
-/// Waits for what was begun.
+/// Waits for the result of a request that [`Connections::begin`] has started.
 pub(super) fn received<T>(receiver: &Receiver<io::Result<T>>) -> io::Result<T> {
     receiver.recv().unwrap_or_else(|_| Err(io::Error::other("the request has died")))
 }

@@ -17,7 +17,7 @@ const RETRY_TIME_MAX: Duration = Duration::from_secs(60);
 /// A URL, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Location {
-    pub scheme: String,
+    scheme: String,
     /// `scheme://bucket` or `scheme://host:port`.
     pub root: String,
     /// What follows, without its first slash.
@@ -71,7 +71,7 @@ impl Location {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
             }
         };
-        store.map_err(|error| told(&error))
+        store.map_err(|error| io_error_of(&error))
     }
 }
 
@@ -79,8 +79,8 @@ fn shared(store: impl ObjectStore) -> Arc<dyn ObjectStore> {
     Arc::new(store)
 }
 
-/// What a store says, in one line, with what to do about it.
-pub(super) fn told(error: &StoreError) -> io::Error {
+/// The error of a store in one line, with what to do about it.
+pub(super) fn io_error_of(error: &StoreError) -> io::Error {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();
     let (kind, what) = match error {

@@ -76,14 +76,14 @@ pub fn back_up(store: &Path, settings: &Settings, to: &Path) -> Result<BackedUp,
     let parent = parent_of_new(to)?;
     // Tables can be linked beside the store, whatever file system the backup goes to.
     let view = Scratch::beside(store)?;
-    let mut made = view_of(store, &view.0)?;
+    let mut made = view_of(store, &view.folder)?;
     // A backup that cannot be opened is none, such as that of a store in the making.
-    made.n_documents = RocksStore::open_read_only(&view.0, settings)?.n_documents();
-    match fs::rename(&view.0, to) {
+    made.n_documents = RocksStore::open_read_only(&view.folder, settings)?.n_documents();
+    match fs::rename(&view.folder, to) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
             let growing = Scratch::beside(to)?;
-            copy_files(&view.0, &growing.0)?;
-            fs::rename(&growing.0, to).map_err(io_error(to))?;
+            copy_files(&view.folder, &growing.folder)?;
+            fs::rename(&growing.folder, to).map_err(io_error(to))?;
             made.n_bytes_shared = 0;
         }
         moved => moved.map_err(io_error(to))?,
@@ -99,8 +99,8 @@ pub fn back_up(store: &Path, settings: &Settings, to: &Path) -> Result<BackedUp,
 pub fn restore(backup: &Path, store: &Path) -> Result<(), BackupError> {
     let parent = parent_of_new(store)?;
     let growing = Scratch::beside(store)?;
-    copy_files(backup, &growing.0)?;
-    fs::rename(&growing.0, store).map_err(io_error(store))?;
+    copy_files(backup, &growing.folder)?;
+    fs::rename(&growing.folder, store).map_err(io_error(store))?;
     sync_folder(parent)
 }
 
@@ -109,13 +109,21 @@ fn parent_of_new(folder: &Path) -> Result<&Path, BackupError> {
     if folder.symlink_metadata().is_ok() {
         return Err(BackupError::Exists(folder.to_path_buf()));
     }
-    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = parent_of(folder);
     fs::create_dir_all(parent).map_err(io_error(parent))?;
     Ok(parent)
 }
 
+/// The folder in which a path lies.
+fn parent_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// A folder that is removed unless it is renamed. It is locked as long as its process works on it.
-struct Scratch(PathBuf, #[expect(dead_code, reason = "holds the lock")] File);
+struct Scratch {
+    folder: PathBuf,
+    _lock: File,
+}
 
 impl Scratch {
     fn beside(path: &Path) -> Result<Self, BackupError> {
@@ -126,15 +134,14 @@ impl Scratch {
         fs::create_dir(&folder).map_err(io_error(&folder))?;
         let lock = File::open(&folder).map_err(io_error(&folder))?;
         lock.lock().map_err(io_error(&folder))?;
-        Ok(Scratch(folder, lock))
+        Ok(Scratch { folder, _lock: lock })
     }
 }
 
-/// Removes the folders beside a path that killed processes left: those that nobody locks.
+/// Removes the scratch folders that killed processes left beside a path. A folder that is still in use is locked.
 fn remove_abandoned(path: &Path) {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return };
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(parent_of(path)).into_iter().flatten().flatten() {
         let sibling = entry.file_name();
         let number =
             sibling.to_str().and_then(|sibling| sibling.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".part"));
@@ -150,7 +157,7 @@ fn remove_abandoned(path: &Path) {
 impl Drop for Scratch {
     fn drop(&mut self) {
         // Nothing is there once it is renamed.
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -260,9 +267,9 @@ mod tests {
             assert!(folder(name).exists(), "{name}");
         }
         remove_abandoned(&folder("store"));
-        assert!(scratch.0.exists(), "a process does not remove its own");
+        assert!(scratch.folder.exists(), "a process does not remove its own");
         drop(at_work);
-        fs::rename(&scratch.0, folder("backup")).expect("renamed");
+        fs::rename(&scratch.folder, folder("backup")).expect("renamed");
         drop(scratch);
         remove_abandoned(&folder("store"));
         assert!(!folder("store.18.part").exists() && folder("backup").exists());
