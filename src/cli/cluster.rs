@@ -12,8 +12,8 @@ use super::wiring::{beside, check_share, refuse_star, watch_signals};
 use crate::backfill::{Context, PhaseName, PhaseProgress};
 use crate::config::Config;
 use crate::dedup::{
-    ClusteredRecord, ClusteredRecords, Counts, Decision, DedupError, List, Outcome, RemovalKind, RemovedRecord,
-    Workspace, decide,
+    ClusteredRecord, ClusteredRecords, Counts, Decision, DedupError, List, Outcome, Preference, RemovalKind,
+    RemovedRecord, Workspace, decide,
 };
 use crate::document::FetchTime;
 use crate::files::input_files;
@@ -107,7 +107,8 @@ fn decide_each(
         Ok(())
     };
     let list = List { each: &mut each, with_containment: false };
-    let decision = decide(records, (&args.keep, &values), None, &work, Some(list)).map_err(dedup_error)?;
+    let preference = Preference { keep: &args.keep, values: &values };
+    let decision = decide(records, preference, None, &work, Some(list)).map_err(dedup_error)?;
     Ok(Decided { decision, removals })
 }
 

@@ -2,7 +2,7 @@
 //! which records stay, and lists the others.
 
 use super::error::DedupError;
-use super::keep::{Candidate, Chooser, ColumnValues, Keep, Kept};
+use super::keep::{Candidate, Chooser, Keep, Kept, Preference};
 use super::kept_log::{KeptLog, KeptWriter};
 use super::kept_set::KeptSet;
 use super::records::{ClusteredRecord, ClusteredRecords, Counts, Outcome};
@@ -66,12 +66,12 @@ pub struct Decision {
 /// [`DedupError`]
 pub fn decide(
     records: &mut dyn ClusteredRecords,
-    (keep, values): (&Keep, &ColumnValues),
+    preference: Preference<'_>,
     known: Option<&KnownPages<'_>>,
     work: &Workspace<'_>,
     list: Option<List<'_>>,
 ) -> Result<Decision, DedupError> {
-    let chooser = choose(records, (keep, values), known, work)?;
+    let chooser = choose(records, preference, known, work)?;
     let mut removals = list.is_some().then(|| Removals::new(work.folder, work.memory));
     if let (Some(removals), Some(known)) = (&mut removals, known) {
         add_known(removals, records, &chooser, known)?;
@@ -103,12 +103,13 @@ pub fn decide(
 /// The first pass.
 fn choose(
     records: &dyn ClusteredRecords,
-    (keep, values): (&Keep, &ColumnValues),
+    preference: Preference<'_>,
     known: Option<&KnownPages<'_>>,
     work: &Workspace<'_>,
 ) -> Result<Chooser, DedupError> {
     let clusters = records.clusters();
     let cluster_of = |document: DocumentId| clusters.get(document.0 as usize - 1).copied();
+    let Preference { keep, values } = preference;
     let n_words = if *keep == Keep::Longest { records.n_words()? } else { Vec::new() };
     let mut chooser = Chooser::new(keep.clone(), clusters.len());
     if let Some(known) = known {

@@ -103,6 +103,15 @@ impl ColumnValues {
     }
 }
 
+/// Which page of a cluster stays, with the values that [`Keep::Column`] needs.
+#[derive(Clone, Copy)]
+pub struct Preference<'a> {
+    /// Which page stays.
+    pub keep: &'a Keep,
+    /// The values of the column; none for any other choice.
+    pub values: &'a ColumnValues,
+}
+
 /// The page that stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kept {

@@ -21,7 +21,7 @@ mod rows;
 pub use corpus::{Begun, Corpus, CorpusSpec, Decided, Finished};
 pub use decide::{Decision, KnownPages, List, Workspace, decide};
 pub use error::DedupError;
-pub use keep::{Candidate, Chooser, ColumnValues, Keep, Kept};
+pub use keep::{Candidate, Chooser, ColumnValues, Keep, Kept, Preference};
 pub use kept_log::KeptLog;
 pub use kept_set::KeptSet;
 pub use records::{ClusteredRecord, ClusteredRecords, Counts, Outcome, ReadInput};

@@ -23,7 +23,8 @@ use super::wiring::{check_share, watch_signals};
 use crate::backfill::{Context, PhaseName, PhaseProgress};
 use crate::config::Config;
 use crate::dedup::{
-    Corpus, Counts, Decided, DedupError, Finished, KeptSet, KnownPages, List, RemovedRecord, Workspace, decide,
+    Corpus, Counts, Decided, DedupError, Finished, KeptSet, KnownPages, List, Preference, RemovedRecord, Workspace,
+    decide,
 };
 use anyhow::Result;
 use clustered::Clustered;
@@ -105,7 +106,8 @@ fn decide_and_list(
         let mut each = |record: &RemovedRecord<'_>| list.as_mut().map_or(Ok(()), |list| list.write(record));
         let with_containment = args.containment.is_some();
         let list = args.removed.is_some().then_some(List { each: &mut each, with_containment });
-        decide(records.as_mut(), (&args.keep, &values), known.as_ref(), &work, list).map_err(dedup_error)?
+        let preference = Preference { keep: &args.keep, values: &values };
+        decide(records.as_mut(), preference, known.as_ref(), &work, list).map_err(dedup_error)?
     };
     list.map_or(Ok(()), RemovedList::finish)?;
     decision.kept.write(&corpus.kept_set()).map_err(dedup_error)?;
