@@ -4,6 +4,7 @@
 use super::error::{DedupError, io_error};
 use super::keep::Keep;
 use super::records::{Counts, ReadInput};
+use crate::document::CanonicalRule;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -33,6 +34,9 @@ pub struct CorpusSpec {
     pub keep: Keep,
     /// What kept records are written as.
     pub format: String,
+    /// Which words are the text of a page, where text is written.
+    #[serde(default)]
+    pub text: CanonicalRule,
     /// Where the list of removed records goes.
     pub removed: Option<String>,
     /// The store that the pages are held against.
@@ -47,6 +51,7 @@ impl CorpusSpec {
             () if self.store != other.store => Some("another --store"),
             () if self.keep != other.keep => Some("another --keep"),
             () if self.format != other.format => Some("another --format"),
+            () if self.text != other.text => Some("another --text"),
             () if self.removed != other.removed => Some("another --removed"),
             () if self.rule != other.rule => Some("other rules of clustering"),
             () if self.reading != other.reading => Some("other limits, sweeps or times"),
@@ -285,6 +290,7 @@ mod tests {
             reading: "reading".into(),
             keep: Keep::First,
             format: "same".into(),
+            text: CanonicalRule::default(),
             removed: None,
             store: None,
         }

@@ -82,10 +82,35 @@ pub fn plain_text<'b>(body: &'b Body, media_type: MediaType, rule: &CanonicalRul
         PageContent::Main => {
             let mut blocks = ContentBlocks::default();
             blocks.read_html(&text);
-            blocks.content().for_each(|text| plain.extend([text, " "]));
+            blocks.content().for_each(|text| plain.extend([text, "\n"]));
         }
     }
     Ok(plain.into())
+}
+
+/// Returns [`plain_text`] as people store it: of markup, each run of blanks is one blank, or one line end where it holds one.
+/// Plain text stays as it is.
+///
+/// # Errors
+/// [`NoText`] if the bytes are not text.
+pub fn tidy_text<'b>(body: &'b Body, media_type: MediaType, rule: &CanonicalRule) -> Result<Cow<'b, str>, NoText> {
+    let text = plain_text(body, media_type, rule)?;
+    if media_type == MediaType::PlainText {
+        return Ok(text);
+    }
+    let mut tidy = String::with_capacity(text.len());
+    let mut blank = None;
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' => blank = Some('\n'),
+            ' ' | '\t' | '\u{c}' | '\u{a0}' => blank = blank.or(Some(' ')),
+            c => {
+                tidy.extend(blank.take().filter(|_| !tidy.is_empty()));
+                tidy.push(c);
+            }
+        }
+    }
+    Ok(tidy.into())
 }
 
 /// Returns the blocks of a body and which of them are its content; `None` for plain text, all of which counts.

@@ -23,7 +23,7 @@ mod words;
 pub use address::{BaseUrl, host_key, host_of, path_of, resolve, url_key};
 pub use canonical::{
     CANONICAL_VERSION, CanonicalForm, CanonicalRule, Canonicaliser, NoText, PageContent, content_blocks, mark_text,
-    plain_text,
+    plain_text, tidy_text,
 };
 pub use decode::decode;
 pub use fingerprint::{Fingerprint, Seed};

@@ -12,7 +12,7 @@ use super::record_reader::{Advance, RecordReader};
 use super::record_writer::RecordWriter;
 use super::row_copy::{RowCopy, RowCopyError};
 use super::source::{FileSource, OpenRecords, ReadSettings, open_again};
-use crate::document::{CanonicalRule, Content, FetchTime, MediaType, Page, plain_text};
+use crate::document::{CanonicalRule, Content, FetchTime, Page, tidy_text};
 use crate::intake::{FutureLimit, PageReader};
 use crate::ports::Progress;
 use serde::Serialize;
@@ -68,6 +68,8 @@ pub struct CopyJob<'a> {
     pub output: &'a Path,
     /// What the records are written as.
     pub format: CopyFormat,
+    /// Which of a page's words are its text, where that is written.
+    pub text: CanonicalRule,
     /// Which records are written, by their number in the input.
     pub wants: &'a dyn Fn(i64) -> bool,
     /// Called with every number of records passed. If it returns false, the copy ends.
@@ -218,7 +220,7 @@ impl RecordCopier {
                 // Only pages are wanted; that this one is none any more means that the file has changed.
                 let changed = || CopyError::Changed(job.input.to_path_buf());
                 let page = self.pages.page(&record).map_err(|_| changed())?;
-                let page = TextPage::of(&page).ok_or_else(changed)?;
+                let page = TextPage::of(&page, &job.text).ok_or_else(changed)?;
                 output.write_page(&page)
             }
             Output::Records(_) | Output::Table(_) => Ok(()),
@@ -228,13 +230,11 @@ impl RecordCopier {
 }
 
 impl<'a> TextPage<'a> {
-    /// The text of a page; none where there is no page any more.
-    fn of(page: &'a Page) -> Option<Self> {
+    /// The text of a page that counts by a rule; none where there is no page any more.
+    fn of(page: &'a Page, rule: &CanonicalRule) -> Option<Self> {
         let Page { url, fetched_at, sweep, content } = page;
         let (text, features) = match content {
-            Content::Body { body, media_type } => {
-                (Some(tidied(plain_text(body, *media_type, &CanonicalRule::default()).ok()?, *media_type)), None)
-            }
+            Content::Body { body, media_type } => (Some(tidy_text(body, *media_type, rule).ok()?), None),
             Content::Features(features) => (None, Some(features.as_slice())),
             Content::Gone | Content::Redirect(_) => return None,
         };
@@ -338,27 +338,6 @@ impl OpenCopy {
     }
 }
 
-/// Text without the blanks that only lay out its markup: one blank or one line feed for each run of them. Plain text
-/// stays as it is.
-fn tidied(text: Cow<'_, str>, media_type: MediaType) -> Cow<'_, str> {
-    if media_type == MediaType::PlainText {
-        return text;
-    }
-    let mut tidy = String::with_capacity(text.len());
-    let mut blank = None;
-    for c in text.chars() {
-        match c {
-            '\n' | '\r' => blank = Some('\n'),
-            ' ' | '\t' | '\u{c}' | '\u{a0}' => blank = blank.or(Some(' ')),
-            c => {
-                tidy.extend(blank.take().filter(|_| !tidy.is_empty()));
-                tidy.push(c);
-            }
-        }
-    }
-    tidy.into()
-}
-
 fn unread(job: &CopyJob<'_>, error: &ReadError) -> CopyError {
     CopyError::Input { path: job.input.to_path_buf(), why: error.to_string() }
 }
@@ -370,6 +349,7 @@ fn unwritten(job: &CopyJob<'_>, error: io::Error) -> CopyError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::PageContent;
     use crate::files::Input;
     use crate::files::compression::tests::{gzip, zstd};
     use crate::ports::{Polled, ProgressMap, Source};
@@ -398,12 +378,22 @@ mod tests {
     }
 
     fn copy(path: &Path, read: Progress, format: CopyFormat, wanted: &[i64]) -> Result<Vec<u8>, CopyError> {
+        copy_text(path, read, (format, PageContent::All), wanted)
+    }
+
+    fn copy_text(
+        path: &Path,
+        read: Progress,
+        (format, content): (CopyFormat, PageContent),
+        wanted: &[i64],
+    ) -> Result<Vec<u8>, CopyError> {
         let output = path.with_extension("copy");
         let job = CopyJob {
             input: path,
             read,
             output: &output,
             format,
+            text: CanonicalRule { content },
             wants: &|offset| wanted.contains(&offset),
             passed: &|_| true,
         };
@@ -483,6 +473,30 @@ mod tests {
         // What a file gained since then was not read, and is not written.
         write("[1]\n[2]\n[3]\n");
         assert_eq!(copy(&path, before, CopyFormat::Same, &[1, 2]).expect("copied"), b"[2]\n");
+    }
+
+    #[test]
+    fn the_text_is_that_of_the_content_where_it_is_wanted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        let story = "<p>The rains came late this year, and with them came the cranes.</p>\n<p>They left in autumn.</p>";
+        let body =
+            format!("<title>Cranes</title><nav><a href='/'>Home</a></nav><main>{story}</main><footer>(c)</footer>");
+        let line = serde_json::json!({
+            "url": "http://a/", "fetched_at": "2026-01-01T00:00:00Z", "content_type": "text/html", "body": body,
+        });
+        std::fs::write(&path, format!("{line}\n")).expect("written");
+        for (content, expected) in [
+            (PageContent::Main, "The rains came late this year, and with them came the cranes.\nThey left in autumn."),
+            (
+                PageContent::All,
+                "Cranes Home The rains came late this year, and with them came the cranes.\nThey left in autumn. (c)",
+            ),
+        ] {
+            let copied = copy_text(&path, read(&path), (CopyFormat::Jsonl, content), &[0]).expect("copied");
+            let page: serde_json::Value = serde_json::from_slice(&copied).expect("JSON");
+            assert_eq!(page["text"], expected, "{content:?}");
+        }
     }
 
     #[test]

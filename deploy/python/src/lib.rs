@@ -10,6 +10,7 @@ mod settings;
 mod sketch;
 mod store;
 mod table;
+mod text;
 
 use pyo3::prelude::*;
 
@@ -28,4 +29,6 @@ mod _lookalike {
     use super::store::Store;
     #[pymodule_export]
     use super::table::Table;
+    #[pymodule_export]
+    use super::text::page_text;
 }

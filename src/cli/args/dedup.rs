@@ -2,6 +2,7 @@
 
 use super::ingest::{INPUTS_HELP, PageDefaults};
 use crate::dedup::Keep;
+use crate::document::PageContent;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -16,12 +17,31 @@ pub enum CorpusFormat {
     Parquet,
 }
 
+/// Which text of a page is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TextContent {
+    /// Every word that a reader sees, and the title
+    All,
+    /// The page's own content, without menus, headers, footers and the like; see canonical.content
+    Main,
+}
+
+impl From<TextContent> for PageContent {
+    fn from(text: TextContent) -> Self {
+        match text {
+            TextContent::All => PageContent::All,
+            TextContent::Main => PageContent::Main,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   lookalike dedup crawl-2026/ --out clean/
   lookalike dedup 'crawl-*.warc.gz' --out clean/ --removed removed.csv
   lookalike dedup pages.jsonl.zst --out clean/ --keep newest --threshold 0.8
+  lookalike dedup 'crawl-*.warc.gz' --out text/ --format jsonl --text main
   lookalike dedup monday/ --out clean/monday --store corpus.store
   lookalike dedup tuesday/ --out clean/tuesday --store corpus.store
 
@@ -55,6 +75,10 @@ pub struct DedupArgs {
     /// What kept records are written as [default: same; jsonl for ARC and WACZ, which cannot be the same]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<CorpusFormat>,
+    /// The text of an HTML page, where --format or an ARC or WACZ file has text written: every word that a reader sees, or
+    /// the page's own content alone [default: all]
+    #[arg(long, value_enum, value_name = "CONTENT")]
+    pub text: Option<TextContent>,
     /// Memory for everything that grows with the input [default: a third of the machine's]
     #[arg(long, value_name = "MIB")]
     pub memory: Option<u64>,

@@ -92,6 +92,7 @@ impl Shards<'_> {
             read,
             output: &unfinished,
             format: *format,
+            text: plan.spec.text,
             wants: &|offset| at.is_some_and(|at| self.kept.contains(at, offset)),
             passed: &|n_records| {
                 self.context.progress.advance(n_records);

@@ -7,6 +7,7 @@ use crate::cli::exit::usage;
 use crate::cli::wiring::{check_local, refuse_star};
 use crate::config::Config;
 use crate::dedup::CorpusSpec;
+use crate::document::{CanonicalRule, PageContent};
 use crate::files::{CopyFormat, can_stay_same, named_files};
 use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,6 +54,11 @@ impl Plan {
                 inputs.push(file.path);
             }
         }
+        if args.text.is_some() && formats.iter().all(|format| *format == CopyFormat::Same) {
+            return Err(usage(
+                "--text says which text is written, but records stay as they came; add --format jsonl or parquet",
+            ));
+        }
         let removed = args.removed.as_deref().map(absolute).transpose()?;
         check_names(&rows, removed.as_deref(), &absolute(&args.out)?)?;
         let spec = CorpusSpec {
@@ -61,6 +67,7 @@ impl Plan {
             reading: reading(config)?,
             keep: args.keep.clone(),
             format: args.format.map_or("auto".into(), |format| format!("{format:?}").to_lowercase()),
+            text: CanonicalRule { content: args.text.map_or(PageContent::All, PageContent::from) },
             removed: removed.map(|path| path.to_string_lossy().into_owned()),
             store: store.map(absolute).transpose()?.map(|path| path.to_string_lossy().into_owned()),
         };

@@ -6,13 +6,14 @@
     la.dedup("data/*.parquet", "clean")  # writes one page of each cluster
     la.sketch(table)                     # sketches, for a cluster of machines
     la.compare(a, b)                     # two texts
+    la.page_text(html, "main")           # the content of a page, without its frame
     la.open("crawl.store")               # asks a store of the program `lookalike`
 
 Data goes in and out through the Arrow PyCapsule interface, which pyarrow, Polars and others speak.
 """
 
 from ._lookalike import Table
-from ._pages import Comparison, cluster, compare, dedup, sketch
+from ._pages import Comparison, cluster, compare, dedup, page_text, sketch
 from ._store import Store, open
 from .errors import LookalikeError, NotFoundError, UnreadableError, UnreadableWarning, UsageError
 
@@ -29,5 +30,6 @@ __all__ = [
     "compare",
     "dedup",
     "open",
+    "page_text",
     "sketch",
 ]

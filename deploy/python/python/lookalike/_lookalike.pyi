@@ -6,7 +6,7 @@ from typing import final
 
 from .arrow import ArrowPages
 
-__all__ = ["Settings", "Store", "Table", "compare", "read_clusters", "sketch", "write_pages"]
+__all__ = ["Settings", "Store", "Table", "compare", "page_text", "read_clusters", "sketch", "write_pages"]
 
 @final
 class Settings:
@@ -35,6 +35,7 @@ class Table:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 def compare(a: str, b: str, html: bool, settings: Settings) -> str: ...
+def page_text(page: str | bytes, content: str, charset: str | None) -> str: ...
 def read_clusters(path: str, ids: Table | None = None) -> Table: ...
 def sketch(
     pages: ArrowPages,

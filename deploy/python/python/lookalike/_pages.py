@@ -112,6 +112,27 @@ def compare(
     return Comparison(**answer["exact"], estimated=Comparison(**answer["estimated"]))
 
 
+def page_text(
+    page: "str | bytes", content: 'Literal["all", "main"]' = "all", *, charset: "str | None" = None
+) -> str:
+    """The text of an HTML page: decoded, without markup, each run of blanks one blank or one line end.
+
+    Args:
+        page: The page, or its bytes as received, without gzip and the like.
+        content: ``"all"``: every word that a reader sees, and the title. ``"main"``: the page's own content, without menus,
+            headers, footers and the like; all of it where next to nothing would be left.
+        charset: The charset of bytes that the HTTP header named.
+
+    >>> import lookalike as la
+    >>> html = "<title>Cranes</title><nav>Home</nav><main><p>The cranes are back, and nobody knows why they came.</main>"
+    >>> la.page_text(html, "main")
+    'The cranes are back, and nobody knows why they came.'
+    >>> la.page_text(html.encode("utf-16"))
+    'Cranes Home The cranes are back, and nobody knows why they came.'
+    """
+    return _lookalike.page_text(page, content, charset)
+
+
 def cluster(
     pages: "Path | Sequence[Path] | ArrowPages",
     text: "str | None" = None,
@@ -204,6 +225,7 @@ def dedup(
     containment: "float | None" = None,
     removed: "Path | None" = None,
     format: 'Literal["same", "jsonl", "parquet"] | None' = None,
+    text: 'Literal["all", "main"] | None' = None,
     store: "Path | None" = None,
     columns: "Mapping[str, str] | None" = None,
     fetched_at: "str | None" = None,
@@ -227,6 +249,7 @@ def dedup(
         containment: So are pages of which one contains the other to this share or more.
         removed: A file for the list of what is not in the corpus: CSV where it ends in ``.csv``, JSON lines otherwise.
         format: What kept records are written as. Default: the same bytes where that is possible.
+        text: Which text of an HTML page is written, where ``format`` has text written; see `page_text`. Default: ``"all"``.
         store: Holds the pages against all that this store has seen, and adds them to it.
         columns: Places of a record's parts, as ``--map`` takes them: ``{"text": "content"}``.
         fetched_at: The time of records that have none: RFC 3339, or ``file-time``.
@@ -253,7 +276,7 @@ def dedup(
     >>> json.loads((folder / "clean" / "pages.jsonl").read_text())["id"]
     'y'
     """
-    given = {"removed": removed, "format": format, "store": store, "fetched-at": fetched_at, "url-from": url_from}
+    given = {"removed": removed, "format": format, "text": text, "store": store, "fetched-at": fetched_at, "url-from": url_from}
     options = _options(keep=keep, threshold=threshold, containment=containment, memory=memory_mib, **given)
     options += _map(columns or {})
     configured = Settings.of(config, settings, store__seed=seed)
