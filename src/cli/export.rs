@@ -144,20 +144,18 @@ const EVENT_COLUMNS: TableColumns = TableColumns {
 
 /// Exports what a store holds, or events.
 pub(super) fn export(config: &Config, command: &ExportCommand, json: bool) -> Result<Exit> {
-    if let ExportCommand::Events(args) = command {
-        export_events(args, json)?;
-        return Ok(Exit::Done);
-    }
-    let store = open_read_only(config)?;
+    let open = || open_read_only(config);
     match command {
-        ExportCommand::Events(_) => {}
+        ExportCommand::Events(args) => export_events(args, json)?,
         ExportCommand::Moves(args) => {
+            let store = open()?;
             let search = LostSearch { ranking: config.lost.clone(), ..LostSearch::default() };
             let rows = table(args, &MOVE_COLUMNS, json)?;
             write_rows(rows, |row| row, |write| query::export_moves(&store, &search, write))?;
         }
-        ExportCommand::Links(args) => export_links(&store, table(args, &LINK_COLUMNS, json)?)?,
+        ExportCommand::Links(args) => export_links(&open()?, table(args, &LINK_COLUMNS, json)?)?,
         ExportCommand::Present(args) => {
+            let store = open()?;
             let sizes = Sizes::read(&store, &args.columns)?;
             let row = |row: PresentRow| sizes.detailed(row.document, row.cluster, row);
             write_rows(table(args, &PRESENT_COLUMNS, json)?, row, |write| query::export_present(&store, write))?;
@@ -168,16 +166,19 @@ pub(super) fn export(config: &Config, command: &ExportCommand, json: bool) -> Re
                 let why = "the store does not keep it; name the events of the store with --events FILE";
                 return Err(usage(format!("--columns {column}: {why}")));
             }
+            let store = open()?;
             let sizes = Sizes::read(&store, &args.columns)?;
             let row = |row: ExportRow| sizes.detailed(Some(row.document), Some(row.cluster), row);
             write_rows(table(args, &CLUSTER_COLUMNS, json)?, row, |write| query::export(&store, write))?;
         }
-        ExportCommand::Clusters(args) => export_records(&store, args, json)?,
+        ExportCommand::Clusters(args) => export_records(&open()?, args, json)?,
         ExportCommand::Related(args) => {
+            let store = open()?;
             require_related_clusters(&store)?;
             write_rows(table(args, &RELATED_COLUMNS, json)?, |row| row, |write| query::export_related(&store, write))?;
         }
         ExportCommand::Centers(args) => {
+            let store = open()?;
             require_related_clusters(&store)?;
             write_rows(table(args, &CENTER_COLUMNS, json)?, |row| row, |write| query::export_centers(&store, write))?;
         }
@@ -284,8 +285,13 @@ impl Sizes {
     fn read(store: &RocksStore, columns: &[String]) -> Result<Self, StoreError> {
         let mut sizes = Vec::new();
         if columns.iter().any(|column| ["words", "bytes"].contains(&column.as_str())) {
-            sizes.reserve(store.n_documents() as usize);
-            store.each_size(&mut |_, n_words, n_bytes| sizes.push((n_words, n_bytes)))?;
+            sizes.resize(store.n_documents() as usize, (0, 0));
+            store.each_size(&mut |document, n_words, n_bytes| {
+                // A document that comes while the sizes are read is in no row yet.
+                if let Some(size) = sizes.get_mut(document.0 as usize - 1) {
+                    *size = (n_words, n_bytes);
+                }
+            })?;
         }
         Ok(Sizes(sizes))
     }
