@@ -41,6 +41,7 @@ CREATE TABLE IF NOT EXISTS merges (loser INTEGER PRIMARY KEY, winner INTEGER, se
 # The newest sighting of a URL stays, whichever comes first. Of two of one moment it is, as in the store, a page rather than
 # a redirect, and that rather than nothing; then the greater document, or target; then the greater sweep.
 GONE, REDIRECTED, PAGE = 1, 2, 3
+FIRST = "1970-01-01T00:00:00Z"
 SEEN = """
 INSERT INTO pages VALUES (:url, :fetched_at, :seen, :redirect_to, :document, :sweep)
 ON CONFLICT (url) DO UPDATE SET fetched_at = :fetched_at, seen = :seen, redirect_to = :redirect_to,
@@ -100,6 +101,16 @@ def take_in(state, event):
             state.execute(NOT_LOST, place)
     elif kind == "merged":
         state.execute(NAME, {"loser": event["loser"], "winner": event["winner"], "seq": seq})
+    elif kind == "forgotten":
+        place = {
+            "url": event["url"], "fetched_at": sortable(event["fetched_at"] or FIRST), "seen": PAGE, "redirect_to": "",
+            "sweep": event["sweep"] or "", "document": event.get("document"), "cluster": event.get("cluster"), "seq": seq,
+        }
+        state.execute("DELETE FROM pages WHERE url = :url", place)
+        state.execute("DELETE FROM lost WHERE url = :url", place)
+        if place["document"] is not None:
+            state.execute(SEEN, place)
+            state.execute(CLUSTER, place)
     elif kind == "split":
         state.execute(NAME, {"loser": event["cluster"], "winner": None, "seq": seq})
     # The others change nothing here, nor does a type that a later release may add.

@@ -114,6 +114,32 @@ fn killed_while_catching_up() {
     }
 }
 
+/// A killed `forget` has forgotten everything or nothing, and the same command ends it.
+#[test]
+fn killed_while_forgetting() {
+    let forget = ["--host", "docs.npm.example", "--before", "2015-01-01"];
+    let clusters = |world: &World| world.ask("export clusters", &[]);
+    let whole = unharmed();
+    let before = clusters(&whole);
+    whole.ask("forget", &forget);
+    let after = clusters(&whole);
+    assert_ne!(before, after);
+    for (point, expected) in [("forgetting", &before), ("run-complete", &before), ("forgotten", &after)] {
+        let world = world();
+        // Its postings wait in memory, so that `forget` has a run to write.
+        let mut run = world.run_command(&sweeps()[..1]);
+        assert!(run.env("LOOKALIKE__STORE__POSTING_BUFFER_MIB", "64").status().expect("starts").success());
+        let mut command = world.command("forget");
+        let output = command.args(forget).env("FAILPOINTS", format!("{point}=return")).output().expect("starts");
+        assert_eq!(output.status.signal(), Some(SIGABRT), "{point} was not hit: {}", text(&output.stderr));
+        assert!(world.ask("verify", &[]).starts_with("sound"), "{point}");
+        assert_eq!(&clusters(&world), expected, "{point}");
+        world.ask("forget", &forget);
+        assert_eq!(clusters(&world), after, "{point}");
+        assert!(world.ask("verify", &[]).starts_with("sound"), "{point}");
+    }
+}
+
 /// The kill points at which a build of related pages takes the place of the last one: four families.
 const RELATED_POINTS: &[(&str, &[u32])] = &[("related-taken-away", &[0]), ("related-ingested", &[0, 1, 2, 3])];
 

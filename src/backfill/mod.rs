@@ -42,7 +42,7 @@ pub use ingest_state::{IngestState, Segment};
 pub use phases::ingest::{ingest_sketched, sketched_chunks};
 pub use progress::{PhaseName, PhaseProgress, ProgressSnapshot};
 pub use recluster::cluster_diff::cluster_diff_events;
-pub use recluster::{LinkRule, ReclusterPolicy, Reclustered, Representative, recluster};
+pub use recluster::{Forgetting, LinkRule, ReclusterPolicy, Reclustered, Representative, forget, recluster};
 pub use report::{ClusterSizes, PhaseReport, RecordCounts, Report};
 pub use rows::{Outcome, PageRow, Visit};
 pub use sketching::{PageInput, sketch_records};

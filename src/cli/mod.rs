@@ -16,6 +16,7 @@ mod dlq;
 mod exit;
 mod explain;
 mod export;
+mod forget;
 mod manual;
 mod output;
 mod page_file;
@@ -101,6 +102,8 @@ fn dispatch(args: Args) -> Result<Exit> {
         }
         Command::Sketch(sketch) => sketch::sketch(load()?, args.global.store.as_deref(), &sketch, mode),
         Command::Backup { to } => backup::backup(&load()?, &to, mode),
+        Command::Forget(args) => forget::forget(&load()?, &args, mode),
+        Command::Compact => forget::compact(&load()?, mode),
         Command::Restore { backup } => backup::restore(&load()?, &backup, mode),
         Command::Serve(serve) => serve::serve(load()?, serve, mode),
         Command::Changes(changes) => {

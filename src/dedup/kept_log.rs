@@ -36,6 +36,11 @@ impl KeptLog {
         KeptLog { folder: store.join("dedup") }
     }
 
+    /// Whether any batch was logged.
+    pub fn is_there(&self) -> bool {
+        self.folder.exists()
+    }
+
     /// The name of a batch's rows. Names sort in the order of the batches.
     fn name(batch: u64) -> String {
         format!("kept-{batch:020}")

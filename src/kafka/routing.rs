@@ -126,7 +126,12 @@ impl OutputTopics {
     /// The change that an event makes to the present state.
     fn state_message(&self, outgoing: &Outgoing, event: &Event) -> Option<OutputMessage> {
         match event.kind() {
-            EventType::Assigned | EventType::Reassigned | EventType::Gone | EventType::Redirected | EventType::Lost => {
+            EventType::Assigned
+            | EventType::Reassigned
+            | EventType::Gone
+            | EventType::Redirected
+            | EventType::Lost
+            | EventType::Forgotten => {
                 let (url, seq) = (event.url.as_deref()?, event.seq);
                 let assignment = match &outgoing.change {
                     PresentChange::Nothing => return None,

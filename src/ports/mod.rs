@@ -4,6 +4,7 @@
 
 mod control;
 mod crash_notes;
+mod forget;
 mod load;
 mod related;
 mod secret;
@@ -17,6 +18,7 @@ pub use crate::history::{ClosedSweep, MissingUrl, Present, StoredSighting};
 pub use crate::wire::{Outgoing, PresentChange};
 pub use control::{CloseFailure, SweepCloser};
 pub use crash_notes::{CrashNote, CrashNotes, PoisonGuard};
+pub use forget::{Forgotten, ForgottenUrl, Remainders};
 pub use load::{EmptyStore, Family, LoadDocument, LoadMetadata, LoadRow, Loader, Table};
 pub use related::{
     BagChange, NEIGHBOURS_MAX, Neighbours, RelatedBuild, RelatedClusters, RelatedRefresh, RelatedTables, RelatedView,

@@ -63,6 +63,10 @@ pub fn cluster(snapshot: &impl Snapshot, id: ClusterId) -> Result<Option<Cluster
     for member in &documents {
         sightings.extend(snapshot.sightings_of_document(*member)?);
     }
+    // The document was forgotten.
+    if sightings.is_empty() {
+        return Ok(None);
+    }
     sightings.sort_by(|a, b| (&a.url, &a.moment).cmp(&(&b.url, &b.moment)));
     Ok(Some(ClusterAnswer { cluster: snapshot.cluster_of(document)?, documents, sightings }))
 }
@@ -106,6 +110,10 @@ pub fn cluster_page(
         if sightings.len() > limit {
             break;
         }
+    }
+    // The document was forgotten.
+    if sightings.is_empty() && after.is_none() {
+        return Ok(None);
     }
     let has_more = sightings.len() > limit;
     sightings.truncate(limit);

@@ -116,7 +116,10 @@ pub fn status(snapshot: &(impl Snapshot + RelatedView)) -> Result<Status, StoreE
     };
     let n_urls_of = count_sightings(snapshot, &mut status)?;
     let mut clusters = snapshot.clusters()?;
-    status.n_clusters = clusters.n_clusters() as u64;
+    // A document without a sighting was forgotten, and is a cluster of its own no longer.
+    let n_forgotten = status.n_documents.saturating_sub(n_urls_of.len() as u64);
+    status.n_documents -= n_forgotten;
+    status.n_clusters = (clusters.n_clusters() as u64).saturating_sub(n_forgotten);
     for document in (1..=snapshot.n_documents()).map(DocumentId) {
         let name = clusters.cluster_of(document);
         if name.0 != document.0 {

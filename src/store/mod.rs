@@ -10,6 +10,7 @@ mod db;
 mod disk_full;
 mod folder;
 mod follower;
+mod forget;
 mod fragment;
 mod links;
 mod load;

@@ -58,7 +58,7 @@
 //!
 //! **Invariants**
 //!
-//! - Documents are dense from 1 to `meta/documents`.
+//! - Documents are dense from 1 to `meta/documents`, but for `meta/forgotten` of them, which no row names.
 //! - Every document in `standings`, `equal`, `postings`, `supers` and `mod-postings` is in `docs`.
 //! - A document is in as many lists of each derived family, `pending` included, as its row in `docs` says. The
 //!   shingles of these lists give its checksum.
@@ -182,6 +182,8 @@ pub mod meta {
     pub const LINKED_FROM: &[u8] = b"linked-from";
     /// The number of documents (4).
     pub const DOCUMENTS: &[u8] = b"documents";
+    /// The number of documents that were forgotten (4). Their numbers are gaps in `docs`.
+    pub const FORGOTTEN: &[u8] = b"forgotten";
     /// The sequence number of the next event (8).
     pub const NEXT_SEQ: &[u8] = b"next-seq";
     /// Events below this number are published (8).

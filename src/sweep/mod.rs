@@ -2,10 +2,12 @@
 
 mod cut;
 mod lost;
+mod selection;
 mod sighting;
 mod state;
 
 pub use cut::{SweepCut, SweepRow};
 pub use lost::{Evidence, PlaceScores, Ranking, documents_between, path_likeness, site_likeness};
+pub use selection::Selection;
 pub use sighting::{Observation, Seen, Sighting};
 pub use state::{LastCopy, UrlState};

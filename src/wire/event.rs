@@ -44,6 +44,8 @@ pub enum EventType {
     /// Clusters were recomputed under another rule, and this document belongs to another one, or to its own again.
     /// One event for each URL with the document.
     Reassigned,
+    /// Sightings of a URL were forgotten. The event says what stands there by those that are left.
+    Forgotten,
 }
 
 impl EventType {
@@ -59,7 +61,8 @@ impl EventType {
             | EventType::Lost
             | EventType::SweepClosed
             | EventType::Split
-            | EventType::Reassigned => false,
+            | EventType::Reassigned
+            | EventType::Forgotten => false,
         }
     }
 }
@@ -186,6 +189,15 @@ pub enum EventBody {
         /// The document's cluster from now on.
         cluster: ClusterId,
     },
+    /// See [`EventType::Forgotten`].
+    Forgotten {
+        /// The document that stands at the URL by what is left.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        document: Option<DocumentId>,
+        /// That document's cluster.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cluster: Option<ClusterId>,
+    },
 }
 
 /// The fields of every type, from which an [`Event`] is deserialised.
@@ -276,6 +288,7 @@ impl TryFrom<EventFields> for Event {
             EventType::SweepClosed => EventBody::SweepClosed { n_lost: fields.n_lost.ok_or(MissingField("n_lost"))? },
             EventType::Split => EventBody::Split { cluster: cluster? },
             EventType::Reassigned => EventBody::Reassigned { document: document?, cluster: cluster? },
+            EventType::Forgotten => EventBody::Forgotten { document: fields.document, cluster: fields.cluster },
         };
         let EventFields { seq, source, partition, offset, url, fetched_at, sweep, .. } = fields;
         Ok(Event { seq, source, partition, offset, url, fetched_at, sweep, body })
@@ -373,6 +386,15 @@ impl Event {
         Self::new(seq, origin, subject, EventBody::Reassigned { document, cluster })
     }
 
+    /// Sightings of a URL were forgotten; the subject's time and sweep are those of what is left, if anything is.
+    pub fn forgotten(seq: u64, origin: &Origin, subject: Subject<'_>, stands: Option<(DocumentId, ClusterId)>) -> Self {
+        let body = EventBody::Forgotten {
+            document: stands.map(|(document, _)| document),
+            cluster: stands.map(|(_, cluster)| cluster),
+        };
+        Self::new(seq, origin, subject, body)
+    }
+
     /// The page at a URL no longer exists.
     pub fn gone(seq: u64, origin: &Origin, subject: Subject<'_>) -> Self {
         Self::new(seq, origin, subject, EventBody::Gone {})
@@ -461,6 +483,7 @@ impl Event {
             EventBody::SweepClosed { .. } => EventType::SweepClosed,
             EventBody::Split { .. } => EventType::Split,
             EventBody::Reassigned { .. } => EventType::Reassigned,
+            EventBody::Forgotten { .. } => EventType::Forgotten,
         }
     }
 
@@ -472,6 +495,7 @@ impl Event {
             | EventBody::Moved { document, .. }
             | EventBody::Lost { document, .. }
             | EventBody::Reassigned { document, .. } => Some(*document),
+            EventBody::Forgotten { document, .. } => *document,
             _ => None,
         }
     }
@@ -483,6 +507,7 @@ impl Event {
             | EventBody::Merged { cluster, .. }
             | EventBody::Split { cluster, .. }
             | EventBody::Reassigned { cluster, .. } => Some(*cluster),
+            EventBody::Forgotten { cluster, .. } => *cluster,
             _ => None,
         }
     }

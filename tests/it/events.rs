@@ -50,7 +50,7 @@ fn odd_records() -> String {
     records.map(|record| record + "\n").concat()
 }
 
-/// Every kind of event that the sample can cause: runs, a closed sweep, and two reclusterings.
+/// Every kind of event that the sample can cause: runs, a closed sweep, two reclusterings, and a sweep that is forgotten.
 fn events_of_the_sample() -> Vec<Value> {
     let world = World::new();
     let events = world.path("events.jsonl").display().to_string();
@@ -62,6 +62,8 @@ fn events_of_the_sample() -> Vec<Value> {
         world.ask("recluster --apply", &["--threshold", threshold, "--out", &out]);
         world.run(&sweeps());
     }
+    world.ask("forget", &["--sweep", "3-2017-09-01"]);
+    world.run(&sweeps());
     let whole = World::new();
     let mut backfill = whole.command("backfill -q");
     backfill.arg("--events").arg(whole.path("events.jsonl")).args(sweeps());

@@ -47,6 +47,7 @@ mod explain;
 mod families;
 #[cfg(feature = "service")]
 mod files;
+mod forget;
 #[cfg(feature = "service")]
 mod formats;
 #[cfg(feature = "service")]

@@ -3,25 +3,26 @@
 use crate::backfill::error::BackfillError;
 use crate::cluster::Merge;
 use crate::document::{ClusterId, DocumentId};
-use crate::ports::{Outgoing, Snapshot};
+use crate::ports::{Outgoing, Snapshot, StoreError};
+use crate::sweep::UrlState;
 use crate::wire::{Event, Origin, Subject};
 use std::collections::BTreeSet;
 
 /// The changes from one set of clusters to another.
 #[derive(Debug, Default, PartialEq)]
-struct ClusterDiff {
+pub(super) struct ClusterDiff {
     /// Names that only the new clusters have.
-    splits: Vec<ClusterId>,
+    pub splits: Vec<ClusterId>,
     /// Names that only the old clusters had, each with the new cluster of its document.
-    merges: Vec<Merge>,
+    pub merges: Vec<Merge>,
     /// Documents of clusters that split. Names alone do not tell where their parts belong: a consumer may know a
     /// document under any name that its cluster ever had.
-    reassigned: Vec<DocumentId>,
+    pub reassigned: Vec<DocumentId>,
 }
 
 impl ClusterDiff {
     /// Compares the old and the new cluster of every document. Clusters are named by their smallest documents.
-    fn between(old: &[DocumentId], new: &[DocumentId]) -> Self {
+    pub fn between(old: &[DocumentId], new: &[DocumentId]) -> Self {
         let at = |document: DocumentId| document.0 as usize - 1;
         // Indexed by old cluster.
         let mut is_split = vec![false; old.len()];
@@ -55,19 +56,29 @@ pub fn cluster_diff_events<S: Snapshot>(
     new: &[DocumentId],
     seq: u64,
 ) -> Result<Vec<Outgoing>, BackfillError> {
-    let ClusterDiff { splits, merges, reassigned } = ClusterDiff::between(old, new);
     let origin = Origin { source: "recluster".into(), partition: 0, offset: 0 };
+    diff_events(&origin, &ClusterDiff::between(old, new), new, seq, |each| store.each_url(each))
+}
+
+/// The events of a difference. `each_url` calls its argument with every URL and its state.
+pub(super) fn diff_events(
+    origin: &Origin,
+    ClusterDiff { splits, merges, reassigned }: &ClusterDiff,
+    new: &[DocumentId],
+    seq: u64,
+    each_url: impl FnOnce(&mut dyn FnMut(String, UrlState) -> bool) -> Result<(), StoreError>,
+) -> Result<Vec<Outgoing>, BackfillError> {
     let no_subject = Subject { url: None, fetched_at: None, sweep: None };
     let mut events = Vec::new();
     let mut push = |key: Option<&str>, make: &dyn Fn(u64) -> Event| {
         let seq = seq + events.len() as u64;
         events.push(Outgoing::new(seq, key.map(String::from), make(seq).to_json()));
     };
-    splits.iter().for_each(|cluster| push(None, &|seq| Event::split(seq, &origin, *cluster)));
-    merges.iter().for_each(|merge| push(None, &|seq| Event::merged(seq, &origin, no_subject, *merge)));
+    splits.iter().for_each(|cluster| push(None, &|seq| Event::split(seq, origin, *cluster)));
+    merges.iter().for_each(|merge| push(None, &|seq| Event::merged(seq, origin, no_subject, *merge)));
     let cluster_of = |document: DocumentId| ClusterId(new[document.0 as usize - 1].0);
     let mut without_url: BTreeSet<DocumentId> = reassigned.iter().copied().collect();
-    store.each_url(&mut |url, state| {
+    each_url(&mut |url, state| {
         if let Some(document) = state.newest.seen.document()
             && reassigned.binary_search(&document).is_ok()
         {
@@ -75,12 +86,12 @@ pub fn cluster_diff_events<S: Snapshot>(
             let (fetched_at, sweep) = (Some(state.newest.fetched_at), state.newest.sweep.as_deref());
             let subject = Subject { url: Some(&url), fetched_at, sweep };
             let cluster = cluster_of(document);
-            push(Some(&url), &|seq| Event::reassigned(seq, &origin, subject, document, cluster));
+            push(Some(&url), &|seq| Event::reassigned(seq, origin, subject, document, cluster));
         }
         true
     })?;
     for document in without_url {
-        push(None, &|seq| Event::reassigned(seq, &origin, no_subject, document, cluster_of(document)));
+        push(None, &|seq| Event::reassigned(seq, origin, no_subject, document, cluster_of(document)));
     }
     Ok(events)
 }

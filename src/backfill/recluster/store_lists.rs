@@ -6,14 +6,18 @@ use crate::backfill::error::BackfillError;
 use crate::backfill::phases::lists::{PostingFiles, neighbours};
 use crate::backfill::phases::pair_formation::Lists;
 use crate::backfill::rows::{Pair, Posting};
-use crate::document::DocumentId;
+use crate::document::{ClusterId, DocumentId};
 use crate::extsort::RunFile;
 use crate::ports::{LinkView, Snapshot};
 use crate::sketch::Shingle;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Rows in a file of lists, about. One thread reads a file, so that one file would keep one thread busy.
 const FILE_ROWS: u64 = 4 << 20;
+
+/// Documents that may be linked with those of the same part alone, such as what is left of a cluster.
+pub(super) type Parts = HashMap<DocumentId, ClusterId>;
 
 /// The lists of a store.
 pub(super) struct StoreLists {
@@ -24,17 +28,19 @@ pub(super) struct StoreLists {
 }
 
 impl StoreLists {
-    /// Copies the lists of a store, and writes the pairs of neighbours in them where these are wanted.
+    /// Copies the lists of a store, and writes the pairs of neighbours in them where these are wanted. A list is divided
+    /// among the parts, if there are any.
     pub fn copy<S: Snapshot + LinkView>(
         store: &S,
         context: &Context,
         with_neighbours: bool,
+        parts: Option<&Parts>,
     ) -> Result<Self, BackfillError> {
         let mut index = ListWriter::new(context, LISTS);
         let mut supers = ListWriter::new(context, SUPER_LISTS);
         let mut pairs = NEIGHBOUR_PAIRS.sorter(&context.folder, "store", context.sorter_bytes());
         let mut failed = None;
-        let mut copy = |documents: &[DocumentId], is_super: bool| {
+        let mut copy_list = |documents: &[DocumentId], is_super: bool| {
             let mut copy = || {
                 context.check_stop()?;
                 if documents.len() < 2 {
@@ -51,6 +57,10 @@ impl StoreLists {
             }
             failed.is_none()
         };
+        let mut copy = |documents: &[DocumentId], is_super| match parts {
+            None => copy_list(documents, is_super),
+            Some(parts) => divided(documents, parts).iter().all(|documents| copy_list(documents, is_super)),
+        };
         store.each_list(&mut copy)?;
         // A link nominates its two documents, as a super shingle would.
         store.each_link(&mut |link| copy(&[link.document.min(link.to), link.document.max(link.to)], true))?;
@@ -61,6 +71,17 @@ impl StoreLists {
         let limit = store.rule().cluster.common_limit;
         Ok(StoreLists { neighbours, lists: Lists::new(index.finish()?, supers.finish()?, limit) })
     }
+}
+
+/// The documents of each part.
+fn divided(documents: &[DocumentId], parts: &Parts) -> Vec<Vec<DocumentId>> {
+    let mut divided: BTreeMap<ClusterId, Vec<DocumentId>> = BTreeMap::new();
+    for document in documents {
+        if let Some(part) = parts.get(document) {
+            divided.entry(*part).or_default().push(*document);
+        }
+    }
+    divided.into_values().collect()
 }
 
 /// Writes lists to several files.

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod dedup;
+mod forget;
 mod ingest;
 mod kafka;
 mod query;
@@ -9,6 +10,7 @@ mod related;
 
 pub use cluster::ClusterArgs;
 pub use dedup::{CorpusFormat, DedupArgs};
+pub use forget::ForgetArgs;
 pub use ingest::{BackfillArgs, RunArgs, ServeArgs, SketchArgs};
 pub use kafka::{DlqCommand, ReplayArgs, Republished, TopicArgs, TopicsCommand};
 pub use query::{
@@ -229,6 +231,36 @@ Exit codes:
         #[arg(value_name = "DIR")]
         backup: PathBuf,
     },
+    /// Forget URLs, hosts, or what is old: sightings, and the documents that no sighting is left of
+    ///
+    /// Nothing else may write to the store. The next `run` publishes an event for each URL, and how clusters come apart.
+    #[command(after_long_help = "\
+Examples:
+  lookalike forget https://a.example/private --store crawl.store
+  lookalike forget --host www.a.example --dry-run
+  lookalike forget --urls takedown.txt
+  lookalike forget --before 2020-01-01
+
+Exit codes:
+  0    all that is selected is forgotten, or nothing is
+  1    failed, or there is no store; the message says why and what to do
+  2    wrong usage or configuration; nothing was changed
+  4    the store has none of the URLs and hosts that are named
+  130  stopped by SIGTERM or SIGINT; the same command goes on")]
+    Forget(ForgetArgs),
+    /// Rewrite the store's files without what is deleted
+    ///
+    /// Nothing else may write to the store. It takes as long as reading and writing the store, and for that time as much
+    /// space again as its largest part.
+    #[command(after_long_help = "\
+Examples:
+  lookalike compact --store crawl.store
+
+Exit codes:
+  0  the files hold nothing but what the store holds
+  1  failed, or there is no store; the message says why and what to do
+  2  wrong usage or configuration")]
+    Compact,
     /// Answer the same questions over HTTP, in JSON and on a page, beside the process that writes to the store
     ///
     /// Serves read-only, until SIGTERM or SIGINT. The default address is reachable from this machine alone.

@@ -35,14 +35,14 @@ impl Check<'_> {
         let mut rows = self.rows(cf::DOCS);
         let mut sightings = SightingsByDocument { rows: self.rows(cf::SIGHTINGS_BY_DOCUMENT), next: None };
         self.advance(&mut sightings);
-        let mut last = 0;
+        let (mut last, mut gaps) = (0, Gaps::default());
         while let Some((key, row)) = self.next(&mut rows) {
             let Some(document) = Fields(&key).document().filter(|id| key.len() == 4 && self.is_document(*id)) else {
                 let what = format!("the key is not a document from 1 to {n_documents}");
                 self.add_finding(cf::DOCS, hex(&key), what);
                 continue;
             };
-            self.gap(last + 1, document.0);
+            gaps.add(last + 1, document.0);
             last = document.0;
             let Some(stored) = schema::read_document(&row) else {
                 self.add_finding(cf::DOCS, document, "the row cannot be read");
@@ -51,15 +51,21 @@ impl Check<'_> {
             expected.record(document, &stored);
             expected.sighting_sums[index_of(document)] = self.sum_sightings(document, &stored, &mut sightings);
         }
-        self.gap(last + 1, n_documents as u32 + 1);
+        gaps.add(last + 1, n_documents as u32 + 1);
+        self.gaps(&gaps);
         self.skip_sightings_before(DocumentId(u32::MAX), &mut sightings);
         expected
     }
 
-    /// Reports documents that are missing, from one id up to but excluding another.
-    fn gap(&mut self, from: u32, to: u32) {
-        if from < to {
-            self.add_finding(cf::DOCS, from, format!("{} documents are missing from here on", to - from));
+    /// As many documents may be missing as were forgotten.
+    fn gaps(&mut self, gaps: &Gaps) {
+        let n_forgotten = self.store.n_forgotten().unwrap_or_default();
+        if gaps.n_missing != n_forgotten {
+            let what = format!(
+                "{} documents are missing from here on, {n_forgotten} of them because they were forgotten",
+                gaps.n_missing
+            );
+            self.add_finding(cf::DOCS, gaps.first.map_or(String::new(), |first| first.to_string()), what);
         }
     }
 
@@ -169,6 +175,23 @@ impl Expected {
             SketchForm::Whole(_) | SketchForm::Parity(_) => stored.sketch.n_shingles > 0,
         };
         self.n_equal[index_of(document)] = 2 + u8::from(has_shingles);
+    }
+}
+
+/// Documents without a row.
+#[derive(Default)]
+struct Gaps {
+    first: Option<u32>,
+    n_missing: u32,
+}
+
+impl Gaps {
+    /// Adds those from one id up to but excluding another.
+    fn add(&mut self, from: u32, to: u32) {
+        if from < to {
+            self.first.get_or_insert(from);
+            self.n_missing += to - from;
+        }
     }
 }
 

@@ -1,0 +1,245 @@
+//! What is forgotten leaves the store as if it had never come, and its files.
+
+use crate::harness::schema::{assert_valid, event_validator};
+use crate::harness::{Partition, World, check_events, page, sweeps, text};
+use lookalike::wire::{Event, EventType};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+/// The pages of the sample, a line each.
+fn lines() -> Vec<String> {
+    let mut lines = Vec::new();
+    for path in sweeps() {
+        let bytes = fs::read(path).expect("a file");
+        let mut decoder = zstd::Decoder::new(&bytes[..]).expect("zstd");
+        decoder.window_log_max(27).expect("a window");
+        let mut all = String::new();
+        decoder.read_to_string(&mut all).expect("text");
+        lines.extend(all.lines().map(String::from));
+    }
+    lines
+}
+
+fn url_of(line: &str) -> String {
+    let page: Value = serde_json::from_str(line).expect("JSON");
+    page["url"].as_str().expect("a URL").to_string()
+}
+
+/// A world in which these pages came, in this order.
+fn world_of(lines: &[String]) -> World {
+    let world = World::new();
+    world.run(&[world.write("pages.jsonl", lines.join("\n") + "\n")]);
+    world
+}
+
+/// What a store says, without the numbers of documents.
+fn contents(world: &World) -> (Partition, Vec<Value>, Value) {
+    let sweeps: Vec<Value> = serde_json::from_str(&world.ask("sweep list --json", &[])).expect("JSON");
+    let mut stats: Value = serde_json::from_str(&world.ask("stats --json", &[])).expect("JSON");
+    for name in ["n_events", "n_bytes_on_disk", "largest_cluster"] {
+        stats.as_object_mut().expect("an object").remove(name);
+    }
+    (world.partition(), sweeps, stats)
+}
+
+fn forget(world: &World, arguments: &[&str]) -> Value {
+    let output = world.command("forget --json").args(arguments).output().expect("starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(world.ask("verify", &[]).starts_with("sound"));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// A store that forgot every fifth URL is the store that never saw them, for several choices of them.
+#[test]
+fn what_is_forgotten_was_never_there() {
+    let lines = lines();
+    let urls: BTreeSet<String> = lines.iter().map(|line| url_of(line)).collect();
+    for rest in [0, 3] {
+        let gone: BTreeSet<&String> =
+            urls.iter().enumerate().filter(|(at, _)| at % 5 == rest).map(|(_, url)| url).collect();
+        let world = world_of(&lines);
+        let list = world.write("urls.txt", gone.iter().map(|url| format!("{url}\n")).collect::<String>());
+        let before = world.partition();
+        let summary = forget(&world, &["--urls", list.to_str().expect("a path")]);
+        assert_eq!(summary["n_urls_gone"], gone.len());
+        let left: Vec<String> = lines.iter().filter(|line| !gone.contains(&url_of(line))).cloned().collect();
+        let never = world_of(&left);
+        assert_eq!(contents(&world), contents(&never));
+        let n_before = before.iter().flatten().count();
+        assert!(world.partition().iter().flatten().count() < n_before, "something was forgotten");
+        // Compaction changes no answer.
+        world.ask("compact", &[]);
+        assert!(world.ask("verify", &[]).starts_with("sound"));
+        assert_eq!(contents(&world), contents(&never));
+    }
+}
+
+/// Lost if this fails: members of a cluster whose connecting page is forgotten would stay together for ever, or members
+/// that resemble each other would come apart because their link ran over it.
+#[test]
+fn a_cluster_falls_into_what_still_belongs_together() {
+    let words = |numbers: &[u32]| numbers.iter().map(|n| format!("word{n}")).collect::<Vec<_>>().join(" ");
+    let all = |from: u32| (from..from + 200).collect::<Vec<_>>();
+    // Neighbours of this chain share two thirds of their shingles; the ends share none.
+    let chain = ["a", "b", "c", "d", "e"].map(|name| (name, all((u32::from(name.as_bytes()[0]) - 97) * 40)));
+    // These three all resemble each other.
+    let trio = [("x", all(1000)), ("y", all(1010)), ("z", all(1020))];
+    let line = |(name, numbers): &(&str, Vec<u32>)| {
+        page(&format!("http://a.example/{name}"), "2026-11-01T00:00:00Z", "1", &words(numbers))
+    };
+    let lines: Vec<String> = chain.iter().chain(&trio).map(line).collect();
+    let world = world_of(&lines);
+    let sizes = |world: &World| {
+        let mut sizes: Vec<usize> = world.partition().iter().map(BTreeSet::len).collect();
+        sizes.sort_unstable();
+        sizes
+    };
+    assert_eq!(sizes(&world), [3, 5]);
+    let summary = forget(&world, &["http://a.example/c", "http://a.example/x"]);
+    assert_eq!(sizes(&world), [2, 2, 2]);
+    assert_eq!(summary["n_documents"], 2);
+
+    // A consumer of the events knows the same clusters.
+    let more =
+        world.write("more.jsonl", page("http://b.example/", "2026-11-02T00:00:00Z", "2", &words(&all(5000))) + "\n");
+    world.run(&[more]);
+    let events = world.events();
+    let validator = event_validator();
+    for event in &events {
+        let json = serde_json::to_value(event).expect("JSON");
+        assert_valid(&validator, &json, &json.to_string());
+    }
+    let path = |name: &str| world.path(name).canonicalize().expect("a path").display().to_string();
+    check_events(&events, &BTreeMap::from([(path("pages.jsonl"), 8), (path("more.jsonl"), 1)]));
+    assert_eq!(folded(&events), names(&world));
+
+    // A page that comes back is new, with a number of its own.
+    let again = world.write("again.jsonl", line(&chain[2]) + "\n");
+    world.run(&[again]);
+    let back = world.events().into_iter().rfind(|event| event.kind() == EventType::Assigned).expect("an event");
+    assert_eq!(back.document().map(|document| document.0), Some(10));
+    assert_eq!(sizes(&world), [1, 2, 5], "it joins again what it had joined");
+    assert!(world.ask("verify", &[]).starts_with("sound"));
+    assert_eq!(world.command("query cluster 3").output().expect("starts").status.code(), Some(4));
+}
+
+/// The URLs of each cluster, as a consumer of the events knows them.
+fn folded(events: &[Event]) -> BTreeSet<BTreeSet<String>> {
+    let (mut stands, mut cluster_of, mut winners) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    for event in events {
+        match event.kind() {
+            EventType::Assigned | EventType::Reassigned | EventType::Forgotten => {
+                if let (Some(document), Some(cluster)) = (event.document(), event.cluster()) {
+                    cluster_of.insert(document, cluster);
+                }
+                if let Some(url) = &event.url {
+                    stands.insert(url.clone(), event.document());
+                }
+            }
+            EventType::Merged => {
+                winners.insert(event.loser().expect("a loser"), event.winner().expect("a winner"));
+            }
+            EventType::Split => {
+                winners.remove(&event.cluster().expect("a cluster"));
+            }
+            _ => {}
+        }
+    }
+    let mut clusters: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+    for (url, document) in stands {
+        let Some(document) = document else { continue };
+        let mut cluster = cluster_of[&document];
+        while let Some(winner) = winners.get(&cluster) {
+            cluster = *winner;
+        }
+        clusters.entry(cluster).or_default().insert(url);
+    }
+    clusters.into_values().collect()
+}
+
+fn names(world: &World) -> BTreeSet<BTreeSet<String>> {
+    let url = |key: String| key.split(' ').next().expect("a URL").to_string();
+    world.partition().into_iter().map(|cluster| cluster.into_iter().map(url).collect()).collect()
+}
+
+#[test]
+fn a_part_of_the_history_can_be_forgotten() {
+    let lines = lines();
+    let world = world_of(&lines);
+    let dry = forget(&world, &["--before", "2015-01-01", "--dry-run"]);
+    assert_eq!(dry["is_dry_run"], true);
+    assert_eq!(contents(&world), contents(&world_of(&lines)));
+    let done = forget(&world, &["--before", "2015-01-01"]);
+    for name in ["n_urls", "n_urls_gone", "n_sightings", "n_documents"] {
+        assert_eq!(dry[name], done[name], "{name}");
+    }
+    let left: Vec<String> = lines.iter().filter(|line| !line.contains("\"fetched_at\":\"2014-")).cloned().collect();
+    assert!(left.len() < lines.len());
+    assert_eq!(contents(&world), contents(&world_of(&left)));
+    // Everything, at last.
+    forget(&world, &["--before", "2030-01-01T00:00:00Z"]);
+    let stats: Value = serde_json::from_str(&world.ask("stats --json", &[])).expect("JSON");
+    for name in ["n_documents", "n_clusters", "n_urls", "n_sightings"] {
+        assert_eq!(stats[name], 0, "{name}");
+    }
+    assert_eq!(forget(&world, &["--before", "2030-01-01"])["n_urls"], 0);
+}
+
+fn holds(folder: &Path, wanted: &[u8]) -> Option<String> {
+    for file in fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").path()) {
+        if file.is_dir() {
+            if let Some(found) = holds(&file, wanted) {
+                return Some(found);
+            }
+        } else if fs::read(&file).expect("a file").windows(wanted.len()).any(|bytes| bytes == wanted) {
+            return Some(file.display().to_string());
+        }
+    }
+    None
+}
+
+/// Lost if this fails: somebody who must delete a page finds its address in a file of the store.
+#[test]
+fn compaction_takes_the_bytes_away() {
+    let secret = "x7q9-takedown-5d1c0e";
+    let body = (0..60).map(|at| format!("nobody{at} ")).collect::<String>();
+    let world = World::new();
+    let line = page(&format!("http://a.example/{secret}"), "2026-11-01T00:00:00Z", "1", &body) + "\n";
+    world.run(&[world.write("pages.jsonl", line)]);
+    let store = world.path("store");
+    world.ask("compact", &[]);
+    assert!(holds(&store, secret.as_bytes()).is_some(), "the test must be able to find it");
+    forget(&world, &[&format!("http://a.example/{secret}")]);
+    let more = world.write("more.jsonl", page("http://b.example/", "2026-11-02T00:00:00Z", "1", &body) + "\n");
+    world.run(&[more]);
+    assert!(world.events().iter().any(|event| event.kind() == EventType::Forgotten));
+    world.ask("compact", &[]);
+    assert_eq!(holds(&store, secret.as_bytes()), None);
+    assert!(world.ask("verify", &[]).starts_with("sound"));
+}
+
+#[test]
+fn wrong_usage_changes_nothing_and_says_what_to_do() {
+    let lines = lines();
+    let world = world_of(&lines[..50]);
+    let before = contents(&world);
+    let fails = |arguments: &[&str], code: i32, why: &str| {
+        let output = world.command("forget").args(arguments).output().expect("starts");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(why), "{arguments:?}: {said}");
+    };
+    fails(&[], 2, "say what to forget");
+    fails(&["--before", "soon"], 2, "is no time");
+    fails(&["--urls", "/nowhere/urls.txt"], 2, "/nowhere/urls.txt");
+    fails(&["http://nobody.example/"], 4, "no such sightings");
+    fails(&["--host", "nobody.example"], 4, "no such sightings");
+    let nowhere = World::new();
+    let output = nowhere.command("forget --host a.example").output().expect("starts");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(!nowhere.path("store").exists());
+    assert_eq!(contents(&world), before);
+}
