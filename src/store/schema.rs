@@ -71,7 +71,7 @@
 //! - `outbox` holds the events from `meta/published` to `meta/next-seq`, or none for a store without a sink.
 
 use crate::cluster::{ClusterRow, Link, NewDocument};
-use crate::codec::{decode_varint, encode_varint};
+use crate::codec::{decode_field, decode_varint, encode_field, encode_varint};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint};
 use crate::ports::{
     LoadDocument, MissingUrl, Neighbours, Outgoing, OutputNote, Present, PresentChange, Progress, StoredDocument,
@@ -80,7 +80,7 @@ use crate::ports::{
 use crate::related::{Bag, FragmentKey, Target, Term};
 use crate::sketch::Shingle;
 use crate::sweep::{LastCopy, Observation, Seen, SweepRow, UrlState};
-use crate::wire::{Message, MessageFault};
+use crate::wire::Message;
 use std::sync::Arc;
 
 /// The format that this version writes.
@@ -720,37 +720,16 @@ pub(super) fn read_mod_posting(key: &[u8], bits: u32) -> Option<(Shingle, Docume
     fields.0.is_empty().then_some(posting)
 }
 
-/// The length that marks an absent field.
-const NO_FIELD: u32 = u32::MAX;
-
-fn put_field(row: &mut Vec<u8>, field: Option<&[u8]>) {
-    row.extend(field.map_or(NO_FIELD, |field| field.len() as u32).to_be_bytes());
-    row.extend(field.unwrap_or_default());
-}
-
-impl<'a> Fields<'a> {
-    /// Reads a field after its length. The outer `None` means a malformed row, the inner `None` an absent field.
-    fn field(&mut self) -> Option<Option<&'a [u8]>> {
-        let length = self.u32()?;
-        if length == NO_FIELD {
-            return Some(None);
-        }
-        let (field, rest) = self.0.split_at_checked(length as usize)?;
-        self.0 = rest;
-        Some(Some(field))
-    }
-}
-
 /// Takes the place of a field's length. It marks an event that leaves its URL in another state than it reports.
 const CHANGE: u32 = u32::MAX - 1;
 
 pub(super) fn outbox_row(event: &Outgoing) -> Vec<u8> {
     let mut row = Vec::with_capacity(event.json.len() + 128);
-    put_field(&mut row, event.key.as_deref().map(str::as_bytes));
-    put_field(&mut row, Some(&event.json));
+    encode_field(event.key.as_deref().map(str::as_bytes), &mut row);
+    encode_field(Some(&event.json), &mut row);
     put_change(&mut row, &event.change);
     if let Some(original) = &event.original {
-        put_message(&mut row, original);
+        original.encode(&mut row);
     }
     row
 }
@@ -788,59 +767,21 @@ pub(super) fn read_output(row: &[u8]) -> Option<OutputNote> {
     (fields.0.is_empty() && is_whole < 2).then_some(OutputNote { n_partitions, is_whole: is_whole == 1 })
 }
 
-fn put_message(row: &mut Vec<u8>, message: &Message) {
-    put_field(row, message.key.as_deref());
-    put_field(row, message.value.as_deref());
-    put_field(row, message.time_ms.map(i64::to_be_bytes).as_ref().map(<[u8; 8]>::as_slice));
-    match message.fault {
-        None => row.push(1),
-        Some(MessageFault::TooLarge(n_bytes)) => {
-            row.push(2);
-            row.extend(n_bytes.to_be_bytes());
-        }
-        Some(MessageFault::HeaderName) => row.push(3),
-    }
-    for (name, value) in &message.headers {
-        put_field(row, Some(name.as_bytes()));
-        put_field(row, value.as_deref());
-    }
-}
-
 pub(super) fn read_outbox(key: &[u8], row: &[u8]) -> Option<Outgoing> {
     let seq = Fields(key).u64()?;
     let mut fields = Fields(row);
-    let key = fields.field()?.map(|key| String::from_utf8(key.to_vec())).transpose().ok()?;
-    let json = fields.field()??.to_vec();
+    let key = decode_field(&mut fields.0)?.map(|key| String::from_utf8(key.to_vec())).transpose().ok()?;
+    let json = decode_field(&mut fields.0)??.to_vec();
     let change = read_change(&mut fields)?;
-    let original = if fields.0.is_empty() { None } else { Some(Box::new(read_message(fields)?)) };
+    let original = if fields.0.is_empty() { None } else { Some(Box::new(Message::decode(fields.0)?)) };
     Some(Outgoing { seq, key, json, original, change })
-}
-
-fn read_message(mut fields: Fields<'_>) -> Option<Message> {
-    let owned = |field: Option<&[u8]>| field.map(<[u8]>::to_vec);
-    let (key, value) = (owned(fields.field()?), owned(fields.field()?));
-    let time_ms = match fields.field()? {
-        None => None,
-        Some(time) => Some(i64::from_be_bytes(time.try_into().ok()?)),
-    };
-    let fault = match fields.bytes::<1>()? {
-        [1] => None,
-        [2] => Some(MessageFault::TooLarge(fields.u64()?)),
-        [3] => Some(MessageFault::HeaderName),
-        _ => return None,
-    };
-    let mut headers = Vec::new();
-    while !fields.0.is_empty() {
-        let name = String::from_utf8(fields.field()??.to_vec()).ok()?;
-        headers.push((name, owned(fields.field()?)));
-    }
-    Some(Message { key, value, headers, time_ms, fault })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sketch::{Equivalences, Sketch, SketchForm};
+    use crate::wire::MessageFault;
 
     #[test]
     fn rows_round_trip() {

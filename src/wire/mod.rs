@@ -9,6 +9,7 @@ mod http_status;
 mod json_page;
 mod limits;
 mod message;
+mod message_bytes;
 mod origin;
 mod outgoing;
 mod page_parts;

@@ -1,5 +1,8 @@
 //! Rejections: why a record is not a page, as an event and a log show it.
 
+use crate::codec::{
+    decode_array, decode_bytes, decode_flag, decode_string, decode_text, encode_bytes, encode_flag, encode_text,
+};
 use crate::document::{FetchTime, Page};
 use serde::{Deserialize, Serialize};
 
@@ -146,5 +149,28 @@ impl Rejection {
         self.fetched_at = Some(page.fetched_at);
         self.sweep.clone_from(&page.sweep);
         self
+    }
+
+    /// Appends everything but [`Self::gap_to`]: reason and message, then URL, time (8 bytes, little-endian) and sweep,
+    /// each behind a flag.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        encode_bytes(self.reason.as_str().as_bytes(), out);
+        encode_bytes(self.message.as_bytes(), out);
+        encode_text(self.url.as_deref(), out);
+        encode_flag(self.fetched_at.is_some(), out);
+        out.extend(self.fetched_at.map_or(0, |time| time.0).to_le_bytes());
+        encode_text(self.sweep.as_deref(), out);
+    }
+
+    /// Decodes what [`Self::encode`] appends; `None` where the bytes are damaged.
+    pub fn decode(bytes: &mut &[u8]) -> Option<Self> {
+        let name = decode_bytes(bytes)?;
+        let reason = Reason::ALL.into_iter().find(|reason| reason.as_str().as_bytes() == name)?;
+        let message = decode_string(bytes)?;
+        let url = decode_text(bytes)?;
+        let has_time = decode_flag(bytes)?;
+        let time = FetchTime(i64::from_le_bytes(decode_array(bytes)?));
+        let sweep = decode_text(bytes)?;
+        Some(Rejection { reason, message, url, fetched_at: has_time.then_some(time), sweep, gap_to: None })
     }
 }

@@ -1,8 +1,7 @@
 //! The rows of the intermediate files of a build in a store.
 
 use super::rows::{Counts, decode_counts, encode_counts};
-use crate::backfill::rows::decode_string;
-use crate::codec::{decode_array, encode_bytes};
+use crate::codec::{decode_array, decode_string, encode_bytes};
 use crate::document::DocumentId;
 use crate::extsort::{Row, SortedRow};
 use crate::related::{FragmentKey, Target, Term};

@@ -1,10 +1,9 @@
 //! Documents, as the first phase leaves them.
 
-use super::fields::{decode_flag, encode_flag};
-use crate::codec::{decode_array, decode_bytes, decode_varint, encode_bytes, encode_varint};
+use crate::codec::{decode_array, decode_bytes, decode_flag, decode_varint, encode_bytes, encode_flag, encode_varint};
 use crate::document::Fingerprint;
 use crate::extsort::Row;
-use crate::sketch::{Equivalences, Shingle};
+use crate::sketch::{Equivalences, Shingle, decode_shingles, encode_shingles};
 
 /// A document as the first phase leaves it. Its id is its position among all documents.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,33 +26,10 @@ pub struct DocumentRow {
     pub mod_shingles: Vec<Shingle>,
 }
 
-fn encode_shingles(shingles: &[Shingle], out: &mut Vec<u8>) {
-    encode_varint(shingles.len() as u64, out);
-    let mut previous = 0;
-    for shingle in shingles {
-        encode_varint(shingle - previous, out);
-        previous = *shingle;
-    }
-}
-
-fn decode_shingles(bytes: &mut &[u8]) -> Option<Vec<Shingle>> {
-    let n = decode_varint(bytes)? as usize;
-    let mut shingles = Vec::with_capacity(n.min(bytes.len()));
-    let mut previous: Shingle = 0;
-    for _ in 0..n {
-        previous = previous.checked_add(decode_varint(bytes)?)?;
-        shingles.push(previous);
-    }
-    Some(shingles)
-}
-
 impl Row for DocumentRow {
     fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         encode_bytes(&self.sketch, out);
-        for key in [Some(self.equivalences.identical), Some(self.equivalences.lexical), self.equivalences.shingle] {
-            encode_flag(key.is_some(), out);
-            out.extend(key.map_or(0, |key| key.0).to_le_bytes());
-        }
+        self.equivalences.encode(out);
         out.extend(self.first_url.0.to_le_bytes());
         encode_varint(u64::from(self.n_words), out);
         encode_varint(self.n_bytes, out);
@@ -65,12 +41,7 @@ impl Row for DocumentRow {
 
     fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
         let sketch = decode_bytes(bytes)?.to_vec();
-        let mut key = || {
-            let is_some = decode_flag(bytes)?;
-            let key = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
-            Some(is_some.then_some(key))
-        };
-        let equivalences = Equivalences { identical: key()??, lexical: key()??, shingle: key()? };
+        let equivalences = Equivalences::decode(bytes)?;
         let first_url = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
         let n_words = u32::try_from(decode_varint(bytes)?).ok()?;
         let n_bytes = decode_varint(bytes)?;

@@ -1,35 +1,8 @@
 //! Fields that rows of several kinds have.
 
-use crate::codec::{decode_array, decode_bytes, encode_bytes};
+use crate::codec::{decode_array, decode_string, decode_text, encode_bytes, encode_text};
 use crate::document::{DocumentId, FetchTime};
 use crate::sweep::{Observation, Seen};
-
-pub(super) fn encode_flag(flag: bool, out: &mut Vec<u8>) {
-    out.push(u8::from(flag));
-}
-
-pub(super) fn decode_flag(bytes: &mut &[u8]) -> Option<bool> {
-    match decode_array(bytes)? {
-        [0] => Some(false),
-        [1] => Some(true),
-        _ => None,
-    }
-}
-
-pub(super) fn encode_text(text: Option<&str>, out: &mut Vec<u8>) {
-    encode_flag(text.is_some(), out);
-    encode_bytes(text.unwrap_or_default().as_bytes(), out);
-}
-
-pub(in crate::backfill) fn decode_string(bytes: &mut &[u8]) -> Option<String> {
-    String::from_utf8(decode_bytes(bytes)?.to_vec()).ok()
-}
-
-pub(super) fn decode_text(bytes: &mut &[u8]) -> Option<Option<String>> {
-    let is_some = decode_flag(bytes)?;
-    let text = decode_string(bytes)?;
-    Some(is_some.then_some(text))
-}
 
 pub(super) fn encode_observation(observation: &Observation, out: &mut Vec<u8>) {
     out.extend(observation.fetched_at.0.to_le_bytes());

@@ -7,7 +7,6 @@ mod pairs;
 mod store;
 
 pub use document::{DocumentRow, RowOffset, sketch_bytes};
-pub(super) use fields::decode_string;
 pub use page::{Outcome, PageRow, Visit};
 pub use pairs::{DocumentRange, LinkRow, Pair, Posting, ShortenedIndex};
 pub use store::{EquivalenceRow, SightingByDocument, SightingByUrl, UrlRow};

@@ -1,14 +1,12 @@
 //! Records of the input, as the first phase leaves them.
 
-use super::fields::{
-    decode_flag, decode_observation, decode_string, decode_text, encode_flag, encode_observation, encode_text,
-};
+use super::fields::{decode_observation, encode_observation};
 use crate::cluster::Relation;
-use crate::codec::{decode_array, decode_bytes, decode_varint, encode_bytes, encode_varint};
-use crate::document::{FetchTime, Fingerprint};
+use crate::codec::{decode_array, decode_string, decode_varint, encode_bytes, encode_varint};
+use crate::document::Fingerprint;
 use crate::extsort::Row;
 use crate::sweep::Observation;
-use crate::wire::{Reason, Rejection};
+use crate::wire::Rejection;
 
 /// A record of the input.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,12 +60,8 @@ impl Row for PageRow {
         match &self.outcome {
             Outcome::Rejected(why) => {
                 out.push(REJECTED);
-                encode_bytes(why.reason.as_str().as_bytes(), out);
-                encode_bytes(why.message.as_bytes(), out);
-                encode_text(why.url.as_deref(), out);
-                encode_flag(why.fetched_at.is_some(), out);
-                out.extend(why.fetched_at.map_or(0, |time| time.0).to_le_bytes());
-                encode_text(why.sweep.as_deref(), out);
+                // Files have no gaps.
+                why.encode(out);
             }
             Outcome::Page(visit) => {
                 let known = RELATIONS.iter().position(|known| visit.relation == Some(*known));
@@ -85,22 +79,10 @@ impl Row for PageRow {
         let partition = i32::from_le_bytes(decode_array(bytes)?);
         let offset = i64::from_le_bytes(decode_array(bytes)?);
         let [kind] = decode_array(bytes)?;
-        let outcome = if kind == REJECTED { decode_rejection(bytes)? } else { decode_visit(kind, bytes)? };
+        let outcome =
+            if kind == REJECTED { Outcome::Rejected(Rejection::decode(bytes)?) } else { decode_visit(kind, bytes)? };
         Some(PageRow { source, partition, offset, outcome })
     }
-}
-
-fn decode_rejection(bytes: &mut &[u8]) -> Option<Outcome> {
-    let name = decode_bytes(bytes)?;
-    let reason = Reason::ALL.into_iter().find(|reason| reason.as_str().as_bytes() == name)?;
-    let message = decode_string(bytes)?;
-    let url = decode_text(bytes)?;
-    let has_time = decode_flag(bytes)?;
-    let time = FetchTime(i64::from_le_bytes(decode_array(bytes)?));
-    let sweep = decode_text(bytes)?;
-    let fetched_at = has_time.then_some(time);
-    // Files have no gaps.
-    Some(Outcome::Rejected(Rejection { reason, message, url, fetched_at, sweep, gap_to: None }))
 }
 
 fn decode_visit(kind: u8, bytes: &mut &[u8]) -> Option<Outcome> {

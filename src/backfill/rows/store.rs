@@ -1,7 +1,7 @@
 //! What the store is loaded with.
 
-use super::fields::{decode_observation, decode_string, decode_text, encode_observation, encode_text};
-use crate::codec::{decode_array, encode_bytes};
+use super::fields::{decode_observation, encode_observation};
+use crate::codec::{decode_array, decode_string, decode_text, encode_bytes, encode_text};
 use crate::document::{DocumentId, FetchTime, Fingerprint};
 use crate::extsort::{Row, SortedRow};
 use crate::ports::{MissingUrl, StoredSighting};
