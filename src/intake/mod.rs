@@ -1,41 +1,21 @@
 //! Intake: from a record of any kind to a sketched page, the first step of the stream and of the backfill.
 
+mod continuity;
+mod sketch_message;
+mod sketched_page;
+
+pub use continuity::Continuity;
+pub use sketch_message::{SketchHeader, SketchMessage, SketchMessageError};
+pub use sketched_page::{SketchedPage, SketchedRecord};
+
 use crate::document::{Content, FetchTime, Fingerprint, Page};
 use crate::related::{Said, SaidReader};
-use crate::sketch::{SketchOutcome, SketchedContent, Sketcher, Unsketchable};
+use crate::sketch::{SketchOutcome, Sketcher, Unsketchable};
 use crate::sweep::SweepCut;
-use crate::wire::{Limits, Message, Origin, Reason, Record, Rejection, parse_json_page, repaired};
+use crate::wire::{Limits, Message, Reason, Record, Rejection, parse_json_page, repaired};
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-
-/// A page with everything that clustering needs to know about it.
-pub struct SketchedPage {
-    /// The page's URL.
-    pub url: String,
-    /// When the crawler saw it.
-    pub fetched_at: FetchTime,
-    /// The sweep that saw it.
-    pub sweep: Option<String>,
-    /// The content; `None` if the page no longer exists or is elsewhere.
-    pub content: Option<SketchedContent>,
-    /// Where the page is now; only without content.
-    pub redirect_to: Option<String>,
-    /// What the page says about itself and others, where the sketcher reads that.
-    pub said: Option<Arc<Said>>,
-}
-
-/// A record with what sketching it gave.
-pub struct SketchedRecord {
-    /// The record's source and its position there.
-    pub origin: Origin,
-    /// The source's chain after this record, as in `ports::Progress`.
-    pub chain: u64,
-    /// Bytes of the record as it came.
-    pub n_bytes: usize,
-    /// The page, or why the record is none.
-    pub outcome: Result<SketchedPage, Rejection>,
-}
 
 const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;
 
@@ -101,6 +81,7 @@ impl PageReader {
             Record::Message(message, format) => message.page(format, limits).map(Cow::Owned),
             Record::Page(page) => Ok(Cow::Borrowed(&**page)),
             Record::Rejected(rejection) => Err(rejection.clone()),
+            Record::Sketched(_) => Err(Rejection::new(Reason::Internal, "this record is a sketch, not a page")),
         };
         let page = match page {
             Err(wrong) if wrong.reason == Reason::InvalidJson => self.repaired_page(record).unwrap_or(Err(wrong)),
@@ -115,7 +96,7 @@ impl PageReader {
             Record::Json(json) => parse_json_page(&repaired(json)?, &self.limits),
             Record::Mapped(mapped) => mapped.page_in(&repaired(&mapped.json)?, &self.limits),
             Record::Message(message, format) => Message::repaired(message, format)?.page(format, &self.limits),
-            Record::Page(_) | Record::Rejected(_) => return None,
+            Record::Page(_) | Record::Rejected(_) | Record::Sketched(_) => return None,
         };
         self.n_repaired += u64::from(page.is_ok());
         Some(page.map(Cow::Owned))
@@ -261,7 +242,7 @@ mod tests {
             }
             assert_eq!(sketcher.n_repaired(), 2 * (at as u64 + 1));
         }
-        let broken = sketcher.sketch(&Record::Json(b"\xef\xbb\xbf{".to_vec())).err().expect("no page");
+        let broken = sketcher.sketch(&Record::Json(b"\xef\xbb\xbf{".to_vec())).expect_err("no page");
         assert_eq!((broken.reason, sketcher.n_repaired()), (Reason::InvalidJson, 4));
     }
 }

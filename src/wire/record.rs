@@ -22,13 +22,15 @@ pub enum Record {
     Message(Box<Message>, MessageFormat),
     /// A record that the source itself rejected.
     Rejected(Rejection),
+    /// A record that another process has sketched, not yet decoded.
+    Sketched(Vec<u8>),
 }
 
 impl Record {
     /// The record's approximate size in memory, in bytes.
     pub fn n_bytes(&self) -> usize {
         match self {
-            Record::Json(bytes) => bytes.len(),
+            Record::Json(bytes) | Record::Sketched(bytes) => bytes.len(),
             Record::Mapped(record) => record.json.len(),
             Record::Page(page) => match &page.content {
                 Content::Body { body, .. } => body.as_bytes().len(),
@@ -45,7 +47,7 @@ impl Record {
     pub fn into_message(self) -> Option<Box<Message>> {
         match self {
             Record::Message(message, _) => Some(message),
-            Record::Json(_) | Record::Mapped(_) | Record::Page(_) | Record::Rejected(_) => None,
+            Record::Json(_) | Record::Mapped(_) | Record::Page(_) | Record::Rejected(_) | Record::Sketched(_) => None,
         }
     }
 }
