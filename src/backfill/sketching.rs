@@ -55,7 +55,7 @@ pub fn sketch_records<E: From<BackfillError>>(
     let worker = || {
         let mut sketcher = RecordSketcher::new(rule.sketcher(seed), limits.clone(), sweep_cut, future);
         move |chunk: Chunk<Incoming>| {
-            chunk.map(|Incoming { origin, chain, record }| {
+            chunk.map(|Incoming { origin, chain, record, .. }| {
                 let n_bytes = record.n_bytes();
                 SketchedRecord { origin, chain, n_bytes, outcome: sketcher.sketch(&record) }
             })

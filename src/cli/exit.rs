@@ -35,6 +35,10 @@ pub(super) enum Exit {
     NoStore = 15,
     /// The brokers refuse the name or the password.
     NotAuthenticated = 16,
+    /// Sketched records are missing; the message says where the sketchers are to begin again.
+    Hole = 17,
+    /// Records were sketched under other settings, or by another version.
+    OtherSketches = 18,
     /// SIGTERM or SIGINT ended the program before the input ended; the same command goes on.
     Interrupted = 130,
 }
@@ -56,6 +60,8 @@ impl Exit {
             Exit::Unreachable => "unreachable",
             Exit::NoStore => "no-store",
             Exit::NotAuthenticated => "not-authenticated",
+            Exit::Hole => "hole",
+            Exit::OtherSketches => "other-sketches",
             Exit::Interrupted => "interrupted",
         }
     }
@@ -148,6 +154,8 @@ fn exit_of(error: &anyhow::Error) -> Exit {
         Some(StopReason::Fenced) => Exit::Fenced,
         Some(StopReason::Unreachable) => Exit::Unreachable,
         Some(StopReason::NotAuthenticated) => Exit::NotAuthenticated,
+        Some(StopReason::Hole) => Exit::Hole,
+        Some(StopReason::OtherSketches) => Exit::OtherSketches,
         Some(StopReason::Failed) | None => error.downcast_ref::<Ending>().map_or(Exit::Failed, |ending| ending.exit),
     }
 }

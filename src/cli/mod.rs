@@ -27,6 +27,7 @@ mod related_store;
 mod render;
 mod report;
 mod republish;
+mod roles;
 mod rule_explanation;
 mod run;
 mod serve;

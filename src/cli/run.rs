@@ -1,9 +1,10 @@
 //! `lookalike run`: connects source, store and sink, and lets the stream flow.
 
-use super::args::RunArgs;
+use super::args::{Role, RunArgs};
 use super::crash_handler;
 use super::exit::{Exit, ending, usage};
 use super::output::OutputMode;
+use super::roles;
 use super::serve::Server;
 use super::telemetry::{self, Metrics, Progress};
 use super::wiring::{file_source, future_limit, inputs, open_sink, open_store, watch_signals};
@@ -12,7 +13,7 @@ use crate::cluster::Decider;
 use crate::config::{Config, InputKind};
 use crate::files::{Input, decode_content, parse_warc_page};
 use crate::http::{Token, WriteAccess};
-use crate::kafka::{KafkaSource, StartOptions};
+use crate::kafka::{KafkaSketchSource, KafkaSource, OwnerOptions, StartOptions};
 use crate::pipeline::{self, CloseRequests, Pipeline, PipelineError, PoisonTracker, Stats, Summary};
 use crate::ports::{Batch, CrashNotes, PoisonGuard, Sink, Snapshot, Source, Store, StoreError};
 use crate::related::SaidReader;
@@ -30,6 +31,10 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
     let begun = SystemTime::now();
     override_with(&mut config, &args)?;
     let metrics = config.metrics_address().map_err(usage)?;
+    check_role(&config, &args)?;
+    if args.role == Some(Role::Sketcher) {
+        return roles::sketch(&config, metrics, args.accept_gap, mode);
+    }
     // Before the store is opened: a mistyped path must not create one.
     let inputs = file_inputs(&config, &args)?;
     telemetry::start_logs(&config.log.level)?;
@@ -51,6 +56,23 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
     let summary = stream(&config, &store, flow, &shutdown)?;
     mode.summary(&summary, |summary| summary_text(summary, &config.store.path))?;
     exit_of(&config, &summary, shutdown.load(Ordering::Relaxed), mode)
+}
+
+/// Refuses what a role cannot do.
+fn check_role(config: &Config, args: &RunArgs) -> Result<()> {
+    let is_about_a_store = args.events.is_some() || args.http_listen.is_some() || args.bootstrap;
+    let problem = match args.role {
+        Some(_) if config.input.from != InputKind::Kafka => "--role needs Kafka: set input.from to \"kafka\"",
+        Some(Role::Sketcher) if is_about_a_store => {
+            "a sketcher has no store: --events, --http-listen and --bootstrap are for `run` without --role, or the owner"
+        }
+        Some(Role::Owner) if args.accept_gap => {
+            "--accept-gap is for what reads pages: give it to the sketchers, or to `run` without --role; the owner takes \
+             the gaps that sketchers accept"
+        }
+        _ => return Ok(()),
+    };
+    Err(usage(problem))
 }
 
 /// What flows into a store, and out of it.
@@ -198,11 +220,20 @@ fn open_source(
             warc: parse_warc_page,
             undo: decode_content,
         };
-        let source = KafkaSource::open(&config.kafka, &config.limits, &options)?;
+        let (source, progress): (Box<dyn Source>, _) = if args.role == Some(Role::Owner) {
+            let options = OwnerOptions { rule: roles::sketch_rule_id(config, store.seed())?, start: options };
+            let source = KafkaSketchSource::open(&config.kafka, &config.limits, &options)?;
+            let progress = source.positions();
+            (Box::new(source), progress)
+        } else {
+            let source = KafkaSource::open(&config.kafka, &config.limits, &options)?;
+            let progress = source.positions();
+            (Box::new(source), progress)
+        };
         // Where an unknown partition begins is decided once: after a restart "latest" would be somewhere else.
         let (next_seq, published) = (store.next_seq(), store.published());
-        store.commit(&Batch { progress: source.positions(), next_seq, published, ..Batch::default() })?;
-        return Ok(Box::new(source));
+        store.commit(&Batch { progress, next_seq, published, ..Batch::default() })?;
+        return Ok(source);
     }
     let source = file_source(config, inputs, store.progress()?)?;
     progress.reads(source.read_progress());

@@ -27,6 +27,7 @@ pub(super) fn create(config: &Config, args: &TopicArgs, json: bool) -> Result<Ex
         pages_days: args.pages_days,
         events_days: args.events_days,
         body_bytes_max: config.limits.body_bytes_max,
+        with_sketches: args.sketches,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // Without a store yet, nothing is known.

@@ -399,7 +399,7 @@ impl InputReader {
         let Some(past) = self.past else {
             let origin = Origin { source: Arc::clone(&self.name), partition: 0, offset };
             let record = self.layout.apply(records.decode(), offset, &self.settings.limits);
-            return Ok(Step::Record(Incoming { origin, chain, record }));
+            return Ok(Step::Record(Incoming { from: origin.offset, origin, chain, record }));
         };
         if self.layout.is_undecided() {
             // The same record settles the layout, however much was read before.
@@ -553,12 +553,12 @@ mod tests {
         let mut outcomes = Vec::new();
         loop {
             match source.poll(WAIT).expect("a source") {
-                Polled::Record(Incoming { origin, chain, record }) => {
+                Polled::Record(Incoming { origin, chain, record, .. }) => {
                     let shown = match record {
                         Record::Json(json) => String::from_utf8(json).expect("text"),
                         Record::Page(page) => page.url,
                         Record::Rejected(rejection) => rejection.reason.as_str().into(),
-                        Record::Message(..) | Record::Mapped(_) => panic!("a message, or a map"),
+                        other => panic!("{other:?}"),
                     };
                     outcomes.push(format!("{}:{shown}", origin.offset));
                     let taken = Progress { next_offset: origin.offset + 1, chain };

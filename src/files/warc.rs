@@ -288,7 +288,9 @@ pub fn parse_warc_page(bytes: &[u8], limits: &Limits) -> Result<Page, Rejection>
                 page = Some(match records.decode() {
                     Record::Page(page) => Ok(*page),
                     Record::Rejected(rejection) => Err(rejection),
-                    Record::Json(_) | Record::Mapped(_) | Record::Message(..) => Err(no_record("it is JSON".into())),
+                    Record::Json(_) | Record::Mapped(_) | Record::Message(..) | Record::Sketched(_) => {
+                        Err(no_record("it is JSON".into()))
+                    }
                 });
             }
         }
@@ -421,7 +423,7 @@ mod tests {
 
     fn shown(record: Record) -> String {
         match record {
-            Record::Json(_) | Record::Mapped(_) | Record::Message(..) => panic!("no WARC"),
+            Record::Json(_) | Record::Mapped(_) | Record::Message(..) | Record::Sketched(_) => panic!("no WARC"),
             Record::Rejected(rejection) => {
                 assert!(!rejection.message.is_empty());
                 rejection.reason.as_str().into()

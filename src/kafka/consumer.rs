@@ -8,17 +8,42 @@ use crate::ports::SourceError;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// How a consumer reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadingMode {
+    /// The partitions that it assigns itself, all at once.
+    Normal,
+    /// The same, one batch after the other: each may crash the program.
+    Cautious,
+    /// The partitions that the consumer group gives it.
+    Member,
+}
+
+/// A change of what the consumer group gives to a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum GroupChange {
+    /// These partitions, and no others. They are not read before the source has assigned them.
+    Assigned(Vec<i32>),
+    /// No partition.
+    Revoked,
+}
 
 /// Creates a consumer of the configured topic.
 pub(super) fn create_consumer(
     settings: &KafkaSettings,
-    is_cautious: bool,
+    mode: ReadingMode,
     id: &Arc<TopicId>,
 ) -> Result<BaseConsumer<SourceContext>, SourceError> {
-    let config = if is_cautious { settings.cautious_config() } else { settings.consumer_config() };
+    let config = match mode {
+        ReadingMode::Normal => settings.consumer_config(),
+        ReadingMode::Cautious => settings.cautious_config(),
+        ReadingMode::Member => settings.member_config(),
+    };
     let mut config = config.map_err(|error| SourceError::new(error.to_string()))?;
     log_topic_ids(&mut config);
     config.create_with_context(SourceContext::new(&settings.topic, id)).map_err(|error| {
@@ -45,6 +70,7 @@ pub(super) struct SourceContext {
     id: Arc<TopicId>,
     pub(super) last_error: LastError,
     latest: Mutex<Option<StatisticsReport>>,
+    group_changes: Mutex<VecDeque<GroupChange>>,
 }
 
 impl SourceContext {
@@ -54,7 +80,13 @@ impl SourceContext {
             id: Arc::clone(id),
             last_error: LastError::default(),
             latest: Mutex::default(),
+            group_changes: Mutex::default(),
         }
+    }
+
+    /// Takes the next change of the group that the source does not know of.
+    pub(super) fn take_group_change(&self) -> Option<GroupChange> {
+        self.group_changes.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
     /// Takes the last report, if there is a new one.
@@ -83,6 +115,20 @@ impl ClientContext for SourceContext {
 }
 
 impl ConsumerContext for SourceContext {
+    /// Notes what the group gives; the source decides where to start and assigns it. What the group takes away is let go at
+    /// once: a consumer that is being closed waits for that.
+    fn rebalance(&self, consumer: &BaseConsumer<Self>, event: RDKafkaRespErr, partitions: &mut TopicPartitionList) {
+        let change = if event == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
+            GroupChange::Assigned(partitions.elements().iter().map(|element| element.partition()).collect())
+        } else {
+            if let Err(error) = consumer.unassign() {
+                tracing::warn!("cannot let go of partitions: {error}");
+            }
+            GroupChange::Revoked
+        };
+        self.group_changes.lock().unwrap_or_else(PoisonError::into_inner).push_back(change);
+    }
+
     fn commit_callback(&self, result: KafkaResult<()>, _: &TopicPartitionList) {
         if let Err(error) = result {
             tracing::debug!("offsets for lag tools were not committed: {error}");

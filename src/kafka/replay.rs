@@ -132,7 +132,7 @@ impl<'a> Replay<'a> {
         };
         let mut reading = settings.tail_config().map_err(settings_error)?;
         reading.set("group.id", format!("{}{GROUP_SUFFIX}", settings.group));
-        let writing = settings.replay_config().map_err(settings_error)?;
+        let writing = settings.idempotent_config().map_err(settings_error)?;
         let topic = settings.dead_letter_topic();
         let mut replay = Replay {
             settings,

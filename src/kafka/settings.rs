@@ -50,11 +50,15 @@ pub struct KafkaSettings {
     pub assignments_topic: String,
     /// The compacted topic of merges, cluster → cluster; empty: none is written.
     pub merges_topic: String,
+    /// The topic of sketched pages, from `run --role sketcher` to `run --role owner`.
+    pub sketches_topic: String,
     /// Whether rejected messages go to a dead letter topic, named like the pages topic with the suffix `.dlq`.
     pub dead_letters: bool,
     /// The consumer group whose offsets show lag tools the progress. The store, not the group, decides where reading
-    /// starts.
+    /// starts. Sketchers are its members and start where it stands.
     pub group: String,
+    /// The name of a sketcher within the group; empty: none. A sketcher that returns under its name keeps its partitions.
+    pub member: String,
     /// The encoding of pages in the topic.
     pub format: RecordFormat,
     /// Where to start a topic that the store does not know.
@@ -83,8 +87,10 @@ impl Default for KafkaSettings {
             events_topic: "lookalike.events.v1".into(),
             assignments_topic: "lookalike.assignments.v1".into(),
             merges_topic: "lookalike.merges.v1".into(),
+            sketches_topic: "lookalike.sketches.v1".into(),
             dead_letters: true,
             group: "lookalike".into(),
+            member: String::new(),
             format: RecordFormat::default(),
             start: Start::default(),
             fetch_bytes_max: 64 << 20,
@@ -104,8 +110,10 @@ impl fmt::Debug for KafkaSettings {
             .field("events_topic", &self.events_topic)
             .field("assignments_topic", &self.assignments_topic)
             .field("merges_topic", &self.merges_topic)
+            .field("sketches_topic", &self.sketches_topic)
             .field("dead_letters", &self.dead_letters)
             .field("group", &self.group)
+            .field("member", &self.member)
             .field("format", &self.format)
             .field("start", &self.start)
             .field("fetch_bytes_max", &self.fetch_bytes_max)
@@ -218,20 +226,26 @@ const PRODUCER_ALWAYS: [(&str, &str); 5] = [
     ("statistics.interval.ms", STATISTICS_MS),
 ];
 
+/// How sketchers divide the partitions. All of them let go before any gets another one: moving single partitions has lost
+/// assignments in librdkafka.
+const ASSIGNOR: &str = "range";
+
 /// Aliases of the fixed properties, and properties that would undo them.
-const ALSO_FIXED: [(&str, &str); 5] = [
+const ALSO_FIXED: [(&str, &str); 6] = [
     ("auto.commit.enable", "false"),
     ("request.required.acks", "all"),
     ("transactional.id", "derived from the store's id"),
-    ("group.instance.id", "not set"),
+    ("partition.assignment.strategy", ASSIGNOR),
+    ("group.protocol", "classic"),
     ("plugin.library.paths", "not set"),
 ];
 
 /// Properties that fields set.
-const FROM_FIELDS: [(&str, &str); 10] = [
+const FROM_FIELDS: [(&str, &str); 11] = [
     ("bootstrap.servers", "brokers"),
     ("metadata.broker.list", "brokers"),
     ("group.id", "group"),
+    ("group.instance.id", "member"),
     ("fetch.max.bytes", "fetch_bytes_max"),
     ("receive.message.max.bytes", "fetch_bytes_max"),
     ("message.max.bytes", "fetch_bytes_max"),
@@ -276,6 +290,7 @@ impl KafkaSettings {
             ("events_topic", &self.events_topic),
             ("assignments_topic", &self.assignments_topic),
             ("merges_topic", &self.merges_topic),
+            ("sketches_topic", &self.sketches_topic),
         ];
         for (at, (field, topic)) in named.iter().enumerate() {
             let same = named[..at].iter().find(|(_, other)| !topic.is_empty() && other == topic);
@@ -321,6 +336,16 @@ impl KafkaSettings {
         Ok(config)
     }
 
+    /// The configuration of a member of the group, which gets partitions from it.
+    pub(super) fn member_config(&self) -> Result<ClientConfig, SettingsError> {
+        let mut config = self.consumer_config()?;
+        config.set("partition.assignment.strategy", ASSIGNOR);
+        if !self.member.is_empty() {
+            config.set("group.instance.id", &self.member);
+        }
+        Ok(config)
+    }
+
     /// The configuration of a cautious consumer: it fetches one batch after the other, since each may crash the
     /// program.
     pub(super) fn cautious_config(&self) -> Result<ClientConfig, SettingsError> {
@@ -357,9 +382,8 @@ impl KafkaSettings {
         Ok(config)
     }
 
-    /// The configuration of the producer that replays messages: each arrives once and in order, without a
-    /// transaction.
-    pub(super) fn replay_config(&self) -> Result<ClientConfig, SettingsError> {
+    /// The configuration of a producer without transactions, whose messages still arrive once and in order.
+    pub(super) fn idempotent_config(&self) -> Result<ClientConfig, SettingsError> {
         let mut config = self.producer_config("")?;
         config.remove("transactional.id").remove("transaction.timeout.ms");
         config.set("message.timeout.ms", self.delivery_ms_max.to_string()).set("statistics.interval.ms", "0");
@@ -527,7 +551,7 @@ mod tests {
             assert_eq!(consumer.get(name), Some(value));
         }
         assert!(settings.cautious_config().expect("a consumer").create_native_config().is_ok());
-        let replay = settings.replay_config().expect("a producer");
+        let replay = settings.idempotent_config().expect("a producer");
         assert!(replay.create_native_config().is_ok());
         assert_eq!((replay.get("acks"), replay.get("enable.idempotence")), (Some("all"), Some("true")));
         assert_eq!(replay.get("transactional.id"), None);

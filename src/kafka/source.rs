@@ -2,7 +2,7 @@
 
 use super::cautious::CautiousReader;
 use super::client::TopicError;
-use super::consumer::{SourceContext, create_consumer};
+use super::consumer::{ReadingMode, SourceContext, create_consumer};
 use super::housekeeping::Housekeeping;
 use super::identity;
 use super::offsets::OffsetRange;
@@ -50,9 +50,20 @@ pub struct KafkaSource {
     /// Set in cautious mode, after reading itself may have crashed the program.
     pub(super) cautious: Option<CautiousReader>,
     pub(super) housekeeping: Housekeeping,
+    /// Set where the consumer group gives the partitions.
+    pub(super) membership: Option<Membership>,
+}
+
+/// What a member of the consumer group must know when it is given partitions.
+pub(super) struct Membership {
+    /// Whether records that no longer exist are skipped, and reported as gaps.
+    pub(super) accept_gap: bool,
+    /// The partitions of the topic of sketches.
+    pub(super) n_partitions: usize,
 }
 
 /// The parameters of a start.
+#[derive(Clone)]
 pub struct StartOptions<'a> {
     /// The progress of the store.
     pub stored: &'a ProgressMap,
@@ -81,11 +92,32 @@ impl KafkaSource {
     /// the group is not; or if the broker no longer has what the store needs next.
     pub fn open(settings: &KafkaSettings, limits: &Limits, options: &StartOptions<'_>) -> Result<Self, SourceError> {
         settings.check().map_err(|error| SourceError::new(error.to_string()))?;
+        let mut source = Self::unassigned(settings, limits, options, None)?;
+        source.locate_partitions(options)?;
+        source.skip_poison_batches();
+        if source.cautious.is_none() {
+            source.assign_all()?;
+        }
+        Ok(source)
+    }
+
+    /// A source that reads nothing yet.
+    pub(super) fn unassigned(
+        settings: &KafkaSettings,
+        limits: &Limits,
+        options: &StartOptions<'_>,
+        membership: Option<Membership>,
+    ) -> Result<Self, SourceError> {
         let cautious = CautiousReader::new_if_needed(&options.poison_guard);
+        let mode = match (&membership, &cautious) {
+            (Some(_), _) => ReadingMode::Member,
+            (None, Some(_)) => ReadingMode::Cautious,
+            (None, None) => ReadingMode::Normal,
+        };
         let id = Arc::new(TopicId::new(&settings.topic));
-        let consumer = create_consumer(settings, cautious.is_some(), &id)?;
+        let consumer = create_consumer(settings, mode, &id)?;
         let format = message_format(settings, options);
-        let mut source = KafkaSource {
+        Ok(KafkaSource {
             consumer,
             topic: settings.topic.as_str().into(),
             id,
@@ -96,18 +128,13 @@ impl KafkaSource {
             cautious,
             positions: Positions::new(),
             housekeeping: Housekeeping::new(),
-        };
-        source.locate_partitions(options)?;
-        source.skip_poison_batches();
-        if source.cautious.is_none() {
-            source.assign_all()?;
-        }
-        Ok(source)
+            membership,
+        })
     }
 
     /// Leaves cautious mode: reads all partitions at once again.
     pub(super) fn resume_normal_reading(&mut self) -> Result<(), SourceError> {
-        self.consumer = create_consumer(&self.settings, false, &self.id)?;
+        self.consumer = create_consumer(&self.settings, ReadingMode::Normal, &self.id)?;
         self.assign_all()
     }
 
@@ -178,6 +205,7 @@ impl Source for KafkaSource {
         if let Some(gap) = self.accepted_gaps.pop_front() {
             return Ok(Polled::Record(gap));
         }
+        self.follow_group()?;
         self.do_housekeeping()?;
         self.advance_cautiously()?;
         let polled = self.consumer.poll(timeout);
@@ -191,14 +219,16 @@ impl Source for KafkaSource {
                 let (partition, offset) = (message.partition(), message.offset());
                 let owned = to_owned_message(&message, self.value_bytes_max);
                 let chain = identity::fingerprint(&owned);
+                let mut from = offset;
                 if let Some(state) = self.positions.get_mut(&partition) {
+                    from = state.next;
                     (state.next, state.chain) = (offset + 1, chain);
                 }
                 self.note_reading();
                 self.housekeeping.last_sent_ms = owned.time_ms;
                 let origin = Origin { source: Arc::clone(&self.topic), partition, offset };
                 let record = Record::Message(Box::new(owned), self.format.clone());
-                return Ok(Polled::Record(Incoming { origin, chain, record }));
+                return Ok(Polled::Record(Incoming { origin, from, chain, record }));
             }
         };
         if let Some(cautious) = &self.cautious {
@@ -212,7 +242,11 @@ impl Source for KafkaSource {
     /// commits the rest.
     fn committed(&mut self, progress: &ProgressMap) {
         for ((source, partition), progress) in progress {
-            let is_new = self.positions.get(partition).is_some_and(|state| state.committed != progress.next_offset);
+            let is_new = self.positions.get(partition).is_some_and(|state| match self.membership {
+                // What an earlier assignment sent may be acknowledged late.
+                Some(_) => state.committed < progress.next_offset,
+                None => state.committed != progress.next_offset,
+            });
             if source.as_str() == &*self.topic && is_new {
                 self.housekeeping.to_commit.insert(*partition, progress.next_offset);
             }

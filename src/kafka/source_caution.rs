@@ -78,6 +78,6 @@ impl KafkaSource {
         tracing::error!("topic {:?}, partition {}, from {}: {message}", self.topic, origin.partition, origin.offset);
         self.positions.entry(origin.partition).and_modify(|state| (state.next, state.chain) = (end, 0));
         let rejection = Rejection { gap_to: Some(end), ..Rejection::new(Reason::Poison, message) };
-        Incoming { origin, chain: 0, record: Record::Rejected(rejection) }
+        Incoming { from: origin.offset, origin, chain: 0, record: Record::Rejected(rejection) }
     }
 }

@@ -88,7 +88,7 @@ impl KafkaSource {
                     );
                     let rejection = Rejection { gap_to: Some(end), ..Rejection::new(Reason::Undecodable, message) };
                     let origin = Origin { source: Arc::clone(&self.topic), partition, offset: next };
-                    return Some(Incoming { origin, chain: 0, record: Record::Rejected(rejection) });
+                    return Some(Incoming { origin, from: next, chain: 0, record: Record::Rejected(rejection) });
                 }
                 Err(why) => self.warn(&format!("searching for an undecodable batch: {why}")),
             }

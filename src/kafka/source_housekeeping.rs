@@ -41,6 +41,8 @@ impl KafkaSource {
         for (partition, high) in report.partitions {
             match self.positions.get_mut(&partition) {
                 Some(state) => state.high = state.high.max(high),
+                // The other members of a group have the others.
+                None if self.membership.is_some() => {}
                 None => self.housekeeping.new_partitions.push(partition),
             }
         }

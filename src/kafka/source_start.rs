@@ -14,8 +14,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 impl KafkaSource {
-    /// Determines where each partition starts.
+    /// Determines where each partition starts. A gap is refused or accepted.
     pub(super) fn locate_partitions(&mut self, options: &StartOptions<'_>) -> Result<(), SourceError> {
+        let gaps = self.find_starts(options)?;
+        if !gaps.is_empty() && !options.accept_gap {
+            return Err(self.gaps_error(&gaps));
+        }
+        self.accepted_gaps = gaps.iter().map(|gap| self.accept_gap(gap)).collect();
+        Ok(())
+    }
+
+    /// Determines where each partition starts, and which records the store needs next that the broker no longer has.
+    pub(super) fn find_starts(&mut self, options: &StartOptions<'_>) -> Result<Vec<Gap>, SourceError> {
         let settings = self.settings.clone();
         let stored = StoredPositions::from_progress(options.stored, &settings.topic);
         let until = Instant::now() + settings.connect_max();
@@ -49,11 +59,7 @@ impl KafkaSource {
             let chain = stored.0.get(&partition).map_or(0, |progress| progress.chain);
             self.positions.insert(partition, PartitionState { chain, ..PartitionState::new(next, held) });
         }
-        if !gaps.is_empty() && !options.accept_gap {
-            return Err(self.gaps_error(&gaps));
-        }
-        self.accepted_gaps = gaps.iter().map(|gap| self.accept_gap(gap)).collect();
-        Ok(())
+        Ok(gaps)
     }
 
     /// The offset of a partition's first record of a time or later, or the partition's end. `held` was queried
@@ -95,16 +101,16 @@ impl KafkaSource {
     }
 
     /// Logs an accepted gap, and makes its event.
-    fn accept_gap(&self, gap: &Gap) -> Incoming {
+    pub(super) fn accept_gap(&self, gap: &Gap) -> Incoming {
         tracing::warn!("topic {:?}: accepted: {gap}", self.topic);
         let origin = Origin { source: Arc::clone(&self.topic), partition: gap.partition, offset: gap.next };
-        Incoming { origin, chain: 0, record: Record::Rejected(gap.rejection()) }
+        Incoming { origin, from: gap.next, chain: 0, record: Record::Rejected(gap.rejection()) }
     }
 
     /// Refuses a new store if the group has read the topic before: most likely the old store is missing.
     fn refuse_known_group(&self, partitions: &[i32], until: Instant) -> Result<(), SourceError> {
         let committed = self
-            .committed(partitions, until)
+            .group_offsets(partitions, until)
             .map_err(|error| self.topic_error(&TopicError::Unreachable(error.to_string())))?;
         let known = committed.elements().iter().find_map(|element| match element.offset() {
             Offset::Offset(offset) => Some((element.partition(), offset)),
@@ -125,7 +131,7 @@ impl KafkaSource {
 
     /// The group's committed offsets. Retries, because brokers that have just started do not know the group's
     /// coordinator.
-    fn committed(&self, partitions: &[i32], until: Instant) -> KafkaResult<TopicPartitionList> {
+    pub(super) fn group_offsets(&self, partitions: &[i32], until: Instant) -> KafkaResult<TopicPartitionList> {
         let mut list = TopicPartitionList::new();
         for partition in partitions {
             list.add_partition(&self.topic, *partition);

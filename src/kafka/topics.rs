@@ -17,6 +17,9 @@ const ENVELOPE_BYTES: usize = 1 << 20;
 /// Bytes of a dead letter beside the original message.
 const DEAD_LETTER_BYTES: usize = 64 << 10;
 
+/// Bytes of a message of sketches beside the original of a rejected one.
+const SKETCH_BYTES: usize = 128 << 10;
+
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// How long dead letters are kept, in days.
@@ -37,6 +40,8 @@ pub struct TopicPlan {
     pub events_days: Option<u64>,
     /// Bytes of the largest body.
     pub body_bytes_max: usize,
+    /// Whether the topic of sketches is wanted, for `run --role`.
+    pub with_sketches: bool,
 }
 
 /// The outcome for one topic.
@@ -62,7 +67,8 @@ fn min_insync(n_replicas: i32) -> &'static str {
     if n_replicas >= 3 { "2" } else { "1" }
 }
 
-fn plans(settings: &KafkaSettings, plan: &TopicPlan) -> Vec<Plan> {
+/// The desired topics. `of_pages` is how many partitions the topic of pages has already.
+fn plans(settings: &KafkaSettings, plan: &TopicPlan, of_pages: Option<i32>) -> Vec<Plan> {
     let largest = plan.body_bytes_max + ENVELOPE_BYTES;
     let planned = |name: &str, partitions, cleanup: &str, more: Vec<(&'static str, String)>| {
         let mut settings = vec![("cleanup.policy", cleanup.to_string())];
@@ -76,7 +82,8 @@ fn plans(settings: &KafkaSettings, plan: &TopicPlan) -> Vec<Plan> {
     let n = plan.output_partitions;
     let size = |n_bytes: usize| vec![("max.message.bytes", n_bytes.to_string())];
     let pages_kept = plan.pages_days.map_or(Vec::new(), |days| retention(Some(days)));
-    let mut plans = vec![planned(&settings.topic, plan.partitions, "delete", [size(largest), pages_kept].concat())];
+    let mut plans =
+        vec![planned(&settings.topic, plan.partitions, "delete", [size(largest), pages_kept.clone()].concat())];
     if !settings.events_topic.is_empty() {
         plans.push(planned(&settings.events_topic, n, "delete", retention(plan.events_days)));
     }
@@ -88,6 +95,11 @@ fn plans(settings: &KafkaSettings, plan: &TopicPlan) -> Vec<Plan> {
     if settings.dead_letters {
         let more = [retention(Some(DEAD_LETTERS_DAYS)), size(largest + DEAD_LETTER_BYTES)].concat();
         plans.push(planned(&settings.dead_letter_topic(), n, "delete", more));
+    }
+    if plan.with_sketches {
+        // A rejected message goes along as it came.
+        let more = [size(largest + SKETCH_BYTES), pages_kept].concat();
+        plans.push(planned(&settings.sketches_topic, plan.partitions.or(of_pages), "delete", more));
     }
     plans
 }
@@ -108,7 +120,8 @@ pub async fn create_topics(
     let within = settings.connect_max();
     let options = AdminOptions::new().request_timeout(Some(within)).operation_timeout(Some(within));
     let admin = Admin { client, options, within, brokers: &settings.brokers };
-    let plans = plans(settings, plan);
+    let of_pages = if plan.with_sketches { admin.n_partitions(&settings.topic)? } else { None };
+    let plans = plans(settings, plan, of_pages);
     let n_replicas = match plan.replication {
         None => admin.default_replication().await?,
         given => given,
@@ -154,6 +167,14 @@ struct Admin<'a> {
 }
 
 impl Admin<'_> {
+    /// The number of partitions of a topic; `None` if there is no such topic.
+    fn n_partitions(&self, topic: &str) -> Result<Option<i32>, String> {
+        let metadata = self.client.inner().fetch_metadata(Some(topic), self.within);
+        let metadata = metadata.map_err(|error| self.unreachable(&error))?;
+        let n = metadata.topics().first().map_or(0, |topic| topic.partitions().len());
+        Ok(i32::try_from(n).ok().filter(|n| *n > 0))
+    }
+
     /// The brokers' default number of replicas; `None` if they do not report it.
     async fn default_replication(&self) -> Result<Option<i32>, String> {
         let metadata = self.client.inner().fetch_metadata(None, self.within);
@@ -240,11 +261,12 @@ mod tests {
         pages_days: None,
         events_days: Some(2),
         body_bytes_max: 1000,
+        with_sketches: false,
     };
 
     #[test]
     fn each_topic_is_made_for_its_use() {
-        let plans = plans(&KafkaSettings::default(), &PLAN);
+        let plans = plans(&KafkaSettings::default(), &PLAN, None);
         let setting = |at: usize, name: &str| {
             plans[at].settings.iter().find(|(other, _)| *other == name).map(|(_, value)| value.as_str())
         };
@@ -278,15 +300,33 @@ mod tests {
             dead_letters: false,
             ..KafkaSettings::default()
         };
-        let plans = plans(&off, &plan);
+        let plans = plans(&off, &plan, None);
         assert_eq!(plans.iter().map(|plan| plan.name.as_str()).collect::<Vec<_>>(), ["pages", "lookalike.events.v1"]);
         assert!(plans[0].settings.contains(&("retention.ms", "604800000".to_string())));
         assert!(plans[1].settings.contains(&("retention.ms", "-1".to_string())));
     }
 
     #[test]
+    fn sketches_have_the_partitions_of_pages() {
+        for (partitions, of_pages, expected) in
+            [(None, Some(8), Some(8)), (Some(6), Some(8), Some(6)), (None, None, None)]
+        {
+            let plan = TopicPlan { partitions, with_sketches: true, ..PLAN };
+            let plans = plans(&KafkaSettings::default(), &plan, of_pages);
+            let sketches = plans.last().expect("a topic");
+            assert_eq!((sketches.name.as_str(), sketches.partitions), ("lookalike.sketches.v1", expected));
+            // As large as a dead letter, and a sketch beside it.
+            assert!(
+                sketches.settings.contains(&("max.message.bytes", "1180648".to_string())),
+                "{:?}",
+                sketches.settings
+            );
+        }
+    }
+
+    #[test]
     fn shortfalls_of_an_existing_topic_are_listed() {
-        let plans = plans(&KafkaSettings::default(), &PLAN);
+        let plans = plans(&KafkaSettings::default(), &PLAN, None);
         let (events, assignments) = (&plans[1], &plans[2]);
         let listed = |plan: &Plan, settings: &[(&str, &str)], n_partitions, had| {
             let found = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();

@@ -39,7 +39,7 @@ impl Chunk {
 /// # Errors
 /// Those of the source; [`PipelineError::CutOff`] where another stage ended first.
 pub(super) fn run(
-    mut source: Box<dyn Source>,
+    source: &mut dyn Source,
     out: &Sender<Chunk>,
     committed: &Receiver<ProgressMap>,
     backpressure: &Backpressure,
@@ -59,7 +59,7 @@ pub(super) fn run(
         }
         stats.readings(source.readings());
         let mut work = Chunk { ticket, ..Chunk::default() };
-        let goes_on = fill(&mut work, source.as_mut(), stats);
+        let goes_on = fill(&mut work, source, stats);
         if !work.records.is_empty() {
             stats.records_read(work.records.len(), work.n_bytes);
             if !backpressure.enter(work.records.len(), work.n_bytes) || out.send(work).is_err() {

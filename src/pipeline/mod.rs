@@ -33,6 +33,8 @@ mod publisher;
 mod sequencer;
 mod settings;
 mod size_alarm;
+mod sketch_sender;
+mod sketch_stream;
 mod sketched_record;
 mod sketcher;
 mod stages;
@@ -47,6 +49,7 @@ pub use error::PipelineError;
 pub use poison::{Machine, PoisonTracker};
 pub use publisher::{PublishError, recover};
 pub use settings::Settings;
+pub use sketch_stream::SketchStream;
 pub use stats::{FirstRejection, Stats, Summary};
 
 use crate::cluster::Decider;
@@ -231,7 +234,7 @@ mod tests {
                 r#"{{"url": "http://a.example/{offset}", "fetched_at": "2026-11-21T00:00:00Z", "body": "word"}}"#
             );
             let origin = Origin { source: "slow".into(), partition: 0, offset };
-            Ok(Polled::Record(Incoming { origin, chain: 0, record: Record::Json(json.into_bytes()) }))
+            Ok(Polled::Record(Incoming { origin, from: offset, chain: 0, record: Record::Json(json.into_bytes()) }))
         }
     }
 

@@ -7,6 +7,8 @@ use crate::wire::{Message, Origin, Rejection};
 pub(super) struct SketchedRecord {
     /// Where it came from.
     pub origin: Origin,
+    /// Where the source stood before it.
+    pub from: i64,
     /// [`crate::ports::Progress::chain`] of its partition after it.
     pub chain: u64,
     /// The sketched page, or why the record is none.

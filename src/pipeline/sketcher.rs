@@ -8,10 +8,10 @@ use super::sequencer::Ticketed;
 use super::sketched_record::SketchedRecord;
 use super::stats::Stats;
 use crate::document::Fingerprint;
-use crate::intake::{RecordSketcher, SketchedPage};
+use crate::intake::{RecordSketcher, SketchMessage, SketchedPage};
 use crate::ports::{Incoming, Store};
 use crate::sketch::{Equivalences, SketchOutcome, SketchedContent};
-use crate::wire::{Record, Rejection};
+use crate::wire::{Message, Reason, Record, Rejection};
 use crossbeam::channel::{Receiver, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -53,9 +53,9 @@ impl Repeats {
 
 /// Runs until no more chunks come, or the gatherer has ended.
 #[expect(clippy::too_many_arguments, reason = "called once, where the stream is wired")]
-pub(super) fn run<S: Store>(
+pub(super) fn run(
     mut sketcher: RecordSketcher,
-    store: &S,
+    is_stored: impl Fn(&Equivalences) -> bool,
     work: &Receiver<Chunk>,
     out: &Sender<Ticketed<Vec<SketchedRecord>>>,
     keep_originals: bool,
@@ -65,33 +65,50 @@ pub(super) fn run<S: Store>(
     poison: &PoisonTracker,
 ) {
     let sketch_seconds = stats.sketch_seconds();
-    // The look-up stage reports errors of the store.
-    let is_stored = |equivalences: &Equivalences| {
-        let keys: Vec<Fingerprint> = equivalences.keys().collect();
-        store.equal(&keys).is_ok_and(|documents| documents.iter().any(Option::is_some))
-    };
     for Chunk { ticket, records, n_bytes } in work {
         let n_repaired = sketcher.n_repaired();
         let prepare = |incoming: Incoming| {
             let begin = Instant::now();
-            let outcome = poison.poison_rejection(&incoming.origin).map_or_else(
+            let Incoming { origin, from, chain, record } = incoming;
+            let mut outcome = poison.poison_rejection(&origin).map_or_else(
                 || {
-                    let _in_hand = poison.pick_up(&incoming.origin);
-                    kill_point!("poison-to-sketch", is_poison(&incoming.record));
-                    repeats.sketch(&mut sketcher, &incoming.record, is_stored)
+                    let _in_hand = poison.pick_up(&origin);
+                    kill_point!("poison-to-sketch", is_poison(&record));
+                    match &record {
+                        Record::Sketched(message) => decoded(message),
+                        record => (repeats.sketch(&mut sketcher, record, &is_stored), None),
+                    }
                 },
-                Err,
+                |rejection| (Err(rejection), None),
             );
-            let original = if keep_originals && outcome.is_err() { incoming.record.into_message() } else { None };
+            let (outcome, original) = (outcome.0, outcome.1.take().or_else(|| record.into_message()));
+            let original = original.filter(|_| keep_originals && outcome.is_err());
             sketch_seconds.record(begin.elapsed());
             kill_point!("sketched");
-            SketchedRecord { origin: incoming.origin, chain: incoming.chain, outcome, original }
+            SketchedRecord { origin, from, chain, outcome, original }
         };
         let item = records.into_iter().map(prepare).collect();
         stats.mended(sketcher.n_repaired() - n_repaired);
         backpressure.release_bytes(n_bytes);
         if out.send(Ticketed { ticket, item }).is_err() {
             break;
+        }
+    }
+}
+
+/// Whether a document of this content is in a store. The look-up stage reports errors of the store.
+pub(super) fn is_stored<S: Store>(store: &S, equivalences: &Equivalences) -> bool {
+    let keys: Vec<Fingerprint> = equivalences.keys().collect();
+    store.equal(&keys).is_ok_and(|documents| documents.iter().any(Option::is_some))
+}
+
+/// What another process made of a record, and the original of a rejected one.
+fn decoded(message: &[u8]) -> (Result<SketchedPage, Rejection>, Option<Box<Message>>) {
+    match SketchMessage::decode(message) {
+        Ok(SketchMessage { outcome, original, .. }) => (outcome, original),
+        Err(error) => {
+            let why = format!("the sketch of this record cannot be read ({error}), which is a bug; please report it");
+            (Err(Rejection::new(Reason::Internal, why)), None)
         }
     }
 }
@@ -104,7 +121,7 @@ fn is_poison(record: &crate::wire::Record) -> bool {
         Record::Json(json) => json,
         Record::Mapped(mapped) => &mapped.json,
         Record::Message(message, _) => message.value.as_deref().unwrap_or_default(),
-        Record::Page(_) | Record::Rejected(_) => return false,
+        Record::Page(_) | Record::Rejected(_) | Record::Sketched(_) => return false,
     };
     memchr::memmem::find(bytes, b"poison-to-sketch").is_some()
 }

@@ -39,7 +39,7 @@ const BATCHES_WAITING_MIN: usize = 4;
 
 /// Chunks that wait for each sketcher. A few keep it busy; with more, pages fall out of the processor's caches into memory that
 /// the system has to provide first.
-const CHUNKS_WAITING: usize = 2;
+pub(super) const CHUNKS_WAITING: usize = 2;
 
 /// Cores for each thread that looks up, and for each that encodes, where the settings name no number of threads. Sketching a
 /// page takes several times as long.
@@ -80,13 +80,15 @@ impl<'e, S: Store> Stages<'e, S> {
         let (work_out, work_in) = bounded(CHUNKS_WAITING * n_sketchers);
         let (done_out, done_in) = bounded(settings.in_flight_records_max);
         let ingest = self.start(scope, "ingest", move || {
-            ingest::run(source, &work_out, &committed, backpressure, shutdown, stats)
+            let mut source = source;
+            ingest::run(source.as_mut(), &work_out, &committed, backpressure, shutdown, stats)
         })?;
         for _ in 0..n_sketchers {
             let (work_in, done_out, sketcher) = (work_in.clone(), done_out.clone(), sketcher());
             let run = move || {
                 let out = &done_out;
-                sketcher::run(sketcher, store, &work_in, out, keep_originals, repeats, backpressure, stats, poison);
+                let is_stored = |equivalences: &_| sketcher::is_stored(store, equivalences);
+                sketcher::run(sketcher, is_stored, &work_in, out, keep_originals, repeats, backpressure, stats, poison);
             };
             spawn(scope, "sketcher", run)?;
         }
@@ -232,7 +234,7 @@ impl<'e, S: Store> Stages<'e, S> {
 }
 
 /// How many threads a stage has: as configured, or one for each `cores_each` cores.
-fn threads(configured: usize, cores_each: usize) -> usize {
+pub(super) fn threads(configured: usize, cores_each: usize) -> usize {
     match configured {
         0 => std::thread::available_parallelism().map_or(1, usize::from).div_ceil(cores_each),
         n => n,
@@ -240,7 +242,7 @@ fn threads(configured: usize, cores_each: usize) -> usize {
 }
 
 /// Starts a thread of a name by which profilers and `top -H` show it.
-fn spawn<'scope, T: Send + 'scope>(
+pub(super) fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &'static str,
     stage: impl FnOnce() -> T + Send + 'scope,

@@ -156,6 +156,28 @@ impl Stats {
         }
     }
 
+    /// Counts records whose sketches are with the brokers.
+    pub(super) fn acknowledged(&self, n_records: usize) {
+        counter!("lookalike_sketches_total").increment(n_records as u64);
+        self.counts().n_records += n_records as u64;
+    }
+
+    /// Counts a record that is no page, where it is sketched.
+    pub(super) fn reject(&self, origin: &Origin, rejection: &Rejection) {
+        let mut batch = BatchCounts::default();
+        batch.reject(origin, rejection);
+        self.count_rejected(&mut self.counts(), &batch);
+    }
+
+    fn count_rejected(&self, counts: &mut Summary, batch: &BatchCounts) {
+        for (reason, (n, first)) in &batch.rejected {
+            counter!("lookalike_pages_total", "outcome" => "rejected").increment(*n);
+            counter!("lookalike_rejected_total", "reason" => *reason).increment(*n);
+            *counts.rejected.entry(reason).or_default() += n;
+            counts.first_rejections.entry(reason).or_insert_with(|| first.clone());
+        }
+    }
+
     /// Counts pages whose JSON was mended before it could be read.
     pub(super) fn mended(&self, n: u64) {
         counter!("lookalike_repaired_pages_total").increment(n);
@@ -202,12 +224,7 @@ impl Stats {
             counter!("lookalike_pages_total", "outcome" => name).increment(*n);
             *counts.assigned.entry(name).or_default() += n;
         }
-        for (reason, (n, first)) in &batch.rejected {
-            counter!("lookalike_pages_total", "outcome" => "rejected").increment(*n);
-            counter!("lookalike_rejected_total", "reason" => *reason).increment(*n);
-            *counts.rejected.entry(reason).or_default() += n;
-            counts.first_rejections.entry(reason).or_insert_with(|| first.clone());
-        }
+        self.count_rejected(&mut counts, batch);
     }
 
     pub(super) fn clusters(&self, n_documents: usize, n_clusters: usize) {

@@ -24,7 +24,7 @@ pub use related::{
     BagChange, NEIGHBOURS_MAX, Neighbours, RelatedBuild, RelatedClusters, RelatedRefresh, RelatedTables, RelatedView,
 };
 pub use secret::SecretReference;
-pub use sink::{OutputNote, OutputNotes, Sink, SinkError};
+pub use sink::{Acknowledged, OutputNote, OutputNotes, Sink, SinkError, SketchSink};
 pub use snapshot::{DocumentShingles, LinkView, Snapshot, Snapshots, Staleness, StoredDocument};
 pub use source::{Chunk, Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError, StartTimes};
 pub use stop_reason::StopReason;

@@ -1,9 +1,10 @@
 //! Where published events go.
 
-use super::source::Reading;
+use super::source::{ProgressMap, Reading};
 use super::stop_reason::StopReason;
-use crate::wire::Outgoing;
+use crate::wire::{Origin, Outgoing};
 use std::collections::HashMap;
+use std::time::Duration;
 
 /// What a store remembers about a topic that it publishes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,4 +59,29 @@ pub trait Sink: Send {
     fn wants_originals(&self) -> bool {
         false
     }
+}
+
+/// What the output of sketches has confirmed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// Records.
+    pub n_records: usize,
+    /// Behind the last of them in each partition. Everything that was sent before it is confirmed, too.
+    pub progress: ProgressMap,
+}
+
+/// An output for sketched records, for the process that owns the store.
+pub trait SketchSink: Send {
+    /// Sends the message of a record. The messages of one partition arrive in the order in which they were sent. `next` is
+    /// where the partition goes on after the record.
+    ///
+    /// # Errors
+    /// [`SinkError`]; the message may be in the output nevertheless.
+    fn send(&mut self, origin: &Origin, next: i64, message: &[u8]) -> Result<(), SinkError>;
+
+    /// What was confirmed since the last call; waits at most `wait` for it.
+    ///
+    /// # Errors
+    /// [`SinkError`] once a message could not be delivered.
+    fn acknowledged(&mut self, wait: Duration) -> Result<Acknowledged, SinkError>;
 }

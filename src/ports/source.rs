@@ -27,6 +27,8 @@ pub type StartTimes = HashMap<String, FetchTime>;
 pub struct Incoming {
     /// Source, partition and offset of the record.
     pub origin: Origin,
+    /// Where the source stood in the partition before it: at the record's offset, or before offsets without records.
+    pub from: i64,
     /// [`Progress::chain`] after this record.
     pub chain: u64,
     /// The record's contents.

@@ -19,4 +19,8 @@ pub enum StopReason {
     Unreachable,
     /// The peer rejected our credentials.
     NotAuthenticated,
+    /// Sketched records are missing from the topic of sketches.
+    Hole,
+    /// Records were sketched under other settings, or by another version of the program.
+    OtherSketches,
 }

@@ -318,6 +318,7 @@ fn the_asyncapi_page_is_about_this_program() {
         ("events", &settings.events_topic),
         ("assignments", &settings.assignments_topic),
         ("merges", &settings.merges_topic),
+        ("sketches", &settings.sketches_topic),
         ("deadLetters", &letters),
     ];
     let channels = page["channels"].as_object().expect("channels");

@@ -77,6 +77,8 @@ mod related_files;
 #[cfg(feature = "service")]
 mod report;
 #[cfg(feature = "service")]
+mod roles;
+#[cfg(feature = "service")]
 mod sketch;
 #[cfg(feature = "service")]
 mod sketch_files;

@@ -315,6 +315,7 @@ fn records() -> Vec<Incoming> {
     };
     let record = |at: usize| Incoming {
         origin: Origin { source: "t".into(), partition: (at % 2) as i32, offset: (at / 2) as i64 },
+        from: (at / 2) as i64,
         chain: 0,
         record: Record::Json(json(at).into_bytes()),
     };

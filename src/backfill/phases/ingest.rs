@@ -158,7 +158,7 @@ struct SketchWorker<'a> {
 
 impl SketchWorker<'_> {
     fn sketch(&mut self, incoming: Incoming) -> VisitRecord {
-        let Incoming { origin, chain, record } = incoming;
+        let Incoming { origin, chain, record, .. } = incoming;
         let (n_bytes, known) = (record.n_bytes(), self.known);
         let find = |bytes| known.read().unwrap_or_else(PoisonError::into_inner).find(bytes);
         let sketched = self.sketcher.sketch_unless_known(&record, find, |_| true);

@@ -84,7 +84,7 @@ impl PageSource for Lines {
         let Some(line) = self.lines.get(self.at) else { return Ok(Polled::End) };
         let origin = Origin { source: Arc::from("lines"), partition: 0, offset: self.at as i64 };
         self.at += 1;
-        Ok(Polled::Record(Incoming { origin, chain: 0, record: Record::Json(line.clone()) }))
+        Ok(Polled::Record(Incoming { from: origin.offset, origin, chain: 0, record: Record::Json(line.clone()) }))
     }
 }
 

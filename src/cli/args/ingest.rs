@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::files::InputNumber;
 use crate::wire::{Part, Preset, TimeFrom, UrlFrom};
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 /// What inputs are, for every command that reads pages.
@@ -81,6 +81,7 @@ Examples:
   lookalike run fineweb/*.jsonl.gz                   recognised; c4, the-pile, scrapy and nutch, too
   lookalike run pages.csv --map url=link,text=article --fetched-at file-time
   lookalike run --config config/kafka.toml --http-listen localhost:8080
+  lookalike run --config config/kafka.toml --role sketcher
 
 Exit codes:
   0    every input was read; Kafka: stopped by SIGTERM or SIGINT
@@ -94,6 +95,8 @@ Exit codes:
   14   Kafka: the brokers were away for too long
   15   Kafka: the store is new and the consumer group is not; see --bootstrap
   16   Kafka: the brokers refuse the name or the password
+  17   Kafka, owner: sketched records are missing; the message says where the sketchers are to begin again
+  18   Kafka, owner: records were sketched under other settings, or by another version of the program
   130  stopped by SIGTERM or SIGINT before the inputs ended; the same command goes on")]
 pub struct RunArgs {
     #[arg(help = INPUTS_HELP, value_name = "INPUT")]
@@ -106,6 +109,10 @@ pub struct RunArgs {
     /// Give standard input a name: records read before under that name are skipped
     #[arg(long, value_name = "NAME")]
     pub stdin_name: Option<String>,
+    /// Kafka: do one half of the work. A `sketcher` sketches the pages of its share of the partitions and needs no store; any
+    /// number of them may run. The `owner` takes their sketches into the store and publishes events [default: all of it]
+    #[arg(long, conflicts_with = "inputs")]
+    pub role: Option<Role>,
     /// Kafka: start a new store although the consumer group has read pages before; its output topics must be new, too
     #[arg(long)]
     pub bootstrap: bool,
@@ -118,6 +125,15 @@ pub struct RunArgs {
     /// Answer questions over HTTP at this address while running, as `serve` does
     #[arg(long, value_name = "HOST:PORT")]
     pub http_listen: Option<String>,
+}
+
+/// A part of the work of `run`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Role {
+    /// Reads pages and sends their sketches
+    Sketcher,
+    /// Takes sketches into the store
+    Owner,
 }
 
 #[derive(Debug, Args)]

@@ -13,6 +13,7 @@ pub enum TopicsCommand {
     #[command(after_long_help = "\
 Examples:
   lookalike topics create --config kafka.toml --partitions 8 --replication 3
+  lookalike topics create --config kafka.toml --partitions 8 --sketches
 
 Exit codes:
   0    every topic exists and fits
@@ -73,6 +74,9 @@ pub struct TopicArgs {
     /// Partitions of the topic of pages [default: 1, or as many as it has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     pub partitions: Option<i32>,
+    /// Also the topic of sketches, kafka.sketches_topic, for `run --role`; it has as many partitions as that of pages
+    #[arg(long)]
+    pub sketches: bool,
     /// Partitions of each other topic, which must never get more later [default: 1, or as many as it has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     pub output_partitions: Option<i32>,

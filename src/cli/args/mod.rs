@@ -11,7 +11,7 @@ mod related;
 pub use cluster::ClusterArgs;
 pub use dedup::{CorpusFormat, DedupArgs};
 pub use forget::ForgetArgs;
-pub use ingest::{BackfillArgs, RunArgs, ServeArgs, SketchArgs};
+pub use ingest::{BackfillArgs, Role, RunArgs, ServeArgs, SketchArgs};
 pub use kafka::{DlqCommand, ReplayArgs, Republished, TopicArgs, TopicsCommand};
 pub use query::{
     ChangesArgs, ExportArgs, ExportClustersArgs, ExportCommand, ExportEventsArgs, Question, ReclusterArgs, ReportArgs,

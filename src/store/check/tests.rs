@@ -82,7 +82,7 @@ impl Source for Memory {
         let Some(json) = self.0.next() else { return Ok(Polled::End) };
         let origin = Origin { source: "memory".into(), partition: 0, offset: self.1 };
         self.1 += 1;
-        Ok(Polled::Record(Incoming { origin, chain: 0, record: Record::Json(json.into_bytes()) }))
+        Ok(Polled::Record(Incoming { from: origin.offset, origin, chain: 0, record: Record::Json(json.into_bytes()) }))
     }
 }
 
