@@ -93,6 +93,7 @@ fn why(verdict: BlockVerdict) -> &'static str {
         BlockVerdict::Heading => "heading",
         BlockVerdict::Title => "title",
         BlockVerdict::Landmark => "landmark",
+        BlockVerdict::Named => "named frame",
         BlockVerdict::OutsideMain => "outside main",
         BlockVerdict::List => "list",
         BlockVerdict::AmongFrame => "among frame",

@@ -30,7 +30,8 @@ fn words_of_the_content() -> Result<(), Box<dyn std::error::Error>> {
     let page = format!(
         "<title>A rose — the site</title><header>Site</header><nav>Home</nav>{menu}<li>Here</li>{menu}<h1>A rose</h1>\
          <p>A <a href=/r>rose</a> is a rose is a rose, 薔薇 as well, and so on in sixty letters or more.</p>\
-         <h2>See</h2><p>one, two, three, four, five, six, seven, eight, nine</p><aside>more</aside><footer>©</footer>"
+         <h2>See</h2><p>one, two, three, four, five, six, seven, eight, nine</p><aside>more</aside>\
+         <div class='post comments'><p>first</p></div><footer>©</footer>"
     );
     let index = format!("<title>An index</title>{menu}");
     let rule = CanonicalRule { content: PageContent::Main };

@@ -6,6 +6,7 @@
 
 use super::element::{Element, Layout, Part};
 use super::name::TagName;
+use super::names::named_part;
 use super::scanner::{self, ContentModel, TokenSink};
 use super::text::TextExtractor;
 use crate::document::tag::Tag;
@@ -49,19 +50,47 @@ pub(super) struct Place {
     is_article: bool,
     /// Inside of what surrounds the content: navigation, asides, the page's header and footer.
     pub(super) is_frame: bool,
+    /// The innermost region around it.
+    pub(super) region: RegionId,
+}
+
+/// An index into the regions of a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RegionId(pub(super) u32);
+
+/// An element that may hold the content of the page, or whose class says that it does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Region {
+    /// The next region around it, which comes before it. The page, region 0, is its own.
+    pub(super) outer: RegionId,
+    pub(super) kind: RegionKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RegionKind {
+    /// `main`, `article`, an element of such a class, or the page.
+    Content,
+    /// By its class no content, unless most of the text is in it.
+    Extra,
+    /// By its class no content.
+    Frame,
 }
 
 /// Open parts that are distinguished; those deeper inside count as the innermost of these.
 const PARTS_MAX: usize = 32;
 
-/// Appends the text of `html` to `out`, as [`append_text`](super::append_text) does, and its blocks to `blocks`.
-pub(super) fn append_blocks(html: &str, out: &mut String, blocks: &mut Vec<Block>) {
+/// Appends the text of `html` to `out`, as [`append_text`](super::append_text) does, and its blocks to `blocks`. `regions`
+/// become those of the page.
+pub(super) fn append_blocks(html: &str, out: &mut String, blocks: &mut Vec<Block>, regions: &mut Vec<Region>) {
+    regions.clear();
+    regions.push(Region { outer: RegionId(0), kind: RegionKind::Content });
     let begin = out.len();
     let text = TextExtractor::new(out);
     let mut extractor = BlockExtractor {
         html,
         text,
         blocks,
+        regions,
         begin,
         kind: BlockKind::Text,
         n_linked: 0,
@@ -95,6 +124,7 @@ struct BlockExtractor<'h, 'o> {
     html: &'h str,
     text: TextExtractor<'o>,
     blocks: &'o mut Vec<Block>,
+    regions: &'o mut Vec<Region>,
     /// Where the current block begins in the text.
     begin: usize,
     kind: BlockKind,
@@ -161,7 +191,7 @@ impl BlockExtractor<'_, '_> {
             }
             Layout::Block | Layout::Part(_) => {
                 self.end_block();
-                match part_of(element, &self.html[tag], &self.role) {
+                match part_of(element, name, &self.html[tag], &self.role) {
                     Some(part) => self.open_part(name, part),
                     None => self.enter(name),
                 }
@@ -236,11 +266,27 @@ impl BlockExtractor<'_, '_> {
         let outside = self.place;
         self.parts.push(OpenPart { name, n_inside: 0, outside });
         match part {
-            Part::Main => self.place.is_main = true,
-            Part::Article => self.place.is_article = true,
+            Part::Main => {
+                self.place.is_main = true;
+                self.open_region(RegionKind::Content);
+            }
+            Part::Article => {
+                self.place.is_article = true;
+                self.open_region(RegionKind::Content);
+            }
             Part::Edge => self.place.is_frame |= !outside.is_main && !outside.is_article,
             Part::Aside => self.place.is_frame = true,
+            Part::NamedFrame => self.open_region(RegionKind::Frame),
+            Part::NamedExtra => self.open_region(RegionKind::Extra),
+            Part::NamedContent => self.open_region(RegionKind::Content),
         }
+    }
+
+    fn open_region(&mut self, kind: RegionKind) {
+        // A page has fewer regions than bytes, and a page of 4 GiB is no page.
+        let Ok(id) = u32::try_from(self.regions.len()) else { return };
+        self.regions.push(Region { outer: self.place.region, kind });
+        self.place.region = RegionId(id);
     }
 
     /// Enters an element that names no part.
@@ -277,9 +323,9 @@ fn leads_away(tag: &str) -> bool {
     Tag::read(tag.as_bytes()).attribute("href").is_some_and(|href| !href.trim_ascii_start().starts_with(b"#"))
 }
 
-/// The part of the page that an element names, by its role or else by its name.
-fn part_of(element: &Element, tag: &str, role: &memmem::Finder<'_>) -> Option<Part> {
-    let by_name = if let Layout::Part(part) = element.layout { Some(part) } else { None };
+/// The part of the page that an element names, by its role or else by its name or its classes.
+fn part_of(element: &Element, name: TagName, tag: &str, role: &memmem::Finder<'_>) -> Option<Part> {
+    let by_name = if let Layout::Part(part) = element.layout { Some(part) } else { named_part(name, tag) };
     // Hardly any tag has a role, and hardly any role is in capitals.
     if tag.len() < "p role=x".len() || role.find(tag.as_bytes()).is_none() {
         return by_name;

@@ -2,12 +2,14 @@
 //!
 //! The ideas are those of Boilerpipe (Kohlschütter et al. 2010: the density of links) and jusText (Pomikálek 2011: a short
 //! block is what its neighbours are), without lists of stop words, so that no language is known better than another, and
-//! with the landmarks of HTML. A block is content unless something speaks against it: a word too many costs a page less
-//! than its name.
+//! with the landmarks of HTML, and the names that sites give their elements (Readability; [`names`](super::names)). A block is
+//! content unless something speaks against it: a word too many costs a page less than its name.
 //!
-//! This rule is version 2 of the canonical form, frozen. Each step passes over the blocks once.
+//! This rule is version 2 of the canonical form, frozen. Each step passes over the blocks once; where names leave next to
+//! nothing, the page is judged again without them.
 
-use super::blocks::{Block, BlockKind, append_blocks};
+use super::blocks::{Block, BlockKind, Region, RegionId, RegionKind, append_blocks};
+use std::ops::Range;
 
 /// Why a block counts as content or as frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub enum BlockVerdict {
     Title,
     /// In a part that the markup names as frame: navigation, an aside, the header or footer of the page.
     Landmark,
+    /// In a part whose class or id names it as frame: a sidebar, comments, related pages, a footer.
+    Named,
     /// Outside of the part that the markup names as the content.
     OutsideMain,
     /// A list of links, or of names.
@@ -54,11 +58,31 @@ const CONTENT_LETTERS_MIN: usize = 40;
 /// index whose links are its content, and the whole page counts.
 const CONTENT_SHARE: usize = 4;
 
+/// The part of the page that holds more than this many hundredths of its text is the content, if its name does not
+/// say otherwise.
+const REGION_PERCENT: usize = 75;
+
+/// Letters of a lead, which stands between the heading of the page and the part that is its content.
+const LEAD_LETTERS_MIN: usize = 60;
+
+/// Letters and words of a link, on average, with which links are the titles of other pages, even where they are few.
+const TITLE_LETTERS_MIN: usize = 20;
+const TITLE_WORDS_MIN: usize = 4;
+
+/// What a page is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Evidence {
+    /// Also the names that its elements have, which are worth less than the rest.
+    Names,
+    NoNames,
+}
+
 /// The blocks of a page's text, judged.
 #[derive(Clone, Debug, Default)]
 pub struct ContentBlocks {
     text: String,
     blocks: Vec<Block>,
+    regions: Vec<Region>,
     verdicts: Vec<BlockVerdict>,
     counts_whole: bool,
 }
@@ -68,7 +92,7 @@ impl ContentBlocks {
     pub fn read_html(&mut self, html: &str) {
         self.text.clear();
         self.blocks.clear();
-        append_blocks(html, &mut self.text, &mut self.blocks);
+        append_blocks(html, &mut self.text, &mut self.blocks, &mut self.regions);
         self.judge();
     }
 
@@ -96,11 +120,24 @@ impl ContentBlocks {
     }
 
     fn judge(&mut self) {
+        self.judge_by(Evidence::Names);
+        if self.counts_whole {
+            self.judge_by(Evidence::NoNames);
+        }
+    }
+
+    fn judge_by(&mut self, evidence: Evidence) {
         self.verdicts.clear();
         let text = |block: &Block| &self.text[block.range.clone()];
         self.verdicts.extend(self.blocks.iter().map(|block| by_itself(block, text(block))));
-        self.keep_few_links();
+        self.keep_few_links(evidence);
+        if evidence == Evidence::Names {
+            self.drop_named();
+        }
         self.prefer_main();
+        if evidence == Evidence::Names {
+            self.prefer_densest();
+        }
         self.drop_islands();
         self.drop_empty_headings();
         let n_content = self.n_letters(|_, verdict| verdict.is_content());
@@ -115,7 +152,7 @@ impl ContentBlocks {
 
     /// Makes linked blocks content again where they are no list: a reference, a name. Rows of a table are lists by
     /// themselves only; one below the other they are entries, of which each may say something.
-    fn keep_few_links(&mut self) {
+    fn keep_few_links(&mut self, evidence: Evidence) {
         let mut at = 0;
         while at < self.blocks.len() {
             let is_listed = |at: &usize| self.verdicts[*at] == BlockVerdict::List;
@@ -124,11 +161,91 @@ impl ContentBlocks {
             let list = at..at + n_blocks.max(1);
             let n_entries: usize =
                 self.blocks[list.clone()].iter().map(|block| usize::from(block.n_links.max(block.n_commas))).sum();
-            if is_listed(&at) && n_entries < LIST_ENTRIES_MIN {
+            let are_titles = evidence == Evidence::Names && n_blocks > 0 && self.are_titles(list.clone(), n_entries);
+            if is_listed(&at) && n_entries < LIST_ENTRIES_MIN && !are_titles {
                 self.verdicts[list.clone()].fill(BlockVerdict::Text);
             }
             at = list.end;
         }
+    }
+
+    /// Whether links are as long as the titles of other pages. The names of a manual are words without spaces.
+    fn are_titles(&self, list: Range<usize>, n_links: usize) -> bool {
+        let blocks = &self.blocks[list];
+        let n_words = |block: &Block| self.text[block.range.clone()].split_ascii_whitespace().count();
+        let n_linked = blocks.iter().map(|block| block.n_linked).sum::<usize>();
+        let n_letters = blocks.iter().map(|block| block.n_letters).sum::<usize>();
+        n_linked >= TITLE_LETTERS_MIN * n_links
+            && 10 * n_linked >= 9 * n_letters
+            && blocks.iter().map(n_words).sum::<usize>() >= TITLE_WORDS_MIN * n_links
+    }
+
+    /// Letters of text that lead nowhere in each region and those inside it.
+    fn letters_of_regions(&self) -> Vec<usize> {
+        let mut n_letters = vec![0; self.regions.len()];
+        for (block, verdict) in self.blocks.iter().zip(&self.verdicts) {
+            if *verdict == BlockVerdict::Text {
+                n_letters[index(block.place.region)] += block.n_letters - block.n_linked;
+            }
+        }
+        for at in (1..n_letters.len()).rev() {
+            n_letters[index(self.regions[at].outer)] += n_letters[at];
+        }
+        n_letters
+    }
+
+    /// Drops what is frame by its name. A name that may also be that of everything on the page says nothing about a part
+    /// with half of the text.
+    fn drop_named(&mut self) {
+        let n_letters = self.letters_of_regions();
+        let mut is_frame = vec![false; self.regions.len()];
+        for (at, region) in self.regions.iter().enumerate().skip(1) {
+            is_frame[at] = is_frame[index(region.outer)]
+                || match region.kind {
+                    RegionKind::Frame => true,
+                    RegionKind::Extra => 2 * n_letters[at] < n_letters[0],
+                    RegionKind::Content => false,
+                };
+        }
+        for (block, verdict) in self.blocks.iter().zip(&mut self.verdicts) {
+            if is_frame[index(block.place.region)] && verdict.is_content() {
+                *verdict = BlockVerdict::Named;
+            }
+        }
+    }
+
+    /// Drops what stands outside of the innermost region that has nearly all the text, but for the heading before it, a
+    /// line above that and the lead below it.
+    fn prefer_densest(&mut self) {
+        let n_letters = self.letters_of_regions();
+        let is_dense = |at: &usize| {
+            self.regions[*at].kind == RegionKind::Content && 100 * n_letters[*at] > REGION_PERCENT * n_letters[0]
+        };
+        let Some(densest) = (1..self.regions.len()).rev().find(is_dense) else { return };
+        let mut is_inside = vec![false; self.regions.len()];
+        for at in densest..self.regions.len() {
+            is_inside[at] = at == densest || is_inside[index(self.regions[at].outer)];
+        }
+        let is_inside = |block: &Block| is_inside[index(block.place.region)];
+        let begin = self.blocks.iter().position(is_inside).unwrap_or(0);
+        let heading = self.heading_before(begin).unwrap_or(begin);
+        for (at, (block, verdict)) in self.blocks.iter().zip(&mut self.verdicts).enumerate() {
+            let is_title = at == heading || at + 1 == heading;
+            let is_lead = (heading..begin).contains(&at)
+                && *verdict == BlockVerdict::Text
+                && block.n_letters - block.n_linked >= LEAD_LETTERS_MIN;
+            if !is_inside(block) && !is_title && !is_lead && verdict.is_content() {
+                *verdict = BlockVerdict::OutsideMain;
+            }
+        }
+    }
+
+    /// The last heading of the first level before a block, or else the last heading.
+    fn heading_before(&self, end: usize) -> Option<usize> {
+        let is_heading = |at: &usize| self.verdicts[*at] == BlockVerdict::Heading;
+        let is_first_level = |at: &usize| self.blocks[*at].kind == BlockKind::Heading(1);
+        let headings = || (0..end).rev().filter(is_heading);
+        headings().find(is_first_level).or_else(|| headings().next())
     }
 
     /// Drops what stands outside of `main`, where that has content.
@@ -181,6 +298,10 @@ impl ContentBlocks {
     }
 }
 
+fn index(region: RegionId) -> usize {
+    region.0 as usize
+}
+
 /// The verdict on a block without its neighbours.
 fn by_itself(block: &Block, text: &str) -> BlockVerdict {
     match block.kind {
@@ -207,7 +328,8 @@ fn is_enumeration(block: &Block, text: &str) -> bool {
 
 /// Whether the markup says that a block is no content.
 fn is_excluded(verdict: BlockVerdict) -> bool {
-    matches!(verdict, BlockVerdict::Title | BlockVerdict::Landmark | BlockVerdict::OutsideMain)
+    use BlockVerdict::{Landmark, Named, OutsideMain, Title};
+    matches!(verdict, Title | Landmark | Named | OutsideMain)
 }
 
 #[cfg(test)]
@@ -238,7 +360,7 @@ mod tests {
     /// Frame that counts joins every page of a site; content that does not count joins its pages, too.
     #[test]
     fn each_block_has_its_reason() {
-        use BlockVerdict::{AmongFrame, EmptyHeading, Heading, Landmark, List, Text};
+        use BlockVerdict::{AmongFrame, EmptyHeading, Heading, Landmark, List, Named, Text};
         let links = |n: usize| "<li><a href=/x>Name</a></li>".repeat(n);
         let menu = format!("<ul>{}</ul>", links(8));
         let fragments = "<li><a href=#x>Name</a></li>".repeat(9);
@@ -263,6 +385,13 @@ mod tests {
             ("<pre>f(a, b, c, d, e, f, g, h, i, j, k, l)</pre>".into(), vec![Text]),
             (format!("<h2>Inherited</h2>{names}<h2>a</h2>{prose}"), vec![EmptyHeading, List, Heading, Text]),
             (format!("<h2>a</h2><h3>b</h3>{prose}"), vec![Heading, Heading, Text]),
+            (format!("<div class=comments><div>a</div><h2>b</h2></div>{prose}"), vec![Named, Named, Text]),
+            // What is around everything may have any name, but not that of a footer.
+            (format!("<div class=widget>{}</div>", prose.repeat(3)), vec![Text; 3]),
+            (format!("<div class=footer>{}</div>", prose.repeat(3)), vec![Named; 3]),
+            // Titles of other pages, and names that a text mentions.
+            (format!("{prose}<li><a href=/x>What a rose is in other languages</a>"), vec![Text, List]),
+            (format!("{prose}<li><a href=/x>org.example.roses.RoseInOtherLanguages</a>"), vec![Text, Text]),
         ] {
             assert_eq!(verdicts(&html), expected, "{html}");
         }
@@ -280,6 +409,20 @@ mod tests {
         let index =
             format!("<h1>An index of everything that is on this site</h1>{}", "<li><a href=/x>Entry</a>".repeat(99));
         assert!(read(&index).counts_whole(), "the links of an index are its content");
+    }
+
+    /// Lost once: comments, related pages and sharing counted on most pages of news, as their sites have no landmarks.
+    #[test]
+    fn the_densest_part_is_the_content() {
+        let prose = format!("<p>{PROSE}</p>");
+        let article = format!("<div class=post-content>{}</div>", prose.repeat(8));
+        let all = |html: &str| read(html).blocks().map(|(_, verdict)| verdict.is_content()).collect::<Vec<_>>();
+        let page = format!("<p>menu</p><p>kicker</p><h1>a</h1><p>date</p>{prose}{article}{prose}");
+        let expected = [vec![false, true, true, false, true], vec![true; 8], vec![false]].concat();
+        assert_eq!(all(&page), expected, "the heading, the line above it, the lead and the content");
+        assert_eq!(all(&page.replace("post-content", "columns")), [true; 14], "nothing has a name");
+        let short = format!("<div class=footer><p>{PROSE}</p></div><div class=content>a</div>");
+        assert_eq!(all(&short), [true, true], "names leave next to nothing, so they say nothing");
     }
 
     /// A script without spaces says as much in fewer characters, and the rule knows no language.

@@ -39,7 +39,8 @@ pub(super) enum Layout {
     Control,
 }
 
-/// A part of a page that its markup names: a landmark (WAI-ARIA 1.2, section 5.3.4), or an element of that meaning.
+/// A part of a page that its markup names: a landmark (WAI-ARIA 1.2, section 5.3.4), an element of that meaning, or one
+/// with a class of that meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// `main`
@@ -50,6 +51,12 @@ pub(super) enum Part {
     Edge,
     /// `nav`, `aside`, and what is for searching.
     Aside,
+    /// An element whose class names it as what ends or frames every page of a site.
+    NamedFrame,
+    /// An element whose class names it as what stands around the content, but may also name what is around both.
+    NamedExtra,
+    /// An element whose class names it as the content.
+    NamedContent,
 }
 
 /// What else an element does to its content.

@@ -3,6 +3,7 @@
 //! ```text
 //! HTML ─▶ scanner (text, tags) ─▶ text (block tags separate words, unseen elements are skipped) ─▶ text
 //!           name, reference          element
+//!                                blocks, content: the same text in blocks, and which of them are the page's own; names
 //!                                marks: the same text, with its links and titles
 //! ```
 
@@ -13,6 +14,7 @@ mod content;
 mod element;
 mod marks;
 mod name;
+mod names;
 mod reference;
 mod scanner;
 mod text;
