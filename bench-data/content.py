@@ -83,7 +83,7 @@ def by_lookalike(pages, binary, content):
             timing = json.loads(timed)
             seconds.append(timing["sketching_seconds"])
     texts = []
-    for line in explained.splitlines():
+    for line in explained.strip("\n").split("\n"):
         page = json.loads(line)
         is_whole = content == "all" or page["main_is_all"]
         texts.append(" ".join(block["text"] for block in page["blocks"] if is_whole or block["is_content"]))
