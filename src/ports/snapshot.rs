@@ -211,6 +211,13 @@ pub trait Snapshot {
     /// [`StoreError`]
     fn each_url(&self, each: &mut dyn FnMut(String, UrlState) -> bool) -> Result<(), StoreError>;
 
+    /// Calls `each` with every URL after `after`, which need not exist, in the same order, until it returns false. Reads no
+    /// states.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn each_url_after(&self, after: Option<&str>, each: &mut dyn FnMut(String) -> bool) -> Result<(), StoreError>;
+
     /// Calls `each` with every sighting, ordered by URL fingerprint and time, until it returns false.
     ///
     /// # Errors

@@ -121,9 +121,8 @@ pub fn cluster_page(
     Ok(Some(ClusterPage { cluster, n_documents: documents.len(), sightings, has_more }))
 }
 
-/// A part of a document's cluster that fits a screen: at most `limit` of its documents, this one among them, and at
-/// most
-/// `limit_each` of the newest sightings of each.
+/// A part of a document's cluster that fits a screen: at most `limit` of its documents, this one among them, and of each
+/// the newest sightings: its share of `limit_sightings`.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -131,10 +130,11 @@ pub fn cluster_glance(
     snapshot: &impl Snapshot,
     document: DocumentId,
     limit: usize,
-    limit_each: usize,
+    limit_sightings: usize,
 ) -> Result<ClusterAnswer, StoreError> {
     let mut documents = snapshot.some_members(document, limit)?;
     documents.sort_unstable();
+    let limit_each = limit_sightings.div_ceil(documents.len().max(1));
     let standings = snapshot.newest_sightings_of(&documents, limit_each)?;
     let keys: Vec<_> = standings.iter().map(|standing| standing.url).collect();
     let urls = snapshot.urls(&keys)?.into_iter();

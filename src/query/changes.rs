@@ -80,26 +80,37 @@ pub struct Changes {
 /// # Errors
 /// [`StoreError`]
 pub fn changes(snapshot: &impl Snapshot, by: By, search: &LostSearch) -> Result<Changes, StoreError> {
-    let mut count = Count { by, all: ChangeRow::default(), rows: HashMap::new(), pairs: Vec::new(), dead: Vec::new() };
-    let mut url = String::new();
-    let mut history: Vec<Observation> = Vec::new();
-    snapshot.each_sighting(&mut |Sighting { url: next, moment }| {
-        if next != url {
-            count.add(&url, &history);
-            history.clear();
-            url = next;
-        }
-        history.push(moment);
-        true
-    })?;
-    count.add(&url, &history);
+    let mut count = Count::new(by);
+    count.read(snapshot, &mut || true)?;
     count.compare(snapshot)?;
-    count.follow_the_dead(snapshot, search)?;
-    let order: HashMap<String, FetchTime> = match by {
-        By::Sweep => snapshot.sweeps()?.into_iter().map(|(name, row)| (name, row.first)).collect(),
-        _ => HashMap::new(),
-    };
-    Ok(count.finish(&order))
+    count.follow_the_dead(snapshot, search, &|| true)?;
+    count.into_changes(snapshot)
+}
+
+/// The same without the resemblances, which cost most, for at most `n_sightings_max` sightings and while `goes_on`; none
+/// where the store has more, or it does not go on.
+///
+/// # Errors
+/// [`StoreError`]
+pub fn changes_within(
+    snapshot: &impl Snapshot,
+    by: By,
+    search: &LostSearch,
+    n_sightings_max: usize,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<Option<Changes>, StoreError> {
+    let mut count = Count::new(by);
+    let mut n_left = n_sightings_max;
+    let is_whole = count.read(snapshot, &mut || {
+        let reads_on = n_left > 0 && goes_on();
+        n_left = n_left.saturating_sub(1);
+        reads_on
+    })?;
+    if !is_whole {
+        return Ok(None);
+    }
+    count.follow_the_dead(snapshot, search, goes_on)?;
+    if goes_on() { count.into_changes(snapshot).map(Some) } else { Ok(None) }
 }
 
 struct Count {
@@ -113,6 +124,29 @@ struct Count {
 }
 
 impl Count {
+    fn new(by: By) -> Self {
+        Count { by, all: ChangeRow::default(), rows: HashMap::new(), pairs: Vec::new(), dead: Vec::new() }
+    }
+
+    /// Counts every sighting, until `goes_on` says stop (false). Returns whether all were read.
+    fn read(&mut self, snapshot: &impl Snapshot, goes_on: &mut dyn FnMut() -> bool) -> Result<bool, StoreError> {
+        let mut url = String::new();
+        let mut history: Vec<Observation> = Vec::new();
+        let mut is_whole = true;
+        snapshot.each_sighting(&mut |Sighting { url: next, moment }| {
+            is_whole = goes_on();
+            if next != url {
+                self.add(&url, &history);
+                history.clear();
+                url = next;
+            }
+            history.push(moment);
+            is_whole
+        })?;
+        self.add(&url, &history);
+        Ok(is_whole)
+    }
+
     /// Counts in one row, and in that of all.
     fn each(&mut self, name: &str, count: impl Fn(&mut ChangeRow)) {
         count(&mut self.all);
@@ -201,7 +235,12 @@ impl Count {
     }
 
     /// Finds where the contents of dead URLs went.
-    fn follow_the_dead(&mut self, snapshot: &impl Snapshot, search: &LostSearch) -> Result<(), StoreError> {
+    fn follow_the_dead(
+        &mut self,
+        snapshot: &impl Snapshot,
+        search: &LostSearch,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<(), StoreError> {
         let dead = std::mem::take(&mut self.dead);
         let urls: Vec<String> = dead.iter().map(|(url, _)| url.clone()).collect();
         let mut names = dead.iter().map(|(_, name)| name);
@@ -214,8 +253,16 @@ impl Count {
             } else if !answer.former_places.is_empty() {
                 self.each(&name, |row| row.n_moved_then_lost += 1);
             }
-            true
+            goes_on()
         })
+    }
+
+    fn into_changes(self, snapshot: &impl Snapshot) -> Result<Changes, StoreError> {
+        let order: HashMap<String, FetchTime> = match self.by {
+            By::Sweep => snapshot.sweeps()?.into_iter().map(|(name, row)| (name, row.first)).collect(),
+            _ => HashMap::new(),
+        };
+        Ok(self.finish(&order))
     }
 
     fn finish(mut self, order: &HashMap<String, FetchTime>) -> Changes {
@@ -239,7 +286,8 @@ impl Count {
 impl ChangeRow {
     fn finish(&mut self, name: String) {
         self.name = name;
-        self.mean_resemblance = (self.n_changes > 0).then(|| self.resemblance_sum / self.n_changes as f64);
+        let n_compared: u64 = self.n_changes_by_resemblance.iter().sum();
+        self.mean_resemblance = (n_compared > 0).then(|| self.resemblance_sum / n_compared as f64);
         self.lives.sort_by(f64::total_cmp);
         self.median_life_days = self.lives.get(self.lives.len() / 2).copied();
     }

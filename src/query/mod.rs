@@ -9,6 +9,7 @@ mod group;
 mod lost;
 mod moves;
 mod near_urls;
+mod overview;
 mod passages;
 mod present;
 mod related;
@@ -18,12 +19,13 @@ mod reuse;
 mod similar;
 mod sweeps;
 mod target_names;
+mod url_search;
 
 pub use answers::{
     ClusterAnswer, ClusterPage, UrlAnswer, UrlSighting, cluster, cluster_glance, cluster_page, named_cluster, url,
 };
 pub use audit::{AuditRow, Finding, Remedy, audit};
-pub use changes::{By, ChangeRow, Changes, N_TENTHS, changes};
+pub use changes::{By, ChangeRow, Changes, N_TENTHS, changes, changes_within};
 pub use clusters::{ExportRow, Status, export, export_page, status};
 pub use explain::{
     ChainLink, Connection, ExplainedPage, Explanation, LinkKind, NamedDocument, explain, named_document,
@@ -32,6 +34,7 @@ pub use group::{Group, group};
 pub use lost::{FormerPlace, FoundPlace, LostAnswer, LostSearch, lost, lost_many};
 pub use moves::{MoveRow, export_moves};
 pub use near_urls::{near_urls, never_seen};
+pub use overview::{HostRow, ListedCluster, Overview, overview};
 pub use passages::{Passage, SharedPassages, shared_passages};
 pub use present::{PresentRow, export_present, present};
 pub use related::{
@@ -45,3 +48,4 @@ pub use report::{PlaceRow, Report, ReportQuestion, StandingCluster, report};
 pub use reuse::{HostReuse, ReusedPage, reuse_of_content, reuse_of_url};
 pub use similar::{Comparison, SimilarDocument, compare_sketches, document_at, nothing_to_compare, similar};
 pub use sweeps::{Sweep, sweeps};
+pub use url_search::{SearchPosition, UrlMatch, UrlMatches, find_urls};

@@ -1,6 +1,6 @@
 //! Where the pages of all dead URLs stand now: `query lost` for the whole store.
 
-use super::lost::{LostSearch, lost_many};
+use super::lost::{LostAnswer, LostSearch, lost_many};
 use crate::document::{DocumentId, FetchTime};
 use crate::ports::{Snapshot, StoreError};
 use crate::sweep::Evidence;
@@ -53,10 +53,15 @@ pub fn export_moves(
         true
     })?;
     let best = LostSearch { limit: 1, ..search.clone() };
-    lost_many(snapshot, &dead, &best, |answer| {
-        let Some(newest) = answer.newest else { return true };
+    lost_many(snapshot, &dead, &best, |answer| MoveRow::from_answer(answer).is_none_or(&mut each))
+}
+
+impl MoveRow {
+    /// The row of an answer; none for a URL that was never seen.
+    pub(super) fn from_answer(answer: LostAnswer) -> Option<Self> {
+        let newest = answer.newest?;
         let place = answer.details.into_iter().find(|place| place.evidence != Evidence::Itself);
-        each(MoveRow {
+        Some(MoveRow {
             url: answer.url,
             state: newest.seen.as_str(),
             fetched_at: newest.fetched_at,
@@ -70,5 +75,5 @@ pub fn export_moves(
             evidence: place.as_ref().map(|place| place.evidence.clone()),
             to: place.map(|place| place.url),
         })
-    })
+    }
 }

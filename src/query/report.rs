@@ -165,7 +165,7 @@ fn add_moves(
 }
 
 /// What makes one URL better than another to stand for a cluster; the smallest is best.
-fn preference(url: &str) -> (bool, bool, usize, &str) {
+pub(super) fn preference(url: &str) -> (bool, bool, usize, &str) {
     (!url.starts_with("https:"), url.contains('?'), url.len(), url)
 }
 

@@ -516,6 +516,18 @@ impl Snapshot for RocksStore {
         })
     }
 
+    fn each_url_after(&self, after: Option<&str>, each: &mut dyn FnMut(String) -> bool) -> Result<(), StoreError> {
+        let after = after.map(|url| schema::fingerprint_key(url_key(&self.seed, url)));
+        let after = after.map_or(Vec::new(), Vec::from);
+        self.scan_from(cf::URLS, &after, &mut |key, row| {
+            if key == after {
+                return Ok(true);
+            }
+            let url = String::from_utf8(row.to_vec()).map_err(|_| damaged("a row of urls"))?;
+            Ok(each(url))
+        })
+    }
+
     fn sharing(&self, index: &[Shingle], uncommon_limit: usize) -> Result<HashMap<DocumentId, usize>, StoreError> {
         let (mut shared, mut n_left, mut rest) = (HashMap::new(), uncommon_limit, index);
         while n_left > 0 && !rest.is_empty() {

@@ -1,0 +1,205 @@
+//! The store at a glance, to explore it from: its counts, largest clusters and hosts, and what moved last.
+
+use super::lost::{LostSearch, lost_many};
+use super::moves::MoveRow;
+use super::present::present;
+use super::report::preference;
+use crate::document::{ClusterId, DocumentId, FetchTime, host_of};
+use crate::ports::{Present, Snapshot, StoreError};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+
+/// Clusters that are listed: the largest.
+const CLUSTERS_MAX: usize = 100_000;
+
+/// Hosts that are counted: the first ones in the order of the store.
+const HOSTS_MAX: usize = 100_000;
+
+/// URLs gone last whose content is looked for.
+const DEAD_MAX: usize = 100;
+
+/// A host and its pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostRow {
+    /// The host.
+    pub name: String,
+    /// URLs at which a page stands.
+    pub n_pages: u64,
+}
+
+/// A cluster with two standing pages or more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedCluster {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// Its standing pages.
+    pub n_pages: u32,
+    /// Its different texts that stand somewhere; one: its pages are identical.
+    pub n_documents: u32,
+    /// The URL that could stand for all, as in a [report](super::StandingCluster).
+    pub canonical: String,
+    /// Its pages on each host: the host's place in [`Overview::hosts`], and how many.
+    hosts: Vec<(u32, u32)>,
+}
+
+impl ListedCluster {
+    /// Hosts that it has pages on.
+    pub fn n_hosts(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// Its pages on a host, given by its place in [`Overview::hosts`].
+    pub fn n_pages_on(&self, host: usize) -> u32 {
+        self.hosts.iter().find(|(other, _)| *other as usize == host).map_or(0, |(_, n_pages)| *n_pages)
+    }
+}
+
+/// A store at a glance. Pages are URLs at which a page stands now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overview {
+    /// The number of the next event of the store that it describes.
+    pub seq: u64,
+    /// URLs that were seen.
+    pub n_urls: u64,
+    /// URLs at which a page stands.
+    pub n_pages: u64,
+    /// Those that another URL of their cluster could stand for: each page but one of every cluster.
+    pub n_duplicates: u64,
+    /// Clusters of two standing pages or more.
+    pub n_clusters: u64,
+    /// The largest of them, the largest first: at most 100,000.
+    pub clusters: Vec<ListedCluster>,
+    /// Hosts: at most 100,000.
+    pub hosts: Vec<HostRow>,
+    /// The URLs gone last whose content stands elsewhere, the latest first.
+    pub moves: Vec<MoveRow>,
+}
+
+/// Reads what stands at every URL, twice. Takes some bytes of memory for each document and page, and a few hundred for
+/// each listed cluster. None where `goes_on` says stop (false) meanwhile.
+///
+/// # Errors
+/// [`StoreError`]
+pub fn overview(
+    snapshot: &impl Snapshot,
+    search: &LostSearch,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<Option<Overview>, StoreError> {
+    let mut overview = Overview { seq: snapshot.next_seq(), ..Overview::default() };
+    let mut sizes = Sizes::new(snapshot.n_documents());
+    let mut newest_dead = NewestDead::default();
+    present(snapshot, |url, Present { newest, cluster }| {
+        overview.n_urls += 1;
+        match newest.seen.document().zip(cluster) {
+            Some((document, cluster)) => sizes.count(cluster, document),
+            None => newest_dead.add(newest.fetched_at, url),
+        }
+        goes_on()
+    })?;
+    overview.n_pages = sizes.n_pages.iter().map(|n| u64::from(*n)).sum();
+    overview.clusters = sizes.clusters();
+    overview.n_clusters = overview.clusters.len() as u64;
+    overview.n_duplicates = sizes.n_pages.iter().map(|n| u64::from(n.saturating_sub(1))).sum();
+    drop(sizes);
+    overview.clusters.truncate(CLUSTERS_MAX);
+    add_hosts(snapshot, &mut overview, goes_on)?;
+    lost_many(snapshot, &newest_dead.urls(), &LostSearch { limit: 1, ..search.clone() }, |answer| {
+        overview.moves.extend(MoveRow::from_answer(answer).filter(|row| row.to.is_some()));
+        goes_on()
+    })?;
+    Ok(goes_on().then_some(overview))
+}
+
+/// Finds the hosts, and for each listed cluster its hosts and the URL that could stand for it.
+fn add_hosts(snapshot: &impl Snapshot, overview: &mut Overview, goes_on: &dyn Fn() -> bool) -> Result<(), StoreError> {
+    let Overview { clusters, hosts, .. } = overview;
+    let places: HashMap<ClusterId, usize> = clusters.iter().enumerate().map(|(at, row)| (row.cluster, at)).collect();
+    let mut known: HashMap<String, usize> = HashMap::new();
+    // A row for each page: the cluster's place, and the host's.
+    let mut pairs: Vec<(u32, u32)> = Vec::new();
+    present(snapshot, |url, Present { cluster, .. }| {
+        let Some(cluster) = cluster else { return goes_on() };
+        let name = host_of(&url);
+        let host = known.get(name).copied().or_else(|| {
+            (hosts.len() < HOSTS_MAX).then(|| {
+                known.insert(name.to_string(), hosts.len());
+                hosts.push(HostRow { name: name.to_string(), n_pages: 0 });
+                hosts.len() - 1
+            })
+        });
+        if let Some(host) = host {
+            hosts[host].n_pages += 1;
+        }
+        if let Some(at) = places.get(&cluster).copied() {
+            pairs.extend(host.map(|host| (at as u32, host as u32)));
+            let canonical = &mut clusters[at].canonical;
+            if canonical.is_empty() || preference(&url) < preference(canonical) {
+                *canonical = url;
+            }
+        }
+        goes_on()
+    })?;
+    pairs.sort_unstable();
+    for pages in pairs.chunk_by(|a, b| a == b) {
+        let (at, host) = pages[0];
+        clusters[at as usize].hosts.push((host, pages.len() as u32));
+    }
+    Ok(())
+}
+
+/// How large each cluster is, by the smallest number of its documents.
+struct Sizes {
+    n_pages: Vec<u32>,
+    n_documents: Vec<u32>,
+    is_counted: Vec<bool>,
+}
+
+impl Sizes {
+    fn new(n_documents: u32) -> Self {
+        let n = n_documents as usize + 1;
+        Sizes { n_pages: vec![0; n], n_documents: vec![0; n], is_counted: vec![false; n] }
+    }
+
+    fn count(&mut self, cluster: ClusterId, document: DocumentId) {
+        self.n_pages[cluster.0 as usize] += 1;
+        let is_counted = std::mem::replace(&mut self.is_counted[document.0 as usize], true);
+        self.n_documents[cluster.0 as usize] += u32::from(!is_counted);
+    }
+
+    /// The clusters of two pages or more, the largest first.
+    fn clusters(&self) -> Vec<ListedCluster> {
+        let of_several = self.n_pages.iter().zip(&self.n_documents).enumerate().filter(|(_, (n, _))| **n > 1);
+        let mut clusters: Vec<ListedCluster> = of_several
+            .map(|(id, (n_pages, n_documents))| ListedCluster {
+                cluster: ClusterId(id as u32),
+                n_pages: *n_pages,
+                n_documents: *n_documents,
+                canonical: String::new(),
+                hosts: Vec::new(),
+            })
+            .collect();
+        clusters.sort_by_key(|row| (Reverse(row.n_pages), row.cluster));
+        clusters
+    }
+}
+
+/// The URLs that went last.
+#[derive(Default)]
+struct NewestDead(BTreeSet<(FetchTime, String)>);
+
+impl NewestDead {
+    fn add(&mut self, at: FetchTime, url: String) {
+        if self.0.len() >= DEAD_MAX {
+            if self.0.first().is_some_and(|(first, _)| at < *first) {
+                return;
+            }
+            self.0.pop_first();
+        }
+        self.0.insert((at, url));
+    }
+
+    /// The latest first.
+    fn urls(self) -> Vec<String> {
+        self.0.into_iter().rev().map(|(_, url)| url).collect()
+    }
+}
