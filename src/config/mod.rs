@@ -539,6 +539,7 @@ mod tests {
             ("[http]\nlisten = \"here\"", "http.listen"),
             ("[http]\nlisten = \"localhost:http\"", "http.listen"),
             ("[http]\nrows_max = 0", "http.rows_max"),
+            ("[http]\narchive_url = \"https://archive.example/\"", "http.archive_url"),
             ("[http]\nhosts = \"http://a.example\"", "http.hosts"),
             ("[http]\nrequest_head_bytes_max = 100", "http.request_head_bytes_max"),
             ("[metrics]\nlisten = \"here\"", "metrics.listen"),

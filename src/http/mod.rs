@@ -7,6 +7,7 @@
 //! sweep, is a request to the process that writes the store, and needs a token.
 
 mod answer;
+mod archive;
 mod auth;
 mod body;
 mod connection_slots;
@@ -17,6 +18,7 @@ mod etag;
 mod explain;
 mod hosts;
 mod operations;
+mod overview;
 mod page;
 mod related;
 mod request;

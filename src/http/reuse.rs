@@ -10,7 +10,7 @@ use crate::query::{self, Group, HostReuse, ReusedPage};
 use serde::Serialize;
 
 /// The resemblance or containment from which on a page carries a text, where the request names none.
-const THRESHOLD: f64 = 0.5;
+pub(super) const THRESHOLD: f64 = 0.5;
 
 #[derive(Serialize)]
 struct Groups {

@@ -5,6 +5,7 @@ use super::auth::WriteAccess;
 use super::error::HttpError;
 use super::etag;
 use super::hosts::Hosts;
+use super::overview::{Counted, OverviewCache};
 use super::request::QueryRequest;
 use super::settings::Settings;
 use crate::ports::{Snapshot, Snapshots};
@@ -80,6 +81,7 @@ pub struct Service<V: Snapshots> {
     /// What makes one place of a lost page better than another.
     pub(super) ranking: Ranking,
     pub(super) write_access: WriteAccess,
+    overview: OverviewCache,
     /// Idle sketchers. Each keeps more than a megabyte of tables and buffers.
     sketchers: Mutex<Vec<Sketcher>>,
     metrics: Box<dyn Fn() -> String + Send + Sync>,
@@ -126,6 +128,7 @@ impl<V: Snapshots> Service<V> {
             limits,
             ranking,
             write_access,
+            overview: OverviewCache::default(),
             metrics: Box::new(metrics),
             turns: Arc::new(Semaphore::new(turns)),
             turns_for_many: Arc::new(Semaphore::new(turns.div_ceil(2))),
@@ -144,6 +147,11 @@ impl<V: Snapshots> Service<V> {
         let sketched = with(&mut sketcher);
         self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).push(sketcher);
         sketched
+    }
+
+    /// The newest count of the whole store; none before the first is done.
+    pub(super) fn counted(&self) -> Option<Arc<Counted>> {
+        self.overview.newest(&self.snapshots, &self.ranking, self.settings.stats_cache_ms)
     }
 
     /// The counters of the process, as text.

@@ -1,5 +1,6 @@
 //! Settings of the HTTP server, most of them limits.
 
+use super::archive;
 use super::hosts::Hosts;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,9 @@ pub struct Settings {
     pub hosts: String,
     /// Where to read the token that a request must show to close a sweep: `file:PATH` or `env:NAME`. Empty: none may.
     pub token: String,
+    /// Where the pages find the archived copy of a URL: `{url}` stands for the URL, `{time}` for the time of its sighting as 14
+    /// digits. Empty: no links.
+    pub archive_url: String,
     /// MiB of decompressed blocks of the store kept in memory as they are read; 0: a quarter of the machine's memory.
     pub block_cache_mib: usize,
     /// Connections open at once. One more takes the place of the one that has been idle longest, if for at least a
@@ -59,6 +63,7 @@ impl Default for Settings {
             listen: "127.0.0.1:8080".into(),
             hosts: String::new(),
             token: String::new(),
+            archive_url: "https://web.archive.org/web/{time}/{url}".into(),
             block_cache_mib: 0,
             connections_max: 512,
             connections_per_address_max: 128,
@@ -92,6 +97,9 @@ impl Settings {
             return Some(format!(
                 "hosts names {name:?}; it must list host names without scheme and port, separated by commas"
             ));
+        }
+        if let Some(problem) = archive::problem(&self.archive_url) {
+            return Some(problem);
         }
         let positive = [
             ("connections_max", self.connections_max as u64),

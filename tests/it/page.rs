@@ -35,10 +35,17 @@ fn a_lost_page_is_found_by_hand() {
     assert_eq!(browser.script("return document.activeElement.id"), "url");
     browser.press(&format!("{MOVED}{ENTER}"));
     browser.wait("return document.querySelector('h1').textContent", MOVED);
-    assert_eq!(browser.texts("ol.found li:first-child a"), [KEPT]);
-    assert_eq!(browser.texts("table.timeline thead th"), ["URL", "1-2014-08-01", "2-2015-08-01", "3-2017-09-01"]);
-    assert_eq!(browser.texts("table.timeline tbody th"), [MOVED, KEPT]);
-    assert_eq!(browser.texts("table.timeline tbody td"), ["A", "·", "·", "·", "B", "C"]);
+    assert_eq!(browser.texts("ol.found li:first-child a:not(.more)"), [KEPT]);
+    assert_eq!(browser.texts("ol.found li:first-child a.more"), ["Why?", "What changed?"]);
+    // The newest sweep first, the site once.
+    assert_eq!(browser.texts("table.timeline thead th"), ["URL", "2017\n09-01", "2015\n08-01", "2014\n08-01"]);
+    assert_eq!(browser.texts("table.timeline .site th"), ["https://docs.npm.example"]);
+    assert_eq!(
+        browser.texts("table.timeline tbody th bdi"),
+        ["https://docs.npm.example", "/html/doc/cache.html", "/html/doc/cli/npm-cache.html"]
+    );
+    assert_eq!(browser.texts("table.timeline tbody th .good"), ["still here"], "in the newest sweep stands one");
+    assert_eq!(browser.texts("table.timeline tbody tr:not(.site) td"), ["·", "·", "A", "C", "B", "·"]);
     assert_eq!(browser.texts("table.versions tbody th"), ["C", "B", "A"]);
     check_access(&browser);
 
@@ -154,7 +161,9 @@ fn nothing_crawled_takes_the_page_over() {
         [format!("/?url={}", encoded(evil)), "/?url=http://b/".into(), "/".into(), format!("/?url={}x", encoded(evil))]
     {
         let answer = server.get(&path);
-        assert!(!answer.body.contains("<script") && !answer.body.contains("<svg") && !answer.body.contains("<img/"));
+        assert!(
+            !answer.body.contains("<script") && !answer.body.contains("<svg onload") && !answer.body.contains("<img/")
+        );
         let policy = answer.header("content-security-policy").expect("a policy");
         assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
@@ -167,10 +176,155 @@ fn nothing_crawled_takes_the_page_over() {
         browser.script("return document.querySelectorAll('script, svg, main img, [onload], [onerror]').length"),
         0
     );
-    let links = browser.script("return [...document.links].map(link => new URL(link.href).origin)");
+    let links = "return [...document.links].filter(link => link.className !== 'outside').map(link => new URL(link.href).origin)";
     let own = Value::from(format!("http://{}", server.address));
+    let links = browser.script(links);
     assert!(links.as_array().expect("a list").iter().all(|origin| *origin == own), "{links}");
+    let outside = browser
+        .script("return [...document.links].filter(link => link.className === 'outside').map(l => [l.href, l.rel])");
+    let archive = "https://web.archive.org/web/20261103000000/http://b/";
+    assert_eq!(outside, json!([["http://b/", "noreferrer noopener"], [archive, "noreferrer noopener"]]));
     check_access(&browser);
+}
+
+/// A sweep's page, `words` long; equal numbers give equal texts.
+fn text_of(number: usize, words: usize) -> String {
+    (0..words).map(|n| format!("w{}", (number * 7919 + n) % 90_000)).collect::<Vec<_>>().join(" ")
+}
+
+/// 60 sweeps of two sites: `moves/old` is lost in the last but one, and its text stands at `moves/new`; 45 copies of one
+/// text, and a page that changes in each sweep.
+fn many_sweeps() -> World {
+    let world = World::new().with("http.refresh_ms", 10).with("http.stats_cache_ms", 0);
+    let day = |n: usize| format!("20{:02}-{:02}-01T00:00:00Z", 20 + n / 12, 1 + n % 12);
+    let mut pages = Vec::new();
+    for n in 0..60 {
+        let (at, name) = (day(n), format!("s{n:02}"));
+        let mut see = |url: &str, text: &str| pages.push(page(url, &at, &name, text));
+        let changing = format!("{} {}", text_of(1, 300), text_of(1000 + n, 3));
+        see("http://moves/changing", &changing);
+        see(if n < 58 { "http://moves/old" } else { "http://moves/new" }, &text_of(2, 200));
+        if n == 59 {
+            (0..45).for_each(|copy| {
+                see(&format!("http://copies/a/rather/long/path/to/copy-{copy}.html"), &text_of(3, 50))
+            });
+        }
+    }
+    world.run(&[world.write("pages.jsonl", pages.join("\n"))]);
+    world.ask("sweep close", &["s59"]);
+    world
+}
+
+/// A person finds everything from the first page: the largest clusters of a host, where a dead page went, and the pages
+/// that a text was copied to.
+#[test]
+fn the_store_is_explored_from_its_first_page() {
+    let world = many_sweeps();
+    let server = Server::open(&world);
+    let Some(browser) = Browser::start() else { return };
+    let home = format!("http://{}/", server.address);
+    server.wait("/", |answer| answer.body.contains("<rect"));
+    browser.open(&home);
+    assert_eq!(browser.texts(".facts dd")[0], "47 of 48 URLs seen");
+    assert_eq!(browser.texts("section[aria-labelledby=largest] td"), ["45", "identical", "1"]);
+    let sweeps = browser.texts("section[aria-labelledby=sweeps] tbody tr:first-child > *");
+    assert_eq!(sweeps, ["s59", "2024-12-01", "47", "45", "1", "", "1", "1"]);
+    assert_eq!(browser.texts(".moves a"), ["http://moves/old", "/new"]);
+    check_access(&browser);
+
+    browser.click("a[href='/clusters?host=copies']");
+    browser.wait("return document.querySelector('h1').textContent", "Clusters");
+    assert_eq!(browser.texts("table.clusters tbody td"), ["45", "identical", "1"]);
+    check_access(&browser);
+    for (question, n_rows) in [("host=moves", 0), ("size=46", 0), ("kind=near", 0), ("kind=identical&size=45", 1)] {
+        let answer = server.get(&format!("/clusters?{question}"));
+        assert_eq!(answer.body.matches("<tr><th scope=\"row\">").count(), n_rows, "{question}");
+    }
+    let csv = server.get("/clusters?format=csv");
+    assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
+    assert!(csv.body.starts_with("cluster,pages,texts,hosts,url\n") && csv.body.lines().count() == 2, "{}", csv.body);
+    for wrong in ["size=x", "kind=x", "format=x", "cursor=x"] {
+        assert!([400, 404].contains(&server.get(&format!("/clusters?{wrong}")).status), "{wrong}");
+    }
+
+    browser.open(&home);
+    browser.type_into("#url", &format!("MOVES{ENTER}"));
+    browser.wait("return document.querySelector('h1').textContent", "URLs with “MOVES”");
+    let found = browser.texts("table.list tbody th a");
+    assert_eq!(found, ["http://moves/changing", "http://moves/new", "http://moves/old"]);
+    check_access(&browser);
+
+    browser.open(&home);
+    browser.type_into("#text", &text_of(3, 40));
+    browser.click("form[action='/reuse'] button");
+    browser.wait("return document.querySelector('h1').textContent", "Pages that hold a text");
+    assert_eq!(browser.texts("table.list tbody .site"), ["http://copies\t45\u{a0}pages"]);
+    assert_eq!(browser.script("return document.querySelectorAll('table.list tbody tr:not(.site)').length"), 45);
+    check_access(&browser);
+    let by_box = server.get(&format!("/?url={}", encoded(&text_of(3, 40))));
+    assert!(by_box.body.contains("45&nbsp;pages hold half of it"), "{}", by_box.body);
+}
+
+/// Lost if this fails: the columns that tell where a page is now, cut off at the edge of the screen.
+#[test]
+fn the_newest_sweeps_are_in_sight() {
+    let world = many_sweeps();
+    let server = Server::open(&world);
+    let Some(browser) = Browser::start() else { return };
+    browser.open(&format!("http://{}/?url=http://moves/changing", server.address));
+    assert_eq!(browser.texts("table.timeline thead th").len(), 25);
+    for width in [1280, 390] {
+        browser.emulate("dark", width);
+        let seen = "const box = document.querySelector('.scroll'); box.scrollLeft = arguments[0] ?? 0;\
+                    return [...document.querySelectorAll('table.timeline thead th')]\
+                    .map(th => th.getBoundingClientRect()).filter(r => r.left >= 0 && r.right <= innerWidth).length";
+        assert!(browser.script(seen).as_u64() >= Some(4), "{width} pixels show the URL and three sweeps");
+        let scrolled = "const box = document.querySelector('.scroll'); box.scrollLeft = 9999;\
+                        const url = document.querySelector('table.timeline tbody tr.own th').getBoundingClientRect();\
+                        return url.left >= 0 && url.right <= innerWidth";
+        assert_eq!(browser.script(scrolled), true, "the URL stays in sight at {width} pixels");
+    }
+    browser.emulate("light", 1280);
+    check_access(&browser);
+    browser.click("nav[aria-label=sweeps] a");
+    browser.wait("return document.querySelector('nav[aria-label=sweeps] span').innerText", "25–48 of 60 sweeps");
+    assert_eq!(browser.texts("nav[aria-label=sweeps] a"), ["Newer sweeps", "Older sweeps"]);
+
+    let copies = server.get("/?url=http://copies/a/rather/long/path/to/copy-7.html&urls_from=40");
+    assert!(copies.body.contains("41–45 of 45 URLs"), "{}", copies.body);
+    assert_eq!(server.get("/?url=http://moves/old&urls_from=x").status, 400);
+    let old = server.get("/?url=http://moves/old").body;
+    assert!(old.contains("lost in sweep s59") && !old.contains("Still here"), "{old}");
+}
+
+/// The keyboard reaches the search, the filters and the links, in the order in which they are seen.
+#[test]
+fn a_keyboard_suffices() {
+    let world = many_sweeps();
+    let server = Server::open(&world);
+    let Some(browser) = Browser::start() else { return };
+    server.wait("/clusters", |answer| answer.body.contains("identical"));
+    browser.open(&format!("http://{}/clusters", server.address));
+    let focused = "const e = document.activeElement; return e.id || e.className || e.innerText";
+    let mut reached = Vec::new();
+    for _ in 0..14 {
+        browser.press(TAB);
+        reached.push(browser.script(focused).as_str().expect("a name").to_string());
+    }
+    let nav = ["Clusters", "Copies of a text", "Compare", "Explain"];
+    let expected = [&["skip", "name", "url", "Find"][..], &nav, &["host", "size", "kind", "Show", "As CSV"]].concat();
+    assert_eq!(reached[..expected.len()], expected);
+    assert!(reached[expected.len()].starts_with("http://copies/"), "{reached:?}");
+}
+
+/// Without pages the first page says how to get some.
+#[test]
+fn an_empty_store_says_how_to_fill_it() {
+    let world = World::new();
+    world.run(&[world.write("none.jsonl", "")]);
+    let server = Server::open(&world);
+    let answer = server.get("/");
+    assert!(answer.status == 200 && answer.body.contains("lookalike backfill"), "{}", answer.body);
 }
 
 /// An error is a page, too.
@@ -208,7 +362,7 @@ fn errors_are_pages() {
 
 /// What a keyboard, a screen reader and weak eyes need: in light and dark, on a wide and a narrow screen.
 fn check_access(browser: &Browser) {
-    for (scheme, width) in [("light", 1280), ("dark", 360)] {
+    for (scheme, width) in [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 360)] {
         browser.emulate(scheme, width);
         let problems = browser.script(ACCESS);
         assert_eq!(problems, json!([]), "{scheme}, {width} pixels wide");
@@ -228,7 +382,7 @@ for (const heading of document.querySelectorAll('h1, h2, h3, h4')) {
   if (own > level + 1) say('a level is left out', heading);
   level = own;
 }
-for (const input of document.querySelectorAll('input, textarea'))
+for (const input of document.querySelectorAll('input, select, textarea'))
   if (!input.labels.length && !input.ariaLabel) say('no label', input);
 for (const button of document.querySelectorAll('button, a'))
   if (!button.textContent.trim() && !button.ariaLabel) say('no name', button);

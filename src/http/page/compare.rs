@@ -4,18 +4,21 @@ use super::super::answer::Answer;
 use super::super::error::HttpError;
 use super::super::request::QueryRequest;
 use super::super::service::Service;
+use super::form::fields;
 use super::frame::page;
 use super::html::Html;
-use super::timeline::day;
-use crate::document::{Body, DocumentId, MediaType, plain_text};
+use super::timeline::{day, outside_links};
+use crate::document::{Body, DocumentId, MediaType, plain_text, word_starts};
 use crate::ports::{Snapshot, Snapshots, StoreRule, StoredDocument};
-use crate::query::{self, Passage, SharedPassages, shared_passages};
-use axum::body::Body as RequestBody;
-use axum::extract::{FromRequest, Multipart, Request};
-use axum::http::{StatusCode, header};
+use crate::query::{self, Comparison, Passage, SharedPassages, shared_passages};
+use axum::http::StatusCode;
 
 /// Sightings of a document shown.
 const SEEN_MAX: usize = 5;
+
+/// Words that stand open at either end of a long passage that two texts share, and the fewest that are folded away.
+const OPEN_WORDS: usize = 20;
+const FOLDED_WORDS_MIN: usize = 40;
 
 /// `/compare`: two documents by their sketches, and the form for their texts.
 pub(in super::super) fn compare<V: Snapshots>(
@@ -28,7 +31,7 @@ pub(in super::super) fn compare<V: Snapshots>(
     let [a, b] = ["a", "b"].map(|name| request.given(name).map(|number| stored(snapshot, number)));
     let (a, b) = (a.transpose()?, b.transpose()?);
     if let (Some(a), Some(b)) = (a, b) {
-        by_sketches(&mut html, snapshot, &a, &b)?;
+        by_sketches(&mut html, snapshot, &service.settings.archive_url, &a, &b)?;
     }
     form(&mut html);
     Ok(page(service, snapshot, StatusCode::OK, "Two copies", "", html))
@@ -50,6 +53,7 @@ fn stored(snapshot: &impl Snapshot, number: &str) -> Result<(DocumentId, StoredD
 fn by_sketches(
     html: &mut Html,
     snapshot: &impl Snapshot,
+    archive_url: &str,
     (a, stored_a): &(DocumentId, StoredDocument),
     (b, stored_b): &(DocumentId, StoredDocument),
 ) -> Result<(), HttpError> {
@@ -67,6 +71,7 @@ fn by_sketches(
     html.raw("</dd></div><div><dt>First is in second</dt><dd>").known_share(comparison.containment_of_a_in_b);
     html.raw("</dd></div><div><dt>Second is in first</dt><dd>").known_share(comparison.containment_of_b_in_a);
     html.raw("</dd></div></dl>");
+    what_changed(html, &comparison, [stored_a.n_words, stored_b.n_words]);
     if comparison.error > 0.0 {
         html.raw("<p class=\"note\">Estimated; one standard error of the resemblance is ");
         html.text(format_args!("{:.0}", comparison.error * 100.0)).raw("&nbsp;%.</p>");
@@ -74,15 +79,18 @@ fn by_sketches(
     html.raw("<div class=\"two\">");
     for (name, id, document) in [("First", a, stored_a), ("Second", b, stored_b)] {
         html.raw("<div><h3>").raw(name).raw(": document ").text(id).raw("</h3><p class=\"note\">");
-        html.text(document.n_words).raw(" words</p><ul class=\"found\">");
+        html.count(document.n_words.into(), "word", "words").raw("</p><ul class=\"found\">");
         let sightings = snapshot.sightings_of_document(*id)?;
         for sighting in sightings.iter().rev().take(SEEN_MAX) {
             html.raw("<li>").link(&sighting.url).raw(" <span class=\"when\">");
-            html.text(day(sighting.moment.fetched_at)).raw("</span></li>");
+            html.text(day(sighting.moment.fetched_at)).raw("</span> ");
+            outside_links(html, archive_url, &sighting.url, Some(sighting.moment.fetched_at));
+            html.raw("</li>");
         }
         html.raw("</ul>");
         if sightings.len() > SEEN_MAX {
-            html.raw("<p class=\"note\">and ").text(sightings.len() - SEEN_MAX).raw(" earlier sightings</p>");
+            let n_more = (sightings.len() - SEEN_MAX) as u64;
+            html.raw("<p class=\"note\">and ").count(n_more, "earlier sighting", "earlier sightings").raw("</p>");
         }
         html.raw("</div>");
     }
@@ -91,9 +99,27 @@ fn by_sketches(
     Ok(())
 }
 
+/// The shares in a sentence.
+fn what_changed(html: &mut Html, comparison: &Comparison, [n_words_a, n_words_b]: [u32; 2]) {
+    let lacking = |share: f64| format!("{:.0}\u{a0}%", ((1.0 - share) * 100.0).ceil());
+    html.raw("<p class=\"state\">");
+    match (comparison.containment_of_a_in_b, comparison.containment_of_b_in_a) {
+        (Some(1.0), Some(1.0)) => _ = html.raw("The same passages stand in both. "),
+        (Some(a), Some(b)) => {
+            html.text(lacking(a)).raw(" of the first is not in the second, and ").text(lacking(b));
+            html.raw(" of the second is not in the first. ");
+        }
+        _ => {}
+    }
+    html.count(n_words_a.into(), "word", "words").raw(" became ").number(n_words_b.into()).raw(".</p>");
+}
+
 fn form(html: &mut Html) {
     html.raw("<section aria-labelledby=\"texts\"><h2 id=\"texts\">Their shared passages</h2>");
-    html.raw("<p>The store keeps no text. Paste the two pages, HTML or text, or choose their files.</p>");
+    html.raw(
+        "<p>The store keeps no text. Paste the two pages, HTML or text, or choose their files, and see word for word ",
+    );
+    html.raw("what they share. The links to an archive lead to earlier copies.</p>");
     html.raw("<form action=\"/compare\" method=\"post\" enctype=\"multipart/form-data\"><div class=\"two\">");
     for (label, text, file) in [("First", "a_text", "a_file"), ("Second", "b_text", "b_file")] {
         html.raw("<fieldset><legend>")
@@ -114,7 +140,8 @@ pub(in super::super) fn compare_texts<V: Snapshots>(
     snapshot: &V::Snapshot,
     request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
-    let [a, b] = given_texts(request)?;
+    let [a_text, b_text, a_file, b_file] = fields(request, ["a_text", "b_text", "a_file", "b_file"])?;
+    let [a, b] = [(a_text, a_file), (b_text, b_file)].map(|(text, file)| if file.is_empty() { text } else { file });
     let rule = snapshot.rule();
     let (a, b) = (readable(&a, "the first text", rule, service)?, readable(&b, "the second text", rule, service)?);
     let w = rule.sketch.w;
@@ -150,38 +177,6 @@ fn how_many(shared: &SharedPassages) -> String {
     )
 }
 
-/// The two texts of the form: the file of each, or else the pasted text.
-fn given_texts(request: &QueryRequest) -> Result<[Vec<u8>; 2], HttpError> {
-    let content_type = request.content_type.as_deref().unwrap_or("");
-    let form = Request::builder().header(header::CONTENT_TYPE, content_type);
-    let form = form.body(RequestBody::from(request.body.clone())).map_err(|_| not_the_form())?;
-    // The body is in memory, so this never waits.
-    tokio::runtime::Handle::current().block_on(async {
-        let mut form = Multipart::from_request(form, &()).await.map_err(|_| not_the_form())?;
-        let (mut pasted, mut files) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
-        while let Some(field) = form.next_field().await.map_err(|_| not_the_form())? {
-            let place = match field.name() {
-                Some("a_text") => &mut pasted[0],
-                Some("b_text") => &mut pasted[1],
-                Some("a_file") => &mut files[0],
-                Some("b_file") => &mut files[1],
-                _ => return Err(not_the_form()),
-            };
-            *place = field.bytes().await.map_err(|_| not_the_form())?.to_vec();
-        }
-        let [a, b] = files;
-        let [pasted_a, pasted_b] = pasted;
-        Ok([if a.is_empty() { pasted_a } else { a }, if b.is_empty() { pasted_b } else { b }])
-    })
-}
-
-fn not_the_form() -> HttpError {
-    HttpError::bad_request(
-        "bad-body",
-        "send multipart/form-data with the fields a_text or a_file, and b_text or b_file, as the form at /compare does",
-    )
-}
-
 /// The text of a body that counts in the store, without markup.
 fn readable<V: Snapshots>(
     bytes: &[u8],
@@ -196,7 +191,7 @@ fn readable<V: Snapshots>(
     let text = plain_text(&body, MediaType::Unknown, &rule.canonical)
         .map_err(|why| HttpError::new(StatusCode::UNPROCESSABLE_ENTITY, "no-text", format!("{name}: {why}")))?;
     let words_max = service.limits.words_max;
-    let n_words = crate::document::word_starts(&text).len();
+    let n_words = word_starts(&text).len();
     if n_words == 0 {
         return Err(HttpError::nothing_to_compare(format!("{name} has no words; nothing to compare")));
     }
@@ -204,10 +199,28 @@ fn readable<V: Snapshots>(
         let message = format!("{name} has more than limits.words_max = {words_max} words; give a part of it");
         return Err(HttpError::new(StatusCode::UNPROCESSABLE_ENTITY, "too-many-words", message));
     }
-    Ok(text.into_owned())
+    Ok(without_blank_lines(&text))
 }
 
-/// A text with its passages marked and numbered; each number links to the same words in the other text.
+/// A text with at most one blank line in a row, and none at either end. Markup leaves many.
+fn without_blank_lines(text: &str) -> String {
+    let (mut out, mut n_blank) = (String::with_capacity(text.len()), 0);
+    for line in text.lines().map(str::trim_end) {
+        if line.trim_start().is_empty() {
+            n_blank += 1;
+            continue;
+        }
+        if !out.is_empty() {
+            out.push_str(if n_blank > 0 { "\n\n" } else { "\n" });
+        }
+        n_blank = 0;
+        out.push_str(line);
+    }
+    out
+}
+
+/// A text with its passages marked and numbered; each number links to the same words in the other text. What is between
+/// their ends is folded away where a passage is long: it did not change.
 fn marked(html: &mut Html, [name, own, other]: [&'static str; 3], text: &str, passages: &[Passage]) {
     html.raw("<section aria-label=\"").raw(name).raw(" text\"><h2>").raw(name).raw("</h2><div class=\"text\">");
     let mut done = 0;
@@ -215,8 +228,58 @@ fn marked(html: &mut Html, [name, own, other]: [&'static str; 3], text: &str, pa
         html.text(&text[done..range.start]).raw("<mark id=\"").raw(own).text(number + 1).raw("\"><a href=\"#");
         html.raw(other).text(counterpart + 1).raw("\" aria-label=\"passage ").text(number + 1);
         html.raw(", the same in the other text\">").text(counterpart + 1).raw("</a> ");
-        html.text(&text[range.clone()]).raw("</mark>");
+        folded(html, &text[range.clone()]);
+        html.raw("</mark>");
         done = range.end;
     }
     html.text(&text[done..]).raw("</div></section>");
+}
+
+/// A passage; only its ends stand open where it is long.
+fn folded(html: &mut Html, passage: &str) {
+    let starts = word_starts(passage);
+    let n_folded = starts.len().saturating_sub(2 * OPEN_WORDS);
+    if n_folded < FOLDED_WORDS_MIN {
+        html.text(passage);
+        return;
+    }
+    let (from, to) = (starts[OPEN_WORDS], starts[starts.len() - OPEN_WORDS]);
+    html.text(&passage[..from]).raw("<details><summary>").count(n_folded as u64, "word", "words");
+    html.raw(" the same</summary>").text(&passage[from..to]).raw("</details>").text(&passage[to..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blank_lines_are_few() {
+        for (text, expected) in [
+            ("a\n\n\n \n  b  \nc\n\n", "a\n\n  b\nc"),
+            ("\n\n\t\n", ""),
+            ("a", "a"),
+            (" \n a \r\n\r\n\r\nb", " a\n\nb"),
+        ] {
+            assert_eq!(without_blank_lines(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_middle_of_a_long_passage_is_folded() {
+        let words = |n: usize| (0..n).map(|n| format!("w{n}")).collect::<Vec<_>>().join(" ");
+        let shown = |text: &str| {
+            let mut html = Html::default();
+            folded(&mut html, text);
+            html.into_string()
+        };
+        let short = words(2 * OPEN_WORDS + FOLDED_WORDS_MIN - 1);
+        assert_eq!(shown(&short), short);
+        let long = words(2 * OPEN_WORDS + FOLDED_WORDS_MIN);
+        let html = shown(&long);
+        let (before, rest) = html.split_once("<details><summary>").expect("folded");
+        let (_, rest) = rest.split_once("</summary>").expect("a summary");
+        let (middle, after) = rest.split_once("</details>").expect("an end");
+        assert_eq!([before, middle, after].concat(), long, "no word is lost");
+        assert_eq!(middle.split_whitespace().count(), FOLDED_WORDS_MIN);
+    }
 }

@@ -82,11 +82,14 @@ fn whole(title: &str, url: &str, main: Html, foot: Html) -> String {
         "<header><div class=\"bar\"><a class=\"name\" href=\"/\"><img src=\"/favicon.svg\" alt=\"\" width=\"26\" ",
     );
     html.raw("height=\"26\">Lookalike</a><form action=\"/\" method=\"get\" role=\"search\">");
-    html.raw("<label class=\"hidden-label\" for=\"url\">URL</label>");
-    html.raw("<input id=\"url\" name=\"url\" type=\"text\" inputmode=\"url\" required ");
-    html.raw("autocomplete=\"off\" autocapitalize=\"none\" spellcheck=\"false\" placeholder=\"https://…\" value=\"");
-    html.text(url).raw("\"><button>Look up</button></form>");
-    html.raw("<nav><a href=\"/compare\">Compare two texts</a> <a href=\"/explain\">Explain two pages</a></nav></div></header>");
+    html.raw("<label class=\"hidden-label\" for=\"url\">URL, a part of one, or a text</label>");
+    html.raw("<input id=\"url\" name=\"url\" type=\"text\" required ");
+    html.raw("autocomplete=\"off\" autocapitalize=\"none\" spellcheck=\"false\" placeholder=\"URL, part of one, or text\" value=\"");
+    html.text(url).raw("\"><button>Find</button></form><nav aria-label=\"Pages\"><a href=\"/clusters\">Clusters</a> ");
+    html.raw(
+        "<a href=\"/reuse\">Copies of a text</a> <a href=\"/compare\">Compare</a> <a href=\"/explain\">Explain</a>",
+    );
+    html.raw("</nav></div></header>");
     html.raw("<main id=\"main\">").html(main).raw("</main><footer><div class=\"bar\">").html(foot);
     html.raw("<a href=\"/v1/openapi.json\">API</a></div></footer></body></html>\n");
     html.into_string()

@@ -48,6 +48,23 @@ impl Html {
         self.raw("<a href=\"/?url=").query(url).raw("\">").url(url).raw("</a>")
     }
 
+    /// The same with the site left out; the whole URL shows as the link's title.
+    pub fn path_link(&mut self, url: &str) -> &mut Self {
+        self.raw("<a href=\"/?url=")
+            .query(url)
+            .raw("\" title=\"")
+            .text(url)
+            .raw("\">")
+            .url(site_and_path(url).1)
+            .raw("</a>")
+    }
+
+    /// A link out of this program, named by a word. The page that it leads to learns nothing of where it stood.
+    pub fn outside(&mut self, href: &str, word: &'static str, url: &str) -> &mut Self {
+        self.raw("<a class=\"outside\" rel=\"noreferrer noopener\" href=\"").text(href).raw("\" title=\"").raw(word);
+        self.raw(": ").text(url).raw("\" aria-label=\"").raw(word).raw(": ").text(url).raw("\">").raw(word).raw("</a>")
+    }
+
     /// A link to where a URL leads on the web; a URL that no browser should follow is text.
     pub fn live_link(&mut self, url: &str) -> &mut Self {
         if !(url.starts_with("https://") || url.starts_with("http://")) {
@@ -80,6 +97,11 @@ impl Html {
         }
     }
 
+    /// A number and what it counts.
+    pub fn count(&mut self, number: u64, one: &'static str, many: &'static str) -> &mut Self {
+        self.number(number).raw("&nbsp;").raw(if number == 1 { one } else { many })
+    }
+
     /// A number with spaces between thousands.
     pub fn number(&mut self, number: u64) -> &mut Self {
         let digits = number.to_string();
@@ -94,6 +116,15 @@ impl Html {
 
     pub fn into_string(self) -> String {
         self.0
+    }
+}
+
+/// Scheme and host of a URL, and what follows. A URL without a host is all path.
+pub(super) fn site_and_path(url: &str) -> (&str, &str) {
+    let begin = url.find("://").filter(|at| *at > 0 && *at < 16).map_or(0, |at| at + 3);
+    match url[begin..].find(['/', '?', '#']) {
+        Some(path) if begin > 0 => url.split_at(begin + path),
+        _ => ("", url),
     }
 }
 
@@ -142,6 +173,20 @@ mod tests {
             let mut read = String::new();
             crate::document::append_html_text(&html.into_string(), &mut read);
             prop_assert_eq!(read, text);
+        }
+    }
+
+    #[test]
+    fn a_site_and_its_paths() {
+        for (url, expected) in [
+            ("https://a.example/x/y?z", ("https://a.example", "/x/y?z")),
+            ("https://a.example?z", ("https://a.example", "?z")),
+            ("https://a.example", ("", "https://a.example")),
+            ("javascript:alert(1)//x://y/z", ("", "javascript:alert(1)//x://y/z")),
+            ("key", ("", "key")),
+            ("://x/y", ("", "://x/y")),
+        ] {
+            assert_eq!(site_and_path(url), expected, "{url}");
         }
     }
 

@@ -1,0 +1,206 @@
+//! The part of `/` that shows the store at a glance.
+
+use super::super::answer::Answer;
+use super::super::error::HttpError;
+use super::super::overview::{CHANGES_SIGHTINGS_MAX, Counted};
+use super::super::service::Service;
+use super::clusters::{largest_clusters, largest_hosts};
+use super::counted::{counted_at, not_counted};
+use super::frame::page;
+use super::html::{Html, site_and_path};
+use super::reuse::text_form;
+use super::timeline::day;
+use crate::ports::{Snapshot, Snapshots};
+use crate::query::{self, ChangeRow, Changes, MoveRow, Overview, Sweep};
+use axum::http::StatusCode;
+
+/// Clusters, hosts and moves shown.
+const CLUSTERS_MAX: usize = 10;
+const HOSTS_MAX: usize = 10;
+const MOVES_MAX: usize = 10;
+
+/// Sweeps shown: the newest.
+const SWEEPS_MAX: usize = 12;
+
+/// The overview, or how to fill a store that is empty.
+///
+/// # Errors
+/// [`HttpError`]
+pub(super) fn overview_page<V: Snapshots>(service: &Service<V>, snapshot: &V::Snapshot) -> Result<Answer, HttpError> {
+    let mut html = Html::default();
+    let sweeps = query::sweeps(snapshot)?;
+    if snapshot.n_documents() == 0 && sweeps.is_empty() {
+        empty(&mut html);
+        return Ok(page(service, snapshot, StatusCode::OK, "An empty store", "", html));
+    }
+    html.raw("<h1>What this store holds</h1>");
+    let counted = service.counted();
+    match &counted {
+        None => not_counted(&mut html),
+        Some(counted) => {
+            facts(&mut html, &counted.overview, counted.changes.as_ref(), snapshot.n_documents());
+            html.raw("<p class=\"note\">");
+            counted_at(&mut html, counted, snapshot.next_seq());
+            html.raw("</p>");
+            if counted.overview.n_pages > 0 {
+                largest(&mut html, &counted.overview);
+            }
+        }
+    }
+    sweep_table(&mut html, &sweeps, counted.as_deref());
+    if let Some(counted) = &counted {
+        moves(&mut html, &counted.overview.moves, sweeps.iter().any(|sweep| sweep.row.is_closed));
+        hosts(&mut html, &counted.overview);
+    }
+    text_form(&mut html);
+    Ok(page(service, snapshot, StatusCode::OK, "Overview", "", html))
+}
+
+fn empty(html: &mut Html) {
+    html.raw("<h1>This store is empty</h1><section aria-labelledby=\"fill\"><h2 id=\"fill\">How to fill it</h2>");
+    html.raw("<p>Stream pages into it, from files or from Kafka; this page shows them within seconds:</p>");
+    html.raw("<pre>lookalike run crawl.warc.gz\nlookalike run --config kafka.toml</pre>");
+    html.raw(
+        "<p>Or load a whole crawl into a new store, which is faster:</p><pre>lookalike backfill crawl/</pre></section>",
+    );
+}
+
+fn facts(html: &mut Html, overview: &Overview, changes: Option<&Changes>, n_documents: u32) {
+    html.raw("<dl class=\"facts\"><div><dt>Pages that stand</dt><dd>").number(overview.n_pages);
+    html.raw(" <span class=\"note\">of ").number(overview.n_urls).raw(" URLs seen</span></dd></div>");
+    if let Some(changes) = changes {
+        html.raw("<div><dt>Sightings of pages</dt><dd>").number(changes.all.n_pages).raw("</dd></div>");
+    }
+    html.raw("<div><dt>Documents</dt><dd>").number(u64::from(n_documents)).raw("</dd></div>");
+    html.raw("<div><dt>Clusters of two pages or more</dt><dd><a href=\"/clusters\">").number(overview.n_clusters);
+    html.raw("</a></dd></div><div><dt>Duplicates</dt><dd>");
+    html.share(overview.n_duplicates as f64 / overview.n_pages.max(1) as f64).raw(" <span class=\"note\">");
+    html.count(overview.n_duplicates, "page", "pages").raw("</span></dd></div></dl>");
+}
+
+fn largest(html: &mut Html, overview: &Overview) {
+    html.raw("<section aria-labelledby=\"largest\"><h2 id=\"largest\">The largest clusters</h2>");
+    if overview.clusters.is_empty() {
+        html.raw("<p>No two pages that stand have similar texts.</p></section>");
+        return;
+    }
+    largest_clusters(html, overview, CLUSTERS_MAX);
+    html.raw("<p><a href=\"/clusters\">All clusters, by host, size and kind</a></p></section>");
+}
+
+fn sweep_table(html: &mut Html, sweeps: &[Sweep], counted: Option<&Counted>) {
+    if sweeps.is_empty() {
+        return;
+    }
+    let changes = counted.and_then(|counted| counted.changes.as_ref());
+    html.raw("<section aria-labelledby=\"sweeps\"><h2 id=\"sweeps\">Sweeps</h2>");
+    if changes.is_none() {
+        html.raw("<p class=\"note\">What is new, changed or moved is counted in stores of up to ");
+        html.number(CHANGES_SIGHTINGS_MAX as u64)
+            .raw(" sightings; <code>lookalike query changes --by sweep</code> counts more.</p>");
+    }
+    html.raw("<div class=\"scroll\"><table class=\"list sweeps\"><thead><tr><th scope=\"col\">Sweep</th>");
+    html.raw("<th scope=\"col\">Began</th><th scope=\"col\" class=\"number\">Pages</th>");
+    if changes.is_some() {
+        html.raw("<th scope=\"col\" class=\"number\">New</th><th scope=\"col\" class=\"number\">Changed</th>");
+        html.raw("<th scope=\"col\">Of its pages</th><th scope=\"col\" class=\"number\">Moved</th>");
+    }
+    html.raw("<th scope=\"col\" class=\"number\">Gone or lost</th></tr></thead><tbody>");
+    for Sweep { name, row } in sweeps.iter().rev().take(SWEEPS_MAX) {
+        html.raw("<tr><th scope=\"row\"><bdi>").text(name).raw("</bdi></th><td class=\"when\">").text(day(row.first));
+        html.raw("</td><td class=\"number\">").number(row.n_pages).raw("</td>");
+        if let Some(changes) = changes {
+            change_cells(html, changes.rows.iter().find(|change| change.name == *name));
+        }
+        html.raw("<td class=\"number\">").number(row.n_gone + row.n_lost);
+        html.raw(if row.is_closed { "</td></tr>" } else { " <span class=\"note\">open</span></td></tr>" });
+    }
+    html.raw("</tbody></table></div><p class=\"note\">Bars: <span class=\"key new\">new</span> ");
+    html.raw(
+        "<span class=\"key changed\">changed</span> <span class=\"key same\">the same</span></p><p class=\"note\">",
+    );
+    if sweeps.len() > SWEEPS_MAX {
+        html.raw("The newest ").text(SWEEPS_MAX).raw(" of ").number(sweeps.len() as u64);
+        html.raw("; <a href=\"/v1/sweeps\">all as JSON</a>. ");
+    }
+    html.raw("Closing a sweep marks what it should have seen and did not as lost; an ");
+    html.raw("open one counts none.</p></section>");
+}
+
+/// The cells of what changed in a sweep.
+fn change_cells(html: &mut Html, row: Option<&ChangeRow>) {
+    let Some(row) = row else {
+        html.raw("<td></td><td></td><td></td><td></td>");
+        return;
+    };
+    html.raw("<td class=\"number\">").number(row.n_births).raw("</td><td class=\"number\">").number(row.n_changes);
+    html.raw("</td><td>");
+    bar(html, row);
+    html.raw("</td><td class=\"number\">").number(row.n_moved_within + row.n_moved_between).raw("</td>");
+}
+
+/// New, changed and equal pages as a bar; the numbers stand beside it.
+fn bar(html: &mut Html, row: &ChangeRow) {
+    let share = |n: u64| n as f64 / row.n_pages.max(1) as f64 * 100.0;
+    let (new, changed) = (share(row.n_births), share(row.n_changes));
+    html.raw("<svg class=\"bar-of\" viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">");
+    for (class, from, width) in [("same", 0.0, 100.0), ("changed", new, changed), ("new", 0.0, new)] {
+        html.raw("<rect class=\"").raw(class).raw("\" x=\"").text(format_args!("{from:.2}")).raw("\" width=\"");
+        html.text(format_args!("{width:.2}")).raw("\" height=\"10\"></rect>");
+    }
+    html.raw("</svg>");
+}
+
+fn moves(html: &mut Html, moves: &[MoveRow], has_closed: bool) {
+    html.raw("<section aria-labelledby=\"moves\"><h2 id=\"moves\">Moved last</h2>");
+    if moves.is_empty() {
+        html.raw("<p>No page that is gone or lost stands elsewhere.");
+        if !has_closed {
+            html.raw(
+                " No sweep is closed yet, so that nothing counts as lost: <code>lookalike sweep close NAME</code>.",
+            );
+        }
+        html.raw("</p></section>");
+        return;
+    }
+    html.raw("<ul class=\"moves\">");
+    for row in moves.iter().take(MOVES_MAX) {
+        let to = row.to.as_deref().unwrap_or_default();
+        html.raw("<li>");
+        html.link(&row.url).raw(" <span class=\"note\">").raw(row.state).raw(" ").text(day(row.fetched_at));
+        html.raw("</span><br><span aria-hidden=\"true\">→</span> ");
+        if site_and_path(&row.url).0 == site_and_path(to).0 {
+            html.path_link(to)
+        } else {
+            html.link(to)
+        };
+        if let Some(resemblance) = row.resemblance {
+            html.raw(" ").share(resemblance);
+        }
+        html.raw("</li>");
+    }
+    html.raw("</ul></section>");
+}
+
+fn hosts(html: &mut Html, overview: &Overview) {
+    if overview.hosts.len() < 2 {
+        return;
+    }
+    html.raw("<section aria-labelledby=\"hosts-title\"><h2 id=\"hosts-title\">Hosts</h2><div class=\"scroll\">");
+    html.raw("<table class=\"list\"><thead><tr><th scope=\"col\">Host</th>");
+    html.raw("<th scope=\"col\" class=\"number\">Pages</th><th scope=\"col\"><span class=\"hidden-label\">Clusters</span></th>");
+    html.raw("</tr></thead><tbody>");
+    for row in largest_hosts(overview, HOSTS_MAX) {
+        html.raw("<tr><th scope=\"row\"><a href=\"/?url=").query(&row.name).raw("\">").url(&row.name);
+        html.raw("</a></th><td class=\"number\">").number(row.n_pages).raw("</td><td><a href=\"/clusters?host=");
+        html.query(&row.name)
+            .raw("\" aria-label=\"largest clusters of ")
+            .text(&row.name)
+            .raw("\">largest clusters</a></td></tr>");
+    }
+    html.raw("</tbody></table></div>");
+    if overview.hosts.len() > HOSTS_MAX {
+        html.raw("<p class=\"note\">The largest of ").count(overview.hosts.len() as u64, "host", "hosts").raw(".</p>");
+    }
+    html.raw("</section>");
+}
