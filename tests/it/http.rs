@@ -1013,8 +1013,10 @@ fn a_near_miss_names_the_urls_that_are_there() {
             assert!(body["message"].as_str().is_some_and(|message| message.contains(expected)), "{body}");
         }
         let page = server.get(&format!("/?url={}", encoded(missed)));
+        // What is a part of a URL that was seen finds it.
+        let status = if expected.contains(&missed.to_lowercase()) { 200 } else { 404 };
         assert!(
-            page.status == 404
+            page.status == status
                 && page.body.contains(&format!("/?url={}", expected.replace(':', "%3A").replace('/', "%2F"))),
             "{}",
             page.body
