@@ -47,6 +47,7 @@ mod explain;
 mod families;
 #[cfg(feature = "service")]
 mod files;
+#[cfg(feature = "service")]
 mod forget;
 #[cfg(feature = "service")]
 mod formats;
