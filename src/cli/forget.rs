@@ -177,7 +177,7 @@ fn summary_text(summary: &ForgetSummary, store: &Path) -> String {
     }
     format!(
         "{store} forgot {what}; the next `run` publishes {} events\n\
-         until `lookalike compact --store {store}` its files may still hold them\n",
+         its files may still hold them until that run and `lookalike compact --store {store}` after it\n",
         HumanCount(*n_events)
     )
 }

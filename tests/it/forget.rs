@@ -176,7 +176,7 @@ fn a_part_of_the_history_can_be_forgotten() {
     for name in ["n_urls", "n_urls_gone", "n_sightings", "n_documents"] {
         assert_eq!(dry[name], done[name], "{name}");
     }
-    let left: Vec<String> = lines.iter().filter(|line| !line.contains("\"fetched_at\":\"2014-")).cloned().collect();
+    let left: Vec<String> = lines.iter().filter(|line| !line.contains("\"fetched_at\": \"2014-")).cloned().collect();
     assert!(left.len() < lines.len());
     assert_eq!(contents(&world), contents(&world_of(&left)));
     // Everything, at last.
