@@ -92,9 +92,9 @@ class Bench:
         return {**os.environ, **variables, "LOOKALIKE__LOG__LEVEL": "warn",
                 "LOOKALIKE__METRICS__LISTEN": f"127.0.0.1:{free_port()}"}
 
-    def make_topics(self, environment):
+    def make_topics(self, environment, *more):
         command = [self.settings.binary, "topics", "create", "--config", CONFIG, "--replication", "1",
-                   "--partitions", str(self.settings.partitions), "--output-partitions", "1"]
+                   "--partitions", str(self.settings.partitions), "--output-partitions", "1", *more]
         subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
 
     def preloaded(self, topic, path):
@@ -200,14 +200,14 @@ class Bench:
               f"seconds: {longest}", flush=True)
 
 
-def n_pages_told(environment):
-    """Pages that are durable, as the metrics tell; 0 while nobody answers."""
+def n_pages_told(environment, name="lookalike_pages_total"):
+    """Pages that are durable, as the metrics tell, or another count; 0 while nobody answers."""
     try:
         with urllib.request.urlopen(f"http://{environment['LOOKALIKE__METRICS__LISTEN']}/metrics", timeout=5) as answer:
             lines = answer.read().decode().splitlines()
     except OSError:
         return 0
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("lookalike_pages_total{"))
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.split("{")[0].split(" ")[0] == name)
 
 
 def main():
@@ -226,4 +226,5 @@ def main():
             bench.script("clean")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -114,6 +114,9 @@ fn killed_while_catching_up() {
     }
 }
 
+/// The kill points of `forget`. It writes a run of what waits in memory first.
+const FORGET_POINTS: [&str; 3] = ["run-complete", "forgetting", "forgotten"];
+
 /// A killed `forget` has forgotten everything or nothing, and the same command ends it.
 #[test]
 fn killed_while_forgetting() {
@@ -124,7 +127,7 @@ fn killed_while_forgetting() {
     whole.ask("forget", &forget);
     let after = clusters(&whole);
     assert_ne!(before, after);
-    for (point, expected) in [("forgetting", &before), ("run-complete", &before), ("forgotten", &after)] {
+    for (point, expected) in FORGET_POINTS.map(|point| (point, if point == "forgotten" { &after } else { &before })) {
         let world = world();
         // Its postings wait in memory, so that `forget` has a run to write.
         let mut run = world.run_command(&sweeps()[..1]);
@@ -134,7 +137,9 @@ fn killed_while_forgetting() {
         assert_eq!(output.status.signal(), Some(SIGABRT), "{point} was not hit: {}", text(&output.stderr));
         assert!(world.ask("verify", &[]).starts_with("sound"), "{point}");
         assert_eq!(&clusters(&world), expected, "{point}");
-        world.ask("forget", &forget);
+        // Once it is done, there is nothing to forget.
+        let again = world.command("forget").args(forget).output().expect("starts");
+        assert_eq!(again.status.code(), Some(if expected == &after { 4 } else { 0 }), "{}", text(&again.stderr));
         assert_eq!(clusters(&world), after, "{point}");
         assert!(world.ask("verify", &[]).starts_with("sound"), "{point}");
     }
@@ -479,6 +484,59 @@ fn a_message_that_kills_is_a_dead_letter() {
     assert_eq!(told, [(values[90], Some("poison"))]);
 }
 
+/// The kill points of a sketcher, with the numbers of hits that pass before the kill.
+const SKETCHER_POINTS: &[(&str, &[u32])] = &[("sketch-sent", &[0, 30]), ("sketch-acknowledged", &[0])];
+
+/// A sketcher that is killed between sending and committing sends records again, and the owner takes each once.
+#[test]
+fn a_killed_sketcher_leaves_no_hole() {
+    const N_PAGES: i64 = 60;
+    for (point, hits) in SKETCHER_POINTS {
+        for n_passed in *hits {
+            let Some(pages) = harness::broker::topic(1) else { return };
+            let [sketches, events] = [(); 2].map(|()| harness::broker::topic(1).expect("a topic"));
+            let settings = [
+                ("input.from", "kafka"),
+                ("log.level", "warn"),
+                ("kafka.brokers", pages.brokers.as_str()),
+                ("kafka.topic", pages.name.as_str()),
+                ("kafka.group", pages.name.as_str()),
+                ("kafka.member", "one"),
+                ("kafka.sketches_topic", sketches.name.as_str()),
+                ("kafka.events_topic", events.name.as_str()),
+                ("kafka.assignments_topic", ""),
+                ("kafka.merges_topic", ""),
+                ("kafka.dead_letters", "false"),
+            ];
+            let world = settings.into_iter().fold(World::new(), |world, (key, value)| world.with(key, value));
+            let words = |at: i64| (0..60).map(|n| format!("word{} ", at * 100 + n)).collect::<String>();
+            let values: Vec<String> = (0..N_PAGES)
+                .map(|at| page(&format!("http://a.example/{at}"), "2026-11-01T00:00:00Z", "1", &words(at)))
+                .collect();
+            pages.send_json(0, &values.iter().map(String::as_str).collect::<Vec<_>>());
+            let run = |role: &str| world.command(&format!("run -q --role {role}"));
+            let failpoint = format!("{point}={n_passed}*off->return");
+            let mut killed = run("sketcher").env("FAILPOINTS", failpoint).spawn().expect("starts");
+            assert_eq!(harness::ended(&mut killed).signal(), Some(SIGABRT), "{point} after {n_passed}");
+            let mut both = ["sketcher", "owner"].map(|role| run(role).spawn().expect("starts"));
+            let told = || -> Vec<Event> {
+                let seen = see_all(&events.brokers, &events.name);
+                seen.iter().map(|seen| serde_json::from_str(seen.text()).expect("an event")).collect()
+            };
+            let until = Instant::now() + Duration::from_secs(60);
+            while (told().len() as i64) < N_PAGES {
+                assert!(Instant::now() < until, "{point} after {n_passed}: {} events", told().len());
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            for process in &mut both {
+                process.kill().and_then(|()| process.wait()).expect("killed");
+            }
+            let offsets: Vec<i64> = told().iter().map(|event| event.offset).collect();
+            assert_eq!(offsets, (0..N_PAGES).collect::<Vec<_>>(), "{point} after {n_passed}");
+        }
+    }
+}
+
 /// The sources name exactly the kill points of these lists.
 #[test]
 fn every_point_is_tried() {
@@ -500,6 +558,9 @@ fn every_point_is_tried() {
     let mut tried: Vec<&str> = POINTS.iter().map(|(point, _)| *point).chain(["catching-up", "caught-up"]).collect();
     tried.extend(RELATED_POINTS.iter().map(|(point, _)| *point));
     tried.extend(POISON.map(|(point, ..)| point));
+    tried.extend(FORGET_POINTS);
+    tried.extend(SKETCHER_POINTS.iter().map(|(point, _)| *point));
     tried.sort_unstable();
+    tried.dedup();
     assert_eq!(named, tried);
 }
