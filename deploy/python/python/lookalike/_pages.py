@@ -124,11 +124,12 @@ def page_text(
         charset: The charset of bytes that the HTTP header named.
 
     >>> import lookalike as la
-    >>> html = "<title>Cranes</title><nav>Home</nav><main><p>The cranes are back, and nobody knows why they came.</main>"
-    >>> la.page_text(html, "main")
-    'The cranes are back, and nobody knows why they came.'
+    >>> story = "The cranes came back on Sunday, three weeks early, and nobody knows why."
+    >>> html = f"<title>Cranes</title><nav>Home</nav><main><p>{story}</p></main>"
+    >>> la.page_text(html, "main") == story
+    True
     >>> la.page_text(html.encode("utf-16"))
-    'Cranes Home The cranes are back, and nobody knows why they came.'
+    'Cranes Home The cranes came back on Sunday, three weeks early, and nobody knows why.'
     """
     return _lookalike.page_text(page, content, charset)
 
