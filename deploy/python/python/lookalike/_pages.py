@@ -124,12 +124,12 @@ def page_text(
         charset: The charset of bytes that the HTTP header named.
 
     >>> import lookalike as la
-    >>> story = "The cranes came back on Sunday, three weeks early, and nobody knows why."
+    >>> story = "The cranes came back on Sunday, three weeks early, and nobody in the village knows why they did."
     >>> html = f"<title>Cranes</title><nav>Home</nav><main><p>{story}</p></main>"
     >>> la.page_text(html, "main") == story
     True
     >>> la.page_text(html.encode("utf-16"))
-    'Cranes Home The cranes came back on Sunday, three weeks early, and nobody knows why.'
+    'Cranes Home The cranes came back on Sunday, three weeks early, and nobody in the village knows why they did.'
     """
     return _lookalike.page_text(page, content, charset)
 
