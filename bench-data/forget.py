@@ -58,7 +58,7 @@ class Stores:
         answers = {}
         for url in urls:
             told = json.loads(self.ask(store, "query", "lost", "--json", url))
-            answers[url] = [(place["url"], place["fetched_at"]) for place in told["answers"]]
+            answers[url] = told["answers"]
         return answers
 
 
