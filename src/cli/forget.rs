@@ -1,14 +1,15 @@
 //! `lookalike forget` and `compact`: deletes what a store should not hold any longer.
 
 use super::args::ForgetArgs;
+use super::backfill::{context, memory_limit};
 use super::exit::{Exit, ending, file_error, usage};
 use super::output::OutputMode;
 use super::wiring::{open_read_only, open_store, watch_signals};
-use crate::backfill::{self, BackfillError, Context, Forgetting};
+use crate::backfill::{self, BackfillError, Forgetting};
 use crate::config::Config;
 use crate::dedup::KeptLog;
 use crate::document::FetchTime;
-use crate::ports::{Forgotten, RelatedView};
+use crate::ports::{Forgotten, RelatedView, Snapshot};
 use crate::store::RocksStore;
 use crate::sweep::Selection;
 use anyhow::Result;
@@ -120,7 +121,7 @@ fn forget_all(config: &Config, args: &ForgetArgs, selection: &Selection, summary
     loop {
         let forgotten = store.find_selected(selection, SIGHTINGS_AT_ONCE)?;
         if !forgotten.urls.is_empty() {
-            summary.n_events += forget_batch(&store, args, &forgotten, &stop)?;
+            summary.n_events += forget_batch(config, &store, args, &forgotten, &stop)?;
             summary.add(&forgotten);
         }
         if forgotten.is_all {
@@ -133,18 +134,18 @@ fn forget_all(config: &Config, args: &ForgetArgs, selection: &Selection, summary
 }
 
 /// Forgets a batch. Returns the number of events.
-fn forget_batch(store: &RocksStore, args: &ForgetArgs, forgotten: &Forgotten, stop: &Arc<AtomicBool>) -> Result<u64> {
+fn forget_batch(
+    config: &Config,
+    store: &RocksStore,
+    args: &ForgetArgs,
+    forgotten: &Forgotten,
+    stop: &Arc<AtomicBool>,
+) -> Result<u64> {
     let folder = store.path().join("forgetting");
     // A killed run may have left it.
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir(&folder).map_err(|error| file_error("create", &folder, &error))?;
-    let context = Context {
-        folder: folder.clone(),
-        n_threads: std::thread::available_parallelism().map_or(1, usize::from),
-        memory: args.memory.map_or_else(|| backfill::machine_memory() / 3, |mib| mib << 20).max(1 << 20),
-        stop: Arc::clone(stop),
-        progress: Default::default(),
-    };
+    let context = context(config, folder.clone(), memory_limit(args.memory), stop, &Arc::default());
     let forgetting = backfill::forget(store, &context, forgotten);
     std::fs::remove_dir_all(&folder).map_err(|error| file_error("remove", &folder, &error))?;
     let Forgetting { remainders, events } = forgetting.map_err(|error| match error {
@@ -191,7 +192,6 @@ struct CompactSummary {
 
 /// Rewrites the store's files without what is deleted.
 pub(super) fn compact(config: &Config, mode: OutputMode) -> Result<Exit> {
-    use crate::ports::Snapshot;
     let n_bytes_before = open_read_only(config)?.n_bytes_on_disk();
     let store = open_store(config)?;
     store.compact()?;

@@ -1,6 +1,7 @@
 //! `lookalike recluster`: clusters a store's sketches by another rule.
 
 use super::args::ReclusterArgs;
+use super::backfill::memory_limit;
 use super::exit::{Exit, ending, file_error, usage};
 use super::export::CLUSTER_COLUMNS;
 use super::output::OutputMode;
@@ -47,7 +48,7 @@ pub(super) fn recluster(config: &Config, args: &ReclusterArgs, mode: OutputMode)
     let context = Context {
         folder: folder.clone(),
         n_threads: std::thread::available_parallelism().map_or(1, usize::from),
-        memory: args.memory.map_or_else(|| backfill::machine_memory() / 3, |mib| mib << 20).max(1 << 20),
+        memory: memory_limit(args.memory),
         stop: watch_signals()?,
         progress: Default::default(),
     };

@@ -1,14 +1,14 @@
 //! `lookalike related`: related pages of whole files, and what a build found.
 
 use super::args::{BuildArgs, EvaluateArgs, RelatedCommand, SampleArgs, TableArgs};
-use super::backfill::{input_sizes, page_input, usage_error};
+use super::backfill::{context, input_sizes, memory_limit, page_input, usage_error};
 use super::exit::{Exit, ending, file_error, none_accepted, usage};
 use super::output::{OutputMode, RowWriter, no_pages_text, print, unreadable_text};
 use super::related_store;
 use super::telemetry;
 use super::wiring::{new_seed, watch_signals};
 use crate::backfill::related::{self, BuildReport, BuildSpec, Built, RelatedBuild, UrlTable};
-use crate::backfill::{self, BackfillError, Checkpoint, Context, PhaseProgress};
+use crate::backfill::{BackfillError, Checkpoint, PhaseProgress};
 use crate::config::Config;
 use crate::document::path_of;
 use crate::files::input_files;
@@ -62,19 +62,10 @@ fn build(mut config: Config, args: BuildArgs, out: &Path, mode: OutputMode) -> R
     }
     telemetry::start_logs(&config.log.level)?;
     let shutdown = watch_signals()?;
-    let memory = args.memory.map_or_else(|| backfill::machine_memory() / 3, |mib| mib << 20).max(1 << 20);
+    let memory = memory_limit(args.memory);
     let mut checkpoint = open_checkpoint(&config, &folder, spec, memory)?;
     let phase_progress = Arc::new(PhaseProgress::default());
-    let context = Context {
-        folder,
-        n_threads: match config.pipeline.sketchers {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            n => n,
-        },
-        memory,
-        stop: Arc::clone(&shutdown),
-        progress: Arc::clone(&phase_progress),
-    };
+    let context = context(&config, folder, memory, &shutdown, &phase_progress);
     let n_files = inputs.len();
     let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
     let input = page_input(&config, inputs, ProgressMap::new(), &mut progress)?;

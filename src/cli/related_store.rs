@@ -2,6 +2,7 @@
 
 use super::answer_table::{self, AnswerFormat, AnswerWriter, print_as};
 use super::args::BuildArgs;
+use super::backfill::memory_limit;
 use super::exit::{Exit, ending, file_error};
 use super::output::OutputMode;
 use super::page_file::page_of_file;
@@ -71,7 +72,7 @@ pub(super) fn build(mut config: Config, args: BuildArgs, mode: OutputMode) -> Re
     let context = Context {
         folder: folder.clone(),
         n_threads: std::thread::available_parallelism().map_or(1, usize::from),
-        memory: args.memory.map_or_else(|| backfill::machine_memory() / 3, |mib| mib << 20).max(1 << 20),
+        memory: memory_limit(args.memory),
         stop,
         progress: Default::default(),
     };

@@ -4,14 +4,12 @@
 use super::client::TopicError;
 use super::offsets::{GapReason, OffsetRange};
 use super::settings::{KafkaSettings, RecordFormat, SettingsError, Start};
-use super::sketches_topic::common_partitions;
 use super::source::{KafkaSource, REQUEST_MAX, StartOptions};
 use crate::document::Fingerprint;
 use crate::intake::{Continuity, SketchHeader, SketchMessageError};
 use crate::ports::{Incoming, PoisonGuard, Polled, Progress, ProgressMap, Reading, Source, SourceError, StopReason};
 use crate::wire::{Limits, Message, Origin, Record};
 use rdkafka::Offset;
-use rdkafka::consumer::Consumer;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -95,10 +93,7 @@ impl KafkaSketchSource {
         // A message is read whole, whatever the limits of a page.
         let limits = Limits { body_bytes_max: usize::MAX, ..limits.clone() };
         let mut sketches = KafkaSource::unassigned(&sketch_settings, &limits, &start, None)?;
-        common_partitions(sketches.consumer.client(), settings).map_err(|error| {
-            let last_error = &sketches.consumer.context().last_error;
-            SourceError { stop_reason: error.stop_reason(last_error), message: error.explain(settings, last_error) }
-        })?;
+        sketches.common_partitions(settings)?;
         sketches.locate_partitions(&start)?;
         let mut source = KafkaSketchSource {
             sketches,

@@ -25,16 +25,20 @@ impl KafkaSource {
         settings.check().map_err(|error| SourceError::new(error.to_string()))?;
         let membership = Membership { accept_gap: options.accept_gap, n_partitions: 0 };
         let mut source = Self::unassigned(settings, limits, options, Some(membership))?;
-        let partitions = common_partitions(source.consumer.client(), settings).map_err(|error| {
-            let last_error = &source.consumer.context().last_error;
-            SourceError { stop_reason: error.stop_reason(last_error), message: error.explain(settings, last_error) }
-        })?;
-        let n_partitions = partitions.len();
+        let n_partitions = source.common_partitions(settings)?.len();
         source.membership = Some(Membership { accept_gap: options.accept_gap, n_partitions });
         source.consumer.subscribe(&[&settings.topic]).map_err(|error| {
             SourceError::new(format!("cannot join the group {:?}: {error}; check kafka.group", settings.group))
         })?;
         Ok(source)
+    }
+
+    /// The partitions that the topics of pages and of sketches have, which must be the same.
+    pub(super) fn common_partitions(&self, settings: &KafkaSettings) -> Result<Vec<i32>, SourceError> {
+        common_partitions(self.consumer.client(), settings).map_err(|error| {
+            let last_error = &self.consumer.context().last_error;
+            SourceError { stop_reason: error.stop_reason(last_error), message: error.explain(settings, last_error) }
+        })
     }
 
     /// Follows what the group gives and takes. What was read of a partition before it was taken away goes on its way; it

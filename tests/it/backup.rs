@@ -1,6 +1,6 @@
 //! A backup is the store at one moment, whatever is written meanwhile, and a restored store goes on from there.
 
-use crate::harness::{World, ended, sweeps, text};
+use crate::harness::{World, ended, sample_lines, sweeps, text};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,16 +15,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 fn lines() -> Vec<Vec<u8>> {
-    let unpacked = sweeps().into_iter().map(|path| fs::read(path).expect("a file"));
-    unpacked
-        .flat_map(|bytes| {
-            let mut decoder = zstd::Decoder::new(&bytes[..]).expect("zstd");
-            decoder.window_log_max(27).expect("a window");
-            let mut lines = Vec::new();
-            std::io::Read::read_to_end(&mut decoder, &mut lines).expect("zstd");
-            lines.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>()
-        })
-        .collect()
+    sample_lines().into_iter().map(|line| (line + "\n").into_bytes()).collect()
 }
 
 /// Backups that are taken while pages stream in are each the store after some first pages, and a run over all pages goes on

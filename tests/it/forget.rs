@@ -1,27 +1,12 @@
 //! What is forgotten leaves the store as if it had never come, and its files.
 
 use crate::harness::schema::{assert_valid, event_validator};
-use crate::harness::{Partition, World, check_events, page, sweeps, text};
+use crate::harness::{Partition, World, check_events, page, sample_lines, text};
 use lookalike::wire::{Event, EventType};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Read;
 use std::path::Path;
-
-/// The pages of the sample, a line each.
-fn lines() -> Vec<String> {
-    let mut lines = Vec::new();
-    for path in sweeps() {
-        let bytes = fs::read(path).expect("a file");
-        let mut decoder = zstd::Decoder::new(&bytes[..]).expect("zstd");
-        decoder.window_log_max(27).expect("a window");
-        let mut all = String::new();
-        decoder.read_to_string(&mut all).expect("text");
-        lines.extend(all.lines().map(String::from));
-    }
-    lines
-}
 
 fn url_of(line: &str) -> String {
     let page: Value = serde_json::from_str(line).expect("JSON");
@@ -55,7 +40,7 @@ fn forget(world: &World, arguments: &[&str]) -> Value {
 /// A store that forgot every fifth URL is the store that never saw them, for several choices of them.
 #[test]
 fn what_is_forgotten_was_never_there() {
-    let lines = lines();
+    let lines = sample_lines();
     let urls: BTreeSet<String> = lines.iter().map(|line| url_of(line)).collect();
     for rest in [0, 3] {
         let gone: BTreeSet<&String> =
@@ -167,7 +152,7 @@ fn names(world: &World) -> BTreeSet<BTreeSet<String>> {
 
 #[test]
 fn a_part_of_the_history_can_be_forgotten() {
-    let lines = lines();
+    let lines = sample_lines();
     let world = world_of(&lines);
     let dry = forget(&world, &["--before", "2015-01-01", "--dry-run"]);
     assert_eq!(dry["is_dry_run"], true);
@@ -223,7 +208,7 @@ fn compaction_takes_the_bytes_away() {
 
 #[test]
 fn wrong_usage_changes_nothing_and_says_what_to_do() {
-    let lines = lines();
+    let lines = sample_lines();
     let world = world_of(&lines[..50]);
     let before = contents(&world);
     let fails = |arguments: &[&str], code: i32, why: &str| {

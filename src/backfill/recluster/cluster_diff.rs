@@ -76,6 +76,10 @@ pub(super) fn diff_events(
     };
     splits.iter().for_each(|cluster| push(None, &|seq| Event::split(seq, origin, *cluster)));
     merges.iter().for_each(|merge| push(None, &|seq| Event::merged(seq, origin, no_subject, *merge)));
+    // Without it, no URL need be read, of which a store has many.
+    if reassigned.is_empty() {
+        return Ok(events);
+    }
     let cluster_of = |document: DocumentId| ClusterId(new[document.0 as usize - 1].0);
     let mut without_url: BTreeSet<DocumentId> = reassigned.iter().copied().collect();
     each_url(&mut |url, state| {

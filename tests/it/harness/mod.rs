@@ -13,6 +13,7 @@ pub mod server;
 use lookalike::wire::{Event, EventType};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -188,6 +189,18 @@ pub fn read_events(path: &Path) -> Vec<Event> {
 /// The project's folder.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The pages of the shipped sample, a line each.
+pub fn sample_lines() -> Vec<String> {
+    let unpacked = |path: PathBuf| {
+        let mut decoder = zstd::Decoder::new(fs::File::open(path).expect("a file")).expect("zstd");
+        decoder.window_log_max(27).expect("a window");
+        let mut text = String::new();
+        decoder.read_to_string(&mut text).expect("text");
+        text
+    };
+    sweeps().into_iter().flat_map(|path| unpacked(path).lines().map(String::from).collect::<Vec<_>>()).collect()
 }
 
 /// The three sweeps of the shipped sample.
