@@ -1,7 +1,7 @@
 //! `lookalike backfill`: connects inputs, work folder and a new store, and runs the phases.
 
 use super::args::BackfillArgs;
-use super::exit::{Exit, ending, file_error, none_accepted, usage};
+use super::exit::{Exit, RUN_SHOWS_REASONS, ending, file_error, none_accepted, usage};
 use super::output::{OutputMode, no_pages_text, unreadable_text};
 use super::telemetry;
 use super::wiring::{OPEN_SEED, beside, events_sink, file_source, future_limit, new_seed, refuse_star, watch_signals};
@@ -169,8 +169,7 @@ pub(super) fn page_input(
 fn exit_of(report: &Report) -> Result<Exit> {
     let counts = &report.counts;
     if counts.n_pages + counts.n_gone == 0 && counts.n_rejected > 0 {
-        let advice = "`lookalike run` over the same inputs and another store shows the first of each reason";
-        return Err(none_accepted(counts.n_rejected, advice));
+        return Err(none_accepted(counts.n_rejected, RUN_SHOWS_REASONS));
     }
     Ok(if report.unreadable.is_empty() { Exit::Done } else { Exit::Unreadable })
 }

@@ -2,7 +2,7 @@
 
 use super::args::{BuildArgs, EvaluateArgs, RelatedCommand, SampleArgs, TableArgs};
 use super::backfill::{context, input_sizes, memory_limit, page_input, usage_error};
-use super::exit::{Exit, ending, file_error, none_accepted, usage};
+use super::exit::{Exit, RUN_SHOWS_REASONS, ending, file_error, none_accepted, usage};
 use super::output::{OutputMode, RowWriter, no_pages_text, print, unreadable_text};
 use super::related_store;
 use super::telemetry;
@@ -99,8 +99,7 @@ fn open_checkpoint(config: &Config, folder: &Path, spec: BuildSpec, memory: u64)
 fn exit_of(report: &BuildReport) -> Result<Exit> {
     let counts = &report.counts;
     if counts.n_pages + counts.n_gone == 0 && counts.n_rejected > 0 {
-        let advice = "`lookalike run` over the same inputs shows the first of each reason";
-        return Err(none_accepted(counts.n_rejected, advice));
+        return Err(none_accepted(counts.n_rejected, RUN_SHOWS_REASONS));
     }
     Ok(if report.unreadable.is_empty() { Exit::Done } else { Exit::Unreadable })
 }

@@ -3,8 +3,8 @@
 use super::answer_table::{self, AnswerFormat, AnswerWriter, print_as};
 use super::args::BuildArgs;
 use super::backfill::memory_limit;
-use super::exit::{Exit, ending, file_error};
-use super::output::OutputMode;
+use super::exit::{Exit, RUN_SHOWS_REASONS, ending, file_error, none_accepted};
+use super::output::{OutputMode, no_pages_text, unreadable_text};
 use super::page_file::page_of_file;
 use super::render;
 use super::telemetry;
@@ -39,11 +39,8 @@ const DOCUMENTS_TOGETHER: usize = 1024;
 struct BuildSummary {
     #[serde(flatten)]
     build: RelatedBuild,
-    /// Documents whose words and links were read from the inputs.
-    n_read: u64,
-    /// Pages of the inputs that the store does not hold.
-    n_unknown: u64,
-    unreadable: Vec<String>,
+    #[serde(flatten)]
+    read: FilesRead,
     seconds: f64,
 }
 
@@ -63,6 +60,9 @@ pub(super) fn build(mut config: Config, args: BuildArgs, mode: OutputMode) -> Re
     if !inputs.is_empty() {
         let source = file_source(&config, inputs, ProgressMap::new())?;
         read = read_files(&store, &config, source, &stop)?;
+        if !read.is_any_accepted && read.n_rejected > 0 {
+            return Err(none_accepted(read.n_rejected, RUN_SHOWS_REASONS));
+        }
     }
     let folder = work_folder(&config.store.path);
     if folder.exists() {
@@ -83,8 +83,7 @@ pub(super) fn build(mut config: Config, args: BuildArgs, mode: OutputMode) -> Re
         built => built?,
     };
     let is_all_read = read.unreadable.is_empty();
-    let FilesRead { n_read, n_unknown, unreadable } = read;
-    let summary = BuildSummary { build, n_read, n_unknown, unreadable, seconds: begun.elapsed().as_secs_f64() };
+    let summary = BuildSummary { build, read, seconds: begun.elapsed().as_secs_f64() };
     mode.summary(&summary, |summary| summary_text(summary, &config.store.path))?;
     Ok(if is_all_read { Exit::Done } else { Exit::Unreadable })
 }
@@ -108,10 +107,16 @@ fn work_folder(store: &Path) -> PathBuf {
 }
 
 /// What the inputs told.
-#[derive(Default)]
+#[derive(Default, Serialize)]
 struct FilesRead {
+    /// Documents whose words and links were read.
     n_read: u64,
+    /// Pages that the store does not hold.
     n_unknown: u64,
+    /// Records that are no pages.
+    n_rejected: u64,
+    #[serde(skip)]
+    is_any_accepted: bool,
     unreadable: Vec<String>,
 }
 
@@ -124,7 +129,11 @@ fn read_files(store: &RocksStore, config: &Config, mut source: FileSource, stop:
     while !stop.load(Ordering::Relaxed) {
         match source.poll(POLL_TIMEOUT)? {
             Polled::Record(Incoming { record, .. }) => {
-                let Ok(page) = sketcher.sketch(&record) else { continue };
+                let Ok(page) = sketcher.sketch(&record) else {
+                    read.n_rejected += 1;
+                    continue;
+                };
+                read.is_any_accepted = true;
                 let (Some(content), Some(said)) = (page.content, page.said) else { continue };
                 let keys: Vec<_> = content.equivalences.keys().collect();
                 match store.equal(&keys)?.into_iter().flatten().next() {
@@ -164,7 +173,7 @@ fn keep(store: &RocksStore, waiting: &mut Vec<(DocumentId, Arc<Said>)>) -> Resul
 }
 
 fn summary_text(summary: &BuildSummary, store: &Path) -> String {
-    let BuildSummary { build, n_read, n_unknown, seconds, .. } = summary;
+    let BuildSummary { build, read, seconds } = summary;
     let mut text = format!(
         "{} URLs have a bag in {}: {} with a page's words, {} with words of links; {seconds:.1} s\n",
         HumanCount(build.n_urls),
@@ -180,14 +189,14 @@ fn summary_text(summary: &BuildSummary, store: &Path) -> String {
             HumanCount(largest)
         );
     }
-    if *n_read + *n_unknown > 0 {
+    if read.n_read + read.n_unknown > 0 {
         text += &format!(
             "  read for {} documents; {} pages are not in the store\n",
-            HumanCount(*n_read),
-            HumanCount(*n_unknown)
+            HumanCount(read.n_read),
+            HumanCount(read.n_unknown)
         );
     }
-    text
+    text + &no_pages_text(0, read.n_rejected, "") + &unreadable_text(&read.unreadable)
 }
 
 /// Answers for one file or URL.

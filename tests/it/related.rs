@@ -318,6 +318,14 @@ fn a_file_is_asked_about_and_wrong_input_is_refused() {
     let file = world.write("page.html", "<p>violinswordb violinsworde violinswordc <b>violins</b>");
     let printed = world.ask("query related --limit 2", &[file.to_str().expect("a path")]);
     assert!(printed.contains("http://site.example/violins/") && printed.contains("no page links to it"), "{printed}");
+    let broken = world.write("broken.jsonl", "no page\n".repeat(3));
+    let some = world.write("some.jsonl", site()[0].clone() + "no page\n");
+    let summary = world.ask("related build --json", &[some.to_str().expect("a path")]);
+    let summary: Value = serde_json::from_str(&summary).expect("JSON");
+    assert_eq!((&summary["n_read"], &summary["n_rejected"]), (&Value::from(0), &Value::from(1)), "{summary}");
+    let refused = world.command("related build").arg(&broken).output().expect("starts");
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(text(&refused.stderr).contains("all 3 were rejected"), "{}", text(&refused.stderr));
     let other = world.with("related.window", 3);
     let refused = other.command("related build").output().expect("starts");
     assert_eq!(refused.status.code(), Some(2));
