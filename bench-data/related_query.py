@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""How long `GET /v1/related` takes over a store of many URLs.
+
+    cargo build --release --bin lookalike
+    python3 bench-data/related_query.py [--urls 1000000] [--queries 5000]
+
+Makes pages that link to one another, one for each URL, streams them through `run` with `related.on`, builds, starts `serve`
+and asks for random URLs one after another: first some to warm up, then those that are timed. The time of an answer is that
+of the whole request on loopback. Each answer must name a URL of the same topic first, which shows that the store was
+asked about what it holds.
+"""
+import argparse
+import http.client
+import json
+import os
+import random
+import subprocess
+import tempfile
+import time
+import urllib.parse
+from pathlib import Path
+
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", Path(__file__).resolve().parent.parent / "target")) / "release"
+TOPIC_URLS, TOPIC_WORDS, PAGE_TOPIC_WORDS, PAGE_WORDS, LINKS = 30, 30, 20, 60, 10
+VOCABULARY = 100_000
+SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--urls", type=int, default=1_000_000)
+    parser.add_argument("--queries", type=int, default=5000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--store", type=Path, help="keep the store in this folder, or ask the one that is there")
+    parser.add_argument("--binary", type=Path, default=TARGET / "lookalike")
+    return parser.parse_args()
+
+
+def word(number):
+    """A word of letters for a number; other numbers have other words."""
+    letters = ""
+    number += len(SYLLABLES)
+    while number:
+        number, last = divmod(number, len(SYLLABLES))
+        letters += SYLLABLES[last]
+    return letters
+
+
+class Site:
+    """Pages with topics. A topic's URLs lie anywhere; its words stand in the pages and around the links to them."""
+
+    def __init__(self, n_urls, seed):
+        self.n_topics = -(-n_urls // TOPIC_URLS)
+        self.n_urls, self.seed = n_urls, seed
+        self.words = [word(n) for n in range(VOCABULARY)]
+
+    def topic(self, page):
+        return page * 7919 % self.n_topics
+
+    def url(self, page):
+        return f"http://host{page % 997}.example/topic{self.topic(page)}/page{page}.html"
+
+    def words_of(self, topic, draw):
+        shared = random.Random(f"{self.seed} {topic}")
+        return draw.sample([self.words[int(VOCABULARY ** shared.random()) - 1] for _ in range(TOPIC_WORDS)], PAGE_TOPIC_WORDS)
+
+    def record(self, page):
+        draw = random.Random(self.seed << 40 | page)
+        words = self.words_of(self.topic(page), draw)
+        words += [self.words[int(VOCABULARY ** draw.random()) - 1] for _ in range(PAGE_WORDS - len(words))]
+        draw.shuffle(words)
+        steps = draw.sample(range(1, TOPIC_URLS), LINKS)
+        for place, step in enumerate(steps):
+            linked = (page + step * self.n_topics) % self.n_urls
+            around = " ".join(self.words_of(self.topic(linked), draw)[:4])
+            words.insert(place * 6, f'{around} <a href="{self.url(linked)}">{draw.choice(words[-20:])}</a>')
+        html = f"<title>{' '.join(words[-4:])}</title><p>{' '.join(words)}"
+        return json.dumps({"url": self.url(page), "fetched_at": "2026-01-01T00:00:00Z", "html": html}) + "\n"
+
+
+def make_store(command, site, folder):
+    began = time.time()
+    run = subprocess.Popen([*command, "run", "-", "--stdin-name", "pages", "--quiet"], stdin=subprocess.PIPE, text=True)
+    for page in range(site.n_urls):
+        run.stdin.write(site.record(page))
+    run.stdin.close()
+    assert run.wait() == 0
+    read = time.time()
+    subprocess.run([*command, "related", "build", "--quiet"], check=True)
+    n_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    print(f"{site.n_urls:,} URLs: pages made and read in {read - began:.0f} s, build {time.time() - read:.0f} s, "
+          f"store {n_bytes / 2**20:,.0f} MiB", flush=True)
+
+
+def ask(connection, url):
+    """Returns the seconds that an answer took, and its URLs."""
+    began = time.perf_counter()
+    connection.request("GET", "/v1/related?url=" + urllib.parse.quote(url, safe=""))
+    response = connection.getresponse()
+    body = response.read()
+    seconds = time.perf_counter() - began
+    assert response.status == 200, (response.status, body)
+    return seconds, [row["url"] for row in json.loads(body)["related"]]
+
+
+def main():
+    args = arguments()
+    site = Site(args.urls, args.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        store = args.store or Path(folder) / "store"
+        config = Path(folder) / "config.toml"
+        config.write_text("[related]\non = true\n")
+        command = [str(args.binary), "--config", str(config), "--store", str(store)]
+        if not store.exists():
+            make_store(command, site, store)
+        serve = subprocess.Popen([*command, "serve", "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True)
+        try:
+            address = next(line for line in serve.stderr if "http://" in line).split("http://")[1].split("/")[0].split()[0]
+            connection = http.client.HTTPConnection(address)
+            draw = random.Random(args.seed)
+            n_warm, times, n_right = args.queries // 5, [], 0
+            for number in range(n_warm + args.queries):
+                page = draw.randrange(site.n_urls)
+                seconds, urls = ask(connection, site.url(page))
+                if number >= n_warm:
+                    times.append(seconds * 1000)
+                    n_right += bool(urls) and f"/topic{site.topic(page)}/" in urls[0]
+            times.sort()
+            at = lambda share: times[min(int(share * len(times)), len(times) - 1)]
+            print(f"{args.queries:,} queries: p50 {at(0.5):.1f} ms, p99 {at(0.99):.1f} ms, at most {times[-1]:.1f} ms; "
+                  f"{n_right / args.queries:.3f} with the same topic first; load {os.getloadavg()[0]:.1f}")
+        finally:
+            serve.terminate()
+            serve.wait()
+
+
+main()
