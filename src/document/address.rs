@@ -76,9 +76,8 @@ impl<'u> BaseUrl<'u> {
         }
         url.push_str(path);
         if memmem::find(&url.as_bytes()[root.len()..], b"/.").is_some() {
-            let path = without_dots(&url[root.len()..]);
-            url.truncate(root.len());
-            url.push_str(&path);
+            let path = url.split_off(root.len());
+            push_without_dots(&path, &mut url);
         }
         url.push_str(query);
         Some(url)
@@ -101,25 +100,23 @@ fn scheme_of(url: &str) -> Option<&str> {
     is_scheme.then(|| &url[..n_bytes])
 }
 
-/// RFC 3986, section 5.2.4.
-fn without_dots(path: &str) -> String {
-    let mut kept: Vec<&str> = Vec::new();
-    let n_segments = path.split('/').count();
-    for (number, segment) in path.split('/').enumerate().skip(1) {
-        let is_last = number + 1 == n_segments;
-        match segment {
-            "." if is_last => kept.push(""),
-            "." => {}
-            ".." => {
-                kept.pop();
-                if is_last {
-                    kept.push("");
-                }
-            }
-            segment => kept.push(segment),
+/// Appends a path, which begins with `/`, without segments that are dots (RFC 3986, section 5.2.4).
+fn push_without_dots(path: &str, url: &mut String) {
+    let begin = url.len();
+    let mut segments = path.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        let is_last = segments.peek().is_none();
+        let is_dots = matches!(segment, "." | "..");
+        if segment == ".." {
+            url.truncate(url[begin..].rfind('/').map_or(begin, |last| begin + last));
+        }
+        if !is_dots || is_last {
+            url.push('/');
+        }
+        if !is_dots {
+            url.push_str(segment);
         }
     }
-    format!("/{}", kept.join("/"))
 }
 
 #[cfg(test)]

@@ -197,7 +197,10 @@ impl CanonicalForm {
 #[derive(Clone, Debug, Default)]
 pub struct Canonicaliser {
     rule: CanonicalRule,
-    plain: String,
+    keeps_marks: bool,
+    /// Whether `plain` is the whole text of the last body, with its marks.
+    is_marked: bool,
+    plain: MarkedText,
     blocks: ContentBlocks,
     form: CanonicalForm,
 }
@@ -208,19 +211,36 @@ impl Canonicaliser {
         Canonicaliser { rule: *rule, ..Self::default() }
     }
 
+    /// Keeps the marks of HTML for [`Self::take_marked`] where they cost little: where its whole text is read.
+    #[must_use]
+    pub fn keeping_marks(self) -> Self {
+        Canonicaliser { keeps_marks: true, ..self }
+    }
+
+    /// The marked text of the last body, once: what [`mark_text`] reads. `None` where it was not kept.
+    pub fn take_marked(&mut self) -> Option<&MarkedText> {
+        std::mem::take(&mut self.is_marked).then_some(&self.plain)
+    }
+
     /// Returns the canonical form of a body.
     ///
     /// # Errors
     /// [`NoText`] if the bytes are not text.
     pub fn read(&mut self, body: &Body, media_type: MediaType) -> Result<&CanonicalForm, NoText> {
+        self.is_marked = false;
         let (text, is_html) = decoded(body, media_type)?;
         self.form.text.clear();
         self.form.n_words = 0;
         match (is_html, self.rule.content) {
             (true, PageContent::All) => {
-                self.plain.clear();
-                append_html_text(&text, &mut self.plain);
-                self.form.push_text(&self.plain);
+                if self.keeps_marks {
+                    self.plain.read_html(&text);
+                    self.is_marked = true;
+                } else {
+                    self.plain.text.clear();
+                    append_html_text(&text, &mut self.plain.text);
+                }
+                self.form.push_text(&self.plain.text);
             }
             (true, PageContent::Main) => {
                 self.blocks.read_html(&text);

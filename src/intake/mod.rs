@@ -112,7 +112,11 @@ impl RecordSketcher {
 
     /// Reads what pages say, too.
     pub fn with_said(self, said: Option<SaidReader>) -> Self {
-        RecordSketcher { said, ..self }
+        let (fresh, sketcher) = match said {
+            Some(_) => (self.fresh.keeping_marks(), self.sketcher.keeping_marks()),
+            None => (self.fresh, self.sketcher),
+        };
+        RecordSketcher { fresh, sketcher, said, ..self }
     }
 
     /// How many pages needed their JSON repaired by [`repaired()`].
@@ -144,8 +148,9 @@ impl RecordSketcher {
         let sketched = catch_unwind(AssertUnwindSafe(|| {
             let page = reader.page(record)?;
             let outcome = sketch_page(sketcher, &page, reader.limits.words_max, known)?;
-            let said = said.filter(|_| may_be_new(&outcome)).and_then(|reader| reader.read(&page)).map(Arc::new);
-            Ok(sketched_page(&page, outcome, cut, said))
+            let marked = sketcher.take_marked();
+            let said = said.filter(|_| may_be_new(&outcome)).and_then(|reader| reader.read_marked(&page, marked));
+            Ok(sketched_page(&page, outcome, cut, said.map(Arc::new)))
         }));
         sketched.unwrap_or_else(|_| {
             self.sketcher = self.fresh.clone();

@@ -66,10 +66,10 @@ pub struct FragmentReader {
     links: Vec<Link>,
 }
 
-/// A link and the places of its words.
+/// A link, by the number of the mark at which it begins, and the places of its words.
 #[derive(Clone, Debug)]
 struct Link {
-    href: String,
+    mark: usize,
     words: Range<usize>,
 }
 
@@ -99,8 +99,9 @@ impl FragmentReader {
             passages.push(Passage { target: own.to_string(), text: 0..0, with_title: true });
         }
         let most = if self.per_page_max == 0 { usize::MAX } else { self.per_page_max };
-        let targets = self.links.iter().filter_map(|Link { href, words }| {
+        let targets = self.links.iter().filter_map(|Link { mark, words }| {
             let is_beyond = self.words.is_full() && words.start == self.words.n_words();
+            let MarkKind::LinkBegins(href) = &page.marks[*mark].kind else { return None };
             let target = if is_beyond { None } else { base.resolve(href) }?;
             (is_http(&target) && target.len() <= TARGET_BYTES_MAX && target != own).then_some((target, words))
         });
@@ -121,13 +122,13 @@ impl FragmentReader {
         self.title.clear();
         self.links.clear();
         let (mut from, mut is_title) = (0, false);
-        for Mark { at, kind } in &page.marks {
+        for (mark, Mark { at, kind }) in page.marks.iter().enumerate() {
             let words = if is_title { &mut self.title } else { &mut self.words };
             words.append(&page.text[from..*at]);
             from = *at;
             let place = self.words.n_words();
             match kind {
-                MarkKind::LinkBegins(href) => self.links.push(Link { href: href.clone(), words: place..place }),
+                MarkKind::LinkBegins(_) => self.links.push(Link { mark, words: place..place }),
                 MarkKind::LinkEnds => self.links.iter_mut().last().into_iter().for_each(|link| link.words.end = place),
                 MarkKind::TitleBegins => is_title = true,
                 MarkKind::TitleEnds => is_title = false,
@@ -180,8 +181,32 @@ impl Words {
     /// spaces the characters that follow one another make words of two.
     fn append(&mut self, text: &str) {
         if self.is_full() {
-            return;
+        } else if text.is_ascii() {
+            self.append_ascii(text);
+        } else {
+            self.append_mixed(text);
         }
+    }
+
+    /// Appends the words of ASCII, which are its runs of letters.
+    fn append_ascii(&mut self, text: &str) {
+        for word in text.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty()) {
+            let from = self.text.len();
+            if word.len() > 1 && !self.is_full() {
+                self.text.push_str(word);
+                self.text[from..].make_ascii_lowercase();
+                if self.stop_words.contains(&self.text[from..]) {
+                    self.text.truncate(from);
+                } else {
+                    self.text.push(' ');
+                    self.n_kept += 1;
+                }
+            }
+            self.starts.push(self.text.len());
+        }
+    }
+
+    fn append_mixed(&mut self, text: &str) {
         self.canonical.clear();
         append_words(text, &mut self.canonical);
         let canonical = std::mem::take(&mut self.canonical);
@@ -240,6 +265,7 @@ fn is_alone(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::collections::BTreeSet;
 
     fn read(rule: &RelatedRule, html: &str) -> PageText {
@@ -295,6 +321,17 @@ mod tests {
     fn scripts_without_spaces_have_words_of_two_characters() {
         let said = read(&RelatedRule::default(), "東京都 rose ไทย 한국어 é");
         assert_eq!(content(&said), ["rose", "ทย", "ไท", "京都", "東京", "한국어"]);
+    }
+
+    proptest! {
+        /// ASCII has the words that it has as any other text.
+        #[test]
+        fn ascii_is_read_like_any_text(text in "([a-zA-Z0-9 .,<_\\n]|the |Rose|x86){0,60}") {
+            let [mut ascii, mut mixed] = [Words::new(StopWords::Short), Words::new(StopWords::Short)];
+            ascii.append_ascii(&text);
+            mixed.append_mixed(&text);
+            prop_assert_eq!((&ascii.text, &ascii.starts, ascii.n_kept), (&mixed.text, &mixed.starts, mixed.n_kept));
+        }
     }
 
     /// A page that is one link, or a link a word, costs no more than its words.

@@ -101,9 +101,20 @@ impl SaidReader {
 
     /// What a page says; `None` where nothing stands there, or no text.
     pub fn read(&mut self, page: &Page) -> Option<Said> {
+        self.read_marked(page, None)
+    }
+
+    /// [`Self::read`], where the page's marked text may have been read before.
+    pub fn read_marked(&mut self, page: &Page, marked: Option<&MarkedText>) -> Option<Said> {
         let Content::Body { media_type, body } = &page.content else { return None };
-        mark_text(body, *media_type, &mut self.text).ok()?;
-        let text = self.reader.read(&page.url, &self.text);
+        let marked = match marked {
+            Some(marked) => marked,
+            None => {
+                mark_text(body, *media_type, &mut self.text).ok()?;
+                &self.text
+            }
+        };
+        let text = self.reader.read(&page.url, marked);
         let keys = FragmentKeys::new(&page.url, &self.rule, &self.seed);
         let key = |(place, passage): (usize, &Passage)| keys.key(place, &text.words(passage));
         let keys = text.passages.iter().enumerate().map(key).collect();

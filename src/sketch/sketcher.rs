@@ -8,7 +8,7 @@ use super::shingler::Shingler;
 use super::sort::ShingleSorter;
 use super::super_shingle::SuperShingler;
 use crate::document::{
-    Body, CanonicalForm, CanonicalRule, Canonicaliser, Content, Fingerprint, MediaType, NoText, Page, Seed,
+    Body, CanonicalForm, CanonicalRule, Canonicaliser, Content, Fingerprint, MarkedText, MediaType, NoText, Page, Seed,
 };
 use std::sync::Arc;
 
@@ -131,6 +131,17 @@ impl Sketcher {
         Sketcher { canonicaliser: Canonicaliser::new(rule), ..self }
     }
 
+    /// Keeps the marks of pages, as [`Canonicaliser::keeping_marks`] does.
+    #[must_use]
+    pub fn keeping_marks(self) -> Self {
+        Sketcher { canonicaliser: self.canonicaliser.keeping_marks(), ..self }
+    }
+
+    /// The text and the marks of the page that was sketched last, once; `None` where they were not kept.
+    pub fn take_marked(&mut self) -> Option<&MarkedText> {
+        self.canonicaliser.take_marked()
+    }
+
     /// Sketches a page's content; `None` if the page no longer exists.
     ///
     /// The cost of a page is limited in words (or features), not in time. With a clock, the same page could be
@@ -155,6 +166,8 @@ impl Sketcher {
         words_max: usize,
         known: impl FnOnce(Fingerprint) -> Option<K>,
     ) -> Result<SketchOutcome<K>, Unsketchable> {
+        // The page before may have been refused after its text was read.
+        self.canonicaliser.take_marked();
         match &page.content {
             Content::Gone | Content::Redirect(_) => Ok(SketchOutcome::Nothing),
             Content::Features(features) => {
@@ -281,5 +294,29 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The marks of a page are its own, whatever became of the page before.
+    #[test]
+    fn marks_are_those_of_the_last_page() {
+        let page = |html: &str| {
+            let content = Content::Body { media_type: MediaType::Html, body: Body::Text(html.into()) };
+            Page { url: "http://a/".into(), fetched_at: FetchTime(0), sweep: None, content }
+        };
+        let sketcher = || Sketcher::new(&SketchRule::default(), &Seed([1, 2, 3, 4]));
+        let (mut marking, mut plain) = (sketcher().keeping_marks(), sketcher());
+        for html in ["<title>Roses</title>a <a href=b>rose</a>", "<p>is", ""] {
+            let page = page(html);
+            let (marked, unmarked) = (marking.sketch_page(&page, 9), plain.sketch_page(&page, 9));
+            assert_eq!(marked.is_ok(), unmarked.is_ok());
+            let mut expected = MarkedText::default();
+            expected.read_html(html);
+            assert_eq!(marking.take_marked(), Some(&expected), "{html}");
+            assert_eq!((marking.take_marked(), plain.take_marked()), (None, None));
+        }
+        marking.sketch_page(&page("<a href=b>too many words</a>"), 1).expect_err("too many");
+        let known = marking.sketch_unless_known(&page("known"), 1, |_| Some(()));
+        assert!(matches!(known, Ok(SketchOutcome::Known(()))));
+        assert_eq!(marking.take_marked(), None);
     }
 }

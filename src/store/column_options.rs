@@ -130,6 +130,15 @@ fn text_options(name: &str) -> String {
     tiers + "memtable_insert_with_hint_prefix_extractor=fixed:0"
 }
 
+/// Bytes of what pages say that are compressed together: some twenty pages.
+const SAID_BLOCK_BYTES: usize = 32 << 10;
+
+/// What RocksDB takes as the default window of a compression; zstd knows none of these.
+const WINDOW_BITS: i32 = -14;
+
+/// The fastest regular level of zstd.
+const FAST_LEVEL: i32 = 1;
+
 /// The text options of a family, or RocksDB's defaults.
 fn base_options(name: &str) -> Options {
     let mut options = Options::default();
@@ -158,6 +167,9 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
         options.set_memtable_whole_key_filtering(true);
         options.set_memtable_prefix_bloom_ratio(MEMTABLE_FILTER_RATIO);
     }
+    if name == cf::SAID {
+        table.set_block_size(SAID_BLOCK_BYTES);
+    }
     options.set_block_based_table_factory(&table);
     // The same compression on every level: RocksDB moves a file down without rewriting it if nothing overlaps, as in
     // the families keyed by document, but only if the compression stays the same.
@@ -171,8 +183,10 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
         }
     }
     if name == cf::SAID {
-        // Words, which nothing but a query and a build reads.
+        // Words, which nothing but a query and a build reads. The fast level over large blocks takes less time than the
+        // usual one over small ones, and less space.
         options.set_compression_type(DBCompressionType::Zstd);
+        options.set_compression_options(WINDOW_BITS, FAST_LEVEL, 0, 0);
     }
     if is_queue(name) {
         options.set_level_zero_slowdown_writes_trigger(QUEUE_FILES_MAX);
