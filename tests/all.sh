@@ -58,6 +58,9 @@ tests/spark.sh "$CARGO_TARGET_DIR/release/lookalike"
 step "the Python wheel"
 tests/python.sh
 
+step "the manifests for Kubernetes and Docker Compose"
+tests/deployment.sh "$CARGO_TARGET_DIR/release/lookalike"
+
 step "the Debian package"
 tests/debian.sh "$CARGO_TARGET_DIR/release/lookalike"
 

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Measures the time from sending a page to reading its committed event, at half of the rate that the machine can do.
+
+    cargo build --release --bin lookalike --example generate
+    python3 bench-data/kafka_latency.py [--pages 100000] [--seconds 30]
+
+Twice: with one process, and with a sketcher and an owner. First, generated pages of 5 KB wait in a topic, and the rate is
+taken between a tenth and nine tenths of them. Then further pages are sent at half of that rate. A page's time begins before
+it is given to the producer and ends when a consumer that reads committed transactions has its event; the first seconds do
+not count. The broker, the producer and the consumer, in Python, share the cores with what is measured: the load on the
+machine is said. Needs the Python package confluent-kafka.
+"""
+import argparse
+import json
+import multiprocessing
+import os
+import shutil
+import sys
+import tempfile
+import time
+
+import confluent_kafka
+from kafka_throughput import CONFIG, TARGET, Bench, free_port, n_pages_told
+
+WARM_UP_SECONDS = 5
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", default=TARGET / "lookalike")
+    parser.add_argument("--generator", default=TARGET / "examples" / "generate")
+    parser.add_argument("--pages", dest="n_pages", type=int, default=100_000, help="to measure the rate with")
+    parser.add_argument("--seconds", type=int, default=30)
+    parser.add_argument("--share", type=float, default=0.5, help="of the rate, at which pages are sent")
+    parser.add_argument("--partitions", type=int, default=4)
+    parser.set_defaults(pages=None)
+    return parser.parse_args()
+
+
+def read_events(brokers, topic, n_seen, stop, answer):
+    """Notes when the event of each record is there, until it is told to stop."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": brokers, "group.id": "latency", "enable.auto.commit": False})
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    seen = {}
+    while not stop.is_set():
+        messages = consumer.consume(500, 0.02)
+        now = time.monotonic()
+        for message in messages:
+            event = json.loads(message.value())
+            # Events that follow from a record come after its own.
+            seen.setdefault((event["partition"], event["offset"]), now)
+        n_seen.value = len(seen)
+    answer.send(seen)
+
+
+class Crawl:
+    """The processes of one measurement, and their topics."""
+
+    def __init__(self, bench, roles, topic):
+        self.bench = bench
+        self.environment = bench.environment(topic) | {"LOOKALIKE__STORE__SEED": f"{7:064x}"}
+        self.environment["LOOKALIKE__KAFKA__SKETCHES_TOPIC"] = f"sketches-{bench.n_runs}"
+        bench.make_topics(self.environment, "--sketches")
+        self.store = bench.folder / "store"
+        self.processes = [self.start("--role", role) for role in roles] if roles else [self.start()]
+
+    def start(self, *more):
+        # The one whose metrics are asked has the address of the environment.
+        is_asked = "sketcher" not in more
+        address = {} if is_asked else {"LOOKALIKE__METRICS__LISTEN": f"127.0.0.1:{free_port()}"}
+        return self.bench.command(self.store, self.environment | address, "--config", CONFIG, *more)
+
+    def check(self):
+        for process in self.processes:
+            if process.poll() is not None:
+                sys.exit(f"a process ended with {process.returncode}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            process.wait()
+        shutil.rmtree(self.store)
+
+
+def rate(bench, roles, n_pages):
+    marks = []
+    with Crawl(bench, roles, "pages") as crawl:
+        while len(marks) < 2:
+            crawl.check()
+            n = n_pages_told(crawl.environment)
+            if n >= n_pages * (0.1, 0.9)[len(marks)]:
+                marks.append((time.monotonic(), n))
+            time.sleep(0.02)
+    (begin, n_begin), (end, n_end) = marks
+    return (n_end - n_begin) / (end - begin)
+
+
+def send(bench, topic, lines, per_second, seconds):
+    """Sends at a steady rate; when each record was given to the producer, by its place."""
+    sent = {}
+    producer = confluent_kafka.Producer({"bootstrap.servers": bench.broker, "linger.ms": 1})
+
+    def deliver(began):
+        def note(error, message):
+            if error:
+                sys.exit(f"a page was not sent: {error}")
+            sent[message.partition(), message.offset()] = began
+        return note
+
+    begin, n = time.monotonic(), 0
+    while (elapsed := time.monotonic() - begin) < seconds:
+        while n < per_second * elapsed and n < len(lines):
+            producer.produce(topic, lines[n], partition=n % bench.settings.partitions, on_delivery=deliver(time.monotonic()))
+            n += 1
+        producer.poll(0.001)
+    if n == len(lines):
+        sys.exit("there are too few pages: give fewer --seconds")
+    producer.flush()
+    return begin, sent
+
+
+def latencies(bench, roles, topic, lines, per_second):
+    n_seen, stop = multiprocessing.Value("l", 0), multiprocessing.Event()
+    ours, theirs = multiprocessing.Pipe()
+    with Crawl(bench, roles, topic) as crawl:
+        # So that the group is joined and all is warm.
+        time.sleep(5)
+        events = crawl.environment["LOOKALIKE__KAFKA__EVENTS_TOPIC"]
+        reader = multiprocessing.Process(target=read_events, args=(bench.broker, events, n_seen, stop, theirs), daemon=True)
+        reader.start()
+        begin, sent = send(bench, topic, lines, per_second, bench.settings.seconds)
+        until = time.monotonic() + 60
+        while n_seen.value < len(sent) and time.monotonic() < until:
+            crawl.check()
+            time.sleep(0.05)
+        stop.set()
+        seen = ours.recv()
+    if missing := sent.keys() - seen.keys():
+        sys.exit(f"{len(missing)} of {len(sent)} pages have no event after a minute")
+    return sorted(seen[place] - began for place, began in sent.items() if began > begin + WARM_UP_SECONDS)
+
+
+def main():
+    settings = arguments()
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(settings, folder)
+        try:
+            pages = bench.generated("small", settings.n_pages)
+            bench.preloaded("pages", pages)
+            lines = pages.read_bytes().splitlines() * settings.seconds
+            print("| what | pages/s at most | sent, pages/s | p50, ms | p99, ms | longest, ms | load |\n|---|---|---|---|---|---|---|")
+            for what, roles in (("run", ()), ("sketcher and owner", ("owner", "sketcher"))):
+                most = rate(bench, roles, settings.n_pages)
+                topic = f"steady-{len(roles)}"
+                took = latencies(bench, roles, topic, lines, settings.share * most)
+                p50, p99, longest = (1000 * took[at] for at in (len(took) // 2, len(took) * 99 // 100, -1))
+                print(f"| {what} | {most:,.0f} | {settings.share * most:,.0f} | {p50:.0f} | {p99:.0f} | {longest:.0f} | "
+                      f"{os.getloadavg()[0]:.1f} |", flush=True)
+        finally:
+            bench.script("clean")
+
+
+if __name__ == "__main__":
+    main()
