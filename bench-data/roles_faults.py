@@ -55,7 +55,7 @@ SLEEP_SECONDS = (0.1, 9)
 STANDSTILL_SECONDS = 300
 # What a supervisor starts again, beside deaths by a signal: docs/reference/exit-codes.md.
 RESTARTED = {0, 1, 14, 130}
-FENCED, HOLE = 13, 17
+HOLE = 17
 PLACE = re.compile(rb'"source":"[^"]*","partition":(\d+),"offset":(\d+)')
 TERMINAL = re.compile(rb'^{"type":"(assigned|gone|redirected|rejected)"')
 REWIND = re.compile(r"rewind their group to offset (\d+) of that partition with\n\s*(\S.*--topic \S+:(\d+) .*--execute)")
@@ -67,7 +67,7 @@ def arguments():
     parser.add_argument("--generator", default=TARGET / "examples" / "generate", type=Path)
     parser.add_argument("--faults", type=int, default=1000)
     parser.add_argument("--records", type=int, default=200_000, help="pages of 5 KB")
-    parser.add_argument("--seed", type=int, default=1, help="determines the faults and their order")
+    parser.add_argument("--seed", type=int, default=1, help="of what is drawn; when it strikes is up to the machine")
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between two faults, in the mean")
     parser.add_argument("--minutes", type=float, default=600, help="no fault is drawn after so many")
     parser.add_argument("--only", nargs="+", choices=FAULTS, default=list(FAULTS), metavar="FAULT", help=", ".join(FAULTS))
@@ -477,7 +477,7 @@ class Fleet:
 def java_commands(folder):
     """A folder with the commands that Kafka's users know, which its jars hold."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "lookalike"
-    jars = sorted(cache.glob("kafka-*/lib"))[-1]
+    jars = max(cache.glob("kafka-*/lib"))
     commands = folder / "commands"
     commands.mkdir()
     classes = {"kafka-consumer-groups.sh": "consumer.group.ConsumerGroupCommand", "kafka-delete-records.sh": "DeleteRecordsCommand"}
@@ -566,7 +566,16 @@ def plain_run(fleet, feeder, places):
     return events.lines()
 
 
+def answer(fleet, store):
+    """The clusters of a store, which must be sound."""
+    for words in (["verify"], ["export", "clusters"]):
+        words = [fleet.settings.binary, *words, "--store", fleet.bench.folder / store]
+        clusters = subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout
+    return clusters
+
+
 def check(fleet, feeder):
+    """The text that tells what agrees."""
     lines = fleet.events.lines()
     n_records_of = [len(lines) for lines in feeder.lines_of]
     places = in_order(lines, n_records_of)
@@ -574,13 +583,7 @@ def check(fleet, feeder):
     plain = plain_run(fleet, feeder, places)
     compare(lines, plain, places)
     try_the_comparison(lines, plain, n_records_of, fleet.dice)
-    clusters = []
-    for store in ("store", "plain"):
-        ask = lambda *words: subprocess.run([fleet.settings.binary, *words, "--store", fleet.bench.folder / store],
-                                            check=True, stdout=subprocess.PIPE).stdout
-        ask("verify")
-        clusters.append(ask("export", "clusters"))
-    if clusters[0] != clusters[1]:
+    if answer(fleet, "store") != answer(fleet, "plain"):
         raise Violation("the stores have different clusters")
     n_bytes = sum(map(len, lines))
     return (f"{len(places):,} records, {len(lines):,} events, {n_bytes / 1e6:.1f} MB, the same bytes as of a plain run; "
