@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Harms sketchers, the owner of a store and their broker, some thousand times, and compares every event with a plain run's.
+"""Harms sketchers, the owner of a store and their broker, a thousand times, and compares every event with a plain run's.
 
     cargo build --release --bin lookalike --example generate
     python3 bench-data/roles_faults.py [--faults 1000] [--records 200000] [--seed 1] [--minutes 60]
@@ -391,6 +391,7 @@ class Fleet:
             self.tick()
 
     def tick(self):
+        """What is due is done, who has ended is started again, and the events are read."""
         while self.due and self.due[0][0] <= time.monotonic():
             _, _, action, of = heapq.heappop(self.due)
             action(*of)
@@ -482,7 +483,9 @@ def java_commands(folder):
     commands.mkdir()
     classes = {"kafka-consumer-groups.sh": "consumer.group.ConsumerGroupCommand", "kafka-delete-records.sh": "DeleteRecordsCommand"}
     for name, main in classes.items():
-        (commands / name).write_text(f'#!/bin/sh\nexec java -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "{jars}/*" org.apache.kafka.tools.{main} "$@" 2>&1\n')
+        quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+        command = f'#!/bin/sh\nexec java {quiet} -cp "{jars}/*" org.apache.kafka.tools.{main} "$@" 2>&1\n'
+        (commands / name).write_text(command)
         (commands / name).chmod(0o755)
     return commands
 
