@@ -595,6 +595,8 @@ def check(fleet, feeder):
 
 def main():
     settings = arguments()
+    # So that nothing that was started stays.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     folder = Path(tempfile.mkdtemp(prefix="roles-faults-"))
     begin, fleet = time.monotonic(), None
     bench = Bench(settings, folder)
