@@ -98,21 +98,25 @@ impl OutputTopics {
     /// The messages of an event, in the order in which they are sent. They depend only on what the store wrote with
     /// the batch, so a repeated publication sends the same messages.
     pub(super) fn messages(&self, outgoing: &Outgoing, without_value: bool) -> Vec<OutputMessage> {
-        let event_message = OutputMessage {
-            topic: self.events.clone(),
-            key: outgoing.key.clone().map(String::into_bytes),
-            value: Some(outgoing.json.clone()),
-            headers: self.headers(outgoing.seq, OwnedHeaders::new_with_capacity(3)),
-            time_ms: None,
-            is_dead_letter: false,
-        };
-        let mut messages = vec![event_message];
+        let mut messages = vec![self.event_message(outgoing)];
         // The store wrote the event. One that does not parse is still published, without further messages.
         if let Ok(event) = serde_json::from_slice::<Event>(&outgoing.json) {
             messages.extend(self.state_message(outgoing, &event));
             messages.extend(self.dead_letter_message(outgoing, &event, without_value));
         }
         messages
+    }
+
+    /// The message of the event itself.
+    pub(super) fn event_message(&self, outgoing: &Outgoing) -> OutputMessage {
+        OutputMessage {
+            topic: self.events.clone(),
+            key: outgoing.key.clone().map(String::into_bytes),
+            value: Some(outgoing.json.clone()),
+            headers: self.headers(outgoing.seq, OwnedHeaders::new_with_capacity(3)),
+            time_ms: None,
+            is_dead_letter: false,
+        }
     }
 
     fn headers(&self, seq: u64, headers: OwnedHeaders) -> OwnedHeaders {

@@ -73,6 +73,9 @@ pub struct KafkaSettings {
     /// How long brokers may be unavailable while events wait for acknowledgement or pages cannot be fetched. After
     /// that, the program stops.
     pub delivery_ms_max: u64,
+    /// How long the owner of a store may be silent before a standby takes over; 0: the owner has no heartbeat, and a
+    /// standby takes over only when it is asked to.
+    pub takeover_after_ms: u64,
     /// More librdkafka properties: TLS, SASL, timeouts. Properties that a promise depends on are rejected. A value of
     /// `file:PATH` or `env:NAME` is read from that file or variable.
     #[serde(serialize_with = "serialize_properties")]
@@ -97,6 +100,7 @@ impl Default for KafkaSettings {
             queue_bytes_max: 64 << 20,
             connect_ms_max: 10_000,
             delivery_ms_max: 120_000,
+            takeover_after_ms: 0,
             properties: BTreeMap::new(),
         }
     }
@@ -120,6 +124,7 @@ impl fmt::Debug for KafkaSettings {
             .field("queue_bytes_max", &self.queue_bytes_max)
             .field("connect_ms_max", &self.connect_ms_max)
             .field("delivery_ms_max", &self.delivery_ms_max)
+            .field("takeover_after_ms", &self.takeover_after_ms)
             .field("properties", &redacted(&self.properties))
             .finish()
     }
@@ -188,6 +193,9 @@ const HIDDEN: &str = "(hidden)";
 
 /// librdkafka 2 requires that `fetch.max.bytes` holds a message of `message.max.bytes`, 1,000,000 by default.
 const FETCH_BYTES_MIN: usize = 1 << 20;
+
+/// A shorter silence would often be that of a broker.
+const TAKEOVER_MS_MIN: u64 = 1_000;
 
 /// How often librdkafka refreshes the topic's partitions.
 const METADATA_REFRESH_MS: &str = "10000";
@@ -267,7 +275,10 @@ impl KafkaSettings {
             }
         }
         self.check_topics()?;
+        // 0 has a meaning of its own.
+        let takeover_after_ms = if self.takeover_after_ms == 0 { u64::MAX } else { self.takeover_after_ms };
         for (field, value, min) in [
+            ("takeover_after_ms", takeover_after_ms, TAKEOVER_MS_MIN),
             ("fetch_bytes_max", self.fetch_bytes_max as u64, FETCH_BYTES_MIN as u64),
             ("queue_bytes_max", self.queue_bytes_max as u64, 1 << 10),
             ("connect_ms_max", self.connect_ms_max, 1_000),
@@ -575,6 +586,7 @@ mod tests {
             (with(&[("sasl.password", "file:/no/such/file")]), "sasl.password cannot be read from file:/no/such/file"),
             (with(&[("sasl.password", "env:LOOKALIKE_NO_SUCH_VARIABLE")]), "env:LOOKALIKE_NO_SUCH_VARIABLE"),
             (KafkaSettings { fetch_bytes_max: 1000, ..default() }, "set it to 1048576 or more"),
+            (KafkaSettings { takeover_after_ms: 999, ..default() }, "set it to 1000 or more"),
             (with(&[("socket.keepalive", "true")]), "there is no property socket.keepalive"),
             (with(&[("socket.timeout.ms", "soon")]), "socket.timeout.ms"),
             (with(&[("sasl.password", HIDDEN)]), "stands for a secret"),

@@ -243,8 +243,9 @@ impl KafkaSink {
                 stop_reason: StopReason::OldStore,
                 message: format!(
                     "topic {topic:?} holds events up to {seq}, the store only knows those before {next_seq}: it is an \
-                     older copy. Use the newest store. If that one is lost, replay: {NEW_TOPICS}, and start with this \
-                     store; it reads the missing pages again and publishes their events there"
+                     older copy. Use the newest store. If that one is lost, `lookalike follow --once` brings this one up \
+                     to date from the topics; then start again. Where the topics no longer have its pages, replay: \
+                     {NEW_TOPICS}, and start with this store; it publishes the events of what it reads there"
                 ),
             });
         }
@@ -558,7 +559,8 @@ impl KafkaSink {
     }
 }
 
-fn create_producer(settings: &KafkaSettings, store: &str) -> Result<BaseProducer<Deliveries>, SinkError> {
+/// The producer of a store's events.
+pub(super) fn create_producer(settings: &KafkaSettings, store: &str) -> Result<BaseProducer<Deliveries>, SinkError> {
     let config = settings.producer_config(store).map_err(|error| SinkError::new(error.to_string()))?;
     config.create_with_context(Deliveries::default()).map_err(|error| {
         SinkError::new(format!("cannot start the Kafka client: {}; check kafka.properties", explain(&error)))
@@ -604,7 +606,7 @@ impl Sink for KafkaSink {
 }
 
 /// The context of a message in flight.
-struct Sent {
+pub(super) struct Sent {
     /// The round of the message. Late acknowledgements of an abandoned round do not count for the next one.
     round: usize,
     seq: u64,
@@ -613,7 +615,7 @@ struct Sent {
 
 /// Counts the acknowledgements of one round.
 #[derive(Default)]
-struct Deliveries {
+pub(super) struct Deliveries {
     last_error: LastError,
     tally: Mutex<RoundTally>,
     readings: Mutex<Vec<Reading>>,

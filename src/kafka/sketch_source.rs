@@ -326,6 +326,10 @@ impl Source for KafkaSketchSource {
         self.sketches.committed(&durable);
     }
 
+    fn pause(&mut self, partition: i32, is_paused: bool) {
+        self.sketches.pause(partition, is_paused);
+    }
+
     fn lag(&mut self) -> Option<u64> {
         self.sketches.lag()
     }

@@ -253,6 +253,15 @@ impl Source for KafkaSource {
         }
     }
 
+    fn pause(&mut self, partition: i32, is_paused: bool) {
+        let mut list = TopicPartitionList::new();
+        list.add_partition(&self.topic, partition);
+        let changed = if is_paused { self.consumer.pause(&list) } else { self.consumer.resume(&list) };
+        if let Err(error) = changed {
+            tracing::debug!("topic {:?}, partition {partition} is not paused or resumed: {error}", self.topic);
+        }
+    }
+
     /// The offsets between the last record delivered and the high watermarks, up to a second old; transaction markers
     /// count. An open transaction counts as lag until it ends.
     fn lag(&mut self) -> Option<u64> {

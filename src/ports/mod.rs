@@ -6,6 +6,7 @@ mod control;
 mod crash_notes;
 mod forget;
 mod load;
+mod published;
 mod related;
 mod secret;
 mod sink;
@@ -20,6 +21,7 @@ pub use control::{CloseFailure, SweepCloser};
 pub use crash_notes::{CrashNote, CrashNotes, PoisonGuard};
 pub use forget::{Forgotten, ForgottenUrl, Remainders};
 pub use load::{EmptyStore, Family, LoadDocument, LoadMetadata, LoadRow, Loader, Table};
+pub use published::{EventReader, PublishedEvent};
 pub use related::{
     BagChange, NEIGHBOURS_MAX, Neighbours, RelatedBuild, RelatedClusters, RelatedRefresh, RelatedTables, RelatedView,
 };

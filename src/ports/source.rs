@@ -110,6 +110,12 @@ pub trait Source: Send {
     /// [`SourceError`] if the whole source is lost. Input that can be skipped is [`Polled::Unreadable`] instead.
     fn poll(&mut self, timeout: Duration) -> Result<Polled, SourceError>;
 
+    /// Stops or resumes the delivery of a partition, for a reader that has enough of it for now. A source that cannot
+    /// do so goes on.
+    fn pause(&mut self, partition: i32, is_paused: bool) {
+        let _ = (partition, is_paused);
+    }
+
     /// Reports durable progress to external lag monitors, such as Kafka's own tools. Recovery does not depend on it.
     fn committed(&mut self, progress: &ProgressMap) {
         let _ = progress;

@@ -23,4 +23,8 @@ pub enum StopReason {
     Hole,
     /// Records were sketched under other settings, or by another version of the program.
     OtherSketches,
+    /// The events that the store gives are not those that are published.
+    Diverged,
+    /// Published events did not come from pages, or their pages are no longer there: the store cannot follow them.
+    NotFollowed,
 }
