@@ -23,7 +23,7 @@
 //! Read the modules in this order. [`codec`], [`document`], [`sketch`], [`cluster`], [`sweep`], [`history`], [`wire`] and
 //! [`intake`] are pure: no I/O, no clock, no threads. [`ports`] states what an engine needs of the world. The adapters `store`,
 //! `kafka` and `files` implement the ports; `objects` reads object stores for `files`. The engines `pipeline`, `backfill`,
-//! `dedup` and `query` use the ports; neither side knows the other. `http` serves the answers of `query`, and `cli` wires everything together.
+//! `dedup`, `query` and `standby` use the ports; neither side knows the other. `http` serves the answers of `query`, and `cli` wires everything together.
 
 /// A point at which the recovery tests kill the program. It expands to nothing without the feature `failpoints`.
 #[cfg(feature = "service")]
@@ -78,6 +78,8 @@ pub mod dedup;
 pub mod pipeline;
 #[cfg(feature = "service")]
 pub mod query;
+#[cfg(feature = "service")]
+pub mod standby;
 
 #[cfg(feature = "service")]
 pub mod http;

@@ -31,6 +31,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("backfill", &["codec", "document", "sketch", "cluster", "sweep", "related", "wire", "intake", "ports", "extsort"]),
     ("dedup", &["codec", "document", "sketch", "wire", "ports", "extsort"]),
     ("query", PURE_AND_PORTS),
+    ("standby", PURE_AND_PORTS),
     ("bag_refresh", &["document", "related", "ports", "query"]),
     ("http", &["document", "sketch", "cluster", "sweep", "related", "wire", "ports", "query"]),
     (
@@ -57,6 +58,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "backfill",
             "dedup",
             "query",
+            "standby",
             "bag_refresh",
             "config",
             "http",
