@@ -39,6 +39,10 @@ pub(super) enum Exit {
     Hole = 17,
     /// Records were sketched under other settings, or by another version.
     OtherSketches = 18,
+    /// The events of the store are not those that are published.
+    Diverged = 19,
+    /// The store cannot follow what is published; the message says why.
+    NotFollowed = 20,
     /// SIGTERM or SIGINT ended the program before the input ended; the same command goes on.
     Interrupted = 130,
 }
@@ -62,6 +66,8 @@ impl Exit {
             Exit::NotAuthenticated => "not-authenticated",
             Exit::Hole => "hole",
             Exit::OtherSketches => "other-sketches",
+            Exit::Diverged => "diverged",
+            Exit::NotFollowed => "not-followed",
             Exit::Interrupted => "interrupted",
         }
     }
@@ -160,6 +166,8 @@ fn exit_of(error: &anyhow::Error) -> Exit {
         Some(StopReason::NotAuthenticated) => Exit::NotAuthenticated,
         Some(StopReason::Hole) => Exit::Hole,
         Some(StopReason::OtherSketches) => Exit::OtherSketches,
+        Some(StopReason::Diverged) => Exit::Diverged,
+        Some(StopReason::NotFollowed) => Exit::NotFollowed,
         Some(StopReason::Failed) | None => error.downcast_ref::<Ending>().map_or(Exit::Failed, |ending| ending.exit),
     }
 }

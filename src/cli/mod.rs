@@ -16,7 +16,9 @@ mod dlq;
 mod exit;
 mod explain;
 mod export;
+mod follow;
 mod forget;
+mod heart;
 mod manual;
 mod output;
 mod page_file;
@@ -87,6 +89,7 @@ fn dispatch(args: Args) -> Result<Exit> {
     let mode = OutputMode { json: args.global.json, quiet: args.global.quiet, progress: args.global.progress };
     match args.command {
         Command::Run(run) => run::run(load()?, run, mode),
+        Command::Follow(follow) => follow::follow(load()?, &follow, mode),
         Command::Backfill(backfill) => backfill::backfill(load()?, backfill, mode),
         Command::Dedup(dedup) => dedup::dedup(load()?, args.global.store.as_deref(), &dedup, mode),
         Command::Cluster(cluster) => cluster::cluster(load()?, &cluster, mode),

@@ -3,6 +3,7 @@
 use super::args::{Role, RunArgs};
 use super::crash_handler;
 use super::exit::{Exit, ending, usage};
+use super::heart::Heart;
 use super::output::OutputMode;
 use super::roles;
 use super::serve::Server;
@@ -11,11 +12,13 @@ use super::wiring::{file_source, future_limit, inputs, open_sink, open_store, wa
 use crate::bag_refresh;
 use crate::cluster::Decider;
 use crate::config::{Config, InputKind};
+use crate::document::FetchTime;
 use crate::files::{Input, decode_content, parse_warc_page};
 use crate::http::{Token, WriteAccess};
+use crate::intake::FutureLimit;
 use crate::kafka::{KafkaSketchSource, KafkaSource, OwnerOptions, StartOptions};
 use crate::pipeline::{self, CloseRequests, Pipeline, PipelineError, PoisonTracker, Stats, Summary};
-use crate::ports::{Batch, CrashNotes, PoisonGuard, Sink, Snapshot, Source, Store, StoreError};
+use crate::ports::{Batch, CrashNotes, PoisonGuard, ProgressMap, Sink, Snapshot, Source, Store, StoreError};
 use crate::related::SaidReader;
 use crate::store::{CrashNoteFiles, RocksStore};
 use anyhow::Result;
@@ -50,10 +53,22 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
     server.iter().for_each(|server| server.announce(&config));
     let mut progress = Progress::new(config.log.progress_seconds, mode.hides_progress());
     let poison = Arc::new(poison_tracker(&config, &store)?);
-    let source = open_source(&config, &args, inputs, &mut store, &poison, &mut progress)?;
+    let source = match config.input.from {
+        InputKind::Kafka => {
+            let start = Start { role: args.role, bootstrap: args.bootstrap, accept_gap: args.accept_gap };
+            open_kafka_source(&config, &start, &store, &poison)?
+        }
+        InputKind::Files => {
+            let source = file_source(&config, inputs, store.progress()?)?;
+            progress.reads(source.read_progress());
+            Box::new(source)
+        }
+    };
     let sink = open_sink(&config, &store, begun, &shutdown)?;
-    let flow = Flow { source, sink, poison, close_requests, progress };
+    let heart = Heart::start(&config, &shutdown)?;
+    let flow = Flow { source, sink, poison, close_requests, progress, future: future_limit(&config) };
     let summary = stream(&config, &store, flow, &shutdown)?;
+    heart.end()?;
     mode.summary(&summary, |summary| summary_text(summary, &config.store.path))?;
     exit_of(&config, &summary, shutdown.load(Ordering::Relaxed), mode)
 }
@@ -82,11 +97,13 @@ pub(super) struct Flow {
     pub poison: Arc<PoisonTracker>,
     pub close_requests: CloseRequests,
     pub progress: Progress,
+    /// How far ahead of the clock pages may be dated.
+    pub future: FutureLimit,
 }
 
 /// Takes records into a store until they end or a signal comes.
 pub(super) fn stream(config: &Config, store: &RocksStore, flow: Flow, shutdown: &Arc<AtomicBool>) -> Result<Summary> {
-    let Flow { source, mut sink, poison, close_requests, progress } = flow;
+    let Flow { source, mut sink, poison, close_requests, progress, future } = flow;
     let next_seq = store.next_seq();
     if let Some(sink) = &mut sink {
         pipeline::recover(store, sink.as_mut(), store.published(), next_seq)?;
@@ -97,7 +114,7 @@ pub(super) fn stream(config: &Config, store: &RocksStore, flow: Flow, shutdown: 
         settings: config.pipeline.clone(),
         limits: config.limits.clone(),
         sweep_cut: config.input.sweep_cut,
-        future: future_limit(config),
+        future,
         seed: *store.seed(),
         sketcher: rule.sketcher(store.seed()),
         said: config.related.on.then(|| SaidReader::new(&config.related, store.seed())),
@@ -201,43 +218,59 @@ fn file_inputs(config: &Config, args: &RunArgs) -> Result<Vec<Input>> {
     }
 }
 
-fn open_source(
+/// How `run` is to begin with a topic.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Start {
+    /// The part of the work.
+    pub role: Option<Role>,
+    /// Whether a new store may begin although the group has read the topic.
+    pub bootstrap: bool,
+    /// Whether records that are gone are skipped.
+    pub accept_gap: bool,
+}
+
+/// Opens the topic of pages, or of sketches for the owner, from the store's place in it.
+pub(super) fn open_kafka_source(
     config: &Config,
-    args: &RunArgs,
-    inputs: Vec<Input>,
-    store: &mut RocksStore,
+    start: &Start,
+    store: &RocksStore,
     poison: &Arc<PoisonTracker>,
-    progress: &mut Progress,
 ) -> Result<Box<dyn Source>> {
-    if config.input.from == InputKind::Kafka {
-        let options = StartOptions {
-            stored: &store.progress()?,
-            since: store.beginning(&config.kafka.topic)?,
-            bootstrap: args.bootstrap,
-            accept_gap: args.accept_gap,
-            poison_guard: Arc::clone(poison) as Arc<dyn PoisonGuard>,
-            fields: &config.input.fields,
-            warc: parse_warc_page,
-            undo: decode_content,
-        };
-        let (source, progress): (Box<dyn Source>, _) = if args.role == Some(Role::Owner) {
-            let options = OwnerOptions { rule: roles::sketch_rule_id(config, store.seed())?, start: options };
-            let source = KafkaSketchSource::open(&config.kafka, &config.limits, &options)?;
-            let progress = source.positions();
-            (Box::new(source), progress)
-        } else {
-            let source = KafkaSource::open(&config.kafka, &config.limits, &options)?;
-            let progress = source.positions();
-            (Box::new(source), progress)
-        };
-        // Where an unknown partition begins is decided once: after a restart "latest" would be somewhere else.
-        let (next_seq, published) = (store.next_seq(), store.published());
-        store.commit(&Batch { progress, next_seq, published, ..Batch::default() })?;
-        return Ok(source);
+    let (stored, since) = (store.progress()?, store.beginning(&config.kafka.topic)?);
+    let (source, progress) = kafka_source(config, start, store, (&stored, since), poison)?;
+    // Where an unknown partition begins is decided once: after a restart "latest" would be somewhere else.
+    let (next_seq, published) = (store.next_seq(), store.published());
+    store.commit(&Batch { progress, next_seq, published, ..Batch::default() })?;
+    Ok(source)
+}
+
+/// The topic of pages, or of sketches for the owner, from a place on; and where it begins.
+pub(super) fn kafka_source(
+    config: &Config,
+    start: &Start,
+    store: &RocksStore,
+    (stored, since): (&ProgressMap, Option<FetchTime>),
+    poison: &Arc<PoisonTracker>,
+) -> Result<(Box<dyn Source>, ProgressMap)> {
+    let options = StartOptions {
+        stored,
+        since,
+        bootstrap: start.bootstrap,
+        accept_gap: start.accept_gap,
+        poison_guard: Arc::clone(poison) as Arc<dyn PoisonGuard>,
+        fields: &config.input.fields,
+        warc: parse_warc_page,
+        undo: decode_content,
+    };
+    if start.role == Some(Role::Owner) {
+        let options = OwnerOptions { rule: roles::sketch_rule_id(config, store.seed())?, start: options };
+        let source = KafkaSketchSource::open(&config.kafka, &config.limits, &options)?;
+        let progress = source.positions();
+        return Ok((Box::new(source), progress));
     }
-    let source = file_source(config, inputs, store.progress()?)?;
-    progress.reads(source.read_progress());
-    Ok(Box::new(source))
+    let source = KafkaSource::open(&config.kafka, &config.limits, &options)?;
+    let progress = source.positions();
+    Ok((Box::new(source), progress))
 }
 
 fn exit_of(config: &Config, summary: &Summary, is_interrupted: bool, mode: OutputMode) -> Result<Exit> {

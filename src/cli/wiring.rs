@@ -6,8 +6,9 @@ use crate::config::{Config, InputKind};
 use crate::document::{FetchTime, Seed};
 use crate::files::{EventFile, EventStdout, FileSource, Input, input_files, url_of};
 use crate::intake::FutureLimit;
-use crate::kafka::{KafkaSettings, KafkaSink, Publishing};
-use crate::ports::{ProgressMap, Sink, Snapshot};
+use crate::kafka::{KafkaSettings, KafkaSink, Publishing, check_published};
+use crate::ports::{ProgressMap, Sink, Snapshot, Store};
+use crate::standby::difference;
 use crate::store::{OpenError, RocksStore};
 use anyhow::{Context, Result, anyhow};
 use std::io::IsTerminal;
@@ -18,6 +19,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The seed where none is configured: fixed, so that runs on any machine print the same sketches.
 pub(super) const OPEN_SEED: Seed = Seed([0; 4]);
+
+/// Events of the outbox that are compared with what is published. The store notes often how far publishing is.
+const OUTBOX_CHECK_MAX: usize = 100_000;
 
 /// Sets the flag at the first SIGTERM or SIGINT; a second one ends the process at once.
 pub(super) fn watch_signals() -> Result<Arc<AtomicBool>> {
@@ -106,7 +110,10 @@ pub(super) fn open_sink(
 ) -> Result<Option<Box<dyn Sink>>> {
     match config.events.file.as_str() {
         "" if config.input.from == InputKind::Kafka && !config.kafka.events_topic.is_empty() => {
+            check_outbox(config, store)?;
             let sink = kafka_sink(&config.kafka, store, begun, shutdown)?;
+            // Who was fenced just now may have published since.
+            check_outbox(config, store)?;
             sink.check_events()?;
             sink.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
             store.note_outputs(&sink.notes())?;
@@ -115,6 +122,13 @@ pub(super) fn open_sink(
         "" => Ok(None),
         path => events_sink(path).map(Some),
     }
+}
+
+/// Fails where the topic of events holds other events than those that the store would pass over as published: it was taken
+/// over from a copy of this store, which went on otherwise.
+fn check_outbox(config: &Config, store: &RocksStore) -> Result<()> {
+    let events = store.outbox(store.published(), OUTBOX_CHECK_MAX)?;
+    Ok(check_published(&config.kafka, &store.id(), &events, difference)?)
 }
 
 /// Takes over the topics of a store's events. `begun` is a moment before the store was opened.

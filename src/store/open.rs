@@ -273,6 +273,24 @@ impl RocksStore {
         self.n_documents.load(Ordering::Acquire)
     }
 
+    /// Gives a store that holds nothing yet the id of another one, whose events it is to follow. False, and no change, where
+    /// it holds something.
+    ///
+    /// # Errors
+    /// [`StoreError`], also if `id` is none.
+    pub fn adopt_id(&mut self, id: &str) -> Result<bool, StoreError> {
+        if self.n_documents() > 0 || self.next_seq() > 0 || !self.progress()?.is_empty() {
+            return Ok(false);
+        }
+        let id =
+            u128::from_str_radix(id, 16).map_err(|error| StoreError::Failed(format!("{id:?} is no id: {error}")))?;
+        let mut rows = rocksdb::WriteBatch::default();
+        rows.put_cf(self.cf(cf::META)?, meta::ID, id.to_be_bytes());
+        self.db.write_opt(rows, &synced()).map_err(failed)?;
+        self.id = id;
+        Ok(true)
+    }
+
     /// The next event's sequence number.
     pub fn next_seq(&self) -> u64 {
         self.next_seq.load(Ordering::Acquire)

@@ -90,13 +90,14 @@ Exit codes:
   3    some input could not be read, the rest is taken in; or no record was accepted
   10   Kafka: records were deleted before they were read; see --accept-gap
   11   Kafka: the topic is another one than before; see --accept-gap
-  12   the store is older than its output
+  12   the store is older than its output; `lookalike follow --once` brings it up to date
   13   Kafka: another process publishes for this store
   14   Kafka: the brokers were away for too long
   15   Kafka: the store is new and the consumer group is not; see --bootstrap
   16   Kafka: the brokers refuse the name or the password
   17   Kafka, owner: sketched records are missing; the message says where the sketchers are to begin again
   18   Kafka, owner: records were sketched under other settings, or by another version of the program
+  19   Kafka: a standby took over and went on otherwise than this store; restore a backup
   130  stopped by SIGTERM or SIGINT before the inputs ended; the same command goes on")]
 pub struct RunArgs {
     #[arg(help = INPUTS_HELP, value_name = "INPUT")]

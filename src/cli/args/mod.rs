@@ -2,6 +2,7 @@
 
 mod cluster;
 mod dedup;
+mod follow;
 mod forget;
 mod ingest;
 mod kafka;
@@ -10,6 +11,7 @@ mod related;
 
 pub use cluster::ClusterArgs;
 pub use dedup::{CorpusFormat, DedupArgs};
+pub use follow::FollowArgs;
 pub use forget::ForgetArgs;
 pub use ingest::{BackfillArgs, Role, RunArgs, ServeArgs, SketchArgs};
 pub use kafka::{DlqCommand, ReplayArgs, Republished, TopicArgs, TopicsCommand};
@@ -73,6 +75,12 @@ pub enum Command {
     ///
     /// Run again over the same inputs, it goes on where it stopped. Of a file that has grown, it takes what is new.
     Run(RunArgs),
+    /// Keep a second store in step with the one that `run` writes to, check every event, and take over when `run` dies
+    ///
+    /// Reads the topic of events, takes the same pages in the same order, and compares every byte of what it would publish
+    /// with what is published. It publishes nothing until it takes over, and then goes on as `run` does. The store is empty,
+    /// with the owner's store.seed, or a backup of the owner's store; it gets the id of that store.
+    Follow(FollowArgs),
     /// Take whole files in at once, into a new store that `run` goes on from
     ///
     /// A backfill sorts and merges, as the paper does, and is much faster than `run` for a first crawl. Unfinished work

@@ -11,7 +11,7 @@ use crate::cli::exit::{Exit, ending};
 use crate::cli::output::OutputMode;
 use crate::cli::run::{Flow, poison_tracker, stream};
 use crate::cli::telemetry;
-use crate::cli::wiring::{events_sink, file_source, open_read_only, open_store};
+use crate::cli::wiring::{events_sink, file_source, future_limit, open_read_only, open_store};
 use crate::config::Config;
 use crate::dedup::{Begun, ClusteredRecord, ClusteredRecords, Corpus, DedupError, KeptLog, Outcome, ReadInput};
 use crate::document::DocumentId;
@@ -134,6 +134,7 @@ fn add(
         poison: Arc::new(poison_tracker(config, store)?),
         close_requests: CloseRequests::default(),
         progress,
+        future: future_limit(config),
     };
     let summary = stream(config, store, flow, &context.stop)?;
     if context.stop.load(Relaxed) {
