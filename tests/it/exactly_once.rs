@@ -245,7 +245,7 @@ fn an_older_copy_and_another_store_are_refused_and_nobody_is_fenced() {
     let settings = events_only(&topic);
     let older = refusal(open_sink(&settings, &topic.name, 10 - 1));
     assert_eq!(older.stop_reason, StopReason::OldStore);
-    assert_says(&older.message, &["up to 9", "before 9", "replay"]);
+    assert_says(&older.message, &["up to 9", "before 9", "lookalike follow --once", "replay"]);
     let other = refusal(open_sink(&settings, "another", 100));
     assert_eq!(other.stop_reason, StopReason::OldStore);
     assert_says(&other.message, &["another store", &topic.name]);

@@ -84,4 +84,6 @@ mod sketch;
 #[cfg(feature = "service")]
 mod sketch_files;
 #[cfg(feature = "service")]
+mod standby;
+#[cfg(feature = "service")]
 mod tables;
