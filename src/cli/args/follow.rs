@@ -1,6 +1,6 @@
 //! The words of `follow`.
 
-use super::Role;
+use super::ingest::Role;
 use clap::Args;
 
 #[derive(Debug, Args)]
