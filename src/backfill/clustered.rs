@@ -5,6 +5,7 @@ use super::context::Context;
 use super::datasets::{DOCUMENTS, PAGES};
 use super::disk_space::DiskSpace;
 use super::error::BackfillError;
+use super::given_links::{GivenLinks, TakenLinks};
 use super::ingest_state::IngestState;
 use super::jobs::{measured, run_jobs};
 use super::phases::ingest::ingest;
@@ -31,7 +32,7 @@ pub fn cluster(
 ) -> Result<ClusteredPages, BackfillError> {
     measured(&mut checkpoint, context, Phase::Sketching, |checkpoint| ingest(checkpoint, context, input))?;
     warn_of_disk_space(&checkpoint)?;
-    let mut clusters = decide_pairs(&mut checkpoint, context)?.clusters;
+    let mut clusters = decide_pairs(&mut checkpoint, context, None)?.clusters;
     // A caller may store decisions that follow from the clusters. A resumed run must find the same ones.
     checkpoint.save()?;
     let n = clusters.n_documents() as u32;
@@ -106,13 +107,23 @@ pub(super) struct Decided {
     pub n_compared: u64,
 }
 
-/// Runs the phases from the shingles to the links.
-pub(super) fn decide_pairs(checkpoint: &mut Checkpoint, context: &Context) -> Result<Decided, BackfillError> {
+/// Runs the phases from the shingles to the links. Where links are given, they replace the search for pairs.
+pub(super) fn decide_pairs(
+    checkpoint: &mut Checkpoint,
+    context: &Context,
+    given: Option<GivenLinks>,
+) -> Result<Decided, BackfillError> {
     let common = measured(checkpoint, context, Phase::ShingleMerging, |checkpoint| {
         run_jobs(partition::document_jobs(checkpoint), checkpoint, context)?;
         run_jobs(vec![lists::common_shingles_job(checkpoint)?], checkpoint, context)?;
         CommonShingles::read(checkpoint)
     })?;
+    if let Some(given) = given {
+        let decided =
+            measured(checkpoint, context, Phase::PairMerging, |checkpoint| given.take(checkpoint, context, &common))?;
+        let TakenLinks { clusters, links, n_compared } = decided;
+        return Ok(Decided { common, clusters, links, n_compared });
+    }
     measured(checkpoint, context, Phase::PairFormation, |checkpoint| {
         run_jobs(lists::list_jobs(checkpoint)?, checkpoint, context)?;
         run_jobs(vec![lists::representative_pairs_job(checkpoint, &common)?], checkpoint, context)

@@ -55,6 +55,18 @@ pub enum BackfillError {
     /// More URLs than ids.
     #[error("{0} URLs have bags, more than 32 bits can number; build from a part of the pages")]
     TooManyUrls(u64),
+    /// Links that were found elsewhere do not belong to these documents.
+    #[error(
+        "document {later} and document {earlier} make no link here: {why}; make the links again from these sketches"
+    )]
+    UnfitLink {
+        /// The later document.
+        later: u32,
+        /// The earlier document.
+        earlier: u32,
+        /// What is wrong.
+        why: &'static str,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -19,6 +19,7 @@ mod datasets;
 mod dedup;
 mod disk_space;
 mod error;
+mod given_links;
 mod ingest_state;
 mod jobs;
 mod phases;
@@ -38,6 +39,7 @@ pub use clustered::{ClusteredPages, cluster};
 pub use context::Context;
 pub use disk_space::DiskSpace;
 pub use error::BackfillError;
+pub use given_links::GivenLinks;
 pub use ingest_state::{IngestState, Segment};
 pub use phases::ingest::{ingest_sketched, sketched_chunks};
 pub use progress::{PhaseName, PhaseProgress, ProgressSnapshot};
@@ -90,8 +92,8 @@ pub struct Handover {
 pub enum BackfillInput {
     /// Pages, which it sketches.
     Pages(PageInput),
-    /// Records that were sketched elsewhere.
-    Sketched(SketchedChunks),
+    /// Records that were sketched elsewhere, and the links between their documents where these were found, too.
+    Sketched(SketchedChunks, Option<GivenLinks>),
 }
 
 /// Sketched records, some at a time.
@@ -113,20 +115,25 @@ pub fn run(
         // The store may be that of this backfill: a kill can hit between the move and the removal of the work folder.
         return move_store(checkpoint, store);
     }
+    let mut links = None;
     measured(&mut checkpoint, context, Phase::Sketching, |checkpoint| match input {
         BackfillInput::Pages(pages) => ingest::ingest(checkpoint, context, pages),
-        BackfillInput::Sketched(chunks) => ingest_sketched(checkpoint, context, chunks),
+        BackfillInput::Sketched(chunks, given) => {
+            links = given;
+            ingest_sketched(checkpoint, context, chunks)
+        }
     })?;
-    cluster_and_load(checkpoint, context, loader, store, handover)
+    cluster_and_load(checkpoint, context, links, loader, store, handover)
 }
 
-/// Takes ingested pages through the phases after the first.
+/// Takes ingested pages through the phases after the first. Given links replace the search for pairs.
 ///
 /// # Errors
 /// [`BackfillError`], as for [`run`].
 pub fn cluster_and_load(
     mut checkpoint: Checkpoint,
     context: &Context,
+    links: Option<GivenLinks>,
     loader: &dyn Loader,
     store: &Path,
     handover: Handover,
@@ -140,21 +147,23 @@ pub fn cluster_and_load(
         // Creating a store mostly waits for the disk, which the phases before the load leave idle.
         let empty_store = scope.spawn(|| create_store(&growing, loader));
         let empty_store = || empty_store.join().map_err(|_| BackfillError::WorkerPanicked)?;
-        let report = run_phases(&mut checkpoint, context, loader, empty_store, handover)?;
+        let decided = decide_pairs(&mut checkpoint, context, links)?;
+        let report = load_store(&mut checkpoint, context, decided, loader, empty_store, handover)?;
         checkpoint.set_report(report)
     })?;
     move_store(checkpoint, store)
 }
 
-/// Runs the phases after the first. The last one fills the store that `empty_store` returns.
-fn run_phases<'a>(
+/// Runs the phases after the links are decided. The last one fills the store that `empty_store` returns.
+fn load_store<'a>(
     checkpoint: &mut Checkpoint,
     context: &Context,
+    decided: Decided,
     loader: &dyn Loader,
     empty_store: impl FnOnce() -> Result<Box<dyn EmptyStore + 'a>, BackfillError>,
     handover: Handover,
 ) -> Result<Report, BackfillError> {
-    let Decided { common, mut clusters, links, n_compared } = decide_pairs(checkpoint, context)?;
+    let Decided { common, mut clusters, links, n_compared } = decided;
     let sizes =
         measured(checkpoint, context, Phase::ClusterFormation, |_| Ok(pairs::cluster_sizes(&mut clusters, &links)))?;
     measured(checkpoint, context, Phase::Load, |checkpoint| {

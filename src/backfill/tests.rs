@@ -217,7 +217,8 @@ fn backfilled(rule: &StoreRule, pages: &[SketchedPage], memory: u64) -> MemoryLo
     let (mut checkpoint, context) = open_checkpoint(folder.path(), rule, memory);
     ingest_sketched(&mut checkpoint, &context, sketched_chunks("synthetic", pages.iter().map(copy))).expect("taken in");
     let loaded = MemoryLoader::default();
-    let report = cluster_and_load(checkpoint, &context, &loaded, &folder.path().join("store"), Handover::default());
+    let report =
+        cluster_and_load(checkpoint, &context, None, &loaded, &folder.path().join("store"), Handover::default());
     assert_eq!(report.expect("loads").counts.n_records, pages.len() as u64);
     loaded
 }
@@ -335,7 +336,7 @@ fn a_damaged_file_is_an_error() {
         bytes[middle] ^= 0x10;
         std::fs::write(&path, bytes).expect("written");
         let store = folder.path().join("made");
-        let error = cluster_and_load(checkpoint, &context, &MemoryLoader::default(), &store, Handover::default())
+        let error = cluster_and_load(checkpoint, &context, None, &MemoryLoader::default(), &store, Handover::default())
             .expect_err(name);
         assert!(matches!(&error, BackfillError::Damaged(damaged) if *damaged == path), "{name}: {error}");
     }

@@ -6,11 +6,11 @@ use super::output::{OutputMode, no_pages_text, unreadable_text};
 use super::telemetry;
 use super::wiring::{OPEN_SEED, beside, events_sink, file_source, future_limit, new_seed, refuse_star, watch_signals};
 use crate::backfill::{
-    self, BackfillError, BackfillInput, BackfillSpec, Checkpoint, Context, DiskSpace, Handover, PageInput,
+    self, BackfillError, BackfillInput, BackfillSpec, Checkpoint, Context, DiskSpace, GivenLinks, Handover, PageInput,
     PhaseProgress, Report,
 };
 use crate::config::Config;
-use crate::files::{Input, InputFile, SketchFiles, input_files, state_of, url_of};
+use crate::files::{Input, InputFile, LinkFile, SketchFiles, input_files, state_of, url_of};
 use crate::kafka::TopicPosition;
 use crate::ports::{Progress, ProgressMap};
 use crate::store::RocksLoader;
@@ -41,13 +41,16 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode)
 
     let phase_progress = Arc::new(PhaseProgress::default());
     let context = context(&config, folder, memory, &shutdown, &phase_progress);
-    let n_files = spec.inputs.len();
+    let n_files = inputs.n_files();
     let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
     let intake = match inputs {
         BackfillInputs::Pages(files) => {
             BackfillInput::Pages(page_input(&config, files, checkpoint.ingested().progress_map(), &mut progress)?)
         }
-        BackfillInputs::Sketched(files) => BackfillInput::Sketched(Box::new(files.into_chunks())),
+        BackfillInputs::Sketched(files, links) => {
+            let links = links.map(|(_, links)| GivenLinks::new(links.into_chunks()));
+            BackfillInput::Sketched(Box::new(files.into_chunks()), links)
+        }
     };
     let loader = RocksLoader::new(config.store_settings(), config.rule(), checkpoint.seed()?);
     let events = args.events.as_deref().map(events_sink).transpose()?;
@@ -71,7 +74,7 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode)
 /// What a backfill reads.
 enum BackfillInputs {
     Pages(Vec<PathBuf>),
-    Sketched(SketchFiles),
+    Sketched(SketchFiles, Option<(PathBuf, LinkFile)>),
 }
 
 impl BackfillInputs {
@@ -96,15 +99,30 @@ impl BackfillInputs {
                 return Err(usage(format!("{folder} holds sketches of another seed; set store.seed to that seed")));
             }
         }
-        Ok(BackfillInputs::Sketched(files))
+        let links = args.links.clone().map(|path| {
+            let links = LinkFile::open(&path, &files, &rule).map_err(usage)?;
+            anyhow::Ok((path, links))
+        });
+        let links = links.transpose()?;
+        Ok(BackfillInputs::Sketched(files, links))
+    }
+
+    /// Files that hold records.
+    fn n_files(&self) -> usize {
+        match self {
+            BackfillInputs::Pages(files) => files.len(),
+            BackfillInputs::Sketched(files, _) => files.paths().len(),
+        }
     }
 
     /// What an unfinished backfill must have in common with this one to be resumed.
     fn spec(&self, config: &Config) -> Result<BackfillSpec> {
         match self {
             BackfillInputs::Pages(files) => backfill_spec(config, files),
-            BackfillInputs::Sketched(files) => {
-                let (reading, inputs) = (files.reading().to_string(), input_sizes(&files.paths())?);
+            BackfillInputs::Sketched(files, links) => {
+                let links = links.iter().map(|(path, _)| path.clone());
+                let paths: Vec<PathBuf> = files.paths().into_iter().chain(links).collect();
+                let (reading, inputs) = (files.reading().to_string(), input_sizes(&paths)?);
                 Ok(BackfillSpec { rule: config.rule(), reading, inputs })
             }
         }

@@ -23,6 +23,7 @@ mod inputs;
 mod json_array;
 mod jsonl;
 mod layout;
+mod link_file;
 mod new_file;
 mod originals;
 mod page_columns;
@@ -51,6 +52,7 @@ pub use http_body::decode_content;
 pub(crate) use input_file::no_objects;
 pub use input_file::{InputFile, InputState, open_text, state_of, url_of};
 pub use inputs::{InputError, NamedFile, input_files, named_files};
+pub use link_file::{LinkFile, LinkFileError, LinkFooter, link_schema};
 pub use new_file::NewFile;
 pub use parquet_writer::{ColumnKind, ParquetWriter};
 pub use sketch_file::{

@@ -52,6 +52,8 @@ mod forget;
 #[cfg(feature = "service")]
 mod formats;
 #[cfg(feature = "service")]
+mod given_links;
+#[cfg(feature = "service")]
 mod golden_store;
 #[cfg(feature = "service")]
 mod history;

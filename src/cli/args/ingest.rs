@@ -144,6 +144,7 @@ Examples:
   lookalike backfill crawl-*.warc.gz --memory 8192 --verbose
   lookalike backfill pages.jsonl --then-from-kafka 2026-11-21T08:00:00Z
   lookalike backfill --from-sketches sketches/
+  lookalike backfill --from-sketches sketches/ --links clusters/links.parquet
 
 Exit codes:
   0    every input was read
@@ -158,6 +159,10 @@ pub struct BackfillArgs {
     /// Read no pages: load the files that `sketch --parquet` left in this folder, of all inputs
     #[arg(long, value_name = "DIR", conflicts_with_all = ["inputs", "sweep", "fetched_at", "url_from", "fields", "map"])]
     pub from_sketches: Option<PathBuf>,
+    /// Search for no pairs: take the links between the documents of these sketches from this file, which
+    /// deploy/spark/link_job.py wrote. Each link is confirmed by the sketches of its documents
+    #[arg(long, value_name = "FILE", requires = "from_sketches")]
+    pub links: Option<PathBuf>,
     /// Memory for everything that grows with the input [default: a third of the machine's]
     #[arg(long, value_name = "MIB")]
     pub memory: Option<u64>,

@@ -72,6 +72,7 @@ pub enum SketchFileError {
 pub struct SketchFiles {
     files: Vec<(PathBuf, SketchFooter)>,
     shared: SketchFooter,
+    digest: String,
 }
 
 impl SketchFiles {
@@ -80,10 +81,35 @@ impl SketchFiles {
     /// # Errors
     /// [`SketchFileError`] where an input has no file, a file is damaged, or files do not belong together.
     pub fn open(folder: &Path) -> Result<Self, SketchFileError> {
+        let files = parquet_files(folder)?.into_iter().map(|path| Ok((path.clone(), open_file(&path)?.1)));
+        Self::of(folder, files)
+    }
+
+    /// The files of a folder that somebody else lists, each with the metadata of its end: keys and values.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn from_metadata(
+        folder: &Path,
+        files: Vec<(PathBuf, HashMap<String, String>)>,
+    ) -> Result<Self, SketchFileError> {
+        let files = files.into_iter().map(|(path, metadata)| {
+            let footer = StoredFooter::decode(|key| metadata.get(key).map(String::as_str));
+            let footer = footer.map_err(|why| SketchFileError::NoSketches { path: path.clone(), why })?;
+            Ok((path, footer))
+        });
+        Self::of(folder, files)
+    }
+
+    fn of(
+        folder: &Path,
+        found: impl Iterator<Item = Result<(PathBuf, StoredFooter), SketchFileError>>,
+    ) -> Result<Self, SketchFileError> {
         let mut files: BTreeMap<InputNumber, (PathBuf, SketchFooter)> = BTreeMap::new();
+        let mut rows: BTreeMap<InputNumber, RowsHash> = BTreeMap::new();
         let mut by_name: HashMap<String, InputNumber> = HashMap::new();
-        for path in parquet_files(folder)? {
-            let footer = SketchFooter::read(&path)?;
+        for file in found {
+            let (path, StoredFooter { footer, rows: rows_hash }) = file?;
             let first = files.values().next();
             let other = first.and_then(|known| Some((known, difference(&known.1, &footer)?)));
             let same_number = files.get(&footer.input).map(|known| (known, "the same number"));
@@ -92,6 +118,7 @@ impl SketchFiles {
                 return Err(SketchFileError::Unlike { a: a.clone(), b: path, difference });
             }
             by_name.insert(footer.name.clone(), footer.input);
+            rows.insert(footer.input, rows_hash);
             files.insert(footer.input, (path, footer));
         }
         let files: Vec<_> = files.into_values().collect();
@@ -103,7 +130,19 @@ impl SketchFiles {
         if n_missing > 0 {
             return Err(SketchFileError::Missing { folder: folder.to_path_buf(), of, n_missing, first });
         }
-        Ok(SketchFiles { files, shared })
+        let mut hasher = RowsHasher::default();
+        rows.values().for_each(|rows| hasher.append(&rows.hash.0.to_be_bytes()));
+        Ok(SketchFiles { files, shared, digest: format!("{:032x}", hasher.finish().hash.0) })
+    }
+
+    /// Names the rows of all files: the same records with the same sketches in the same order have the same digest.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// The inputs in their order: the path of each file, and the name of its input.
+    pub fn inputs(&self) -> impl Iterator<Item = (&Path, &str)> {
+        self.files.iter().map(|(path, footer)| (path.as_path(), footer.name.as_str()))
     }
 
     /// The version of the canonical form and the rule of all sketches.
