@@ -19,7 +19,7 @@ use std::cmp::Reverse;
 const COMMON_QUERIED_MAX: usize = 16;
 
 /// How many documents a common shingle nominates: the first that had it.
-const REPRESENTATIVES_MAX: usize = 16;
+pub const REPRESENTATIVES_MAX: usize = 16;
 
 /// Candidates for which room is made at once.
 const CANDIDATES_EXPECTED_MAX: usize = 1024;

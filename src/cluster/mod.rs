@@ -14,7 +14,9 @@ mod rule;
 mod union_find;
 mod view;
 
-pub use candidates::{BatchIndex, IndexQuery, Representatives, candidates_by_representatives, first_representatives};
+pub use candidates::{
+    BatchIndex, IndexQuery, REPRESENTATIVES_MAX, Representatives, candidates_by_representatives, first_representatives,
+};
 pub use decide::{Decider, Decision, Effects, Link, Match, NewDocument, Relation};
 pub use prefetch::Prefetcher;
 pub use rule::{ClusterPolicy, MatchRule};

@@ -1,11 +1,12 @@
 //! The Python module `lookalike._lookalike`: what runs inside the interpreter. `python/lookalike` wraps it.
 //!
-//! Sketching, comparing and asking a store run here, without the interpreter's lock. What takes long and writes files, such
+//! Sketching, comparing, asking a store and the phases of a spread batch run here, without the interpreter's lock. What takes long and writes files, such
 //! as `cluster` and `dedup`, is left to the program, which the wheel brings along.
 
 mod compare;
 mod error;
 mod files;
+mod phases;
 mod settings;
 mod sketch;
 mod store;
@@ -21,6 +22,8 @@ mod _lookalike {
     use super::compare::compare;
     #[pymodule_export]
     use super::files::{read_clusters, write_pages};
+    #[pymodule_export]
+    use super::phases::{Lists, Matcher, Pairs, UnionFind, link_metadata, match_rule, sketch_files};
     #[pymodule_export]
     use super::settings::Settings;
     #[pymodule_export]
