@@ -52,11 +52,11 @@ for line in \
   grep -qF "$line" "$broker/shown" || { echo "the demonstration did not show: $line" >&2; exit 1; }
 done
 
-step "sketches by Spark"
-tests/spark.sh "$CARGO_TARGET_DIR/release/lookalike"
-
 step "the Python wheel"
-tests/python.sh
+tests/python.sh "$broker/wheel"
+
+step "sketches and clusters by Spark"
+tests/spark.sh "$CARGO_TARGET_DIR/release/lookalike" "$broker"/wheel/*.whl
 
 step "the manifests for Kubernetes and Docker Compose"
 tests/deployment.sh "$CARGO_TARGET_DIR/release/lookalike"

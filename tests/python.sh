@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
 # The Python wheel: builds it, installs it into a bare environment, and runs its tests there.
+#
+#   tests/python.sh [DIR]      leaves the wheel in DIR
+#
 # Skipped, with the reason, where there is no Python 3.10 with venv or no package index.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,8 +23,9 @@ cargo fmt --check -p lookalike-python
 . deploy/target-dir.sh
 read -ra flags <<<"${CARGO_FLAGS:-}"
 cargo clippy --release --locked "${flags[@]}" -p lookalike-python -- -D warnings
-deploy/wheel.sh "$work/dist"
-ls "$work"/dist/lookalike-*-cp310-abi3-manylinux_2_*.whl
+dist=${1:-$work/dist}
+deploy/wheel.sh "$dist"
+ls "$dist"/lookalike-*-cp310-abi3-manylinux_2_*.whl
 
-"$work/bare/bin/pip" install --quiet --disable-pip-version-check "$work"/dist/*.whl
+"$work/bare/bin/pip" install --quiet --disable-pip-version-check "$dist"/*.whl
 "$work/bare/bin/python" -m pytest -q -p no:cacheprovider deploy/python/tests

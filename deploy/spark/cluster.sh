@@ -1,10 +1,11 @@
 # Sourced by the scripts beside it and by tests/spark.sh: a Spark master with two workers on loopback.
 #
 #   spark_install            makes a virtual environment with PySpark, once; sets SPARK_PYTHON
+#   spark_module WHEEL DIR   makes the Python module of a wheel known to drivers and executors; DIR holds it
 #   spark_start DIR          starts the cluster with its logs in DIR; sets SPARK_URL and SPARK_WORKERS, the process ids
 #   spark_submit ARGUMENT…   submits a job to it
 #   spark_stop               ends it
-readonly spark_versions=("pyspark==4.0.1" "pyarrow==21.0.0")
+readonly spark_versions=("pyspark==4.0.1" "pyarrow==21.0.0" "pandas==2.3.3")
 readonly spark_start_seconds_max=60
 
 spark_fail() {
@@ -15,13 +16,18 @@ spark_fail() {
 spark_install() {
   command -v java > /dev/null || spark_fail "there is no Java 17; on Debian: apt-get install default-jre-headless" || return
   local venv=${XDG_CACHE_HOME:-$HOME/.cache}/lookalike/spark-venv
-  if ! "$venv/bin/python" -c 'import pyspark, pyarrow' 2> /dev/null; then
+  if ! "$venv/bin/python" -c 'import pyspark, pyarrow, pandas' 2> /dev/null; then
     python3 -m venv "$venv" || spark_fail "there is no python3 with venv; on Debian: apt-get install python3-venv" || return
     "$venv/bin/pip" install --quiet --disable-pip-version-check "${spark_versions[@]}" || return
   fi
   SPARK_PYTHON=$venv/bin/python
   SPARK_HOME=$("$SPARK_PYTHON" -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))')
   export SPARK_HOME PYSPARK_PYTHON=$SPARK_PYTHON PYSPARK_DRIVER_PYTHON=$SPARK_PYTHON SPARK_LOCAL_IP=127.0.0.1
+}
+
+spark_module() { # WHEEL DIR
+  "$SPARK_PYTHON" -m pip install --quiet --disable-pip-version-check --no-deps --target "$2" "$1" || return
+  export PYTHONPATH=$2
 }
 
 # Waits until a log holds a text.
@@ -52,7 +58,7 @@ spark_start() { # DIR
 
 spark_submit() {
   "$SPARK_HOME/bin/spark-submit" --master "$SPARK_URL" --conf spark.executor.memory=512m --conf spark.driver.host=127.0.0.1 \
-    --conf spark.ui.enabled=false "$@"
+    --conf spark.ui.enabled=false ${PYTHONPATH:+--conf "spark.executorEnv.PYTHONPATH=$PYTHONPATH"} "$@"
 }
 
 spark_stop() {
