@@ -227,7 +227,7 @@ fn main() -> Result<()> {
 
     let begin = Instant::now();
     let loader = RocksLoader::new(Settings::default(), rule, seed);
-    let report = backfill::cluster_and_load(checkpoint, &context, &loader, &store, Handover::default())?;
+    let report = backfill::cluster_and_load(checkpoint, &context, None, &loader, &store, Handover::default())?;
     let seconds = begin.elapsed().as_secs_f64();
     println!("{report}");
     println!("clustered and loaded in {seconds:.1} s: {:.0} documents a second", documents as f64 / seconds);

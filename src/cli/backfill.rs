@@ -74,7 +74,7 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode)
 /// What a backfill reads.
 enum BackfillInputs {
     Pages(Vec<PathBuf>),
-    Sketched(SketchFiles, Option<(PathBuf, LinkFile)>),
+    Sketched(Box<SketchFiles>, Option<(PathBuf, LinkFile)>),
 }
 
 impl BackfillInputs {
@@ -104,7 +104,7 @@ impl BackfillInputs {
             anyhow::Ok((path, links))
         });
         let links = links.transpose()?;
-        Ok(BackfillInputs::Sketched(files, links))
+        Ok(BackfillInputs::Sketched(Box::new(files), links))
     }
 
     /// Files that hold records.
