@@ -241,7 +241,9 @@ impl<'s, S: Snapshot + RelatedView> Search<'s, S> {
         for (term, weight) in asked.weights() {
             nominations.add(*weight, self.snapshot.champions(*term, self.rule.list_max)?.into_iter());
         }
-        let targets = nominations.best(self.rule.verified_max.max(limit.saturating_mul(2)));
+        let mut targets = nominations.best(self.rule.verified_max.max(limit.saturating_mul(2)));
+        // Neighbouring rows are read together.
+        targets.sort_unstable();
         let bags = self.snapshot.bags(&targets)?;
         let similar = |(target, bag): (Target, Bag)| (asked.similarity(&bag), target, bag);
         let mut ranked: Vec<(f64, Target, Bag)> = targets.into_iter().zip(bags).map(similar).collect();

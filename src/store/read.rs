@@ -45,16 +45,18 @@ impl RocksStore {
 
     /// Calls `each` with the rows from the key `from` on, in order, until it returns false.
     pub(super) fn scan_from(&self, name: &'static str, from: &[u8], each: &mut EachRow<'_>) -> Result<(), StoreError> {
-        let mode = if from.is_empty() { IteratorMode::Start } else { IteratorMode::From(from, Direction::Forward) };
         let mut options = ReadOptions::default();
         options.set_readahead_size(if from.is_empty() { 2 << 20 } else { 0 });
-        for row in self.db.iterator_cf_opt(self.cf(name)?, options, mode) {
-            let (key, value) = row.map_err(failed)?;
-            if !each(&key, &value)? {
-                break;
+        // The other kind of iterator copies each row.
+        let mut rows = self.db.raw_iterator_cf_opt(self.cf(name)?, options);
+        rows.seek(from);
+        while let Some((key, value)) = rows.item() {
+            if !each(key, value)? {
+                return Ok(());
             }
+            rows.next();
         }
-        Ok(())
+        rows.status().map_err(failed)
     }
 
     /// The documents that contain each of these shingles, ascending.
