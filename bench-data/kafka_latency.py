@@ -39,7 +39,9 @@ def arguments():
 
 def read_events(brokers, topic, n_seen, stop, answer):
     """Notes when the event of each record is there, until it is told to stop."""
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": brokers, "group.id": "latency", "enable.auto.commit": False})
+    # A broker that waits for more to send does not notice that a transaction is committed: half a second by default.
+    settings = {"enable.auto.commit": False, "fetch.wait.max.ms": 10}
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": brokers, "group.id": "latency", **settings})
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
     seen = {}
     while not stop.is_set():
