@@ -4,6 +4,7 @@ use super::checkpoint::Checkpoint;
 use super::context::Context;
 use super::datasets::{DatasetFile, LINKS};
 use super::error::BackfillError;
+use super::found_links::found_links;
 use super::jobs::{Job, run_jobs};
 use super::phases::lists::CommonShingles;
 use super::rows::LinkRow;
@@ -49,20 +50,8 @@ impl GivenLinks {
         };
         let job = Job::new("given-links", move |context| confirmer.write(context, self.chunks));
         run_jobs(vec![job], checkpoint, context)?;
-        let mut taken = TakenLinks {
-            clusters: Clusters::alone(checkpoint.ingested().n_documents() as usize),
-            links: Vec::new(),
-            n_compared: 0,
-        };
-        for file in checkpoint.open_dataset(LINKS)? {
-            let mut links = file.read_all();
-            while let Some(link) = links.next_row()? {
-                taken.clusters.union(link.later, link.earlier);
-                taken.links.push(link);
-            }
-        }
-        taken.n_compared = taken.links.len() as u64;
-        Ok(taken)
+        let (clusters, links) = found_links(checkpoint)?;
+        Ok(TakenLinks { clusters, n_compared: links.len() as u64, links })
     }
 }
 

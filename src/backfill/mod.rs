@@ -19,6 +19,7 @@ mod datasets;
 mod dedup;
 mod disk_space;
 mod error;
+mod found_links;
 mod given_links;
 mod ingest_state;
 mod jobs;

@@ -93,7 +93,7 @@ fn check(config: &Config, args: &FollowArgs) -> Result<()> {
     Err(usage(problem))
 }
 
-/// The last event that is published. Waits for one, or ends where none is there and nobody is to wait.
+/// Returns the last published event. Waits for the first one, unless `--once` is given.
 fn first_look(config: &Config, args: &FollowArgs, shutdown: &AtomicBool) -> Result<Option<LastEvent>> {
     loop {
         let last = last_event(&config.kafka)?;

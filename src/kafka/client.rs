@@ -1,14 +1,24 @@
 //! What consumers and producers share: librdkafka's log and errors, rate limits, and topic metadata.
 
 use crate::ports::StopReason;
-use rdkafka::ClientContext;
 use rdkafka::client::Client;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::ConsumerContext;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::KafkaError;
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
+use rdkafka::{ClientContext, TopicPartitionList};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+/// Stops fetching a partition, or goes on.
+pub(super) fn set_paused<C: ConsumerContext>(consumer: &BaseConsumer<C>, topic: &str, partition: i32, is_paused: bool) {
+    let mut list = TopicPartitionList::new();
+    list.add_partition(topic, partition);
+    let changed = if is_paused { consumer.pause(&list) } else { consumer.resume(&list) };
+    if let Err(error) = changed {
+        tracing::debug!("topic {topic:?}, partition {partition} is not paused or resumed: {error}");
+    }
+}
 
 /// Limits an action to once per interval.
 #[derive(Debug)]

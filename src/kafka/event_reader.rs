@@ -1,6 +1,6 @@
 //! Reads the events of a topic from a number on, as whoever follows their owner does.
 
-use super::client::{LastError, SilentContext, Throttle, TopicError, partitions_of};
+use super::client::{LastError, SilentContext, Throttle, TopicError, partitions_of, set_paused};
 use super::headers::SEQ_HEADER;
 use super::record::to_owned_message;
 use super::settings::{KafkaSettings, explain};
@@ -204,12 +204,7 @@ impl EventReader for KafkaEventReader {
     }
 
     fn pause(&mut self, partition: i32, is_paused: bool) {
-        let mut list = TopicPartitionList::new();
-        list.add_partition(&self.topic, partition);
-        let changed = if is_paused { self.consumer.pause(&list) } else { self.consumer.resume(&list) };
-        if let Err(error) = changed {
-            tracing::debug!("{:?}, partition {partition} is not paused or resumed: {error}", self.topic);
-        }
+        set_paused(&self.consumer, &self.topic, partition, is_paused);
     }
 
     fn n_partitions(&self) -> usize {

@@ -1,7 +1,7 @@
 //! Reads pages from a topic, each partition from the offset that the store knows.
 
 use super::cautious::CautiousReader;
-use super::client::TopicError;
+use super::client::{TopicError, set_paused};
 use super::consumer::{ReadingMode, SourceContext, create_consumer};
 use super::housekeeping::Housekeeping;
 use super::identity;
@@ -254,12 +254,7 @@ impl Source for KafkaSource {
     }
 
     fn pause(&mut self, partition: i32, is_paused: bool) {
-        let mut list = TopicPartitionList::new();
-        list.add_partition(&self.topic, partition);
-        let changed = if is_paused { self.consumer.pause(&list) } else { self.consumer.resume(&list) };
-        if let Err(error) = changed {
-            tracing::debug!("topic {:?}, partition {partition} is not paused or resumed: {error}", self.topic);
-        }
+        set_paused(&self.consumer, &self.topic, partition, is_paused);
     }
 
     /// The offsets between the last record delivered and the high watermarks, up to a second old; transaction markers

@@ -7,17 +7,15 @@
 //! Without the variable, every test passes without a check, and says so.
 
 use crate::harness::broker::*;
-use crate::harness::{World, page, sweeps, text};
+use crate::harness::process::{LONG, Process};
+use crate::harness::{World, page, sample_lines, text};
 use lookalike::wire::Event;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::{Offset, TopicPartitionList};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// How long the processes may take for a sample.
-const LONG: Duration = Duration::from_secs(120);
 
 /// The topics of a crawl, and the settings of all processes on them.
 struct Crawl {
@@ -66,11 +64,11 @@ impl Crawl {
     }
 
     fn sketcher_in(&self, world: &World) -> Process {
-        Process(Some(self.command(world, "run -q --role sketcher").spawn().expect("the program starts")))
+        Process::start(self.command(world, "run -q --role sketcher"))
     }
 
     fn owner(&self) -> Process {
-        Process(Some(self.command(&self.owner, "run -q --role owner").spawn().expect("the program starts")))
+        Process::start(self.command(&self.owner, "run -q --role owner"))
     }
 
     fn events(&self) -> Vec<Event> {
@@ -107,7 +105,7 @@ impl Crawl {
             dead_letters: topic(1).expect("a broker"),
             owner: World::new().with("kafka.dead_letters", false).with("kafka.group", format!("{}-plain", pages.name)),
         };
-        let mut process = Process(Some(plain.command(&plain.owner, "run -q").spawn().expect("the program starts")));
+        let mut process = Process::start(plain.command(&plain.owner, "run -q"));
         plain.await_events(self.n_terminal(), &mut [&mut process]);
         process.stop();
         let lines = plain.lines();
@@ -141,63 +139,6 @@ impl Crawl {
     }
 }
 
-/// A process that does not outlive its test.
-struct Process(Option<Child>);
-
-impl Process {
-    fn child(&mut self) -> &mut Child {
-        self.0.as_mut().expect("runs")
-    }
-
-    fn check_alive(&mut self) {
-        if let Some(status) = self.child().try_wait().expect("a status") {
-            let output = self.0.take().expect("it").wait_with_output().expect("output");
-            panic!("ended with {status}: {}", text(&output.stderr));
-        }
-    }
-
-    fn kill(mut self) {
-        self.child().kill().expect("killed");
-        self.child().wait().expect("ended");
-        self.0 = None;
-    }
-
-    /// Ends it in good order.
-    fn stop(mut self) {
-        crate::harness::terminate(self.child());
-        let output = self.0.take().expect("it").wait_with_output().expect("output");
-        assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
-    }
-
-    /// Waits until it ends by itself.
-    fn end(mut self) -> Output {
-        let until = Instant::now() + LONG;
-        while self.child().try_wait().expect("a status").is_none() {
-            assert!(Instant::now() < until, "the process goes on");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        self.0.take().expect("it").wait_with_output().expect("output")
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.0.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-/// The lines of the sample.
-fn sample() -> Vec<String> {
-    let read = |path| {
-        let file = std::fs::File::open(path).expect("a sweep");
-        std::io::read_to_string(zstd::Decoder::new(file).expect("zstd")).expect("text")
-    };
-    sweeps().into_iter().map(read).flat_map(|text| text.lines().map(String::from).collect::<Vec<_>>()).collect()
-}
-
 /// Records of every kind.
 fn of_every_kind() -> Vec<String> {
     let words: String = (0..60).map(|at| format!("word{at} ")).collect();
@@ -226,7 +167,7 @@ fn group_offset(crawl: &Crawl, partition: i32) -> Option<i64> {
 #[test]
 fn one_partition_gives_the_very_events_of_run() {
     let Some(crawl) = Crawl::new(1) else { return };
-    let lines = [of_every_kind(), sample(), of_every_kind()].concat();
+    let lines = [of_every_kind(), sample_lines(), of_every_kind()].concat();
     send(&crawl.pages, 0, &lines);
     let (mut sketcher, mut owner) = (crawl.sketcher("one"), crawl.owner());
     crawl.await_events(lines.len(), &mut [&mut sketcher, &mut owner]);
@@ -245,7 +186,7 @@ fn one_partition_gives_the_very_events_of_run() {
 #[test]
 fn killed_sketchers_lose_and_double_nothing() {
     let Some(crawl) = Crawl::new(3) else { return };
-    let lines = [of_every_kind(), sample()].concat();
+    let lines = [of_every_kind(), sample_lines()].concat();
     let mut n_sent = 0;
     let mut owner = crawl.owner();
     let mut sketchers: Vec<Process> = ["a", "b", "c"].into_iter().map(|name| crawl.sketcher(name)).collect();
@@ -311,7 +252,7 @@ fn killed_sketchers_lose_and_double_nothing() {
 #[test]
 fn a_hole_stops_the_owner_and_says_how_to_go_on() {
     let Some(crawl) = Crawl::new(1) else { return };
-    let lines = sample();
+    let lines = sample_lines();
     send(&crawl.pages, 0, &lines[..100]);
     let (mut sketcher, mut owner) = (crawl.sketcher("one"), crawl.owner());
     crawl.await_events(100, &mut [&mut sketcher, &mut owner]);
@@ -343,7 +284,7 @@ fn a_hole_stops_the_owner_and_says_how_to_go_on() {
 #[test]
 fn sketches_of_another_rule_are_refused() {
     let Some(crawl) = Crawl::new(1) else { return };
-    let lines = sample();
+    let lines = sample_lines();
     send(&crawl.pages, 0, &lines[..50]);
     let (mut sketcher, mut owner) = (crawl.sketcher("one"), crawl.owner());
     crawl.await_events(50, &mut [&mut sketcher, &mut owner]);
@@ -373,7 +314,7 @@ fn sketches_of_another_rule_are_refused() {
 #[test]
 fn a_store_goes_on_with_and_without_roles() {
     let Some(crawl) = Crawl::new(1) else { return };
-    let lines = sample();
+    let lines = sample_lines();
     let mut n = 0;
     for (has_roles, until) in [(false, 60), (true, 130), (false, 200), (true, 260)] {
         send(&crawl.pages, 0, &lines[n..until]);
@@ -384,8 +325,7 @@ fn a_store_goes_on_with_and_without_roles() {
             sketcher.stop();
             owner.stop();
         } else {
-            let plain = crawl.command(&crawl.owner, "run -q").spawn().expect("the program starts");
-            let mut plain = Process(Some(plain));
+            let mut plain = Process::start(crawl.command(&crawl.owner, "run -q"));
             crawl.await_events(n, &mut [&mut plain]);
             plain.stop();
         }

@@ -9,6 +9,7 @@
 //! Without the variable, every test passes without a check, and says so.
 
 use crate::harness::broker::*;
+use crate::harness::process::{LONG, Process};
 use crate::harness::{World, page, sample_lines, text};
 use lookalike::kafka::{KafkaSettings, KafkaSink, Publishing, check_published};
 use lookalike::ports::{Outgoing, OutputNotes, Sink, StopReason};
@@ -21,12 +22,9 @@ use rdkafka::{Offset, TopicPartitionList};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-
-/// How long the processes may take for a sample.
-const LONG: Duration = Duration::from_secs(120);
 
 /// The topics of a crawl, and the settings of all processes on them.
 struct Crawl {
@@ -71,7 +69,7 @@ impl Crawl {
     }
 
     fn start(&self, subcommand: &str, store: &str) -> Process {
-        Process(Some(self.command(subcommand, store).spawn().expect("the program starts")))
+        Process::start(self.command(subcommand, store))
     }
 
     fn end(&self, subcommand: &str, store: &str) -> Output {
@@ -172,63 +170,6 @@ fn without_place(line: &str) -> Value {
     let fields = event.as_object_mut().expect("an object");
     ["source", "partition", "offset"].into_iter().for_each(|name| drop(fields.remove(name)));
     event
-}
-
-/// A process that does not outlive its test.
-struct Process(Option<Child>);
-
-impl Process {
-    fn child(&mut self) -> &mut Child {
-        self.0.as_mut().expect("runs")
-    }
-
-    fn status(&mut self) -> Option<std::process::ExitStatus> {
-        self.child().try_wait().expect("a status")
-    }
-
-    fn check_alive(&mut self) {
-        if let Some(status) = self.status() {
-            let output = self.0.take().expect("it").wait_with_output().expect("output");
-            panic!("ended with {status}: {}", text(&output.stderr));
-        }
-    }
-
-    fn signal(&mut self, name: &str) {
-        let id = self.child().id().to_string();
-        assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().expect("kill").success());
-    }
-
-    fn kill(mut self) {
-        self.child().kill().expect("killed");
-        self.child().wait().expect("ended");
-        self.0 = None;
-    }
-
-    /// Ends it in good order.
-    fn stop(mut self) {
-        crate::harness::terminate(self.child());
-        let output = self.end();
-        assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
-    }
-
-    /// Waits until it ends by itself.
-    fn end(mut self) -> Output {
-        let until = Instant::now() + LONG;
-        while self.status().is_none() {
-            assert!(Instant::now() < until, "the process goes on");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        self.0.take().expect("it").wait_with_output().expect("output")
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.0.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
 }
 
 /// A reader of what comes to a topic from now on.

@@ -15,6 +15,7 @@ use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
 use crate::backfill::datasets::{Dataset, DatasetFile, LINKS, NEIGHBOUR_PAIRS, PAIR_RANGES, REPRESENTATIVE_PAIRS};
 use crate::backfill::error::BackfillError;
+use crate::backfill::found_links::found_links;
 use crate::backfill::jobs::{Job, Steps, run_jobs};
 use crate::backfill::report::ClusterSizes;
 use crate::backfill::rows::{DocumentRange, LinkRow, Pair};
@@ -65,25 +66,18 @@ impl<'a> PairDecider<'a> {
         common: &'a CommonShingles,
     ) -> Result<Self, BackfillError> {
         let (sketches, min_shared) = open_sketches(checkpoint)?;
-        let mut decider = PairDecider {
+        let (clusters, links) = found_links(checkpoint)?;
+        Ok(PairDecider {
             context,
             rule: checkpoint.rule().cluster.clone(),
             sketch_rule: checkpoint.rule().sketch.rule,
             common,
             caches: (0..context.n_threads).map(|_| SketchCache::new(&sketches, context)).collect(),
             min_shared,
-            clusters: Clusters::alone(checkpoint.ingested().n_documents() as usize),
-            links: Vec::new(),
+            clusters,
+            links,
             n_compared: 0,
-        };
-        for file in checkpoint.open_dataset(LINKS)? {
-            let mut links = file.read_all();
-            while let Some(link) = links.next_row()? {
-                decider.clusters.union(link.later, link.earlier);
-                decider.links.push(link);
-            }
-        }
-        Ok(decider)
+        })
     }
 
     /// Decides the pairs of neighbours.

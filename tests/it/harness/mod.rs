@@ -7,6 +7,7 @@ pub mod browser;
 pub mod disk;
 pub mod failing;
 pub mod object_server;
+pub mod process;
 pub mod schema;
 pub mod server;
 
