@@ -14,6 +14,7 @@ use lookalike::related::{
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -141,7 +142,6 @@ impl<'b> Site<'b> {
         }
         for list in of_champions.values_mut() {
             list.sort_unstable_by_key(|(url, weight)| (Reverse(*weight), *url));
-            list.truncate(rule.list_max);
         }
         let urls = bags.keys().map(String::as_str).collect();
         Site { rule, urls, bags: bags.values().collect(), champions: of_champions, all }
@@ -149,15 +149,15 @@ impl<'b> Site<'b> {
 
     /// The answers of the live query, and those by exact similarity, best first.
     fn answers(&self, own: usize) -> [Answers; 2] {
+        let all = RelatedRule { list_max: usize::MAX, rows_max: usize::MAX, ..RelatedRule::default() };
         let most = self.rule.verified_max.max(2 * ANSWERS);
-        [self.ranked(own, &self.champions, most), self.ranked(own, &self.all, usize::MAX)]
+        [self.ranked(own, &self.champions, self.rule, most), self.ranked(own, &self.all, &all, usize::MAX)]
     }
 
-    fn ranked(&self, own: usize, lists: &Lists, most: usize) -> Answers {
-        let mut nominations = Nominations::default();
-        for (term, weight) in self.bags[own].weights() {
-            nominations.add(*weight, lists.get(term).into_iter().flatten().copied());
-        }
+    fn ranked(&self, own: usize, lists: &Lists, rule: &RelatedRule, most: usize) -> Answers {
+        let list = |term, most| Ok(lists.get(&term).into_iter().flatten().copied().take(most).collect());
+        let nominations =
+            Nominations::read(self.bags[own], rule, list).unwrap_or_else(|never: Infallible| match never {});
         let others = nominations.best(most).into_iter().filter(|url| *url != own);
         let mut ranked: Answers = others.map(|url| (self.bags[own].similarity(self.bags[url]), url)).collect();
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));

@@ -237,10 +237,7 @@ impl<'s, S: Snapshot + RelatedView> Search<'s, S> {
         if self.build.is_none() {
             return Ok(Vec::new());
         }
-        let mut nominations = Nominations::default();
-        for (term, weight) in asked.weights() {
-            nominations.add(*weight, self.snapshot.champions(*term, self.rule.list_max)?.into_iter());
-        }
+        let nominations = Nominations::read(asked, &self.rule, |term, most| self.snapshot.champions(term, most))?;
         let mut targets = nominations.best(self.rule.verified_max.max(limit.saturating_mul(2)));
         // Neighbouring rows are read together.
         targets.sort_unstable();

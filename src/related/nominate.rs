@@ -11,10 +11,15 @@ use std::cmp::Reverse;
 
 /// Returns the champions of a bag: its heaviest terms, the smallest first among equals.
 pub fn champions(bag: &Bag, rule: &RelatedRule) -> Vec<(Term, u8)> {
-    let mut heaviest = bag.weights().to_vec();
-    heaviest.sort_unstable_by_key(|(term, weight)| (Reverse(*weight), *term));
+    let mut heaviest = heaviest_first(bag);
     heaviest.truncate(rule.champions);
     heaviest
+}
+
+fn heaviest_first(bag: &Bag) -> Vec<(Term, u8)> {
+    let mut terms = bag.weights().to_vec();
+    terms.sort_unstable_by_key(|(term, weight)| (Reverse(*weight), *term));
+    terms
 }
 
 /// Collects nominations from the lists of a query's terms.
@@ -30,6 +35,30 @@ impl<K> Default for Nominations<K> {
 }
 
 impl<K: Ord + Copy + std::hash::Hash> Nominations<K> {
+    /// Reads the lists of a query's terms, the heaviest term first, until the rule's `rows_max` is reached: light terms
+    /// share little weight with any bag. `list` returns the URLs under a term, those with the most weight first, at most
+    /// as many as it is told.
+    ///
+    /// # Errors
+    /// The first error of `list`.
+    pub fn read<E>(
+        query: &Bag,
+        rule: &RelatedRule,
+        mut list: impl FnMut(Term, usize) -> Result<Vec<(K, u8)>, E>,
+    ) -> Result<Self, E> {
+        let mut nominations = Nominations::default();
+        let mut n_left = rule.rows_max;
+        for (term, weight) in heaviest_first(query) {
+            if n_left == 0 {
+                break;
+            }
+            let urls = list(term, rule.list_max.min(n_left))?;
+            n_left = n_left.saturating_sub(urls.len());
+            nominations.add(weight, urls.into_iter());
+        }
+        Ok(nominations)
+    }
+
     /// Adds the list of a term that has this weight in the query: URLs with its weight in their bags.
     pub fn add(&mut self, weight: u8, list: impl Iterator<Item = (K, u8)>) {
         for (url, theirs) in list {
@@ -61,6 +90,21 @@ mod tests {
         nominations.add(30, [(2, 40), (4, 5)].into_iter());
         assert_eq!(nominations.clone().best(9), [1, 2, 3, 4]);
         assert_eq!(nominations.best(2), [1, 2]);
+    }
+
+    #[test]
+    fn the_heaviest_terms_are_read_first_and_no_more_than_the_rule_allows() {
+        let query = Bag::new(vec![(Term(1), 10), (Term(2), 60), (Term(3), 30)]);
+        let rule = RelatedRule { list_max: 3, rows_max: 5, ..RelatedRule::default() };
+        let mut asked = Vec::new();
+        let list = |term: Term, most| {
+            asked.push((term, most));
+            Ok::<_, ()>((0..4).map(|url| (url, 50)).take(most).collect())
+        };
+        let nominations = Nominations::read(&query, &rule, list).expect("no error");
+        assert_eq!(nominations.best(9), [0, 1, 2]);
+        assert_eq!(asked, [(Term(2), 3), (Term(3), 2)]);
+        assert_eq!(Nominations::<u8>::read(&query, &rule, |_, _| Err("unreadable")).err(), Some("unreadable"));
     }
 
     #[test]

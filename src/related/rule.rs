@@ -40,6 +40,9 @@ pub struct RelatedRule {
     pub champions: usize,
     /// Bags that are read under one term, at most, the heaviest first.
     pub list_max: usize,
+    /// Bags that are read under all terms of a query together, at most; the heaviest terms are read first.
+    #[serde(default = "rows_max")]
+    pub rows_max: usize,
     /// Bags that are compared for one answer, at most.
     pub verified_max: usize,
     /// The m of the paper: values in a signature.
@@ -76,7 +79,8 @@ impl Default for RelatedRule {
             per_page_max: 128,
             champions: 32,
             list_max: 1000,
-            verified_max: 512,
+            rows_max: rows_max(),
+            verified_max: 128,
             signature_size: 80,
             positions: 3,
             rounds: 125,
@@ -86,6 +90,11 @@ impl Default for RelatedRule {
             refresh_ms: 60_000,
         }
     }
+}
+
+/// The default of `rows_max`. Builds of older stores have none.
+fn rows_max() -> usize {
+    12_000
 }
 
 /// The widest window. A page's text is kept once for each link whose window it lies in.
@@ -136,9 +145,12 @@ impl RelatedRule {
         if !is_share(self.high_df) {
             return Some(format!("high_df is {}, must be over 0 and at most 1", self.high_df));
         }
-        for (key, value) in
-            [("champions", self.champions), ("list_max", self.list_max), ("verified_max", self.verified_max)]
-        {
+        for (key, value) in [
+            ("champions", self.champions),
+            ("list_max", self.list_max),
+            ("rows_max", self.rows_max),
+            ("verified_max", self.verified_max),
+        ] {
             if value == 0 {
                 return Some(format!("{key} is 0, must be at least 1"));
             }
@@ -226,6 +238,7 @@ mod tests {
             (RelatedRule { high_df: f64::NAN, ..default.clone() }, "high_df"),
             (RelatedRule { champions: 0, ..default.clone() }, "champions"),
             (RelatedRule { list_max: 0, ..default.clone() }, "list_max"),
+            (RelatedRule { rows_max: 0, ..default.clone() }, "rows_max"),
             (RelatedRule { verified_max: 0, ..default.clone() }, "verified_max"),
             (RelatedRule { signature_size: 4097, ..default.clone() }, "signature_size"),
             (RelatedRule { positions: 81, ..default.clone() }, "positions"),
