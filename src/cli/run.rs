@@ -49,7 +49,8 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
     store.stops_with(Arc::clone(&shutdown));
     let (write_access, close_requests) = write_access(&config)?;
     let server_metrics = metrics.as_ref().filter(|_| args.http_listen.is_some());
-    let server = server_metrics.map(|metrics| Server::open(&config, metrics, write_access)).transpose()?;
+    let open = |metrics| Server::open(&config, metrics, write_access, Some(store.writer_events()));
+    let server = server_metrics.map(open).transpose()?;
     server.iter().for_each(|server| server.announce(&config));
     let mut progress = Progress::new(config.log.progress_seconds, mode.hides_progress());
     let poison = Arc::new(poison_tracker(&config, &store)?);

@@ -8,7 +8,8 @@ use super::wiring::watch_signals;
 use crate::backfill::machine_memory;
 use crate::config::Config;
 use crate::http::{self, Service, WriteAccess};
-use crate::store::{self, Follower};
+use crate::ports::KeptEvents;
+use crate::store::{self, Follower, WriterEvents};
 use anyhow::{Result, anyhow};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -27,7 +28,7 @@ pub(super) fn serve(mut config: Config, args: ServeArgs, mode: OutputMode) -> Re
     }
     telemetry::start_logs(&config.log.level)?;
     let shutdown = watch_signals()?;
-    let server = Server::open(&config, &Metrics::start(None)?, WriteAccess::Elsewhere)?;
+    let server = Server::open(&config, &Metrics::start(None)?, WriteAccess::Elsewhere, None)?;
     if mode.json {
         let started = serde_json::json!({"store": config.store.path, "url": server.url()});
         print(&started, true, |_| String::new())?;
@@ -50,8 +51,14 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Opens the configured store to read it, and answers questions about it.
-    pub fn open(config: &Config, metrics: &Metrics, write_access: WriteAccess) -> Result<Self> {
+    /// Opens the configured store to read it, and answers questions about it. Where this process writes the store, `events` are
+    /// read as soon as they are durable.
+    pub fn open(
+        config: &Config,
+        metrics: &Metrics,
+        write_access: WriteAccess,
+        events: Option<WriterEvents>,
+    ) -> Result<Self> {
         let address = config.http_address().map_err(usage)?;
         let interval = Duration::from_millis(config.http.refresh_ms);
         let block_cache_mib = match config.http.block_cache_mib {
@@ -62,7 +69,12 @@ impl Server {
         let snapshots = Follower::open(&config.store.path, &settings, interval)?;
         let metrics = metrics.handle();
         let (settings, limits, ranking) = (config.http.clone(), config.limits.clone(), config.lost.clone());
-        let service = Service::new(snapshots, settings, limits, ranking, write_access, move || metrics.render());
+        let events: Box<dyn KeptEvents> = match events {
+            Some(events) => Box::new(events),
+            None => Box::new(snapshots.events()),
+        };
+        let service =
+            Service::new((snapshots, events), settings, limits, ranking, write_access, move || metrics.render());
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind(address)).map_err(|error| {
             anyhow!(

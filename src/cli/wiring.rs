@@ -7,7 +7,7 @@ use crate::document::{FetchTime, Seed};
 use crate::files::{EventFile, EventStdout, FileSource, Input, input_files, url_of};
 use crate::intake::FutureLimit;
 use crate::kafka::{KafkaSettings, KafkaSink, Publishing, check_published};
-use crate::ports::{ProgressMap, Sink, Snapshot, Store};
+use crate::ports::{Outgoing, ProgressMap, Sink, SinkError, Snapshot, Store};
 use crate::standby::difference;
 use crate::store::{OpenError, RocksStore};
 use anyhow::{Context, Result, anyhow};
@@ -119,8 +119,22 @@ pub(super) fn open_sink(
             store.note_outputs(&sink.notes())?;
             Ok(Some(Box::new(sink)))
         }
+        "" if config.store.keep_events > 0 => Ok(Some(Box::new(StoreOnly))),
         "" => Ok(None),
         path => events_sink(path).map(Some),
+    }
+}
+
+/// The output where there is none: events stay in the store alone.
+struct StoreOnly;
+
+impl Sink for StoreOnly {
+    fn last_seq(&mut self) -> Result<Option<u64>, SinkError> {
+        Ok(None)
+    }
+
+    fn publish(&mut self, _: &[Outgoing]) -> Result<(), SinkError> {
+        Ok(())
     }
 }
 

@@ -80,6 +80,8 @@ pub struct StoreSection {
     pub posting_buffer_mib: usize,
     /// See [`store::Settings::background_threads`].
     pub background_threads: i32,
+    /// See [`store::Settings::keep_events`].
+    pub keep_events: u64,
 }
 
 /// How documents are sketched: [`SketchRule`], flat, so that each key can be overridden alone.
@@ -268,6 +270,7 @@ impl Config {
             wal_mib: self.store.wal_mib,
             posting_buffer_mib: self.store.posting_buffer_mib,
             background_threads: self.store.background_threads,
+            keep_events: self.store.keep_events,
             related: self.related.on.then(|| self.related.clone()),
         }
     }

@@ -41,6 +41,8 @@ enum Activity {
     Answering,
     /// An answer is being sent.
     Sending,
+    /// A stream of events is being sent, to the end of the connection. It is silent between two events.
+    Streaming,
 }
 
 impl ConnectionSlots {
@@ -114,9 +116,14 @@ impl ConnectionState {
         self.update(|_| Activity::Sending);
     }
 
+    /// The answer to a request is a stream of events.
+    pub fn stream_begins(&self) {
+        self.update(|_| Activity::Streaming);
+    }
+
     /// Bytes are sent.
     pub fn bytes_go(&self) {
-        self.update(|at| if at == Activity::Answering { at } else { Activity::Sending });
+        self.update(|at| if matches!(at, Activity::Answering | Activity::Streaming) { at } else { Activity::Sending });
     }
 
     /// All bytes are sent.
@@ -129,7 +136,7 @@ impl ConnectionState {
         match *self.activity() {
             Activity::Idle(since) => Some((since + idle_max, "idle")),
             Activity::Head(since) => Some((since + head_max, "head")),
-            Activity::Answering | Activity::Sending => None,
+            Activity::Answering | Activity::Sending | Activity::Streaming => None,
         }
     }
 
@@ -227,5 +234,10 @@ mod tests {
         assert_eq!(why(), Some("idle"));
         state.bytes_go();
         assert_eq!(why(), None, "the rest of a long answer");
+        state.stream_begins();
+        for step in [ConnectionState::bytes_go, ConnectionState::all_sent, ConnectionState::bytes_came] {
+            step(state);
+            assert_eq!((why(), state.idle_since()), (None, None), "a stream may be silent, and gives way to none");
+        }
     }
 }

@@ -1,11 +1,14 @@
 //! Connections: accepted while there are slots, and closed when they are slow, so that none holds what others need.
 
 use super::connection_slots::{ConnectionSlots, ConnectionState, Slot};
+use super::events::EVENT_STREAM;
 use super::routes::router;
 use super::service::{Service, ms};
 use super::settings::Settings;
 use crate::ports::Snapshots;
 use axum::Router;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::Response;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::TokioIo;
@@ -35,7 +38,8 @@ const SHUTDOWN: Duration = Duration::from_secs(5);
 pub async fn serve<V: Snapshots>(listener: TcpListener, service: Service<V>, shutdown: impl Future<Output = ()>) {
     let settings = Arc::new(service.settings.clone());
     let slots = Arc::new(ConnectionSlots::new(&settings));
-    let router = router(Arc::new(service));
+    let service = Arc::new(service);
+    let router = router(Arc::clone(&service));
     let (close, closing) = watch::channel(());
     tokio::pin!(shutdown);
     loop {
@@ -66,6 +70,7 @@ pub async fn serve<V: Snapshots>(listener: TcpListener, service: Service<V>, shu
         }
     }
     drop((listener, closing));
+    service.closing.send_replace(true);
     let _ = close.send(());
     let _ = timeout(SHUTDOWN, close.closed()).await;
 }
@@ -83,8 +88,13 @@ async fn serve_connection(
         state.head_read();
         let answering = router.call(request);
         async {
-            let answered = answering.await;
-            state.answer_ready();
+            let answered: Result<Response, _> = answering.await;
+            let is_stream = |response: &Response| response.headers().get(CONTENT_TYPE) == Some(&EVENT_STREAM);
+            if answered.as_ref().is_ok_and(is_stream) {
+                state.stream_begins()
+            } else {
+                state.answer_ready()
+            }
             answered
         }
     });

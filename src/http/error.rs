@@ -19,6 +19,8 @@ pub(super) struct HttpError {
     pub message: String,
     /// URLs that the client may have meant.
     pub near_urls: Vec<String>,
+    /// The first event that is still kept, where the request asks for one before it.
+    pub kept_from: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -27,11 +29,13 @@ struct ErrorBody<'a> {
     message: &'a str,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     near_urls: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept_from: Option<u64>,
 }
 
 impl HttpError {
     pub fn new(status: StatusCode, error: &'static str, message: impl Into<String>) -> Self {
-        HttpError { status, error, message: message.into(), near_urls: Vec::new() }
+        HttpError { status, error, message: message.into(), near_urls: Vec::new(), kept_from: None }
     }
 
     /// The request is wrong.
@@ -99,7 +103,8 @@ impl From<StoreError> for HttpError {
 
 impl IntoResponse for HttpError {
     fn into_response(self) -> Response {
-        let body = ErrorBody { error: self.error, message: &self.message, near_urls: &self.near_urls };
+        let HttpError { error, message, near_urls, kept_from, .. } = &self;
+        let body = ErrorBody { error, message, near_urls, kept_from: *kept_from };
         let body = serde_json::to_vec(&body).unwrap_or_default();
         let mut response = (self.status, body).into_response();
         let headers = response.headers_mut();

@@ -15,6 +15,7 @@ mod connections;
 mod cursor;
 mod error;
 mod etag;
+mod events;
 mod explain;
 mod hosts;
 mod operations;

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// Rows in a page, and answers of a ranked list, where the request names no limit.
-const ROWS: usize = 100;
+pub(super) const ROWS: usize = 100;
 pub(super) const BEST: usize = 10;
 
 /// A request to a route.

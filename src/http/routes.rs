@@ -4,7 +4,7 @@ use super::answer::Caching;
 use super::error::{HttpError, shortened};
 use super::etag::mark_compressed;
 use super::service::{Cost, Handler, Route, Service, count, protect};
-use super::{explain, operations, page, related, reuse, sweeps, v1};
+use super::{events, explain, operations, page, related, reuse, sweeps, v1};
 use crate::ports::Snapshots;
 use axum::Router;
 use axum::extract::Request;
@@ -74,6 +74,7 @@ pub(super) fn routes<V: Snapshots>() -> Vec<Route<V>> {
         get("/v1/changes", &["by"], Cost::WholeStore, sweeps::changes),
         get("/v1/compare", &["a", "b"], Cost::LookUps, v1::compare),
         get("/v1/explain", &["a", "b"], Cost::Many, explain::explain),
+        live(get("/v1/events", &["from", "type", "host", "cluster", "limit"], Cost::Events, events::page)),
         get("/v1/stats", &[], Cost::WholeStore, v1::stats),
         get("/v1/clusters", &["limit", "cursor"], Cost::LookUps, v1::clusters),
         get("/v1/openapi.json", &[], Cost::Nothing, operations::openapi),
@@ -99,7 +100,15 @@ pub(super) fn router<V: Snapshots>(service: Arc<Service<V>>) -> Router {
         let service = Arc::clone(&service);
         let filter = if route.method == Method::POST { MethodFilter::POST } else { MethodFilter::GET };
         let path = route.path;
-        let answer = move |request: Request| Arc::clone(&service).answer(route.clone(), request);
+        let answer = move |request: Request| {
+            let (service, route) = (Arc::clone(&service), route.clone());
+            async move {
+                match route.cost {
+                    Cost::Events => events::answer(service, route, request).await,
+                    _ => service.answer(route, request).await,
+                }
+            }
+        };
         router = router.route(path, on(filter, answer));
     }
     let check_host = move |request: Request, next: Next| {

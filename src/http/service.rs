@@ -8,7 +8,7 @@ use super::hosts::Hosts;
 use super::overview::{Counted, OverviewCache};
 use super::request::QueryRequest;
 use super::settings::Settings;
-use crate::ports::{Snapshot, Snapshots};
+use crate::ports::{KeptEvents, Snapshot, Snapshots};
 use crate::sketch::Sketcher;
 use crate::sweep::Ranking;
 use crate::wire::Limits;
@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::num::NonZero;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
 /// The number of the next event of the store that an answer describes.
@@ -45,6 +45,8 @@ pub(super) enum Cost {
     Many,
     /// A scan of the whole store: one at a time, and its answer is kept for a while.
     WholeStore,
+    /// Kept events: a stream of them has a place of its own, a page of them costs look-ups.
+    Events,
     /// Work for the process that writes: one at a time, and only with the token.
     Change,
 }
@@ -74,6 +76,13 @@ impl<V: Snapshots> Clone for Route<V> {
 /// All that the routes share.
 pub struct Service<V: Snapshots> {
     pub(super) snapshots: V,
+    /// The events that the store keeps.
+    pub(super) events: Box<dyn KeptEvents>,
+    /// True once the server closes: streams of events end then.
+    pub(super) closing: watch::Sender<bool>,
+    /// Places for streams of events, and turns to read for them.
+    pub(super) streams: Arc<Semaphore>,
+    pub(super) turns_for_streams: Arc<Semaphore>,
     pub(super) settings: Settings,
     /// The names that the server answers to.
     pub(super) hosts: Hosts,
@@ -109,10 +118,10 @@ struct Reply {
 }
 
 impl<V: Snapshots> Service<V> {
-    /// A service that answers from `snapshots`; `metrics` renders the counters of the process in Prometheus' text
+    /// A service that answers from `snapshots` and `events` of one store; `metrics` renders the counters of the process in Prometheus' text
     /// format.
     pub fn new(
-        snapshots: V,
+        (snapshots, events): (V, Box<dyn KeptEvents>),
         settings: Settings,
         limits: Limits,
         ranking: Ranking,
@@ -125,6 +134,10 @@ impl<V: Snapshots> Service<V> {
             sketchers: Mutex::default(),
             hosts: Hosts::new(&settings.hosts),
             snapshots,
+            events,
+            closing: watch::Sender::new(false),
+            streams: Arc::new(Semaphore::new(settings.streams_max.min(settings.connections_max / 2))),
+            turns_for_streams: Arc::new(Semaphore::new(turns.div_ceil(2))),
             limits,
             ranking,
             write_access,
@@ -180,9 +193,9 @@ impl<V: Snapshots> Service<V> {
         } else if route.method == Method::POST {
             (request.body, request._body_bytes) = self.read_in_time(body, &head.headers).await?;
         }
-        let turn = self.turn(route.cost).await?;
         let Parts { method, headers, .. } = head;
         request.headers = headers;
+        let turn = self.turn(route.cost).await?;
         let (service, path) = (Arc::clone(&self), route.path);
         let answering = tokio::task::spawn_blocking(move || {
             // Held to the end of the work, not of the wait: work that takes too long still takes its turn.
@@ -249,7 +262,7 @@ impl<V: Snapshots> Service<V> {
     async fn turn(&self, cost: Cost) -> Result<Option<OwnedSemaphorePermit>, HttpError> {
         let (turns, wait) = match cost {
             Cost::Nothing => return Ok(None),
-            Cost::LookUps => (&self.turns, self.settings.queue_ms_max),
+            Cost::LookUps | Cost::Events => (&self.turns, self.settings.queue_ms_max),
             Cost::Change => (&self.turns_for_change, self.settings.queue_ms_max),
             Cost::Many => (&self.turns_for_many, self.settings.queue_ms_max),
             // The scan under way will be this request's answer, too.

@@ -28,6 +28,8 @@ pub struct Settings {
     pub connections_max: usize,
     /// The same for one client address, or one IPv6 network. Behind a proxy all clients have one address.
     pub connections_per_address_max: usize,
+    /// Streams of events open at once, at most half of `connections_max`; one more gets 503.
+    pub streams_max: usize,
     /// How long a connection may be idle before its first request, or between two; then it is closed.
     pub idle_ms_max: u64,
     /// Requests answered at once; 0: two for each core. More wait for `queue_ms_max`. Half as many requests about
@@ -67,6 +69,7 @@ impl Default for Settings {
             block_cache_mib: 0,
             connections_max: 512,
             connections_per_address_max: 128,
+            streams_max: 64,
             idle_ms_max: 5000,
             requests_max: 0,
             queue_ms_max: 1000,
@@ -104,6 +107,7 @@ impl Settings {
         let positive = [
             ("connections_max", self.connections_max as u64),
             ("connections_per_address_max", self.connections_per_address_max as u64),
+            ("streams_max", self.streams_max as u64),
             ("idle_ms_max", self.idle_ms_max),
             ("queue_ms_max", self.queue_ms_max),
             ("response_ms_max", self.response_ms_max),

@@ -5,6 +5,7 @@
 mod control;
 mod crash_notes;
 mod forget;
+mod kept_events;
 mod load;
 mod published;
 mod related;
@@ -20,6 +21,7 @@ pub use crate::wire::{Outgoing, PresentChange};
 pub use control::{CloseFailure, SweepCloser};
 pub use crash_notes::{CrashNote, CrashNotes, PoisonGuard};
 pub use forget::{Forgotten, ForgottenUrl, Remainders};
+pub use kept_events::KeptEvents;
 pub use load::{EmptyStore, Family, LoadDocument, LoadMetadata, LoadRow, Loader, Table};
 pub use published::{EventReader, PublishedEvent};
 pub use related::{

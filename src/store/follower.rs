@@ -6,10 +6,13 @@
 use super::open::{OpenError, RocksStore, SharedCache};
 use super::settings::Settings;
 use crate::document::Seed;
-use crate::ports::{Snapshots, Staleness};
+use crate::ports::{KeptEvents, Outgoing, Snapshots, Staleness, StoreError};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -98,8 +101,7 @@ impl Follower {
                 pause = interval.max(begin.elapsed() * (OPENING_SHARE - 1));
             }
         });
-        let thread =
-            thread.map_err(|error| crate::ports::StoreError::Failed(format!("cannot start a thread: {error}")))?;
+        let thread = thread.map_err(|error| StoreError::Failed(format!("cannot start a thread: {error}")))?;
         Ok(Follower { shared, stop: Some(stop), thread: Some(thread) })
     }
 }
@@ -153,6 +155,60 @@ impl Shared {
 
     fn replaced_message(&self) -> String {
         format!("{} is another store now; start this process again", self.path.display())
+    }
+}
+
+/// The kept events of a store that another process writes.
+pub struct FollowerEvents {
+    shared: Arc<Shared>,
+    /// The last snapshot whose contents are known to be durable.
+    durable: Mutex<Weak<RocksStore>>,
+}
+
+impl Follower {
+    /// Reads the events that the store keeps, of the newest snapshot.
+    pub fn events(&self) -> FollowerEvents {
+        FollowerEvents { shared: Arc::clone(&self.shared), durable: Mutex::default() }
+    }
+}
+
+impl FollowerEvents {
+    /// The newest snapshot, once its contents are durable. The writer may not have synced what is in its logs yet. Of a log
+    /// that is gone by now, the rows are in a table, which RocksDB syncs before.
+    fn durable(&self) -> Result<Arc<RocksStore>, StoreError> {
+        let snapshot = Arc::clone(&self.shared.state().snapshot);
+        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+        if !durable.upgrade().is_some_and(|durable| Arc::ptr_eq(&durable, &snapshot)) {
+            sync_logs(&self.shared.path)
+                .map_err(|error| StoreError::Failed(format!("cannot sync the store's logs: {error}")))?;
+            *durable = Arc::downgrade(&snapshot);
+        }
+        Ok(snapshot)
+    }
+}
+
+/// Makes durable what the logs of a store hold.
+fn sync_logs(path: &Path) -> io::Result<()> {
+    for (name, _) in Stamp::read(path).logs {
+        match File::open(path.join(name)).and_then(|log| log.sync_data()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    File::open(path)?.sync_all()
+}
+
+impl KeptEvents for FollowerEvents {
+    fn newest(&self) -> u64 {
+        self.shared.state().snapshot.next_seq()
+    }
+
+    fn range(&self) -> Result<Option<Range<u64>>, StoreError> {
+        Ok(self.durable()?.kept_range())
+    }
+
+    fn read(&self, from: u64, n_bytes: usize) -> Result<Option<Vec<Outgoing>>, StoreError> {
+        self.durable()?.read_kept(from, n_bytes)
     }
 }
 

@@ -121,6 +121,7 @@ impl RocksStore {
         self.recount_sweeps(forgotten, &mut rows)?;
         self.delete_documents(forgotten, &mut rows)?;
         self.replace_some_clusters(remainders, &mut rows)?;
+        self.redact_forgotten(forgotten, &mut rows)?;
         let (outbox, metas) = (self.cf(cf::OUTBOX)?, self.cf(cf::META)?);
         for event in events {
             rows.put_cf(outbox, event.seq.to_be_bytes(), schema::outbox_row(event));
@@ -314,6 +315,7 @@ impl RocksStore {
     /// # Errors
     /// [`StoreError`]; the store holds the same then.
     pub fn compact(&self) -> Result<(), StoreError> {
+        self.redact_told()?;
         self.flush_postings()?;
         let mut options = CompactOptions::default();
         options.set_bottommost_level_compaction(BottommostLevelCompaction::Force);

@@ -4,6 +4,7 @@ use super::column_options::{database_options, families};
 use super::db::{family, manifest_state, synced};
 use super::folder::StoreFolder;
 use super::fragment::fragments_of;
+use super::kept_events::Keeping;
 use super::posting_buffer::PostingBuffer;
 use super::rocks_error::{damaged, failed, is_missing};
 use super::runs::Runs;
@@ -91,8 +92,12 @@ pub struct RocksStore {
     pub(super) seed: Seed,
     id: u128,
     pub(super) n_documents: AtomicU32,
-    pub(super) next_seq: AtomicU64,
+    pub(super) next_seq: Arc<AtomicU64>,
+    /// Events below this number are durable.
+    pub(super) durable: Arc<AtomicU64>,
     pub(super) published: AtomicU64,
+    /// Which events stay after they were published.
+    pub(super) keeping: Keeping,
     /// The newest postings. A read-only store loads them at their first use.
     posting_buffer: OnceLock<RwLock<PostingBuffer>>,
     posting_buffer_bytes_max: usize,
@@ -140,6 +145,7 @@ impl RocksStore {
         if let Some(wanted) = &settings.related {
             store.check_reading(wanted)?;
         }
+        store.begin_keeping()?;
         store.loaded_posting_buffer()?;
         store.runs = Mutex::new(Some(Runs::new(Arc::clone(&store.db), path, store.rule.sketch.bits)?));
         store.folder = Some(StoreFolder::new(path)?);
@@ -238,12 +244,14 @@ impl RocksStore {
         let id = id.ok_or_else(|| damaged("meta/id"))?;
         Ok(RocksStore {
             runs: Mutex::default(),
+            keeping: Keeping::read(&db, published, settings.keep_events)?,
             db: Arc::new(db),
             rule,
             seed,
             id,
             n_documents: n_documents.into(),
-            next_seq: next_seq.into(),
+            next_seq: Arc::new(next_seq.into()),
+            durable: Arc::new(next_seq.into()),
             published: published.into(),
             posting_buffer: OnceLock::new(),
             posting_buffer_bytes_max: settings.posting_buffer_mib << 20,
@@ -369,7 +377,7 @@ fn has_related(path: &Path) -> bool {
     DB::list_cf(&rocksdb::Options::default(), path).is_ok_and(|names| names.iter().any(|name| name == cf::SAID))
 }
 
-fn get_meta(db: &DB, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+pub(super) fn get_meta(db: &DB, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
     db.get_cf(family(db, cf::META)?, key).map_err(failed)
 }
 

@@ -1,5 +1,6 @@
 //! Reads the store: in batches for the stream, one by one for queries.
 
+use super::kept_events::outbox;
 use super::open::RocksStore;
 use super::rocks_error::{damaged, failed};
 use super::schema::{self, Fields, PostingKind, cf, meta};
@@ -11,7 +12,7 @@ use crate::ports::{
 };
 use crate::sketch::{Equivalences, Shingle};
 use crate::sweep::{Observation, Sighting, SweepRow, UrlState};
-use rocksdb::{DBPinnableSlice, Direction, IteratorMode, ReadOptions};
+use rocksdb::{DBPinnableSlice, IteratorMode, ReadOptions};
 use rustc_hash::FxHashSet;
 use std::collections::HashMap;
 
@@ -125,13 +126,7 @@ impl RocksStore {
     }
 
     pub(super) fn outbox_from(&self, from: u64, limit: usize) -> Result<Vec<Outgoing>, StoreError> {
-        let mut events = Vec::new();
-        let mode = IteratorMode::From(&from.to_be_bytes(), Direction::Forward);
-        for row in self.db.iterator_cf(self.cf(cf::OUTBOX)?, mode).take(limit) {
-            let (key, value) = row.map_err(failed)?;
-            events.push(schema::read_outbox(&key, &value).ok_or_else(|| damaged("a row of outbox"))?);
-        }
-        Ok(events)
+        outbox(&self.db, from)?.take(limit).map(|row| row.map(|(event, _)| event)).collect()
     }
 
     /// The progress in each source.

@@ -68,7 +68,9 @@
 //! - Each row of `states` is [`UrlState::from_history`] the URL's sightings, apart from `found`.
 //! - `sought` holds the last copy of every URL with [`UrlState::missing_copy`].
 //! - Parents form trees.
-//! - `outbox` holds the events from `meta/published` to `meta/next-seq`, or none for a store without a sink.
+//! - `outbox` holds the events from `meta/published` to `meta/next-seq`, or none for a store without a sink; and before
+//!   them, where events are kept, those from `meta/kept-from` on. Of a kept event that tells of something forgotten, the
+//!   row is left without a key and without bytes.
 
 use crate::cluster::{ClusterRow, Link, NewDocument};
 use crate::codec::{decode_field, decode_varint, encode_field, encode_varint};
@@ -188,6 +190,9 @@ pub mod meta {
     pub const NEXT_SEQ: &[u8] = b"next-seq";
     /// Events below this number are published (8).
     pub const PUBLISHED: &[u8] = b"published";
+    /// The first event that is kept (8), and `published` as it was then (8): where another number stands there, a program
+    /// that keeps no events has written since, and none are kept. The row is there only where events are kept.
+    pub const KEPT_FROM: &[u8] = b"kept-from";
     /// The rule under which pages are read for related pages, as JSON.
     pub const RELATED_RULE: &[u8] = b"related-rule";
     /// The last build of related pages, as JSON.

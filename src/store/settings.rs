@@ -17,6 +17,8 @@ pub struct Settings {
     pub posting_buffer_mib: usize,
     /// Threads for flushes and compactions.
     pub background_threads: i32,
+    /// Events that stay after they were published: at least this many of the newest. 0: none.
+    pub keep_events: u64,
     /// The rule under which pages are read for related pages; none where they are not.
     pub related: Option<RelatedRule>,
 }
@@ -29,6 +31,7 @@ impl Default for Settings {
             wal_mib: 64,
             posting_buffer_mib: 384,
             background_threads: 3,
+            keep_events: 0,
             related: None,
         }
     }

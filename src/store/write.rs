@@ -15,7 +15,7 @@ use crate::ports::{Batch, MissingUrl, Outgoing, OutputNotes, Snapshot, Store, St
 use crate::sketch::{Shingle, Sketch};
 use crate::sweep::{Observation, SweepRow, UrlState};
 use rocksdb::{DB, WriteBatch};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 impl SketchView for RocksStore {
@@ -100,7 +100,7 @@ impl Store for RocksStore {
     fn write(&self, batch: EncodedBatch, published: u64) -> Result<WrittenPostings, StoreError> {
         kill_point!("before-write");
         let EncodedBatch { mut rows, next_seq, last_document, postings, equal, fragments } = batch;
-        self.put_published(published, &mut rows)?;
+        let kept_from = self.put_published(published, next_seq, &mut rows)?;
         let write = || self.db.write(WriteBatch::from_data(rows.data())).map_err(failed);
         retry_while_full(|| self.should_stop(), write)?;
         kill_point!("after-write");
@@ -109,6 +109,7 @@ impl Store for RocksStore {
         }
         self.next_seq.store(next_seq, Ordering::Release);
         self.published.store(published, Ordering::Release);
+        self.keeping.written(kept_from);
         Ok(WrittenPostings { postings, equal, fragments, last_document })
     }
 
@@ -117,7 +118,13 @@ impl Store for RocksStore {
     }
 
     fn syncer(&self) -> Box<dyn Syncer> {
-        Box::new(LogSyncer { db: Arc::clone(&self.db), stop: Arc::clone(&self.stop), folder: self.folder.clone() })
+        Box::new(LogSyncer {
+            db: Arc::clone(&self.db),
+            next_seq: Arc::clone(&self.next_seq),
+            durable: Arc::clone(&self.durable),
+            stop: Arc::clone(&self.stop),
+            folder: self.folder.clone(),
+        })
     }
 
     fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
@@ -168,6 +175,9 @@ fn equal_fingerprints(batch: &Batch) -> Vec<(Fingerprint, DocumentId)> {
 /// Syncs the log, while other threads may write to it.
 struct LogSyncer {
     db: Arc<DB>,
+    /// The number of the next event that is written, and of the next that is durable.
+    next_seq: Arc<AtomicU64>,
+    durable: Arc<AtomicU64>,
     /// When set, no sync waits for disk space any longer.
     stop: Arc<AtomicBool>,
     folder: Option<StoreFolder>,
@@ -175,8 +185,11 @@ struct LogSyncer {
 
 impl Syncer for LogSyncer {
     fn sync(&self) -> Result<(), StoreError> {
+        let next_seq = self.next_seq.load(Ordering::Acquire);
         retry_while_full(|| self.stop.load(Ordering::Relaxed), || sync_log(&self.db))?;
-        self.folder.as_ref().map_or(Ok(()), StoreFolder::check)
+        self.folder.as_ref().map_or(Ok(()), StoreFolder::check)?;
+        self.durable.fetch_max(next_seq, Ordering::Release);
+        Ok(())
     }
 }
 
@@ -341,16 +354,6 @@ impl RocksStore {
             rows.put_cf(metas, meta::DOCUMENTS, last.document.0.to_be_bytes());
         }
         rows.put_cf(metas, meta::NEXT_SEQ, batch.next_seq.to_be_bytes());
-        Ok(())
-    }
-
-    /// Notes how far publishing came, and drops these events from the outbox.
-    fn put_published(&self, published: u64, rows: &mut WriteBatch) -> Result<(), StoreError> {
-        let (outbox, metas) = (self.cf(cf::OUTBOX)?, self.cf(cf::META)?);
-        if published > self.published() {
-            rows.delete_range_cf(outbox, self.published().to_be_bytes(), published.to_be_bytes());
-        }
-        rows.put_cf(metas, meta::PUBLISHED, published.to_be_bytes());
         Ok(())
     }
 }

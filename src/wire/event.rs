@@ -5,6 +5,8 @@ use super::rejection::{Reason, Rejection};
 use crate::cluster::{Decision, Merge, Relation};
 use crate::document::{ClusterId, DocumentId, FetchTime};
 use crate::history::{Move, MoveEvidence};
+use serde::de::IntoDeserializer;
+use serde::de::value::StrDeserializer;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The version of the event format; `docs/reference/events.md` says which changes keep it.
@@ -49,6 +51,12 @@ pub enum EventType {
 }
 
 impl EventType {
+    /// The type of a name, as events have it; none where there is no such type.
+    pub fn parse(name: &str) -> Option<Self> {
+        let name: StrDeserializer<'_, serde::de::value::Error> = name.into_deserializer();
+        Self::deserialize(name).ok()
+    }
+
     /// Whether it is the one event that its record gets.
     pub fn is_terminal(self) -> bool {
         match self {
@@ -468,6 +476,17 @@ impl Event {
 
 /// The fields of the body; `None` if the event's type does not have them.
 impl Event {
+    /// Every URL that the event names.
+    pub fn urls(&self) -> impl Iterator<Item = &str> {
+        let of_body = match &self.body {
+            EventBody::Assigned { matched_url, .. } => [matched_url.as_deref(), None],
+            EventBody::Redirected { redirect_to } => [Some(redirect_to.as_str()), None],
+            EventBody::Moved { from, to, .. } => [Some(from.as_str()), Some(to)],
+            _ => [None, None],
+        };
+        self.url.as_deref().into_iter().chain(of_body.into_iter().flatten())
+    }
+
     /// What happened, as a word.
     pub fn kind(&self) -> EventType {
         match &self.body {

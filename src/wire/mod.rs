@@ -3,6 +3,7 @@
 
 mod describe;
 mod event;
+mod event_filter;
 mod fallback;
 mod fields;
 mod http_status;
@@ -22,6 +23,7 @@ mod repair;
 pub use crate::history::MoveEvidence;
 pub use describe::{Described, EventLog};
 pub use event::{Event, EventBody, EventType, Subject, WIRE_VERSION};
+pub use event_filter::EventFilter;
 pub use fallback::{Fallback, TimeFrom, UrlFrom, url_of_text};
 pub use fields::{FieldMap, value_at};
 pub use http_status::StatusMeaning;

@@ -62,6 +62,8 @@ mod http;
 #[cfg(feature = "service")]
 mod kafka;
 #[cfg(feature = "service")]
+mod kept_events;
+#[cfg(feature = "service")]
 mod objects;
 #[cfg(feature = "service")]
 mod page;

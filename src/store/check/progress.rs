@@ -27,6 +27,8 @@ impl Check<'_> {
                 meta::DOCUMENTS => number().is_some(),
                 meta::PUBLISHED => Fields(&row).u64().is_some_and(|n| n <= self.store.next_seq()),
                 meta::NEXT_SEQ => row.len() == 8,
+                // Opening the store has read it.
+                meta::KEPT_FROM => row.len() == 16,
                 meta::SEED => row.len() == 32,
                 key if key.starts_with(meta::BEGINNING) => row.len() == 8,
                 key if key.starts_with(meta::OUTPUT) => schema::read_output(&row).is_some(),
@@ -57,22 +59,19 @@ impl Check<'_> {
         }
     }
 
-    /// The outbox is empty, or holds every event from the first unpublished one to the last.
+    /// The outbox holds every event from the first kept or unpublished one to the last. Published ones may be redacted.
     fn outbox(&mut self) {
         let mut rows = self.rows(cf::OUTBOX);
-        let (published, next_seq) = (self.store.published(), self.store.next_seq());
-        let mut expected = published;
+        let (first, published, next_seq) = (self.store.keeping.first(), self.store.published(), self.store.next_seq());
+        let mut expected = first;
         while let Some((key, row)) = self.next(&mut rows) {
             let Some(event) = schema::read_outbox(&key, &row).filter(|_| key.len() == 8) else {
                 self.add_finding(cf::OUTBOX, hex(&key), "the row cannot be read");
                 continue;
             };
-            if event.seq < published {
-                self.add_finding(
-                    cf::OUTBOX,
-                    event.seq,
-                    format!("it is already published, as all events below {published}"),
-                );
+            if event.seq < first {
+                let what = format!("it is already published and not kept, as all events below {first}");
+                self.add_finding(cf::OUTBOX, event.seq, what);
                 continue;
             }
             if event.seq > expected {
@@ -83,15 +82,16 @@ impl Check<'_> {
                 );
             }
             expected = event.seq + 1;
+            let is_redacted = event.seq < published && event.key.is_none() && event.json.is_empty();
             let is_event = serde_json::from_slice::<Event>(&event.json).is_ok_and(|read| read.seq == event.seq);
-            if !is_event {
+            if !is_event && !is_redacted {
                 self.add_finding(cf::OUTBOX, event.seq, "its bytes are not the event with this number");
             }
         }
-        if expected != next_seq && expected != published {
+        if expected == first && first != next_seq {
+            self.add_finding(cf::OUTBOX, first, format!("the events from here to {} are missing", next_seq - 1));
+        } else if expected != next_seq {
             self.add_finding(cf::OUTBOX, expected, format!("the outbox ends here, but the next event is {next_seq}"));
-        } else if expected == published && published != next_seq {
-            self.add_finding(cf::OUTBOX, published, format!("the events from here to {} are missing", next_seq - 1));
         }
     }
 }
