@@ -1,6 +1,7 @@
 //! What every part of the store does with the database itself.
 
 use super::rocks_error::{damaged, failed};
+use super::schema::cf;
 use crate::ports::StoreError;
 use rocksdb::{ColumnFamily, DB, WriteBatch, WriteOptions};
 use std::path::Path;
@@ -8,6 +9,11 @@ use std::path::Path;
 /// A column family by name.
 pub(super) fn family<'a>(db: &'a DB, name: &'static str) -> Result<&'a ColumnFamily, StoreError> {
     db.cf_handle(name).ok_or_else(|| damaged(format!("the column family {name} is missing")))
+}
+
+/// A row of `meta`.
+pub(super) fn get_meta(db: &DB, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+    db.get_cf(family(db, cf::META)?, key).map_err(failed)
 }
 
 /// Options for a write that must survive a power loss once it returns.

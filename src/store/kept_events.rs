@@ -2,9 +2,9 @@
 //! something forgotten.
 
 use super::db::{family, synced};
-use super::open::{RocksStore, get_meta};
+use super::open::RocksStore;
 use super::rocks_error::{damaged, failed};
-use super::schema::{self, Fields, cf, meta};
+use super::schema::{self, cf, meta};
 use crate::document::url_key;
 use crate::ports::{Forgotten, KeptEvents, Outgoing, StoreError};
 use crate::wire::{Event, EventType};
@@ -12,62 +12,7 @@ use rocksdb::{DB, Direction, IteratorMode, WriteBatch};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// Which events a store keeps.
-pub(super) struct Keeping {
-    /// How many of the newest this process wants to keep.
-    n_wanted: u64,
-    /// The first row of the outbox.
-    first: Arc<AtomicU64>,
-    /// Whether the store says that it keeps events.
-    is_noted: AtomicBool,
-    /// The first row that a program left which knows nothing of kept events.
-    stale: Option<u64>,
-}
-
-impl Keeping {
-    /// Reads which events a store keeps.
-    pub fn read(db: &DB, published: u64, n_wanted: u64) -> Result<Self, StoreError> {
-        let keeping =
-            |first: u64, is_noted, stale| Keeping { n_wanted, first: Arc::new(first.into()), is_noted, stale };
-        let Some(row) = get_meta(db, meta::KEPT_FROM)? else { return Ok(keeping(published, false.into(), None)) };
-        let mut fields = Fields(&row);
-        let note = fields.u64().zip(fields.u64()).filter(|(first, noted)| first <= noted);
-        let (first, noted) = note.ok_or_else(|| damaged("meta/kept-from"))?;
-        Ok(if noted == published {
-            keeping(first, true.into(), None)
-        } else {
-            keeping(published, false.into(), Some(first))
-        })
-    }
-
-    /// Notes that a batch is written after which the outbox begins here.
-    pub fn written(&self, first: u64) {
-        self.first.store(first, Ordering::Release);
-        self.is_noted.store(self.n_wanted > 0, Ordering::Release);
-    }
-
-    /// The first row of the outbox.
-    pub fn first(&self) -> u64 {
-        self.first.load(Ordering::Acquire)
-    }
-
-    fn put(&self, db: &DB, (first, published): (u64, u64), rows: &mut WriteBatch) -> Result<(), StoreError> {
-        let metas = family(db, cf::META)?;
-        if self.n_wanted > 0 {
-            rows.put_cf(metas, meta::KEPT_FROM, [first.to_be_bytes(), published.to_be_bytes()].concat());
-        } else if self.stale.is_some() || self.is_noted.load(Ordering::Acquire) {
-            rows.delete_cf(metas, meta::KEPT_FROM);
-        }
-        Ok(())
-    }
-}
-
-/// Where the outbox begins: it has what is not published, and the newest events.
-fn first_kept(n_wanted: u64, published: u64, next_seq: u64) -> u64 {
-    published.min(next_seq.saturating_sub(n_wanted))
-}
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The rows of an outbox from a number on, and their sizes.
 pub(super) fn outbox(
@@ -131,38 +76,19 @@ impl RocksStore {
         WriterEvents {
             db: Arc::clone(&self.db),
             durable: Arc::clone(&self.durable),
-            first: Arc::clone(&self.keeping.first),
-            is_keeping: self.keeping.n_wanted > 0,
+            first: self.keeping.shared_first(),
+            is_keeping: self.keeping.is_wanted(),
         }
     }
 
     /// The events that this snapshot has, where the store keeps events.
     pub(super) fn kept_range(&self) -> Option<Range<u64>> {
-        self.keeping.is_noted.load(Ordering::Acquire).then(|| self.keeping.first()..self.next_seq())
+        self.keeping.is_noted().then(|| self.keeping.first()..self.next_seq())
     }
 
     /// The events that this snapshot has, from a number on, as [`KeptEvents::read`] returns them.
     pub(super) fn read_kept(&self, from: u64, n_bytes: usize) -> Result<Option<Vec<Outgoing>>, StoreError> {
         read_kept(&self.db, from, self.next_seq(), n_bytes)
-    }
-
-    /// Begins to keep events, if that is wanted, and deletes what a program left that knows nothing of them. What is kept
-    /// without being wanted stays until the next batch: not every command has the settings of `run`.
-    pub(super) fn begin_keeping(&mut self) -> Result<(), StoreError> {
-        let keeping = &self.keeping;
-        let begins = keeping.n_wanted > 0 && !keeping.is_noted.load(Ordering::Acquire);
-        if !begins && keeping.stale.is_none() {
-            return Ok(());
-        }
-        let mut rows = WriteBatch::default();
-        if let Some(stale) = keeping.stale {
-            rows.delete_range_cf(self.cf(cf::OUTBOX)?, stale.to_be_bytes(), keeping.first().to_be_bytes());
-        }
-        keeping.put(&self.db, (keeping.first(), self.published()), &mut rows)?;
-        self.db.write_opt(rows, &synced()).map_err(failed)?;
-        keeping.written(keeping.first());
-        self.keeping.stale = None;
-        Ok(())
     }
 
     /// Notes how far publishing came, and drops what is published and not kept from the outbox. Returns its first row.
@@ -174,7 +100,7 @@ impl RocksStore {
     ) -> Result<u64, StoreError> {
         let (outbox, metas) = (self.cf(cf::OUTBOX)?, self.cf(cf::META)?);
         let before = self.keeping.first();
-        let first = before.max(first_kept(self.keeping.n_wanted, published, next_seq));
+        let first = before.max(self.keeping.first_kept(published, next_seq));
         if first > before {
             rows.delete_range_cf(outbox, before.to_be_bytes(), first.to_be_bytes());
         }
@@ -242,22 +168,6 @@ impl RocksStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_not_published_is_always_kept() {
-        for ((n_wanted, published, next_seq), first) in [
-            ((0, 7, 9), 7),
-            ((0, 9, 9), 9),
-            ((1, 9, 9), 8),
-            ((1, 5, 9), 5),
-            ((3, 7, 9), 6),
-            ((9, 9, 9), 0),
-            ((100, 9, 9), 0),
-            ((u64::MAX, 0, 0), 0),
-        ] {
-            assert_eq!(first_kept(n_wanted, published, next_seq), first, "{n_wanted} {published} {next_seq}");
-        }
-    }
 
     use crate::document::Seed;
     use crate::ports::{Batch, Snapshot, Store, StoreRule};

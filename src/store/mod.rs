@@ -12,6 +12,7 @@ mod folder;
 mod follower;
 mod forget;
 mod fragment;
+mod keeping;
 mod kept_events;
 mod links;
 mod load;

@@ -1,10 +1,10 @@
 //! Opens and creates stores, and explains why a store cannot be opened.
 
 use super::column_options::{database_options, families};
-use super::db::{family, manifest_state, synced};
+use super::db::{family, get_meta, manifest_state, synced};
 use super::folder::StoreFolder;
 use super::fragment::fragments_of;
-use super::kept_events::Keeping;
+use super::keeping::Keeping;
 use super::posting_buffer::PostingBuffer;
 use super::rocks_error::{damaged, failed, is_missing};
 use super::runs::Runs;
@@ -145,7 +145,8 @@ impl RocksStore {
         if let Some(wanted) = &settings.related {
             store.check_reading(wanted)?;
         }
-        store.begin_keeping()?;
+        let published = store.published();
+        store.keeping.begin(&store.db, published)?;
         store.loaded_posting_buffer()?;
         store.runs = Mutex::new(Some(Runs::new(Arc::clone(&store.db), path, store.rule.sketch.bits)?));
         store.folder = Some(StoreFolder::new(path)?);
@@ -375,10 +376,6 @@ impl RocksStore {
 /// Whether a store has the families of related pages. A folder without a store has none.
 fn has_related(path: &Path) -> bool {
     DB::list_cf(&rocksdb::Options::default(), path).is_ok_and(|names| names.iter().any(|name| name == cf::SAID))
-}
-
-pub(super) fn get_meta(db: &DB, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-    db.get_cf(family(db, cf::META)?, key).map_err(failed)
 }
 
 /// Writes the rows that turn an empty database into a store, in one batch.
