@@ -82,6 +82,9 @@ pub mod query;
 pub mod standby;
 
 #[cfg(feature = "service")]
+pub mod watch;
+
+#[cfg(feature = "service")]
 pub mod http;
 
 #[cfg(feature = "service")]

@@ -21,6 +21,7 @@ use crate::pipeline::{self, CloseRequests, Pipeline, PipelineError, PoisonTracke
 use crate::ports::{Batch, CrashNotes, PoisonGuard, ProgressMap, Sink, Snapshot, Source, Store, StoreError};
 use crate::related::SaidReader;
 use crate::store::{CrashNoteFiles, RocksStore};
+use crate::watch::Watches;
 use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
 use std::fmt::Write;
@@ -68,6 +69,7 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
     let sink = open_sink(&config, &store, begun, &shutdown)?;
     let heart = Heart::start(&config, &shutdown)?;
     let flow = Flow { source, sink, poison, close_requests, progress, future: future_limit(&config) };
+    let _watches = Watches::start(&config.watch, store.writer_events()).map_err(usage)?;
     let summary = stream(&config, &store, flow, &shutdown)?;
     heart.end()?;
     mode.summary(&summary, |summary| summary_text(summary, &config.store.path))?;

@@ -12,6 +12,7 @@ use crate::ports::{SecretReference, StoreRule};
 use crate::related::RelatedRule;
 use crate::sketch::{Multiplicity, Rule, SketchRule};
 use crate::sweep::{Ranking, SweepCut};
+use crate::watch::{self, WatchSettings};
 use crate::wire::{FieldMap, Part, TimeFrom, UrlFrom};
 use crate::{http, pipeline, store, wire};
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,9 @@ pub struct Config {
     pub http: http::Settings,
     /// `[log]`
     pub log: LogSection,
+    /// `[[watch]]`, any number of times
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watch: Vec<WatchSettings>,
 }
 
 /// Where the store is, and how RocksDB uses the machine.
@@ -344,6 +348,7 @@ impl Config {
             ("related", self.related.problem()),
             ("lost", self.lost.problem()),
             ("http", self.http.problem()),
+            ("watch", watch::problem(&self.watch, self.store.keep_events)),
         ];
         for (section, problem) in problems {
             if let Some(problem) = problem {
@@ -384,7 +389,9 @@ fn known_keys() -> Result<BTreeSet<String>, ConfigError> {
 fn secret_variables(loaded: &config::Config) -> BTreeSet<String> {
     let properties = loaded.get_table("kafka.properties").unwrap_or_default();
     let properties = properties.into_values().filter_map(|value| value.into_string().ok());
-    let settings = properties.chain(loaded.get_string("http.token"));
+    let secret = |watch: config::Value| watch.into_table().ok()?.remove("secret")?.into_string().ok();
+    let secrets = loaded.get_array("watch").unwrap_or_default().into_iter().filter_map(secret);
+    let settings = properties.chain(loaded.get_string("http.token")).chain(secrets);
     let variable = |setting: String| match SecretReference::parse(&setting) {
         Some(SecretReference::Variable(name)) => Some(name),
         _ => None,

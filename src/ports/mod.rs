@@ -15,6 +15,7 @@ mod snapshot;
 mod source;
 mod stop_reason;
 mod store;
+mod watch_positions;
 
 pub use crate::history::{ClosedSweep, MissingUrl, Present, StoredSighting};
 pub use crate::wire::{Outgoing, PresentChange};
@@ -33,3 +34,4 @@ pub use snapshot::{DocumentShingles, LinkView, Snapshot, Snapshots, Staleness, S
 pub use source::{Chunk, Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError, StartTimes};
 pub use stop_reason::StopReason;
 pub use store::{Batch, NothingToSync, Store, StoreError, StoreRule, Syncer};
+pub use watch_positions::WatchPositions;

@@ -1,12 +1,12 @@
 //! Keeps events in the outbox after they were published: the newest, as many as the settings say, without those that tell of
 //! something forgotten.
 
-use super::db::{family, synced};
+use super::db::{family, get_meta, synced};
 use super::open::RocksStore;
 use super::rocks_error::{damaged, failed};
-use super::schema::{self, cf, meta};
+use super::schema::{self, Fields, cf, meta};
 use crate::document::url_key;
-use crate::ports::{Forgotten, KeptEvents, Outgoing, StoreError};
+use crate::ports::{Forgotten, KeptEvents, Outgoing, StoreError, WatchPositions};
 use crate::wire::{Event, EventType};
 use rocksdb::{DB, Direction, IteratorMode, WriteBatch};
 use std::collections::{HashMap, HashSet};
@@ -67,6 +67,18 @@ impl KeptEvents for WriterEvents {
 
     fn read(&self, from: u64, n_bytes: usize) -> Result<Option<Vec<Outgoing>>, StoreError> {
         read_kept(&self.db, from, self.newest(), n_bytes)
+    }
+}
+
+impl WatchPositions for WriterEvents {
+    fn position(&self, watch: &str) -> Result<Option<u64>, StoreError> {
+        let row = get_meta(&self.db, &[meta::WATCH, watch.as_bytes()].concat())?;
+        row.map(|row| Fields(&row).u64().ok_or_else(|| damaged(format!("meta/watch/{watch}")))).transpose()
+    }
+
+    fn note_position(&self, watch: &str, next: u64) -> Result<(), StoreError> {
+        let key = [meta::WATCH, watch.as_bytes()].concat();
+        self.db.put_cf(family(&self.db, cf::META)?, key, next.to_be_bytes()).map_err(failed)
     }
 }
 

@@ -193,6 +193,8 @@ pub mod meta {
     /// The first event that is kept (8), and `published` as it was then (8): where another number stands there, a program
     /// that keeps no events has written since, and none are kept. The row is there only where events are kept.
     pub const KEPT_FROM: &[u8] = b"kept-from";
+    /// Followed by the name of a watch: the next event to look at for it (8).
+    pub const WATCH: &[u8] = b"watch/";
     /// The rule under which pages are read for related pages, as JSON.
     pub const RELATED_RULE: &[u8] = b"related-rule";
     /// The last build of related pages, as JSON.

@@ -33,10 +33,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("query", PURE_AND_PORTS),
     ("standby", PURE_AND_PORTS),
     ("bag_refresh", &["document", "related", "ports", "query"]),
+    ("watch", PURE_AND_PORTS),
     ("http", &["document", "sketch", "cluster", "sweep", "related", "wire", "ports", "query"]),
     (
         "config",
-        &["document", "sketch", "cluster", "sweep", "related", "ports", "wire", "store", "kafka", "pipeline", "http"],
+        &[
+            "document", "sketch", "cluster", "sweep", "related", "ports", "wire", "store", "kafka", "pipeline",
+            "watch", "http",
+        ],
     ),
     (
         "cli",
@@ -60,6 +64,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "query",
             "standby",
             "bag_refresh",
+            "watch",
             "config",
             "http",
         ],
@@ -99,7 +104,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("zstd", &["extsort", "files"]),
     ("toml", &["config", "cli"]),
     ("crossbeam", &["pipeline", "backfill", "files"]),
-    ("metrics", &["pipeline", "store", "http", "cli"]),
+    ("metrics", &["pipeline", "store", "watch", "http", "cli"]),
     ("html5gum", &["document"]),
     ("encoding_rs", &["document"]),
 ];
@@ -109,7 +114,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
 fn what_the_dashboards_and_alarms_name_is_told() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut sources = String::new();
-    for room in ["cli", "http", "kafka", "pipeline", "store"] {
+    for room in ["cli", "http", "kafka", "pipeline", "store", "watch"] {
         for file in
             fs::read_dir(root.join("src").join(room)).expect("a folder").map(|file| file.expect("a file").path())
         {

@@ -91,3 +91,5 @@ mod sketch_files;
 mod standby;
 #[cfg(feature = "service")]
 mod tables;
+#[cfg(feature = "service")]
+mod watch;

@@ -1,0 +1,106 @@
+//! The settings of a watch.
+
+use super::post::Target;
+use crate::ports::SecretReference;
+use crate::wire::{EventFilter, EventType};
+use serde::{Deserialize, Serialize};
+
+/// Letters of a name, at most: it is part of a key in the store, and a label of metrics.
+const NAME_MAX: usize = 64;
+
+/// Which events a hook is sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WatchSettings {
+    /// Under this name the store remembers how far the hook is.
+    pub name: String,
+    /// Where each event is posted: `http://HOST:PORT/PATH`.
+    pub url: String,
+    /// Types of events; empty: all.
+    #[serde(default)]
+    pub types: Vec<EventType>,
+    /// Hosts and URLs that events are about; both empty: any.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+    /// See `hosts`.
+    #[serde(default)]
+    pub urls: Vec<String>,
+    /// Where the secret is that signs deliveries: `file:PATH` or `env:NAME`. Empty: they are not signed.
+    #[serde(default)]
+    pub secret: String,
+}
+
+impl WatchSettings {
+    /// The events that the hook is sent.
+    pub(super) fn filter(&self) -> EventFilter {
+        EventFilter {
+            types: self.types.iter().copied().collect(),
+            urls: self.urls.iter().cloned().collect(),
+            hosts: self.hosts.iter().cloned().collect(),
+        }
+    }
+
+    fn problem(&self) -> Option<String> {
+        let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let name = &self.name;
+        if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(is_letter) {
+            return Some(format!("name = {name:?} must be 1 to {NAME_MAX} small letters, digits and hyphens"));
+        }
+        if let Err(why) = Target::parse(&self.url) {
+            return Some(format!("url of {name:?}: {why}"));
+        }
+        let is_bare = !self.secret.is_empty() && SecretReference::parse(&self.secret).is_none();
+        is_bare.then(|| {
+            format!("secret of {name:?} must be file:PATH or env:NAME; it does not belong in the configuration itself")
+        })
+    }
+}
+
+/// What is wrong with the settings of all watches of a store that keeps so many events; none where they are valid.
+pub fn problem(watches: &[WatchSettings], keep_events: u64) -> Option<String> {
+    if let (Some(first), 0) = (watches.first(), keep_events) {
+        return Some(format!(
+            "{:?} needs the events that a store keeps: set store.keep_events to more than come while a hook is down",
+            first.name
+        ));
+    }
+    for (at, watch) in watches.iter().enumerate() {
+        if let Some(problem) = watch.problem() {
+            return Some(problem);
+        }
+        if watches[..at].iter().any(|other| other.name == watch.name) {
+            return Some(format!("name = {:?} is given twice", watch.name));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_settings_are_named() {
+        let watch = |name: &str, url: &str, secret: &str| WatchSettings {
+            name: name.into(),
+            url: url.into(),
+            secret: secret.into(),
+            ..WatchSettings::default()
+        };
+        let good = watch("a-1", "http://127.0.0.1:9/x", "env:SECRET");
+        assert_eq!(problem(std::slice::from_ref(&good), 1), None);
+        assert_eq!(problem(&[], 0), None);
+        for (watches, keep_events, word) in [
+            (vec![good.clone()], 0, "store.keep_events"),
+            (vec![good.clone(), good.clone()], 1, "twice"),
+            (vec![watch("", "http://a/", "")], 1, "small letters"),
+            (vec![watch("A", "http://a/", "")], 1, "small letters"),
+            (vec![watch("a", "https://a/", "")], 1, "https"),
+            (vec![watch("a", "a/b", "")], 1, "http://"),
+            (vec![watch("a", "http://a/", "hunter2")], 1, "env:NAME"),
+        ] {
+            let problem = problem(&watches, keep_events).expect(word);
+            assert!(problem.contains(word) && !problem.contains("hunter2"), "{problem}");
+        }
+    }
+}
