@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     use crate::document::Seed;
-    use crate::ports::{Batch, Snapshot, Store, StoreRule};
+    use crate::ports::{Batch, Store, StoreRule};
     use crate::store::Settings;
     use std::path::Path;
 

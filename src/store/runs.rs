@@ -205,6 +205,7 @@ mod tests {
         wal_mib: 8,
         posting_buffer_mib: 0,
         background_threads: 1,
+        keep_events: 0,
         related: None,
     };
 
