@@ -238,7 +238,7 @@ mod tests {
         // What is not published stays, whatever the number.
         write(&store, 10, 21);
         assert_eq!(rows(&store), 21..30);
-        drop(store);
+        drop((store, events));
         let store = open(path, 100);
         write(&store, 10, 40);
         assert_eq!(rows(&store), 21..40);
