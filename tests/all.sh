@@ -61,6 +61,9 @@ tests/spark.sh "$CARGO_TARGET_DIR/release/lookalike" "$broker"/wheel/*.whl
 step "the manifests for Kubernetes and Docker Compose"
 tests/deployment.sh "$CARGO_TARGET_DIR/release/lookalike"
 
+step "the examples with Scrapy and PostgreSQL"
+tests/neighbours.sh "$CARGO_TARGET_DIR/release/lookalike"
+
 step "the Debian package"
 tests/debian.sh "$CARGO_TARGET_DIR/release/lookalike"
 
