@@ -58,6 +58,9 @@ tests/python.sh "$broker/wheel"
 step "sketches and clusters by Spark"
 tests/spark.sh "$CARGO_TARGET_DIR/release/lookalike" "$broker"/wheel/*.whl
 
+step "the pages for people, by the rules of axe-core"
+tests/accessibility.sh "$CARGO_TARGET_DIR/release/lookalike"
+
 step "the manifests for Kubernetes and Docker Compose"
 tests/deployment.sh "$CARGO_TARGET_DIR/release/lookalike"
 
