@@ -70,4 +70,10 @@ tests/neighbours.sh "$CARGO_TARGET_DIR/release/lookalike"
 step "the Debian package"
 tests/debian.sh "$CARGO_TARGET_DIR/release/lookalike"
 
+step "the container image"
+tests/image.sh "$CARGO_TARGET_DIR/release/lookalike"
+
+step "the units under systemd"
+tests/systemd.sh "$CARGO_TARGET_DIR/release/lookalike"
+
 printf '\nall tests passed\n'
