@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The examples in deploy/examples, with the programs that they are for: Scrapy, PostgreSQL, Apache Kafka.
+# The examples in deploy/examples, with the programs that they are for: Scrapy, PostgreSQL, Apache Kafka; and a folder of WARC files.
 #
 #   tests/neighbours.sh PROGRAM
 #
@@ -20,7 +20,6 @@ if [ "$(cat "$venv/versions" 2> /dev/null)" != "${versions[*]}" ]; then
   echo "${versions[*]}" > "$venv/versions"
 fi
 python=$venv/bin/python
-command -v java > /dev/null || skip "there is no Java for Apache Kafka: apt-get install default-jre-headless"
 
 work=$(mktemp -d)
 # PostgreSQL runs as another user.
@@ -33,6 +32,10 @@ clean_up() {
 }
 trap clean_up EXIT
 
+mkdir "$work/warc"
+"$python" tests/neighbours/warc_folder.py "$program" "$work/warc"
+
+command -v java > /dev/null || skip "Scrapy and PostgreSQL: there is no Java for Apache Kafka: apt-get install default-jre-headless"
 port=20192
 while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 10)); done
 broker=$(deploy/kafka-local.sh start --dir "$work/broker" --port "$port")
