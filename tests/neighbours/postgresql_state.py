@@ -7,7 +7,6 @@ import csv
 import io
 import itertools
 import json
-import os
 import subprocess
 import sys
 import time
