@@ -58,10 +58,22 @@ tests/python.sh "$broker/wheel"
 step "sketches and clusters by Spark"
 tests/spark.sh "$CARGO_TARGET_DIR/release/lookalike" "$broker"/wheel/*.whl
 
+step "the pages for people, by the rules of axe-core"
+tests/accessibility.sh "$CARGO_TARGET_DIR/release/lookalike"
+
 step "the manifests for Kubernetes and Docker Compose"
 tests/deployment.sh "$CARGO_TARGET_DIR/release/lookalike"
 
+step "the examples with Scrapy and PostgreSQL"
+tests/neighbours.sh "$CARGO_TARGET_DIR/release/lookalike"
+
 step "the Debian package"
 tests/debian.sh "$CARGO_TARGET_DIR/release/lookalike"
+
+step "the container image"
+tests/image.sh "$CARGO_TARGET_DIR/release/lookalike"
+
+step "the units under systemd"
+tests/systemd.sh "$CARGO_TARGET_DIR/release/lookalike"
 
 printf '\nall tests passed\n'

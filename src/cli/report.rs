@@ -92,9 +92,11 @@ fn facts(html: &mut Html, report: &Report) {
     html.raw("</dl>");
 }
 
-/// A table's head; the first column holds text.
-fn head(html: &mut Html, columns: &[&'static str]) {
-    html.raw("<div class=\"scroll\"><table><thead><tr>");
+/// A table's head; the first column holds text. A narrow screen scrolls the table, for a keyboard, too.
+fn head(html: &mut Html, name: &'static str, columns: &[&'static str]) {
+    html.raw("<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"")
+        .raw(name)
+        .raw("\"><table><thead><tr>");
     for (at, column) in columns.iter().enumerate() {
         html.raw(if at == 0 { "<th scope=\"col\">" } else { "<th scope=\"col\" class=\"number\">" })
             .raw(column)
@@ -112,7 +114,7 @@ fn places(html: &mut Html, title: &'static str, what: &'static str, rows: &[Plac
         return;
     }
     html.raw("<h2>").raw(title).raw("</h2>");
-    head(html, &[what, "pages", "duplicates", "share", "gone or moved"]);
+    head(html, title, &[what, "pages", "duplicates", "share", "gone or moved"]);
     for row in rows {
         html.raw("<tr><td>").url(&row.name).raw("</td><td class=\"number\">").number(row.n_pages);
         html.raw("</td><td class=\"number\">").number(row.n_duplicates).raw("</td><td class=\"number\">");
@@ -129,7 +131,7 @@ fn clusters(html: &mut Html, clusters: &[StandingCluster], n_clusters: u64) {
     html.raw("<h2>The largest clusters, and a URL for each</h2><p class=\"note\">The URL is what the other pages could name as ");
     html.raw("canonical: HTTPS before HTTP, no query before a query, then the shortest. ").number(n_clusters);
     html.raw(" clusters have two pages or more.</p>");
-    head(html, &["canonical URL, and the others", "pages", "texts", "cluster"]);
+    head(html, "Table of clusters", &["canonical URL, and the others", "pages", "texts", "cluster"]);
     for cluster in clusters {
         html.raw("<tr><td>").live_link(&cluster.canonical).raw("<details><summary>the others</summary><ul>");
         for other in cluster.others.iter().take(OTHERS_MAX) {
@@ -154,7 +156,7 @@ fn moved(html: &mut Html, rows: &[MoveRow], n_moved: u64) {
         .number(n_moved)
         .raw(" URLs are gone, lost or redirected, and ");
     html.raw("what stood there stands elsewhere: links and redirects could lead there. The surest first.</p>");
-    head(html, &["URL, and where its content is", "resemblance", "score"]);
+    head(html, "Table of moves", &["URL, and where its content is", "resemblance", "score"]);
     for row in rows {
         html.raw("<tr><td>").url(&row.url).raw(" <span class=\"note\">").raw(row.state).raw(" ");
         html.text(day(&row.fetched_at.to_string()))
@@ -177,7 +179,7 @@ fn lost(html: &mut Html, rows: &[MoveRow], n_lost: u64) {
     }
     html.raw("<h2>Pages that stand nowhere any more</h2><p class=\"note\">").number(n_lost);
     html.raw(" URLs are gone, lost or redirected, and no page of this crawl has their content. The latest first.</p>");
-    head(html, &["URL", "state", "seen last"]);
+    head(html, "Table of lost pages", &["URL", "state", "seen last"]);
     for row in rows {
         html.raw("<tr><td>").url(&row.url).raw("</td><td class=\"number\">").raw(row.state);
         html.raw("</td><td class=\"number\">");
@@ -193,7 +195,11 @@ fn suspicious(html: &mut Html, rows: &[AuditRow]) {
     }
     html.raw("<h2>Clusters to doubt</h2><p class=\"note\">A template that many pages share, or a chain of versions, may have made ");
     html.raw("these clusters of the whole store; <code>lookalike audit</code> says more.</p>");
-    head(html, &["what it looks like", "documents", "weakest link", "what takes it apart", "cluster"]);
+    head(
+        html,
+        "Table of doubtful clusters",
+        &["what it looks like", "documents", "weakest link", "what takes it apart", "cluster"],
+    );
     for row in rows {
         html.raw("<tr><td>");
         match row.finding {

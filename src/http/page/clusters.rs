@@ -136,7 +136,7 @@ pub(in super::super) fn clusters<V: Snapshots>(
     } else {
         table(&mut html, &counted.overview, &rows, filter.host);
     }
-    html.raw("<nav class=\"pager\" aria-label=\"Pages\">");
+    html.raw("<nav class=\"pager\" aria-label=\"Parts of the list\">");
     if request.given("cursor").is_some() {
         link(&mut html, &filter, &[], "The largest");
     }

@@ -99,7 +99,9 @@ fn sweep_table(html: &mut Html, sweeps: &[Sweep], counted: Option<&Counted>) {
         html.number(CHANGES_SIGHTINGS_MAX as u64)
             .raw(" sightings; <code>lookalike query changes --by sweep</code> counts more.</p>");
     }
-    html.raw("<div class=\"scroll\"><table class=\"list sweeps\"><thead><tr><th scope=\"col\">Sweep</th>");
+    // A narrow screen scrolls it, and nothing in it takes the focus of a keyboard.
+    html.raw("<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"Table of sweeps\">");
+    html.raw("<table class=\"list sweeps\"><thead><tr><th scope=\"col\">Sweep</th>");
     html.raw("<th scope=\"col\">Began</th><th scope=\"col\" class=\"number\">Pages</th>");
     if changes.is_some() {
         html.raw("<th scope=\"col\" class=\"number\">New</th><th scope=\"col\" class=\"number\">Changed</th>");
