@@ -24,6 +24,7 @@ mod rocks_error;
 mod runs;
 pub mod schema;
 mod settings;
+mod texts;
 mod write;
 
 pub use backup::{BackedUp, BackupError, back_up, restore};
@@ -33,3 +34,4 @@ pub use follower::Follower;
 pub use load::RocksLoader;
 pub use open::{OpenError, RocksStore};
 pub use settings::Settings;
+pub use texts::compress_text;

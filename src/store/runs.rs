@@ -206,6 +206,7 @@ mod tests {
         posting_buffer_mib: 0,
         background_threads: 1,
         related: None,
+        keeps_texts: false,
     };
 
     fn open(path: &Path, posting_buffer_mib: usize) -> RocksStore {

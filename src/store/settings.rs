@@ -19,6 +19,8 @@ pub struct Settings {
     pub background_threads: i32,
     /// The rule under which pages are read for related pages; none where they are not.
     pub related: Option<RelatedRule>,
+    /// Whether the texts of documents are kept. A store that once kept some keeps those.
+    pub keeps_texts: bool,
 }
 
 impl Default for Settings {
@@ -30,6 +32,7 @@ impl Default for Settings {
             posting_buffer_mib: 384,
             background_threads: 3,
             related: None,
+            keeps_texts: false,
         }
     }
 }

@@ -36,7 +36,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("http", &["document", "sketch", "cluster", "sweep", "related", "wire", "ports", "query"]),
     (
         "config",
-        &["document", "sketch", "cluster", "sweep", "related", "ports", "wire", "store", "kafka", "pipeline", "http"],
+        &[
+            "document", "sketch", "cluster", "sweep", "related", "intake", "ports", "wire", "store", "kafka",
+            "pipeline", "http",
+        ],
     ),
     (
         "cli",
@@ -96,7 +99,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("arrow_schema", &["files"]),
     ("glob", &["files"]),
     ("walkdir", &["files"]),
-    ("zstd", &["extsort", "files"]),
+    ("zstd", &["extsort", "files", "store"]),
     ("toml", &["config", "cli"]),
     ("crossbeam", &["pipeline", "backfill", "files"]),
     ("metrics", &["pipeline", "store", "http", "cli"]),

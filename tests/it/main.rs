@@ -89,3 +89,5 @@ mod sketch_files;
 mod standby;
 #[cfg(feature = "service")]
 mod tables;
+#[cfg(feature = "service")]
+mod texts;
