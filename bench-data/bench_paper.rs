@@ -154,6 +154,7 @@ impl Crawl {
             content: Some(content),
             redirect_to: None,
             said: None,
+            text: None,
         }
     }
 }

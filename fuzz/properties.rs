@@ -171,7 +171,8 @@ pub fn sketch_codec(data: &[u8]) {
 }
 
 /// Small enough for a fuzzer to reach them.
-const LIMITS: Limits = Limits { body_bytes_max: 64, url_bytes_max: 24, sweep_bytes_max: 8, words_max: 100 };
+const LIMITS: Limits =
+    Limits { body_bytes_max: 64, url_bytes_max: 24, sweep_bytes_max: 8, words_max: 100, text_bytes_max: 64 };
 
 /// The longest message of a rejection: it goes into an event and a log.
 const MESSAGE_BYTES_MAX: usize = 1024;

@@ -4,7 +4,7 @@
 //! every job would take longer than the work of a small backfill. The checkpoint therefore saves what finished
 //! together, at intervals ([`Checkpoint::with_interval`]). A file that is gone again by then never costs a sync.
 
-use super::datasets::{DOCUMENTS, Dataset, DatasetFile, PAGES, ROW_OFFSETS};
+use super::datasets::{DOCUMENTS, Dataset, DatasetFile, PAGES, ROW_OFFSETS, TEXTS};
 use super::error::{BackfillError, io_error};
 use super::ingest_state::IngestState;
 use super::report::Report;
@@ -28,7 +28,7 @@ const NEW_MANIFEST: &str = "manifest.new";
 const LOCK: &str = "lock";
 
 /// The format of the manifest and of all intermediate files. A folder of another format is refused.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// What a backfill is of. A folder that was begun with one specification never resumes with another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ impl Work for MakeStore {
     fn difference(found: &BackfillSpec, wanted: &BackfillSpec, is_read: bool) -> Option<&'static str> {
         match () {
             () if found.rule != wanted.rule => Some("other rules"),
-            () if found.reading != wanted.reading => Some("other limits or sweeps"),
+            () if found.reading != wanted.reading => Some("other limits, sweeps or store.keep_text"),
             () if !has_inputs(&found.inputs, &wanted.inputs, is_read) => Some("other inputs"),
             () => None,
         }
@@ -293,7 +293,8 @@ impl<W: Work> Checkpoint<W> {
     pub(super) fn n_bytes_by_dataset(&self) -> Vec<(String, u64)> {
         let mut by_dataset: BTreeMap<&str, u64> = BTreeMap::new();
         for segment in &self.manifest.ingested.segments {
-            for (name, file) in [PAGES.name(), DOCUMENTS.name(), ROW_OFFSETS.name()].into_iter().zip(segment.files()) {
+            let names = [PAGES.name(), DOCUMENTS.name(), ROW_OFFSETS.name(), TEXTS.name()];
+            for (name, file) in names.into_iter().zip(segment.files()) {
                 *by_dataset.entry(name).or_default() += file.n_bytes;
             }
         }
@@ -481,7 +482,7 @@ mod tests {
         };
         for (spec, seed, expected) in [
             (spec(7, "", ""), None, "other rules"),
-            (spec(0, "other", ""), None, "other limits or sweeps"),
+            (spec(0, "other", ""), None, "other limits, sweeps or store.keep_text"),
             (spec(0, "", "other"), None, "other inputs"),
             (spec(0, "", ""), Some(Seed([9; 4])), "another seed"),
         ] {

@@ -6,7 +6,7 @@
 use super::error::BackfillError;
 use super::rows::{
     DocumentRange, DocumentRow, EquivalenceRow, LinkRow, PageRow, Pair, Posting, RowOffset, ShortenedIndex,
-    SightingByDocument, SightingByUrl, UrlRow,
+    SightingByDocument, SightingByUrl, TextRow, UrlRow,
 };
 use crate::extsort::{FinishedFile, Row, RunFile, RunFileWriter, SortedRow, Sorter};
 use crate::ports::MissingUrl;
@@ -22,6 +22,9 @@ pub(super) const PAGES: Dataset<PageRow> = Dataset::compressed("pages");
 pub(super) const DOCUMENTS: Dataset<DocumentRow> = Dataset::plain("documents");
 /// Where each row of [`DOCUMENTS`] begins.
 pub(super) const ROW_OFFSETS: Dataset<RowOffset> = Dataset::plain("row-offsets");
+
+/// The texts of documents, each compressed, in the order of their ids.
+pub(super) const TEXTS: Dataset<TextRow> = Dataset::plain("texts");
 
 /// <shingle, document> of index shingles, as if no shingle were common.
 pub(super) const POSTINGS: Dataset<Posting> = Dataset::plain("postings");

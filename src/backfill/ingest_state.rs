@@ -26,7 +26,7 @@ pub struct IngestState {
     pub unreadable: BTreeSet<String>,
 }
 
-/// A stretch of the input, in three files.
+/// A stretch of the input, in four files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
     /// Documents in earlier segments.
@@ -37,6 +37,8 @@ pub struct Segment {
     pub documents: FinishedFile,
     /// Where each document's row begins in its file.
     pub row_offsets: FinishedFile,
+    /// The texts of these documents, where they are kept.
+    pub texts: FinishedFile,
 }
 
 impl Segment {
@@ -46,8 +48,8 @@ impl Segment {
     }
 
     /// The segment's files.
-    pub fn files(&self) -> [&FinishedFile; 3] {
-        [&self.pages, &self.documents, &self.row_offsets]
+    pub fn files(&self) -> [&FinishedFile; 4] {
+        [&self.pages, &self.documents, &self.row_offsets, &self.texts]
     }
 }
 

@@ -11,7 +11,7 @@
 use super::context::Context;
 use super::error::BackfillError;
 use crate::document::Seed;
-use crate::intake::{FutureLimit, RecordSketcher, SketchedRecord};
+use crate::intake::{FutureLimit, RecordSketcher, SketchedRecord, TextRule};
 use crate::ports::{Chunk, Incoming, Polled, Source, StoreRule};
 use crate::sweep::SweepCut;
 use crate::wire::Limits;
@@ -38,6 +38,8 @@ pub struct PageInput {
     pub sweep_cut: SweepCut,
     /// How far ahead of the clock pages may be dated.
     pub future: FutureLimit,
+    /// How the texts of documents are kept, where they are.
+    pub texts: Option<TextRule>,
 }
 
 /// Sketches all records of a source on all threads. `take` gets them in their order.
@@ -51,9 +53,10 @@ pub fn sketch_records<E: From<BackfillError>>(
     seed: &Seed,
     mut take: impl FnMut(Chunk<SketchedRecord>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let PageInput { source, limits, sweep_cut, future } = input;
+    let PageInput { source, limits, sweep_cut, future, texts } = input;
     let worker = || {
-        let mut sketcher = RecordSketcher::new(rule.sketcher(seed), limits.clone(), sweep_cut, future);
+        let mut sketcher =
+            RecordSketcher::new(rule.sketcher(seed), limits.clone(), sweep_cut, future).with_texts(texts);
         move |chunk: Chunk<Incoming>| {
             chunk.map(|Incoming { origin, chain, record, .. }| {
                 let n_bytes = record.n_bytes();

@@ -200,6 +200,7 @@ fn page(rule: &StoreRule, number: usize, shingles: BTreeSet<Shingle>, n_supers: 
         }),
         redirect_to: None,
         said: None,
+        text: None,
     }
 }
 
@@ -231,6 +232,7 @@ fn copy(page: &SketchedPage) -> SketchedPage {
         content: page.content.clone(),
         redirect_to: page.redirect_to.clone(),
         said: page.said.clone(),
+        text: page.text.clone(),
     }
 }
 

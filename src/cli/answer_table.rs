@@ -46,6 +46,12 @@ const fn table(columns: &'static [Column], list: &'static str) -> AnswerTable {
     AnswerTable { columns, list, kept: &[], is_row_alone: false }
 }
 
+/// A kept text.
+pub(super) const TEXT: AnswerTable = table(
+    &[column!("document", Number), column!("cluster", Number), column!("n_words", Number), column!("text", Text)],
+    "",
+);
+
 /// The history of a URL.
 pub(super) const URL: AnswerTable = AnswerTable {
     kept: &[("url", "/url")],

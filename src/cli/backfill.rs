@@ -45,7 +45,8 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode)
     let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
     let intake = match inputs {
         BackfillInputs::Pages(files) => {
-            BackfillInput::Pages(page_input(&config, files, checkpoint.ingested().progress_map(), &mut progress)?)
+            let pages = page_input(&config, files, checkpoint.ingested().progress_map(), &mut progress)?;
+            BackfillInput::Pages(PageInput { texts: config.text_rule(), ..pages })
         }
         BackfillInputs::Sketched(files, links) => {
             let links = links.map(|(_, links)| GivenLinks::new(links.into_chunks()));
@@ -83,6 +84,11 @@ impl BackfillInputs {
         let Some(folder) = &args.from_sketches else {
             return Ok(BackfillInputs::Pages(input_files(&args.inputs).map_err(usage)?));
         };
+        if config.text_rule().is_some() {
+            return Err(usage(
+                "sketch files hold no texts: set store.keep_text to \"none\", or backfill from the pages",
+            ));
+        }
         let files = SketchFiles::open(folder).map_err(usage)?;
         let rule = config.rule();
         if files.rule() != (rule.canonical_version, &rule.sketch) {
@@ -181,6 +187,7 @@ pub(super) fn page_input(
         limits: config.limits.clone(),
         sweep_cut: config.input.sweep_cut,
         future: future_limit(config),
+        texts: None,
     })
 }
 
@@ -248,7 +255,12 @@ fn is_compressed(path: &Path) -> bool {
 
 /// What an unfinished backfill must have in common with this one to be resumed.
 pub(super) fn backfill_spec(config: &Config, inputs: &[PathBuf]) -> Result<BackfillSpec> {
-    Ok(BackfillSpec { rule: config.rule(), reading: reading(config)?, inputs: input_sizes(inputs)? })
+    // A text is written with its document, in the first phase.
+    let reading = match config.text_rule() {
+        Some(_) => reading(config)? + ", texts",
+        None => reading(config)?,
+    };
+    Ok(BackfillSpec { rule: config.rule(), reading, inputs: input_sizes(inputs)? })
 }
 
 /// All settings that change how records are read, as text.

@@ -20,6 +20,7 @@ mod follow;
 mod forget;
 mod heart;
 mod manual;
+mod named;
 mod output;
 mod page_file;
 mod query;

@@ -3,6 +3,7 @@
 use super::answer_table::{self, AnswerFormat, AnswerWriter, print_as};
 use super::args::Question;
 use super::exit::{Exit, ending};
+use super::named::{never_seen, version};
 use super::output::print;
 use super::page_file::sketch_file;
 use super::related_store;
@@ -68,6 +69,7 @@ pub(super) fn query(config: &Config, question: Question, format: AnswerFormat) -
             let urls = lines(urls_from.as_deref().unwrap_or(Path::new("-")))?;
             each_lost(&open(config)?, &urls, &search, format)
         }
+        Question::Text { of, sweep } => kept_text(config, &of, sweep.as_deref(), format),
         Question::Similar { file, limit } => {
             let store = open(config)?;
             let mut sketcher = store.rule().sketcher(store.seed());
@@ -82,15 +84,21 @@ pub(super) fn query(config: &Config, question: Question, format: AnswerFormat) -
     }
 }
 
+/// The kept text of a page. For people, a missing one is an error that says why.
+fn kept_text(config: &Config, of: &str, sweep: Option<&str>, format: AnswerFormat) -> Result<Exit> {
+    let store = open(config)?;
+    let document = version(&store, of, sweep)?;
+    let answer = query::text(&store, document)?;
+    if let Some(missing) = answer.missing.filter(|_| format != AnswerFormat::Json) {
+        return Err(ending(Exit::NotFound, format!("there is no text of document {document}. {}", missing.reason())));
+    }
+    print_as(&answer, format, answer_table::TEXT, render::kept_text)
+}
+
 /// Counts the store.
 pub(super) fn stats(config: &Config, json: bool) -> Result<Exit> {
     let status = query::status(&open(config)?)?;
     print(&status, json, render::status)
-}
-
-/// The error for a URL that the store does not have; it names similar ones that it has.
-pub(super) fn never_seen(snapshot: &impl Snapshot, url: &str) -> Error {
-    query::never_seen(snapshot, url).map_or_else(Error::from, |message| ending(Exit::NotFound, message))
 }
 
 /// The error for a document that nothing can be like.

@@ -4,7 +4,7 @@ use crate::document::{DocumentId, FetchTime};
 use crate::query::{
     ChainLink, Changes, ClusterAnswer, Comparison, Connection, Explanation, FoundPlace, Group, HostReuse, LinkKind,
     LostAnswer, NearUrl, RelatedAnswer, RelatedCluster, RelatedTo, ReusedPage, SharedWord, SimilarDocument, Status,
-    Sweep, UrlAnswer, UrlSighting,
+    Sweep, TextAnswer, UrlAnswer, UrlSighting,
 };
 use crate::sweep::{Evidence, Observation, Seen};
 use indicatif::{HumanBytes, HumanCount};
@@ -363,12 +363,22 @@ fn likeness_of_link(link: &ChainLink) -> String {
     }
 }
 
+/// A kept text as it is.
+pub(super) fn kept_text(answer: &TextAnswer) -> String {
+    let text = answer.text.as_deref().unwrap_or_default();
+    if text.ends_with('\n') { text.to_string() } else { format!("{text}\n") }
+}
+
 /// The paper's section 5 ("Status"), with the numbers of this store.
 pub(super) fn status(status: &Status) -> String {
     let n = |count: u64| HumanCount(count).to_string();
     let related = match status.n_related_urls {
         0 => String::new(),
         n_urls => format!("{} URLs in the last build of related pages\n", n(n_urls)),
+    };
+    let texts = match status.n_bytes_of_texts {
+        0 => String::new(),
+        n_bytes => format!("{} of kept texts\n", HumanBytes(n_bytes)),
     };
     let text = format!(
         "{} sightings of {} URLs in {} sweeps, {} of them gone\n\
@@ -391,5 +401,5 @@ pub(super) fn status(status: &Status) -> String {
         n(status.n_events),
         HumanBytes(status.n_bytes_on_disk),
     );
-    text + &related
+    text + &related + &texts
 }

@@ -23,7 +23,7 @@ pub(super) fn sketch_rule_id(config: &Config, seed: &Seed) -> Result<Fingerprint
     let rule = config.rule();
     let related = config.related.on.then_some(&config.related);
     let rule = (rule.canonical_version, rule.canonical, rule.sketch, related);
-    let settings = serde_json::to_string(&(rule, reading(config)?, config.kafka.format))?;
+    let settings = serde_json::to_string(&(rule, reading(config)?, config.kafka.format, config.text_rule().is_some()))?;
     Ok(seed.fingerprint("sketch messages", &[settings.as_bytes()]))
 }
 
@@ -58,6 +58,7 @@ pub(super) fn sketch(config: &Config, metrics: Option<SocketAddr>, accept_gap: b
         future: future_limit(config),
         sketcher: config.rule().sketcher(&seed),
         said: config.related.on.then(|| SaidReader::new(&config.related, &seed)),
+        texts: config.text_rule(),
         rule: sketch_rule_id(config, &seed)?,
         keeps_originals: config.kafka.dead_letters,
         source: Box::new(source),

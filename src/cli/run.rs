@@ -121,6 +121,7 @@ pub(super) fn stream(config: &Config, store: &RocksStore, flow: Flow, shutdown: 
         seed: *store.seed(),
         sketcher: rule.sketcher(store.seed()),
         said: config.related.on.then(|| SaidReader::new(&config.related, store.seed())),
+        texts: config.text_rule(),
         decider: Decider::new(rule.cluster, &rule.sketch, store.clusters()?, store.common()?),
         store,
         next_seq,

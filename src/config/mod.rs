@@ -7,6 +7,7 @@ pub use error::ConfigError;
 
 use crate::cluster::MatchRule;
 use crate::document::{CanonicalRule, Seed};
+use crate::intake::{TEXT_BYTES_LIMIT, TextRule};
 use crate::kafka::KafkaSettings;
 use crate::ports::{SecretReference, StoreRule};
 use crate::related::RelatedRule;
@@ -82,10 +83,22 @@ pub struct StoreSection {
     pub wal_mib: usize,
     /// See [`store::Settings::posting_buffer_mib`].
     pub posting_buffer_mib: usize,
+    /// What the store keeps of texts.
+    pub keep_text: KeepText,
     /// See [`store::Settings::background_threads`].
     pub background_threads: i32,
     /// See [`store::Settings::keep_events`].
     pub keep_events: u64,
+}
+
+/// What a store keeps of the texts of documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeepText {
+    /// Nothing.
+    None,
+    /// What counts of the page that brought a document: the words of its canonical form, as they stand in the page.
+    Canonical,
 }
 
 /// How documents are sketched: [`SketchRule`], flat, so that each key can be overridden alone.
@@ -276,7 +289,14 @@ impl Config {
             background_threads: self.store.background_threads,
             keep_events: self.store.keep_events,
             related: self.related.on.then(|| self.related.clone()),
+            keeps_texts: self.store.keep_text == KeepText::Canonical,
         }
+    }
+
+    /// How texts are kept, where they are.
+    pub fn text_rule(&self) -> Option<TextRule> {
+        let (bytes_max, compress) = (self.limits.text_bytes_max, store::compress_text);
+        (self.store.keep_text == KeepText::Canonical).then_some(TextRule { bytes_max, compress })
     }
 
     /// The time of records that have none, where one is configured.
@@ -354,6 +374,9 @@ impl Config {
             if let Some(problem) = problem {
                 return Err(ConfigError(format!("{section}.{problem}")));
             }
+        }
+        if self.limits.text_bytes_max > TEXT_BYTES_LIMIT {
+            return Err(ConfigError(format!("limits.text_bytes_max is over {TEXT_BYTES_LIMIT}; lower it")));
         }
         if self.cluster.ignore_common && matches!(self.sketch.rule, RuleName::Parity) {
             let why = "which needs sketches of whole shingles; sketch.rule = \"parity\" keeps none";

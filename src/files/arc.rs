@@ -242,7 +242,8 @@ mod tests {
     use super::*;
     use crate::document::{Body, Content};
 
-    const LIMITS: Limits = Limits { body_bytes_max: 1000, url_bytes_max: 60, sweep_bytes_max: 10, words_max: 100 };
+    const LIMITS: Limits =
+        Limits { body_bytes_max: 1000, url_bytes_max: 60, sweep_bytes_max: 10, words_max: 100, text_bytes_max: 100 };
     const HEAD: &str = "1 0 Test\nURL IP-address Archive-date Content-type Archive-length\n";
 
     fn record(url: &str, content_type: &str, block: &str) -> String {

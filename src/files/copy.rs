@@ -356,7 +356,8 @@ mod tests {
     use crate::wire::Limits;
     use std::time::Duration;
 
-    const LIMITS: Limits = Limits { body_bytes_max: 1000, url_bytes_max: 40, sweep_bytes_max: 10, words_max: 100 };
+    const LIMITS: Limits =
+        Limits { body_bytes_max: 1000, url_bytes_max: 40, sweep_bytes_max: 10, words_max: 100, text_bytes_max: 100 };
 
     fn source(inputs: Vec<Input>) -> FileSource {
         FileSource::new(inputs, ProgressMap::new(), LIMITS, None)

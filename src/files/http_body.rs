@@ -175,7 +175,8 @@ mod tests {
     use crate::files::compression::tests::{gzip, zstd};
     use std::io::Write;
 
-    const LIMITS: Limits = Limits { body_bytes_max: 1000, url_bytes_max: 100, sweep_bytes_max: 10, words_max: 100 };
+    const LIMITS: Limits =
+        Limits { body_bytes_max: 1000, url_bytes_max: 100, sweep_bytes_max: 10, words_max: 100, text_bytes_max: 100 };
 
     fn zlib(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());

@@ -126,7 +126,8 @@ mod tests {
     use std::io::Cursor;
 
     /// 6 × 10 + 6 × 10 + 64 KiB = 65,656 bytes a line.
-    const LIMITS: Limits = Limits { body_bytes_max: 10, url_bytes_max: 10, sweep_bytes_max: 10, words_max: 100 };
+    const LIMITS: Limits =
+        Limits { body_bytes_max: 10, url_bytes_max: 10, sweep_bytes_max: 10, words_max: 100, text_bytes_max: 100 };
 
     /// The lines, `<n>` for one of n bytes that is too long, and what follows the last.
     fn lines(bytes: &[u8]) -> (Vec<String>, &'static str, u64) {

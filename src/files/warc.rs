@@ -346,7 +346,8 @@ mod tests {
     use crate::files::compression::tests::gzip;
     use std::sync::atomic::Ordering::Relaxed;
 
-    const LIMITS: Limits = Limits { body_bytes_max: 1000, url_bytes_max: 40, sweep_bytes_max: 10, words_max: 100 };
+    const LIMITS: Limits =
+        Limits { body_bytes_max: 1000, url_bytes_max: 40, sweep_bytes_max: 10, words_max: 100, text_bytes_max: 100 };
     const HTTP: &str = "application/http; msgtype=response";
 
     fn record(kind: &str, content_type: &str, block: &[u8]) -> Vec<u8> {

@@ -28,6 +28,7 @@ mod routes;
 mod service;
 mod settings;
 mod sweeps;
+mod text;
 mod v1;
 
 pub use auth::{Token, TokenError, WriteAccess};

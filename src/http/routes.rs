@@ -4,7 +4,7 @@ use super::answer::Caching;
 use super::error::{HttpError, shortened};
 use super::etag::mark_compressed;
 use super::service::{Cost, Handler, Route, Service, count, protect};
-use super::{events, explain, operations, page, related, reuse, sweeps, v1};
+use super::{events, explain, operations, page, related, reuse, sweeps, text, v1};
 use crate::ports::Snapshots;
 use axum::Router;
 use axum::extract::Request;
@@ -75,6 +75,7 @@ pub(super) fn routes<V: Snapshots>() -> Vec<Route<V>> {
         get("/v1/compare", &["a", "b"], Cost::LookUps, v1::compare),
         get("/v1/explain", &["a", "b"], Cost::Many, explain::explain),
         live(get("/v1/events", &["from", "type", "host", "cluster", "limit"], Cost::Events, events::page)),
+        get("/v1/text", &["of", "sweep"], Cost::LookUps, text::text),
         get("/v1/stats", &[], Cost::WholeStore, v1::stats),
         get("/v1/clusters", &["limit", "cursor"], Cost::LookUps, v1::clusters),
         get("/v1/openapi.json", &[], Cost::Nothing, operations::openapi),
@@ -85,7 +86,7 @@ pub(super) fn routes<V: Snapshots>() -> Vec<Route<V>> {
         for_people(get("/clusters", &["host", "size", "kind", "cursor", "format"], Cost::Many, page::clusters)),
         for_people(get("/reuse", &["url"], Cost::Many, page::reuse_of_url)),
         for_people(post("/reuse", &[], Cost::Many, page::reuse_of_text)),
-        for_people(get("/compare", &["a", "b"], Cost::LookUps, page::compare)),
+        for_people(get("/compare", &["a", "a_sweep", "b", "b_sweep"], Cost::Many, page::compare)),
         for_people(post("/compare", &[], Cost::LookUps, page::compare_texts)),
         for_people(get("/explain", &["a", "b"], Cost::Many, page::explain)),
         asset("/style.css", page::style),

@@ -1,18 +1,21 @@
 //! Intake: from a record of any kind to a sketched page, the first step of the stream and of the backfill.
 
 mod continuity;
+mod kept_text;
 mod sketch_message;
 mod sketched_page;
 
 pub use continuity::Continuity;
+pub use kept_text::{KeptText, TEXT_BYTES_LIMIT, TextRule};
 pub use sketch_message::{SketchHeader, SketchMessage, SketchMessageError};
 pub use sketched_page::{SketchedPage, SketchedRecord};
 
 use crate::document::{Content, FetchTime, Fingerprint, Page};
-use crate::related::{Said, SaidReader};
+use crate::related::SaidReader;
 use crate::sketch::{SketchOutcome, Sketcher, Unsketchable};
 use crate::sweep::SweepCut;
 use crate::wire::{Limits, Message, Reason, Record, Rejection, parse_json_page, repaired};
+use kept_text::TextKeeper;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -53,6 +56,7 @@ pub struct RecordSketcher {
     reader: PageReader,
     sweep_cut: SweepCut,
     said: Option<SaidReader>,
+    texts: Option<TextKeeper>,
 }
 
 /// Reads pages out of records.
@@ -107,7 +111,7 @@ impl RecordSketcher {
     /// Creates a record sketcher. Pages that name no sweep get the one of `sweep_cut`.
     pub fn new(sketcher: Sketcher, limits: Limits, sweep_cut: SweepCut, future: FutureLimit) -> Self {
         let reader = PageReader::new(limits, future);
-        RecordSketcher { fresh: sketcher.clone(), sketcher, reader, sweep_cut, said: None }
+        RecordSketcher { fresh: sketcher.clone(), sketcher, reader, sweep_cut, said: None, texts: None }
     }
 
     /// Reads what pages say, too.
@@ -117,6 +121,11 @@ impl RecordSketcher {
             None => (self.fresh, self.sketcher),
         };
         RecordSketcher { fresh, sketcher, said, ..self }
+    }
+
+    /// Keeps the texts of pages, too.
+    pub fn with_texts(self, rule: Option<TextRule>) -> Self {
+        RecordSketcher { texts: rule.map(TextKeeper::new), ..self }
     }
 
     /// How many pages needed their JSON repaired by [`repaired()`].
@@ -133,7 +142,8 @@ impl RecordSketcher {
     }
 
     /// Sketches a record unless `known` returns something for its bytes. That is then returned with a page without
-    /// content. What the page says is read only if its content `may_be_new`: it is kept for new documents alone.
+    /// content. What the page says and its text are read only if its content `may_be_new`: they are kept for new documents
+    /// alone.
     ///
     /// # Errors
     /// A [`Rejection`], as [`Self::sketch`].
@@ -144,13 +154,16 @@ impl RecordSketcher {
         may_be_new: impl FnOnce(&SketchOutcome<K>) -> bool,
     ) -> Result<(SketchedPage, Option<K>), Rejection> {
         let (sketcher, reader, cut) = (&mut self.sketcher, &mut self.reader, self.sweep_cut);
-        let said = self.said.as_mut();
+        let (said, texts) = (self.said.as_mut(), self.texts.as_mut());
         let sketched = catch_unwind(AssertUnwindSafe(|| {
             let page = reader.page(record)?;
             let outcome = sketch_page(sketcher, &page, reader.limits.words_max, known)?;
+            let is_wanted = (said.is_some() || texts.is_some()) && may_be_new(&outcome);
+            let text = texts.filter(|_| is_wanted).and_then(|keeper| keeper.keep(sketcher, &page));
             let marked = sketcher.take_marked();
-            let said = said.filter(|_| may_be_new(&outcome)).and_then(|reader| reader.read_marked(&page, marked));
-            Ok(sketched_page(&page, outcome, cut, said.map(Arc::new)))
+            let said = said.filter(|_| is_wanted).and_then(|reader| reader.read_marked(&page, marked));
+            let (sketched, known) = sketched_page(&page, outcome, cut);
+            Ok((SketchedPage { said: said.map(Arc::new), text, ..sketched }, known))
         }));
         sketched.unwrap_or_else(|_| {
             self.sketcher = self.fresh.clone();
@@ -175,12 +188,7 @@ fn sketch_page<K>(
     })
 }
 
-fn sketched_page<K>(
-    page: &Page,
-    outcome: SketchOutcome<K>,
-    sweep_cut: SweepCut,
-    said: Option<Arc<Said>>,
-) -> (SketchedPage, Option<K>) {
+fn sketched_page<K>(page: &Page, outcome: SketchOutcome<K>, sweep_cut: SweepCut) -> (SketchedPage, Option<K>) {
     let (content, known) = match outcome {
         SketchOutcome::Nothing => (None, None),
         SketchOutcome::Known(known) => (None, Some(known)),
@@ -189,7 +197,8 @@ fn sketched_page<K>(
     let fetched_at = page.fetched_at;
     let sweep = page.sweep.clone().or_else(|| sweep_cut.name(fetched_at));
     let redirect_to = if let Content::Redirect(target) = &page.content { Some(target.clone()) } else { None };
-    (SketchedPage { url: page.url.clone(), fetched_at, sweep, content, redirect_to, said }, known)
+    let (url, said, text) = (page.url.clone(), None, None);
+    (SketchedPage { url, fetched_at, sweep, content, redirect_to, said, text }, known)
 }
 
 #[cfg(test)]

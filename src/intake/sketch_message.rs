@@ -2,15 +2,16 @@
 //!
 //! ```text
 //! version, 1 byte | rule id (16) | from (8) | offset (8) | next (8) | chain (8) | kind, 1 byte | …
-//! kind 0, page:      url, time (8), sweep | content | said
+//! kind 0, page:      url, time (8), sweep | content | said | text
 //! kind 1, gone:      url, time (8), sweep
 //! kind 2, redirect:  url, time (8), sweep | target
 //! kind 3, rejected:  the rejection | the original message, to the end; nothing where there is none
 //! ```
 //! Numbers of a fixed length are little-endian. Contents, rejections, messages and what pages say have the same bytes as
-//! elsewhere: [`SketchedContent::encode`], [`Rejection::encode`], [`Message::encode`], [`Said::encode`].
+//! elsewhere: [`SketchedContent::encode`], [`Rejection::encode`], [`Message::encode`], [`Said::encode`], [`KeptText::as_row`].
 
 use super::continuity::{Continuity, continuity};
+use super::kept_text::KeptText;
 use super::sketched_page::SketchedPage;
 use crate::codec::{
     decode_array, decode_bytes, decode_flag, decode_string, decode_text, encode_bytes, encode_flag, encode_text,
@@ -22,7 +23,7 @@ use crate::wire::{Message, Rejection};
 use std::sync::Arc;
 
 /// The version of the message. An owner refuses any other.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 const PAGE: u8 = 0;
 const GONE: u8 = 1;
@@ -151,6 +152,8 @@ fn encode_page(page: &SketchedPage, out: &mut Vec<u8>) {
                 said.encode(&mut row);
                 encode_bytes(&row, out);
             }
+            encode_flag(page.text.is_some(), out);
+            page.text.iter().for_each(|text| encode_bytes(text.as_row(), out));
         }
         (None, Some(target)) => encode_bytes(target.as_bytes(), out),
         (None, None) => {}
@@ -178,7 +181,7 @@ fn decode_page(kind: u8, bytes: &mut &[u8]) -> Option<SketchedPage> {
     let url = decode_string(bytes)?;
     let fetched_at = FetchTime(i64::from_le_bytes(decode_array(bytes)?));
     let sweep = decode_text(bytes)?;
-    let mut page = SketchedPage { url, fetched_at, sweep, content: None, redirect_to: None, said: None };
+    let mut page = SketchedPage { url, fetched_at, sweep, content: None, redirect_to: None, said: None, text: None };
     match kind {
         GONE => {}
         REDIRECT => page.redirect_to = Some(decode_string(bytes)?),
@@ -186,6 +189,9 @@ fn decode_page(kind: u8, bytes: &mut &[u8]) -> Option<SketchedPage> {
             page.content = Some(SketchedContent::decode(bytes)?);
             if decode_flag(bytes)? {
                 page.said = Some(Arc::new(Said::decode(decode_bytes(bytes)?)?));
+            }
+            if decode_flag(bytes)? {
+                page.text = Some(KeptText::from_row(decode_bytes(bytes)?)?);
             }
         }
         _ => return None,
@@ -197,7 +203,7 @@ fn decode_page(kind: u8, bytes: &mut &[u8]) -> Option<SketchedPage> {
 mod tests {
     use super::*;
     use crate::document::Seed;
-    use crate::intake::{FutureLimit, RecordSketcher};
+    use crate::intake::{FutureLimit, RecordSketcher, TextRule};
     use crate::related::{RelatedRule, SaidReader};
     use crate::sketch::{SketchRule, Sketcher};
     use crate::sweep::SweepCut;
@@ -213,8 +219,10 @@ mod tests {
         let seed = Seed([1, 2, 3, 4]);
         let sketcher = Sketcher::new(&SketchRule { index_modulus: 4, ..SketchRule::default() }, &seed);
         let said = SaidReader::new(&RelatedRule::default(), &seed);
-        let mut sketcher =
+        let sketcher =
             RecordSketcher::new(sketcher, Limits::default(), SweepCut::Month, FutureLimit::NONE).with_said(Some(said));
+        let texts = TextRule { bytes_max: 5000, compress: |text| Some(text.as_bytes().to_vec()) };
+        let mut sketcher = sketcher.with_texts(Some(texts));
         let words: String = (0..400).map(|n| format!("word{n} ")).collect();
         let mut message = |parts: &str| {
             let json = format!(r#"{{"url":"http://a/","fetched_at":"2026-11-21T08:00:00Z",{parts}}}"#);
@@ -245,7 +253,7 @@ mod tests {
     #[test]
     fn every_kind_of_record_is_read_as_it_was_written_and_no_other_bytes_are() {
         let messages = messages();
-        assert!(messages[0].outcome.as_ref().is_ok_and(|page| page.said.is_some()));
+        assert!(messages[0].outcome.as_ref().is_ok_and(|page| page.said.is_some() && page.text.is_some()));
         for message in messages {
             let bytes = message.encode(RULE);
             assert_eq!(SketchHeader::read(&bytes, RULE), Ok((header(), Ok(()))));
@@ -263,9 +271,9 @@ mod tests {
     fn other_versions_and_other_rules_are_refused() {
         let mut bytes = messages()[2].encode(RULE);
         assert_eq!(SketchHeader::read(&bytes, Fingerprint(8)), Ok((header(), Err(SketchMessageError::Rule))));
-        bytes[0] = 2;
-        assert_eq!(SketchHeader::read(&bytes, RULE), Err(SketchMessageError::Version(2)));
-        assert_eq!(SketchMessage::decode(&bytes).err(), Some(SketchMessageError::Version(2)));
+        bytes[0] = 3;
+        assert_eq!(SketchHeader::read(&bytes, RULE), Err(SketchMessageError::Version(3)));
+        assert_eq!(SketchMessage::decode(&bytes).err(), Some(SketchMessageError::Version(3)));
         assert_eq!(SketchHeader::read(&[], RULE), Err(SketchMessageError::Damaged));
         assert_eq!(SketchHeader::read(&[VERSION, 0], RULE), Err(SketchMessageError::Damaged));
     }

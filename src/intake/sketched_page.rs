@@ -1,5 +1,6 @@
 //! A page with its sketch, and the record that it came in.
 
+use super::kept_text::KeptText;
 use crate::document::FetchTime;
 use crate::related::Said;
 use crate::sketch::SketchedContent;
@@ -21,6 +22,8 @@ pub struct SketchedPage {
     pub redirect_to: Option<String>,
     /// What the page says about itself and others, where the sketcher reads that.
     pub said: Option<Arc<Said>>,
+    /// The text to keep if the page brings a document, where texts are kept.
+    pub text: Option<KeptText>,
 }
 
 /// A record with what sketching it gave.

@@ -54,7 +54,7 @@ impl KafkaSketchSink {
         let (stop_reason, advice) = match code {
             RDKafkaErrorCode::MessageSizeTooLarge => (
                 StopReason::Failed,
-                "raise its max.message.bytes, or lower limits.words_max or the size of a sketch; ".to_string(),
+                "raise its max.message.bytes, or lower limits.words_max, limits.text_bytes_max or the size of a sketch; ".to_string(),
             ),
             RDKafkaErrorCode::MessageTimedOut => (StopReason::Unreachable, "check the brokers; ".to_string()),
             _ => (StopReason::Failed, "check the brokers and the topic; ".to_string()),

@@ -23,8 +23,10 @@ pub(super) fn decided_rows(
         let Some(sighting) = sighting else { continue };
         let is_new = decision.as_ref().is_some_and(Decision::is_new_document);
         let Some(document) = new_documents.by_ref().take(usize::from(is_new)).next() else { continue };
-        let said = page.outcome.as_ref().ok().and_then(|page| page.said.clone());
-        batch.said.extend(said.map(|said| (document.document, said)));
+        if let Ok(page) = &page.outcome {
+            batch.said.extend(page.said.clone().map(|said| (document.document, said)));
+            batch.texts.extend(page.text.clone().map(|text| (document.document, text)));
+        }
         batch.documents.push((document, sighting.url));
     }
     batch

@@ -55,7 +55,7 @@ pub use stats::{FirstRejection, Stats, Summary};
 use crate::cluster::Decider;
 use crate::document::Seed;
 use crate::history::History;
-use crate::intake::{FutureLimit, RecordSketcher};
+use crate::intake::{FutureLimit, RecordSketcher, TextRule};
 use crate::ports::{Batch, Source, Store};
 use crate::related::SaidReader;
 use crate::sketch::Sketcher;
@@ -89,6 +89,8 @@ pub struct Pipeline<'a, S: Store> {
     pub sketcher: Sketcher,
     /// Reads what pages say, where related pages are wanted.
     pub said: Option<SaidReader>,
+    /// How the texts of documents are kept, where they are.
+    pub texts: Option<TextRule>,
     /// Decides over the store's clusters.
     pub decider: Decider,
     /// The store.
@@ -160,6 +162,7 @@ impl<S: Store> Pipeline<'_, S> {
         let sketcher = || {
             RecordSketcher::new(self.sketcher.clone(), self.limits.clone(), self.sweep_cut, self.future)
                 .with_said(self.said.clone())
+                .with_texts(self.texts)
         };
         let repeats = sketcher::Repeats::new(settings.repeat_cache_mib << 20);
         let next_seq = std::thread::scope(|scope| {
@@ -274,6 +277,7 @@ mod tests {
             seed,
             sketcher: Sketcher::new(&rule, &seed),
             said: None,
+            texts: None,
             decider: Decider::new(MatchRule::default(), &rule, Clusters::default(), Default::default()),
             store,
             next_seq: 0,

@@ -15,7 +15,7 @@ use super::sketcher::{self, Repeats};
 use super::stages::{CHUNKS_WAITING, joined, spawn, threads};
 use super::stats::{Stats, Summary};
 use crate::document::Fingerprint;
-use crate::intake::{FutureLimit, RecordSketcher};
+use crate::intake::{FutureLimit, RecordSketcher, TextRule};
 use crate::ports::{SketchSink, Source};
 use crate::related::SaidReader;
 use crate::sketch::Sketcher;
@@ -39,6 +39,8 @@ pub struct SketchStream {
     pub sketcher: Sketcher,
     /// Reads what pages say, where related pages are wanted.
     pub said: Option<SaidReader>,
+    /// How the texts of documents are kept, where they are.
+    pub texts: Option<TextRule>,
     /// The id of all settings that the owner must share.
     pub rule: Fingerprint,
     /// Whether the originals of rejected messages go along, for dead letters.
@@ -81,7 +83,8 @@ impl SketchStream {
                 let (work_in, done_out) = (work_in.clone(), done_out.clone());
                 let sketcher =
                     RecordSketcher::new(self.sketcher.clone(), self.limits.clone(), self.sweep_cut, self.future)
-                        .with_said(self.said.clone());
+                        .with_said(self.said.clone())
+                        .with_texts(self.texts);
                 let keeps_originals = self.keeps_originals;
                 let run = move || {
                     // Which documents are new only the owner knows.

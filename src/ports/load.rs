@@ -5,6 +5,7 @@ use super::store::StoreError;
 use crate::cluster::{ClusterRow, Link};
 use crate::document::{DocumentId, Fingerprint};
 use crate::history::{MissingUrl, StoredSighting};
+use crate::intake::KeptText;
 use crate::sketch::Shingle;
 use crate::sweep::{SweepRow, UrlState};
 use std::path::{Path, PathBuf};
@@ -36,11 +37,13 @@ pub enum Family {
     Supers,
     /// [`LoadRow::Posting`], by mod shingle and document.
     ModPostings,
+    /// [`LoadRow::Text`], by document.
+    Texts,
 }
 
 impl Family {
     /// Every family.
-    pub const ALL: [Family; 12] = [
+    pub const ALL: [Family; 13] = [
         Family::Documents,
         Family::Equal,
         Family::Urls,
@@ -53,6 +56,7 @@ impl Family {
         Family::Postings,
         Family::Supers,
         Family::ModPostings,
+        Family::Texts,
     ];
 }
 
@@ -102,6 +106,8 @@ pub enum LoadRow<'a> {
     List(Shingle, &'a [DocumentId]),
     /// A mod shingle and one document that contains it.
     Posting(Shingle, DocumentId),
+    /// The text of a document.
+    Text(DocumentId, &'a KeptText),
 }
 
 /// A sorted table file that is being written.

@@ -30,7 +30,7 @@ pub use related::{
 };
 pub use secret::SecretReference;
 pub use sink::{Acknowledged, OutputNote, OutputNotes, Sink, SinkError, SketchSink};
-pub use snapshot::{DocumentShingles, LinkView, Snapshot, Snapshots, Staleness, StoredDocument};
+pub use snapshot::{DocumentShingles, DocumentText, LinkView, Snapshot, Snapshots, Staleness, StoredDocument};
 pub use source::{Chunk, Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError, StartTimes};
 pub use stop_reason::StopReason;
 pub use store::{Batch, NothingToSync, Store, StoreError, StoreRule, Syncer};

@@ -83,6 +83,19 @@ pub trait LinkView {
     fn sketches_of(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError>;
 }
 
+/// The text of a document, as far as the store keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DocumentText {
+    /// The text of the page that brought the document: what counts of it, without markup.
+    Kept(String),
+    /// It has this many bytes, which is over the limit.
+    TooLong(usize),
+    /// The document came while the store kept no texts, or as features.
+    NotKept,
+    /// The store never kept texts.
+    NeverKept,
+}
+
 /// A read-only view of the store at one moment.
 pub trait Snapshot {
     /// The rules that the store was created with.
@@ -102,6 +115,18 @@ pub trait Snapshot {
     /// # Errors
     /// [`StoreError`], as for every method here.
     fn document(&self, document: DocumentId) -> Result<Option<StoredDocument>, StoreError>;
+
+    /// The text of a document, or why it is not there.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn text_of(&self, document: DocumentId) -> Result<DocumentText, StoreError>;
+
+    /// Bytes on disk of all texts, about; `None` where the store never kept any.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn n_bytes_of_texts(&self) -> Result<Option<u64>, StoreError>;
 
     /// The cluster of a document, which must exist. Follows the stored tree to its root.
     ///

@@ -4,6 +4,7 @@ use super::source::ProgressMap;
 use crate::cluster::{self, ClusterRow, Link, MatchRule, NewDocument};
 use crate::document::{CanonicalRule, DocumentId, Fingerprint, Seed};
 use crate::history::{self, MissingUrl, StoredSighting};
+use crate::intake::KeptText;
 use crate::related::Said;
 use crate::sketch::{Shingle, SketchRule, Sketcher};
 use crate::sweep::{SweepRow, UrlState};
@@ -57,6 +58,8 @@ pub struct Batch {
     pub documents: Vec<(NewDocument, Fingerprint)>,
     /// What documents say about themselves and others, where that is read.
     pub said: Vec<(DocumentId, Arc<Said>)>,
+    /// The texts of documents, where they are kept.
+    pub texts: Vec<(DocumentId, KeptText)>,
     /// Cluster rows in their final state.
     pub rows: Vec<ClusterRow>,
     /// Links that changed a cluster.

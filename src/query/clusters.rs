@@ -100,6 +100,8 @@ pub struct Status {
     pub n_bytes_on_disk: u64,
     /// URLs that the last build of related pages knows; 0: there is none.
     pub n_related_urls: u64,
+    /// Bytes of kept texts, among those on disk and in memory; 0: there are none.
+    pub n_bytes_of_texts: u64,
 }
 
 /// Counts the store in one scan over its sightings.
@@ -112,6 +114,7 @@ pub fn status(snapshot: &(impl Snapshot + RelatedView)) -> Result<Status, StoreE
         n_events: snapshot.next_seq(),
         n_bytes_on_disk: snapshot.n_bytes_on_disk(),
         n_related_urls: snapshot.related_build()?.map_or(0, |build| build.n_urls),
+        n_bytes_of_texts: snapshot.n_bytes_of_texts()?.unwrap_or(0),
         ..Status::default()
     };
     let n_urls_of = count_sightings(snapshot, &mut status)?;

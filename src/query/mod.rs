@@ -4,6 +4,7 @@ mod answers;
 mod audit;
 mod changes;
 mod clusters;
+mod differences;
 mod explain;
 mod group;
 mod lost;
@@ -19,6 +20,7 @@ mod reuse;
 mod similar;
 mod sweeps;
 mod target_names;
+mod text;
 mod url_search;
 
 pub use answers::{
@@ -27,6 +29,7 @@ pub use answers::{
 pub use audit::{AuditRow, Finding, Remedy, audit};
 pub use changes::{By, ChangeRow, Changes, N_TENTHS, changes, changes_within};
 pub use clusters::{ExportRow, Status, export, export_page, status};
+pub use differences::{Piece, differences};
 pub use explain::{
     ChainLink, Connection, ExplainedPage, Explanation, LinkKind, NamedDocument, explain, named_document,
 };
@@ -48,4 +51,5 @@ pub use report::{PlaceRow, Report, ReportQuestion, StandingCluster, report};
 pub use reuse::{HostReuse, ReusedPage, reuse_of_content, reuse_of_url};
 pub use similar::{Comparison, SimilarDocument, compare_sketches, document_at, nothing_to_compare, similar};
 pub use sweeps::{Sweep, sweeps};
+pub use text::{MissingText, TextAnswer, named_version, text};
 pub use url_search::{SearchPosition, UrlMatch, UrlMatches, find_urls};

@@ -71,14 +71,14 @@ pub fn shared_passages(a: &str, b: &str, w: usize) -> SharedPassages {
 type FirstPositions<'t> = HashMap<&'t [u32], usize>;
 
 /// A text's words, as numbers that are equal for equal words.
-struct Words<'t> {
+pub(super) struct Words<'t> {
     text: &'t str,
     starts: Vec<usize>,
-    numbers: Vec<u32>,
+    pub numbers: Vec<u32>,
 }
 
 impl<'t> Words<'t> {
-    fn new(text: &'t str, known: &mut HashMap<String, u32>) -> Self {
+    pub fn new(text: &'t str, known: &mut HashMap<String, u32>) -> Self {
         let form = CanonicalForm::from_text(text);
         let number = |word: &str| {
             let next = known.len() as u32;
@@ -107,6 +107,16 @@ impl<'t> Words<'t> {
             }
         }
         runs
+    }
+
+    /// The bytes from the first letter of some words to that of the next word. What stands before the first word of the text
+    /// belongs to that word.
+    pub fn stretch(&self, words: &Range<usize>) -> Range<usize> {
+        let at = |word: usize| match word {
+            0 if words.end > 0 => 0,
+            word => self.starts.get(word).copied().unwrap_or(self.text.len()),
+        };
+        at(words.start)..at(words.end)
     }
 
     /// The bytes of a run, from the first letter of its first word to the last letter of its last.

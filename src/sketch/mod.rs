@@ -38,5 +38,5 @@ pub use rule::{Rule, SketchRule};
 pub use sample::{Sketch, SketchForm};
 pub use shingle::{Multiplicity, Shingle};
 pub use shingler::Shingler;
-pub use sketcher::{Equivalences, SketchOutcome, SketchedContent, Sketcher, Unsketchable};
+pub use sketcher::{Equivalences, SketchOutcome, SketchedContent, Sketcher, Unsketchable, lexical_fingerprint};
 pub use super_shingle::SuperShingler;

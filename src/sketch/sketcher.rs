@@ -58,6 +58,11 @@ pub enum Unsketchable {
     },
 }
 
+/// [`Equivalences::lexical`] of a canonical form.
+pub fn lexical_fingerprint(seed: &Seed, form: &CanonicalForm) -> Fingerprint {
+    seed.fingerprint("lexical", &[form.as_str().as_bytes()])
+}
+
 /// Everything that clustering needs to know about a page's content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SketchedContent {
@@ -142,6 +147,15 @@ impl Sketcher {
         self.canonicaliser.take_marked()
     }
 
+    /// Appends the text of the page that was sketched last, or was found to be known: [`Canonicaliser::append_text`]. Nothing
+    /// where it has no body.
+    pub fn append_text(&self, page: &Page, text: &mut String) {
+        if let Content::Body { media_type, body } = &page.content {
+            // A body that is not text has no sketch, so nobody asks for its text.
+            let _ = self.canonicaliser.append_text(body, *media_type, text);
+        }
+    }
+
     /// Sketches a page's content; `None` if the page no longer exists.
     ///
     /// The cost of a page is limited in words (or features), not in time. With a clock, the same page could be
@@ -167,7 +181,7 @@ impl Sketcher {
         known: impl FnOnce(Fingerprint) -> Option<K>,
     ) -> Result<SketchOutcome<K>, Unsketchable> {
         // The page before may have been refused after its text was read.
-        self.canonicaliser.take_marked();
+        self.canonicaliser.forget();
         match &page.content {
             Content::Gone | Content::Redirect(_) => Ok(SketchOutcome::Nothing),
             Content::Features(features) => {
@@ -225,7 +239,7 @@ impl Sketcher {
     fn finish(&mut self, form: &CanonicalForm, identical: Fingerprint, n_bytes: usize) -> SketchedContent {
         self.buffer.clear();
         self.shingler.shingle_words(form.as_str(), &mut self.buffer);
-        let lexical = self.seed.fingerprint("lexical", &[form.as_str().as_bytes()]);
+        let lexical = lexical_fingerprint(&self.seed, form);
         self.sample(identical, lexical, form.n_words(), n_bytes)
     }
 

@@ -33,14 +33,30 @@ pub(super) fn database_options(settings: &Settings) -> Options {
     options
 }
 
-/// All column families with their options, those of related pages where they are wanted.
-pub(super) fn families(cache: &Cache, with_related: bool) -> Vec<ColumnFamilyDescriptor> {
-    let related = cf::RELATED.into_iter().filter(|_| with_related);
+/// The column families of every store and those of `optional`, with their options.
+pub(super) fn families(cache: &Cache, optional: OptionalFamilies) -> Vec<ColumnFamilyDescriptor> {
     cf::ALL
         .into_iter()
-        .chain(related)
+        .chain(optional.names())
         .map(|name| ColumnFamilyDescriptor::new(name, family_options(name, Some(cache))))
         .collect()
+}
+
+/// Which families a store has beside those of every store.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OptionalFamilies {
+    /// Those of related pages.
+    pub related: bool,
+    /// The one of texts.
+    pub texts: bool,
+}
+
+impl OptionalFamilies {
+    /// Their names.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let related = cf::RELATED.into_iter().filter(move |_| self.related);
+        related.chain([cf::TEXTS].into_iter().filter(move |_| self.texts))
+    }
 }
 
 /// The options of a run, a file that will be ingested into a derived family.
@@ -52,7 +68,9 @@ pub(super) fn run_options(name: &str) -> Options {
 /// fast algorithm: a load writes all files at once, and compaction rewrites them later.
 pub(super) fn table_options(name: &str) -> Options {
     let mut options = family_options(name, None);
-    options.set_bottommost_compression_type(DBCompressionType::Lz4);
+    if name != cf::TEXTS {
+        options.set_bottommost_compression_type(DBCompressionType::Lz4);
+    }
     options
 }
 
@@ -187,6 +205,10 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
         // usual one over small ones, and less space.
         options.set_compression_type(DBCompressionType::Zstd);
         options.set_compression_options(WINDOW_BITS, FAST_LEVEL, 0, 0);
+    }
+    if name == cf::TEXTS {
+        // Each row is compressed by itself.
+        options.set_compression_type(DBCompressionType::None);
     }
     if is_queue(name) {
         options.set_level_zero_slowdown_writes_trigger(QUEUE_FILES_MAX);

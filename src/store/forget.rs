@@ -10,9 +10,7 @@ use super::open::RocksStore;
 use super::rocks_error::{damaged, failed};
 use super::schema::{self, Fields, PostingKind, cf, meta};
 use crate::document::{DocumentId, Fingerprint};
-use crate::ports::{
-    Forgotten, ForgottenUrl, MissingUrl, Outgoing, RelatedView, Remainders, Snapshot, StoreError, StoredSighting,
-};
+use crate::ports::{Forgotten, ForgottenUrl, MissingUrl, Outgoing, Remainders, Snapshot, StoreError, StoredSighting};
 use crate::sweep::{Observation, Seen, Selection, SweepRow, UrlState};
 use rocksdb::{BottommostLevelCompaction, CompactOptions, WriteBatch};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -234,6 +232,7 @@ impl RocksStore {
         for document in &forgotten.documents {
             rows.delete_cf(docs, document.0.to_be_bytes());
         }
+        self.delete_texts(&forgotten.documents, rows)?;
         for (document, url) in &forgotten.first_urls {
             let mut row = self.document_row(*document)?;
             let first_url = row.get_mut(..size_of::<Fingerprint>()).ok_or_else(|| damaged("a row of docs"))?;
@@ -320,8 +319,7 @@ impl RocksStore {
         let mut options = CompactOptions::default();
         options.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
         options.set_exclusive_manual_compaction(true);
-        let related = if self.has_related() { &cf::RELATED[..] } else { &[] };
-        for name in cf::ALL.iter().chain(related) {
+        for name in cf::ALL.into_iter().chain(self.optional_families().names()) {
             let family = self.cf(name)?;
             self.db.flush_cf(family).map_err(failed)?;
             self.db.compact_range_cf_opt::<&[u8], &[u8]>(family, None, None, &options);

@@ -47,6 +47,7 @@ fn family_name(family: Family) -> &'static str {
         Family::Postings => cf::POSTINGS,
         Family::Supers => cf::SUPERS,
         Family::ModPostings => cf::MOD_POSTINGS,
+        Family::Texts => cf::TEXTS,
     }
 }
 
@@ -109,6 +110,7 @@ impl SstTable<'_> {
                 let key = [link.document.0.to_be_bytes(), link.to.0.to_be_bytes()].concat();
                 (key, link.resemblance.to_be_bytes().to_vec())
             }
+            LoadRow::Text(document, text) => (document.0.to_be_bytes().to_vec(), text.as_row().to_vec()),
             LoadRow::Posting(shingle, document) => (schema::mod_posting_key(shingle, document, self.bits), Vec::new()),
         };
         (self.key, self.value) = (key, value);

@@ -26,6 +26,7 @@ mod rocks_error;
 mod runs;
 pub mod schema;
 mod settings;
+mod texts;
 mod write;
 
 pub use backup::{BackedUp, BackupError, back_up, restore};
@@ -36,3 +37,4 @@ pub use kept_events::WriterEvents;
 pub use load::RocksLoader;
 pub use open::{OpenError, RocksStore};
 pub use settings::Settings;
+pub use texts::compress_text;

@@ -1,6 +1,6 @@
 //! Opens and creates stores, and explains why a store cannot be opened.
 
-use super::column_options::{database_options, families};
+use super::column_options::{OptionalFamilies, database_options, families};
 use super::db::{family, get_meta, manifest_state, synced};
 use super::folder::StoreFolder;
 use super::fragment::fragments_of;
@@ -128,7 +128,12 @@ impl RocksStore {
         options.create_if_missing(true);
         options.create_missing_column_families(true);
         let cache = Cache::new_lru_cache(settings.block_cache_mib << 20);
-        let families = families(&cache, settings.related.is_some() || has_related(path));
+        let stored = stored_families(path);
+        let optional = OptionalFamilies {
+            related: stored.related || settings.related.is_some(),
+            texts: stored.texts || settings.keeps_texts,
+        };
+        let families = families(&cache, optional);
         let db = DB::open_cf_descriptors(&options, path, families).map_err(|error| open_error(path, error))?;
         if get_meta(&db, meta::FORMAT)?.is_none() {
             kill_point!("store-made");
@@ -187,7 +192,7 @@ impl RocksStore {
         for _ in 0..OPEN_TRIES {
             let before = manifest_state(path);
             let opened = {
-                let families = families(&shared.cache, has_related(path));
+                let families = families(&shared.cache, stored_families(path));
                 DB::open_cf_descriptors_read_only(&options, path, families, false)
             };
             let is_settled = manifest_state(path) == before;
@@ -373,9 +378,11 @@ impl RocksStore {
     }
 }
 
-/// Whether a store has the families of related pages. A folder without a store has none.
-fn has_related(path: &Path) -> bool {
-    DB::list_cf(&rocksdb::Options::default(), path).is_ok_and(|names| names.iter().any(|name| name == cf::SAID))
+/// Which families a store has beside those of every store. A folder without a store has none.
+fn stored_families(path: &Path) -> OptionalFamilies {
+    let names = DB::list_cf(&rocksdb::Options::default(), path).unwrap_or_default();
+    let has = |family: &str| names.iter().any(|name| name == family);
+    OptionalFamilies { related: has(cf::SAID), texts: has(cf::TEXTS) }
 }
 
 /// Writes the rows that turn an empty database into a store, in one batch.

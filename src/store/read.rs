@@ -7,8 +7,8 @@ use super::schema::{self, Fields, PostingKind, cf, meta};
 use crate::cluster::{ClusterPolicy, ClusterRow, Clusters, Link, first_representatives};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed, url_key};
 use crate::ports::{
-    DocumentShingles, MissingUrl, Outgoing, OutputNotes, ProgressMap, Snapshot, StoreError, StoreRule, StoredDocument,
-    StoredSighting,
+    DocumentShingles, DocumentText, MissingUrl, Outgoing, OutputNotes, ProgressMap, Snapshot, StoreError, StoreRule,
+    StoredDocument, StoredSighting,
 };
 use crate::sketch::{Equivalences, Shingle};
 use crate::sweep::{Observation, Sighting, SweepRow, UrlState};
@@ -362,6 +362,14 @@ impl Snapshot for RocksStore {
         } else {
             Ok(None)
         }
+    }
+
+    fn text_of(&self, document: DocumentId) -> Result<DocumentText, StoreError> {
+        self.read_text(document)
+    }
+
+    fn n_bytes_of_texts(&self) -> Result<Option<u64>, StoreError> {
+        self.size_of_texts()
     }
 
     fn cluster_of(&self, document: DocumentId) -> Result<ClusterId, StoreError> {

@@ -207,6 +207,7 @@ mod tests {
         background_threads: 1,
         keep_events: 0,
         related: None,
+        keeps_texts: false,
     };
 
     fn open(path: &Path, posting_buffer_mib: usize) -> RocksStore {

@@ -32,6 +32,7 @@
 //! | `terms` | term (4) | bags of content and bags of anchors that hold it (4 each) |
 //! | `neighbours` | target (8) | center (8); for each of the nearest: target (8), similarity (4, IEEE 754) |
 //! | `centers` | center (8), member (8) | empty |
+//! | `texts` | document | length of its text in bytes (4), the text in one zstd frame: see below |
 //! | `outbox` | sequence number (8) | key, event, and the original of a rejected message: see below |
 //!
 //! **Outbox.** A row is a list of fields, each after its length (4; `ffffffff`: no field). First come the key and the
@@ -39,6 +40,9 @@
 //! the value, with its length (8), 3: the headers), and its headers as pairs of name and value. For a page that
 //! arrived late, `fffffffe` follows the event, and then the present state of the URL: nothing if the page changes
 //! nothing, else a cluster (4; 0: none) and a sighting as in `sightings` (time to end).
+//!
+//! **Texts.** The family is there once texts were kept (`store.keep_text`). A document has a row if it came with a body meanwhile. Of a
+//! text over the limit only the length is kept. The canonical form of a text is that of its document.
 //!
 //! **Lists.** The documents of a list ascend: the first as a varint, then the difference of each next one. Several
 //! files may hold pieces of one list; a merge operator, the union of sets, joins them when RocksDB reads or compacts.
@@ -67,6 +71,7 @@
 //! - `sightings` and `standings` hold the same sightings of documents.
 //! - Each row of `states` is [`UrlState::from_history`] the URL's sightings, apart from `found`.
 //! - `sought` holds the last copy of every URL with [`UrlState::missing_copy`].
+//! - Every row of `texts` is of a document, and its text has the words of that document.
 //! - Parents form trees.
 //! - `outbox` holds the events from `meta/published` to `meta/next-seq`, or none for a store without a sink; and before
 //!   them, where events are kept, those from `meta/kept-from` on. Of a kept event that tells of something forgotten, the
@@ -143,6 +148,8 @@ pub mod cf {
     pub const NEIGHBOURS: &str = "neighbours";
     /// The members of clusters of related pages, by center.
     pub const CENTERS: &str = "centers";
+    /// The texts of documents, in stores that keep them or once did.
+    pub const TEXTS: &str = "texts";
 
     /// The families of related pages, which only stores have whose pages are read for them.
     pub const RELATED: [&str; 7] = [SAID, FRAGMENTS, BAGS, CHAMPIONS, TERMS, NEIGHBOURS, CENTERS];

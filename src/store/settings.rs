@@ -21,6 +21,8 @@ pub struct Settings {
     pub keep_events: u64,
     /// The rule under which pages are read for related pages; none where they are not.
     pub related: Option<RelatedRule>,
+    /// Whether the texts of documents are kept. A store that once kept some keeps those.
+    pub keeps_texts: bool,
 }
 
 impl Default for Settings {
@@ -33,6 +35,7 @@ impl Default for Settings {
             background_threads: 3,
             keep_events: 0,
             related: None,
+            keeps_texts: false,
         }
     }
 }

@@ -257,6 +257,7 @@ impl RocksStore {
         let mut rows = WriteBatch::default();
         self.put_documents(batch, &mut rows)?;
         self.put_said(&batch.said, &mut rows)?;
+        self.put_texts(&batch.texts, &mut rows)?;
         self.put_clusters(batch, &mut rows)?;
         let (common, width) = (self.cf(cf::COMMON)?, PostingKind::Index.width(self.rule.sketch.bits));
         for shingle in &batch.common {

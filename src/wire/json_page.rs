@@ -215,7 +215,7 @@ mod tests {
     fn parse(json: &str) -> Result<Page, Rejection> {
         parse_json_page(
             json.as_bytes(),
-            &Limits { body_bytes_max: 100, url_bytes_max: 20, sweep_bytes_max: 8, words_max: 100 },
+            &Limits { body_bytes_max: 100, url_bytes_max: 20, sweep_bytes_max: 8, words_max: 100, text_bytes_max: 100 },
         )
     }
 

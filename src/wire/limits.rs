@@ -4,7 +4,7 @@ use super::rejection::{Reason, Rejection};
 use crate::document::{Content, resolve};
 use serde::{Deserialize, Serialize};
 
-/// The limits for a record's parts. Records beyond them are rejected.
+/// The limits for a record's parts. Records beyond them are rejected, but for texts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
@@ -16,11 +16,19 @@ pub struct Limits {
     pub sweep_bytes_max: usize,
     /// Words or features of a page.
     pub words_max: usize,
+    /// Bytes of the text that a store keeps of a document. Pages with a longer text are taken in, without it.
+    pub text_bytes_max: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { body_bytes_max: 8 << 20, url_bytes_max: 8 << 10, sweep_bytes_max: 256, words_max: 1_000_000 }
+        Limits {
+            body_bytes_max: 8 << 20,
+            url_bytes_max: 8 << 10,
+            sweep_bytes_max: 256,
+            words_max: 1_000_000,
+            text_bytes_max: 1 << 20,
+        }
     }
 }
 

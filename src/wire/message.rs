@@ -245,7 +245,8 @@ fn text<'a>(name: &str, header: Option<&'a [u8]>) -> Result<Option<&'a str>, Rej
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { body_bytes_max: 10, url_bytes_max: 20, sweep_bytes_max: 8, words_max: 100 };
+    const LIMITS: Limits =
+        Limits { body_bytes_max: 10, url_bytes_max: 20, sweep_bytes_max: 8, words_max: 100, text_bytes_max: 100 };
     const SENT: Option<i64> = Some(1_500);
     const URL: Option<&[u8]> = Some(b"http://a/");
 

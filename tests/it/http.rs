@@ -395,6 +395,7 @@ fn answers_have_the_described_shape() {
         ("get", format!("/v1/compare?a={moved}&b={kept}"), "", ""),
         ("get", format!("/v1/explain?a={moved}&b={kept}"), "", ""),
         ("get", "/v1/explain?a=1&b=1".into(), "", ""),
+        ("get", "/v1/text?of=1".into(), "", ""),
         ("get", "/v1/stats".into(), "", ""),
         ("get", "/v1/clusters?limit=2".into(), "", ""),
         ("get", "/readyz".into(), "", ""),

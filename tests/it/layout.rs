@@ -38,8 +38,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "config",
         &[
-            "document", "sketch", "cluster", "sweep", "related", "ports", "wire", "store", "kafka", "pipeline",
-            "watch", "http",
+            "document", "sketch", "cluster", "sweep", "related", "intake", "ports", "wire", "store", "kafka",
+            "pipeline", "watch", "http",
         ],
     ),
     (
@@ -101,7 +101,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("arrow_schema", &["files"]),
     ("glob", &["files"]),
     ("walkdir", &["files"]),
-    ("zstd", &["extsort", "files"]),
+    ("zstd", &["extsort", "files", "store"]),
     ("toml", &["config", "cli"]),
     ("crossbeam", &["pipeline", "backfill", "files"]),
     ("metrics", &["pipeline", "store", "watch", "http", "cli"]),

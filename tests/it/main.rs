@@ -92,4 +92,6 @@ mod standby;
 #[cfg(feature = "service")]
 mod tables;
 #[cfg(feature = "service")]
+mod texts;
+#[cfg(feature = "service")]
 mod watch;

@@ -58,6 +58,62 @@ fn a_lost_page_is_found_by_hand() {
     check_access(&browser);
 }
 
+/// A person follows a letter of the timeline and sees what changed; where texts are missing, the page says why and offers the
+/// form for texts.
+#[test]
+fn what_changed_is_seen_at_a_glance() {
+    let rose = |n: usize| (0..n).map(|at| format!("rose{at} ")).collect::<String>();
+    let line =
+        |day: &str, body: &str| page("http://a.example/roses", &format!("2026-{day}T00:00:00Z"), day, body) + "\n";
+    let old = format!("{}The shop opens at nine. {}", rose(150), rose(150).replace("rose", "bush"));
+    let new = old.replace("opens at nine", "closed <for> ever") + "Thank you all.";
+    let world = World::new().with("store.keep_text", "canonical");
+    world.run(&[world.write("pages.jsonl", line("10-01", &old) + &line("11-01", &new))]);
+    let server = Server::open(&world);
+    let text = server.get("/v1/text?of=http://a.example/roses&sweep=10-01").json();
+    assert_eq!((&text["text"], &text["missing"]), (&json!(old), &Value::Null));
+    assert_eq!(server.get("/v1/text?of=2").json()["text"], json!(new));
+    assert_eq!(world.ask("query text", &["http://a.example/roses"]), format!("{new}\n"));
+    for (path, status) in [
+        ("/v1/text?of=3", 404),
+        ("/v1/text?of=http://a.example/roses&sweep=12-01", 404),
+        ("/v1/text?of=http://never.example/", 404),
+        ("/v1/text", 400),
+    ] {
+        assert_eq!(server.get(path).status, status, "{path}");
+    }
+
+    if let Some(browser) = Browser::start() {
+        browser.open(&format!("http://{}/?url=http://a.example/roses", server.address));
+        check_access(&browser);
+        browser.click("table.timeline a.since");
+        browser.wait("return document.querySelector('h1').textContent", "Two copies");
+        assert_eq!(browser.texts(".change del"), ["opens at nine."]);
+        assert_eq!(browser.texts(".change ins"), ["closed <for> ever.", "Thank you all."]);
+        assert_eq!(
+            browser.texts("section:first-of-type .state"),
+            ["2\u{a0}places: 3\u{a0}words went, 6\u{a0}words came."]
+        );
+        let folded = "return [...document.querySelectorAll('.change')].every(change => change.getBoundingClientRect().bottom < 900)";
+        assert_eq!(browser.script(folded), true, "every change is on the first screen");
+        check_access(&browser);
+        browser.click("details.shared > summary");
+        check_access(&browser);
+    }
+    // By URLs and sweeps, in either order, it is the same change.
+    let url = encoded("http://a.example/roses");
+    let by_sweep = server.get(&format!("/compare?a={url}&b={url}&b_sweep=10-01"));
+    assert!(by_sweep.body.contains("<del>opens at nine.</del>"), "{}", by_sweep.body);
+
+    let off = World::new();
+    off.run(&[off.write("pages.jsonl", line("10-01", &old) + &line("11-01", &new))]);
+    let server = Server::open(&off);
+    let never = server.get("/compare?a=1&b=2");
+    assert!(never.body.contains("The store keeps no texts") && never.body.contains("<textarea"), "{}", never.body);
+    assert_eq!(server.get("/v1/text?of=1").json()["missing"], "never-kept");
+    assert_eq!(off.command("query text 1").output().expect("starts").status.code(), Some(4));
+}
+
 /// Two texts, one pasted as HTML and one a file: marks show what they share, and link one to the other.
 #[test]
 fn shared_passages_are_marked() {
@@ -334,9 +390,9 @@ fn errors_are_pages() {
     for (path, status) in [
         ("/?url=http://never/", 404),
         ("/?uri=x", 400),
-        ("/compare?a=1&b=x", 400),
+        ("/compare?a=1&b=x", 404),
         ("/compare?a=1&b=99999999", 404),
-        ("/compare?b=0", 400),
+        ("/compare?b=0", 404),
     ] {
         let answer = server.get(path);
         assert_eq!(answer.status, status, "{path}");

@@ -364,6 +364,7 @@ fn live(path: &Path, all: &Arc<Vec<Incoming>>, outside: &Outside, bug: Option<Bu
         seed: Seed([7; 4]),
         sketcher: rule().sketcher(&Seed([7; 4])),
         said: None,
+        texts: None,
         decider,
         store: &store,
         next_seq,

@@ -22,7 +22,7 @@ fn counts(inputs: &[PathBuf], counts: &[i64]) -> BTreeMap<String, i64> {
 }
 
 /// Runs and kills the program until a run ends by itself, and returns the number of kills.
-fn kill_until_done(world: &World, inputs: &[PathBuf]) -> usize {
+pub(crate) fn kill_until_done(world: &World, inputs: &[PathBuf]) -> usize {
     for n_kills in 0..KILLS_MAX {
         let mut process = world.run_command(inputs).spawn().expect("the program starts");
         let n = n_kills as u64;

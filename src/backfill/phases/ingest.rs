@@ -11,15 +11,15 @@
 
 use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
-use crate::backfill::datasets::{DOCUMENTS, DatasetWriter, PAGES, ROW_OFFSETS};
+use crate::backfill::datasets::{DOCUMENTS, DatasetWriter, PAGES, ROW_OFFSETS, TEXTS};
 use crate::backfill::dedup::{BYTES_PER_DOCUMENT, KnownBodies, KnownBody, KnownDocuments};
 use crate::backfill::error::BackfillError;
 use crate::backfill::ingest_state::{IngestState, Segment};
-use crate::backfill::rows::{DocumentRow, Outcome, PageRow, RowOffset, Visit};
+use crate::backfill::rows::{DocumentRow, Outcome, PageRow, RowOffset, TextRow, Visit};
 use crate::backfill::sketching::{CHUNK_RECORDS, PageInput, in_order, read_chunks};
 use crate::cluster::{Relation, TooManyDocuments};
 use crate::document::{DocumentId, Fingerprint, Seed, host_key};
-use crate::intake::{RecordSketcher, SketchedPage, SketchedRecord};
+use crate::intake::{KeptText, RecordSketcher, SketchedPage, SketchedRecord};
 use crate::ports::{Chunk, Incoming, Progress, ProgressMap, SourceError, StoreError};
 use crate::sketch::{SketchForm, SketchRule, SketchedContent, encode};
 use crate::sweep::{Observation, Seen, SweepRow};
@@ -48,7 +48,7 @@ struct VisitRecord {
 enum VisitContent {
     None,
     Known(KnownBody),
-    Sketched(NewDocument),
+    Sketched(Box<NewDocument>),
 }
 
 /// A content as the row that it gets if it is a new document.
@@ -56,6 +56,8 @@ struct NewDocument {
     row: DocumentRow,
     /// Shingles that may index the document.
     n_candidates: usize,
+    /// The text to keep.
+    text: Option<KeptText>,
 }
 
 /// Ingests all that the source has.
@@ -68,10 +70,10 @@ pub(in crate::backfill) fn ingest(
         return Ok(());
     }
     let (seed, rule) = (checkpoint.seed()?, checkpoint.rule().clone());
-    let PageInput { source, limits, sweep_cut, future } = input;
+    let PageInput { source, limits, sweep_cut, future, texts } = input;
     let known_bodies = RwLock::new(KnownBodies::new(context.memory / KNOWN_BODIES_SHARE));
     let worker = || {
-        let sketcher = RecordSketcher::new(rule.sketcher(&seed), limits.clone(), sweep_cut, future);
+        let sketcher = RecordSketcher::new(rule.sketcher(&seed), limits.clone(), sweep_cut, future).with_texts(texts);
         let mut worker = SketchWorker { sketcher, rule: &rule.sketch, seed, known: &known_bodies };
         move |chunk: Chunk<Incoming>| chunk.map(|record| worker.sketch(record))
     };
@@ -172,7 +174,7 @@ fn visit(page: SketchedPage, known: Option<KnownBody>, seed: &Seed, rule: &Sketc
     let (key, host) = (seed.fingerprint("url", &[page.url.as_bytes()]), host_key(seed, &page.url));
     let content = match (known, page.content) {
         (Some(known), _) => VisitContent::Known(known),
-        (None, Some(content)) => VisitContent::Sketched(new_document(content, key, rule)),
+        (None, Some(content)) => VisitContent::Sketched(Box::new(new_document(content, page.text, key, rule))),
         (None, None) => VisitContent::None,
     };
     let seen = page.redirect_to.map_or(Seen::Gone, Seen::Redirect);
@@ -180,7 +182,12 @@ fn visit(page: SketchedPage, known: Option<KnownBody>, seed: &Seed, rule: &Sketc
     (Visit { url: page.url, key, host, observation, relation: None }, content)
 }
 
-fn new_document(content: SketchedContent, first_url: Fingerprint, rule: &SketchRule) -> NewDocument {
+fn new_document(
+    content: SketchedContent,
+    text: Option<KeptText>,
+    first_url: Fingerprint,
+    rule: &SketchRule,
+) -> NewDocument {
     let mut sketch = Vec::new();
     encode(&content.sketch, &mut sketch);
     let begins_with_index = match &content.sketch.form {
@@ -199,7 +206,7 @@ fn new_document(content: SketchedContent, first_url: Fingerprint, rule: &SketchR
         super_shingles: content.super_shingles,
         mod_shingles: content.mod_shingles,
     };
-    NewDocument { row, n_candidates }
+    NewDocument { row, n_candidates, text }
 }
 
 /// Assigns document ids and writes segments.
@@ -222,6 +229,7 @@ struct OpenSegment {
     pages: DatasetWriter<PageRow>,
     documents: DatasetWriter<DocumentRow>,
     row_offsets: DatasetWriter<RowOffset>,
+    texts: DatasetWriter<TextRow>,
     n_pages: u64,
     n_bytes_max: u64,
     n_pages_max: u64,
@@ -238,6 +246,7 @@ impl OpenSegment {
             pages: PAGES.create(folder, format_args!("{number:04}"))?,
             documents: DOCUMENTS.create(folder, format_args!("{number:04}"))?,
             row_offsets: ROW_OFFSETS.create(folder, format_args!("{number:04}"))?,
+            texts: TEXTS.create(folder, format_args!("{number:04}"))?,
             n_pages: 0,
             n_bytes_max: quarter(sum(|segment| segment.documents.n_bytes), SEGMENT_BYTES),
             n_pages_max: quarter(sum(|segment| segment.pages.n_rows), SEGMENT_PAGES),
@@ -254,6 +263,7 @@ impl OpenSegment {
             pages: self.pages.finish()?.file,
             documents: self.documents.finish()?.file,
             row_offsets: self.row_offsets.finish()?.file,
+            texts: self.texts.finish()?.file,
         })
     }
 }
@@ -382,7 +392,7 @@ impl<'a> IngestWriter<'a> {
                 counts.n_equal += 1;
                 found
             }
-            None => (self.add_document(new)?, Relation::New),
+            None => (self.add_document(*new)?, Relation::New),
         };
         // A body that brought a document is identical to it when it comes again.
         let again = if relation == Relation::New { Relation::Identical } else { relation };
@@ -396,7 +406,7 @@ impl<'a> IngestWriter<'a> {
     }
 
     fn add_document(&mut self, new: NewDocument) -> Result<DocumentId, BackfillError> {
-        let NewDocument { row, n_candidates } = new;
+        let NewDocument { row, n_candidates, text } = new;
         // A segment counts the documents before it when it opens, so that it must open before the document is added.
         self.open_segment()?;
         let document = self.known.add(&row.equivalences).ok_or(StoreError::Full(TooManyDocuments))?;
@@ -409,6 +419,9 @@ impl<'a> IngestWriter<'a> {
         let segment = self.open_segment()?;
         let offset = segment.documents.push(row)? as u32;
         segment.row_offsets.push(RowOffset { offset, n_index })?;
+        if let Some(text) = text {
+            segment.texts.push(TextRow { document, text })?;
+        }
         Ok(document)
     }
 

@@ -6,12 +6,12 @@ use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
 use crate::backfill::datasets::{
     Dataset, DatasetFile, EQUIVALENCES, MISSING_URLS, MOD_POSTINGS, SIGHTINGS_BY_DOCUMENT, SIGHTINGS_BY_URL,
-    SUPER_POSTINGS, URLS,
+    SUPER_POSTINGS, TEXTS, URLS,
 };
 use crate::backfill::error::{BackfillError, io_error};
 use crate::backfill::ingest_state::Segment;
 use crate::backfill::jobs::{Job, run_jobs};
-use crate::backfill::rows::{EquivalenceRow, LinkRow, Posting, SightingByDocument, SightingByUrl, UrlRow};
+use crate::backfill::rows::{EquivalenceRow, LinkRow, Posting, SightingByDocument, SightingByUrl, TextRow, UrlRow};
 use crate::cluster::{ClusterRow, Clusters, Link};
 use crate::document::{FetchTime, Fingerprint};
 use crate::extsort::{FinishedFile, MergeReader, RunFile, SortedRow, split_points};
@@ -41,6 +41,7 @@ fn table_name(family: Family) -> &'static str {
         Family::Postings => "table-postings",
         Family::Supers => "table-supers",
         Family::ModPostings => "table-mod-postings",
+        Family::Texts => "table-texts",
     }
 }
 
@@ -217,6 +218,7 @@ fn document_table_jobs<'a>(
     tables.add(Family::Documents, checkpoint.ingested().segments.clone(), move |context, segment, table| {
         put_documents(context, &rule, common, &segment, table)
     });
+    tables.add(Family::Texts, checkpoint.ingested().segments.clone(), put_texts);
     tables.add_merged(checkpoint, Family::Equal, EQUIVALENCES, |row: EquivalenceRow, table| {
         Ok(table.put(LoadRow::Equal(row.key, row.document))?)
     })?;
@@ -310,6 +312,17 @@ fn put_documents(
         };
         Ok(table.put(LoadRow::Document(&loaded))?)
     })
+}
+
+fn put_texts(context: &Context, segment: Segment, table: &mut dyn Table) -> Result<(), BackfillError> {
+    let mut rows = TEXTS.open(&context.folder, &segment.texts)?.read_all();
+    while let Some(TextRow { document, text }) = rows.next_row()? {
+        if u64::from(document.0).is_multiple_of(ROWS_PER_STOP_CHECK) {
+            context.check_stop()?;
+        }
+        table.put(LoadRow::Text(document, &text))?;
+    }
+    Ok(())
 }
 
 /// The tables of each family.

@@ -94,6 +94,7 @@ fn input(lines: Vec<Vec<u8>>) -> PageInput {
         limits: Limits::default(),
         sweep_cut: SweepCut::None,
         future: FutureLimit::NONE,
+        texts: None,
     }
 }
 

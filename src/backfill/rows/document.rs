@@ -1,8 +1,9 @@
 //! Documents, as the first phase leaves them.
 
 use crate::codec::{decode_array, decode_bytes, decode_flag, decode_varint, encode_bytes, encode_flag, encode_varint};
-use crate::document::Fingerprint;
+use crate::document::{DocumentId, Fingerprint};
 use crate::extsort::Row;
+use crate::intake::KeptText;
 use crate::sketch::{Equivalences, Shingle, decode_shingles, encode_shingles};
 
 /// A document as the first phase leaves it. Its id is its position among all documents.
@@ -84,5 +85,26 @@ impl Row for RowOffset {
         let step = u32::try_from(decode_varint(bytes)?).ok()?;
         let offset = previous.map_or(0, |previous| previous.offset).checked_add(step)?;
         Some(RowOffset { offset, n_index: u32::try_from(decode_varint(bytes)?).ok()? })
+    }
+}
+
+/// The text of a document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TextRow {
+    /// The document.
+    pub document: DocumentId,
+    /// Its text.
+    pub text: KeptText,
+}
+
+impl Row for TextRow {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        encode_varint(u64::from(self.document.0), out);
+        encode_bytes(self.text.as_row(), out);
+    }
+
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let document = DocumentId(u32::try_from(decode_varint(bytes)?).ok()?);
+        Some(TextRow { document, text: KeptText::from_row(decode_bytes(bytes)?)? })
     }
 }

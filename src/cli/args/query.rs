@@ -40,6 +40,29 @@ Examples:
         /// A file, or a URL in the store
         b: String,
     },
+    /// Show the kept text of a page: what counts of it, without markup
+    ///
+    /// The store keeps texts of documents that come while store.keep_text is "canonical". Of several pages that are one
+    /// document it has the text of the first.
+    #[command(after_long_help = "\
+Examples:
+  lookalike query text https://example.com/
+  lookalike query text https://example.com/ --sweep 2026-11
+  diff <(lookalike query text 17) <(lookalike query text 42)
+
+Exit codes:
+  0    answered
+  1    failed; the message says why and what to do
+  2    wrong usage or configuration
+  4    the page is not in the store, or its text is not; the message says why")]
+    Text {
+        /// A URL in the store, or a document's number
+        #[arg(value_name = "URL|ID")]
+        of: String,
+        /// Show the version that this sweep saw at the URL [default: the newest]
+        #[arg(long, value_name = "NAME")]
+        sweep: Option<String>,
+    },
     /// Find the documents of the store that are most like a file
     #[command(after_long_help = "\
 Examples:

@@ -294,7 +294,7 @@ impl<'a> Columns<'a> {
                 };
                 let sweep = text("sweep").map(String::from);
                 let (url, fetched_at) = (text("url")?.to_string(), self.time(at)?);
-                Ok(SketchedPage { url, fetched_at, sweep, content, redirect_to, said: None })
+                Ok(SketchedPage { url, fetched_at, sweep, content, redirect_to, said: None, text: None })
             }
         };
         let n_bytes = usize::try_from(self.number("record_bytes", at)?).ok()?;

@@ -1,26 +1,24 @@
-//! `/compare`: two documents by their sketches, or the shared passages of two texts that a person gives.
+//! `/compare`: two documents by their sketches and kept texts, or the shared passages of two texts that a person gives.
 
 use super::super::answer::Answer;
 use super::super::error::HttpError;
 use super::super::request::QueryRequest;
 use super::super::service::Service;
+use super::super::text::version;
+use super::differences::{folded, what_changed};
 use super::form::fields;
 use super::frame::page;
 use super::html::Html;
 use super::timeline::{day, outside_links};
 use crate::document::{Body, DocumentId, MediaType, plain_text, word_starts};
 use crate::ports::{Snapshot, Snapshots, StoreRule, StoredDocument};
-use crate::query::{self, Comparison, Passage, SharedPassages, shared_passages};
+use crate::query::{self, Comparison, Passage, SharedPassages, TextAnswer, shared_passages};
 use axum::http::StatusCode;
 
 /// Sightings of a document shown.
 const SEEN_MAX: usize = 5;
 
-/// Words that stand open at either end of a long passage that two texts share, and the fewest that are folded away.
-const OPEN_WORDS: usize = 20;
-const FOLDED_WORDS_MIN: usize = 40;
-
-/// `/compare`: two documents by their sketches, and the form for their texts.
+/// `/compare`: two documents by their kept texts and sketches, and the form for texts.
 pub(in super::super) fn compare<V: Snapshots>(
     service: &Service<V>,
     snapshot: &V::Snapshot,
@@ -28,26 +26,60 @@ pub(in super::super) fn compare<V: Snapshots>(
 ) -> Result<Answer, HttpError> {
     let mut html = Html::default();
     html.raw("<h1>Two copies</h1>");
-    let [a, b] = ["a", "b"].map(|name| request.given(name).map(|number| stored(snapshot, number)));
-    let (a, b) = (a.transpose()?, b.transpose()?);
-    if let (Some(a), Some(b)) = (a, b) {
+    let given = |name: &str, sweep: &str| {
+        let of = request.given(name).map(str::trim).filter(|of| !of.is_empty());
+        let sweep = request.given(sweep).map(str::trim).filter(|sweep| !sweep.is_empty());
+        of.map(|of| stored(snapshot, of, sweep)).transpose()
+    };
+    let mut has_texts = false;
+    if let (Some(a), Some(b)) = (given("a", "a_sweep")?, given("b", "b_sweep")?) {
+        has_texts = by_texts(&mut html, snapshot, [a.0, b.0])?;
         by_sketches(&mut html, snapshot, &service.settings.archive_url, &a, &b)?;
     }
-    form(&mut html);
+    choose(&mut html, request);
+    form(&mut html, has_texts);
     Ok(page(service, snapshot, StatusCode::OK, "Two copies", "", html))
 }
 
-/// A document by its number.
-fn stored(snapshot: &impl Snapshot, number: &str) -> Result<(DocumentId, StoredDocument), HttpError> {
-    let number = number.parse().ok().filter(|number| *number > 0);
-    let id = number.map(DocumentId).ok_or_else(|| {
-        HttpError::bad_request(
-            "bad-parameter",
-            "a and b must be document numbers; choose two versions on the page of a URL",
-        )
-    })?;
+/// A document by its number or URL, the version of a sweep where one is named.
+fn stored(snapshot: &impl Snapshot, of: &str, sweep: Option<&str>) -> Result<(DocumentId, StoredDocument), HttpError> {
+    let id = version(snapshot, of, sweep)?;
     let document = snapshot.document(id)?.ok_or_else(|| HttpError::not_found(format!("there is no document {id}")))?;
     Ok((id, document))
+}
+
+/// What changed between the kept texts of two documents, the one seen first first. Says why where a text is missing. Returns
+/// whether both are there.
+fn by_texts(html: &mut Html, snapshot: &impl Snapshot, documents: [DocumentId; 2]) -> Result<bool, HttpError> {
+    let [a, b] = documents.map(|document| query::text(snapshot, document));
+    let (a, b) = (a?, b?);
+    let mut versions = [first_seen(snapshot, a)?, first_seen(snapshot, b)?];
+    versions.sort_by_key(|(day, text)| (day.clone(), text.document));
+    let [(old_day, old), (new_day, new)] = &versions;
+    html.raw("<section aria-labelledby=\"changes\"><h2 id=\"changes\">What changed</h2>");
+    if let (Some(old_text), Some(new_text)) = (&old.text, &new.text) {
+        let names = [(old_day, old), (new_day, new)]
+            .map(|(day, text)| format!("document {} (first seen {day})", text.document));
+        what_changed(html, names, [old_text, new_text]);
+        html.raw("</section><details class=\"shared\"><summary>What both share, side by side</summary>");
+        let w = snapshot.rule().sketch.w;
+        let texts = [old_text, new_text].map(|text| without_blank_lines(text));
+        side_by_side(html, ["Older", "Newer"], [&texts[0], &texts[1]], w);
+        html.raw("</details>");
+        return Ok(true);
+    }
+    let missing = [old, new].into_iter().filter_map(|text| Some((text, text.missing?)));
+    for (TextAnswer { document, .. }, missing) in missing {
+        html.raw("<p>There is no text of document ").text(document).raw(". ").text(missing.reason()).raw("</p>");
+    }
+    html.raw("<p><a href=\"#texts\">Paste both texts</a> to see word for word what they share.</p></section>");
+    Ok(false)
+}
+
+/// The day on which a document was first seen, before its text.
+fn first_seen(snapshot: &impl Snapshot, text: TextAnswer) -> Result<(String, TextAnswer), HttpError> {
+    let first = snapshot.sightings_of_document_after(text.document, None, 1)?;
+    Ok((first.first().map_or_else(String::new, |first| day(first.moment.fetched_at)), text))
 }
 
 fn by_sketches(
@@ -71,7 +103,7 @@ fn by_sketches(
     html.raw("</dd></div><div><dt>First is in second</dt><dd>").known_share(comparison.containment_of_a_in_b);
     html.raw("</dd></div><div><dt>Second is in first</dt><dd>").known_share(comparison.containment_of_b_in_a);
     html.raw("</dd></div></dl>");
-    what_changed(html, &comparison, [stored_a.n_words, stored_b.n_words]);
+    shares(html, &comparison, [stored_a.n_words, stored_b.n_words]);
     if comparison.error > 0.0 {
         html.raw("<p class=\"note\">Estimated; one standard error of the resemblance is ");
         html.text(format_args!("{:.0}", comparison.error * 100.0)).raw("&nbsp;%.</p>");
@@ -100,7 +132,7 @@ fn by_sketches(
 }
 
 /// The shares in a sentence.
-fn what_changed(html: &mut Html, comparison: &Comparison, [n_words_a, n_words_b]: [u32; 2]) {
+fn shares(html: &mut Html, comparison: &Comparison, [n_words_a, n_words_b]: [u32; 2]) {
     let lacking = |share: f64| format!("{:.0}\u{a0}%", ((1.0 - share) * 100.0).ceil());
     html.raw("<p class=\"state\">");
     match (comparison.containment_of_a_in_b, comparison.containment_of_b_in_a) {
@@ -114,12 +146,33 @@ fn what_changed(html: &mut Html, comparison: &Comparison, [n_words_a, n_words_b]
     html.count(n_words_a.into(), "word", "words").raw(" became ").number(n_words_b.into()).raw(".</p>");
 }
 
-fn form(html: &mut Html) {
-    html.raw("<section aria-labelledby=\"texts\"><h2 id=\"texts\">Their shared passages</h2>");
-    html.raw(
-        "<p>The store keeps no text. Paste the two pages, HTML or text, or choose their files, and see word for word ",
-    );
-    html.raw("what they share. The links to an archive lead to earlier copies.</p>");
+/// The form for two pages of the store.
+fn choose(html: &mut Html, request: &QueryRequest) {
+    html.raw("<section aria-labelledby=\"two-pages\"><h2 id=\"two-pages\">Two pages of the store</h2>");
+    html.raw("<form action=\"/compare\" method=\"get\"><div class=\"two\">");
+    for (name, sweep, label) in
+        [("a", "a_sweep", "First URL, or a document\u{2019}s number"), ("b", "b_sweep", "Second")]
+    {
+        html.raw("<div>");
+        for (name, label) in [(name, label), (sweep, "as seen in the sweep (empty: the newest)")] {
+            html.raw("<label for=\"").raw(name).raw("\">").raw(label).raw("</label><input type=\"text\" ");
+            html.raw("autocomplete=\"off\" autocapitalize=\"none\" spellcheck=\"false\" class=\"wide\" id=\"");
+            html.raw(name).raw("\" name=\"").raw(name).raw("\" value=\"").text(request.given(name).unwrap_or(""));
+            html.raw("\">");
+        }
+        html.raw("</div>");
+    }
+    html.raw("</div><p><button>What changed?</button></p></form></section>");
+}
+
+/// The form for two texts.
+fn form(html: &mut Html, has_texts: bool) {
+    html.raw("<section aria-labelledby=\"texts\"><h2 id=\"texts\">Two texts of your own</h2>");
+    html.raw("<p>Paste two pages, HTML or text, or choose their files, and see word for word what they share. ");
+    if !has_texts {
+        html.raw("The links to an archive lead to earlier copies.");
+    }
+    html.raw("</p>");
     html.raw("<form action=\"/compare\" method=\"post\" enctype=\"multipart/form-data\"><div class=\"two\">");
     for (label, text, file) in [("First", "a_text", "a_file"), ("Second", "b_text", "b_file")] {
         html.raw("<fieldset><legend>")
@@ -145,20 +198,26 @@ pub(in super::super) fn compare_texts<V: Snapshots>(
     let rule = snapshot.rule();
     let (a, b) = (readable(&a, "the first text", rule, service)?, readable(&b, "the second text", rule, service)?);
     let w = rule.sketch.w;
-    let shared = shared_passages(&a, &b, w);
     let mut html = Html::default();
-    html.raw("<h1>Shared passages</h1><dl class=\"facts\"><div><dt>Resemblance</dt><dd>").share(shared.resemblance());
-    html.raw("</dd></div><div><dt>First is in second</dt><dd>").share(shared.containment_of_a_in_b());
-    html.raw("</dd></div><div><dt>Second is in first</dt><dd>").share(shared.containment_of_b_in_a());
-    html.raw("</dd></div></dl><p class=\"note\">")
-        .text(how_many(&shared))
-        .raw(" Marks show what the other text has, too, in runs of ");
-    html.text(w).raw(" words or more. A number leads to the same words on the other side.</p>");
-    html.raw("<div class=\"two texts\">");
-    marked(&mut html, ["First", "a", "b"], &a, &shared.passages_of_a);
-    marked(&mut html, ["Second", "b", "a"], &b, &shared.passages_of_b);
-    html.raw("</div><p><a href=\"/compare\">Compare others</a></p>");
+    html.raw("<h1>Shared passages</h1>");
+    side_by_side(&mut html, ["First", "Second"], [&a, &b], w);
+    html.raw("<p><a href=\"/compare\">Compare others</a></p>");
     Ok(page(service, snapshot, StatusCode::OK, "Shared passages", "", html))
+}
+
+/// Two texts beside each other, with the passages that both have marked.
+fn side_by_side(html: &mut Html, names: [&'static str; 2], [a, b]: [&str; 2], w: usize) {
+    let shared = shared_passages(a, b, w);
+    let (first, second) = (names[0], names[1]);
+    html.raw("<dl class=\"facts\"><div><dt>Resemblance</dt><dd>").share(shared.resemblance());
+    html.raw("</dd></div><div><dt>").raw(first).raw(" is in ").raw(second).raw("</dt><dd>");
+    html.share(shared.containment_of_a_in_b()).raw("</dd></div><div><dt>").raw(second).raw(" is in ").raw(first);
+    html.raw("</dt><dd>").share(shared.containment_of_b_in_a()).raw("</dd></div></dl><p class=\"note\">");
+    html.text(how_many(&shared)).raw(" Marks show what the other text has, too, in runs of ").text(w);
+    html.raw(" words or more. A number leads to the same words on the other side.</p><div class=\"two texts\">");
+    marked(html, [first, "a", "b"], a, &shared.passages_of_a);
+    marked(html, [second, "b", "a"], b, &shared.passages_of_b);
+    html.raw("</div>");
 }
 
 fn how_many(shared: &SharedPassages) -> String {
@@ -235,19 +294,6 @@ fn marked(html: &mut Html, [name, own, other]: [&'static str; 3], text: &str, pa
     html.text(&text[done..]).raw("</div></section>");
 }
 
-/// A passage; only its ends stand open where it is long.
-fn folded(html: &mut Html, passage: &str) {
-    let starts = word_starts(passage);
-    let n_folded = starts.len().saturating_sub(2 * OPEN_WORDS);
-    if n_folded < FOLDED_WORDS_MIN {
-        html.text(passage);
-        return;
-    }
-    let (from, to) = (starts[OPEN_WORDS], starts[starts.len() - OPEN_WORDS]);
-    html.text(&passage[..from]).raw("<details><summary>").count(n_folded as u64, "word", "words");
-    html.raw(" the same</summary>").text(&passage[from..to]).raw("</details>").text(&passage[to..]);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,24 +308,5 @@ mod tests {
         ] {
             assert_eq!(without_blank_lines(text), expected, "{text:?}");
         }
-    }
-
-    #[test]
-    fn only_the_middle_of_a_long_passage_is_folded() {
-        let words = |n: usize| (0..n).map(|n| format!("w{n}")).collect::<Vec<_>>().join(" ");
-        let shown = |text: &str| {
-            let mut html = Html::default();
-            folded(&mut html, text);
-            html.into_string()
-        };
-        let short = words(2 * OPEN_WORDS + FOLDED_WORDS_MIN - 1);
-        assert_eq!(shown(&short), short);
-        let long = words(2 * OPEN_WORDS + FOLDED_WORDS_MIN);
-        let html = shown(&long);
-        let (before, rest) = html.split_once("<details><summary>").expect("folded");
-        let (_, rest) = rest.split_once("</summary>").expect("a summary");
-        let (middle, after) = rest.split_once("</details>").expect("an end");
-        assert_eq!([before, middle, after].concat(), long, "no word is lost");
-        assert_eq!(middle.split_whitespace().count(), FOLDED_WORDS_MIN);
     }
 }

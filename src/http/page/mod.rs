@@ -6,6 +6,7 @@
 mod clusters;
 mod compare;
 mod counted;
+mod differences;
 mod explain;
 mod form;
 mod frame;

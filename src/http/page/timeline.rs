@@ -57,6 +57,19 @@ impl Versions {
         self.order.len()
     }
 
+    /// A version's sign, which leads to what changed since an earlier version.
+    fn sign_since(&self, html: &mut Html, document: DocumentId, earlier: Option<DocumentId>) {
+        let numbers = self.number.get(&document).zip(earlier.and_then(|earlier| self.number.get(&earlier)));
+        let (Some((number, number_before)), Some(earlier)) = (numbers, earlier) else {
+            return self.sign(html, document);
+        };
+        html.raw("<a class=\"since\" href=\"/compare?a=").text(earlier).raw("&amp;b=").text(document);
+        html.raw("\" aria-label=\"").text(letters(*number)).raw(": what changed since ").text(letters(*number_before));
+        html.raw("\">");
+        self.sign(html, document);
+        html.raw("</a>");
+    }
+
     /// A version's sign: its letter in its colour.
     pub fn sign(&self, html: &mut Html, document: DocumentId) {
         let Some(number) = self.number.get(&document) else { return };
@@ -206,9 +219,10 @@ impl Timeline<'_> {
         let copy = history.iter().rev().find(|sighting| sighting.moment.seen.document().is_some());
         outside_links(html, self.archive_url, url, copy.map(|copy| copy.moment.fetched_at));
         html.raw("</span></th>");
+        let versions = with_earlier(history);
         for Column { name, .. } in columns {
             html.raw("<td>");
-            cell(html, self.versions, history.iter().filter(|sighting| column(sighting) == *name));
+            cell(html, self.versions, versions.iter().filter(|(sighting, _)| column(sighting) == *name));
             html.raw("</td>");
         }
         html.raw("</tr>");
@@ -297,16 +311,33 @@ pub(super) fn outside_links(html: &mut Html, archive_url: &str, url: &str, copy:
     }
 }
 
-fn cell<'s>(html: &mut Html, versions: &Versions, sightings: impl Iterator<Item = &'s Sighting>) {
+/// The sightings of a URL, oldest first, each with the other document that stood there before it.
+fn with_earlier(history: &[Sighting]) -> Vec<(&Sighting, Option<DocumentId>)> {
+    let (mut versions, mut last) = (Vec::with_capacity(history.len()), None);
+    for sighting in history {
+        let document = sighting.moment.seen.document();
+        versions.push((sighting, last.filter(|last| document.is_some_and(|document| document != *last))));
+        last = document.or(last);
+    }
+    versions
+}
+
+fn cell<'s>(
+    html: &mut Html,
+    versions: &Versions,
+    sightings: impl Iterator<Item = &'s (&'s Sighting, Option<DocumentId>)>,
+) {
     let mut last = None;
-    for sighting in sightings {
+    for (sighting, earlier) in sightings {
         let seen = &sighting.moment.seen;
         if last == Some(seen) {
             continue;
         }
         last = Some(seen);
         match seen {
-            Seen::Document(document) if versions.contains(*document) => versions.sign(html, *document),
+            Seen::Document(document) if versions.contains(*document) => {
+                versions.sign_since(html, *document, *earlier);
+            }
             Seen::Document(_) => _ = html.raw("<span class=\"other\" title=\"a page of another cluster\">other</span>"),
             Seen::Redirect(target) => {
                 html.raw("<span class=\"gone\" title=\"to ").text(target).raw("\">redirect</span>");

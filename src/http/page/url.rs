@@ -58,7 +58,10 @@ pub(super) fn url_page<V: Snapshots>(
         html.raw(
             "<p class=\"note\">The newest sweep first. Each letter is one version of the text; the same letter is the ",
         );
-        html.raw("same text. Cluster ").text(cluster.cluster).raw(", <a href=\"/v1/cluster?of=").query(url);
+        html.raw("same text. A framed letter leads to what changed there. Cluster ")
+            .text(cluster.cluster)
+            .raw(", <a href=\"/v1/cluster?of=")
+            .query(url);
         html.raw("\">as JSON</a>.</p>");
         let newest_sweep = sweeps.last().map(|sweep| sweep.name.as_str());
         let (cluster, versions, window) = (&cluster, &versions, Window::from_request(request)?);
@@ -238,7 +241,7 @@ fn resembling(
         }
         html.raw("</td></tr>");
     }
-    html.raw("</tbody></table></div><p><button>Compare these two</button> ");
+    html.raw("</tbody></table></div><p><button>What changed?</button> ");
     html.raw("<button class=\"second\" formaction=\"/explain\">Why are they together?</button>");
     if versions.len() > VERSIONS_MAX {
         let n_more = versions.len() - VERSIONS_MAX;

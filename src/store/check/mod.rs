@@ -12,6 +12,7 @@ mod related;
 mod sightings;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 use super::open::RocksStore;
 use super::rocks_error::failed;
@@ -71,6 +72,7 @@ impl RocksStore {
         check.postings(expected.postings);
         check.clusters();
         check.related();
+        check.texts();
         let mut report = check.report;
         report.is_sound = report.n_findings == 0;
         report

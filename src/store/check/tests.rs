@@ -5,13 +5,13 @@ use crate::backfill::Context;
 use crate::backfill::related::count_related;
 use crate::cluster::{ClusterRow, Decider, MatchRule};
 use crate::document::{CANONICAL_VERSION, DocumentId, Seed};
-use crate::intake::FutureLimit;
+use crate::intake::{FutureLimit, KeptText, TextRule};
 use crate::pipeline::{self, Pipeline, PipelineError, Stats, Summary};
 use crate::ports::{Incoming, Outgoing, Polled, Sink, SinkError, Snapshot, Source, SourceError, StoreRule};
 use crate::related::{RelatedRule, SaidReader};
 use crate::sketch::{Rule, SketchRule};
 use crate::store::schema::{self, cf, meta};
-use crate::store::{RocksStore, Settings};
+use crate::store::{RocksStore, Settings, compress_text};
 use crate::sweep::{SweepCut, SweepRow};
 use crate::wire::{Limits, Origin, Record};
 use std::fs;
@@ -38,7 +38,8 @@ fn settings() -> Settings {
 }
 
 fn with_related() -> Settings {
-    Settings { related: Some(RelatedRule { on: true, ..RelatedRule::default() }), ..Settings::default() }
+    let related = Some(RelatedRule { on: true, ..RelatedRule::default() });
+    Settings { related, keeps_texts: true, ..Settings::default() }
 }
 
 /// The first record of the second run: a page that changed.
@@ -112,6 +113,7 @@ fn ingest(store: &mut RocksStore, records: Vec<String>, offset: usize, sink: Out
         seed: *store.seed(),
         sketcher: rule.sketcher(store.seed()),
         said: Some(SaidReader::new(&RelatedRule::default(), store.seed())),
+        texts: Some(TextRule { bytes_max: 1 << 20, compress: compress_text }),
         decider: Decider::new(rule.cluster, &rule.sketch, store.clusters()?, store.common()?),
         next_seq: store.next_seq(),
         store,
@@ -216,7 +218,7 @@ fn a_sound_store_is_found_sound_and_holds_something_in_every_family() {
     let folder = damageable_store();
     let report = checked(folder.path());
     assert!(report.is_sound && report.findings.is_empty(), "{:#?}", report.findings);
-    for family in cf::ALL.into_iter().chain(cf::RELATED) {
+    for family in cf::ALL.into_iter().chain(cf::RELATED).chain([cf::TEXTS]) {
         assert!(report.rows[reported_name(family)] > 0, "there is nothing in {family}: {:?}", report.rows);
     }
     let copied = damaged(folder.path(), |_| {});
@@ -253,6 +255,18 @@ const DAMAGES: &[Damage] = &[
     (cf::PENDING, "cannot be read", |store| {
         store.plant(cf::PENDING, schema::pending_equal_key(store.first_pending()), [3]);
     }),
+    (cf::TEXTS, "cannot be read", |store| {
+        let (key, mut row) = store.some(cf::TEXTS);
+        *row.last_mut().expect("bytes") ^= 1;
+        store.plant(cf::TEXTS, key, row);
+    }),
+    (cf::TEXTS, "not those of the document", |store| {
+        let (key, _) = store.some(cf::TEXTS);
+        let text = KeptText::new(7, &compress_text("a daisy").expect("compressed"));
+        store.plant(cf::TEXTS, key, text.as_row());
+    }),
+    (cf::TEXTS, "the document is missing", |store| store.cut_some(cf::DOCS)),
+    (cf::TEXTS, "not a document", |store| store.plant(cf::TEXTS, [0; 4], store.some(cf::TEXTS).1)),
     (cf::EQUAL, "does not lead to a document", |store| store.plant(cf::EQUAL, [7; 16], 0u32.to_be_bytes())),
     (cf::URLS, "another fingerprint", |store| store.plant(cf::URLS, store.some(cf::URLS).0, "http://b/")),
     (cf::URLS, "never seen", |store| {

@@ -190,6 +190,7 @@ pub fn flow(world: &World, inputs: &[PathBuf], disturbance: Disturbance) -> (Res
             seed,
             sketcher: rule.sketcher(&seed),
             said: None,
+            texts: None,
             decider: Decider::new(rule.cluster, &rule.sketch, clusters, common),
             store: &store,
             next_seq,

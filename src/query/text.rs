@@ -1,0 +1,79 @@
+//! The kept text of a document, of the page at a URL, or of the page that a sweep saw there.
+
+use super::answers::url as url_history;
+use super::explain::{NamedDocument, named_document};
+use crate::document::{ClusterId, DocumentId};
+use crate::ports::{DocumentText, Snapshot, StoreError};
+use serde::Serialize;
+
+/// The kept text of a document, or why there is none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TextAnswer {
+    /// The document.
+    pub document: DocumentId,
+    /// Its cluster.
+    pub cluster: ClusterId,
+    /// Words in its canonical form.
+    pub n_words: u32,
+    /// The text of the page that brought the document: what counts of it, without markup. `None` where it is missing.
+    pub text: Option<String>,
+    /// Why the text is missing.
+    pub missing: Option<MissingText>,
+}
+
+/// Why a text is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MissingText {
+    /// The store never kept texts.
+    NeverKept,
+    /// The document came while the store kept none, or as features.
+    NotKept,
+    /// It was over the limit.
+    TooLong,
+}
+
+impl MissingText {
+    /// The reason in a sentence.
+    pub fn reason(self) -> &'static str {
+        match self {
+            MissingText::NeverKept => {
+                "The store keeps no texts; with store.keep_text = \"canonical\" it keeps those of documents that come from then on."
+            }
+            MissingText::NotKept => {
+                "The document came while store.keep_text was \"none\", or as features, which are no text."
+            }
+            MissingText::TooLong => "The text was longer than limits.text_bytes_max when it came.",
+        }
+    }
+}
+
+/// The text of a document, which must exist.
+///
+/// # Errors
+/// [`StoreError`]
+pub fn text(snapshot: &impl Snapshot, document: DocumentId) -> Result<TextAnswer, StoreError> {
+    let (text, missing) = match snapshot.text_of(document)? {
+        DocumentText::Kept(text) => (Some(text), None),
+        DocumentText::TooLong(_) => (None, Some(MissingText::TooLong)),
+        DocumentText::NotKept => (None, Some(MissingText::NotKept)),
+        DocumentText::NeverKept => (None, Some(MissingText::NeverKept)),
+    };
+    let n_words = snapshot.document(document)?.map_or(0, |stored| stored.n_words);
+    Ok(TextAnswer { document, cluster: snapshot.cluster_of(document)?, n_words, text, missing })
+}
+
+/// The document that a text names as of [`named_document`], or that a sweep saw last at a URL.
+///
+/// # Errors
+/// [`StoreError`]
+pub fn named_version(snapshot: &impl Snapshot, name: &str, sweep: Option<&str>) -> Result<NamedDocument, StoreError> {
+    let Some(sweep) = sweep else { return named_document(snapshot, name) };
+    let sightings = url_history(snapshot, name)?.sightings;
+    let of_sweep = sightings.iter().rev().filter(|sighting| sighting.moment.sweep.as_deref() == Some(sweep));
+    Ok(match of_sweep.into_iter().find_map(|sighting| sighting.moment.seen.document()) {
+        Some(document) => NamedDocument::Found(document),
+        None if sightings.is_empty() => NamedDocument::NeverSeen,
+        None => NamedDocument::NoPage,
+    })
+}
