@@ -1,9 +1,9 @@
 //! Sends the events of each watch to its hook, one after the other.
 
 use super::backoff::pause;
-use super::post::Target;
+use super::post::{Hook, Poster};
 use super::settings::WatchSettings;
-use super::signature::signature;
+use super::signature::Signer;
 use crate::ports::{KeptEvents, Outgoing, SecretReference, StoreError, WatchPositions};
 use crate::wire::{Event, EventFilter};
 use std::sync::Arc;
@@ -44,9 +44,10 @@ impl Watches {
         for watch in settings {
             let delivery = Delivery {
                 name: watch.name.clone(),
-                target: Target::parse(&watch.url)?,
+                hook: Hook::parse(&watch.url)?,
+                poster: Poster::new().map_err(|error| format!("cannot wait for a hook: {error}"))?,
                 filter: watch.filter(),
-                secret: secret(watch)?,
+                signer: signer(watch)?,
                 store: Arc::clone(&store),
                 closing: Arc::clone(&closing),
                 _running: running.clone(),
@@ -65,21 +66,20 @@ impl Drop for Watches {
     }
 }
 
-fn secret(watch: &WatchSettings) -> Result<Option<Vec<u8>>, String> {
+fn signer(watch: &WatchSettings) -> Result<Option<Signer>, String> {
     let Some(reference) = SecretReference::parse(&watch.secret) else { return Ok(None) };
     let secret = reference.read().map_err(|why| format!("cannot read the secret of watch {:?}: {why}", watch.name))?;
-    if secret.is_empty() {
-        return Err(format!("the secret of watch {:?} is empty", watch.name));
-    }
-    Ok(Some(secret.into_bytes()))
+    let signer = Signer::new(secret.as_bytes());
+    signer.map(Some).map_err(|why| format!("cannot sign with the secret of watch {:?}: {why}", watch.name))
 }
 
 /// One watch at work.
 struct Delivery<S> {
     name: String,
-    target: Target,
+    hook: Hook,
+    poster: Poster,
     filter: EventFilter,
-    secret: Option<Vec<u8>>,
+    signer: Option<Signer>,
     store: Arc<S>,
     closing: Arc<AtomicBool>,
     _running: Sender<()>,
@@ -161,13 +161,13 @@ impl<S: KeptEvents + WatchPositions> Delivery<S> {
     fn deliver(&self, event: &Outgoing) -> bool {
         let headers = self.headers(event);
         for n_failures in 1.. {
-            let why = match self.target.post(&headers, &event.json) {
+            let why = match self.poster.post(&self.hook, &headers, event.json.clone()) {
                 Ok(200..300) => {
                     metrics::counter!("lookalike_webhook_delivered_total", "watch" => self.name.clone()).increment(1);
                     return true;
                 }
                 Ok(status) => format!("its status is {status}"),
-                Err(error) => error.to_string(),
+                Err(why) => why,
             };
             metrics::counter!("lookalike_webhook_failed_total", "watch" => self.name.clone()).increment(1);
             if n_failures == 1 {
@@ -196,8 +196,8 @@ impl<S: KeptEvents + WatchPositions> Delivery<S> {
             ("lookalike-seq", event.seq.to_string()),
             ("lookalike-delivery", format!("{}/{}", self.name, event.seq)),
         ];
-        if let Some(secret) = &self.secret {
-            headers.push(("lookalike-signature", format!("sha256={}", signature(secret, &event.json))));
+        if let Some(signer) = &self.signer {
+            headers.push(("lookalike-signature", format!("sha256={}", signer.signature(&event.json))));
         }
         headers
     }

@@ -1,101 +1,85 @@
 //! Posts to a hook: one request on a connection of its own, within a time.
 
-use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::time::{Duration, Instant};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::client::conn::http1::handshake;
+use hyper::header::HOST;
+use hyper::http::uri::{Authority, PathAndQuery, Scheme};
+use hyper::{Request, Uri};
+use hyper_util::rt::TokioIo;
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
 
 /// How long a hook may take from the connection to the status of its answer.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bytes of an answer that may precede the end of its first line.
-const STATUS_BYTES_MAX: usize = 1024;
+/// The port where a URL has none.
+const HTTP_PORT: u16 = 80;
 
 /// Where a hook is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
-    /// Host and port, to connect to.
-    address: String,
-    /// The same as the URL has it.
-    authority: String,
-    path: String,
+#[derive(Clone, Debug)]
+pub(super) struct Hook {
+    authority: Authority,
+    path: PathAndQuery,
 }
 
-impl Target {
-    /// Takes a URL apart.
+impl Hook {
+    /// Takes a URL apart; what is wrong with it, where it cannot be posted to.
     pub fn parse(url: &str) -> Result<Self, String> {
-        if url.starts_with("https:") {
+        let form = "it must be http://HOST:PORT/PATH, percent-encoded, without a user";
+        let uri: Uri = url.parse().map_err(|error| format!("{form} ({error})"))?;
+        let uri = uri.into_parts();
+        if uri.scheme == Some(Scheme::HTTPS) {
             return Err("https is not supported; post to a proxy on this machine that speaks it".into());
         }
-        let rest = url.strip_prefix("http://").ok_or("it must be http://HOST:PORT/PATH")?;
-        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(end);
-        let path = path.split('#').next().unwrap_or_default();
-        let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
-        if authority.is_empty() || authority.contains('@') || !is_plain(rest) {
-            return Err("it must be http://HOST:PORT/PATH, percent-encoded, without a user".into());
-        }
-        // A colon within brackets belongs to an IPv6 address.
-        let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
-        let address = if has_port { authority.to_string() } else { format!("{authority}:80") };
-        let path = if path.starts_with('/') { path.to_string() } else { format!("/{path}") };
-        Ok(Target { address, authority: authority.to_string(), path })
+        let authority = uri.authority.filter(|authority| !authority.as_str().contains('@'));
+        let authority = authority.filter(|_| uri.scheme == Some(Scheme::HTTP)).ok_or(form)?;
+        Ok(Hook { authority, path: uri.path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/")) })
     }
 
-    /// Posts a body and returns the status of the answer. Redirects are not followed, and what follows the status is not read.
+    async fn post(&self, headers: &[(&str, String)], body: Vec<u8>) -> Result<u16, Box<dyn Error>> {
+        let port = self.authority.port_u16().unwrap_or(HTTP_PORT);
+        let stream = TcpStream::connect(format!("{}:{port}", self.authority.host())).await?;
+        let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
+        let connection = tokio::spawn(connection);
+        let mut request = Request::post(self.path.as_str()).header(HOST, self.authority.as_str());
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let answer = sender.send_request(request.body(Full::new(Bytes::from(body)))?).await;
+        // Nobody reads what follows the status.
+        connection.abort();
+        Ok(answer?.status().as_u16())
+    }
+}
+
+/// Posts, one request after the other.
+pub(super) struct Poster(Runtime);
+
+impl Poster {
+    /// A poster.
     ///
     /// # Errors
-    /// Where no answer came in time.
-    pub fn post(&self, headers: &[(&str, String)], body: &[u8]) -> io::Result<u16> {
-        let deadline = Instant::now() + TIMEOUT;
-        let mut stream = self.connect(deadline)?;
-        let mut request = format!(
-            "POST {} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-length: {}\r\n",
-            self.path,
-            self.authority,
-            body.len()
-        );
-        for (name, value) in headers {
-            request.push_str(&format!("{name}: {value}\r\n"));
-        }
-        stream.set_write_timeout(Some(left(deadline)?))?;
-        stream.write_all(&[request.as_bytes(), b"\r\n", body].concat())?;
-        let mut answer = Vec::new();
-        loop {
-            if let Some(end) = answer.iter().position(|byte| *byte == b'\n') {
-                return status(&answer[..end]).ok_or_else(|| io::Error::other("the answer is not HTTP"));
-            }
-            stream.set_read_timeout(Some(left(deadline)?))?;
-            let mut bytes = [0; STATUS_BYTES_MAX];
-            let n_read = stream.read(&mut bytes)?;
-            answer.extend_from_slice(&bytes[..n_read]);
-            if n_read == 0 || answer.len() > 2 * STATUS_BYTES_MAX {
-                return Err(io::Error::other("the answer is not HTTP"));
-            }
-        }
+    /// Where the system gives no poll.
+    pub fn new() -> io::Result<Self> {
+        Builder::new_current_thread().enable_all().build().map(Poster)
     }
 
-    fn connect(&self, deadline: Instant) -> io::Result<TcpStream> {
-        let mut last = io::Error::other("the host has no address");
-        for address in self.address.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, left(deadline)?) {
-                Ok(stream) => return Ok(stream),
-                Err(error) => last = error,
-            }
+    /// Posts a body and returns the status of the answer. Redirects are not followed.
+    ///
+    /// # Errors
+    /// Why no answer came in time.
+    pub fn post(&self, hook: &Hook, headers: &[(&str, String)], body: Vec<u8>) -> Result<u16, String> {
+        let answered = self.0.block_on(async { timeout(TIMEOUT, hook.post(headers, body)).await });
+        match answered {
+            Ok(answered) => answered.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("no answer within {} s", TIMEOUT.as_secs())),
         }
-        Err(last)
     }
-}
-
-/// The time that is left.
-fn left(deadline: Instant) -> io::Result<Duration> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
-}
-
-/// The status in the first line of an answer.
-fn status(line: &[u8]) -> Option<u16> {
-    let line = std::str::from_utf8(line).ok()?;
-    line.strip_prefix("HTTP/1.")?.split(' ').nth(1)?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -104,21 +88,26 @@ mod tests {
 
     #[test]
     fn urls_are_taken_apart() {
-        let parsed = |url: &str| Target::parse(url).map(|target| (target.address, target.authority, target.path));
-        for (url, address, authority, path) in [
-            ("http://a.example:9000/hook?x=1#y", "a.example:9000", "a.example:9000", "/hook?x=1"),
-            ("http://a.example", "a.example:80", "a.example", "/"),
-            ("http://[::1]/", "[::1]:80", "[::1]", "/"),
-            ("http://[::1]:81?a", "[::1]:81", "[::1]:81", "/?a"),
+        for (url, authority, path) in [
+            ("http://a.example:9000/hook?x=1#y", "a.example:9000", "/hook?x=1"),
+            ("http://a.example", "a.example", "/"),
+            ("http://[::1]:81/a", "[::1]:81", "/a"),
         ] {
-            assert_eq!(parsed(url), Ok((address.into(), authority.into(), path.into())), "{url}");
+            let hook = Hook::parse(url).expect(url);
+            assert_eq!((hook.authority.as_str(), hook.path.as_str()), (authority, path), "{url}");
         }
-        for url in
-            ["", "http://", "http:///x", "ftp://a/", "http://u@a/", "http://a/ x", "http://a/\r\nx", "https://a/"]
-        {
-            assert!(parsed(url).is_err(), "{url}");
+        for url in [
+            "",
+            "a/b",
+            "http://",
+            "http:///x",
+            "ftp://a/",
+            "http://u@a/",
+            "http://a/ x",
+            "http://a/\r\nx",
+            "https://a/",
+        ] {
+            assert!(Hook::parse(url).is_err(), "{url}");
         }
-        assert_eq!((status(b"HTTP/1.1 204 No Content\r"), status(b"HTTP/1.0 500")), (Some(204), Some(500)));
-        assert_eq!((status(b"SSH-2.0-x"), status(b"HTTP/1.1")), (None, None));
     }
 }

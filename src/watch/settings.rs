@@ -1,6 +1,6 @@
 //! The settings of a watch.
 
-use super::post::Target;
+use super::post::Hook;
 use crate::ports::SecretReference;
 use crate::wire::{EventFilter, EventType};
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ impl WatchSettings {
         if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(is_letter) {
             return Some(format!("name = {name:?} must be 1 to {NAME_MAX} small letters, digits and hyphens"));
         }
-        if let Err(why) = Target::parse(&self.url) {
+        if let Err(why) = Hook::parse(&self.url) {
             return Some(format!("url of {name:?}: {why}"));
         }
         let is_bare = !self.secret.is_empty() && SecretReference::parse(&self.secret).is_none();

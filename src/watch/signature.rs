@@ -1,21 +1,25 @@
 //! The signature of a delivery: HMAC-SHA256 (RFC 2104) of its body.
 
-use sha2::{Digest, Sha256};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
 
-/// Bytes of a block of SHA-256.
-const BLOCK: usize = 64;
+/// Signs deliveries with a secret.
+pub(super) struct Signer(Hmac<Sha256>);
 
-/// The signature as hexadecimal digits.
-pub(super) fn signature(secret: &[u8], body: &[u8]) -> String {
-    let mut key = [0; BLOCK];
-    if secret.len() > BLOCK {
-        key[..32].copy_from_slice(&Sha256::digest(secret));
-    } else {
-        key[..secret.len()].copy_from_slice(secret);
+impl Signer {
+    /// A signer; what is wrong with the secret, where it is none.
+    pub fn new(secret: &[u8]) -> Result<Self, String> {
+        if secret.is_empty() {
+            return Err("it is empty".into());
+        }
+        Hmac::new_from_slice(secret).map(Signer).map_err(|error| error.to_string())
     }
-    let inner = Sha256::new().chain_update(key.map(|byte| byte ^ 0x36)).chain_update(body).finalize();
-    let outer = Sha256::new().chain_update(key.map(|byte| byte ^ 0x5c)).chain_update(inner).finalize();
-    outer.iter().map(|byte| format!("{byte:02x}")).collect()
+
+    /// The signature as hexadecimal digits.
+    pub fn signature(&self, body: &[u8]) -> String {
+        let signature = self.0.clone().chain_update(body).finalize().into_bytes();
+        signature.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 #[cfg(test)]
@@ -38,7 +42,9 @@ mod tests {
                 "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54",
             ),
         ] {
-            assert_eq!(signature(secret, body.as_bytes()), expected);
+            let signer = Signer::new(secret).expect("a secret");
+            assert_eq!(signer.signature(body.as_bytes()), expected);
         }
+        assert!(Signer::new(b"").is_err());
     }
 }

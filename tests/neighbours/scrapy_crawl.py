@@ -128,7 +128,7 @@ def main():
         nowhere = f"127.0.0.1:{closed.getsockname()[1]}"
         n_sent, n_not_sent, reason = scrape(
             f"{site}/", "pages", nowhere, 'LOOKALIKE_KAFKA={"delivery.timeout.ms": 2000}', "DOWNLOAD_DELAY=1", "LOG_LEVEL=INFO")
-    assert n_sent == 0 and n_not_sent > 0 and reason == "lookalike_not_sent", (n_sent, n_not_sent, reason)
+    assert n_sent == 0 and n_not_sent > 0 and reason == "pages_not_sent", (n_sent, n_not_sent, reason)
     print(f"Scrapy: {n_records} records in 2 sweeps, {len(events)} events: copies together, 2 pages moved, as the site has it")
 
 

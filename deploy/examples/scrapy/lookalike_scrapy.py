@@ -102,7 +102,7 @@ class LookalikePipeline:
             return
         self.crawler.stats.inc_value("lookalike/not_sent")
         logger.error("the page %s did not reach Kafka: %s", message.key().decode(), error.str())
-        deferred_from_coro(self.crawler.engine.close_spider_async(reason="lookalike_not_sent"))
+        deferred_from_coro(self.crawler.engine.close_spider_async(reason="pages_not_sent"))
 
     def close_spider(self):
         # What cannot be delivered is reported by then.
