@@ -12,7 +12,7 @@ use crate::intake::FutureLimit;
 use crate::kafka::{self, KafkaEventReader, KafkaHeartbeat, LastEvent, event_messages, fence, last_event};
 use crate::pipeline::{CloseRequests, PoisonTracker};
 use crate::ports::{SinkError, SourceError, StopReason};
-use crate::standby::{ComparingSink, Silence, StandbySource, Told, compare_outbox};
+use crate::standby::{ComparingSink, PublishedEvents, Silence, StandbySource, compare_outbox};
 use crate::store::RocksStore;
 use anyhow::{Context, Result};
 use indicatif::HumanCount;
@@ -148,7 +148,7 @@ impl Following<'_> {
     /// Also returns the number of the first event that is not compared.
     fn follow(&self, end: Option<u64>, request: &AtomicBool) -> Result<(bool, u64)> {
         let from = self.store.published();
-        let told = Arc::new(Told::from(from));
+        let told = Arc::new(PublishedEvents::from(from));
         end.into_iter().for_each(|end| told.set_end(end));
         let mut reader = KafkaEventReader::open(&self.config.kafka, from)?;
         let stop = AtomicBool::new(false);
@@ -165,7 +165,7 @@ impl Following<'_> {
     }
 
     /// Compares what the store has, then takes pages and compares what they give.
-    fn follow_told(&self, told: &Arc<Told>) -> Result<()> {
+    fn follow_told(&self, told: &Arc<PublishedEvents>) -> Result<()> {
         let Following { config, args, store, shutdown, mode } = *self;
         let next_seq = store.next_seq();
         let sink = ComparingSink::new(Arc::clone(told), Box::new(event_messages(&config.kafka, &store.id())));
@@ -199,7 +199,7 @@ impl Following<'_> {
     }
 
     /// Watches the owner. True once it is time to take over, and the output is taken away from it.
-    fn watch(&self, told: &Told, request: &AtomicBool, stop: &AtomicBool) -> bool {
+    fn watch(&self, told: &PublishedEvents, request: &AtomicBool, stop: &AtomicBool) -> bool {
         let after_ms = self.config.kafka.takeover_after_ms;
         let heartbeat = match (after_ms > 0).then(|| KafkaHeartbeat::open(&self.config.kafka)).transpose() {
             Ok(heartbeat) => heartbeat,

@@ -1,6 +1,6 @@
 //! Compares what the stream would publish with what is published, byte by byte.
 
-use super::told::{Answer, Told};
+use super::published_events::{Answer, PublishedEvents};
 use crate::ports::{Outgoing, PublishedEvent, Sink, SinkError, SourceError, StopReason, Store};
 use crate::wire::Message;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ const SHOWN_MAX: usize = 120;
 
 /// A sink that publishes nothing: every event must be published already, with these very bytes.
 pub struct ComparingSink {
-    told: Arc<Told>,
+    told: Arc<PublishedEvents>,
     expected: ExpectedMessage,
 }
 
 impl ComparingSink {
     /// Compares with what is told.
-    pub fn new(told: Arc<Told>, expected: ExpectedMessage) -> Self {
+    pub fn new(told: Arc<PublishedEvents>, expected: ExpectedMessage) -> Self {
         ComparingSink { told, expected }
     }
 

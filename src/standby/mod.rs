@@ -1,7 +1,7 @@
 //! The standby: a store that follows another process's events, proves that it gives the same ones, and can take over.
 //!
 //! ```text
-//! events topic ─▶ Told ─┬─▶ StandbySource ─▶ … the stream and its store … ─▶ ComparingSink
+//! events topic ─▶ PublishedEvents ─┬─▶ StandbySource ─▶ … the stream and its store … ─▶ ComparingSink
 //! pages topic ──────────┴──────────┘ in the order that the events tell            │
 //!                       └─────────────────── every byte ──────────────────────────┘
 //! ```
@@ -11,13 +11,13 @@
 
 mod compare;
 mod order;
+mod published_events;
 mod sequence;
 mod shelves;
 mod silence;
 mod source;
-mod told;
 
 pub use compare::{ComparingSink, ExpectedMessage, compare_outbox, difference};
+pub use published_events::PublishedEvents;
 pub use silence::Silence;
 pub use source::StandbySource;
-pub use told::Told;

@@ -48,7 +48,7 @@ impl Shelves {
         }
         shelf.n_bytes += incoming.record.n_bytes();
         shelf.records.push_back(incoming);
-        // Told again with each record: reading may have begun anew, which ends a pause.
+        // Paused again with each record: reading may have begun anew, which ends a pause.
         shelf.is_paused = shelf.n_bytes >= self.bytes_max;
         shelf.is_paused
     }

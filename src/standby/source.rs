@@ -1,8 +1,8 @@
 //! The records of a topic in the order in which its owner took them.
 
 use super::order::{Step, step};
+use super::published_events::{Answer, PublishedEvents};
 use super::shelves::{Shelves, Unavailable};
-use super::told::{Answer, Told};
 use crate::ports::{
     CloseFailure, Incoming, Polled, Progress, ProgressMap, PublishedEvent, Reading, Source, SourceError, StopReason,
     SweepCloser,
@@ -21,7 +21,7 @@ const CLOSE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct StandbySource {
     pages: Box<dyn Source>,
     topic: Arc<str>,
-    told: Arc<Told>,
+    published: Arc<PublishedEvents>,
     shelves: Shelves,
     /// The number of the next event to go by.
     next: u64,
@@ -44,7 +44,7 @@ impl StandbySource {
     pub fn new(
         pages: Box<dyn Source>,
         (topic, stored): (&str, &ProgressMap),
-        told: Arc<Told>,
+        published: Arc<PublishedEvents>,
         next_seq: u64,
         closer: Box<dyn SweepCloser>,
         bytes_max: usize,
@@ -52,7 +52,16 @@ impl StandbySource {
         let is_known = |(source, at): (&String, &Progress)| source == topic && at.next_offset >= 0;
         let begun = stored.iter().filter(|((source, _), at)| is_known((source, *at)));
         let shelves = Shelves::new(topic.into(), begun.map(|((_, partition), _)| *partition), bytes_max);
-        StandbySource { pages, topic: topic.into(), told, shelves, next: next_seq, wanted: None, closing: None, closer }
+        StandbySource {
+            pages,
+            topic: topic.into(),
+            published,
+            shelves,
+            next: next_seq,
+            wanted: None,
+            closing: None,
+            closer,
+        }
     }
 
     /// Takes the record that is wanted; none where it has not been read.
@@ -96,7 +105,7 @@ impl StandbySource {
             Step::Close { sweep, is_last } => {
                 if self.closing.as_ref() != Some(&sweep) {
                     // What came before must be decided before.
-                    if !self.told.is_compared(event.seq, timeout) {
+                    if !self.published.is_compared(event.seq, timeout) {
                         return Ok(true);
                     }
                     self.close(&sweep, &event)?;
@@ -176,7 +185,7 @@ impl Source for StandbySource {
                 }
                 continue;
             }
-            let is_waiting = match self.told.event(self.next, timeout)? {
+            let is_waiting = match self.published.event(self.next, timeout)? {
                 Answer::End => return Ok(Polled::End),
                 Answer::Event(event) => self.advance(event, timeout)?,
                 Answer::Unknown { .. } => true,
@@ -192,7 +201,7 @@ impl Source for StandbySource {
 
     fn readings(&mut self) -> Vec<Reading> {
         let mut readings = self.pages.readings();
-        readings.push(Reading::new("lookalike_standby_lag_events", Vec::new(), self.told.lag() as f64));
+        readings.push(Reading::new("lookalike_standby_lag_events", Vec::new(), self.published.lag() as f64));
         readings
     }
 }
@@ -262,15 +271,16 @@ mod tests {
     fn standby(
         pages: &[(i32, i64)],
         events: Vec<PublishedEvent>,
-    ) -> (StandbySource, Arc<Told>, Arc<Mutex<Vec<String>>>) {
-        let (told, stop) = (Arc::new(Told::from(0)), Arc::new(AtomicBool::new(false)));
-        told.set_end(events.len() as u64);
-        told.read(&mut Events(events.into(), Arc::clone(&stop)), &stop);
+    ) -> (StandbySource, Arc<PublishedEvents>, Arc<Mutex<Vec<String>>>) {
+        let (published, stop) = (Arc::new(PublishedEvents::from(0)), Arc::new(AtomicBool::new(false)));
+        published.set_end(events.len() as u64);
+        published.read(&mut Events(events.into(), Arc::clone(&stop)), &stop);
         let closed = Arc::default();
         let closer = Box::new(Closer(Arc::clone(&closed)));
         let pages = Box::new(Pages(pages.iter().copied().collect()));
-        let source = StandbySource::new(pages, ("pages", &ProgressMap::new()), Arc::clone(&told), 0, closer, 1 << 20);
-        (source, told, closed)
+        let source =
+            StandbySource::new(pages, ("pages", &ProgressMap::new()), Arc::clone(&published), 0, closer, 1 << 20);
+        (source, published, closed)
     }
 
     /// Polls to the end.
@@ -307,10 +317,10 @@ mod tests {
             event(2, "sweep-closed", "sweep s", 0, 1, r#","n_lost":1"#),
             event(3, "gone", "pages", 0, 1, ""),
         ];
-        let (mut source, told, closed) = standby(&[(0, 0), (0, 1)], events);
+        let (mut source, published, closed) = standby(&[(0, 0), (0, 1)], events);
         assert_eq!(taken(&mut source).expect("in order"), [(0, 0)]);
         assert!(closed.lock().expect("a list").is_empty(), "the page before is not decided");
-        told.compared(1);
+        published.compared(1);
         assert_eq!(taken(&mut source).expect("in order"), [(0, 1)]);
         assert_eq!(*closed.lock().expect("a list"), ["s"]);
     }

@@ -17,7 +17,7 @@ const MISSING_AFTER: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
 
 /// Published events, in order, from the first that is not compared yet.
-pub struct Told {
+pub struct PublishedEvents {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -44,11 +44,11 @@ pub(super) enum Answer {
     End,
 }
 
-impl Told {
+impl PublishedEvents {
     /// Events from this number on.
     pub fn from(next: u64) -> Self {
         let state = State { events: VecDeque::new(), next, end: None, n_unread: 0, is_at_end: false, failure: None };
-        Told { state: Mutex::new(state), changed: Condvar::new() }
+        PublishedEvents { state: Mutex::new(state), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
