@@ -14,8 +14,8 @@ use rocksdb::WriteBatch;
 use std::cell::RefCell;
 use zstd::bulk::{Compressor, Decompressor};
 
-/// The level of zstd.
-const LEVEL: i32 = 1;
+/// The level of zstd. Level 1 makes texts a twentieth larger and saves no time that a whole run shows.
+const LEVEL: i32 = 3;
 
 thread_local! {
     /// A new one for each text would take longer than the text.
