@@ -131,7 +131,7 @@ def consume(state, message):
     seq, store = int(header(message, "lookalike-seq")), header(message, "lookalike-store")
     known = state.execute("SELECT seq, store FROM progress WHERE partition = ?", (partition,)).fetchone()
     if known and known[1] != store:
-        sys.exit(f"partition {partition} goes on with events of another store: begin anew with a new --state")
+        sys.exit(f"partition {partition} continues with events of another store: start again with a new --state")
     is_new = known is None or seq > known[0]
     if is_new:
         take_in(state, json.loads(message.value()))

@@ -148,27 +148,27 @@ impl Following<'_> {
     /// Also returns the number of the first event that is not compared.
     fn follow(&self, end: Option<u64>, request: &AtomicBool) -> Result<(bool, u64)> {
         let from = self.store.published();
-        let told = Arc::new(PublishedEvents::from(from));
-        end.into_iter().for_each(|end| told.set_end(end));
+        let published = Arc::new(PublishedEvents::from(from));
+        end.into_iter().for_each(|end| published.set_end(end));
         let mut reader = KafkaEventReader::open(&self.config.kafka, from)?;
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let reading = std::thread::Builder::new().name("events".into());
-            reading.spawn_scoped(scope, || told.read(&mut reader, &stop))?;
+            reading.spawn_scoped(scope, || published.read(&mut reader, &stop))?;
             let watching = std::thread::Builder::new().name("watch".into());
-            let watching = watching.spawn_scoped(scope, || end.is_none() && self.watch(&told, request, &stop))?;
-            let followed = self.follow_told(&told);
+            let watching = watching.spawn_scoped(scope, || end.is_none() && self.watch(&published, request, &stop))?;
+            let followed = self.follow_published(&published);
             stop.store(true, Ordering::Relaxed);
             let takes_over = watching.join().unwrap_or(false);
-            followed.map(|()| (takes_over && !self.shutdown.load(Ordering::Relaxed), told.next()))
+            followed.map(|()| (takes_over && !self.shutdown.load(Ordering::Relaxed), published.next()))
         })
     }
 
     /// Compares what the store has, then takes pages and compares what they give.
-    fn follow_told(&self, told: &Arc<PublishedEvents>) -> Result<()> {
+    fn follow_published(&self, published: &Arc<PublishedEvents>) -> Result<()> {
         let Following { config, args, store, shutdown, mode } = *self;
         let next_seq = store.next_seq();
-        let sink = ComparingSink::new(Arc::clone(told), Box::new(event_messages(&config.kafka, &store.id())));
+        let sink = ComparingSink::new(Arc::clone(published), Box::new(event_messages(&config.kafka, &store.id())));
         if !compare_outbox(store, &sink, next_seq, shutdown)? {
             return Ok(());
         }
@@ -184,7 +184,7 @@ impl Following<'_> {
         let (closer, close_requests) = CloseRequests::channel();
         let topic = (config.kafka.topic.as_str(), &stored);
         let bytes_max = WAITING_BYTES_MAX / stored.len().max(1);
-        let source = StandbySource::new(pages, topic, Arc::clone(told), next_seq, Box::new(closer), bytes_max);
+        let source = StandbySource::new(pages, topic, Arc::clone(published), next_seq, Box::new(closer), bytes_max);
         let flow = Flow {
             source: Box::new(source),
             sink: Some(Box::new(sink)),
@@ -199,12 +199,12 @@ impl Following<'_> {
     }
 
     /// Watches the owner. True once it is time to take over, and the output is taken away from it.
-    fn watch(&self, told: &PublishedEvents, request: &AtomicBool, stop: &AtomicBool) -> bool {
+    fn watch(&self, published: &PublishedEvents, request: &AtomicBool, stop: &AtomicBool) -> bool {
         let after_ms = self.config.kafka.takeover_after_ms;
         let heartbeat = match (after_ms > 0).then(|| KafkaHeartbeat::open(&self.config.kafka)).transpose() {
             Ok(heartbeat) => heartbeat,
             Err(error) => {
-                told.fail(source_error(error));
+                published.fail(source_error(error));
                 return false;
             }
         };
@@ -216,7 +216,7 @@ impl Following<'_> {
                 let beat = heartbeat.read().map(|beat| beat.map(|beat| format!("{} {}", beat.generation, beat.text)));
                 silence.observe(Instant::now(), beat.map_err(|_| ()))
             });
-            if !(is_silent || request.load(Ordering::Relaxed)) || told.lag() > BEHIND_MAX {
+            if !(is_silent || request.load(Ordering::Relaxed)) || published.lag() > BEHIND_MAX {
                 continue;
             }
             let why = if is_silent { "the owner is silent" } else { "somebody asked for it" };
@@ -225,14 +225,14 @@ impl Following<'_> {
                 .and_then(|()| last_event(&self.config.kafka));
             match taken {
                 Ok(last) => {
-                    told.set_end(last.map_or(0, |last| last.seq + 1));
+                    published.set_end(last.map_or(0, |last| last.seq + 1));
                     return true;
                 }
                 Err(error) if error.stop_reason == StopReason::Unreachable => {
                     tracing::warn!("cannot take over yet: {error}");
                 }
                 Err(error) => {
-                    told.fail(source_error(error));
+                    published.fail(source_error(error));
                     return false;
                 }
             }

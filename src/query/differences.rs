@@ -169,17 +169,24 @@ fn shortest_script(a: &[u32], b: &[u32]) -> Vec<Run> {
     Vec::new()
 }
 
-/// Where a diagonal begins after one more change: below the diagonal above it, or right of the one below it. Places outside
-/// the texts never become starts that matter, because their diagonals end there.
-fn best_start(furthest: &[isize], middle: isize, diagonal: isize, n_changes: isize) -> isize {
+/// The last place of a diagonal's neighbour from which one more change leads to the diagonal itself: a word that came, from
+/// the diagonal above, or one that went, from the diagonal below.
+fn place_before(furthest: &[isize], middle: isize, diagonal: isize, n_changes: isize) -> (isize, isize) {
     let at = |diagonal: isize| furthest[(middle + diagonal) as usize];
+    let came = diagonal == -n_changes || (diagonal != n_changes && at(diagonal - 1) < at(diagonal + 1));
+    let neighbour = if came { diagonal + 1 } else { diagonal - 1 };
+    (at(neighbour), neighbour)
+}
+
+/// Where a diagonal begins after so many changes. Places outside the texts never become starts that matter, because their
+/// diagonals end there.
+fn best_start(furthest: &[isize], middle: isize, diagonal: isize, n_changes: isize) -> isize {
     if n_changes == 0 {
-        0
-    } else if diagonal == -n_changes || (diagonal != n_changes && at(diagonal - 1) < at(diagonal + 1)) {
-        at(diagonal + 1)
-    } else {
-        at(diagonal - 1) + 1
+        return 0;
     }
+    let (place, neighbour) = place_before(furthest, middle, diagonal, n_changes);
+    // A word that went is passed in the old text.
+    place + isize::from(neighbour < diagonal)
 }
 
 /// Walks back from the end and collects the equal runs.
@@ -192,11 +199,8 @@ fn traced(steps: &[Vec<isize>], middle: isize, n: isize, m: isize) -> Vec<Run> {
             runs.push((begin as usize, (begin - diagonal) as usize, (x - begin) as usize));
         }
         if n_changes > 0 {
-            let at = |diagonal: isize| furthest[(middle + diagonal) as usize];
-            let is_down = diagonal == -n_changes || (diagonal != n_changes && at(diagonal - 1) < at(diagonal + 1));
-            let before = if is_down { diagonal + 1 } else { diagonal - 1 };
-            x = at(before);
-            y = x - before;
+            let (place, neighbour) = place_before(furthest, middle, diagonal, n_changes);
+            (x, y) = (place, place - neighbour);
         }
     }
     runs.reverse();

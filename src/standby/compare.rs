@@ -25,26 +25,26 @@ const SHOWN_MAX: usize = 120;
 
 /// A sink that publishes nothing: every event must be published already, with these very bytes.
 pub struct ComparingSink {
-    told: Arc<PublishedEvents>,
+    published: Arc<PublishedEvents>,
     expected: ExpectedMessage,
 }
 
 impl ComparingSink {
-    /// Compares with what is told.
-    pub fn new(told: Arc<PublishedEvents>, expected: ExpectedMessage) -> Self {
-        ComparingSink { told, expected }
+    /// Compares with what is published.
+    pub fn new(published: Arc<PublishedEvents>, expected: ExpectedMessage) -> Self {
+        ComparingSink { published, expected }
     }
 
     /// Compares one event; false where it is behind the end or `stop` asks to wait no longer.
     fn compare(&self, event: &Outgoing, mut stop: impl FnMut(bool) -> bool) -> Result<bool, SinkError> {
         loop {
-            match self.told.event(event.seq, WAIT).map_err(sink_error)? {
+            match self.published.event(event.seq, WAIT).map_err(sink_error)? {
                 Answer::Event(published) => {
                     let expected = (self.expected)(event);
                     if let Some(why) = difference(&expected, &published.message) {
                         return Err(diverged(&published, &expected, &why));
                     }
-                    self.told.compared(event.seq + 1);
+                    self.published.compared(event.seq + 1);
                     return Ok(true);
                 }
                 Answer::End => return Ok(false),
@@ -57,7 +57,7 @@ impl ComparingSink {
 
 impl Sink for ComparingSink {
     fn last_seq(&mut self) -> Result<Option<u64>, SinkError> {
-        Ok(self.told.next().checked_sub(1))
+        Ok(self.published.next().checked_sub(1))
     }
 
     fn publish(&mut self, events: &[Outgoing]) -> Result<(), SinkError> {
@@ -100,7 +100,7 @@ pub fn compare_outbox<S: Store>(
     shutdown: &AtomicBool,
 ) -> Result<bool, SinkError> {
     loop {
-        let from = sink.told.next();
+        let from = sink.published.next();
         if from >= next_seq {
             return Ok(true);
         }

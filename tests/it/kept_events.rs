@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{ChildStdin, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// The lines of a world's events file.
@@ -97,15 +97,6 @@ impl Iterator for Messages {
     }
 }
 
-/// A `run` that serves, and the pipe that it reads.
-fn running(world: &World) -> (Server, ChildStdin) {
-    let mut command = world.run_command(&[]);
-    command.args(["--http-listen", "127.0.0.1:0", "--stdin-name", "crawl"]);
-    let mut process = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
-    let pipe = process.stdin.take().expect("a pipe");
-    (Server::from_process(process), pipe)
-}
-
 /// Lost if this fails: an event that a program waited for, without a word; or one that it takes twice.
 #[test]
 fn over_kills_a_stream_gives_every_event_once() {
@@ -113,7 +104,7 @@ fn over_kills_a_stream_gives_every_event_once() {
     let pages: String = sample_lines().iter().map(|line| format!("{line}\n")).collect();
     let mut got: Vec<(u64, String, String)> = Vec::new();
     for n_wanted in [3usize, 100, 101, 600, usize::MAX] {
-        let (mut server, mut pipe) = running(&world);
+        let (mut server, mut pipe) = Server::of_run(&world);
         let fed = pages.clone();
         let feeder = std::thread::spawn(move || {
             let written = pipe.write_all(fed.as_bytes());
@@ -315,7 +306,7 @@ fn wrong_requests_get_their_errors() {
 #[test]
 fn a_quiet_stream_stays_open() {
     let world = keeping(100).with("http.idle_ms_max", 300).with("pipeline.batch_latency_ms_max", 5);
-    let (mut server, mut pipe) = running(&world);
+    let (mut server, mut pipe) = Server::of_run(&world);
     let reader = Server::open(&world);
     let mut streams = [server.address, reader.address].map(|address| follow(address, "", "").expect("a stream"));
     for n in 0..3 {

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{ChildStdin, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -85,15 +84,6 @@ fn watching(keep_events: u64, watches: &str) -> World {
     world.with_variable("LOOKALIKE_HOOK_SECRET", SECRET)
 }
 
-/// A `run` with metrics, and the pipe that it reads.
-fn running(world: &World) -> (Server, ChildStdin) {
-    let mut command = world.run_command(&[]);
-    command.args(["--http-listen", "127.0.0.1:0", "--stdin-name", "crawl"]);
-    let mut process = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
-    let pipe = process.stdin.take().expect("a pipe");
-    (Server::from_process(process), pipe)
-}
-
 /// HMAC-SHA256 as RFC 2104 has it, for a key of less than a block.
 fn hmac(key: &[u8], body: &[u8]) -> String {
     let padded = |with: u8| {
@@ -122,14 +112,14 @@ fn over_failures_and_kills_a_hook_gets_every_event_in_order() {
     );
     let pages: String = sample_lines().iter().map(|line| format!("{line}\n")).collect();
     for n_wanted in [1usize, 3, 6, 12] {
-        let (mut server, mut pipe) = running(&world);
+        let (mut server, mut pipe) = Server::of_run(&world);
         let fed = pages.clone();
         let feeder = std::thread::spawn(move || pipe.write_all(fed.as_bytes()).map(|()| pipe));
         wait_until("deliveries", || hook.delivered().len() >= n_wanted);
         server.process.kill().expect("killed");
         let _ = feeder.join();
     }
-    let (mut server, mut pipe) = running(&world);
+    let (mut server, mut pipe) = Server::of_run(&world);
     pipe.write_all(pages.as_bytes()).expect("fed");
     wait_until("the events", || world.n_events() > 600);
     let expected = || -> Vec<String> {
@@ -178,7 +168,7 @@ fn what_is_not_kept_any_more_is_counted() {
     let hook = Hook::open(move |_| down.load(Ordering::Relaxed) == 1);
     let watch = format!("[[watch]]\nname = \"all\"\nurl = \"http://{}/hook?a=1\"\n", hook.address);
     let world = watching(20, &watch);
-    let (mut server, mut pipe) = running(&world);
+    let (mut server, mut pipe) = Server::of_run(&world);
     let lines = sample_lines();
     writeln!(pipe, "{}", lines[0]).expect("fed");
     wait_until("a failure", || hook.n_requests.load(Ordering::Relaxed) > 0);

@@ -113,7 +113,7 @@ def take_in(database, messages):
                 seq, store = int(header(message, "lookalike-seq")), header(message, "lookalike-store")
                 next_offset, highest, n_events, known_store = progress[partition]
                 if known_store not in (None, store):
-                    sys.exit(f"partition {partition} goes on with events of another store: begin anew with an empty schema")
+                    sys.exit(f"partition {partition} continues with events of another store: start again with an empty schema")
                 if seq > highest:
                     for statement, values in effects(json.loads(message.value())):
                         cursor.execute(statement, values)

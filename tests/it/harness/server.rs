@@ -4,7 +4,7 @@ use super::World;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::time::{Duration, Instant};
 
 /// No wait here takes as long unless something hangs.
@@ -41,6 +41,15 @@ impl Server {
     /// Serves a world's store.
     pub fn open(world: &World) -> Self {
         Self::from_process(world.command("serve --listen 127.0.0.1:0").stderr(Stdio::piped()).spawn().expect("starts"))
+    }
+
+    /// A `run` that serves, and the pipe that it reads as `crawl`.
+    pub fn of_run(world: &World) -> (Self, ChildStdin) {
+        let mut command = world.run_command(&[]);
+        command.args(["--http-listen", "127.0.0.1:0", "--stdin-name", "crawl"]);
+        let mut process = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+        let pipe = process.stdin.take().expect("a pipe");
+        (Self::from_process(process), pipe)
     }
 
     /// The server of a process that prints its address on standard error.
