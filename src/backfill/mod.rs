@@ -23,6 +23,7 @@ mod found_links;
 mod given_links;
 mod ingest_state;
 mod jobs;
+mod mapping;
 mod phases;
 mod progress;
 mod recluster;
@@ -42,7 +43,9 @@ pub use disk_space::DiskSpace;
 pub use error::BackfillError;
 pub use given_links::GivenLinks;
 pub use ingest_state::{IngestState, Segment};
+pub use mapping::{MappedClusters, MappingKind, map_clusters};
 pub use phases::ingest::{ingest_sketched, sketched_chunks};
+pub use phases::kept::KeptInput;
 pub use progress::{PhaseName, PhaseProgress, ProgressSnapshot};
 pub use recluster::cluster_diff::cluster_diff_events;
 pub use recluster::{Forgetting, LinkRule, ReclusterPolicy, Reclustered, Representative, forget, recluster};
@@ -53,11 +56,12 @@ pub use usage::{Phase, Usage, machine_memory};
 
 use crate::intake::SketchedRecord;
 use crate::ports::{Chunk, EmptyStore, LoadMetadata, Loader, ProgressMap, Sink, SourceError, StartTimes};
+use crate::sweep::SweepRow;
 use clustered::{Decided, decide_pairs, warn_of_disk_space};
 use error::io_error;
 use jobs::measured;
 use phases::lists::CommonShingles;
-use phases::{events, ingest, load, pairs};
+use phases::{events, ingest, kept, load, pairs};
 use report::phase_reports;
 use std::fs;
 use std::path::Path;
@@ -87,6 +91,17 @@ pub struct Handover {
     pub progress: ProgressMap,
     /// The times at which sources begin that the backfill has not read.
     pub start_times: StartTimes,
+    /// What the new store takes over from an older one that held the same pages.
+    pub takeover: Option<Takeover>,
+}
+
+/// What a new store takes over from an older one, all of whose pages it was offered.
+#[derive(Default)]
+pub struct Takeover {
+    /// How far each source is read. It stands instead of the positions of what the first phase read.
+    pub progress: ProgressMap,
+    /// The sweeps, of which it tells whether they are closed and how many URLs were lost then.
+    pub sweeps: Vec<(String, SweepRow)>,
 }
 
 /// What the first phase reads.
@@ -95,6 +110,8 @@ pub enum BackfillInput {
     Pages(PageInput),
     /// Records that were sketched elsewhere, and the links between their documents where these were found, too.
     Sketched(SketchedChunks, Option<GivenLinks>),
+    /// What an older store keeps of its pages.
+    Kept(KeptInput),
 }
 
 /// Sketched records, some at a time.
@@ -123,6 +140,7 @@ pub fn run(
             links = given;
             ingest_sketched(checkpoint, context, chunks)
         }
+        BackfillInput::Kept(input) => kept::ingest_kept(checkpoint, context, &input),
     })?;
     cluster_and_load(checkpoint, context, links, loader, store, handover)
 }
@@ -206,12 +224,19 @@ fn create_store<'a>(folder: &Path, loader: &'a dyn Loader) -> Result<Box<dyn Emp
 /// What the store keeps beside its tables.
 fn load_metadata(checkpoint: &Checkpoint, common: &CommonShingles, handover: &Handover) -> LoadMetadata {
     let ingested = checkpoint.ingested();
-    let mut progress = ingested.progress_map();
+    let takeover = handover.takeover.as_ref();
+    let mut progress = takeover.map_or_else(|| ingested.progress_map(), |takeover| takeover.progress.clone());
     progress.extend(handover.progress.clone());
+    let mut sweeps = ingested.sweeps.clone();
+    for (name, SweepRow { is_closed, n_lost, .. }) in takeover.into_iter().flat_map(|takeover| &takeover.sweeps) {
+        if let Some(row) = sweeps.get_mut(name) {
+            (row.is_closed, row.n_lost) = (*is_closed, *n_lost);
+        }
+    }
     LoadMetadata {
         n_documents: ingested.n_documents(),
         common: common.index_shingles(),
-        sweeps: ingested.sweeps.clone().into_iter().collect(),
+        sweeps: sweeps.into_iter().collect(),
         progress,
         start_times: handover.start_times.clone(),
         next_seq: ingested.counts.n_records,

@@ -2,7 +2,8 @@
 
 use super::args::{ExportArgs, ExportClustersArgs, ExportCommand, ExportEventsArgs};
 use super::exit::{Exit, ending, file_error, usage};
-use super::table::{Column, TableFormat, TableWriter, chosen, column};
+use super::mapping;
+use super::table::{TableColumns, TableFormat, TableWriter, chosen, column};
 use super::wiring::open_read_only;
 use crate::config::Config;
 use crate::document::{ClusterId, DocumentId};
@@ -20,12 +21,6 @@ use std::path::PathBuf;
 
 /// Links whose documents are read at once.
 const LINKS_AT_ONCE: usize = 4096;
-
-/// The columns that a table may have, and those that it has where none are named: all of them, if there is no such list.
-pub(super) struct TableColumns {
-    pub all: &'static [Column],
-    pub default: &'static [&'static str],
-}
 
 pub(super) const CLUSTER_COLUMNS: TableColumns = TableColumns {
     all: &[
@@ -182,6 +177,7 @@ pub(super) fn export(config: &Config, command: &ExportCommand, json: bool) -> Re
             require_related_clusters(&store)?;
             write_rows(table(args, &CENTER_COLUMNS, json)?, |row| row, |write| query::export_centers(&store, write))?;
         }
+        ExportCommand::Mapping(args) => mapping::export(config, args, table(&args.export, &mapping::COLUMNS, json)?)?,
     }
     Ok(Exit::Done)
 }

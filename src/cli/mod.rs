@@ -20,6 +20,8 @@ mod follow;
 mod forget;
 mod heart;
 mod manual;
+mod mapping;
+mod migrate;
 mod named;
 mod output;
 mod page_file;
@@ -95,6 +97,7 @@ fn dispatch(args: Args) -> Result<Exit> {
         Command::Dedup(dedup) => dedup::dedup(load()?, args.global.store.as_deref(), &dedup, mode),
         Command::Cluster(cluster) => cluster::cluster(load()?, &cluster, mode),
         Command::Recluster(recluster) => recluster::recluster(&load()?, &recluster, mode),
+        Command::Migrate(migrate) => migrate::migrate(load()?, &migrate, mode),
         Command::Query { format, question } => {
             query::query(&load()?, question, AnswerFormat::choose(format, mode.json)?)
         }

@@ -48,6 +48,12 @@ pub(super) struct Column {
     pub pointer: &'static str,
 }
 
+/// The columns that a table may have, and those that it has where none are named: all of them, if there is no such list.
+pub(super) struct TableColumns {
+    pub all: &'static [Column],
+    pub default: &'static [&'static str],
+}
+
 /// A column whose name is the field's: `column!("url", Text)`; another field is a pointer: `column!("url", Text, "/a/url")`.
 macro_rules! column {
     ($name:literal, $kind:ident) => {

@@ -28,6 +28,15 @@ impl KeptText {
         KeptText([&length, compressed].concat().into())
     }
 
+    /// The row of a text by a rule; `None` where it cannot be compressed.
+    pub fn of(text: &str, rule: TextRule) -> Option<Self> {
+        let n_bytes = text.len();
+        if n_bytes > rule.bytes_max {
+            return Some(KeptText::new(n_bytes, &[]));
+        }
+        (rule.compress)(text).map(|compressed| KeptText::new(n_bytes, &compressed))
+    }
+
     /// A row of a store; `None` where it is none.
     pub fn from_row(row: &[u8]) -> Option<Self> {
         let is_row = row.len() >= size_of::<u32>();
@@ -74,11 +83,7 @@ impl TextKeeper {
         }
         self.buffer.clear();
         sketcher.append_text(page, &mut self.buffer);
-        let n_bytes = self.buffer.len();
-        if n_bytes > self.rule.bytes_max {
-            return Some(KeptText::new(n_bytes, &[]));
-        }
-        (self.rule.compress)(&self.buffer).map(|compressed| KeptText::new(n_bytes, &compressed))
+        KeptText::of(&self.buffer, self.rule)
     }
 }
 

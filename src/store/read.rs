@@ -7,8 +7,8 @@ use super::schema::{self, Fields, PostingKind, cf, meta};
 use crate::cluster::{ClusterPolicy, ClusterRow, Clusters, Link, first_representatives};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed, url_key};
 use crate::ports::{
-    DocumentShingles, DocumentText, MissingUrl, Outgoing, OutputNotes, ProgressMap, Snapshot, StoreError, StoreRule,
-    StoredDocument, StoredSighting,
+    DocumentShingles, DocumentText, MissingUrl, Outgoing, OutputNotes, ProgressMap, Snapshot, StartTimes, StoreError,
+    StoreRule, StoredDocument, StoredSighting,
 };
 use crate::sketch::{Equivalences, Shingle};
 use crate::sweep::{Observation, Sighting, SweepRow, UrlState};
@@ -152,6 +152,22 @@ impl RocksStore {
         let row = self.db.get_cf(self.cf(cf::META)?, [meta::BEGINNING, source.as_bytes()].concat()).map_err(failed)?;
         let time = |row: Vec<u8>| row.try_into().map(i64::from_be_bytes).map_err(|_| damaged("meta/beginning"));
         row.map(time).transpose().map(|time| time.map(FetchTime))
+    }
+
+    /// The start times of all sources that have one.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn beginnings(&self) -> Result<StartTimes, StoreError> {
+        let mut times = StartTimes::new();
+        self.scan(cf::META, meta::BEGINNING, &mut |key, row| {
+            let source = String::from_utf8(key[meta::BEGINNING.len()..].to_vec()).ok();
+            let time = row.try_into().ok().map(|time| FetchTime(i64::from_be_bytes(time)));
+            let (source, time) = source.zip(time).ok_or_else(|| damaged("meta/beginning"))?;
+            times.insert(source, time);
+            Ok(true)
+        })?;
+        Ok(times)
     }
 
     /// What the store remembers about the topics that it publishes to.

@@ -4,7 +4,7 @@ use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
 use crate::backfill::datasets::PAGES;
 use crate::backfill::error::BackfillError;
-use crate::backfill::rows::{LinkRow, Outcome};
+use crate::backfill::rows::{LinkRow, Outcome, Visit};
 use crate::cluster::{Clusters, Decision, Match, Relation};
 use crate::document::{ClusterId, DocumentId};
 use crate::ports::{Outgoing, Sink, SinkError, StoreError};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Events that the sink gets at once.
 const BATCH_EVENTS: usize = 1 << 14;
 
-/// Publishes the events that the sink does not have yet.
+/// Publishes the events that the sink does not have yet. A mark of loss is no record and has none.
 ///
 /// A document that is not the first of its cluster is near it. There are no merges, because no cluster had another
 /// name in an earlier event.
@@ -36,6 +36,9 @@ pub(in crate::backfill) fn publish(
         let pages = PAGES.open(&context.folder, &segment.pages)?;
         let mut rows = pages.read_all();
         while let Some(row) = rows.next_row()? {
+            if let Outcome::Page(Visit { observation: Observation { seen: Seen::Lost, .. }, .. }) = &row.outcome {
+                continue;
+            }
             let source = sources.get(row.source as usize).ok_or_else(|| BackfillError::Damaged(pages.path().into()))?;
             let origin = Origin { source: Arc::clone(source), partition: row.partition, offset: row.offset };
             if seq >= first {

@@ -37,22 +37,23 @@ const SEGMENT_PAGES: (u64, u64) = (64 << 10, 4 << 20);
 const KNOWN_BODIES_SHARE: u64 = 8;
 
 /// A record with what its page and its content become.
-struct VisitRecord {
-    origin: Origin,
-    chain: u64,
-    n_bytes: usize,
-    outcome: Result<(Visit, VisitContent), Rejection>,
+pub(super) struct VisitRecord {
+    pub origin: Origin,
+    pub chain: u64,
+    pub n_bytes: usize,
+    pub outcome: Result<(Visit, VisitContent), Rejection>,
 }
 
 /// The content that a visit found.
-enum VisitContent {
+pub(super) enum VisitContent {
     None,
     Known(KnownBody),
     Sketched(Box<NewDocument>),
 }
 
 /// A content as the row that it gets if it is a new document.
-struct NewDocument {
+#[derive(Clone)]
+pub(super) struct NewDocument {
     row: DocumentRow,
     /// Shingles that may index the document.
     n_candidates: usize,
@@ -107,10 +108,7 @@ pub fn ingest_sketched(
             })
         }
     };
-    // Pages that were sketched elsewhere have no bodies to look up.
-    let known_bodies = RwLock::new(KnownBodies::new(0));
-    let mut writer = IngestWriter::resume(checkpoint, context, &known_bodies)?;
-    let ingested = writer.progress.clone();
+    let ingested = checkpoint.ingested().progress_map();
     let read = |send: &dyn Fn(Chunk<SketchedRecord>) -> bool| {
         chunks.try_for_each(|chunk| {
             let mut chunk = chunk?;
@@ -121,6 +119,18 @@ pub fn ingest_sketched(
             if send(chunk) { Ok(()) } else { Err(BackfillError::Stopped) }
         })
     };
+    ingest_without_bodies(checkpoint, context, read, worker)
+}
+
+/// Ingests what `read` sends, as of [`in_order`]: records that have no bodies to look up.
+pub(super) fn ingest_without_bodies<C: Send, W: FnMut(C) -> Chunk<VisitRecord> + Send>(
+    checkpoint: &mut Checkpoint,
+    context: &Context,
+    read: impl FnOnce(&dyn Fn(C) -> bool) -> Result<(), BackfillError> + Send,
+    worker: impl Fn() -> W,
+) -> Result<(), BackfillError> {
+    let known_bodies = RwLock::new(KnownBodies::new(0));
+    let mut writer = IngestWriter::resume(checkpoint, context, &known_bodies)?;
     let (written, read) = in_order(context, read, worker, |chunk| writer.take(chunk, checkpoint));
     written?;
     writer.finish(checkpoint, read.map(|()| true))
@@ -182,7 +192,7 @@ fn visit(page: SketchedPage, known: Option<KnownBody>, seed: &Seed, rule: &Sketc
     (Visit { url: page.url, key, host, observation, relation: None }, content)
 }
 
-fn new_document(
+pub(super) fn new_document(
     content: SketchedContent,
     text: Option<KeptText>,
     first_url: Fingerprint,
@@ -334,14 +344,17 @@ impl<'a> IngestWriter<'a> {
     fn add(&mut self, record: VisitRecord) -> Result<(), BackfillError> {
         let VisitRecord { origin, chain, n_bytes, outcome } = record;
         let counts = &mut self.state.counts;
-        counts.n_records += 1;
         counts.n_bytes += n_bytes as u64;
         let outcome = match outcome {
             Err(why) => {
+                counts.n_records += 1;
                 counts.n_rejected += 1;
                 Outcome::Rejected(why)
             }
+            // Closing a sweep made the mark, and no record.
+            Ok((visit, _)) if visit.observation.seen == Seen::Lost => Outcome::Page(visit),
             Ok((mut visit, content)) => {
+                counts.n_records += 1;
                 if let Some((document, relation)) = self.document_of(content)? {
                     visit.observation.seen = Seen::Document(document);
                     visit.relation = Some(relation);

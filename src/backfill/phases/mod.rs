@@ -2,6 +2,7 @@
 
 pub(super) mod events;
 pub(super) mod ingest;
+pub(super) mod kept;
 pub(super) mod lists;
 pub(super) mod load;
 pub(super) mod pair_formation;

@@ -6,6 +6,7 @@ mod follow;
 mod forget;
 mod ingest;
 mod kafka;
+mod migrate;
 mod query;
 mod related;
 
@@ -15,9 +16,10 @@ pub use follow::FollowArgs;
 pub use forget::ForgetArgs;
 pub use ingest::{BackfillArgs, Role, RunArgs, ServeArgs, SketchArgs};
 pub use kafka::{DlqCommand, ReplayArgs, Republished, TopicArgs, TopicsCommand};
+pub use migrate::MigrateArgs;
 pub use query::{
-    ChangesArgs, ExportArgs, ExportClustersArgs, ExportCommand, ExportEventsArgs, Question, ReclusterArgs, ReportArgs,
-    SweepCommand,
+    ChangesArgs, ExportArgs, ExportClustersArgs, ExportCommand, ExportEventsArgs, ExportMappingArgs, Question,
+    ReclusterArgs, ReportArgs, SweepCommand,
 };
 pub use related::{BuildArgs, EvaluateArgs, RelatedCommand, SampleArgs, TableArgs};
 
@@ -106,6 +108,13 @@ pub enum Command {
     Sketch(SketchArgs),
     /// Cluster the store's sketches by another rule; the store stays as it is without --apply
     Recluster(ReclusterArgs),
+    /// Make a new store by another rule from what the store keeps, while the store goes on
+    ///
+    /// The configuration gives the new rule. The texts that the store keeps (store.keep_text) are sketched by it; sightings,
+    /// sweeps and the positions in all sources are taken over, so that `run` on the new store goes on where the old one stood.
+    /// The old store stays as it is. Unfinished work lies in DIR.backfill: the same command goes on from the last finished
+    /// piece, whatever ended it.
+    Migrate(MigrateArgs),
     /// Ask the store: the history of a URL, clusters, similar documents, lost pages
     #[command(after_long_help = "\
 Examples:

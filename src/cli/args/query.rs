@@ -277,6 +277,17 @@ Examples:
 Examples:
   lookalike export centers --json --out centers.jsonl")]
     Centers(ExportArgs),
+    /// Write a row for each pair of clusters, of an older store and of this one, that share a URL
+    ///
+    /// Only URLs where a page stands now count. The columns are old_cluster, new_cluster, n_shared (URLs of both), n_old and
+    /// n_new (URLs of each), and kind: same, where neither shares a URL with another cluster; split, where the old one is
+    /// in several; merged, where the new one has several; mixed, where both; old-only and new-only for URLs where one store
+    /// alone has a page. The rows are in the order of the old clusters.
+    #[command(after_long_help = "\
+Examples:
+  lookalike export mapping --from crawl.store --store crawl-2.store --out mapping.csv
+  lookalike export mapping --from crawl.store --store crawl-2.store --out mapping.parquet")]
+    Mapping(ExportMappingArgs),
 }
 
 #[derive(Debug, Args)]
@@ -306,6 +317,18 @@ pub struct ExportEventsArgs {
     /// Events files, compressed or not
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub export: ExportArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ExportMappingArgs {
+    /// The older store
+    #[arg(long, value_name = "DIR")]
+    pub from: PathBuf,
+    /// Memory for sorting, beside 12 bytes a document [default: a third of the machine's]
+    #[arg(long, value_name = "MIB")]
+    pub memory: Option<u64>,
     #[command(flatten)]
     pub export: ExportArgs,
 }

@@ -1,0 +1,46 @@
+//! `lookalike export mapping`: which clusters of an older store are which of this one.
+
+use super::args::ExportMappingArgs;
+use super::backfill::memory_limit;
+use super::exit::{Exit, ending, file_error};
+use super::table::{TableColumns, TableWriter, column};
+use super::wiring::{beside, new_seed, open_read_only, watch_signals};
+use crate::backfill::{BackfillError, Context, map_clusters};
+use crate::config::Config;
+use crate::store::RocksStore;
+use anyhow::Result;
+
+/// The columns of the mapping.
+pub(super) const COLUMNS: TableColumns = TableColumns {
+    all: &[
+        column!("old_cluster", Number),
+        column!("new_cluster", Number),
+        column!("n_shared", Number),
+        column!("n_old", Number),
+        column!("n_new", Number),
+        column!("kind", Text),
+    ],
+    default: &[],
+};
+
+/// Writes the mapping.
+pub(super) fn export(config: &Config, args: &ExportMappingArgs, mut rows: TableWriter) -> Result<()> {
+    let old = RocksStore::open_read_only(&args.from, &config.store_settings())?;
+    let new = open_read_only(config)?;
+    let folder = beside(&config.store.path, &format!(".mapping-{}", std::process::id()));
+    std::fs::create_dir(&folder).map_err(|error| file_error("create", &folder, &error))?;
+    let context = Context {
+        folder: folder.clone(),
+        n_threads: 1,
+        memory: memory_limit(args.memory),
+        stop: watch_signals()?,
+        progress: Default::default(),
+    };
+    let mapped = map_clusters::<anyhow::Error>(&context, &old, &new, &new_seed()?, |row| Ok(rows.write(&row)?));
+    std::fs::remove_dir_all(&folder).map_err(|error| file_error("remove", &folder, &error))?;
+    mapped.map_err(|error| match error.downcast_ref() {
+        Some(BackfillError::Stopped) => ending(Exit::Interrupted, "stopped; nothing was written"),
+        _ => error,
+    })?;
+    Ok(rows.finish()?)
+}

@@ -1,0 +1,199 @@
+//! `lookalike migrate`: a new store by another rule, from what the store keeps, beside the process that writes to it.
+
+use super::args::MigrateArgs;
+use super::backfill::{context, memory_limit, open_checkpoint, usage_error, work_folder};
+use super::exit::{Exit, ending, file_error, usage};
+use super::output::OutputMode;
+use super::telemetry;
+use super::wiring::{refuse_star, watch_signals};
+use crate::backfill::{
+    self, BackfillError, BackfillInput, BackfillSpec, Handover, KeptInput, PhaseProgress, Report, Takeover,
+};
+use crate::config::Config;
+use crate::dedup::KeptLog;
+use crate::document::FetchTime;
+use crate::ports::{Outgoing, RelatedView, Sink, SinkError, Snapshot};
+use crate::store::{self, RocksLoader, RocksStore};
+use crate::wire::{Event, EventBody, Reason};
+use anyhow::Result;
+use indicatif::HumanCount;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The view of the old store, in the folder of the work.
+const VIEW: &str = "old";
+
+/// What a migration did.
+#[derive(Serialize)]
+struct MigrateSummary {
+    /// Sightings that the new store has, marks of loss aside.
+    n_sightings: u64,
+    /// Sightings that it lacks, because the text of their document is not kept.
+    n_missing: u64,
+    n_documents: u64,
+    n_clusters: u64,
+    store: PathBuf,
+}
+
+/// Makes a store by the configured rule from what the old one keeps.
+pub(super) fn migrate(mut config: Config, args: &MigrateArgs, mode: OutputMode) -> Result<Exit> {
+    refuse_star(
+        &config,
+        "such a store; or migrate with \"components\", and `recluster --policy star` shows the stars in it",
+    )?;
+    let old_path = std::mem::replace(&mut config.store.path, args.to.clone());
+    let old = RocksStore::open_read_only(&old_path, &config.store_settings())?;
+    check_old(&config, &old, mode)?;
+    let spec = spec(&config, &old);
+    drop(old);
+    telemetry::start_logs(&config.log.level)?;
+    let shutdown = watch_signals()?;
+    let memory = memory_limit(args.memory);
+    let folder = work_folder(&config.store.path);
+    let checkpoint = open_checkpoint(&config, &folder, spec, memory)?;
+    let view = view(&config, &old_path, &folder)?;
+    let takeover = Takeover { progress: view.progress()?, sweeps: view.sweeps()? };
+    let missing = args.missing.as_deref().map(MissingFile::create).transpose()?;
+    let end = Handover {
+        events: missing.map(|file| Box::new(file) as Box<dyn Sink>),
+        start_times: view.beginnings()?,
+        takeover: Some(takeover),
+        ..Handover::default()
+    };
+    let input = BackfillInput::Kept(KeptInput { store: Arc::new(view), texts: config.text_rule() });
+    let phases = Arc::new(PhaseProgress::default());
+    let context = context(&config, folder, memory, &shutdown, &phases);
+    let loader = RocksLoader::new(config.store_settings(), config.rule(), checkpoint.seed()?);
+    let progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
+    let shown = progress.start_backfill(phases);
+    let report = backfill::run(checkpoint, &context, input, &loader, &config.store.path, end);
+    shown.finish();
+    let report = match report {
+        Err(BackfillError::Stopped) if shutdown.load(Ordering::Relaxed) => {
+            return Err(ending(Exit::Interrupted, BackfillError::Stopped.to_string()));
+        }
+        report => report.map_err(usage_error)?,
+    };
+    let summary = summary(&report, &config.store.path);
+    mode.summary(&summary, |summary| summary_text(summary, args.missing.as_deref()))?;
+    Ok(if summary.n_missing == 0 { Exit::Done } else { Exit::Unreadable })
+}
+
+/// Fails where the texts of a store cannot give what the rule asks for, and notes what stays behind.
+fn check_old(config: &Config, old: &RocksStore, mode: OutputMode) -> Result<()> {
+    let path = old.path().display();
+    if old.n_bytes_of_texts()?.is_none() {
+        return Err(usage(format!(
+            "{path} keeps no texts, and without them pages cannot be sketched again; \
+             make the new store from the pages: `lookalike backfill --store {} INPUTS`",
+            config.store.path.display()
+        )));
+    }
+    let (had, wanted) = (old.rule(), config.rule());
+    if (had.canonical_version, had.canonical) != (wanted.canonical_version, wanted.canonical) {
+        return Err(usage(format!(
+            "{path} keeps texts by another [canonical]: what it left out of a page, and what it did not, cannot be told from \
+             a text; set canonical.content as there, or make the new store from the pages with `lookalike backfill`"
+        )));
+    }
+    if old.has_related() {
+        mode.note("what pages say of each other, for related pages, stays behind: the new store reads it of new pages");
+    }
+    if KeptLog::new(old.path()).is_there() {
+        mode.note("the log of pages that `dedup --store` keeps in the old store stays behind");
+    }
+    Ok(())
+}
+
+/// What an unfinished migration must have in common with this one to be resumed.
+fn spec(config: &Config, old: &RocksStore) -> BackfillSpec {
+    let texts = config.text_rule().map_or("none".to_string(), |rule| rule.bytes_max.to_string());
+    let inputs = vec![(format!("store {}", old.id()), 0)];
+    BackfillSpec { rule: config.rule(), reading: format!("kept texts; texts: {texts}"), inputs }
+}
+
+/// Opens the old store as it was when the work began. The view is made once, before anything is read of it.
+fn view(config: &Config, old: &Path, folder: &Path) -> Result<RocksStore> {
+    let (path, settings) = (folder.join(VIEW), config.store_settings());
+    if !path.exists() {
+        store::back_up(old, &settings, &path)?;
+    }
+    Ok(RocksStore::open_read_only(&path, &settings)?)
+}
+
+fn summary(report: &Report, store: &Path) -> MigrateSummary {
+    let counts = &report.counts;
+    MigrateSummary {
+        n_sightings: counts.n_records - counts.n_rejected,
+        n_missing: counts.n_rejected,
+        n_documents: report.sizes.documents,
+        n_clusters: report.sizes.clusters,
+        store: store.to_path_buf(),
+    }
+}
+
+fn summary_text(summary: &MigrateSummary, missing: Option<&Path>) -> String {
+    let MigrateSummary { n_sightings, n_missing, n_documents, n_clusters, store } = summary;
+    let mut text = format!(
+        "{} holds {} sightings, {} documents in {} clusters\n",
+        store.display(),
+        HumanCount(*n_sightings),
+        HumanCount(*n_documents),
+        HumanCount(*n_clusters)
+    );
+    if *n_missing > 0 {
+        let listed =
+            missing.map_or("--missing FILE lists such".to_string(), |path| format!("{} lists them", path.display()));
+        text += &format!("  missing {}, because texts are not kept; {listed}\n", HumanCount(*n_missing));
+    }
+    text
+}
+
+/// A sighting that the new store lacks.
+#[derive(Serialize)]
+struct MissingRow<'a> {
+    url: Option<&'a str>,
+    fetched_at: Option<FetchTime>,
+    sweep: Option<&'a str>,
+    reason: Reason,
+    message: &'a str,
+}
+
+/// Lists the sightings that are rejected. A resumed run writes the whole list again.
+struct MissingFile {
+    path: PathBuf,
+    out: BufWriter<File>,
+}
+
+impl MissingFile {
+    fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path).map_err(|error| file_error("write", path, &error))?;
+        Ok(MissingFile { path: path.to_path_buf(), out: BufWriter::new(file) })
+    }
+
+    fn write(&mut self, events: &[Outgoing]) -> Result<(), std::io::Error> {
+        for event in events {
+            let event: Event = serde_json::from_slice(&event.json)?;
+            let EventBody::Rejected { reason, message, .. } = &event.body else { continue };
+            let (url, fetched_at, sweep) = (event.url.as_deref(), event.fetched_at, event.sweep.as_deref());
+            serde_json::to_writer(&mut self.out, &MissingRow { url, fetched_at, sweep, reason: *reason, message })?;
+            self.out.write_all(b"\n")?;
+        }
+        self.out.flush()?;
+        self.out.get_ref().sync_all()
+    }
+}
+
+impl Sink for MissingFile {
+    fn last_seq(&mut self) -> Result<Option<u64>, SinkError> {
+        Ok(None)
+    }
+
+    fn publish(&mut self, events: &[Outgoing]) -> Result<(), SinkError> {
+        self.write(events).map_err(|error| SinkError::new(format!("cannot write {}: {error}", self.path.display())))
+    }
+}
