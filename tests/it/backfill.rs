@@ -87,7 +87,7 @@ fn the_store_equals_the_streams() {
 
 /// An answer without the documents that a chain goes through. A backfill may find other links of a cluster than the
 /// stream.
-fn without_chains(answer: &str) -> serde_json::Value {
+pub(crate) fn without_chains(answer: &str) -> serde_json::Value {
     let mut answer: serde_json::Value = serde_json::from_str(answer).expect("JSON");
     for detail in answer["details"].as_array_mut().into_iter().flatten() {
         detail["evidence"].as_object_mut().expect("evidence").remove("through");

@@ -64,6 +64,8 @@ mod kafka;
 #[cfg(feature = "service")]
 mod kept_events;
 #[cfg(feature = "service")]
+mod migrate;
+#[cfg(feature = "service")]
 mod objects;
 #[cfg(feature = "service")]
 mod page;
