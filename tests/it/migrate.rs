@@ -64,9 +64,10 @@ fn crawled() -> World {
     let sweep = |world: &World, at: usize| world.run(&[sweeps()[at].clone()]);
     sweep(&world, 0);
     sweep(&world, 1);
-    world.ask("sweep close", &["2-2015-08-01"]);
+    let events = world.path("events.jsonl").display().to_string();
+    world.ask("sweep close", &["2-2015-08-01", "--events", &events]);
     sweep(&world, 2);
-    world.ask("sweep close", &["3-2017-09-01"]);
+    world.ask("sweep close", &["3-2017-09-01", "--events", &events]);
     let bin = "https://docs.npm.example/html/api/bin.html";
     let lines = [
         no_page(bin, "4", r#""redirect_to":"https://docs.npm.example/""#),
