@@ -47,10 +47,10 @@ fn refused(output: &Output, why: &str) {
     assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
 }
 
-/// The bytes of every file below a folder.
+/// The bytes of every file in a folder.
 fn files_of(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let paths = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
-    paths.map(|path| (path.clone(), fs::read(&path).expect("bytes"))).collect()
+    paths.filter(|path| path.is_file()).map(|path| (path.clone(), fs::read(&path).expect("bytes"))).collect()
 }
 
 /// A line that says of a URL that it is gone, or where it is.
@@ -267,7 +267,9 @@ fn a_killed_migration_goes_on() {
         if world.path("new.backfill/old").exists() {
             // From here on the new store is that of the moment when the work began.
             let url = format!("http://later.example/{n_kills}");
-            world.run(&[world.write("later.jsonl", page(&url, "2018-01-01T00:00:00Z", "5", &url) + "\n")]);
+            world
+                .run(&[world
+                    .write(&format!("later-{n_kills}.jsonl"), page(&url, "2018-01-01T00:00:00Z", "5", &url) + "\n")]);
         }
     }
     assert!(n_kills > 2, "{n_kills} kills are too few");
