@@ -210,8 +210,9 @@ fn each_cluster<E: From<BackfillError>>(
     let mut group: Vec<Shared> = Vec::new();
     loop {
         let next = rows.next_row().map_err(BackfillError::from)?;
-        let continues = next.zip(group.last().copied()).is_some_and(|(next, last)| next.first == last.first);
-        if !group.is_empty() && !(continues && group[0].first != 0) {
+        let is_over =
+            group.last().is_some_and(|last| last.first == 0 || next.is_none_or(|next| next.first != last.first));
+        if is_over {
             let n_urls = group.iter().map(|row| row.n_urls).sum();
             let n_partners = group.iter().filter(|row| row.second != 0).count() as u64;
             each(&group, (n_urls, n_partners))?;

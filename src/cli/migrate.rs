@@ -2,12 +2,12 @@
 
 use super::args::MigrateArgs;
 use super::backfill::{context, memory_limit, open_checkpoint, usage_error, work_folder};
-use super::exit::{Exit, ending, file_error, usage};
+use super::exit::{Exit, ending, usage};
 use super::output::OutputMode;
 use super::telemetry;
 use super::wiring::{refuse_star, watch_signals};
 use crate::backfill::{
-    self, BackfillError, BackfillInput, BackfillSpec, Handover, KeptInput, PhaseProgress, Report, Takeover,
+    self, BackfillError, BackfillInput, BackfillSpec, Checkpoint, Handover, KeptInput, PhaseProgress, Report, Takeover,
 };
 use crate::config::Config;
 use crate::dedup::KeptLog;
@@ -19,7 +19,7 @@ use anyhow::Result;
 use indicatif::HumanCount;
 use serde::Serialize;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -54,12 +54,14 @@ pub(super) fn migrate(mut config: Config, args: &MigrateArgs, mode: OutputMode) 
     let shutdown = watch_signals()?;
     let memory = memory_limit(args.memory);
     let folder = work_folder(&config.store.path);
+    if !Checkpoint::exists(&folder) && !backfill::is_free(&config.store.path) {
+        return Err(usage(format!("--to {}: it is there already; name another folder", args.to.display())));
+    }
     let checkpoint = open_checkpoint(&config, &folder, spec, memory)?;
     let view = view(&config, &old_path, &folder)?;
     let takeover = Takeover { progress: view.progress()?, sweeps: view.sweeps()? };
-    let missing = args.missing.as_deref().map(MissingFile::create).transpose()?;
     let end = Handover {
-        events: missing.map(|file| Box::new(file) as Box<dyn Sink>),
+        events: args.missing.as_deref().map(|path| Box::new(MissingFile::new(path)) as Box<dyn Sink>),
         start_times: view.beginnings()?,
         takeover: Some(takeover),
         ..Handover::default()
@@ -101,7 +103,7 @@ fn check_old(config: &Config, old: &RocksStore, mode: OutputMode) -> Result<()> 
         )));
     }
     if old.has_related() {
-        mode.note("what pages say of each other, for related pages, stays behind: the new store reads it of new pages");
+        mode.note("what the old store read of its pages for related pages stays behind");
     }
     if KeptLog::new(old.path()).is_there() {
         mode.note("the log of pages that `dedup --store` keeps in the old store stays behind");
@@ -163,37 +165,43 @@ struct MissingRow<'a> {
     message: &'a str,
 }
 
-/// Lists the sightings that are rejected. A resumed run writes the whole list again.
+/// Lists the sightings that are rejected. The file is begun anew when the events are published, and not before: a run that
+/// finds the store whole leaves it as it is.
 struct MissingFile {
     path: PathBuf,
-    out: BufWriter<File>,
+    out: Option<BufWriter<File>>,
 }
 
 impl MissingFile {
-    fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path).map_err(|error| file_error("write", path, &error))?;
-        Ok(MissingFile { path: path.to_path_buf(), out: BufWriter::new(file) })
+    fn new(path: &Path) -> Self {
+        MissingFile { path: path.to_path_buf(), out: None }
     }
 
-    fn write(&mut self, events: &[Outgoing]) -> Result<(), std::io::Error> {
+    fn failed(&self, error: &io::Error) -> SinkError {
+        SinkError::new(format!("cannot write {}: {error}; check the path and run again", self.path.display()))
+    }
+
+    fn write(&mut self, events: &[Outgoing]) -> io::Result<()> {
+        let Some(out) = &mut self.out else { return Ok(()) };
         for event in events {
             let event: Event = serde_json::from_slice(&event.json)?;
             let EventBody::Rejected { reason, message, .. } = &event.body else { continue };
             let (url, fetched_at, sweep) = (event.url.as_deref(), event.fetched_at, event.sweep.as_deref());
-            serde_json::to_writer(&mut self.out, &MissingRow { url, fetched_at, sweep, reason: *reason, message })?;
-            self.out.write_all(b"\n")?;
+            serde_json::to_writer(&mut *out, &MissingRow { url, fetched_at, sweep, reason: *reason, message })?;
+            out.write_all(b"\n")?;
         }
-        self.out.flush()?;
-        self.out.get_ref().sync_all()
+        out.flush()?;
+        out.get_ref().sync_all()
     }
 }
 
 impl Sink for MissingFile {
     fn last_seq(&mut self) -> Result<Option<u64>, SinkError> {
+        self.out = Some(BufWriter::new(File::create(&self.path).map_err(|error| self.failed(&error))?));
         Ok(None)
     }
 
     fn publish(&mut self, events: &[Outgoing]) -> Result<(), SinkError> {
-        self.write(events).map_err(|error| SinkError::new(format!("cannot write {}: {error}", self.path.display())))
+        self.write(events).map_err(|error| self.failed(&error))
     }
 }

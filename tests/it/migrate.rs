@@ -212,7 +212,10 @@ fn sightings_without_a_text_are_told() {
     let mut world = keeping();
     for (keep_text, sweep) in ["canonical", "none", "canonical"].into_iter().zip(sweeps()) {
         world = world.with("store.keep_text", keep_text);
-        world.run(&[sweep]);
+        world.run(std::slice::from_ref(&sweep));
+        let events = world.path("events.jsonl").display().to_string();
+        let name = sweep.file_name().expect("a name").to_string_lossy().replace("sweep-", "").replace(".jsonl.zst", "");
+        world.ask("sweep close", &[&name, "--events", &events]);
     }
     let list = world.path("missing.jsonl");
     let output = migrate_command(&world, &[]).arg("--missing").arg(&list).arg("--json").output().expect("starts");
