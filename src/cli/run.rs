@@ -13,7 +13,7 @@ use crate::bag_refresh;
 use crate::cluster::Decider;
 use crate::config::{Config, InputKind};
 use crate::document::FetchTime;
-use crate::files::{Input, decode_content, parse_warc_page};
+use crate::files::{FollowedFolders, Input, InputError, decode_content, input_files, parse_warc_page};
 use crate::http::{Token, WriteAccess};
 use crate::intake::FutureLimit;
 use crate::kafka::{KafkaSketchSource, KafkaSource, OwnerOptions, StartOptions};
@@ -40,7 +40,7 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
         return roles::sketch(&config, metrics, args.accept_gap, mode);
     }
     // Before the store is opened: a mistyped path must not create one.
-    let inputs = file_inputs(&config, &args)?;
+    let inputs = if args.follow { followed(&config, &args)? } else { file_inputs(&config, &args)? };
     telemetry::start_logs(&config.log.level)?;
     let is_counting = metrics.is_some() || args.http_listen.is_some();
     let metrics = is_counting.then(|| Metrics::start(metrics)).transpose()?;
@@ -63,7 +63,13 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
         InputKind::Files => {
             let source = file_source(&config, inputs, store.progress()?)?;
             progress.reads(source.read_progress());
-            Box::new(source)
+            if args.follow {
+                let between_looks = Duration::from_millis(config.input.follow_ms);
+                let notes = Box::new(store.input_notes());
+                Box::new(FollowedFolders::new(source, args.inputs.clone(), between_looks, notes)) as Box<dyn Source>
+            } else {
+                Box::new(source)
+            }
         }
     };
     let sink = open_sink(&config, &store, begun, &shutdown)?;
@@ -73,6 +79,9 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
     let summary = stream(&config, &store, flow, &shutdown)?;
     heart.end()?;
     mode.summary(&summary, |summary| summary_text(summary, &config.store.path))?;
+    if args.follow {
+        return Ok(Exit::Done);
+    }
     exit_of(&config, &summary, shutdown.load(Ordering::Relaxed), mode)
 }
 
@@ -220,6 +229,27 @@ fn file_inputs(config: &Config, args: &RunArgs) -> Result<Vec<Input>> {
         InputKind::Kafka if args.inputs.is_empty() => Ok(Vec::new()),
         InputKind::Kafka => Err(usage("input.from is \"kafka\": name no files, or set it to \"files\"")),
     }
+}
+
+/// Checks what `--follow` is to follow. Returns no inputs: the source finds them.
+fn followed(config: &Config, args: &RunArgs) -> Result<Vec<Input>> {
+    if config.input.from != InputKind::Files {
+        return Err(usage("--follow needs folders: set input.from to \"files\""));
+    }
+    if config.input.follow_ms == 0 {
+        return Err(usage("input.follow_ms is 0, must be at least 1"));
+    }
+    for path in &args.inputs {
+        match input_files(std::slice::from_ref(path)) {
+            _ if path.as_os_str() == "-" => {
+                return Err(usage("--follow: standard input is read to its end anyway; name folders"));
+            }
+            // They may fill.
+            Ok(_) | Err(InputError::EmptyFolder(_) | InputError::NoMatch(_)) => {}
+            Err(error) => return Err(usage(error)),
+        }
+    }
+    Ok(Vec::new())
 }
 
 /// How `run` is to begin with a topic.

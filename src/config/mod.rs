@@ -155,6 +155,8 @@ pub struct InputSection {
     pub sweep_cut: SweepCut,
     /// Days ahead of the clock that a page may be dated; 0 for no limit.
     pub future_days_max: u32,
+    /// Milliseconds between two looks of `run --follow` at its folders.
+    pub follow_ms: u64,
     /// `[input.fields]`: where records hold the parts of a page.
     pub fields: FieldMap,
 }

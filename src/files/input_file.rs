@@ -4,6 +4,7 @@ use super::compression::{IdleDecoders, decompressed};
 use crate::document::FetchTime;
 #[cfg(feature = "object-store")]
 use crate::objects::{Object, ObjectFile};
+use crate::ports::InputState;
 use bytes::Bytes;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
@@ -69,15 +70,6 @@ pub(crate) fn no_objects() -> io::Error {
     let what =
         "this program was built without object stores; build it with the feature object-store, or fetch the file";
     io::Error::new(io::ErrorKind::Unsupported, what)
-}
-
-/// The size of an input, and when it was last changed.
-#[derive(Clone, Copy, Debug)]
-pub struct InputState {
-    /// Its size.
-    pub n_bytes: u64,
-    /// When it was last changed, where that is known.
-    pub changed_at: Option<FetchTime>,
 }
 
 /// What is known of an input that is a file or an object; none of a pipe or a device.

@@ -57,22 +57,107 @@ pub enum InputError {
 /// # Errors
 /// [`InputError`] for the first path that names no readable file. Nothing has been read by then.
 pub fn input_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, InputError> {
-    let mut files = Vec::new();
+    let mut listing = Listing { files: Vec::new(), failed: None };
+    paths.iter().try_for_each(|path| listing.add(path))?;
+    Ok(listing.files)
+}
+
+/// The files that paths name at this moment, as [`input_files`] finds them, and what is there and cannot be listed. A
+/// folder or a pattern may hold none yet.
+pub(super) fn files_there(paths: &[PathBuf]) -> (Vec<PathBuf>, Vec<InputError>) {
+    let mut listing = Listing { files: Vec::new(), failed: Some(Vec::new()) };
     for path in paths {
+        if let Err(error) = listing.add(path) {
+            listing.failed.get_or_insert_default().push(error);
+        }
+    }
+    let failed = listing.failed.unwrap_or_default();
+    let is_news = |error: &InputError| !matches!(error, InputError::EmptyFolder(_) | InputError::NoMatch(_));
+    (listing.files, failed.into_iter().filter(is_news).collect())
+}
+
+/// Files that are found.
+struct Listing {
+    files: Vec<PathBuf>,
+    /// What cannot be listed, where the rest is listed all the same; otherwise the first of it ends the listing.
+    failed: Option<Vec<InputError>>,
+}
+
+impl Listing {
+    fn add(&mut self, path: &Path) -> Result<(), InputError> {
         if let Some(url) = url_of(path) {
-            files.extend(objects_of(url)?);
-            continue;
+            self.files.extend(objects_of(url)?);
+            return Ok(());
         }
         let path = local_path(path);
         match (path.metadata(), path.to_str()) {
-            _ if path.as_os_str() == "-" => files.push(path.to_path_buf()),
+            _ if path.as_os_str() == "-" => self.files.push(path.to_path_buf()),
             (Err(error), Some(pattern)) if error.kind() == io::ErrorKind::NotFound && is_pattern(pattern) => {
-                matches_of(pattern, &mut files)?;
+                self.add_matches(pattern)?;
             }
-            _ => files_of(path, &mut files)?,
+            _ => self.add_path(path)?,
         }
+        Ok(())
     }
-    Ok(files)
+
+    /// Passes an error over where the rest is listed all the same.
+    fn tolerate(&mut self, error: InputError) -> Result<(), InputError> {
+        match &mut self.failed {
+            Some(failed) => failed.push(error),
+            None => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn add_matches(&mut self, pattern: &str) -> Result<(), InputError> {
+        let matches = glob::glob_with(pattern, PATTERNS).map_err(|error| wrong_pattern(pattern, &error))?;
+        let n_before = self.files.len();
+        for path in matches {
+            let added = match path {
+                Ok(path) => self.add_path(&path),
+                Err(error) => Err(unreadable(error.path(), error.error())),
+            };
+            match added {
+                // Some other match may hold files.
+                Ok(()) | Err(InputError::EmptyFolder(_)) => {}
+                Err(error) => self.tolerate(error)?,
+            }
+        }
+        if self.files.len() == n_before { Err(InputError::NoMatch(pattern.to_string())) } else { Ok(()) }
+    }
+
+    fn add_path(&mut self, path: &Path) -> Result<(), InputError> {
+        let kind = path.metadata().map_err(|error| unreadable(path, &error))?.file_type();
+        if kind.is_dir() {
+            return self.add_folder(path);
+        }
+        // Opening a pipe waits for its writer.
+        if kind.is_file() && self.failed.is_none() {
+            File::open(path).map_err(|error| unreadable(path, &error))?;
+        }
+        self.files.push(path.to_path_buf());
+        Ok(())
+    }
+
+    fn add_folder(&mut self, folder: &Path) -> Result<(), InputError> {
+        let is_shown =
+            |entry: &walkdir::DirEntry| entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".");
+        let n_before = self.files.len();
+        let entries = walkdir::WalkDir::new(folder).follow_links(true).sort_by_file_name();
+        for entry in entries.into_iter().filter_entry(is_shown) {
+            let entry = entry.map_err(|error| {
+                let why = error.io_error().map_or_else(|| "a link leads back to its own folder".into(), plain);
+                InputError::Unreadable { path: error.path().unwrap_or(folder).to_path_buf(), why }
+            });
+            let added = match entry {
+                Ok(entry) if entry.file_type().is_dir() || !may_hold_pages(entry.path()) => Ok(()),
+                Ok(entry) => self.add_path(entry.path()),
+                Err(error) => Err(error),
+            };
+            added.or_else(|error| self.tolerate(error))?;
+        }
+        if self.files.len() == n_before { Err(InputError::EmptyFolder(folder.to_path_buf())) } else { Ok(()) }
+    }
 }
 
 /// A file to read, and its name below the folder that was named.
@@ -161,50 +246,6 @@ fn wrong_pattern(pattern: &str, error: &glob::PatternError) -> InputError {
 
 fn is_pattern(path: &str) -> bool {
     path.contains(['*', '?', '['])
-}
-
-fn matches_of(pattern: &str, files: &mut Vec<PathBuf>) -> Result<(), InputError> {
-    let matches = glob::glob_with(pattern, PATTERNS).map_err(|error| wrong_pattern(pattern, &error))?;
-    let n_before = files.len();
-    for path in matches {
-        let path = path.map_err(|error| unreadable(error.path(), error.error()))?;
-        match files_of(&path, files) {
-            // Some other match may hold files.
-            Err(InputError::EmptyFolder(_)) => {}
-            result => result?,
-        }
-    }
-    if files.len() == n_before { Err(InputError::NoMatch(pattern.to_string())) } else { Ok(()) }
-}
-
-fn files_of(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), InputError> {
-    let kind = path.metadata().map_err(|error| unreadable(path, &error))?.file_type();
-    if kind.is_dir() {
-        return walk(path, files);
-    }
-    // Opening a pipe waits for its writer.
-    if kind.is_file() {
-        File::open(path).map_err(|error| unreadable(path, &error))?;
-    }
-    files.push(path.to_path_buf());
-    Ok(())
-}
-
-fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), InputError> {
-    let is_shown =
-        |entry: &walkdir::DirEntry| entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".");
-    let n_before = files.len();
-    for entry in walkdir::WalkDir::new(folder).follow_links(true).sort_by_file_name().into_iter().filter_entry(is_shown)
-    {
-        let entry = entry.map_err(|error| {
-            let why = error.io_error().map_or_else(|| "a link leads back to its own folder".into(), plain);
-            InputError::Unreadable { path: error.path().unwrap_or(folder).to_path_buf(), why }
-        })?;
-        if !entry.file_type().is_dir() && may_hold_pages(entry.path()) {
-            files_of(entry.path(), files)?;
-        }
-    }
-    if files.len() == n_before { Err(InputError::EmptyFolder(folder.to_path_buf())) } else { Ok(()) }
 }
 
 /// How the names of files end that lie among the pages of a site, and are none.

@@ -54,7 +54,12 @@ pub(super) struct Originals(Arc<Mutex<Places>>);
 struct Places {
     hasher: RandomState,
     by_digest: HashMap<u64, Place>,
+    /// Files that hold originals and were not read, because the store has their pages.
+    unread: Vec<ReadFile>,
 }
+
+/// Reads a file for the places of its originals alone.
+pub(super) type ReadFile = Box<dyn FnOnce(&Originals) + Send>;
 
 impl Originals {
     /// Keeps the place of an original; of several with one digest, the first.
@@ -66,8 +71,25 @@ impl Originals {
         }
     }
 
-    /// Where a record with this digest may be.
+    /// Keeps a file in mind that is read once an original is not found elsewhere.
+    pub(super) fn add_unread(&self, read: ReadFile) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).unread.push(read);
+    }
+
+    /// Where a record with this digest may be. Reads the files that were not read, if it must.
     pub(super) fn get(&self, digest: &str) -> Option<Place> {
+        self.known(digest).or_else(|| {
+            let unread = std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).unread);
+            if unread.is_empty() {
+                return None;
+            }
+            tracing::info!("a revisit has its original in one of {} files that are read again for it", unread.len());
+            unread.into_iter().for_each(|read| read(self));
+            self.known(digest)
+        })
+    }
+
+    fn known(&self, digest: &str) -> Option<Place> {
         let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         places.by_digest.get(&places.hasher.hash_one(digest)).cloned()
     }

@@ -161,6 +161,29 @@ impl FileSource {
         self
     }
 
+    /// Reads another input after those that are there.
+    pub(super) fn add(&mut self, input: Input) {
+        if let Input::File(path) = &input {
+            self.read.n_bytes_total.fetch_add(file_bytes(path), Relaxed);
+        }
+        self.inputs.insert(0, input);
+    }
+
+    /// Passes over an input of which the store has every record. It is read once a revisit needs an original from it.
+    pub(super) fn pass_over(&self, path: PathBuf) {
+        let settings = self.settings.clone();
+        self.settings.originals.add_unread(Box::new(move |originals| {
+            let settings = ReadSettings { originals: originals.clone(), ..settings };
+            let Ok((OpenRecords { mut records, .. }, _)) = open_again(&path, &settings) else { return };
+            while let Ok(Advance::Record(_) | Advance::Gap(_)) = records.advance(0) {}
+        }));
+    }
+
+    /// How much of an input the store, or this source, has.
+    pub(super) fn next_offset(&self, name: &str) -> i64 {
+        self.progress.get(&(name.to_string(), 0)).map_or(0, |progress| progress.next_offset)
+    }
+
     /// How the inputs are read.
     pub(super) fn settings(&self) -> &ReadSettings {
         &self.settings

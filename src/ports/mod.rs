@@ -5,6 +5,7 @@
 mod control;
 mod crash_notes;
 mod forget;
+mod input_notes;
 mod kept_events;
 mod load;
 mod published;
@@ -22,6 +23,7 @@ pub use crate::wire::{Outgoing, PresentChange};
 pub use control::{CloseFailure, SweepCloser};
 pub use crash_notes::{CrashNote, CrashNotes, PoisonGuard};
 pub use forget::{Forgotten, ForgottenUrl, Remainders};
+pub use input_notes::{InputNotes, InputState};
 pub use kept_events::KeptEvents;
 pub use load::{EmptyStore, Family, LoadDocument, LoadMetadata, LoadRow, Loader, Table};
 pub use published::{EventReader, PublishedEvent};

@@ -81,8 +81,8 @@ use crate::cluster::{ClusterRow, Link, NewDocument};
 use crate::codec::{decode_field, decode_varint, encode_field, encode_varint};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint};
 use crate::ports::{
-    LoadDocument, MissingUrl, Neighbours, Outgoing, OutputNote, Present, PresentChange, Progress, StoredDocument,
-    StoredSighting,
+    InputState, LoadDocument, MissingUrl, Neighbours, Outgoing, OutputNote, Present, PresentChange, Progress,
+    StoredDocument, StoredSighting,
 };
 use crate::related::{Bag, FragmentKey, Target, Term};
 use crate::sketch::Shingle;
@@ -202,6 +202,9 @@ pub mod meta {
     pub const KEPT_FROM: &[u8] = b"kept-from";
     /// Followed by the name of a watch: the next event to look at for it (8).
     pub const WATCH: &[u8] = b"watch/";
+    /// Followed by the name of an input that was read to its end: its size (8), and when it was last changed (8), if that is
+    /// known.
+    pub const INPUT: &[u8] = b"input/";
     /// The rule under which pages are read for related pages, as JSON.
     pub const RELATED_RULE: &[u8] = b"related-rule";
     /// The last build of related pages, as JSON.
@@ -378,6 +381,21 @@ pub(super) fn read_champion_key(key: &[u8]) -> Option<(Term, u8, Target)> {
 
 pub(super) fn fingerprint_key(fingerprint: Fingerprint) -> [u8; 16] {
     fingerprint.0.to_be_bytes()
+}
+
+/// A row of `meta/input/…`.
+pub(super) fn input_state_row(state: InputState) -> Vec<u8> {
+    let mut row = state.n_bytes.to_be_bytes().to_vec();
+    row.extend(state.changed_at.map(sortable).as_ref().map_or(&[][..], |time| time));
+    row
+}
+
+/// Reads what [`input_state_row`] makes.
+pub(super) fn read_input_state(row: &[u8]) -> Option<InputState> {
+    let mut fields = Fields(row);
+    let n_bytes = fields.u64()?;
+    let changed_at = if fields.0.is_empty() { None } else { Some(fields.time()?) };
+    fields.0.is_empty().then_some(InputState { n_bytes, changed_at })
 }
 
 fn sortable(time: FetchTime) -> [u8; 8] {

@@ -1,7 +1,9 @@
 //! The same pages in every format that can be read, and files that are not what they should be.
 
-use crate::harness::{Partition, World, root, text};
+use crate::harness::process::Process;
+use crate::harness::{Partition, World, root, text, wait_until};
 use crate::parquet::{strings, write};
+use lookalike::wire::EventBody;
 use parquet::basic::Compression;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -376,6 +378,37 @@ fn revisits_show_what_their_originals_show() {
         run(&world, &folder, &[]);
         assert_eq!(world.ask("export clusters", &[]).contains("http://c/3,2022"), is_found, "{name}");
     }
+}
+
+/// Lost if this fails: revisits of what a process before took in, because its files are not read again.
+#[test]
+fn revisits_find_originals_in_files_that_were_followed_before() {
+    let record = |kind: &str, url: &str, block: &[u8]| {
+        let record = warc_record(kind, url, "2020-01-01T00:00:00Z", "application/http; msgtype=response", block);
+        String::from_utf8(record)
+            .expect("text")
+            .replace("WARC-Record-ID", "WARC-Payload-Digest: sha1:A\r\nWARC-Record-ID")
+    };
+    let world = World::new().with("input.follow_ms", 30);
+    let folder = world.path("crawl");
+    fs::create_dir(&folder).expect("made");
+    let words = (0..40).map(|word| format!("word{word} ")).collect::<String>();
+    for (number, (kind, block)) in
+        [("response", http(&words)), ("revisit", Vec::new()), ("revisit", Vec::new())].iter().enumerate()
+    {
+        let mut command = world.run_command(std::slice::from_ref(&folder));
+        command.arg("--follow");
+        let process = Process::start(command);
+        fs::write(folder.join(format!("{number}.warc")), record(kind, &format!("http://a/{number}"), block))
+            .expect("written");
+        wait_until("the page", || world.n_events() > number);
+        process.stop();
+    }
+    assert!(
+        world.events().iter().all(|event| matches!(event.body, EventBody::Assigned { .. })),
+        "{:?}",
+        world.events()
+    );
 }
 
 /// The batch reads them as the stream does.

@@ -48,6 +48,8 @@ mod families;
 #[cfg(feature = "service")]
 mod files;
 #[cfg(feature = "service")]
+mod followed_folders;
+#[cfg(feature = "service")]
 mod forget;
 #[cfg(feature = "service")]
 mod formats;

@@ -1,4 +1,4 @@
-"""WARC files appear in a folder while the example follows it, one of them in pieces, and it is killed again and again: the store
+"""WARC files appear in a folder while `run` follows it, one of them in pieces, and it is killed again and again: the store
 and the events must be those of one run over all the files.
 
     warc_folder.py PROGRAM FOLDER
@@ -7,13 +7,11 @@ and the events must be those of one run over all the files.
 import gzip
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-FOLLOW = Path(__file__).resolve().parents[2] / "deploy/examples/warc-folder/follow.sh"
 FILES, PAGES = 12, 40
 SECONDS_MAX = 60
 
@@ -49,11 +47,11 @@ def main():
     crawl, events = folder / "crawl", folder / "events.jsonl"
     crawl.mkdir()
     options = ["--store", folder / "store", "--events", events]
-    environment = os.environ | {"LOOKALIKE": program, "SECONDS_BETWEEN": "0.1"}
+    environment = os.environ | {"LOOKALIKE__INPUT__FOLLOW_MS": "100"}
 
     def follow():
-        # A group of its own, so that a kill takes the program, too.
-        return subprocess.Popen([FOLLOW, crawl, *options], env=environment, start_new_session=True, stderr=subprocess.DEVNULL)
+        command = [program, "run", "--quiet", "--follow", f"{crawl}/*.warc.gz", *options]
+        return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
 
     process, n_kills = follow(), 0
     for file in range(FILES):
@@ -69,10 +67,9 @@ def main():
             unfinished = name.with_suffix(".gz.open")
             unfinished.write_bytes(data)
             unfinished.rename(name)
-        # Not after the last file: a script that began a moment ago may not have its trap yet.
         if file % 3 == 1:
             time.sleep(0.03 * file)
-            os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
             process.wait()
             process, n_kills = follow(), n_kills + 1
         else:

@@ -76,6 +76,7 @@ impl PageDefaults {
 Examples:
   lookalike run crawl-*.warc.gz --sweep 2026-11
   lookalike run crawls/                              every file below the folder
+  lookalike run --follow crawls/                     and every one that appears there
   zstd -dc pages.jsonl.zst | lookalike run -
   lookalike run pages.jsonl --events events.jsonl --json
   lookalike run fineweb/*.jsonl.gz                   recognised; c4, the-pile, scrapy and nutch, too
@@ -84,7 +85,7 @@ Examples:
   lookalike run --config config/kafka.toml --role sketcher
 
 Exit codes:
-  0    every input was read; Kafka: stopped by SIGTERM or SIGINT
+  0    every input was read; Kafka, --follow: stopped by SIGTERM or SIGINT
   1    failed; the message says why and what to do
   2    wrong usage or configuration, or an input does not exist; nothing was changed
   3    some input could not be read, the rest is taken in; or no record was accepted
@@ -102,6 +103,9 @@ Exit codes:
 pub struct RunArgs {
     #[arg(help = INPUTS_HELP, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
+    /// Go on with what appears in these folders and patterns, until SIGTERM: a file is taken in once it is whole
+    #[arg(long, requires = "inputs", conflicts_with_all = ["stdin_name", "role"])]
+    pub follow: bool,
     /// Append events to this file; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub events: Option<String>,

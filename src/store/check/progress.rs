@@ -31,6 +31,7 @@ impl Check<'_> {
                 meta::KEPT_FROM => row.len() == 16,
                 meta::SEED => row.len() == 32,
                 key if key.starts_with(meta::BEGINNING) || key.starts_with(meta::WATCH) => row.len() == 8,
+                key if key.starts_with(meta::INPUT) => schema::read_input_state(&row).is_some(),
                 key if key.starts_with(meta::OUTPUT) => schema::read_output(&row).is_some(),
                 _ => true,
             };
