@@ -5,7 +5,8 @@ set -euo pipefail
 
 packages=(build-essential clang libclang-dev libssl-dev pkg-config zlib1g-dev)
 [ "${1:-}" = "--tests" ] \
-  && packages+=(chromium chromium-driver curl default-jre-headless fonts-dejavu-core jq maven openssl python3-confluent-kafka)
+  && packages+=(chromium chromium-driver curl default-jre-headless fonts-dejavu-core jq maven nginx-light openssl
+    python3-confluent-kafka)
 
 # Elsewhere than on Debian, the compiler names what it lacks.
 command -v dpkg-query >/dev/null || exit 0
@@ -20,6 +21,7 @@ present() {
     curl) command -v curl >/dev/null && return ;;
     jq) command -v jq >/dev/null && return ;;
     maven) command -v mvn >/dev/null && return ;;
+    nginx-light) PATH=$PATH:/usr/sbin command -v nginx >/dev/null && return ;;
     python3-confluent-kafka) python3 -c 'import confluent_kafka' 2>/dev/null && return ;;
   esac
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]

@@ -66,6 +66,7 @@ tests/deployment.sh "$CARGO_TARGET_DIR/release/lookalike"
 
 step "the examples with Scrapy and PostgreSQL"
 tests/neighbours.sh "$CARGO_TARGET_DIR/release/lookalike"
+tests/proxy.sh "$CARGO_TARGET_DIR/release/lookalike"
 
 step "the Debian package"
 tests/debian.sh "$CARGO_TARGET_DIR/release/lookalike"

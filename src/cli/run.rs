@@ -170,7 +170,7 @@ fn refreshing<T>(store: &RocksStore, interval: Duration, stream: impl FnOnce() -
 
 /// Who may change the store over HTTP, and where the pipeline receives the requests.
 fn write_access(config: &Config) -> Result<(WriteAccess, CloseRequests)> {
-    let token = Token::read(&config.http.token).map_err(usage)?;
+    let token = Token::read("http.token", &config.http.token).map_err(usage)?;
     let Some(token) = token else { return Ok((WriteAccess::Disabled, CloseRequests::default())) };
     let (closer, close_requests) = CloseRequests::channel();
     Ok((WriteAccess::Trusted(token, Box::new(closer)), close_requests))

@@ -7,7 +7,7 @@ use super::telemetry::{self, Metrics};
 use super::wiring::watch_signals;
 use crate::backfill::machine_memory;
 use crate::config::Config;
-use crate::http::{self, Service, WriteAccess};
+use crate::http::{self, Access, Service, WriteAccess};
 use crate::ports::KeptEvents;
 use crate::store::{self, Follower, WriterEvents};
 use anyhow::{Result, anyhow};
@@ -73,8 +73,9 @@ impl Server {
             Some(events) => Box::new(events),
             None => Box::new(snapshots.events()),
         };
-        let service =
-            Service::new((snapshots, events), settings, limits, ranking, write_access, move || metrics.render());
+        let access = Access::new(&settings.read_token, write_access).map_err(usage)?;
+        let is_open = access.is_open();
+        let service = Service::new((snapshots, events), settings, limits, ranking, access, move || metrics.render());
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind(address)).map_err(|error| {
             anyhow!(
@@ -82,7 +83,7 @@ impl Server {
             )
         })?;
         let address = listener.local_addr()?;
-        if !address.ip().is_loopback() {
+        if is_open && !address.ip().is_loopback() {
             tracing::warn!("other machines can reach {address}; every client that does can read the store");
         }
         let (close, closing) = oneshot::channel();

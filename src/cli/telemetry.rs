@@ -34,7 +34,9 @@ const BATCH_RECORDS: [f64; 6] = [1.0, 8.0, 64.0, 256.0, 1024.0, 4096.0];
 
 /// Starts the log on standard error.
 pub(super) fn start_logs(level: &str) -> Result<()> {
-    let filter = EnvFilter::try_new(level).map_err(|error| usage(format!("log.level = {level:?}: {error}")))?;
+    // What changed the store over HTTP is told at any level.
+    let filter = EnvFilter::try_new(format!("audit=info,{level}"))
+        .map_err(|error| usage(format!("log.level = {level:?}: {error}")))?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_ansi(has_colours()).init();
     Ok(())
 }

@@ -3,10 +3,11 @@
 use super::connection_slots::{ConnectionSlots, ConnectionState, Slot};
 use super::events::EVENT_STREAM;
 use super::routes::router;
-use super::service::{Service, ms};
+use super::service::{Client, Service, ms};
 use super::settings::Settings;
 use crate::ports::Snapshots;
 use axum::Router;
+use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use hyper::server::conn::http1;
@@ -51,7 +52,7 @@ pub async fn serve<V: Snapshots>(listener: TcpListener, service: Service<V>, shu
             Ok((stream, from)) => match slots.acquire(from.ip()) {
                 Some(slot) => {
                     tokio::spawn(serve_connection(
-                        stream,
+                        (stream, Client(from.ip())),
                         slot,
                         router.clone(),
                         Arc::clone(&settings),
@@ -76,7 +77,7 @@ pub async fn serve<V: Snapshots>(listener: TcpListener, service: Service<V>, shu
 }
 
 async fn serve_connection(
-    stream: TcpStream,
+    (stream, client): (TcpStream, Client),
     slot: Slot,
     router: Router,
     settings: Arc<Settings>,
@@ -84,8 +85,9 @@ async fn serve_connection(
 ) {
     let _ = stream.set_nodelay(true);
     let (state, router) = (&slot.state, TowerToHyperService::new(router));
-    let answer = service_fn(|request| {
+    let answer = service_fn(|mut request: Request<_>| {
         state.head_read();
+        request.extensions_mut().insert(client);
         let answering = router.call(request);
         async {
             let answered: Result<Response, _> = answering.await;

@@ -9,6 +9,9 @@ use serde::Serialize;
 /// Characters of a client's text that an error message repeats.
 const REPEATED_MAX: usize = 256;
 
+/// The word of the error of a request that may not read.
+pub(super) const READ_TOKEN: &str = "read-token";
+
 /// Why a request fails.
 #[derive(Clone, Debug)]
 pub(super) struct HttpError {
@@ -114,7 +117,9 @@ impl IntoResponse for HttpError {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         if self.status == StatusCode::UNAUTHORIZED {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            // To read, a browser may ask for a password; what changes the store takes none.
+            let schemes = if self.error == READ_TOKEN { "Basic realm=\"lookalike\", Bearer" } else { "Bearer" };
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(schemes));
         }
         response
     }

@@ -31,7 +31,7 @@ mod sweeps;
 mod text;
 mod v1;
 
-pub use auth::{Token, TokenError, WriteAccess};
+pub use auth::{Access, Token, TokenError, WriteAccess};
 pub use connections::serve;
 pub(crate) use page::Html;
 pub use service::Service;

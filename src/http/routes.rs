@@ -112,14 +112,17 @@ pub(super) fn router<V: Snapshots>(service: Arc<Service<V>>) -> Router {
         };
         router = router.route(path, on(filter, answer));
     }
-    let check_host = move |request: Request, next: Next| {
-        let checked = service.hosts.check(request.uri(), request.headers());
+    let check = move |request: Request, next: Next| {
+        let checked = service
+            .hosts
+            .check(request.uri(), request.headers())
+            .and_then(|()| service.access.check_read(request.uri().path(), request.headers()));
         async move { if let Err(error) = checked { unrouted(error) } else { next.run(request).await } }
     };
     router
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
-        .layer(from_fn(check_host))
+        .layer(from_fn(check))
         .layer(CompressionLayer::new())
         .layer(map_response(async |response: Response| mark_compressed(response)))
 }

@@ -1,8 +1,8 @@
 //! The way of a request: head, body, its turn, a snapshot of the store, an answer; every step has a limit.
 
 use super::answer::{Answer, Caching};
-use super::auth::WriteAccess;
-use super::error::HttpError;
+use super::auth::Access;
+use super::error::{HttpError, shortened};
 use super::etag;
 use super::hosts::Hosts;
 use super::overview::{Counted, OverviewCache};
@@ -19,6 +19,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::num::NonZero;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -49,6 +50,18 @@ pub(super) enum Cost {
     Events,
     /// Work for the process that writes: one at a time, and only with the token.
     Change,
+}
+
+/// Who asks: the address at the other end of the connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Client(pub IpAddr);
+
+/// What a request asks for, and who asks, for the log.
+fn described(request: &Request) -> String {
+    let client = request.extensions().get::<Client>().map_or("an unknown client".into(), |client| client.0.to_string());
+    let forwarded = request.headers().get("x-forwarded-for").and_then(|value| value.to_str().ok());
+    let forwarded = forwarded.map_or(String::new(), |from| format!(", forwarded for {:?}", shortened(from)));
+    format!("{} {:?} from {client}{forwarded}", request.method(), shortened(request.uri().path()))
 }
 
 /// How a route answers from a snapshot.
@@ -89,7 +102,7 @@ pub struct Service<V: Snapshots> {
     pub(super) limits: Limits,
     /// What makes one place of a lost page better than another.
     pub(super) ranking: Ranking,
-    pub(super) write_access: WriteAccess,
+    pub(super) access: Access,
     overview: OverviewCache,
     /// Idle sketchers. Each keeps more than a megabyte of tables and buffers.
     sketchers: Mutex<Vec<Sketcher>>,
@@ -125,7 +138,7 @@ impl<V: Snapshots> Service<V> {
         settings: Settings,
         limits: Limits,
         ranking: Ranking,
-        write_access: WriteAccess,
+        access: Access,
         metrics: impl Fn() -> String + Send + Sync + 'static,
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -140,7 +153,7 @@ impl<V: Snapshots> Service<V> {
             turns_for_streams: Arc::new(Semaphore::new(turns.div_ceil(2))),
             limits,
             ranking,
-            write_access,
+            access,
             overview: OverviewCache::default(),
             metrics: Box::new(metrics),
             turns: Arc::new(Semaphore::new(turns)),
@@ -176,9 +189,13 @@ impl<V: Snapshots> Service<V> {
     pub(super) async fn answer(self: Arc<Self>, route: Route<V>, request: Request) -> Response {
         let begin = Instant::now();
         let (path, error) = (route.path, route.error);
+        let change = (route.cost == Cost::Change).then(|| described(&request));
         let mut response = Self::try_answer(self, route, request).await.unwrap_or_else(error);
         protect(response.headers_mut());
         count(path, &response, begin);
+        if let Some(change) = change {
+            tracing::info!(target: "audit", "{change}: {}", response.status().as_u16());
+        }
         response
     }
 
@@ -188,7 +205,7 @@ impl<V: Snapshots> Service<V> {
         if route.cost == Cost::Change {
             // Before any byte of the body is read.
             self.hosts.check_origin(&head.headers)?;
-            self.write_access.authorize(&head.headers)?;
+            self.access.authorize(&head.headers)?;
             request.read_name(&mut head).await;
         } else if route.method == Method::POST {
             (request.body, request._body_bytes) = self.read_in_time(body, &head.headers).await?;

@@ -18,6 +18,8 @@ pub struct Settings {
     pub hosts: String,
     /// Where to read the token that a request must show to close a sweep: `file:PATH` or `env:NAME`. Empty: none may.
     pub token: String,
+    /// Where to read the token that a request must show to read: `file:PATH` or `env:NAME`. Empty: anybody may read.
+    pub read_token: String,
     /// Where the pages find the archived copy of a URL: `{url}` stands for the URL, `{time}` for the time of its sighting as 14
     /// digits. Empty: no links.
     pub archive_url: String,
@@ -65,6 +67,7 @@ impl Default for Settings {
             listen: "127.0.0.1:8080".into(),
             hosts: String::new(),
             token: String::new(),
+            read_token: String::new(),
             archive_url: "https://web.archive.org/web/{time}/{url}".into(),
             block_cache_mib: 0,
             connections_max: 512,

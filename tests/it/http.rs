@@ -2,6 +2,8 @@
 
 use crate::harness::server::{Response, Server, ask, connect, connect_from, encoded, response, try_response, until};
 use crate::harness::{World, fold, page, related_sample, sweeps, text};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use lookalike::wire::{Event, EventType};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -1261,4 +1263,51 @@ fn a_store_without_related_pages_says_what_to_do() {
         assert_eq!((answer.status, told["error"].as_str()), (404, Some("not-found")));
         assert!(message.contains("related.on = true") && message.contains("lookalike related build"), "{message}");
     }
+}
+
+/// Lost if this fails: what a store holds, to whoever reaches the port; on a route, perhaps, that came later.
+#[test]
+fn every_route_needs_the_token_to_read_where_one_is_set() {
+    const READ_TOKEN: &str = "a-token-of-readers";
+    let world = World::new()
+        .with("http.read_token", "env:READ_TOKEN_OF_TESTS")
+        .with_variable("READ_TOKEN_OF_TESTS", READ_TOKEN);
+    world.run(&[world.write("a.jsonl", two_sweeps("a", 3))]);
+    let (server, _pipe) = writing(&world);
+    let described: Value = serde_json::from_str(include_str!("../../src/http/openapi.json")).expect("JSON");
+    let bearer = |token: &str| format!("Bearer {token}");
+    let basic = |token: &str| format!("Basic {}", STANDARD.encode(format!("anna:{token}")));
+    let mut n_closed_routes = 0;
+    for (path, methods) in described["paths"].as_object().expect("paths") {
+        for method in methods.as_object().expect("methods").keys() {
+            let (path, method) = (path.replace("{name}", "2%2Fof%20two"), method.to_uppercase());
+            let ask = |headers: &[(&str, &str)]| ask(server.address, &method, &path, headers, b"");
+            let refused = ask(&[]);
+            let wrong = ask(&[("authorization", &bearer("a-token-of-no-one"))]);
+            let is_open = ["/healthz", "/readyz", "/style.css", "/favicon.svg"].contains(&&*path);
+            assert_eq!((refused.status == 401, wrong.status == 401), (!is_open, !is_open), "{method} {path}");
+            n_closed_routes += usize::from(!is_open);
+            for shown in [bearer(READ_TOKEN), basic(READ_TOKEN), bearer(TOKEN), basic(TOKEN)] {
+                if path.starts_with("/v1/events") {
+                    continue;
+                }
+                let status = ask(&[("authorization", &shown)]).status;
+                match (path.ends_with("/close"), &*shown) {
+                    (false, _) => assert!(![401, 403].contains(&status), "{method} {path} {shown}: {status}"),
+                    (true, shown) if shown == bearer(READ_TOKEN) => assert_eq!(status, 403),
+                    (true, shown) if shown == bearer(TOKEN) => assert_eq!(status, 200),
+                    // A browser sends a password by itself, also for a page of another site.
+                    (true, _) => assert_eq!(status, 401),
+                }
+            }
+        }
+    }
+    assert!(n_closed_routes > 20, "{n_closed_routes}");
+    assert_eq!(server.get("/").header("www-authenticate"), Some("Basic realm=\"lookalike\", Bearer"));
+    assert_eq!(server.get("/nowhere").status, 401);
+
+    let world = World::new().with("http.read_token", "env:TOKEN_OF_TESTS");
+    let output = writes_and_serves(&mut world.run_command(&[])).stdin(Stdio::null()).output().expect("starts");
+    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("the same secret"), "{output:?}");
+    assert!(!text(&output.stderr).contains(TOKEN));
 }
