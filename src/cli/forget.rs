@@ -19,6 +19,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 /// Sightings that are forgotten in one batch, about. Memory holds them and the lists of their documents: a gigabyte at most.
 const SIGHTINGS_AT_ONCE: usize = 500_000;
@@ -51,24 +52,16 @@ pub(super) fn forget(config: &Config, args: &ForgetArgs, mode: OutputMode) -> Re
     let selection = selection(args)?;
     // Opening read-only creates nothing where there is no store.
     let reader = open_read_only(config)?;
-    if reader.has_related() {
-        return Err(usage(
-            "this store also holds what pages say of each other, for related pages, and `forget` cannot delete that yet; \
-             make a new store from the pages that stay",
-        ));
-    }
-    if KeptLog::new(&config.store.path).is_there() {
-        return Err(usage(
-            "`dedup` keeps a log of the pages in its corpora in this store, and `forget` cannot delete from that yet; \
-             make a new store from the pages that stay",
-        ));
-    }
+    check_can_forget(&reader)?;
     let mut summary = ForgetSummary { is_dry_run: args.dry_run, ..ForgetSummary::default() };
     if args.dry_run {
         summary.add(&reader.find_selected(&selection, usize::MAX)?);
     } else {
         drop(reader);
-        forget_all(config, args, &selection, &mut summary)?;
+        let mut store = open_store(config)?;
+        let stop = watch_signals()?;
+        store.stops_with(Arc::clone(&stop));
+        forget_all(config, &store, &selection, args.memory, &stop, &mut summary)?;
     }
     if summary.n_urls == 0 && !(selection.urls.is_empty() && selection.hosts.is_empty()) {
         return Err(ending(
@@ -78,6 +71,33 @@ pub(super) fn forget(config: &Config, args: &ForgetArgs, mode: OutputMode) -> Re
     }
     mode.summary(&summary, |summary| summary_text(summary, &config.store.path))?;
     Ok(Exit::Done)
+}
+
+/// Forgets what is older than `retention.days`, where that is set. Returns the text of what was done, if there was anything to do.
+pub(super) fn forget_old(config: &Config, store: &RocksStore, stop: &Arc<AtomicBool>) -> Result<Option<String>> {
+    let Some(before) = config.retention.before(SystemTime::now()) else { return Ok(None) };
+    check_can_forget(store)?;
+    let (selection, mut summary) =
+        (Selection { before: Some(before), ..Selection::default() }, ForgetSummary::default());
+    forget_all(config, store, &selection, None, stop, &mut summary)?;
+    Ok((summary.n_urls > 0).then(|| summary_text(&summary, &config.store.path)))
+}
+
+/// Fails where a store holds what `forget` cannot take from it.
+fn check_can_forget(store: &RocksStore) -> Result<()> {
+    if store.has_related() {
+        return Err(usage(
+            "this store also holds what pages say of each other, for related pages, and `forget` cannot delete that yet; \
+             make a new store from the pages that stay",
+        ));
+    }
+    if KeptLog::new(store.path()).is_there() {
+        return Err(usage(
+            "`dedup` keeps a log of the pages in its corpora in this store, and `forget` cannot delete from that yet; \
+             make a new store from the pages that stay",
+        ));
+    }
+    Ok(())
 }
 
 fn selection(args: &ForgetArgs) -> Result<Selection> {
@@ -114,14 +134,18 @@ fn time(text: &str) -> Result<FetchTime> {
 }
 
 /// Forgets in batches, each of which is whole: a command that was interrupted goes on with what is left.
-fn forget_all(config: &Config, args: &ForgetArgs, selection: &Selection, summary: &mut ForgetSummary) -> Result<()> {
-    let mut store = open_store(config)?;
-    let stop = watch_signals()?;
-    store.stops_with(Arc::clone(&stop));
+fn forget_all(
+    config: &Config,
+    store: &RocksStore,
+    selection: &Selection,
+    memory: Option<u64>,
+    stop: &Arc<AtomicBool>,
+    summary: &mut ForgetSummary,
+) -> Result<()> {
     loop {
         let forgotten = store.find_selected(selection, SIGHTINGS_AT_ONCE)?;
         if !forgotten.urls.is_empty() {
-            summary.n_events += forget_batch(config, &store, args, &forgotten, &stop)?;
+            summary.n_events += forget_batch(config, store, memory, &forgotten, stop)?;
             summary.add(&forgotten);
         }
         if forgotten.is_all {
@@ -137,7 +161,7 @@ fn forget_all(config: &Config, args: &ForgetArgs, selection: &Selection, summary
 fn forget_batch(
     config: &Config,
     store: &RocksStore,
-    args: &ForgetArgs,
+    memory: Option<u64>,
     forgotten: &Forgotten,
     stop: &Arc<AtomicBool>,
 ) -> Result<u64> {
@@ -145,7 +169,7 @@ fn forget_batch(
     // A killed run may have left it.
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir(&folder).map_err(|error| file_error("create", &folder, &error))?;
-    let context = context(config, folder.clone(), memory_limit(args.memory), stop, &Arc::default());
+    let context = context(config, folder.clone(), memory_limit(memory), stop, &Arc::default());
     let forgetting = backfill::forget(store, &context, forgotten);
     std::fs::remove_dir_all(&folder).map_err(|error| file_error("remove", &folder, &error))?;
     let Forgetting { remainders, events } = forgetting.map_err(|error| match error {

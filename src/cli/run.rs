@@ -3,6 +3,7 @@
 use super::args::{Role, RunArgs};
 use super::crash_handler;
 use super::exit::{Exit, ending, usage};
+use super::forget::forget_old;
 use super::heart::Heart;
 use super::output::OutputMode;
 use super::roles;
@@ -48,6 +49,9 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
 
     let mut store = open_store(&config)?;
     store.stops_with(Arc::clone(&shutdown));
+    if let Some(forgotten) = forget_old(&config, &store, &shutdown)? {
+        mode.note(forgotten.trim_end());
+    }
     let (write_access, close_requests) = write_access(&config)?;
     let server_metrics = metrics.as_ref().filter(|_| args.http_listen.is_some());
     let open = |metrics| Server::open(&config, metrics, write_access, Some(store.writer_events()));

@@ -6,7 +6,7 @@ mod error;
 pub use error::ConfigError;
 
 use crate::cluster::MatchRule;
-use crate::document::{CanonicalRule, Seed};
+use crate::document::{CanonicalRule, FetchTime, Seed};
 use crate::intake::{TEXT_BYTES_LIMIT, TextRule};
 use crate::kafka::KafkaSettings;
 use crate::ports::{SecretReference, StoreRule};
@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The built-in configuration, with a default for every key.
 pub const DEFAULT: &str = include_str!("../../config/default.toml");
@@ -51,6 +52,8 @@ pub struct Config {
     pub related: RelatedRule,
     /// `[lost]`
     pub lost: Ranking,
+    /// `[retention]`
+    pub retention: RetentionSection,
     /// `[events]`
     pub events: EventsSection,
     /// `[kafka]`
@@ -169,6 +172,24 @@ pub enum InputKind {
     Files,
     /// A Kafka topic.
     Kafka,
+}
+
+/// How long sightings stay.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetentionSection {
+    /// Days after which `run` forgets a sighting when it starts; 0: never.
+    pub days: u32,
+}
+
+impl RetentionSection {
+    /// The time before which sightings are forgotten; none where they stay.
+    pub fn before(&self, now: SystemTime) -> Option<FetchTime> {
+        let kept = Duration::from_secs(u64::from(self.days) * 86_400);
+        let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let before = i64::try_from(since_1970.checked_sub(kept)?.as_micros()).ok()?;
+        (self.days > 0).then_some(FetchTime(before))
+    }
 }
 
 /// Where events go instead of Kafka.

@@ -228,3 +228,25 @@ fn wrong_usage_changes_nothing_and_says_what_to_do() {
     assert!(!nowhere.path("store").exists());
     assert_eq!(contents(&world), before);
 }
+
+/// Lost if this fails: what the settings say to keep, or the promise that it is deleted.
+#[test]
+fn a_run_forgets_what_is_older_than_its_retention() {
+    let lines = sample_lines();
+    let (by_run, by_command) = (world_of(&lines), world_of(&lines));
+    let since_1970 = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_secs();
+    // The beginning of 2016, between two sweeps of the sample.
+    let days = (since_1970 - 1_451_606_400) / 86_400;
+    let by_run = by_run.with("retention.days", days);
+    let run = || {
+        let output = by_run.command("run").arg(by_run.path("pages.jsonl")).output().expect("starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    assert!(run().contains("forgot"));
+    forget(&by_command, &["--before", "2016-01-01"]);
+    let left = contents(&by_run);
+    assert!(left == contents(&by_command) && !left.0.is_empty());
+    assert!(left.0.iter().flatten().all(|page| page.contains("2017-")), "{:?}", left.0);
+    assert!(!run().contains("forgot"));
+}
