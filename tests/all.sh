@@ -64,6 +64,9 @@ tests/accessibility.sh "$CARGO_TARGET_DIR/release/lookalike"
 step "the manifests for Kubernetes and Docker Compose"
 tests/deployment.sh "$CARGO_TARGET_DIR/release/lookalike"
 
+step "the alarms"
+tests/alarms.sh
+
 step "the examples with Scrapy and PostgreSQL"
 tests/neighbours.sh "$CARGO_TARGET_DIR/release/lookalike"
 tests/proxy.sh "$CARGO_TARGET_DIR/release/lookalike"
