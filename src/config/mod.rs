@@ -437,7 +437,8 @@ fn secret_variables(loaded: &config::Config) -> BTreeSet<String> {
     let properties = properties.into_values().filter_map(|value| value.into_string().ok());
     let secret = |watch: config::Value| watch.into_table().ok()?.remove("secret")?.into_string().ok();
     let secrets = loaded.get_array("watch").unwrap_or_default().into_iter().filter_map(secret);
-    let settings = properties.chain(loaded.get_string("http.token")).chain(secrets);
+    let tokens = ["http.read_token", "http.token"].into_iter().filter_map(|key| loaded.get_string(key).ok());
+    let settings = properties.chain(tokens).chain(secrets);
     let variable = |setting: String| match SecretReference::parse(&setting) {
         Some(SecretReference::Variable(name)) => Some(name),
         _ => None,

@@ -2,7 +2,7 @@
 
 use crate::ports::{Snapshot, StoreError};
 use crate::query::near_urls;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
@@ -85,6 +85,15 @@ impl HttpError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
     }
 
+    /// Adds how a token is shown, where one is missing. To read, a browser may ask for a password; what changes the store takes
+    /// none.
+    pub fn add_challenge(&self, headers: &mut HeaderMap) {
+        if self.status == StatusCode::UNAUTHORIZED {
+            let schemes = if self.error == READ_TOKEN { "Basic realm=\"lookalike\", Bearer" } else { "Bearer" };
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(schemes));
+        }
+    }
+
     /// The server is at fault.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message)
@@ -116,11 +125,7 @@ impl IntoResponse for HttpError {
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
-        if self.status == StatusCode::UNAUTHORIZED {
-            // To read, a browser may ask for a password; what changes the store takes none.
-            let schemes = if self.error == READ_TOKEN { "Basic realm=\"lookalike\", Bearer" } else { "Bearer" };
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(schemes));
-        }
+        self.add_challenge(headers);
         response
     }
 }

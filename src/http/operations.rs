@@ -33,7 +33,11 @@ pub(super) fn ready<V: Snapshots>(
     snapshot: &V::Snapshot,
     _: &QueryRequest,
 ) -> Result<Answer, HttpError> {
-    let staleness = service.snapshots.staleness();
+    let mut staleness = service.snapshots.staleness();
+    if !service.access.is_open() {
+        // It names the store's place, and anybody may ask here.
+        staleness.problem = staleness.problem.map(|_| "the server's log says why".into());
+    }
     let ready = staleness.staleness_ms <= service.settings.staleness_ms_max;
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     Ok(Answer { status, ..json(snapshot, Ready { ready, staleness })? })

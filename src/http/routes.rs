@@ -3,15 +3,16 @@
 use super::answer::Caching;
 use super::error::{HttpError, shortened};
 use super::etag::mark_compressed;
-use super::service::{Cost, Handler, Route, Service, count, protect};
+use super::service::{Cost, Handler, Route, Service, count, described, protect};
 use super::{events, explain, operations, page, related, reuse, sweeps, text, v1};
 use crate::ports::Snapshots;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
-use axum::middleware::{Next, from_fn, map_response};
+use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Instant;
 use tower_http::compression::CompressionLayer;
@@ -101,41 +102,65 @@ pub(super) fn router<V: Snapshots>(service: Arc<Service<V>>) -> Router {
         let service = Arc::clone(&service);
         let filter = if route.method == Method::POST { MethodFilter::POST } else { MethodFilter::GET };
         let path = route.path;
-        let answer = move |request: Request| {
-            let (service, route) = (Arc::clone(&service), route.clone());
-            async move {
-                match route.cost {
-                    Cost::Events => events::answer(service, route, request).await,
-                    _ => service.answer(route, request).await,
-                }
-            }
-        };
+        let answer = move |request: Request| answer(Arc::clone(&service), route.clone(), request);
         router = router.route(path, on(filter, answer));
     }
-    let check = move |request: Request, next: Next| {
-        let checked = service
-            .hosts
-            .check(request.uri(), request.headers())
-            .and_then(|()| service.access.check_read(request.uri().path(), request.headers()));
-        async move { if let Err(error) = checked { unrouted(error) } else { next.run(request).await } }
+    let refuse_with = |error: fn(&Request) -> HttpError| {
+        let service = Arc::clone(&service);
+        move |request: Request| {
+            let refused = service.check(&request).err();
+            ready(unrouted(refused.unwrap_or_else(|| error(&request))))
+        }
     };
     router
-        .fallback(no_route)
-        .method_not_allowed_fallback(no_method)
-        .layer(from_fn(check))
+        .fallback(refuse_with(no_route))
+        .method_not_allowed_fallback(refuse_with(no_method))
         .layer(CompressionLayer::new())
         .layer(map_response(async |response: Response| mark_compressed(response)))
 }
 
-async fn no_route(request: Request) -> Response {
-    let message = format!("nothing is at {}; /v1/openapi.json lists all paths", shortened(request.uri().path()));
-    unrouted(HttpError::new(StatusCode::NOT_FOUND, "no-route", message))
+/// Answers a request to a route. A request to change the store is logged whatever comes of it, also where it is refused, or its
+/// client is gone before the change is done.
+async fn answer<V: Snapshots>(service: Arc<Service<V>>, route: Route<V>, request: Request) -> Response {
+    if route.cost != Cost::Change {
+        return answer_checked(service, route, request).await;
+    }
+    let change = described(&request);
+    let changing = tokio::spawn(async move {
+        let response = answer_checked(service, route, request).await;
+        tracing::info!(target: "audit", "{change}: {}", response.status().as_u16());
+        response
+    });
+    changing.await.unwrap_or_else(|_| unrouted(HttpError::failed("the server failed to answer; its log says why")))
 }
 
-async fn no_method(request: Request) -> Response {
+async fn answer_checked<V: Snapshots>(service: Arc<Service<V>>, route: Route<V>, request: Request) -> Response {
+    let begin = Instant::now();
+    if let Err(error) = service.check(&request) {
+        // No page for a name that is not ours.
+        if error.status == StatusCode::MISDIRECTED_REQUEST {
+            return unrouted(error);
+        }
+        let mut response = (route.error)(error);
+        protect(response.headers_mut());
+        count(route.path, &response, begin);
+        return response;
+    }
+    match route.cost {
+        Cost::Events => events::answer(service, route, request).await,
+        _ => service.answer(route, request).await,
+    }
+}
+
+fn no_route(request: &Request) -> HttpError {
+    let message = format!("nothing is at {}; /v1/openapi.json lists all paths", shortened(request.uri().path()));
+    HttpError::new(StatusCode::NOT_FOUND, "no-route", message)
+}
+
+fn no_method(request: &Request) -> HttpError {
     let (path, method) = (request.uri().path(), shortened(request.method().as_str()));
     let message = format!("{path} does not take {method}; the allow header lists what it takes");
-    unrouted(HttpError::new(StatusCode::METHOD_NOT_ALLOWED, "no-method", message))
+    HttpError::new(StatusCode::METHOD_NOT_ALLOWED, "no-method", message)
 }
 
 fn unrouted(error: HttpError) -> Response {

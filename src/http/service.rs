@@ -57,7 +57,7 @@ pub(super) enum Cost {
 pub(super) struct Client(pub IpAddr);
 
 /// What a request asks for, and who asks, for the log.
-fn described(request: &Request) -> String {
+pub(super) fn described(request: &Request) -> String {
     let client = request.extensions().get::<Client>().map_or("an unknown client".into(), |client| client.0.to_string());
     let forwarded = request.headers().get("x-forwarded-for").and_then(|value| value.to_str().ok());
     let forwarded = forwarded.map_or(String::new(), |from| format!(", forwarded for {:?}", shortened(from)));
@@ -185,17 +185,22 @@ impl<V: Snapshots> Service<V> {
         (self.metrics)()
     }
 
+    /// Checks that a request names this server, and may read what it asks for.
+    ///
+    /// # Errors
+    /// [`HttpError`]: 401 or 421, with what to do.
+    pub(super) fn check(&self, request: &Request) -> Result<(), HttpError> {
+        self.hosts.check(request.uri(), request.headers())?;
+        self.access.check_read(request.uri().path(), request.headers())
+    }
+
     /// Answers a request to a route, whatever happens.
     pub(super) async fn answer(self: Arc<Self>, route: Route<V>, request: Request) -> Response {
         let begin = Instant::now();
         let (path, error) = (route.path, route.error);
-        let change = (route.cost == Cost::Change).then(|| described(&request));
         let mut response = Self::try_answer(self, route, request).await.unwrap_or_else(error);
         protect(response.headers_mut());
         count(path, &response, begin);
-        if let Some(change) = change {
-            tracing::info!(target: "audit", "{change}: {}", response.status().as_u16());
-        }
         response
     }
 

@@ -1311,3 +1311,49 @@ fn every_route_needs_the_token_to_read_where_one_is_set() {
     assert!(output.status.code() == Some(2) && text(&output.stderr).contains("the same secret"), "{output:?}");
     assert!(!text(&output.stderr).contains(TOKEN));
 }
+
+/// Lost once: the line about a sweep that was closed, where the client was gone before the answer; and the lines about requests
+/// that were refused for their host, or for want of a token to read.
+#[test]
+fn every_request_to_close_a_sweep_is_logged() {
+    let world = World::new().with("http.read_token", "env:LOOKALIKE_HTTP_READ_TOKEN");
+    let world = world.with_variable("LOOKALIKE_HTTP_READ_TOKEN", "a-token-of-readers").with("log.level", "error");
+    world.run(&[world.write("a.jsonl", two_sweeps("a", 3000))]);
+    let mut command = world.run_command(&[]);
+    let log = std::fs::File::create(world.path("log")).expect("a file");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    command.args(["--stdin-name", "late", "--http-listen", &port.to_string()]).stdin(Stdio::piped()).stderr(log);
+    command.env("LOOKALIKE__HTTP__TOKEN", "env:TOKEN_OF_TESTS").env("TOKEN_OF_TESTS", TOKEN);
+    let mut process = command.spawn().expect("starts");
+    until(|| TcpStream::connect(port).ok());
+    let path = "/v1/sweeps/2%2Fof%20two/close";
+    let token = format!("Bearer {TOKEN}");
+    assert_eq!(ask(port, "POST", path, &[], b"").status, 401);
+    assert_eq!(ask(port, "POST", path, &[("authorization", &token), ("host", "evil.example")], b"").status, 421);
+    let mut gone = connect(port);
+    let request =
+        format!("POST {path} HTTP/1.1\r\nhost: {port}\r\nauthorization: {token}\r\ncontent-length: 0\r\n\r\n");
+    gone.write_all(request.as_bytes()).expect("sent");
+    drop(gone);
+    let lines = until(|| {
+        let log = std::fs::read_to_string(world.path("log")).expect("text");
+        let lines: Vec<String> =
+            log.lines().filter(|line| line.contains("INFO audit: POST")).map(String::from).collect();
+        (lines.len() >= 3).then_some(lines)
+    });
+    for (line, status) in lines.iter().zip(["401", "421", "200"]) {
+        assert!(line.ends_with(status) && line.contains(path), "{line}");
+    }
+    // A browser shows a page that says what to do, and asks for the password.
+    let asked = ask(port, "GET", "/", &[], b"");
+    assert_eq!((asked.status, asked.header("content-type")), (401, Some("text/html; charset=utf-8")));
+    assert_eq!(asked.header("www-authenticate"), Some("Basic realm=\"lookalike\", Bearer"));
+    drop(process.stdin.take());
+    assert!(process.wait().expect("ended").success());
+
+    // Anybody may ask whether it is ready, and does not learn where the store is.
+    let server = Server::open(&world);
+    std::fs::rename(world.path("store"), world.path("elsewhere")).expect("renamed");
+    let problem = until(|| server.get("/readyz").json()["problem"].as_str().map(String::from));
+    assert!(!problem.contains("store"), "{problem}");
+}
