@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections import defaultdict
 from pathlib import Path
 
@@ -17,7 +18,9 @@ import pytest
 
 import lookalike as la
 from conftest import SAMPLE, SEED, Page, lines_of, lookalike
+from lookalike import _program
 from lookalike._program import _Shown
+from lookalike._settings import Settings
 
 WITH_SEED = {**os.environ, "LOOKALIKE__STORE__SEED": SEED}
 
@@ -128,23 +131,53 @@ def test_what_cannot_be_read_is_warned_of(tmp_path: Path) -> None:
     assert 0 < len(found) < 646
 
 
-def test_progress_is_shown_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where there is no terminal, the program prints a line every second. This takes longer."""
-    pages = pa.table({"text": [" ".join(f"{n * 2654435761 % (1 << 32) ^ at:x}" for at in range(12)) for n in range(300_000)]})
-    settings = {"log.progress_seconds": 1, "pipeline.sketchers": 1}
-    for progress, is_shown in [(True, True), (None, False), (False, False)]:
-        assert len(la.cluster(pages, progress=progress, settings=settings)) == 300_000
-        # A fast machine is past the first phase by then.
-        assert (", CPU " in capsys.readouterr().err) == is_shown
+class Crawl:
+    """A pipe from which pages come, one by one, until the reader has seen enough: as slow as any test needs it."""
+
+    def __init__(self, path: Path, *, seconds: float) -> None:
+        os.mkfifo(path)
+        self.enough = threading.Event()
+        self._path, self._seconds = path, seconds
+        self._thread = threading.Thread(target=self._write, daemon=True)
+        self._thread.start()
+
+    def _write(self) -> None:
+        end = time.monotonic() + self._seconds
+        with open(self._path, "w", buffering=1) as pipe:
+            while not self.enough.is_set() and time.monotonic() < end:
+                page = {"url": "http://site.example/", "fetched_at": "2026-01-01T00:00:00Z", "text": "a rose is a rose"}
+                pipe.write(json.dumps(page) + "\n")
+                self.enough.wait(0.05)
 
 
-def test_a_terminal_has_the_bar_of_the_program() -> None:
+@pytest.mark.parametrize(("progress", "is_shown"), [(True, True), (None, False), (False, False)])
+def test_progress_is_shown_where_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, progress: "bool | None", is_shown: bool
+) -> None:
+    """Where there is no terminal, the program prints a line every second."""
+    crawl = Crawl(tmp_path / "pages.jsonl", seconds=60 if is_shown else 3)
+    shown: list[str] = []
+
+    def show(text: bytes) -> None:
+        shown.append(text.decode())
+        if " pages, " in "".join(shown):
+            crawl.enough.set()
+
+    monkeypatch.setattr(_program, "_show", show)
+    settings = Settings.of(None, {"log.progress_seconds": 1})
+    summary = _program.run(["run", f"--store={tmp_path / 's'}", os.fspath(tmp_path / "pages.jsonl")], settings, progress)
+    assert summary["n_records"] > 0
+    assert (" pages, " in "".join(shown)) == is_shown, shown
+
+
+def test_a_terminal_has_the_bar_of_the_program(tmp_path: Path) -> None:
     """Lost if this fails: hours without a sign of life, or an error that is shown as JSON and as an exception."""
-    script = """
+    crawl = Crawl(tmp_path / "pages.jsonl", seconds=60)
+    script = f"""
 import lookalike as la
-import pyarrow as pa
-words = lambda n: " ".join(f"{n * 2654435761 % (1 << 32) ^ at:x}" for at in range(12))
-la.cluster(pa.table({"text": [words(n) for n in range(100_000)]}))
+from lookalike import _program
+from lookalike._settings import Settings
+_program.run(["run", "--store={tmp_path}/s", "{tmp_path}/pages.jsonl"], Settings.of(None, None), None)
 try:
     la.cluster("nowhere.jsonl")
 except la.UsageError as error:
@@ -157,13 +190,15 @@ except la.UsageError as error:
         try:
             while chunk := os.read(reader, 1 << 16):
                 shown += chunk
+                if b" pages, " in shown:
+                    crawl.enough.set()
         except OSError:
             # The other end is closed.
             pass
         assert process.stdout is not None
         answer = process.stdout.read()
     os.close(reader)
-    assert b", CPU " in shown, shown
+    assert b" pages, " in shown, shown
     assert b'{"error"' not in shown, shown
     assert b"nowhere.jsonl" in answer
 
