@@ -261,6 +261,12 @@ pub trait Snapshot {
         each: &mut dyn FnMut(Sighting) -> bool,
     ) -> Result<(), StoreError>;
 
+    /// Calls `each` with every sighting in the same order. Reads no URLs.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn each_stored_sighting(&self, each: &mut dyn FnMut(StoredSighting)) -> Result<(), StoreError>;
+
     /// The documents that share index shingles with `index`, each with the number it shares. The search looks up the
     /// shingles in order, until it has seen `uncommon_limit` uncommon ones. A common shingle contributes only the
     /// first few of its documents.

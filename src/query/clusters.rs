@@ -3,8 +3,9 @@
 use crate::document::{ClusterId, DocumentId, FetchTime};
 use crate::ports::{RelatedView, Snapshot, StoreError};
 use crate::sweep::Sighting;
+use rustc_hash::FxHashSet;
 use serde::Serialize;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// One sighting of a page, with its cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -120,7 +121,7 @@ pub fn status(snapshot: &(impl Snapshot + RelatedView)) -> Result<Status, StoreE
     let n_urls_of = count_sightings(snapshot, &mut status)?;
     let mut clusters = snapshot.clusters()?;
     // A document without a sighting was forgotten, and is a cluster of its own no longer.
-    let n_forgotten = status.n_documents.saturating_sub(n_urls_of.len() as u64);
+    let n_forgotten = n_urls_of.iter().skip(1).filter(|n_urls| **n_urls == 0).count() as u64;
     status.n_documents -= n_forgotten;
     status.n_clusters = (clusters.n_clusters() as u64).saturating_sub(n_forgotten);
     for document in (1..=snapshot.n_documents()).map(DocumentId) {
@@ -132,7 +133,7 @@ pub fn status(snapshot: &(impl Snapshot + RelatedView)) -> Result<Status, StoreE
         if size > status.n_documents_in_largest_cluster {
             (status.n_documents_in_largest_cluster, status.largest_cluster) = (size, Some(name));
         }
-        let n_urls = n_urls_of.get(&document).copied().unwrap_or(0);
+        let n_urls = u64::from(n_urls_of[document.0 as usize]);
         if size > 1 {
             status.n_clusters_of_similar += 1;
             status.n_documents_in_clusters_of_similar += size;
@@ -144,29 +145,30 @@ pub fn status(snapshot: &(impl Snapshot + RelatedView)) -> Result<Status, StoreE
     Ok(status)
 }
 
-/// Counts sightings, and at how many URLs each document was seen.
-fn count_sightings(snapshot: &impl Snapshot, status: &mut Status) -> Result<HashMap<DocumentId, u64>, StoreError> {
-    let mut n_urls_of: HashMap<DocumentId, u64> = HashMap::new();
+/// Counts sightings, and at how many URLs each document was seen: by its number.
+fn count_sightings(snapshot: &impl Snapshot, status: &mut Status) -> Result<Vec<u32>, StoreError> {
+    let mut n_urls_of = vec![0; snapshot.n_documents() as usize + 1];
     let mut sweeps = HashSet::new();
-    let mut url = String::new();
-    let mut documents_of_url = HashSet::new();
-    snapshot.each_sighting(&mut |sighting| {
-        if sighting.url != url {
+    let mut url = None;
+    let mut documents_of_url = FxHashSet::default();
+    snapshot.each_stored_sighting(&mut |sighting| {
+        if url != Some(sighting.url) {
             status.n_urls += 1;
-            url.clone_from(&sighting.url);
-            documents_of_url.clear();
+            url = Some(sighting.url);
+            documents_of_url = FxHashSet::default();
         }
         match sighting.moment.seen.document() {
             None => status.n_gone += 1,
             Some(document) => {
                 status.n_sightings += 1;
                 if documents_of_url.insert(document) {
-                    *n_urls_of.entry(document).or_default() += 1;
+                    n_urls_of[document.0 as usize] += 1;
                 }
             }
         }
-        sweeps.extend(sighting.moment.sweep);
-        true
+        if let Some(sweep) = sighting.moment.sweep.filter(|sweep| !sweeps.contains(sweep)) {
+            sweeps.insert(sweep);
+        }
     })?;
     status.n_sweeps = sweeps.len() as u64;
     Ok(n_urls_of)

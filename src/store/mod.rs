@@ -28,6 +28,7 @@ mod runs;
 pub mod schema;
 mod settings;
 mod texts;
+mod url_cursor;
 mod write;
 
 pub use backup::{BackedUp, BackupError, back_up, restore};

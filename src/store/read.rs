@@ -4,6 +4,7 @@ use super::kept_events::outbox;
 use super::open::RocksStore;
 use super::rocks_error::{damaged, failed};
 use super::schema::{self, Fields, PostingKind, cf, meta};
+use super::url_cursor::UrlCursor;
 use crate::cluster::{ClusterPolicy, ClusterRow, Clusters, Link, first_representatives};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed, url_key};
 use crate::ports::{
@@ -12,7 +13,7 @@ use crate::ports::{
 };
 use crate::sketch::{Equivalences, Shingle};
 use crate::sweep::{Observation, Sighting, SweepRow, UrlState};
-use rocksdb::{DBPinnableSlice, IteratorMode, ReadOptions};
+use rocksdb::{DBPinnableSlice, ReadOptions};
 use rustc_hash::FxHashSet;
 use std::collections::HashMap;
 
@@ -21,6 +22,10 @@ const KEYS_TOGETHER: usize = 32;
 
 /// A callback for a key and its row; false stops the scan.
 type EachRow<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError> + 'a;
+
+fn read_sighting(key: &[u8]) -> Result<StoredSighting, StoreError> {
+    schema::read_sighting(key).ok_or_else(|| damaged("a row of sightings"))
+}
 
 impl RocksStore {
     /// The rows of a column family under these keys, in the order of the keys.
@@ -448,18 +453,21 @@ impl Snapshot for RocksStore {
             schema::sighting_key(&StoredSighting { url, moment: moment.clone() })
         });
         let after = after.unwrap_or_default();
-        let mut known: Option<(Fingerprint, String)> = None;
+        let mut urls = UrlCursor::new(self);
         self.scan_from(cf::SIGHTINGS, &after, &mut |key, _| {
             if key == after {
                 return Ok(true);
             }
-            let found = schema::read_sighting(key).ok_or_else(|| damaged("a row of sightings"))?;
-            let url = match &known {
-                Some((key, url)) if *key == found.url => url.clone(),
-                _ => self.urls_of(&[found.url])?.pop().unwrap_or_default(),
-            };
-            known = Some((found.url, url.clone()));
+            let found = read_sighting(key)?;
+            let url = urls.url(found.url)?.to_string();
             Ok(each(Sighting { url, moment: found.moment }))
+        })
+    }
+
+    fn each_stored_sighting(&self, each: &mut dyn FnMut(StoredSighting)) -> Result<(), StoreError> {
+        self.scan_from(cf::SIGHTINGS, &[], &mut |key, _| {
+            each(read_sighting(key)?);
+            Ok(true)
         })
     }
 
@@ -527,13 +535,11 @@ impl Snapshot for RocksStore {
     }
 
     fn each_url(&self, each: &mut dyn FnMut(String, UrlState) -> bool) -> Result<(), StoreError> {
-        // Both families have one row per URL, under the same key, so they can be read in step.
-        let mut urls = self.db.iterator_cf(self.cf(cf::URLS)?, IteratorMode::Start);
+        let mut urls = UrlCursor::new(self);
         self.scan(cf::STATES, &[], &mut |key, row| {
-            let state = schema::read_state(row).ok_or_else(|| damaged("a row of states"))?;
-            let (of, url) = urls.next().ok_or_else(|| damaged("a row of urls is missing"))?.map_err(failed)?;
-            let url = String::from_utf8(url.into_vec()).ok().filter(|_| *of == *key);
-            Ok(each(url.ok_or_else(|| damaged("a row of urls"))?, state))
+            let read = Fields(key).fingerprint().zip(schema::read_state(row));
+            let (url, state) = read.ok_or_else(|| damaged("a row of states"))?;
+            Ok(each(urls.url(url)?.to_string(), state))
         })
     }
 
