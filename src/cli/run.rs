@@ -6,6 +6,7 @@ use super::exit::{Exit, ending, usage};
 use super::forget::forget_old;
 use super::heart::Heart;
 use super::output::OutputMode;
+use super::page_file::sketch_file;
 use super::roles;
 use super::serve::Server;
 use super::telemetry::{self, Metrics, Progress};
@@ -20,6 +21,7 @@ use crate::intake::FutureLimit;
 use crate::kafka::{KafkaSketchSource, KafkaSource, OwnerOptions, StartOptions};
 use crate::pipeline::{self, CloseRequests, Pipeline, PipelineError, PoisonTracker, Stats, Summary};
 use crate::ports::{Batch, CrashNotes, PoisonGuard, ProgressMap, Sink, Snapshot, Source, Store, StoreError};
+use crate::query;
 use crate::related::SaidReader;
 use crate::store::{CrashNoteFiles, RocksStore};
 use crate::watch::Watches;
@@ -79,7 +81,7 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
     let sink = open_sink(&config, &store, begun, &shutdown)?;
     let heart = Heart::start(&config, &shutdown)?;
     let flow = Flow { source, sink, poison, close_requests, progress, future: future_limit(&config) };
-    let _watches = Watches::start(&config.watch, store.writer_events()).map_err(usage)?;
+    let _watches = start_watches(&config, &store)?;
     let summary = stream(&config, &store, flow, &shutdown)?;
     heart.end()?;
     mode.summary(&summary, |summary| summary_text(summary, &config.store.path))?;
@@ -87,6 +89,20 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
         return Ok(Exit::Done);
     }
     exit_of(&config, &summary, shutdown.load(Ordering::Relaxed), mode)
+}
+
+/// Starts the watches, which look for texts by the store's rule.
+fn start_watches(config: &Config, store: &RocksStore) -> Result<Watches> {
+    let mut sketcher = store.rule().sketcher(store.seed());
+    let sketch = &store.rule().sketch;
+    let mut read_text = |path: &Path| {
+        let content = sketch_file(path, &mut sketcher, &config.limits).map_err(|error| error.to_string())?;
+        if content.sketch.n_shingles == 0 {
+            return Err(query::nothing_to_compare(&path.display().to_string(), content.n_words, sketch.w));
+        }
+        Ok(content.sketch)
+    };
+    Watches::start(&config.watch, store.writer_events(), sketch.rule, &mut read_text).map_err(usage)
 }
 
 /// Refuses what a role cannot do.

@@ -17,6 +17,7 @@ mod source;
 mod stop_reason;
 mod store;
 mod watch_positions;
+mod watched_documents;
 
 pub use crate::history::{ClosedSweep, MissingUrl, Present, StoredSighting};
 pub use crate::wire::{Outgoing, PresentChange};
@@ -37,3 +38,4 @@ pub use source::{Chunk, Incoming, Polled, Progress, ProgressMap, Reading, Source
 pub use stop_reason::StopReason;
 pub use store::{Batch, NothingToSync, Store, StoreError, StoreRule, Syncer};
 pub use watch_positions::WatchPositions;
+pub use watched_documents::WatchedDocuments;

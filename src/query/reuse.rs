@@ -3,7 +3,7 @@
 use super::similar::{Comparison, ShingleQuery};
 use crate::document::{DocumentId, Fingerprint, host_of};
 use crate::ports::{Snapshot, StoreError};
-use crate::sketch::{Estimate, SketchedContent};
+use crate::sketch::SketchedContent;
 use crate::sweep::{Observation, UrlState};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -13,9 +13,6 @@ const SIGHTINGS_OF_DOCUMENT_MAX: usize = 1000;
 
 /// Documents compared of those that share index shingles, and of a cluster.
 const DOCUMENTS_MAX: usize = 100_000;
-
-/// An estimate with a larger standard error counts less its error: one shingle found of two is no half of a text.
-const ERROR_MAX: f64 = 0.05;
 
 /// A URL that carries a text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -78,21 +75,11 @@ pub fn reuse_of_url(snapshot: &impl Snapshot, url: &str, threshold: f64) -> Resu
     reuse(snapshot, &query, threshold).map(Some)
 }
 
-/// Whether a document carries a text, wholly or in part, or the text carries the document.
-fn carries(of: &Estimate, threshold: f64) -> bool {
-    let shares = [
-        (of.resemblance, of.error),
-        (of.containment_of_first, of.containment_error_of_first),
-        (of.containment_of_second, of.containment_error_of_second),
-    ];
-    shares.iter().any(|(share, error)| *share >= threshold && (*error <= ERROR_MAX || share - error >= threshold))
-}
-
 fn reuse(snapshot: &impl Snapshot, query: &ShingleQuery<'_>, threshold: f64) -> Result<Vec<HostReuse>, StoreError> {
     let candidates = query.candidates(snapshot, usize::MAX, DOCUMENTS_MAX)?;
     let found: BTreeMap<DocumentId, Comparison> = candidates
         .into_iter()
-        .filter(|candidate| carries(&candidate.estimate, threshold))
+        .filter(|candidate| candidate.estimate.carries(threshold))
         .map(|candidate| (candidate.document, Comparison::from_estimate(&candidate.estimate)))
         .collect();
     let documents: Vec<DocumentId> = found.keys().copied().collect();

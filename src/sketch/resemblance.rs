@@ -36,7 +36,21 @@ pub struct ModCounts {
     pub n_shared: u32,
 }
 
+/// An estimate with a larger standard error counts less its error: one shingle found of two is no half of a text.
+const ERROR_MAX: f64 = 0.05;
+
 impl Estimate {
+    /// Whether a document carries a text, wholly or in part, or the text carries the document, for a threshold from 0 to 1.
+    /// The text is the first of the two.
+    pub fn carries(&self, threshold: f64) -> bool {
+        let shares = [
+            (self.resemblance, self.error),
+            (self.containment_of_first, self.containment_error_of_first),
+            (self.containment_of_second, self.containment_error_of_second),
+        ];
+        shares.iter().any(|(share, error)| *share >= threshold && (*error <= ERROR_MAX || share - error >= threshold))
+    }
+
     /// Replaces the estimate by that of the mod shingles of `a` and `b` where they are more accurate.
     ///
     /// Cutting or folding to a common size leaves little of the sketches of documents of very different sizes. The

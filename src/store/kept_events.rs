@@ -1,12 +1,14 @@
 //! Keeps events in the outbox after they were published: the newest, as many as the settings say, without those that tell of
 //! something forgotten.
 
+use super::cluster_tree::cluster_of;
 use super::db::{family, get_meta, synced};
 use super::open::RocksStore;
 use super::rocks_error::{damaged, failed};
 use super::schema::{self, Fields, cf, meta};
-use crate::document::url_key;
-use crate::ports::{Forgotten, KeptEvents, Outgoing, StoreError, WatchPositions};
+use crate::document::{ClusterId, DocumentId, url_key};
+use crate::ports::{Forgotten, KeptEvents, Outgoing, StoreError, WatchPositions, WatchedDocuments};
+use crate::sketch::Sketch;
 use crate::wire::{Event, EventType};
 use rocksdb::{DB, Direction, IteratorMode, WriteBatch};
 use std::collections::{HashMap, HashSet};
@@ -48,7 +50,7 @@ fn read_kept(db: &DB, from: u64, until: u64, n_bytes: usize) -> Result<Option<Ve
     Ok(Some(events).filter(|events| !events.is_empty()))
 }
 
-/// The kept events of a store, for other threads of the process that writes it.
+/// The kept events of a store and the documents that they tell of, for other threads of the process that writes it.
 pub struct WriterEvents {
     db: Arc<DB>,
     durable: Arc<AtomicU64>,
@@ -79,6 +81,19 @@ impl WatchPositions for WriterEvents {
     fn note_position(&self, watch: &str, next: u64) -> Result<(), StoreError> {
         let key = [meta::WATCH, watch.as_bytes()].concat();
         self.db.put_cf(family(&self.db, cf::META)?, key, next.to_be_bytes()).map_err(failed)
+    }
+}
+
+impl WatchedDocuments for WriterEvents {
+    fn sketch_of(&self, document: DocumentId) -> Result<Option<Arc<Sketch>>, StoreError> {
+        let row = self.db.get_pinned_cf(family(&self.db, cf::DOCS)?, document.0.to_be_bytes()).map_err(failed)?;
+        let Some(row) = row else { return Ok(None) };
+        let stored = schema::read_document(&row).ok_or_else(|| damaged(format!("the row of document {document}")))?;
+        Ok(Some(stored.sketch))
+    }
+
+    fn cluster_of(&self, document: DocumentId) -> Result<ClusterId, StoreError> {
+        cluster_of(&self.db, document)
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod backup;
 mod check;
+mod cluster_tree;
 mod column_options;
 mod crash_notes;
 mod db;

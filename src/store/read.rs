@@ -1,5 +1,6 @@
 //! Reads the store: in batches for the stream, one by one for queries.
 
+use super::cluster_tree::{cluster_of, cluster_row};
 use super::kept_events::outbox;
 use super::open::RocksStore;
 use super::rocks_error::{damaged, failed};
@@ -230,10 +231,7 @@ impl RocksStore {
     }
 
     fn cluster_row(&self, document: DocumentId) -> Result<ClusterRow, StoreError> {
-        match self.db.get_cf(self.cf(cf::CLUSTERS)?, document.0.to_be_bytes()).map_err(failed)? {
-            None => Ok(ClusterRow { document, parent: document, next: document, size: 1, name: document }),
-            Some(row) => schema::read_cluster_row(document, &row).ok_or_else(|| damaged("a row of clusters")),
-        }
+        cluster_row(&self.db, document)
     }
 
     /// The first documents that contain a mod shingle: at most one more than the common limit.
@@ -394,15 +392,7 @@ impl Snapshot for RocksStore {
     }
 
     fn cluster_of(&self, document: DocumentId) -> Result<ClusterId, StoreError> {
-        let mut row = self.cluster_row(document)?;
-        // Union by size keeps every tree at most 32 deep.
-        for _ in 0..=32 {
-            if row.parent == row.document {
-                return Ok(ClusterId(row.name.0));
-            }
-            row = self.cluster_row(row.parent)?;
-        }
-        Err(damaged(format!("the tree above document {document} has no root")))
+        cluster_of(&self.db, document)
     }
 
     fn some_members(&self, document: DocumentId, limit: usize) -> Result<Vec<DocumentId>, StoreError> {

@@ -4,8 +4,11 @@ use super::backoff::pause;
 use super::post::{Hook, Poster};
 use super::settings::WatchSettings;
 use super::signature::Signer;
-use crate::ports::{KeptEvents, Outgoing, SecretReference, StoreError, WatchPositions};
+use super::wanted::Wanted;
+use crate::ports::{KeptEvents, Outgoing, SecretReference, StoreError, WatchPositions, WatchedDocuments};
+use crate::sketch::{Rule, Sketch};
 use crate::wire::{Event, EventFilter};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -23,6 +26,9 @@ const UNNOTED_MAX: u64 = 1000;
 /// How long the program waits at its end for what is durable and not delivered.
 const SHUTDOWN: Duration = Duration::from_secs(5);
 
+/// Sketches the text of a file by the store's rule; what is wrong with it, where it cannot be watched.
+pub type ReadText<'a> = dyn FnMut(&Path) -> Result<Arc<Sketch>, String> + 'a;
+
 /// The running watches. When this value is dropped, each sends what is there as long as its hook takes it, for a few seconds.
 pub struct Watches {
     closing: Arc<AtomicBool>,
@@ -31,13 +37,18 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// Starts a thread for each watch of a store.
+    /// Starts a thread for each watch of a store whose sketches have this rule.
     ///
     /// # Errors
-    /// What is wrong with the settings, their secrets or the system.
-    pub fn start<S>(settings: &[WatchSettings], store: S) -> Result<Self, String>
+    /// What is wrong with the settings, their secrets and texts, or the system.
+    pub fn start<S>(
+        settings: &[WatchSettings],
+        store: S,
+        rule: Rule,
+        read_text: &mut ReadText<'_>,
+    ) -> Result<Self, String>
     where
-        S: KeptEvents + WatchPositions + 'static,
+        S: KeptEvents + WatchPositions + WatchedDocuments + 'static,
     {
         let (closing, store) = (Arc::new(AtomicBool::new(false)), Arc::new(store));
         let (running, ended) = channel();
@@ -46,7 +57,7 @@ impl Watches {
                 name: watch.name.clone(),
                 hook: Hook::parse(&watch.url)?,
                 poster: Poster::new().map_err(|error| format!("cannot wait for a hook: {error}"))?,
-                filter: watch.filter(),
+                wanted: wanted(watch, rule, read_text)?,
                 signer: signer(watch)?,
                 store: Arc::clone(&store),
                 closing: Arc::clone(&closing),
@@ -66,6 +77,20 @@ impl Drop for Watches {
     }
 }
 
+/// The events that a hook is sent.
+fn wanted(watch: &WatchSettings, rule: Rule, read_text: &mut ReadText<'_>) -> Result<Wanted, String> {
+    let mut texts = Vec::new();
+    for path in &watch.texts {
+        texts.push(read_text(path).map_err(|why| format!("cannot watch for a text of {:?}: {why}", watch.name))?);
+    }
+    let filter = EventFilter {
+        types: watch.types.iter().copied().collect(),
+        urls: watch.urls.iter().cloned().collect(),
+        hosts: watch.hosts.iter().cloned().collect(),
+    };
+    Ok(Wanted { filter, clusters: watch.clusters.clone(), texts, threshold: watch.threshold, rule })
+}
+
 fn signer(watch: &WatchSettings) -> Result<Option<Signer>, String> {
     let Some(reference) = SecretReference::parse(&watch.secret) else { return Ok(None) };
     let secret = reference.read().map_err(|why| format!("cannot read the secret of watch {:?}: {why}", watch.name))?;
@@ -78,14 +103,14 @@ struct Delivery<S> {
     name: String,
     hook: Hook,
     poster: Poster,
-    filter: EventFilter,
+    wanted: Wanted,
     signer: Option<Signer>,
     store: Arc<S>,
     closing: Arc<AtomicBool>,
     _running: Sender<()>,
 }
 
-impl<S: KeptEvents + WatchPositions> Delivery<S> {
+impl<S: KeptEvents + WatchPositions + WatchedDocuments> Delivery<S> {
     fn run(self) {
         if let Err(error) = self.deliver_all() {
             tracing::error!("watch {} ended, the next `run` goes on with it: {error}", self.name);
@@ -154,7 +179,7 @@ impl<S: KeptEvents + WatchPositions> Delivery<S> {
         }
         let read: Event = serde_json::from_slice(&event.json)
             .map_err(|error| StoreError::Damaged(format!("event {}: {error}", event.seq)))?;
-        Ok(self.filter.matches(&read))
+        self.wanted.matches(&read, &*self.store)
     }
 
     /// Posts an event until the hook takes it; false if the program ends before.

@@ -11,6 +11,7 @@ mod delivery;
 mod post;
 mod settings;
 mod signature;
+mod wanted;
 
-pub use delivery::Watches;
+pub use delivery::{ReadText, Watches};
 pub use settings::{WatchSettings, problem};

@@ -1,15 +1,22 @@
 //! The settings of a watch.
 
 use super::post::Hook;
+use crate::document::DocumentId;
 use crate::ports::SecretReference;
-use crate::wire::{EventFilter, EventType};
+use crate::wire::EventType;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// Letters of a name, at most: it is part of a key in the store, and a label of metrics.
 const NAME_MAX: usize = 64;
 
+/// As `query reuse` has it.
+fn threshold() -> f64 {
+    0.5
+}
+
 /// Which events a hook is sent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WatchSettings {
     /// Under this name the store remembers how far the hook is.
@@ -25,21 +32,21 @@ pub struct WatchSettings {
     /// See `hosts`.
     #[serde(default)]
     pub urls: Vec<String>,
+    /// Documents whose clusters events are about, as they are when an event is looked at; empty: any cluster.
+    #[serde(default)]
+    pub clusters: Vec<DocumentId>,
+    /// Files of HTML or plain text. Events are about documents that carry one of them; empty: any document.
+    #[serde(default)]
+    pub texts: Vec<PathBuf>,
+    /// The share of a text that a document carries at least, or of the document that is in the text, from 0 to 1.
+    #[serde(default = "threshold")]
+    pub threshold: f64,
     /// Where the secret is that signs deliveries: `file:PATH` or `env:NAME`. Empty: they are not signed.
     #[serde(default)]
     pub secret: String,
 }
 
 impl WatchSettings {
-    /// The events that the hook is sent.
-    pub(super) fn filter(&self) -> EventFilter {
-        EventFilter {
-            types: self.types.iter().copied().collect(),
-            urls: self.urls.iter().cloned().collect(),
-            hosts: self.hosts.iter().cloned().collect(),
-        }
-    }
-
     fn problem(&self) -> Option<String> {
         let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         let name = &self.name;
@@ -48,6 +55,9 @@ impl WatchSettings {
         }
         if let Err(why) = Hook::parse(&self.url) {
             return Some(format!("url of {name:?}: {why}"));
+        }
+        if !(0.0..=1.0).contains(&self.threshold) {
+            return Some(format!("threshold = {} of {name:?} must be from 0 to 1", self.threshold));
         }
         let is_bare = !self.secret.is_empty() && SecretReference::parse(&self.secret).is_none();
         is_bare.then(|| {
@@ -98,6 +108,7 @@ mod tests {
             (vec![watch("a", "https://a/", "")], 1, "https"),
             (vec![watch("a", "a/b", "")], 1, "http://"),
             (vec![watch("a", "http://a/", "hunter2")], 1, "env:NAME"),
+            (vec![WatchSettings { threshold: 1.5, ..good.clone() }], 1, "from 0 to 1"),
         ] {
             let problem = problem(&watches, keep_events).expect(word);
             assert!(problem.contains(word) && !problem.contains("hunter2"), "{problem}");

@@ -2,9 +2,9 @@
 
 use crate::harness::server::Server;
 use crate::harness::{World, ended, sample_lines, text, wait_until};
-use lookalike::wire::Event;
+use lookalike::wire::{Event, EventType};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -192,6 +192,72 @@ fn what_is_not_kept_any_more_is_counted() {
     assert_eq!(delivered.len() as u64 + n_skipped, last().expect("events") + 1, "each is delivered or counted");
 }
 
+/// Feeds lines to a world with one watch, and returns the lines of events that its hook took.
+fn taken(watch: &str, texts: &[(&str, &str)], lines: &[String]) -> (World, Vec<String>) {
+    let hook = Hook::open(|_| false);
+    let head = format!("[[watch]]\nname = \"it\"\nurl = \"http://{}/hook?a=1\"\n", hook.address);
+    let world = World::new();
+    let mut settings = head + watch;
+    for (name, text) in texts {
+        let path = world.write(name, text);
+        settings = settings.replace(name, path.to_str().expect("a path"));
+    }
+    let config = world.write("watches.toml", settings);
+    let world = world.with("store.keep_events", 1_000_000).with_config(config.to_str().expect("a path"));
+    let (mut server, mut pipe) = Server::of_run(&world);
+    for line in lines {
+        writeln!(pipe, "{line}").expect("fed");
+    }
+    wait_until("the events", || world.n_events() >= lines.len());
+    wait_until("the hook", || server.get("/metrics").body.contains("lookalike_webhook_lag_events{watch=\"it\"} 0\n"));
+    drop(pipe);
+    assert!(ended(&mut server.process).success());
+    let delivered = hook.delivered().into_iter().map(|one| one.body).collect();
+    (world, delivered)
+}
+
+/// Lost if this fails: that a page carries the text somebody watches for, or peace from pages that do not.
+#[test]
+fn a_watch_on_a_text_hears_of_the_pages_that_carry_it() {
+    let lines = sample_lines();
+    let page: serde_json::Value = serde_json::from_str(&lines[0]).expect("JSON");
+    let text = page["body"].as_str().expect("a body");
+    let (world, delivered) = taken("texts = [\"text.html\"]\ntypes = [\"assigned\"]\n", &[("text.html", text)], &lines);
+    let urls: BTreeSet<String> =
+        delivered.iter().filter_map(|line| serde_json::from_str::<Event>(line).expect("an event").url).collect();
+    // The store's index answers the same question in another way.
+    let path = world.path("text.html");
+    let answer = world.ask("query reuse --json", &[path.to_str().expect("a path")]);
+    let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+    let hosts = answer.as_array().expect("hosts").iter();
+    let pages = hosts.flat_map(|host| host["pages"].as_array().expect("pages"));
+    let expected: BTreeSet<String> = pages.map(|page| page["url"].as_str().expect("a URL").to_string()).collect();
+    assert!(expected.len() > 1, "{expected:?}");
+    assert_eq!(urls, expected);
+}
+
+/// Lost if this fails: a cluster that is watched loses its watch when it gets another name.
+#[test]
+fn a_watch_on_a_cluster_follows_it_through_mergers() {
+    let words = |from: usize, to: usize| (from..to).map(|n| format!("word{n}")).collect::<Vec<_>>().join(" ");
+    let line = |n: usize, text: &str| {
+        serde_json::json!({"url": format!("http://a.example/{n}"), "fetched_at": "2026-01-01T00:00:00Z", "text": text})
+            .to_string()
+    };
+    // The second is watched. The third is another text, the fourth is like the first two, which are not alike by themselves.
+    let texts = [words(0, 120), words(80, 200), words(1000, 1100), words(0, 200), words(0, 119)];
+    let lines: Vec<String> = texts.iter().enumerate().map(|(n, text)| line(n + 1, text)).collect();
+    let (world, delivered) = taken("clusters = [2]\ntypes = [\"assigned\"]\n", &[], &lines);
+    let urls: Vec<_> = delivered
+        .iter()
+        .filter_map(|line| serde_json::from_str::<Event>(line).expect("an event").url)
+        .map(|url| url.trim_start_matches("http://a.example/").to_string())
+        .collect();
+    assert!(world.events().iter().any(|event| event.kind() == EventType::Merged), "they were merged");
+    assert!(!urls.contains(&"3".to_string()), "{urls:?}");
+    assert!(urls.ends_with(&["2", "4", "5"].map(String::from)), "{urls:?}");
+}
+
 /// A watch without kept events is refused, and what else is wrong with one.
 #[test]
 fn wrong_watches_are_refused() {
@@ -206,5 +272,6 @@ fn wrong_watches_are_refused() {
     check(1, "name = \"a\"\nurl = \"https://a/\"", "https");
     check(1, "name = \"a\"\nurl = \"http://a/\"\ntypes = [\"gnoe\"]", "gnoe");
     check(1, "name = \"a\"\nurl = \"http://a/\"\nsecret = \"bare\"", "env:NAME");
+    check(1, "name = \"a\"\nurl = \"http://a/\"\nthreshold = 2", "from 0 to 1");
     check(1, "name = \"a\"", "url");
 }
