@@ -80,7 +80,7 @@ expect 403 -X POST "${reader[@]}" "$site/v1/sweeps/1-2014-08-01/close"
 expect 401 -X POST -u "anna:$token" "$site/v1/sweeps/1-2014-08-01/close"
 expect 200 -X POST "${operator[@]}" "$site/v1/sweeps/1-2014-08-01/close"
 expect 403 -X POST "${operator[@]}" -H 'origin: https://evil.example' "$site/v1/sweeps/1-2014-08-01/close"
-grep -q 'audit: POST "/v1/sweeps/1-2014-08-01/close" from 127.0.0.1, forwarded for "127.0.0.1": 200' "$work/log" \
+grep -q 'audit: request="POST /v1/sweeps/1-2014-08-01/close" client="127.0.0.1" forwarded_for="127.0.0.1" role="operator" outcome="done"' "$work/log" \
   || fail "the log does not say who closed the sweep: $(cat "$work/log")"
 
 # What comes while the stream is open passes the proxy at once.

@@ -9,8 +9,13 @@ use base64::engine::general_purpose::STANDARD;
 /// The fewest bytes of a token: a shorter one can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// What anybody may ask who reaches the server: whether it works, and what holds nothing of the store.
+/// What anybody may ask who reaches the server, however often: whether it works, and what holds nothing of the store.
 const OPEN_PATHS: &[&str] = &["/healthz", "/readyz", "/style.css", "/favicon.svg"];
+
+/// Whether anybody may ask for a path.
+pub(super) fn is_open_path(path: &str) -> bool {
+    OPEN_PATHS.contains(&path)
+}
 
 /// Why there is no token. A message never holds what was read.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +98,29 @@ fn shown<'a>(headers: &'a HeaderMap, scheme: &[u8]) -> Option<&'a [u8]> {
     found.eq_ignore_ascii_case(scheme).then_some(shown)
 }
 
+/// Whom a request comes from, by the token that it shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It shows no token.
+    None,
+    /// It shows what is no token that this process knows.
+    Unknown,
+    Reader,
+    Operator,
+}
+
+impl Role {
+    /// The word that stands for it in audit lines. It does not change.
+    pub fn word(self) -> &'static str {
+        match self {
+            Role::None => "none",
+            Role::Unknown => "unknown",
+            Role::Reader => "reader",
+            Role::Operator => "operator",
+        }
+    }
+}
+
 /// Who may ask the server, and who may change the store through it.
 pub struct Access {
     /// What a request must show to read; none: anybody who reaches the server may.
@@ -118,14 +146,23 @@ impl Access {
         self.read.is_none()
     }
 
+    /// Whom a request comes from.
+    pub(super) fn role(&self, headers: &HeaderMap) -> Role {
+        let shows = |token: &Token| token.is_shown(headers) || token.is_password(headers);
+        match &self.write {
+            WriteAccess::Trusted(token, _) if shows(token) => Role::Operator,
+            _ if self.read.as_ref().is_some_and(shows) => Role::Reader,
+            _ if headers.contains_key(header::AUTHORIZATION) => Role::Unknown,
+            _ => Role::None,
+        }
+    }
+
     /// Checks that a request may read what is at a path.
     ///
     /// # Errors
     /// [`HttpError`] 401, where it shows neither token.
     pub(super) fn check_read(&self, path: &str, headers: &HeaderMap) -> Result<(), HttpError> {
-        let Some(read) = &self.read else { return Ok(()) };
-        let may_change = matches!(&self.write, WriteAccess::Trusted(token, _) if token.is_shown(headers) || token.is_password(headers));
-        if may_change || read.is_shown(headers) || read.is_password(headers) || OPEN_PATHS.contains(&path) {
+        if self.is_open() || is_open_path(path) || matches!(self.role(headers), Role::Reader | Role::Operator) {
             return Ok(());
         }
         let message = "reading needs the token that http.read_token names: `authorization: Bearer TOKEN`; a browser asks for it \

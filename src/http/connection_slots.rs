@@ -1,7 +1,8 @@
 //! Slots for connections, limited in all and for each address; where all are taken, the longest idle gives way.
 
+use super::client::network_of;
 use super::settings::Settings;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -89,14 +90,6 @@ impl ConnectionSlots {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.slots.taken().retain(|(_, state)| !Arc::ptr_eq(state, &self.state));
-    }
-}
-
-/// What counts as one address: for IPv6 the network, because a client has a whole network of them.
-fn network_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
-        address => address,
     }
 }
 

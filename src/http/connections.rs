@@ -1,9 +1,10 @@
 //! Connections: accepted while there are slots, and closed when they are slow, so that none holds what others need.
 
+use super::client::Peer;
 use super::connection_slots::{ConnectionSlots, ConnectionState, Slot};
 use super::events::EVENT_STREAM;
 use super::routes::router;
-use super::service::{Client, Service, ms};
+use super::service::{Service, ms};
 use super::settings::Settings;
 use crate::ports::Snapshots;
 use axum::Router;
@@ -52,7 +53,7 @@ pub async fn serve<V: Snapshots>(listener: TcpListener, service: Service<V>, shu
             Ok((stream, from)) => match slots.acquire(from.ip()) {
                 Some(slot) => {
                     tokio::spawn(serve_connection(
-                        (stream, Client(from.ip())),
+                        (stream, Peer(from.ip())),
                         slot,
                         router.clone(),
                         Arc::clone(&settings),
@@ -77,7 +78,7 @@ pub async fn serve<V: Snapshots>(listener: TcpListener, service: Service<V>, shu
 }
 
 async fn serve_connection(
-    (stream, client): (TcpStream, Client),
+    (stream, peer): (TcpStream, Peer),
     slot: Slot,
     router: Router,
     settings: Arc<Settings>,
@@ -87,7 +88,7 @@ async fn serve_connection(
     let (state, router) = (&slot.state, TowerToHyperService::new(router));
     let answer = service_fn(|mut request: Request<_>| {
         state.head_read();
-        request.extensions_mut().insert(client);
+        request.extensions_mut().insert(peer);
         let answering = router.call(request);
         async {
             let answered: Result<Response, _> = answering.await;

@@ -24,6 +24,8 @@ pub(super) struct HttpError {
     pub near_urls: Vec<String>,
     /// The first event that is still kept, where the request asks for one before it.
     pub kept_from: Option<u64>,
+    /// Seconds after which the same request may be answered.
+    pub retry_after: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -38,7 +40,7 @@ struct ErrorBody<'a> {
 
 impl HttpError {
     pub fn new(status: StatusCode, error: &'static str, message: impl Into<String>) -> Self {
-        HttpError { status, error, message: message.into(), near_urls: Vec::new(), kept_from: None }
+        HttpError { status, error, message: message.into(), near_urls: Vec::new(), kept_from: None, retry_after: None }
     }
 
     /// The request is wrong.
@@ -82,12 +84,21 @@ impl HttpError {
 
     /// The server is busy.
     pub fn busy(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
+        HttpError { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message) }
     }
 
-    /// Adds how a token is shown, where one is missing. To read, a browser may ask for a password; what changes the store takes
-    /// none.
-    pub fn add_challenge(&self, headers: &mut HeaderMap) {
+    /// The client asks more often than it may.
+    pub fn limited(retry_after: u64, message: impl Into<String>) -> Self {
+        HttpError { retry_after: Some(retry_after), ..Self::new(StatusCode::TOO_MANY_REQUESTS, "limited", message) }
+    }
+
+    /// Adds the headers that an error has in whatever form it is shown. Where a token is missing, one says how it is shown: to
+    /// read, a browser may ask for a password; what changes the store takes none.
+    pub fn add_headers(&self, headers: &mut HeaderMap) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
         if self.status == StatusCode::UNAUTHORIZED {
             let schemes = if self.error == READ_TOKEN { "Basic realm=\"lookalike\", Bearer" } else { "Bearer" };
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(schemes));
@@ -121,11 +132,7 @@ impl IntoResponse for HttpError {
         let mut response = (self.status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        self.add_challenge(headers);
+        self.add_headers(headers);
         response
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn ready<V: Snapshots>(
     _: &QueryRequest,
 ) -> Result<Answer, HttpError> {
     let mut staleness = service.snapshots.staleness();
-    if !service.access.is_open() {
+    if !service.admission.access.is_open() {
         // It names the store's place, and anybody may ask here.
         staleness.problem = staleness.problem.map(|_| "the server's log says why".into());
     }

@@ -1,9 +1,10 @@
 //! Every route, once: the router follows this table, and tests compare the OpenAPI document with it.
 
 use super::answer::Caching;
+use super::audit_line::ChangeRequest;
 use super::error::{HttpError, shortened};
 use super::etag::mark_compressed;
-use super::service::{Cost, Handler, Route, Service, count, described, protect};
+use super::service::{Cost, Handler, Route, Service, count, protect};
 use super::{events, explain, operations, page, related, reuse, sweeps, text, v1};
 use crate::ports::Snapshots;
 use axum::Router;
@@ -15,6 +16,7 @@ use axum::routing::{MethodFilter, on};
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::task::spawn_blocking;
 use tower_http::compression::CompressionLayer;
 
 fn get<V: Snapshots>(
@@ -108,7 +110,7 @@ pub(super) fn router<V: Snapshots>(service: Arc<Service<V>>) -> Router {
     let refuse_with = |error: fn(&Request) -> HttpError| {
         let service = Arc::clone(&service);
         move |request: Request| {
-            let refused = service.check(&request).err();
+            let refused = service.admission.check(&request, false).err();
             ready(unrouted(refused.unwrap_or_else(|| error(&request))))
         }
     };
@@ -119,16 +121,22 @@ pub(super) fn router<V: Snapshots>(service: Arc<Service<V>>) -> Router {
         .layer(map_response(async |response: Response| mark_compressed(response)))
 }
 
-/// Answers a request to a route. A request to change the store is logged whatever comes of it, also where it is refused, or its
-/// client is gone before the change is done.
+/// Answers a request to a route. A request to change the store is logged before it is answered, whatever comes of it, also where
+/// it is refused, or its client is gone before the change is done. Those that come too often are only counted: nobody may fill
+/// the log.
 async fn answer<V: Snapshots>(service: Arc<Service<V>>, route: Route<V>, request: Request) -> Response {
     if route.cost != Cost::Change {
         return answer_checked(service, route, request).await;
     }
-    let change = described(&request);
+    let (client, role) = (service.admission.client(&request), service.admission.access.role(request.headers()));
+    let change = ChangeRequest::new(&request, client, role);
     let changing = tokio::spawn(async move {
         let response = answer_checked(service, route, request).await;
-        tracing::info!(target: "audit", "{change}: {}", response.status().as_u16());
+        let status = response.status();
+        if status != StatusCode::TOO_MANY_REQUESTS {
+            // The line may go to a disk.
+            let _ = spawn_blocking(move || change.log(status)).await;
+        }
         response
     });
     changing.await.unwrap_or_else(|_| unrouted(HttpError::failed("the server failed to answer; its log says why")))
@@ -136,7 +144,7 @@ async fn answer<V: Snapshots>(service: Arc<Service<V>>, route: Route<V>, request
 
 async fn answer_checked<V: Snapshots>(service: Arc<Service<V>>, route: Route<V>, request: Request) -> Response {
     let begin = Instant::now();
-    if let Err(error) = service.check(&request) {
+    if let Err(error) = service.admission.check(&request, route.cost == Cost::Change) {
         // No page for a name that is not ours.
         if error.status == StatusCode::MISDIRECTED_REQUEST {
             return unrouted(error);
@@ -172,6 +180,7 @@ fn unrouted(error: HttpError) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use super::super::auth::is_open_path;
     use super::operations::OPENAPI;
     use super::*;
     use crate::store::Follower;
@@ -217,6 +226,10 @@ mod tests {
             assert_eq!(operation["requestBody"].is_object(), has_body, "{method} {}", route.path);
             assert_eq!(operation["security"].is_array(), route.cost == Cost::Change, "{method} {}", route.path);
             assert!(operation["responses"]["200"].is_object(), "{method} {}", route.path);
+            for status in ["401", "429"] {
+                let is_described = operation["responses"][status].is_object();
+                assert_eq!(is_described, !is_open_path(route.path), "{method} {}: {status}", route.path);
+            }
         }
         for part in OPENAPI.split("\"$ref\": \"#").skip(1) {
             let pointer = part.split('"').next().expect("an end");

@@ -1,10 +1,10 @@
 //! The way of a request: head, body, its turn, a snapshot of the store, an answer; every step has a limit.
 
+use super::admission::Admission;
 use super::answer::{Answer, Caching};
 use super::auth::Access;
-use super::error::{HttpError, shortened};
+use super::error::HttpError;
 use super::etag;
-use super::hosts::Hosts;
 use super::overview::{Counted, OverviewCache};
 use super::request::QueryRequest;
 use super::settings::Settings;
@@ -19,7 +19,6 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::num::NonZero;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -50,18 +49,6 @@ pub(super) enum Cost {
     Events,
     /// Work for the process that writes: one at a time, and only with the token.
     Change,
-}
-
-/// Who asks: the address at the other end of the connection.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Client(pub IpAddr);
-
-/// What a request asks for, and who asks, for the log.
-pub(super) fn described(request: &Request) -> String {
-    let client = request.extensions().get::<Client>().map_or("an unknown client".into(), |client| client.0.to_string());
-    let forwarded = request.headers().get("x-forwarded-for").and_then(|value| value.to_str().ok());
-    let forwarded = forwarded.map_or(String::new(), |from| format!(", forwarded for {:?}", shortened(from)));
-    format!("{} {:?} from {client}{forwarded}", request.method(), shortened(request.uri().path()))
 }
 
 /// How a route answers from a snapshot.
@@ -97,12 +84,11 @@ pub struct Service<V: Snapshots> {
     pub(super) streams: Arc<Semaphore>,
     pub(super) turns_for_streams: Arc<Semaphore>,
     pub(super) settings: Settings,
-    /// The names that the server answers to.
-    pub(super) hosts: Hosts,
+    /// Which requests are answered.
+    pub(super) admission: Admission,
     pub(super) limits: Limits,
     /// What makes one place of a lost page better than another.
     pub(super) ranking: Ranking,
-    pub(super) access: Access,
     overview: OverviewCache,
     /// Idle sketchers. Each keeps more than a megabyte of tables and buffers.
     sketchers: Mutex<Vec<Sketcher>>,
@@ -145,7 +131,7 @@ impl<V: Snapshots> Service<V> {
         let turns = if settings.requests_max == 0 { 2 * cores } else { settings.requests_max };
         Service {
             sketchers: Mutex::default(),
-            hosts: Hosts::new(&settings.hosts),
+            admission: Admission::new(&settings, access),
             snapshots,
             events,
             closing: watch::Sender::new(false),
@@ -153,7 +139,6 @@ impl<V: Snapshots> Service<V> {
             turns_for_streams: Arc::new(Semaphore::new(turns.div_ceil(2))),
             limits,
             ranking,
-            access,
             overview: OverviewCache::default(),
             metrics: Box::new(metrics),
             turns: Arc::new(Semaphore::new(turns)),
@@ -185,15 +170,6 @@ impl<V: Snapshots> Service<V> {
         (self.metrics)()
     }
 
-    /// Checks that a request names this server, and may read what it asks for.
-    ///
-    /// # Errors
-    /// [`HttpError`]: 401 or 421, with what to do.
-    pub(super) fn check(&self, request: &Request) -> Result<(), HttpError> {
-        self.hosts.check(request.uri(), request.headers())?;
-        self.access.check_read(request.uri().path(), request.headers())
-    }
-
     /// Answers a request to a route, whatever happens.
     pub(super) async fn answer(self: Arc<Self>, route: Route<V>, request: Request) -> Response {
         let begin = Instant::now();
@@ -208,9 +184,6 @@ impl<V: Snapshots> Service<V> {
         let (mut head, body) = request.into_parts();
         let mut request = QueryRequest::parse(route.path, route.parameters, &head.uri, &head.headers)?;
         if route.cost == Cost::Change {
-            // Before any byte of the body is read.
-            self.hosts.check_origin(&head.headers)?;
-            self.access.authorize(&head.headers)?;
             request.read_name(&mut head).await;
         } else if route.method == Method::POST {
             (request.body, request._body_bytes) = self.read_in_time(body, &head.headers).await?;

@@ -1,11 +1,15 @@
 //! Settings of the HTTP server, most of them limits.
 
 use super::archive;
+use super::client::TrustedProxies;
 use super::hosts::Hosts;
 use serde::{Deserialize, Serialize};
 
 /// The smallest buffer that hyper reads a head into.
 const HEAD_BYTES_MIN: usize = 8192;
+
+/// The highest limit of requests a second: times between them are in nanoseconds.
+const REQUESTS_PER_SECOND_LIMIT: u32 = 1_000_000;
 
 /// Settings of the HTTP server. Each limit says what happens when it is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +24,10 @@ pub struct Settings {
     pub token: String,
     /// Where to read the token that a request must show to read: `file:PATH` or `env:NAME`. Empty: anybody may read.
     pub read_token: String,
+    /// Addresses of proxies, and networks of them, separated by commas, whose `x-forwarded-for` names the client.
+    pub trusted_proxies: String,
+    /// Requests of one client a second, after a burst of ten seconds' worth; more get 429. 0: no limit.
+    pub requests_per_second_max: u32,
     /// Where the pages find the archived copy of a URL: `{url}` stands for the URL, `{time}` for the time of its sighting as 14
     /// digits. Empty: no links.
     pub archive_url: String,
@@ -68,6 +76,8 @@ impl Default for Settings {
             hosts: String::new(),
             token: String::new(),
             read_token: String::new(),
+            trusted_proxies: String::new(),
+            requests_per_second_max: 0,
             archive_url: "https://web.archive.org/web/{time}/{url}".into(),
             block_cache_mib: 0,
             connections_max: 512,
@@ -103,6 +113,14 @@ impl Settings {
             return Some(format!(
                 "hosts names {name:?}; it must list host names without scheme and port, separated by commas"
             ));
+        }
+        if let Some(entry) = TrustedProxies::first_invalid(&self.trusted_proxies) {
+            return Some(format!(
+                "trusted_proxies names {entry:?}; it must list IP addresses, or networks such as 10.0.0.0/8, separated by commas"
+            ));
+        }
+        if self.requests_per_second_max > REQUESTS_PER_SECOND_LIMIT {
+            return Some(format!("requests_per_second_max must be at most {REQUESTS_PER_SECOND_LIMIT}; 0 is no limit"));
         }
         if let Some(problem) = archive::problem(&self.archive_url) {
             return Some(problem);

@@ -69,7 +69,7 @@ pub(super) fn close<V: Snapshots>(
     let name = request.name()?;
     // A little less than the answer may take, so that the client learns what goes on.
     let patience = ms(service.settings.response_ms_max) * 9 / 10;
-    let closed = service.access.authorize(&request.headers)?.close(name, patience);
+    let closed = service.admission.access.authorize(&request.headers)?.close(name, patience);
     let (closed, seq) = closed.map_err(|why| match why {
         CloseFailure::Unknown => {
             HttpError::not_found(format!("there is no sweep {:?}; /v1/sweeps lists them", shortened(name)))

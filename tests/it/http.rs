@@ -2,8 +2,6 @@
 
 use crate::harness::server::{Response, Server, ask, connect, connect_from, encoded, response, try_response, until};
 use crate::harness::{World, fold, page, related_sample, sweeps, text};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use lookalike::wire::{Event, EventType};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -1263,97 +1261,4 @@ fn a_store_without_related_pages_says_what_to_do() {
         assert_eq!((answer.status, told["error"].as_str()), (404, Some("not-found")));
         assert!(message.contains("related.on = true") && message.contains("lookalike related build"), "{message}");
     }
-}
-
-/// Lost if this fails: what a store holds, to whoever reaches the port; on a route, perhaps, that came later.
-#[test]
-fn every_route_needs_the_token_to_read_where_one_is_set() {
-    const READ_TOKEN: &str = "a-token-of-readers";
-    let world = World::new()
-        .with("http.read_token", "env:READ_TOKEN_OF_TESTS")
-        .with_variable("READ_TOKEN_OF_TESTS", READ_TOKEN);
-    world.run(&[world.write("a.jsonl", two_sweeps("a", 3))]);
-    let (server, _pipe) = writing(&world);
-    let described: Value = serde_json::from_str(include_str!("../../src/http/openapi.json")).expect("JSON");
-    let bearer = |token: &str| format!("Bearer {token}");
-    let basic = |token: &str| format!("Basic {}", STANDARD.encode(format!("anna:{token}")));
-    let mut n_closed_routes = 0;
-    for (path, methods) in described["paths"].as_object().expect("paths") {
-        for method in methods.as_object().expect("methods").keys() {
-            let (path, method) = (path.replace("{name}", "2%2Fof%20two"), method.to_uppercase());
-            let ask = |headers: &[(&str, &str)]| ask(server.address, &method, &path, headers, b"");
-            let refused = ask(&[]);
-            let wrong = ask(&[("authorization", &bearer("a-token-of-no-one"))]);
-            let is_open = ["/healthz", "/readyz", "/style.css", "/favicon.svg"].contains(&&*path);
-            assert_eq!((refused.status == 401, wrong.status == 401), (!is_open, !is_open), "{method} {path}");
-            n_closed_routes += usize::from(!is_open);
-            for shown in [bearer(READ_TOKEN), basic(READ_TOKEN), bearer(TOKEN), basic(TOKEN)] {
-                if path.starts_with("/v1/events") {
-                    continue;
-                }
-                let status = ask(&[("authorization", &shown)]).status;
-                match (path.ends_with("/close"), &*shown) {
-                    (false, _) => assert!(![401, 403].contains(&status), "{method} {path} {shown}: {status}"),
-                    (true, shown) if shown == bearer(READ_TOKEN) => assert_eq!(status, 403),
-                    (true, shown) if shown == bearer(TOKEN) => assert_eq!(status, 200),
-                    // A browser sends a password by itself, also for a page of another site.
-                    (true, _) => assert_eq!(status, 401),
-                }
-            }
-        }
-    }
-    assert!(n_closed_routes > 20, "{n_closed_routes}");
-    assert_eq!(server.get("/").header("www-authenticate"), Some("Basic realm=\"lookalike\", Bearer"));
-    assert_eq!(server.get("/nowhere").status, 401);
-
-    let world = World::new().with("http.read_token", "env:TOKEN_OF_TESTS");
-    let output = writes_and_serves(&mut world.run_command(&[])).stdin(Stdio::null()).output().expect("starts");
-    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("the same secret"), "{output:?}");
-    assert!(!text(&output.stderr).contains(TOKEN));
-}
-
-/// Lost once: the line about a sweep that was closed, where the client was gone before the answer; and the lines about requests
-/// that were refused for their host, or for want of a token to read.
-#[test]
-fn every_request_to_close_a_sweep_is_logged() {
-    let world = World::new().with("http.read_token", "env:LOOKALIKE_HTTP_READ_TOKEN");
-    let world = world.with_variable("LOOKALIKE_HTTP_READ_TOKEN", "a-token-of-readers").with("log.level", "error");
-    world.run(&[world.write("a.jsonl", two_sweeps("a", 3000))]);
-    let mut command = world.run_command(&[]);
-    let log = std::fs::File::create(world.path("log")).expect("a file");
-    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-    command.args(["--stdin-name", "late", "--http-listen", &port.to_string()]).stdin(Stdio::piped()).stderr(log);
-    command.env("LOOKALIKE__HTTP__TOKEN", "env:TOKEN_OF_TESTS").env("TOKEN_OF_TESTS", TOKEN);
-    let mut process = command.spawn().expect("starts");
-    until(|| TcpStream::connect(port).ok());
-    let path = "/v1/sweeps/2%2Fof%20two/close";
-    let token = format!("Bearer {TOKEN}");
-    assert_eq!(ask(port, "POST", path, &[], b"").status, 401);
-    assert_eq!(ask(port, "POST", path, &[("authorization", &token), ("host", "evil.example")], b"").status, 421);
-    let mut gone = connect(port);
-    let request =
-        format!("POST {path} HTTP/1.1\r\nhost: {port}\r\nauthorization: {token}\r\ncontent-length: 0\r\n\r\n");
-    gone.write_all(request.as_bytes()).expect("sent");
-    drop(gone);
-    let lines = until(|| {
-        let log = std::fs::read_to_string(world.path("log")).expect("text");
-        let lines: Vec<String> =
-            log.lines().filter(|line| line.contains("INFO audit: POST")).map(String::from).collect();
-        (lines.len() >= 3).then_some(lines)
-    });
-    for (line, status) in lines.iter().zip(["401", "421", "200"]) {
-        assert!(line.ends_with(status) && line.contains(path), "{line}");
-    }
-    // A browser shows a page that says what to do, and asks for the password.
-    let asked = ask(port, "GET", "/", &[], b"");
-    assert_eq!((asked.status, asked.header("content-type")), (401, Some("text/html; charset=utf-8")));
-    assert_eq!(asked.header("www-authenticate"), Some("Basic realm=\"lookalike\", Bearer"));
-    drop(process.stdin.take());
-    assert!(process.wait().expect("ended").success());
-
-    // Anybody may ask whether it is ready, and does not learn where the store is.
-    let server = Server::open(&world);
-    std::fs::rename(world.path("store"), world.path("elsewhere")).expect("renamed");
-    let problem = until(|| server.get("/readyz").json()["problem"].as_str().map(String::from));
-    assert!(!problem.contains("store"), "{problem}");
 }

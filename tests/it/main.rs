@@ -20,6 +20,8 @@ mod layout;
 mod properties;
 
 #[cfg(feature = "service")]
+mod access;
+#[cfg(feature = "service")]
 mod audit;
 #[cfg(feature = "service")]
 mod backfill;

@@ -34,6 +34,7 @@ pub(in super::super) fn error_page(error: HttpError) -> Response {
     let title = match error.status {
         StatusCode::NOT_FOUND => "Not found",
         StatusCode::UNAUTHORIZED => "A token is needed",
+        StatusCode::TOO_MANY_REQUESTS => "Not so often",
         status if status.is_server_error() => "No answer now",
         _ => "That did not work",
     };
@@ -44,8 +45,7 @@ pub(in super::super) fn error_page(error: HttpError) -> Response {
     let mut response = (error.status, whole(title, "", html, Html::default())).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(HTML));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    error.add_challenge(headers);
+    error.add_headers(headers);
     response
 }
 
