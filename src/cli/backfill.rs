@@ -31,7 +31,7 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode)
     // Before the work folder is created: a mistyped path must leave nothing behind.
     let inputs = BackfillInputs::open(&mut config, &args)?;
     let spec = inputs.spec(&config)?;
-    telemetry::start_logs(&config.log.level)?;
+    telemetry::start_logs(&config.log)?;
     let shutdown = watch_signals()?;
     let start = args.then_from_kafka.as_deref().map(|start| then_from_kafka(&config, start)).transpose()?;
     let memory = memory_limit(args.memory);

@@ -54,7 +54,7 @@ pub(super) fn cluster(mut config: Config, args: &ClusterArgs, mode: OutputMode) 
     let inputs = input_files(&args.inputs).map_err(usage)?;
     let n_inputs = inputs.len();
     column::check(&config, &args.keep, &inputs)?;
-    telemetry::start_logs(&config.log.level)?;
+    telemetry::start_logs(&config.log)?;
     let shutdown = watch_signals()?;
     let phases = Arc::new(PhaseProgress::default());
     // Beside the table, so that the same command finds it again.

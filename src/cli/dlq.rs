@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 
 /// Replays dead letters and prints how many, by reason.
 pub(super) fn replay(config: &Config, args: ReplayArgs, json: bool) -> Result<Exit> {
-    telemetry::start_logs(&config.log.level)?;
+    telemetry::start_logs(&config.log)?;
     let shutdown = watch_signals()?;
     let plan = ReplayPlan {
         from: args.from,

@@ -49,7 +49,7 @@ pub(super) enum Exit {
 
 impl Exit {
     /// The word that stands for the code in JSON. It does not change.
-    fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Exit::Done => "done",
             Exit::Failed => "failed",
@@ -151,7 +151,7 @@ pub(super) fn report_message(exit: Exit, message: &str, as_json: bool) {
 }
 
 /// The exit code that an error brings with it.
-fn exit_of(error: &anyhow::Error) -> Exit {
+pub(super) fn exit_of(error: &anyhow::Error) -> Exit {
     let stop_reason = error.chain().find_map(|cause| {
         let of_source = cause.downcast_ref::<SourceError>().map(|error| error.stop_reason);
         of_source.or_else(|| cause.downcast_ref::<SinkError>().map(|error| error.stop_reason))

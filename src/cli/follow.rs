@@ -50,7 +50,7 @@ pub(super) fn follow(mut config: Config, args: &FollowArgs, mode: OutputMode) ->
     }
     let metrics = config.metrics_address().map_err(usage)?;
     check(&config, args)?;
-    telemetry::start_logs(&config.log.level)?;
+    telemetry::start_logs(&config.log)?;
     let _metrics = metrics.map(|address| Metrics::start(Some(address))).transpose()?;
     let shutdown = watch_signals()?;
     let request = Arc::new(AtomicBool::new(false));

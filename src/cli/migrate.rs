@@ -50,7 +50,7 @@ pub(super) fn migrate(mut config: Config, args: &MigrateArgs, mode: OutputMode) 
     check_old(&config, &old, mode)?;
     let spec = spec(&config, &old);
     drop(old);
-    telemetry::start_logs(&config.log.level)?;
+    telemetry::start_logs(&config.log)?;
     let shutdown = watch_signals()?;
     let memory = memory_limit(args.memory);
     let folder = work_folder(&config.store.path);

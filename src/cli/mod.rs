@@ -3,6 +3,7 @@
 mod answer_table;
 mod args;
 mod audit;
+mod audit_trail;
 mod backfill;
 mod backup;
 mod changes;
@@ -48,6 +49,7 @@ mod wiring;
 use answer_table::AnswerFormat;
 use anyhow::Result;
 use args::{Args, Command, DlqCommand, TopicsCommand};
+use audit_trail::{Change, audited};
 use clap::Parser;
 use exit::Exit;
 use output::OutputMode;
@@ -88,6 +90,17 @@ fn raise_open_files() {
 }
 
 fn dispatch(args: Args) -> Result<Exit> {
+    match Change::of(&args.command) {
+        Some(change) => {
+            let config = config::load(&args.global)?;
+            telemetry::start_logs(&config.log)?;
+            audited(&config.store.path, &change, || execute(args))
+        }
+        None => execute(args),
+    }
+}
+
+fn execute(args: Args) -> Result<Exit> {
     let load = || config::load(&args.global);
     let mode = OutputMode { json: args.global.json, quiet: args.global.quiet, progress: args.global.progress };
     match args.command {

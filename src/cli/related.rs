@@ -60,7 +60,7 @@ fn build(mut config: Config, args: BuildArgs, out: &Path, mode: OutputMode) -> R
         let why = "holds a finished build; name another folder, or remove it";
         return Err(usage(format!("{} {why}", out.display())));
     }
-    telemetry::start_logs(&config.log.level)?;
+    telemetry::start_logs(&config.log)?;
     let shutdown = watch_signals()?;
     let memory = memory_limit(args.memory);
     let mut checkpoint = open_checkpoint(&config, &folder, spec, memory)?;

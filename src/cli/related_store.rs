@@ -52,7 +52,7 @@ pub(super) fn build(mut config: Config, args: BuildArgs, mode: OutputMode) -> Re
     let inputs = if args.inputs.is_empty() { Vec::new() } else { inputs(&args.inputs, None)? };
     open_read_only(&config)?;
     config.related.on = true;
-    telemetry::start_logs(&config.log.level)?;
+    telemetry::start_logs(&config.log)?;
     let stop = watch_signals()?;
     let mut store = open_store(&config)?;
     store.stops_with(Arc::clone(&stop));

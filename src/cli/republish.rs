@@ -41,7 +41,7 @@ impl RepublishedRow<'_> {
 /// Writes what is asked for, after the events that wait to be published.
 pub(super) fn republish(config: &Config, what: Option<Republished>, json: bool) -> Result<Exit> {
     check(config, what)?;
-    telemetry::start_logs(&config.log.level)?;
+    telemetry::start_logs(&config.log)?;
     // Opening read-only creates nothing where there is no store.
     drop(open_read_only(config)?);
     let shutdown = watch_signals()?;

@@ -35,7 +35,7 @@ pub(super) fn sketch(config: &Config, metrics: Option<SocketAddr>, accept_gap: b
              for the owner's new store and for every sketcher",
         ));
     };
-    telemetry::start_logs(&config.log.level)?;
+    telemetry::start_logs(&config.log)?;
     let _metrics = metrics.map(|address| Metrics::start(Some(address))).transpose()?;
     let shutdown = watch_signals()?;
     let options = StartOptions {

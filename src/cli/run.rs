@@ -44,7 +44,7 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
     }
     // Before the store is opened: a mistyped path must not create one.
     let inputs = if args.follow { followed(&config, &args)? } else { file_inputs(&config, &args)? };
-    telemetry::start_logs(&config.log.level)?;
+    telemetry::start_logs(&config.log)?;
     let is_counting = metrics.is_some() || args.http_listen.is_some();
     let metrics = is_counting.then(|| Metrics::start(metrics)).transpose()?;
     let shutdown = watch_signals()?;

@@ -26,7 +26,7 @@ pub(super) fn serve(mut config: Config, args: ServeArgs, mode: OutputMode) -> Re
     if let Some(listen) = args.listen {
         config.http.listen = listen;
     }
-    telemetry::start_logs(&config.log.level)?;
+    telemetry::start_logs(&config.log)?;
     let shutdown = watch_signals()?;
     let server = Server::open(&config, &Metrics::start(None)?, WriteAccess::Elsewhere, None)?;
     if mode.json {

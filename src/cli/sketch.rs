@@ -75,7 +75,7 @@ pub(super) fn sketch(mut config: Config, store: Option<&Path>, args: &SketchArgs
     let json = mode.json;
     args.page_defaults.override_in(&mut config)?;
     let config = &config;
-    telemetry::start_logs(&config.log.level)?;
+    telemetry::start_logs(&config.log)?;
     let (rule, seed) = rule_and_seed(config, store)?;
     if let Some(folder) = &args.parquet {
         return sketch_files::write(config, (rule, seed), args, folder, mode);

@@ -1,7 +1,9 @@
 //! What the program reports while it runs: logs, metrics, progress.
 
+use super::audit_trail::{self, AuditFile};
 use super::exit::usage;
 use crate::backfill::{PhaseProgress, ProgressSnapshot};
+use crate::config::LogSection;
 use crate::files::ReadProgress;
 use crate::pipeline::Stats;
 use anyhow::{Result, anyhow};
@@ -15,7 +17,9 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{EnvFilter, LevelFilter, filter_fn};
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// How often the bar on a terminal is redrawn.
 const BAR_INTERVAL: Duration = Duration::from_millis(200);
@@ -32,12 +36,17 @@ const HTTP_SECONDS: [f64; 10] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 
 /// Buckets of the batch sizes, in records.
 const BATCH_RECORDS: [f64; 6] = [1.0, 8.0, 64.0, 256.0, 1024.0, 4096.0];
 
-/// Starts the log on standard error.
-pub(super) fn start_logs(level: &str) -> Result<()> {
+/// Starts the log on standard error, and the file of the audit trail, unless they are started already.
+pub(super) fn start_logs(log: &LogSection) -> Result<()> {
+    let LogSection { level, audit_file, .. } = log;
     // What changed the store over HTTP is told at any level.
-    let filter = EnvFilter::try_new(format!("audit=info,{level}"))
+    let filter = EnvFilter::try_new(format!("{}=info,{level}", audit_trail::REQUESTS))
         .map_err(|error| usage(format!("log.level = {level:?}: {error}")))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_ansi(has_colours()).init();
+    let on_stderr = tracing_subscriber::fmt::layer().with_writer(stderr).with_ansi(has_colours()).with_filter(filter);
+    let audit_file = (!audit_file.as_os_str().is_empty()).then(|| AuditFile::create(audit_file)).transpose()?;
+    let in_file = audit_file
+        .map(|file| file.with_filter(filter_fn(audit_trail::is_audit_line).with_max_level_hint(LevelFilter::INFO)));
+    let _ = tracing_subscriber::registry().with(on_stderr).with(in_file).try_init();
     Ok(())
 }
 

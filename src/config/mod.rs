@@ -216,6 +216,8 @@ pub struct LogSection {
     pub level: String,
     /// Seconds between two lines of progress; 0 for none.
     pub progress_seconds: u64,
+    /// The file that audit lines are appended to; empty for none.
+    pub audit_file: PathBuf,
 }
 
 fn hidden<S: serde::Serializer>(seed: &str, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,13 +1,14 @@
-//! Who may ask the HTTP server for what, and how often.
+//! Who may ask the HTTP server for what, how often, and what is written down of it.
 
-use crate::harness::server::{Response, Server, connect_from, response, until};
-use crate::harness::{World, page, text};
+use crate::harness::server::{Response, Server, ask, connect, connect_from, response, until};
+use crate::harness::{World, page, text, wait_until};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
+use std::net::TcpStream;
 use std::process::{ChildStdin, Command, Stdio};
 
 const READ: &str = "the-token-of-readers-0";
@@ -123,6 +124,7 @@ fn wrong_tokens_and_proxies_are_refused() {
         ("LOOKALIKE__HTTP__READ_TOKEN", "file:/no/such/file", "cannot read http.read_token"),
         ("LOOKALIKE__HTTP__TRUSTED_PROXIES", "127.0.0.1,proxy", "trusted_proxies names \"proxy\""),
         ("LOOKALIKE__HTTP__REQUESTS_PER_SECOND_MAX", "1000001", "at most 1000000"),
+        ("LOOKALIKE__LOG__AUDIT_FILE", "/no/such/folder/file", "log.audit_file: cannot append to /no/such/folder/file"),
     ] {
         let output = writing_command(&world).stdin(Stdio::null()).env(key, value).output().expect("starts");
         let said = text(&output.stderr);
@@ -186,4 +188,164 @@ fn a_client_has_its_rate() {
     for path in ["/healthz", "/readyz"] {
         assert!((0..20).all(|_| ask_from(2, &server, "GET", path, &[]).status == 200), "no probe is refused");
     }
+}
+
+fn audit_lines(world: &World) -> Vec<Value> {
+    let lines = fs::read_to_string(world.path("audit.jsonl")).expect("a file");
+    lines.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+fn words<'a>(lines: &'a [Value], field: &str) -> Vec<&'a str> {
+    lines.iter().map(|line| line[field].as_str().expect("a word")).collect()
+}
+
+/// Lost if this fails: who closed a sweep over HTTP, and who was refused. A client of which nothing is believed cannot fill the
+/// disk with refusals.
+#[test]
+fn requests_for_changes_leave_audit_lines() {
+    let world = world().with("http.trusted_proxies", "127.0.9.8");
+    let path = world.path("audit.jsonl").display().to_string();
+    let world = world.with("log.audit_file", path);
+    let (mut server, pipe) = writing(&world);
+    let close = |sweep: &str, token: &str| {
+        let path = format!("/v1/sweeps/{sweep}/close");
+        ask_from(7, &server, "POST", &path, &[("authorization", token), ("x-forwarded-for", "192.0.2.1")]).status
+    };
+    assert_eq!(close("2", &bearer(READ)), 403);
+    assert_eq!(close("2", &bearer(WRONG)), 401);
+    assert_eq!(close("2", &bearer(OPERATE)), 200);
+    assert_eq!(audit_lines(&world)[2]["outcome"], "done", "on the disk before the answer");
+    assert_eq!(close("none", &bearer(OPERATE)), 404);
+    assert_eq!(ask_from(7, &server, "POST", "/v1/sweeps/2/close", &[("host", "evil.example")]).status, 421);
+    let of_proxy = [("authorization", bearer(OPERATE)), ("x-forwarded-for", "203.0.113.7, 192.0.2.2".into())];
+    let of_proxy = of_proxy.each_ref().map(|(name, value)| (*name, value.as_str()));
+    assert_eq!(ask_from(8, &server, "POST", "/v1/sweeps/2/close", &of_proxy).status, 200);
+    let n_limited = (0..20).filter(|_| close("2", &bearer(WRONG)) == 429).count();
+    assert!(n_limited >= 10, "{n_limited}");
+    drop(pipe);
+    assert!(server.process.wait().expect("ended").success());
+
+    let lines = audit_lines(&world);
+    let head = &lines[..6];
+    assert_eq!(words(head, "role"), ["reader", "unknown", "operator", "operator", "none", "operator"]);
+    assert_eq!(words(head, "outcome"), ["refused", "refused", "done", "failed", "refused", "done"]);
+    assert_eq!(words(head, "client"), [["127.0.9.7"; 5].as_slice(), &["192.0.2.2"]].concat());
+    let statuses: Vec<_> = head.iter().map(|line| line["status"].as_u64().expect("a number")).collect();
+    assert_eq!(statuses, [403, 401, 200, 404, 421, 200]);
+    assert_eq!(
+        (&head[2]["request"], &head[2]["forwarded_for"]),
+        (&json!("POST /v1/sweeps/2/close"), &json!("192.0.2.1"))
+    );
+    assert!(head[4].get("forwarded_for").is_none() && head.iter().all(|line| line["time"].is_string()), "{head:?}");
+    assert_eq!(lines.len(), 26 - n_limited, "what is refused beyond the limit is only counted");
+    let whole = serde_json::to_string(&lines).expect("text");
+    assert!(![READ, OPERATE, WRONG].iter().any(|secret| whole.contains(secret)), "{whole}");
+}
+
+/// Lost once: the line about a sweep that was closed, where the client was gone before the answer; and the lines about requests
+/// that were refused for their host, or for want of a token to read. Lost if this fails: the service, where the file cannot be
+/// written any more.
+#[test]
+fn a_change_is_logged_whatever_becomes_of_its_client_and_the_file() {
+    let world = world().with("log.level", "error");
+    let folder = world.path("trail");
+    fs::create_dir(&folder).expect("made");
+    let pages =
+        (0..3000).map(|n| page(&format!("http://b/{n}"), "2026-11-01T00:00:00Z", "1", &format!("page {n}")) + "\n");
+    world.run(&[world.write("b.jsonl", pages.collect::<String>())]);
+    let log = fs::File::create(world.path("log")).expect("a file");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let mut command = world.run_command(&[]);
+    command.args(["--stdin-name", "late", "--http-listen", &port.to_string()]).stdin(Stdio::piped()).stderr(log);
+    let mut process = command.env("LOOKALIKE__LOG__AUDIT_FILE", folder.join("audit.jsonl")).spawn().expect("starts");
+    until(|| TcpStream::connect(port).ok());
+    let (path, token) = ("/v1/sweeps/2/close", bearer(OPERATE));
+    assert_eq!(ask(port, "POST", path, &[], b"").status, 401);
+    assert_eq!(ask(port, "POST", path, &[("authorization", &token), ("host", "evil.example")], b"").status, 421);
+    fs::remove_dir_all(&folder).expect("removed");
+    let mut gone = connect(port);
+    let request =
+        format!("POST {path} HTTP/1.1\r\nhost: {port}\r\nauthorization: {token}\r\ncontent-length: 0\r\n\r\n");
+    gone.write_all(request.as_bytes()).expect("sent");
+    drop(gone);
+    let log = || fs::read_to_string(world.path("log")).expect("text");
+    let lines = until(|| {
+        let lines: Vec<_> = log().lines().filter(|line| line.contains("INFO audit:")).map(String::from).collect();
+        (lines.len() >= 3).then_some(lines)
+    });
+    for (line, status) in lines.iter().zip([401, 421, 200]) {
+        assert!(line.ends_with(&format!("status={status}")) && line.contains(path), "{line}");
+    }
+    wait_until("the message", || log().contains("it lacks this line: {\"client\""));
+    let metrics = ask(port, "GET", "/metrics", &[("authorization", &token)], b"");
+    assert!(metrics.body.contains("lookalike_audit_lines_lost_total 1"), "{}", metrics.body);
+    assert_eq!(ask(port, "POST", path, &[("authorization", &token)], b"").status, 200);
+    drop(process.stdin.take());
+    assert!(process.wait().expect("ended").success());
+}
+
+/// Lost if this fails: who changed a store by a command, and whether it ended; also where the command failed. Never a URL that is
+/// forgotten.
+#[test]
+fn commands_that_change_a_store_leave_audit_lines() {
+    let world = world();
+    let path = world.path("audit.jsonl").display().to_string();
+    let world = world.with("log.audit_file", path).with("store.keep_text", "canonical");
+    let world = world.with("kafka.brokers", "127.0.0.1:1").with("kafka.connect_ms_max", 1000);
+    let status = |command: &str, arguments: &[&str]| {
+        let output = world.command(command).args(arguments).output().expect("starts");
+        // Whoever gives the command sees what it does; standard error is for errors.
+        assert!(!text(&output.stderr).contains("INFO"), "{command}: {}", text(&output.stderr));
+        output.status.code()
+    };
+    let backup = world.path("backup").display().to_string();
+    let clusters = world.path("clusters.csv").display().to_string();
+    world.ask("forget --dry-run", &["http://a/2"]);
+    world.ask("recluster --threshold 0.6", &["--out", &clusters]);
+    world.ask("backup", &[&backup]);
+    assert!(!world.path("audit.jsonl").exists(), "nothing is changed");
+
+    assert_eq!(status("sweep close", &["1"]), Some(0));
+    assert_eq!(status("sweep close", &["none"]), Some(4));
+    assert_eq!(status("recluster --apply --threshold 0.6", &["--out", &clusters]), Some(0));
+    assert_eq!(status("forget", &["http://a/2"]), Some(0));
+    assert_eq!(status("forget --json", &["http://a/2"]), Some(4));
+    assert_eq!(status("compact", &[]), Some(0));
+    assert_eq!(status("restore", &[&backup]), Some(2), "the store is there");
+    assert_eq!(status("topics republish assignments", &[]), Some(2), "no events go to Kafka");
+    assert_eq!(status("dlq replay", &["--limit", "0"]), Some(2), "this is no command");
+    assert_eq!(status("dlq replay", &[]), Some(14), "there is no broker");
+    let to = world.path("new").display().to_string();
+    assert_eq!(status("migrate", &["--to", &to]), Some(3), "no texts are kept");
+    assert_eq!(status("related build", &[]), Some(0));
+
+    let lines = audit_lines(&world);
+    let told: Vec<_> =
+        lines.chunks(2).map(|pair| (words(pair, "command"), words(pair, "outcome"), words(pair, "what"))).collect();
+    for (told, (command, outcome, what)) in told.iter().zip([
+        ("sweep close", "done", "sweep 1".to_string()),
+        ("sweep close", "not-found", "sweep none".into()),
+        ("recluster", "done", "threshold 0.6".into()),
+        ("forget", "done", "1 URLs".into()),
+        ("forget", "not-found", "1 URLs".into()),
+        ("compact", "done", String::new()),
+        ("restore", "usage", format!("from {backup}")),
+        ("topics republish", "usage", "assignments".into()),
+        ("dlq replay", "unreachable", String::new()),
+        ("migrate", "unreadable", format!("to {to}")),
+        ("related build", "done", "0 inputs".into()),
+    ]) {
+        assert_eq!(told, &(vec![command; 2], vec!["begun", outcome], vec![&*what; 2]));
+    }
+    assert_eq!(told.len(), 11, "{told:?}");
+    let store = world.path("store").display().to_string();
+    assert!(lines.iter().all(|line| line["uid"].is_u64() && line["time"].is_string() && line["store"] == store));
+    assert!(lines.chunks(2).all(|pair| pair[0]["pid"].is_u64() && pair[0]["pid"] == pair[1]["pid"]), "{lines:?}");
+    let whole = serde_json::to_string(&lines).expect("text");
+    assert!(!whole.contains("http://a/2"), "{whole}");
+
+    // The log has them at level "info".
+    let mut command = world.command("compact");
+    let output = command.env("LOOKALIKE__LOG__LEVEL", "info").output().expect("starts");
+    assert!(text(&output.stderr).contains("INFO lookalike::audit: command=\"compact\""), "{}", text(&output.stderr));
 }

@@ -48,7 +48,7 @@ pub(super) fn dedup(mut config: Config, store: Option<&Path>, args: &DedupArgs, 
     // Before the folder is created: a mistyped path must leave nothing behind.
     let plan = Plan::new(&config, store, args)?;
     column::check(&config, &args.keep, &plan.inputs)?;
-    telemetry::start_logs(&config.log.level)?;
+    telemetry::start_logs(&config.log)?;
     let shutdown = watch_signals()?;
     let mut corpus = Corpus::open(&args.out, plan.spec.clone()).map_err(dedup_error)?;
     if let Some(finished) = corpus.finished() {
