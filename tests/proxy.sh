@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# deploy/examples/proxy with a real nginx, on loopback: TLS, tokens, the limit of requests, a stream of events.
+# deploy/examples/proxy with a real nginx, on loopback: TLS, tokens, limits for each client, the audit trail, a stream of events.
 #
 #   tests/proxy.sh PROGRAM
 #
@@ -39,6 +39,7 @@ openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=crawl.example -addex
 
 mkfifo "$work/pages"
 export LOOKALIKE__HTTP__HOSTS=crawl.example LOOKALIKE__STORE__KEEP_EVENTS=10000
+export LOOKALIKE__HTTP__TRUSTED_PROXIES=127.0.0.1 LOOKALIKE__HTTP__REQUESTS_PER_SECOND_MAX=2 LOOKALIKE__LOG__AUDIT_FILE=$work/audit.jsonl
 LOOKALIKE__HTTP__READ_TOKEN=file:$work/read-token LOOKALIKE__HTTP__TOKEN=file:$work/token \
   "$program" run --quiet --store "$work/store" --http-listen "127.0.0.1:$app" --stdin-name crawl < "$work/pages" 2> "$work/log" &
 processes+=($!)
@@ -80,8 +81,26 @@ expect 403 -X POST "${reader[@]}" "$site/v1/sweeps/1-2014-08-01/close"
 expect 401 -X POST -u "anna:$token" "$site/v1/sweeps/1-2014-08-01/close"
 expect 200 -X POST "${operator[@]}" "$site/v1/sweeps/1-2014-08-01/close"
 expect 403 -X POST "${operator[@]}" -H 'origin: https://evil.example' "$site/v1/sweeps/1-2014-08-01/close"
-grep -q 'audit: request="POST /v1/sweeps/1-2014-08-01/close" client="127.0.0.1" forwarded_for="127.0.0.1" role="operator" outcome="done"' "$work/log" \
-  || fail "the log does not say who closed the sweep: $(cat "$work/log")"
+expect 200 --interface 127.0.9.3 -X POST "${operator[@]}" -H 'x-forwarded-for: 192.0.2.1' "$site/v1/sweeps/1-2014-08-01/close"
+for lines in "$work/log" "$work/audit.jsonl"; do
+  grep '127\.0\.9\.3' "$lines" | grep -q done || fail "$lines does not say who closed the sweep: $(cat "$lines")"
+  if grep -q 192.0.2.1 "$lines"; then fail "a client chose its address: $(cat "$lines")"; fi
+done
+
+# Asks until the program refuses for a reason, and prints how many requests it answered before. nginx lets 40 pass at once.
+answered_before() {
+  local reason=$1 n
+  shift
+  for ((n = 0; n < 40; n++)); do
+    [ "$(status "$@" "$site/v1/sweeps")" != 429 ] || { grep -q "$reason" "$work/body" && echo "$n"; return; }
+  done
+}
+n=$(answered_before http.requests_per_second_max --interface 127.0.9.1 "${reader[@]}")
+[ "${n:-0}" -ge 20 ] || fail "a client has no limit, or less than ten seconds' worth: $n"
+n=$(answered_before 'were refused' --interface 127.0.9.4 -H 'authorization: Bearer wrong-wrong-wrong')
+[ "${n:-0}" -ge 10 ] || fail "wrong tokens have no limit, or a lower one: $n"
+# Another client behind the proxy has its own.
+expect 200 --interface 127.0.9.2 "${reader[@]}" "$site/v1/sweeps"
 
 # What comes while the stream is open passes the proxy at once.
 ask -N --max-time 20 "${reader[@]}" "$site/v1/events" > "$work/stream" || true &
@@ -103,4 +122,4 @@ ask --parallel --parallel-max 50 -w '%{http_code}\n' --config "$work/many" > "$w
 n_refused=$(grep -c '^429$' "$work/codes" || true) n_answered=$(grep -c '^200$' "$work/codes" || true)
 ((n_refused > 0 && n_answered > 0)) || fail "200 requests at once: $n_answered answered, $n_refused refused"
 
-echo "proxy: TLS, tokens, a stream, and $n_refused of 200 requests at once refused"
+echo "proxy: TLS, tokens, limits by client, an audit trail, a stream, and $n_refused of 200 requests at once refused"
