@@ -80,24 +80,21 @@ class Pages:
 
 
 class Feeder(threading.Thread):
-    """Sends all records but a few at an even pace, and those few at the end."""
+    """Sends the records, as many as it may by now."""
 
-    def __init__(self, bench, pages, seconds):
+    def __init__(self, bench, pages):
         super().__init__(daemon=True)
         words = [bench.script_path, "produce", "--dir", bench.folder / "broker", "pages"]
         self.producer = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-        self.pages, self.seconds, self.is_last = pages, seconds, threading.Event()
-        self.n_paced = len(pages.records) * 9 // 10
+        self.pages, self.allowed = pages, 0
 
     def run(self):
-        begin, n_sent = time.monotonic(), 0
-        while n_sent < self.n_paced:
-            allowed = min(self.n_paced, int(self.n_paced * (time.monotonic() - begin) / self.seconds) + 1)
+        n_sent = 0
+        while n_sent < len(self.pages.records):
+            allowed = self.allowed
             self.send(n_sent, allowed)
             n_sent = allowed
             time.sleep(0.02)
-        self.is_last.wait()
-        self.send(n_sent, len(self.pages.records))
         self.producer.stdin.close()
         self.producer.wait()
 
@@ -116,7 +113,7 @@ class Trial:
             "LOOKALIKE__STORE__SEED": f"{7:064x}", "LOOKALIKE__METRICS__LISTEN": "",
         }
         self.pages = Pages(bench.generated("tiny", settings.records, "--same", "0.4", "--copies", "0.2"))
-        self.backups, self.n_kills, self.n_killed_backups, self.n_whole_although_killed = [], 0, 0, 0
+        self.backups, self.n_kills, self.n_killed_backups, self.n_whole_although_killed, self.n_refused = [], 0, 0, 0, 0
         (self.folder / "backups").mkdir()
 
     def words(self, store, *words):
@@ -151,13 +148,17 @@ class Trial:
         """Takes backups until there are enough, and leaves a store that has all pages."""
         store = self.folder / "store"
         self.bench.make_topics(self.environment)
-        feeder = Feeder(self.bench, self.pages, 1.4 * self.settings.backups)
+        feeder = Feeder(self.bench, self.pages)
         feeder.start()
         writer, backup = self.start(store, "run"), None
-        self.await_records(store, 1)
-        next_backup, next_kill, kill_backup = time.monotonic(), time.monotonic() + 3, float("inf")
+        self.await_records(store, 0)
+        begin = time.monotonic()
+        next_backup, next_kill, kill_backup = begin, begin + 3, float("inf")
         while len(self.backups) < self.settings.backups:
             now = time.monotonic()
+            # Pages come evenly over the backups, however slow the machine is, and a tenth of them after the last one.
+            share = (len(self.backups) + min(1, max(0, now - next_backup + 1))) / self.settings.backups
+            feeder.allowed = max(feeder.allowed, int(0.9 * share * len(self.pages.records)))
             if writer.poll() is not None or now >= next_kill:
                 next_kill = now + self.dice.uniform(*KILLS_APART)
                 writer = self.killed(writer, store)
@@ -172,7 +173,7 @@ class Trial:
                 self.backed_up(backup, to)
                 backup = None
             time.sleep(0.005)
-        feeder.is_last.set()
+        feeder.allowed = len(self.pages.records)
         feeder.join()
         check(feeder.producer.returncode == 0, "the pages could not be sent")
         self.await_records(store, len(self.pages.ends) - 1)
@@ -193,12 +194,16 @@ class Trial:
         return self.start(store, "run")
 
     def backed_up(self, backup, to):
+        message = backup.stderr.read().decode()
         if backup.returncode == -signal.SIGKILL:
             self.n_killed_backups += 1
             # It died after its last step: a folder of that name must be whole.
             self.n_whole_although_killed += to.exists()
+        elif backup.returncode == 1 and "try again" in message:
+            # The writer has changed its tables for seconds without a pause.
+            self.n_refused += 1
         else:
-            check(backup.returncode == 0, f"backup {to.name} ended with {backup.returncode}: {backup.stderr.read().decode()}")
+            check(backup.returncode == 0, f"backup {to.name} ended with {backup.returncode}: {message}")
         if to.exists():
             self.backups.append(to)
 
@@ -303,7 +308,8 @@ def main():
         finally:
             bench.script("clean")
     print(f"\n{len(sizes)} backups of {sizes[0]:,} to {sizes[-1]:,} of {settings.records:,} records, the writer killed "
-          f"{trial.n_kills} times, {trial.n_killed_backups} more backups killed, {trial.n_whole_although_killed} of them whole: "
+          f"{trial.n_kills} times, {trial.n_killed_backups} more backups killed, {trial.n_whole_although_killed} of them whole, "
+          f"{trial.n_refused} told to try again: "
           f"no difference. Noticed: {'; '.join(noticed)}. {time.monotonic() - begin:.0f} s, "
           f"load {os.getloadavg()[0]:.1f}")
 
