@@ -74,6 +74,9 @@ tests/proxy.sh "$CARGO_TARGET_DIR/release/lookalike"
 step "the Debian package"
 tests/debian.sh "$CARGO_TARGET_DIR/release/lookalike"
 
+step "the archive and its installer"
+tests/install.sh "$CARGO_TARGET_DIR/release/lookalike"
+
 step "the container image"
 tests/image.sh "$CARGO_TARGET_DIR/release/lookalike"
 
