@@ -30,6 +30,8 @@ from kafka_throughput import TARGET, cpu_seconds
 N_TURNS, N_SAMPLE, LARGEST = 5, 20_000, 100
 # Copies and near-copies of one text: pages, and the words of which each near-copy changes one.
 FAMILIES = [(20_000, 0), (5_000, 200), (1_000, 60)]
+# Records for each document.
+RECORDS = 2.9
 MANY = 100
 BAR_MS = 50
 
@@ -60,7 +62,7 @@ def family(number, n_pages, n_words, dice):
 
 def make(args):
     """Makes the store and the sample of pages."""
-    settings = ["--profile", "tiny", "--sweeps", "4", "--same", "0.5", "--pages", str(int(2.1 * args.documents))]
+    settings = ["--profile", "tiny", "--sweeps", "4", "--same", "0.5", "--pages", str(int(RECORDS * args.documents))]
     args.folder.mkdir(parents=True, exist_ok=True)
     dice, sample = random.Random(args.seed), args.folder / "pages.jsonl"
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
@@ -70,7 +72,7 @@ def make(args):
             for number, (n_pages, n_words) in enumerate(FAMILIES):
                 file.writelines(json.dumps(page) + "\n" for page in family(number, n_pages, n_words, dice))
         subprocess.run([args.binary, "backfill", "--quiet", "--store", args.folder / "store", pages, families], check=True)
-        step = max(1, int(2.1 * args.documents) // N_SAMPLE)
+        step = max(1, int(RECORDS * args.documents) // N_SAMPLE)
         with open(pages) as file:
             sample.write_text("".join(line for at, line in enumerate(file) if at % step == 0))
 
