@@ -65,7 +65,7 @@ step "the manifests for Kubernetes and Docker Compose"
 tests/deployment.sh "$CARGO_TARGET_DIR/release/lookalike"
 
 step "the alarms"
-tests/alarms.sh
+tests/alarms.sh "$CARGO_TARGET_DIR/release/lookalike"
 
 step "the examples with Scrapy and PostgreSQL"
 tests/neighbours.sh "$CARGO_TARGET_DIR/release/lookalike"
@@ -73,6 +73,9 @@ tests/proxy.sh "$CARGO_TARGET_DIR/release/lookalike"
 
 step "the Debian package"
 tests/debian.sh "$CARGO_TARGET_DIR/release/lookalike"
+
+step "the archive and its installer"
+tests/install.sh "$CARGO_TARGET_DIR/release/lookalike"
 
 step "the container image"
 tests/image.sh "$CARGO_TARGET_DIR/release/lookalike"

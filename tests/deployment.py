@@ -1,6 +1,8 @@
-"""What the manifests in deploy/ say of each other, for tests/deployment.sh: deployment.py SETTINGS.
+"""What the manifests in deploy/ say of each other, for tests/deployment.sh: deployment.py SETTINGS [ROLES COMPONENTS PLAIN].
 
-SETTINGS are those of all roles on Kubernetes, as `lookalike config show` prints them.
+SETTINGS are those of all roles on Kubernetes, as `lookalike config show` prints them. The others are what kustomize renders:
+the roles, the roles with the components of KEDA and Prometheus' operator, one process alone. Beside each comes a file
+`….kubernetes` of what Kubernetes' own schemas describe.
 """
 import sys
 import tomllib
@@ -91,7 +93,45 @@ def check_compose():
     assert jobs[0]["dns_sd_configs"][0]["names"] == ["sketcher"]
 
 
+def rendered(path, names):
+    """The container of each workload in a file that kustomize rendered, which must have these resources and no others."""
+    documents = list(yaml.safe_load_all(Path(path).read_text()))
+    own = [each for each in documents if "." not in each["apiVersion"].split("/")[0] or ".k8s.io/" in each["apiVersion"]]
+    Path(f"{path}.kubernetes").write_text(yaml.safe_dump_all(own))
+    found = {f"{each['kind']}/{each['metadata']['name']}" for each in documents}
+    assert found == names, f"{path}: {sorted(found ^ names)}"
+    maps = {each["metadata"]["name"] for each in documents if each["kind"] == "ConfigMap"}
+    for document, pod, _ in pods(documents):
+        used = {volume["configMap"]["name"] for volume in pod["volumes"] if "configMap" in volume}
+        assert used <= maps, f"{path}: {document['metadata']['name']} mounts {used}"
+        assert document["kind"] == "Job" or document["spec"]["selector"]["matchLabels"].items() \
+            <= document["spec"]["template"]["metadata"]["labels"].items()
+    return documents, {document["metadata"]["name"]: container for document, _, container in pods(documents)}
+
+
+def check_rendered(roles, components, plain):
+    alone = {"ConfigMap/lookalike", "Job/lookalike-topics", "Service/lookalike-owner", "StatefulSet/lookalike-owner"}
+    with_roles = alone | {f"{kind}/lookalike-sketcher" for kind in ("Service", "StatefulSet", "PodDisruptionBudget")}
+    _, containers = rendered(roles, with_roles)
+    assert "--role" in containers["lookalike-owner"]["args"] and "--sketches" in containers["lookalike-topics"]["args"]
+    documents, _ = rendered(components, with_roles | {"ScaledObject/lookalike-sketcher", "PodMonitor/lookalike"})
+    sketcher, = (each for each in documents if (each["kind"], each["metadata"]["name"]) == ("StatefulSet", "lookalike-sketcher"))
+    assert "replicas" not in sketcher["spec"], "KEDA says how many"
+    documents, containers = rendered(plain, alone)
+    for name, removed in (("lookalike-owner", ["--role", "owner"]), ("lookalike-topics", ["--sketches"])):
+        of_role = next(container for document, _, container in
+                       pods([each for path in ("owner", "topics") for each in read(f"kubernetes/{path}.yaml")])
+                       if document["metadata"]["name"] == name)
+        assert containers[name]["args"] == [word for word in of_role["args"] if word not in removed], name
+        assert containers[name]["image"] == "registry.example/lookalike:1", name
+    assert all(each["metadata"]["namespace"] == "crawl" for each in documents)
+
+
 def main():
+    if sys.argv[2:]:
+        check_rendered(*sys.argv[2:])
+        print("the kustomizations render: roles, components, one process")
+        return
     check_kubernetes(tomllib.loads(Path(sys.argv[1]).read_text()))
     check_compose()
     print("the manifests in deploy/ agree")

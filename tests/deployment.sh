@@ -32,3 +32,25 @@ fi
 LOOKALIKE__STORE__SEED=$(printf '%064d' 7) "$program" config validate --quiet --config deploy/kubernetes/lookalike.toml
 LOOKALIKE__STORE__SEED=$(printf '%064d' 7) "$program" config show --config deploy/kubernetes/lookalike.toml > "$work/settings.toml"
 "$tools/bin/python" tests/deployment.py "$work/settings.toml"
+
+# What kustomize makes of them: the roles, the roles with each component, and one process alone.
+command -v kubectl > /dev/null || { echo "skipped: there is no kubectl, which renders the kustomizations"; exit 0; }
+cp -r deploy/kubernetes "$work"
+render() { # NAME COMPONENT...
+  local name=$1
+  shift
+  mkdir "$work/$name"
+  {
+    printf 'apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: crawl\nresources: [../kubernetes]\n'
+    printf 'components: [%s]\n' "$(printf '../kubernetes/%s,' "$@")"
+    printf 'images: [{name: lookalike, newName: registry.example/lookalike, newTag: "1"}]\n'
+  } > "$work/$name/kustomization.yaml"
+  kubectl kustomize "$work/$name" > "$work/$name.yaml"
+}
+kubectl kustomize deploy/kubernetes > "$work/roles.yaml"
+render components keda prometheus-operator
+render plain plain
+"$tools/bin/python" tests/deployment.py "$work/settings.toml" "$work"/{roles,components,plain}.yaml
+for rendered in "$work"/{roles,components,plain}.yaml; do
+  "$tools/bin/kubernetes-validate" --quiet --no-warn --strict -k "$kubernetes" "$rendered.kubernetes"
+done
