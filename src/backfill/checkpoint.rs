@@ -395,8 +395,9 @@ impl<W: Work> Checkpoint<W> {
     pub(super) fn remove(self) -> Result<(), BackfillError> {
         for entry in fs::read_dir(&self.folder).map_err(io_error(&self.folder))? {
             let path = entry.map_err(io_error(&self.folder))?.path();
-            if path.is_file() && !path.ends_with(MANIFEST) {
-                fs::remove_file(&path).map_err(io_error(&path))?;
+            if !path.ends_with(MANIFEST) {
+                let remove = if path.is_dir() { fs::remove_dir_all::<&Path> } else { fs::remove_file::<&Path> };
+                remove(&path).map_err(io_error(&path))?;
             }
         }
         fs::remove_dir_all(&self.folder).map_err(io_error(&self.folder))
