@@ -13,19 +13,19 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use tracing::Event;
 use tracing::field::{Field, Visit};
-use tracing::{Event, Metadata};
 use tracing_subscriber::layer::{Context, Layer};
 
 /// The target of lines about requests over HTTP, which the log has at any level.
-pub(super) const REQUESTS: &str = "audit";
+const REQUESTS: &str = "audit";
 
 /// The target of lines about commands. Who gives a command sees what comes of it, so the log has them at level "info".
-const COMMANDS: &str = "lookalike::audit";
+pub(super) const COMMANDS: &str = "lookalike::audit";
 
-/// Whether an event belongs in the file.
-pub(super) fn is_audit_line(metadata: &Metadata<'_>) -> bool {
-    [REQUESTS, COMMANDS].contains(&metadata.target())
+/// The targets whose lines are kept whatever the level of the log is, with a file of the audit trail and without one.
+pub(super) fn kept_at_any_level(has_file: bool) -> impl Iterator<Item = &'static str> {
+    std::iter::once(REQUESTS).chain(has_file.then_some(COMMANDS))
 }
 
 /// Appends audit lines to a file. It is opened for each of them, so that it can be rotated at any time.
@@ -81,6 +81,9 @@ fn ends_with_line(file: &mut File) -> io::Result<bool> {
 
 impl<S: tracing::Subscriber> Layer<S> for AuditFile {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if ![REQUESTS, COMMANDS].contains(&event.metadata().target()) {
+            return;
+        }
         let mut fields = Fields(Map::new());
         fields.0.insert("time".into(), jiff::Timestamp::now().to_string().into());
         event.record(&mut fields);

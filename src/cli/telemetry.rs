@@ -17,8 +17,10 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
-use tracing_subscriber::filter::{EnvFilter, LevelFilter, filter_fn};
-use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing::Level;
+use tracing_subscriber::filter::{EnvFilter, Targets};
+use tracing_subscriber::fmt::writer::MakeWriterExt;
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 /// How often the bar on a terminal is redrawn.
@@ -37,16 +39,22 @@ const HTTP_SECONDS: [f64; 10] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 
 const BATCH_RECORDS: [f64; 6] = [1.0, 8.0, 64.0, 256.0, 1024.0, 4096.0];
 
 /// Starts the log on standard error, and the file of the audit trail, unless they are started already.
+///
+/// One filter stands before both. Filters of their own lose lines: what librdkafka's wrapper asks about its own lines
+/// decides about the next line of anybody (<https://github.com/tokio-rs/tracing/issues/2519>).
 pub(super) fn start_logs(log: &LogSection) -> Result<()> {
     let LogSection { level, audit_file, .. } = log;
-    // What changed the store over HTTP is told at any level.
-    let filter = EnvFilter::try_new(format!("{}=info,{level}", audit_trail::REQUESTS))
-        .map_err(|error| usage(format!("log.level = {level:?}: {error}")))?;
-    let on_stderr = tracing_subscriber::fmt::layer().with_writer(stderr).with_ansi(has_colours()).with_filter(filter);
     let audit_file = (!audit_file.as_os_str().is_empty()).then(|| AuditFile::create(audit_file)).transpose()?;
-    let in_file = audit_file
-        .map(|file| file.with_filter(filter_fn(audit_trail::is_audit_line).with_max_level_hint(LevelFilter::INFO)));
-    let _ = tracing_subscriber::registry().with(on_stderr).with(in_file).try_init();
+    let mut directives = vec![level.clone()];
+    directives.extend(audit_trail::kept_at_any_level(audit_file.is_some()).map(|target| format!("{target}=info")));
+    let filter =
+        EnvFilter::try_new(directives.join(",")).map_err(|error| usage(format!("log.level = {level:?}: {error}")))?;
+    // Directives that name spans are more than `Targets` reads. Whoever gives those may see these lines, too.
+    let shows_commands =
+        level.parse().map_or(true, |level: Targets| level.would_enable(audit_trail::COMMANDS, &Level::INFO));
+    let writer = stderr.with_filter(move |line| shows_commands || line.target() != audit_trail::COMMANDS);
+    let on_stderr = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(has_colours());
+    let _ = tracing_subscriber::registry().with(filter).with(on_stderr).with(audit_file).try_init();
     Ok(())
 }
 
