@@ -14,17 +14,23 @@ use crate::document::{FetchTime, Page};
 use crate::ports::{Incoming, PoisonGuard, Polled, Progress, ProgressMap, Reading, Source, SourceError};
 use crate::wire::{ContentDecoder, FieldMap, Limits, MessageFormat, Origin, Record, Rejection};
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaResult;
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{Message, Offset, TopicPartitionList};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The pause between two attempts.
 pub(super) const PAUSE: Duration = Duration::from_millis(200);
 
 /// How long one request to the brokers may hold up the stream.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(2);
+
+fn lacks_leader(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode::{LeaderNotAvailable, NotLeaderForPartition};
+    matches!(error.rdkafka_error_code(), Some(LeaderNotAvailable | NotLeaderForPartition))
+}
 
 /// Reads pages from a Kafka topic.
 ///
@@ -173,9 +179,17 @@ impl KafkaSource {
         .map_err(|error| self.topic_error(&TopicError::Unreachable(error.to_string())))
     }
 
+    /// The offsets that the brokers hold. Waits for a new leader: a topic that was just created, or whose broker went away,
+    /// has none for a moment.
     pub(super) fn held_range(&self, partition: i32, within: Duration) -> KafkaResult<OffsetRange> {
-        let (low, high) = self.consumer.fetch_watermarks(&self.topic, partition, within)?;
-        Ok(OffsetRange { low, high })
+        let until = Instant::now() + within;
+        loop {
+            match self.consumer.fetch_watermarks(&self.topic, partition, within) {
+                Ok((low, high)) => return Ok(OffsetRange { low, high }),
+                Err(error) if lacks_leader(&error) && Instant::now() + PAUSE < until => std::thread::sleep(PAUSE),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     pub(super) fn assign_all(&self) -> Result<(), SourceError> {

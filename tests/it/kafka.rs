@@ -326,6 +326,20 @@ fn a_broker_that_is_away_for_a_while_is_waited_for() {
     assert_eq!((json_in(&taken[0]), taken[0].origin.offset), ("after", 1));
 }
 
+/// Failed once: a program that was started right after its topic was created ended with exit code 14.
+#[test]
+fn partitions_without_a_leader_for_a_moment_are_waited_for() {
+    use rdkafka::types::{RDKafkaApiKey::ListOffsets, RDKafkaRespErr};
+    let cluster = MockCluster::new(1).expect("a mock cluster");
+    cluster.create_topic("pages", 1, 1).expect("a topic");
+    let settings = KafkaSettings { brokers: cluster.bootstrap_servers(), ..KafkaSettings::default() };
+    let no_leader = RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION;
+    cluster.request_errors(ListOffsets, &[no_leader; 2]);
+    open(&settings, &ProgressMap::new()).expect("a source");
+    cluster.request_errors(ListOffsets, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED; 2]);
+    open(&settings, &ProgressMap::new()).map(|_| ()).expect_err("another error is told at once");
+}
+
 #[test]
 fn lag_is_what_is_left_to_read() {
     let Some(topic) = topic(2) else { return };
