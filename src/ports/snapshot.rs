@@ -241,7 +241,7 @@ pub trait Snapshot {
     ///
     /// # Errors
     /// [`StoreError`]
-    fn each_url_after(&self, after: Option<&str>, each: &mut dyn FnMut(String) -> bool) -> Result<(), StoreError>;
+    fn each_url_after(&self, after: Option<&str>, each: &mut dyn FnMut(&str) -> bool) -> Result<(), StoreError>;
 
     /// Calls `each` with every sighting, ordered by URL fingerprint and time, until it returns false.
     ///

@@ -3,11 +3,12 @@
 use crate::document::Fingerprint;
 use crate::ports::{Snapshot, StoreError};
 use crate::sweep::Observation;
+use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// URLs that one search looks through.
-const URLS_MAX: usize = 200_000;
+const URLS_MAX: usize = 100_000;
 
 /// Where a search continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -40,7 +41,28 @@ pub struct UrlMatches {
     pub next: Option<SearchPosition>,
 }
 
-/// Finds the URLs that hold each word of `text`, whatever the case. Looks through at most 200,000 URLs after a position,
+/// The words of a search, in lower case.
+struct Words(Vec<Finder<'static>>);
+
+impl Words {
+    fn new(text: &str) -> Self {
+        Words(text.split_whitespace().map(|word| Finder::new(&word.to_lowercase()).into_owned()).collect())
+    }
+
+    /// Whether a URL holds all of them, whatever the case. `lower` is a buffer.
+    fn are_in(&self, url: &str, lower: &mut String) -> bool {
+        lower.clear();
+        if url.is_ascii() {
+            lower.push_str(url);
+            lower.make_ascii_lowercase();
+        } else {
+            lower.push_str(&url.to_lowercase());
+        }
+        self.0.iter().all(|word| word.find(lower.as_bytes()).is_some())
+    }
+}
+
+/// Finds the URLs that hold each word of `text`, whatever the case. Looks through at most 100,000 URLs after a position,
 /// in the order of the store, and returns the first `limit` that match.
 ///
 /// # Errors
@@ -51,7 +73,8 @@ pub fn find_urls(
     after: Option<&SearchPosition>,
     limit: usize,
 ) -> Result<UrlMatches, StoreError> {
-    let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+    let words = Words::new(text);
+    let mut lower = String::new();
     let after = after.cloned().unwrap_or_default();
     let (mut n_searched, mut n_found, mut last, mut has_more) = (0, 0, None, false);
     let mut found: BTreeSet<String> = BTreeSet::new();
@@ -62,13 +85,12 @@ pub fn find_urls(
         }
         n_searched += 1;
         if n_searched == URLS_MAX {
-            last = Some(url.clone());
+            last = Some(url.to_string());
         }
-        let lower = url.to_lowercase();
-        let is_new = after.shown.as_ref().is_none_or(|shown| url > *shown);
-        if is_new && words.iter().all(|word| lower.contains(word)) {
+        let is_new = after.shown.as_ref().is_none_or(|shown| url > shown.as_str());
+        if is_new && words.are_in(url, &mut lower) {
             n_found += 1;
-            found.insert(url);
+            found.insert(url.to_string());
             if found.len() > limit {
                 found.pop_last();
             }

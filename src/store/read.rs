@@ -533,15 +533,14 @@ impl Snapshot for RocksStore {
         })
     }
 
-    fn each_url_after(&self, after: Option<&str>, each: &mut dyn FnMut(String) -> bool) -> Result<(), StoreError> {
+    fn each_url_after(&self, after: Option<&str>, each: &mut dyn FnMut(&str) -> bool) -> Result<(), StoreError> {
         let after = after.map(|url| schema::fingerprint_key(url_key(&self.seed, url)));
         let after = after.map_or(Vec::new(), Vec::from);
         self.scan_from(cf::URLS, &after, &mut |key, row| {
             if key == after {
                 return Ok(true);
             }
-            let url = String::from_utf8(row.to_vec()).map_err(|_| damaged("a row of urls"))?;
-            Ok(each(url))
+            Ok(each(std::str::from_utf8(row).map_err(|_| damaged("a row of urls"))?))
         })
     }
 

@@ -16,7 +16,7 @@ use axum::http::StatusCode;
 
 /// Documents of a cluster that are read, and their newest sightings, each document's share: a cluster may have a million.
 const DOCUMENTS_MAX: usize = 400;
-const SIGHTINGS_MAX: usize = 16_000;
+const SIGHTINGS_MAX: usize = 4_000;
 
 /// Places and versions shown.
 const FOUND_MAX: usize = 10;
