@@ -21,8 +21,8 @@ const COMMON_QUERIED_MAX: usize = 16;
 /// How many documents a common shingle nominates: the first that had it.
 pub const REPRESENTATIVES_MAX: usize = 16;
 
-/// Candidates for which room is made at once.
-const CANDIDATES_EXPECTED_MAX: usize = 1024;
+/// Room for this many candidates is kept from page to page.
+const CANDIDATES_KEPT_MAX: usize = 4096;
 
 /// The most representatives that one page is compared with: those that share the most shingles with it.
 const REPRESENTATIVES_COMPARED_MAX: usize = 16;
@@ -85,15 +85,19 @@ pub fn candidates_by_representatives<'r>(
     candidates.into_iter().take(REPRESENTATIVES_COMPARED_MAX).map(|(document, _)| document).collect()
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a document shares with a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SharedShingles {
-    pub document: DocumentId,
-    /// How many index shingles the document shares with the page.
-    pub n_shared: usize,
+    /// How many index shingles.
+    pub n_shared: u32,
+    /// Whether any super shingle.
+    is_nominated: bool,
     /// The sum of [`rarity`] over all shared index shingles and super shingles.
     pub rarity: u64,
-    is_nominated: bool,
 }
+
+/// What documents share with a page; kept from page to page, because its memory is at hand in the processor's caches.
+pub(super) type SharedByDocument = FxHashMap<DocumentId, SharedShingles>;
 
 /// Weighs a shingle by how few documents have it. A shingle that only two pages share counts more than several that
 /// a whole template shares.
@@ -151,38 +155,40 @@ impl BatchIndex {
     }
 
     /// Returns the documents that share at least `needed` index shingles or one super shingle with a page.
-    /// Documents that share more index shingles come first; older documents come first among equals.
+    /// Documents that share more index shingles come first; older documents come first among equals. `shared` must be
+    /// empty, and is when this returns.
     pub(super) fn candidates(
         &self,
         index: &[Shingle],
         supers: &[Shingle],
-        needed: usize,
-        common_limit: usize,
-    ) -> Vec<SharedShingles> {
-        let postings = index.iter().filter_map(|shingle| self.postings.get(shingle));
-        let postings: Vec<&Vec<DocumentId>> = postings.filter(|list| list.len() <= common_limit).collect();
-        let supers: Vec<&Vec<DocumentId>> = supers.iter().filter_map(|shingle| self.supers.get(shingle)).collect();
-        let n_listed: usize = postings.iter().chain(&supers).map(|list| list.len()).sum();
-        let mut shared: FxHashMap<DocumentId, SharedShingles> =
-            FxHashMap::with_capacity_and_hasher(n_listed.min(CANDIDATES_EXPECTED_MAX), Default::default());
-        let of = |document: DocumentId| SharedShingles { document, n_shared: 0, rarity: 0, is_nominated: false };
-        for list in postings {
+        (needed, common_limit): (usize, usize),
+        shared: &mut SharedByDocument,
+    ) -> Vec<(DocumentId, SharedShingles)> {
+        for list in index.iter().filter_map(|shingle| self.postings.get(shingle)) {
+            if list.len() > common_limit {
+                continue;
+            }
+            let rarity = rarity(list.len());
             for document in list {
-                let entry = shared.entry(*document).or_insert_with(|| of(*document));
+                let entry = shared.entry(*document).or_default();
                 entry.n_shared += 1;
-                entry.rarity += rarity(list.len());
+                entry.rarity += rarity;
             }
         }
-        for list in supers {
+        for list in supers.iter().filter_map(|shingle| self.supers.get(shingle)) {
+            let rarity = rarity(list.len());
             for document in list {
-                let entry = shared.entry(*document).or_insert_with(|| of(*document));
+                let entry = shared.entry(*document).or_default();
                 entry.is_nominated = true;
-                entry.rarity += rarity(list.len());
+                entry.rarity += rarity;
             }
         }
-        let mut enough: Vec<SharedShingles> =
-            shared.into_values().filter(|shared| shared.n_shared >= needed || shared.is_nominated).collect();
-        enough.sort_unstable_by_key(|shared| (Reverse(shared.n_shared), shared.document));
+        let is_enough = |shared: &SharedShingles| shared.n_shared as usize >= needed || shared.is_nominated;
+        let mut enough: Vec<_> = shared.drain().filter(|(_, shared)| is_enough(shared)).collect();
+        if shared.capacity() > 2 * CANDIDATES_KEPT_MAX {
+            shared.shrink_to(CANDIDATES_KEPT_MAX);
+        }
+        enough.sort_unstable_by_key(|(document, shared)| (Reverse(shared.n_shared), *document));
         enough
     }
 }
@@ -215,7 +221,8 @@ mod tests {
             ..BatchIndex::default()
         };
         let ids = |index: &[u64], supers: &[u64], needed| -> Vec<u32> {
-            known.candidates(index, supers, needed, 2).iter().map(|shared| shared.document.0).collect()
+            let found = known.candidates(index, supers, (needed, 2), &mut FxHashMap::default());
+            found.iter().map(|(document, _)| document.0).collect()
         };
         assert_eq!(ids(&[1, 2, 3], &[], 1), [2, 3, 1]);
         assert_eq!(ids(&[1, 2, 3], &[], 2), [2, 3]);
@@ -238,9 +245,9 @@ mod tests {
             supers: FxHashMap::default(),
             ..BatchIndex::default()
         };
-        let shared = known.candidates(&[1, 2, 3, 4], &[], 1, 100);
-        let rarest = shared.iter().max_by_key(|shared| shared.rarity);
-        assert_eq!(rarest.map(|shared| (shared.document, shared.n_shared)), Some((DocumentId(1), 1)));
+        let shared = known.candidates(&[1, 2, 3, 4], &[], (1, 100), &mut FxHashMap::default());
+        let rarest = shared.iter().max_by_key(|(_, shared)| shared.rarity);
+        assert_eq!(rarest.map(|(document, shared)| (*document, shared.n_shared)), Some((DocumentId(1), 1)));
     }
 
     #[test]

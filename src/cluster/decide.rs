@@ -1,7 +1,7 @@
 //! The decision: where a page belongs. The stream and the backfill use the same pure function.
 
 use super::candidates::{
-    BatchIndex, IndexQuery, Representatives, SharedShingles, append_capped, candidates_by_representatives,
+    BatchIndex, IndexQuery, Representatives, SharedByDocument, append_capped, candidates_by_representatives,
     first_representatives,
 };
 use super::prefetch::Prefetcher;
@@ -144,6 +144,8 @@ pub struct Decider {
     common: FxHashMap<Shingle, Option<Representatives>>,
     /// The same shingles, for the prefetchers.
     known_common: Arc<RwLock<FxHashSet<Shingle>>>,
+    /// Empty between decisions.
+    shared: SharedByDocument,
 }
 
 impl Decider {
@@ -156,6 +158,7 @@ impl Decider {
             clusters,
             common: common.iter().map(|shingle| (*shingle, None)).collect(),
             known_common: Arc::new(RwLock::new(common)),
+            shared: SharedByDocument::default(),
         }
     }
 
@@ -247,18 +250,19 @@ impl Decider {
     }
 
     /// Returns the documents that are worth a comparison, each once, the best first.
-    fn candidates(&self, content: &SketchedContent, query: &IndexQuery, batch: &BatchIndex) -> Vec<Candidate> {
+    fn candidates(&mut self, content: &SketchedContent, query: &IndexQuery, batch: &BatchIndex) -> Vec<Candidate> {
         let needed = self.rule.shared_needed(query.index.len());
-        let found = batch.candidates(&query.index, &content.super_shingles, needed, self.rule.common_limit);
+        let found =
+            batch.candidates(&query.index, &content.super_shingles, (needed, self.rule.common_limit), &mut self.shared);
         let common = query.common.iter().filter_map(|shingle| self.common.get(shingle)?.as_ref());
         let mut more = candidates_by_representatives(common, query.common_needed);
         if !more.is_empty() {
-            let found_ids: FxHashSet<DocumentId> = found.iter().map(|shared| shared.document).collect();
+            let found_ids: FxHashSet<DocumentId> = found.iter().map(|(document, _)| *document).collect();
             more.retain(|document| !found_ids.contains(document));
         }
-        let found = found.into_iter().map(|SharedShingles { document, rarity, .. }| Candidate {
+        let found = found.into_iter().map(|(document, shared)| Candidate {
             document,
-            rarity,
+            rarity: shared.rarity,
             is_represented: false,
         });
         let more = more.into_iter().map(|document| Candidate { document, rarity: 0, is_represented: true });

@@ -1,6 +1,6 @@
 //! Match rules: when two documents belong together, and how links make clusters.
 
-use crate::sketch::{Estimate, Rule, Shingle, Sketch, SketchForm, compare};
+use crate::sketch::{Estimate, Rule, Shingle, Sketch, SketchForm, compare, compare_down_to};
 use serde::{Deserialize, Serialize};
 
 /// How links form clusters.
@@ -102,7 +102,11 @@ impl MatchRule {
         is_represented: bool,
         is_common: impl Fn(Shingle) -> bool,
     ) -> Option<f64> {
-        let estimate = self.estimate(a, b, rule, is_common);
+        let estimate = if self.ignore_common {
+            self.estimate(a, b, rule, is_common)
+        } else {
+            compare_down_to(a, b, rule, self.threshold)?
+        };
         let margin = if is_represented { 3.0 * estimate.error } else { 0.0 };
         let is_link =
             estimate.resemblance >= self.threshold + margin && (self.ignore_common || a.confirms(b, self.threshold));

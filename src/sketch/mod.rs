@@ -33,7 +33,7 @@ pub use confirmation::Confirmation;
 pub use content_bytes::{decode_shingles, encode_shingles};
 pub use gf2::Polynomial;
 pub use rabin::Rabin;
-pub use resemblance::{Estimate, ModCounts, compare, compare_redacted};
+pub use resemblance::{Estimate, ModCounts, compare, compare_down_to, compare_redacted};
 pub use rule::{Rule, SketchRule};
 pub use sample::{Sketch, SketchForm};
 pub use shingle::{Multiplicity, Shingle};

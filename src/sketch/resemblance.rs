@@ -105,15 +105,22 @@ struct Overlap {
 impl Overlap {
     /// Counts within the first `most` values of the union.
     fn count<T: Ord>(a: &[T], b: &[T], most: usize) -> Self {
+        Self::count_within(a, b, most, usize::MAX).0
+    }
+
+    /// Counts within the first `most` values of the union, and says whether it came to the end: it stops when more than
+    /// `differing_max` values are in one slice alone.
+    fn count_within<T: Ord>(a: &[T], b: &[T], most: usize, differing_max: usize) -> (Self, bool) {
         let (mut i, mut j, mut common, mut union) = (0, 0, 0, 0);
-        while i < a.len() && j < b.len() && union < most {
+        while i < a.len() && j < b.len() && union < most && union - common <= differing_max {
             let (x, y) = (&a[i], &b[j]);
             common += usize::from(x == y);
             i += usize::from(x <= y);
             j += usize::from(y <= x);
             union += 1;
         }
-        Overlap { common, union: most.min(union + (a.len() - i) + (b.len() - j)) }
+        let is_whole = union - common <= differing_max;
+        (Overlap { common, union: most.min(union + (a.len() - i) + (b.len() - j)) }, is_whole)
     }
 
     fn ratio(&self) -> f64 {
@@ -161,6 +168,25 @@ pub fn compare(a: &Sketch, b: &Sketch, rule: Rule) -> Estimate {
         }
         _ => from_common(a, b, 0.0, 1.0, f64::INFINITY),
     }
+}
+
+/// Returns [`compare`], or `None` where the resemblance is below `least`. Stops as soon as that is sure: most documents
+/// that share a few shingles share few.
+pub fn compare_down_to(a: &Sketch, b: &Sketch, rule: Rule, least: f64) -> Option<Estimate> {
+    let estimate = match (&a.form, &b.form) {
+        (SketchForm::Whole(a_tops), SketchForm::Whole(b_tops)) => {
+            // x in common of n in the sum of both: x / (n - x) is at least t if n - 2x is at most n (1 - t) / (1 + t).
+            let differing = (f64::from(a.n_shingles) + f64::from(b.n_shingles)) * (1.0 - least) / (1.0 + least);
+            let differing = differing.ceil() as usize;
+            if a_tops.len().abs_diff(b_tops.len()) > differing {
+                return None;
+            }
+            let (all, is_whole) = Overlap::count_within(a_tops, b_tops, usize::MAX, differing);
+            is_whole.then(|| from_common(a, b, all.common as f64, 0.0, 0.0))
+        }
+        _ => Some(compare(a, b, rule)),
+    };
+    estimate.filter(|estimate| estimate.resemblance >= least)
 }
 
 /// Cuts both samples to the smaller of their bounds, below which each is complete. For the `min` rules the
@@ -341,6 +367,26 @@ mod tests {
         assert_eq!(estimate.containment_of_first, 0.5);
         assert_eq!(estimate.containment_of_second, 2.0 / 3.0);
         assert_eq!((estimate.error, estimate.n_compared), (0.0, 5));
+    }
+
+    /// Stopping early must lose no document that resembles enough, on the boundary above all.
+    #[test]
+    fn a_comparison_stops_only_below_what_is_asked() {
+        let mut n_stopped = 0;
+        for rule in [Rule::All, SketchRule::default().rule, Rule::Min { size: 64 }] {
+            let of = SketchRule { rule, ..SketchRule::default() };
+            for (seed, n, shared) in (0..=60).map(|at| (at, 60 + at % 3, at.min(60))) {
+                let [a, b] = sets(seed, n, shared).map(|mut set| of.sketch(&mut set));
+                let full = compare(&a, &b, rule);
+                for least in [0.01, 0.25, 1.0 / 3.0, 0.5, full.resemblance, full.resemblance + 1e-9, 0.98, 1.0] {
+                    let least = least.clamp(0.001, 1.0);
+                    let expected = (full.resemblance >= least).then_some(full);
+                    assert_eq!(compare_down_to(&a, &b, rule, least), expected, "{rule:?}, {shared} of {n}, {least}");
+                    n_stopped += usize::from(expected.is_none());
+                }
+            }
+        }
+        assert!(n_stopped > 100);
     }
 
     #[test]
