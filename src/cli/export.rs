@@ -79,6 +79,11 @@ const LINK_COLUMNS: TableColumns = TableColumns {
     default: &["document", "to", "resemblance", "containment", "url", "to_url"],
 };
 
+const POSITION_COLUMNS: TableColumns = TableColumns {
+    all: &[column!("source", Text), column!("partition", Number), column!("next_offset", Number)],
+    default: &[],
+};
+
 const RELATED_COLUMNS: TableColumns = TableColumns {
     all: &[column!("url", Text), column!("related", Text), column!("similarity", Share)],
     default: &["url", "related", "similarity"],
@@ -167,6 +172,7 @@ pub(super) fn export(config: &Config, command: &ExportCommand, json: bool) -> Re
             write_rows(table(args, &CLUSTER_COLUMNS, json)?, row, |write| query::export(&store, write))?;
         }
         ExportCommand::Clusters(args) => export_records(&open()?, args, json)?,
+        ExportCommand::Positions(args) => export_positions(&open()?, table(args, &POSITION_COLUMNS, json)?)?,
         ExportCommand::Related(args) => {
             let store = open()?;
             require_related_clusters(&store)?;
@@ -316,6 +322,23 @@ struct LinkRow<'a> {
     bytes: u64,
     to_words: u32,
     to_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct PositionRow<'a> {
+    source: &'a str,
+    partition: i32,
+    next_offset: i64,
+}
+
+fn export_positions(store: &RocksStore, mut rows: TableWriter) -> Result<()> {
+    let progress = store.progress()?;
+    let mut positions: Vec<_> = progress.iter().collect();
+    positions.sort_unstable_by_key(|(place, _)| *place);
+    for ((source, partition), progress) in positions {
+        rows.write(&PositionRow { source, partition: *partition, next_offset: progress.next_offset })?;
+    }
+    Ok(rows.finish()?)
 }
 
 fn export_links(store: &RocksStore, mut rows: TableWriter) -> Result<()> {

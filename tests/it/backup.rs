@@ -67,6 +67,16 @@ fn a_backup_of_a_store_in_use_goes_on() {
     println!("{} backups, of {sizes:?} pages", backups.len());
     assert!(sizes.is_sorted() && sizes.last() > sizes.first(), "{sizes:?}");
     for backup in backups.iter().step_by(backups.len().div_ceil(6)) {
+        // What it says it has read is what it has read.
+        let positions = text(&live.command_on("export positions --json", backup).output().expect("starts").stdout);
+        let position: serde_json::Value = serde_json::from_str(&positions).expect("one row");
+        assert_eq!((&position["source"], &position["partition"]), (&name.as_str().into(), &0.into()));
+        let n_read = position["next_offset"].as_u64().expect("a number") as usize;
+        let prefix = world();
+        let first = prefix.write("pages.jsonl", lines()[..n_read].concat());
+        prefix.run_unheard_command(&[first]).status().expect("runs");
+        let of_backup = text(&live.command_on("export clusters", backup).output().expect("starts").stdout);
+        assert_eq!(prefix.ask("export clusters", &[]), of_backup, "{n_read} records");
         let status = live.command_on("run -q", backup).arg(&input).status().expect("starts");
         assert!(status.success());
         assert_eq!(text(&live.command_on("export clusters", backup).output().expect("starts").stdout), expected);

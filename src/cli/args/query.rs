@@ -277,6 +277,15 @@ Examples:
 Examples:
   lookalike export centers --json --out centers.jsonl")]
     Centers(ExportArgs),
+    /// Write a row for each file, and each partition of a topic, that pages were read from: where reading goes on
+    ///
+    /// The columns are source (the path of a file, or the name of a topic), partition (0 for a file) and next_offset: how
+    /// many records of the file are taken in, or the offset of the partition's next record. A backup has its own.
+    #[command(after_long_help = "\
+Examples:
+  lookalike export positions
+  lookalike export positions --store backups/2026-11-23 --json")]
+    Positions(ExportArgs),
     /// Write a row for each pair of clusters, of an older store and of this one, that share a URL
     ///
     /// Only URLs where a page stands now count. The columns are old_cluster, new_cluster, n_shared (URLs of both), n_old and
