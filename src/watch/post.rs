@@ -10,19 +10,23 @@ use hyper_util::rt::TokioIo;
 use std::error::Error;
 use std::io;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
+use tokio_native_tls::{TlsConnector, native_tls};
 
 /// How long a hook may take from the connection to the status of its answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The port where a URL has none.
+/// The ports where a URL has none.
 const HTTP_PORT: u16 = 80;
+const HTTPS_PORT: u16 = 443;
 
 /// Where a hook is.
 #[derive(Clone, Debug)]
 pub(super) struct Hook {
+    is_encrypted: bool,
     authority: Authority,
     path: PathAndQuery,
 }
@@ -30,20 +34,32 @@ pub(super) struct Hook {
 impl Hook {
     /// Takes a URL apart; what is wrong with it, where it cannot be posted to.
     pub fn parse(url: &str) -> Result<Self, String> {
-        let form = "it must be http://HOST:PORT/PATH, percent-encoded, without a user";
+        let form = "it must be http://HOST:PORT/PATH or https://HOST:PORT/PATH, percent-encoded, without a user";
         let uri: Uri = url.parse().map_err(|error| format!("{form} ({error})"))?;
         let uri = uri.into_parts();
-        if uri.scheme == Some(Scheme::HTTPS) {
-            return Err("https is not supported; post to a proxy on this machine that speaks it".into());
-        }
+        let is_encrypted = uri.scheme == Some(Scheme::HTTPS);
         let authority = uri.authority.filter(|authority| !authority.as_str().contains('@'));
-        let authority = authority.filter(|_| uri.scheme == Some(Scheme::HTTP)).ok_or(form)?;
-        Ok(Hook { authority, path: uri.path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/")) })
+        let authority = authority.filter(|_| is_encrypted || uri.scheme == Some(Scheme::HTTP)).ok_or(form)?;
+        Ok(Hook { is_encrypted, authority, path: uri.path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/")) })
     }
 
-    async fn post(&self, headers: &[(&str, String)], body: Vec<u8>) -> Result<u16, Box<dyn Error>> {
-        let port = self.authority.port_u16().unwrap_or(HTTP_PORT);
-        let stream = TcpStream::connect(format!("{}:{port}", self.authority.host())).await?;
+    async fn post(&self, tls: &TlsConnector, headers: &Headers<'_>, body: Vec<u8>) -> Result<u16, Box<dyn Error>> {
+        let (host, default) = (self.authority.host(), if self.is_encrypted { HTTPS_PORT } else { HTTP_PORT });
+        let port = self.authority.port_u16().unwrap_or(default);
+        let stream = TcpStream::connect(format!("{host}:{port}")).await?;
+        if !self.is_encrypted {
+            return self.post_over(stream, headers, body).await;
+        }
+        let name = host.trim_start_matches('[').trim_end_matches(']');
+        self.post_over(tls.connect(name, stream).await?, headers, body).await
+    }
+
+    async fn post_over(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        headers: &Headers<'_>,
+        body: Vec<u8>,
+    ) -> Result<u16, Box<dyn Error>> {
         let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
         let connection = tokio::spawn(connection);
         let mut request = Request::post(self.path.as_str()).header(HOST, self.authority.as_str());
@@ -57,24 +73,31 @@ impl Hook {
     }
 }
 
+/// Names and values.
+type Headers<'a> = [(&'a str, String)];
+
 /// Posts, one request after the other.
-pub(super) struct Poster(Runtime);
+pub(super) struct Poster {
+    runtime: Runtime,
+    tls: TlsConnector,
+}
 
 impl Poster {
     /// A poster.
     ///
     /// # Errors
-    /// Where the system gives no poll.
+    /// Where the system gives no poll, or has no TLS.
     pub fn new() -> io::Result<Self> {
-        Builder::new_current_thread().enable_all().build().map(Poster)
+        let tls = native_tls::TlsConnector::new().map_err(io::Error::other)?;
+        Ok(Poster { runtime: Builder::new_current_thread().enable_all().build()?, tls: tls.into() })
     }
 
     /// Posts a body and returns the status of the answer. Redirects are not followed.
     ///
     /// # Errors
     /// Why no answer came in time.
-    pub fn post(&self, hook: &Hook, headers: &[(&str, String)], body: Vec<u8>) -> Result<u16, String> {
-        let answered = self.0.block_on(async { timeout(TIMEOUT, hook.post(headers, body)).await });
+    pub fn post(&self, hook: &Hook, headers: &Headers<'_>, body: Vec<u8>) -> Result<u16, String> {
+        let answered = self.runtime.block_on(async { timeout(TIMEOUT, hook.post(&self.tls, headers, body)).await });
         match answered {
             Ok(answered) => answered.map_err(|error| error.to_string()),
             Err(_) => Err(format!("no answer within {} s", TIMEOUT.as_secs())),
@@ -92,9 +115,11 @@ mod tests {
             ("http://a.example:9000/hook?x=1#y", "a.example:9000", "/hook?x=1"),
             ("http://a.example", "a.example", "/"),
             ("http://[::1]:81/a", "[::1]:81", "/a"),
+            ("https://a.example/a", "a.example", "/a"),
         ] {
             let hook = Hook::parse(url).expect(url);
             assert_eq!((hook.authority.as_str(), hook.path.as_str()), (authority, path), "{url}");
+            assert_eq!(hook.is_encrypted, url.starts_with("https"));
         }
         for url in [
             "",
@@ -105,7 +130,7 @@ mod tests {
             "http://u@a/",
             "http://a/ x",
             "http://a/\r\nx",
-            "https://a/",
+            "https://u@a/",
         ] {
             assert!(Hook::parse(url).is_err(), "{url}");
         }

@@ -105,7 +105,6 @@ mod tests {
             (vec![good.clone(), good.clone()], 1, "twice"),
             (vec![watch("", "http://a/", "")], 1, "small letters"),
             (vec![watch("A", "http://a/", "")], 1, "small letters"),
-            (vec![watch("a", "https://a/", "")], 1, "https"),
             (vec![watch("a", "a/b", "")], 1, "http://"),
             (vec![watch("a", "http://a/", "hunter2")], 1, "env:NAME"),
             (vec![WatchSettings { threshold: 1.5, ..good.clone() }], 1, "from 0 to 1"),

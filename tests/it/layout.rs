@@ -91,6 +91,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("http_body_util", &["watch", "http"]),
     ("tower_http", &["http"]),
     ("tokio", &["watch", "http", "cli", "objects"]),
+    ("tokio_native_tls", &["watch"]),
     ("object_store", &["objects"]),
     ("futures_util", &["objects"]),
     ("fastwarc", &["files"]),
