@@ -10,6 +10,7 @@
 //! page is there now. Unknown fields are ignored.
 
 use super::fallback::Fallback;
+use super::flat_json::{FlatValue, each_member};
 use super::http_status::StatusMeaning;
 use super::limits::Limits;
 use super::rejection::{Reason, Rejection};
@@ -17,7 +18,7 @@ use crate::document::{Body, Content, MediaType, Page};
 use base64::Engine as _;
 use serde::Deserialize;
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct JsonPage {
     url: Option<String>,
     fetched_at: Option<String>,
@@ -33,6 +34,69 @@ struct JsonPage {
     redirect_to: Option<String>,
     #[serde(default)]
     gone: bool,
+}
+
+/// The fields of a [`JsonPage`].
+const FIELDS: [&str; 12] = [
+    "url",
+    "fetched_at",
+    "sweep",
+    "content_type",
+    "http_status",
+    "body",
+    "body_base64",
+    "text",
+    "html",
+    "features",
+    "redirect_to",
+    "gone",
+];
+
+impl JsonPage {
+    /// Reads an object without arrays and objects in it. `None` for everything else, and where a field is repeated or of
+    /// another type.
+    fn from_flat(json: &[u8]) -> Option<Self> {
+        let (mut page, mut seen) = (JsonPage::default(), 0u16);
+        each_member(json, |name, value| {
+            let Some(field) = FIELDS.iter().position(|field| *field == name) else { return Some(()) };
+            let is_repeated = seen >> field & 1 == 1;
+            seen |= 1 << field;
+            if is_repeated { None } else { page.set(name, value) }
+        })?;
+        Some(page)
+    }
+
+    fn set(&mut self, field: &str, value: FlatValue<'_>) -> Option<()> {
+        let text = match field {
+            "url" => &mut self.url,
+            "fetched_at" => &mut self.fetched_at,
+            "sweep" => &mut self.sweep,
+            "content_type" => &mut self.content_type,
+            "body" => self.body.insert(None),
+            "body_base64" => &mut self.body_base64,
+            "text" => &mut self.text,
+            "html" => &mut self.html,
+            "redirect_to" => &mut self.redirect_to,
+            _ => return self.set_other(field, value),
+        };
+        *text = match value {
+            FlatValue::String(value) => Some(value),
+            FlatValue::Null => None,
+            _ => return None,
+        };
+        Some(())
+    }
+
+    /// [`Self::set`] for a field that is no text.
+    fn set_other(&mut self, field: &str, value: FlatValue<'_>) -> Option<()> {
+        match (field, value) {
+            ("http_status", FlatValue::Integer(digits)) => self.http_status = Some(digits.parse().ok()?),
+            ("gone", FlatValue::Bool(gone)) => self.gone = gone,
+            ("http_status" | "features", FlatValue::Null) => {}
+            _ => return None,
+        }
+        Some(())
+    }
 }
 
 /// Features as parsed: their texts in one string, and where each ends. As separate strings, empty features would
@@ -104,7 +168,10 @@ pub fn parse_json_page(json: &[u8], limits: &Limits) -> Result<Page, Rejection> 
 /// # Errors
 /// As [`parse_json_page`].
 pub(super) fn parse_json_page_or(json: &[u8], fallback: &Fallback, limits: &Limits) -> Result<Page, Rejection> {
-    let mut parsed: JsonPage = serde_json::from_slice(json).map_err(|error| rejection_of(json, &error, limits))?;
+    let mut parsed = match JsonPage::from_flat(json) {
+        Some(parsed) => parsed,
+        None => serde_json::from_slice(json).map_err(|error| rejection_of(json, &error, limits))?,
+    };
     if !is_object(json) {
         // serde accepts an array of the fields in their order.
         return Err(Rejection::new(Reason::InvalidJson, "not a JSON page: it is not an object"));
@@ -349,6 +416,30 @@ mod tests {
         let array = r#"["http://a/","2020-01-01T00:00:00Z",null,null,null,"x",null,null,null,null,null,false]"#;
         assert_eq!(parse(array).expect_err("an array").reason, Reason::InvalidJson);
         assert_eq!(parse(&format!(" {array}")).expect_err("an array").url, None);
+    }
+
+    /// A flat page is what the general parser makes of it.
+    #[test]
+    fn flat_pages_are_those_of_the_general_parser() {
+        let values = ["null", "true", "false", "0", "200", "-0", "65536", "1.5", r#""""#, r#""a\u00e9""#, "[]", "{}"];
+        let parts = |page: JsonPage| {
+            let JsonPage { url, fetched_at, sweep, content_type, http_status, body, body_base64, text, html, .. } =
+                &page;
+            let texts = [url, fetched_at, sweep, content_type, body_base64, text, html, &page.redirect_to];
+            let n_features = page.features.as_ref().map(|features| features.ends.len());
+            format!("{texts:?} {http_status:?} {body:?} {n_features:?} {}", page.gone)
+        };
+        let mut n_flat = 0;
+        for one in FIELDS.iter().chain(&["other"]) {
+            for (other, value) in FIELDS.iter().flat_map(|other| values.map(|value| (other, value))) {
+                let json = format!(r#"{{"{one}":"x", "{other}":{value}}}"#);
+                let Some(flat) = JsonPage::from_flat(json.as_bytes()) else { continue };
+                let general = serde_json::from_str(&json).unwrap_or_else(|error| panic!("{json}: {error}"));
+                assert_eq!(parts(flat), parts(general), "{json}");
+                n_flat += 1;
+            }
+        }
+        assert!(n_flat > 300, "{n_flat}");
     }
 
     #[test]

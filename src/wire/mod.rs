@@ -6,6 +6,7 @@ mod event;
 mod event_filter;
 mod fallback;
 mod fields;
+mod flat_json;
 mod http_status;
 mod json_page;
 mod limits;
