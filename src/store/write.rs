@@ -193,6 +193,14 @@ impl Syncer for LogSyncer {
     }
 }
 
+/// About how many bytes the rows of a batch take, a little too many: a batch that has to grow is copied each time.
+fn n_bytes_expected(batch: &Batch, events: &[Outgoing]) -> usize {
+    let documents = batch.documents.iter().map(|(document, _)| 400 + document.sketch.n_bytes());
+    let urls = batch.urls.iter().map(|(_, url)| 40 + url.len());
+    let events = events.iter().map(|event| 100 + event.json.len());
+    1024 + documents.chain(urls).chain(events).sum::<usize>() + 250 * batch.sightings.len()
+}
+
 /// Rows ordered by the fingerprint in their keys. A memtable insert is faster next to the previous key, whose path is still
 /// in the processor's caches.
 fn sorted_by_fingerprint<T>(rows: &[T], fingerprint: impl Fn(&T) -> Fingerprint) -> Vec<&T> {
@@ -254,7 +262,7 @@ impl RocksStore {
     }
 
     fn rows_of(&self, batch: &Batch, events: &[Outgoing]) -> Result<WriteBatch, StoreError> {
-        let mut rows = WriteBatch::default();
+        let mut rows = WriteBatch::with_capacity_bytes(n_bytes_expected(batch, events));
         self.put_documents(batch, &mut rows)?;
         self.put_said(&batch.said, &mut rows)?;
         self.put_texts(&batch.texts, &mut rows)?;
