@@ -22,6 +22,8 @@ mod encode;
 mod error;
 mod gatherer;
 mod gauge;
+#[cfg(test)]
+mod handover;
 mod in_flight;
 mod index;
 mod ingest;
