@@ -1,7 +1,7 @@
 //! Reads pages from a topic, each partition from the offset that the store knows.
 
 use super::cautious::CautiousReader;
-use super::client::{TopicError, set_paused};
+use super::client::{TopicError, held_range, set_paused};
 use super::consumer::{ReadingMode, SourceContext, create_consumer};
 use super::housekeeping::Housekeeping;
 use super::identity;
@@ -14,23 +14,17 @@ use crate::document::{FetchTime, Page};
 use crate::ports::{Incoming, PoisonGuard, Polled, Progress, ProgressMap, Reading, Source, SourceError};
 use crate::wire::{ContentDecoder, FieldMap, Limits, MessageFormat, Origin, Record, Rejection};
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::{KafkaError, KafkaResult};
-use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::error::KafkaResult;
 use rdkafka::{Message, Offset, TopicPartitionList};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The pause between two attempts.
 pub(super) const PAUSE: Duration = Duration::from_millis(200);
 
 /// How long one request to the brokers may hold up the stream.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(2);
-
-fn lacks_leader(error: &KafkaError) -> bool {
-    use RDKafkaErrorCode::{LeaderNotAvailable, NotLeaderForPartition};
-    matches!(error.rdkafka_error_code(), Some(LeaderNotAvailable | NotLeaderForPartition))
-}
 
 /// Reads pages from a Kafka topic.
 ///
@@ -179,17 +173,9 @@ impl KafkaSource {
         .map_err(|error| self.topic_error(&TopicError::Unreachable(error.to_string())))
     }
 
-    /// The offsets that the brokers hold. Waits for a new leader: a topic that was just created, or whose broker went away,
-    /// has none for a moment.
+    /// The offsets that the brokers hold.
     pub(super) fn held_range(&self, partition: i32, within: Duration) -> KafkaResult<OffsetRange> {
-        let until = Instant::now() + within;
-        loop {
-            match self.consumer.fetch_watermarks(&self.topic, partition, within) {
-                Ok((low, high)) => return Ok(OffsetRange { low, high }),
-                Err(error) if lacks_leader(&error) && Instant::now() + PAUSE < until => std::thread::sleep(PAUSE),
-                Err(error) => return Err(error),
-            }
-        }
+        held_range(self.consumer.client(), &self.topic, partition, within)
     }
 
     pub(super) fn assign_all(&self) -> Result<(), SourceError> {
