@@ -10,6 +10,7 @@ use super::positions::{PartitionState, Positions};
 use super::record::to_owned_message;
 use super::settings::{KafkaSettings, RecordFormat};
 use super::topic_id::TopicId;
+use super::tries::EarlierReaders;
 use crate::document::{FetchTime, Page};
 use crate::ports::{Incoming, PoisonGuard, Polled, Progress, ProgressMap, Reading, Source, SourceError};
 use crate::wire::{ContentDecoder, FieldMap, Limits, MessageFormat, Origin, Record, Rejection};
@@ -52,6 +53,8 @@ pub struct KafkaSource {
     pub(super) housekeeping: Housekeeping,
     /// Set where the consumer group gives the partitions.
     pub(super) membership: Option<Membership>,
+    /// Set where a record is to be rejected on which one member after the other crashes.
+    pub(super) earlier: Option<EarlierReaders>,
 }
 
 /// What a member of the consumer group must know when it is given partitions.
@@ -129,6 +132,7 @@ impl KafkaSource {
             positions: Positions::new(),
             housekeeping: Housekeeping::new(),
             membership,
+            earlier: None,
         })
     }
 
@@ -208,6 +212,9 @@ impl Source for KafkaSource {
         self.follow_group()?;
         self.do_housekeeping()?;
         self.advance_cautiously()?;
+        if self.waits_for_record_in_hand(timeout) {
+            return Ok(Polled::Idle);
+        }
         let polled = self.consumer.poll(timeout);
         if let Some((was, is)) = self.id.change() {
             return Err(self.recreated_error(&format!("its id was {was} and is {is}")));
@@ -227,7 +234,10 @@ impl Source for KafkaSource {
                 self.note_reading();
                 self.housekeeping.last_sent_ms = owned.time_ms;
                 let origin = Origin { source: Arc::clone(&self.topic), partition, offset };
-                let record = Record::Message(Box::new(owned), self.format.clone());
+                let record = match self.take_in_hand(&origin, from) {
+                    Some(poison) => Record::Poison(Box::new(owned), Box::new(poison)),
+                    None => Record::Message(Box::new(owned), self.format.clone()),
+                };
                 return Ok(Polled::Record(Incoming { origin, from, chain, record }));
             }
         };
