@@ -537,6 +537,64 @@ fn a_killed_sketcher_leaves_no_hole() {
     }
 }
 
+/// Lost if this fails: all that follows a record on which sketchers die, whichever of them reads its partition. They have no
+/// store, so that each must learn from the brokers how the others ended.
+#[test]
+fn a_message_that_kills_one_sketcher_after_the_other_is_a_dead_letter() {
+    let Some(input) = harness::broker::topic(2) else { return };
+    let [sketches, events, letters] = ["sketches", "events", "dlq"].map(|name| {
+        let made = Topic { brokers: input.brokers.clone(), name: format!("{}.{name}", input.name) };
+        made.create(if name == "sketches" { 2 } else { 1 });
+        made
+    });
+    let settings = [
+        ("input.from", "kafka"),
+        ("log.level", "warn"),
+        ("kafka.brokers", input.brokers.as_str()),
+        ("kafka.topic", input.name.as_str()),
+        ("kafka.group", input.name.as_str()),
+        ("kafka.sketches_topic", sketches.name.as_str()),
+        ("kafka.events_topic", events.name.as_str()),
+        ("kafka.assignments_topic", ""),
+        ("kafka.merges_topic", ""),
+    ];
+    let world = settings.into_iter().fold(World::new(), |world, (key, value)| world.with(key, value));
+    let config = world.write("session.toml", "[kafka.properties]\n\"session.timeout.ms\" = \"6000\"\n");
+    let start = |role: &str, name: &str| {
+        let mut command = world.command(&format!("run -q --role {role}"));
+        command.arg("--config").arg(&config).env("LOOKALIKE__KAFKA__MEMBER", name);
+        command.env("FAILPOINTS", "poison-to-sketch=return").spawn().expect("starts")
+    };
+    let pages = pages("poison-to-sketch", &[90], 200);
+    let values: Vec<&str> = pages.iter().map(String::as_str).collect();
+    input.send_json(0, &values[..100]);
+    input.send_json(1, &values[100..]);
+    // The second one gets the partitions when the brokers have given the first one up.
+    let names = ["one", "one", "two"];
+    let (mut owner, mut sketcher, mut n_deaths) = (start("owner", ""), start("sketcher", names[0]), 0);
+    let told = || -> Vec<Event> {
+        let seen = see_all(&events.brokers, &events.name);
+        seen.iter().map(|seen| serde_json::from_str(seen.text()).expect("an event")).collect()
+    };
+    let until = Instant::now() + Duration::from_secs(120);
+    while told().iter().filter(|event| event.kind().is_terminal()).count() < 200 {
+        if let Some(status) = sketcher.try_wait().expect("a status") {
+            assert_eq!(status.signal(), Some(SIGABRT), "{status}");
+            n_deaths += 1;
+            sketcher = start("sketcher", names[n_deaths % names.len()]);
+        }
+        assert!(Instant::now() < until, "after {n_deaths} deaths it is not done");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    for process in [&mut owner, &mut sketcher] {
+        process.kill().and_then(|()| process.wait()).expect("killed");
+    }
+    assert_eq!((n_deaths, poison_in(&told(), 200)), (5, BTreeSet::from([90])));
+    let letters = see_all(&letters.brokers, &letters.name);
+    let told: Vec<_> = letters.iter().map(|seen| (seen.text(), seen.header("lookalike-reason"))).collect();
+    assert_eq!(told, [(values[90], Some("poison"))]);
+}
+
 /// The sources name exactly the kill points of these lists.
 #[test]
 fn every_point_is_tried() {

@@ -136,6 +136,27 @@ compare one "$work/sketches" "$work/whole"
 link sixty-four "$work/sketches" 64
 compare sixty-four "$work/sketches" "$work/whole"
 
+# A job that is killed between its stages, twice, and submitted again. What was whole is not computed again.
+n_stages=0
+for stage in numbers links-1; do
+  link resumed "$work/sketches" 64 &
+  job=$!
+  until compgen -G "$work/resumed/work/*/$stage/_SUCCESS" > /dev/null; do
+    kill -0 "$job" 2> /dev/null || fail "the job ended before it was killed"
+    sleep 0.05
+  done
+  kill -9 "$job" $(below "$job")
+  wait "$job" 2> /dev/null && fail "the killed job ended well"
+  found=("$work"/resumed/work/*/*/_SUCCESS)
+  [ "${#found[@]}" -gt "$n_stages" ] || fail "no stage is whole where there was none"
+  n_stages=${#found[@]}
+  [ ! -e "$work/resumed/links.parquet" ] || fail "the job was killed too late"
+done
+link resumed "$work/sketches" 64
+grep -q "^$n_stages stages were there" "$work/resumed.out" || fail "the job began anew"
+cmp "$work/sixty-four/links.parquet" "$work/resumed/links.parquet" || fail "other links after a killed job"
+compare resumed "$work/sketches" "$work/whole"
+
 # With shingles that become common in several rounds, and a worker that dies in a task of Python.
 export LOOKALIKE__CLUSTER__COMMON_LIMIT=1
 "$program" backfill --quiet --store "$work/common" "${inputs[@]}"
@@ -182,4 +203,4 @@ refused() { # WHY SKETCHES ARGUMENT…
 }
 refused "between documents of other sketches" "$work/hot-sketches"
 LOOKALIKE__CLUSTER__THRESHOLD=0.6 refused "by another rule" "$work/sketches"
-echo "Spark: the clusters of one machine, with 1, 7 and 64 partitions, one worker killed"
+echo "Spark: the clusters of one machine, with 1, 7 and 64 partitions, one worker and a job killed"

@@ -6,7 +6,7 @@
 #   spark_submit ARGUMENT…   submits a job to it
 #   spark_stop               ends it
 readonly spark_versions=("pyspark==4.0.1" "pyarrow==21.0.0" "pandas==2.3.3")
-readonly spark_start_seconds_max=60
+readonly spark_start_seconds_max=180
 
 spark_fail() {
   echo "spark: $*" >&2

@@ -68,6 +68,7 @@ class Job:
         self.spark, self.work, self.rule, self.n_partitions = spark, work, rule, n_partitions
         self.list_max = phases.Matcher(rule).list_max
         self.largest_kib = spark.sparkContext.accumulator(0, Largest())
+        self.n_found = 0
 
     def stage(self, name: str, rows: "Callable[[], DataFrame]", rows_at_once: int = SMALL_ROWS) -> DataFrame:
         """The rows of a stage. They are computed unless an earlier job did."""
@@ -76,6 +77,8 @@ class Job:
         if system.get_file_info(f"{path}/_SUCCESS").type != fs.FileType.File:
             self.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", rows_at_once)
             rows().write.mode("overwrite").parquet(uri)
+        else:
+            self.n_found += 1
         return self.spark.read.parquet(uri)
 
     def operate(self, rows: DataFrame, operator: "Callable[[], Operator]", schema: str) -> DataFrame:
@@ -358,6 +361,8 @@ def main() -> None:
     spark.stop()
     system, path = fs.FileSystem.from_uri(work)
     system.delete_dir(path)
+    if job.n_found:
+        print(f"{job.n_found} stages were there from an earlier job")
     print(f"{n_documents} documents of {len(inputs)} inputs are in {n_clusters} clusters: {out}/clusters")
     print(f"the largest Python process of a task took {largest_mib:.0f} MiB")
 

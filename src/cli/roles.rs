@@ -49,7 +49,8 @@ pub(super) fn sketch(config: &Config, metrics: Option<SocketAddr>, accept_gap: b
         undo: decode_content,
     };
     let sink = KafkaSketchSink::open(&config.kafka)?;
-    let source = KafkaSource::join(&config.kafka, &config.limits, &options)?;
+    let in_hand_max = config.pipeline.skip_poison_records.then_some(config.pipeline.in_flight_records_max);
+    let source = KafkaSource::join(&config.kafka, &config.limits, &options, in_hand_max)?;
     let stats = Arc::new(Stats::default());
     let stream = SketchStream {
         settings: config.pipeline.clone(),

@@ -288,9 +288,11 @@ pub fn parse_warc_page(bytes: &[u8], limits: &Limits) -> Result<Page, Rejection>
                 page = Some(match records.decode() {
                     Record::Page(page) => Ok(*page),
                     Record::Rejected(rejection) => Err(rejection),
-                    Record::Json(_) | Record::Mapped(_) | Record::Message(..) | Record::Sketched(_) => {
-                        Err(no_record("it is JSON".into()))
-                    }
+                    Record::Json(_)
+                    | Record::Mapped(_)
+                    | Record::Message(..)
+                    | Record::Poison(..)
+                    | Record::Sketched(_) => Err(no_record("it is JSON".into())),
                 });
             }
         }
@@ -424,7 +426,9 @@ mod tests {
 
     fn shown(record: Record) -> String {
         match record {
-            Record::Json(_) | Record::Mapped(_) | Record::Message(..) | Record::Sketched(_) => panic!("no WARC"),
+            Record::Json(_) | Record::Mapped(_) | Record::Message(..) | Record::Poison(..) | Record::Sketched(_) => {
+                panic!("no WARC")
+            }
             Record::Rejected(rejection) => {
                 assert!(!rejection.message.is_empty());
                 rejection.reason.as_str().into()

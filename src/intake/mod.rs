@@ -85,6 +85,7 @@ impl PageReader {
             Record::Message(message, format) => message.page(format, limits).map(Cow::Owned),
             Record::Page(page) => Ok(Cow::Borrowed(&**page)),
             Record::Rejected(rejection) => Err(rejection.clone()),
+            Record::Poison(_, rejection) => Err((**rejection).clone()),
             Record::Sketched(_) => Err(Rejection::new(Reason::Internal, "this record is a sketch, not a page")),
         };
         let page = match page {
@@ -100,7 +101,7 @@ impl PageReader {
             Record::Json(json) => parse_json_page(&repaired(json)?, &self.limits),
             Record::Mapped(mapped) => mapped.page_in(&repaired(&mapped.json)?, &self.limits),
             Record::Message(message, format) => Message::repaired(message, format)?.page(format, &self.limits),
-            Record::Page(_) | Record::Rejected(_) | Record::Sketched(_) => return None,
+            Record::Page(_) | Record::Rejected(_) | Record::Poison(..) | Record::Sketched(_) => return None,
         };
         self.n_repaired += u64::from(page.is_ok());
         Some(page.map(Cow::Owned))

@@ -1,10 +1,11 @@
 //! What consumers and producers share: librdkafka's log and errors, rate limits, and topic metadata.
 
+use super::offsets::OffsetRange;
 use crate::ports::StopReason;
 use rdkafka::client::Client;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 use rdkafka::{ClientContext, TopicPartitionList};
 use std::sync::{Mutex, PoisonError};
@@ -182,6 +183,29 @@ pub(super) fn partitions_of<C: ClientContext>(
             answer => return answer,
         }
     }
+}
+
+/// The offsets that the brokers hold of a partition. Waits for a leader: a topic that was just created, or whose broker went
+/// away, has none for a moment.
+pub(super) fn held_range<C: ClientContext>(
+    client: &Client<C>,
+    topic: &str,
+    partition: i32,
+    within: Duration,
+) -> KafkaResult<OffsetRange> {
+    let until = Instant::now() + within;
+    loop {
+        match client.fetch_watermarks(topic, partition, within) {
+            Ok((low, high)) => return Ok(OffsetRange { low, high }),
+            Err(error) if lacks_leader(&error) && Instant::now() + PAUSE < until => std::thread::sleep(PAUSE),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn lacks_leader(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode::{LeaderNotAvailable, NotLeaderForPartition};
+    matches!(error.rdkafka_error_code(), Some(LeaderNotAvailable | NotLeaderForPartition))
 }
 
 /// The offset that a partition's next message will get. Retries, because a new topic has no leaders for a moment.

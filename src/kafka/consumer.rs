@@ -4,14 +4,15 @@ use super::client::LastError;
 use super::settings::{KafkaSettings, explain};
 use super::statistics::{StatisticsReport, parse_statistics};
 use super::topic_id::{TopicId, log_topic_ids};
+use super::tries::Tries;
 use crate::ports::SourceError;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How a consumer reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,24 @@ pub(super) fn create_consumer(
     })
 }
 
+/// Commits offsets of the group with what they tell about its readers, and waits until the brokers have them.
+pub(super) fn commit_tries<C: ConsumerContext>(
+    consumer: &BaseConsumer<C>,
+    topic: &str,
+    tries: &BTreeMap<i32, (i64, Tries)>,
+) -> KafkaResult<()> {
+    if tries.is_empty() {
+        return Ok(());
+    }
+    let mut list = TopicPartitionList::new();
+    for (partition, (offset, tries)) in tries {
+        let mut element = list.add_partition(topic, *partition);
+        element.set_offset(Offset::Offset(*offset))?;
+        element.set_metadata(tries.metadata());
+    }
+    consumer.commit(&list, CommitMode::Sync)
+}
+
 /// librdkafka's own positions. They count transaction markers, which are never delivered.
 pub(super) fn passed_markers(consumer: &BaseConsumer<SourceContext>) -> HashMap<i32, i64> {
     let Ok(positions) = consumer.position() else { return HashMap::new() };
@@ -71,6 +90,8 @@ pub(super) struct SourceContext {
     pub(super) last_error: LastError,
     latest: Mutex<Option<StatisticsReport>>,
     group_changes: Mutex<VecDeque<GroupChange>>,
+    /// What the group's offsets told before this member noted something there.
+    told_before: Mutex<BTreeMap<i32, (i64, Tries)>>,
 }
 
 impl SourceContext {
@@ -81,7 +102,14 @@ impl SourceContext {
             last_error: LastError::default(),
             latest: Mutex::default(),
             group_changes: Mutex::default(),
+            told_before: Mutex::default(),
         }
+    }
+
+    /// What the group's offsets told before this member noted something there. They tell it again when the group takes the
+    /// partitions away or the member ends in good order, unless there was progress: nobody crashed.
+    pub(super) fn told_before(&self) -> MutexGuard<'_, BTreeMap<i32, (i64, Tries)>> {
+        self.told_before.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the next change of the group that the source does not know of.
@@ -121,6 +149,10 @@ impl ConsumerContext for SourceContext {
         let change = if event == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
             GroupChange::Assigned(partitions.elements().iter().map(|element| element.partition()).collect())
         } else {
+            let told_before = std::mem::take(&mut *self.told_before());
+            if let Err(error) = commit_tries(consumer, &self.topic, &told_before) {
+                tracing::debug!("what this member noted of partitions that the group takes away stays: {error}");
+            }
             if let Err(error) = consumer.unassign() {
                 tracing::warn!("cannot let go of partitions: {error}");
             }

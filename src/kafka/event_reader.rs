@@ -1,7 +1,8 @@
 //! Reads the events of a topic from a number on, as whoever follows their owner does.
 
-use super::client::{LastError, SilentContext, Throttle, TopicError, partitions_of, set_paused};
+use super::client::{LastError, SilentContext, Throttle, TopicError, held_range, partitions_of, set_paused};
 use super::headers::SEQ_HEADER;
+use super::offsets::OffsetRange;
 use super::record::to_owned_message;
 use super::settings::{KafkaSettings, explain};
 use crate::ports::{EventReader, PublishedEvent, SourceError, StopReason};
@@ -74,9 +75,7 @@ impl KafkaEventReader {
             partitions_of(self.consumer.client(), &self.topic, within).map_err(|error| self.topic_error(&error))?;
         let mut starts = BTreeMap::new();
         for partition in partitions {
-            let (low, high) = self
-                .consumer
-                .fetch_watermarks(&self.topic, partition, within)
+            let OffsetRange { low, high } = held_range(self.consumer.client(), &self.topic, partition, within)
                 .map_err(|error| self.topic_error(&TopicError::Unreachable(error.to_string())))?;
             let mut window = FIRST_WINDOW;
             let start = loop {

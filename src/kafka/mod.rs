@@ -53,10 +53,12 @@ mod source_errors;
 mod source_group;
 mod source_housekeeping;
 mod source_start;
+mod source_tries;
 mod statistics;
 mod takeover;
 mod topic_id;
 mod topics;
+mod tries;
 mod undecodable;
 
 pub use event_reader::KafkaEventReader;

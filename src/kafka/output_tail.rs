@@ -1,7 +1,8 @@
 //! The end of the output: the last events published, as a reader of committed transactions sees them.
 
-use super::client::{SilentContext, TopicError, partitions_of};
+use super::client::{SilentContext, TopicError, held_range, partitions_of};
 use super::headers::{SEQ_HEADER, STORE_HEADER};
+use super::offsets::OffsetRange;
 use super::settings::{KafkaSettings, explain};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, KafkaResult};
@@ -55,7 +56,7 @@ pub(super) fn tail_of(settings: &KafkaSettings, topic: &str, within: Duration) -
     // Partition → start of the window, the oldest offset, the end.
     let mut windows: BTreeMap<i32, (i64, i64, i64)> = BTreeMap::new();
     for partition in partitions_of(consumer.client(), topic, within).map_err(TailError::Topic)? {
-        let (low, high) = consumer.fetch_watermarks(topic, partition, time_left(until))?;
+        let OffsetRange { low, high } = held_range(consumer.client(), topic, partition, time_left(until))?;
         if high > low {
             windows.insert(partition, (low.max(high - FIRST_WINDOW), low, high));
         }

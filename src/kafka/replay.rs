@@ -1,6 +1,6 @@
 //! Replays dead letters to the topic they came from, up to the end of the dead letter topic when the replay begins.
 
-use super::client::{LastError, N_FINAL_POLLS, SilentContext, TopicError, partitions_of};
+use super::client::{LastError, N_FINAL_POLLS, SilentContext, TopicError, held_range, partitions_of};
 use super::headers::dead_letter;
 use super::offsets::{self, OffsetRange, TopicPosition};
 use super::record::to_owned_message;
@@ -174,9 +174,9 @@ impl<'a> Replay<'a> {
         self.partitions = self.committed_marks(&partitions).map_err(|error| self.unreadable(&error))?;
         let from = self.requested_offsets(&partitions)?;
         for (partition, state) in &mut self.partitions {
-            let held = self.consumer.fetch_watermarks(&self.topic, *partition, self.settings.connect_max());
-            let (low, high) = held.map_err(|error| unreadable(&self.topic, &error.to_string()))?;
-            state.start_at(from.get(partition).copied(), OffsetRange { low, high }, &self.filter);
+            let held = held_range(self.consumer.client(), &self.topic, *partition, self.settings.connect_max());
+            let held = held.map_err(|error| unreadable(&self.topic, &error.to_string()))?;
+            state.start_at(from.get(partition).copied(), held, &self.filter);
         }
         let starts = self.partitions.iter().filter(|(_, state)| state.next < state.end);
         let starts: BTreeMap<i32, i64> = starts.map(|(partition, state)| (*partition, state.next)).collect();

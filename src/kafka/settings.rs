@@ -234,6 +234,9 @@ const PRODUCER_ALWAYS: [(&str, &str); 5] = [
     ("statistics.interval.ms", STATISTICS_MS),
 ];
 
+/// How long a message waits for others that go along, in milliseconds; librdkafka's default is 5.
+const LINGER_MS: &str = "1";
+
 /// How sketchers divide the partitions. All of them let go before any gets another one: moving single partitions has lost
 /// assignments in librdkafka.
 const ASSIGNOR: &str = "range";
@@ -382,8 +385,13 @@ impl KafkaSettings {
             // The default of Java clients: those that use it find each key where they expect it.
             config.set("partitioner", "murmur2_random");
         }
-        if !["compression.type", "compression.codec"].iter().any(|name| self.properties.contains_key(*name)) {
+        let has_any = |names: [&str; 2]| names.iter().any(|name| self.properties.contains_key(*name));
+        if !has_any(["compression.type", "compression.codec"]) {
             config.set("compression.type", "lz4");
+        }
+        if !has_any(["linger.ms", "queue.buffering.max.ms"]) {
+            // Messages come in bursts, and each transaction waits for its last one.
+            config.set("linger.ms", LINGER_MS);
         }
         config
             .set("message.timeout.ms", self.message_timeout().as_millis().to_string())
@@ -570,6 +578,9 @@ mod tests {
             assert_eq!(producer.get(name), Some(value));
         }
         assert_eq!((consumer.get("client.id"), producer.get("client.id")), (Some("me"), Some("me")));
+        assert_eq!(producer.get("linger.ms"), Some(LINGER_MS));
+        let patient = with(&[("queue.buffering.max.ms", "20")]).producer_config("x").expect("a producer");
+        assert_eq!((patient.get("linger.ms"), patient.get("queue.buffering.max.ms")), (None, Some("20")));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Reads pages from a topic, each partition from the offset that the store knows.
 
 use super::cautious::CautiousReader;
-use super::client::{TopicError, set_paused};
+use super::client::{TopicError, held_range, set_paused};
 use super::consumer::{ReadingMode, SourceContext, create_consumer};
 use super::housekeeping::Housekeeping;
 use super::identity;
@@ -10,27 +10,22 @@ use super::positions::{PartitionState, Positions};
 use super::record::to_owned_message;
 use super::settings::{KafkaSettings, RecordFormat};
 use super::topic_id::TopicId;
+use super::tries::EarlierReaders;
 use crate::document::{FetchTime, Page};
 use crate::ports::{Incoming, PoisonGuard, Polled, Progress, ProgressMap, Reading, Source, SourceError};
 use crate::wire::{ContentDecoder, FieldMap, Limits, MessageFormat, Origin, Record, Rejection};
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::{KafkaError, KafkaResult};
-use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::error::KafkaResult;
 use rdkafka::{Message, Offset, TopicPartitionList};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The pause between two attempts.
 pub(super) const PAUSE: Duration = Duration::from_millis(200);
 
 /// How long one request to the brokers may hold up the stream.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(2);
-
-fn lacks_leader(error: &KafkaError) -> bool {
-    use RDKafkaErrorCode::{LeaderNotAvailable, NotLeaderForPartition};
-    matches!(error.rdkafka_error_code(), Some(LeaderNotAvailable | NotLeaderForPartition))
-}
 
 /// Reads pages from a Kafka topic.
 ///
@@ -58,6 +53,8 @@ pub struct KafkaSource {
     pub(super) housekeeping: Housekeeping,
     /// Set where the consumer group gives the partitions.
     pub(super) membership: Option<Membership>,
+    /// Set where a record is to be rejected on which one member after the other crashes.
+    pub(super) earlier: Option<EarlierReaders>,
 }
 
 /// What a member of the consumer group must know when it is given partitions.
@@ -135,6 +132,7 @@ impl KafkaSource {
             positions: Positions::new(),
             housekeeping: Housekeeping::new(),
             membership,
+            earlier: None,
         })
     }
 
@@ -179,17 +177,9 @@ impl KafkaSource {
         .map_err(|error| self.topic_error(&TopicError::Unreachable(error.to_string())))
     }
 
-    /// The offsets that the brokers hold. Waits for a new leader: a topic that was just created, or whose broker went away,
-    /// has none for a moment.
+    /// The offsets that the brokers hold.
     pub(super) fn held_range(&self, partition: i32, within: Duration) -> KafkaResult<OffsetRange> {
-        let until = Instant::now() + within;
-        loop {
-            match self.consumer.fetch_watermarks(&self.topic, partition, within) {
-                Ok((low, high)) => return Ok(OffsetRange { low, high }),
-                Err(error) if lacks_leader(&error) && Instant::now() + PAUSE < until => std::thread::sleep(PAUSE),
-                Err(error) => return Err(error),
-            }
-        }
+        held_range(self.consumer.client(), &self.topic, partition, within)
     }
 
     pub(super) fn assign_all(&self) -> Result<(), SourceError> {
@@ -222,6 +212,9 @@ impl Source for KafkaSource {
         self.follow_group()?;
         self.do_housekeeping()?;
         self.advance_cautiously()?;
+        if self.waits_for_record_in_hand(timeout) {
+            return Ok(Polled::Idle);
+        }
         let polled = self.consumer.poll(timeout);
         if let Some((was, is)) = self.id.change() {
             return Err(self.recreated_error(&format!("its id was {was} and is {is}")));
@@ -241,7 +234,10 @@ impl Source for KafkaSource {
                 self.note_reading();
                 self.housekeeping.last_sent_ms = owned.time_ms;
                 let origin = Origin { source: Arc::clone(&self.topic), partition, offset };
-                let record = Record::Message(Box::new(owned), self.format.clone());
+                let record = match self.take_in_hand(&origin, from) {
+                    Some(poison) => Record::Poison(Box::new(owned), Box::new(poison)),
+                    None => Record::Message(Box::new(owned), self.format.clone()),
+                };
                 return Ok(Polled::Record(Incoming { origin, from, chain, record }));
             }
         };

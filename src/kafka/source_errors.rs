@@ -18,6 +18,17 @@ impl KafkaSource {
     pub(super) fn classify_error(&mut self, error: &KafkaError) -> Result<Polled, SourceError> {
         let code = match error {
             KafkaError::MessageConsumption(code) => *code,
+            // A supervisor that started it again would shut the other one out.
+            KafkaError::MessageConsumptionFatal(RDKafkaErrorCode::FencedInstanceId) => {
+                return Err(SourceError {
+                    stop_reason: StopReason::Fenced,
+                    message: format!(
+                        "another sketcher has the name kafka.member = {:?} and has taken this one's place. Leave that process \
+                         alone, and give each sketcher a name of its own",
+                        self.settings.member
+                    ),
+                });
+            }
             KafkaError::MessageConsumptionFatal(code) => {
                 return Err(SourceError::new(format!("the Kafka client failed: {code}; start again: nothing is lost")));
             }

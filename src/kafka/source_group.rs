@@ -7,6 +7,7 @@ use super::positions::PartitionState;
 use super::settings::KafkaSettings;
 use super::sketches_topic::{common_partitions, unequal};
 use super::source::{KafkaSource, Membership, REQUEST_MAX, StartOptions};
+use super::tries::{EarlierReaders, Tries};
 use crate::ports::{Progress, SourceError, StopReason};
 use crate::wire::Limits;
 use rdkafka::Offset;
@@ -16,17 +17,25 @@ use std::time::Instant;
 
 impl KafkaSource {
     /// Joins the group. Each partition that the group gives is read from the offset that the group has committed; a topic
-    /// without one starts where `settings.start` says. Of `options`, `stored`, `since` and `bootstrap` do not count.
+    /// without one starts where `settings.start` says. Of `options`, `stored`, `since` and `bootstrap` do not count. A record on
+    /// which one member after the other crashes is rejected, unless `in_hand_max`, the records that a member may have in hand,
+    /// is none.
     ///
     /// # Errors
     /// [`SourceError`] if the settings are wrong, no broker answers, or a topic is missing or has other partitions than
     /// the topic of sketches.
-    pub fn join(settings: &KafkaSettings, limits: &Limits, options: &StartOptions<'_>) -> Result<Self, SourceError> {
+    pub fn join(
+        settings: &KafkaSettings,
+        limits: &Limits,
+        options: &StartOptions<'_>,
+        in_hand_max: Option<usize>,
+    ) -> Result<Self, SourceError> {
         settings.check().map_err(|error| SourceError::new(error.to_string()))?;
         let membership = Membership { accept_gap: options.accept_gap, n_partitions: 0 };
         let mut source = Self::unassigned(settings, limits, options, Some(membership))?;
         let n_partitions = source.common_partitions(settings)?.len();
         source.membership = Some(Membership { accept_gap: options.accept_gap, n_partitions });
+        source.earlier = in_hand_max.map(EarlierReaders::new);
         source.consumer.subscribe(&[&settings.topic]).map_err(|error| {
             SourceError::new(format!("cannot join the group {:?}: {error}; check kafka.group", settings.group))
         })?;
@@ -49,6 +58,7 @@ impl KafkaSource {
             self.positions.clear();
             self.accepted_gaps.clear();
             self.housekeeping.to_commit.clear();
+            self.earlier.iter_mut().for_each(EarlierReaders::clear);
             let GroupChange::Assigned(partitions) = change else { continue };
             tracing::info!("the group {:?} gives partitions {partitions:?}", self.settings.group);
             if let Some(partition) = partitions.iter().find(|partition| **partition as usize >= n_partitions) {
@@ -68,6 +78,8 @@ impl KafkaSource {
         let n_partitions = self.membership.as_ref().map_or(0, |membership| membership.n_partitions);
         let all: Vec<i32> = (0..n_partitions as i32).collect();
         let committed = self.group_offsets(&all, until).map_err(|error| unreachable(self, &error))?;
+        let tries: BTreeMap<i32, Tries> =
+            committed.elements().iter().map(|at| (at.partition(), Tries::of_metadata(at.metadata()))).collect();
         let committed: BTreeMap<i32, Progress> = committed
             .elements()
             .iter()
@@ -93,6 +105,7 @@ impl KafkaSource {
             return Err(self.group_gaps_error(&gaps));
         }
         self.accepted_gaps = gaps.iter().map(|gap| self.accept_gap(gap)).collect();
+        self.note_beginnings(&tries);
         Ok(())
     }
 

@@ -141,6 +141,7 @@ impl KafkaSource {
         match self.consumer.commit(&list, CommitMode::Async) {
             Ok(()) => {
                 for (partition, next) in std::mem::take(&mut self.housekeeping.to_commit) {
+                    self.consumer.context().told_before().remove(&partition);
                     self.positions.entry(partition).and_modify(|state| state.committed = next);
                 }
             }

@@ -121,7 +121,7 @@ fn is_poison(record: &crate::wire::Record) -> bool {
         Record::Json(json) => json,
         Record::Mapped(mapped) => &mapped.json,
         Record::Message(message, _) => message.value.as_deref().unwrap_or_default(),
-        Record::Page(_) | Record::Rejected(_) | Record::Sketched(_) => return false,
+        Record::Page(_) | Record::Rejected(_) | Record::Poison(..) | Record::Sketched(_) => return false,
     };
     memchr::memmem::find(bytes, b"poison-to-sketch").is_some()
 }

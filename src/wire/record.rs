@@ -22,6 +22,8 @@ pub enum Record {
     Message(Box<Message>, MessageFormat),
     /// A record that the source itself rejected.
     Rejected(Rejection),
+    /// A broker's message on which the program crashes, and the rejection that says so.
+    Poison(Box<Message>, Box<Rejection>),
     /// A record that another process has sketched, not yet decoded.
     Sketched(Vec<u8>),
 }
@@ -38,7 +40,7 @@ impl Record {
                 Content::Gone => 0,
                 Content::Redirect(target) => target.len(),
             },
-            Record::Message(message, _) => message.n_bytes(),
+            Record::Message(message, _) | Record::Poison(message, _) => message.n_bytes(),
             Record::Rejected(rejection) => rejection.message.len(),
         }
     }
@@ -46,7 +48,7 @@ impl Record {
     /// The message that the record came as, if it did.
     pub fn into_message(self) -> Option<Box<Message>> {
         match self {
-            Record::Message(message, _) => Some(message),
+            Record::Message(message, _) | Record::Poison(message, _) => Some(message),
             Record::Json(_) | Record::Mapped(_) | Record::Page(_) | Record::Rejected(_) | Record::Sketched(_) => None,
         }
     }

@@ -310,6 +310,26 @@ fn sketches_of_another_rule_are_refused() {
     assert_eq!(crawl.lines(), crawl.plain(&crawl.pages));
 }
 
+/// Lost once: peace. A sketcher whose name another one took ended with 1, so that supervisors started both for ever.
+#[test]
+fn of_two_sketchers_of_one_name_the_earlier_leaves() {
+    let Some(crawl) = Crawl::new(1) else { return };
+    let lines = sample_lines();
+    send(&crawl.pages, 0, &lines[..50]);
+    let (mut earlier, mut owner) = (crawl.sketcher("one"), crawl.owner());
+    crawl.await_events(50, &mut [&mut earlier, &mut owner]);
+    let mut later = crawl.sketcher("one");
+    let output = earlier.end();
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(13), "{told}");
+    assert_says(&told, &["kafka.member", "\"one\""]);
+    send(&crawl.pages, 0, &lines[50..80]);
+    crawl.await_events(80, &mut [&mut later, &mut owner]);
+    later.stop();
+    owner.stop();
+    assert_eq!(crawl.lines(), crawl.plain(&crawl.pages));
+}
+
 /// Progress is that of the pages, so a store goes on either way.
 #[test]
 fn a_store_goes_on_with_and_without_roles() {
