@@ -298,6 +298,26 @@ pub(super) fn open_kafka_source(
     Ok(source)
 }
 
+/// The error of a source that takes the store for new; or that of the output, where that holds the store's own events: the
+/// store is a copy from before its first record then, and to start over would be wrong advice.
+fn of_old_copy(
+    error: anyhow::Error,
+    config: &Config,
+    store: &RocksStore,
+    begun: SystemTime,
+    shutdown: &Arc<AtomicBool>,
+) -> anyhow::Error {
+    let is_taken_for_new =
+        error.downcast_ref::<SourceError>().is_some_and(|error| error.stop_reason == StopReason::NoStore);
+    if !is_taken_for_new || !config.events.file.is_empty() || config.kafka.events_topic.is_empty() {
+        return error;
+    }
+    match last_event(&config.kafka) {
+        Ok(Some(last)) if last.store == store.id() => open_sink(config, store, begun, shutdown).err().unwrap_or(error),
+        _ => error,
+    }
+}
+
 /// The topic of pages, or of sketches for the owner, from a place on; and where it begins.
 pub(super) fn kafka_source(
     config: &Config,
