@@ -193,6 +193,8 @@ impl Following<'_> {
             progress: Progress::new(config.log.progress_seconds, mode.hides_progress()),
             // The owner's clock decided, and its events tell what.
             future: FutureLimit::NONE,
+            stats: Arc::default(),
+            stop: Arc::clone(shutdown),
         };
         stream(config, store, flow, shutdown)?;
         Ok(())

@@ -9,7 +9,7 @@ use super::disk_full::retry_while_full;
 use super::open::RocksStore;
 use super::rocks_error::{damaged, failed};
 use super::schema::{self, Fields, PostingKind, cf, meta};
-use crate::document::{DocumentId, Fingerprint};
+use crate::document::{DocumentId, FetchTime, Fingerprint};
 use crate::ports::{Forgotten, ForgottenUrl, MissingUrl, Outgoing, Remainders, Snapshot, StoreError, StoredSighting};
 use crate::sweep::{Observation, Seen, Selection, SweepRow, UrlState};
 use rocksdb::{BottommostLevelCompaction, CompactOptions, WriteBatch};
@@ -43,6 +43,20 @@ impl RocksStore {
         failed.map_or(Ok(()), Err)?;
         self.find_documents(&mut found)?;
         Ok(found)
+    }
+
+    /// Whether the store has a sighting from before a time. Reads all sightings where there is none.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn has_sighting_before(&self, time: FetchTime) -> Result<bool, StoreError> {
+        let mut is_there = false;
+        self.scan(cf::SIGHTINGS, &[], &mut |key, _| {
+            let sighting = schema::read_sighting(key).ok_or_else(|| damaged("a row of sightings"))?;
+            is_there = sighting.moment.fetched_at < time;
+            Ok(!is_there)
+        })?;
+        Ok(is_there)
     }
 
     fn selected_of(
