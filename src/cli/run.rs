@@ -134,7 +134,7 @@ impl Opening<'_> {
 }
 
 /// Starts the watches, which look for texts by the store's rule.
-fn start_watches(config: &Config, store: &RocksStore) -> Result<Watches> {
+pub(super) fn start_watches(config: &Config, store: &RocksStore) -> Result<Watches> {
     let mut sketcher = store.rule().sketcher(store.seed());
     let sketch = &store.rule().sketch;
     let mut read_text = |path: &Path| {
