@@ -86,7 +86,12 @@ pub(super) fn routes<V: Snapshots>() -> Vec<Route<V>> {
         live(get("/readyz", &[], Cost::Nothing, operations::ready)),
         live(get("/metrics", &[], Cost::Nothing, operations::metrics)),
         for_people(get("/", &["url", "urls_from", "sweeps_from", "cursor"], Cost::Many, page::home)),
-        for_people(get("/clusters", &["host", "size", "kind", "cursor", "format"], Cost::Many, page::clusters)),
+        for_people(get(
+            "/clusters",
+            &["host", "sweep", "size", "kind", "cursor", "format"],
+            Cost::Many,
+            page::clusters,
+        )),
         for_people(get("/reuse", &["url"], Cost::Many, page::reuse_of_url)),
         for_people(post("/reuse", &[], Cost::Many, page::reuse_of_text)),
         for_people(get("/compare", &["a", "a_sweep", "b", "b_sweep"], Cost::Many, page::compare)),
