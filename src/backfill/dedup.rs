@@ -1,5 +1,6 @@
 //! Duplicate elimination: finds the document that a content equals, and remembers bodies to skip their sketching.
 
+use super::context::Context;
 use crate::cluster::Relation;
 use crate::document::{DocumentId, Fingerprint};
 use crate::sketch::Equivalences;
@@ -107,7 +108,15 @@ pub struct KnownBodies {
     n_max: usize,
 }
 
+/// The share of the memory that known bodies take.
+const KNOWN_BODIES_SHARE: u64 = 8;
+
 impl KnownBodies {
+    /// Creates a map that takes its share of the memory.
+    pub fn within(context: &Context) -> Self {
+        KnownBodies::new(context.memory / KNOWN_BODIES_SHARE)
+    }
+
     /// Creates a map that takes at most so many bytes of memory.
     pub fn new(memory: u64) -> Self {
         KnownBodies { bodies: FxHashMap::default(), n_max: (memory / BYTES_PER_BODY) as usize }

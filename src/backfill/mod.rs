@@ -111,7 +111,7 @@ pub enum BackfillInput {
     /// Records that were sketched elsewhere, and the links between their documents where these were found, too.
     Sketched(SketchedChunks, Option<GivenLinks>),
     /// What an older store keeps of its pages.
-    Kept(KeptInput),
+    Kept(Box<KeptInput>),
 }
 
 /// Sketched records, some at a time.
@@ -140,7 +140,7 @@ pub fn run(
             links = given;
             ingest_sketched(checkpoint, context, chunks)
         }
-        BackfillInput::Kept(input) => kept::ingest_kept(checkpoint, context, &input),
+        BackfillInput::Kept(input) => kept::ingest_kept(checkpoint, context, *input),
     })?;
     cluster_and_load(checkpoint, context, links, loader, store, handover)
 }

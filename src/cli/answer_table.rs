@@ -199,6 +199,19 @@ pub(super) const COMPARISON: AnswerTable = table(
     "",
 );
 
+/// The passages that two texts share.
+pub(super) const PASSAGES: AnswerTable = table(
+    &[
+        column!("n_words", Number),
+        column!("a_begin", Number),
+        column!("a_end", Number),
+        column!("b_begin", Number),
+        column!("b_end", Number),
+        column!("text", Text),
+    ],
+    "/passages",
+);
+
 /// The links between two documents.
 pub(super) const EXPLANATION: AnswerTable = table(
     &[

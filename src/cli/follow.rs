@@ -4,7 +4,7 @@ use super::args::{FollowArgs, Role};
 use super::exit::{Exit, ending, usage};
 use super::heart::{self, Heart};
 use super::output::OutputMode;
-use super::run::{Flow, Start, kafka_source, open_kafka_source, poison_tracker, stream};
+use super::run::{Flow, Start, kafka_source, open_kafka_source, poison_tracker, start_watches, stream};
 use super::telemetry::{self, Metrics, Progress};
 use super::wiring::{future_limit, open_sink, open_store, watch_signals};
 use crate::config::{Config, InputKind};
@@ -193,6 +193,8 @@ impl Following<'_> {
             progress: Progress::new(config.log.progress_seconds, mode.hides_progress()),
             // The owner's clock decided, and its events tell what.
             future: FutureLimit::NONE,
+            stats: Arc::default(),
+            stop: Arc::clone(shutdown),
         };
         stream(config, store, flow, shutdown)?;
         Ok(())
@@ -255,7 +257,10 @@ fn own(following: &Following<'_>) -> Result<()> {
     let sink = open_sink(config, store, begun, shutdown)?;
     let progress = Progress::new(config.log.progress_seconds, mode.hides_progress());
     let close_requests = CloseRequests::default();
-    let flow = Flow { source, sink, poison, close_requests, progress, future: future_limit(config) };
+    let (future, stats, stop) = (future_limit(config), Arc::default(), Arc::clone(shutdown));
+    let flow = Flow { source, sink, poison, close_requests, progress, future, stats, stop };
+    // Hooks have one sender: the owner, which this is now.
+    let _watches = start_watches(config, store)?;
     stream(config, store, flow, shutdown)?;
     heart.end()
 }

@@ -149,6 +149,9 @@ fn forget_all(
             summary.add(&forgotten);
         }
         if forgotten.is_all {
+            if summary.n_urls > 0 {
+                store.count_again()?;
+            }
             return Ok(());
         }
         if stop.load(Ordering::Relaxed) {

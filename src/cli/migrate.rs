@@ -1,17 +1,19 @@
-//! `lookalike migrate`: a new store by another rule, from what the store keeps, beside the process that writes to it.
+//! `lookalike migrate`: a new store by another rule, from what the store keeps or its inputs, beside the process that writes to it.
 
 use super::args::MigrateArgs;
-use super::backfill::{context, memory_limit, open_checkpoint, usage_error, work_folder};
+use super::backfill::{context, memory_limit, open_checkpoint, page_input, reading, usage_error, work_folder};
 use super::exit::{Exit, ending, usage};
-use super::output::OutputMode;
+use super::output::{OutputMode, unreadable_text};
 use super::telemetry;
 use super::wiring::{refuse_star, watch_signals};
 use crate::backfill::{
-    self, BackfillError, BackfillInput, BackfillSpec, Checkpoint, Handover, KeptInput, PhaseProgress, Report, Takeover,
+    self, BackfillError, BackfillInput, BackfillSpec, Checkpoint, Handover, KeptInput, PageInput, PhaseProgress,
+    Report, Takeover,
 };
 use crate::config::Config;
 use crate::dedup::KeptLog;
 use crate::document::FetchTime;
+use crate::files::{input_files, url_of};
 use crate::ports::{Outgoing, RelatedView, Sink, SinkError, Snapshot};
 use crate::store::{self, RocksLoader, RocksStore};
 use crate::wire::{Event, EventBody, Reason};
@@ -32,7 +34,7 @@ const VIEW: &str = "old";
 struct MigrateSummary {
     /// Sightings that the new store has, marks of loss aside.
     n_sightings: u64,
-    /// Sightings that it lacks, because the text of their document is not kept.
+    /// Sightings that it lacks, because their pages are neither in the inputs nor kept as texts.
     n_missing: u64,
     n_documents: u64,
     n_clusters: u64,
@@ -46,9 +48,11 @@ pub(super) fn migrate(mut config: Config, args: &MigrateArgs, mode: OutputMode) 
         "such a store; or migrate with \"components\", and `recluster --policy star` shows the stars in it",
     )?;
     let old_path = std::mem::replace(&mut config.store.path, args.to.clone());
+    args.page_defaults.override_in(&mut config)?;
     let old = RocksStore::open_read_only(&old_path, &config.store_settings())?;
-    check_old(&config, &old, mode)?;
-    let spec = spec(&config, &old);
+    let inputs = inputs(&old, args, mode)?;
+    check_old(&config, &old, &inputs, mode)?;
+    let spec = spec(&config, &old, &inputs)?;
     drop(old);
     telemetry::start_logs(&config.log)?;
     let shutdown = watch_signals()?;
@@ -66,11 +70,17 @@ pub(super) fn migrate(mut config: Config, args: &MigrateArgs, mode: OutputMode) 
         takeover: Some(takeover),
         ..Handover::default()
     };
-    let input = BackfillInput::Kept(KeptInput { store: Arc::new(view), texts: config.text_rule() });
+    let mut progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
+    let reads_texts = has_same_texts(&config, &view);
+    let texts = config.text_rule();
+    let pages = (!inputs.is_empty())
+        .then(|| page_input(&config, inputs, checkpoint.ingested().progress_map(), &mut progress))
+        .transpose()?;
+    let inputs = pages.map(|pages| PageInput { texts, ..pages });
+    let input = BackfillInput::Kept(Box::new(KeptInput { store: Arc::new(view), texts, inputs, reads_texts }));
     let phases = Arc::new(PhaseProgress::default());
     let context = context(&config, folder, memory, &shutdown, &phases);
     let loader = RocksLoader::new(config.store_settings(), config.rule(), checkpoint.seed()?);
-    let progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
     let shown = progress.start_backfill(phases);
     let report = backfill::run(checkpoint, &context, input, &loader, &config.store.path, end);
     shown.finish();
@@ -81,25 +91,53 @@ pub(super) fn migrate(mut config: Config, args: &MigrateArgs, mode: OutputMode) 
         report => report.map_err(usage_error)?,
     };
     let summary = summary(&report, &config.store.path);
-    mode.summary(&summary, |summary| summary_text(summary, args.missing.as_deref()))?;
-    Ok(if summary.n_missing == 0 { Exit::Done } else { Exit::Unreadable })
+    mode.summary(&summary, |summary| {
+        summary_text(summary, args.missing.as_deref()) + &unreadable_text(&report.unreadable)
+    })?;
+    Ok(if summary.n_missing == 0 && report.unreadable.is_empty() { Exit::Done } else { Exit::Unreadable })
 }
 
-/// Fails where the texts of a store cannot give what the rule asks for, and notes what stays behind.
-fn check_old(config: &Config, old: &RocksStore, mode: OutputMode) -> Result<()> {
-    let path = old.path().display();
-    if old.n_bytes_of_texts()?.is_none() {
+/// The inputs to read again: those that are named, or those that the old store has read and that are still there.
+fn inputs(old: &RocksStore, args: &MigrateArgs, mode: OutputMode) -> Result<Vec<PathBuf>> {
+    if !args.reread {
+        return if args.inputs.is_empty() { Ok(Vec::new()) } else { input_files(&args.inputs).map_err(usage) };
+    }
+    let mut names: Vec<String> = old.progress()?.into_keys().map(|(source, _)| source).collect();
+    names.dedup();
+    let is_there = |name: &String| Path::new(name).is_file() || url_of(Path::new(name)).is_some();
+    let (there, others): (Vec<_>, Vec<_>) = names.into_iter().partition(is_there);
+    if there.is_empty() {
+        let path = old.path().display();
         return Err(usage(format!(
-            "{path} keeps no texts, and without them pages cannot be sketched again; \
-             make the new store from the pages: `lookalike backfill --store {} INPUTS`",
-            config.store.path.display()
+            "--reread: {path} took its pages from no file that is still there ({}); name files that hold them",
+            others.join(", ")
         )));
     }
+    if !others.is_empty() {
+        mode.note(&format!("not read again, because they are no files that are there: {}", others.join(", ")));
+    }
+    Ok(there.into_iter().map(PathBuf::from).collect())
+}
+
+/// Whether the texts that the old store keeps are those of the new rule.
+fn has_same_texts(config: &Config, old: &RocksStore) -> bool {
     let (had, wanted) = (old.rule(), config.rule());
-    if (had.canonical_version, had.canonical) != (wanted.canonical_version, wanted.canonical) {
+    (had.canonical_version, had.canonical) == (wanted.canonical_version, wanted.canonical)
+}
+
+/// Fails where neither inputs nor the texts of a store can give what the rule asks for, and notes what stays behind.
+fn check_old(config: &Config, old: &RocksStore, inputs: &[PathBuf], mode: OutputMode) -> Result<()> {
+    let path = old.path().display();
+    if inputs.is_empty() && old.n_bytes_of_texts()?.is_none() {
+        return Err(usage(format!(
+            "{path} keeps no texts, and without them pages cannot be sketched again: name the files that hold its pages, \
+             or give --reread where those it was made from are still there"
+        )));
+    }
+    if inputs.is_empty() && !has_same_texts(config, old) {
         return Err(usage(format!(
             "{path} keeps texts by another [canonical]: what it left out of a page, and what it did not, cannot be told from \
-             a text; set canonical.content as there, or make the new store from the pages with `lookalike backfill`"
+             a text; set canonical.content as there, or name the files that hold its pages, or give --reread"
         )));
     }
     if old.has_related() {
@@ -112,10 +150,16 @@ fn check_old(config: &Config, old: &RocksStore, mode: OutputMode) -> Result<()> 
 }
 
 /// What an unfinished migration must have in common with this one to be resumed.
-fn spec(config: &Config, old: &RocksStore) -> BackfillSpec {
+fn spec(config: &Config, old: &RocksStore, inputs: &[PathBuf]) -> Result<BackfillSpec> {
     let texts = config.text_rule().map_or("none".to_string(), |rule| rule.bytes_max.to_string());
-    let inputs = vec![(format!("store {}", old.id()), 0)];
-    BackfillSpec { rule: config.rule(), reading: format!("kept texts; texts: {texts}"), inputs }
+    let mut reading_of_all = format!("kept texts; texts: {texts}");
+    if !inputs.is_empty() {
+        reading_of_all += &format!("; inputs: {}", reading(config)?);
+    }
+    // Inputs may grow meanwhile: what the view lacks does not count.
+    let inputs = inputs.iter().map(|input| (input.display().to_string(), 0));
+    let inputs = std::iter::once((format!("store {}", old.id()), 0)).chain(inputs).collect();
+    Ok(BackfillSpec { rule: config.rule(), reading: reading_of_all, inputs })
 }
 
 /// Opens the old store as it was when the work began. The view is made once, before anything is read of it.
@@ -150,7 +194,8 @@ fn summary_text(summary: &MigrateSummary, missing: Option<&Path>) -> String {
     if *n_missing > 0 {
         let listed =
             missing.map_or("--missing FILE lists such".to_string(), |path| format!("{} lists them", path.display()));
-        text += &format!("  missing {}, because texts are not kept; {listed}\n", HumanCount(*n_missing));
+        let why = "their pages are neither in the inputs nor kept as texts";
+        text += &format!("  missing {}: {why}; {listed}\n", HumanCount(*n_missing));
     }
     text
 }

@@ -26,6 +26,7 @@ mod migrate;
 mod named;
 mod output;
 mod page_file;
+mod passages;
 mod query;
 mod recluster;
 mod related;

@@ -1,11 +1,12 @@
 //! `lookalike query` and `lookalike stats`: questions to a store, answered for people or in JSON.
 
 use super::answer_table::{self, AnswerFormat, AnswerWriter, print_as};
-use super::args::Question;
+use super::args::{CompareArgs, Question};
 use super::exit::{Exit, ending};
 use super::named::{never_seen, version};
 use super::output::print;
 use super::page_file::sketch_file;
+use super::passages;
 use super::related_store;
 use super::render;
 use super::wiring::{check_share, lines, open_read_only as open};
@@ -77,7 +78,8 @@ pub(super) fn query(config: &Config, question: Question, format: AnswerFormat) -
             let answer = query::similar(&store, &content, limit)?;
             print_as(&answer, format, answer_table::SIMILAR, |answer| render::similar(answer))
         }
-        Question::Compare { a, b } => {
+        Question::Compare(args) if args.passages => passages::compare(config, &args, format),
+        Question::Compare(CompareArgs { a, b, .. }) => {
             let answer = compare(config, &a, &b)?;
             print_as(&answer, format, answer_table::COMPARISON, render::comparison)
         }

@@ -401,5 +401,11 @@ pub(super) fn status(status: &Status) -> String {
         n(status.n_events),
         HumanBytes(status.n_bytes_on_disk),
     );
-    text + &related + &texts
+    let note = match status.is_kept {
+        true => "",
+        false => {
+            "counted just now, from all sightings: the store keeps no counts; the next `run` counts once and keeps them\n"
+        }
+    };
+    text + &related + &texts + note
 }

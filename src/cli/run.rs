@@ -18,9 +18,11 @@ use crate::document::FetchTime;
 use crate::files::{FollowedFolders, Input, InputError, decode_content, input_files, parse_warc_page};
 use crate::http::{Token, WriteAccess};
 use crate::intake::FutureLimit;
-use crate::kafka::{KafkaSketchSource, KafkaSource, OwnerOptions, StartOptions};
+use crate::kafka::{KafkaSketchSource, KafkaSource, OwnerOptions, StartOptions, last_event};
 use crate::pipeline::{self, CloseRequests, Pipeline, PipelineError, PoisonTracker, Stats, Summary};
-use crate::ports::{Batch, CrashNotes, PoisonGuard, ProgressMap, Sink, Snapshot, Source, Store, StoreError};
+use crate::ports::{
+    Batch, CrashNotes, PoisonGuard, ProgressMap, Sink, Snapshot, Source, SourceError, StopReason, Store, StoreError,
+};
 use crate::query;
 use crate::related::SaidReader;
 use crate::store::{CrashNoteFiles, RocksStore};
@@ -31,7 +33,11 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How often a thread that waits looks for a signal.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Takes pages in until the inputs end or a signal comes.
 pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result<Exit> {
@@ -59,30 +65,25 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
     let open = |metrics| Server::open(&config, metrics, write_access, Some(store.writer_events()));
     let server = server_metrics.map(open).transpose()?;
     server.iter().for_each(|server| server.announce(&config));
-    let mut progress = Progress::new(config.log.progress_seconds, mode.hides_progress());
-    let poison = Arc::new(poison_tracker(&config, &store)?);
-    let source = match config.input.from {
-        InputKind::Kafka => {
-            let start = Start { role: args.role, bootstrap: args.bootstrap, accept_gap: args.accept_gap };
-            open_kafka_source(&config, &start, &store, &poison)?
-        }
-        InputKind::Files => {
-            let source = file_source(&config, inputs, store.progress()?)?;
-            progress.reads(source.read_progress());
-            if args.follow {
-                let between_looks = Duration::from_millis(config.input.follow_ms);
-                let notes = Box::new(store.input_notes());
-                Box::new(FollowedFolders::new(source, args.inputs.clone(), between_looks, notes)) as Box<dyn Source>
-            } else {
-                Box::new(source)
-            }
-        }
-    };
-    let sink = open_sink(&config, &store, begun, &shutdown)?;
+    let stats = Arc::new(Stats::default());
+    let opening = Opening { config: &config, args: &args, store: &store, begun, shutdown: &shutdown, mode };
+    let flow = || opening.flow(&inputs, close_requests.clone(), &stats);
+    let mut next = flow()?;
     let heart = Heart::start(&config, &shutdown)?;
-    let flow = Flow { source, sink, poison, close_requests, progress, future: future_limit(&config) };
     let _watches = start_watches(&config, &store)?;
-    let summary = stream(&config, &store, flow, &shutdown)?;
+    let is_endless = args.follow || config.input.from == InputKind::Kafka;
+    let summary = loop {
+        let (summary, is_due) = stream_while_young(&config, &store, next, is_endless, &shutdown)?;
+        if !is_due {
+            break summary;
+        }
+        if let Some(forgotten) = forget_old(&config, &store, &shutdown)? {
+            mode.note(forgotten.trim_end());
+        }
+        next = flow()?;
+    };
+    // Whoever waits for the writer need not wait any longer.
+    drop(close_requests);
     heart.end()?;
     mode.summary(&summary, |summary| summary_text(summary, &config.store.path))?;
     if args.follow {
@@ -91,8 +92,49 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
     exit_of(&config, &summary, shutdown.load(Ordering::Relaxed), mode)
 }
 
+/// What a stream is opened with, at the start and each time that it was interrupted to forget.
+struct Opening<'a> {
+    config: &'a Config,
+    args: &'a RunArgs,
+    store: &'a RocksStore,
+    /// A moment before the store was opened.
+    begun: SystemTime,
+    shutdown: &'a Arc<AtomicBool>,
+    mode: OutputMode,
+}
+
+impl Opening<'_> {
+    /// Opens the source and the sink where the store stands.
+    fn flow(&self, inputs: &[Input], close_requests: CloseRequests, stats: &Arc<Stats>) -> Result<Flow> {
+        let Opening { config, args, store, begun, shutdown, mode } = *self;
+        let mut progress = Progress::new(config.log.progress_seconds, mode.hides_progress());
+        let poison = Arc::new(poison_tracker(config, store)?);
+        let source = match config.input.from {
+            InputKind::Kafka => {
+                let start = Start { role: args.role, bootstrap: args.bootstrap, accept_gap: args.accept_gap };
+                let opened = open_kafka_source(config, &start, store, &poison);
+                opened.map_err(|error| of_old_copy(error, config, store, begun, shutdown))?
+            }
+            InputKind::Files => {
+                let source = file_source(config, inputs.to_vec(), store.progress()?)?;
+                progress.reads(source.read_progress());
+                if args.follow {
+                    let between_looks = Duration::from_millis(config.input.follow_ms);
+                    let notes = Box::new(store.input_notes());
+                    Box::new(FollowedFolders::new(source, args.inputs.clone(), between_looks, notes)) as Box<dyn Source>
+                } else {
+                    Box::new(source)
+                }
+            }
+        };
+        let sink = open_sink(config, store, begun, shutdown)?;
+        let (stop, stats, future) = (Arc::clone(shutdown), Arc::clone(stats), future_limit(config));
+        Ok(Flow { source, sink, poison, close_requests, progress, future, stats, stop })
+    }
+}
+
 /// Starts the watches, which look for texts by the store's rule.
-fn start_watches(config: &Config, store: &RocksStore) -> Result<Watches> {
+pub(super) fn start_watches(config: &Config, store: &RocksStore) -> Result<Watches> {
     let mut sketcher = store.rule().sketcher(store.seed());
     let sketch = &store.rule().sketch;
     let mut read_text = |path: &Path| {
@@ -131,17 +173,78 @@ pub(super) struct Flow {
     pub progress: Progress,
     /// How far ahead of the clock pages may be dated.
     pub future: FutureLimit,
+    /// The counts of the run.
+    pub stats: Arc<Stats>,
+    /// When set, the stream ends cleanly.
+    pub stop: Arc<AtomicBool>,
 }
 
-/// Takes records into a store until they end or a signal comes.
-pub(super) fn stream(config: &Config, store: &RocksStore, flow: Flow, shutdown: &Arc<AtomicBool>) -> Result<Summary> {
-    let Flow { source, mut sink, poison, close_requests, progress, future } = flow;
+/// Takes records into a store until they end, a signal comes, or something in the store is older than `[retention]` keeps it,
+/// where the source has no end. Returns whether that is why.
+fn stream_while_young(
+    config: &Config,
+    store: &RocksStore,
+    flow: Flow,
+    is_endless: bool,
+    shutdown: &Arc<AtomicBool>,
+) -> Result<(Summary, bool)> {
+    let interval = Duration::from_millis(config.retention.every_ms);
+    if !is_endless || interval.is_zero() || config.retention.days == 0 {
+        return Ok((stream(config, store, flow, shutdown)?, false));
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let (stream_lives, ended) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let watcher = std::thread::Builder::new().name("retention".into());
+        let flags = (&*stop, &**shutdown);
+        let watcher = watcher.spawn_scoped(scope, move || wait_until_old(config, store, interval, flags, &ended))?;
+        let summary = stream(config, store, Flow { stop: Arc::clone(&stop), ..flow }, shutdown);
+        drop(stream_lives);
+        let is_due = watcher.join().unwrap_or(false) && !shutdown.load(Ordering::Relaxed);
+        Ok((summary?, is_due))
+    })
+}
+
+/// Looks every now and then for something that is too old, and sets `stop` once there is something, or with `shutdown`.
+/// Returns whether something is there; false also once the stream has ended.
+fn wait_until_old(
+    config: &Config,
+    store: &RocksStore,
+    interval: Duration,
+    (stop, shutdown): (&AtomicBool, &AtomicBool),
+    ended: &Receiver<()>,
+) -> bool {
+    let mut looked_at = Instant::now();
+    while ended.recv_timeout(SIGNAL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        if shutdown.load(Ordering::Relaxed) {
+            stop.store(true, Ordering::Relaxed);
+            return false;
+        }
+        if looked_at.elapsed() < interval {
+            continue;
+        }
+        let before = config.retention.before(SystemTime::now());
+        match before.map_or(Ok(false), |before| store.has_sighting_before(before)) {
+            Ok(true) => {
+                stop.store(true, Ordering::Relaxed);
+                return true;
+            }
+            Ok(false) => {}
+            Err(error) => tracing::error!("cannot look for what is older than retention.days: {error}"),
+        }
+        looked_at = Instant::now();
+    }
+    false
+}
+
+/// Takes records into a store until they end or the flow is stopped, which `shutdown` says where a signal did it.
+pub(super) fn stream(config: &Config, store: &RocksStore, flow: Flow, shutdown: &AtomicBool) -> Result<Summary> {
+    let Flow { source, mut sink, poison, close_requests, progress, future, stats, stop } = flow;
     let next_seq = store.next_seq();
     if let Some(sink) = &mut sink {
         pipeline::recover(store, sink.as_mut(), store.published(), next_seq)?;
     }
     let rule = config.rule();
-    let stats = Arc::new(Stats::default());
     let pipeline = Pipeline {
         settings: config.pipeline.clone(),
         limits: config.limits.clone(),
@@ -156,7 +259,7 @@ pub(super) fn stream(config: &Config, store: &RocksStore, flow: Flow, shutdown: 
         next_seq,
         source,
         sink,
-        shutdown: Arc::clone(shutdown),
+        shutdown: stop,
         stats: Arc::clone(&stats),
         poison,
         close_requests,
@@ -296,6 +399,26 @@ pub(super) fn open_kafka_source(
     let (next_seq, published) = (store.next_seq(), store.published());
     store.commit(&Batch { progress, next_seq, published, ..Batch::default() })?;
     Ok(source)
+}
+
+/// The error of a source that takes the store for new; or that of the output, where that holds the store's own events: the
+/// store is a copy from before its first record then, and to start over would be wrong advice.
+fn of_old_copy(
+    error: anyhow::Error,
+    config: &Config,
+    store: &RocksStore,
+    begun: SystemTime,
+    shutdown: &Arc<AtomicBool>,
+) -> anyhow::Error {
+    let is_taken_for_new =
+        error.downcast_ref::<SourceError>().is_some_and(|error| error.stop_reason == StopReason::NoStore);
+    if !is_taken_for_new || !config.events.file.is_empty() || config.kafka.events_topic.is_empty() {
+        return error;
+    }
+    match last_event(&config.kafka) {
+        Ok(Some(last)) if last.store == store.id() => open_sink(config, store, begun, shutdown).err().unwrap_or(error),
+        _ => error,
+    }
 }
 
 /// The topic of pages, or of sketches for the owner, from a place on; and where it begins.

@@ -27,6 +27,9 @@ pub(super) fn serve(mut config: Config, args: ServeArgs, mode: OutputMode) -> Re
         config.http.listen = listen;
     }
     telemetry::start_logs(&config.log)?;
+    if !config.watch.is_empty() {
+        tracing::warn!("`serve` posts to no web hooks, so that each event has one sender: the `run` of this store");
+    }
     let shutdown = watch_signals()?;
     let server = Server::open(&config, &Metrics::start(None)?, WriteAccess::Elsewhere, None)?;
     if mode.json {

@@ -8,6 +8,7 @@
 //! changes go out as [`Effects`].
 
 mod candidates;
+mod counts;
 mod decide;
 mod prefetch;
 mod rule;
@@ -17,6 +18,7 @@ mod view;
 pub use candidates::{
     BatchIndex, IndexQuery, REPRESENTATIVES_MAX, Representatives, candidates_by_representatives, first_representatives,
 };
+pub use counts::{ClusterCounts, EqualCluster};
 pub use decide::{Decider, Decision, Effects, Link, Match, NewDocument, Relation};
 pub use prefetch::Prefetcher;
 pub use rule::{ClusterPolicy, MatchRule};

@@ -4,6 +4,7 @@
 //! root. The root keeps the cluster's name, its smallest document, which need not be the root itself. Two rings
 //! (document → next document of its cluster) list the members; swapping the successors of the two roots joins them.
 
+use super::counts::{ClusterCounts, Counter, EqualCluster};
 use crate::document::{ClusterId, DocumentId};
 
 /// One document's node in the forest, as stored. Documents that stand alone have no row.
@@ -48,6 +49,7 @@ const CHUNK: usize = 1 << 20;
 pub struct Clusters {
     chunks: Vec<Vec<Node>>,
     n_merges: usize,
+    counter: Counter,
 }
 
 impl Clusters {
@@ -71,6 +73,7 @@ impl Clusters {
         let link = if is_root { row.name } else { row.parent };
         *self.node_mut(row.document.0) = Node { link: link.0, next: row.next.0, size: row.size };
         self.n_merges += usize::from(!is_root);
+        self.counter.restore(ClusterId(row.name.0), row.size);
         Some(())
     }
 
@@ -97,6 +100,29 @@ impl Clusters {
     /// The number of clusters, including those of one document.
     pub fn n_clusters(&self) -> usize {
         self.n_documents() - self.n_merges
+    }
+
+    /// What the clusters add up to; of equal pages, as far as [`Self::restore_equal`] and [`Self::add_url`] said.
+    pub fn counts(&self) -> ClusterCounts {
+        self.counter.counts()
+    }
+
+    /// Takes over what a store knows of documents that stand alone at several URLs.
+    pub fn restore_equal(&mut self, clusters: impl IntoIterator<Item = EqualCluster>) {
+        self.counter.restore_equal(clusters);
+    }
+
+    /// Counts one more URL that carries a document, which one carried before. Of a document in a larger cluster nothing is
+    /// counted.
+    pub fn add_url(&mut self, document: DocumentId) {
+        if self.size_of(document) == 1 {
+            self.counter.add_url(document);
+        }
+    }
+
+    /// The documents that stand alone at several URLs and changed since this was last asked, ascending.
+    pub fn take_changed_equal(&mut self) -> Vec<EqualCluster> {
+        self.counter.take_changed_equal()
     }
 
     /// Every cluster and its size in documents.
@@ -135,6 +161,7 @@ impl Clusters {
         *self.node_mut(top) = Node { link: merge.winner.0, next: under_next, size: node_a.size + node_b.size };
         *self.node_mut(under) = Node { link: top, next: top_next, size: 0 };
         self.n_merges += 1;
+        self.counter.unite((ClusterId(node_a.link), node_a.size), (ClusterId(node_b.link), node_b.size));
         Some((merge, [self.row(top), self.row(under)]))
     }
 
@@ -235,6 +262,14 @@ mod tests {
                 restored.restore(row).expect("a row");
             }
             prop_assert_eq!(restored.n_clusters(), expected.len());
+            prop_assert_eq!(restored.counts(), clusters.counts());
+            let similar = || expected.iter().filter(|set| set.len() > 1);
+            let counts = clusters.counts();
+            prop_assert_eq!(counts.n_of_similar as usize, similar().count());
+            prop_assert_eq!(counts.n_documents_of_similar as usize, similar().map(BTreeSet::len).sum::<usize>());
+            let name = |set: &BTreeSet<u32>| ClusterId(*set.first().expect("a member"));
+            let largest = similar().max_by_key(|set| (set.len(), std::cmp::Reverse(name(set))));
+            prop_assert_eq!(counts.largest, largest.map(|set| (name(set), set.len() as u32)));
             for set in expected {
                 let name = ClusterId(*set.first().expect("a member"));
                 for id in &set {
@@ -247,6 +282,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn urls_are_counted_of_documents_that_stand_alone() {
+        let mut clusters = Clusters::alone(3);
+        let [a, b, c] = [1, 2, 3].map(DocumentId);
+        clusters.restore_equal([EqualCluster { document: c, n_urls: 4 }]);
+        [a, a, b, c].into_iter().for_each(|document| clusters.add_url(document));
+        let equal = |counts: ClusterCounts| (counts.n_of_equal, counts.n_urls_of_equal);
+        assert_eq!(equal(clusters.counts()), (3, 3 + 2 + 5));
+        let of = |document, n_urls| EqualCluster { document, n_urls };
+        assert_eq!(clusters.take_changed_equal(), [of(a, 3), of(b, 2), of(c, 5)]);
+        clusters.union(a, b);
+        clusters.add_url(a);
+        assert_eq!(equal(clusters.counts()), (1, 5), "a cluster of two is none of equal pages");
+        assert_eq!(clusters.take_changed_equal(), [of(a, 0), of(b, 0)]);
+        assert_eq!(clusters.take_changed_equal(), []);
     }
 
     #[test]

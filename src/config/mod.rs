@@ -178,8 +178,10 @@ pub enum InputKind {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RetentionSection {
-    /// Days after which `run` forgets a sighting when it starts; 0: never.
+    /// Days after which `run` forgets a sighting; 0: never.
     pub days: u32,
+    /// How often a `run` whose source has no end looks for such sightings; 0: only when it starts.
+    pub every_ms: u64,
 }
 
 impl RetentionSection {

@@ -1,11 +1,12 @@
 //! The second decision: what a batch's sightings and decisions change in the history. One pure function for pages and for
 //! sweeps that are closed.
 
+use super::counts::HistoryCounts;
 use super::effects::{ContentChange, HistoryEffects, LatePage, Move, MoveEvidence, Present};
 use super::missing::{MissingIndex, MissingUrl};
 use super::moves::{FoundCopy, MoveFinder};
 use super::page_sighting::PageSighting;
-use super::timeline::Timeline;
+use super::timeline::{Added, Timeline};
 use super::view::View;
 use crate::cluster::{Clusters, Decider, Decision};
 use crate::document::{DocumentId, Fingerprint, Seed};
@@ -22,16 +23,28 @@ pub struct History {
     seed: Seed,
     /// None without a sink: nothing is reported, and missing URLs stay missing until a run with a sink.
     missing: Option<MissingIndex>,
+    counts: HistoryCounts,
 }
 
 impl History {
-    /// The history of a store; `reports` says whether changes and moves are reported.
+    /// The history of a store, which adds up to these counts; `reports` says whether changes and moves are reported.
     ///
     /// # Errors
     /// The view's own.
-    pub fn open<V: View>(view: &V, seed: Seed, clusters: &mut Clusters, reports: bool) -> Result<Self, V::Error> {
+    pub fn open<V: View>(
+        view: &V,
+        seed: Seed,
+        clusters: &mut Clusters,
+        counts: HistoryCounts,
+        reports: bool,
+    ) -> Result<Self, V::Error> {
         let missing = if reports { Some(MissingIndex::new(view.missing_urls()?, clusters)) } else { None };
-        Ok(History { seed, missing })
+        Ok(History { seed, missing, counts })
+    }
+
+    /// What all batches so far add up to.
+    pub fn counts(&self) -> HistoryCounts {
+        self.counts
     }
 
     /// Whether changes and moves are reported.
@@ -52,7 +65,7 @@ impl History {
         let timeline = Timeline::read(view, pages)?;
         let urls = pages.iter().flatten().map(|page| (page.key, page.url)).collect();
         let reports = self.missing.as_mut().map(|missing| (missing, Reports::default()));
-        Ok(HistoryBatch { seed: self.seed, pages, urls, timeline, reports })
+        Ok(HistoryBatch { seed: self.seed, pages, urls, timeline, reports, counts: &mut self.counts })
     }
 
     /// The effects of a timeline that marks URLs as lost, one for each sighting. Later batches will mark those `to_be_lost`,
@@ -65,6 +78,7 @@ impl History {
         urls: &FxHashMap<Fingerprint, &str>,
         to_be_lost: &[Fingerprint],
     ) -> Result<HistoryEffects, V::Error> {
+        self.counts.n_gone += timeline.sightings.len() as u64;
         let Some(missing) = &mut self.missing else { return Ok(timeline.into_effects()) };
         let lost = timeline.sightings.iter().flatten().map(|sighting| sighting.url).enumerate();
         let state_of = |url: Fingerprint| MissingUrl::from_state(url, timeline.states.get(&url)?);
@@ -85,6 +99,7 @@ pub struct HistoryBatch<'h, 'p> {
     timeline: Timeline,
     /// The missing URLs and what is to be reported, where anything is.
     reports: Option<(&'h mut MissingIndex, Reports)>,
+    counts: &'h mut HistoryCounts,
 }
 
 impl HistoryBatch<'_, '_> {
@@ -100,7 +115,12 @@ impl HistoryBatch<'_, '_> {
     ) -> Result<(), V::Error> {
         let at = self.timeline.sightings.len();
         let page = self.pages.get(at).and_then(Option::as_ref);
+        let n_urls = self.timeline.new_urls.len();
         let added = self.timeline.add(view, &self.seed, page, decision)?;
+        if page.is_some() {
+            self.counts.n_urls += (self.timeline.new_urls.len() - n_urls) as u64;
+            self.count(view, clusters, &added, decision)?;
+        }
         let (Some(_), Some((missing, reports))) = (page, &mut self.reports) else { return Ok(()) };
         let mut finder =
             MoveFinder { view, clusters, missing, timeline: &mut self.timeline, urls: &self.urls, to_be_lost: &[] };
@@ -114,6 +134,29 @@ impl HistoryBatch<'_, '_> {
             let cluster_of = |document| clusters.cluster_of(document);
             let present = newest.map(|newest| Present { cluster: newest.seen.document().map(cluster_of), newest });
             reports.late.push(LatePage { page: at, present });
+        }
+        Ok(())
+    }
+
+    /// Counts the page that was added last. A document's first page is its first URL, which needs no count.
+    fn count<V: View>(
+        &mut self,
+        view: &V,
+        clusters: &mut Clusters,
+        added: &Added,
+        decision: Option<&Decision>,
+    ) -> Result<(), V::Error> {
+        let is_new = u64::from(!added.is_repeated);
+        let Some(decision) = decision else {
+            self.counts.n_gone += is_new;
+            return Ok(());
+        };
+        self.counts.n_sightings += is_new;
+        if decision.is_new_document() || added.has_stood == Some(true) || clusters.size_of(decision.document) > 1 {
+            return Ok(());
+        }
+        if added.has_stood == Some(false) || !self.timeline.has_stood(view)? {
+            clusters.add_url(decision.document);
         }
         Ok(())
     }

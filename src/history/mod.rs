@@ -10,6 +10,7 @@
 
 mod advance;
 mod closing;
+mod counts;
 mod effects;
 mod missing;
 mod moves;
@@ -19,6 +20,7 @@ mod view;
 
 pub use advance::{History, HistoryBatch};
 pub use closing::{ClosedSweep, ClosingBatch, SweepClosing};
+pub use counts::HistoryCounts;
 pub use effects::{ContentChange, HistoryEffects, LatePage, Move, MoveEvidence, Present};
 pub use missing::MissingUrl;
 pub use page_sighting::PageSighting;

@@ -21,6 +21,10 @@ pub(super) struct Added {
     pub no_longer_missing: Option<MissingUrl>,
     /// The URL, where it is missing from this page on.
     pub missing: Option<MissingUrl>,
+    /// Whether the same sighting was there before.
+    pub is_repeated: bool,
+    /// Whether the page's document stood at the URL before; none where only the URL's whole history says.
+    pub has_stood: Option<bool>,
 }
 
 /// What a batch does to the timelines of its URLs.
@@ -119,7 +123,8 @@ impl Timeline {
         if let Some(state) = known.and_then(|state| state.after(moment)) {
             let previous = known.and_then(|state| state.copy.as_ref()).map(|copy| copy.document);
             self.states.insert(*key, state);
-            return Ok(Added { previous, ..Added::default() });
+            let has_stood = (previous == moment.seen.document()).then_some(true);
+            return Ok(Added { previous, has_stood, ..Added::default() });
         }
         let mut history = Vec::new();
         if known.is_some() {
@@ -130,7 +135,8 @@ impl Timeline {
         // A sighting that comes twice follows itself and changes nothing.
         let previous = history.iter().filter(|other| *other <= moment && other.seen.document().is_some()).max();
         let previous = previous.and_then(|moment| moment.seen.document());
-        let mut added = Added { previous, ..Added::default() };
+        let (is_repeated, has_stood) = (history.contains(moment), has_stood(&history, moment.seen.document()));
+        let mut added = Added { previous, is_repeated, has_stood: Some(has_stood), ..Added::default() };
         history.push(moment.clone());
         let host = known.map_or_else(|| host_key(seed, url), |state| state.host);
         let found_copy = known.filter(|state| state.found).and_then(|state| state.copy.clone());
@@ -143,6 +149,15 @@ impl Timeline {
             self.states.insert(*key, state);
         }
         Ok(added)
+    }
+
+    /// Whether the document of the page that was added last stood at its URL before, by the URL's whole history.
+    pub fn has_stood<V: View>(&self, view: &V) -> Result<bool, V::Error> {
+        let Some((Some(last), earlier)) = self.sightings.split_last() else { return Ok(false) };
+        let document = last.moment.seen.document();
+        let of_batch = earlier.iter().flatten().filter(|sighting| sighting.url == last.url);
+        Ok(of_batch.into_iter().any(|sighting| sighting.moment.seen.document() == document)
+            || has_stood(&view.observations(last.url)?, document))
     }
 
     /// URLs that are missing no more after the batch, and URLs that are missing from now on.
@@ -181,4 +196,9 @@ impl Timeline {
             ..HistoryEffects::default()
         }
     }
+}
+
+/// Whether a document is in a history.
+fn has_stood(history: &[Observation], document: Option<DocumentId>) -> bool {
+    history.iter().any(|other| other.seen.document() == document)
 }

@@ -45,6 +45,8 @@ pub(super) enum Cost {
     Many,
     /// A scan of the whole store: one at a time, and its answer is kept for a while.
     WholeStore,
+    /// Counts that the store keeps. Where it keeps none, because an older program wrote to it last, a scan as the one above.
+    Counts,
     /// Kept events: a stream of them has a place of its own, a page of them costs look-ups.
     Events,
     /// Work for the process that writes: one at a time, and only with the token.
@@ -223,7 +225,12 @@ impl<V: Snapshots> Service<V> {
         if let Some(reply) = of_moment.as_deref().and_then(|etag| not_modified(etag, seq)) {
             return Ok(reply);
         }
-        let (seq, answer) = if route.cost == Cost::WholeStore {
+        let is_scan = match route.cost {
+            Cost::WholeStore => true,
+            Cost::Counts => snapshot.kept_counts()?.is_none(),
+            _ => false,
+        };
+        let (seq, answer) = if is_scan {
             self.cached(route, snapshot, request)?
         } else {
             let answer = (route.answer)(self, snapshot, request)?;
@@ -259,7 +266,7 @@ impl<V: Snapshots> Service<V> {
             Cost::Nothing => return Ok(None),
             Cost::LookUps | Cost::Events => (&self.turns, self.settings.queue_ms_max),
             Cost::Change => (&self.turns_for_change, self.settings.queue_ms_max),
-            Cost::Many => (&self.turns_for_many, self.settings.queue_ms_max),
+            Cost::Many | Cost::Counts => (&self.turns_for_many, self.settings.queue_ms_max),
             // The scan under way will be this request's answer, too.
             Cost::WholeStore => (&self.turns_for_whole_store, self.settings.response_ms_max),
         };

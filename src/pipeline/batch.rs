@@ -1,9 +1,10 @@
 //! What a batch of pages, or one step of closing a sweep, writes.
 
 use super::sketched_record::SketchedRecord;
-use crate::cluster::{Decision, Effects};
-use crate::history::{ClosingBatch, HistoryEffects};
-use crate::ports::{Batch, Outgoing, Progress, ProgressMap, StoredSighting};
+use crate::cluster::{Clusters, Decision, Effects};
+use crate::document::Seed;
+use crate::history::{ClosingBatch, History, HistoryEffects};
+use crate::ports::{Batch, Outgoing, Progress, ProgressMap, Store, StoreCounts, StoreError, StoredSighting};
 use crate::wire::EventLog;
 use std::mem::take;
 
@@ -40,6 +41,24 @@ pub(super) fn add_history(batch: &mut Batch, history: &mut HistoryEffects) {
     batch.missing = take(&mut history.missing);
     batch.no_longer_missing = take(&mut history.no_longer_missing);
     batch.sweeps = take(&mut history.sweeps);
+}
+
+/// Notes in a batch what the store adds up to after it.
+pub(super) fn add_counts(batch: &mut Batch, history: &History, clusters: &mut Clusters) {
+    batch.counts = Some(StoreCounts { history: history.counts(), clusters: clusters.counts() });
+    batch.equal_clusters = clusters.take_changed_equal();
+}
+
+/// The history of a store and its counts, which the clusters take over, too.
+pub(super) fn open_history<S: Store>(
+    store: &S,
+    seed: Seed,
+    clusters: &mut Clusters,
+    reports: bool,
+) -> Result<History, StoreError> {
+    let (counts, equal_clusters) = store.counts()?;
+    clusters.restore_equal(equal_clusters);
+    History::open(store, seed, clusters, counts.history, reports)
 }
 
 /// The batch to write for one step of closing a sweep, and its events where there is a sink.

@@ -1,9 +1,9 @@
 //! Closes a sweep of a store that no stream writes to.
 
-use super::batch::closing_batch;
+use super::batch::{add_counts, closing_batch, open_history};
 use crate::cluster::Decider;
 use crate::document::Seed;
-use crate::history::{ClosedSweep, History, SweepClosing};
+use crate::history::{ClosedSweep, SweepClosing};
 use crate::ports::{Batch, Sink, SinkError, Store, StoreError};
 
 /// Why a sweep was not closed. What was marked before stays; closing it again goes on.
@@ -42,12 +42,13 @@ impl<S: Store> OfflineCloser<'_, S> {
     /// [`CloseError`]
     pub fn close(mut self, name: &str) -> Result<ClosedSweep, CloseError> {
         let is_listening = self.sink.is_some();
-        let mut history = History::open(self.store, self.seed, self.decider.clusters(), is_listening)?;
+        let mut history = open_history(self.store, self.seed, self.decider.clusters(), is_listening)?;
         let closing = SweepClosing::begin(self.store, name, &history)?;
         let mut closing = closing.ok_or_else(|| CloseError::Unknown(name.to_string()))?;
         let mut has_written = false;
         while let Some(batch) = closing.next(self.store, &mut self.decider, &mut history)? {
-            let (batch, outbox) = closing_batch(name, batch, self.next_seq, is_listening);
+            let (mut batch, outbox) = closing_batch(name, batch, self.next_seq, is_listening);
+            add_counts(&mut batch, &history, self.decider.clusters());
             self.commit(Batch { outbox, ..batch })?;
             has_written = true;
         }

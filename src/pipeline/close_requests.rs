@@ -26,7 +26,8 @@ impl CloseReply {
     }
 }
 
-/// The writer's end of the requests.
+/// The writer's end of the requests. Of several copies, the one that is asked gets a request.
+#[derive(Clone)]
 pub struct CloseRequests(Receiver<CloseRequest>);
 
 /// No client: no request ever comes.

@@ -1,7 +1,7 @@
 //! The decisions, batch by batch: the one stage that is serial by nature. It decides where the pages belong, advances the
 //! history of their URLs, and numbers the events; what it asks the store was looked up before.
 
-use super::batch::{add_history, closing_batch, decided_rows};
+use super::batch::{add_counts, add_history, closing_batch, decided_rows};
 use super::batch_view::{BatchView, SketchCache};
 use super::close_requests::{CloseReply, CloseRequest};
 use super::error::PipelineError;
@@ -112,7 +112,8 @@ impl<S: Store> DecideStage<'_, S> {
         loop {
             let view = BatchView::new(self.store, &self.in_flight, &mut self.cache, &nothing);
             let Some(step) = closing.next(&view, &mut self.decider, &mut self.history)? else { break };
-            let (batch, events) = closing_batch(&sweep, step, self.next_seq, self.history.reports());
+            let (mut batch, events) = closing_batch(&sweep, step, self.next_seq, self.history.reports());
+            add_counts(&mut batch, &self.history, self.decider.clusters());
             self.next_seq = batch.next_seq;
             let batch = Arc::new(batch);
             self.in_flight.add(Arc::clone(&batch), BatchIndex::default(), Vec::new());
@@ -148,6 +149,7 @@ impl<S: Store> DecideStage<'_, S> {
         batch.next_seq = self.next_seq;
         counts.fragments = batch.said.iter().map(|(_, said)| said.n_fragments() as u64).sum();
         add_history(&mut batch, &mut history);
+        add_counts(&mut batch, &self.history, self.decider.clusters());
         let (batch, store) = (Arc::new(batch), self.store);
         self.gauge.measure(self.decider.clusters(), &batch.rows, || store.n_bytes());
         self.in_flight.add(Arc::clone(&batch), index, first_urls(&pages, &decisions));

@@ -1,10 +1,10 @@
 //! A store in memory, for the tests of the stages around it.
 
-use crate::cluster::{self, SketchView};
+use crate::cluster::{self, EqualCluster, SketchView};
 use crate::document::{DocumentId, Fingerprint};
 use crate::history;
 use crate::ports::{
-    Batch, MissingUrl, NothingToSync, Outgoing, ProgressMap, Store, StoreError, StoredSighting, Syncer,
+    Batch, MissingUrl, NothingToSync, Outgoing, ProgressMap, Store, StoreCounts, StoreError, StoredSighting, Syncer,
 };
 use crate::sketch::{Shingle, Sketch};
 use crate::sweep::{Observation, SweepRow, UrlState};
@@ -72,6 +72,10 @@ impl Store for MemoryStore {
     fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError> {
         let rows = self.rows();
         Ok(documents.iter().map(|document| rows.urls[&rows.first_urls[document]].clone()).collect())
+    }
+
+    fn counts(&self) -> Result<(StoreCounts, Vec<EqualCluster>), StoreError> {
+        Ok(Default::default())
     }
 
     type Encoded = (Batch, Vec<Outgoing>);

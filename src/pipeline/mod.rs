@@ -56,7 +56,6 @@ pub use stats::{FirstRejection, Stats, Summary};
 
 use crate::cluster::Decider;
 use crate::document::Seed;
-use crate::history::History;
 use crate::intake::{FutureLimit, RecordSketcher, TextRule};
 use crate::ports::{Batch, Source, Store};
 use crate::related::SaidReader;
@@ -64,6 +63,7 @@ use crate::sketch::Sketcher;
 use crate::sweep::SweepCut;
 use crate::wire;
 use backpressure::Backpressure;
+use batch::open_history;
 use batch_view::SketchCache;
 use decide::DecideStage;
 use gatherer::{Gatherer, IdleCount};
@@ -137,7 +137,7 @@ impl<S: Store> Pipeline<'_, S> {
         let backpressure = Backpressure::new(settings.in_flight_records_max, settings.in_flight_mib_max << 20);
         let visibility = Visibility::default();
         let gauge = StoreGauge::new(settings.cluster_size_alarm, self.decider.clusters(), Arc::clone(&self.stats));
-        let history = History::open(self.store, self.seed, self.decider.clusters(), is_listening)?;
+        let history = open_history(self.store, self.seed, self.decider.clusters(), is_listening)?;
         let prefetcher = self.decider.prefetcher();
         let (in_flight, retired) = InFlight::new();
         let stages = Stages {

@@ -36,6 +36,6 @@ pub use sink::{Acknowledged, OutputNote, OutputNotes, Sink, SinkError, SketchSin
 pub use snapshot::{DocumentShingles, DocumentText, LinkView, Snapshot, Snapshots, Staleness, StoredDocument};
 pub use source::{Chunk, Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError, StartTimes};
 pub use stop_reason::StopReason;
-pub use store::{Batch, NothingToSync, Store, StoreError, StoreRule, Syncer};
+pub use store::{Batch, NothingToSync, Store, StoreCounts, StoreError, StoreRule, Syncer};
 pub use watch_positions::WatchPositions;
 pub use watched_documents::WatchedDocuments;

@@ -1,7 +1,7 @@
 //! The store at one moment, as queries and reclustering read it.
 
 use super::related::RelatedView;
-use super::store::{StoreError, StoreRule};
+use super::store::{StoreCounts, StoreError, StoreRule};
 use crate::cluster::{Clusters, Link};
 use crate::document::{ClusterId, DocumentId, Fingerprint, Seed, url_key};
 use crate::history::StoredSighting;
@@ -109,6 +109,24 @@ pub trait Snapshot {
 
     /// The sequence number of the next event. The snapshot reflects all events before it.
     fn next_seq(&self) -> u64;
+
+    /// What the store adds up to; none where it keeps no counts, because an older program wrote to it last.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn kept_counts(&self) -> Result<Option<StoreCounts>, StoreError>;
+
+    /// What the store adds up to, counted. Reads all sightings.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn counted(&self) -> Result<StoreCounts, StoreError>;
+
+    /// Documents that were forgotten: their numbers are left out.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn n_forgotten(&self) -> Result<u32, StoreError>;
 
     /// A document, or `None` if it does not exist.
     ///

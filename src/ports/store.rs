@@ -1,9 +1,9 @@
 //! The store as the stream sees it: the views of both decisions, and batches of writes.
 
 use super::source::ProgressMap;
-use crate::cluster::{self, ClusterRow, Link, MatchRule, NewDocument};
+use crate::cluster::{self, ClusterCounts, ClusterRow, EqualCluster, Link, MatchRule, NewDocument};
 use crate::document::{CanonicalRule, DocumentId, Fingerprint, Seed};
-use crate::history::{self, MissingUrl, StoredSighting};
+use crate::history::{self, HistoryCounts, MissingUrl, StoredSighting};
 use crate::intake::KeptText;
 use crate::related::Said;
 use crate::sketch::{Shingle, SketchRule, Sketcher};
@@ -51,6 +51,15 @@ impl StoreRule {
     }
 }
 
+/// What a store adds up to: what `stats` shows without counting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreCounts {
+    /// Its histories.
+    pub history: HistoryCounts,
+    /// Its clusters.
+    pub clusters: ClusterCounts,
+}
+
 /// Everything that one micro-batch changes. The store writes all of it or nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
@@ -78,6 +87,10 @@ pub struct Batch {
     pub no_longer_missing: Vec<MissingUrl>,
     /// The rows, after this batch, of the sweeps it touches.
     pub sweeps: Vec<(String, SweepRow)>,
+    /// What the store adds up to after this batch; none where the batch changes nothing of it.
+    pub counts: Option<StoreCounts>,
+    /// Documents whose number of URLs is counted, after this batch.
+    pub equal_clusters: Vec<EqualCluster>,
     /// Progress in each source.
     pub progress: ProgressMap,
     /// The sequence number of the next event.
@@ -108,6 +121,13 @@ pub trait Store: Send + Sync + cluster::View<Error = StoreError> + history::View
     /// # Errors
     /// [`StoreError`]
     fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError>;
+
+    /// What the store adds up to, and the documents that stand alone at several URLs. A store without counts, as an older
+    /// program leaves it, is counted, which reads all sightings; from then on it has them.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn counts(&self) -> Result<(StoreCounts, Vec<EqualCluster>), StoreError>;
 
     /// Encodes a batch without its outbox, and the events that belong there.
     ///

@@ -1,11 +1,9 @@
 //! The whole store at a glance: its numbers, and all its clusters as rows.
 
 use crate::document::{ClusterId, DocumentId, FetchTime};
-use crate::ports::{RelatedView, Snapshot, StoreError};
+use crate::ports::{RelatedView, Snapshot, StoreCounts, StoreError};
 use crate::sweep::Sighting;
-use rustc_hash::FxHashSet;
 use serde::Serialize;
-use std::collections::HashSet;
 
 /// One sighting of a page, with its cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -93,7 +91,7 @@ pub struct Status {
     pub n_urls_in_clusters_of_equal: u64,
     /// Documents in the largest cluster.
     pub n_documents_in_largest_cluster: u64,
-    /// The largest cluster.
+    /// The largest cluster of two documents or more.
     pub largest_cluster: Option<ClusterId>,
     /// Events that the store has numbered.
     pub n_events: u64,
@@ -103,73 +101,38 @@ pub struct Status {
     pub n_related_urls: u64,
     /// Bytes of kept texts, among those on disk and in memory; 0: there are none.
     pub n_bytes_of_texts: u64,
+    /// Whether the store keeps these numbers. If not, an older program wrote to it last, and its sightings were counted.
+    #[serde(skip)]
+    pub is_kept: bool,
 }
 
-/// Counts the store in one scan over its sightings.
+/// What the store adds up to, without counting, unless an older program wrote to it last.
 ///
 /// # Errors
 /// [`StoreError`]
 pub fn status(snapshot: &(impl Snapshot + RelatedView)) -> Result<Status, StoreError> {
-    let mut status = Status {
-        n_documents: u64::from(snapshot.n_documents()),
+    let kept = snapshot.kept_counts()?;
+    let is_kept = kept.is_some();
+    let StoreCounts { history, clusters } = kept.map_or_else(|| snapshot.counted(), Ok)?;
+    let n_documents = u64::from(snapshot.n_documents().saturating_sub(snapshot.n_forgotten()?));
+    let n_merges = clusters.n_documents_of_similar - clusters.n_of_similar;
+    Ok(Status {
+        n_urls: history.n_urls,
+        n_sightings: history.n_sightings,
+        n_gone: history.n_gone,
+        n_sweeps: snapshot.sweeps()?.len() as u64,
+        n_documents,
+        n_clusters: n_documents.saturating_sub(n_merges),
+        n_clusters_of_similar: clusters.n_of_similar,
+        n_documents_in_clusters_of_similar: clusters.n_documents_of_similar,
+        n_clusters_of_equal: clusters.n_of_equal,
+        n_urls_in_clusters_of_equal: clusters.n_urls_of_equal,
+        n_documents_in_largest_cluster: clusters.largest.map_or(n_documents.min(1), |(_, size)| size.into()),
+        largest_cluster: clusters.largest.map(|(name, _)| name),
         n_events: snapshot.next_seq(),
         n_bytes_on_disk: snapshot.n_bytes_on_disk(),
         n_related_urls: snapshot.related_build()?.map_or(0, |build| build.n_urls),
         n_bytes_of_texts: snapshot.n_bytes_of_texts()?.unwrap_or(0),
-        ..Status::default()
-    };
-    let n_urls_of = count_sightings(snapshot, &mut status)?;
-    let mut clusters = snapshot.clusters()?;
-    // A document without a sighting was forgotten, and is a cluster of its own no longer.
-    let n_forgotten = n_urls_of.iter().skip(1).filter(|n_urls| **n_urls == 0).count() as u64;
-    status.n_documents -= n_forgotten;
-    status.n_clusters = (clusters.n_clusters() as u64).saturating_sub(n_forgotten);
-    for document in (1..=snapshot.n_documents()).map(DocumentId) {
-        let name = clusters.cluster_of(document);
-        if name.0 != document.0 {
-            continue;
-        }
-        let size = u64::from(clusters.size_of(document));
-        if size > status.n_documents_in_largest_cluster {
-            (status.n_documents_in_largest_cluster, status.largest_cluster) = (size, Some(name));
-        }
-        let n_urls = u64::from(n_urls_of[document.0 as usize]);
-        if size > 1 {
-            status.n_clusters_of_similar += 1;
-            status.n_documents_in_clusters_of_similar += size;
-        } else if n_urls > 1 {
-            status.n_clusters_of_equal += 1;
-            status.n_urls_in_clusters_of_equal += n_urls;
-        }
-    }
-    Ok(status)
-}
-
-/// Counts sightings, and at how many URLs each document was seen: by its number.
-fn count_sightings(snapshot: &impl Snapshot, status: &mut Status) -> Result<Vec<u32>, StoreError> {
-    let mut n_urls_of = vec![0; snapshot.n_documents() as usize + 1];
-    let mut sweeps = HashSet::new();
-    let mut url = None;
-    let mut documents_of_url = FxHashSet::default();
-    snapshot.each_stored_sighting(&mut |sighting| {
-        if url != Some(sighting.url) {
-            status.n_urls += 1;
-            url = Some(sighting.url);
-            documents_of_url = FxHashSet::default();
-        }
-        match sighting.moment.seen.document() {
-            None => status.n_gone += 1,
-            Some(document) => {
-                status.n_sightings += 1;
-                if documents_of_url.insert(document) {
-                    n_urls_of[document.0 as usize] += 1;
-                }
-            }
-        }
-        if let Some(sweep) = sighting.moment.sweep.filter(|sweep| !sweeps.contains(sweep)) {
-            sweeps.insert(sweep);
-        }
-    })?;
-    status.n_sweeps = sweeps.len() as u64;
-    Ok(n_urls_of)
+        is_kept,
+    })
 }

@@ -6,6 +6,7 @@ use super::present::present;
 use super::report::preference;
 use crate::document::{ClusterId, DocumentId, FetchTime, host_of};
 use crate::ports::{Present, Snapshot, StoreError};
+use crate::sweep::UrlState;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
@@ -27,7 +28,7 @@ pub struct HostRow {
     pub n_pages: u64,
 }
 
-/// A cluster with two standing pages or more.
+/// A cluster with two standing pages or more, or with one whose content has left another URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedCluster {
     /// The cluster.
@@ -36,10 +37,14 @@ pub struct ListedCluster {
     pub n_pages: u32,
     /// Its different texts that stand somewhere; one: its pages are identical.
     pub n_documents: u32,
+    /// URLs that its content has left: they are gone, lost or redirected, and a page of it stood there last.
+    pub n_left: u32,
     /// The URL that could stand for all, as in a [report](super::StandingCluster).
     pub canonical: String,
     /// Its pages on each host: the host's place in [`Overview::hosts`], and how many.
     hosts: Vec<(u32, u32)>,
+    /// Its pages by the sweep that saw them last: the sweep's place in [`Overview::sweeps`], and how many.
+    sweeps: Vec<(u32, u32)>,
 }
 
 impl ListedCluster {
@@ -50,8 +55,17 @@ impl ListedCluster {
 
     /// Its pages on a host, given by its place in [`Overview::hosts`].
     pub fn n_pages_on(&self, host: usize) -> u32 {
-        self.hosts.iter().find(|(other, _)| *other as usize == host).map_or(0, |(_, n_pages)| *n_pages)
+        n_at(&self.hosts, host)
     }
+
+    /// Its pages that a sweep saw last, given by its place in [`Overview::sweeps`].
+    pub fn n_pages_of(&self, sweep: usize) -> u32 {
+        n_at(&self.sweeps, sweep)
+    }
+}
+
+fn n_at(counts: &[(u32, u32)], place: usize) -> u32 {
+    counts.iter().find(|(other, _)| *other as usize == place).map_or(0, |(_, n_pages)| *n_pages)
 }
 
 /// A store at a glance. Pages are URLs at which a page stands now.
@@ -67,8 +81,10 @@ pub struct Overview {
     pub n_duplicates: u64,
     /// Clusters of two standing pages or more.
     pub n_clusters: u64,
-    /// The largest of them, the largest first: at most 100,000.
+    /// The largest of them and of those that pages have left, the largest first: at most 100,000.
     pub clusters: Vec<ListedCluster>,
+    /// The sweeps that saw standing pages last.
+    pub sweeps: Vec<String>,
     /// Hosts: at most 100,000.
     pub hosts: Vec<HostRow>,
     /// The URLs gone last whose content stands elsewhere, the latest first.
@@ -88,21 +104,25 @@ pub fn overview(
     let mut overview = Overview { seq: snapshot.next_seq(), ..Overview::default() };
     let mut sizes = Sizes::new(snapshot.n_documents());
     let mut newest_dead = NewestDead::default();
-    present(snapshot, |url, Present { newest, cluster }| {
+    let mut clusters = snapshot.clusters()?;
+    snapshot.each_url(&mut |url, UrlState { newest, copy, .. }| {
         overview.n_urls += 1;
-        match newest.seen.document().zip(cluster) {
-            Some((document, cluster)) => sizes.count(cluster, document),
-            None => newest_dead.add(newest.fetched_at, url),
+        if let Some(document) = newest.seen.document() {
+            sizes.count(clusters.cluster_of(document), document);
+        } else {
+            copy.iter().for_each(|copy| sizes.count_left(clusters.cluster_of(copy.document)));
+            newest_dead.add(newest.fetched_at, url);
         }
         goes_on()
     })?;
+    drop(clusters);
     overview.n_pages = sizes.n_pages.iter().map(|n| u64::from(*n)).sum();
     overview.clusters = sizes.clusters();
-    overview.n_clusters = overview.clusters.len() as u64;
+    overview.n_clusters = overview.clusters.iter().filter(|cluster| cluster.n_pages > 1).count() as u64;
     overview.n_duplicates = sizes.n_pages.iter().map(|n| u64::from(n.saturating_sub(1))).sum();
     drop(sizes);
     overview.clusters.truncate(CLUSTERS_MAX);
-    add_hosts(snapshot, &mut overview, goes_on)?;
+    add_places(snapshot, &mut overview, goes_on)?;
     lost_many(snapshot, &newest_dead.urls(), &LostSearch { limit: 1, ..search.clone() }, |answer| {
         overview.moves.extend(MoveRow::from_answer(answer).filter(|row| row.to.is_some()));
         goes_on()
@@ -110,14 +130,15 @@ pub fn overview(
     Ok(goes_on().then_some(overview))
 }
 
-/// Finds the hosts, and for each listed cluster its hosts and the URL that could stand for it.
-fn add_hosts(snapshot: &impl Snapshot, overview: &mut Overview, goes_on: &dyn Fn() -> bool) -> Result<(), StoreError> {
-    let Overview { clusters, hosts, .. } = overview;
+/// Finds the hosts and sweeps, and for each listed cluster its own and the URL that could stand for it.
+fn add_places(snapshot: &impl Snapshot, overview: &mut Overview, goes_on: &dyn Fn() -> bool) -> Result<(), StoreError> {
+    let Overview { clusters, hosts, sweeps, .. } = overview;
     let places: HashMap<ClusterId, usize> = clusters.iter().enumerate().map(|(at, row)| (row.cluster, at)).collect();
     let mut known: HashMap<String, usize> = HashMap::new();
-    // A row for each page: the cluster's place, and the host's.
-    let mut pairs: Vec<(u32, u32)> = Vec::new();
-    present(snapshot, |url, Present { cluster, .. }| {
+    let mut known_sweeps: HashMap<String, u32> = HashMap::new();
+    // A row for each page: the cluster's place, and the host's or sweep's.
+    let (mut pairs, mut sweep_pairs): (Vec<(u32, u32)>, Vec<(u32, u32)>) = Default::default();
+    present(snapshot, |url, Present { cluster, newest }| {
         let Some(cluster) = cluster else { return goes_on() };
         let name = host_of(&url);
         let host = known.get(name).copied().or_else(|| {
@@ -132,6 +153,13 @@ fn add_hosts(snapshot: &impl Snapshot, overview: &mut Overview, goes_on: &dyn Fn
         }
         if let Some(at) = places.get(&cluster).copied() {
             pairs.extend(host.map(|host| (at as u32, host as u32)));
+            if let Some(name) = newest.sweep {
+                let sweep = *known_sweeps.entry(name).or_insert_with_key(|name| {
+                    sweeps.push(name.clone());
+                    sweeps.len() as u32 - 1
+                });
+                sweep_pairs.push((at as u32, sweep));
+            }
             let canonical = &mut clusters[at].canonical;
             if canonical.is_empty() || preference(&url) < preference(canonical) {
                 *canonical = url;
@@ -139,25 +167,35 @@ fn add_hosts(snapshot: &impl Snapshot, overview: &mut Overview, goes_on: &dyn Fn
         }
         goes_on()
     })?;
-    pairs.sort_unstable();
-    for pages in pairs.chunk_by(|a, b| a == b) {
-        let (at, host) = pages[0];
-        clusters[at as usize].hosts.push((host, pages.len() as u32));
-    }
+    each_count(pairs, |at, host, n_pages| clusters[at].hosts.push((host, n_pages)));
+    each_count(sweep_pairs, |at, sweep, n_pages| clusters[at].sweeps.push((sweep, n_pages)));
     Ok(())
+}
+
+/// Calls `each` with every different pair and how often it is there.
+fn each_count(mut pairs: Vec<(u32, u32)>, mut each: impl FnMut(usize, u32, u32)) {
+    pairs.sort_unstable();
+    for same in pairs.chunk_by(|a, b| a == b) {
+        each(same[0].0 as usize, same[0].1, same.len() as u32);
+    }
 }
 
 /// How large each cluster is, by the smallest number of its documents.
 struct Sizes {
     n_pages: Vec<u32>,
     n_documents: Vec<u32>,
+    n_left: Vec<u32>,
     is_counted: Vec<bool>,
 }
 
 impl Sizes {
     fn new(n_documents: u32) -> Self {
         let n = n_documents as usize + 1;
-        Sizes { n_pages: vec![0; n], n_documents: vec![0; n], is_counted: vec![false; n] }
+        Sizes { n_pages: vec![0; n], n_documents: vec![0; n], n_left: vec![0; n], is_counted: vec![false; n] }
+    }
+
+    fn count_left(&mut self, cluster: ClusterId) {
+        self.n_left[cluster.0 as usize] += 1;
     }
 
     fn count(&mut self, cluster: ClusterId, document: DocumentId) {
@@ -166,16 +204,19 @@ impl Sizes {
         self.n_documents[cluster.0 as usize] += u32::from(!is_counted);
     }
 
-    /// The clusters of two pages or more, the largest first.
+    /// The clusters of two pages or more, or of one that left another URL; the largest first.
     fn clusters(&self) -> Vec<ListedCluster> {
-        let of_several = self.n_pages.iter().zip(&self.n_documents).enumerate().filter(|(_, (n, _))| **n > 1);
-        let mut clusters: Vec<ListedCluster> = of_several
-            .map(|(id, (n_pages, n_documents))| ListedCluster {
+        let is_listed = |id: &usize| self.n_pages[*id] > 1 || (self.n_pages[*id] == 1 && self.n_left[*id] > 0);
+        let mut clusters: Vec<ListedCluster> = (0..self.n_pages.len())
+            .filter(is_listed)
+            .map(|id| ListedCluster {
                 cluster: ClusterId(id as u32),
-                n_pages: *n_pages,
-                n_documents: *n_documents,
+                n_pages: self.n_pages[id],
+                n_documents: self.n_documents[id],
+                n_left: self.n_left[id],
                 canonical: String::new(),
                 hosts: Vec::new(),
+                sweeps: Vec::new(),
             })
             .collect();
         clusters.sort_by_key(|row| (Reverse(row.n_pages), row.cluster));

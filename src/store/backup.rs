@@ -23,10 +23,27 @@ const TRIES: u32 = 200;
 /// A writer flushes for moments, and rests for seconds.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Files that are written once.
-const TABLE: &str = "sst";
-/// Files that grow: logs, of which the highest number is the last.
-const LOG: &str = "log";
+/// The files of a store that a backup holds.
+enum FileKind {
+    /// Written once.
+    Table,
+    /// Logs, of which the highest number is the last, and small files that RocksDB writes anew.
+    Growing,
+    /// Which tables and logs there are.
+    Manifest,
+}
+
+/// The kind of a file by its name; none where a backup does not hold it.
+fn kind_of(name: &str) -> Option<FileKind> {
+    let has_number = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
+    match name.rsplit_once('.') {
+        Some((number, "sst")) if has_number(number) => Some(FileKind::Table),
+        Some((number, "log")) if has_number(number) => Some(FileKind::Growing),
+        _ if name == "IDENTITY" || name.strip_prefix("OPTIONS-").is_some_and(has_number) => Some(FileKind::Growing),
+        _ if name == "CURRENT" || name.strip_prefix("MANIFEST-").is_some_and(has_number) => Some(FileKind::Manifest),
+        _ => None,
+    }
+}
 
 /// Why there is no backup. No folder has its name then.
 #[derive(Debug, thiserror::Error)]
@@ -92,7 +109,8 @@ pub fn back_up(store: &Path, settings: &Settings, to: &Path) -> Result<BackedUp,
     Ok(made)
 }
 
-/// Copies a backup to the place of a store, which appears when it is whole and durable. The backup stays as it is.
+/// Copies a backup to the place of a store, which appears when it is whole and durable. The backup stays as it is. What else
+/// lies in its folder is left there.
 ///
 /// # Errors
 /// [`BackupError`]
@@ -191,14 +209,13 @@ fn try_view(store: &Path, view: &Path, (current, n_manifest): &(String, u64)) ->
     // Logs are listed before any is copied: those that come later continue the last one that is listed.
     for name in names(store)? {
         let (from, to) = (store.join(&name), view.join(&name));
-        match Path::new(&name).extension().and_then(|end| end.to_str()) {
-            Some(TABLE) => {
+        match kind_of(&name) {
+            Some(FileKind::Table) => {
                 fs::hard_link(&from, &to)?;
                 add(from.metadata()?.len(), true);
             }
-            Some(LOG) => add(copy(&from, &to)?, false),
-            _ if name == "IDENTITY" || name.starts_with("OPTIONS-") => add(copy(&from, &to)?, false),
-            _ => {}
+            Some(FileKind::Growing) => add(copy(&from, &to)?, false),
+            Some(FileKind::Manifest) | None => {}
         }
     }
     let manifest = current.trim_end();
@@ -234,9 +251,10 @@ fn copy(from: &Path, to: &Path) -> io::Result<u64> {
     copy_start(from, to, u64::MAX)
 }
 
-/// Copies all files of a folder that no process writes to.
+/// Copies the files of a backup, which no process writes to.
 fn copy_files(from: &Path, to: &Path) -> Result<(), BackupError> {
-    for name in names(from).map_err(io_error(from))? {
+    let names = names(from).map_err(io_error(from))?;
+    for name in names.into_iter().filter(|name| kind_of(name).is_some()) {
         copy(&from.join(&name), &to.join(&name)).map_err(io_error(&to.join(&name)))?;
     }
     sync_folder(to)

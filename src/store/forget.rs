@@ -9,7 +9,7 @@ use super::disk_full::retry_while_full;
 use super::open::RocksStore;
 use super::rocks_error::{damaged, failed};
 use super::schema::{self, Fields, PostingKind, cf, meta};
-use crate::document::{DocumentId, Fingerprint};
+use crate::document::{DocumentId, FetchTime, Fingerprint};
 use crate::ports::{Forgotten, ForgottenUrl, MissingUrl, Outgoing, Remainders, Snapshot, StoreError, StoredSighting};
 use crate::sweep::{Observation, Seen, Selection, SweepRow, UrlState};
 use rocksdb::{BottommostLevelCompaction, CompactOptions, WriteBatch};
@@ -43,6 +43,20 @@ impl RocksStore {
         failed.map_or(Ok(()), Err)?;
         self.find_documents(&mut found)?;
         Ok(found)
+    }
+
+    /// Whether the store has a sighting from before a time. Reads all sightings where there is none.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn has_sighting_before(&self, time: FetchTime) -> Result<bool, StoreError> {
+        let mut is_there = false;
+        self.scan(cf::SIGHTINGS, &[], &mut |key, _| {
+            let sighting = schema::read_sighting(key).ok_or_else(|| damaged("a row of sightings"))?;
+            is_there = sighting.moment.fetched_at < time;
+            Ok(!is_there)
+        })?;
+        Ok(is_there)
     }
 
     fn selected_of(
@@ -102,7 +116,8 @@ impl RocksStore {
     }
 
     /// Forgets, and adds the events of it to the outbox. One batch holds everything, so a crash leaves all of it or
-    /// nothing. Until [`Self::compact`] the store's files may still hold what is forgotten.
+    /// nothing. Until [`Self::compact`] the store's files may still hold what is forgotten. The store has no counts then: call
+    /// [`Self::count_again`] after the last batch.
     ///
     /// # Errors
     /// [`StoreError`]; the store is then unchanged.
@@ -126,8 +141,9 @@ impl RocksStore {
         }
         let next_seq = events.last().map_or(self.next_seq(), |last| last.seq + 1);
         rows.put_cf(metas, meta::NEXT_SEQ, next_seq.to_be_bytes());
-        let n_forgotten = self.n_forgotten()? + forgotten.documents.len() as u32;
+        let n_forgotten = self.forgotten_documents()? + forgotten.documents.len() as u32;
         rows.put_cf(metas, meta::FORGOTTEN, n_forgotten.to_be_bytes());
+        self.delete_counts(&mut rows)?;
         kill_point!("forgetting");
         let write = || self.db.write_opt(WriteBatch::from_data(rows.data()), &synced()).map_err(failed);
         retry_while_full(|| self.should_stop(), write)?;
@@ -137,7 +153,7 @@ impl RocksStore {
     }
 
     /// How many documents were forgotten.
-    pub(super) fn n_forgotten(&self) -> Result<u32, StoreError> {
+    pub(super) fn forgotten_documents(&self) -> Result<u32, StoreError> {
         match self.db.get_cf(self.cf(cf::META)?, meta::FORGOTTEN).map_err(failed)? {
             None => Ok(0),
             Some(row) => Fields(&row).u32().ok_or_else(|| damaged("meta/forgotten")),

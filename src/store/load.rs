@@ -12,6 +12,7 @@ use rocksdb::{DB, IngestExternalFileOptions, Options, SstFileWriter, WriteBatch}
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 /// The folder of tables to ingest, inside the store's.
 const FOLDER: &str = "loading";
@@ -174,7 +175,12 @@ impl EmptyStore for NewStore {
             threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(panicked))
         })?;
         fs::remove_dir(&loading).map_err(failed_at(&loading))?;
-        store.write_metadata(metadata)
+        store.write_metadata(metadata)?;
+        // The numbers as a later opening of the store reads them.
+        store.n_documents.store(metadata.n_documents, Ordering::Release);
+        store.next_seq.store(metadata.next_seq, Ordering::Release);
+        store.count_again()?;
+        Ok(())
     }
 }
 

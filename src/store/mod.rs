@@ -6,6 +6,7 @@ mod backup;
 mod check;
 mod cluster_tree;
 mod column_options;
+mod counts;
 mod crash_notes;
 mod db;
 mod disk_full;

@@ -36,8 +36,11 @@ pub enum OpenError {
     /// The folder holds no store.
     #[error("there is no store in {0}; `lookalike run --store {0} INPUT…` creates one")]
     Missing(PathBuf),
-    /// The process that created the store was killed before it was done.
-    #[error("creation of the store {0} was interrupted; `lookalike run --store {0} INPUT…` completes it")]
+    /// The process that creates the store is not done, or was killed before it was.
+    #[error(
+        "the store {0} is not made yet: a `run` is creating it, so that you need only try again, or its creation was interrupted, \
+         which `lookalike run --store {0} INPUT…` completes"
+    )]
     Unmade(PathBuf),
     /// The folder holds something else than a store.
     #[error("{0} is not empty and holds no store; give an empty or a new folder")]
@@ -188,7 +191,7 @@ impl RocksStore {
             return Err(OpenError::Missing(path.to_path_buf()));
         }
         let options = database_options(settings);
-        let (mut log_error, mut last_missing, mut n_misses) = (None, None, 0);
+        let (mut log_error, mut last_missing, mut n_misses, mut is_unmade) = (None, None, 0, false);
         for _ in 0..OPEN_TRIES {
             let before = manifest_state(path);
             let opened = {
@@ -199,7 +202,11 @@ impl RocksStore {
             match opened {
                 // RocksDB lists the files first and reads the logs later. After a flush in between, the rows of a log
                 // deleted meanwhile would be missing from the snapshot.
-                Ok(db) if is_settled && before.is_some() => return Self::from_db(db, path, settings),
+                Ok(db) if is_settled && before.is_some() => match Self::from_db(db, path, settings) {
+                    // Its families are there already.
+                    Err(OpenError::NotAStore(_)) => is_unmade = true,
+                    opened => return opened,
+                },
                 Ok(_) => {}
                 // The writer deleted a file before it was opened here. RocksDB may name the same file in several
                 // ways.
@@ -212,13 +219,14 @@ impl RocksStore {
                 }
                 // A log disappeared during the opening. It is damage only if every attempt fails.
                 Err(error) if error.to_string().contains("WAL") => log_error = Some(error),
-                // A new store creates its column families one after the other.
-                Err(error) if error.to_string().contains("Column family not found") => {
-                    return Err(OpenError::Unmade(path.to_path_buf()));
-                }
+                // A new store creates its column families one after the other, which takes a moment.
+                Err(error) if error.to_string().contains("Column family not found") => is_unmade = true,
                 Err(error) => return Err(open_error(path, error)),
             }
             std::thread::sleep(OPEN_PAUSE);
+        }
+        if is_unmade {
+            return Err(OpenError::Unmade(path.to_path_buf()));
         }
         Err(log_error.map_or(OpenError::Unsettled(path.to_path_buf()), |error| open_error(path, error)))
     }

@@ -9,8 +9,8 @@ use super::url_cursor::UrlCursor;
 use crate::cluster::{ClusterPolicy, ClusterRow, Clusters, Link, first_representatives};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed, url_key};
 use crate::ports::{
-    DocumentShingles, DocumentText, MissingUrl, Outgoing, OutputNotes, ProgressMap, Snapshot, StartTimes, StoreError,
-    StoreRule, StoredDocument, StoredSighting,
+    DocumentShingles, DocumentText, MissingUrl, Outgoing, OutputNotes, ProgressMap, Snapshot, StartTimes, StoreCounts,
+    StoreError, StoreRule, StoredDocument, StoredSighting,
 };
 use crate::sketch::{Equivalences, Shingle};
 use crate::sweep::{Observation, Sighting, SweepRow, UrlState};
@@ -406,6 +406,18 @@ impl Snapshot for RocksStore {
             next = self.cluster_row(next)?.next;
         }
         Ok(members)
+    }
+
+    fn kept_counts(&self) -> Result<Option<StoreCounts>, StoreError> {
+        self.counts_if_kept()
+    }
+
+    fn counted(&self) -> Result<StoreCounts, StoreError> {
+        Ok(self.count()?.0)
+    }
+
+    fn n_forgotten(&self) -> Result<u32, StoreError> {
+        self.forgotten_documents()
     }
 
     fn clusters(&self) -> Result<Clusters, StoreError> {

@@ -40,10 +40,12 @@ impl RocksStore {
             }
             rows.put_cf(metas, meta::NEXT_SEQ, next_seq.to_be_bytes());
             rows.put_cf(metas, meta::LINKED_FROM, linked_from.to_be_bytes());
+            self.delete_counts(&mut rows)?;
             Ok(rows)
         };
         retry_while_full(|| self.should_stop(), || self.db.write_opt(rows()?, &synced()).map_err(failed))?;
         self.next_seq.store(next_seq, Ordering::Release);
+        self.count_again()?;
         self.check_folder()
     }
 

@@ -70,6 +70,8 @@
 //!   with its equivalence fingerprints or in `equal`.
 //! - `sightings` and `standings` hold the same sightings of documents.
 //! - Each row of `states` is [`UrlState::from_history`] the URL's sightings, apart from `found`.
+//! - `meta/counts`, where its event number is `meta/next-seq`, and the last row of each document in `meta/equal/…` are what
+//!   the other rows add up to.
 //! - `sought` holds the last copy of every URL with [`UrlState::missing_copy`].
 //! - Every row of `texts` is of a document, and its text has the words of that document.
 //! - Parents form trees.
@@ -77,12 +79,13 @@
 //!   them, where events are kept, those from `meta/kept-from` on. Of a kept event that tells of something forgotten, the
 //!   row is left without a key and without bytes.
 
-use crate::cluster::{ClusterRow, Link, NewDocument};
+use crate::cluster::{ClusterCounts, ClusterRow, EqualCluster, Link, NewDocument};
 use crate::codec::{decode_field, decode_varint, encode_field, encode_varint};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint};
+use crate::history::HistoryCounts;
 use crate::ports::{
     InputState, LoadDocument, MissingUrl, Neighbours, Outgoing, OutputNote, Present, PresentChange, Progress,
-    StoredDocument, StoredSighting,
+    StoreCounts, StoredDocument, StoredSighting,
 };
 use crate::related::{Bag, FragmentKey, Target, Term};
 use crate::sketch::Shingle;
@@ -205,6 +208,11 @@ pub mod meta {
     /// Followed by the name of an input that was read to its end: its size (8), and when it was last changed (8), if that is
     /// known.
     pub const INPUT: &[u8] = b"input/";
+    /// What the store adds up to (varints), and `next-seq` as it was then (8): see [`counts_row`](super::counts_row).
+    pub const COUNTS: &[u8] = b"counts";
+    /// Followed by `next-seq` as it was then (8) and a part (4): documents that stand alone at several URLs, each with the
+    /// number of these, or 0 where that is no longer so. Later rows count.
+    pub const EQUAL: &[u8] = b"equal/";
     /// The rule under which pages are read for related pages, as JSON.
     pub const RELATED_RULE: &[u8] = b"related-rule";
     /// The last build of related pages, as JSON.
@@ -396,6 +404,70 @@ pub(super) fn read_input_state(row: &[u8]) -> Option<InputState> {
     let n_bytes = fields.u64()?;
     let changed_at = if fields.0.is_empty() { None } else { Some(fields.time()?) };
     fields.0.is_empty().then_some(InputState { n_bytes, changed_at })
+}
+
+/// A row of `meta/counts`.
+pub(super) fn counts_row(counts: &StoreCounts, next_seq: u64) -> Vec<u8> {
+    let StoreCounts { history, clusters } = counts;
+    let (largest, size) = clusters.largest.map_or((0, 0), |(name, size)| (name.0, size));
+    let mut row = next_seq.to_be_bytes().to_vec();
+    for number in [
+        history.n_urls,
+        history.n_sightings,
+        history.n_gone,
+        clusters.n_of_similar,
+        clusters.n_documents_of_similar,
+        clusters.n_of_equal,
+        clusters.n_urls_of_equal,
+        largest.into(),
+        size.into(),
+    ] {
+        encode_varint(number, &mut row);
+    }
+    row
+}
+
+/// Reads what [`counts_row`] makes.
+pub(super) fn read_counts(row: &[u8]) -> Option<(StoreCounts, u64)> {
+    let mut fields = Fields(row);
+    let next_seq = fields.u64()?;
+    let history = HistoryCounts { n_urls: fields.varint()?, n_sightings: fields.varint()?, n_gone: fields.varint()? };
+    let mut clusters = ClusterCounts {
+        n_of_similar: fields.varint()?,
+        n_documents_of_similar: fields.varint()?,
+        n_of_equal: fields.varint()?,
+        n_urls_of_equal: fields.varint()?,
+        largest: None,
+    };
+    let (largest, size) = (fields.varint()?.try_into().ok()?, fields.varint()?.try_into().ok()?);
+    clusters.largest = (size > 0).then_some((ClusterId(largest), size));
+    fields.0.is_empty().then_some((StoreCounts { history, clusters }, next_seq))
+}
+
+/// The key of a row of `meta/equal/…`.
+pub(super) fn equal_clusters_key(next_seq: u64, part: u32) -> Vec<u8> {
+    [meta::EQUAL, &next_seq.to_be_bytes(), &part.to_be_bytes()].concat()
+}
+
+/// A row of `meta/equal/…`; the documents ascend.
+pub(super) fn equal_clusters_row(clusters: &[EqualCluster]) -> Vec<u8> {
+    let (mut row, mut last) = (Vec::new(), 0);
+    for EqualCluster { document, n_urls } in clusters {
+        encode_varint((document.0 - last).into(), &mut row);
+        encode_varint((*n_urls).into(), &mut row);
+        last = document.0;
+    }
+    row
+}
+
+/// Reads what [`equal_clusters_row`] makes.
+pub(super) fn read_equal_clusters(row: &[u8]) -> Option<Vec<EqualCluster>> {
+    let (mut fields, mut clusters, mut last) = (Fields(row), Vec::new(), 0u32);
+    while !fields.0.is_empty() {
+        last = last.checked_add(fields.varint()?.try_into().ok()?)?;
+        clusters.push(EqualCluster { document: DocumentId(last), n_urls: fields.varint()?.try_into().ok()? });
+    }
+    Some(clusters)
 }
 
 fn sortable(time: FetchTime) -> [u8; 8] {

@@ -8,10 +8,12 @@ use super::open::RocksStore;
 use super::posting_buffer::BufferedPosting;
 use super::rocks_error::failed;
 use super::schema::{self, PostingKind, cf, meta, postings_of};
-use crate::cluster::{self, ClusterRow, Link, SketchView};
+use crate::cluster::{self, ClusterRow, EqualCluster, Link, SketchView};
 use crate::document::{DocumentId, Fingerprint};
 use crate::history;
-use crate::ports::{Batch, MissingUrl, Outgoing, OutputNotes, Snapshot, Store, StoreError, StoredSighting, Syncer};
+use crate::ports::{
+    Batch, MissingUrl, Outgoing, OutputNotes, Snapshot, Store, StoreCounts, StoreError, StoredSighting, Syncer,
+};
 use crate::sketch::{Shingle, Sketch};
 use crate::sweep::{Observation, SweepRow, UrlState};
 use rocksdb::{DB, WriteBatch};
@@ -84,6 +86,10 @@ impl Store for RocksStore {
 
     fn n_bytes(&self) -> u64 {
         self.n_bytes_on_disk()
+    }
+
+    fn counts(&self) -> Result<(StoreCounts, Vec<EqualCluster>), StoreError> {
+        self.counts_to_go_on()
     }
 
     fn encode(&self, batch: &Batch, events: &[Outgoing]) -> Result<EncodedBatch, StoreError> {
@@ -273,6 +279,7 @@ impl RocksStore {
         }
         self.put_sightings(batch, &mut rows)?;
         self.put_states(batch, &mut rows)?;
+        self.put_counts(batch, &mut rows)?;
         self.put_progress(batch, events, &mut rows)?;
         Ok(rows)
     }

@@ -108,7 +108,12 @@ fn a_backup_is_restored_once_it_is_checked() {
     failed(world.command("restore").arg(&to).output().expect("starts"), 2, "is there already");
 
     fs::remove_dir_all(world.path("store")).expect("removed");
+    // Restored once: whatever else lay in the folder.
+    let others = ["notes.txt", "kept.log", "table.sst", "MANIFEST-old"];
+    others.iter().for_each(|name| fs::write(to.join(name), "no part of the backup").expect("written"));
     world.ask("restore -q", &[&to.display().to_string()]);
+    let restored = names(&world.path("store"));
+    assert!(others.iter().all(|other| !restored.iter().any(|name| name == other)), "{restored:?}");
     assert_eq!(world.ask("export clusters", &[]), clusters);
     world.run(&sweeps());
     assert_eq!(world.ask("export clusters", &[]), clusters, "it goes on where the backup ended");

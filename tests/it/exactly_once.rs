@@ -628,6 +628,31 @@ fn events_that_the_store_still_has_go_into_a_new_topic() {
     assert_present(&outputs, &world);
 }
 
+/// Wrong once: a store restored from before its first record was taken for a new one, and the advice was to start over.
+#[test]
+fn a_copy_from_before_the_first_record_is_an_older_copy() {
+    let Some(outputs) = OutputTopics::new(1) else { return };
+    let world = outputs.world();
+    // The store is there, and has read nothing of the topic.
+    let empty = world.write("empty.jsonl", "");
+    let made = world.command("run -q").env("LOOKALIKE__INPUT__FROM", "files").arg(empty).output().expect("starts");
+    assert!(world.path("store").exists(), "{}", crate::harness::text(&made.stderr));
+    let backup = world.path("backup").display().to_string();
+    world.ask("backup -q", &[&backup]);
+    outputs.pages.send_json(0, &[&crate::harness::page("http://a/", "2026-11-21T08:00:00Z", "s", &text_of("a"))]);
+    take_in(&outputs, &world, 1);
+    std::fs::remove_dir_all(world.path("store")).expect("removed");
+    world.ask("restore -q", &[&backup]);
+    let refused = world.command("run -q").output().expect("starts");
+    let why = crate::harness::text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(12), "{why}");
+    assert_says(&why, &["older copy", "lookalike follow --once"]);
+    // A new store is still one.
+    std::fs::remove_dir_all(world.path("store")).expect("removed");
+    let refused = world.command("run -q").output().expect("starts");
+    assert_eq!(refused.status.code(), Some(15), "{}", crate::harness::text(&refused.stderr));
+}
+
 /// Lost once: added partitions silently moved the keys of a compacted topic. The old state stayed in the old
 /// partitions for ever, beside the new.
 #[test]

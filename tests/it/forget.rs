@@ -1,7 +1,8 @@
 //! What is forgotten leaves the store as if it had never come, and its files.
 
+use crate::harness::process::Process;
 use crate::harness::schema::{assert_valid, event_validator};
-use crate::harness::{Partition, World, check_events, page, sample_lines, text};
+use crate::harness::{Partition, World, check_events, page, sample_lines, text, wait_until};
 use lookalike::wire::{Event, EventType};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -249,4 +250,45 @@ fn a_run_forgets_what_is_older_than_its_retention() {
     assert!(left == contents(&by_command) && !left.0.is_empty());
     assert!(left.0.iter().flatten().all(|page| page.contains("2017-")), "{:?}", left.0);
     assert!(!run().contains("forgot"));
+}
+
+/// Lost if this fails: a service that nobody restarts for months keeps what its settings say to delete.
+#[test]
+fn a_run_without_an_end_forgets_as_pages_grow_old() {
+    let world = World::new().with("input.follow_ms", 30).with("retention.days", 30).with("retention.every_ms", 100);
+    let (events, folder) = (world.path("events.jsonl"), world.path("crawl"));
+    fs::create_dir(&folder).expect("made");
+    let add = |name: &str, lines: &[String]| {
+        fs::write(folder.join(format!("{name}.open")), lines.join("\n") + "\n").expect("written");
+        fs::rename(folder.join(format!("{name}.open")), folder.join(name)).expect("renamed");
+    };
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_micros() as i64;
+    let today = lookalike::document::FetchTime(now).to_string();
+    let line = |url: &str, time: &str| page(url, time, "1", &format!("what stands at {url}"));
+    let mut command = world.run_command(std::slice::from_ref(&folder));
+    let mut process = Process::start({
+        command.arg("--follow");
+        command
+    });
+    for round in 0..3 {
+        let [old, new] = ["old", "new"].map(|kind| format!("http://{kind}.example/{round}"));
+        add(&format!("{round}.jsonl"), &[line(&old, "2020-01-01T00:00:00Z"), line(&new, &today)]);
+        let has_forgotten = || {
+            let told = fs::read_to_string(&events).unwrap_or_default();
+            let events = told.lines().filter(|line| line.ends_with('}'));
+            let kinds = events.filter_map(|line| serde_json::from_str::<Event>(line).ok()).map(|event| event.kind());
+            kinds.filter(|kind| *kind == EventType::Forgotten).count() > round
+        };
+        wait_until("the old page is forgotten", || {
+            process.check_alive();
+            has_forgotten()
+        });
+    }
+    process.stop();
+    let events = world.events();
+    assert!(events.windows(2).all(|pair| pair[0].seq + 1 == pair[1].seq), "each event once");
+    assert_eq!(events.iter().filter(|event| event.kind() == EventType::Assigned).count(), 6, "each page once");
+    assert!(world.partition().iter().flatten().all(|page| page.contains("new.example")), "{:?}", world.partition());
+    assert_eq!(world.partition().len(), 3);
+    assert!(world.ask("verify", &[]).starts_with("sound"));
 }

@@ -58,7 +58,14 @@ fn a_store_of_format_1_is_read() {
 fn a_store_of_format_1_goes_on() {
     let world = unpacked(1);
     fs::write(world.path("events.jsonl"), golden("events.jsonl")).expect("events");
+    // The program that wrote it kept no counts.
+    let counted = world.ask("stats", &[]);
+    assert!(counted.contains("counted just now"), "{counted}");
     assert_eq!(run_again(&world)["n_records"], 0, "it was taken in already");
+    let kept = world.ask("stats", &[]);
+    let numbers = |stats: &str| stats.lines().take(4).map(String::from).collect::<Vec<_>>();
+    assert!(numbers(&kept) == numbers(&counted) && !kept.contains("counted just now"), "{counted}\n{kept}");
+    assert!(world.ask("verify", &[]).starts_with("sound"));
     assert_eq!(world.ask("export clusters", &[]), golden("store-1.csv"));
     // A new store gives the same answers, byte for byte.
     let new = as_made();

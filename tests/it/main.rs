@@ -36,6 +36,8 @@ mod cluster;
 #[cfg(feature = "service")]
 mod content;
 #[cfg(feature = "service")]
+mod counts;
+#[cfg(feature = "service")]
 mod dedup;
 #[cfg(feature = "service")]
 mod dlq;

@@ -1,7 +1,7 @@
 //! A migrated store holds what the old one holds, by another rule, and goes on where it stood.
 
 use crate::backfill::without_chains;
-use crate::harness::broker::{Topic, topic};
+use crate::harness::broker::{Topic, present_in_table, present_in_topics, topic};
 use crate::harness::process::{LONG, Process};
 use crate::harness::{World, page, root, sample_lines, sweeps, text};
 use lookalike::document::DocumentId;
@@ -60,7 +60,10 @@ fn no_page(url: &str, sweep: &str, what: &str) -> String {
 
 /// A world that took the three sweeps in, closed the last two, and saw URLs gone, redirected and back again.
 fn crawled() -> World {
-    let world = keeping();
+    crawled_by(keeping())
+}
+
+fn crawled_by(world: World) -> World {
     let sweep = |world: &World, at: usize| world.run(&[sweeps()[at].clone()]);
     sweep(&world, 0);
     sweep(&world, 1);
@@ -249,6 +252,115 @@ fn sightings_without_a_text_are_told() {
     assert_mapping(&world);
 }
 
+/// The files that [`crawled_by`] took in, in that order.
+fn inputs(world: &World) -> Vec<PathBuf> {
+    sweeps().into_iter().chain([world.path("more.jsonl")]).collect()
+}
+
+/// Lost if this fails: the history, sweeps and names of a store without texts, whose files are still there.
+#[test]
+fn without_texts_the_inputs_give_the_same_store() {
+    let world = crawled_by(World::new());
+    // What was forgotten does not come back, though the files have it.
+    world.ask("forget -q https://docs.npm.example/html/doc/index.html", &[]);
+    let before = files_of(&world.path("store"));
+    let output = migrate_command(&world, &[]).args(inputs(&world)).output().expect("starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(files_of(&world.path("store")) == before, "the old store stays as it is, byte for byte");
+    assert!(ask_new(&world, "verify", &[]).starts_with("sound"));
+    let names = |csv: &str| crate::harness::partition_of(csv);
+    let [old, new] = ["store", "new"].map(|store| {
+        let ask = |question: &str, arguments: &[&str]| ask_on(&world, &world.path(store), question, arguments);
+        let bin = "https://docs.npm.example/html/api/bin.html";
+        let seen = serde_json::from_str::<Value>(&ask("query url", &[bin, "--json"])).expect("JSON");
+        let seen: Vec<String> = seen["sightings"]
+            .as_array()
+            .expect("sightings")
+            .iter()
+            .map(|sighting| format!("{} {} {}", sighting["fetched_at"], sighting["seen"], sighting["sweep"]))
+            .collect();
+        (names(&ask("export clusters", &[])), ask("sweep list", &["--json"]), seen)
+    });
+    assert_eq!(old, new);
+    // Both go on from the same place in the same files.
+    let more =
+        [page("http://later.example/", "2018-01-01T00:00:00Z", "5", "what came later"), String::new()].join("\n");
+    let files = [inputs(&world), vec![world.write("later.jsonl", more)]].concat();
+    for store in ["store", "new"] {
+        let mut command = world.command_on("run -q --json", &world.path(store));
+        let output = command.args(&files).output().expect("starts");
+        let summary: Value = serde_json::from_slice(&output.stdout).expect("a summary");
+        assert_eq!(summary["n_records"], 1, "{store}: {}", text(&output.stderr));
+    }
+}
+
+/// Lost if this fails: a store cannot get another `canonical.content` without its history.
+#[test]
+fn the_inputs_give_what_texts_cannot() {
+    let main = ("LOOKALIKE__CANONICAL__CONTENT", "main");
+    let world = crawled();
+    let output = migrate_command(&world, &[main]).arg("--reread").output().expect("starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let fresh = crawled_by(World::new().with("canonical.content", "main"));
+    let answers = |csv: &str| crate::harness::partition_of(csv);
+    assert_eq!(answers(&ask_new(&world, "export clusters", &[])), answers(&fresh.ask("export clusters", &[])));
+    assert_eq!(ask_new(&world, "sweep list", &["--json"]), fresh.ask("sweep list", &["--json"]));
+    assert_mapping(&world);
+}
+
+/// Lost if this fails: pages that neither the inputs nor texts have are missing, and nobody is told.
+#[test]
+fn pages_that_the_inputs_lack_come_from_texts_or_are_told() {
+    let world = crawled();
+    let whole = crate::harness::partition_of(&world.ask("export clusters", &[]));
+    // By the same [canonical] the texts have them.
+    migrate_with(&world, "new", &[], &sweeps()[1..2], 0);
+    assert_eq!(crate::harness::partition_of(&ask_new(&world, "export clusters", &[])), whole);
+    // By another one they do not.
+    let list = world.path("missing.jsonl");
+    migrate_with(&world, "other", &[("LOOKALIKE__CANONICAL__CONTENT", "main")], &sweeps()[1..2], 3);
+    let missing = fs::read_to_string(&list).expect("a list");
+    let n_pages = |csv: &str| csv.lines().count() - 1;
+    let (all, left) = (world.ask("export clusters", &[]), ask_on(&world, &world.path("other"), "export clusters", &[]));
+    assert_eq!(missing.lines().count(), n_pages(&all) - n_pages(&left));
+    assert!(n_pages(&left) > 50 && missing.contains("not among the inputs"), "{missing}");
+}
+
+fn migrate_with(world: &World, to: &str, variables: &[(&str, &str)], inputs: &[PathBuf], code: i32) {
+    let mut command = world.command("migrate -q --memory 2");
+    command.arg("--to").arg(world.path(to)).arg("--missing").arg(world.path("missing.jsonl")).args(inputs);
+    let output = command.envs(variables.iter().copied()).output().expect("starts");
+    assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+    assert!(ask_on(world, &world.path(to), "verify", &[]).starts_with("sound"));
+}
+
+/// Lost if this fails: a killed migration from inputs reads a page twice, or not at all.
+#[test]
+fn a_killed_migration_from_inputs_goes_on() {
+    let world = crawled();
+    let (whole, mut n_kills) = (crate::harness::partition_of(&world.ask("export clusters", &[])), 0);
+    loop {
+        let mut command = migrate_command(&world, &[("LOOKALIKE__BACKFILL__CHECKPOINT_MS", "0")]);
+        // One file is left to the texts.
+        let mut process = command.args(&inputs(&world)[1..]).spawn().expect("starts");
+        std::thread::sleep(Duration::from_millis(20 + 10 * n_kills));
+        if let Some(status) = process.try_wait().expect("a status") {
+            assert!(status.success(), "{status}");
+            break;
+        }
+        process.kill().expect("killed");
+        process.wait().expect("ended");
+        if world.path("new").exists() && !world.path("new.backfill").exists() {
+            break;
+        }
+        n_kills += 1;
+        assert!(n_kills < 400, "no migration ended by itself");
+    }
+    assert!(n_kills > 2, "{n_kills} kills are too few");
+    assert_eq!(crate::harness::partition_of(&ask_new(&world, "export clusters", &[])), whole);
+    assert!(ask_new(&world, "verify", &[]).starts_with("sound"));
+}
+
 /// Lost if this fails: a killed migration leaves half a store that looks whole, or mixes two moments of the old one.
 #[test]
 fn a_killed_migration_goes_on() {
@@ -290,6 +402,11 @@ fn what_texts_cannot_give_is_refused() {
     let world = World::new();
     world.run(&sweeps()[..1]);
     refused(&migrate_command(&world, &[]).output().expect("starts"), "keeps no texts");
+    let gone = world.write("gone.jsonl", page("http://a/", "2017-01-01T00:00:00Z", "1", "a b c") + "\n");
+    let elsewhere = World::new();
+    elsewhere.run(std::slice::from_ref(&gone));
+    fs::remove_file(gone).expect("removed");
+    refused(&migrate_command(&elsewhere, &[]).arg("--reread").output().expect("starts"), "no file that is still there");
     let world = keeping();
     world.run(&sweeps()[..1]);
     let main = [("LOOKALIKE__CANONICAL__CONTENT", "main")];
@@ -302,11 +419,16 @@ fn what_texts_cannot_give_is_refused() {
 }
 
 /// The configuration of a store that reads a topic.
-fn kafka_config(world: &World, pages: &Topic, events: &Topic, name: &str) -> PathBuf {
+fn kafka_config(world: &World, pages: &Topic, events: &Topic, state: Option<&[Topic; 2]>, name: &str) -> PathBuf {
     let config = format!(
         "input.from = \"kafka\"\nlog.level = \"warn\"\n[kafka]\nbrokers = \"{}\"\ntopic = \"{}\"\nevents_topic = \"{}\"\n\
-         assignments_topic = \"\"\nmerges_topic = \"\"\ndead_letters = false\ngroup = \"{}-{name}\"\n",
-        pages.brokers, pages.name, events.name, pages.name
+         assignments_topic = \"{}\"\nmerges_topic = \"{}\"\ndead_letters = false\ngroup = \"{}-{name}\"\n",
+        pages.brokers,
+        pages.name,
+        events.name,
+        state.map_or("", |[assignments, _]| &assignments.name),
+        state.map_or("", |[_, merges]| &merges.name),
+        pages.name
     );
     world.write(&format!("{name}.toml"), config)
 }
@@ -321,9 +443,13 @@ fn n_sightings(world: &World, store: &str) -> usize {
 #[test]
 fn both_stores_run_over_one_topic() {
     let (Some(pages), Some(events), Some(new_events)) = (topic(2), topic(1), topic(1)) else { return };
+    let (Some(assignments), Some(merges)) = (topic(1), topic(1)) else { return };
+    let state = [assignments, merges];
     let world = keeping();
-    let (old_config, new_config) =
-        (kafka_config(&world, &pages, &events, "old"), kafka_config(&world, &pages, &new_events, "new"));
+    let (old_config, new_config) = (
+        kafka_config(&world, &pages, &events, None, "old"),
+        kafka_config(&world, &pages, &new_events, Some(&state), "new"),
+    );
     let run = |store: &str, config: &Path| {
         let mut command = world.command_on("run -q", &world.path(store));
         command.arg("--config").arg(config).stderr(std::process::Stdio::piped());
@@ -355,6 +481,10 @@ fn both_stores_run_over_one_topic() {
     let output = output.expect("starts");
     assert_eq!(output.status.code(), Some(12), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("another store"), "{}", text(&output.stderr));
+    // Where each URL stands is in no topic yet. Once it is written there, `run` goes on with the changes.
+    let mut republish = world.command_on("topics republish", &world.path("new"));
+    let republished = republish.arg("--config").arg(&new_config).output().expect("starts");
+    assert!(republished.status.success(), "{}", text(&republished.stderr));
     let mut new = run("new", &new_config);
     send(&lines[500..]);
     until("store", lines.len(), &mut old);
@@ -366,5 +496,11 @@ fn both_stores_run_over_one_topic() {
         (crate::harness::partition_of(&ask_on(&world, &world.path(store), "export clusters", &[])), sweeps)
     });
     assert_eq!(old, new, "the same clusters, and no page counted twice");
+    let told = present_in_topics(&state[0].brokers, &state[0].name, &state[1].name);
+    assert_eq!(
+        told,
+        present_in_table(&ask_new(&world, "export present", &[])),
+        "consumers of the new topic see where each URL stands"
+    );
     assert!(ask_new(&world, "verify", &[]).starts_with("sound"));
 }

@@ -292,13 +292,27 @@ fn the_store_is_explored_from_its_first_page() {
     browser.wait("return document.querySelector('h1').textContent", "Clusters");
     assert_eq!(browser.texts("table.clusters tbody td"), ["45", "identical", "1"]);
     check_access(&browser);
-    for (question, n_rows) in [("host=moves", 0), ("size=46", 0), ("kind=near", 0), ("kind=identical&size=45", 1)] {
+    for (question, n_rows) in [
+        ("host=moves", 0),
+        ("size=46", 0),
+        ("kind=near", 0),
+        ("kind=identical&size=45", 1),
+        ("sweep=s59", 1),
+        ("sweep=s", 0),
+        ("kind=moved", 1),
+        ("kind=moved&host=copies", 0),
+    ] {
         let answer = server.get(&format!("/clusters?{question}"));
         assert_eq!(answer.body.matches("<tr><th scope=\"row\">").count(), n_rows, "{question}");
     }
     let csv = server.get("/clusters?format=csv");
     assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
     assert!(csv.body.starts_with("cluster,pages,texts,hosts,url\n") && csv.body.lines().count() == 2, "{}", csv.body);
+    let json = server.get("/clusters?kind=moved&format=json").json();
+    assert_eq!(
+        (&json[0]["pages"], &json[0]["left"], &json[0]["url"]),
+        (&1.into(), &1.into(), &"http://moves/new".into())
+    );
     for wrong in ["size=x", "kind=x", "format=x", "cursor=x"] {
         assert!([400, 404].contains(&server.get(&format!("/clusters?{wrong}")).status), "{wrong}");
     }
@@ -363,12 +377,14 @@ fn a_keyboard_suffices() {
     browser.open(&format!("http://{}/clusters", server.address));
     let focused = "const e = document.activeElement; return e.id || e.className || e.innerText";
     let mut reached = Vec::new();
-    for _ in 0..14 {
+    for _ in 0..16 {
         browser.press(TAB);
         reached.push(browser.script(focused).as_str().expect("a name").to_string());
     }
     let nav = ["Clusters", "Copies of a text", "Compare", "Explain"];
-    let expected = [&["skip", "name", "url", "Find"][..], &nav, &["host", "size", "kind", "Show", "As CSV"]].concat();
+    let expected =
+        [&["skip", "name", "url", "Find"][..], &nav, &["host", "sweep", "size", "kind", "Show", "As CSV", "As JSON"]]
+            .concat();
     assert_eq!(reached[..expected.len()], expected);
     assert!(reached[expected.len()].starts_with("http://copies/"), "{reached:?}");
 }

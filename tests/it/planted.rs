@@ -4,14 +4,14 @@
 //! source and the sink plant the faults. A crash is an error at the n-th step, after which everything is reopened.
 //! Without a fault the checks must pass, wherever the crash happens.
 
-use lookalike::cluster::{self, Decider, MatchRule, SketchView};
+use lookalike::cluster::{self, Decider, EqualCluster, MatchRule, SketchView};
 use lookalike::document::{CANONICAL_VERSION, DocumentId, Fingerprint, Seed};
 use lookalike::history;
 use lookalike::intake::FutureLimit;
 use lookalike::pipeline::{self, Pipeline, Stats};
 use lookalike::ports::{
     Batch, Incoming, MissingUrl, Outgoing, Polled, ProgressMap, Sink, SinkError, Snapshot, Source, SourceError, Store,
-    StoreError, StoreRule, StoredSighting,
+    StoreCounts, StoreError, StoreRule, StoredSighting,
 };
 use lookalike::sketch::{Shingle, Sketch, SketchRule};
 use lookalike::store::{self, RocksStore};
@@ -166,6 +166,10 @@ impl history::View for PlantedStore {
 }
 
 impl Store for PlantedStore {
+    fn counts(&self) -> Result<(StoreCounts, Vec<EqualCluster>), StoreError> {
+        Store::counts(&self.inner)
+    }
+
     fn equal(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {
         Store::equal(&self.inner, keys)
     }

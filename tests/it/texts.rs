@@ -210,3 +210,48 @@ fn a_forgotten_document_leaves_no_text() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(opened(&restored).text_of(DocumentId(1)).expect("read"), DocumentText::Kept(body(1)));
 }
+
+/// What two versions share is found in kept texts, in the inputs' records where none are kept, and in files.
+#[test]
+fn shared_passages_come_from_wherever_the_text_is() {
+    let words = |from: u32, n: u32| (from..from + n).map(|n| format!("word{n}")).collect::<Vec<_>>().join(" ");
+    let (old, new) = ([words(0, 40), words(900, 30)].join(" "), [words(500, 25), words(0, 40)].join(" "));
+    let line = |sweep: &str, body: &str| page("http://a.example/", &format!("2026-11-0{sweep}T00:00:00Z"), sweep, body);
+    let pages = [line("1", &old), line("2", &new)].join("\n") + "\n";
+    let (kept, plain) = (keeping(), World::new());
+    let compare = |world: &World, more: &[&str]| {
+        let mut command = world.command("query compare --passages --json http://a.example/ http://a.example/");
+        command.args(["--a-sweep", "1", "--b-sweep", "2"]).args(more).output().expect("starts")
+    };
+    let answer = |world: &World, from: &str, more: &[&str]| -> Value {
+        let output = compare(world, more);
+        let answer: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+        assert_eq!((answer["a"]["from"].as_str(), answer["b"]["from"].as_str()), (Some(from), Some(from)), "{answer}");
+        let passages = answer["passages"].as_array().expect("passages").clone();
+        assert_eq!(passages.len(), 1, "{answer}");
+        assert_eq!((&passages[0]["n_words"], &passages[0]["text"]), (&40.into(), &words(0, 40).into()));
+        assert_eq!((&passages[0]["a_begin"], &passages[0]["b_begin"]), (&0.into(), &(words(500, 25).len() + 1).into()));
+        answer
+    };
+    for world in [&kept, &plain] {
+        world.run(&[world.write("pages.jsonl", &pages)]);
+    }
+    let of_store = answer(&kept, "store", &[]);
+    let of_inputs = answer(&plain, "input", &[]);
+    assert_eq!(of_store["resemblance"], of_inputs["resemblance"]);
+    assert_eq!((&of_inputs["a"]["offset"], &of_inputs["b"]["offset"]), (&0.into(), &1.into()));
+    // The file went elsewhere.
+    let moved = plain.path("moved.jsonl");
+    fs::rename(plain.path("pages.jsonl"), &moved).expect("moved");
+    let output = compare(&plain, &[]);
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("--from"), "{}", text(&output.stderr));
+    answer(&plain, "input", &["--from", moved.to_str().expect("a path")]);
+    // Files need no store.
+    let nowhere = World::new();
+    let files = [("old.txt", &old), ("new.txt", &new)].map(|(name, body)| nowhere.write(name, body));
+    let table = nowhere.ask("query compare --passages", &files.each_ref().map(|file| file.to_str().expect("a path")));
+    assert!(table.contains("1 passages of A, 40 words") && table.contains("word0 word1"), "{table}");
+    assert!(!nowhere.path("store").exists());
+}

@@ -33,9 +33,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 const SEGMENT_BYTES: (u64, u64) = (1 << 20, 1 << 30);
 const SEGMENT_PAGES: (u64, u64) = (64 << 10, 4 << 20);
 
-/// The share of the memory that known bodies take.
-const KNOWN_BODIES_SHARE: u64 = 8;
-
 /// A record with what its page and its content become.
 pub(super) struct VisitRecord {
     pub origin: Origin,
@@ -72,7 +69,7 @@ pub(in crate::backfill) fn ingest(
     }
     let (seed, rule) = (checkpoint.seed()?, checkpoint.rule().clone());
     let PageInput { source, limits, sweep_cut, future, texts } = input;
-    let known_bodies = RwLock::new(KnownBodies::new(context.memory / KNOWN_BODIES_SHARE));
+    let known_bodies = RwLock::new(KnownBodies::within(context));
     let worker = || {
         let sketcher = RecordSketcher::new(rule.sketcher(&seed), limits.clone(), sweep_cut, future).with_texts(texts);
         let mut worker = SketchWorker { sketcher, rule: &rule.sketch, seed, known: &known_bodies };
@@ -161,15 +158,15 @@ pub fn sketched_chunks(
 }
 
 /// A sketcher and what it reads.
-struct SketchWorker<'a> {
-    sketcher: RecordSketcher,
-    rule: &'a SketchRule,
-    seed: Seed,
-    known: &'a RwLock<KnownBodies>,
+pub(super) struct SketchWorker<'a> {
+    pub sketcher: RecordSketcher,
+    pub rule: &'a SketchRule,
+    pub seed: Seed,
+    pub known: &'a RwLock<KnownBodies>,
 }
 
 impl SketchWorker<'_> {
-    fn sketch(&mut self, incoming: Incoming) -> VisitRecord {
+    pub fn sketch(&mut self, incoming: Incoming) -> VisitRecord {
         let Incoming { origin, chain, record, .. } = incoming;
         let (n_bytes, known) = (record.n_bytes(), self.known);
         let find = |bytes| known.read().unwrap_or_else(PoisonError::into_inner).find(bytes);
@@ -220,7 +217,7 @@ pub(super) fn new_document(
 }
 
 /// Assigns document ids and writes segments.
-struct IngestWriter<'a> {
+pub(super) struct IngestWriter<'a> {
     context: &'a Context,
     known: KnownDocuments,
     /// Bodies that the sketchers do not know yet.
@@ -280,7 +277,7 @@ impl OpenSegment {
 
 impl<'a> IngestWriter<'a> {
     /// Resumes after the segments of the checkpoint, whose documents are known.
-    fn resume(
+    pub fn resume(
         checkpoint: &Checkpoint,
         context: &'a Context,
         known_bodies: &'a RwLock<KnownBodies>,
@@ -312,7 +309,7 @@ impl<'a> IngestWriter<'a> {
     }
 
     /// Writes a chunk, and records the segment if that fills it.
-    fn take(&mut self, chunk: Chunk<VisitRecord>, checkpoint: &mut Checkpoint) -> Result<(), BackfillError> {
+    pub fn take(&mut self, chunk: Chunk<VisitRecord>, checkpoint: &mut Checkpoint) -> Result<(), BackfillError> {
         match chunk {
             Chunk::Unreadable(what) => {
                 tracing::error!("{what}");
@@ -331,7 +328,7 @@ impl<'a> IngestWriter<'a> {
     }
 
     /// Records the last segment, and whether the source is read to its end.
-    fn finish(
+    pub fn finish(
         mut self,
         checkpoint: &mut Checkpoint,
         reached_end: Result<bool, BackfillError>,

@@ -4,15 +4,18 @@
 //! older store ─▶ reader ─▶ sketcher ×n ─▶ writer, as for pages
 //!                documents with their sightings, by number; then the sightings of no page
 //! ```
+//! Where the inputs are at hand, their records come first, see [`super::reread`], and only what they lack follows from texts.
+//!
 //! In that order the new store numbers its documents as the older one does, so that under the same rule clusters keep their
 //! names. A sighting's offset is its number in that order.
 
 use super::ingest::{NewDocument, VisitContent, VisitRecord, ingest_without_bodies, new_document};
+use super::reread::{RereadSightings, ingested_sightings, reread};
 use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
 use crate::backfill::error::BackfillError;
 use crate::backfill::rows::Visit;
-use crate::backfill::sketching::CHUNK_RECORDS;
+use crate::backfill::sketching::{CHUNK_RECORDS, PageInput};
 use crate::document::{CanonicalForm, DocumentId, Seed, host_key, url_key};
 use crate::intake::{KeptText, TextRule};
 use crate::ports::{Chunk, DocumentText, Snapshot};
@@ -36,6 +39,10 @@ pub struct KeptInput {
     pub store: Arc<dyn Snapshot + Send + Sync>,
     /// How the new store keeps texts, where it does.
     pub texts: Option<TextRule>,
+    /// Inputs with the store's pages, where these are to be read again.
+    pub inputs: Option<PageInput>,
+    /// Whether the texts that the store keeps are those of the new rule.
+    pub reads_texts: bool,
 }
 
 /// A sighting of the older store with its number.
@@ -64,24 +71,33 @@ struct KeptDocument {
 pub(in crate::backfill) fn ingest_kept(
     checkpoint: &mut Checkpoint,
     context: &Context,
-    input: &KeptInput,
+    input: KeptInput,
 ) -> Result<(), BackfillError> {
     if checkpoint.ingested().is_finished {
         return Ok(());
     }
+    let KeptInput { store, texts, inputs, reads_texts } = input;
+    let reread = match inputs {
+        Some(inputs) => {
+            reread(checkpoint, context, inputs, &*store)?;
+            Some(ingested_sightings(checkpoint)?)
+        }
+        None => None,
+    };
     let (seed, rule) = (checkpoint.seed()?, checkpoint.rule().clone());
     let source: Arc<str> = SOURCE.into();
-    let from = checkpoint.ingested().progress_map().values().map(|progress| progress.next_offset).max().unwrap_or(0);
+    let progress = checkpoint.ingested().progress_map();
+    let from = progress.get(&(SOURCE.to_string(), 0)).map_or(0, |progress| progress.next_offset);
     let worker = || {
         let (sketcher, source) = (rule.sketcher(&seed), Arc::clone(&source));
-        let mut worker = KeptSketcher { sketcher, rule: &rule.sketch, seed, texts: input.texts, source, last: None };
+        let mut worker = KeptSketcher { sketcher, rule: &rule.sketch, seed, texts, source, last: None };
         move |chunk: Vec<KeptSighting>| {
             Chunk::Records(chunk.into_iter().map(|sighting| worker.sketch(sighting)).collect())
         }
     };
     let read = |send: &dyn Fn(Vec<KeptSighting>) -> bool| {
-        let store = &*input.store;
-        KeptReader { store, context, send, from, offset: 0, chunk: Vec::new(), n_bytes: 0 }.read()
+        let (store, reread) = (&*store, reread.as_ref());
+        KeptReader { store, context, send, reread, reads_texts, from, offset: 0, chunk: Vec::new(), n_bytes: 0 }.read()
     };
     ingest_without_bodies(checkpoint, context, read, worker)
 }
@@ -91,6 +107,9 @@ struct KeptReader<'a> {
     store: &'a (dyn Snapshot + Send + Sync),
     context: &'a Context,
     send: &'a dyn Fn(Vec<KeptSighting>) -> bool,
+    /// Sightings that are ingested from the inputs.
+    reread: Option<&'a RereadSightings>,
+    reads_texts: bool,
     /// The first sighting that is not ingested yet.
     from: i64,
     /// The number of the next sighting.
@@ -139,6 +158,9 @@ impl KeptReader<'_> {
     fn kept_document(&mut self, number: DocumentId) -> Result<KeptDocument, BackfillError> {
         let missing = |reason, message: &str| Err(Rejection::new(reason, message));
         let text = match self.store.text_of(number)? {
+            _ if !self.reads_texts => {
+                missing(Reason::NoPage, "its record is not among the inputs, and no text of this [canonical] is kept")
+            }
             DocumentText::Kept(text) => Ok(text),
             DocumentText::TooLong(n_bytes) => {
                 let message = format!("its text of {n_bytes} bytes was over limits.text_bytes_max when it came");
@@ -165,7 +187,10 @@ impl KeptReader<'_> {
     ) -> Result<(), BackfillError> {
         let offset = self.offset;
         self.offset += 1;
-        if offset < self.from {
+        let Observation { fetched_at, seen, sweep } = &sighting.moment;
+        let reread = self.reread.filter(|_| seen.document().is_some());
+        let is_reread = |reread: &RereadSightings| reread.contains(&sighting.url, *fetched_at, sweep.as_deref());
+        if offset < self.from || reread.is_some_and(is_reread) {
             return Ok(());
         }
         let document = document(self)?;

@@ -8,3 +8,4 @@ pub(super) mod load;
 pub(super) mod pair_formation;
 pub(super) mod pairs;
 pub(super) mod partition;
+mod reread;

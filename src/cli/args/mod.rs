@@ -18,8 +18,8 @@ pub use ingest::{BackfillArgs, Role, RunArgs, ServeArgs, SketchArgs};
 pub use kafka::{DlqCommand, ReplayArgs, Republished, TopicArgs, TopicsCommand};
 pub use migrate::MigrateArgs;
 pub use query::{
-    ChangesArgs, ExportArgs, ExportClustersArgs, ExportCommand, ExportEventsArgs, ExportMappingArgs, Question,
-    ReclusterArgs, ReportArgs, SweepCommand,
+    ChangesArgs, CompareArgs, ExportArgs, ExportClustersArgs, ExportCommand, ExportEventsArgs, ExportMappingArgs,
+    Question, ReclusterArgs, ReportArgs, SweepCommand,
 };
 pub use related::{BuildArgs, EvaluateArgs, RelatedCommand, SampleArgs, TableArgs};
 

@@ -29,17 +29,15 @@ Examples:
     },
     /// Show resemblance and containment of two documents
     ///
-    /// Two files are compared exactly and need no store.
+    /// Two files are compared exactly and need no store. With --passages, the texts themselves are compared: those of files,
+    /// those that the store keeps, and else those of the records that the store took in, where their files are still there.
     #[command(after_long_help = "\
 Examples:
   lookalike query compare old.html new.html
-  lookalike query compare page.html https://example.com/")]
-    Compare {
-        /// A file, or a URL in the store
-        a: String,
-        /// A file, or a URL in the store
-        b: String,
-    },
+  lookalike query compare page.html https://example.com/
+  lookalike query compare 17 42 --passages
+  lookalike query compare https://example.com/ https://example.com/ --a-sweep 1 --b-sweep 2 --passages --json")]
+    Compare(CompareArgs),
     /// Show the kept text of a page: what counts of it, without markup
     ///
     /// The store keeps texts of documents that come while store.keep_text is "canonical". Of several pages that are one
@@ -410,4 +408,25 @@ pub struct ReclusterArgs {
     /// Memory for the pairs [default: a third of the machine's]; the rest goes through files beside FILE
     #[arg(long, value_name = "MIB")]
     pub memory: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// A file, or a URL in the store; with --passages also a document's number
+    pub a: String,
+    /// A file, or a URL in the store; with --passages also a document's number
+    pub b: String,
+    /// Show which passages both have, word for word, and the exact shares
+    #[arg(long)]
+    pub passages: bool,
+    /// The version of A that this sweep saw
+    #[arg(long, value_name = "SWEEP", requires = "passages")]
+    pub a_sweep: Option<String>,
+    /// The version of B that this sweep saw
+    #[arg(long, value_name = "SWEEP", requires = "passages")]
+    pub b_sweep: Option<String>,
+    /// Files with the pages' records, where the store keeps no texts [default: the files it took its pages from, as far as
+    /// they are still there]
+    #[arg(long, value_name = "INPUT", num_args = 1.., requires = "passages")]
+    pub from: Vec<PathBuf>,
 }

@@ -135,6 +135,8 @@ fn add(
         close_requests: CloseRequests::default(),
         progress,
         future: future_limit(config),
+        stats: Arc::default(),
+        stop: Arc::clone(&context.stop),
     };
     let summary = stream(config, store, flow, &context.stop)?;
     if context.stop.load(Relaxed) {

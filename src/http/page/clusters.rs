@@ -1,4 +1,4 @@
-//! `/clusters`: the largest clusters, by host, size and kind.
+//! `/clusters`: the largest clusters, by host, sweep, size and kind.
 
 use super::super::answer::Answer;
 use super::super::cursor::ListRequest;
@@ -19,9 +19,14 @@ const ROWS: usize = 50;
 /// Hosts offered, those with most pages first.
 const HOSTS_MAX: usize = 100;
 
+/// Sweeps offered.
+const SWEEPS_MAX: usize = 200;
+
 /// What a person asks to see.
 struct Filter<'r> {
     host: &'r str,
+    /// The sweep that saw a page of it last.
+    sweep: &'r str,
     /// The least number of pages.
     size: u32,
     kind: Kind,
@@ -32,13 +37,15 @@ enum Kind {
     All,
     Identical,
     Near,
+    Moved,
 }
 
 impl Kind {
-    const ALL: [(Kind, &'static str, &'static str); 3] = [
+    const ALL: [(Kind, &'static str, &'static str); 4] = [
         (Kind::All, "all", "identical or near"),
         (Kind::Identical, "identical", "identical only"),
         (Kind::Near, "near", "near: with different texts"),
+        (Kind::Moved, "moved", "moved: has left a URL"),
     ];
 
     fn name(self) -> &'static str {
@@ -50,26 +57,34 @@ impl<'r> Filter<'r> {
     fn from_request(request: &'r QueryRequest) -> Result<Self, HttpError> {
         let wrong = |message: &str| HttpError::bad_request("bad-parameter", message);
         let given = |name: &str| request.given(name).map(str::trim).filter(|value| !value.is_empty());
-        let size = given("size").map_or(Ok(2), str::parse).map_err(|_| wrong("size must be a number"))?;
         let kind = given("kind").unwrap_or("all");
         let kind = Kind::ALL.iter().find(|(_, name, _)| *name == kind).map(|(kind, ..)| *kind);
-        let kind = kind.ok_or_else(|| wrong("kind must be all, identical or near"))?;
-        Ok(Filter { host: given("host").unwrap_or(""), size, kind })
+        let kind = kind.ok_or_else(|| wrong("kind must be all, identical, near or moved"))?;
+        let size_min = if kind == Kind::Moved { 1 } else { 2 };
+        let size = given("size").map_or(Ok(size_min), str::parse).map_err(|_| wrong("size must be a number"))?;
+        Ok(Filter { host: given("host").unwrap_or(""), sweep: given("sweep").unwrap_or(""), size, kind })
     }
 
     /// The clusters that match, each with its pages that count, the largest first.
     fn rows<'o>(&self, overview: &'o Overview) -> Vec<Row<'o>> {
         let host = overview.hosts.iter().position(|row| row.name == self.host);
-        if host.is_none() && !self.host.is_empty() {
+        let sweep = overview.sweeps.iter().position(|name| name == self.sweep);
+        if (host.is_none() && !self.host.is_empty()) || (sweep.is_none() && !self.sweep.is_empty()) {
             return Vec::new();
         }
         let of_kind = overview.clusters.iter().filter(|cluster| match self.kind {
-            Kind::All => true,
-            Kind::Identical => cluster.n_documents == 1,
+            Kind::All => cluster.n_pages > 1,
+            Kind::Identical => cluster.n_pages > 1 && cluster.n_documents == 1,
             Kind::Near => cluster.n_documents > 1,
+            Kind::Moved => cluster.n_left > 0,
         });
-        let n_pages = |cluster: &ListedCluster| host.map_or(cluster.n_pages, |host| cluster.n_pages_on(host));
-        let mut rows: Vec<Row<'o>> = of_kind.map(|cluster| Row { cluster, n_pages: n_pages(cluster) }).collect();
+        let of_sweep = of_kind.filter(|cluster| sweep.is_none_or(|sweep| cluster.n_pages_of(sweep) > 0));
+        let n_pages = |cluster: &ListedCluster| match (host, sweep) {
+            (Some(host), _) => cluster.n_pages_on(host),
+            (None, Some(sweep)) => cluster.n_pages_of(sweep),
+            (None, None) => cluster.n_pages,
+        };
+        let mut rows: Vec<Row<'o>> = of_sweep.map(|cluster| Row { cluster, n_pages: n_pages(cluster) }).collect();
         rows.retain(|row| row.n_pages >= self.size.max(1));
         rows.sort_by_key(Row::position);
         rows
@@ -96,17 +111,21 @@ pub(in super::super) fn clusters<V: Snapshots>(
 ) -> Result<Answer, HttpError> {
     let filter = Filter::from_request(request)?;
     let size = filter.size.to_string();
-    let of = [filter.host, &size, filter.kind.name()];
+    let of = [filter.host, filter.sweep, &size, filter.kind.name()];
     let list = request.list_request::<(Reverse<u32>, u32)>(&service.settings, snapshot.seed(), &of)?;
     let list = ListRequest { limit: ROWS, ..list };
     let counted = service.counted();
-    let as_csv = match request.given("format") {
-        None => false,
-        Some("csv") => true,
-        Some(_) => return Err(HttpError::bad_request("bad-parameter", "format must be csv; leave it out for a page")),
+    let export: Option<fn(&[Row<'_>]) -> Answer> = match request.given("format") {
+        None => None,
+        Some("csv") => Some(csv),
+        Some("json") => Some(json),
+        Some(_) => {
+            let message = "format must be csv or json; leave it out for a page";
+            return Err(HttpError::bad_request("bad-parameter", message));
+        }
     };
     let Some(counted) = counted else {
-        if as_csv {
+        if export.is_some() {
             return Err(HttpError::busy("the clusters are being counted; ask again in a second"));
         }
         let mut html = Html::default();
@@ -116,8 +135,8 @@ pub(in super::super) fn clusters<V: Snapshots>(
     let rows = filter.rows(&counted.overview);
     let n_rows = rows.len();
     let (rows, next) = list.part_of(rows, Row::position);
-    if as_csv {
-        return Ok(csv(&rows));
+    if let Some(export) = export {
+        return Ok(export(&rows));
     }
     let mut html = Html::default();
     html.raw("<h1>Clusters</h1>");
@@ -129,7 +148,9 @@ pub(in super::super) fn clusters<V: Snapshots>(
     }
     counted_at(html.raw(". "), &counted, snapshot.next_seq());
     html.raw(" ");
-    link(&mut html, &filter, &[("cursor", request.given("cursor").unwrap_or("")), ("format", "csv")], "As CSV");
+    let cursor = ("cursor", request.given("cursor").unwrap_or(""));
+    link(&mut html, &filter, &[cursor, ("format", "csv")], "As CSV");
+    link(&mut html, &filter, &[cursor, ("format", "json")], "As JSON");
     html.raw("</p>");
     if rows.is_empty() {
         html.raw("<p class=\"problem\">No cluster is like this. A host is compared letter by letter.</p>");
@@ -155,8 +176,16 @@ fn form(html: &mut Html, filter: &Filter<'_>, overview: &Overview) {
     for row in largest_hosts(overview, HOSTS_MAX) {
         html.raw("<option value=\"").text(&row.name).raw("\"></option>");
     }
+    html.raw(
+        "</datalist></div><div><label for=\"sweep\">Seen last by the sweep</label><input type=\"text\" id=\"sweep\" ",
+    );
+    html.raw("name=\"sweep\" list=\"sweeps\" autocomplete=\"off\" autocapitalize=\"none\" spellcheck=\"false\" ");
+    html.raw("placeholder=\"any\" value=\"").text(filter.sweep).raw("\"><datalist id=\"sweeps\">");
+    for name in overview.sweeps.iter().take(SWEEPS_MAX) {
+        html.raw("<option value=\"").text(name).raw("\"></option>");
+    }
     html.raw("</datalist></div><div><label for=\"size\">Pages, at least</label><input type=\"number\" id=\"size\" ");
-    html.raw("name=\"size\" min=\"2\" value=\"").text(filter.size).raw("\"></div>");
+    html.raw("name=\"size\" min=\"1\" value=\"").text(filter.size).raw("\"></div>");
     html.raw("<div><label for=\"kind\">Texts</label><select id=\"kind\" name=\"kind\">");
     for (kind, name, words) in Kind::ALL {
         html.raw("<option value=\"").raw(name).raw(if kind == filter.kind { "\" selected>" } else { "\">" });
@@ -176,7 +205,7 @@ pub(super) fn largest_hosts(overview: &Overview, limit: usize) -> Vec<&crate::qu
 /// A link to the clusters of a filter, with more parameters where they are not empty.
 fn link(html: &mut Html, filter: &Filter<'_>, more: &[(&'static str, &str)], name: &'static str) {
     html.raw("<a href=\"/clusters?size=").text(filter.size);
-    let own = [("host", filter.host), ("kind", filter.kind.name())];
+    let own = [("host", filter.host), ("sweep", filter.sweep), ("kind", filter.kind.name())];
     for (parameter, value) in own.iter().chain(more).filter(|(_, value)| !value.is_empty()) {
         html.raw("&amp;").raw(parameter).raw("=").query(value);
     }
@@ -185,8 +214,8 @@ fn link(html: &mut Html, filter: &Filter<'_>, more: &[(&'static str, &str)], nam
 
 /// The largest clusters of all.
 pub(super) fn largest_clusters(html: &mut Html, overview: &Overview, limit: usize) {
-    let rows: Vec<Row<'_>> =
-        overview.clusters.iter().take(limit).map(|cluster| Row { cluster, n_pages: cluster.n_pages }).collect();
+    let of_several = overview.clusters.iter().filter(|cluster| cluster.n_pages > 1);
+    let rows: Vec<Row<'_>> = of_several.take(limit).map(|cluster| Row { cluster, n_pages: cluster.n_pages }).collect();
     table(html, overview, &rows, "");
 }
 
@@ -218,6 +247,22 @@ fn table(html: &mut Html, overview: &Overview, rows: &[Row<'_>], host: &str) {
         html.raw("</tr>");
     }
     html.raw("</tbody></table></div>");
+}
+
+/// The rows as JSON.
+fn json(rows: &[Row<'_>]) -> Answer {
+    let row = |Row { cluster, n_pages }: &Row<'_>| {
+        serde_json::json!({
+            "cluster": cluster.cluster,
+            "pages": n_pages,
+            "texts": cluster.n_documents,
+            "hosts": cluster.n_hosts(),
+            "left": cluster.n_left,
+            "url": cluster.canonical,
+        })
+    };
+    let rows: Vec<_> = rows.iter().map(row).collect();
+    Answer::new("application/json", serde_json::Value::from(rows).to_string())
 }
 
 /// The rows as a table for programs.

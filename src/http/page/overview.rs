@@ -80,7 +80,7 @@ fn facts(html: &mut Html, overview: &Overview, changes: Option<&Changes>, n_docu
 
 fn largest(html: &mut Html, overview: &Overview) {
     html.raw("<section aria-labelledby=\"largest\"><h2 id=\"largest\">The largest clusters</h2>");
-    if overview.clusters.is_empty() {
+    if overview.n_clusters == 0 {
         html.raw("<p>No two pages that stand have similar texts.</p></section>");
         return;
     }

@@ -59,7 +59,7 @@ impl Check<'_> {
 
     /// As many documents may be missing as were forgotten.
     fn gaps(&mut self, gaps: &Gaps) {
-        let n_forgotten = self.store.n_forgotten().unwrap_or_default();
+        let n_forgotten = self.store.forgotten_documents().unwrap_or_default();
         if gaps.n_missing != n_forgotten {
             let what = format!(
                 "{} documents are missing from here on, {n_forgotten} of them because they were forgotten",

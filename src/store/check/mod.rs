@@ -73,6 +73,7 @@ impl RocksStore {
         check.clusters();
         check.related();
         check.texts();
+        check.counts();
         let mut report = check.report;
         report.is_sound = report.n_findings == 0;
         report

@@ -188,7 +188,7 @@ impl Check<'_> {
             }
         }
         // The list of a common shingle was cut, and may have lost documents since.
-        let may_lack = self.store.n_forgotten().is_ok_and(|n| n > 0);
+        let may_lack = self.store.forgotten_documents().is_ok_and(|n| n > 0);
         for shingle in common.difference(full).filter(|_| !may_lack) {
             self.add_finding(
                 cf::COMMON,

@@ -1,9 +1,10 @@
 //! Checks `meta`, `offsets` and `outbox`.
 
 use super::{Check, hex};
-use crate::ports::Progress;
+use crate::ports::{Progress, StoreError};
 use crate::store::schema::{self, FORMAT_VERSION, Fields, OLDEST_READABLE_FORMAT, cf, meta};
 use crate::wire::Event;
+use std::collections::BTreeMap;
 
 /// The row of a partition that no longer exists, once the user has accepted its loss.
 const GONE: Progress = Progress { next_offset: -1, chain: 0 };
@@ -30,6 +31,8 @@ impl Check<'_> {
                 // Opening the store has read it.
                 meta::KEPT_FROM => row.len() == 16,
                 meta::SEED => row.len() == 32,
+                meta::COUNTS => schema::read_counts(&row).is_some(),
+                key if key.starts_with(meta::EQUAL) => schema::read_equal_clusters(&row).is_some(),
                 key if key.starts_with(meta::BEGINNING) || key.starts_with(meta::WATCH) => row.len() == 8,
                 key if key.starts_with(meta::INPUT) => schema::read_input_state(&row).is_some(),
                 key if key.starts_with(meta::OUTPUT) => schema::read_output(&row).is_some(),
@@ -39,6 +42,28 @@ impl Check<'_> {
                 let what = format!("{} contradicts the other rows of meta, or has the wrong length", hex(&row));
                 self.add_finding(cf::META, name, what);
             }
+        }
+    }
+
+    /// The counts that are kept are those of the rows. What cannot be counted is another check's finding.
+    pub(super) fn counts(&mut self) {
+        let counted = || -> Result<_, StoreError> {
+            let Some(kept) = self.store.counts_if_kept()? else { return Ok(None) };
+            Ok(Some(((kept, self.store.equal_clusters()?.0), self.store.count()?)))
+        };
+        let Ok(Some(((kept, kept_equal), (counts, equal)))) = counted() else { return };
+        if kept != counts {
+            self.add_finding(cf::META, "counts", format!("it says {kept:?}, and the rows add up to {counts:?}"));
+        }
+        let pairs =
+            kept_equal.iter().map(|cluster| (cluster, false)).chain(equal.iter().map(|cluster| (cluster, true)));
+        let mut by_document: BTreeMap<_, [u32; 2]> = BTreeMap::new();
+        for (cluster, is_counted) in pairs {
+            by_document.entry(cluster.document).or_default()[usize::from(is_counted)] = cluster.n_urls;
+        }
+        for (document, [kept, counted]) in by_document.into_iter().filter(|(_, [kept, counted])| kept != counted) {
+            let what = format!("{kept} URLs are noted as those of document {document} alone, and {counted} carry it");
+            self.add_finding(cf::META, "equal", what);
         }
     }
 

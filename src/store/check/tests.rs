@@ -3,7 +3,7 @@
 use super::{Report, reported_name};
 use crate::backfill::Context;
 use crate::backfill::related::count_related;
-use crate::cluster::{ClusterRow, Decider, MatchRule};
+use crate::cluster::{ClusterRow, Decider, EqualCluster, MatchRule};
 use crate::document::{CANONICAL_VERSION, DocumentId, Seed};
 use crate::intake::{FutureLimit, KeptText, TextRule};
 use crate::pipeline::{self, Pipeline, PipelineError, Stats, Summary};
@@ -241,6 +241,21 @@ type Damage = (&'static str, &'static str, fn(&RocksStore));
 const DAMAGES: &[Damage] = &[
     (cf::META, "contradicts the other", |store| store.plant(cf::META, meta::PUBLISHED, u64::MAX.to_be_bytes())),
     (cf::META, "contradicts the other", |store| store.plant(cf::META, meta::INDEXED_UP_TO, 9999u32.to_be_bytes())),
+    (cf::META, "the rows add up to", |store| {
+        let mut counts = store.counts_if_kept().expect("read").expect("kept");
+        counts.history.n_sightings += 1;
+        store.plant(cf::META, meta::COUNTS, schema::counts_row(&counts, store.next_seq()));
+    }),
+    (cf::META, "the rows add up to", |store| {
+        let mut counts = store.counts_if_kept().expect("read").expect("kept");
+        counts.clusters.n_of_similar -= 1;
+        store.plant(cf::META, meta::COUNTS, schema::counts_row(&counts, store.next_seq()));
+    }),
+    (cf::META, "0 carry it", |store| {
+        let row = schema::equal_clusters_row(&[EqualCluster { document: DocumentId(1), n_urls: 9 }]);
+        store.plant(cf::META, schema::equal_clusters_key(store.next_seq(), 1), row);
+    }),
+    (cf::META, "contradicts the other", |store| store.plant(cf::META, meta::COUNTS, [0; 8])),
     (cf::DOCS, "not a document from 1 to", |store| store.plant(cf::META, meta::DOCUMENTS, 50u32.to_be_bytes())),
     (cf::DOCS, "70 documents are missing", |store| {
         store.plant(cf::META, meta::DOCUMENTS, (store.n_documents() + 70).to_be_bytes());

@@ -1,14 +1,16 @@
 //! A store whose n-th call fails, or whose calls take any time, and an in-process pipeline over it.
 
 use super::World;
-use lookalike::cluster::{self, Decider, SketchView};
+use lookalike::cluster::{self, Decider, EqualCluster, SketchView};
 use lookalike::config::Config;
 use lookalike::document::{DocumentId, Fingerprint, Seed};
 use lookalike::files::{EventFile, FileSource, Input};
 use lookalike::history;
 use lookalike::intake::FutureLimit;
 use lookalike::pipeline::{self, Pipeline, Stats, Summary};
-use lookalike::ports::{Batch, MissingUrl, Outgoing, Sink, Snapshot, Store, StoreError, StoredSighting, Syncer};
+use lookalike::ports::{
+    Batch, MissingUrl, Outgoing, Sink, Snapshot, Store, StoreCounts, StoreError, StoredSighting, Syncer,
+};
 use lookalike::sketch::{Shingle, Sketch};
 use lookalike::store::RocksStore;
 use lookalike::sweep::{Observation, SweepRow, UrlState};
@@ -121,6 +123,10 @@ impl history::View for Failing {
 }
 
 impl Store for Failing {
+    fn counts(&self) -> Result<(StoreCounts, Vec<EqualCluster>), StoreError> {
+        self.call(|| Store::counts(&self.inner))
+    }
+
     fn equal(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {
         self.call(|| self.inner.equal(keys))
     }
