@@ -2,6 +2,7 @@
 //!
 //! ```sh
 //! cargo run --release --no-default-features --example related -- bench-data/related/postgresql
+//! cargo run --release --no-default-features --example related -- window=32 bench-data/related/postgresql
 //! ```
 //! A folder holds `pages.jsonl.zst`, `classes.csv` (url, class path) and `queries.txt`. Everything happens in memory. For
 //! each folder and each kind of bags it prints how well 500 answers of the live query follow the classes, and how many of
@@ -34,8 +35,10 @@ const SIMILAR: f64 = 0.2;
 fn main() -> Result<()> {
     println!("| set | bags | URLs | words a bag | P@10 | sibling-D | coverage | recall@10 | pairs ≥ {SIMILAR} |");
     println!("|---|---|---|---|---|---|---|---|---|");
-    for folder in std::env::args().skip(1) {
+    let (settings, folders): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|arg| arg.contains('='));
+    for folder in folders {
         for (name, rule) in profiles() {
+            let rule = changed(&rule, &settings)?;
             let found = measure(Path::new(&folder), &rule)?;
             let set = Path::new(&folder).file_name().unwrap_or_default().to_string_lossy();
             let Measured { scores, n_urls, n_words, recall_at_10, recall_of_pairs } = found;
@@ -49,6 +52,17 @@ fn main() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A rule with other settings, each `key=value` with a value in JSON.
+fn changed(rule: &RelatedRule, settings: &[String]) -> Result<RelatedRule> {
+    let mut keys = serde_json::to_value(rule)?;
+    for setting in settings {
+        let (key, value) = setting.split_once('=').ok_or("a setting has no value")?;
+        keys[key] = serde_json::from_str(value)?;
+    }
+    let rule: RelatedRule = serde_json::from_value(keys)?;
+    rule.problem().map_or(Ok(rule), |problem| Err(problem.into()))
 }
 
 /// The default, its two halves, and the paper's bags.

@@ -3,18 +3,30 @@
 use wide::u8x64;
 
 /// Bytes that are examined at once.
-pub(super) const BLOCK_BYTES: usize = 64;
+pub(crate) const BLOCK_BYTES: usize = 64;
 
 /// A bit for each byte, the lowest for the first: set if the byte is an ASCII letter or digit.
 #[inline]
 pub(super) fn alphanumeric(block: &[u8; BLOCK_BYTES]) -> u64 {
     let bytes = u8x64::new(*block);
-    let is_of = |bytes: u8x64, first: u8, last: u8| {
-        let from_first = bytes - u8x64::splat(first);
-        from_first.min(u8x64::splat(last - first)).simd_eq(from_first)
-    };
-    let lower = bytes | u8x64::splat(0x20);
-    (is_of(lower, b'a', b'z') | is_of(bytes, b'0', b'9')).to_bitmask()
+    (are_letters(bytes) | are_of(bytes, b'0', b'9')).to_bitmask()
+}
+
+/// A bit for each byte, the lowest for the first: set if the byte is an ASCII letter.
+#[inline]
+pub(crate) fn alphabetic(block: &[u8; BLOCK_BYTES]) -> u64 {
+    are_letters(u8x64::new(*block)).to_bitmask()
+}
+
+#[inline]
+fn are_letters(bytes: u8x64) -> u8x64 {
+    are_of(bytes | u8x64::splat(0x20), b'a', b'z')
+}
+
+#[inline]
+fn are_of(bytes: u8x64, first: u8, last: u8) -> u8x64 {
+    let from_first = bytes - u8x64::splat(first);
+    from_first.min(u8x64::splat(last - first)).simd_eq(from_first)
 }
 
 /// How many bytes of ASCII a text begins with.
@@ -35,8 +47,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn plain(bytes: &[u8]) -> u64 {
-        bytes.iter().rev().fold(0, |bits, byte| bits << 1 | u64::from(byte.is_ascii_alphanumeric()))
+    fn plain(bytes: &[u8], is_set: fn(&u8) -> bool) -> u64 {
+        bytes.iter().rev().fold(0, |bits, byte| bits << 1 | u64::from(is_set(byte)))
     }
 
     #[test]
@@ -45,7 +57,8 @@ mod tests {
             for at in 0..BLOCK_BYTES {
                 let mut block = [b' '; BLOCK_BYTES];
                 block[at] = byte;
-                assert_eq!(alphanumeric(&block), plain(&block), "{byte:#x} at {at}");
+                assert_eq!(alphanumeric(&block), plain(&block, u8::is_ascii_alphanumeric), "{byte:#x} at {at}");
+                assert_eq!(alphabetic(&block), plain(&block, u8::is_ascii_alphabetic), "{byte:#x} at {at}");
             }
         }
     }
@@ -54,7 +67,7 @@ mod tests {
         #[test]
         fn as_byte_by_byte(text in proptest::collection::vec(any::<u8>(), 0..200), n_ascii in 0usize..200) {
             for block in text.as_chunks().0 {
-                prop_assert_eq!(alphanumeric(block), plain(block));
+                prop_assert_eq!(alphanumeric(block), plain(block, u8::is_ascii_alphanumeric));
             }
             let mut mixed: Vec<u8> = text.iter().map(|byte| byte & 0x7f).collect();
             mixed.truncate(n_ascii);

@@ -126,11 +126,11 @@ pub trait RelatedView {
     /// [`StoreError`]
     fn related_members(&self, center: Target, most: usize) -> Result<Vec<Target>, StoreError>;
 
-    /// The URL of a target, where a page that stood there was taken in.
+    /// The URL of each target at which a page that was taken in stood.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn url_of_target(&self, target: Target) -> Result<Option<String>, StoreError>;
+    fn urls_of_targets(&self, targets: &[Target]) -> Result<Vec<Option<String>>, StoreError>;
 }
 
 /// A bag that is no longer what the last build made of it.

@@ -3,7 +3,7 @@
 //! The bag of the page asked about is made of what the store holds now, so that a link taken in a moment ago counts. The
 //! bags of the answers are those of the last build.
 
-use super::target_names::{LINKING_MAX, TargetNames};
+use super::target_names::{LINKING_MAX, NamedTarget, TargetNames};
 use crate::document::{ClusterId, DocumentId};
 use crate::ports::{RelatedBuild, RelatedView, Snapshot, StoreError};
 use crate::related::{
@@ -251,6 +251,7 @@ impl<'s, S: Snapshot + RelatedView> Search<'s, S> {
         Ok(ranked)
     }
 
+    /// The first pages of a ranking. What they need is read for all of them together.
     fn pages(
         &self,
         bag: &Bag,
@@ -261,41 +262,62 @@ impl<'s, S: Snapshot + RelatedView> Search<'s, S> {
     ) -> Result<Vec<RelatedPage>, StoreError> {
         let names = TargetNames::with_rule(self.snapshot, &self.rule);
         let mut seen: HashSet<ClusterId> = asked.cluster.into_iter().collect();
-        let mut pages = Vec::new();
-        for (similarity, target, theirs) in ranked {
-            if pages.len() == limit {
+        let mut ranked = ranked.into_iter();
+        let (mut pages, mut linking) = (Vec::new(), Vec::new());
+        while pages.len() < limit {
+            let next: Vec<(f64, Target, Bag)> = ranked.by_ref().take(limit - pages.len()).collect();
+            if next.is_empty() {
                 break;
             }
-            let linking = names.linking_documents(target)?;
-            let Some(url) = names.url_of(target, &linking)? else { continue };
-            let cluster = self.cluster_at(&url)?;
-            if !copies && cluster.is_some_and(|cluster| !seen.insert(cluster)) {
-                continue;
+            let targets: Vec<Target> = next.iter().map(|(_, target, _)| *target).collect();
+            let named = names.named(&targets)?;
+            let clusters = self.clusters_at(&named)?;
+            for (((similarity, _, theirs), named), cluster) in next.into_iter().zip(named).zip(clusters) {
+                let Some(url) = named.url else { continue };
+                if !copies && cluster.is_some_and(|cluster| !seen.insert(cluster)) {
+                    continue;
+                }
+                let shared = shared_words(bag, &theirs, &asked.words);
+                pages.push(RelatedPage { url, similarity, cluster, shared, linked_from: Vec::new() });
+                linking.push(named.linking);
             }
-            let shared = bag.weights().iter().map(|(term, weight)| (*term, (*weight).min(theirs.weight(*term))));
-            let mut shared = named(shared.filter(|(_, weight)| *weight > 0).collect(), &asked.words);
-            shared.truncate(REASONS_MAX);
-            let linked_from = self.first_urls(&linking, &url)?;
-            pages.push(RelatedPage { url, similarity, cluster, shared, linked_from });
         }
+        self.tell_linking(&linking, &mut pages)?;
         Ok(pages)
     }
 
-    fn cluster_at(&self, url: &str) -> Result<Option<ClusterId>, StoreError> {
-        let states = self.snapshot.states(&[self.snapshot.key_of(url)])?;
-        let document = states.into_iter().flatten().find_map(|state| state.newest.seen.document());
-        document.map(|document| self.snapshot.cluster_of(document)).transpose()
+    /// The clusters of what stands at each URL.
+    fn clusters_at(&self, named: &[NamedTarget]) -> Result<Vec<Option<ClusterId>>, StoreError> {
+        let urls = named.iter().map(|named| named.url.as_deref().unwrap_or_default());
+        let keys: Vec<_> = urls.map(|url| self.snapshot.key_of(url)).collect();
+        let states = self.snapshot.states(&keys)?.into_iter();
+        let documents = states.map(|state| state.and_then(|state| state.newest.seen.document()));
+        documents.map(|document| document.map(|document| self.snapshot.cluster_of(document)).transpose()).collect()
     }
 
-    /// The first URLs of documents, without one.
-    fn first_urls(&self, documents: &[DocumentId], without: &str) -> Result<Vec<String>, StoreError> {
-        let documents = self.snapshot.documents(documents)?;
-        let keys: Vec<_> = documents.into_iter().map(|document| document.first_url).collect();
-        let mut urls = self.snapshot.urls(&keys)?;
-        urls.retain(|url| url != without);
-        urls.truncate(LINKING_MAX);
-        Ok(urls)
+    /// Adds the first URLs of the documents that link to each page, without the page's own.
+    fn tell_linking(&self, linking: &[Vec<DocumentId>], pages: &mut [RelatedPage]) -> Result<(), StoreError> {
+        let mut documents = linking.concat();
+        documents.sort_unstable();
+        documents.dedup();
+        let keys: Vec<_> =
+            self.snapshot.documents(&documents)?.into_iter().map(|document| document.first_url).collect();
+        let urls = self.snapshot.urls(&keys)?;
+        let url = |document: &DocumentId| Some(&urls[documents.binary_search(document).ok()?]);
+        for (page, linking) in pages.iter_mut().zip(linking) {
+            let others = linking.iter().filter_map(url).filter(|url| **url != page.url);
+            page.linked_from = others.take(LINKING_MAX).cloned().collect();
+        }
+        Ok(())
     }
+}
+
+/// The words that two bags share, the heaviest first.
+fn shared_words(bag: &Bag, other: &Bag, words: &FxHashMap<Term, String>) -> Vec<SharedWord> {
+    let shared = bag.weights().iter().map(|(term, weight)| (*term, (*weight).min(other.weight(*term))));
+    let mut shared = named(shared.filter(|(_, weight)| *weight > 0).collect(), words);
+    shared.truncate(REASONS_MAX);
+    shared
 }
 
 /// Terms by a word of each, the heaviest first.

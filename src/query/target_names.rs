@@ -7,6 +7,14 @@ use crate::related::{RelatedRule, Said, Target};
 /// Pages that link to a target which are named, at most.
 pub(super) const LINKING_MAX: usize = 3;
 
+/// What is known of a target by its name.
+pub(super) struct NamedTarget {
+    /// Its URL; `None` where nothing that is kept names it.
+    pub url: Option<String>,
+    /// A few documents that link to it.
+    pub linking: Vec<DocumentId>,
+}
+
 /// Names targets.
 pub(super) struct TargetNames<'s, S> {
     snapshot: &'s S,
@@ -24,8 +32,18 @@ impl<'s, S: Snapshot + RelatedView> TargetNames<'s, S> {
         TargetNames { snapshot, per_host_max: rule.per_host_max }
     }
 
-    /// A few documents that link to a target.
-    pub fn linking_documents(&self, target: Target) -> Result<Vec<DocumentId>, StoreError> {
+    /// Names targets, each with a few documents that link to it.
+    pub fn named(&self, targets: &[Target]) -> Result<Vec<NamedTarget>, StoreError> {
+        let urls = self.snapshot.urls_of_targets(targets)?;
+        let named = targets.iter().zip(urls).map(|(target, url)| {
+            let linking = self.linking_documents(*target)?;
+            let url = url.map_or_else(|| self.url_by_link(*target, &linking), |url| Ok(Some(url)))?;
+            Ok(NamedTarget { url, linking })
+        });
+        named.collect()
+    }
+
+    fn linking_documents(&self, target: Target) -> Result<Vec<DocumentId>, StoreError> {
         let fragments = self.snapshot.fragments(target, self.per_host_max)?;
         let mut documents: Vec<DocumentId> = fragments.into_iter().map(|(_, document)| document).collect();
         documents.sort_unstable();
@@ -34,12 +52,8 @@ impl<'s, S: Snapshot + RelatedView> TargetNames<'s, S> {
         Ok(documents)
     }
 
-    /// A target's URL. The first document that links to it names a URL that was never crawled.
-    pub fn url_of(&self, target: Target, linking: &[DocumentId]) -> Result<Option<String>, StoreError> {
-        let url = self.snapshot.url_of_target(target)?;
-        if url.is_some() {
-            return Ok(url);
-        }
+    /// A URL that was never crawled, from the first document that links to it.
+    fn url_by_link(&self, target: Target, linking: &[DocumentId]) -> Result<Option<String>, StoreError> {
         let said = self.snapshot.said(&linking[..linking.len().min(1)])?;
         let mut passages = said.iter().flatten().flat_map(Said::fragments).map(|(passage, _)| &passage.target);
         Ok(passages.find(|url| Target::of(self.snapshot.seed(), url) == target).cloned())
@@ -47,9 +61,9 @@ impl<'s, S: Snapshot + RelatedView> TargetNames<'s, S> {
 
     /// The URL of a target, wherever it is known from.
     pub fn url(&self, target: Target) -> Result<Option<String>, StoreError> {
-        match self.snapshot.url_of_target(target)? {
+        match self.snapshot.urls_of_targets(&[target])?.pop().flatten() {
             Some(url) => Ok(Some(url)),
-            None => self.url_of(target, &self.linking_documents(target)?),
+            None => self.url_by_link(target, &self.linking_documents(target)?),
         }
     }
 }

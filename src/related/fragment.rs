@@ -1,8 +1,8 @@
 //! What a page says: about itself, and about the URLs that it links to.
 
 use super::rule::{RelatedRule, Titles};
-use super::stop_words::StopWords;
-use crate::document::{BaseUrl, Mark, MarkKind, MarkedText, append_words, resolve};
+use super::stop_words::{ShortWord, StopWords};
+use crate::document::{BLOCK_BYTES, BaseUrl, Mark, MarkKind, MarkedText, alphabetic, append_words, resolve};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -155,11 +155,20 @@ struct Words {
     starts: Vec<usize>,
     n_kept: usize,
     canonical: String,
+    /// Words in lower case that are about to be appended to the text.
+    lower: Vec<u8>,
 }
 
 impl Words {
     fn new(stop_words: StopWords) -> Self {
-        Words { stop_words, text: String::new(), starts: vec![0], n_kept: 0, canonical: String::new() }
+        Words {
+            stop_words,
+            text: String::new(),
+            starts: vec![0],
+            n_kept: 0,
+            canonical: String::new(),
+            lower: Vec::new(),
+        }
     }
 
     fn clear(&mut self) {
@@ -190,20 +199,54 @@ impl Words {
 
     /// Appends the words of ASCII, which are its runs of letters.
     fn append_ascii(&mut self, text: &str) {
-        for word in text.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty()) {
-            let from = self.text.len();
-            if word.len() > 1 && !self.is_full() {
-                self.text.push_str(word);
-                self.text[from..].make_ascii_lowercase();
-                if self.stop_words.contains(&self.text[from..]) {
-                    self.text.truncate(from);
-                } else {
-                    self.text.push(' ');
+        let bytes = text.as_bytes();
+        self.lower.clear();
+        let (mut begin, mut was_letter) = (None, 0);
+        for (block, at) in bytes.chunks(BLOCK_BYTES).zip((0..).step_by(BLOCK_BYTES)) {
+            let letters = match block.try_into() {
+                Ok(block) => alphabetic(block),
+                Err(_) => {
+                    let mut padded = [0; BLOCK_BYTES];
+                    padded[..block.len()].copy_from_slice(block);
+                    alphabetic(&padded)
+                }
+            };
+            // Bits at which words begin and end in turn.
+            let mut edges = letters ^ (letters << 1 | was_letter);
+            was_letter = letters >> (BLOCK_BYTES - 1);
+            while edges != 0 {
+                let edge = at + edges.trailing_zeros() as usize;
+                edges &= edges - 1;
+                match begin.take() {
+                    None => begin = Some(edge),
+                    Some(begin) => self.push_ascii(bytes, begin..edge),
+                }
+            }
+        }
+        if let Some(begin) = begin {
+            self.push_ascii(bytes, begin..bytes.len());
+        }
+        self.text.push_str(str::from_utf8(&self.lower).unwrap_or_default());
+    }
+
+    /// Appends a word of ASCII to the words that do not yet stand in the text.
+    fn push_ascii(&mut self, text: &[u8], place: Range<usize>) {
+        let end = self.lower.len() + place.len();
+        if place.len() > 1 && !self.is_full() {
+            match ShortWord::lower(text, place.clone()) {
+                Some(word) if self.stop_words.contains_short(word) => {}
+                word => {
+                    match word {
+                        Some(word) => self.lower.extend(word.bytes()),
+                        None => self.lower.extend(text[place].to_ascii_lowercase()),
+                    }
+                    self.lower.truncate(end);
+                    self.lower.push(b' ');
                     self.n_kept += 1;
                 }
             }
-            self.starts.push(self.text.len());
         }
+        self.starts.push(self.text.len() + self.lower.len());
     }
 
     fn append_mixed(&mut self, text: &str) {
@@ -334,7 +377,7 @@ mod tests {
     proptest! {
         /// ASCII has the words that it has as any other text.
         #[test]
-        fn ascii_is_read_like_any_text(text in "([a-zA-Z0-9 .,<_\\n]|the |Rose|x86){0,60}") {
+        fn ascii_is_read_like_any_text(text in "([a-zA-Z0-9 .,<_@\\[`{\\n]|the |Rose|x86|[a-zA-Z]{14,70}){0,60}") {
             let [mut ascii, mut mixed] = [Words::new(StopWords::Short), Words::new(StopWords::Short)];
             ascii.append_ascii(&text);
             mixed.append_mixed(&text);

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::sync::LazyLock;
 
 /// A list of English stop words, lower case and unstemmed. Contractions stand in it without what follows the
@@ -20,15 +21,59 @@ pub enum StopWords {
 impl StopWords {
     /// Whether a lower-case word is on the list.
     pub fn contains(self, word: &str) -> bool {
+        ShortWord::new(word.as_bytes()).is_some_and(|word| self.contains_short(word))
+    }
+
+    /// [`Self::contains`] for a word of at most [`ShortWord::BYTES_MAX`] bytes. No stop word is longer.
+    pub fn contains_short(self, word: ShortWord) -> bool {
         match self {
-            StopWords::Short => SHORT.contains(word),
-            StopWords::Paper => PAPER.contains(word),
+            StopWords::Short => SHORT.contains(&word),
+            StopWords::Paper => PAPER.contains(&word),
         }
     }
 }
 
-static SHORT: LazyLock<FxHashSet<&str>> = LazyLock::new(|| SHORT_LINES.lines().collect());
-static PAPER: LazyLock<FxHashSet<&str>> = LazyLock::new(|| PAPER_LINES.lines().collect());
+/// The bytes of a short word, followed by zeros. It is compared and hashed as one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ShortWord(u128);
+
+impl ShortWord {
+    /// The longest words.
+    pub const BYTES_MAX: usize = 16;
+
+    /// A word; `None` where it is too long.
+    pub fn new(word: &[u8]) -> Option<Self> {
+        let mut bytes = [0; Self::BYTES_MAX];
+        bytes.get_mut(..word.len())?.copy_from_slice(word);
+        Some(ShortWord(u128::from_le_bytes(bytes)))
+    }
+
+    /// The word of ASCII letters at a place of a text, in lower case; `None` where it is too long.
+    pub fn lower(text: &[u8], place: Range<usize>) -> Option<Self> {
+        let n_over = Self::BYTES_MAX.checked_sub(place.len())?;
+        // A fixed number of bytes is read in one step.
+        let Some(bytes) = text.get(place.start..).and_then(<[u8]>::first_chunk) else {
+            return ShortWord::new(&text.get(place)?.to_ascii_lowercase());
+        };
+        let within = u128::MAX.checked_shr(8 * n_over as u32).unwrap_or(0);
+        Some(ShortWord((u128::from_le_bytes(*bytes) | LOWER) & within))
+    }
+
+    /// Its bytes, and the zeros behind them.
+    pub fn bytes(self) -> [u8; Self::BYTES_MAX] {
+        self.0.to_le_bytes()
+    }
+}
+
+/// The bit in which a lower-case letter of ASCII differs from its capital, in every byte.
+const LOWER: u128 = u128::from_le_bytes([0x20; 16]);
+
+static SHORT: LazyLock<FxHashSet<ShortWord>> = LazyLock::new(|| words(SHORT_LINES));
+static PAPER: LazyLock<FxHashSet<ShortWord>> = LazyLock::new(|| words(PAPER_LINES));
+
+fn words(lines: &str) -> FxHashSet<ShortWord> {
+    lines.lines().filter_map(|word| ShortWord::new(word.as_bytes())).collect()
+}
 
 const SHORT_LINES: &str = include_str!("stop_words_short.txt");
 const PAPER_LINES: &str = include_str!("stop_words.txt");
@@ -42,6 +87,7 @@ mod tests {
         for (lines, n) in [(SHORT_LINES, 176), (PAPER_LINES, 762)] {
             let words: Vec<&str> = lines.lines().collect();
             assert_eq!(words.len(), n);
+            assert_eq!(super::words(lines).len(), n);
             assert!(words.is_sorted_by(|a, b| a < b));
             assert!(words.iter().all(|word| !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase())));
         }

@@ -3,6 +3,7 @@
 //! [`schema`] describes the bytes of every column family. Readers open the same folder read-only.
 
 mod backup;
+mod champions;
 mod check;
 mod cluster_tree;
 mod column_options;

@@ -5,6 +5,7 @@
 //! that do not count. `meta/related-swap` says that it is under way: where it is cut off, there is no build until the
 //! next one, which makes everything anew from `said`.
 
+use super::champions::{ChampionChange, ChampionRow};
 use super::column_options;
 use super::db::{family, synced};
 use super::fragment::fragments_of;
@@ -138,12 +139,14 @@ fn table_path(folder: &Path, name: &str) -> PathBuf {
 struct SstTables<'o> {
     folder: PathBuf,
     writers: BTreeMap<&'static str, (SstFileWriter<'o>, u64)>,
+    /// The champions that go into the next row.
+    champions: Option<ChampionRow>,
 }
 
 impl<'o> SstTables<'o> {
     fn new(folder: &Path, options: &'o BTreeMap<&'static str, Options>) -> Self {
         let writer = |(name, options): (&&'static str, &'o Options)| (*name, (SstFileWriter::create(options), 0));
-        SstTables { folder: folder.to_path_buf(), writers: options.iter().map(writer).collect() }
+        SstTables { folder: folder.to_path_buf(), writers: options.iter().map(writer).collect(), champions: None }
     }
 
     fn put(&mut self, name: &'static str, key: &[u8], row: &[u8]) -> Result<(), StoreError> {
@@ -156,7 +159,14 @@ impl<'o> SstTables<'o> {
         writer.put(key, row).map_err(failed)
     }
 
-    fn finish(self) -> Result<(), StoreError> {
+    fn put_champions(&mut self, row: Option<ChampionRow>) -> Result<(), StoreError> {
+        let Some((key, row)) = row.as_ref().and_then(ChampionRow::encode) else { return Ok(()) };
+        self.put(cf::CHAMPIONS, &key, &row)
+    }
+
+    fn finish(mut self) -> Result<(), StoreError> {
+        let last = self.champions.take();
+        self.put_champions(last)?;
         for (mut writer, n_rows) in self.writers.into_values() {
             if n_rows > 0 {
                 writer.finish().map_err(failed)?;
@@ -176,7 +186,11 @@ impl RelatedTables for SstTables<'_> {
     }
 
     fn champion(&mut self, term: Term, weight: u8, target: Target) -> Result<(), StoreError> {
-        self.put(cf::CHAMPIONS, &schema::champion_key(term, weight, target), &[])
+        if self.champions.as_mut().is_some_and(|row| row.push(term, weight, target)) {
+            return Ok(());
+        }
+        let full = self.champions.replace(ChampionRow::new(term, weight, target));
+        self.put_champions(full)
     }
 
     fn term(&mut self, term: Term, n_with: [u32; 2]) -> Result<(), StoreError> {
@@ -195,14 +209,12 @@ impl RelatedTables for SstTables<'_> {
 impl RelatedRefresh for RocksStore {
     fn replace_bags(&self, changes: &[BagChange], refreshed_up_to: DocumentId) -> Result<(), StoreError> {
         let Some(mut build) = self.related_build()? else { return Ok(()) };
-        let (bags, champions_of_all) = (self.cf(cf::BAGS)?, self.cf(cf::CHAMPIONS)?);
-        let mut rows = WriteBatch::default();
+        let bags = self.cf(cf::BAGS)?;
+        let (mut rows, mut of_champions) = (WriteBatch::default(), Vec::new());
         for BagChange { target, old, new } in changes.iter().filter(|change| change.old != change.new) {
-            for (term, weight) in champions(old, &build.rule) {
-                rows.delete_cf(champions_of_all, schema::champion_key(term, weight, *target));
-            }
-            for (term, weight) in champions(new, &build.rule) {
-                rows.put_cf(champions_of_all, schema::champion_key(term, weight, *target), []);
+            for (bag, comes) in [(old, false), (new, true)] {
+                let change = |(term, weight)| ChampionChange { term, weight, target: *target, comes };
+                of_champions.extend(champions(bag, &build.rule).into_iter().map(change));
             }
             match new.weights() {
                 [] => rows.delete_cf(bags, target.0.to_be_bytes()),
@@ -211,6 +223,7 @@ impl RelatedRefresh for RocksStore {
             build.n_urls += u64::from(old.weights().is_empty());
             build.n_urls -= u64::from(new.weights().is_empty());
         }
+        self.change_champions(of_champions, &mut rows)?;
         build.refreshed_up_to = refreshed_up_to;
         let row = serde_json::to_vec(&build).map_err(|error| StoreError::Failed(error.to_string()))?;
         rows.put_cf(self.cf(cf::META)?, meta::RELATED_BUILD, row);
@@ -318,9 +331,9 @@ impl RelatedView for RocksStore {
         if !self.has_related() || most == 0 {
             return Ok(found);
         }
-        self.scan(cf::CHAMPIONS, &term.0.to_be_bytes(), &mut |key, _| {
-            let (_, weight, target) = schema::read_champion_key(key).ok_or_else(|| damaged("a row of champions"))?;
-            found.push((target, weight));
+        self.scan(cf::CHAMPIONS, &term.0.to_be_bytes(), &mut |key, row| {
+            let (_, weight, targets) = schema::read_champions(key, row).ok_or_else(|| damaged("a row of champions"))?;
+            found.extend(targets.take(most - found.len()).map(|target| (target, weight)));
             Ok(found.len() < most)
         })?;
         Ok(found)
@@ -367,12 +380,16 @@ impl RelatedView for RocksStore {
         Ok(members)
     }
 
-    fn url_of_target(&self, target: Target) -> Result<Option<String>, StoreError> {
-        let mut found = None;
-        self.scan(cf::URLS, &target.0.to_be_bytes(), &mut |_, row| {
-            found = Some(String::from_utf8(row.to_vec()).map_err(|_| damaged("a URL is not UTF-8"))?);
-            Ok(false)
-        })?;
-        Ok(found)
+    fn urls_of_targets(&self, targets: &[Target]) -> Result<Vec<Option<String>>, StoreError> {
+        // A target begins a key of `urls`: one iterator serves them all.
+        let mut rows = self.db.raw_iterator_cf(self.cf(cf::URLS)?);
+        let url = |target: &Target| {
+            let begin = target.0.to_be_bytes();
+            rows.seek(begin);
+            rows.status().map_err(failed)?;
+            let row = rows.item().filter(|(key, _)| key.starts_with(&begin)).map(|(_, row)| row.to_vec());
+            row.map(|row| String::from_utf8(row).map_err(|_| damaged("a URL is not UTF-8"))).transpose()
+        };
+        targets.iter().map(url).collect()
     }
 }

@@ -28,7 +28,7 @@
 //! | `said` | document | what it says: [`crate::related::Said::encode`] |
 //! | `fragments` | target (8), host (4), said (8) | a document that says it |
 //! | `bags` | target (8) | for each term: term (4), weight (1) |
-//! | `champions` | term (4), 255 - weight (1), target (8) | empty |
+//! | `champions` | term (4), 255 - weight (1), target (8) | more targets of the same term and weight, ascending (8 each) |
 //! | `terms` | term (4) | bags of content and bags of anchors that hold it (4 each) |
 //! | `neighbours` | target (8) | center (8); for each of the nearest: target (8), similarity (4, IEEE 754) |
 //! | `centers` | center (8), member (8) | empty |
@@ -381,10 +381,13 @@ pub(super) fn champion_key(term: Term, weight: u8, target: Target) -> Vec<u8> {
     [&term.0.to_be_bytes()[..], &[u8::MAX - weight], &target.0.to_be_bytes()].concat()
 }
 
-pub(super) fn read_champion_key(key: &[u8]) -> Option<(Term, u8, Target)> {
+/// The URLs of a row, ascending, with their term and weight.
+pub(super) fn read_champions(key: &[u8], row: &[u8]) -> Option<(Term, u8, impl Iterator<Item = Target>)> {
     let mut fields = Fields(key);
-    let (term, [weight], target) = (Term(fields.u32()?), fields.bytes()?, Target(fields.u64()?));
-    fields.0.is_empty().then_some((term, u8::MAX - weight, target))
+    let (term, [weight], first) = (Term(fields.u32()?), fields.bytes()?, Target(fields.u64()?));
+    let (others, rest) = row.as_chunks::<8>();
+    let others = others.iter().map(|target| Target(u64::from_be_bytes(*target)));
+    (fields.0.is_empty() && rest.is_empty()).then_some((term, u8::MAX - weight, std::iter::once(first).chain(others)))
 }
 
 pub(super) fn fingerprint_key(fingerprint: Fingerprint) -> [u8; 16] {

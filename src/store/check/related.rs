@@ -130,10 +130,13 @@ impl Check<'_> {
         let expected = self.bags(build);
         let mut found = 0u64;
         let mut rows = self.rows(cf::CHAMPIONS);
-        while let Some((key, _)) = self.next(&mut rows) {
-            match schema::read_champion_key(&key) {
-                Some((term, weight, target)) => found = found.wrapping_add(row_hash((term, weight, target))),
-                None => self.add_finding(cf::CHAMPIONS, hex(&key), "the key cannot be read"),
+        while let Some((key, row)) = self.next(&mut rows) {
+            match schema::read_champions(&key, &row) {
+                Some((term, weight, targets)) => {
+                    let sum = |sum: u64, target| sum.wrapping_add(row_hash((term, weight, target)));
+                    found = targets.fold(found, sum);
+                }
+                None => self.add_finding(cf::CHAMPIONS, hex(&key), "the row cannot be read"),
             }
         }
         if found != expected {

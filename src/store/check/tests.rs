@@ -7,13 +7,16 @@ use crate::cluster::{ClusterRow, Decider, EqualCluster, MatchRule};
 use crate::document::{CANONICAL_VERSION, DocumentId, Seed};
 use crate::intake::{FutureLimit, KeptText, TextRule};
 use crate::pipeline::{self, Pipeline, PipelineError, Stats, Summary};
-use crate::ports::{Incoming, Outgoing, Polled, Sink, SinkError, Snapshot, Source, SourceError, StoreRule};
+use crate::ports::{
+    Incoming, Outgoing, Polled, RelatedView, Sink, SinkError, Snapshot, Source, SourceError, StoreRule,
+};
 use crate::related::{RelatedRule, SaidReader};
 use crate::sketch::{Rule, SketchRule};
 use crate::store::schema::{self, cf, meta};
 use crate::store::{RocksStore, Settings, compress_text};
 use crate::sweep::{SweepCut, SweepRow};
 use crate::wire::{Limits, Origin, Record};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -112,7 +115,7 @@ fn ingest(store: &mut RocksStore, records: Vec<String>, offset: usize, sink: Out
         future: FutureLimit::NONE,
         seed: *store.seed(),
         sketcher: rule.sketcher(store.seed()),
-        said: Some(SaidReader::new(&RelatedRule::default(), store.seed())),
+        said: store.has_related().then(|| SaidReader::new(&RelatedRule::default(), store.seed())),
         texts: Some(TextRule { bytes_max: 1 << 20, compress: compress_text }),
         decider: Decider::new(rule.cluster, &rule.sketch, store.clusters()?, store.common()?),
         next_seq: store.next_seq(),
@@ -404,6 +407,34 @@ const DAMAGES: &[Damage] = &[
         store.plant(cf::META, meta::NEXT_SEQ, (store.next_seq() + 5).to_be_bytes());
     }),
 ];
+
+/// Every row of a store but those of related pages. Those of `pending` depend on how records come together in batches.
+fn rows_beside_related(settings: &Settings) -> BTreeMap<(&'static str, Vec<u8>), Vec<u8>> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut store = RocksStore::open(folder.path(), settings, &rule(), None, || Seed([1, 2, 3, 4])).expect("opens");
+    assert_eq!(store.has_related(), settings.related.is_some());
+    ingest(&mut store, records(), 0, Output { is_lost: false }).expect("all is taken in");
+    let mut rows = BTreeMap::new();
+    for family in cf::ALL.into_iter().filter(|family| *family != cf::PENDING) {
+        let mut each = |key: &[u8], row: &[u8]| {
+            if family != cf::META || !key.starts_with(b"related") {
+                rows.insert((family, key.to_vec()), row.to_vec());
+            }
+            Ok(true)
+        };
+        store.scan(family, &[], &mut each).expect("read");
+    }
+    rows
+}
+
+/// Related pages cost nothing where they are off, and change nothing else where they are on.
+#[test]
+fn a_store_has_the_same_bytes_with_related_pages_and_without() {
+    let without = Settings { related: None, ..with_related() };
+    let (without, with) = (rows_beside_related(&without), rows_beside_related(&with_related()));
+    assert!(without.len() > 1000);
+    assert!(without == with);
+}
 
 #[test]
 fn planted_damage_is_found_and_named() {
