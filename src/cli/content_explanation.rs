@@ -96,6 +96,7 @@ fn why(verdict: BlockVerdict) -> &'static str {
         BlockVerdict::Named => "named frame",
         BlockVerdict::OutsideMain => "outside main",
         BlockVerdict::List => "list",
+        BlockVerdict::Label => "label",
         BlockVerdict::AmongFrame => "among frame",
         BlockVerdict::EmptyHeading => "empty heading",
     }

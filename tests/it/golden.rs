@@ -26,24 +26,31 @@ fn words() -> Result<(), Box<dyn std::error::Error>> {
 /// A page with every kind of frame, and two that are all content: an index of links, and plain text.
 #[test]
 fn words_of_the_content() -> Result<(), Box<dyn std::error::Error>> {
-    let menu = format!("<ul>{}</ul>", "<li><a href=/x>Menü</a>".repeat(8));
+    let menu: String = (0..8).map(|at| format!("<li><a href=/x>Zum Menü {at}</a></li>")).collect();
+    let names: String = (0..21).map(|at| format!("m{at}, ")).collect();
     let page = format!(
-        "<title>A rose — the site</title><header>Site</header><nav>Home</nav>{menu}<li>Here</li>{menu}<h1>A rose</h1>\
+        "<title>A rose — the site</title><header>Site</header><nav>Home</nav><ul>{menu}<li>Here</li>{menu}</ul><h1>A rose</h1>\
          <p>A <a href=/r>rose</a> is a rose is a rose, 薔薇 as well, and so on in sixty letters or more.</p>\
-         <h2>See</h2><p>one, two, three, four, five, six, seven, eight, nine</p><aside>more</aside>\
-         <div class='post comments'><p>first</p></div><footer>©</footer>"
+         <h2>See</h2><p>one, two, three, four, five, six, seven, eight, nine</p><h2>All</h2><p>{names}</p>\
+         <ul><li name='rose#petal'>Petal</li><li name='lily#leaf'>Leaf</li></ul>{}<p>The end.</p><aside>more</aside>\
+         <div class='post comments'><p>first</p></div><footer>©</footer>",
+        "<p>Reply</p>".repeat(5)
     );
-    let index = format!("<title>An index</title>{menu}");
+    let index = format!("<title>An index</title><ul>{menu}</ul>");
     let rule = CanonicalRule { content: PageContent::Main };
     let mut canonicaliser = Canonicaliser::new(&rule);
     let mut words = |text: &str, media_type| {
         canonicaliser.read(&Body::Text(text.into()), media_type).map(|form| form.as_str().to_string())
     };
-    let content = "a rose a rose is a rose is a rose 薔 薇 as well and so on in sixty letters or more";
+    let content = "a rose a rose is a rose is a rose 薔 薇 as well and so on in sixty letters or more \
+                   see one two three four five six seven eight nine";
     assert_eq!(words(&page, MediaType::Html)?, content);
-    assert_eq!(words(&index, MediaType::Html)?, format!("an index{}", " menü".repeat(8)));
+    assert_eq!(
+        words(&index, MediaType::Html)?,
+        "an index zum menü 0 zum menü 1 zum menü 2 zum menü 3 zum menü 4 zum menü 5 zum menü 6 zum menü 7"
+    );
     assert_eq!(words("one, two", MediaType::PlainText)?, "one two");
-    assert_eq!(rule.version(), 2);
+    assert_eq!(rule.version(), 3);
     Ok(())
 }
 

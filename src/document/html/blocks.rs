@@ -76,6 +76,12 @@ pub(super) enum RegionKind {
     Frame,
 }
 
+/// An item of a list.
+const ITEM: TagName = TagName::from_bytes(b"li");
+
+/// Bytes of a title that are compared with each item of lists.
+const TITLE_LEN_MAX: usize = 512;
+
 /// Open parts that are distinguished; those deeper inside count as the innermost of these.
 const PARTS_MAX: usize = 32;
 
@@ -93,6 +99,7 @@ pub(super) fn append_blocks(html: &str, out: &mut String, blocks: &mut Vec<Block
         regions,
         begin,
         kind: BlockKind::Text,
+        title: begin..begin,
         n_linked: 0,
         n_links: 0,
         linked_from: None,
@@ -128,6 +135,8 @@ struct BlockExtractor<'h, 'o> {
     /// Where the current block begins in the text.
     begin: usize,
     kind: BlockKind,
+    /// Where in the text the page's title is, or its beginning.
+    title: Range<usize>,
     n_linked: usize,
     n_links: usize,
     /// Where in the current block an open link or control begins.
@@ -191,7 +200,12 @@ impl BlockExtractor<'_, '_> {
             }
             Layout::Block | Layout::Part(_) => {
                 self.end_block();
-                match part_of(element, name, &self.html[tag], &self.role) {
+                let part = if self.is_of_another(name, &self.html[tag.clone()]) {
+                    Some(Part::NamedFrame)
+                } else {
+                    part_of(element, name, &self.html[tag], &self.role)
+                };
+                match part {
                     Some(part) => self.open_part(name, part),
                     None => self.enter(name),
                 }
@@ -225,6 +239,20 @@ impl BlockExtractor<'_, '_> {
         }
     }
 
+    /// Whether an item of a list is a member of something that the page is not about: in the manuals of Scaladoc, those that
+    /// a class inherits are told by `name="other.Class#member"` alone.
+    fn is_of_another(&self, name: TagName, tag: &str) -> bool {
+        if name != ITEM || memchr::memchr(b'#', tag.as_bytes()).is_none() {
+            return false;
+        }
+        let member = Tag::read(tag.as_bytes()).attribute("name").unwrap_or_default();
+        let Some(owner) = memchr::memchr(b'#', member).filter(|end| *end > 0).map(|end| &member[..end]) else {
+            return false;
+        };
+        let title = &self.text.out.as_bytes()[self.title.clone()];
+        !title.is_empty() && !title.split(u8::is_ascii_whitespace).any(|word| word == owner)
+    }
+
     fn end_linked(&mut self) {
         if let Some(from) = self.linked_from.take() {
             let n_linked = n_letters(&self.text.out[from..]);
@@ -246,6 +274,9 @@ impl BlockExtractor<'_, '_> {
         let text = &self.text.out[begin..end];
         let n_letters = n_letters(text);
         let n_commas = sum(text, |byte| u8::from(*byte == b','));
+        if kind == BlockKind::Title && self.title.is_empty() {
+            self.title = begin..end.min(begin + TITLE_LEN_MAX);
+        }
         if n_letters > 0 {
             self.blocks.push(Block {
                 range: begin..end,

@@ -5,10 +5,12 @@
 //! with the landmarks of HTML, and the names that sites give their elements (Readability; [`names`](super::names)). A block is
 //! content unless something speaks against it: a word too many costs a page less than its name.
 //!
-//! This rule is version 2 of the canonical form, frozen. Each step passes over the blocks once; where names leave next to
-//! nothing, the page is judged again without them.
+//! This rule is version 3 of the canonical form, frozen. Each step passes over the blocks once, but for one that sorts those
+//! that are short; where names leave next to nothing, the page is judged again without them.
 
 use super::blocks::{Block, BlockKind, Region, RegionId, RegionKind, append_blocks};
+use rustc_hash::FxHasher;
+use std::hash::Hasher;
 use std::ops::Range;
 
 /// Why a block counts as content or as frame.
@@ -28,6 +30,8 @@ pub enum BlockVerdict {
     OutsideMain,
     /// A list of links, or of names.
     List,
+    /// A few words that the page repeats: a label of its entries, a button.
+    Label,
     /// A few words between blocks of frame.
     AmongFrame,
     /// A heading with no content below it.
@@ -41,15 +45,24 @@ impl BlockVerdict {
     }
 }
 
-/// Links, or names with commas between them, that make a list. A menu has more; what one sentence or signature mentions
-/// is fewer.
+/// Links, or names with commas between them, that make a list. What one sentence or signature mentions is fewer.
 const LIST_ENTRIES_MIN: usize = 8;
+
+/// The same where they are names of a word or two. A manual has fewer in what it says of one thing: the members that a
+/// class inherits, the pages to see also.
+const LIST_NAMES_MIN: usize = 20;
+
+/// Words of an entry, on average, from which on it is more than a name.
+const ENTRY_WORDS_MIN: usize = 3;
 
 /// Letters of each name in such a list, on average; in sentences, commas stand further apart.
 const NAME_LETTERS_MAX: usize = 20;
 
 /// Letters that text between blocks of frame needs to be content.
 const ISLAND_LETTERS_MIN: usize = 60;
+
+/// How often a page repeats what is only a label on it.
+const LABELS_MIN: usize = 5;
 
 /// Letters that the content of a page has at least; with fewer, the whole page counts.
 const CONTENT_LETTERS_MIN: usize = 40;
@@ -84,6 +97,8 @@ pub struct ContentBlocks {
     blocks: Vec<Block>,
     regions: Vec<Region>,
     verdicts: Vec<BlockVerdict>,
+    /// Hashes and places of short blocks.
+    short: Vec<(u64, usize)>,
     counts_whole: bool,
 }
 
@@ -138,6 +153,7 @@ impl ContentBlocks {
         if evidence == Evidence::Names {
             self.prefer_densest();
         }
+        self.drop_labels();
         self.drop_islands();
         self.drop_empty_headings();
         let n_content = self.n_letters(|_, verdict| verdict.is_content());
@@ -161,23 +177,33 @@ impl ContentBlocks {
             let list = at..at + n_blocks.max(1);
             let n_entries: usize =
                 self.blocks[list.clone()].iter().map(|block| usize::from(block.n_links.max(block.n_commas))).sum();
-            let are_titles = evidence == Evidence::Names && n_blocks > 0 && self.are_titles(list.clone(), n_entries);
-            if is_listed(&at) && n_entries < LIST_ENTRIES_MIN && !are_titles {
-                self.verdicts[list.clone()].fill(BlockVerdict::Text);
+            if is_listed(&at) {
+                let n_words = self.n_words(list.clone());
+                let are_names = n_words < ENTRY_WORDS_MIN * n_entries;
+                let n_entries_min = if are_names { LIST_NAMES_MIN } else { LIST_ENTRIES_MIN };
+                let are_titles =
+                    evidence == Evidence::Names && n_blocks > 0 && self.are_titles(list.clone(), n_entries, n_words);
+                if n_entries < n_entries_min && !are_titles {
+                    self.verdicts[list.clone()].fill(BlockVerdict::Text);
+                }
             }
             at = list.end;
         }
     }
 
-    /// Whether links are as long as the titles of other pages. The names of a manual are words without spaces.
-    fn are_titles(&self, list: Range<usize>, n_links: usize) -> bool {
-        let blocks = &self.blocks[list];
+    fn n_words(&self, list: Range<usize>) -> usize {
         let n_words = |block: &Block| self.text[block.range.clone()].split_ascii_whitespace().count();
+        self.blocks[list].iter().map(n_words).sum()
+    }
+
+    /// Whether links are as long as the titles of other pages. The names of a manual are words without spaces.
+    fn are_titles(&self, list: Range<usize>, n_links: usize, n_words: usize) -> bool {
+        let blocks = &self.blocks[list];
         let n_linked = blocks.iter().map(|block| block.n_linked).sum::<usize>();
         let n_letters = blocks.iter().map(|block| block.n_letters).sum::<usize>();
         n_linked >= TITLE_LETTERS_MIN * n_links
             && 10 * n_linked >= 9 * n_letters
-            && blocks.iter().map(n_words).sum::<usize>() >= TITLE_WORDS_MIN * n_links
+            && n_words >= TITLE_WORDS_MIN * n_links
     }
 
     /// Letters of text that lead nowhere in each region and those inside it.
@@ -256,6 +282,24 @@ impl ContentBlocks {
         for (block, verdict) in self.blocks.iter().zip(&mut self.verdicts) {
             if !block.place.is_main && verdict.is_content() {
                 *verdict = BlockVerdict::OutsideMain;
+            }
+        }
+    }
+
+    /// Drops short blocks that the page repeats. What is said about everything says nothing.
+    fn drop_labels(&mut self) {
+        self.short.clear();
+        for (at, (block, verdict)) in self.blocks.iter().zip(&self.verdicts).enumerate() {
+            if *verdict == BlockVerdict::Text && block.n_letters < ISLAND_LETTERS_MIN {
+                let mut hasher = FxHasher::default();
+                hasher.write(self.text[block.range.clone()].trim_ascii().as_bytes());
+                self.short.push((hasher.finish(), at));
+            }
+        }
+        self.short.sort_unstable();
+        for same in self.short.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() >= LABELS_MIN) {
+            for (_, at) in same {
+                self.verdicts[*at] = BlockVerdict::Label;
             }
         }
     }
@@ -360,11 +404,12 @@ mod tests {
     /// Frame that counts joins every page of a site; content that does not count joins its pages, too.
     #[test]
     fn each_block_has_its_reason() {
-        use BlockVerdict::{AmongFrame, EmptyHeading, Heading, Landmark, List, Named, Text};
-        let links = |n: usize| "<li><a href=/x>Name</a></li>".repeat(n);
+        use BlockVerdict::{AmongFrame, EmptyHeading, Heading, Label, Landmark, List, Named, Text};
+        let links = |n: usize| (0..n).map(|at| format!("<li><a href=/x>Item number {at}</a></li>")).collect::<String>();
+        let words = |n: usize| links(n).replace("Item number", "Item");
         let menu = format!("<ul>{}</ul>", links(8));
-        let fragments = "<li><a href=#x>Name</a></li>".repeat(9);
-        let names = "<p>clone, equals, finalize, getClass, hashCode, notify, notifyAll, toString, wait</p>";
+        let names =
+            |n: usize| format!("<p>{}</p>", (0..n).map(|at| format!("name{at}")).collect::<Vec<_>>().join(", "));
         let prose = format!("<p>{PROSE}</p>");
         for (html, expected) in [
             ("<nav>a</nav><aside>b</aside><footer>c</footer><header>d</header>".into(), vec![Landmark; 4]),
@@ -374,16 +419,24 @@ mod tests {
             (format!("<article><nav>a</article>{prose}"), vec![Landmark, Text]),
             (menu.clone(), vec![List; 8]),
             (format!("<ul>{}</ul>", links(7)), vec![Text; 7]),
-            (fragments, vec![Text; 9]),
+            (links(9).replace("/x", "#x"), vec![Text; 9]),
             // The current item of a menu.
             (format!("{menu}<li>Here</li>{menu}"), [vec![List; 8], vec![AmongFrame], vec![List; 8]].concat()),
             (format!("{menu}{prose}{menu}"), [vec![List; 8], vec![Text], vec![List; 8]].concat()),
             // Each row of an index may say something; one row with all the links says nothing.
-            (format!("<table>{}</table>", "<tr><td><a href=/x>entry</a><td>it</tr>".repeat(9)), vec![Text; 9]),
-            (format!("<table><tr>{}</table>", "<td><a href=/x>Name</a>".repeat(9)), vec![List]),
-            (names.into(), vec![List]),
+            (format!("<table>{}</table>", links(9).replace("li>", "tr>")), vec![Text; 9]),
+            (format!("<table><tr>{}</table>", links(9).replace("li>", "td>")), vec![List]),
+            // Names that a text mentions, linked or not.
+            (words(19), vec![Text; 19]),
+            (words(20), vec![List; 20]),
+            (names(20), vec![Text]),
+            (names(21), vec![List]),
             ("<pre>f(a, b, c, d, e, f, g, h, i, j, k, l)</pre>".into(), vec![Text]),
-            (format!("<h2>Inherited</h2>{names}<h2>a</h2>{prose}"), vec![EmptyHeading, List, Heading, Text]),
+            (format!("<h2>Inherited</h2>{}<h2>a</h2>{prose}", names(21)), vec![EmptyHeading, List, Heading, Text]),
+            // What a page says of each of its entries.
+            (format!("{prose}<p>Reply</p>").repeat(5), [Text, Label].repeat(5)),
+            (format!("{prose}<p>Reply</p>").repeat(4), vec![Text; 8]),
+            (format!("<h2>a</h2>{prose}").repeat(5), [Heading, Text].repeat(5)),
             (format!("<h2>a</h2><h3>b</h3>{prose}"), vec![Heading, Heading, Text]),
             (format!("<div class=comments><div>a</div><h2>b</h2></div>{prose}"), vec![Named, Named, Text]),
             // What is around everything may have any name, but not that of a footer.
@@ -398,6 +451,24 @@ mod tests {
         let outside = read(&format!("<p>{PROSE}</p><main><p>{PROSE}</p></main>"));
         let found: Vec<BlockVerdict> = outside.blocks().map(|(_, verdict)| verdict).collect();
         assert_eq!(found, [BlockVerdict::OutsideMain, Text]);
+    }
+
+    /// Lost once: 132 classes of one manual were one cluster, because its generator repeats 1,250 words of inherited members
+    /// on each page and says only in their names whose they are.
+    #[test]
+    fn members_of_others_are_frame() {
+        let page = |title: &str| {
+            let members = ["a.B#c", "a.Z#z"].map(|name| format!("<li name={name}><h4>def</h4><p>{PROSE}</p></li>"));
+            let blocks = read(&format!("<title>{title}</title><p>{PROSE}</p><ol>{}</ol>", members.concat()));
+            blocks.blocks().skip(1).map(|(_, verdict)| verdict.is_content()).collect::<Vec<_>>()
+        };
+        assert_eq!(page("Scaladoc for a.B"), [true, true, true, false, false]);
+        assert_eq!(page("a.Z - Manual"), [true, false, false, true, true]);
+        let names = format!("<p>{PROSE}</p><li name=a>{PROSE}<li name=#a>{PROSE}<li name=a.B#c>{PROSE}");
+        assert!(
+            read(&names).blocks().all(|(_, verdict)| verdict.is_content()),
+            "nothing says whose they are, or whose the page"
+        );
     }
 
     #[test]
@@ -428,7 +499,10 @@ mod tests {
     /// A script without spaces says as much in fewer characters, and the rule knows no language.
     #[test]
     fn chinese_pages_have_content() {
-        let menu = format!("<ul>{}</ul>", "<li><a href=/x>下載</a></li>".repeat(8));
+        let menu = format!(
+            "<ul>{}</ul>",
+            (0..8).map(|at| format!("<li><a href=/x>下載 第 {at}</a></li>")).collect::<String>()
+        );
         let text = "近似重複網頁的偵測,以十個詞為一組,保留其中一小部分作為樣本。";
         let blocks = read(&format!("{menu}<p>{text}</p>{menu}"));
         assert_eq!(blocks.content().map(tidy).collect::<String>(), text);
