@@ -137,7 +137,7 @@ fn add_places(snapshot: &impl Snapshot, overview: &mut Overview, goes_on: &dyn F
     let mut known: HashMap<String, usize> = HashMap::new();
     let mut known_sweeps: HashMap<String, u32> = HashMap::new();
     // A row for each page: the cluster's place, and the host's or sweep's.
-    let (mut pairs, mut sweep_pairs): (Vec<(u32, u32)>, Vec<(u32, u32)>) = Default::default();
+    let (mut pairs, mut sweep_pairs) = (Vec::<(u32, u32)>::new(), Vec::<(u32, u32)>::new());
     present(snapshot, |url, Present { cluster, newest }| {
         let Some(cluster) = cluster else { return goes_on() };
         let name = host_of(&url);

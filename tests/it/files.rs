@@ -58,7 +58,7 @@ fn read(path: &Path, progress: &mut ProgressMap) -> Yield {
                 match incoming.record {
                     Record::Page(_) => told.n_pages += 1,
                     Record::Json(_) | Record::Mapped(_) => told.n_json += 1,
-                    Record::Message(..) | Record::Sketched(_) => panic!("a message in a file"),
+                    Record::Message(..) | Record::Poison(..) | Record::Sketched(_) => panic!("a message in a file"),
                     Record::Rejected(rejection) => *told.rejections.entry(rejection.reason).or_default() += 1,
                 }
             }
