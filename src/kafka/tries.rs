@@ -25,7 +25,8 @@ pub(super) struct Tries {
 impl Tries {
     /// Reads the metadata of a commit. What others wrote there tells nothing.
     pub(super) fn of_metadata(metadata: &str) -> Self {
-        serde_json::from_str(metadata).unwrap_or_default()
+        // An array of numbers would be read, too.
+        if metadata.starts_with('{') { serde_json::from_str(metadata).unwrap_or_default() } else { Tries::default() }
     }
 
     /// The metadata of a commit.

@@ -136,7 +136,7 @@ fn a_wrong_command_leaves_nothing_behind() {
 /// Lost if this fails: who runs the program for a summary must do without its bar.
 #[test]
 fn progress_is_shown_beside_a_summary_where_it_is_asked_for() {
-    const N_PAGES: u32 = 300_000;
+    const N_PAGES: u32 = 800_000;
     let world = World::new().with("log.progress_seconds", 1).with("pipeline.sketchers", 1);
     // More than a second of work, whatever the machine.
     let words = |n: u32| (0..12).map(|at| format!("{:x}", n.wrapping_mul(2_654_435_761) ^ at)).collect::<Vec<_>>();

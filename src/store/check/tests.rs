@@ -408,6 +408,10 @@ const DAMAGES: &[Damage] = &[
     }),
 ];
 
+/// The families that related pages have for themselves.
+const OF_RELATED: [&str; 7] =
+    [cf::SAID, cf::FRAGMENTS, cf::BAGS, cf::CHAMPIONS, cf::TERMS, cf::NEIGHBOURS, cf::CENTERS];
+
 /// Every row of a store but those of related pages. Those of `pending` depend on how records come together in batches.
 fn rows_beside_related(settings: &Settings) -> BTreeMap<(&'static str, Vec<u8>), Vec<u8>> {
     let folder = tempfile::tempdir().expect("a folder");
@@ -415,7 +419,7 @@ fn rows_beside_related(settings: &Settings) -> BTreeMap<(&'static str, Vec<u8>),
     assert_eq!(store.has_related(), settings.related.is_some());
     ingest(&mut store, records(), 0, Output { is_lost: false }).expect("all is taken in");
     let mut rows = BTreeMap::new();
-    for family in cf::ALL.into_iter().filter(|family| *family != cf::PENDING) {
+    for family in cf::ALL.into_iter().filter(|family| *family != cf::PENDING && !OF_RELATED.contains(family)) {
         let mut each = |key: &[u8], row: &[u8]| {
             if family != cf::META || !key.starts_with(b"related") {
                 rows.insert((family, key.to_vec()), row.to_vec());
@@ -433,7 +437,9 @@ fn a_store_has_the_same_bytes_with_related_pages_and_without() {
     let without = Settings { related: None, ..with_related() };
     let (without, with) = (rows_beside_related(&without), rows_beside_related(&with_related()));
     assert!(without.len() > 1000);
-    assert!(without == with);
+    let differing = without.iter().filter(|(key, row)| with.get(*key) != Some(*row)).map(|(key, _)| key);
+    let more = with.keys().filter(|key| !without.contains_key(*key));
+    assert_eq!(differing.chain(more).collect::<Vec<_>>(), Vec::<&(&str, Vec<u8>)>::new());
 }
 
 #[test]
