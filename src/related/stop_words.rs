@@ -24,7 +24,7 @@ impl StopWords {
         ShortWord::new(word.as_bytes()).is_some_and(|word| self.contains_short(word))
     }
 
-    /// [`Self::contains`] for a word of at most [`ShortWord::BYTES_MAX`] bytes. No stop word is longer.
+    /// [`Self::contains`] for a word of at most 16 bytes. No stop word is longer.
     pub fn contains_short(self, word: ShortWord) -> bool {
         match self {
             StopWords::Short => SHORT.contains(&word),
