@@ -208,7 +208,7 @@ pub mod meta {
     /// Followed by the name of an input that was read to its end: its size (8), and when it was last changed (8), if that is
     /// known.
     pub const INPUT: &[u8] = b"input/";
-    /// What the store adds up to (varints), and `next-seq` as it was then (8): see [`counts_row`](super::counts_row).
+    /// What the store adds up to (varints), and `next-seq` as it was then (8): see `counts_row`.
     pub const COUNTS: &[u8] = b"counts";
     /// Followed by `next-seq` as it was then (8) and a part (4): documents that stand alone at several URLs, each with the
     /// number of these, or 0 where that is no longer so. Later rows count.
