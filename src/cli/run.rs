@@ -82,7 +82,7 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
         }
         next = flow()?;
     };
-    // Whoever waits for the writer need not wait any longer.
+    // Releases the clients that wait for the writer.
     drop(close_requests);
     heart.end()?;
     mode.summary(&summary, |summary| summary_text(summary, &config.store.path))?;

@@ -90,7 +90,7 @@ pub(super) struct SourceContext {
     pub(super) last_error: LastError,
     latest: Mutex<Option<StatisticsReport>>,
     group_changes: Mutex<VecDeque<GroupChange>>,
-    /// What the group's offsets told before this member noted something there.
+    /// The metadata of the group's offsets before this member replaced it.
     told_before: Mutex<BTreeMap<i32, (i64, Tries)>>,
 }
 
@@ -106,8 +106,8 @@ impl SourceContext {
         }
     }
 
-    /// What the group's offsets told before this member noted something there. They tell it again when the group takes the
-    /// partitions away or the member ends in good order, unless there was progress: nobody crashed.
+    /// The metadata of the group's offsets before this member replaced it. The member restores it when the group takes the
+    /// partitions away or when it ends in good order, unless there was progress: no member crashed.
     pub(super) fn told_before(&self) -> MutexGuard<'_, BTreeMap<i32, (i64, Tries)>> {
         self.told_before.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -6,7 +6,7 @@
 //! place and got nowhere make the next one careful: it has one record in hand at a time, of all its partitions, and notes that
 //! record before. A record that was noted by three such members is rejected.
 //!
-//! Nobody can tell here whether a member crashed or was killed, as `run` can. A record that is in hand for milliseconds is not
+//! Unlike `run`, a member cannot distinguish a crash from a kill. A record that is in hand for milliseconds is not
 //! the one in hand at three random kills.
 
 use super::consumer::commit_tries;
@@ -22,7 +22,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(1);
 
 impl KafkaSource {
-    /// Notes that this member begins with the partitions that it has. `told` is what the group's offsets told.
+    /// Notes that this member begins with the partitions that it has. `told` is the metadata of the group's offsets.
     pub(super) fn note_beginnings(&mut self, told: &BTreeMap<i32, Tries>) {
         let Some(earlier) = &mut self.earlier else { return };
         let (mut begun, mut told_before) = (BTreeMap::new(), BTreeMap::new());
