@@ -274,11 +274,15 @@ pub(super) fn reading(config: &Config) -> Result<String> {
 pub(super) fn input_sizes(inputs: &[PathBuf]) -> Result<Vec<(String, u64)>> {
     let input = |path: &PathBuf| -> Result<(String, u64)> {
         let unread = |error: std::io::Error| usage(file_error("read", path, &error));
-        let whole = if url_of(path).is_some() { path.clone() } else { path.canonicalize().map_err(unread)? };
-        let Some(state) = state_of(&whole).map_err(unread)? else {
+        let no_file = || {
             let why = "work that goes on reads its inputs again; save them to a file, or use `run`";
-            return Err(usage(format!("{} is no file but a pipe or a device: {why}", path.display())));
+            usage(format!("{} is no file but a pipe or a device: {why}", path.display()))
         };
+        if path.as_os_str() == "-" {
+            return Err(no_file());
+        }
+        let whole = if url_of(path).is_some() { path.clone() } else { path.canonicalize().map_err(unread)? };
+        let state = state_of(&whole).map_err(unread)?.ok_or_else(no_file)?;
         Ok((whole.to_string_lossy().into_owned(), state.n_bytes))
     };
     inputs.iter().map(input).collect()

@@ -118,6 +118,7 @@ fn a_wrong_command_leaves_nothing_behind() {
     let missing = world.path("missing.jsonl");
     for (inputs, arguments, why) in [
         (vec![missing], &[][..], "missing.jsonl"),
+        (vec!["-".into()], &[], "- is no file but a pipe or a device"),
         (sweeps(), &["--threshold", "0"], "--threshold 0: it must be over 0 and at most 1"),
         (sweeps(), &["--columns", "sorce"], "there is no column sorce; there are source, record, url"),
     ] {
@@ -137,10 +138,11 @@ fn a_wrong_command_leaves_nothing_behind() {
 #[test]
 fn progress_is_shown_beside_a_summary_where_it_is_asked_for() {
     const N_PAGES: u32 = 800_000;
+    const N_TEXTS: u32 = 100_000; // More would need more memory than the command has.
     let world = World::new().with("log.progress_seconds", 1).with("pipeline.sketchers", 1);
     // More than a second of work, whatever the machine.
     let words = |n: u32| (0..12).map(|at| format!("{:x}", n.wrapping_mul(2_654_435_761) ^ at)).collect::<Vec<_>>();
-    let line = |n| page(&format!("http://a/{n}"), "2026-01-01T00:00:00Z", "1", &words(n).join(" ")) + "\n";
+    let line = |n| page(&format!("http://a/{n}"), "2026-01-01T00:00:00Z", "1", &words(n % N_TEXTS).join(" ")) + "\n";
     let pages: String = (0..N_PAGES).map(line).collect();
     let input = world.write("pages.jsonl", pages);
     for (arguments, is_shown) in [(&["--progress"][..], true), (&[], false)] {
