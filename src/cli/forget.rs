@@ -36,6 +36,8 @@ struct ForgetSummary {
     /// Events that wait for the next `run`.
     n_events: u64,
     is_dry_run: bool,
+    /// Whether related pages need another `related build`.
+    needs_related_build: bool,
 }
 
 impl ForgetSummary {
@@ -85,12 +87,6 @@ pub(super) fn forget_old(config: &Config, store: &RocksStore, stop: &Arc<AtomicB
 
 /// Fails where a store holds what `forget` cannot take from it.
 fn check_can_forget(store: &RocksStore) -> Result<()> {
-    if store.has_related() {
-        return Err(usage(
-            "this store also holds what pages say of each other, for related pages, and `forget` cannot delete that yet; \
-             make a new store from the pages that stay",
-        ));
-    }
     if KeptLog::new(store.path()).is_there() {
         return Err(usage(
             "`dedup` keeps a log of the pages in its corpora in this store, and `forget` cannot delete from that yet; \
@@ -147,6 +143,7 @@ fn forget_all(
         if !forgotten.urls.is_empty() {
             summary.n_events += forget_batch(config, store, memory, &forgotten, stop)?;
             summary.add(&forgotten);
+            summary.needs_related_build = store.has_related();
         }
         if forgotten.is_all {
             if summary.n_urls > 0 {
@@ -189,7 +186,8 @@ fn stopped() -> anyhow::Error {
 
 fn summary_text(summary: &ForgetSummary, store: &Path) -> String {
     let store = store.display();
-    let ForgetSummary { n_urls, n_urls_gone, n_sightings, n_documents, n_events, is_dry_run } = summary;
+    let ForgetSummary { n_urls, n_urls_gone, n_sightings, n_documents, n_events, is_dry_run, needs_related_build } =
+        summary;
     if *n_urls == 0 {
         return format!("{store} has nothing to forget\n");
     }
@@ -203,11 +201,15 @@ fn summary_text(summary: &ForgetSummary, store: &Path) -> String {
     if *is_dry_run {
         return format!("{what} would be forgotten; {store} is unchanged\n");
     }
-    format!(
+    let mut text = format!(
         "{store} forgot {what}; the next `run` publishes {} events\n\
          its files may still hold them until that run and `lookalike compact --store {store}` after it\n",
         HumanCount(*n_events)
-    )
+    );
+    if *needs_related_build {
+        text += &format!("it has no related pages until `lookalike related build --store {store}`\n");
+    }
+    text
 }
 
 /// What compaction did.

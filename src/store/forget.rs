@@ -133,6 +133,7 @@ impl RocksStore {
         self.delete_sightings(forgotten, &mut rows)?;
         self.recount_sweeps(forgotten, &mut rows)?;
         self.delete_documents(forgotten, &mut rows)?;
+        self.forget_said(forgotten, &mut rows)?;
         self.replace_some_clusters(remainders, &mut rows)?;
         self.redact_forgotten(forgotten, &mut rows)?;
         let (outbox, metas) = (self.cf(cf::OUTBOX)?, self.cf(cf::META)?);

@@ -3,7 +3,7 @@
 //! What documents say is written with them, in one batch. `fragments` leads from URLs to the documents that speak of them
 //! and is ingested as runs, like postings. A build replaces all families but `said` as a whole, and leaves out fragments
 //! that do not count. `meta/related-swap` says that it is under way: where it is cut off, there is no build until the
-//! next one, which makes everything anew from `said`.
+//! next one, which makes everything anew from `said`. Forgetting leaves the same state.
 
 use super::champions::{ChampionChange, ChampionRow};
 use super::column_options;
@@ -13,7 +13,9 @@ use super::open::RocksStore;
 use super::rocks_error::{damaged, failed};
 use super::schema::{self, Fields, cf, meta};
 use crate::document::DocumentId;
-use crate::ports::{BagChange, Neighbours, RelatedBuild, RelatedRefresh, RelatedTables, RelatedView, StoreError};
+use crate::ports::{
+    BagChange, Forgotten, Neighbours, RelatedBuild, RelatedRefresh, RelatedTables, RelatedView, StoreError,
+};
 use crate::related::{Bag, FragmentKey, HostShares, RelatedRule, Said, Target, Term, champions};
 use rocksdb::{IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};
 use std::collections::BTreeMap;
@@ -104,14 +106,34 @@ impl RocksStore {
         Ok(build)
     }
 
+    /// Deletes what forgotten documents say, and with it the build, which tells of it and of the forgotten URLs. The next build
+    /// makes everything anew from what is left.
+    pub(super) fn forget_said(&self, forgotten: &Forgotten, rows: &mut WriteBatch) -> Result<(), StoreError> {
+        if !self.has_related() || forgotten.urls.is_empty() {
+            return Ok(());
+        }
+        let said = self.cf(cf::SAID)?;
+        for document in &forgotten.documents {
+            rows.delete_cf(said, document.0.to_be_bytes());
+        }
+        self.take_build_away(rows)
+    }
+
+    /// Deletes a build. The store has none until the next one is whole.
+    fn take_build_away(&self, rows: &mut WriteBatch) -> Result<(), StoreError> {
+        let metas = self.cf(cf::META)?;
+        rows.delete_cf(metas, meta::RELATED_BUILD);
+        rows.put_cf(metas, meta::RELATED_SWAP, []);
+        for name in BUILT {
+            rows.delete_range_cf(self.cf(name)?, [].as_slice(), END.as_slice());
+        }
+        Ok(())
+    }
+
     fn swap_build(&self, folder: &Path, build: &RelatedBuild) -> Result<(), StoreError> {
         let metas = self.cf(cf::META)?;
         let mut away = WriteBatch::default();
-        away.delete_cf(metas, meta::RELATED_BUILD);
-        away.put_cf(metas, meta::RELATED_SWAP, []);
-        for name in BUILT {
-            away.delete_range_cf(self.cf(name)?, [].as_slice(), END.as_slice());
-        }
+        self.take_build_away(&mut away)?;
         self.db.write_opt(away, &synced()).map_err(failed)?;
         kill_point!("related-taken-away");
         for name in BUILT {

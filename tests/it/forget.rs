@@ -2,7 +2,9 @@
 
 use crate::harness::process::Process;
 use crate::harness::schema::{assert_valid, event_validator};
-use crate::harness::{Partition, World, check_events, page, sample_lines, text, wait_until};
+use crate::harness::{
+    Partition, World, check_events, page, related_sample, related_sample_without, sample_lines, text, wait_until,
+};
 use lookalike::wire::{Event, EventType};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,6 +63,38 @@ fn what_is_forgotten_was_never_there() {
         assert!(world.ask("verify", &[]).starts_with("sound"));
         assert_eq!(contents(&world), contents(&never));
     }
+}
+
+/// Refused once: a store with related pages could not forget. It now forgets what pages say of others, and its next build is
+/// that of a store that never saw them.
+#[test]
+fn related_pages_forget_too() {
+    let gone = ["pizza", "copy", ""];
+    let world = related_sample();
+    world.ask("related build", &[]);
+    world.ask("compact", &[]);
+    assert!(holds(&world.path("store"), b"flat bread from yeast").is_some(), "the test must be able to find it");
+    let urls: Vec<String> = gone.iter().map(|name| format!("http://site/{name}")).collect();
+    let summary = forget(&world, &urls.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!((&summary["n_urls_gone"], &summary["needs_related_build"]), (&3.into(), &true.into()));
+    let never = related_sample_without(&gone);
+    let related = |world: &World| {
+        world.ask("related build", &[]);
+        assert!(world.ask("verify", &[]).starts_with("sound"));
+        ["bread", "planets", "comets", "focaccia", "pizza"].map(|name| {
+            let url = format!("http://site/{name}");
+            let output = world.command("query related --json").arg(url).output().expect("starts");
+            (output.status.code(), text(&output.stdout))
+        })
+    };
+    let answers = related(&world);
+    assert_eq!(answers, related(&never));
+    assert!(answers.iter().any(|(code, _)| *code == Some(0)), "{answers:?}");
+    // The words of a link that only a forgotten page had are gone from the files.
+    let more = page("http://b.example/", "2026-11-22T00:00:00Z", "1", "something else") + "\n";
+    world.run(&[world.write("more.jsonl", more)]);
+    world.ask("compact", &[]);
+    assert_eq!(holds(&world.path("store"), b"flat bread from yeast"), None);
 }
 
 /// Lost if this fails: members of a cluster whose connecting page is forgotten would stay together for ever, or members
