@@ -20,6 +20,7 @@ mod export;
 mod follow;
 mod forget;
 mod heart;
+mod input_texts;
 mod manual;
 mod mapping;
 mod migrate;

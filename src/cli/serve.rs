@@ -2,6 +2,7 @@
 
 use super::args::ServeArgs;
 use super::exit::{Exit, usage};
+use super::input_texts::StoreInputs;
 use super::output::{OutputMode, print};
 use super::telemetry::{self, Metrics};
 use super::wiring::watch_signals;
@@ -78,7 +79,11 @@ impl Server {
         };
         let access = Access::new(&settings.read_token, write_access).map_err(usage)?;
         let is_open = access.is_open();
-        let service = Service::new((snapshots, events), settings, limits, ranking, access, move || metrics.render());
+        let mut service =
+            Service::new((snapshots, events), settings, limits, ranking, access, move || metrics.render());
+        if config.http.read_inputs {
+            service = service.with_input_texts(StoreInputs::of_files(config));
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind(address)).map_err(|error| {
             anyhow!(

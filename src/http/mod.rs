@@ -13,6 +13,7 @@ mod audit_line;
 mod auth;
 mod body;
 mod client;
+mod compare;
 mod connection_slots;
 mod connections;
 mod cursor;
@@ -33,6 +34,7 @@ mod service;
 mod settings;
 mod sweeps;
 mod text;
+mod throughput;
 mod v1;
 
 pub use auth::{Access, Token, TokenError, WriteAccess};

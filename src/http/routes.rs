@@ -5,7 +5,7 @@ use super::audit_line::ChangeRequest;
 use super::error::{HttpError, shortened};
 use super::etag::mark_compressed;
 use super::service::{Cost, Handler, Route, Service, count, protect};
-use super::{events, explain, operations, page, related, reuse, sweeps, text, v1};
+use super::{compare, events, explain, operations, page, related, reuse, sweeps, text, v1};
 use crate::ports::Snapshots;
 use axum::Router;
 use axum::extract::Request;
@@ -75,7 +75,7 @@ pub(super) fn routes<V: Snapshots>() -> Vec<Route<V>> {
         get("/v1/sweeps", &["limit", "cursor"], Cost::LookUps, sweeps::sweeps),
         post("/v1/sweeps/{name}/close", &[], Cost::Change, sweeps::close),
         get("/v1/changes", &["by"], Cost::WholeStore, sweeps::changes),
-        get("/v1/compare", &["a", "b"], Cost::LookUps, v1::compare),
+        get("/v1/compare", &["a", "a_sweep", "b", "b_sweep", "passages", "inputs"], Cost::Many, compare::compare),
         get("/v1/explain", &["a", "b"], Cost::Many, explain::explain),
         live(get("/v1/events", &["from", "type", "host", "cluster", "limit"], Cost::Events, events::page)),
         get("/v1/text", &["of", "sweep"], Cost::LookUps, text::text),
@@ -85,16 +85,16 @@ pub(super) fn routes<V: Snapshots>() -> Vec<Route<V>> {
         live(get("/healthz", &[], Cost::Nothing, operations::health)),
         live(get("/readyz", &[], Cost::Nothing, operations::ready)),
         live(get("/metrics", &[], Cost::Nothing, operations::metrics)),
-        for_people(get("/", &["url", "urls_from", "sweeps_from", "cursor"], Cost::Many, page::home)),
+        for_people(get("/", &["url", "urls_from", "sweeps_from", "cursor", "format"], Cost::Many, page::home)),
         for_people(get(
             "/clusters",
-            &["host", "sweep", "size", "kind", "cursor", "format"],
+            &["host", "sweep", "size", "kind", "sort", "cursor", "format"],
             Cost::Many,
             page::clusters,
         )),
         for_people(get("/reuse", &["url"], Cost::Many, page::reuse_of_url)),
         for_people(post("/reuse", &[], Cost::Many, page::reuse_of_text)),
-        for_people(get("/compare", &["a", "a_sweep", "b", "b_sweep"], Cost::Many, page::compare)),
+        for_people(get("/compare", &["a", "a_sweep", "b", "b_sweep", "inputs"], Cost::Many, page::compare)),
         for_people(post("/compare", &[], Cost::LookUps, page::compare_texts)),
         for_people(get("/explain", &["a", "b"], Cost::Many, page::explain)),
         asset("/style.css", page::style),

@@ -8,7 +8,10 @@ use super::etag;
 use super::overview::{Counted, OverviewCache};
 use super::request::QueryRequest;
 use super::settings::Settings;
-use crate::ports::{KeptEvents, Snapshot, Snapshots};
+use super::throughput::{Pace, Throughput};
+use crate::document::DocumentId;
+use crate::ports::{FoundText, InputTexts, KeptEvents, Snapshot, Snapshots};
+use crate::query;
 use crate::sketch::Sketcher;
 use crate::sweep::Ranking;
 use crate::wire::Limits;
@@ -20,7 +23,7 @@ use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use std::collections::HashMap;
 use std::num::NonZero;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
@@ -91,10 +94,13 @@ pub struct Service<V: Snapshots> {
     pub(super) limits: Limits,
     /// What makes one place of a lost page better than another.
     pub(super) ranking: Ranking,
+    /// Where texts are looked for that the store does not keep: one reader at a time.
+    input_texts: Option<Mutex<Box<dyn InputTexts>>>,
     overview: OverviewCache,
     /// Idle sketchers. Each keeps more than a megabyte of tables and buffers.
     sketchers: Mutex<Vec<Sketcher>>,
     metrics: Box<dyn Fn() -> String + Send + Sync>,
+    throughput: Throughput,
     turns: Arc<Semaphore>,
     turns_for_many: Arc<Semaphore>,
     turns_for_whole_store: Arc<Semaphore>,
@@ -141,8 +147,10 @@ impl<V: Snapshots> Service<V> {
             turns_for_streams: Arc::new(Semaphore::new(turns.div_ceil(2))),
             limits,
             ranking,
+            input_texts: None,
             overview: OverviewCache::default(),
             metrics: Box::new(metrics),
+            throughput: Throughput::new(),
             turns: Arc::new(Semaphore::new(turns)),
             turns_for_many: Arc::new(Semaphore::new(turns.div_ceil(2))),
             turns_for_whole_store: Arc::new(Semaphore::new(1)),
@@ -151,6 +159,53 @@ impl<V: Snapshots> Service<V> {
             cache: Mutex::default(),
             settings,
         }
+    }
+
+    /// Lets it look for texts that the store does not keep in the inputs that it was read from.
+    pub fn with_input_texts(mut self, texts: impl InputTexts + 'static) -> Self {
+        self.input_texts = Some(Mutex::new(Box::new(texts)));
+        self
+    }
+
+    /// How many inputs of the store can be read again; none while one is read, or where they may not be.
+    pub(super) fn n_inputs(&self, snapshot: &V::Snapshot) -> Result<usize, HttpError> {
+        let Some(texts) = self.input_texts.as_ref().and_then(|texts| texts.try_lock().ok()) else { return Ok(0) };
+        Ok(texts.readable(snapshot.sources()?).len())
+    }
+
+    /// Reads the inputs for the texts of documents, for as long as an answer may take.
+    ///
+    /// # Errors
+    /// [`HttpError`] where another request reads them, where they may not be read, or where the time is up before a text is found.
+    pub(super) fn texts_in_inputs(
+        &self,
+        snapshot: &V::Snapshot,
+        documents: &[DocumentId],
+    ) -> Result<Vec<Option<FoundText>>, HttpError> {
+        let Some(texts) = &self.input_texts else {
+            let message = "this server does not read inputs: http.read_inputs is false";
+            return Err(HttpError::not_found(message));
+        };
+        let texts = match texts.try_lock() {
+            Ok(texts) => texts,
+            Err(TryLockError::Poisoned(texts)) => texts.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                return Err(HttpError::busy("another request reads the inputs; send this one again in a second"));
+            }
+        };
+        // A little less, so that the answer is on its way in time.
+        let until = Instant::now() + ms(self.settings.response_ms_max / 10 * 9);
+        let sought = documents.iter().map(|document| query::sought_text(snapshot, *document));
+        let sought = sought.collect::<Result<Vec<_>, _>>()?;
+        let inputs = texts.readable(snapshot.sources()?);
+        let found = texts.find(&sought, inputs, &snapshot.rule().canonical, Some(until));
+        let found = found.map_err(|error| HttpError::failed(format!("cannot read the inputs: {error}")))?;
+        if Instant::now() >= until && found.iter().any(Option::is_none) {
+            let message = "the inputs are too large to find a text in time; `lookalike query compare --passages` takes as long as \
+                           it needs";
+            return Err(HttpError::busy(message));
+        }
+        Ok(found)
     }
 
     /// Sketches with the store's rule and seed. There are never more sketchers than requests answered at once.
@@ -170,6 +225,11 @@ impl<V: Snapshots> Service<V> {
     /// The counters of the process, as text.
     pub(super) fn metrics(&self) -> String {
         (self.metrics)()
+    }
+
+    /// How fast this process takes pages in; none where it takes none.
+    pub(super) fn pace(&self) -> Option<Pace> {
+        self.throughput.pace(&self.metrics())
     }
 
     /// Answers a request to a route, whatever happens.

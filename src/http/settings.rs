@@ -31,6 +31,9 @@ pub struct Settings {
     /// Where the pages find the archived copy of a URL: `{url}` stands for the URL, `{time}` for the time of its sighting as 14
     /// digits. Empty: no links.
     pub archive_url: String,
+    /// Whether a request that asks for it may read the store's inputs again, where they are files that are still there: for texts
+    /// that the store does not keep. One request at a time does so.
+    pub read_inputs: bool,
     /// MiB of decompressed blocks of the store kept in memory as they are read; 0: a quarter of the machine's memory.
     pub block_cache_mib: usize,
     /// Connections open at once. One more takes the place of the one that has been idle longest, if for at least a
@@ -79,6 +82,7 @@ impl Default for Settings {
             trusted_proxies: String::new(),
             requests_per_second_max: 0,
             archive_url: "https://web.archive.org/web/{time}/{url}".into(),
+            read_inputs: true,
             block_cache_mib: 0,
             connections_max: 512,
             connections_per_address_max: 128,

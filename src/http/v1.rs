@@ -5,8 +5,8 @@ use super::body;
 use super::error::{HttpError, shortened};
 use super::request::{BEST, QueryRequest};
 use super::service::{Service, ms};
-use crate::ports::{Snapshot, Snapshots, StoredDocument};
-use crate::query::{self, ClusterPage, Comparison, ExportRow, LostAnswer, LostSearch, SimilarDocument, UrlSighting};
+use crate::ports::{Snapshot, Snapshots};
+use crate::query::{self, ClusterPage, ExportRow, LostAnswer, LostSearch, SimilarDocument, UrlSighting};
 use crate::sweep::{Observation, Sighting};
 use serde::Serialize;
 use std::time::Instant;
@@ -134,35 +134,6 @@ pub(super) fn similar<V: Snapshots>(
     let limit = request.rows("limit", BEST, &service.settings)?;
     let content = body::sketch(service, snapshot, &body::page(request)?)?;
     json(snapshot, Similar { similar: query::similar(snapshot, &content, limit)? })
-}
-
-#[derive(Serialize)]
-struct Compared<'a> {
-    a: &'a str,
-    b: &'a str,
-    #[serde(flatten)]
-    comparison: Comparison,
-}
-
-/// `GET /v1/compare`
-pub(super) fn compare<V: Snapshots>(
-    _: &Service<V>,
-    snapshot: &V::Snapshot,
-    request: &QueryRequest,
-) -> Result<Answer, HttpError> {
-    let (a, b) = (request.required("a")?, request.required("b")?);
-    let document = |name: &str, url: &str| -> Result<StoredDocument, HttpError> {
-        let document = query::document_at(snapshot, url)?.ok_or_else(|| HttpError::never_seen(snapshot, url))?;
-        if document.sketch.n_shingles == 0 {
-            let (n_words, w) = (document.n_words, snapshot.rule().sketch.w);
-            let message = format!("{name} has {n_words} words, fewer than the {w} of a shingle; nothing to compare");
-            return Err(HttpError::nothing_to_compare(message));
-        }
-        Ok(document)
-    };
-    let (stored_a, stored_b) = (document("a", a)?, document("b", b)?);
-    let comparison = query::compare_sketches(&stored_a.sketch, &stored_b.sketch, snapshot.rule().sketch.rule);
-    json(snapshot, Compared { a, b, comparison })
 }
 
 /// `GET /v1/stats`

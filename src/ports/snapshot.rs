@@ -110,6 +110,12 @@ pub trait Snapshot {
     /// The sequence number of the next event. The snapshot reflects all events before it.
     fn next_seq(&self) -> u64;
 
+    /// The names of the sources that were read, sorted: absolute paths of files, URLs of objects, topics.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn sources(&self) -> Result<Vec<String>, StoreError>;
+
     /// What the store adds up to; none where it keeps no counts, because an older program wrote to it last.
     ///
     /// # Errors

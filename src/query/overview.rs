@@ -10,7 +10,7 @@ use crate::sweep::UrlState;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
-/// Clusters that are listed: the largest.
+/// Clusters that are listed of each kind: the largest.
 const CLUSTERS_MAX: usize = 100_000;
 
 /// Hosts that are counted: the first ones in the order of the store.
@@ -41,31 +41,35 @@ pub struct ListedCluster {
     pub n_left: u32,
     /// The URL that could stand for all, as in a [report](super::StandingCluster).
     pub canonical: String,
-    /// Its pages on each host: the host's place in [`Overview::hosts`], and how many.
-    hosts: Vec<(u32, u32)>,
-    /// Its pages by the sweep that saw them last: the sweep's place in [`Overview::sweeps`], and how many.
-    sweeps: Vec<(u32, u32)>,
+    /// Its pages, by host and by the sweep that saw them last, ascending by host.
+    places: Vec<PlacePages>,
+}
+
+/// The pages of a cluster on one host that one sweep saw last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct PlacePages {
+    /// The host's place in [`Overview::hosts`]; none where there are too many.
+    host: Option<u32>,
+    /// The sweep's place in [`Overview::sweeps`]; none for pages of no sweep.
+    sweep: Option<u32>,
+    n_pages: u32,
 }
 
 impl ListedCluster {
     /// Hosts that it has pages on.
     pub fn n_hosts(&self) -> usize {
-        self.hosts.len()
+        self.places.chunk_by(|a, b| a.host == b.host).filter(|places| places[0].host.is_some()).count()
     }
 
-    /// Its pages on a host, given by its place in [`Overview::hosts`].
-    pub fn n_pages_on(&self, host: usize) -> u32 {
-        n_at(&self.hosts, host)
+    /// Its pages on a host that a sweep saw last, given by their places in [`Overview::hosts`] and [`Overview::sweeps`]; without
+    /// one of them, on any host or of any sweep.
+    pub fn n_pages_at(&self, host: Option<usize>, sweep: Option<usize>) -> u32 {
+        let is_at = |wanted: Option<usize>, place: Option<u32>| {
+            wanted.is_none_or(|wanted| place.is_some_and(|place| place as usize == wanted))
+        };
+        let places = self.places.iter().filter(|place| is_at(host, place.host) && is_at(sweep, place.sweep));
+        places.map(|place| place.n_pages).sum()
     }
-
-    /// Its pages that a sweep saw last, given by its place in [`Overview::sweeps`].
-    pub fn n_pages_of(&self, sweep: usize) -> u32 {
-        n_at(&self.sweeps, sweep)
-    }
-}
-
-fn n_at(counts: &[(u32, u32)], place: usize) -> u32 {
-    counts.iter().find(|(other, _)| *other as usize == place).map_or(0, |(_, n_pages)| *n_pages)
 }
 
 /// A store at a glance. Pages are URLs at which a page stands now.
@@ -81,9 +85,11 @@ pub struct Overview {
     pub n_duplicates: u64,
     /// Clusters of two standing pages or more.
     pub n_clusters: u64,
-    /// The largest of them and of those that pages have left, the largest first: at most 100,000.
+    /// Clusters of one standing page whose content has left another URL.
+    pub n_moved_singles: u64,
+    /// The largest clusters of two pages or more, at most 100,000, and then at most 100,000 of one page that left another URL.
     pub clusters: Vec<ListedCluster>,
-    /// The sweeps that saw standing pages last.
+    /// The sweeps that saw standing pages last, the newest first.
     pub sweeps: Vec<String>,
     /// Hosts: at most 100,000.
     pub hosts: Vec<HostRow>,
@@ -118,10 +124,15 @@ pub fn overview(
     drop(clusters);
     overview.n_pages = sizes.n_pages.iter().map(|n| u64::from(*n)).sum();
     overview.clusters = sizes.clusters();
-    overview.n_clusters = overview.clusters.iter().filter(|cluster| cluster.n_pages > 1).count() as u64;
+    let n_of_several = overview.clusters.partition_point(|cluster| cluster.n_pages > 1);
+    overview.n_clusters = n_of_several as u64;
+    overview.n_moved_singles = (overview.clusters.len() - n_of_several) as u64;
+    let mut singles = overview.clusters.split_off(n_of_several);
+    overview.clusters.truncate(CLUSTERS_MAX);
+    singles.truncate(CLUSTERS_MAX);
+    overview.clusters.append(&mut singles);
     overview.n_duplicates = sizes.n_pages.iter().map(|n| u64::from(n.saturating_sub(1))).sum();
     drop(sizes);
-    overview.clusters.truncate(CLUSTERS_MAX);
     add_places(snapshot, &mut overview, goes_on)?;
     lost_many(snapshot, &newest_dead.urls(), &LostSearch { limit: 1, ..search.clone() }, |answer| {
         overview.moves.extend(MoveRow::from_answer(answer).filter(|row| row.to.is_some()));
@@ -133,11 +144,17 @@ pub fn overview(
 /// Finds the hosts and sweeps, and for each listed cluster its own and the URL that could stand for it.
 fn add_places(snapshot: &impl Snapshot, overview: &mut Overview, goes_on: &dyn Fn() -> bool) -> Result<(), StoreError> {
     let Overview { clusters, hosts, sweeps, .. } = overview;
+    let mut known_sweeps: HashMap<String, u32> = HashMap::new();
+    let mut by_time = snapshot.sweeps()?;
+    by_time.sort_by(|(a_name, a), (b_name, b)| (b.first, a_name).cmp(&(a.first, b_name)));
+    for (name, _) in by_time {
+        known_sweeps.insert(name.clone(), sweeps.len() as u32);
+        sweeps.push(name);
+    }
     let places: HashMap<ClusterId, usize> = clusters.iter().enumerate().map(|(at, row)| (row.cluster, at)).collect();
     let mut known: HashMap<String, usize> = HashMap::new();
-    let mut known_sweeps: HashMap<String, u32> = HashMap::new();
-    // A row for each page: the cluster's place, and the host's or sweep's.
-    let (mut pairs, mut sweep_pairs) = (Vec::<(u32, u32)>::new(), Vec::<(u32, u32)>::new());
+    // A row for each page: the places of its cluster, host and sweep.
+    let mut pages = Vec::<(u32, Option<u32>, Option<u32>)>::new();
     present(snapshot, |url, Present { cluster, newest }| {
         let Some(cluster) = cluster else { return goes_on() };
         let name = host_of(&url);
@@ -152,14 +169,8 @@ fn add_places(snapshot: &impl Snapshot, overview: &mut Overview, goes_on: &dyn F
             hosts[host].n_pages += 1;
         }
         if let Some(at) = places.get(&cluster).copied() {
-            pairs.extend(host.map(|host| (at as u32, host as u32)));
-            if let Some(name) = newest.sweep {
-                let sweep = *known_sweeps.entry(name).or_insert_with_key(|name| {
-                    sweeps.push(name.clone());
-                    sweeps.len() as u32 - 1
-                });
-                sweep_pairs.push((at as u32, sweep));
-            }
+            let sweep = newest.sweep.and_then(|name| known_sweeps.get(&name).copied());
+            pages.push((at as u32, host.map(|host| host as u32), sweep));
             let canonical = &mut clusters[at].canonical;
             if canonical.is_empty() || preference(&url) < preference(canonical) {
                 *canonical = url;
@@ -167,17 +178,12 @@ fn add_places(snapshot: &impl Snapshot, overview: &mut Overview, goes_on: &dyn F
         }
         goes_on()
     })?;
-    each_count(pairs, |at, host, n_pages| clusters[at].hosts.push((host, n_pages)));
-    each_count(sweep_pairs, |at, sweep, n_pages| clusters[at].sweeps.push((sweep, n_pages)));
-    Ok(())
-}
-
-/// Calls `each` with every different pair and how often it is there.
-fn each_count(mut pairs: Vec<(u32, u32)>, mut each: impl FnMut(usize, u32, u32)) {
-    pairs.sort_unstable();
-    for same in pairs.chunk_by(|a, b| a == b) {
-        each(same[0].0 as usize, same[0].1, same.len() as u32);
+    pages.sort_unstable();
+    for same in pages.chunk_by(|a, b| a == b) {
+        let (at, host, sweep) = same[0];
+        clusters[at as usize].places.push(PlacePages { host, sweep, n_pages: same.len() as u32 });
     }
+    Ok(())
 }
 
 /// How large each cluster is, by the smallest number of its documents.
@@ -215,8 +221,7 @@ impl Sizes {
                 n_documents: self.n_documents[id],
                 n_left: self.n_left[id],
                 canonical: String::new(),
-                hosts: Vec::new(),
-                sweeps: Vec::new(),
+                places: Vec::new(),
             })
             .collect();
         clusters.sort_by_key(|row| (Reverse(row.n_pages), row.cluster));

@@ -3,7 +3,7 @@
 use super::answers::url as url_history;
 use super::explain::{NamedDocument, named_document};
 use crate::document::{ClusterId, DocumentId};
-use crate::ports::{DocumentText, Snapshot, StoreError};
+use crate::ports::{DocumentText, Snapshot, SoughtText, StoreError};
 use serde::Serialize;
 
 /// The kept text of a document, or why there is none.
@@ -61,6 +61,17 @@ pub fn text(snapshot: &impl Snapshot, document: DocumentId) -> Result<TextAnswer
     };
     let n_words = snapshot.document(document)?.map_or(0, |stored| stored.n_words);
     Ok(TextAnswer { document, cluster: snapshot.cluster_of(document)?, n_words, text, missing })
+}
+
+/// Where to look for the text of a document that the store does not keep.
+///
+/// # Errors
+/// [`StoreError`]
+pub fn sought_text(snapshot: &impl Snapshot, document: DocumentId) -> Result<SoughtText, StoreError> {
+    let sightings = snapshot.sightings_of_document(document)?;
+    let sweeps = sightings.iter().filter_map(|sighting| sighting.moment.sweep.clone()).collect();
+    let places = sightings.into_iter().map(|sighting| (sighting.url, sighting.moment.fetched_at)).collect();
+    Ok(SoughtText { document, places, sweeps })
 }
 
 /// The document that a text names as of [`named_document`], or that a sweep saw last at a URL.

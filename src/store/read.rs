@@ -16,7 +16,7 @@ use crate::sketch::{Equivalences, Shingle};
 use crate::sweep::{Observation, Sighting, SweepRow, UrlState};
 use rocksdb::{DBPinnableSlice, ReadOptions};
 use rustc_hash::FxHashSet;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Keys per call. RocksDB looks up at most 32 keys together; for more it allocates half a kilobyte per key.
 const KEYS_TOGETHER: usize = 32;
@@ -373,6 +373,11 @@ impl Snapshot for RocksStore {
 
     fn next_seq(&self) -> u64 {
         self.next_seq()
+    }
+
+    fn sources(&self) -> Result<Vec<String>, StoreError> {
+        let sources: BTreeSet<String> = self.progress()?.into_keys().map(|(source, _)| source).collect();
+        Ok(sources.into_iter().collect())
     }
 
     fn document(&self, document: DocumentId) -> Result<Option<StoredDocument>, StoreError> {

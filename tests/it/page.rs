@@ -6,6 +6,7 @@ use crate::harness::browser::Browser;
 use crate::harness::server::{Server, encoded};
 use crate::harness::{World, page, related_sample, sweeps};
 use serde_json::{Value, json};
+use std::io::Write;
 
 /// Seen in 2014, moved later to the other one.
 const MOVED: &str = "https://docs.npm.example/html/doc/cache.html";
@@ -105,11 +106,35 @@ fn what_changed_is_seen_at_a_glance() {
     let by_sweep = server.get(&format!("/compare?a={url}&b={url}&b_sweep=10-01"));
     assert!(by_sweep.body.contains("<del>opens at nine.</del>"), "{}", by_sweep.body);
 
+    let kept = server.get("/v1/compare?a=1&b=2&passages=true").json();
+    assert_eq!(kept["texts"]["a"], json!({"from": "store", "document": 1}));
+
     let off = World::new();
     off.run(&[off.write("pages.jsonl", line("10-01", &old) + &line("11-01", &new))]);
     let server = Server::open(&off);
     let never = server.get("/compare?a=1&b=2");
     assert!(never.body.contains("The store keeps no texts") && never.body.contains("<textarea"), "{}", never.body);
+    // The file is still there: whoever asks for it reads it again.
+    assert!(never.body.contains("<button>Read the inputs for it</button>"), "{}", never.body);
+    let from_inputs = server.get("/compare?a=1&b=2&inputs=true");
+    assert!(from_inputs.body.contains("<del>opens at nine.</del>"), "{}", from_inputs.body);
+    let compared = server.get("/v1/compare?a=1&b=2&passages=true&inputs=true").json();
+    let texts = &compared["texts"];
+    assert_eq!(
+        (&texts["a"]["from"], &texts["a"]["offset"], &texts["b"]["offset"]),
+        (&json!("input"), &json!(0), &json!(1))
+    );
+    assert_eq!(texts["passages"].as_array().map(Vec::len), Some(2), "{compared}");
+    assert_eq!(server.get("/v1/compare?a=1&b=2").json()["texts"], Value::Null);
+    let without = server.get("/v1/compare?a=1&b=2&passages=true");
+    assert_eq!(without.status, 404);
+    assert!(without.body.contains("With inputs=true it is looked for in the inputs."), "{}", without.body);
+    std::fs::remove_file(off.path("pages.jsonl")).expect("removed");
+    let gone = server.get("/compare?a=1&b=2");
+    assert!(!gone.body.contains("Read the inputs"), "{}", gone.body);
+    let gone = server.get("/compare?a=1&b=2&inputs=true");
+    assert!(gone.body.contains("No input that is still there holds a record of it."), "{}", gone.body);
+    assert_eq!(server.get("/v1/compare?a=1&b=2&passages=true&inputs=true").status, 404);
     assert_eq!(server.get("/v1/text?of=1").json()["missing"], "never-kept");
     assert_eq!(off.command("query text 1").output().expect("starts").status.code(), Some(4));
 }
@@ -271,6 +296,39 @@ fn many_sweeps() -> World {
     world
 }
 
+/// What is shown is there for programs, too: a cluster over the sweeps, and the URLs that a search finds.
+#[test]
+fn timelines_and_searches_are_tables_for_programs() {
+    let (_world, server) = sample();
+    let csv = server.get(&format!("/?format=csv&url={}", encoded(MOVED)));
+    assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
+    let lines: Vec<&str> = csv.body.lines().collect();
+    assert_eq!(lines[0], "url,fetched_at,sweep,seen,document,cluster,redirects_to");
+    assert!(lines[1].starts_with(&format!("{MOVED},2014-08-01")), "{}", lines[1]);
+    assert!(lines.iter().any(|line| line.starts_with(KEPT)), "the other URL of its cluster is in it: {}", csv.body);
+    let json = server.get(&format!("/?format=json&url={}", encoded(MOVED))).json();
+    assert_eq!(json.as_array().map(Vec::len), Some(lines.len() - 1));
+    let found = server.get("/?format=json&url=npm-cache").json();
+    assert!(found.as_array().expect("rows").iter().any(|row| row["url"] == KEPT && row["seen"] == "page"), "{found}");
+    assert_eq!(server.get("/?format=xml&url=npm-cache").status, 400);
+}
+
+/// Inside `run` the first page says how fast pages come in, and which clusters became one last.
+#[test]
+fn the_first_page_of_a_run_shows_its_pace_and_merges() {
+    let world = World::new().with("http.refresh_ms", 10).with("http.stats_cache_ms", 0).with("store.keep_events", 1000);
+    let [a, b] = [text_of(1, 200), text_of(2, 200)];
+    let both = |n: usize| format!("{} {}", text_of(1, n), text_of(2, 400 - n));
+    let texts = [a, b, both(200)];
+    let line = |(n, text): (usize, &String)| page(&format!("http://h/{n}"), "2026-01-01T00:00:00Z", "1", text) + "\n";
+    let lines: String = texts.iter().enumerate().map(line).collect();
+    let (server, mut pipe) = Server::of_run(&world.with("cluster.threshold", 0.4));
+    pipe.write_all(lines.as_bytes()).expect("written");
+    let body = server.wait("/", |answer| answer.body.contains("This process has taken in 3")).body;
+    assert!(body.contains("Cluster 2 joined 1"), "{body}");
+    assert!(body.contains("/explain?a=2&amp;b=1"), "{body}");
+}
+
 /// A person finds everything from the first page: the largest clusters of a host, where a dead page went, and the pages
 /// that a text was copied to.
 #[test]
@@ -285,7 +343,8 @@ fn the_store_is_explored_from_its_first_page() {
     assert_eq!(browser.texts("section[aria-labelledby=largest] td"), ["45", "identical", "1"]);
     let sweeps = browser.texts("section[aria-labelledby=sweeps] tbody tr:first-child > *");
     assert_eq!(sweeps, ["s59", "2024-12-01", "47", "45", "1", "", "1", "1"]);
-    assert_eq!(browser.texts(".moves a"), ["http://moves/old", "/new"]);
+    assert_eq!(browser.texts("section[aria-labelledby=moves] .moves a"), ["http://moves/old", "/new"]);
+    assert_eq!(browser.texts(".pace").len(), 0, "a process that takes no pages in has no pace");
     check_access(&browser);
 
     browser.click("a[href='/clusters?host=copies']");
@@ -299,6 +358,11 @@ fn the_store_is_explored_from_its_first_page() {
         ("kind=identical&size=45", 1),
         ("sweep=s59", 1),
         ("sweep=s", 0),
+        // Both or neither: a cluster on the host of which the sweep saw nothing does not count.
+        ("host=copies&sweep=s59", 1),
+        ("host=copies&sweep=s58", 0),
+        ("sort=texts", 1),
+        ("sort=hosts&kind=moved", 1),
         ("kind=moved", 1),
         ("kind=moved&host=copies", 0),
     ] {
@@ -313,7 +377,7 @@ fn the_store_is_explored_from_its_first_page() {
         (&json[0]["pages"], &json[0]["left"], &json[0]["url"]),
         (&1.into(), &1.into(), &"http://moves/new".into())
     );
-    for wrong in ["size=x", "kind=x", "format=x", "cursor=x"] {
+    for wrong in ["size=x", "kind=x", "sort=x", "format=x", "cursor=x"] {
         assert!([400, 404].contains(&server.get(&format!("/clusters?{wrong}")).status), "{wrong}");
     }
 

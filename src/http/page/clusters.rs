@@ -8,9 +8,12 @@ use super::super::service::Service;
 use super::counted::{counted_at, not_counted};
 use super::frame::page;
 use super::html::{Html, site_and_path};
+use super::sheet::{Format, sheet};
+use crate::document::ClusterId;
 use crate::ports::{Snapshot, Snapshots};
 use crate::query::{ListedCluster, Overview};
 use axum::http::StatusCode;
+use serde::Serialize;
 use std::cmp::Reverse;
 
 /// Clusters of a page.
@@ -30,6 +33,29 @@ struct Filter<'r> {
     /// The least number of pages.
     size: u32,
     kind: Kind,
+    sort: Sort,
+}
+
+/// What the first cluster has most of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    Pages,
+    Texts,
+    Hosts,
+    Left,
+}
+
+impl Sort {
+    const ALL: [(Sort, &'static str, &'static str); 4] = [
+        (Sort::Pages, "pages", "pages"),
+        (Sort::Texts, "texts", "different texts"),
+        (Sort::Hosts, "hosts", "hosts"),
+        (Sort::Left, "left", "URLs that it left"),
+    ];
+
+    fn name(self) -> &'static str {
+        Sort::ALL.iter().find(|(sort, ..)| *sort == self).map_or("", |(_, name, _)| name)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,7 +88,10 @@ impl<'r> Filter<'r> {
         let kind = kind.ok_or_else(|| wrong("kind must be all, identical, near or moved"))?;
         let size_min = if kind == Kind::Moved { 1 } else { 2 };
         let size = given("size").map_or(Ok(size_min), str::parse).map_err(|_| wrong("size must be a number"))?;
-        Ok(Filter { host: given("host").unwrap_or(""), sweep: given("sweep").unwrap_or(""), size, kind })
+        let sort = given("sort").unwrap_or("pages");
+        let sort = Sort::ALL.iter().find(|(_, name, _)| *name == sort).map(|(sort, ..)| *sort);
+        let sort = sort.ok_or_else(|| wrong("sort must be pages, texts, hosts or left"))?;
+        Ok(Filter { host: given("host").unwrap_or(""), sweep: given("sweep").unwrap_or(""), size, kind, sort })
     }
 
     /// The clusters that match, each with its pages that count, the largest first.
@@ -78,28 +107,65 @@ impl<'r> Filter<'r> {
             Kind::Near => cluster.n_documents > 1,
             Kind::Moved => cluster.n_left > 0,
         });
-        let of_sweep = of_kind.filter(|cluster| sweep.is_none_or(|sweep| cluster.n_pages_of(sweep) > 0));
-        let n_pages = |cluster: &ListedCluster| match (host, sweep) {
-            (Some(host), _) => cluster.n_pages_on(host),
-            (None, Some(sweep)) => cluster.n_pages_of(sweep),
-            (None, None) => cluster.n_pages,
+        let row = |cluster: &'o ListedCluster| {
+            let n_pages = match (host, sweep) {
+                (None, None) => cluster.n_pages,
+                (host, sweep) => cluster.n_pages_at(host, sweep),
+            };
+            let most = match self.sort {
+                Sort::Pages => n_pages,
+                Sort::Texts => cluster.n_documents,
+                Sort::Hosts => cluster.n_hosts() as u32,
+                Sort::Left => cluster.n_left,
+            };
+            Row { cluster, n_pages, most }
         };
-        let mut rows: Vec<Row<'o>> = of_sweep.map(|cluster| Row { cluster, n_pages: n_pages(cluster) }).collect();
-        rows.retain(|row| row.n_pages >= self.size.max(1));
+        let mut rows: Vec<Row<'o>> = of_kind.map(row).filter(|row| row.n_pages >= self.size.max(1)).collect();
         rows.sort_by_key(Row::position);
         rows
     }
 }
 
-/// A cluster, and its pages on the host asked about.
+/// A cluster, and its pages of the host and sweep asked about.
 struct Row<'o> {
     cluster: &'o ListedCluster,
     n_pages: u32,
+    /// What it is sorted by.
+    most: u32,
+}
+
+/// A row for programs.
+#[derive(Serialize)]
+struct ExportedRow<'o> {
+    cluster: ClusterId,
+    pages: u32,
+    texts: u32,
+    hosts: usize,
+    left: u32,
+    url: &'o str,
+}
+
+impl<'o> Row<'o> {
+    fn of_all(cluster: &'o ListedCluster) -> Self {
+        Row { cluster, n_pages: cluster.n_pages, most: cluster.n_pages }
+    }
+
+    fn exported(&self) -> ExportedRow<'o> {
+        let (cluster, pages) = (self.cluster, self.n_pages);
+        ExportedRow {
+            cluster: cluster.cluster,
+            pages,
+            texts: cluster.n_documents,
+            hosts: cluster.n_hosts(),
+            left: cluster.n_left,
+            url: &cluster.canonical,
+        }
+    }
 }
 
 impl Row<'_> {
     fn position(&self) -> (Reverse<u32>, u32) {
-        (Reverse(self.n_pages), self.cluster.cluster.0)
+        (Reverse(self.most), self.cluster.cluster.0)
     }
 }
 
@@ -111,21 +177,13 @@ pub(in super::super) fn clusters<V: Snapshots>(
 ) -> Result<Answer, HttpError> {
     let filter = Filter::from_request(request)?;
     let size = filter.size.to_string();
-    let of = [filter.host, filter.sweep, &size, filter.kind.name()];
+    let of = [filter.host, filter.sweep, &size, filter.kind.name(), filter.sort.name()];
     let list = request.list_request::<(Reverse<u32>, u32)>(&service.settings, snapshot.seed(), &of)?;
     let list = ListRequest { limit: ROWS, ..list };
     let counted = service.counted();
-    let export: Option<fn(&[Row<'_>]) -> Answer> = match request.given("format") {
-        None => None,
-        Some("csv") => Some(csv),
-        Some("json") => Some(json),
-        Some(_) => {
-            let message = "format must be csv or json; leave it out for a page";
-            return Err(HttpError::bad_request("bad-parameter", message));
-        }
-    };
+    let format = Format::from_request(request)?;
     let Some(counted) = counted else {
-        if export.is_some() {
+        if format.is_some() {
             return Err(HttpError::busy("the clusters are being counted; ask again in a second"));
         }
         let mut html = Html::default();
@@ -135,16 +193,19 @@ pub(in super::super) fn clusters<V: Snapshots>(
     let rows = filter.rows(&counted.overview);
     let n_rows = rows.len();
     let (rows, next) = list.part_of(rows, Row::position);
-    if let Some(export) = export {
-        return Ok(export(&rows));
+    if let Some(format) = format {
+        let rows: Vec<_> = rows.iter().map(Row::exported).collect();
+        return sheet(&rows, format);
     }
     let mut html = Html::default();
     html.raw("<h1>Clusters</h1>");
     form(&mut html, &filter, &counted.overview);
-    html.raw("<p class=\"note\">").count(n_rows as u64, "cluster", "clusters").raw(", the largest first");
+    html.raw("<p class=\"note\">").count(n_rows as u64, "cluster", "clusters");
+    html.raw(if filter.sort == Sort::Pages { ", the largest first" } else { "" });
     let n_listed = counted.overview.clusters.len() as u64;
-    if n_listed < counted.overview.n_clusters {
-        html.raw(", among the ").number(n_listed).raw(" largest of ").number(counted.overview.n_clusters);
+    let n_all = counted.overview.n_clusters + counted.overview.n_moved_singles;
+    if n_listed < n_all {
+        html.raw(", among the ").number(n_listed).raw(" largest of ").number(n_all);
     }
     counted_at(html.raw(". "), &counted, snapshot.next_seq());
     html.raw(" ");
@@ -191,6 +252,11 @@ fn form(html: &mut Html, filter: &Filter<'_>, overview: &Overview) {
         html.raw("<option value=\"").raw(name).raw(if kind == filter.kind { "\" selected>" } else { "\">" });
         html.raw(words).raw("</option>");
     }
+    html.raw("</select></div><div><label for=\"sort\">First those with most</label><select id=\"sort\" name=\"sort\">");
+    for (sort, name, words) in Sort::ALL {
+        html.raw("<option value=\"").raw(name).raw(if sort == filter.sort { "\" selected>" } else { "\">" });
+        html.raw(words).raw("</option>");
+    }
     html.raw("</select></div><button>Show</button></form>");
 }
 
@@ -205,7 +271,8 @@ pub(super) fn largest_hosts(overview: &Overview, limit: usize) -> Vec<&crate::qu
 /// A link to the clusters of a filter, with more parameters where they are not empty.
 fn link(html: &mut Html, filter: &Filter<'_>, more: &[(&'static str, &str)], name: &'static str) {
     html.raw("<a href=\"/clusters?size=").text(filter.size);
-    let own = [("host", filter.host), ("sweep", filter.sweep), ("kind", filter.kind.name())];
+    let own =
+        [("host", filter.host), ("sweep", filter.sweep), ("kind", filter.kind.name()), ("sort", filter.sort.name())];
     for (parameter, value) in own.iter().chain(more).filter(|(_, value)| !value.is_empty()) {
         html.raw("&amp;").raw(parameter).raw("=").query(value);
     }
@@ -215,7 +282,7 @@ fn link(html: &mut Html, filter: &Filter<'_>, more: &[(&'static str, &str)], nam
 /// The largest clusters of all.
 pub(super) fn largest_clusters(html: &mut Html, overview: &Overview, limit: usize) {
     let of_several = overview.clusters.iter().filter(|cluster| cluster.n_pages > 1);
-    let rows: Vec<Row<'_>> = of_several.take(limit).map(|cluster| Row { cluster, n_pages: cluster.n_pages }).collect();
+    let rows: Vec<Row<'_>> = of_several.take(limit).map(Row::of_all).collect();
     table(html, overview, &rows, "");
 }
 
@@ -227,7 +294,7 @@ fn table(html: &mut Html, overview: &Overview, rows: &[Row<'_>], host: &str) {
     html.raw("<div class=\"scroll\"><table class=\"list clusters\"><thead><tr><th scope=\"col\">Cluster of</th>");
     html.raw("<th scope=\"col\" class=\"number\">Pages</th><th scope=\"col\" class=\"number\">Texts</th>");
     html.raw(if has_hosts { "<th scope=\"col\" class=\"number\">Hosts</th>" } else { "" }).raw("</tr></thead><tbody>");
-    for Row { cluster, n_pages } in rows {
+    for Row { cluster, n_pages, .. } in rows {
         let (site, _) = site_and_path(&cluster.canonical);
         html.raw("<tr><th scope=\"row\">");
         if !host.is_empty() && site.ends_with(&format!("://{host}")) {
@@ -247,31 +314,4 @@ fn table(html: &mut Html, overview: &Overview, rows: &[Row<'_>], host: &str) {
         html.raw("</tr>");
     }
     html.raw("</tbody></table></div>");
-}
-
-/// The rows as JSON.
-fn json(rows: &[Row<'_>]) -> Answer {
-    let row = |Row { cluster, n_pages }: &Row<'_>| {
-        serde_json::json!({
-            "cluster": cluster.cluster,
-            "pages": n_pages,
-            "texts": cluster.n_documents,
-            "hosts": cluster.n_hosts(),
-            "left": cluster.n_left,
-            "url": cluster.canonical,
-        })
-    };
-    let rows: Vec<_> = rows.iter().map(row).collect();
-    Answer::new("application/json", serde_json::Value::from(rows).to_string())
-}
-
-/// The rows as a table for programs.
-fn csv(rows: &[Row<'_>]) -> Answer {
-    let mut text = String::from("cluster,pages,texts,hosts,url\n");
-    for Row { cluster, n_pages } in rows {
-        let url = cluster.canonical.replace('"', "\"\"");
-        let (id, n_texts, n_hosts) = (cluster.cluster, cluster.n_documents, cluster.n_hosts());
-        text.push_str(&format!("{id},{n_pages},{n_texts},{n_hosts},\"{url}\"\n"));
-    }
-    Answer::new("text/csv; charset=utf-8", text)
 }

@@ -1,6 +1,7 @@
 //! `/compare`: two documents by their sketches and kept texts, or the shared passages of two texts that a person gives.
 
 use super::super::answer::Answer;
+use super::super::compare::add_from_inputs;
 use super::super::error::HttpError;
 use super::super::request::QueryRequest;
 use super::super::service::Service;
@@ -33,7 +34,7 @@ pub(in super::super) fn compare<V: Snapshots>(
     };
     let mut has_texts = false;
     if let (Some(a), Some(b)) = (given("a", "a_sweep")?, given("b", "b_sweep")?) {
-        has_texts = by_texts(&mut html, snapshot, [a.0, b.0])?;
+        has_texts = by_texts(&mut html, service, snapshot, request, [a.0, b.0])?;
         by_sketches(&mut html, snapshot, &service.settings.archive_url, &a, &b)?;
     }
     choose(&mut html, request);
@@ -50,9 +51,20 @@ fn stored(snapshot: &impl Snapshot, of: &str, sweep: Option<&str>) -> Result<(Do
 
 /// What changed between the kept texts of two documents, the one seen first first. Says why where a text is missing. Returns
 /// whether both are there.
-fn by_texts(html: &mut Html, snapshot: &impl Snapshot, documents: [DocumentId; 2]) -> Result<bool, HttpError> {
+fn by_texts<V: Snapshots>(
+    html: &mut Html,
+    service: &Service<V>,
+    snapshot: &V::Snapshot,
+    request: &QueryRequest,
+    documents: [DocumentId; 2],
+) -> Result<bool, HttpError> {
     let [a, b] = documents.map(|document| query::text(snapshot, document));
-    let (a, b) = (a?, b?);
+    let mut texts = [a?, b?];
+    let reads_inputs = request.flag("inputs")?;
+    if reads_inputs {
+        add_from_inputs(service, snapshot, &mut texts)?;
+    }
+    let [a, b] = texts;
     let mut versions = [first_seen(snapshot, a)?, first_seen(snapshot, b)?];
     versions.sort_by_key(|(day, text)| (day.clone(), text.document));
     let [(old_day, old), (new_day, new)] = &versions;
@@ -72,7 +84,24 @@ fn by_texts(html: &mut Html, snapshot: &impl Snapshot, documents: [DocumentId; 2
     for (TextAnswer { document, .. }, missing) in missing {
         html.raw("<p>There is no text of document ").text(document).raw(". ").text(missing.reason()).raw("</p>");
     }
-    html.raw("<p><a href=\"#texts\">Paste both texts</a> to see word for word what they share.</p></section>");
+    let n_inputs = service.n_inputs(snapshot)?;
+    if reads_inputs {
+        html.raw("<p>No input that is still there holds a record of it. ");
+    } else if n_inputs > 0 {
+        html.raw("<form action=\"/compare\" method=\"get\">");
+        for name in ["a", "a_sweep", "b", "b_sweep"] {
+            if let Some(value) = request.given(name) {
+                html.raw("<input type=\"hidden\" name=\"").raw(name).raw("\" value=\"").text(value).raw("\">");
+            }
+        }
+        html.raw("<input type=\"hidden\" name=\"inputs\" value=\"true\"><p><button>Read the inputs for it</button> ");
+        html.raw("<span class=\"note\">")
+            .count(n_inputs as u64, "file", "files")
+            .raw(" may be read.</span></p></form><p>");
+    } else {
+        html.raw("<p>");
+    }
+    html.raw("<a href=\"#texts\">Paste both texts</a> to see word for word what they share.</p></section>");
     Ok(false)
 }
 

@@ -16,6 +16,7 @@ mod overview;
 mod related;
 mod reuse;
 mod search;
+mod sheet;
 mod timeline;
 mod url;
 

@@ -4,20 +4,34 @@ use super::super::answer::Answer;
 use super::super::error::HttpError;
 use super::super::overview::{CHANGES_SIGHTINGS_MAX, Counted};
 use super::super::service::Service;
+use super::super::throughput::Pace;
 use super::clusters::{largest_clusters, largest_hosts};
 use super::counted::{counted_at, not_counted};
 use super::frame::page;
 use super::html::{Html, site_and_path};
 use super::reuse::text_form;
 use super::timeline::day;
-use crate::ports::{Snapshot, Snapshots};
+use crate::document::{ClusterId, DocumentId};
+use crate::ports::{KeptEvents, Snapshot, Snapshots, StoreError};
 use crate::query::{self, ChangeRow, Changes, MoveRow, Overview, Sweep};
+use crate::wire::{Event, EventType};
 use axum::http::StatusCode;
+use memchr::memmem;
+use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Clusters, hosts and moves shown.
 const CLUSTERS_MAX: usize = 10;
 const HOSTS_MAX: usize = 10;
 const MOVES_MAX: usize = 10;
+
+/// Merges shown, and the newest events among which they are looked for, in parts of so many bytes.
+const MERGES_MAX: usize = 10;
+const EVENTS_MAX: u64 = 2_000;
+const EVENTS_BYTES: usize = 1 << 20;
+
+/// What stands in every event of the type.
+const MERGED: &[u8] = b"\"merged\"";
 
 /// Sweeps shown: the newest.
 const SWEEPS_MAX: usize = 12;
@@ -34,6 +48,9 @@ pub(super) fn overview_page<V: Snapshots>(service: &Service<V>, snapshot: &V::Sn
         return Ok(page(service, snapshot, StatusCode::OK, "An empty store", "", html));
     }
     html.raw("<h1>What this store holds</h1>");
+    if let Some(pace) = service.pace() {
+        pace_line(&mut html, pace);
+    }
     let counted = service.counted();
     match &counted {
         None => not_counted(&mut html),
@@ -50,6 +67,7 @@ pub(super) fn overview_page<V: Snapshots>(service: &Service<V>, snapshot: &V::Sn
     sweep_table(&mut html, &sweeps, counted.as_deref());
     if let Some(counted) = &counted {
         moves(&mut html, &counted.overview.moves, sweeps.iter().any(|sweep| sweep.row.is_closed));
+        merges(&mut html, service, snapshot)?;
         hosts(&mut html, &counted.overview);
     }
     text_form(&mut html);
@@ -63,6 +81,19 @@ fn empty(html: &mut Html) {
     html.raw(
         "<p>Or load a whole crawl into a new store, which is faster:</p><pre>lookalike backfill crawl/</pre></section>",
     );
+}
+
+/// How fast pages come in, and how many wait.
+fn pace_line(html: &mut Html, pace: Pace) {
+    html.raw("<p class=\"pace\">This process has taken in ").count(pace.n_pages, "page", "pages").raw(", ");
+    html.number(pace.per_second.round() as u64).raw(" a second lately");
+    if let Some(n_waiting) = pace.n_waiting {
+        html.raw("; ").count(n_waiting, "record waits", "records wait");
+    }
+    if let Some(seconds) = pace.seconds_behind {
+        html.raw(", the newest one read was ").count(seconds, "second", "seconds").raw(" old");
+    }
+    html.raw(".</p>");
 }
 
 fn facts(html: &mut Html, overview: &Overview, changes: Option<&Changes>, n_documents: u32) {
@@ -105,21 +136,25 @@ fn sweep_table(html: &mut Html, sweeps: &[Sweep], counted: Option<&Counted>) {
     html.raw("<th scope=\"col\">Began</th><th scope=\"col\" class=\"number\">Pages</th>");
     if changes.is_some() {
         html.raw("<th scope=\"col\" class=\"number\">New</th><th scope=\"col\" class=\"number\">Changed</th>");
-        html.raw("<th scope=\"col\">Of its pages</th><th scope=\"col\" class=\"number\">Moved</th>");
+        html.raw("<th scope=\"col\">Its pages, and those that went</th><th scope=\"col\" class=\"number\">Moved</th>");
     }
     html.raw("<th scope=\"col\" class=\"number\">Gone or lost</th></tr></thead><tbody>");
-    for Sweep { name, row } in sweeps.iter().rev().take(SWEEPS_MAX) {
+    let shown = || sweeps.iter().rev().take(SWEEPS_MAX);
+    let change_of = |name: &str| changes.and_then(|changes| changes.rows.iter().find(|change| change.name == name));
+    let widest = shown().filter_map(|sweep| change_of(&sweep.name)).map(|row| row.n_pages + row.n_deaths).max();
+    for Sweep { name, row } in shown() {
         html.raw("<tr><th scope=\"row\"><bdi>").text(name).raw("</bdi></th><td class=\"when\">").text(day(row.first));
         html.raw("</td><td class=\"number\">").number(row.n_pages).raw("</td>");
-        if let Some(changes) = changes {
-            change_cells(html, changes.rows.iter().find(|change| change.name == *name));
+        if changes.is_some() {
+            change_cells(html, change_of(name), widest.unwrap_or(0));
         }
         html.raw("<td class=\"number\">").number(row.n_gone + row.n_lost);
         html.raw(if row.is_closed { "</td></tr>" } else { " <span class=\"note\">open</span></td></tr>" });
     }
     html.raw("</tbody></table></div><p class=\"note\">Bars: <span class=\"key new\">new</span> ");
     html.raw(
-        "<span class=\"key changed\">changed</span> <span class=\"key same\">the same</span></p><p class=\"note\">",
+        "<span class=\"key changed\">changed</span> <span class=\"key same\">the same</span> \
+         <span class=\"key moved\">moved</span> <span class=\"key lost\">gone or lost</span></p><p class=\"note\">",
     );
     if sweeps.len() > SWEEPS_MAX {
         html.raw("The newest ").text(SWEEPS_MAX).raw(" of ").number(sweeps.len() as u64);
@@ -130,27 +165,93 @@ fn sweep_table(html: &mut Html, sweeps: &[Sweep], counted: Option<&Counted>) {
 }
 
 /// The cells of what changed in a sweep.
-fn change_cells(html: &mut Html, row: Option<&ChangeRow>) {
+fn change_cells(html: &mut Html, row: Option<&ChangeRow>, widest: u64) {
     let Some(row) = row else {
         html.raw("<td></td><td></td><td></td><td></td>");
         return;
     };
     html.raw("<td class=\"number\">").number(row.n_births).raw("</td><td class=\"number\">").number(row.n_changes);
     html.raw("</td><td>");
-    bar(html, row);
+    bar(html, row, widest);
     html.raw("</td><td class=\"number\">").number(row.n_moved_within + row.n_moved_between).raw("</td>");
 }
 
-/// New, changed and equal pages as a bar; the numbers stand beside it.
-fn bar(html: &mut Html, row: &ChangeRow) {
-    let share = |n: u64| n as f64 / row.n_pages.max(1) as f64 * 100.0;
-    let (new, changed) = (share(row.n_births), share(row.n_changes));
+/// New, changed and equal pages, and behind them the pages that went, as a bar; the numbers stand beside it. All bars of a table
+/// have one scale, to the widest of them.
+fn bar(html: &mut Html, row: &ChangeRow, widest: u64) {
+    let n_same = row.n_pages.saturating_sub(row.n_births + row.n_changes);
+    let n_moved = (row.n_moved_within + row.n_moved_between).min(row.n_deaths);
+    let parts = [
+        ("new", row.n_births),
+        ("changed", row.n_changes),
+        ("same", n_same),
+        ("moved", n_moved),
+        ("lost", row.n_deaths - n_moved),
+    ];
     html.raw("<svg class=\"bar-of\" viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">");
-    for (class, from, width) in [("same", 0.0, 100.0), ("changed", new, changed), ("new", 0.0, new)] {
+    let mut from = 0.0;
+    for (class, n) in parts {
+        let width = n as f64 / widest.max(1) as f64 * 100.0;
         html.raw("<rect class=\"").raw(class).raw("\" x=\"").text(format_args!("{from:.2}")).raw("\" width=\"");
         html.text(format_args!("{width:.2}")).raw("\" height=\"10\"></rect>");
+        from += width;
     }
     html.raw("</svg>");
+}
+
+/// The clusters that became one last, as the kept events tell.
+fn merges<V: Snapshots>(html: &mut Html, service: &Service<V>, snapshot: &V::Snapshot) -> Result<(), HttpError> {
+    html.raw("<section aria-labelledby=\"merges\"><h2 id=\"merges\">Merged last</h2>");
+    let Some(kept) = service.events.range()? else {
+        html.raw("<p class=\"note\">The store keeps no events. With <code>store.keep_events</code> the clusters that became ");
+        html.raw("one last stand here.</p></section>");
+        return Ok(());
+    };
+    let merged = newest_merges(&*service.events, kept)?;
+    if merged.is_empty() {
+        html.raw("<p>No two clusters became one lately.</p></section>");
+        return Ok(());
+    }
+    html.raw("<ul class=\"moves\">");
+    for event in merged {
+        let (Some(url), Some(loser), Some(winner)) = (&event.url, event.loser(), event.winner()) else { continue };
+        html.raw("<li>Cluster ").text(loser).raw(" joined ").text(winner);
+        if let Some(at) = event.fetched_at {
+            html.raw(" <span class=\"note\">").text(day(at)).raw("</span>");
+        }
+        html.raw("<br>by the page at ").link(url);
+        let name = |cluster: ClusterId| DocumentId(cluster.0);
+        if snapshot.document(name(loser))?.is_some() && snapshot.document(name(winner))?.is_some() {
+            html.raw(" <a class=\"more\" href=\"/explain?a=")
+                .text(loser)
+                .raw("&amp;b=")
+                .text(winner)
+                .raw("\">Why?</a>");
+        }
+        html.raw("</li>");
+    }
+    html.raw("</ul></section>");
+    Ok(())
+}
+
+/// The newest `merged` events among the last ones, the newest first.
+fn newest_merges(events: &dyn KeptEvents, kept: Range<u64>) -> Result<Vec<Event>, StoreError> {
+    let mut next = kept.start.max(kept.end.saturating_sub(EVENTS_MAX));
+    let mut merged = VecDeque::new();
+    while next < kept.end {
+        let Some(part) = events.read(next, EVENTS_BYTES)?.filter(|part| !part.is_empty()) else { break };
+        for event in &part {
+            next = event.seq + 1;
+            if memmem::find(&event.json, MERGED).is_some()
+                && let Ok(event) = serde_json::from_slice::<Event>(&event.json)
+                && event.kind() == EventType::Merged
+            {
+                merged.push_front(event);
+                merged.truncate(MERGES_MAX);
+            }
+        }
+    }
+    Ok(merged.into())
 }
 
 fn moves(html: &mut Html, moves: &[MoveRow], has_closed: bool) {

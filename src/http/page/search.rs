@@ -6,8 +6,9 @@ use super::super::request::QueryRequest;
 use super::super::service::Service;
 use super::frame::{near_urls, page};
 use super::html::Html;
+use super::sheet::{Format, SightingRow, sheet};
 use super::timeline::day;
-use crate::ports::{Snapshot, Snapshots};
+use crate::ports::{Snapshot, Snapshots, StoreError};
 use crate::query::{self, SearchPosition, UrlMatch, UrlMatches};
 use crate::sweep::Seen;
 use axum::http::StatusCode;
@@ -24,6 +25,9 @@ pub(super) fn search_page<V: Snapshots>(
 ) -> Result<Answer, HttpError> {
     let list = request.list_request::<SearchPosition>(&service.settings, snapshot.seed(), &[text])?;
     let found = query::find_urls(snapshot, text, list.after.as_ref(), list.limit)?;
+    if let Some(format) = Format::from_request(request)? {
+        return sheet(&rows(snapshot, found)?, format);
+    }
     let mut html = Html::default();
     html.raw("<h1>URLs with “<bdi>").text(text).raw("</bdi>”</h1>");
     let near = if list.after.is_none() { query::near_urls(snapshot, text)? } else { Vec::new() };
@@ -36,6 +40,17 @@ pub(super) fn search_page<V: Snapshots>(
         html.raw(" of its words or more.</p>");
     } else {
         matches(&mut html, &found);
+        if is_found {
+            html.raw("<p class=\"note\">");
+            for (format, name) in [("csv", "As CSV"), ("json", "As JSON")] {
+                html.raw("<a href=\"/?format=").raw(format).raw("&amp;url=").query(text);
+                if let Some(cursor) = request.given("cursor") {
+                    html.raw("&amp;cursor=").query(cursor);
+                }
+                html.raw("\">").raw(name).raw("</a> ");
+            }
+            html.raw("</p>");
+        }
     }
     if let Some(cursor) = list.cursor(found.next.as_ref()) {
         html.raw("<p><a href=\"/?url=").query(text).raw("&amp;cursor=").query(&cursor);
@@ -43,6 +58,16 @@ pub(super) fn search_page<V: Snapshots>(
     }
     let status = if is_found || list.after.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
     Ok(page(service, snapshot, status, text, text, html))
+}
+
+/// The matches for programs.
+fn rows(snapshot: &impl Snapshot, found: UrlMatches) -> Result<Vec<SightingRow>, StoreError> {
+    let row = |UrlMatch { url, newest }| {
+        let document = newest.seen.document();
+        let cluster = document.map(|document| snapshot.cluster_of(document)).transpose()?;
+        Ok(SightingRow::new(url, newest, cluster))
+    };
+    found.matches.into_iter().map(row).collect()
 }
 
 fn matches(html: &mut Html, found: &UrlMatches) {

@@ -7,12 +7,16 @@ use super::super::service::Service;
 use super::frame::page;
 use super::html::{Html, site_and_path};
 use super::related::RelatedPages;
+use super::sheet::{Format, SightingRow, sheet};
 use super::timeline::{Timeline, Versions, Window, day, outside_links};
 use crate::document::DocumentId;
 use crate::ports::{Snapshot, Snapshots, StoreError, StoredDocument};
-use crate::query::{self, ClusterAnswer, FormerPlace, FoundPlace, LostAnswer, LostSearch, Sweep, UrlAnswer};
+use crate::query::{
+    self, ClusterAnswer, FormerPlace, FoundPlace, LostAnswer, LostSearch, Sweep, UrlAnswer, UrlSighting,
+};
 use crate::sweep::{Evidence, Observation, Seen};
 use axum::http::StatusCode;
+use std::collections::BTreeSet;
 
 /// Documents of a cluster that are read, and their newest sightings, each document's share: a cluster may have a million.
 const DOCUMENTS_MAX: usize = 400;
@@ -43,8 +47,11 @@ pub(super) fn url_page<V: Snapshots>(
         related.show(&mut html);
         return Ok(Some(page(service, snapshot, StatusCode::OK, url, url, html)));
     }
-    let archive_url = service.settings.archive_url.as_str();
     let copy = history.sightings.iter().rev().find(|sighting| sighting.moment.seen.document().is_some());
+    if let Some(format) = Format::from_request(request)? {
+        return over_time(snapshot, url, copy.and_then(|copy| copy.moment.seen.document()), format).map(Some);
+    }
+    let archive_url = service.settings.archive_url.as_str();
     html.raw("<p class=\"links\">");
     outside_links(&mut html, archive_url, url, copy.map(|copy| copy.moment.fetched_at));
     html.raw(" <a href=\"/v1/url?url=").query(url).raw("\">JSON</a></p>");
@@ -60,9 +67,11 @@ pub(super) fn url_page<V: Snapshots>(
         );
         html.raw("same text. A framed letter leads to what changed there. Cluster ")
             .text(cluster.cluster)
-            .raw(", <a href=\"/v1/cluster?of=")
-            .query(url);
-        html.raw("\">as JSON</a>.</p>");
+            .raw(", <a href=\"/?format=csv&amp;url=")
+            .query(url)
+            .raw("\">as CSV</a>, <a href=\"/?format=json&amp;url=")
+            .query(url)
+            .raw("\">as JSON</a>.</p>");
         let newest_sweep = sweeps.last().map(|sweep| sweep.name.as_str());
         let (cluster, versions, window) = (&cluster, &versions, Window::from_request(request)?);
         Timeline { cluster, versions, own: url, newest_sweep, archive_url, window }.show(&mut html, snapshot)?;
@@ -76,6 +85,28 @@ pub(super) fn url_page<V: Snapshots>(
     }
     related.show(&mut html);
     Ok(Some(page(service, snapshot, StatusCode::OK, url, url, html)))
+}
+
+/// What the page of a URL shows over the sweeps, as a table: all sightings of the URLs of its cluster, or of the part that is
+/// shown of a large one.
+fn over_time(
+    snapshot: &impl Snapshot,
+    url: &str,
+    document: Option<DocumentId>,
+    format: Format,
+) -> Result<Answer, HttpError> {
+    let mut urls = BTreeSet::from([url.to_string()]);
+    if let Some(document) = document {
+        let cluster = query::cluster_glance(snapshot, document, DOCUMENTS_MAX, SIGHTINGS_MAX)?;
+        urls.extend(cluster.sightings.into_iter().map(|sighting| sighting.url));
+    }
+    let mut rows = Vec::new();
+    for url in urls {
+        for UrlSighting { moment, cluster } in query::url(snapshot, &url)?.sightings {
+            rows.push(SightingRow::new(url.clone(), moment, cluster));
+        }
+    }
+    sheet(&rows, format)
 }
 
 /// Where the content of a URL is now.
