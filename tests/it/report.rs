@@ -138,6 +138,25 @@ fn the_report_is_readable_on_any_screen() {
     assert_eq!(browser.script("return document.querySelector('details').open"), true);
 }
 
+/// Lost once: on paper, all pages of a cluster but the first, because what is folded stayed folded.
+#[test]
+fn paper_has_every_page_of_a_cluster() {
+    let Some(browser) = Browser::start() else { return };
+    let world = sample();
+    reported(&world, &[]);
+    browser.open(&format!("file://{}", world.path("report.html").display()));
+    assert_eq!(browser.script("return document.querySelectorAll('details[open]').length"), 0, "folded on the screen");
+    let others = browser.script("return [...document.querySelectorAll('details li a')].map(link => link.href)");
+    let others: Vec<String> = serde_json::from_value(others).expect("URLs");
+    assert!(others.len() > 10, "{others:?}");
+    // The text of a PDF is compressed. The targets of its links are not, and only what is seen is a link.
+    let pdf = browser.print();
+    let pdf = String::from_utf8_lossy(&pdf);
+    for url in &others {
+        assert!(pdf.contains(&format!("/URI ({url})")), "{url}");
+    }
+}
+
 #[test]
 fn what_cannot_be_written_is_said() {
     let world = World::new();
