@@ -5,16 +5,15 @@
 
 use super::args::{Command, DlqCommand, ForgetArgs, RelatedCommand, Republished, SweepCommand, TopicsCommand};
 use super::exit::{Exit, exit_of, usage, without_system_number};
+use super::log_line::{self, PROGRAM, fields_of};
 use anyhow::Result;
-use serde_json::{Map, Value};
-use std::fmt::Debug;
+use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use tracing::Event;
-use tracing::field::{Field, Visit};
+use tracing::{Event, Level};
 use tracing_subscriber::layer::{Context, Layer};
 
 /// The target of lines about requests over HTTP, which the log has at any level.
@@ -84,36 +83,19 @@ impl<S: tracing::Subscriber> Layer<S> for AuditFile {
         if ![REQUESTS, COMMANDS].contains(&event.metadata().target()) {
             return;
         }
-        let mut fields = Fields(Map::new());
-        fields.0.insert("time".into(), jiff::Timestamp::now().to_string().into());
-        event.record(&mut fields);
+        let mut fields = fields_of(event);
+        fields.insert("time".into(), jiff::Timestamp::now().to_string().into());
         // A refusal changes nothing, and waiting for the disk would make it dear.
-        let is_kept = fields.0.get("outcome").is_none_or(|outcome| outcome != "refused");
-        let line = Value::from(fields.0).to_string();
+        let is_kept = fields.get("outcome").is_none_or(|outcome| outcome != "refused");
+        let line = Value::from(fields).to_string();
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = self.append(&line, is_kept) {
             // The change is made, and the service goes on; an alarm tells of the counter.
             metrics::counter!("lookalike_audit_lines_lost_total").increment(1);
             let (path, why) = (self.path.display(), without_system_number(&error.to_string()));
-            eprintln!("lookalike: log.audit_file: cannot append to {path}: {why}; it lacks this line: {line}");
+            let message = format!("log.audit_file: cannot append to {path}: {why}; it lacks this line: {line}");
+            log_line::say(Level::ERROR, PROGRAM, &message, json!({}));
         }
-    }
-}
-
-/// The fields of an event.
-struct Fields(Map<String, Value>);
-
-impl Visit for Fields {
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.0.insert(field.name().into(), value.into());
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.0.insert(field.name().into(), value.into());
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.0.insert(field.name().into(), format!("{value:?}").into());
     }
 }
 

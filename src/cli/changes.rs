@@ -14,9 +14,10 @@ use std::io::Write;
 /// Prints how pages change.
 pub(super) fn changes(config: &Config, args: &ChangesArgs, format: AnswerFormat) -> Result<Exit> {
     let search = LostSearch { ranking: config.lost.clone(), ..LostSearch::default() };
-    let changes = query::changes(&open_read_only(config)?, args.by.map_or(By::All, By::from), &search)?;
+    let by = args.by.map_or(By::All, By::from);
+    let changes = query::changes(&open_read_only(config)?, by, &search)?;
     if let Some(path) = &args.svg {
-        std::fs::write(path, chart::svg(&changes)).map_err(|error| file_error("write the chart", path, &error))?;
+        std::fs::write(path, chart::svg(&changes, by)).map_err(|error| file_error("write the chart", path, &error))?;
     }
     if format == AnswerFormat::Csv {
         let rows: Vec<&ChangeRow> = std::iter::once(&changes.all).chain(&changes.rows).collect();

@@ -1,6 +1,6 @@
 //! Draws how pages change, as an SVG chart.
 
-use crate::query::{ChangeRow, Changes, N_TENTHS};
+use crate::query::{By, ChangeRow, Changes, N_TENTHS};
 use std::fmt::Write;
 
 const WIDTH: usize = 760;
@@ -13,9 +13,9 @@ const NUMBERED_WIDTH: f64 = 20.0;
 /// Rows in the chart; the table and JSON have all.
 const ROWS_MAX: usize = 40;
 
-/// The distribution of resemblances between versions, and births, deaths and moves row by row.
-pub(super) fn svg(changes: &Changes) -> String {
-    let rows = &changes.rows[..changes.rows.len().min(ROWS_MAX)];
+/// The distribution of resemblances between versions, and births, deaths and moves row by row. `by` is what the rows are of.
+pub(super) fn svg(changes: &Changes, by: By) -> String {
+    let rows = shown(&changes.rows, by);
     let n_charts = if rows.is_empty() { 1 } else { 2 };
     let height = n_charts * (BAR_HEIGHT + 2 * MARGIN) + if rows.is_empty() { 0 } else { 100 };
     let mut svg = format!(
@@ -42,9 +42,27 @@ pub(super) fn svg(changes: &Changes) -> String {
             ("deaths", "#ee6677", column(|row| row.n_deaths)),
             ("moved", "#ccbb44", column(|row| row.n_moved_within + row.n_moved_between)),
         ];
-        bars(&mut svg, BAR_HEIGHT + 3 * MARGIN, "Births, changes, deaths and moves", &names, &series, true);
+        let top = BAR_HEIGHT + 3 * MARGIN;
+        bars(&mut svg, top, "Births, changes, deaths and moves", &names, &series, true);
+        if rows.len() < changes.rows.len() {
+            let (n_shown, n) = (rows.len(), changes.rows.len());
+            let note = match by {
+                By::Sweep => format!("The newest {n_shown} of {n} sweeps"),
+                By::All | By::Host => format!("The {n_shown} hosts with most URLs, of {n}"),
+            };
+            let _ = writeln!(svg, "<text x=\"{MARGIN}\" y=\"{}\">{note}</text>", top - 30);
+        }
     }
     svg + "</svg>\n"
+}
+
+/// The rows that the chart has room for. Sweeps come earliest first, so the last are the newest; hosts come largest first.
+fn shown(rows: &[ChangeRow], by: By) -> &[ChangeRow] {
+    let n_shown = rows.len().min(ROWS_MAX);
+    match by {
+        By::Sweep => &rows[rows.len() - n_shown..],
+        By::All | By::Host => &rows[..n_shown],
+    }
 }
 
 /// Draws a group of bars for each label.

@@ -2,13 +2,18 @@
 
 use super::args::{ConfigCommand, Global};
 use super::exit::{Exit, usage};
+use super::log_line;
 use super::output::print;
-use crate::config::Config;
+use crate::config::{Config, LogFormat};
 use anyhow::Result;
 
 /// Loads the configuration; flags win over everything.
 pub(super) fn load(global: &Global) -> Result<Config> {
-    let mut config = Config::load(&global.config).map_err(usage)?;
+    let mut config = Config::load(&global.config).map_err(|error| {
+        log_line::set_format(LogFormat::guess(&global.config));
+        usage(error)
+    })?;
+    log_line::set_format(config.log.format);
     if let Some(store) = &global.store {
         config.store.path.clone_from(store);
     }

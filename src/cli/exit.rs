@@ -1,5 +1,6 @@
 //! How the program ends: its exit codes, and what its last message looks like.
 
+use super::log_line;
 use crate::ports::{SinkError, SourceError, StopReason};
 use serde::Serialize;
 use std::fmt;
@@ -143,6 +144,10 @@ pub(super) fn report(error: &anyhow::Error, as_json: bool) -> Exit {
 
 /// Reports a message as [`report`] does.
 pub(super) fn report_message(exit: Exit, message: &str, as_json: bool) {
+    if log_line::is_json() {
+        log_line::print_failure(exit.word(), exit as u8, message);
+        return;
+    }
     let object = ErrorObject { error: exit.word(), exit_code: exit as u8, message };
     match serde_json::to_string(&object) {
         Ok(object) if as_json => eprintln!("{object}"),

@@ -21,6 +21,7 @@ mod follow;
 mod forget;
 mod heart;
 mod input_texts;
+mod log_line;
 mod manual;
 mod mapping;
 mod migrate;
@@ -48,6 +49,7 @@ mod topics;
 mod verify;
 mod wiring;
 
+use crate::config::LogFormat;
 use answer_table::AnswerFormat;
 use anyhow::Result;
 use args::{Args, Command, DlqCommand, TopicsCommand};
@@ -62,6 +64,8 @@ use std::process::ExitCode;
 pub fn main() -> ExitCode {
     #[cfg(feature = "failpoints")]
     let _points = fail::FailScenario::setup();
+    // Holds until a configuration is loaded.
+    log_line::set_format(LogFormat::guess(&[]));
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return refuse(&error),
@@ -74,7 +78,8 @@ pub fn main() -> ExitCode {
 
 /// Prints help and the version, or what is wrong with the command line.
 fn refuse(error: &clap::Error) -> ExitCode {
-    if error.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
+    let is_json = log_line::is_json() || std::env::args_os().any(|argument| argument == "--json");
+    if error.use_stderr() && is_json {
         let text = error.render().to_string();
         exit::report_message(Exit::Usage, text.trim_start_matches("error: ").trim_end(), true);
     } else {

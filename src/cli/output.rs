@@ -1,12 +1,15 @@
 //! How commands answer: text for people, JSON for programs, rows as CSV or JSON lines.
 
 use super::exit::{Exit, file_error};
+use super::log_line::{self, PROGRAM, SUMMARY};
 use anyhow::Result;
 use indicatif::HumanCount;
 use serde::Serialize;
+use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufWriter, Write, stdout};
 use std::path::Path;
+use tracing::Level;
 
 /// What `--json`, `--quiet` and `--progress` ask for.
 #[derive(Clone, Copy, Debug)]
@@ -33,20 +36,25 @@ impl OutputMode {
     /// Prints a note for people on standard error.
     pub fn note(self, text: &str) {
         if !self.is_silent() {
-            eprintln!("lookalike: {text}");
+            log_line::say(Level::INFO, PROGRAM, text, json!({}));
         }
     }
 
-    /// Prints what a command did: for programs on standard output, for people on standard error.
+    /// Prints what a command did: for programs on standard output, for people and logs on standard error.
     pub fn summary<T: Serialize>(self, summary: &T, text: impl FnOnce(&T) -> String) -> Result<()> {
         if self.json {
-            write_answer(&mut stdout(), summary, true, text)
-        } else {
-            if !self.quiet {
-                eprint!("{}", text(summary));
-            }
-            Ok(())
+            return write_answer(&mut stdout(), summary, true, text);
         }
+        if self.quiet {
+            return Ok(());
+        }
+        let text = text(summary);
+        if log_line::is_json() {
+            log_line::say(Level::INFO, SUMMARY, text.trim_end(), serde_json::to_value(summary)?);
+        } else {
+            eprint!("{text}");
+        }
+        Ok(())
     }
 }
 

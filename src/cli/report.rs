@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::files::NewFile;
 use crate::http::Html;
 use crate::query::{
-    self, AuditRow, Finding, LostSearch, MoveRow, PlaceRow, Remedy, Report, ReportQuestion, StandingCluster,
+    self, AuditRow, By, Finding, LostSearch, MoveRow, PlaceRow, Remedy, Report, ReportQuestion, StandingCluster,
 };
 use anyhow::Result;
 use std::io::Write;
@@ -67,7 +67,7 @@ fn page(report: &Report, args: &ReportArgs) -> String {
     suspicious(&mut html, &report.suspicious);
     if let Some(changes) = report.changes.as_ref().filter(|changes| changes.all.n_revisits > 0) {
         html.raw("<h2>How pages change</h2><p class=\"note\">Sweep by sweep, over the whole store.</p>");
-        html.drawing(chart::svg(changes));
+        html.drawing(chart::svg(changes, By::Sweep));
     }
     html.raw("</main></body></html>\n");
     html.into_string()

@@ -3,6 +3,7 @@
 use super::args::ServeArgs;
 use super::exit::{Exit, usage};
 use super::input_texts::StoreInputs;
+use super::log_line::{self, PROGRAM};
 use super::output::{OutputMode, print};
 use super::telemetry::{self, Metrics};
 use super::wiring::watch_signals;
@@ -12,12 +13,14 @@ use crate::http::{self, Access, Service, WriteAccess};
 use crate::ports::KeptEvents;
 use crate::store::{self, Follower, WriterEvents};
 use anyhow::{Result, anyhow};
+use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
+use tracing::Level;
 
 /// How often the main thread looks for a signal.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
@@ -113,7 +116,8 @@ impl Server {
 
     /// Prints the address, also where `--quiet` is given: with port 0 nothing else tells it.
     pub fn announce(&self, config: &Config) {
-        eprintln!("lookalike: {} at {}", config.store.path.display(), self.url());
+        let (store, url) = (config.store.path.display().to_string(), self.url());
+        log_line::say(Level::INFO, PROGRAM, &format!("{store} at {url}"), json!({"store": store, "url": url}));
     }
 }
 

@@ -3,6 +3,7 @@
 use super::args::SketchArgs;
 use super::content_explanation::explain_pages;
 use super::exit::{Exit, ending, without_system_number};
+use super::log_line::{self, PROGRAM};
 use super::output::{OutputMode, print, write_answer};
 use super::page_file::read_page;
 use super::rule_explanation;
@@ -19,10 +20,12 @@ use crate::store::RocksStore;
 use crate::wire::{Limits, Origin, Reason, Record, Rejection, parse_json_page};
 use anyhow::Result;
 use serde::Serialize;
+use serde_json::json;
 use std::fmt::LowerHex;
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use tracing::Level;
 
 /// How long to wait for standard input before flushing what is printed.
 const POLL_TIMEOUT: Duration = Duration::from_millis(200);
@@ -205,7 +208,7 @@ impl Printer<'_> {
 
     fn unreadable(&mut self, text: &str) {
         self.is_all_read = false;
-        eprintln!("lookalike: unreadable: {text}");
+        log_line::say(Level::ERROR, PROGRAM, &format!("unreadable: {text}"), json!({}));
     }
 }
 

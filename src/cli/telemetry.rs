@@ -2,6 +2,7 @@
 
 use super::audit_trail::{self, AuditFile};
 use super::exit::usage;
+use super::log_line::{self, EventFormat, PROGRESS};
 use crate::backfill::{PhaseProgress, ProgressSnapshot};
 use crate::config::LogSection;
 use crate::files::ReadProgress;
@@ -9,6 +10,7 @@ use crate::pipeline::Stats;
 use anyhow::{Result, anyhow};
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use serde_json::json;
 use std::io::{IsTerminal, stderr};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -53,7 +55,10 @@ pub(super) fn start_logs(log: &LogSection) -> Result<()> {
     let shows_commands =
         level.parse().map_or(true, |level: Targets| level.would_enable(audit_trail::COMMANDS, &Level::INFO));
     let writer = stderr.with_filter(move |line| shows_commands || line.target() != audit_trail::COMMANDS);
-    let on_stderr = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(has_colours());
+    let on_stderr = tracing_subscriber::fmt::layer()
+        .event_format(EventFormat::default())
+        .with_writer(writer)
+        .with_ansi(has_colours());
     let _ = tracing_subscriber::registry().with(filter).with(on_stderr).with(audit_file).try_init();
     Ok(())
 }
@@ -111,7 +116,7 @@ impl Metrics {
     }
 }
 
-/// Progress of a run: a bar on a terminal, a line every few seconds elsewhere.
+/// Progress of a run: a bar on a terminal, a line every few seconds elsewhere and where lines are JSON.
 pub(super) struct Progress {
     line_interval: Duration,
     is_silent: bool,
@@ -146,7 +151,7 @@ impl Progress {
 
     fn start_with(self, show: impl Fn(&Self, Option<&ProgressBar>, Duration) + Send + 'static) -> ProgressDisplay {
         let (stop, stopped) = channel();
-        let terminal = stderr().is_terminal();
+        let terminal = stderr().is_terminal() && !log_line::is_json();
         if self.is_silent || (!terminal && self.line_interval.is_zero()) {
             return ProgressDisplay { stop, thread: None };
         }
@@ -183,7 +188,19 @@ impl Progress {
                 bar.set_position(done);
                 bar.set_message(text);
             }
-            None => eprintln!("lookalike: {text}"),
+            None => {
+                let fields = json!({
+                    "phase": phase.name,
+                    "n_done": n_done,
+                    "n_total": (n_total > 0).then_some(n_total),
+                    "n_bytes_read": read.map(|(n_read, _)| n_read),
+                    "n_bytes_total": read.map(|(_, n_total)| n_total),
+                    "wall_seconds": wall,
+                    "cpu_seconds": cpu,
+                    "peak_memory_bytes": usage.peak_memory,
+                });
+                log_line::say(Level::INFO, PROGRESS, &text, fields);
+            }
         }
     }
 
@@ -210,7 +227,15 @@ impl Progress {
                 bar.set_position(read);
                 bar.set_message(text);
             }
-            None => eprintln!("lookalike: {text}"),
+            None => {
+                let fields = json!({
+                    "n_records": counts.n_records,
+                    "records_per_second": rate.round(),
+                    "n_bytes_read": counts.n_bytes_read,
+                    "lag_records": counts.lag,
+                });
+                log_line::say(Level::INFO, PROGRESS, &text, fields);
+            }
         }
     }
 }

@@ -216,10 +216,40 @@ pub struct MetricsSection {
 pub struct LogSection {
     /// A level or a filter.
     pub level: String,
+    /// What a line on standard error is.
+    pub format: LogFormat,
     /// Seconds between two lines of progress; 0 for none.
     pub progress_seconds: u64,
     /// The file that audit lines are appended to; empty for none.
     pub audit_file: PathBuf,
+}
+
+/// What a line on standard error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// Text for people.
+    Text,
+    /// A JSON object.
+    Json,
+}
+
+impl LogFormat {
+    /// The format of what is said about a configuration that cannot be loaded: by the environment, or else by the last file
+    /// that names one.
+    pub fn guess(files: &[PathBuf]) -> Self {
+        let of_file = |file: &PathBuf| {
+            // What was a pipe has been read.
+            let text = file.is_file().then(|| std::fs::read_to_string(file).ok()).flatten()?;
+            let table: toml::Table = toml::from_str(&text).ok()?;
+            Some(table.get("log")?.get("format")?.as_str()?.to_string())
+        };
+        let of_environment = std::env::var(format!("{ENVIRONMENT_PREFIX}__LOG__FORMAT")).ok();
+        match of_environment.or_else(|| files.iter().rev().find_map(of_file)).as_deref() {
+            Some("json") => LogFormat::Json,
+            _ => LogFormat::Text,
+        }
+    }
 }
 
 fn hidden<S: serde::Serializer>(seed: &str, serializer: S) -> Result<S::Ok, S::Error> {
@@ -603,6 +633,7 @@ mod tests {
             ("[http]\narchive_url = \"https://archive.example/\"", "http.archive_url"),
             ("[http]\nhosts = \"http://a.example\"", "http.hosts"),
             ("[http]\nrequest_head_bytes_max = 100", "http.request_head_bytes_max"),
+            ("[log]\nformat = \"xml\"", "log.format"),
             ("[metrics]\nlisten = \"here\"", "metrics.listen"),
             ("[input]\nfetched_at = \"soon\"", "input.fetched_at"),
             ("[input]\nurl_from = \"row\"", "input.url_from"),

@@ -70,6 +70,8 @@ mod kafka;
 #[cfg(feature = "service")]
 mod kept_events;
 #[cfg(feature = "service")]
+mod logs;
+#[cfg(feature = "service")]
 mod migrate;
 #[cfg(feature = "service")]
 mod objects;

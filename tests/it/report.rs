@@ -68,6 +68,38 @@ fn the_report_counts_what_the_tables_hold() {
     assert!(fact(&reported(&world, &[]), "of which the content stands elsewhere") > 10);
 }
 
+/// Lost once: of more sweeps than a chart has room for, the newest, without a word.
+#[test]
+fn a_chart_of_many_sweeps_shows_the_newest_and_says_so() {
+    let world = World::new();
+    let mut pages = Vec::new();
+    for n in 0..43 {
+        let at = format!("2026-{:02}-{:02}T00:00:00Z", 1 + n / 28, 1 + n % 28);
+        let words = |name: &str| (0..12).map(|word| format!("{name}{word} ")).collect::<String>();
+        // Twice on the first host, so that it is the largest.
+        pages.push(page("http://first/", &at, &format!("s{n:02}"), &words("first")));
+        pages.push(page(&format!("http://first/{n}"), &at, &format!("s{n:02}"), &words("second")));
+        pages.push(page(&format!("http://h{n:02}/"), &at, &format!("s{n:02}"), &words("third")));
+    }
+    world.run(&[world.write("pages.jsonl", pages.join("\n"))]);
+    let chart = |by: &str| {
+        let path = world.path("chart.svg");
+        world.ask("changes", &["--by", by, "--svg", path.to_str().expect("a path")]);
+        fs::read_to_string(path).expect("a chart")
+    };
+    for drawn in [chart("sweep"), reported(&world, &[])] {
+        assert!(drawn.contains("The newest 40 of 43 sweeps"), "{drawn}");
+        for (name, is_shown) in [("s00", false), ("s02", false), ("s03", true), ("s42", true)] {
+            assert_eq!(drawn.contains(&format!("{name} births")), is_shown, "{name}");
+        }
+    }
+    let hosts = chart("host");
+    assert!(hosts.contains("The 40 hosts with most URLs, of 44"), "{hosts}");
+    for (name, is_shown) in [("first", true), ("h00", true), ("h38", true), ("h39", false), ("h42", false)] {
+        assert_eq!(hosts.contains(&format!("{name} births")), is_shown, "{name}");
+    }
+}
+
 /// Lost if this fails: whoever can write a URL can write on the page of somebody else.
 #[test]
 fn no_url_becomes_markup_or_script() {
@@ -104,6 +136,25 @@ fn the_report_is_readable_on_any_screen() {
     }
     browser.click("details summary");
     assert_eq!(browser.script("return document.querySelector('details').open"), true);
+}
+
+/// Lost once: on paper, all pages of a cluster but the first, because what is folded stayed folded.
+#[test]
+fn paper_has_every_page_of_a_cluster() {
+    let Some(browser) = Browser::start() else { return };
+    let world = sample();
+    reported(&world, &[]);
+    browser.open(&format!("file://{}", world.path("report.html").display()));
+    assert_eq!(browser.script("return document.querySelectorAll('details[open]').length"), 0, "folded on the screen");
+    let others = browser.script("return [...document.querySelectorAll('details li a')].map(link => link.href)");
+    let others: Vec<String> = serde_json::from_value(others).expect("URLs");
+    assert!(others.len() > 10, "{others:?}");
+    // The text of a PDF is compressed. The targets of its links are not, and only what is seen is a link.
+    let pdf = browser.print();
+    let pdf = String::from_utf8_lossy(&pdf);
+    for url in &others {
+        assert!(pdf.contains(&format!("/URI ({url})")), "{url}");
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! A real browser, driven over WebDriver; tests that need one are skipped where none is installed.
 
 use super::server::{ask, until};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -98,6 +100,12 @@ impl Browser {
         self.develop("Emulation.setDeviceMetricsOverride", &device);
         let wanted = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         self.develop("Emulation.setEmulatedMedia", &wanted);
+    }
+
+    /// The page as it is printed, a PDF.
+    pub fn print(&self) -> Vec<u8> {
+        let pdf = self.command("print", &json!({}));
+        STANDARD.decode(pdf.as_str().expect("a PDF")).expect("Base64")
     }
 
     fn develop(&self, command: &str, parameters: &Value) {
