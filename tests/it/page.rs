@@ -317,12 +317,13 @@ fn timelines_and_searches_are_tables_for_programs() {
 #[test]
 fn the_first_page_of_a_run_shows_its_pace_and_merges() {
     let world = World::new().with("http.refresh_ms", 10).with("http.stats_cache_ms", 0).with("store.keep_events", 1000);
+    let world = world.with("cluster.threshold", 0.4);
     let [a, b] = [text_of(1, 200), text_of(2, 200)];
     let both = |n: usize| format!("{} {}", text_of(1, n), text_of(2, 400 - n));
     let texts = [a, b, both(200)];
     let line = |(n, text): (usize, &String)| page(&format!("http://h/{n}"), "2026-01-01T00:00:00Z", "1", text) + "\n";
     let lines: String = texts.iter().enumerate().map(line).collect();
-    let (server, mut pipe) = Server::of_run(&world.with("cluster.threshold", 0.4));
+    let (server, mut pipe) = Server::of_run(&world);
     pipe.write_all(lines.as_bytes()).expect("written");
     let body = server.wait("/", |answer| answer.body.contains("This process has taken in 3")).body;
     assert!(body.contains("Cluster 2 joined 1"), "{body}");
@@ -371,7 +372,11 @@ fn the_store_is_explored_from_its_first_page() {
     }
     let csv = server.get("/clusters?format=csv");
     assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
-    assert!(csv.body.starts_with("cluster,pages,texts,hosts,url\n") && csv.body.lines().count() == 2, "{}", csv.body);
+    assert!(
+        csv.body.starts_with("cluster,pages,texts,hosts,left,url\n") && csv.body.lines().count() == 2,
+        "{}",
+        csv.body
+    );
     let json = server.get("/clusters?kind=moved&format=json").json();
     assert_eq!(
         (&json[0]["pages"], &json[0]["left"], &json[0]["url"]),
@@ -441,14 +446,17 @@ fn a_keyboard_suffices() {
     browser.open(&format!("http://{}/clusters", server.address));
     let focused = "const e = document.activeElement; return e.id || e.className || e.innerText";
     let mut reached = Vec::new();
-    for _ in 0..16 {
+    for _ in 0..17 {
         browser.press(TAB);
         reached.push(browser.script(focused).as_str().expect("a name").to_string());
     }
     let nav = ["Clusters", "Copies of a text", "Compare", "Explain"];
-    let expected =
-        [&["skip", "name", "url", "Find"][..], &nav, &["host", "sweep", "size", "kind", "Show", "As CSV", "As JSON"]]
-            .concat();
+    let expected = [
+        &["skip", "name", "url", "Find"][..],
+        &nav,
+        &["host", "sweep", "size", "kind", "sort", "Show", "As CSV", "As JSON"],
+    ]
+    .concat();
     assert_eq!(reached[..expected.len()], expected);
     assert!(reached[expected.len()].starts_with("http://copies/"), "{reached:?}");
 }
@@ -519,7 +527,7 @@ for (const heading of document.querySelectorAll('h1, h2, h3, h4')) {
   level = own;
 }
 for (const input of document.querySelectorAll('input, select, textarea'))
-  if (!input.labels.length && !input.ariaLabel) say('no label', input);
+  if (input.type !== 'hidden' && !input.labels.length && !input.ariaLabel) say('no label', input);
 for (const button of document.querySelectorAll('button, a'))
   if (!button.textContent.trim() && !button.ariaLabel) say('no name', button);
 for (const th of document.querySelectorAll('th')) if (!th.scope) say('no scope', th);

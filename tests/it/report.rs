@@ -148,7 +148,7 @@ fn paper_has_every_page_of_a_cluster() {
     assert_eq!(browser.script("return document.querySelectorAll('details[open]').length"), 0, "folded on the screen");
     let others = browser.script("return [...document.querySelectorAll('details li a')].map(link => link.href)");
     let others: Vec<String> = serde_json::from_value(others).expect("URLs");
-    assert!(others.len() > 10, "{others:?}");
+    assert!(others.len() >= 5, "{others:?}");
     // The text of a PDF is compressed. The targets of its links are not, and only what is seen is a link.
     let pdf = browser.print();
     let pdf = String::from_utf8_lossy(&pdf);

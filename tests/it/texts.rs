@@ -147,7 +147,8 @@ fn a_backfill_leaves_the_same_texts() {
             command.args(sweeps()).env("LOOKALIKE__BACKFILL__CHECKPOINT_MS", "0").spawn().expect("starts");
         std::thread::sleep(Duration::from_millis(20 + 8 * n_kills));
         if let Some(status) = process.try_wait().expect("a status") {
-            assert!(status.success(), "{status}");
+            // A kill may have come between its last step and its end: the store is there, and nothing is left to do.
+            assert!(status.success() || (n_kills > 0 && status.code() == Some(2)), "{status}");
             break;
         }
         process.kill().expect("killed");
