@@ -20,7 +20,7 @@ mod export;
 mod follow;
 mod forget;
 mod heart;
-mod input_texts;
+mod input_pages;
 mod log_line;
 mod manual;
 mod mapping;

@@ -3,7 +3,7 @@
 use super::answer_table::{self, AnswerFormat, print_as};
 use super::args::CompareArgs;
 use super::exit::{Exit, ending, usage};
-use super::input_texts::{StoreInputs, text_of};
+use super::input_pages::StoreInputs;
 use super::named::version;
 use super::page_file::page_of_file;
 use super::render::percent;
@@ -11,8 +11,8 @@ use super::wiring::open_read_only;
 use crate::config::Config;
 use crate::document::{CanonicalRule, DocumentId, word_starts};
 use crate::files::input_files;
-use crate::ports::{InputTexts, Snapshot};
-use crate::query::{self, ComparedTexts, TextOrigin, sought_text};
+use crate::ports::{InputPages, Snapshot};
+use crate::query::{self, ComparedTexts, TextOrigin, sought_page, text_of_page};
 use crate::store::RocksStore;
 use anyhow::Result;
 use std::fmt::Write;
@@ -60,7 +60,7 @@ fn side(
 ) -> Result<TextOfSide> {
     let Some(store) = store.filter(|_| !Path::new(name).is_file()) else {
         let page = page_of_file(Path::new(name), &config.limits)?;
-        let text = text_of(&page, rule).unwrap_or_else(|| Err(format!("{name} has no content")));
+        let text = text_of_page(&page, rule);
         return text.map(|text| TextOfSide::Known(text, TextOrigin::File)).map_err(|why| ending(Exit::Failed, why));
     };
     let answer = query::text(store, version(store, name, sweep)?)?;
@@ -82,7 +82,7 @@ fn find_sought(
     let mut sought = Vec::new();
     for side in sides.iter() {
         if let TextOfSide::Sought(document, _) = side {
-            sought.push(sought_text(store, *document)?);
+            sought.push(sought_page(store, *document)?);
         }
     }
     let inputs = StoreInputs::new(config);
@@ -93,11 +93,12 @@ fn find_sought(
     if sought.is_empty() || paths.is_empty() {
         return Ok(());
     }
-    let found = inputs.find(&sought, paths, rule, None)?;
+    let found = inputs.find(&sought, paths, None)?;
     let missing = sides.iter_mut().filter(|side| matches!(side, TextOfSide::Sought(..)));
     for ((side, sought), found) in missing.zip(sought).zip(found) {
         if let Some(found) = found {
-            *side = TextOfSide::Known(found.text, TextOrigin::of_record(sought.document, &found.origin));
+            let text = text_of_page(&found.page, rule).map_err(|why| ending(Exit::Failed, why))?;
+            *side = TextOfSide::Known(text, TextOrigin::of_record(sought.document, &found.origin));
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::args::ServeArgs;
 use super::exit::{Exit, usage};
-use super::input_texts::StoreInputs;
+use super::input_pages::StoreInputs;
 use super::log_line::{self, PROGRAM};
 use super::output::{OutputMode, print};
 use super::telemetry::{self, Metrics};
@@ -85,7 +85,7 @@ impl Server {
         let mut service =
             Service::new((snapshots, events), settings, limits, ranking, access, move || metrics.render());
         if config.http.read_inputs {
-            service = service.with_input_texts(StoreInputs::of_files(config));
+            service = service.with_inputs(StoreInputs::of_files(config));
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind(address)).map_err(|error| {

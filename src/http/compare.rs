@@ -85,14 +85,17 @@ pub(super) fn add_from_inputs<V: Snapshots>(
 ) -> Result<[Option<Origin>; 2], HttpError> {
     let mut records = [None, None];
     let mut missing: Vec<_> = texts.iter_mut().zip(&mut records).filter(|(text, _)| text.text.is_none()).collect();
-    let documents: Vec<DocumentId> = missing.iter().map(|(text, _)| text.document).collect();
-    if documents.is_empty() {
+    let sought = missing.iter().map(|(text, _)| query::sought_page(snapshot, text.document));
+    let sought = sought.collect::<Result<Vec<_>, _>>()?;
+    if sought.is_empty() {
         return Ok(records);
     }
-    let found = service.texts_in_inputs(snapshot, &documents)?;
+    let found = service.pages_in_inputs(snapshot, &sought)?;
     for ((text, record), found) in missing.iter_mut().zip(found) {
         if let Some(found) = found {
-            (text.text, text.missing, **record) = (Some(found.text), None, Some(found.origin));
+            let found_text = query::text_of_page(&found.page, &snapshot.rule().canonical);
+            let found_text = found_text.map_err(HttpError::nothing_to_compare)?;
+            (text.text, text.missing, **record) = (Some(found_text), None, Some(found.origin));
         }
     }
     Ok(records)

@@ -96,6 +96,8 @@ pub(super) fn routes<V: Snapshots>() -> Vec<Route<V>> {
         for_people(post("/reuse", &[], Cost::Many, page::reuse_of_text)),
         for_people(get("/compare", &["a", "a_sweep", "b", "b_sweep", "inputs"], Cost::Many, page::compare)),
         for_people(post("/compare", &[], Cost::LookUps, page::compare_texts)),
+        for_people(get("/content", &["of", "sweep", "inputs"], Cost::Many, page::content_of_url)),
+        for_people(post("/content", &[], Cost::LookUps, page::content_of_page)),
         for_people(get("/explain", &["a", "b"], Cost::Many, page::explain)),
         asset("/style.css", page::style),
         asset("/favicon.svg", page::favicon),

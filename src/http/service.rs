@@ -9,9 +9,7 @@ use super::overview::{Counted, OverviewCache};
 use super::request::QueryRequest;
 use super::settings::Settings;
 use super::throughput::{Pace, Throughput};
-use crate::document::DocumentId;
-use crate::ports::{FoundText, InputTexts, KeptEvents, Snapshot, Snapshots};
-use crate::query;
+use crate::ports::{FoundPage, InputPages, KeptEvents, Snapshot, Snapshots, SoughtPage};
 use crate::sketch::Sketcher;
 use crate::sweep::Ranking;
 use crate::wire::Limits;
@@ -94,8 +92,8 @@ pub struct Service<V: Snapshots> {
     pub(super) limits: Limits,
     /// What makes one place of a lost page better than another.
     pub(super) ranking: Ranking,
-    /// Where texts are looked for that the store does not keep: one reader at a time.
-    input_texts: Option<Mutex<Box<dyn InputTexts>>>,
+    /// Where pages are looked for: one reader at a time.
+    inputs: Option<Mutex<Box<dyn InputPages>>>,
     overview: OverviewCache,
     /// Idle sketchers. Each keeps more than a megabyte of tables and buffers.
     sketchers: Mutex<Vec<Sketcher>>,
@@ -147,7 +145,7 @@ impl<V: Snapshots> Service<V> {
             turns_for_streams: Arc::new(Semaphore::new(turns.div_ceil(2))),
             limits,
             ranking,
-            input_texts: None,
+            inputs: None,
             overview: OverviewCache::default(),
             metrics: Box::new(metrics),
             throughput: Throughput::new(),
@@ -161,47 +159,44 @@ impl<V: Snapshots> Service<V> {
         }
     }
 
-    /// Lets it look for texts that the store does not keep in the inputs that it was read from.
-    pub fn with_input_texts(mut self, texts: impl InputTexts + 'static) -> Self {
-        self.input_texts = Some(Mutex::new(Box::new(texts)));
+    /// Lets it look for pages in the inputs that the store was read from.
+    pub fn with_inputs(mut self, inputs: impl InputPages + 'static) -> Self {
+        self.inputs = Some(Mutex::new(Box::new(inputs)));
         self
     }
 
     /// How many inputs of the store can be read again; none while one is read, or where they may not be.
     pub(super) fn n_inputs(&self, snapshot: &V::Snapshot) -> Result<usize, HttpError> {
-        let Some(texts) = self.input_texts.as_ref().and_then(|texts| texts.try_lock().ok()) else { return Ok(0) };
-        Ok(texts.readable(snapshot.sources()?).len())
+        let Some(inputs) = self.inputs.as_ref().and_then(|inputs| inputs.try_lock().ok()) else { return Ok(0) };
+        Ok(inputs.readable(snapshot.sources()?).len())
     }
 
-    /// Reads the inputs for the texts of documents, for as long as an answer may take.
+    /// Reads the inputs for the pages sought, for as long as an answer may take.
     ///
     /// # Errors
-    /// [`HttpError`] where another request reads them, where they may not be read, or where the time is up before a text is found.
-    pub(super) fn texts_in_inputs(
+    /// [`HttpError`] where another request reads them, where they may not be read, or where the time is up before a page is found.
+    pub(super) fn pages_in_inputs(
         &self,
         snapshot: &V::Snapshot,
-        documents: &[DocumentId],
-    ) -> Result<Vec<Option<FoundText>>, HttpError> {
-        let Some(texts) = &self.input_texts else {
+        sought: &[SoughtPage],
+    ) -> Result<Vec<Option<FoundPage>>, HttpError> {
+        let Some(inputs) = &self.inputs else {
             let message = "this server does not read inputs: http.read_inputs is false";
             return Err(HttpError::not_found(message));
         };
-        let texts = match texts.try_lock() {
-            Ok(texts) => texts,
-            Err(TryLockError::Poisoned(texts)) => texts.into_inner(),
+        let inputs = match inputs.try_lock() {
+            Ok(inputs) => inputs,
+            Err(TryLockError::Poisoned(inputs)) => inputs.into_inner(),
             Err(TryLockError::WouldBlock) => {
                 return Err(HttpError::busy("another request reads the inputs; send this one again in a second"));
             }
         };
         // A little less, so that the answer is on its way in time.
         let until = Instant::now() + ms(self.settings.response_ms_max / 10 * 9);
-        let sought = documents.iter().map(|document| query::sought_text(snapshot, *document));
-        let sought = sought.collect::<Result<Vec<_>, _>>()?;
-        let inputs = texts.readable(snapshot.sources()?);
-        let found = texts.find(&sought, inputs, &snapshot.rule().canonical, Some(until));
+        let found = inputs.find(sought, inputs.readable(snapshot.sources()?), Some(until));
         let found = found.map_err(|error| HttpError::failed(format!("cannot read the inputs: {error}")))?;
         if Instant::now() >= until && found.iter().any(Option::is_none) {
-            let message = "the inputs are too large to find a text in time; `lookalike query compare --passages` takes as long as \
+            let message = "the inputs are too large to find a page in time; `lookalike query compare --passages` takes as long as \
                            it needs";
             return Err(HttpError::busy(message));
         }

@@ -5,6 +5,7 @@ mod audit;
 mod changes;
 mod clusters;
 mod compared_texts;
+mod content;
 mod differences;
 mod explain;
 mod group;
@@ -31,6 +32,7 @@ pub use audit::{AuditRow, Finding, Remedy, audit};
 pub use changes::{By, ChangeRow, Changes, N_TENTHS, changes, changes_within};
 pub use clusters::{ExportRow, Status, export, export_page, status};
 pub use compared_texts::{ComparedTexts, PassageRow, TextOrigin};
+pub use content::{BlockRow, ContentExplanation, explain_content};
 pub use differences::{Piece, differences};
 pub use explain::{
     ChainLink, Connection, ExplainedPage, Explanation, LinkKind, NamedDocument, explain, named_document,
@@ -53,5 +55,5 @@ pub use report::{PlaceRow, Report, ReportQuestion, StandingCluster, report};
 pub use reuse::{HostReuse, ReusedPage, reuse_of_content, reuse_of_url};
 pub use similar::{Comparison, SimilarDocument, compare_sketches, document_at, nothing_to_compare, similar};
 pub use sweeps::{Sweep, sweeps};
-pub use text::{MissingText, TextAnswer, named_version, sought_text, text};
+pub use text::{MissingText, TextAnswer, named_version, sought_page, text, text_of_page};
 pub use url_search::{SearchPosition, UrlMatch, UrlMatches, find_urls};

@@ -2,8 +2,8 @@
 
 use super::answers::url as url_history;
 use super::explain::{NamedDocument, named_document};
-use crate::document::{ClusterId, DocumentId};
-use crate::ports::{DocumentText, Snapshot, SoughtText, StoreError};
+use crate::document::{CanonicalRule, ClusterId, Content, DocumentId, Page, tidy_text};
+use crate::ports::{DocumentText, Snapshot, SoughtPage, StoreError};
 use serde::Serialize;
 
 /// The kept text of a document, or why there is none.
@@ -63,15 +63,25 @@ pub fn text(snapshot: &impl Snapshot, document: DocumentId) -> Result<TextAnswer
     Ok(TextAnswer { document, cluster: snapshot.cluster_of(document)?, n_words, text, missing })
 }
 
-/// Where to look for the text of a document that the store does not keep.
+/// The text of a page as a store would keep it: what counts of it, without markup.
+///
+/// # Errors
+/// Why it has none, in words.
+pub fn text_of_page(page: &Page, rule: &CanonicalRule) -> Result<String, String> {
+    let Content::Body { media_type, body } = &page.content else { return Err(format!("{} has no content", page.url)) };
+    let text = tidy_text(body, *media_type, rule).map_err(|why| format!("{}: {why}", page.url))?;
+    Ok(text.into_owned())
+}
+
+/// Where to look for a page of a document.
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn sought_text(snapshot: &impl Snapshot, document: DocumentId) -> Result<SoughtText, StoreError> {
+pub fn sought_page(snapshot: &impl Snapshot, document: DocumentId) -> Result<SoughtPage, StoreError> {
     let sightings = snapshot.sightings_of_document(document)?;
     let sweeps = sightings.iter().filter_map(|sighting| sighting.moment.sweep.clone()).collect();
     let places = sightings.into_iter().map(|sighting| (sighting.url, sighting.moment.fetched_at)).collect();
-    Ok(SoughtText { document, places, sweeps })
+    Ok(SoughtPage { document, places, sweeps })
 }
 
 /// The document that a text names as of [`named_document`], or that a sweep saw last at a URL.

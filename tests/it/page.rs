@@ -139,6 +139,35 @@ fn what_changed_is_seen_at_a_glance() {
     assert_eq!(off.command("query text 1").output().expect("starts").status.code(), Some(4));
 }
 
+/// A person sees which blocks of a page count, and why: of a page of the store, from its input, and of one that is pasted.
+#[test]
+fn the_blocks_of_a_page_are_shown() {
+    let (_world, server) = sample();
+    let of = format!("/content?of={}", encoded(KEPT));
+    let offer = server.get(&of).body;
+    assert!(offer.contains("<button>Read the inputs for it</button>"), "{offer}");
+    let shown = server.get(&format!("{of}&inputs=true")).body;
+    assert!(shown.contains("<td>yes</td><td>heading</td>") && shown.contains("<td>no</td>"), "{shown}");
+    assert!(shown.contains("words count in this store. With <code>canonical.content = \"main\"</code>"), "{shown}");
+    assert_eq!(server.get("/content?of=http://never.example/").status, 404);
+    let Some(browser) = Browser::start() else { return };
+    browser.open(&format!("http://{}/?url={}", server.address, encoded(KEPT)));
+    browser.click("p.links a[href^='/content']");
+    browser.wait("return document.querySelector('h1').textContent", "What counts of a page");
+    browser.click("main form button");
+    browser.wait("return String(document.querySelectorAll('table.blocks').length)", "1");
+    check_access(&browser);
+    browser.open(&format!("http://{}/content", server.address));
+    browser
+        .type_into("#text", "<nav><a href=/>Home</a></nav><main><p>The quick brown fox jumps over the dog, and the dog sleeps on.</p></main>");
+    browser.click("main form button");
+    browser.wait("return String(document.querySelectorAll('table.blocks').length)", "1");
+    assert_eq!(
+        browser.texts("table.blocks tr.counts td:last-child"),
+        ["The quick brown fox jumps over the dog, and the dog sleeps on."]
+    );
+}
+
 /// Two texts, one pasted as HTML and one a file: marks show what they share, and link one to the other.
 #[test]
 fn shared_passages_are_marked() {

@@ -6,6 +6,7 @@ use super::super::error::HttpError;
 use super::super::request::QueryRequest;
 use super::super::service::Service;
 use super::super::text::version;
+use super::content::read_inputs;
 use super::differences::{folded, what_changed};
 use super::form::fields;
 use super::frame::page;
@@ -89,15 +90,8 @@ fn by_texts<V: Snapshots>(
         html.raw("<p>No input that is still there holds a record of it. ");
     } else if n_inputs > 0 {
         html.raw("<form action=\"/compare\" method=\"get\">");
-        for name in ["a", "a_sweep", "b", "b_sweep"] {
-            if let Some(value) = request.given(name) {
-                html.raw("<input type=\"hidden\" name=\"").raw(name).raw("\" value=\"").text(value).raw("\">");
-            }
-        }
-        html.raw("<input type=\"hidden\" name=\"inputs\" value=\"true\"><p><button>Read the inputs for it</button> ");
-        html.raw("<span class=\"note\">")
-            .count(n_inputs as u64, "file", "files")
-            .raw(" may be read.</span></p></form><p>");
+        read_inputs(html, request, &["a", "a_sweep", "b", "b_sweep"], n_inputs);
+        html.raw("</form><p>");
     } else {
         html.raw("<p>");
     }

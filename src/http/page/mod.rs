@@ -5,6 +5,7 @@
 
 mod clusters;
 mod compare;
+mod content;
 mod counted;
 mod differences;
 mod explain;
@@ -22,6 +23,7 @@ mod url;
 
 pub(super) use clusters::clusters;
 pub(super) use compare::{compare, compare_texts};
+pub(super) use content::{content_of_page, content_of_url};
 pub(super) use explain::explain;
 pub(super) use frame::{error_page, favicon, style};
 pub(super) use home::home;

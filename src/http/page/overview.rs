@@ -27,7 +27,7 @@ const MOVES_MAX: usize = 10;
 
 /// Merges shown, and the newest events among which they are looked for, in parts of so many bytes.
 const MERGES_MAX: usize = 10;
-const EVENTS_MAX: u64 = 2_000;
+const EVENTS_MAX: u64 = 10_000;
 const EVENTS_BYTES: usize = 1 << 20;
 
 /// What stands in every event of the type.

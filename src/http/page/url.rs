@@ -54,6 +54,7 @@ pub(super) fn url_page<V: Snapshots>(
     let archive_url = service.settings.archive_url.as_str();
     html.raw("<p class=\"links\">");
     outside_links(&mut html, archive_url, url, copy.map(|copy| copy.moment.fetched_at));
+    html.raw(" <a href=\"/content?of=").query(url).raw("\">what counts</a>");
     html.raw(" <a href=\"/v1/url?url=").query(url).raw("\">JSON</a></p>");
     let search = LostSearch { ranking: service.ranking.clone(), limit: FOUND_MAX + 1 };
     let (lost, sweeps) = (query::lost(snapshot, url, &search)?, query::sweeps(snapshot)?);

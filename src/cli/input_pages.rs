@@ -1,11 +1,11 @@
-//! Texts that the store does not keep, read again from its inputs.
+//! Pages that a store took in, read again from its inputs.
 
 use super::wiring::file_source;
 use crate::config::Config;
-use crate::document::{CanonicalRule, Content, Page, tidy_text};
+use crate::document::Content;
 use crate::files::{Input, url_of};
 use crate::intake::{FutureLimit, PageReader};
-use crate::ports::{FoundText, InputTexts, Polled, ProgressMap, SoughtText, Source, SourceError};
+use crate::ports::{FoundPage, InputPages, Polled, ProgressMap, SoughtPage, Source, SourceError};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ impl StoreInputs {
     }
 }
 
-impl InputTexts for StoreInputs {
+impl InputPages for StoreInputs {
     fn readable(&self, sources: Vec<String>) -> Vec<PathBuf> {
         let is_there = |path: &PathBuf| match url_of(path) {
             Some(_) => self.with_objects,
@@ -45,11 +45,10 @@ impl InputTexts for StoreInputs {
 
     fn find(
         &self,
-        sought: &[SoughtText],
+        sought: &[SoughtPage],
         mut inputs: Vec<PathBuf>,
-        rule: &CanonicalRule,
         until: Option<Instant>,
-    ) -> Result<Vec<Option<FoundText>>, SourceError> {
+    ) -> Result<Vec<Option<FoundPage>>, SourceError> {
         // Files of a crawl are often named after its sweep.
         let is_likely = |name: &str| sought.iter().flat_map(|of| &of.sweeps).any(|sweep| name.contains(sweep));
         inputs.sort_by_key(|path| !is_likely(&path.to_string_lossy()));
@@ -57,7 +56,7 @@ impl InputTexts for StoreInputs {
         let source = file_source(&self.config, inputs, ProgressMap::new());
         let mut source = source.map_err(|error| SourceError::new(error.to_string()))?;
         let mut reader = PageReader::new(self.config.limits.clone(), FutureLimit::NONE);
-        let mut found: Vec<Option<FoundText>> = vec![None; sought.len()];
+        let mut found: Vec<Option<FoundPage>> = vec![None; sought.len()];
         for n_read in 1u32.. {
             let is_time_up = n_read % RECORDS_PER_LOOK == 0 && until.is_some_and(|until| Instant::now() >= until);
             if is_time_up || found.iter().all(Option::is_some) {
@@ -69,21 +68,16 @@ impl InputTexts for StoreInputs {
                 Polled::End => break,
             };
             let Ok(page) = reader.page(&incoming.record) else { continue };
+            if !matches!(page.content, Content::Body { .. }) {
+                continue;
+            }
             let key = (page.url.clone(), page.fetched_at);
             for (found, sought) in found.iter_mut().zip(sought) {
                 if found.is_none() && sought.places.contains(&key) {
-                    let text = text_of(&page, rule).and_then(Result::ok);
-                    *found = text.map(|text| FoundText { text, origin: incoming.origin.clone() });
+                    *found = Some(FoundPage { page: page.clone().into_owned(), origin: incoming.origin.clone() });
                 }
             }
         }
         Ok(found)
     }
-}
-
-/// The text of a page that counts; none where it has no content.
-pub(super) fn text_of(page: &Page, rule: &CanonicalRule) -> Option<Result<String, String>> {
-    let Content::Body { media_type, body } = &page.content else { return None };
-    let text = tidy_text(body, *media_type, rule).map(std::borrow::Cow::into_owned);
-    Some(text.map_err(|why| format!("{}: {why}", page.url)))
 }

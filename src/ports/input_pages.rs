@@ -1,0 +1,45 @@
+//! Pages that the store took in, from the records that it was read from.
+
+use super::source::SourceError;
+use crate::document::{DocumentId, FetchTime, Page};
+use crate::wire::Origin;
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// A document of which a page is looked for.
+#[derive(Clone, Debug)]
+pub struct SoughtPage {
+    /// The document.
+    pub document: DocumentId,
+    /// The URLs and times at which it was seen: a record of any of them is a page of it.
+    pub places: HashSet<(String, FetchTime)>,
+    /// The sweeps that saw it.
+    pub sweeps: HashSet<String>,
+}
+
+/// A page that was found.
+#[derive(Clone, Debug)]
+pub struct FoundPage {
+    /// The page, which has a body.
+    pub page: Page,
+    /// Its record.
+    pub origin: Origin,
+}
+
+/// The inputs of a store, as far as they are still there.
+pub trait InputPages: Send + Sync {
+    /// Those of a store's sources that can be read again.
+    fn readable(&self, sources: Vec<String>) -> Vec<PathBuf>;
+
+    /// Reads inputs until a page of every document is found, or the time is up. The answer has a place for each document.
+    ///
+    /// # Errors
+    /// [`SourceError`]
+    fn find(
+        &self,
+        sought: &[SoughtPage],
+        inputs: Vec<PathBuf>,
+        until: Option<Instant>,
+    ) -> Result<Vec<Option<FoundPage>>, SourceError>;
+}
