@@ -9,11 +9,8 @@ const require = createRequire(`${modules}/`);
 const { chromium } = require("playwright-core");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
-const LOOKS = [
-  { colorScheme: "light", viewport: { width: 1280, height: 900 } },
-  { colorScheme: "dark", viewport: { width: 1280, height: 900 } },
-  { colorScheme: "light", viewport: { width: 375, height: 700 } },
-];
+const SCREENS = [{ width: 1280, height: 900 }, { width: 390, height: 844 }];
+const LOOKS = SCREENS.flatMap((viewport) => ["light", "dark"].map((colorScheme) => ({ colorScheme, viewport })));
 const PASTED = "The quick brown fox jumps over the lazy dog, and then it sleeps until the sun is up again.";
 
 // The violations of the page as it is, with all that folds open.

@@ -50,8 +50,19 @@ if ! "${podman[@]}" run --rm "${options[@]}" "$image" --version > "$work/version
 fi
 grep -q '^lookalike ' "$work/version" || fail "another program: $(< "$work/version")"
 
-say "taking the sample in"
 hardened=(--cap-drop all --security-opt no-new-privileges --read-only --tmpfs /tmp)
+say "reading its manual and completions"
+# shellcheck disable=SC2016
+"${podman[@]}" run --rm "${options[@]}" "${hardened[@]}" --entrypoint sh "$image" -euc '
+  lookalike man /tmp/man > /dev/null
+  test -s /tmp/man/lookalike-restore.1
+  for page in /tmp/man/*; do gzip -dc "/usr/share/man/man1/${page##*/}.gz" | cmp - "$page"; done
+  lookalike completions bash | cmp - /usr/share/bash-completion/completions/lookalike
+  lookalike completions zsh | cmp - /usr/share/zsh/vendor-completions/_lookalike
+  lookalike completions fish | cmp - /usr/share/fish/vendor_completions.d/lookalike.fish
+' 2> "$work/log" || { cat "$work/log" >&2; fail "it lacks manual pages or completions, or has others than the program's"; }
+
+say "taking the sample in"
 "${podman[@]}" volume create store > /dev/null
 "${podman[@]}" run --rm "${options[@]}" "${hardened[@]}" --volume store:/var/lib/lookalike --volume "$PWD/bench-data:/data:ro" \
   --entrypoint sh "$image" -c 'test "$(id -u)" = 10001 && exec lookalike run --quiet /data/sweep-*.jsonl.zst' 2> "$work/log" \

@@ -19,7 +19,12 @@ say "packing the program twice"
 archive=$(deploy/tarball.sh --program "$program" --out "$work/dist")
 again=$(deploy/tarball.sh --program "$program" --out "$work/again")
 cmp "$archive" "$again" || fail "the same program gives another archive"
-ldd "$program" | awk '{ print $1 }' | paste -sd ' '
+# What the guide says that the machine gives: glibc, libstdc++, zlib and OpenSSL 3. All else must be within the program.
+glibc='linux-vdso\.so\.1|ld-linux[a-z0-9-]*\.so\.[0-9]|lib(c|m|dl|pthread|rt|resolv)\.so\.[0-9]'
+readonly allowed="$glibc|libgcc_s\.so\.1|libstdc\+\+\.so\.6|libz\.so\.1|lib(ssl|crypto)\.so\.3"
+libraries=$(ldd "$program" | awk '{ print $1 }' | sed 's|.*/||')
+grep -qx 'libc\.so\.6' <<<"$libraries" || fail "ldd lists no libc.so.6: $libraries"
+others=$(grep -vxE "$allowed" <<<"$libraries") && fail "it needs libraries that the guide does not name: $others"
 
 prefix="$work/a prefix"
 install() { deploy/install.sh --prefix "$prefix" --dist "$work/dist" "$@" 2>>"$work/log" || { cat "$work/log" >&2; return 1; }; }

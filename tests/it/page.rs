@@ -14,6 +14,10 @@ const KEPT: &str = "https://docs.npm.example/html/doc/cli/npm-cache.html";
 
 const ENTER: &str = "\u{e007}";
 const TAB: &str = "\u{e004}";
+const DOWN: &str = "\u{e015}";
+
+/// More than any page needs to be walked through.
+const TABS_MAX: usize = 100;
 
 fn sample() -> (World, Server) {
     let world = World::new();
@@ -302,26 +306,28 @@ fn text_of(number: usize, words: usize) -> String {
     (0..words).map(|n| format!("w{}", (number * 7919 + n) % 90_000)).collect::<Vec<_>>().join(" ")
 }
 
-/// 60 sweeps of two sites: `moves/old` is lost in the last but one, and its text stands at `moves/new`; 45 copies of one
-/// text, and a page that changes in each sweep.
+const N_SWEEPS: usize = 200;
+
+/// 200 sweeps of two sites, a month apart: `moves/old` is lost in the last but one, and its text stands at `moves/new`; 45
+/// copies of one text, and a page that changes in each sweep.
 fn many_sweeps() -> World {
     let world = World::new().with("http.refresh_ms", 10).with("http.stats_cache_ms", 0);
-    let day = |n: usize| format!("20{:02}-{:02}-01T00:00:00Z", 20 + n / 12, 1 + n % 12);
+    let day = |n: usize| format!("20{:02}-{:02}-01T00:00:00Z", 8 + n / 12, 1 + n % 12);
     let mut pages = Vec::new();
-    for n in 0..60 {
-        let (at, name) = (day(n), format!("s{n:02}"));
+    for n in 0..N_SWEEPS {
+        let (at, name) = (day(n), format!("s{n:03}"));
         let mut see = |url: &str, text: &str| pages.push(page(url, &at, &name, text));
         let changing = format!("{} {}", text_of(1, 300), text_of(1000 + n, 3));
         see("http://moves/changing", &changing);
-        see(if n < 58 { "http://moves/old" } else { "http://moves/new" }, &text_of(2, 200));
-        if n == 59 {
+        see(if n < N_SWEEPS - 2 { "http://moves/old" } else { "http://moves/new" }, &text_of(2, 200));
+        if n == N_SWEEPS - 1 {
             (0..45).for_each(|copy| {
                 see(&format!("http://copies/a/rather/long/path/to/copy-{copy}.html"), &text_of(3, 50))
             });
         }
     }
     world.run(&[world.write("pages.jsonl", pages.join("\n"))]);
-    world.ask("sweep close", &["s59"]);
+    world.ask("sweep close", &["s199"]);
     world
 }
 
@@ -372,7 +378,7 @@ fn the_store_is_explored_from_its_first_page() {
     assert_eq!(browser.texts(".facts dd")[0], "47 of 48 URLs seen");
     assert_eq!(browser.texts("section[aria-labelledby=largest] td"), ["45", "identical", "1"]);
     let sweeps = browser.texts("section[aria-labelledby=sweeps] tbody tr:first-child > *");
-    assert_eq!(sweeps, ["s59", "2024-12-01", "47", "45", "1", "", "1", "1"]);
+    assert_eq!(sweeps, ["s199", "2024-08-01", "47", "45", "1", "", "1", "1"]);
     assert_eq!(browser.texts("section[aria-labelledby=moves] .moves a"), ["http://moves/old", "/new"]);
     assert_eq!(browser.texts(".pace").len(), 0, "a process that takes no pages in has no pace");
     check_access(&browser);
@@ -386,11 +392,11 @@ fn the_store_is_explored_from_its_first_page() {
         ("size=46", 0),
         ("kind=near", 0),
         ("kind=identical&size=45", 1),
-        ("sweep=s59", 1),
+        ("sweep=s199", 1),
         ("sweep=s", 0),
         // Both or neither: a cluster on the host of which the sweep saw nothing does not count.
-        ("host=copies&sweep=s59", 1),
-        ("host=copies&sweep=s58", 0),
+        ("host=copies&sweep=s199", 1),
+        ("host=copies&sweep=s198", 0),
         ("sort=texts", 1),
         ("sort=hosts&kind=moved", 1),
         ("kind=moved", 1),
@@ -455,14 +461,17 @@ fn the_newest_sweeps_are_in_sight() {
     browser.emulate("light", 1280);
     check_access(&browser);
     browser.click("nav[aria-label=sweeps] a");
-    browser.wait("return document.querySelector('nav[aria-label=sweeps] span').innerText", "25–48 of 60 sweeps");
+    browser.wait("return document.querySelector('nav[aria-label=sweeps] span').innerText", "25–48 of 200 sweeps");
     assert_eq!(browser.texts("nav[aria-label=sweeps] a"), ["Newer sweeps", "Older sweeps"]);
+    let oldest = server.get("/?url=http://moves/changing&sweeps_from=192").body;
+    assert!(oldest.contains("193–200 of 200 ") && !oldest.contains("Older sweeps"), "{oldest}");
+    assert!(oldest.contains("title=\"s000, from 2008-01-01T00:00:00Z\""), "{oldest}");
 
     let copies = server.get("/?url=http://copies/a/rather/long/path/to/copy-7.html&urls_from=40");
     assert!(copies.body.contains("41–45 of 45 URLs"), "{}", copies.body);
     assert_eq!(server.get("/?url=http://moves/old&urls_from=x").status, 400);
     let old = server.get("/?url=http://moves/old").body;
-    assert!(old.contains("lost in sweep s59") && !old.contains("Still here"), "{old}");
+    assert!(old.contains("lost in sweep s199") && !old.contains("Still here"), "{old}");
 }
 
 /// The keyboard reaches the search, the filters and the links, in the order in which they are seen.
@@ -488,6 +497,81 @@ fn a_keyboard_suffices() {
     .concat();
     assert_eq!(reached[..expected.len()], expected);
     assert!(reached[expected.len()].starts_with("http://copies/"), "{reached:?}");
+}
+
+/// Presses Tab until the focus is on an element `e` of which this is true.
+fn tab_to(browser: &Browser, is_wanted: &str) {
+    let reached = (0..TABS_MAX).any(|_| {
+        browser.press(TAB);
+        browser.script(&format!("const e = document.activeElement; return {is_wanted}")) == true
+    });
+    assert!(reached, "Tab does not lead to an element with {is_wanted}");
+}
+
+/// Two versions are chosen among all of a cluster, and compared, without a mouse.
+#[test]
+fn a_keyboard_chooses_two_versions() {
+    let (_world, server) = sample();
+    let Some(browser) = Browser::start() else { return };
+    browser.open(&format!("http://{}/?url={}", server.address, encoded(MOVED)));
+    let versions = browser.script("return [...document.querySelectorAll('table.versions [name=a]')].map(e => e.value)");
+    let versions: Vec<String> = serde_json::from_value(versions).expect("numbers of documents");
+    assert_eq!(versions.len(), 3);
+    // The newest as the first, the oldest as the second. Keys move within a group of buttons, and begin anew at its end.
+    for (name, wanted) in [("a", &versions[0]), ("b", &versions[2])] {
+        tab_to(&browser, &format!("e.name === '{name}' && e.checked"));
+        let chosen = || browser.script("return document.activeElement.value");
+        for _ in (0..versions.len()).take_while(|_| chosen() != *wanted) {
+            browser.press(DOWN);
+        }
+        assert_eq!(chosen(), *wanted, "the keys choose among the versions");
+    }
+    tab_to(&browser, "e.innerText === 'What changed?' && e.tagName === 'BUTTON'");
+    browser.press(ENTER);
+    browser.wait("return document.querySelector('h1').textContent", "Two copies");
+    let asked = format!("?a={}&b={}", versions[0], versions[2]);
+    assert_eq!(browser.script("return location.search"), asked);
+    check_access(&browser);
+}
+
+/// From the first page to the chain between two pages without a mouse.
+#[test]
+fn a_keyboard_explains() {
+    let world = bridged();
+    let server = Server::open(&world);
+    let Some(browser) = Browser::start() else { return };
+    browser.open(&format!("http://{}/", server.address));
+    tab_to(&browser, "e.innerText === 'Explain'");
+    browser.press(ENTER);
+    browser.wait("return document.querySelector('h1').textContent", "Why are they together?");
+    tab_to(&browser, "e.id === 'a'");
+    browser.press(&format!("http://a/{TAB}2{ENTER}"));
+    browser.wait("return String(document.querySelectorAll('ol.chain li').length)", "5");
+    tab_to(&browser, "e.closest('ol.chain') && e.innerText === 'http://ab/'");
+    browser.press(ENTER);
+    browser.wait("return document.querySelector('h1').textContent", "http://ab/");
+}
+
+/// A file of HTML on the disk of a person leads to the pages that hold its text.
+#[test]
+fn a_file_finds_its_copies() {
+    let world = many_sweeps();
+    let server = Server::open(&world);
+    let Some(browser) = Browser::start() else { return };
+    let file = world.write("saved.html", format!("<!doctype html><title>Saved</title><p>{}</p>", text_of(3, 40)));
+    browser.open(&format!("http://{}/reuse", server.address));
+    browser.type_into("#file", &file.display().to_string());
+    browser.click("form[action='/reuse'] button");
+    let n_rows = "return String(document.querySelectorAll('table.list tbody tr:not(.site)').length)";
+    browser.wait(n_rows, "45");
+    assert_eq!(browser.texts("table.list tbody .site"), ["http://copies\t45\u{a0}pages"]);
+    check_access(&browser);
+    // A file counts where both are given.
+    browser.type_into("#text", &text_of(2, 40));
+    browser.type_into("#file", &file.display().to_string());
+    browser.click("form[action='/reuse'] button");
+    browser.wait("return document.querySelector('#text').value", "");
+    browser.wait(n_rows, "45");
 }
 
 /// Without pages the first page says how to get some.

@@ -43,12 +43,14 @@ pub(super) fn what_changed(html: &mut Html, names: [String; 2], [old, new]: [&st
             continue;
         }
         number += 1;
-        html.raw("<span class=\"change\" id=\"change-").text(number).raw("\">");
+        // The end of a text has no blank that would part it from what the other one has more.
+        let is_parted = new[..piece.new.start].chars().next_back().is_none_or(char::is_whitespace);
+        html.raw(if is_parted { "" } else { " " }).raw("<span class=\"change\" id=\"change-").text(number).raw("\">");
         for (name, text) in [("del", &old[piece.old.clone()]), ("ins", &new[piece.new.clone()])] {
             let words = text.trim_end();
             if !words.is_empty() {
                 html.raw("<").raw(name).raw(">").text(words).raw("</").raw(name).raw(">");
-                html.text(&text[words.len()..]);
+                html.text(if words.len() < text.len() { &text[words.len()..] } else { " " });
             }
         }
         html.raw("</span>");
@@ -72,6 +74,28 @@ pub(super) fn folded(html: &mut Html, passage: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Lost once: the end of the older text stuck to the last word that both have.
+    #[test]
+    fn what_one_text_has_more_is_parted_from_the_last_word_of_both() {
+        for (old, new, shown) in [
+            (
+                "one two three four five",
+                "one two three",
+                "three <span class=\"change\" id=\"change-1\"><del>four five</del> </span>",
+            ),
+            (
+                "one two three",
+                "one two three four",
+                "three <span class=\"change\" id=\"change-1\"><ins>four</ins> </span>",
+            ),
+        ] {
+            let mut html = Html::default();
+            what_changed(&mut html, ["a".into(), "b".into()], [old, new]);
+            let html = html.into_string();
+            assert!(html.contains(shown), "{html}");
+        }
+    }
 
     #[test]
     fn only_the_middle_of_a_long_passage_is_folded() {
