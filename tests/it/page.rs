@@ -163,12 +163,14 @@ fn the_blocks_of_a_page_are_shown() {
     check_access(&browser);
     browser.open(&format!("http://{}/content", server.address));
     browser
-        .type_into("#text", "<nav><a href=/>Home</a></nav><main><p>The quick brown fox jumps over the dog, and the dog sleeps on.</p></main>");
+        .type_into("#text", "<nav><a href=/>Home</a></nav><main><p>The quick brown fox jumps over the dog, and the dog sleeps on until the sun stands high above the hills and the river.</p></main>");
     browser.click("main form button");
     browser.wait("return String(document.querySelectorAll('table.blocks').length)", "1");
     assert_eq!(
         browser.texts("table.blocks tr.counts td:last-child"),
-        ["The quick brown fox jumps over the dog, and the dog sleeps on."]
+        [
+            "The quick brown fox jumps over the dog, and the dog sleeps on until the sun stands high above the hills and the river."
+        ]
     );
 }
 
