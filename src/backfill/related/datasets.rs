@@ -2,12 +2,15 @@
 
 use super::rows::{
     BagRow, CenterRow, CountedRow, FragmentRow, FrequencyRow, NeighbourRow, PageRow, PairRow, SignatureRow, StateRow,
+    WordRow,
 };
-use super::store_rows::{ChampionRow, CountsRow, KeptFragment, StoreFragment};
+use super::store_rows::{ChampionRow, CountsRow, KeptFragment, NearestRow, StoreFragment};
 use crate::backfill::datasets::Dataset;
 
 /// What pages said, URL by URL, the newest page first.
 pub(super) const PAGES: Dataset<PageRow> = Dataset::compressed("page-words");
+/// A word of each term, for people who read bags.
+pub(super) const WORDS: Dataset<WordRow> = Dataset::compressed("words");
 /// The contents and redirects of the newest pages, URL by URL.
 pub(super) const STATES: Dataset<StateRow> = Dataset::compressed("url-words");
 /// The redirects among them.
@@ -37,5 +40,9 @@ pub(super) const STORE_FRAGMENTS: Dataset<StoreFragment> = Dataset::compressed("
 pub(super) const KEPT_FRAGMENTS: Dataset<KeptFragment> = Dataset::plain("kept-fragments");
 /// The counted terms of each URL.
 pub(super) const STORE_COUNTS: Dataset<CountsRow> = Dataset::compressed("store-counts");
+/// The same terms in the order of URLs.
+pub(super) const STORE_COUNTED: Dataset<CountedRow> = Dataset::compressed("store-counted");
+/// The nearest neighbours of each URL, in the order of the targets.
+pub(super) const NEAREST: Dataset<NearestRow> = Dataset::plain("nearest");
 /// URLs under the heaviest terms of their bags.
 pub(super) const CHAMPIONS: Dataset<ChampionRow> = Dataset::plain("champions");

@@ -48,7 +48,7 @@ pub struct FragmentRow {
 }
 
 /// What is known about a URL: the terms of its content and those of the sampled fragments about it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CountedRow {
     /// The URL.
     pub url: String,
@@ -96,6 +96,15 @@ pub struct BagRow {
     pub url: String,
     /// The bag, which is not empty.
     pub bag: Bag,
+}
+
+/// A word of a term: the smallest of those that were read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WordRow {
+    /// The term.
+    pub term: Term,
+    /// The word.
+    pub word: String,
 }
 
 /// The signatures of some bags that follow each other.
@@ -156,14 +165,14 @@ fn decode_number(bytes: &mut &[u8]) -> Option<u32> {
 }
 
 /// Appends a text as what it shares with the beginning of the text before it, and the rest.
-fn encode_url(url: &str, previous: Option<&str>, out: &mut Vec<u8>) {
+pub(super) fn encode_url(url: &str, previous: Option<&str>, out: &mut Vec<u8>) {
     let previous = previous.unwrap_or_default().as_bytes();
     let n_shared = url.bytes().zip(previous).take_while(|(ours, theirs)| ours == *theirs).count();
     encode_varint(n_shared as u64, out);
     encode_bytes(&url.as_bytes()[n_shared..], out);
 }
 
-fn decode_url(previous: Option<&str>, bytes: &mut &[u8]) -> Option<String> {
+pub(super) fn decode_url(previous: Option<&str>, bytes: &mut &[u8]) -> Option<String> {
     let n_shared = decode_varint(bytes)? as usize;
     let mut url = previous.unwrap_or_default().as_bytes().get(..n_shared)?.to_vec();
     url.extend(decode_bytes(bytes)?);
@@ -303,6 +312,12 @@ impl Row for CountedRow {
     }
 }
 
+impl SortedRow for CountedRow {
+    fn n_heap_bytes(&self) -> usize {
+        self.url.capacity() + counts_bytes(&self.content) + counts_bytes(&self.anchors)
+    }
+}
+
 impl Row for FrequencyRow {
     fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.push(u8::from(self.kind == Kind::Anchors));
@@ -343,6 +358,28 @@ impl Row for BagRow {
         let weights = decode_counts(bytes)?;
         let weight = |(term, n): &(Term, u32)| Some((*term, u8::try_from(*n).ok()?));
         Some(BagRow { url, bag: Bag::new(weights.iter().map(weight).collect::<Option<_>>()?) })
+    }
+}
+
+impl Row for WordRow {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        out.extend(self.term.0.to_le_bytes());
+        encode_bytes(self.word.as_bytes(), out);
+    }
+
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let term = Term(u32::from_le_bytes(decode_array(bytes)?));
+        Some(WordRow { term, word: String::from_utf8(decode_bytes(bytes)?.to_vec()).ok()? })
+    }
+}
+
+impl SortedRow for WordRow {
+    fn absorb(&mut self, next: &Self) -> bool {
+        self.term == next.term
+    }
+
+    fn n_heap_bytes(&self) -> usize {
+        self.word.capacity()
     }
 }
 

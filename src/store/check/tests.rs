@@ -1,16 +1,17 @@
 //! Plants every kind of damage in a sound store, and expects the check to find and name it.
 
-use super::{Report, reported_name};
+use super::{Finding, Report, reported_name};
 use crate::backfill::Context;
-use crate::backfill::related::count_related;
+use crate::backfill::related::{count_related, is_up_to_date, recount_related};
 use crate::cluster::{ClusterRow, Decider, EqualCluster, MatchRule};
 use crate::document::{CANONICAL_VERSION, DocumentId, Seed};
 use crate::intake::{FutureLimit, KeptText, TextRule};
 use crate::pipeline::{self, Pipeline, PipelineError, Stats, Summary};
 use crate::ports::{
-    Incoming, Outgoing, Polled, RelatedView, Sink, SinkError, Snapshot, Source, SourceError, StoreRule,
+    BagChange, Incoming, Outgoing, Polled, RelatedRefresh, RelatedView, Sink, SinkError, Snapshot, Source, SourceError,
+    StoreRule,
 };
-use crate::related::{RelatedRule, SaidReader};
+use crate::related::{Bag, RelatedRule, SaidReader, Target, Term};
 use crate::sketch::{Rule, SketchRule};
 use crate::store::schema::{self, cf, meta};
 use crate::store::{RocksStore, Settings, compress_text};
@@ -49,7 +50,7 @@ fn with_related() -> Settings {
 const LAST: usize = 238;
 
 /// Forty families of three versions each, some with a template, on two sweeps. On the second sweep every tenth page
-/// and one whole family are gone. One page is empty.
+/// and one whole family are gone, and one page redirects. One page is empty.
 fn records() -> Vec<String> {
     let mut records = Vec::new();
     for sweep in 1..=2 {
@@ -62,7 +63,9 @@ fn records() -> Vec<String> {
             }
             let template = if page % 4 == 0 { "one same line on many pages of the site" } else { "" };
             let text = if page == 119 { String::new() } else { format!("{template} {}", words.join(" ")) };
-            let content = if sweep == 2 && (page % 10 == 0 || family == 38) {
+            let content = if sweep == 2 && page == 117 {
+                "\"redirect_to\":\"http://a/3\"".into()
+            } else if sweep == 2 && (page % 10 == 0 || family == 38) {
                 "\"body\":null".into()
             } else {
                 // The text of a picture is no part of the page's words.
@@ -144,22 +147,36 @@ fn damageable_store() -> TempDir {
     let mut store = open(with_related());
     ingest(&mut store, last, LAST, Output { is_lost: true }).expect_err("the sink is lost");
     let work = tempfile::tempdir().expect("a folder");
-    let context = Context {
-        folder: work.path().to_path_buf(),
-        n_threads: 1,
-        memory: 1 << 20,
-        stop: Arc::default(),
-        progress: Arc::default(),
-    };
+    let context = context(work.path());
     let counted = count_related(&store, &RelatedRule::default(), &context).expect("counted");
-    let clusters = counted.clusters(store.seed()).expect("clustered");
+    let clusters = counted.clusters().expect("clustered");
     store.replace_related(|tables| counted.write(tables, Some(&clusters))).expect("built");
     drop(store);
     folder
 }
 
 fn checked(path: &Path) -> Report {
-    RocksStore::open_read_only(path, &settings()).expect("opens").check(100)
+    let store = RocksStore::open_read_only(path, &settings()).expect("opens");
+    let mut report = store.check(100);
+    let work = tempfile::tempdir().expect("a folder");
+    // What cannot be read is a finding of the check.
+    if let Some(build) = store.related_build().ok().flatten().filter(|build| is_up_to_date(&store, build)) {
+        _ = recount_related(&store, &build, &context(work.path()), &mut |difference| {
+            let finding = Finding { family: cf::BAGS, key: String::new(), what: format!("recounted: {difference:?}") };
+            report.add_finding(finding, 100);
+        });
+    }
+    report
+}
+
+fn context(folder: &Path) -> Context {
+    Context {
+        folder: folder.to_path_buf(),
+        n_threads: 1,
+        memory: 1 << 20,
+        stop: Arc::default(),
+        progress: Arc::default(),
+    }
 }
 
 /// A copy of the store with some damage.
@@ -383,9 +400,23 @@ const DAMAGES: &[Damage] = &[
     (cf::FRAGMENTS, "nothing leads to what document", |store| store.cut_some(cf::FRAGMENTS)),
     (cf::FRAGMENTS, "does not say it", |store| store.plant(cf::FRAGMENTS, [7; 20], 3u32.to_be_bytes())),
     (cf::FRAGMENTS, "does not lead to a document", |store| store.plant(cf::FRAGMENTS, [7; 20], [0; 4])),
+    (cf::REDIRECTS, "cannot be read", |store| store.plant(cf::REDIRECTS, [7; 3], [])),
+    (cf::REDIRECTS, "nothing leads back", |store| store.cut_some(cf::REDIRECTS)),
     (cf::BAGS, "its weights sum to", |store| store.plant(cf::BAGS, store.some(cf::BAGS).0, [0, 0, 0, 1, 7])),
     (cf::BAGS, "cannot be read", |store| store.plant(cf::BAGS, store.some(cf::BAGS).0, [0, 0])),
     (cf::BAGS, "bags, the build made", |store| store.cut_some(cf::BAGS)),
+    // Its champions lead to it, and its weights sum to 100.
+    (cf::BAGS, "recounted: Bag(", |store| {
+        let (key, row) = store.some(cf::BAGS);
+        let target = Target(u64::from_be_bytes(key.try_into().expect("a target")));
+        let (old, new) = (schema::read_bag(&row).expect("a bag"), Bag::new(vec![(Term(7), 100)]));
+        let build = store.related_build().expect("read").expect("built");
+        store.replace_bags(&[BagChange { target, old, new }], build.up_to).expect("replaced");
+    }),
+    (cf::BAGS, "recounted: Term(", |store| {
+        let (key, row) = store.some(cf::TERMS);
+        store.plant(cf::TERMS, key, [&[0; 4], &row[4..]].concat());
+    }),
     (cf::CHAMPIONS, "not those of the bags", |store| store.cut_some(cf::CHAMPIONS)),
     (cf::TERMS, "does not count the bags", |store| store.plant(cf::TERMS, store.some(cf::TERMS).0, [255; 8])),
     (cf::NEIGHBOURS, "cannot be read", |store| store.plant(cf::NEIGHBOURS, store.some(cf::NEIGHBOURS).0, [0; 9])),
@@ -408,10 +439,6 @@ const DAMAGES: &[Damage] = &[
     }),
 ];
 
-/// The families that related pages have for themselves.
-const OF_RELATED: [&str; 7] =
-    [cf::SAID, cf::FRAGMENTS, cf::BAGS, cf::CHAMPIONS, cf::TERMS, cf::NEIGHBOURS, cf::CENTERS];
-
 /// Every row of a store but those of related pages and its random id. Those of `pending` depend on how records come together in batches.
 fn rows_beside_related(settings: &Settings) -> BTreeMap<(&'static str, Vec<u8>), Vec<u8>> {
     let folder = tempfile::tempdir().expect("a folder");
@@ -419,7 +446,7 @@ fn rows_beside_related(settings: &Settings) -> BTreeMap<(&'static str, Vec<u8>),
     assert_eq!(store.has_related(), settings.related.is_some());
     ingest(&mut store, records(), 0, Output { is_lost: false }).expect("all is taken in");
     let mut rows = BTreeMap::new();
-    for family in cf::ALL.into_iter().filter(|family| *family != cf::PENDING && !OF_RELATED.contains(family)) {
+    for family in cf::ALL.into_iter().filter(|family| *family != cf::PENDING && !cf::RELATED.contains(family)) {
         let mut each = |key: &[u8], row: &[u8]| {
             if family != cf::META || !key.starts_with(b"related") && key != meta::ID {
                 rows.insert((family, key.to_vec()), row.to_vec());
