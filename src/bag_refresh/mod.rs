@@ -1,12 +1,12 @@
 //! Updates the bags of related pages while the stream runs.
 //!
-//! A new document changes what is known about the URL where it stands and about the URLs that it links to. Their bags are
-//! computed again, with the word weights of the last build. Each step writes some bags together with the last document
+//! A new document changes what is known about the URL where it stands and about the URLs that it links to or to which these
+//! redirect. Their bags are computed again, with the word weights of the last build. Each step writes some bags together with the last document
 //! that they include, so a crash costs at most one repeated step.
 
 use crate::document::DocumentId;
 use crate::ports::{BagChange, RelatedRefresh, Snapshot, StoreError};
-use crate::query;
+use crate::query::{self, RedirectWay};
 use crate::related::Target;
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
@@ -47,6 +47,9 @@ fn refresh_some<S: Snapshot + RelatedRefresh>(store: &S) -> Result<bool, StoreEr
     let Some(last) = documents.last().copied() else { return Ok(false) };
     let first_urls: Vec<_> = store.documents(&documents)?.into_iter().map(|document| document.first_url).collect();
     urls.extend(store.urls(&first_urls)?);
+    for way in urls.iter().map(|url| RedirectWay::from_url(store, url)).collect::<Result<Vec<_>, _>>()? {
+        urls.extend(way.redirecting.into_iter().chain(way.end));
+    }
     let targets: Vec<Target> = urls.iter().map(|url| Target::of(store.seed(), url)).collect();
     let old = store.bags(&targets)?;
     let new = query::bags_of_urls(store, urls.iter().map(String::as_str))?;

@@ -29,7 +29,8 @@ pub use kept_events::KeptEvents;
 pub use load::{EmptyStore, Family, LoadDocument, LoadMetadata, LoadRow, Loader, Table};
 pub use published::{EventReader, PublishedEvent};
 pub use related::{
-    BagChange, NEIGHBOURS_MAX, Neighbours, RelatedBuild, RelatedClusters, RelatedRefresh, RelatedTables, RelatedView,
+    BagChange, FragmentsAbout, NEIGHBOURS_MAX, Neighbours, RelatedBuild, RelatedClusters, RelatedRefresh,
+    RelatedTables, RelatedView,
 };
 pub use secret::SecretReference;
 pub use sink::{Acknowledged, OutputNote, OutputNotes, Sink, SinkError, SketchSink};

@@ -1,7 +1,7 @@
 //! What related pages need of a store.
 
 use super::store::StoreError;
-use crate::document::DocumentId;
+use crate::document::{DocumentId, Fingerprint};
 use crate::related::{Bag, FragmentKey, RelatedRule, Said, Target, Term};
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +48,17 @@ pub struct Neighbours {
 /// Neighbours that a store keeps of each URL. The paper shows ten (section 3).
 pub const NEIGHBOURS_MAX: usize = 10;
 
+/// What is said about a URL.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FragmentsAbout {
+    /// The URL, and those that redirect to it.
+    pub targets: Vec<Target>,
+    /// The URL by the name that redirects give it; `None` where none leads there.
+    pub url: Option<String>,
+    /// The fragments, sorted, each with a document that says it about one of the targets.
+    pub fragments: Vec<(FragmentKey, DocumentId)>,
+}
+
 /// What a store knows for related pages. Without any page read for them, every answer is empty.
 pub trait RelatedView {
     /// Whether pages of this store were ever read for related pages.
@@ -83,12 +94,12 @@ pub trait RelatedView {
     /// [`StoreError`]
     fn standing(&self) -> Result<Vec<bool>, StoreError>;
 
-    /// The fragments about a URL, sorted, each with a document that says it; the smallest `per_host_max` of each host, or
+    /// The fragments about a URL and about the URLs that redirect to it now; the smallest `per_host_max` of each host, or
     /// all where that is 0.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn fragments(&self, target: Target, per_host_max: usize) -> Result<Vec<(FragmentKey, DocumentId)>, StoreError>;
+    fn fragments(&self, target: Target, per_host_max: usize) -> Result<FragmentsAbout, StoreError>;
 
     /// How many bags of content and of anchors hold each term, by the last build.
     ///
@@ -161,6 +172,12 @@ pub trait RelatedTables {
     /// # Errors
     /// [`StoreError`], as for every method here.
     fn fragment(&mut self, target: Target, key: FragmentKey, document: DocumentId) -> Result<(), StoreError>;
+
+    /// A URL that redirects to a target. Targets ascend, then URLs.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn redirect(&mut self, to: Target, from: Fingerprint) -> Result<(), StoreError>;
 
     /// A bag. Targets ascend.
     ///

@@ -13,6 +13,7 @@ mod near_urls;
 mod overview;
 mod passages;
 mod present;
+mod redirects;
 mod related;
 mod related_clusters;
 mod report;
@@ -40,6 +41,7 @@ pub use near_urls::{near_urls, never_seen};
 pub use overview::{HostRow, ListedCluster, Overview, overview};
 pub use passages::{Passage, SharedPassages, shared_passages};
 pub use present::{PresentRow, export_present, present};
+pub use redirects::RedirectWay;
 pub use related::{
     NO_RELATED, RelatedAnswer, RelatedPage, RelatedQuestion, RelatedTo, SharedWord, bags_of_urls, related,
 };

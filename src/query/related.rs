@@ -3,9 +3,10 @@
 //! The bag of the page asked about is made of what the store holds now, so that a link taken in a moment ago counts. The
 //! bags of the answers are those of the last build.
 
+use super::redirects::RedirectWay;
 use super::target_names::{LINKING_MAX, NamedTarget, TargetNames};
 use crate::document::{ClusterId, DocumentId};
-use crate::ports::{RelatedBuild, RelatedView, Snapshot, StoreError};
+use crate::ports::{FragmentsAbout, RelatedBuild, RelatedView, Snapshot, StoreError};
 use crate::related::{
     Bag, FragmentKey, Nominations, RelatedRule, Said, Source, Target, Term, TermCounts, TermReader, bag, sample, weight,
 };
@@ -17,7 +18,7 @@ use std::collections::{HashMap, HashSet};
 /// What is asked about.
 #[derive(Clone, Copy, Debug)]
 pub enum RelatedQuestion<'q> {
-    /// A URL, whether or not a page was taken in there.
+    /// A URL, whether or not a page was taken in there; where it redirects, the URL where it leads.
     Url(&'q str),
     /// What some page says.
     Said(&'q Said),
@@ -92,7 +93,8 @@ pub fn related<S: Snapshot + RelatedView>(
     search.answer(question, limit, copies)
 }
 
-/// The bags of URLs by what the store holds now, weighed by the last build. A bag is empty where nothing is known.
+/// The bags of URLs by what the store holds now, weighed by the last build. A bag is empty where nothing is known, and
+/// where the URL redirects.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -102,7 +104,11 @@ pub fn bags_of_urls<'u, S: Snapshot + RelatedView>(
 ) -> Result<Vec<Bag>, StoreError> {
     let Some(mut search) = Search::new(snapshot)? else { return Ok(vec![Bag::default(); urls.len()]) };
     let bag_of = |url| {
-        let asked = search.about_url(url)?;
+        let way = RedirectWay::from_url(snapshot, url)?;
+        if !way.redirecting.is_empty() {
+            return Ok(Bag::default());
+        }
+        let asked = search.about(&way)?;
         search.bag_of(&asked)
     };
     urls.map(bag_of).collect()
@@ -142,7 +148,7 @@ impl<'s, S: Snapshot + RelatedView> Search<'s, S> {
         copies: bool,
     ) -> Result<Option<RelatedAnswer>, StoreError> {
         let asked = match question {
-            RelatedQuestion::Url(url) => self.about_url(url)?,
+            RelatedQuestion::Url(url) => self.about(&RedirectWay::from_url(self.snapshot, url)?)?,
             RelatedQuestion::Said(said) => {
                 let mut asked = Asked::default();
                 self.count(said.content(), &mut asked.content, &mut asked.words);
@@ -163,12 +169,12 @@ impl<'s, S: Snapshot + RelatedView> Search<'s, S> {
         }))
     }
 
-    fn about_url(&mut self, url: &str) -> Result<Asked, StoreError> {
+    /// What is known about the URL at the end of redirects.
+    fn about(&mut self, way: &RedirectWay) -> Result<Asked, StoreError> {
+        let Some(url) = &way.end else { return Ok(Asked::default()) };
         let target = Target::of(self.snapshot.seed(), url);
         let mut asked = Asked { target: Some(target), ..Asked::default() };
-        let states = self.snapshot.states(&[self.snapshot.key_of(url)])?;
-        let document = states.into_iter().flatten().find_map(|state| state.newest.seen.document());
-        if let Some(document) = document {
+        if let Some(document) = way.document {
             asked.cluster = Some(self.snapshot.cluster_of(document)?);
             for said in self.snapshot.said(&[document])?.iter().flatten() {
                 self.count(said.content(), &mut asked.content, &mut asked.words);
@@ -182,7 +188,7 @@ impl<'s, S: Snapshot + RelatedView> Search<'s, S> {
 
     /// The words of the fragments about a URL that count.
     fn said_about(&self, target: Target, n_fragments: &mut usize) -> Result<Vec<String>, StoreError> {
-        let fragments = self.snapshot.fragments(target, self.rule.per_host_max)?;
+        let FragmentsAbout { targets, fragments, .. } = self.snapshot.fragments(target, self.rule.per_host_max)?;
         *n_fragments = fragments.len();
         let keys: Vec<FragmentKey> = fragments.iter().map(|(key, _)| *key).collect();
         let mut sampled: HashMap<DocumentId, HashSet<FragmentKey>> = HashMap::new();
@@ -197,7 +203,7 @@ impl<'s, S: Snapshot + RelatedView> Search<'s, S> {
             let mut keys = sampled.remove(document).unwrap_or_default();
             let Some(said) = said else { continue };
             for (passage, key) in said.fragments() {
-                if keys.contains(&key) && Target::of(self.snapshot.seed(), &passage.target) == target {
+                if keys.contains(&key) && targets.contains(&Target::of(self.snapshot.seed(), &passage.target)) {
                     keys.remove(&key);
                     words.push(said.words(passage).into_owned());
                 }

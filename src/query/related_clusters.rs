@@ -1,5 +1,6 @@
 //! Neighbours and clusters of related pages, as the last build found them (Haveliwala, Gionis and Indyk 2000, section 5).
 
+use super::redirects::RedirectWay;
 use super::target_names::TargetNames;
 use crate::ports::{Neighbours, RelatedView, Snapshot, StoreError};
 use crate::related::Target;
@@ -8,7 +9,7 @@ use serde::Serialize;
 /// The cluster of related pages that a URL is in, by the last build that looked for clusters (section 5).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RelatedCluster {
-    /// The URL asked about.
+    /// The URL asked about; where it redirects, the URL where it leads.
     pub of: String,
     /// The center: every other URL of the cluster is similar to it.
     pub center: String,
@@ -49,7 +50,8 @@ pub fn related_cluster<S: Snapshot + RelatedView>(
     limit: usize,
 ) -> Result<Option<RelatedCluster>, StoreError> {
     let Some(names) = TargetNames::new(snapshot)? else { return Ok(None) };
-    let target = Target::of(snapshot.seed(), url);
+    let Some(url) = RedirectWay::from_url(snapshot, url)?.end else { return Ok(None) };
+    let target = Target::of(snapshot.seed(), &url);
     let Some(Neighbours { center, nearest }) = snapshot.neighbours(target)? else { return Ok(None) };
     let Some(center_url) = names.url(center)? else { return Ok(None) };
     let mut members = Vec::new();
@@ -60,7 +62,7 @@ pub fn related_cluster<S: Snapshot + RelatedView>(
     for (target, similarity) in nearest {
         near.extend(names.url(target)?.map(|url| NearUrl { url, similarity: rounded(similarity) }));
     }
-    Ok(Some(RelatedCluster { of: url.to_string(), center: center_url, members, nearest: near }))
+    Ok(Some(RelatedCluster { of: url, center: center_url, members, nearest: near }))
 }
 
 /// A URL and one that is related to it.

@@ -1,7 +1,7 @@
-//! The URLs of targets: those of pages that were taken in, and those that only links name.
+//! The URLs of targets: those of pages that were taken in, and those that only links or redirects name.
 
 use crate::document::DocumentId;
-use crate::ports::{RelatedView, Snapshot, StoreError};
+use crate::ports::{FragmentsAbout, RelatedView, Snapshot, StoreError};
 use crate::related::{RelatedRule, Said, Target};
 
 /// Pages that link to a target which are named, at most.
@@ -36,20 +36,24 @@ impl<'s, S: Snapshot + RelatedView> TargetNames<'s, S> {
     pub fn named(&self, targets: &[Target]) -> Result<Vec<NamedTarget>, StoreError> {
         let urls = self.snapshot.urls_of_targets(targets)?;
         let named = targets.iter().zip(urls).map(|(target, url)| {
-            let linking = self.linking_documents(*target)?;
-            let url = url.map_or_else(|| self.url_by_link(*target, &linking), |url| Ok(Some(url)))?;
+            let (linking, by_redirect) = self.linking_documents(*target)?;
+            let url = match url.or(by_redirect) {
+                Some(url) => Some(url),
+                None => self.url_by_link(*target, &linking)?,
+            };
             Ok(NamedTarget { url, linking })
         });
         named.collect()
     }
 
-    fn linking_documents(&self, target: Target) -> Result<Vec<DocumentId>, StoreError> {
-        let fragments = self.snapshot.fragments(target, self.per_host_max)?;
+    /// A few documents that link to a target, and its URL where one redirects to it.
+    fn linking_documents(&self, target: Target) -> Result<(Vec<DocumentId>, Option<String>), StoreError> {
+        let FragmentsAbout { url, fragments, .. } = self.snapshot.fragments(target, self.per_host_max)?;
         let mut documents: Vec<DocumentId> = fragments.into_iter().map(|(_, document)| document).collect();
         documents.sort_unstable();
         documents.dedup();
         documents.truncate(LINKING_MAX + 1);
-        Ok(documents)
+        Ok((documents, url))
     }
 
     /// A URL that was never crawled, from the first document that links to it.
@@ -61,9 +65,7 @@ impl<'s, S: Snapshot + RelatedView> TargetNames<'s, S> {
 
     /// The URL of a target, wherever it is known from.
     pub fn url(&self, target: Target) -> Result<Option<String>, StoreError> {
-        match self.snapshot.urls_of_targets(&[target])?.pop().flatten() {
-            Some(url) => Ok(Some(url)),
-            None => self.url_by_link(target, &self.linking_documents(target)?),
-        }
+        let url = self.snapshot.urls_of_targets(&[target])?.pop().flatten();
+        Ok(if url.is_some() { url } else { self.named(&[target])?.pop().and_then(|named| named.url) })
     }
 }

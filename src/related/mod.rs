@@ -34,7 +34,7 @@ pub use key_sort::{KeySorter, KeyedId};
 pub use nominate::{Nominations, champions};
 pub use porter::stem;
 pub use rule::{BagKind, PairFilter, RelatedRule, Stemmer, Titles, Weight};
-pub use said::{Said, SaidReader, Target};
+pub use said::{REDIRECTS_MAX, Said, SaidReader, Target};
 pub use sampling::{FragmentKey, HostShares, sample};
 pub use signature::{Signature, SignatureRule, Signer};
 pub use stop_words::StopWords;

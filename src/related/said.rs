@@ -4,8 +4,12 @@ use super::fragment::{FragmentReader, PageText, Passage};
 use super::rule::RelatedRule;
 use super::sampling::{FragmentKey, FragmentKeys};
 use crate::codec::{decode_array, decode_bytes, decode_varint, encode_bytes, encode_varint};
-use crate::document::{Content, MarkedText, Page, Seed, mark_text, url_key};
+use crate::document::{Content, Fingerprint, MarkedText, Page, Seed, mark_text, url_key};
 use std::borrow::Cow;
+
+/// Redirects that are followed from a link to the URL that it is about, at most. What leads farther, or in a circle, is about
+/// no URL.
+pub const REDIRECTS_MAX: usize = 5;
 
 /// A URL as related pages know it: the first 64 bits of its fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,7 +18,12 @@ pub struct Target(pub u64);
 impl Target {
     /// The target of a URL.
     pub fn of(seed: &Seed, url: &str) -> Self {
-        Target((url_key(seed, url).0 >> 64) as u64)
+        Target::of_key(url_key(seed, url))
+    }
+
+    /// The target of a URL with this fingerprint.
+    pub fn of_key(key: Fingerprint) -> Self {
+        Target((key.0 >> 64) as u64)
     }
 }
 

@@ -47,6 +47,8 @@ pub(super) fn families(cache: &Cache, optional: OptionalFamilies) -> Vec<ColumnF
 pub(super) struct OptionalFamilies {
     /// Those of related pages.
     pub related: bool,
+    /// The one of redirects among them, which the first stores with related pages lack.
+    pub redirects: bool,
     /// The one of texts.
     pub texts: bool,
 }
@@ -54,7 +56,8 @@ pub(super) struct OptionalFamilies {
 impl OptionalFamilies {
     /// Their names.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        let related = cf::RELATED.into_iter().filter(move |_| self.related);
+        let related = cf::RELATED.into_iter();
+        let related = related.filter(move |name| if *name == cf::REDIRECTS { self.redirects } else { self.related });
         related.chain([cf::TEXTS].into_iter().filter(move |_| self.texts))
     }
 }

@@ -132,10 +132,8 @@ impl RocksStore {
         options.create_missing_column_families(true);
         let cache = Cache::new_lru_cache(settings.block_cache_mib << 20);
         let stored = stored_families(path);
-        let optional = OptionalFamilies {
-            related: stored.related || settings.related.is_some(),
-            texts: stored.texts || settings.keeps_texts,
-        };
+        let related = stored.related || settings.related.is_some();
+        let optional = OptionalFamilies { related, redirects: related, texts: stored.texts || settings.keeps_texts };
         let families = families(&cache, optional);
         let db = DB::open_cf_descriptors(&options, path, families).map_err(|error| open_error(path, error))?;
         if get_meta(&db, meta::FORMAT)?.is_none() {
@@ -390,7 +388,7 @@ impl RocksStore {
 fn stored_families(path: &Path) -> OptionalFamilies {
     let names = DB::list_cf(&rocksdb::Options::default(), path).unwrap_or_default();
     let has = |family: &str| names.iter().any(|name| name == family);
-    OptionalFamilies { related: has(cf::SAID), texts: has(cf::TEXTS) }
+    OptionalFamilies { related: has(cf::SAID), redirects: has(cf::REDIRECTS), texts: has(cf::TEXTS) }
 }
 
 /// Writes the rows that turn an empty database into a store, in one batch.

@@ -1,7 +1,7 @@
 //! The families of related pages, which only stores have whose pages are read for them.
 //!
-//! What documents say is written with them, in one batch. `fragments` leads from URLs to the documents that speak of them
-//! and is ingested as runs, like postings. A build replaces all families but `said` as a whole, and leaves out fragments
+//! What documents say is written with them, in one batch, and so is what leads back along redirects. `fragments` leads from
+//! URLs to the documents that speak of them and is ingested as runs, like postings. A build replaces all families but `said` as a whole, and leaves out fragments
 //! that do not count. `meta/related-swap` says that it is under way: where it is cut off, there is no build until the
 //! next one, which makes everything anew from `said`.
 
@@ -12,9 +12,12 @@ use super::fragment::fragments_of;
 use super::open::RocksStore;
 use super::rocks_error::{damaged, failed};
 use super::schema::{self, Fields, cf, meta};
-use crate::document::DocumentId;
-use crate::ports::{BagChange, Neighbours, RelatedBuild, RelatedRefresh, RelatedTables, RelatedView, StoreError};
-use crate::related::{Bag, FragmentKey, HostShares, RelatedRule, Said, Target, Term, champions};
+use crate::document::{DocumentId, Fingerprint};
+use crate::ports::{
+    BagChange, FragmentsAbout, Neighbours, RelatedBuild, RelatedRefresh, RelatedTables, RelatedView, StoreError,
+};
+use crate::related::{Bag, FragmentKey, HostShares, REDIRECTS_MAX, RelatedRule, Said, Target, Term, champions};
+use crate::sweep::{Seen, UrlState};
 use rocksdb::{IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +30,11 @@ const FOLDER: &str = "related";
 const END: [u8; 24] = [0xff; 24];
 
 /// The families that a build replaces.
-const BUILT: [&str; 6] = [cf::FRAGMENTS, cf::BAGS, cf::CHAMPIONS, cf::TERMS, cf::NEIGHBOURS, cf::CENTERS];
+const BUILT: [&str; 7] =
+    [cf::FRAGMENTS, cf::REDIRECTS, cf::BAGS, cf::CHAMPIONS, cf::TERMS, cf::NEIGHBOURS, cf::CENTERS];
+
+/// URLs redirecting to one URL that a look-up reads, at most. A build counts all of them.
+const REDIRECTING_MAX: usize = 1000;
 
 impl RocksStore {
     /// Adds what the documents of a batch say to its rows.
@@ -56,6 +63,83 @@ impl RocksStore {
             rows.put_cf(family, schema::fragment_key(target, key), document.0.to_be_bytes());
         }
         self.db.write_opt(rows, &synced()).map_err(failed)
+    }
+
+    /// Adds the way back from where a URL redirects, if it does.
+    pub(super) fn put_redirect(
+        &self,
+        url: Fingerprint,
+        state: &UrlState,
+        rows: &mut WriteBatch,
+    ) -> Result<(), StoreError> {
+        if let (Seen::Redirect(to), true) = (&state.newest.seen, self.has_redirects()) {
+            rows.put_cf(self.cf(cf::REDIRECTS)?, schema::redirect_key(Target::of(&self.seed, to), url), []);
+        }
+        Ok(())
+    }
+
+    /// Whether the store keeps which URLs redirect to a URL.
+    pub(super) fn has_redirects(&self) -> bool {
+        self.db.cf_handle(cf::REDIRECTS).is_some()
+    }
+
+    /// The URLs that redirect to one now, through others as well; each with the next URL on its way.
+    fn redirecting(&self, to: Target) -> Result<Vec<(Target, String)>, StoreError> {
+        let (mut found, mut ends) = (Vec::new(), vec![to]);
+        if !self.has_redirects() {
+            return Ok(found);
+        }
+        for _ in 0..REDIRECTS_MAX {
+            let (mut keys, begin) = (Vec::new(), found.len());
+            for end in ends.drain(..) {
+                self.scan(cf::REDIRECTS, &end.0.to_be_bytes(), &mut |key, _| {
+                    keys.push(schema::read_redirect_key(key).ok_or_else(|| damaged("a row of redirects"))?);
+                    Ok(begin + keys.len() < REDIRECTING_MAX)
+                })?;
+            }
+            let urls: Vec<Fingerprint> = keys.iter().map(|(_, url)| *url).collect();
+            for ((end, url), state) in keys.into_iter().zip(self.states_of(&urls)?) {
+                let Some(Seen::Redirect(next)) = state.map(|state| state.newest.seen) else { continue };
+                if Target::of(&self.seed, &next) == end {
+                    found.push((Target::of_key(url), next));
+                }
+            }
+            ends.extend(found[begin..].iter().map(|(target, _)| *target));
+            if ends.is_empty() || found.len() >= REDIRECTING_MAX {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The fragments of links that name a URL itself, sorted; the smallest `per_host_max` of each host.
+    pub(super) fn fragments_naming(
+        &self,
+        target: Target,
+        per_host_max: usize,
+    ) -> Result<Vec<(FragmentKey, DocumentId)>, StoreError> {
+        // The buffer first: what leaves it meanwhile is in the rows by then.
+        let mut found = self.posting_buffer()?.fragments(target);
+        let mut next = Some(FragmentKey { host: 0, said: 0 });
+        while let Some(from) = next.take() {
+            let mut shares = HostShares::new(per_host_max);
+            self.scan_from(cf::FRAGMENTS, &schema::fragment_key(target, from), &mut |key, row| {
+                let (of, key, document) =
+                    schema::read_fragment(key, row).ok_or_else(|| damaged("a row of fragments"))?;
+                if of != target {
+                    return Ok(false);
+                }
+                if !shares.admits(key) {
+                    // What is left of a host that has its share is passed over, however much it is.
+                    next = key.host.checked_add(1).map(|host| FragmentKey { host, said: 0 });
+                    return Ok(false);
+                }
+                found.push((key, document));
+                Ok(true)
+            })?;
+        }
+        keep_shares(&mut found, per_host_max);
+        Ok(found)
     }
 
     /// Whether a build was cut off while it was swapped in.
@@ -131,6 +215,14 @@ impl RocksStore {
     }
 }
 
+/// Keeps each fragment once, and of each host the smallest ones.
+fn keep_shares(fragments: &mut Vec<(FragmentKey, DocumentId)>, per_host_max: usize) {
+    fragments.sort_unstable();
+    fragments.dedup_by_key(|(key, _)| *key);
+    let mut shares = HostShares::new(per_host_max);
+    fragments.retain(|(key, _)| shares.admits(*key));
+}
+
 fn table_path(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.sst"))
 }
@@ -179,6 +271,10 @@ impl<'o> SstTables<'o> {
 impl RelatedTables for SstTables<'_> {
     fn fragment(&mut self, target: Target, key: FragmentKey, document: DocumentId) -> Result<(), StoreError> {
         self.put(cf::FRAGMENTS, &schema::fragment_key(target, key), &document.0.to_be_bytes())
+    }
+
+    fn redirect(&mut self, to: Target, from: Fingerprint) -> Result<(), StoreError> {
+        self.put(cf::REDIRECTS, &schema::redirect_key(to, from), &[])
     }
 
     fn bag(&mut self, target: Target, bag: &Bag) -> Result<(), StoreError> {
@@ -282,35 +378,22 @@ impl RelatedView for RocksStore {
         Ok(stands)
     }
 
-    fn fragments(&self, target: Target, per_host_max: usize) -> Result<Vec<(FragmentKey, DocumentId)>, StoreError> {
+    fn fragments(&self, target: Target, per_host_max: usize) -> Result<FragmentsAbout, StoreError> {
         if !self.has_related() {
-            return Ok(Vec::new());
+            return Ok(FragmentsAbout::default());
         }
-        // The buffer first: what leaves it meanwhile is in the rows by then.
-        let mut found = self.posting_buffer()?.fragments(target);
-        let mut next = Some(FragmentKey { host: 0, said: 0 });
-        while let Some(from) = next.take() {
-            let mut shares = HostShares::new(per_host_max);
-            self.scan_from(cf::FRAGMENTS, &schema::fragment_key(target, from), &mut |key, row| {
-                let (of, key, document) =
-                    schema::read_fragment(key, row).ok_or_else(|| damaged("a row of fragments"))?;
-                if of != target {
-                    return Ok(false);
-                }
-                if !shares.admits(key) {
-                    // What is left of a host that has its share is passed over, however much it is.
-                    next = key.host.checked_add(1).map(|host| FragmentKey { host, said: 0 });
-                    return Ok(false);
-                }
-                found.push((key, document));
-                Ok(true)
-            })?;
+        let redirecting = self.redirecting(target)?;
+        let url = redirecting.iter().find(|(_, next)| Target::of(&self.seed, next) == target);
+        let url = url.map(|(_, next)| next.clone());
+        let targets: Vec<Target> = std::iter::once(target).chain(redirecting.iter().map(|(of, _)| *of)).collect();
+        let mut fragments = Vec::new();
+        for target in &targets {
+            fragments.extend(self.fragments_naming(*target, per_host_max)?);
         }
-        found.sort_unstable();
-        found.dedup_by_key(|(key, _)| *key);
-        let mut shares = HostShares::new(per_host_max);
-        found.retain(|(key, _)| shares.admits(*key));
-        Ok(found)
+        if targets.len() > 1 {
+            keep_shares(&mut fragments, per_host_max);
+        }
+        Ok(FragmentsAbout { targets, url, fragments })
     }
 
     fn frequencies(&self, terms: &[Term]) -> Result<Vec<[u32; 2]>, StoreError> {

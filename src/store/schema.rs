@@ -27,6 +27,7 @@
 //! | `common` | shingle | empty |
 //! | `said` | document | what it says: [`crate::related::Said::encode`] |
 //! | `fragments` | target (8), host (4), said (8) | a document that says it |
+//! | `redirects` | target (8), fingerprint of a URL that redirects there, or once did | empty |
 //! | `bags` | target (8) | for each term: term (4), weight (1) |
 //! | `champions` | term (4), 255 - weight (1), target (8) | more targets of the same term and weight, ascending (8 each) |
 //! | `terms` | term (4) | bags of content and bags of anchors that hold it (4 each) |
@@ -53,9 +54,10 @@
 //! `store::runs`). A look-up combines these families with the part of `pending` above `meta/indexed-up-to`. What is in
 //! both is harmless. The limit of a list holds for both together, because the decision sees both.
 //!
-//! **Related pages.** The last seven families are there only where pages are read for related pages. A target is the first 8
+//! **Related pages.** The families from `said` to `centers` are there only where pages are read for related pages. A target is the first 8
 //! bytes of a URL's fingerprint. `fragments` is derived from `said`, and what may not be in a run yet is read from the
-//! rows of `said` above `meta/indexed-up-to`. A build writes the other three.
+//! rows of `said` above `meta/indexed-up-to`. `redirects` leads back from where a row of `states` redirects; only rows for
+//! which that holds now count. A build writes all of these families anew but `said`.
 //!
 //! **Mod postings.** Each posting of a mod shingle is a key of its own, because only queries read it. These lists
 //! have no limit on disk; readers apply one.
@@ -141,6 +143,8 @@ pub mod cf {
     pub const SAID: &str = "said";
     /// Which documents speak of a URL.
     pub const FRAGMENTS: &str = "fragments";
+    /// Which URLs redirect to a URL.
+    pub const REDIRECTS: &str = "redirects";
     /// The bags of URLs, by the last build.
     pub const BAGS: &str = "bags";
     /// The URLs under the heaviest terms of their bags.
@@ -155,7 +159,7 @@ pub mod cf {
     pub const TEXTS: &str = "texts";
 
     /// The families of related pages, which only stores have whose pages are read for them.
-    pub const RELATED: [&str; 7] = [SAID, FRAGMENTS, BAGS, CHAMPIONS, TERMS, NEIGHBOURS, CENTERS];
+    pub const RELATED: [&str; 8] = [SAID, FRAGMENTS, REDIRECTS, BAGS, CHAMPIONS, TERMS, NEIGHBOURS, CENTERS];
 
     /// The column families of every store.
     pub const ALL: [&str; 18] = [
@@ -331,6 +335,16 @@ pub(super) fn read_fragment(key: &[u8], row: &[u8]) -> Option<(Target, FragmentK
     let (target, host, said) = (Target(fields.u64()?), fields.u32()?, fields.u64()?);
     let document = Fields(row).document().filter(|_| row.len() == 4 && fields.0.is_empty())?;
     Some((target, FragmentKey { host, said }, document))
+}
+
+pub(super) fn redirect_key(to: Target, from: Fingerprint) -> Vec<u8> {
+    [&to.0.to_be_bytes()[..], &fingerprint_key(from)].concat()
+}
+
+pub(super) fn read_redirect_key(key: &[u8]) -> Option<(Target, Fingerprint)> {
+    let mut fields = Fields(key);
+    let redirect = (Target(fields.u64()?), fields.fingerprint()?);
+    fields.0.is_empty().then_some(redirect)
 }
 
 pub(super) fn bag_row(bag: &Bag) -> Vec<u8> {

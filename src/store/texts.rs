@@ -51,7 +51,7 @@ impl RocksStore {
 
     /// The families beside those of every store.
     pub(super) fn optional_families(&self) -> OptionalFamilies {
-        OptionalFamilies { related: self.has_related(), texts: self.has_texts() }
+        OptionalFamilies { related: self.has_related(), redirects: self.has_redirects(), texts: self.has_texts() }
     }
 
     /// Adds the texts of a batch's documents to its rows.

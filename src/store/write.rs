@@ -344,6 +344,7 @@ impl RocksStore {
         let (states, missing_urls, sweeps) = (self.cf(cf::STATES)?, self.cf(cf::MISSING_URLS)?, self.cf(cf::SWEEPS)?);
         for (url, state) in &batch.states {
             rows.put_cf(states, schema::fingerprint_key(*url), schema::state_row(state));
+            self.put_redirect(*url, state, rows)?;
         }
         for url in &batch.no_longer_missing {
             rows.delete_cf(missing_urls, schema::missing_url_key(url));

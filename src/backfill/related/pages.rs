@@ -19,7 +19,7 @@ use crate::document::{Content, FetchTime, Page, Seed};
 use crate::extsort::{MergeReader, split_points};
 use crate::intake::PageReader;
 use crate::ports::{Chunk, Incoming};
-use crate::related::{RelatedRule, SaidReader, TermCounts, TermReader};
+use crate::related::{REDIRECTS_MAX, RelatedRule, SaidReader, TermCounts, TermReader};
 use crossbeam::channel::{Receiver, bounded};
 use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,9 +33,6 @@ const PARTS: u64 = 32;
 
 /// Rows in a part, at least.
 const PART_ROWS_MIN: u64 = 1 << 10;
-
-/// Redirects that are followed from a link's target, at most.
-const REDIRECTS_MAX: usize = 5;
 
 /// Rows in a part of so many rows.
 pub(super) fn part_rows(n_rows: u64) -> u64 {

@@ -1,9 +1,9 @@
 //! Builds the bags of a store from what its documents say, by sorting and merging.
 //!
 //! ```text
-//! said ─▶ fragments sorted by URL ┐
-//! URLs and what stands there ─────┴▶ counted terms, N and df ─▶ bags, champions, terms
-//!                                             └▶ the phases of the paper ─▶ neighbours, centers
+//! said ─▶ past redirects ─▶ fragments sorted by URL ┐
+//! URLs and what stands there ───────────────────────┴▶ counted terms, N and df ─▶ bags, champions, terms
+//!                                                               └▶ the phases of the paper ─▶ neighbours, centers
 //! ```
 
 use super::datasets::{CHAMPIONS, KEPT_FRAGMENTS, STORE_COUNTS, STORE_FRAGMENTS};
@@ -14,15 +14,17 @@ use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
 use crate::backfill::datasets::{DatasetFile, DatasetWriter};
 use crate::backfill::error::BackfillError;
-use crate::document::{DocumentId, Seed};
+use crate::document::{DocumentId, Fingerprint, Seed};
 use crate::extsort::MergeReader;
 use crate::ports::{
     NEIGHBOURS_MAX, Neighbours, RelatedBuild, RelatedClusters, RelatedTables, RelatedView, Snapshot, StoreError,
 };
 use crate::related::{
-    FragmentKey, Frequencies, HostShares, RelatedRule, Said, Source, Target, Term, TermCounts, TermReader, bag,
-    champions, sample,
+    FragmentKey, Frequencies, HostShares, REDIRECTS_MAX, RelatedRule, Said, Source, Target, Term, TermCounts,
+    TermReader, bag, champions, sample,
 };
+use crate::sweep::Seen;
+use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
 /// URLs whose pages are read together.
@@ -33,6 +35,7 @@ pub struct CountedUrls<'a> {
     context: &'a Context,
     rule: RelatedRule,
     up_to: DocumentId,
+    redirects: Redirects,
     kept: DatasetFile,
     counts: DatasetFile,
     content: Frequencies,
@@ -48,12 +51,14 @@ pub fn count_related<'a, S: Snapshot + RelatedView>(
     rule: &RelatedRule,
     context: &'a Context,
 ) -> Result<CountedUrls<'a>, BackfillError> {
-    let fragments = sorted_fragments(store, context)?;
+    let redirects = Redirects::read(store)?;
+    let fragments = sorted_fragments(store, &redirects, context)?;
     let mut counter = Counter {
         store,
         context,
         rule: rule.clone(),
         reader: TermReader::new(rule.stemmer, store.seed()),
+        redirects: &redirects,
         fragments,
         next: None,
         waiting: Vec::new(),
@@ -74,20 +79,56 @@ pub fn count_related<'a, S: Snapshot + RelatedView>(
     outcome?;
     counter.count_waiting()?;
     counter.count_uncrawled_before(None)?;
+    let Counter { kept, counts, content, anchors, .. } = counter;
     Ok(CountedUrls {
         context,
         rule: rule.clone(),
         up_to: DocumentId(store.n_documents()),
-        kept: counter.kept.finish()?,
-        counts: counter.counts.finish()?,
-        content: counter.content,
-        anchors: counter.anchors,
+        redirects,
+        kept: kept.finish()?,
+        counts: counts.finish()?,
+        content,
+        anchors,
     })
 }
 
-/// The fragments of all documents that stand somewhere, sorted by the URLs that they are about.
+/// The URLs that redirect now, in memory.
+struct Redirects {
+    /// Each such URL by its target, with where it leads.
+    next: FxHashMap<Target, Target>,
+    /// Where each leads, and its fingerprint, sorted.
+    rows: Vec<(Target, Fingerprint)>,
+}
+
+impl Redirects {
+    fn read(store: &impl Snapshot) -> Result<Self, StoreError> {
+        let mut rows = Vec::new();
+        store.each_url(&mut |url, state| {
+            if let Seen::Redirect(to) = &state.newest.seen {
+                rows.push((Target::of(store.seed(), to), store.key_of(&url)));
+            }
+            true
+        })?;
+        rows.sort_unstable();
+        Ok(Redirects { next: rows.iter().map(|(to, from)| (Target::of_key(*from), *to)).collect(), rows })
+    }
+
+    fn has(&self, target: Target) -> bool {
+        self.next.contains_key(&target)
+    }
+
+    /// The URL that a link to a URL is about; `None` where redirects lead too far.
+    fn end(&self, target: Target) -> Option<Target> {
+        let way = std::iter::successors(Some(target), |target| self.next.get(target).copied());
+        way.take(REDIRECTS_MAX + 1).find(|target| !self.has(*target))
+    }
+}
+
+/// The fragments of all documents that stand somewhere, sorted by the URLs that they name and, where these redirect, also
+/// by where they lead.
 fn sorted_fragments<S: Snapshot + RelatedView>(
     store: &S,
+    redirects: &Redirects,
     context: &Context,
 ) -> Result<MergeReader<StoreFragment>, BackfillError> {
     let stands = store.standing()?;
@@ -97,9 +138,18 @@ fn sorted_fragments<S: Snapshot + RelatedView>(
         if !stands.get(document.0 as usize).is_some_and(|stands| *stands) {
             return true;
         }
-        let mut rows = said.fragments().map(|(passage, key)| StoreFragment {
-            fragment: KeptFragment { target: Target::of(store.seed(), &passage.target), key, document },
-            words: said.words(passage).into_owned(),
+        let said = &said;
+        let mut rows = said.fragments().flat_map(|(passage, key)| {
+            let named = Target::of(store.seed(), &passage.target);
+            let end = redirects.end(named).filter(|end| *end != named);
+            let row = move |(target, is_moved): (Target, bool)| StoreFragment {
+                target,
+                key,
+                is_moved,
+                document,
+                words: said.words(passage).into_owned(),
+            };
+            std::iter::once((named, false)).chain(end.map(|end| (end, true))).map(row)
         });
         outcome = context.check_stop().and_then(|()| rows.try_for_each(|row| sorter.push(row)));
         outcome.is_ok()
@@ -117,6 +167,7 @@ struct Counter<'a, S> {
     context: &'a Context,
     rule: RelatedRule,
     reader: TermReader,
+    redirects: &'a Redirects,
     fragments: MergeReader<StoreFragment>,
     next: Option<StoreFragment>,
     waiting: Vec<(Target, Option<DocumentId>)>,
@@ -145,7 +196,7 @@ impl<S: RelatedView> Counter<'_, S> {
     /// Counts the URLs with fragments but without a page, up to a target.
     fn count_uncrawled_before(&mut self, end: Option<Target>) -> Result<(), BackfillError> {
         while let Some(target) =
-            self.next.as_ref().map(|next| next.fragment.target).filter(|next| end.is_none_or(|end| *next < end))
+            self.next.as_ref().map(|next| next.target).filter(|next| end.is_none_or(|end| *next < end))
         {
             let anchors = self.anchors_of(target)?;
             self.count(target, None, &anchors)?;
@@ -156,15 +207,18 @@ impl<S: RelatedView> Counter<'_, S> {
     /// The terms of the fragments about the next URL, which must be this one or a later one.
     fn anchors_of(&mut self, target: Target) -> Result<TermCounts, BackfillError> {
         let (mut keys, mut words): (Vec<FragmentKey>, Vec<String>) = Default::default();
-        let mut shares = HostShares::new(self.rule.per_host_max);
-        while let Some(StoreFragment { fragment, words: said }) =
-            self.next.take_if(|next| next.fragment.target == target)
+        let (mut shares, mut kept_shares) = [self.rule.per_host_max; 2].map(HostShares::new).into();
+        while let Some(StoreFragment { key, is_moved, document, words: said, .. }) =
+            self.next.take_if(|next| next.target == target)
         {
-            // What one host says beyond its share is left out here, and in the store from now on.
-            if shares.admits(fragment.key) {
-                keys.push(fragment.key);
+            // What one host says beyond its share is left out here, and in the store from now on. The store keeps a
+            // fragment under the URL that it names: a redirect may end.
+            if !is_moved && kept_shares.admits(key) {
+                self.kept.push(KeptFragment { target, key, document })?;
+            }
+            if shares.admits(key) {
+                keys.push(key);
                 words.push(said);
-                self.kept.push(fragment)?;
             }
             self.next = self.fragments.next_row()?;
         }
@@ -176,6 +230,9 @@ impl<S: RelatedView> Counter<'_, S> {
     }
 
     fn count(&mut self, target: Target, said: Option<&Said>, anchors: &TermCounts) -> Result<(), BackfillError> {
+        if self.redirects.has(target) {
+            return Ok(());
+        }
         let mut content = TermCounts::default();
         self.reader.count(said.into_iter().flat_map(Said::content), &mut content);
         if content.is_empty() && anchors.is_empty() {
@@ -213,6 +270,7 @@ impl CountedUrls<'_> {
         clusters: Option<&Built>,
     ) -> Result<RelatedBuild, BackfillError> {
         self.write_fragments(tables)?;
+        self.redirects.rows.iter().try_for_each(|(to, from)| tables.redirect(*to, *from))?;
         let mut sorter = CHAMPIONS.sorter(&self.context.folder, "store", self.context.sorter_bytes());
         let file = STORE_COUNTS.open(&self.context.folder, &self.counts.file)?;
         let mut rows = file.read(None);

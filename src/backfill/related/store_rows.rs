@@ -35,31 +35,39 @@ impl Row for KeptFragment {
 
 impl SortedRow for KeptFragment {}
 
-/// A fragment of a document with its words.
+/// A fragment of a document with its words. Rows sort by their fields.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StoreFragment {
-    /// The fragment.
-    pub fragment: KeptFragment,
+    /// The URL that it is about.
+    pub target: Target,
+    /// What tells fragments about one URL apart.
+    pub key: FragmentKey,
+    /// Whether it names another URL, which redirects to this one. Of equal fragments one that names the URL itself counts.
+    pub is_moved: bool,
+    /// A document that says it.
+    pub document: DocumentId,
     /// The words, joined by single spaces.
     pub words: String,
 }
 
 impl Row for StoreFragment {
     fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
-        self.fragment.encode(None, out);
+        KeptFragment { target: self.target, key: self.key, document: self.document }.encode(None, out);
+        out.push(u8::from(self.is_moved));
         encode_bytes(self.words.as_bytes(), out);
     }
 
     fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let fragment = KeptFragment::decode(None, bytes)?;
-        Some(StoreFragment { fragment, words: decode_string(bytes)? })
+        let KeptFragment { target, key, document } = KeptFragment::decode(None, bytes)?;
+        let is_moved = decode_array(bytes)? == [1];
+        Some(StoreFragment { target, key, is_moved, document, words: decode_string(bytes)? })
     }
 }
 
 impl SortedRow for StoreFragment {
     /// One host says the same about one URL once.
     fn absorb(&mut self, next: &Self) -> bool {
-        (self.fragment.target, self.fragment.key) == (next.fragment.target, next.fragment.key)
+        (self.target, self.key) == (next.target, next.key)
     }
 
     fn n_heap_bytes(&self) -> usize {

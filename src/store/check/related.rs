@@ -7,6 +7,7 @@ use crate::related::{Bag, FragmentKey, PairFilter, RelatedRule, Said, Target, ch
 use crate::store::RocksStore;
 use crate::store::fragment::fragments_of;
 use crate::store::schema::{self, Fields, cf};
+use crate::sweep::Seen;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
 /// Rows whose counterparts are looked up together.
@@ -37,8 +38,41 @@ impl Check<'_> {
         };
         self.said(left_out.as_ref());
         self.fragments();
+        self.redirects(build.is_some());
         if let Some(build) = build {
             self.build(&build);
+        }
+    }
+
+    /// Every row of `redirects` can be read, and since a build one leads back from where a URL redirects.
+    fn redirects(&mut self, is_built: bool) {
+        if !self.store.has_redirects() {
+            return;
+        }
+        let mut rows = self.rows(cf::REDIRECTS);
+        while let Some((key, _)) = self.next(&mut rows) {
+            if schema::read_redirect_key(&key).is_none() {
+                self.add_finding(cf::REDIRECTS, hex(&key), "the key cannot be read");
+            }
+        }
+        let (store, mut keys) = (self.store, Vec::new());
+        let read = store.scan_states(&mut |url, state| {
+            if let (true, Seen::Redirect(to)) = (is_built, state.newest.seen) {
+                keys.push(schema::redirect_key(Target::of(&store.seed, &to), url));
+            }
+        });
+        if let Err(error) = read {
+            self.add_finding(cf::STATES, "", unreadable(&error));
+        }
+        for keys in keys.chunks(ROWS_TOGETHER) {
+            match store.rows(cf::REDIRECTS, keys.iter()) {
+                Ok(rows) => {
+                    for (key, _) in keys.iter().zip(rows).filter(|(_, row)| row.is_none()) {
+                        self.add_finding(cf::REDIRECTS, hex(key), "nothing leads back from where the URL redirects");
+                    }
+                }
+                Err(error) => self.add_finding(cf::REDIRECTS, "", unreadable(&error)),
+            }
         }
     }
 
@@ -240,7 +274,7 @@ impl LeftOut {
     fn is_left_out(&self, store: &RocksStore, (target, key, document): &Way) -> bool {
         let has_share = || {
             let of_host = |other: &FragmentKey| other.host == key.host && other.said < key.said;
-            let kept = store.fragments(*target, 0).unwrap_or_default();
+            let kept = store.fragments_naming(*target, 0).unwrap_or_default();
             self.per_host_max > 0 && kept.iter().filter(|(other, _)| of_host(other)).count() >= self.per_host_max
         };
         *document <= self.up_to && (!self.stands[document.0 as usize] || has_share())

@@ -49,7 +49,7 @@ fn with_related() -> Settings {
 const LAST: usize = 238;
 
 /// Forty families of three versions each, some with a template, on two sweeps. On the second sweep every tenth page
-/// and one whole family are gone. One page is empty.
+/// and one whole family are gone, and one page redirects. One page is empty.
 fn records() -> Vec<String> {
     let mut records = Vec::new();
     for sweep in 1..=2 {
@@ -62,7 +62,9 @@ fn records() -> Vec<String> {
             }
             let template = if page % 4 == 0 { "one same line on many pages of the site" } else { "" };
             let text = if page == 119 { String::new() } else { format!("{template} {}", words.join(" ")) };
-            let content = if sweep == 2 && (page % 10 == 0 || family == 38) {
+            let content = if sweep == 2 && page == 117 {
+                "\"redirect_to\":\"http://a/3\"".into()
+            } else if sweep == 2 && (page % 10 == 0 || family == 38) {
                 "\"body\":null".into()
             } else {
                 // The text of a picture is no part of the page's words.
@@ -383,6 +385,8 @@ const DAMAGES: &[Damage] = &[
     (cf::FRAGMENTS, "nothing leads to what document", |store| store.cut_some(cf::FRAGMENTS)),
     (cf::FRAGMENTS, "does not say it", |store| store.plant(cf::FRAGMENTS, [7; 20], 3u32.to_be_bytes())),
     (cf::FRAGMENTS, "does not lead to a document", |store| store.plant(cf::FRAGMENTS, [7; 20], [0; 4])),
+    (cf::REDIRECTS, "cannot be read", |store| store.plant(cf::REDIRECTS, [7; 3], [])),
+    (cf::REDIRECTS, "nothing leads back", |store| store.cut_some(cf::REDIRECTS)),
     (cf::BAGS, "its weights sum to", |store| store.plant(cf::BAGS, store.some(cf::BAGS).0, [0, 0, 0, 1, 7])),
     (cf::BAGS, "cannot be read", |store| store.plant(cf::BAGS, store.some(cf::BAGS).0, [0, 0])),
     (cf::BAGS, "bags, the build made", |store| store.cut_some(cf::BAGS)),
@@ -408,10 +412,6 @@ const DAMAGES: &[Damage] = &[
     }),
 ];
 
-/// The families that related pages have for themselves.
-const OF_RELATED: [&str; 7] =
-    [cf::SAID, cf::FRAGMENTS, cf::BAGS, cf::CHAMPIONS, cf::TERMS, cf::NEIGHBOURS, cf::CENTERS];
-
 /// Every row of a store but those of related pages and its random id. Those of `pending` depend on how records come together in batches.
 fn rows_beside_related(settings: &Settings) -> BTreeMap<(&'static str, Vec<u8>), Vec<u8>> {
     let folder = tempfile::tempdir().expect("a folder");
@@ -419,7 +419,7 @@ fn rows_beside_related(settings: &Settings) -> BTreeMap<(&'static str, Vec<u8>),
     assert_eq!(store.has_related(), settings.related.is_some());
     ingest(&mut store, records(), 0, Output { is_lost: false }).expect("all is taken in");
     let mut rows = BTreeMap::new();
-    for family in cf::ALL.into_iter().filter(|family| *family != cf::PENDING && !OF_RELATED.contains(family)) {
+    for family in cf::ALL.into_iter().filter(|family| *family != cf::PENDING && !cf::RELATED.contains(family)) {
         let mut each = |key: &[u8], row: &[u8]| {
             if family != cf::META || !key.starts_with(b"related") && key != meta::ID {
                 rows.insert((family, key.to_vec()), row.to_vec());
