@@ -145,29 +145,33 @@ fn killed_while_forgetting() {
     }
 }
 
-/// The kill points at which a build of related pages takes the place of the last one: four families.
-const RELATED_POINTS: &[(&str, &[u32])] = &[("related-taken-away", &[0]), ("related-ingested", &[0, 1, 2, 3])];
+/// The kill points at which a build of related pages takes the place of the last one: seven families.
+const RELATED_POINTS: &[(&str, &[u32])] = &[("related-taken-away", &[0]), ("related-ingested", &[0, 1, 2, 3, 4, 5, 6])];
 
 /// A killed build leaves the last one or none, and the next one makes it whole. Once, half a build answered: its bags
-/// were there, its frequencies were not.
+/// were there, its frequencies were not; and once, no kill came before the families that were added later were swapped in.
 #[test]
 fn killed_while_related_pages_are_built() {
     let world = world().with("related.on", true);
     world.run(&sweeps()[..1]);
-    world.ask("related build", &[]);
+    world.ask("related build --clusters", &[]);
     let ask = || world.ask("query related --json https://docs.npm.example/html/doc/cache.html", &[]);
-    let whole = ask();
+    let clusters = || ["export related", "export centers"].map(|export| world.ask(export, &[]));
+    let (whole, whole_clusters) = (ask(), clusters());
     assert!(whole.contains("similarity"), "{whole}");
+    assert!(whole_clusters.iter().all(|rows| rows.lines().count() > 10), "{whole_clusters:?}");
     for (point, hits) in RELATED_POINTS {
         for n_passed in *hits {
             let what = format!("{point} after {n_passed}");
-            let mut command = world.command("related build");
+            let mut command = world.command("related build --clusters");
             let output = command.env("FAILPOINTS", format!("{point}={n_passed}*off->return")).output().expect("starts");
             assert_eq!(output.status.signal(), Some(SIGABRT), "{what} was not hit: {}", text(&output.stderr));
             assert!(world.ask("verify", &[]).starts_with("sound"), "{what}");
             assert!(!ask().contains("similarity"), "{what}: half a build answers");
-            world.ask("related build", &[]);
-            assert_eq!(ask(), whole, "{what}");
+            let refused = world.command("export centers").output().expect("starts");
+            assert_eq!(refused.status.code(), Some(4), "{what}: {}", text(&refused.stdout));
+            world.ask("related build --clusters", &[]);
+            assert_eq!((ask(), clusters()), (whole.clone(), whole_clusters.clone()), "{what}");
         }
     }
 }
