@@ -9,6 +9,7 @@ use super::page_file::page_of_file;
 use super::render;
 use super::telemetry;
 use super::wiring::{file_source, inputs, lines, open_read_only, open_store, watch_signals};
+use crate::backfill::related::Difference;
 use crate::backfill::{self, BackfillError, Context};
 use crate::config::Config;
 use crate::document::DocumentId;
@@ -19,7 +20,7 @@ use crate::ports::{
 };
 use crate::query::{self, NO_RELATED, RelatedQuestion, RelatedTo};
 use crate::related::{RelatedRule, Said, SaidReader};
-use crate::store::RocksStore;
+use crate::store::{Finding, Report, RocksStore};
 use anyhow::Result;
 use indicatif::HumanCount;
 use serde::Serialize;
@@ -64,7 +65,7 @@ pub(super) fn build(mut config: Config, args: BuildArgs, mode: OutputMode) -> Re
             return Err(none_accepted(read.n_rejected, RUN_SHOWS_REASONS));
         }
     }
-    let folder = work_folder(&config.store.path);
+    let folder = work_folder(&config.store.path, ".related");
     if folder.exists() {
         std::fs::remove_dir_all(&folder).map_err(|error| file_error("remove", &folder, &error))?;
     }
@@ -100,10 +101,58 @@ fn build_in(
 }
 
 /// The folder lies beside the store, on the same disk.
-fn work_folder(store: &Path) -> PathBuf {
+fn work_folder(store: &Path, end: &str) -> PathBuf {
     let mut name = store.file_name().unwrap_or(store.as_os_str()).to_os_string();
-    name.push(".related");
+    name.push(end);
     store.with_file_name(name)
+}
+
+/// Compares the bags of a store with what its documents say, and adds the differences to a report, or why nothing was
+/// compared.
+pub(super) fn recount(
+    store: &RocksStore,
+    findings_max: usize,
+    stop: Arc<AtomicBool>,
+    report: &mut Report,
+) -> Result<(), BackfillError> {
+    let build = store.related_build();
+    // What cannot be read is a finding already.
+    let Ok(Some(build)) = build else { return Ok(()) };
+    if !backfill::related::is_up_to_date(store, &build) {
+        let why = "bags of related pages against what documents say, which has changed since the last `related build`";
+        report.unchecked.push(why.to_string());
+        return Ok(());
+    }
+    if !report.is_sound {
+        report
+            .unchecked
+            .push("bags of related pages against what documents say, because of what was found".to_string());
+        return Ok(());
+    }
+    let folder = work_folder(store.path(), &format!(".verify-{}", std::process::id()));
+    if let Err(error) = std::fs::create_dir(&folder) {
+        let what = "bags of related pages against what documents say: cannot create";
+        report.unchecked.push(format!("{what} {}: {error}", folder.display()));
+        return Ok(());
+    }
+    let context = Context {
+        folder: folder.clone(),
+        n_threads: 1,
+        memory: memory_limit(None),
+        stop,
+        progress: Default::default(),
+    };
+    let recounted = backfill::related::recount_related(store, &build, &context, &mut |difference| {
+        let (family, key, what) = match difference {
+            Difference::Bag(target) => ("bags", format!("{:016x}", target.0), "it is not made of what documents say"),
+            Difference::Term(term) => ("terms", format!("{:08x}", term.0), "it does not count the bags with a term"),
+        };
+        report.add_finding(Finding { family, key, what: what.to_string() }, findings_max);
+    });
+    if let Err(error) = std::fs::remove_dir_all(&folder) {
+        tracing::warn!("cannot remove {}: {error}", folder.display());
+    }
+    recounted
 }
 
 /// What the inputs told.

@@ -1,15 +1,22 @@
 //! `lookalike verify`: checks that a store is sound.
 
-use super::exit::Exit;
+use super::exit::{Exit, ending};
 use super::output::print;
-use super::wiring::open_read_only;
+use super::related_store;
+use super::wiring::{open_read_only, watch_signals};
+use crate::backfill::BackfillError;
 use crate::config::Config;
 use crate::store::Report;
 use anyhow::Result;
 
 /// Checks the store and prints what is wrong where.
 pub(super) fn verify(config: &Config, limit: usize, json: bool) -> Result<Exit> {
-    let report = open_read_only(config)?.check(limit);
+    let store = open_read_only(config)?;
+    let mut report = store.check(limit);
+    match related_store::recount(&store, limit, watch_signals()?, &mut report) {
+        Err(BackfillError::Stopped) => return Err(ending(Exit::Interrupted, "stopped")),
+        recounted => recounted?,
+    }
     print(&report, json, report_text)?;
     Ok(if report.is_sound { Exit::Done } else { Exit::Unsound })
 }
@@ -26,5 +33,8 @@ fn report_text(report: &Report) -> String {
         0 => format!("sound: {read}\n"),
         n => format!("not sound: {n} findings in {read}; restore a copy, or make a new store from the pages\n"),
     };
+    for unchecked in &report.unchecked {
+        text += &format!("  not checked: {unchecked}\n");
+    }
     text
 }

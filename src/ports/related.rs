@@ -20,6 +20,10 @@ pub struct RelatedBuild {
     pub n_urls: u64,
     /// The last document that bags know which were made anew since the build; at least `up_to`.
     pub refreshed_up_to: DocumentId,
+    /// The number of the next event when it was made, by which later events are noticed; none if an older program made it,
+    /// or if documents were given words since.
+    #[serde(default)]
+    pub next_seq: Option<u64>,
     /// The clusters, where the build looked for them.
     #[serde(default)]
     pub clusters: Option<RelatedClusters>,

@@ -62,6 +62,9 @@ impl RocksStore {
         for (target, key, document) in fragments_of(&self.seed, said.iter().map(|(id, said)| (*id, &**said))) {
             rows.put_cf(family, schema::fragment_key(target, key), document.0.to_be_bytes());
         }
+        if let Some(build) = self.related_build()? {
+            self.put_build(&RelatedBuild { next_seq: None, ..build }, &mut rows)?;
+        }
         self.db.write_opt(rows, &synced()).map_err(failed)
     }
 
@@ -142,6 +145,12 @@ impl RocksStore {
         Ok(found)
     }
 
+    fn put_build(&self, build: &RelatedBuild, rows: &mut WriteBatch) -> Result<(), StoreError> {
+        let row = serde_json::to_vec(build).map_err(|error| StoreError::Failed(error.to_string()))?;
+        rows.put_cf(self.cf(cf::META)?, meta::RELATED_BUILD, row);
+        Ok(())
+    }
+
     /// Whether a build was cut off while it was swapped in.
     pub(super) fn is_swap_cut_off(&self) -> Result<bool, StoreError> {
         Ok(self.db.get_cf(self.cf(cf::META)?, meta::RELATED_SWAP).map_err(failed)?.is_some())
@@ -207,9 +216,8 @@ impl RocksStore {
             }
             kill_point!("related-ingested");
         }
-        let row = serde_json::to_vec(build).map_err(|error| StoreError::Failed(error.to_string()))?;
         let mut done = WriteBatch::default();
-        done.put_cf(metas, meta::RELATED_BUILD, row);
+        self.put_build(build, &mut done)?;
         done.delete_cf(metas, meta::RELATED_SWAP);
         self.db.write_opt(done, &synced()).map_err(failed)
     }
@@ -321,8 +329,7 @@ impl RelatedRefresh for RocksStore {
         }
         self.change_champions(of_champions, &mut rows)?;
         build.refreshed_up_to = refreshed_up_to;
-        let row = serde_json::to_vec(&build).map_err(|error| StoreError::Failed(error.to_string()))?;
-        rows.put_cf(self.cf(cf::META)?, meta::RELATED_BUILD, row);
+        self.put_build(&build, &mut rows)?;
         // Not synced: what a crash takes back is made anew.
         self.db.write(rows).map_err(failed)
     }

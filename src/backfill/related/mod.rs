@@ -17,6 +17,7 @@ mod filter;
 mod neighbours;
 mod pages;
 mod pairs;
+mod recount;
 mod rows;
 mod signatures;
 mod store;
@@ -28,6 +29,7 @@ mod work;
 
 pub use built::{Built, Neighbour};
 pub use collect::{KnownUrl, KnownUrls};
+pub use recount::{Difference, is_up_to_date, recount_related};
 pub use store::{CountedUrls, count_related};
 pub use url_table::UrlTable;
 pub use work::{BuildPhase, BuildPhaseReport, BuildReport, BuildSizes, BuildSpec, RelatedBuild};

@@ -20,7 +20,7 @@ use crate::ports::{
     NEIGHBOURS_MAX, Neighbours, RelatedBuild, RelatedClusters, RelatedTables, RelatedView, Snapshot, StoreError,
 };
 use crate::related::{
-    FragmentKey, Frequencies, HostShares, REDIRECTS_MAX, RelatedRule, Said, Source, Target, Term, TermCounts,
+    Bag, FragmentKey, Frequencies, HostShares, REDIRECTS_MAX, RelatedRule, Said, Source, Target, Term, TermCounts,
     TermReader, bag, champions, sample,
 };
 use crate::sweep::Seen;
@@ -35,6 +35,7 @@ pub struct CountedUrls<'a> {
     context: &'a Context,
     rule: RelatedRule,
     up_to: DocumentId,
+    next_seq: u64,
     redirects: Redirects,
     kept: DatasetFile,
     counts: DatasetFile,
@@ -84,6 +85,7 @@ pub fn count_related<'a, S: Snapshot + RelatedView>(
         context,
         rule: rule.clone(),
         up_to: DocumentId(store.n_documents()),
+        next_seq: store.next_seq(),
         redirects,
         kept: kept.finish()?,
         counts: counts.finish()?,
@@ -272,23 +274,15 @@ impl CountedUrls<'_> {
         self.write_fragments(tables)?;
         self.redirects.rows.iter().try_for_each(|(to, from)| tables.redirect(*to, *from))?;
         let mut sorter = CHAMPIONS.sorter(&self.context.folder, "store", self.context.sorter_bytes());
-        let file = STORE_COUNTS.open(&self.context.folder, &self.counts.file)?;
-        let mut rows = file.read(None);
         let mut n_urls = 0;
-        while let Some(row) = rows.next_row()? {
-            let [content, anchors] = [row.content, row.anchors].map(TermCounts::from_iter);
-            let content = Source { counts: &content, weight: |term| self.content.weight(term, &self.rule) };
-            let anchors = Source { counts: &anchors, weight: |term| self.anchors.weight(term, &self.rule) };
-            let bag = bag(content, anchors, &self.rule);
-            if bag.weights().is_empty() {
-                continue;
-            }
+        self.each_bag(&mut |target, bag| {
             n_urls += 1;
-            tables.bag(row.target, &bag)?;
+            tables.bag(target, &bag)?;
             for (term, weight) in champions(&bag, &self.rule) {
-                sorter.push(ChampionRow { term, lightness: u8::MAX - weight, target: row.target })?;
+                sorter.push(ChampionRow { term, lightness: u8::MAX - weight, target })?;
             }
-        }
+            Ok(())
+        })?;
         let files = sorter.finish()?;
         let open = |file: &DatasetFile| CHAMPIONS.open(&self.context.folder, &file.file);
         let files = files.iter().map(open).collect::<Result<Vec<_>, _>>()?;
@@ -296,16 +290,42 @@ impl CountedUrls<'_> {
         while let Some(ChampionRow { term, lightness, target }) = merged.next_row()? {
             tables.champion(term, u8::MAX - lightness, target)?;
         }
-        self.write_terms(tables)?;
+        self.terms().try_for_each(|(term, n_with)| tables.term(term, n_with))?;
         Ok(RelatedBuild {
             rule: self.rule.clone(),
             up_to: self.up_to,
             refreshed_up_to: self.up_to,
+            next_seq: Some(self.next_seq),
             n_content: self.content.n_bags,
             n_anchors: self.anchors.n_bags,
             n_urls,
             clusters: clusters.map(|built| write_clusters(built, tables)).transpose()?,
         })
+    }
+
+    /// Weighs what was counted, and gives every bag that is not empty, in the order of the targets.
+    pub(super) fn each_bag(
+        &self,
+        found: &mut dyn FnMut(Target, Bag) -> Result<(), BackfillError>,
+    ) -> Result<(), BackfillError> {
+        let mut rows = STORE_COUNTS.open(&self.context.folder, &self.counts.file)?.read(None);
+        while let Some(row) = rows.next_row()? {
+            let [content, anchors] = [row.content, row.anchors].map(TermCounts::from_iter);
+            let content = Source { counts: &content, weight: |term| self.content.weight(term, &self.rule) };
+            let anchors = Source { counts: &anchors, weight: |term| self.anchors.weight(term, &self.rule) };
+            let bag = bag(content, anchors, &self.rule);
+            if !bag.weights().is_empty() {
+                found(row.target, bag)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// In how many bags of content and of anchors each term is, in the order of the terms.
+    pub(super) fn terms(&self) -> impl Iterator<Item = (Term, [u32; 2])> {
+        let terms: BTreeSet<Term> = self.content.n_with.keys().chain(self.anchors.n_with.keys()).copied().collect();
+        let n_with = |of: &Frequencies, term: &Term| of.n_with.get(term).copied().unwrap_or(0);
+        terms.into_iter().map(move |term| (term, [n_with(&self.content, &term), n_with(&self.anchors, &term)]))
     }
 
     fn write_fragments(&self, tables: &mut dyn RelatedTables) -> Result<(), BackfillError> {
@@ -314,12 +334,6 @@ impl CountedUrls<'_> {
             tables.fragment(target, key, document)?;
         }
         Ok(())
-    }
-
-    fn write_terms(&self, tables: &mut dyn RelatedTables) -> Result<(), StoreError> {
-        let terms: BTreeSet<Term> = self.content.n_with.keys().chain(self.anchors.n_with.keys()).copied().collect();
-        let n_with = |of: &Frequencies, term: &Term| of.n_with.get(term).copied().unwrap_or(0);
-        terms.iter().try_for_each(|term| tables.term(*term, [n_with(&self.content, term), n_with(&self.anchors, term)]))
     }
 }
 

@@ -199,7 +199,8 @@ Examples:
     /// Check that the store is sound: compare every family of rows with the others
     ///
     /// Reads what is durable when it starts, also while `run` writes. Reads every row once and takes up to 44 bytes of
-    /// memory a document. Prints a line for each finding: family, key, what is wrong.
+    /// memory a document. Prints a line for each finding: family, key, what is wrong. Where nothing happened since the
+    /// last `related build`, makes the bags of related pages again and compares them, in a folder beside the store.
     #[command(after_long_help = "\
 Examples:
   lookalike verify

@@ -54,6 +54,19 @@ pub struct Report {
     pub n_findings: u64,
     /// The first findings.
     pub findings: Vec<Finding>,
+    /// What could not be checked, and why.
+    pub unchecked: Vec<String>,
+}
+
+impl Report {
+    /// Adds a finding. The report names the first `findings_max` and counts the rest.
+    pub fn add_finding(&mut self, finding: Finding, findings_max: usize) {
+        self.is_sound = false;
+        self.n_findings += 1;
+        if self.findings.len() < findings_max {
+            self.findings.push(finding);
+        }
+    }
 }
 
 impl RocksStore {
@@ -89,14 +102,8 @@ struct Check<'s> {
 
 impl<'s> Check<'s> {
     fn add_finding(&mut self, family: &'static str, key: impl fmt::Display, what: impl Into<String>) {
-        self.report.n_findings += 1;
-        if self.report.findings.len() < self.findings_max {
-            self.report.findings.push(Finding {
-                family: reported_name(family),
-                key: key.to_string(),
-                what: what.into(),
-            });
-        }
+        let finding = Finding { family: reported_name(family), key: key.to_string(), what: what.into() };
+        self.report.add_finding(finding, self.findings_max);
     }
 
     /// Starts reading a family, in the order of its keys.

@@ -38,7 +38,7 @@ impl Check<'_> {
         };
         self.said(left_out.as_ref());
         self.fragments();
-        self.redirects(build.is_some());
+        self.redirects(build.as_ref().is_some_and(|build| build.next_seq.is_some()));
         if let Some(build) = build {
             self.build(&build);
         }

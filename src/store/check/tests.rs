@@ -1,16 +1,17 @@
 //! Plants every kind of damage in a sound store, and expects the check to find and name it.
 
-use super::{Report, reported_name};
+use super::{Finding, Report, reported_name};
 use crate::backfill::Context;
-use crate::backfill::related::count_related;
+use crate::backfill::related::{count_related, is_up_to_date, recount_related};
 use crate::cluster::{ClusterRow, Decider, EqualCluster, MatchRule};
 use crate::document::{CANONICAL_VERSION, DocumentId, Seed};
 use crate::intake::{FutureLimit, KeptText, TextRule};
 use crate::pipeline::{self, Pipeline, PipelineError, Stats, Summary};
 use crate::ports::{
-    Incoming, Outgoing, Polled, RelatedView, Sink, SinkError, Snapshot, Source, SourceError, StoreRule,
+    BagChange, Incoming, Outgoing, Polled, RelatedRefresh, RelatedView, Sink, SinkError, Snapshot, Source, SourceError,
+    StoreRule,
 };
-use crate::related::{RelatedRule, SaidReader};
+use crate::related::{Bag, RelatedRule, SaidReader, Target, Term};
 use crate::sketch::{Rule, SketchRule};
 use crate::store::schema::{self, cf, meta};
 use crate::store::{RocksStore, Settings, compress_text};
@@ -146,13 +147,7 @@ fn damageable_store() -> TempDir {
     let mut store = open(with_related());
     ingest(&mut store, last, LAST, Output { is_lost: true }).expect_err("the sink is lost");
     let work = tempfile::tempdir().expect("a folder");
-    let context = Context {
-        folder: work.path().to_path_buf(),
-        n_threads: 1,
-        memory: 1 << 20,
-        stop: Arc::default(),
-        progress: Arc::default(),
-    };
+    let context = context(work.path());
     let counted = count_related(&store, &RelatedRule::default(), &context).expect("counted");
     let clusters = counted.clusters(store.seed()).expect("clustered");
     store.replace_related(|tables| counted.write(tables, Some(&clusters))).expect("built");
@@ -161,7 +156,27 @@ fn damageable_store() -> TempDir {
 }
 
 fn checked(path: &Path) -> Report {
-    RocksStore::open_read_only(path, &settings()).expect("opens").check(100)
+    let store = RocksStore::open_read_only(path, &settings()).expect("opens");
+    let mut report = store.check(100);
+    let work = tempfile::tempdir().expect("a folder");
+    // What cannot be read is a finding of the check.
+    if let Some(build) = store.related_build().ok().flatten().filter(|build| is_up_to_date(&store, build)) {
+        _ = recount_related(&store, &build, &context(work.path()), &mut |difference| {
+            let finding = Finding { family: cf::BAGS, key: String::new(), what: format!("recounted: {difference:?}") };
+            report.add_finding(finding, 100);
+        });
+    }
+    report
+}
+
+fn context(folder: &Path) -> Context {
+    Context {
+        folder: folder.to_path_buf(),
+        n_threads: 1,
+        memory: 1 << 20,
+        stop: Arc::default(),
+        progress: Arc::default(),
+    }
 }
 
 /// A copy of the store with some damage.
@@ -390,6 +405,18 @@ const DAMAGES: &[Damage] = &[
     (cf::BAGS, "its weights sum to", |store| store.plant(cf::BAGS, store.some(cf::BAGS).0, [0, 0, 0, 1, 7])),
     (cf::BAGS, "cannot be read", |store| store.plant(cf::BAGS, store.some(cf::BAGS).0, [0, 0])),
     (cf::BAGS, "bags, the build made", |store| store.cut_some(cf::BAGS)),
+    // Its champions lead to it, and its weights sum to 100.
+    (cf::BAGS, "recounted: Bag(", |store| {
+        let (key, row) = store.some(cf::BAGS);
+        let target = Target(u64::from_be_bytes(key.try_into().expect("a target")));
+        let (old, new) = (schema::read_bag(&row).expect("a bag"), Bag::new(vec![(Term(7), 100)]));
+        let build = store.related_build().expect("read").expect("built");
+        store.replace_bags(&[BagChange { target, old, new }], build.up_to).expect("replaced");
+    }),
+    (cf::BAGS, "recounted: Term(", |store| {
+        let (key, row) = store.some(cf::TERMS);
+        store.plant(cf::TERMS, key, [&[0; 4], &row[4..]].concat());
+    }),
     (cf::CHAMPIONS, "not those of the bags", |store| store.cut_some(cf::CHAMPIONS)),
     (cf::TERMS, "does not count the bags", |store| store.plant(cf::TERMS, store.some(cf::TERMS).0, [255; 8])),
     (cf::NEIGHBOURS, "cannot be read", |store| store.plant(cf::NEIGHBOURS, store.some(cf::NEIGHBOURS).0, [0; 9])),
