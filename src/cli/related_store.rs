@@ -96,7 +96,7 @@ fn build_in(
     context: &Context,
 ) -> Result<RelatedBuild, BackfillError> {
     let counted = backfill::related::count_related(store, rule, context)?;
-    let clusters = with_clusters.then(|| counted.clusters(store.seed())).transpose()?;
+    let clusters = with_clusters.then(|| counted.clusters()).transpose()?;
     store.replace_related(|tables| counted.write(tables, clusters.as_ref()))
 }
 

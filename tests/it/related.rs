@@ -184,9 +184,11 @@ fn sorted_rows(csv: &str) -> Vec<String> {
 }
 
 /// The neighbours and clusters of a store are those that the file engine finds in the same pages, for any order of the
-/// pages.
+/// pages. Lost once: of equally similar URLs a store took the one with the smaller fingerprint for a center.
 #[test]
 fn clusters_are_those_of_the_files() {
+    // Ties between words are broken by the seed.
+    let world = || world().with("store.seed", "0123456789abcdef".repeat(4));
     let folder = world();
     let input = folder.write("pages.jsonl", site().concat());
     let out = folder.path("related");
@@ -212,11 +214,10 @@ fn clusters_are_those_of_the_files() {
         assert_eq!(found.len(), n_expected.values().map(|n| n.min(&10)).sum::<usize>());
         // The files name a center for URLs that are similar to no other as well.
         let has_neighbour = |row: &&String| n_expected.contains_key(row.split(',').next().expect("a URL"));
-        let expected: Vec<&String> = centers.iter().filter(has_neighbour).collect();
+        let expected: Vec<String> = centers.iter().filter(has_neighbour).cloned().collect();
         let found = sorted_rows(&world.ask("export centers", &[]));
         assert!(expected.len() > 30);
-        // Among equally similar URLs, CENTER's scan depends on the order of the URLs, which the store knows by fingerprints.
-        assert_eq!(found.len(), expected.len());
+        assert_eq!(found, expected);
         let url = "http://site.example/roses/3";
         let printed = world.ask("query related --json --cluster --limit 100", &[url]);
         let cluster: Value = serde_json::from_str(&printed).expect("JSON");

@@ -3,7 +3,7 @@
 use super::rows::{
     BagRow, CenterRow, CountedRow, FragmentRow, FrequencyRow, NeighbourRow, PageRow, PairRow, SignatureRow, StateRow,
 };
-use super::store_rows::{ChampionRow, CountsRow, KeptFragment, StoreFragment};
+use super::store_rows::{ChampionRow, CountsRow, KeptFragment, NearestRow, StoreFragment};
 use crate::backfill::datasets::Dataset;
 
 /// What pages said, URL by URL, the newest page first.
@@ -37,5 +37,9 @@ pub(super) const STORE_FRAGMENTS: Dataset<StoreFragment> = Dataset::compressed("
 pub(super) const KEPT_FRAGMENTS: Dataset<KeptFragment> = Dataset::plain("kept-fragments");
 /// The counted terms of each URL.
 pub(super) const STORE_COUNTS: Dataset<CountsRow> = Dataset::compressed("store-counts");
+/// The same terms in the order of URLs.
+pub(super) const STORE_COUNTED: Dataset<CountedRow> = Dataset::compressed("store-counted");
+/// The nearest neighbours of each URL, in the order of the targets.
+pub(super) const NEAREST: Dataset<NearestRow> = Dataset::plain("nearest");
 /// URLs under the heaviest terms of their bags.
 pub(super) const CHAMPIONS: Dataset<ChampionRow> = Dataset::plain("champions");

@@ -48,7 +48,7 @@ pub struct FragmentRow {
 }
 
 /// What is known about a URL: the terms of its content and those of the sampled fragments about it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CountedRow {
     /// The URL.
     pub url: String,
@@ -156,14 +156,14 @@ fn decode_number(bytes: &mut &[u8]) -> Option<u32> {
 }
 
 /// Appends a text as what it shares with the beginning of the text before it, and the rest.
-fn encode_url(url: &str, previous: Option<&str>, out: &mut Vec<u8>) {
+pub(super) fn encode_url(url: &str, previous: Option<&str>, out: &mut Vec<u8>) {
     let previous = previous.unwrap_or_default().as_bytes();
     let n_shared = url.bytes().zip(previous).take_while(|(ours, theirs)| ours == *theirs).count();
     encode_varint(n_shared as u64, out);
     encode_bytes(&url.as_bytes()[n_shared..], out);
 }
 
-fn decode_url(previous: Option<&str>, bytes: &mut &[u8]) -> Option<String> {
+pub(super) fn decode_url(previous: Option<&str>, bytes: &mut &[u8]) -> Option<String> {
     let n_shared = decode_varint(bytes)? as usize;
     let mut url = previous.unwrap_or_default().as_bytes().get(..n_shared)?.to_vec();
     url.extend(decode_bytes(bytes)?);
@@ -300,6 +300,12 @@ impl Row for CountedRow {
     fn decode(previous: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
         let url = decode_url(previous.map(|row| row.url.as_str()), bytes)?;
         Some(CountedRow { url, content: decode_counts(bytes)?, anchors: decode_counts(bytes)? })
+    }
+}
+
+impl SortedRow for CountedRow {
+    fn n_heap_bytes(&self) -> usize {
+        self.url.capacity() + counts_bytes(&self.content) + counts_bytes(&self.anchors)
     }
 }
 

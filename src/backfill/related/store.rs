@@ -6,16 +6,16 @@
 //!                                                               └▶ the phases of the paper ─▶ neighbours, centers
 //! ```
 
-use super::datasets::{CHAMPIONS, KEPT_FRAGMENTS, STORE_COUNTS, STORE_FRAGMENTS};
-use super::rows::sorted;
-use super::store_rows::{ChampionRow, CountsRow, KeptFragment, StoreFragment};
+use super::datasets::{CHAMPIONS, KEPT_FRAGMENTS, NEAREST, STORE_COUNTED, STORE_COUNTS, STORE_FRAGMENTS};
+use super::rows::{CountedRow, sorted};
+use super::store_rows::{ChampionRow, CountsRow, KeptFragment, NearestRow, StoreFragment};
 use super::{BuildSizes, BuildSpec, Built, KnownUrl, KnownUrls};
 use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
 use crate::backfill::datasets::{DatasetFile, DatasetWriter};
 use crate::backfill::error::BackfillError;
 use crate::document::{DocumentId, Fingerprint, Seed};
-use crate::extsort::MergeReader;
+use crate::extsort::{MergeReader, RunFile};
 use crate::ports::{
     NEIGHBOURS_MAX, Neighbours, RelatedBuild, RelatedClusters, RelatedTables, RelatedView, Snapshot, StoreError,
 };
@@ -26,6 +26,7 @@ use crate::related::{
 use crate::sweep::Seen;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// URLs whose pages are read together.
 const URLS_TOGETHER: usize = 1024;
@@ -33,6 +34,7 @@ const URLS_TOGETHER: usize = 1024;
 /// The counted terms of every URL of a store, in files.
 pub struct CountedUrls<'a> {
     context: &'a Context,
+    seed: Seed,
     rule: RelatedRule,
     up_to: DocumentId,
     next_seq: u64,
@@ -71,7 +73,7 @@ pub fn count_related<'a, S: Snapshot + RelatedView>(
     counter.next = counter.fragments.next_row()?;
     let mut outcome = Ok(());
     store.each_url(&mut |url, state| {
-        counter.waiting.push((Target::of(store.seed(), &url), state.newest.seen.document()));
+        counter.waiting.push((Target::of(store.seed(), &url), url, state.newest.seen.document()));
         if counter.waiting.len() == URLS_TOGETHER {
             outcome = counter.count_waiting();
         }
@@ -83,6 +85,7 @@ pub fn count_related<'a, S: Snapshot + RelatedView>(
     let Counter { kept, counts, content, anchors, .. } = counter;
     Ok(CountedUrls {
         context,
+        seed: *store.seed(),
         rule: rule.clone(),
         up_to: DocumentId(store.n_documents()),
         next_seq: store.next_seq(),
@@ -124,6 +127,14 @@ impl Redirects {
         let way = std::iter::successors(Some(target), |target| self.next.get(target).copied());
         way.take(REDIRECTS_MAX + 1).find(|target| !self.has(*target))
     }
+
+    /// A URL to which another one redirects.
+    fn url(&self, store: &impl Snapshot, to: Target) -> Result<Option<String>, StoreError> {
+        let first = self.rows.partition_point(|(other, _)| *other < to);
+        let from = self.rows.get(first).filter(|(other, _)| *other == to).map(|(_, from)| *from);
+        let state = from.map(|from| store.states(&[from])).transpose()?.and_then(|mut states| states.pop().flatten());
+        Ok(state.and_then(|state| if let Seen::Redirect(to) = state.newest.seen { Some(to) } else { None }))
+    }
 }
 
 /// The fragments of all documents that stand somewhere, sorted by the URLs that they name and, where these redirect, also
@@ -149,6 +160,7 @@ fn sorted_fragments<S: Snapshot + RelatedView>(
                 key,
                 is_moved,
                 document,
+                url: passage.target.clone(),
                 words: said.words(passage).into_owned(),
             };
             std::iter::once((named, false)).chain(end.map(|end| (end, true))).map(row)
@@ -172,25 +184,25 @@ struct Counter<'a, S> {
     redirects: &'a Redirects,
     fragments: MergeReader<StoreFragment>,
     next: Option<StoreFragment>,
-    waiting: Vec<(Target, Option<DocumentId>)>,
+    waiting: Vec<(Target, String, Option<DocumentId>)>,
     kept: DatasetWriter<KeptFragment>,
     counts: DatasetWriter<CountsRow>,
     content: Frequencies,
     anchors: Frequencies,
 }
 
-impl<S: RelatedView> Counter<'_, S> {
+impl<S: Snapshot + RelatedView> Counter<'_, S> {
     fn count_waiting(&mut self) -> Result<(), BackfillError> {
         self.context.check_stop()?;
         let waiting = std::mem::take(&mut self.waiting);
-        let documents: BTreeSet<DocumentId> = waiting.iter().filter_map(|(_, document)| *document).collect();
+        let documents: BTreeSet<DocumentId> = waiting.iter().filter_map(|(.., document)| *document).collect();
         let documents: Vec<DocumentId> = documents.into_iter().collect();
         let said = self.store.said(&documents)?;
-        for (target, document) in waiting {
+        for (target, url, document) in waiting {
             self.count_uncrawled_before(Some(target))?;
             let said = document.and_then(|document| said[documents.binary_search(&document).ok()?].as_ref());
-            let anchors = self.anchors_of(target)?;
-            self.count(target, said, &anchors)?;
+            let (anchors, _) = self.anchors_of(target)?;
+            self.count(target, url, said, &anchors)?;
         }
         Ok(())
     }
@@ -200,23 +212,28 @@ impl<S: RelatedView> Counter<'_, S> {
         while let Some(target) =
             self.next.as_ref().map(|next| next.target).filter(|next| end.is_none_or(|end| *next < end))
         {
-            let anchors = self.anchors_of(target)?;
-            self.count(target, None, &anchors)?;
+            let (anchors, url) = self.anchors_of(target)?;
+            let url = if url.is_some() { url } else { self.redirects.url(self.store, target)? };
+            self.count(target, url.unwrap_or_default(), None, &anchors)?;
         }
         Ok(())
     }
 
-    /// The terms of the fragments about the next URL, which must be this one or a later one.
-    fn anchors_of(&mut self, target: Target) -> Result<TermCounts, BackfillError> {
+    /// The terms of the fragments about the next URL, which must be this one or a later one; and the URL, if they name it.
+    fn anchors_of(&mut self, target: Target) -> Result<(TermCounts, Option<String>), BackfillError> {
         let (mut keys, mut words): (Vec<FragmentKey>, Vec<String>) = Default::default();
+        let mut named = None;
         let (mut shares, mut kept_shares) = [self.rule.per_host_max; 2].map(HostShares::new).into();
-        while let Some(StoreFragment { key, is_moved, document, words: said, .. }) =
+        while let Some(StoreFragment { key, is_moved, document, url, words: said, .. }) =
             self.next.take_if(|next| next.target == target)
         {
             // What one host says beyond its share is left out here, and in the store from now on. The store keeps a
             // fragment under the URL that it names: a redirect may end.
             if !is_moved && kept_shares.admits(key) {
                 self.kept.push(KeptFragment { target, key, document })?;
+            }
+            if !is_moved {
+                named.get_or_insert(url);
             }
             if shares.admits(key) {
                 keys.push(key);
@@ -228,10 +245,16 @@ impl<S: RelatedView> Counter<'_, S> {
         for at in sample(&keys, &self.rule) {
             self.reader.count(words[at].split(' '), &mut counts);
         }
-        Ok(counts)
+        Ok((counts, named))
     }
 
-    fn count(&mut self, target: Target, said: Option<&Said>, anchors: &TermCounts) -> Result<(), BackfillError> {
+    fn count(
+        &mut self,
+        target: Target,
+        url: String,
+        said: Option<&Said>,
+        anchors: &TermCounts,
+    ) -> Result<(), BackfillError> {
         if self.redirects.has(target) {
             return Ok(());
         }
@@ -243,7 +266,7 @@ impl<S: RelatedView> Counter<'_, S> {
         self.content.add(&content);
         self.anchors.add(anchors);
         let (content, anchors) = (sorted(&content), sorted(anchors));
-        self.counts.push(CountsRow { target, content, anchors })?;
+        self.counts.push(CountsRow { target, url, content, anchors })?;
         Ok(())
     }
 }
@@ -253,13 +276,27 @@ impl CountedUrls<'_> {
     ///
     /// # Errors
     /// [`BackfillError`]
-    pub fn clusters(&self, seed: &Seed) -> Result<Built, BackfillError> {
+    pub fn clusters(&self) -> Result<Built, BackfillError> {
+        let known = self.by_url()?;
         let context = Context { folder: self.context.folder.join("clusters"), ..self.context.clone() };
         let spec = BuildSpec { rule: self.rule.clone(), reading: String::new(), inputs: Vec::new() };
-        let (part_rows, seed) = (super::part_rows(context.memory), *seed);
+        let (part_rows, seed) = (super::part_rows(context.memory), self.seed);
         let mut checkpoint = Checkpoint::open(&context.folder, spec, part_rows, Some(seed), || seed)?;
-        super::build_known(&mut checkpoint, &context, Some(self))?;
+        super::build_known(&mut checkpoint, &context, Some(&known))?;
         Built::of(checkpoint)
+    }
+
+    /// Sorts what was counted by URL: the order in which CENTER scans, and in which equal values of signatures are paired, is
+    /// then that of a build of files.
+    fn by_url(&self) -> Result<KnownByUrl, BackfillError> {
+        let mut sorter = STORE_COUNTED.sorter(&self.context.folder, "store", self.context.sorter_bytes());
+        let mut rows = STORE_COUNTS.open(&self.context.folder, &self.counts.file)?.read(None);
+        while let Some(CountsRow { url, content, anchors, .. }) = rows.next_row()? {
+            self.context.check_stop()?;
+            sorter.push(CountedRow { url, content, anchors })?;
+        }
+        let open = |file: &DatasetFile| STORE_COUNTED.open(&self.context.folder, &file.file);
+        Ok(KnownByUrl(sorter.finish()?.iter().map(open).collect::<Result<_, _>>()?))
     }
 
     /// Weighs what was counted, and writes bags, champions, terms, and the clusters where they were looked for.
@@ -299,7 +336,7 @@ impl CountedUrls<'_> {
             n_content: self.content.n_bags,
             n_anchors: self.anchors.n_bags,
             n_urls,
-            clusters: clusters.map(|built| write_clusters(built, tables)).transpose()?,
+            clusters: clusters.map(|built| self.write_clusters(built, tables)).transpose()?,
         })
     }
 
@@ -328,6 +365,42 @@ impl CountedUrls<'_> {
         terms.into_iter().map(move |term| (term, [n_with(&self.content, &term), n_with(&self.anchors, &term)]))
     }
 
+    /// Writes neighbours and centers. Twelve bytes a URL are in memory, and sixteen more for each member of a cluster.
+    fn write_clusters(&self, built: &Built, tables: &mut dyn RelatedTables) -> Result<RelatedClusters, BackfillError> {
+        let mut targets: Vec<Target> = Vec::new();
+        built.each_bag::<BackfillError>(|url, _| {
+            targets.push(Target::of(&self.seed, &url));
+            Ok(())
+        })?;
+        let mut centers: Vec<u32> = Vec::with_capacity(targets.len());
+        built.each_center::<BackfillError>(|_, center| {
+            centers.push(center);
+            Ok(())
+        })?;
+        let target = |id: u32| targets[id as usize];
+        let mut sorter = NEAREST.sorter(&self.context.folder, "store", self.context.sorter_bytes());
+        built.each_neighbours::<BackfillError>(|id, neighbours| {
+            let nearest = neighbours.iter().take(NEIGHBOURS_MAX);
+            let nearest = nearest.map(|found| (target(found.id), (found.similarity as f32).to_bits())).collect();
+            sorter.push(NearestRow { target: target(id), center: target(centers[id as usize]), nearest })
+        })?;
+        let files = sorter.finish()?;
+        let open = |file: &DatasetFile| NEAREST.open(&self.context.folder, &file.file);
+        let files = files.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let mut rows = MergeReader::new(&files, None, None)?;
+        while let Some(NearestRow { target, center, nearest }) = rows.next_row()? {
+            let nearest = nearest.into_iter().map(|(target, bits)| (target, f32::from_bits(bits))).collect();
+            tables.neighbours(target, &Neighbours { center, nearest })?;
+        }
+        let with_center = (0..).zip(&centers).filter(|(id, center)| id != *center);
+        let mut members: Vec<(Target, Target)> =
+            with_center.map(|(id, center)| (target(*center), target(id))).collect();
+        members.sort_unstable();
+        members.into_iter().try_for_each(|(center, member)| tables.member(center, member))?;
+        let BuildSizes { pairs, clusters_of_related, largest, .. } = built.report().sizes;
+        Ok(RelatedClusters { n_pairs: pairs, n_clusters: clusters_of_related, largest })
+    }
+
     fn write_fragments(&self, tables: &mut dyn RelatedTables) -> Result<(), BackfillError> {
         let mut rows = KEPT_FRAGMENTS.open(&self.context.folder, &self.kept.file)?.read(None);
         while let Some(KeptFragment { target, key, document }) = rows.next_row()? {
@@ -337,9 +410,10 @@ impl CountedUrls<'_> {
     }
 }
 
-/// The terms of every URL as the phases of the paper read them. A target stands for its URL: hexadecimal digits have the
-/// order of the numbers.
-impl KnownUrls for CountedUrls<'_> {
+/// The terms of every URL, sorted by URL.
+struct KnownByUrl(Vec<Arc<RunFile<CountedRow>>>);
+
+impl KnownUrls for KnownByUrl {
     fn n_parts(&self) -> usize {
         1
     }
@@ -349,37 +423,11 @@ impl KnownUrls for CountedUrls<'_> {
         _: usize,
         found: &mut dyn FnMut(KnownUrl) -> Result<(), BackfillError>,
     ) -> Result<(), BackfillError> {
-        let mut rows = STORE_COUNTS.open(&self.context.folder, &self.counts.file)?.read(None);
-        while let Some(CountsRow { target, content, anchors }) = rows.next_row()? {
+        let mut rows = MergeReader::new(&self.0, None, None)?;
+        while let Some(CountedRow { url, content, anchors }) = rows.next_row()? {
             let [content, anchors] = [content, anchors].map(TermCounts::from_iter);
-            found(KnownUrl { url: format!("{:016x}", target.0), content, anchors })?;
+            found(KnownUrl { url, content, anchors })?;
         }
         Ok(())
     }
-}
-
-/// Writes neighbours and centers. Eight bytes a URL are in memory, and eight more for each member of a cluster.
-fn write_clusters(built: &Built, tables: &mut dyn RelatedTables) -> Result<RelatedClusters, BackfillError> {
-    let mut targets: Vec<Target> = Vec::new();
-    built.each_bag::<BackfillError>(|url, _| {
-        targets.extend(u64::from_str_radix(&url, 16).ok().map(Target));
-        Ok(())
-    })?;
-    let mut centers: Vec<u32> = Vec::with_capacity(targets.len());
-    built.each_center::<BackfillError>(|_, center| {
-        centers.push(center);
-        Ok(())
-    })?;
-    let target = |id: u32| targets[id as usize];
-    built.each_neighbours::<BackfillError>(|id, neighbours| {
-        let nearest = neighbours.iter().take(NEIGHBOURS_MAX);
-        let nearest = nearest.map(|found| (target(found.id), found.similarity as f32)).collect();
-        Ok(tables.neighbours(target(id), &Neighbours { center: target(centers[id as usize]), nearest })?)
-    })?;
-    let mut members: Vec<(u32, u32)> =
-        (0..).zip(&centers).filter(|(id, center)| id != *center).map(|(id, center)| (*center, id)).collect();
-    members.sort_unstable();
-    members.into_iter().try_for_each(|(center, id)| tables.member(target(center), target(id)))?;
-    let BuildSizes { pairs, clusters_of_related, largest, .. } = built.report().sizes;
-    Ok(RelatedClusters { n_pairs: pairs, n_clusters: clusters_of_related, largest })
 }

@@ -1,7 +1,7 @@
 //! The rows of the intermediate files of a build in a store.
 
-use super::rows::{Counts, decode_counts, encode_counts};
-use crate::codec::{decode_array, decode_string, encode_bytes};
+use super::rows::{Counts, decode_counts, decode_url, encode_counts, encode_url};
+use crate::codec::{decode_array, decode_string, decode_varint, encode_bytes, encode_varint};
 use crate::document::DocumentId;
 use crate::extsort::{Row, SortedRow};
 use crate::related::{FragmentKey, Target, Term};
@@ -46,21 +46,25 @@ pub struct StoreFragment {
     pub is_moved: bool,
     /// A document that says it.
     pub document: DocumentId,
+    /// The URL that it names.
+    pub url: String,
     /// The words, joined by single spaces.
     pub words: String,
 }
 
 impl Row for StoreFragment {
-    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+    fn encode(&self, previous: Option<&Self>, out: &mut Vec<u8>) {
         KeptFragment { target: self.target, key: self.key, document: self.document }.encode(None, out);
         out.push(u8::from(self.is_moved));
+        encode_url(&self.url, previous.map(|row| row.url.as_str()), out);
         encode_bytes(self.words.as_bytes(), out);
     }
 
-    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+    fn decode(previous: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
         let KeptFragment { target, key, document } = KeptFragment::decode(None, bytes)?;
         let is_moved = decode_array(bytes)? == [1];
-        Some(StoreFragment { target, key, is_moved, document, words: decode_string(bytes)? })
+        let url = decode_url(previous.map(|row| row.url.as_str()), bytes)?;
+        Some(StoreFragment { target, key, is_moved, document, url, words: decode_string(bytes)? })
     }
 }
 
@@ -71,15 +75,17 @@ impl SortedRow for StoreFragment {
     }
 
     fn n_heap_bytes(&self) -> usize {
-        self.words.capacity()
+        self.url.capacity() + self.words.capacity()
     }
 }
 
 /// The counted terms of a URL.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CountsRow {
-    /// The URL.
+    /// The URL's target.
     pub target: Target,
+    /// The URL.
+    pub url: String,
     /// The terms of its page.
     pub content: Counts,
     /// The terms of what others say about it.
@@ -89,17 +95,64 @@ pub struct CountsRow {
 impl Row for CountsRow {
     fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.target.0.to_le_bytes());
+        encode_bytes(self.url.as_bytes(), out);
         encode_counts(&self.content, out);
         encode_counts(&self.anchors, out);
     }
 
     fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
         let target = Target(u64::from_le_bytes(decode_array(bytes)?));
-        Some(CountsRow { target, content: decode_counts(bytes)?, anchors: decode_counts(bytes)? })
+        Some(CountsRow {
+            target,
+            url: decode_string(bytes)?,
+            content: decode_counts(bytes)?,
+            anchors: decode_counts(bytes)?,
+        })
     }
 }
 
 impl SortedRow for CountsRow {}
+
+/// The nearest neighbours of a URL, and its center.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NearestRow {
+    /// The URL.
+    pub target: Target,
+    /// The center of its cluster.
+    pub center: Target,
+    /// The neighbours, best first, each with the bits of its similarity.
+    pub nearest: Vec<(Target, u32)>,
+}
+
+impl Row for NearestRow {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        out.extend(self.target.0.to_le_bytes());
+        out.extend(self.center.0.to_le_bytes());
+        encode_varint(self.nearest.len() as u64, out);
+        for (target, similarity) in &self.nearest {
+            out.extend(target.0.to_le_bytes());
+            out.extend(similarity.to_le_bytes());
+        }
+    }
+
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let mut target = || Some(Target(u64::from_le_bytes(decode_array(bytes)?)));
+        let (target, center) = (target()?, target()?);
+        let n = decode_varint(bytes)? as usize;
+        let mut nearest = Vec::with_capacity(n.min(bytes.len()));
+        for _ in 0..n {
+            let target = Target(u64::from_le_bytes(decode_array(bytes)?));
+            nearest.push((target, u32::from_le_bytes(decode_array(bytes)?)));
+        }
+        Some(NearestRow { target, center, nearest })
+    }
+}
+
+impl SortedRow for NearestRow {
+    fn n_heap_bytes(&self) -> usize {
+        self.nearest.capacity() * size_of::<(Target, u32)>()
+    }
+}
 
 /// A URL under one of the heaviest terms of its bag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

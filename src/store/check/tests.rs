@@ -149,7 +149,7 @@ fn damageable_store() -> TempDir {
     let work = tempfile::tempdir().expect("a folder");
     let context = context(work.path());
     let counted = count_related(&store, &RelatedRule::default(), &context).expect("counted");
-    let clusters = counted.clusters(store.seed()).expect("clustered");
+    let clusters = counted.clusters().expect("clustered");
     store.replace_related(|tables| counted.write(tables, Some(&clusters))).expect("built");
     drop(store);
     folder
