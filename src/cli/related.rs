@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::document::path_of;
 use crate::files::input_files;
 use crate::ports::ProgressMap;
-use crate::related::{Classes, Evaluation, Scores};
+use crate::related::{Classes, Evaluation, Scores, Term};
 use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,7 @@ fn build(mut config: Config, args: BuildArgs, out: &Path, mode: OutputMode) -> R
         }
         report => report.map_err(usage_error)?,
     };
-    write_rows(&Built::of(checkpoint)?, out, args.bags, mode.json)?;
+    write_rows(&Built::of(checkpoint)?, out, &args, mode.json)?;
     mode.summary(&report, |report| summary_text(report, n_files, out, begun.elapsed()))?;
     exit_of(&report)
 }
@@ -138,14 +138,14 @@ struct CenterRow {
     center: String,
 }
 
-/// A URL and the weights of its terms.
+/// A URL and the weights of the words in its bag.
 #[derive(Serialize)]
 struct BagRow {
     url: String,
     bag: BTreeMap<String, u8>,
 }
 
-fn write_rows(built: &Built, out: &Path, with_bags: bool, json: bool) -> Result<()> {
+fn write_rows(built: &Built, out: &Path, args: &BuildArgs, json: bool) -> Result<()> {
     let urls = built.urls()?;
     let create = |name: &str| {
         let extension = if json { "jsonl" } else { "csv" };
@@ -154,7 +154,8 @@ fn write_rows(built: &Built, out: &Path, with_bags: bool, json: bool) -> Result<
     let mut rows = create("neighbours")?;
     built.each_neighbours::<anyhow::Error>(|id, neighbours| {
         let url = urls.url(id);
-        for neighbour in neighbours {
+        let most = if args.nearest == 0 { usize::MAX } else { args.nearest };
+        for neighbour in neighbours.iter().take(most) {
             let (url, related) = (url.clone(), urls.url(neighbour.id));
             rows.write(&NeighbourRow { url, related, similarity: rounded(neighbour.similarity) })?;
         }
@@ -166,10 +167,12 @@ fn write_rows(built: &Built, out: &Path, with_bags: bool, json: bool) -> Result<
         Ok(rows.write(&CenterRow { url: urls.url(id), center: urls.url(center) })?)
     })?;
     rows.finish()?;
-    if with_bags {
+    if args.bags {
+        let words = built.words()?;
         let mut rows = RowWriter::create(Some(&out.join("bags.jsonl")), true)?;
         built.each_bag::<anyhow::Error>(|url, bag| {
-            let bag = bag.weights().iter().map(|(term, weight)| (term.0.to_string(), *weight)).collect();
+            let weight = |(term, weight): &(Term, u8)| Some((words.get(term)?.clone(), *weight));
+            let bag = bag.weights().iter().filter_map(weight).collect();
             Ok(rows.write(&BagRow { url, bag })?)
         })?;
         rows.finish()?;

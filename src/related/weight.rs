@@ -35,8 +35,23 @@ impl TermReader {
 
     /// Counts the terms of words.
     pub fn count<'w>(&mut self, words: impl Iterator<Item = &'w str>, counts: &mut TermCounts) {
+        self.count_new(words, counts, |_, _| {});
+    }
+
+    /// Counts the terms of words, and gives each term that was not counted yet with its word.
+    pub fn count_new<'w>(
+        &mut self,
+        words: impl Iterator<Item = &'w str>,
+        counts: &mut TermCounts,
+        mut new: impl FnMut(Term, &'w str),
+    ) {
         for word in words.filter(|word| !word.is_empty()) {
-            *counts.entry(self.term(word)).or_default() += 1;
+            let term = self.term(word);
+            let n = counts.entry(term).or_default();
+            if *n == 0 {
+                new(term, word);
+            }
+            *n += 1;
         }
     }
 }

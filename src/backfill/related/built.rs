@@ -1,14 +1,15 @@
 //! A finished build: its URLs, bags, neighbours and centers, as files that are read again.
 
 use super::collect::read_frequencies;
-use super::datasets::{BAGS, CENTERS, NEIGHBOURS};
-use super::rows::{BagRow, CenterRow, NeighbourRow};
+use super::datasets::{BAGS, CENTERS, NEIGHBOURS, WORDS};
+use super::rows::{BagRow, CenterRow, NeighbourRow, WordRow};
 use super::url_table::UrlTable;
 use super::work::{BuildReport, BuildSpec, RelatedBuild};
 use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::error::BackfillError;
 use crate::extsort::{MergeReader, RunFile};
-use crate::related::{Bag, Frequencies};
+use crate::related::{Bag, Frequencies, Term};
+use rustc_hash::FxHashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -81,6 +82,27 @@ impl Built {
             }
         }
         Ok(())
+    }
+
+    /// A word of each term that a bag holds, in memory: of several words with one term, the smallest. A build that was given
+    /// terms has none.
+    ///
+    /// # Errors
+    /// [`BackfillError`] where a file cannot be read.
+    pub fn words(&self) -> Result<FxHashMap<Term, String>, BackfillError> {
+        let mut words: FxHashMap<Term, String> = FxHashMap::default();
+        self.each_bag::<BackfillError>(|_, bag| {
+            words.extend(bag.weights().iter().map(|(term, _)| (*term, String::new())));
+            Ok(())
+        })?;
+        let mut rows = MergeReader::new(&self.checkpoint.open_dataset(WORDS)?, None, None)?;
+        while let Some(WordRow { term, word }) = rows.next_row()? {
+            if let Some(found) = words.get_mut(&term) {
+                *found = word;
+            }
+        }
+        words.retain(|_, word| !word.is_empty());
+        Ok(words)
     }
 
     /// All URLs, in memory.

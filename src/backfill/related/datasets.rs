@@ -2,12 +2,15 @@
 
 use super::rows::{
     BagRow, CenterRow, CountedRow, FragmentRow, FrequencyRow, NeighbourRow, PageRow, PairRow, SignatureRow, StateRow,
+    WordRow,
 };
 use super::store_rows::{ChampionRow, CountsRow, KeptFragment, NearestRow, StoreFragment};
 use crate::backfill::datasets::Dataset;
 
 /// What pages said, URL by URL, the newest page first.
 pub(super) const PAGES: Dataset<PageRow> = Dataset::compressed("page-words");
+/// A word of each term, for people who read bags.
+pub(super) const WORDS: Dataset<WordRow> = Dataset::compressed("words");
 /// The contents and redirects of the newest pages, URL by URL.
 pub(super) const STATES: Dataset<StateRow> = Dataset::compressed("url-words");
 /// The redirects among them.

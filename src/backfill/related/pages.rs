@@ -5,8 +5,8 @@
 //!                                                                      └▶ fragments by target ─▶ past redirects
 //! ```
 
-use super::datasets::{FRAGMENTS, PAGES, REDIRECTS, STATES};
-use super::rows::{FragmentRow, PageRow, Said, StateRow, sorted};
+use super::datasets::{FRAGMENTS, PAGES, REDIRECTS, STATES, WORDS};
+use super::rows::{FragmentRow, PageRow, Said, StateRow, WordRow, sorted};
 use super::work::RelatedBuild;
 use crate::backfill::checkpoint::{Checkpoint, FinishedJob};
 use crate::backfill::context::Context;
@@ -21,7 +21,9 @@ use crate::intake::PageReader;
 use crate::ports::{Chunk, Incoming};
 use crate::related::{REDIRECTS_MAX, RelatedRule, SaidReader, TermCounts, TermReader};
 use crossbeam::channel::{Receiver, bounded};
+use rustc_hash::{FxBuildHasher, FxHashSet};
 use std::cmp::Reverse;
+use std::hash::BuildHasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
@@ -107,11 +109,32 @@ struct Worker<'a> {
 struct WordReader {
     said: SaidReader,
     terms: TermReader,
+    /// Hashes of the words that are in the files already.
+    seen: FxHashSet<u64>,
+    /// Words that are not.
+    new: Vec<WordRow>,
 }
+
+/// Words that a worker remembers, at most. Then it begins anew, and words are written again.
+const WORDS_SEEN_MAX: usize = 1 << 20;
 
 impl WordReader {
     fn new(rule: &RelatedRule, seed: &Seed) -> Self {
-        WordReader { said: SaidReader::new(rule, seed), terms: TermReader::new(rule.stemmer, seed) }
+        let (said, terms) = (SaidReader::new(rule, seed), TermReader::new(rule.stemmer, seed));
+        WordReader { said, terms, seen: FxHashSet::default(), new: Vec::new() }
+    }
+
+    /// Counts the terms of words, and notes the words that are new.
+    fn count<'w>(&mut self, words: impl Iterator<Item = &'w str>, counts: &mut TermCounts) {
+        let WordReader { terms, seen, new, .. } = self;
+        terms.count_new(words, counts, |term, word| {
+            if seen.len() == WORDS_SEEN_MAX {
+                seen.clear();
+            }
+            if seen.insert(FxBuildHasher.hash_one(word)) {
+                new.push(WordRow { term, word: word.to_string() });
+            }
+        });
     }
 }
 
@@ -127,7 +150,8 @@ impl<'a> Worker<'a> {
         chunks: &Receiver<Vec<Incoming>>,
         context: &Context,
     ) -> Result<(Vec<DatasetFile>, RecordCounts), BackfillError> {
-        let mut sorter = context.sorter(PAGES, at);
+        let mut sorter = context.sorter_with_eighths(PAGES, at, 7);
+        let mut words = context.sorter_with_eighths(WORDS, at, 1);
         for records in chunks {
             context.check_stop()?;
             context.progress.advance(records.len() as u64);
@@ -135,9 +159,12 @@ impl<'a> Worker<'a> {
                 if let Some(row) = self.row(&incoming) {
                     sorter.push(row)?;
                 }
+                self.words.new.drain(..).try_for_each(|row| words.push(row))?;
             }
         }
-        Ok((sorter.finish()?, self.counts))
+        let mut files = sorter.finish()?;
+        files.extend(words.finish()?);
+        Ok((files, self.counts))
     }
 
     /// What a record says; `None` if it is no page.
@@ -173,12 +200,12 @@ fn said(page: &Page, reader: &mut WordReader) -> Option<Said> {
     }
     let said = reader.said.read(page)?;
     let mut counts = TermCounts::default();
-    reader.terms.count(said.content(), &mut counts);
+    reader.count(said.content(), &mut counts);
     let content = sorted(&counts);
     let mut rows: Vec<FragmentRow> = Vec::with_capacity(said.n_fragments());
     for (passage, key) in said.fragments() {
         counts.clear();
-        reader.terms.count(said.words(passage).split(' '), &mut counts);
+        reader.count(said.words(passage).split(' '), &mut counts);
         rows.push(FragmentRow { target: passage.target.clone(), key, terms: sorted(&counts) });
     }
     Some(Said::Terms { content, fragments: rows })

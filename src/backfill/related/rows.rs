@@ -98,6 +98,15 @@ pub struct BagRow {
     pub bag: Bag,
 }
 
+/// A word of a term: the smallest of those that were read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WordRow {
+    /// The term.
+    pub term: Term,
+    /// The word.
+    pub word: String,
+}
+
 /// The signatures of some bags that follow each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SignatureRow(pub Vec<u8>);
@@ -349,6 +358,28 @@ impl Row for BagRow {
         let weights = decode_counts(bytes)?;
         let weight = |(term, n): &(Term, u32)| Some((*term, u8::try_from(*n).ok()?));
         Some(BagRow { url, bag: Bag::new(weights.iter().map(weight).collect::<Option<_>>()?) })
+    }
+}
+
+impl Row for WordRow {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        out.extend(self.term.0.to_le_bytes());
+        encode_bytes(self.word.as_bytes(), out);
+    }
+
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let term = Term(u32::from_le_bytes(decode_array(bytes)?));
+        Some(WordRow { term, word: String::from_utf8(decode_bytes(bytes)?.to_vec()).ok()? })
+    }
+}
+
+impl SortedRow for WordRow {
+    fn absorb(&mut self, next: &Self) -> bool {
+        self.term == next.term
+    }
+
+    fn n_heap_bytes(&self) -> usize {
+        self.word.capacity()
     }
 }
 

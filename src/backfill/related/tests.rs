@@ -134,6 +134,10 @@ fn found(checkpoint: Checkpoint<RelatedBuild>) -> Found {
     }));
     let urls = built.urls().expect("read");
     assert!(bags.iter().enumerate().all(|(id, (url, _))| urls.id(url) == Some(id as u32)));
+    // A caller that gives terms knows no words.
+    let (words, mut reader) = (built.words().expect("read"), TermReader::new(built.spec().rule.stemmer, &SEED));
+    let mut terms = bags.iter().flat_map(|(_, bag)| bag.weights());
+    assert!(words.is_empty() || terms.all(|(term, _)| reader.term(&words[term]) == *term));
     Found { bags, neighbours, centers, frequencies: built.frequencies().expect("read") }
 }
 

@@ -69,9 +69,12 @@ pub struct BuildArgs {
     /// Write neighbours and clusters into this folder, and use no store; with --json, JSON lines instead of CSV
     #[arg(long, short, value_name = "DIR", requires = "inputs")]
     pub out: Option<PathBuf>,
-    /// Write bags.jsonl, too: each URL with the weights of its terms, which are fingerprints of words
+    /// Write bags.jsonl, too: each URL with the words in its bag and their weights; of a stem, its first word in the alphabet
     #[arg(long, requires = "out")]
     pub bags: bool,
+    /// Write at most this many neighbours of each URL into neighbours.csv, the most similar; 0: all
+    #[arg(long, default_value_t = 0, requires = "out", value_name = "N")]
+    pub nearest: usize,
     /// Also find the neighbours of every URL and clusters of them, for `export related`, `export centers` and
     /// `query related --cluster`; with --out they are always found
     #[arg(long, conflicts_with = "out")]
