@@ -5,13 +5,14 @@
 //! cargo run --release --no-default-features --example related -- window=32 bench-data/related/postgresql
 //! ```
 //! A folder holds `pages.jsonl.zst`, `classes.csv` (url, class path) and `queries.txt`. Everything happens in memory. For
-//! each folder and each kind of bags it prints how well 500 answers of the live query follow the classes, and how many of
-//! the answers by exact similarity they hold.
+//! each folder and each kind of bags it prints how well 500 answers of the live query follow the classes; how many of the
+//! most similar URLs a query finds that compares no more bags than the rule says; and the share of the URLs in the largest
+//! cluster, by CENTER over all pairs of similar bags. Each number is the mean over eight seeds, with the worst.
 
 use lookalike::document::{Body, Content, FetchTime, MediaType, Page, Seed};
 use lookalike::related::{
-    Bag, BagKind, Classes, Evaluation, FragmentKey, Frequencies, Nominations, RelatedRule, SaidReader, Scores, Source,
-    Stemmer, StopWords, Term, TermCounts, TermReader, Titles, bag, champions, sample,
+    Bag, BagKind, Centers, Classes, Evaluation, FragmentKey, Frequencies, Nominations, RelatedRule, SaidReader, Scores,
+    Source, Stemmer, StopWords, Term, TermCounts, TermReader, Titles, bag, champions, sample,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -32,26 +33,46 @@ const DEPTH: usize = 2;
 /// Bags that are as similar as this are related.
 const SIMILAR: f64 = 0.2;
 
+/// Seeds, each of which breaks ties between terms in another way.
+const SEEDS: u64 = 8;
+
 fn main() -> Result<()> {
-    println!("| set | bags | URLs | words a bag | P@10 | sibling-D | coverage | recall@10 | pairs ≥ {SIMILAR} |");
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!(
+        "| set | bags | URLs | words a bag | P@10 | sibling-D | coverage | recall@10 | pairs ≥ {SIMILAR} | largest cluster, % |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|");
     let (settings, folders): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|arg| arg.contains('='));
     for folder in folders {
         for (name, rule) in profiles() {
             let rule = changed(&rule, &settings)?;
-            let found = measure(Path::new(&folder), &rule)?;
-            let set = Path::new(&folder).file_name().unwrap_or_default().to_string_lossy();
-            let Measured { scores, n_urls, n_words, recall_at_10, recall_of_pairs } = found;
-            println!(
-                "| {set} | {name} | {n_urls} | {:.1} | {:.3} | {:.3} | {:.3} | {recall_at_10:.4} | {recall_of_pairs:.4} |",
-                n_words as f64 / n_urls as f64,
-                scores.precision_at_10.unwrap_or(f64::NAN),
-                scores.sibling_d.unwrap_or(f64::NAN),
-                scores.coverage,
-            );
+            let folder = Path::new(&folder);
+            let measured = (0..SEEDS).map(|seed| measure(folder, &rule, seed)).collect::<Result<Vec<Measured>>>()?;
+            let set = folder.file_name().unwrap_or_default().to_string_lossy();
+            println!("| {set} | {name} | {} |", row(&measured).join(" | "));
         }
     }
     Ok(())
+}
+
+/// The cells of a row. Scores are means over the seeds, each with its worst.
+fn row(measured: &[Measured]) -> Vec<String> {
+    let values = |of: fn(&Measured) -> f64| measured.iter().map(of).collect::<Vec<f64>>();
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let cell = |of: fn(&Measured) -> f64, digits: usize, worst: fn(f64, f64) -> f64| {
+        let values = values(of);
+        let worst = values.iter().copied().fold(f64::NAN, worst);
+        format!("{:.digits$} ({worst:.digits$})", mean(&values))
+    };
+    vec![
+        format!("{:.0}", mean(&values(|of| of.n_urls as f64))),
+        format!("{:.1}", mean(&values(|of| of.n_words as f64 / of.n_urls as f64))),
+        cell(|of| of.scores.precision_at_10.unwrap_or(f64::NAN), 3, f64::min),
+        cell(|of| of.scores.sibling_d.unwrap_or(f64::NAN), 3, f64::min),
+        cell(|of| of.scores.coverage, 3, f64::min),
+        cell(|of| of.recall_at_10, 4, f64::min),
+        cell(|of| of.recall_of_pairs, 4, f64::min),
+        cell(|of| 100.0 * of.n_largest as f64 / of.n_urls as f64, 2, f64::max),
+    ]
 }
 
 /// A rule with other settings, each `key=value` with a value in JSON.
@@ -92,17 +113,19 @@ struct Measured {
     recall_at_10: f64,
     /// Of all pairs of [`SIMILAR`] bags, those that it finds.
     recall_of_pairs: f64,
+    /// URLs in the largest cluster.
+    n_largest: usize,
 }
 
-fn measure(folder: &Path, rule: &RelatedRule) -> Result<Measured> {
-    let bags = bags(&folder.join("pages.jsonl.zst"), rule, &Seed([7; 4]))?;
+fn measure(folder: &Path, rule: &RelatedRule, seed: u64) -> Result<Measured> {
+    let bags = bags(&folder.join("pages.jsonl.zst"), rule, &Seed([seed + 7; 4]))?;
     let site = Site::new(&bags, rule);
     let classes = Classes::new(classes(&folder.join("classes.csv"))?.into_iter(), DEPTH);
     let mut evaluation = Evaluation::new(&classes);
     let (mut at_10, mut n_at_10, mut n_found, mut n_similar) = (0.0, 0, 0, 0);
     for query in std::fs::read_to_string(folder.join("queries.txt"))?.lines() {
         let own = site.urls.binary_search(&query);
-        let [live, exact] = own.map_or_else(|_| Default::default(), |own| site.answers(own));
+        let [answers, live, exact] = own.map_or_else(|_| Default::default(), |own| site.answers(own));
         let similar =
             |answers: &[(f64, usize)]| answers.iter().filter(|(similarity, _)| *similarity >= SIMILAR).count();
         n_similar += similar(&exact);
@@ -115,7 +138,7 @@ fn measure(folder: &Path, rule: &RelatedRule) -> Result<Measured> {
             n_at_10 += 1;
         }
         let answers: Vec<(String, f64)> =
-            live.iter().take(ANSWERS).map(|(similarity, url)| (site.urls[*url].to_string(), *similarity)).collect();
+            answers.iter().take(ANSWERS).map(|(similarity, url)| (site.urls[*url].to_string(), *similarity)).collect();
         evaluation.add(query, &answers);
     }
     Ok(Measured {
@@ -124,6 +147,7 @@ fn measure(folder: &Path, rule: &RelatedRule) -> Result<Measured> {
         n_words: site.bags.iter().map(|bag| bag.weights().len()).sum(),
         recall_at_10: at_10 / f64::from(n_at_10),
         recall_of_pairs: n_found as f64 / n_similar as f64,
+        n_largest: site.largest_cluster(),
     })
 }
 
@@ -161,11 +185,34 @@ impl<'b> Site<'b> {
         Site { rule, urls, bags: bags.values().collect(), champions: of_champions, all }
     }
 
-    /// The answers of the live query, and those by exact similarity, best first.
-    fn answers(&self, own: usize) -> [Answers; 2] {
-        let all = RelatedRule { list_max: usize::MAX, rows_max: usize::MAX, ..RelatedRule::default() };
+    /// The answers of the live query where it is asked for 500, where it is asked for a few, and those by exact similarity,
+    /// best first.
+    fn answers(&self, own: usize) -> [Answers; 3] {
         let most = self.rule.verified_max.max(2 * ANSWERS);
-        [self.ranked(own, &self.champions, self.rule, most), self.ranked(own, &self.all, &all, usize::MAX)]
+        let live = |most| self.ranked(own, &self.champions, self.rule, most);
+        [live(most), live(self.rule.verified_max), self.exact(own)]
+    }
+
+    fn exact(&self, own: usize) -> Answers {
+        let all = RelatedRule { list_max: usize::MAX, rows_max: usize::MAX, ..RelatedRule::default() };
+        self.ranked(own, &self.all, &all, usize::MAX)
+    }
+
+    /// The number of URLs in the largest cluster.
+    fn largest_cluster(&self) -> usize {
+        let mut centers = Centers::new(self.bags.len() as u32);
+        for own in 0..self.bags.len() {
+            let exact = self.exact(own).into_iter();
+            let mut similar: Vec<usize> = exact
+                .take_while(|(similarity, _)| *similarity >= self.rule.min_similarity)
+                .map(|(_, url)| url)
+                .collect();
+            similar.sort_unstable();
+            similar.into_iter().for_each(|url| centers.push(own as u32, url as u32));
+        }
+        let mut sizes = vec![0; self.bags.len()];
+        centers.finish().into_iter().for_each(|center| sizes[center as usize] += 1);
+        sizes.into_iter().max().unwrap_or_default()
     }
 
     fn ranked(&self, own: usize, lists: &Lists, rule: &RelatedRule, most: usize) -> Answers {
@@ -196,7 +243,7 @@ struct Known {
     fragments: BTreeMap<FragmentKey, String>,
 }
 
-/// The bags of all URLs about which the pages say something.
+/// The bags of all URLs that have one.
 fn bags(pages: &Path, rule: &RelatedRule, seed: &Seed) -> Result<BTreeMap<String, Bag>> {
     let (mut of_content, mut of_anchors) = (Frequencies::default(), Frequencies::default());
     let mut terms = TermReader::new(rule.stemmer, seed);
@@ -215,7 +262,7 @@ fn bags(pages: &Path, rule: &RelatedRule, seed: &Seed) -> Result<BTreeMap<String
         let anchors = Source { counts: &anchors, weight: |term| of_anchors.weight(term, rule) };
         (url, bag(content, anchors, rule))
     };
-    Ok(counted.into_iter().map(make).collect())
+    Ok(counted.into_iter().map(make).filter(|(_, bag)| !bag.weights().is_empty()).collect())
 }
 
 fn known(pages: &Path, rule: &RelatedRule, seed: &Seed) -> Result<BTreeMap<String, Known>> {
@@ -244,7 +291,7 @@ mod tests {
     #[test]
     fn bags_follow_the_chapters_of_a_manual() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench-data/related/postgresql");
-        let [half, .., paper] = profiles().map(|(_, rule)| measure(&folder, &rule).expect("pages"));
+        let [half, .., paper] = profiles().map(|(_, rule)| measure(&folder, &rule, 0).expect("pages"));
         let (p10, sibling_d) = (half.scores.precision_at_10.expect("scored"), half.scores.sibling_d.expect("scored"));
         assert!(p10 >= 0.44 && sibling_d >= 0.63, "{p10} {sibling_d}");
         assert!(half.recall_at_10 >= 0.97 && half.recall_of_pairs >= 0.99);
