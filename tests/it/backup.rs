@@ -132,3 +132,42 @@ fn a_backup_is_restored_once_it_is_checked() {
     assert!(matches!(output.status.code(), Some(1 | 5)), "{}", text(&output.stderr));
     assert!(!world.path("store").exists(), "nothing was restored");
 }
+
+/// Lost if this fails: a backup or a restored store that looks whole and is not, because the machine stopped while it was
+/// copied.
+#[test]
+fn a_killed_copy_is_whole_or_not_there() {
+    let world = World::new();
+    world.run_unheard_command(&sweeps()).status().expect("runs");
+    let clusters = world.ask("export clusters", &[]);
+    let (backup, restored) = (world.path("backup"), world.path("restored"));
+    for (command, store, to) in [("backup -q", "store", &backup), ("restore -q", "restored", &restored)] {
+        let store = world.path(store);
+        let (mut n_kills, mut delay) = (0, Duration::from_millis(1));
+        loop {
+            let mut process = world.command_on(command, &store).arg(&backup).spawn().expect("starts");
+            std::thread::sleep(delay);
+            let has_ended = process.try_wait().expect("a status").is_some();
+            let _ = process.kill();
+            process.wait().expect("ended");
+            if to.exists() {
+                let asked = world.command_on("verify", to).output().expect("starts");
+                assert!(asked.status.success(), "{command}: {}", text(&asked.stderr));
+                let asked = world.command_on("export clusters", to).output().expect("starts");
+                assert_eq!(text(&asked.stdout), clusters, "{command}");
+                if has_ended {
+                    break;
+                }
+                fs::remove_dir_all(to).expect("removed");
+            } else {
+                assert!(!has_ended, "{command} ended without its copy");
+            }
+            n_kills += 1;
+            delay += delay / 4;
+            assert!(n_kills < 100, "{command} never ended by itself");
+        }
+        assert!(n_kills > 3, "{command}: {n_kills} kills are too few");
+    }
+    assert!(names(&world.path("")).iter().all(|name| !name.ends_with(".part")), "nothing is left behind");
+    world.ask("verify", &[]);
+}

@@ -11,7 +11,7 @@ use crate::harness::broker::proxy::Proxy;
 use crate::harness::broker::*;
 use lookalike::kafka::{KafkaSettings, KafkaSink, Publishing, SEQ_HEADER, STORE_HEADER, VERSION_HEADER, dead_letter};
 use lookalike::ports::{Outgoing, OutputNotes, Sink, SinkError, StopReason};
-use lookalike::wire::{Event, Message, MessageFault, WIRE_VERSION};
+use lookalike::wire::{Event, EventType, Message, MessageFault, WIRE_VERSION};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use std::collections::{BTreeMap, HashMap};
@@ -429,6 +429,42 @@ fn text_of(family: &str) -> String {
 /// A record of a URL that is gone since `time`.
 fn gone(url: &str, fetched_at: &str, sweep: &str) -> String {
     serde_json::json!({"url": url, "fetched_at": fetched_at, "sweep": sweep, "body": null}).to_string()
+}
+
+/// Lost if this fails: who reads the compacted topic keeps pages that were to be forgotten.
+#[test]
+fn forgotten_pages_leave_the_compacted_topic() {
+    let Some(outputs) = OutputTopics::new(2) else { return };
+    let time = "2026-01-01T00:00:00Z";
+    let page = |url: &str, time: &str, family: &str| crate::harness::page(url, time, "january", &text_of(family));
+    let send = |lines: &[String]| outputs.pages.send_json(0, &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    let world = outputs.world();
+    send(&[page("http://a/", time, "a"), page("http://copy/", time, "a"), page("http://b/", time, "b")]);
+    take_in(&outputs, &world, 3);
+    world.ask("forget", &["http://a/"]);
+    let publish = |url: &str| {
+        let process = start(&world);
+        let until = Instant::now() + PATIENCE;
+        let is_told = |event: &Event| event.kind() == EventType::Forgotten && event.url.as_deref() == Some(url);
+        while !outputs.events().iter().any(is_told) {
+            assert!(Instant::now() < until, "no event tells that {url} is forgotten");
+        }
+        kill(process);
+    };
+    publish("http://a/");
+    // The kill may have come before the state followed the event.
+    take_in(&outputs, &world, 3);
+    let present = assert_present(&outputs, &world);
+    assert_eq!(present.keys().map(String::as_str).collect::<Vec<_>>(), ["http://b/", "http://copy/"]);
+    let of_a = |seen: &Seen| seen.key.as_deref() == Some("http://a/");
+    let assignments = see_all(&outputs.assignments.brokers, &outputs.assignments.name);
+    assert!(assignments.iter().rfind(|seen| of_a(seen)).expect("a record").value.is_none(), "a tombstone comes last");
+    // Each event went out once, and a page that comes back is new.
+    let n_events = outputs.events().len();
+    send(&[page("http://a/", "2026-02-01T00:00:00Z", "new")]);
+    take_in(&outputs, &world, 4);
+    assert_eq!(outputs.events()[n_events..].iter().map(Event::kind).collect::<Vec<_>>(), [EventType::Assigned]);
+    assert_eq!(assert_present(&outputs, &world).len(), 3);
 }
 
 /// Lost once: the present of every URL with a late record. A page fetched in June, followed by the page of January,

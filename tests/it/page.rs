@@ -407,6 +407,9 @@ fn the_store_is_explored_from_its_first_page() {
         let answer = server.get(&format!("/clusters?{question}"));
         assert_eq!(answer.body.matches("<tr><th scope=\"row\">").count(), n_rows, "{question}");
     }
+    let moves = server.get("/?format=csv").body;
+    assert!(moves.starts_with("url,state,fetched_at,sweep,document,last_seen,to,"), "{moves}");
+    assert!(moves.contains("\nhttp://moves/old,lost,"), "{moves}");
     let csv = server.get("/clusters?format=csv");
     assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
     assert!(

@@ -37,6 +37,9 @@ pub(in super::super) fn compare<V: Snapshots>(
     if let (Some(a), Some(b)) = (given("a", "a_sweep")?, given("b", "b_sweep")?) {
         has_texts = by_texts(&mut html, service, snapshot, request, [a.0, b.0])?;
         by_sketches(&mut html, snapshot, &service.settings.archive_url, &a, &b)?;
+        html.raw("<p class=\"links\"><a href=\"/v1/compare?a=").text(a.0).raw("&amp;b=").text(b.0);
+        html.raw(if has_texts { "&amp;passages=true" } else { "" });
+        html.raw(if has_texts && request.flag("inputs")? { "&amp;inputs=true" } else { "" }).raw("\">As JSON</a></p>");
     }
     choose(&mut html, request);
     form(&mut html, has_texts);

@@ -26,6 +26,11 @@ pub(in super::super) fn explain<V: Snapshots>(
     html.raw("<h1>Why are they together?</h1>");
     if !a.is_empty() && !b.is_empty() {
         answer(&mut html, &explanation(snapshot, [a, b])?);
+        html.raw("<p class=\"links\"><a href=\"/v1/explain?a=")
+            .query(a)
+            .raw("&amp;b=")
+            .query(b)
+            .raw("\">As JSON</a></p>");
     }
     form(&mut html, a, b);
     Ok(page(service, snapshot, StatusCode::OK, "Why are they together?", "", html))

@@ -4,9 +4,10 @@ use super::super::answer::Answer;
 use super::super::error::HttpError;
 use super::super::request::QueryRequest;
 use super::super::service::Service;
-use super::overview::overview_page;
+use super::overview::{moves_sheet, overview_page};
 use super::reuse::pages_with_text;
 use super::search::search_page;
+use super::sheet::Format;
 use super::url::url_page;
 use crate::ports::{Snapshot, Snapshots};
 
@@ -18,7 +19,10 @@ pub(in super::super) fn home<V: Snapshots>(
 ) -> Result<Answer, HttpError> {
     let wanted = request.given("url").unwrap_or("").trim();
     if wanted.is_empty() {
-        return overview_page(service, snapshot);
+        return match Format::from_request(request)? {
+            Some(format) => moves_sheet(service, format),
+            None => overview_page(service, snapshot),
+        };
     }
     if let Some(page) = url_page(service, snapshot, request, wanted)? {
         return Ok(page);

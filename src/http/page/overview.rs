@@ -10,6 +10,7 @@ use super::counted::{counted_at, not_counted};
 use super::frame::page;
 use super::html::{Html, site_and_path};
 use super::reuse::text_form;
+use super::sheet::{Format, sheet};
 use super::timeline::day;
 use crate::document::{ClusterId, DocumentId};
 use crate::ports::{KeptEvents, Snapshot, Snapshots, StoreError};
@@ -254,6 +255,17 @@ fn newest_merges(events: &dyn KeptEvents, kept: Range<u64>) -> Result<Vec<Event>
     Ok(merged.into())
 }
 
+/// What moved last, as a table for programs.
+///
+/// # Errors
+/// [`HttpError`] where it is not counted yet.
+pub(super) fn moves_sheet<V: Snapshots>(service: &Service<V>, format: Format) -> Result<Answer, HttpError> {
+    match service.counted() {
+        Some(counted) => sheet(&counted.overview.moves, format),
+        None => Err(HttpError::busy("the store is being counted; ask again in a second")),
+    }
+}
+
 fn moves(html: &mut Html, moves: &[MoveRow], has_closed: bool) {
     html.raw("<section aria-labelledby=\"moves\"><h2 id=\"moves\">Moved last</h2>");
     if moves.is_empty() {
@@ -282,7 +294,8 @@ fn moves(html: &mut Html, moves: &[MoveRow], has_closed: bool) {
         }
         html.raw("</li>");
     }
-    html.raw("</ul></section>");
+    html.raw("</ul><p class=\"note\"><a href=\"/?format=csv\">As CSV</a> <a href=\"/?format=json\">As JSON</a>; ");
+    html.raw("<code>lookalike export moves</code> has all.</p></section>");
 }
 
 fn hosts(html: &mut Html, overview: &Overview) {
