@@ -56,5 +56,6 @@ done
 a=$(jq -rn --arg url "$from" '$url | @uri') b=$(jq -rn --arg url "$to" '$url | @uri')
 node tests/accessibility.mjs "$modules" "$(command -v chromium)" \
   "$at/" "$at/clusters" "$at/clusters?kind=near" "$at/?url=$a" "$at/?url=$b" "$at/?url=html" \
-  "$at/?url=https%3A%2F%2Fnone.example%2F" "$at/compare" "$at/compare?a=$a&b=$b" "$at/explain" "$at/explain?a=$a&b=$b" "$at/reuse" "$at/reuse?url=$b" "$at/explain?a=none&b=none" \
+  "$at/?url=https%3A%2F%2Fnone.example%2F" "$at/compare" "$at/compare?a=$a&b=$b" "$at/explain" "$at/explain?a=$a&b=$b" \
+  "$at/compare?a=$a&b=$b&inputs=true" "$at/content" "$at/content?of=$b&inputs=true" "$at/reuse" "$at/reuse?url=$b" "$at/explain?a=none&b=none" \
   "file://$work/report.html"
