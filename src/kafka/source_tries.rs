@@ -22,7 +22,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(1);
 
 impl KafkaSource {
-    /// Notes that this member begins with the partitions that it has. `told` is the metadata of the group's offsets.
+    /// Notes in the group's offsets that this member starts on its partitions. `told` is the metadata of the group's offsets.
     pub(super) fn note_beginnings(&mut self, told: &BTreeMap<i32, Tries>) {
         let Some(earlier) = &mut self.earlier else { return };
         let (mut begun, mut told_before) = (BTreeMap::new(), BTreeMap::new());

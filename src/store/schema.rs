@@ -56,8 +56,8 @@
 //!
 //! **Related pages.** The families from `said` to `centers` are there only where pages are read for related pages. A target is the first 8
 //! bytes of a URL's fingerprint. `fragments` is derived from `said`, and what may not be in a run yet is read from the
-//! rows of `said` above `meta/indexed-up-to`. `redirects` leads back from where a row of `states` redirects; only rows for
-//! which that holds now count. A build writes all of these families anew but `said`.
+//! rows of `said` above `meta/indexed-up-to`. `redirects` leads back from where a row of `states` redirects; a row counts only
+//! while that redirect stands. A build rewrites all of these families except `said`.
 //!
 //! **Mod postings.** Each posting of a mod shingle is a key of its own, because only queries read it. These lists
 //! have no limit on disk; readers apply one.

@@ -115,7 +115,8 @@ struct WordReader {
     new: Vec<WordRow>,
 }
 
-/// Words that a worker remembers, at most. Then it begins anew, and words are written again.
+/// The most words that a worker remembers. When there are more, it forgets all of them and writes words again that it has
+/// written before.
 const WORDS_SEEN_MAX: usize = 1 << 20;
 
 impl WordReader {
