@@ -36,6 +36,19 @@ struct Filter<'r> {
     sort: Sort,
 }
 
+/// A value that a person may choose: what it is, its name in a URL, and its words.
+type Choice<T> = (T, &'static str, &'static str);
+
+/// The value of a name.
+fn named<T: Copy>(choices: &[Choice<T>], name: &str) -> Option<T> {
+    choices.iter().find(|(_, other, _)| *other == name).map(|(value, ..)| *value)
+}
+
+/// The name of a value.
+fn name_of<T: PartialEq>(choices: &[Choice<T>], value: T) -> &'static str {
+    choices.iter().find(|(other, ..)| *other == value).map_or("", |(_, name, _)| name)
+}
+
 /// What the first cluster has most of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sort {
@@ -46,16 +59,12 @@ enum Sort {
 }
 
 impl Sort {
-    const ALL: [(Sort, &'static str, &'static str); 4] = [
+    const ALL: [Choice<Sort>; 4] = [
         (Sort::Pages, "pages", "pages"),
         (Sort::Texts, "texts", "different texts"),
         (Sort::Hosts, "hosts", "hosts"),
         (Sort::Left, "left", "URLs that it left"),
     ];
-
-    fn name(self) -> &'static str {
-        Sort::ALL.iter().find(|(sort, ..)| *sort == self).map_or("", |(_, name, _)| name)
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,16 +76,12 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [(Kind, &'static str, &'static str); 4] = [
+    const ALL: [Choice<Kind>; 4] = [
         (Kind::All, "all", "identical or near"),
         (Kind::Identical, "identical", "identical only"),
         (Kind::Near, "near", "near: with different texts"),
         (Kind::Moved, "moved", "moved: has left a URL"),
     ];
-
-    fn name(self) -> &'static str {
-        Kind::ALL.iter().find(|(kind, ..)| *kind == self).map_or("", |(_, name, _)| name)
-    }
 }
 
 impl<'r> Filter<'r> {
@@ -84,13 +89,11 @@ impl<'r> Filter<'r> {
         let wrong = |message: &str| HttpError::bad_request("bad-parameter", message);
         let given = |name: &str| request.given(name).map(str::trim).filter(|value| !value.is_empty());
         let kind = given("kind").unwrap_or("all");
-        let kind = Kind::ALL.iter().find(|(_, name, _)| *name == kind).map(|(kind, ..)| *kind);
-        let kind = kind.ok_or_else(|| wrong("kind must be all, identical, near or moved"))?;
+        let kind = named(&Kind::ALL, kind).ok_or_else(|| wrong("kind must be all, identical, near or moved"))?;
         let size_min = if kind == Kind::Moved { 1 } else { 2 };
         let size = given("size").map_or(Ok(size_min), str::parse).map_err(|_| wrong("size must be a number"))?;
         let sort = given("sort").unwrap_or("pages");
-        let sort = Sort::ALL.iter().find(|(_, name, _)| *name == sort).map(|(sort, ..)| *sort);
-        let sort = sort.ok_or_else(|| wrong("sort must be pages, texts, hosts or left"))?;
+        let sort = named(&Sort::ALL, sort).ok_or_else(|| wrong("sort must be pages, texts, hosts or left"))?;
         Ok(Filter { host: given("host").unwrap_or(""), sweep: given("sweep").unwrap_or(""), size, kind, sort })
     }
 
@@ -177,7 +180,7 @@ pub(in super::super) fn clusters<V: Snapshots>(
 ) -> Result<Answer, HttpError> {
     let filter = Filter::from_request(request)?;
     let size = filter.size.to_string();
-    let of = [filter.host, filter.sweep, &size, filter.kind.name(), filter.sort.name()];
+    let of = [filter.host, filter.sweep, &size, name_of(&Kind::ALL, filter.kind), name_of(&Sort::ALL, filter.sort)];
     let list = request.list_request::<(Reverse<u32>, u32)>(&service.settings, snapshot.seed(), &of)?;
     let list = ListRequest { limit: ROWS, ..list };
     let counted = service.counted();
@@ -247,17 +250,20 @@ fn form(html: &mut Html, filter: &Filter<'_>, overview: &Overview) {
     }
     html.raw("</datalist></div><div><label for=\"size\">Pages, at least</label><input type=\"number\" id=\"size\" ");
     html.raw("name=\"size\" min=\"1\" value=\"").text(filter.size).raw("\"></div>");
-    html.raw("<div><label for=\"kind\">Texts</label><select id=\"kind\" name=\"kind\">");
-    for (kind, name, words) in Kind::ALL {
-        html.raw("<option value=\"").raw(name).raw(if kind == filter.kind { "\" selected>" } else { "\">" });
+    select(html, ["kind", "Texts"], &Kind::ALL, filter.kind);
+    select(html, ["sort", "First those with most"], &Sort::ALL, filter.sort);
+    html.raw("<button>Show</button></form>");
+}
+
+/// A field in which a person chooses one of several values.
+fn select<T: PartialEq>(html: &mut Html, [id, label]: [&'static str; 2], choices: &[Choice<T>], chosen: T) {
+    html.raw("<div><label for=\"").raw(id).raw("\">").raw(label).raw("</label><select id=\"").raw(id);
+    html.raw("\" name=\"").raw(id).raw("\">");
+    for (choice, name, words) in choices {
+        html.raw("<option value=\"").raw(name).raw(if *choice == chosen { "\" selected>" } else { "\">" });
         html.raw(words).raw("</option>");
     }
-    html.raw("</select></div><div><label for=\"sort\">First those with most</label><select id=\"sort\" name=\"sort\">");
-    for (sort, name, words) in Sort::ALL {
-        html.raw("<option value=\"").raw(name).raw(if sort == filter.sort { "\" selected>" } else { "\">" });
-        html.raw(words).raw("</option>");
-    }
-    html.raw("</select></div><button>Show</button></form>");
+    html.raw("</select></div>");
 }
 
 /// The hosts with most pages.
@@ -271,8 +277,12 @@ pub(super) fn largest_hosts(overview: &Overview, limit: usize) -> Vec<&crate::qu
 /// A link to the clusters of a filter, with more parameters where they are not empty.
 fn link(html: &mut Html, filter: &Filter<'_>, more: &[(&'static str, &str)], name: &'static str) {
     html.raw("<a href=\"/clusters?size=").text(filter.size);
-    let own =
-        [("host", filter.host), ("sweep", filter.sweep), ("kind", filter.kind.name()), ("sort", filter.sort.name())];
+    let own = [
+        ("host", filter.host),
+        ("sweep", filter.sweep),
+        ("kind", name_of(&Kind::ALL, filter.kind)),
+        ("sort", name_of(&Sort::ALL, filter.sort)),
+    ];
     for (parameter, value) in own.iter().chain(more).filter(|(_, value)| !value.is_empty()) {
         html.raw("&amp;").raw(parameter).raw("=").query(value);
     }

@@ -6,9 +6,8 @@ use super::super::error::HttpError;
 use super::super::request::QueryRequest;
 use super::super::service::Service;
 use super::super::text::version;
-use super::content::read_inputs;
 use super::differences::{folded, what_changed};
-use super::form::fields;
+use super::form::{fields, read_inputs, text_or_file};
 use super::frame::page;
 use super::html::Html;
 use super::timeline::{day, outside_links};
@@ -220,7 +219,7 @@ pub(in super::super) fn compare_texts<V: Snapshots>(
     request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
     let [a_text, b_text, a_file, b_file] = fields(request, ["a_text", "b_text", "a_file", "b_file"])?;
-    let [a, b] = [(a_text, a_file), (b_text, b_file)].map(|(text, file)| if file.is_empty() { text } else { file });
+    let [a, b] = [(a_text, a_file), (b_text, b_file)].map(|(text, file)| text_or_file(text, file));
     let rule = snapshot.rule();
     let (a, b) = (readable(&a, "the first text", rule, service)?, readable(&b, "the second text", rule, service)?);
     let w = rule.sketch.w;

@@ -5,10 +5,10 @@ use super::super::error::HttpError;
 use super::super::request::QueryRequest;
 use super::super::service::Service;
 use super::super::text::version;
-use super::form::fields;
+use super::form::{fields, given_page, read_inputs, text_or_file};
 use super::frame::page;
 use super::html::Html;
-use crate::document::{Body, Content, FetchTime, MediaType, Page, PageContent};
+use crate::document::{Page, PageContent};
 use crate::ports::{Snapshot, Snapshots};
 use crate::query::{self, ContentExplanation, explain_content};
 use axum::http::StatusCode;
@@ -56,13 +56,11 @@ pub(in super::super) fn content_of_page<V: Snapshots>(
     request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
     let [pasted, file] = fields(request, ["text", "file"])?;
-    let bytes = if file.is_empty() { pasted } else { file };
+    let bytes = text_or_file(pasted, file);
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(HttpError::bad_request("bad-body", "the page is empty; paste it, or choose a file"));
     }
-    let body = Body::Bytes { bytes, charset: None };
-    let content = Content::Body { media_type: MediaType::Unknown, body };
-    let given = Page { url: "the page".into(), fetched_at: FetchTime(0), sweep: None, content };
+    let given = given_page(bytes, "the page");
     let mut html = Html::default();
     html.raw("<h1>").raw(TITLE).raw("</h1>");
     answer(&mut html, &explanation(&given, snapshot)?);
@@ -84,17 +82,6 @@ fn offer(html: &mut Html, request: &QueryRequest, n_inputs: usize) {
     html.raw("<p>The store keeps no markup.</p><form action=\"/content\" method=\"get\">");
     read_inputs(html, request, &["of", "sweep"], n_inputs);
     html.raw("</form>");
-}
-
-/// The fields and the button of a form that asks the same again, with the inputs.
-pub(super) fn read_inputs(html: &mut Html, request: &QueryRequest, names: &[&'static str], n_inputs: usize) {
-    for name in names {
-        if let Some(value) = request.given(name) {
-            html.raw("<input type=\"hidden\" name=\"").raw(name).raw("\" value=\"").text(value).raw("\">");
-        }
-    }
-    html.raw("<input type=\"hidden\" name=\"inputs\" value=\"true\"><p><button>Read the inputs for it</button> ");
-    html.raw("<span class=\"note\">").count(n_inputs as u64, "file", "files").raw(" may be read.</span></p>");
 }
 
 fn answer(html: &mut Html, page: &ContentExplanation) {

@@ -2,9 +2,33 @@
 
 use super::super::error::HttpError;
 use super::super::request::QueryRequest;
+use super::html::Html;
+use crate::document::{Body as PageBody, Content, FetchTime, MediaType, Page};
 use axum::body::Body;
 use axum::extract::{FromRequest, Multipart, Request};
 use axum::http::header;
+
+/// What a person gave in a field for a text and one for a file: the file where both are there.
+pub(super) fn text_or_file(text: Vec<u8>, file: Vec<u8>) -> Vec<u8> {
+    if file.is_empty() { text } else { file }
+}
+
+/// A page that a person gave, HTML or text. Messages call it `name`.
+pub(super) fn given_page(bytes: Vec<u8>, name: &str) -> Page {
+    let content = Content::Body { media_type: MediaType::Unknown, body: PageBody::Bytes { bytes, charset: None } };
+    Page { url: name.into(), fetched_at: FetchTime(0), sweep: None, content }
+}
+
+/// The fields and the button of a form that asks the same question again, this time of the inputs.
+pub(super) fn read_inputs(html: &mut Html, request: &QueryRequest, names: &[&'static str], n_inputs: usize) {
+    for name in names {
+        if let Some(value) = request.given(name) {
+            html.raw("<input type=\"hidden\" name=\"").raw(name).raw("\" value=\"").text(value).raw("\">");
+        }
+    }
+    html.raw("<input type=\"hidden\" name=\"inputs\" value=\"true\"><p><button>Read the inputs for it</button> ");
+    html.raw("<span class=\"note\">").count(n_inputs as u64, "file", "files").raw(" may be read.</span></p>");
+}
 
 /// The fields of a form, in the order of `names`; empty where the form lacks one.
 ///

@@ -28,7 +28,7 @@ pub(in super::super) fn home<V: Snapshots>(
         return Ok(page);
     }
     if wanted.split_whitespace().count() >= snapshot.rule().sketch.w {
-        return pages_with_text(service, snapshot, wanted.as_bytes());
+        return pages_with_text(service, snapshot, wanted.into());
     }
     search_page(service, snapshot, request, wanted)
 }

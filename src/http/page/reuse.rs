@@ -6,11 +6,10 @@ use super::super::error::HttpError;
 use super::super::request::QueryRequest;
 use super::super::reuse::THRESHOLD;
 use super::super::service::Service;
-use super::form::fields;
+use super::form::{fields, given_page, text_or_file};
 use super::frame::page;
 use super::html::{Html, site_and_path};
 use super::timeline::day;
-use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use crate::ports::Snapshots;
 use crate::query::{self, HostReuse, ReusedPage};
 use axum::http::StatusCode;
@@ -51,7 +50,7 @@ pub(in super::super) fn reuse_of_text<V: Snapshots>(
     request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
     let [text, file] = fields(request, ["text", "file"])?;
-    pages_with_text(service, snapshot, if file.is_empty() { &text } else { &file })
+    pages_with_text(service, snapshot, text_or_file(text, file))
 }
 
 /// The pages that hold a text, or HTML.
@@ -61,11 +60,9 @@ pub(in super::super) fn reuse_of_text<V: Snapshots>(
 pub(super) fn pages_with_text<V: Snapshots>(
     service: &Service<V>,
     snapshot: &V::Snapshot,
-    text: &[u8],
+    text: Vec<u8>,
 ) -> Result<Answer, HttpError> {
-    let content =
-        Content::Body { media_type: MediaType::Unknown, body: Body::Bytes { bytes: text.to_vec(), charset: None } };
-    let asked = Page { url: String::new(), fetched_at: FetchTime(0), sweep: None, content };
+    let asked = given_page(text, "");
     let hosts = query::reuse_of_content(snapshot, &body::sketch(service, snapshot, &asked)?, THRESHOLD)?;
     let mut html = Html::default();
     html.raw("<h1>").raw(TITLE).raw("</h1>");
