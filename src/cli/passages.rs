@@ -85,14 +85,14 @@ fn find_sought(
             sought.push(sought_page(store, *document)?);
         }
     }
+    if sought.is_empty() {
+        return Ok(());
+    }
     let inputs = StoreInputs::new(config);
     let paths = match args.from.as_slice() {
         [] => inputs.readable(store.sources()?),
         named => input_files(named).map_err(usage)?,
     };
-    if sought.is_empty() || paths.is_empty() {
-        return Ok(());
-    }
     let found = inputs.find(&sought, paths, None)?;
     let missing = sides.iter_mut().filter(|side| matches!(side, TextOfSide::Sought(..)));
     for ((side, sought), found) in missing.zip(sought).zip(found) {
