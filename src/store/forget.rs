@@ -179,7 +179,6 @@ impl RocksStore {
             match after {
                 Some(state) => {
                     rows.put_cf(states, row_key, schema::state_row(state));
-                    self.put_redirect(*key, state, rows)?;
                     if let Some(missing) = MissingUrl::from_state(*key, state) {
                         rows.put_cf(missing_urls, schema::missing_url_key(&missing), []);
                     }

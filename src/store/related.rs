@@ -1,9 +1,10 @@
 //! The families of related pages, which only stores have whose pages are read for them.
 //!
 //! What documents say is written with them, in one batch, and so is what leads back along redirects. `fragments` leads from
-//! URLs to the documents that speak of them and is ingested as runs, like postings. A build replaces all families but `said` as a whole, and leaves out fragments
-//! that do not count. `meta/related-swap` says that it is under way: where it is cut off, there is no build until the
-//! next one, which makes everything anew from `said`. Forgetting leaves the same state.
+//! URLs to the documents that speak of them and is ingested as runs, like postings. A build replaces all families but
+//! `said` as a whole, and leaves out fragments that do not count. `meta/related-swap` says that it is under way. If the
+//! build is interrupted, the store has none until the next one, which starts from `said`. Forgetting leaves the store in the
+//! same state.
 
 use super::champions::{ChampionChange, ChampionRow};
 use super::column_options;
@@ -198,8 +199,8 @@ impl RocksStore {
         Ok(build)
     }
 
-    /// Deletes what forgotten documents say, and with it the build, which tells of it and of the forgotten URLs. The next build
-    /// makes everything anew from what is left.
+    /// Deletes what forgotten documents say. Deletes the build, too, because its bags, champions and neighbours mention them and
+    /// the forgotten URLs. The next build starts from what is left.
     pub(super) fn forget_said(&self, forgotten: &Forgotten, rows: &mut WriteBatch) -> Result<(), StoreError> {
         if !self.has_related() || forgotten.urls.is_empty() {
             return Ok(());
@@ -211,7 +212,7 @@ impl RocksStore {
         self.take_build_away(rows)
     }
 
-    /// Deletes a build. The store has none until the next one is whole.
+    /// Deletes the build. The store has none until the next one is complete.
     fn take_build_away(&self, rows: &mut WriteBatch) -> Result<(), StoreError> {
         let metas = self.cf(cf::META)?;
         rows.delete_cf(metas, meta::RELATED_BUILD);
