@@ -311,7 +311,8 @@ fn marked(html: &mut Html, [name, own, other]: [&'static str; 3], text: &str, pa
     for (number, Passage { range, counterpart, .. }) in passages.iter().enumerate() {
         html.text(&text[done..range.start]).raw("<mark id=\"").raw(own).text(number + 1).raw("\"><a href=\"#");
         html.raw(other).text(counterpart + 1).raw("\" aria-label=\"passage ").text(number + 1);
-        html.raw(", the same as ").text(counterpart + 1).raw(" in the other text\">").text(counterpart + 1).raw("</a> ");
+        html.raw(", the same as ").text(counterpart + 1).raw(" in the other text\">");
+        html.text(counterpart + 1).raw("</a> ");
         folded(html, &text[range.clone()]);
         html.raw("</mark>");
         done = range.end;
