@@ -16,7 +16,7 @@ const QUICK: Duration = Duration::from_millis(50);
 /// At most one part in this many of the time goes into counting.
 const COUNTING_SHARE: u32 = 10;
 
-/// Sightings of a store whose sweeps are counted; those of a larger one are for `lookalike query changes`.
+/// Sightings of a store whose sweeps are counted; those of a larger one are for `lookalike changes`.
 pub(super) const CHANGES_SIGHTINGS_MAX: usize = 1_000_000;
 
 /// A count of the whole store.

@@ -129,7 +129,7 @@ fn sweep_table(html: &mut Html, sweeps: &[Sweep], counted: Option<&Counted>) {
     if changes.is_none() {
         html.raw("<p class=\"note\">What is new, changed or moved is counted in stores of up to ");
         html.number(CHANGES_SIGHTINGS_MAX as u64)
-            .raw(" sightings; <code>lookalike query changes --by sweep</code> counts more.</p>");
+            .raw(" sightings; <code>lookalike changes --by sweep</code> counts more.</p>");
     }
     // A narrow screen scrolls it, and nothing in it takes the focus of a keyboard.
     html.raw("<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"Table of sweeps\">");
