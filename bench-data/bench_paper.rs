@@ -27,7 +27,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const SHINGLES: usize = 20;
 /// The default of `backfill.checkpoint_ms`.
-const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(5);
 const SHINGLE_BITS: u32 = 40;
 
 /// The paper's numbers.

@@ -27,6 +27,9 @@ const MANIFEST: &str = "manifest.json";
 const NEW_MANIFEST: &str = "manifest.new";
 const LOCK: &str = "lock";
 
+/// Threads that sync files together.
+const SYNC_THREADS: usize = 8;
+
 /// The format of the manifest and of all intermediate files. A folder of another format is refused.
 const FORMAT: u32 = 3;
 
@@ -368,7 +371,14 @@ impl<W: Work> Checkpoint<W> {
         }
         // After a failed sync the system may report success for a file whose bytes are gone.
         self.sync_failed = true;
-        self.unsynced.iter().try_for_each(|name| sync(&self.folder.join(name)))?;
+        // The file system writes what waits for it at the same time together.
+        let share = self.unsynced.len().div_ceil(SYNC_THREADS);
+        std::thread::scope(|scope| {
+            let sync_all = |names: &[String]| names.iter().try_for_each(|name| sync(&self.folder.join(name)));
+            let threads: Vec<_> =
+                self.unsynced.chunks(share).map(|names| scope.spawn(move || sync_all(names))).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| BackfillError::WorkerPanicked)?)
+        })?;
         sync(&self.folder)?;
         self.sync_failed = false;
         self.unsynced.clear();

@@ -8,10 +8,10 @@ use super::error::BackfillError;
 use super::given_links::{GivenLinks, TakenLinks};
 use super::ingest_state::IngestState;
 use super::jobs::{measured, run_jobs};
+use super::phases::common_shingles::CommonShingles;
 use super::phases::ingest::ingest;
-use super::phases::lists::CommonShingles;
 use super::phases::pairs::PairDecider;
-use super::phases::{lists, partition};
+use super::phases::{common_shingles, lists, partition};
 use super::rows::{LinkRow, PageRow};
 use super::sketch_cache::{SketchCache, open_sketches};
 use super::sketching::PageInput;
@@ -115,7 +115,7 @@ pub(super) fn decide_pairs(
 ) -> Result<Decided, BackfillError> {
     let common = measured(checkpoint, context, Phase::ShingleMerging, |checkpoint| {
         run_jobs(partition::document_jobs(checkpoint), checkpoint, context)?;
-        run_jobs(vec![lists::common_shingles_job(checkpoint)?], checkpoint, context)?;
+        run_jobs(vec![common_shingles::common_shingles_job(checkpoint)?], checkpoint, context)?;
         CommonShingles::read(checkpoint)
     })?;
     if let Some(given) = given {

@@ -6,7 +6,7 @@ use super::datasets::{DatasetFile, LINKS};
 use super::error::BackfillError;
 use super::found_links::found_links;
 use super::jobs::{Job, run_jobs};
-use super::phases::lists::CommonShingles;
+use super::phases::common_shingles::CommonShingles;
 use super::rows::LinkRow;
 use super::sketch_cache::{SketchCache, open_sketches};
 use crate::cluster::{Clusters, Link};

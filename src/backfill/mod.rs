@@ -10,7 +10,7 @@
 //! grows in the work folder and moves to its place when it is complete: no reader sees half a store.
 //!
 //! The clusters are those of the stream. Candidates, comparison and union are the functions of [`crate::cluster`],
-//! and `phases::lists` computes which shingles were common when each document came.
+//! and `phases::common_shingles` computes which shingles were common when each document came.
 
 mod checkpoint;
 mod clustered;
@@ -60,7 +60,7 @@ use crate::sweep::SweepRow;
 use clustered::{Decided, decide_pairs, warn_of_disk_space};
 use error::io_error;
 use jobs::measured;
-use phases::lists::CommonShingles;
+use phases::common_shingles::CommonShingles;
 use phases::{events, ingest, kept, load, pairs};
 use report::phase_reports;
 use std::fs;

@@ -4,7 +4,7 @@ use super::checkpoint::Checkpoint;
 use super::context::Context;
 use super::datasets::{DOCUMENTS, ROW_OFFSETS, SHORTENED_INDEXES};
 use super::error::BackfillError;
-use super::rows::{DocumentRow, sketch_bytes};
+use super::rows::{DocumentRow, Pair, sketch_bytes};
 use crate::cluster::MatchRule;
 use crate::document::DocumentId;
 use crate::extsort::RunFile;
@@ -28,9 +28,9 @@ struct SketchFile {
 pub(super) struct MinShared(Vec<u16>);
 
 impl MinShared {
-    /// Whether a document shares enough.
-    pub fn is_met(&self, document: DocumentId, n_shared: u32) -> bool {
-        n_shared >= u32::from(self.0[document.0 as usize - 1])
+    /// Whether a pair is nominated, or its later document shares enough with the earlier one.
+    pub fn makes_candidate(&self, pair: &Pair) -> bool {
+        pair.is_nominated || pair.n_shared >= u32::from(self.0[pair.later().0 as usize - 1])
     }
 }
 

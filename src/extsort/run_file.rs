@@ -194,8 +194,15 @@ impl<R: Row> RunFile<R> {
     where
         R: Ord,
     {
-        let at = from.map_or(0, |from| self.blocks.partition_point(|block| block.first < *from).saturating_sub(1));
-        self.read_from_block(at)
+        self.read_from_block(from.map_or(0, |from| self.block_of(from)))
+    }
+
+    /// The block that would hold a row.
+    fn block_of(&self, row: &R) -> usize
+    where
+        R: Ord,
+    {
+        self.blocks.partition_point(|block| block.first < *row).saturating_sub(1)
     }
 
     /// Reads all rows.
@@ -281,6 +288,17 @@ impl<R: Row + Clone> RunFileReader<R> {
         self.n_left -= 1;
         self.previous = Some(row.clone());
         Ok(Some(row))
+    }
+
+    /// Skips the blocks before the one that would hold `row`. Rows before it may still follow.
+    pub fn skip_to(&mut self, row: &R)
+    where
+        R: Ord,
+    {
+        let at = self.file.block_of(row);
+        if at >= self.next_block {
+            (self.next_block, self.n_left) = (at, 0);
+        }
     }
 
     /// Loads the next block. Returns false at the end.

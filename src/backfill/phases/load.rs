@@ -1,7 +1,8 @@
 //! Writes every family of the store's rows as sorted tables, which a new store loads as they are.
 
-use super::lists::{CommonShingles, PostingFiles, ShingleRange, each_list, open_postings, shingle_ranges};
+use super::common_shingles::CommonShingles;
 use super::partition::{each_indexed_document, n_index_max, page_jobs};
+use super::posting_lists::{PostingFiles, ShingleRange, each_list, open_postings, shingle_ranges};
 use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
 use crate::backfill::datasets::{
@@ -188,15 +189,17 @@ pub(in crate::backfill) fn write_tables(
     clusters: &Clusters,
     links: &[LinkRow],
 ) -> Result<(), BackfillError> {
+    // Their sorters take the memory that the copies below need.
+    run_jobs(page_jobs(checkpoint), checkpoint, context)?;
     {
-        // These copies take memory that the jobs of pages need.
         let rows: Vec<ClusterRow> = clusters.rows().collect();
         let mut links = links.to_vec();
         links.sort_unstable();
-        run_jobs(document_table_jobs(checkpoint, loader, common, &rows, &links)?, checkpoint, context)?;
+        // The jobs of pages are few and long in a small batch, and begin first.
+        let mut jobs = page_table_jobs(checkpoint, loader)?;
+        jobs.extend(document_table_jobs(checkpoint, loader, common, &rows, &links)?);
+        run_jobs(jobs, checkpoint, context)?;
     }
-    run_jobs(page_jobs(checkpoint), checkpoint, context)?;
-    run_jobs(page_table_jobs(checkpoint, loader)?, checkpoint, context)?;
     run_jobs(missing_url_table_jobs(checkpoint, loader)?, checkpoint, context)
 }
 

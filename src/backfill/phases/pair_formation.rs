@@ -1,15 +1,16 @@
 //! Forms <document, document, count> from the lists, for as many documents at a time as their pairs fit in memory.
 //!
 //! A pair that shares a shingle takes four bytes: the earlier document, in a slot of the later one. One pass counts
-//! the slots and a second one fills them, so that nothing grows and all threads fill at once. Each document's slots
-//! are then sorted. A document that stands in several slots shares as many shingles.
+//! the slots and a second one fills them, so that nothing grows and all threads fill at once. All threads then sort the
+//! slots of each document. A document that stands in several slots shares as many shingles.
 
-use super::lists::PostingFiles;
+use super::posting_lists::PostingFiles;
 use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
 use crate::backfill::datasets::{LISTS, SUPER_LISTS};
 use crate::backfill::error::BackfillError;
 use crate::backfill::rows::{DocumentRange, Pair, Posting};
+use crate::backfill::sketching::in_order;
 use crate::document::DocumentId;
 use crate::extsort::RunFile;
 use std::sync::Arc;
@@ -17,6 +18,9 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 /// Counters for the pairs of all documents, at most. With more documents than that, one counter serves several.
 const COUNTERS_MAX: usize = 1 << 16;
+
+/// Slots that a thread sorts at a time, about.
+const SLOTS_PER_CHUNK: usize = 1 << 15;
 
 /// The lists from which pairs are formed.
 pub(in crate::backfill) struct Lists {
@@ -185,13 +189,42 @@ struct Slots {
 }
 
 impl Slots {
-    /// Sorts the slots of a document and returns them.
-    fn sorted(&mut self, at: usize) -> &[u32] {
-        let Some(end) = self.ends.get(at) else { return &[] };
-        let begin = at.checked_sub(1).map_or(0, |previous| self.ends[previous]);
-        let slots = &mut self.earlier[begin..*end];
-        slots.sort_unstable();
-        slots
+    /// The slots of the documents in the order of their numbers, to be taken a few documents at a time.
+    fn of_documents(&mut self) -> SlotsLeft<'_> {
+        SlotsLeft { ends: &self.ends, n_taken: 0, earlier: &mut self.earlier }
+    }
+}
+
+/// Slots that are not taken yet.
+#[derive(Default)]
+struct SlotsLeft<'a> {
+    ends: &'a [usize],
+    n_taken: usize,
+    earlier: &'a mut [u32],
+}
+
+impl<'a> SlotsLeft<'a> {
+    /// The number of documents whose slots fill a chunk.
+    fn n_documents_in_chunk(&self) -> usize {
+        let n = self.ends.partition_point(|end| end - self.n_taken <= SLOTS_PER_CHUNK);
+        n.max(1).min(self.ends.len())
+    }
+
+    /// Takes the slots of the next documents.
+    fn take(&mut self, n_documents: usize) -> Self {
+        let (ends, rest) = self.ends.split_at(n_documents.min(self.ends.len()));
+        let n_slots = ends.last().map_or(0, |end| end - self.n_taken);
+        let (earlier, left) = std::mem::take(&mut self.earlier).split_at_mut(n_slots);
+        let taken = SlotsLeft { ends, n_taken: self.n_taken, earlier };
+        *self = SlotsLeft { ends: rest, n_taken: self.n_taken + n_slots, earlier: left };
+        taken
+    }
+
+    /// Sorts the slots of the next document and returns them.
+    fn next_sorted(&mut self) -> &'a [u32] {
+        let SlotsLeft { earlier, .. } = self.take(1);
+        earlier.sort_unstable();
+        earlier
     }
 }
 
@@ -202,28 +235,72 @@ pub(in crate::backfill) struct FormedPairs {
     supers: Slots,
 }
 
+/// Some documents of a range, and their slots.
+struct PairChunk<'a> {
+    from: usize,
+    n_documents: usize,
+    index: SlotsLeft<'a>,
+    supers: SlotsLeft<'a>,
+}
+
 impl FormedPairs {
     /// The number of pairs, each counted once for every shingle that it shares.
     pub fn n_shared(&self) -> u64 {
         (self.index.earlier.len() + self.supers.earlier.len()) as u64
     }
 
-    /// Calls `each` with every pair, in order.
-    pub fn each(&mut self, mut each: impl FnMut(Pair) -> Result<(), BackfillError>) -> Result<(), BackfillError> {
-        for at in 0..self.index.ends.len().max(self.supers.ends.len()) {
+    /// Calls `each` with every wanted pair, in order. All threads prepare them.
+    pub fn each(
+        &mut self,
+        context: &Context,
+        is_wanted: impl Fn(&Pair) -> bool + Sync,
+        mut each: impl FnMut(Pair) -> Result<(), BackfillError>,
+    ) -> Result<(), BackfillError> {
+        let n_documents = self.index.ends.len().max(self.supers.ends.len());
+        let (mut from, to) = (self.from, self.from + n_documents);
+        let (mut index, mut supers) = (self.index.of_documents(), self.supers.of_documents());
+        let worker = || |chunk: PairChunk<'_>| chunk.pairs(context, &is_wanted);
+        let (taken, read) = in_order(
+            context,
+            |send| {
+                while from < to {
+                    let most = if index.ends.is_empty() { &supers } else { &index };
+                    let n_documents = most.n_documents_in_chunk();
+                    let (index, supers) = (index.take(n_documents), supers.take(n_documents));
+                    if !send(PairChunk { from, n_documents, index, supers }) {
+                        break;
+                    }
+                    from += n_documents;
+                }
+                Ok(())
+            },
+            worker,
+            |pairs| pairs.into_iter().try_for_each(&mut each),
+        );
+        taken.and(read)
+    }
+}
+
+impl PairChunk<'_> {
+    /// The wanted pairs, in order.
+    fn pairs(mut self, context: &Context, is_wanted: impl Fn(&Pair) -> bool) -> Vec<Pair> {
+        context.progress.advance((self.index.earlier.len() + self.supers.earlier.len()) as u64);
+        let mut pairs = Vec::new();
+        let mut add = |pair: Pair| pairs.extend(is_wanted(&pair).then_some(pair));
+        for at in 0..self.n_documents {
             let later = DocumentId((self.from + at) as u32 + 1);
-            let mut supers = self.supers.sorted(at).chunk_by(u32::eq).map(|same| same[0]).peekable();
-            for same in self.index.sorted(at).chunk_by(u32::eq) {
+            let mut supers = self.supers.next_sorted().chunk_by(u32::eq).map(|same| same[0]).peekable();
+            for same in self.index.next_sorted().chunk_by(u32::eq) {
                 let earlier = same[0];
                 while let Some(before) = supers.next_if(|other| *other < earlier) {
-                    each(Pair::new(later, DocumentId(before), 0, true))?;
+                    add(Pair::new(later, DocumentId(before), 0, true));
                 }
                 let is_nominated = supers.next_if_eq(&earlier).is_some();
-                each(Pair::new(later, DocumentId(earlier), same.len() as u32, is_nominated))?;
+                add(Pair::new(later, DocumentId(earlier), same.len() as u32, is_nominated));
             }
-            supers.try_for_each(|earlier| each(Pair::new(later, DocumentId(earlier), 0, true)))?;
+            supers.for_each(|earlier| add(Pair::new(later, DocumentId(earlier), 0, true)));
         }
-        Ok(())
+        pairs
     }
 }
 

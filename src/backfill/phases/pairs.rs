@@ -9,7 +9,7 @@
 //! 3. All other pairs of different clusters, for as many documents at a time as their pairs fit in memory. What one
 //!    range joins, the next one need not form.
 
-use super::lists::CommonShingles;
+use super::common_shingles::CommonShingles;
 use super::pair_formation::{FormedPairs, Lists};
 use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
@@ -28,6 +28,7 @@ use crate::sketch::Rule;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// The stages, named so that they sort in their order (see [`Steps::resume`]).
 const NEIGHBOURS_STAGE: &str = "decide-1-neighbours";
@@ -49,7 +50,7 @@ pub(in crate::backfill) struct PairDecider<'a> {
     common: &'a CommonShingles,
     /// One cache for each thread.
     caches: Vec<SketchCache>,
-    min_shared: MinShared,
+    min_shared: Arc<MinShared>,
     /// The clusters so far.
     pub clusters: Clusters,
     /// The links that joined two clusters, in the order in which they were found.
@@ -73,7 +74,7 @@ impl<'a> PairDecider<'a> {
             sketch_rule: checkpoint.rule().sketch.rule,
             common,
             caches: (0..context.n_threads).map(|_| SketchCache::new(&sketches, context)).collect(),
-            min_shared,
+            min_shared: Arc::new(min_shared),
             clusters,
             links,
             n_compared: 0,
@@ -109,7 +110,7 @@ impl<'a> PairDecider<'a> {
         let (mut batch, mut n_batches) = (Vec::with_capacity(BATCH_PAIRS), 0);
         while let Some(pair) = merge.next_row()? {
             self.context.progress.advance(1);
-            if Some(pair) == reached || !self.is_candidate(pair) {
+            if Some(pair) == reached || !self.min_shared.makes_candidate(&pair) {
                 continue;
             }
             batch.push(pair);
@@ -124,10 +125,6 @@ impl<'a> PairDecider<'a> {
         }
         self.decide(&batch, is_represented)?;
         steps.finish(checkpoint, &self.links)
-    }
-
-    fn is_candidate(&self, pair: Pair) -> bool {
-        pair.is_nominated || self.min_shared.is_met(pair.later(), pair.n_shared)
     }
 
     /// Decides pairs as the stream does: compares a document with the candidates of each cluster, the best first,
@@ -198,11 +195,10 @@ impl<'a> PairDecider<'a> {
     /// Decides the pairs of a range.
     fn decide_formed(&mut self, pairs: &mut FormedPairs) -> Result<(), BackfillError> {
         let mut batch = Vec::with_capacity(BATCH_PAIRS);
-        pairs.each(|pair| {
-            self.context.progress.advance(u64::from(pair.n_shared) + u64::from(pair.is_nominated));
-            if self.is_candidate(pair) {
-                batch.push(pair);
-            }
+        let min_shared = Arc::clone(&self.min_shared);
+        let is_candidate = |pair: &Pair| min_shared.makes_candidate(pair);
+        pairs.each(self.context, is_candidate, |pair| {
+            batch.push(pair);
             if batch.len() == BATCH_PAIRS {
                 self.decide(&batch, false)?;
                 batch.clear();

@@ -3,16 +3,17 @@
 use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
 use crate::backfill::datasets::{
-    DOCUMENTS, DatasetFile, EQUIVALENCES, MOD_POSTINGS, PAGES, POSTINGS, SIGHTINGS_BY_DOCUMENT, SIGHTINGS_BY_URL,
-    SUPER_POSTINGS, URLS,
+    DOCUMENTS, DatasetFile, EQUIVALENCES, MOD_POSTINGS, PAGES, POSTINGS, ROW_OFFSETS, SIGHTINGS_BY_DOCUMENT,
+    SIGHTINGS_BY_URL, SUPER_POSTINGS, URLS,
 };
 use crate::backfill::error::BackfillError;
 use crate::backfill::ingest_state::Segment;
 use crate::backfill::jobs::Job;
 use crate::backfill::rows::{
-    DocumentRow, EquivalenceRow, Outcome, Posting, SightingByDocument, SightingByUrl, UrlRow, Visit,
+    DocumentRow, EquivalenceRow, Outcome, Posting, RowOffset, SightingByDocument, SightingByUrl, UrlRow, Visit,
 };
 use crate::document::DocumentId;
+use crate::extsort::Row;
 use crate::ports::StoredSighting;
 use crate::sketch::{Shingle, SketchForm, SketchRule, decode};
 
@@ -74,6 +75,34 @@ pub(in crate::backfill) fn each_indexed_document(
         let candidates = index_candidates(&row, rule).ok_or_else(|| BackfillError::Damaged(path.clone()))?;
         each(document, row, candidates)
     })
+}
+
+/// Calls `each` with every wanted document of a segment and the shingles that may index it, the smallest first. The rows of
+/// other documents are not read.
+pub(in crate::backfill) fn each_document_where(
+    context: &Context,
+    rule: &SketchRule,
+    segment: &Segment,
+    is_wanted: impl Fn(DocumentId) -> bool,
+    mut each: impl FnMut(DocumentId, Vec<Shingle>) -> Result<(), BackfillError>,
+) -> Result<(), BackfillError> {
+    let file = DOCUMENTS.open(&context.folder, &segment.documents)?;
+    let mut offsets = ROW_OFFSETS.open(&context.folder, &segment.row_offsets)?.read_all();
+    let (mut document, mut next, mut bytes) = (segment.n_documents_before, offsets.next_row()?, Vec::new());
+    while let Some(RowOffset { offset, .. }) = next {
+        (document, next) = (document + 1, offsets.next_row()?);
+        if u64::from(document).is_multiple_of(ROWS_PER_STOP_CHECK) {
+            context.check_stop()?;
+        }
+        if is_wanted(DocumentId(document)) {
+            let end = next.map_or(file.end_of_rows(), |next| u64::from(next.offset));
+            file.read_bytes(u64::from(offset), end, &mut bytes)?;
+            let row = DocumentRow::decode(None, &mut bytes.as_slice());
+            let candidates = row.and_then(|row| index_candidates(&row, rule));
+            each(DocumentId(document), candidates.ok_or_else(|| BackfillError::Damaged(file.path().to_path_buf()))?)?;
+        }
+    }
+    Ok(())
 }
 
 /// The shingles that may index a document, the smallest first, or `None` where its sketch cannot be decoded.

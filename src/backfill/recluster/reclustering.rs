@@ -55,7 +55,7 @@ pub(super) fn recluster_parts<S: Snapshot + LinkView + Sync>(
     reclustering.compare_batch()?;
     let mut names = reclustering.names();
     for range in lists.document_ranges(context, &names)? {
-        lists.form_pairs(context, &names, range)?.each(|pair| reclustering.add(pair))?;
+        lists.form_pairs(context, &names, range)?.each(context, |_| true, |pair| reclustering.add(pair))?;
         reclustering.compare_batch()?;
         names = reclustering.names();
     }

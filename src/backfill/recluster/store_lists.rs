@@ -3,8 +3,9 @@
 use crate::backfill::context::Context;
 use crate::backfill::datasets::{Dataset, DatasetFile, DatasetWriter, LISTS, NEIGHBOUR_PAIRS, SUPER_LISTS};
 use crate::backfill::error::BackfillError;
-use crate::backfill::phases::lists::{PostingFiles, neighbours};
+use crate::backfill::phases::lists::neighbours;
 use crate::backfill::phases::pair_formation::Lists;
+use crate::backfill::phases::posting_lists::PostingFiles;
 use crate::backfill::rows::{Pair, Posting};
 use crate::document::{ClusterId, DocumentId};
 use crate::extsort::RunFile;
