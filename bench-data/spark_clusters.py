@@ -4,8 +4,9 @@
     cargo build --release --bin lookalike --example generate && deploy/wheel.sh dist
     python3 bench-data/spark_clusters.py dist/lookalike-*.whl [--pages 200000] [--shared 1000000] [--peer 20000]
 
-A master and two workers of one core each run on loopback (deploy/spark/cluster.sh). An executor has one task at a time, so the
-largest resident sets of its JVM and of the Python process beside it are what a task takes. Three collections:
+A master and two workers of one core each run on loopback (deploy/spark/cluster.sh). An executor has one task at a time: what
+the task takes is the resident memory of its JVM and of all Python processes below it, at one moment; what they share counts
+once. The largest resident set of each kind of process stands beside it. Three collections:
 
 pages    generated pages with 5 KB of text, sketched and linked by the two jobs of deploy/spark, with each of --partitions
 shared   tiny pages of which two of a kind resemble each other, and all of which share one shingle
@@ -99,6 +100,17 @@ def arguments():
     return parser.parse_args()
 
 
+def kind_and_peak(process):
+    """What a process is, and its largest resident set so far in KiB."""
+    try:
+        words = Path(f"/proc/{process}/cmdline").read_text()
+        status = Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return "", 0
+    kind = next((kind for word, kind in KINDS.items() if word in words), "")
+    return kind, next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")), 0)
+
+
 class Usage:
     """What a command and all processes below it took."""
 
@@ -127,18 +139,14 @@ class Usage:
     def watch(self, done):
         while not done.wait(0.2):
             for process in peers.tree(os.getpid())[1:]:
-                try:
-                    words = Path(f"/proc/{process}/cmdline").read_text()
-                    status = Path(f"/proc/{process}/status").read_text()
-                except OSError:
-                    continue
-                kind = next((kind for word, kind in KINDS.items() if word in words), None)
-                peak = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")]
-                if kind and peak:
-                    self.largest_kib[kind] = max(self.largest_kib[kind], *peak)
+                kind, peak_kib = kind_and_peak(process)
+                self.largest_kib[kind] = max(self.largest_kib[kind], peak_kib)
+                if kind == "executor":
+                    task_kib = 1024 * peers.memory_of(peers.tree(process))
+                    self.largest_kib["task"] = max(self.largest_kib["task"], task_kib)
 
     def row(self, what, n_pages, more=""):
-        sizes = [f"{self.largest_kib[kind] / 1024:,.0f}" if kind in self.largest_kib else "–" for kind in ("executor", "python", "driver")]
+        sizes = [f"{self.largest_kib[kind] / 1024:,.0f}" if kind in self.largest_kib else "–" for kind in ("task", "executor", "python", "driver")]
         print(f"| {what} | {self.wall:,.1f} | {n_pages / self.wall:,.0f} | {1e6 * self.cpu / n_pages:,.0f} | "
               f"{' | '.join(sizes)} | {more} |", flush=True)
 
@@ -239,7 +247,7 @@ def beside_peer(settings, bench):
 
     out = bench.compare("peer", paths, n_pages, [int(settings.partitions.split(",")[0])])
     ours = [cluster for _, _, cluster in sorted(bench.read(out / "clusters", "source", "record", "cluster"))]
-    print(f"| ours: F1 of pairs {peers.scores(truth, ours, [0])[0]:.4f} | | | | | | | |", flush=True)
+    print(f"| ours: F1 of pairs {peers.scores(truth, ours, [0])[0]:.4f} | | | | | | | | |", flush=True)
 
     alone = folder / "alone"
     alone.mkdir()
@@ -275,8 +283,8 @@ def main():
     partitions = [int(n) for n in settings.partitions.split(",")]
     with tempfile.TemporaryDirectory(prefix="spark-clusters-") as name:
         bench = Bench(settings, Path(name))
-        print("| what | s | pages/s | CPU µs a page | executor's JVM, MiB | Python process, MiB | driver's JVM, MiB | clusters |\n"
-              "|---|---|---|---|---|---|---|---|", flush=True)
+        print("| what | s | pages/s | CPU µs a page | a task, MiB | executor's JVM, MiB | Python process, MiB | driver's JVM, MiB | clusters |\n"
+              "|---|---|---|---|---|---|---|---|---|", flush=True)
         if settings.shared:
             inputs = inputs_of(bench.folder / "shared", shared(settings.shared), settings.shared)
             bench.compare("shared", inputs, settings.shared, partitions[:1])

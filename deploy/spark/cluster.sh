@@ -7,6 +7,12 @@
 #   spark_stop               ends it
 readonly spark_versions=("pyspark==4.0.1" "pyarrow==21.0.0" "pandas==2.3.3")
 readonly spark_start_seconds_max=180
+# An executor of one core whose JVM and Python stay under 1 GiB together.
+readonly spark_small=(
+  --conf spark.executor.memory=512m
+  --conf "spark.executor.extraJavaOptions=-XX:+UseSerialGC -XX:ReservedCodeCacheSize=64m"
+  --conf spark.executorEnv.MALLOC_ARENA_MAX=2
+)
 
 spark_fail() {
   echo "spark: $*" >&2
@@ -57,7 +63,7 @@ spark_start() { # DIR
 }
 
 spark_submit() {
-  "$SPARK_HOME/bin/spark-submit" --master "$SPARK_URL" --conf spark.executor.memory=512m --conf spark.driver.host=127.0.0.1 \
+  "$SPARK_HOME/bin/spark-submit" --master "$SPARK_URL" "${spark_small[@]}" --conf spark.driver.host=127.0.0.1 \
     --conf spark.ui.enabled=false ${PYTHONPATH:+--conf "spark.executorEnv.PYTHONPATH=$PYTHONPATH"} "$@"
 }
 

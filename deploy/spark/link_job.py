@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
@@ -97,6 +98,11 @@ class Job:
         """Brings the rows of each key together, in order."""
         return rows.repartition(self.n_partitions, key).sortWithinPartitions(key, *order)
 
+    def small(self, rows: "list[tuple]", schema: str) -> DataFrame:
+        """A table that the driver holds. As Arrow it needs no Python process on the executors, as plain rows it would."""
+        names = [column.split()[0] for column in schema.split(",")]
+        return self.spark.createDataFrame(pd.DataFrame(rows, columns=names), schema)
+
     def read(self, name: str) -> pa.dataset.Dataset:
         """The rows of a stage, for the driver and for operators."""
         return read(f"{self.work}/{name}")
@@ -123,7 +129,7 @@ def sketch_files(folder: str, rule: str) -> "tuple[str, list[tuple[str, str]]]":
 def read_records(job: Job, sketches: str, inputs: "list[tuple[str, str]]") -> DataFrame:
     """The records of all inputs, each with the number of its input. Records of one class are one document."""
     numbers = [(number, file, name) for number, (file, name) in enumerate(inputs, 1)]
-    numbers = job.spark.createDataFrame(numbers, "input bigint, file string, source string")
+    numbers = job.small(numbers, "input bigint, file string, source string")
     rows = job.spark.read.option("pathGlobFilter", "*.parquet").parquet(sketches)
     rows = rows.withColumn("file", F.col("_metadata.file_name")).where("kind <> 'unreadable'")
     return rows.join(F.broadcast(numbers), "file").withColumn("class", F.coalesce("shingle", "lexical"))
@@ -144,15 +150,15 @@ def number_documents(job: Job, records: DataFrame) -> "tuple[DataFrame, int]":
     for input_number, block_number, count in counts:
         before.append((input_number, block_number, n_documents))
         n_documents += count
-    before = F.broadcast(job.spark.createDataFrame(before, "input bigint, block bigint, before bigint"))
+    before = F.broadcast(job.small(before, "input bigint, block bigint, before bigint"))
     place = F.row_number().over(Window.partitionBy("input", "block").orderBy("record"))
     numbered = first.withColumn("place", place).join(before, ["input", "block"])
     columns = ["class", "input", "record", (F.col("before") + F.col("place")).alias("document")]
     return job.stage("numbers", lambda: numbered.select(*columns)), n_documents
 
 
-def find_lists(job: Job, documents: DataFrame) -> "tuple[DataFrame, str]":
-    """The lists of index shingles, and the stage that holds the common ones.
+def find_lists(job: Job, documents: DataFrame) -> "tuple[DataFrame, DataFrame, str]":
+    """What indexes the documents, the lists of these shingles, and the stage that holds the common ones.
 
     A shingle is common for the documents after the one that made its list longer than the limit. They are indexed by larger
     ones instead, which may become common in turn. A round can only make shingles common, or earlier, so the rounds end, and
@@ -160,7 +166,8 @@ def find_lists(job: Job, documents: DataFrame) -> "tuple[DataFrame, str]":
     """
     common, n_rounds, total = "", 0, (0, 0)
     while True:
-        lists = job.stage(f"lists-{n_rounds}", lambda: lists_of(job, documents, common))
+        index = job.stage(f"index-{n_rounds}", lambda: indexed(job, documents, common))
+        lists = job.stage(f"lists-{n_rounds}", lambda: lists_of(job, index))
         is_representative = F.col("place") < phases.Matcher.REPRESENTATIVES_MAX
         made_common = lists.where(F.col("place") == job.list_max - 1).select("shingle", F.col("document").alias("since"))
         first = F.sort_array(F.collect_list("document")).alias("documents")
@@ -170,16 +177,16 @@ def find_lists(job: Job, documents: DataFrame) -> "tuple[DataFrame, str]":
         sums = F.count("since"), F.coalesce(F.sum("since"), F.lit(0))
         before, total = total, tuple(job.stage(common, lambda: found).agg(*sums).first())
         if total == before:
-            return lists, common
+            return index, lists, common
 
 
-def lists_of(job: Job, documents: DataFrame, common: str) -> DataFrame:
-    """The lists of two documents or more, under what is common so far.
+def lists_of(job: Job, index: DataFrame) -> DataFrame:
+    """The lists of two documents or more.
 
     A shingle may be in very many documents. Each task keeps the first ones before anything is sent.
     """
     n_max = job.list_max
-    postings = indexed(job, documents, common).select("document", F.explode("index").alias("shingle"))
+    postings = index.select("document", F.explode("index").alias("shingle"))
     postings = postings.sortWithinPartitions("shingle", "document")
     shorter = job.operate(postings, lambda: phases.Lists(n_max).shorten, "shingle long, document long")
     together = job.sorted_by(shorter, "shingle", "document")
@@ -288,13 +295,12 @@ def remaining_pairs(job: Job, lists: DataFrame, members: DataFrame) -> DataFrame
 
 def find_clusters(job: Job, documents: DataFrame, n_documents: int) -> "tuple[Components, DataFrame]":
     """All phases from the shingles to the clusters."""
-    lists, common = find_lists(job, documents)
+    index, lists, common = find_lists(job, documents)
     supers = documents.select("document", F.explode("super_shingles").alias("shingle"))
     supers = job.sorted_by(supers, "shingle", "document")
     supers = job.stage(
         "super-lists", lambda: job.operate(supers, lambda: phases.Lists(is_super=True).neighbours, LIST_COLUMNS)
     )
-    index = job.stage("index", lambda: indexed(job, documents, common).drop("index"))
     needed = index.select(F.col("document").alias("later"), "needed")
 
     def neighbours(rows: DataFrame) -> DataFrame:
@@ -355,6 +361,7 @@ def main() -> None:
     spark = builder.config("spark.sql.adaptive.enabled", "false").getOrCreate()
     n_partitions = args.partitions or 3 * spark.sparkContext.defaultParallelism
     spark.conf.set("spark.sql.shuffle.partitions", n_partitions)
+    spark.conf.set("spark.sql.execution.arrow.pyspark.enabled", "true")
     job = Job(spark, work, rule, n_partitions)
     n_documents, n_clusters = run(job, sketches, digest, inputs, out)
     largest_mib = job.largest_kib.value / 1024
