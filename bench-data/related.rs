@@ -226,14 +226,16 @@ impl<'b> Site<'b> {
     }
 }
 
-/// URLs and their classes. No URL holds a comma that does not stand in quotes.
+/// URLs and their classes. No URL of these sets holds a comma or a quotation mark; classes with commas stand in quotes.
 fn classes(path: &Path) -> Result<Vec<(String, String)>> {
     let lines = std::fs::read_to_string(path)?;
-    let row = |line: &str| {
-        let (url, class) = line.rsplit_once(',')?;
-        Some((url.trim_matches('"').to_string(), class.trim_matches('"').to_string()))
-    };
-    Ok(lines.lines().skip(1).filter_map(row).collect())
+    Ok(lines.lines().skip(1).filter_map(url_and_class).collect())
+}
+
+fn url_and_class(line: &str) -> Option<(String, String)> {
+    let (url, class) = line.split_once(',')?;
+    let quoted = class.strip_prefix('"').and_then(|class| class.strip_suffix('"'));
+    Some((url.into(), quoted.map_or_else(|| class.into(), |class| class.replace("\"\"", "\""))))
 }
 
 /// What is known about a URL.
@@ -286,6 +288,18 @@ fn known(pages: &Path, rule: &RelatedRule, seed: &Seed) -> Result<BTreeMap<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Lost once: a class with a comma was cut at it, so that the pages of git's file formats had no class.
+    #[test]
+    fn classes_with_commas_are_whole() {
+        for (line, url, class) in [
+            ("http://a/,sql/ddl", "http://a/", "sql/ddl"),
+            ("http://a/,\"Formats, protocols/-\"", "http://a/", "Formats, protocols/-"),
+            ("http://a/,\"the \"\"new\"\" one\"", "http://a/", "the \"new\" one"),
+        ] {
+            assert_eq!(url_and_class(line), Some((url.into(), class.into())));
+        }
+    }
 
     /// Measured beside a plain reference with exact answers: P@10 0.441 and sibling-D 0.640 for the default's bags.
     #[test]

@@ -200,6 +200,20 @@ mod tests {
         assert_eq!(weights_of(&of("rose bush", "red", &anchors, &none), &words), [0, 0, 100]);
     }
 
+    /// The smallest term is rounded up, whatever the order in which words came: 100 is 34 + 33 + 33.
+    #[test]
+    fn of_equal_parts_behind_the_point_that_of_the_smallest_term_is_rounded_up() {
+        let thirds = |order: [u32; 3]| {
+            let counts: TermCounts = order.into_iter().map(|term| (Term(term), 1)).collect();
+            let weight = |_| Some(1.0);
+            let none = TermCounts::default();
+            bag(Source { counts: &none, weight }, Source { counts: &counts, weight }, &RelatedRule::default())
+        };
+        for order in [[3, 5, 9], [9, 5, 3], [5, 9, 3]] {
+            assert_eq!(thirds(order).weights(), [(Term(3), 34), (Term(5), 33), (Term(9), 33)]);
+        }
+    }
+
     #[test]
     fn rare_and_frequent_terms_are_left_out_and_others_weighed() {
         let mut frequencies = Frequencies::default();
