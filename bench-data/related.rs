@@ -226,16 +226,25 @@ impl<'b> Site<'b> {
     }
 }
 
-/// URLs and their classes. No URL of these sets holds a comma or a quotation mark; classes with commas stand in quotes.
+/// URLs and their classes. Fields with commas stand in quotes.
 fn classes(path: &Path) -> Result<Vec<(String, String)>> {
     let lines = std::fs::read_to_string(path)?;
     Ok(lines.lines().skip(1).filter_map(url_and_class).collect())
 }
 
+/// The fields of a row: the URL ends at the first comma that is not in quotes.
 fn url_and_class(line: &str) -> Option<(String, String)> {
-    let (url, class) = line.split_once(',')?;
-    let quoted = class.strip_prefix('"').and_then(|class| class.strip_suffix('"'));
-    Some((url.into(), quoted.map_or_else(|| class.into(), |class| class.replace("\"\"", "\""))))
+    let mut in_quotes = false;
+    let end = line.find(|c| {
+        in_quotes ^= c == '"';
+        c == ',' && !in_quotes
+    })?;
+    Some((unquoted(&line[..end]), unquoted(&line[end + 1..])))
+}
+
+fn unquoted(field: &str) -> String {
+    let quoted = field.strip_prefix('"').and_then(|field| field.strip_suffix('"'));
+    quoted.map_or_else(|| field.into(), |field| field.replace("\"\"", "\""))
 }
 
 /// What is known about a URL.
@@ -289,13 +298,15 @@ fn known(pages: &Path, rule: &RelatedRule, seed: &Seed) -> Result<BTreeMap<Strin
 mod tests {
     use super::*;
 
-    /// Lost once: a class with a comma was cut at it, so that the pages of git's file formats had no class.
+    /// Lost once: a class with a comma was cut at it, so that the pages of git's file formats had no class; then a URL was.
     #[test]
-    fn classes_with_commas_are_whole() {
+    fn fields_with_commas_are_whole() {
         for (line, url, class) in [
             ("http://a/,sql/ddl", "http://a/", "sql/ddl"),
             ("http://a/,\"Formats, protocols/-\"", "http://a/", "Formats, protocols/-"),
             ("http://a/,\"the \"\"new\"\" one\"", "http://a/", "the \"new\" one"),
+            ("\"http://a/b,c\",sql/ddl", "http://a/b,c", "sql/ddl"),
+            ("\"http://a/b,c\",\"Formats, protocols/-\"", "http://a/b,c", "Formats, protocols/-"),
         ] {
             assert_eq!(url_and_class(line), Some((url.into(), class.into())));
         }
