@@ -14,6 +14,9 @@ const SIGHTINGS_OF_DOCUMENT_MAX: usize = 1000;
 /// Documents compared of those that share index shingles, and of a cluster.
 const DOCUMENTS_MAX: usize = 100_000;
 
+/// Standard errors by which an inaccurate share must exceed the threshold. The documents share index shingles with the text.
+const ERRORS: f64 = 1.0;
+
 /// A URL that carries a text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReusedPage {
@@ -79,7 +82,7 @@ fn reuse(snapshot: &impl Snapshot, query: &ShingleQuery<'_>, threshold: f64) -> 
     let candidates = query.candidates(snapshot, usize::MAX, DOCUMENTS_MAX)?;
     let found: BTreeMap<DocumentId, Comparison> = candidates
         .into_iter()
-        .filter(|candidate| candidate.estimate.carries(threshold))
+        .filter(|candidate| candidate.estimate.carries(threshold, ERRORS))
         .map(|candidate| (candidate.document, Comparison::from_estimate(&candidate.estimate)))
         .collect();
     let documents: Vec<DocumentId> = found.keys().copied().collect();

@@ -6,6 +6,10 @@ use crate::sketch::{Rule, Sketch, compare_redacted};
 use crate::wire::{Event, EventFilter};
 use std::sync::Arc;
 
+/// Standard errors by which an inaccurate share must exceed the threshold. Texts are compared with every document that comes,
+/// and of many thousands some are two or three of these errors off.
+const ERRORS: f64 = 4.0;
+
 /// What an event must meet: every condition. One that is empty is met.
 pub(super) struct Wanted {
     /// Its type, and what it is about.
@@ -54,7 +58,7 @@ impl Wanted {
         let Some(document) = event.document() else { return Ok(false) };
         let sketch = documents.sketch_of(document)?.filter(|sketch| sketch.n_shingles > 0);
         let Some(sketch) = sketch else { return Ok(false) };
-        let carries = |text: &Arc<Sketch>| compare_redacted(text, &sketch, self.rule).carries(self.threshold);
+        let carries = |text: &Arc<Sketch>| compare_redacted(text, &sketch, self.rule).carries(self.threshold, ERRORS);
         Ok(self.texts.iter().any(carries))
     }
 }
