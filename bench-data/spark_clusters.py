@@ -101,7 +101,7 @@ def arguments():
 
 
 def kind_and_peak(process):
-    """What a process is, and its largest resident set so far in KiB."""
+    """What a process is, and its largest resident set so far in KiB; nothing and 0 for one that is no part of a cluster."""
     try:
         words = Path(f"/proc/{process}/cmdline").read_text()
         status = Path(f"/proc/{process}/status").read_text()
@@ -140,7 +140,8 @@ class Usage:
         while not done.wait(0.2):
             for process in peers.tree(os.getpid())[1:]:
                 kind, peak_kib = kind_and_peak(process)
-                self.largest_kib[kind] = max(self.largest_kib[kind], peak_kib)
+                if kind:
+                    self.largest_kib[kind] = max(self.largest_kib[kind], peak_kib)
                 if kind == "executor":
                     task_kib = 1024 * peers.memory_of(peers.tree(process))
                     self.largest_kib["task"] = max(self.largest_kib["task"], task_kib)

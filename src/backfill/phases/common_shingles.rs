@@ -73,9 +73,7 @@ impl CommonShingles {
 
     /// The index shingles that are common in the end, ascending.
     pub fn index_shingles(&self) -> Vec<Shingle> {
-        let mut shingles: Vec<Shingle> = self.index.keys().copied().collect();
-        shingles.sort_unstable();
-        shingles
+        self.earlier_than(&CommonShingles::default())
     }
 
     /// The shingles that index a document, of those that may.
@@ -85,8 +83,8 @@ impl CommonShingles {
     }
 
     /// The common index shingles that are not so in `before`, or only since a later document, ascending.
-    fn earlier_than(&self, before: &CommonSince) -> Vec<Shingle> {
-        let changed = self.index.iter().filter(|(shingle, since)| before.get(shingle) != Some(since));
+    fn earlier_than(&self, before: &CommonShingles) -> Vec<Shingle> {
+        let changed = self.index.iter().filter(|(shingle, since)| before.index.get(shingle) != Some(since));
         let mut shingles: Vec<Shingle> = changed.map(|(shingle, _)| *shingle).collect();
         shingles.sort_unstable();
         shingles
@@ -176,19 +174,15 @@ struct Replacements {
 impl CommonShingleFinder {
     fn find(&self, context: &Context) -> Result<Vec<DatasetFile>, BackfillError> {
         let supers = self.count_lists(context, &self.super_postings)?.since;
-        let counts = self.count_lists(context, &self.postings)?;
-        let mut common = CommonShingles { index: CommonSince::new(), supers };
+        let ListCounts { since: index, lengths } = self.count_lists(context, &self.postings)?;
+        let (mut before, mut common) = (CommonShingles::default(), CommonShingles { index, supers });
         let (mut extra_postings, mut shortened_indexes) = (Vec::new(), Vec::new());
         let mut extra = PostingFiles::new();
         for round in 0.. {
-            let before = common.index.clone();
-            common.index.extend(&counts.since);
-            common.index.extend(self.since_with(context, &counts, &extra)?);
             let changed = common.earlier_than(&before);
             if changed.is_empty() {
                 break;
             }
-            let before = CommonShingles { index: before, supers: CommonSince::new() };
             let postings = [self.postings.as_slice(), &extra].concat();
             let affected = common.documents_behind(context, &postings, &changed, self.n_documents)?;
             let replacements = self.replace_common(context, round, [&before, &common], &affected)?;
@@ -197,6 +191,8 @@ impl CommonShingleFinder {
             }
             extra_postings.extend(replacements.extra_postings);
             shortened_indexes.extend(replacements.shortened_indexes);
+            before.index.clone_from(&common.index);
+            common.index.extend(self.since_with(context, &lengths, &extra)?);
         }
         let mut files = [extra_postings, shortened_indexes].concat();
         for (dataset, since) in [(COMMON_SHINGLES, &common.index), (COMMON_SUPER_SHINGLES, &common.supers)] {
@@ -231,11 +227,12 @@ impl CommonShingleFinder {
         Ok(all)
     }
 
-    /// The shingles whose lists exceed the limit with extra postings, each with the document that exceeds it.
+    /// The shingles whose lists exceed the limit with extra postings, each with the document that exceeds it. `lengths` are
+    /// those of [`ListCounts`].
     fn since_with(
         &self,
         context: &Context,
-        counts: &ListCounts,
+        lengths: &HashMap<Shingle, usize>,
         extra: &PostingFiles,
     ) -> Result<CommonSince, BackfillError> {
         let limit = self.rule.cluster.common_limit;
@@ -243,7 +240,7 @@ impl CommonShingleFinder {
         let may_exceed = |range| {
             let mut found = Vec::new();
             each_list(context, extra, range, |shingle, documents| {
-                let length = counts.lengths.get(&shingle).copied().unwrap_or(limit / 2);
+                let length = lengths.get(&shingle).copied().unwrap_or(limit / 2);
                 found.extend((length + documents.len() > limit).then_some(shingle));
                 Ok(())
             })?;

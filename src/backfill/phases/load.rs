@@ -189,7 +189,7 @@ pub(in crate::backfill) fn write_tables(
     clusters: &Clusters,
     links: &[LinkRow],
 ) -> Result<(), BackfillError> {
-    // Their sorters take the memory that the copies below need.
+    // Before the copies below: the sorters of these jobs take as much memory.
     run_jobs(page_jobs(checkpoint), checkpoint, context)?;
     {
         let rows: Vec<ClusterRow> = clusters.rows().collect();
