@@ -130,8 +130,7 @@ pub fn run(
     handover: Handover,
 ) -> Result<Report, BackfillError> {
     if !is_free(store) {
-        // The store may be that of this backfill: a kill can hit between the move and the removal of the work folder.
-        return move_store(checkpoint, store);
+        return finish(checkpoint, store);
     }
     let mut links = None;
     measured(&mut checkpoint, context, Phase::Sketching, |checkpoint| match input {
@@ -160,7 +159,7 @@ pub fn cluster_and_load(
     warn_of_disk_space(&checkpoint)?;
     let growing = checkpoint.folder().join(GROWING_STORE);
     if checkpoint.report().is_some() && growing.exists() {
-        return move_store(checkpoint, store);
+        return finish(checkpoint, store);
     }
     std::thread::scope(|scope| {
         // Creating a store mostly waits for the disk, which the phases before the load leave idle.
@@ -170,7 +169,7 @@ pub fn cluster_and_load(
         let report = load_store(&mut checkpoint, context, decided, loader, empty_store, handover)?;
         checkpoint.set_report(report)
     })?;
-    move_store(checkpoint, store)
+    finish(checkpoint, store)
 }
 
 /// Runs the phases after the links are decided. The last one fills the store that `empty_store` returns.
@@ -243,9 +242,12 @@ fn load_metadata(checkpoint: &Checkpoint, common: &CommonShingles, handover: &Ha
     }
 }
 
-/// Moves the store to its place in one step, then removes the work folder. A run that resumes after a kill between
-/// the two finds the store in its place and removes the folder.
-fn move_store(checkpoint: Checkpoint, store: &Path) -> Result<Report, BackfillError> {
+/// Moves the store to its place in one step, then removes the work folder. After a kill between the two the store is in its
+/// place, and anything but the manifest may be gone from the folder, which is removed then.
+///
+/// # Errors
+/// [`BackfillError::StoreExists`] where another store is there.
+pub fn finish(checkpoint: Checkpoint, store: &Path) -> Result<Report, BackfillError> {
     let growing = checkpoint.folder().join(GROWING_STORE);
     let report = checkpoint.report().cloned().filter(|_| is_free(store) || !growing.exists());
     let Some(report) = report else { return Err(BackfillError::StoreExists(store.to_path_buf())) };

@@ -62,6 +62,10 @@ pub(super) fn migrate(mut config: Config, args: &MigrateArgs, mode: OutputMode) 
         return Err(usage(format!("--to {}: it is there already; name another folder", args.to.display())));
     }
     let checkpoint = open_checkpoint(&config, &folder, spec, memory)?;
+    if !backfill::is_free(&config.store.path) {
+        // Killed at the very end: the view of the old store may be gone.
+        return told(&backfill::finish(checkpoint, &config.store.path).map_err(usage_error)?, &config, args, mode);
+    }
     let view = view(&config, &old_path, &folder)?;
     let takeover = Takeover { progress: view.progress()?, sweeps: view.sweeps()? };
     let end = Handover {
@@ -84,13 +88,17 @@ pub(super) fn migrate(mut config: Config, args: &MigrateArgs, mode: OutputMode) 
     let shown = progress.start_backfill(phases);
     let report = backfill::run(checkpoint, &context, input, &loader, &config.store.path, end);
     shown.finish();
-    let report = match report {
+    match report {
         Err(BackfillError::Stopped) if shutdown.load(Ordering::Relaxed) => {
-            return Err(ending(Exit::Interrupted, BackfillError::Stopped.to_string()));
+            Err(ending(Exit::Interrupted, BackfillError::Stopped.to_string()))
         }
-        report => report.map_err(usage_error)?,
-    };
-    let summary = summary(&report, &config.store.path);
+        report => told(&report.map_err(usage_error)?, &config, args, mode),
+    }
+}
+
+/// Tells what the new store holds, and how a migration that made it ends.
+fn told(report: &Report, config: &Config, args: &MigrateArgs, mode: OutputMode) -> Result<Exit> {
+    let summary = summary(report, &config.store.path);
     mode.summary(&summary, |summary| {
         summary_text(summary, args.missing.as_deref()) + &unreadable_text(&report.unreadable)
     })?;
