@@ -27,6 +27,9 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// Answers to a query.
 const ANSWERS: usize = 500;
 
+/// Answers to the query whose recall is measured.
+const FEW: usize = 10;
+
 /// Levels of the class paths that count.
 const DEPTH: usize = 2;
 
@@ -188,9 +191,11 @@ impl<'b> Site<'b> {
     /// The answers of the live query where it is asked for 500, where it is asked for a few, and those by exact similarity,
     /// best first.
     fn answers(&self, own: usize) -> [Answers; 3] {
-        let most = self.rule.verified_max.max(2 * ANSWERS);
-        let live = |most| self.ranked(own, &self.champions, self.rule, most);
-        [live(most), live(self.rule.verified_max), self.exact(own)]
+        let live = |answers| match self.rule.compared_max(answers) {
+            most if self.bags.len() <= most => self.exact(own),
+            most => self.ranked(own, &self.champions, self.rule, most),
+        };
+        [live(ANSWERS), live(FEW), self.exact(own)]
     }
 
     fn exact(&self, own: usize) -> Answers {

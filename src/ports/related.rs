@@ -123,6 +123,12 @@ pub trait RelatedView {
     /// [`StoreError`]
     fn bags(&self, targets: &[Target]) -> Result<Vec<Bag>, StoreError>;
 
+    /// All bags of the last build, in the order of the targets; `None` where there are more than `most`.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn all_bags(&self, most: usize) -> Result<Option<Vec<(Target, Bag)>>, StoreError>;
+
     /// What the last build found about a URL; `None` where it is similar to no other.
     ///
     /// # Errors

@@ -240,21 +240,35 @@ impl<'s, S: Snapshot + RelatedView> Search<'s, S> {
     /// The URLs with the bags most like one bag, best first.
     fn ranked(&self, asked: &Bag, own: Option<Target>, limit: usize) -> Result<Vec<(f64, Target, Bag)>, StoreError> {
         // A build that was cut off may have left some of its rows.
-        if self.build.is_none() {
-            return Ok(Vec::new());
-        }
-        let nominations = Nominations::read(asked, &self.rule, |term, most| self.snapshot.champions(term, most))?;
-        let mut targets = nominations.best(self.rule.verified_max.max(limit.saturating_mul(2)));
-        // Neighbouring rows are read together.
-        targets.sort_unstable();
-        let bags = self.snapshot.bags(&targets)?;
-        let similar = |(target, bag): (Target, Bag)| (asked.similarity(&bag), target, bag);
-        let mut ranked: Vec<(f64, Target, Bag)> = targets.into_iter().zip(bags).map(similar).collect();
+        let Some(build) = &self.build else { return Ok(Vec::new()) };
+        let bags = self.bags_to_compare(asked, build, self.rule.compared_max(limit))?.into_iter();
+        let mut ranked: Vec<(f64, Target, Bag)> =
+            bags.map(|(target, bag)| (asked.similarity(&bag), target, bag)).collect();
         ranked.retain(|(similarity, target, _)| *similarity > 0.0 && Some(*target) != own);
         ranked.sort_by(|(one, one_target, _), (other, other_target, _)| {
             other.total_cmp(one).then(one_target.cmp(other_target))
         });
         Ok(ranked)
+    }
+
+    /// The bags that may be like one bag: all of a build that has no more than `most`, else the best nominated.
+    fn bags_to_compare(
+        &self,
+        asked: &Bag,
+        build: &RelatedBuild,
+        most: usize,
+    ) -> Result<Vec<(Target, Bag)>, StoreError> {
+        if build.n_urls <= most as u64
+            && let Some(all) = self.snapshot.all_bags(most)?
+        {
+            return Ok(all);
+        }
+        let nominations = Nominations::read(asked, &self.rule, |term, most| self.snapshot.champions(term, most))?;
+        let mut targets = nominations.best(most);
+        // Neighbouring rows are read together.
+        targets.sort_unstable();
+        let bags = self.snapshot.bags(&targets)?;
+        Ok(targets.into_iter().zip(bags).collect())
     }
 
     /// The first pages of a ranking. What they need is read for all of them together.

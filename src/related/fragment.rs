@@ -120,7 +120,7 @@ impl FragmentReader {
                 passages.push(Passage { target, text, with_title });
             }
         }
-        PageText { text: self.words.text.trim_end().into(), title: self.title.text.trim_end().into(), passages }
+        PageText { text: self.words.to_text(), title: self.title.to_text(), passages }
     }
 
     /// Splits the text at its marks, each of which ends a word.
@@ -157,28 +157,18 @@ fn is_http(url: &str) -> bool {
 struct Words {
     stop_words: StopWords,
     /// The other words, each with a space behind it.
-    text: String,
+    text: Vec<u8>,
     /// Bytes of `text` before each word, and at last before none.
     starts: Vec<usize>,
     n_kept: usize,
     /// The most that are kept.
     n_max: usize,
     canonical: String,
-    /// Words in lower case that are about to be appended to the text.
-    lower: Vec<u8>,
 }
 
 impl Words {
     fn new(stop_words: StopWords, n_max: usize) -> Self {
-        Words {
-            stop_words,
-            text: String::new(),
-            starts: vec![0],
-            n_kept: 0,
-            n_max,
-            canonical: String::new(),
-            lower: Vec::new(),
-        }
+        Words { stop_words, text: Vec::new(), starts: vec![0], n_kept: 0, n_max, canonical: String::new() }
     }
 
     fn clear(&mut self) {
@@ -210,7 +200,6 @@ impl Words {
     /// Appends the words of ASCII, which are its runs of letters.
     fn append_ascii(&mut self, text: &str) {
         let bytes = text.as_bytes();
-        self.lower.clear();
         let (mut begin, mut was_letter) = (None, 0);
         for (block, at) in bytes.chunks(BLOCK_BYTES).zip((0..).step_by(BLOCK_BYTES)) {
             let letters = match block.try_into() {
@@ -236,27 +225,25 @@ impl Words {
         if let Some(begin) = begin {
             self.push_ascii(bytes, begin..bytes.len());
         }
-        self.text.push_str(str::from_utf8(&self.lower).unwrap_or_default());
     }
 
-    /// Appends a word of ASCII to the words that do not yet stand in the text.
     fn push_ascii(&mut self, text: &[u8], place: Range<usize>) {
-        let end = self.lower.len() + place.len();
+        let end = self.text.len() + place.len();
         if place.len() > 1 && !self.is_full() {
             match ShortWord::lower(text, place.clone()) {
                 Some(word) if self.stop_words.contains_short(word) => {}
                 word => {
                     match word {
-                        Some(word) => self.lower.extend(word.bytes()),
-                        None => self.lower.extend(text[place].to_ascii_lowercase()),
+                        Some(word) => self.text.extend(word.bytes()),
+                        None => self.text.extend(text[place].to_ascii_lowercase()),
                     }
-                    self.lower.truncate(end);
-                    self.lower.push(b' ');
+                    self.text.truncate(end);
+                    self.text.push(b' ');
                     self.n_kept += 1;
                 }
             }
         }
-        self.starts.push(self.text.len() + self.lower.len());
+        self.starts.push(self.text.len());
     }
 
     fn append_mixed(&mut self, text: &str) {
@@ -293,11 +280,17 @@ impl Words {
             _ => true,
         };
         if is_kept && !self.is_full() {
-            parts.iter().for_each(|part| self.text.push_str(part));
-            self.text.push(' ');
+            parts.iter().for_each(|part| self.text.extend(part.as_bytes()));
+            self.text.push(b' ');
             self.n_kept += 1;
         }
         self.starts.push(self.text.len());
+    }
+
+    /// The words joined by single spaces.
+    fn to_text(&self) -> String {
+        let text = self.text.strip_suffix(b" ").unwrap_or_default();
+        str::from_utf8(text).unwrap_or_default().into()
     }
 
     /// Where the words at these places stand in the text that remains.

@@ -122,6 +122,11 @@ impl RelatedRule {
         keys(self).into_iter().zip(keys(wanted)).filter_map(differs).collect()
     }
 
+    /// How many bags are compared for an answer of `limit` URLs, at most: twice as many, since copies are left out.
+    pub fn compared_max(&self, limit: usize) -> usize {
+        self.verified_max.max(limit.saturating_mul(2))
+    }
+
     /// How bags are signed.
     pub fn signature(&self) -> SignatureRule {
         SignatureRule { m: self.signature_size }

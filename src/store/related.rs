@@ -461,6 +461,18 @@ impl RelatedView for RocksStore {
         rows.into_iter().map(|row| row.map_or(Ok(Bag::default()), |row| read(&row))).collect()
     }
 
+    fn all_bags(&self, most: usize) -> Result<Option<Vec<(Target, Bag)>>, StoreError> {
+        let mut bags = Vec::new();
+        if self.has_related() {
+            self.scan(cf::BAGS, &[], &mut |key, row| {
+                let target = Fields(key).u64().filter(|_| key.len() == 8).map(Target);
+                bags.push(target.zip(schema::read_bag(row)).ok_or_else(|| damaged("a row of bags"))?);
+                Ok(bags.len() <= most)
+            })?;
+        }
+        Ok((bags.len() <= most).then_some(bags))
+    }
+
     fn neighbours(&self, target: Target) -> Result<Option<Neighbours>, StoreError> {
         if !self.has_related() {
             return Ok(None);

@@ -87,8 +87,9 @@ fn letters(n: usize) -> String {
 }
 
 fn world() -> World {
-    // Five topics: each of their words is in a fifth of the bags.
-    World::new().with("related.on", true).with("related.high_df", 0.5)
+    // Five topics: each of their words is in a fifth of the bags. The site has more bags than a query for 20 URLs compares, so
+    // that the heaviest terms lead to them.
+    World::new().with("related.on", true).with("related.high_df", 0.5).with("related.verified_max", 40)
 }
 
 /// URL → its answers: URL and similarity.
@@ -145,6 +146,20 @@ fn answers_follow_the_topics() {
     let unseen = "http://site.example/chess/unseen".to_string();
     assert!(answers["http://site.example/chess/0"].iter().any(|(url, _)| *url == unseen), "{answers:#?}");
     assert!(world.ask("verify", &[]).starts_with("sound"));
+}
+
+/// Lost once: answers of a small store whose bags share light terms alone. Where all bags may be compared, all are.
+#[test]
+fn few_bags_are_all_compared() {
+    let answers_with = |champions: u64, verified_max: u64| {
+        let world = world().with("related.champions", champions).with("related.verified_max", verified_max);
+        world.run(&[world.write("pages.jsonl", site().concat())]);
+        world.ask("related build", &[]);
+        answers(&world)
+    };
+    let all = answers_with(1, 128);
+    assert_eq!(all, answers_with(100, 128));
+    assert_ne!(all, answers_with(1, 40), "one term for each bag leads to few of them");
 }
 
 /// Batches, the order of the pages, runs on disk, and pages that are read again later: the answers are the same.
