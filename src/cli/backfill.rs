@@ -2,7 +2,7 @@
 
 use super::args::BackfillArgs;
 use super::exit::{Exit, RUN_SHOWS_REASONS, ending, file_error, none_accepted, usage};
-use super::output::{OutputMode, no_pages_text, unreadable_text};
+use super::output::{OutputMode, counted, no_pages_text, unreadable_text};
 use super::telemetry;
 use super::wiring::{OPEN_SEED, beside, events_sink, file_source, future_limit, new_seed, refuse_star, watch_signals};
 use crate::backfill::{
@@ -15,7 +15,7 @@ use crate::kafka::TopicPosition;
 use crate::ports::{Progress, ProgressMap};
 use crate::store::RocksLoader;
 use anyhow::Result;
-use indicatif::{HumanBytes, HumanCount};
+use indicatif::HumanBytes;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -203,13 +203,13 @@ fn exit_of(report: &Report) -> Result<Exit> {
 fn summary_text(report: &Report, n_files: usize, store: &Path, elapsed: Duration) -> String {
     let (counts, sizes) = (&report.counts, &report.sizes);
     let mut text = format!(
-        "{} pages of {} files in {:.1} s: {} now holds {} documents in {} clusters\n",
-        HumanCount(counts.n_pages),
-        HumanCount(n_files as u64),
+        "{} of {} in {:.1} s: {} now holds {} in {}\n",
+        counted(counts.n_pages, "page"),
+        counted(n_files as u64, "file"),
         elapsed.as_secs_f64(),
         store.display(),
-        HumanCount(sizes.documents),
-        HumanCount(sizes.clusters),
+        counted(sizes.documents, "document"),
+        counted(sizes.clusters, "cluster"),
     );
     text += &no_pages_text(counts.n_gone, counts.n_rejected, "; --events FILE lists each with its reason");
     text + &unreadable_text(&report.unreadable)
@@ -231,7 +231,10 @@ pub(super) fn work_folder(store: &Path) -> PathBuf {
     beside(store, ".backfill")
 }
 
-/// Notes how much of the disk may be needed. This is a guess; where it is wrong, finished pieces stay.
+/// Less than this of a disk with room for it is not worth a line.
+const NOTED_BYTES: u64 = 1 << 30;
+
+/// Notes how much of the disk may be needed, where that is much. This is a guess; where it is wrong, finished pieces stay.
 pub(super) fn note_disk_space(folder: &Path, inputs: &[(String, u64)], mode: OutputMode) -> Result<()> {
     let inputs = inputs.iter().map(|(name, n_bytes)| (*n_bytes, is_compressed(Path::new(name))));
     let room = DiskSpace::for_inputs(folder, inputs)?;
@@ -240,7 +243,7 @@ pub(super) fn note_disk_space(folder: &Path, inputs: &[(String, u64)], mode: Out
         tracing::warn!(
             "{folder} may need up to {needed} of disk and {free} are free; if it fills up, free some space and run again"
         );
-    } else {
+    } else if room.needed >= NOTED_BYTES {
         mode.note(&format!("{folder} may need up to {needed} of disk; {free} are free"));
     }
     Ok(())
@@ -278,7 +281,9 @@ pub(super) fn input_sizes(inputs: &[PathBuf]) -> Result<Vec<(String, u64)>> {
             let why = "work that goes on reads its inputs again; save them to a file, or use `run`";
             usage(format!("{} is no file but a pipe or a device: {why}", path.display()))
         };
-        if path.as_os_str() == "-" {
+        // A pipe has no full name, so that it would pass for a file that is missing.
+        let is_pipe = |path: &Path| path.metadata().is_ok_and(|metadata| !metadata.is_file());
+        if path.as_os_str() == "-" || (url_of(path).is_none() && is_pipe(path)) {
             return Err(no_file());
         }
         let whole = if url_of(path).is_some() { path.clone() } else { path.canonicalize().map_err(unread)? };

@@ -2,14 +2,16 @@
 
 use super::exit::{Exit, ending, usage};
 use super::output::OutputMode;
+use super::output_path::check_outside_stores;
 use crate::config::Config;
-use crate::store::{self, BackedUp, BackupError, OpenError, RocksStore};
+use crate::store::{self, BackedUp, BackupError, OpenError, RocksStore, holds_store};
 use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
 use std::path::Path;
 
 /// Makes a backup of the store.
 pub(super) fn backup(config: &Config, to: &Path, mode: OutputMode) -> Result<Exit> {
+    check_outside_stores("the folder", to)?;
     let made = store::back_up(&config.store.path, &config.store_settings(), to).map_err(backup_error)?;
     mode.summary(&made, |made| summary(made, to))?;
     Ok(Exit::Done)
@@ -20,6 +22,9 @@ pub(super) fn restore(config: &Config, backup: &Path, mode: OutputMode) -> Resul
     let path = &config.store.path;
     if path.symlink_metadata().is_ok() {
         return Err(backup_error(BackupError::Exists(path.clone())));
+    }
+    if !holds_store(backup) {
+        return Err(usage(format!("there is no backup in {}; check the path and its permissions", backup.display())));
     }
     let report = RocksStore::open_read_only(backup, &config.store_settings())?.check(1);
     if let Some(finding) = report.findings.first() {

@@ -4,6 +4,7 @@ use super::answer_table::AnswerFormat;
 use super::args::ChangesArgs;
 use super::exit::{Exit, file_error};
 use super::output::print;
+use super::output_path::check_outside_stores;
 use super::wiring::open_read_only;
 use super::{chart, render};
 use crate::config::Config;
@@ -13,6 +14,7 @@ use std::io::Write;
 
 /// Prints how pages change.
 pub(super) fn changes(config: &Config, args: &ChangesArgs, format: AnswerFormat) -> Result<Exit> {
+    args.svg.as_deref().map_or(Ok(()), |svg| check_outside_stores("--svg", svg))?;
     let search = LostSearch { ranking: config.lost.clone(), ..LostSearch::default() };
     let by = args.by.map_or(By::All, By::from);
     let changes = query::changes(&open_read_only(config)?, by, &search)?;

@@ -5,7 +5,8 @@ use super::backfill::{context, memory_limit};
 use super::dedup::errors::dedup_error;
 use super::dedup::{column, without_store};
 use super::exit::{Exit, file_error, none_accepted, usage};
-use super::output::{OutputMode, no_pages_text, unreadable_text};
+use super::output::{OutputMode, counted, no_pages_text, unreadable_text};
+use super::output_path::check_output;
 use super::table::{Column, TableFormat, TableWriter, chosen, column};
 use super::telemetry;
 use super::wiring::{beside, check_share, refuse_star, watch_signals};
@@ -19,7 +20,6 @@ use crate::document::FetchTime;
 use crate::files::input_files;
 use crate::wire::Reason;
 use anyhow::Result;
-use indicatif::HumanCount;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,6 +53,8 @@ pub(super) fn cluster(mut config: Config, args: &ClusterArgs, mode: OutputMode) 
     // Before the work folder is created: a mistyped path must leave nothing behind.
     let inputs = input_files(&args.inputs).map_err(usage)?;
     let n_inputs = inputs.len();
+    check_output("--out", &args.out, &inputs)?;
+    let format = TableFormat::choose(args.format, false, Some(&args.out))?;
     column::check(&config, &args.keep, &inputs)?;
     telemetry::start_logs(&config.log)?;
     let shutdown = watch_signals()?;
@@ -65,7 +67,6 @@ pub(super) fn cluster(mut config: Config, args: &ClusterArgs, mode: OutputMode) 
     let shown = progress.start_backfill(phases);
     let mut records = clustered.records;
     let written = decide_each(&config, records.as_mut(), &context, args).and_then(|decided| {
-        let format = TableFormat::choose(args.format, false, Some(&args.out));
         write(&*records, &decided, TableWriter::create(Some(&args.out), format, columns)?, &args.out)?;
         Ok(decided.decision.counts)
     });
@@ -214,11 +215,11 @@ struct ClusterSummary {
 fn summary_text(summary: &ClusterSummary, elapsed: Duration) -> String {
     let ClusterSummary { out, n_inputs, n_clusters, counts, unreadable } = summary;
     let mut text = format!(
-        "{} pages of {} files in {:.1} s: {} clusters in {}\n",
-        HumanCount(counts.n_pages),
-        HumanCount(*n_inputs as u64),
+        "{} of {} in {:.1} s: {} in {}\n",
+        counted(counts.n_pages, "page"),
+        counted(*n_inputs as u64, "file"),
         elapsed.as_secs_f64(),
-        HumanCount(*n_clusters),
+        counted(*n_clusters, "cluster"),
         out.display(),
     );
     text += &no_pages_text(counts.n_gone + counts.n_redirected, counts.n_rejected, "; the table has the reasons");

@@ -121,7 +121,10 @@ pub(super) fn file_error(verb: &str, path: &Path, error: &io::Error) -> anyhow::
         _ => "check the disk and the path",
     };
     let why = without_system_number(&error.to_string());
-    ending(Exit::Failed, format!("cannot {verb} {}: {why}; {advice}", path.display()))
+    // A file to read that is not there is a wrong command line, whatever the command.
+    let is_mistyped = verb == "read" && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+    let exit = if is_mistyped { Exit::Usage } else { Exit::Failed };
+    ending(exit, format!("cannot {verb} {}: {why}; {advice}", path.display()))
 }
 
 /// The error as an object for programs. The words are those of HTTP answers where both exist.

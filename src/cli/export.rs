@@ -3,6 +3,7 @@
 use super::args::{ExportArgs, ExportClustersArgs, ExportCommand, ExportEventsArgs};
 use super::exit::{Exit, ending, file_error, usage};
 use super::mapping;
+use super::output_path::{check_output, check_outside_stores};
 use super::table::{TableColumns, TableFormat, TableWriter, chosen, column};
 use super::wiring::open_read_only;
 use crate::config::Config;
@@ -198,12 +199,19 @@ fn require_related_clusters(store: &RocksStore) -> Result<()> {
 fn table(args: &ExportArgs, columns: &TableColumns, json: bool) -> Result<TableWriter> {
     let columns = chosen(columns.all, columns.default, &args.columns)?;
     let out = args.out.as_deref();
-    TableWriter::create(out, TableFormat::choose(args.format, json, out), columns)
+    out.map_or(Ok(()), |out| check_outside_stores("--out", out))?;
+    TableWriter::create(out, TableFormat::choose(args.format, json, out)?, columns)
+}
+
+/// Fails where a table would overwrite one of the files of events that it is made from.
+fn check_events(args: &ExportArgs, files: &[PathBuf]) -> Result<()> {
+    args.out.as_deref().map_or(Ok(()), |out| check_output("--out", out, files))
 }
 
 /// Writes the events of files as they come.
 fn export_events(args: &ExportEventsArgs, json: bool) -> Result<()> {
     let files = input_files(&args.files).map_err(usage)?;
+    check_events(&args.export, &files)?;
     let mut rows = table(&args.export, &EVENT_COLUMNS, json)?;
     each_event(&files, |event, _| Ok(rows.write(&event)?))?;
     Ok(rows.finish()?)
@@ -237,6 +245,7 @@ struct RecordRow {
 /// Writes a row for each page of the store's events, with the cluster that it has now.
 fn export_records(store: &RocksStore, args: &ExportClustersArgs, json: bool) -> Result<()> {
     let files = input_files(&args.events).map_err(usage)?;
+    check_events(&args.export, &files)?;
     let sizes = Sizes::read(store, &args.export.columns)?;
     let mut clusters = store.clusters()?;
     let mut rows = table(&args.export, &RECORD_COLUMNS, json)?;

@@ -31,7 +31,10 @@ struct ForgetSummary {
     n_urls: u64,
     /// Of these, the URLs of which nothing is left.
     n_urls_gone: u64,
+    /// Sightings of pages, as `stats` counts them.
     n_sightings: u64,
+    /// Sightings that a URL is gone, redirected or lost.
+    n_gone: u64,
     n_documents: u64,
     /// Events that wait for the next `run`.
     n_events: u64,
@@ -44,7 +47,11 @@ impl ForgetSummary {
     fn add(&mut self, forgotten: &Forgotten) {
         self.n_urls += forgotten.urls.len() as u64;
         self.n_urls_gone += forgotten.urls.iter().filter(|url| url.after.is_none()).count() as u64;
-        self.n_sightings += forgotten.urls.iter().map(|url| url.sightings.len() as u64).sum::<u64>();
+        for moment in forgotten.urls.iter().flat_map(|url| &url.sightings) {
+            let is_page = moment.seen.document().is_some();
+            self.n_sightings += u64::from(is_page);
+            self.n_gone += u64::from(!is_page);
+        }
         self.n_documents += forgotten.documents.len() as u64;
     }
 }
@@ -55,6 +62,12 @@ pub(super) fn forget(config: &Config, args: &ForgetArgs, mode: OutputMode) -> Re
     // Opening read-only creates nothing where there is no store.
     let reader = open_read_only(config)?;
     check_can_forget(&reader)?;
+    if let Some(sweep) = &selection.sweep
+        && !reader.sweeps()?.contains_key(sweep)
+    {
+        let why = format!("no page names sweep {sweep}; `lookalike sweep list` shows the sweeps");
+        return Err(ending(Exit::NotFound, why));
+    }
     let mut summary = ForgetSummary { is_dry_run: args.dry_run, ..ForgetSummary::default() };
     if args.dry_run {
         summary.add(&reader.find_selected(&selection, usize::MAX)?);
@@ -98,17 +111,17 @@ fn check_can_forget(store: &RocksStore) -> Result<()> {
 
 fn selection(args: &ForgetArgs) -> Result<Selection> {
     let mut urls = args.named_urls.clone();
-    if let Some(path) = &args.urls {
+    if let Some(path) = &args.urls_from {
         let text = if path == Path::new("-") {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text).map(|_| text)
         } else {
             std::fs::read_to_string(path)
         };
-        let text = text.map_err(|error| usage(format!("--urls: {}: {error}", path.display())))?;
+        let text = text.map_err(|error| usage(format!("--urls-from: {}: {error}", path.display())))?;
         urls.extend(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(String::from));
         if urls.is_empty() {
-            return Err(usage(format!("--urls: {} names no URL", path.display())));
+            return Err(usage(format!("--urls-from: {} names no URL", path.display())));
         }
     }
     let selection = Selection {
@@ -118,7 +131,7 @@ fn selection(args: &ForgetArgs) -> Result<Selection> {
         sweep: args.sweep.clone(),
     };
     if selection.is_everything() {
-        return Err(usage("say what to forget: URLs, --urls, --host, --before or --sweep"));
+        return Err(usage("say what to forget: URLs, --urls-from, --host, --before or --sweep"));
     }
     Ok(selection)
 }
@@ -186,19 +199,19 @@ fn stopped() -> anyhow::Error {
 
 fn summary_text(summary: &ForgetSummary, store: &Path) -> String {
     let store = store.display();
-    let ForgetSummary { n_urls, n_urls_gone, n_sightings, n_documents, n_events, is_dry_run, needs_related_build } =
-        summary;
+    let ForgetSummary { n_urls, n_urls_gone, n_sightings, n_gone, n_documents, n_events, .. } = summary;
     if *n_urls == 0 {
         return format!("{store} has nothing to forget\n");
     }
     let what = format!(
-        "{} sightings of {} URLs, {} of them as a whole, and {} documents",
+        "{} sightings of pages and {} that a URL is gone, redirected or lost, of {} URLs, {} of them as a whole, and {} documents",
         HumanCount(*n_sightings),
+        HumanCount(*n_gone),
         HumanCount(*n_urls),
         HumanCount(*n_urls_gone),
         HumanCount(*n_documents),
     );
-    if *is_dry_run {
+    if summary.is_dry_run {
         return format!("{what} would be forgotten; {store} is unchanged\n");
     }
     let mut text = format!(
@@ -206,7 +219,7 @@ fn summary_text(summary: &ForgetSummary, store: &Path) -> String {
          its files may still hold them until that run and `lookalike compact --store {store}` after it\n",
         HumanCount(*n_events)
     );
-    if *needs_related_build {
+    if summary.needs_related_build {
         text += &format!("it has no related pages until `lookalike related build --store {store}`\n");
     }
     text

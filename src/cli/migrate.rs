@@ -4,6 +4,7 @@ use super::args::MigrateArgs;
 use super::backfill::{context, memory_limit, open_checkpoint, page_input, reading, usage_error, work_folder};
 use super::exit::{Exit, ending, usage};
 use super::output::{OutputMode, unreadable_text};
+use super::output_path::check_output;
 use super::telemetry;
 use super::wiring::{refuse_star, watch_signals};
 use crate::backfill::{
@@ -51,6 +52,7 @@ pub(super) fn migrate(mut config: Config, args: &MigrateArgs, mode: OutputMode) 
     args.page_defaults.override_in(&mut config)?;
     let old = RocksStore::open_read_only(&old_path, &config.store_settings())?;
     let inputs = inputs(&old, args, mode)?;
+    args.missing.as_deref().map_or(Ok(()), |missing| check_output("--missing", missing, &inputs))?;
     check_old(&config, &old, &inputs, mode)?;
     let spec = spec(&config, &old, &inputs)?;
     drop(old);

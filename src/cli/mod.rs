@@ -27,6 +27,7 @@ mod mapping;
 mod migrate;
 mod named;
 mod output;
+mod output_path;
 mod page_file;
 mod passages;
 mod query;

@@ -75,6 +75,11 @@ pub(super) fn write_answer<T: Serialize>(
     Ok(out.write_all(text.as_bytes())?)
 }
 
+/// A count with its noun, whose plural adds an s.
+pub(super) fn counted(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", HumanCount(n), if n == 1 { "" } else { "s" })
+}
+
 /// The lines of a summary about records that are no pages. The advice follows the count of the rejected.
 pub(super) fn no_pages_text(n_gone: u64, n_rejected: u64, advice: &str) -> String {
     let line = |what: &str, n: u64, advice: &str| match n {

@@ -5,6 +5,7 @@ use super::backfill::memory_limit;
 use super::exit::{Exit, ending, file_error, usage};
 use super::export::CLUSTER_COLUMNS;
 use super::output::OutputMode;
+use super::output_path::check_outside_stores;
 use super::table::{TableFormat, TableWriter, chosen};
 use super::wiring::{check_share, open_read_only, open_store, watch_signals};
 use crate::backfill::{self, BackfillError, Context, LinkRule, ReclusterPolicy, Reclustered, Representative};
@@ -37,6 +38,8 @@ pub(super) fn recluster(config: &Config, args: &ReclusterArgs, mode: OutputMode)
     check_share("--threshold", args.threshold, false)?;
     args.containment.map_or(Ok(()), |share| check_share("--containment", share, false))?;
     let policy = policy_of(args)?;
+    check_outside_stores("--out", &args.out)?;
+    let format = TableFormat::choose(args.format, mode.json, Some(&args.out))?;
     let mut store = match args.apply {
         // The lock is held from before the store is read, so that nothing is taken in meanwhile.
         true if config.store.path.exists() => open_store(config)?,
@@ -61,7 +64,6 @@ pub(super) fn recluster(config: &Config, args: &ReclusterArgs, mode: OutputMode)
         reclustered => reclustered?,
     };
     let n_clusters_before = store.clusters()?.n_clusters();
-    let format = TableFormat::choose(args.format, mode.json, Some(&args.out));
     let columns = chosen(CLUSTER_COLUMNS.all, CLUSTER_COLUMNS.default, &[])?;
     write_clusters(&store, &reclustered.names, TableWriter::create(Some(&args.out), format, columns)?)?;
     let n_events = if args.apply { apply(&mut store, rule, policy, &reclustered)? } else { 0 };

@@ -3,7 +3,8 @@
 use super::args::{BuildArgs, EvaluateArgs, RelatedCommand, SampleArgs, TableArgs};
 use super::backfill::{context, input_sizes, memory_limit, page_input, usage_error};
 use super::exit::{Exit, RUN_SHOWS_REASONS, ending, file_error, none_accepted, usage};
-use super::output::{OutputMode, RowWriter, no_pages_text, print, unreadable_text};
+use super::output::{OutputMode, RowWriter, counted, no_pages_text, print, unreadable_text};
+use super::output_path::check_output;
 use super::related_store;
 use super::telemetry;
 use super::wiring::{new_seed, watch_signals};
@@ -47,6 +48,10 @@ fn build(mut config: Config, args: BuildArgs, out: &Path, mode: OutputMode) -> R
     args.page_defaults.override_in(&mut config)?;
     // Before the folder is created: a mistyped path must leave nothing behind.
     let inputs = input_files(&args.inputs).map_err(usage)?;
+    for table in ["neighbours", "centers"] {
+        check_output("--out", &table_path(out, table, mode.json), &inputs)?;
+    }
+    check_output("--out", &out.join(BAGS), &inputs)?;
     let spec = BuildSpec {
         rule: config.related.clone(),
         reading: {
@@ -108,10 +113,10 @@ fn exit_of(report: &BuildReport) -> Result<Exit> {
 fn summary_text(report: &BuildReport, n_files: usize, out: &Path, elapsed: Duration) -> String {
     let (counts, sizes) = (&report.counts, &report.sizes);
     let mut text = format!(
-        "{} pages of {} files in {:.1} s: {} now holds {} pairs of related pages among {} URLs, and {} clusters of two or \
+        "{} of {} in {:.1} s: {} now holds {} pairs of related pages among {} URLs, and {} clusters of two or \
          more, the largest of {}\n",
-        HumanCount(counts.n_pages),
-        HumanCount(n_files as u64),
+        counted(counts.n_pages, "page"),
+        counted(n_files as u64, "file"),
         elapsed.as_secs_f64(),
         out.display(),
         HumanCount(sizes.pairs),
@@ -145,12 +150,17 @@ struct BagRow {
     bag: BTreeMap<String, u8>,
 }
 
+/// The file of the bags in DIR.
+const BAGS: &str = "bags.jsonl";
+
+/// The file of a table in DIR.
+fn table_path(out: &Path, table: &str, json: bool) -> PathBuf {
+    out.join(format!("{table}.{}", if json { "jsonl" } else { "csv" }))
+}
+
 fn write_rows(built: &Built, out: &Path, args: &BuildArgs, json: bool) -> Result<()> {
     let urls = built.urls()?;
-    let create = |name: &str| {
-        let extension = if json { "jsonl" } else { "csv" };
-        RowWriter::create(Some(&out.join(format!("{name}.{extension}"))), json)
-    };
+    let create = |table: &str| RowWriter::create(Some(&table_path(out, table, json)), json);
     let mut rows = create("neighbours")?;
     built.each_neighbours::<anyhow::Error>(|id, neighbours| {
         let url = urls.url(id);
@@ -169,7 +179,7 @@ fn write_rows(built: &Built, out: &Path, args: &BuildArgs, json: bool) -> Result
     rows.finish()?;
     if args.bags {
         let words = built.words()?;
-        let mut rows = RowWriter::create(Some(&out.join("bags.jsonl")), true)?;
+        let mut rows = RowWriter::create(Some(&out.join(BAGS)), true)?;
         built.each_bag::<anyhow::Error>(|url, bag| {
             let weight = |(term, weight): &(Term, u8)| Some((words.get(term)?.clone(), *weight));
             let bag = bag.weights().iter().filter_map(weight).collect();
@@ -253,7 +263,7 @@ fn sample(args: &SampleArgs, json: bool) -> Result<Exit> {
     let built = open(&args.build)?;
     let urls = built.urls()?;
     let mut sampled = Vec::new();
-    for id in sampled_ids(&built, &urls, args.n)? {
+    for id in sampled_ids(&built, &urls, args.limit)? {
         let nearest = built.neighbours(id)?.into_iter().take(NEAREST);
         let nearest = nearest.map(|found| Nearest { url: urls.url(found.id), similarity: rounded(found.similarity) });
         sampled.push(Sampled { url: urls.url(id), neighbours: nearest.collect() });

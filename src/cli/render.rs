@@ -47,6 +47,9 @@ pub(super) fn related(answered: &RelatedTo<'_>) -> String {
     let words =
         |words: &[SharedWord]| words.iter().take(8).map(|shared| shared.word.as_str()).collect::<Vec<_>>().join(", ");
     let RelatedAnswer { bag, n_fragments, built_up_to, related } = &answered.answer;
+    if bag.is_empty() && *n_fragments == 0 {
+        return format!("{}: nothing is known about it: it has no words, and no page links to it\n", answered.of);
+    }
     let mut text = format!("{}: {}\n", answered.of, words(bag));
     let _ = match n_fragments {
         0 => writeln!(text, "  no page links to it"),
@@ -113,6 +116,9 @@ fn dated(moment: &Observation) -> String {
 /// Where a page is now.
 pub(super) fn lost(answer: &LostAnswer) -> String {
     let mut text = format!("{}\n", answer.url);
+    if answer.newest.is_none() {
+        return text + "  never seen; URLs are compared byte by byte\n";
+    }
     if let Some(sighting) = &answer.last_seen {
         let _ = writeln!(text, "  last seen  {}", standing(sighting));
     }
@@ -381,12 +387,12 @@ pub(super) fn status(status: &Status) -> String {
         n_bytes => format!("{} of kept texts\n", HumanBytes(n_bytes)),
     };
     let text = format!(
-        "{} sightings of {} URLs in {} sweeps, {} of them gone\n\
+        "{} sightings of {} URLs in {} sweeps, and {} that a URL is gone, redirected or lost\n\
          {} documents in {} clusters\n\
          {} clusters of similar documents hold {} documents; the largest{} holds {}\n\
          {} clusters of equal pages only hold {} URLs\n\
          {} events, {} on disk\n",
-        n(status.n_sightings + status.n_gone),
+        n(status.n_sightings),
         n(status.n_urls),
         n(status.n_sweeps),
         n(status.n_gone),

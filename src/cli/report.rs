@@ -2,8 +2,9 @@
 
 use super::args::ReportArgs;
 use super::chart;
-use super::exit::{Exit, file_error};
+use super::exit::{Exit, ending, file_error};
 use super::output::OutputMode;
+use super::output_path::check_outside_stores;
 use super::wiring::{check_local, open_read_only};
 use crate::config::Config;
 use crate::files::NewFile;
@@ -20,10 +21,15 @@ const OTHERS_MAX: usize = 20;
 /// Writes the report.
 pub(super) fn report(config: &Config, args: &ReportArgs, mode: OutputMode) -> Result<Exit> {
     check_local("--out", &args.out)?;
+    check_outside_stores("--out", &args.out)?;
     let store = open_read_only(config)?;
     let search = LostSearch { ranking: config.lost.clone(), ..LostSearch::default() };
     let question = ReportQuestion { host: args.host.clone(), limit: args.limit, search };
     let report = query::report(&store, &question)?;
+    if let Some(host) = args.host.as_deref().filter(|_| report.n_pages + report.n_dead == 0) {
+        let why = format!("the store has no URL of the host {host:?}; a host is compared letter by letter");
+        return Err(ending(Exit::NotFound, why));
+    }
     let html = page(&report, args);
     let write = || {
         let mut file = NewFile::create(&args.out)?;
@@ -56,7 +62,7 @@ fn page(report: &Report, args: &ReportArgs) -> String {
     }
     facts(&mut html, report);
     if report.n_pages + report.n_dead == 0 {
-        html.raw("<p>No page of this kind was seen. A host is compared letter by letter.</p>");
+        html.raw("<p>No page was seen.</p>");
     }
     html.raw("<p class=\"note\">Of each cluster of copies and near-copies, all pages but one count as duplicates.</p>");
     places(&mut html, "Duplicates by host", "Host", &report.hosts);

@@ -494,7 +494,12 @@ fn summary_text(summary: &Summary, store: &Path) -> String {
         n(&["lexical"]),
         n(&["shingle"]),
     );
-    let _ = writeln!(text, "  gone {}, clusters merged {}", HumanCount(summary.n_gone), HumanCount(summary.n_merged));
+    let _ = writeln!(
+        text,
+        "  gone or redirected {}, clusters merged {}",
+        HumanCount(summary.n_gone),
+        HumanCount(summary.n_merged)
+    );
     if summary.n_rejected() > 0 {
         let _ = writeln!(text, "  rejected {}", HumanCount(summary.n_rejected()));
         text += &rejections_text(summary);

@@ -4,6 +4,7 @@ use super::args::SketchArgs;
 use super::backfill::{context, input_sizes, page_input, reading};
 use super::exit::{Exit, ending, file_error, usage};
 use super::output::{OutputMode, unreadable_text};
+use super::output_path::check_outside_stores;
 use super::telemetry::Progress;
 use super::wiring::{OPEN_SEED, check_local, inputs, watch_signals};
 use crate::backfill::{self, BackfillError, Context, PhaseName, PhaseProgress};
@@ -42,6 +43,7 @@ pub(super) fn write(
     mode: OutputMode,
 ) -> Result<Exit> {
     check_local("--parquet", folder)?;
+    check_outside_stores("--parquet", folder)?;
     let numbered = numbered(inputs(&args.inputs, None)?, args)?;
     if seed.0 == OPEN_SEED.0 {
         mode.note(

@@ -1,6 +1,7 @@
 //! What several commands open in the same way: the store, inputs, sinks, signals.
 
 use super::exit::{Exit, file_error, usage};
+use super::output_path::check_outside_stores;
 use crate::cluster::ClusterPolicy;
 use crate::config::{Config, InputKind};
 use crate::document::{FetchTime, Seed};
@@ -121,7 +122,18 @@ pub(super) fn open_sink(
         }
         "" if config.store.keep_events > 0 => Ok(Some(Box::new(StoreOnly))),
         "" => Ok(None),
-        path => events_sink(path).map(Some),
+        path => {
+            let mut sink = events_sink(path)?;
+            // What was published without a file is gone from the store: no later run can write it there.
+            if Path::new(path).is_file() && store.published() > 0 && sink.last_seq()?.is_none() {
+                let first = store.published();
+                tracing::warn!(
+                    "{path} begins at event {first}: earlier runs had no events file, or another one, and the store no longer has \
+                     their events; `lookalike export present` shows where every URL stands"
+                );
+            }
+            Ok(Some(sink))
+        }
     }
 }
 
@@ -168,7 +180,10 @@ pub(super) fn kafka_sink(
 pub(super) fn events_sink(path: &str) -> Result<Box<dyn Sink>> {
     match path {
         "-" => Ok(Box::new(EventStdout::new())),
-        path => Ok(Box::new(EventFile::open(path)?)),
+        path => {
+            check_outside_stores("the events file", Path::new(path))?;
+            Ok(Box::new(EventFile::open(path)?))
+        }
     }
 }
 

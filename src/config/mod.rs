@@ -256,6 +256,21 @@ fn hidden<S: serde::Serializer>(seed: &str, serializer: S) -> Result<S::Ok, S::E
     serializer.serialize_str(if seed.is_empty() { "" } else { "(secret)" })
 }
 
+impl LogSection {
+    /// A part of the level that names neither a level nor a target with its own: taken for a target, it silences all others.
+    fn problem(&self) -> Option<String> {
+        const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+        let is_level = |part: &str| LEVELS.iter().any(|level| level.eq_ignore_ascii_case(part));
+        // A directive that names spans may hold commas of its own.
+        let parts = self.level.split(',').map(str::trim).filter(|_| !self.level.contains('['));
+        let wrong = parts
+            .filter(|part| !part.is_empty())
+            .find(|part| !is_level(part.rsplit_once('=').map_or(*part, |(_, level)| level)))?;
+        let (of, levels) = (&self.level, LEVELS.join(", "));
+        Some(format!("level is {of:?}, where {wrong:?} is no level; write one of {levels}, or TARGET=LEVEL for a part"))
+    }
+}
+
 impl SketchSection {
     fn rule(&self) -> SketchRule {
         let (size, modulus) = (self.size, self.modulus);
@@ -310,7 +325,10 @@ impl Config {
         let wrong = |error| ConfigError(format!("the configuration is wrong: {error}"));
         let loaded = builder.add_source(environment).build().map_err(wrong)?;
         environment::check_names(names.iter(), &known_keys()?, &secret_variables(&loaded))?;
-        let config: Config = loaded.try_deserialize().map_err(wrong)?;
+        let config: Config = loaded.try_deserialize().map_err(|error| match first_wrong(files) {
+            Some(file) => ConfigError(format!("the configuration {}: {error}", file.display())),
+            None => wrong(error),
+        })?;
         config.check()?;
         Ok(config)
     }
@@ -425,6 +443,7 @@ impl Config {
             ("related", self.related.problem()),
             ("lost", self.lost.problem()),
             ("http", self.http.problem()),
+            ("log", self.log.problem()),
             ("watch", watch::problem(&self.watch, self.store.keep_events)),
         ];
         for (section, problem) in problems {
@@ -447,6 +466,16 @@ impl Config {
         check_address("http.listen", &self.http.listen)?;
         self.kafka.check().map_err(|error| ConfigError(error.to_string()))
     }
+}
+
+/// The first file that makes a configuration wrong, together with those before it; none where the environment does.
+fn first_wrong(files: &[PathBuf]) -> Option<&PathBuf> {
+    let mut builder = config::Config::builder().add_source(config::File::from_str(DEFAULT, config::FileFormat::Toml));
+    files.iter().find(|file| {
+        let Ok(text) = read(file) else { return false };
+        builder = builder.clone().add_source(config::File::from_str(&text, config::FileFormat::Toml));
+        builder.build_cloned().and_then(|loaded| loaded.try_deserialize::<Config>()).is_err()
+    })
 }
 
 /// All keys, with dots.
@@ -531,6 +560,20 @@ mod tests {
         let settings = serde_json::to_value(KafkaSettings::default()).expect("JSON");
         for name in settings.as_object().expect("an object").keys().filter(|name| *name != "properties") {
             assert!(known.contains(&format!("kafka.{name}")), "config/default.toml lacks kafka.{name}");
+        }
+    }
+
+    /// Lost once: all warnings and errors, to a level that was no level and passed for the name of a module.
+    #[test]
+    fn a_level_of_the_log_is_a_level() {
+        for level in
+            ["info", "WARN", "off", "warn,lookalike::kafka=debug", "info, rdkafka=trace", "warn,[a{b=1,c=2}]=info"]
+        {
+            assert!(with(&format!("[log]\nlevel = {level:?}\n")).is_ok(), "{level}");
+        }
+        for level in ["loud", "warn,loud", "lookalike=loud"] {
+            let error = with(&format!("[log]\nlevel = {level:?}\n")).expect_err("no level").to_string();
+            assert!(error.contains("log.level is") && error.contains("write one of off, error, warn"), "{error}");
         }
     }
 

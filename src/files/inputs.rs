@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// A path that names no readable file, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
+    /// A symbolic link leads nowhere.
+    #[error("{0}: this link leads to no file; remove it, or correct where it leads")]
+    DanglingLink(PathBuf),
     /// Nothing has this name.
     #[error("{0}: no such file or folder; check the path")]
     Missing(PathBuf),
@@ -146,8 +149,14 @@ impl Listing {
         let entries = walkdir::WalkDir::new(folder).follow_links(true).sort_by_file_name();
         for entry in entries.into_iter().filter_entry(is_shown) {
             let entry = entry.map_err(|error| {
-                let why = error.io_error().map_or_else(|| "a link leads back to its own folder".into(), plain);
-                InputError::Unreadable { path: error.path().unwrap_or(folder).to_path_buf(), why }
+                let path = error.path().unwrap_or(folder);
+                match error.io_error() {
+                    Some(error) => unreadable(path, error),
+                    None => {
+                        let why = "a link leads back to its own folder".into();
+                        InputError::Unreadable { path: path.to_path_buf(), why }
+                    }
+                }
             });
             let added = match entry {
                 Ok(entry) if entry.file_type().is_dir() || !may_hold_pages(entry.path()) => Ok(()),
@@ -262,6 +271,7 @@ fn may_hold_pages(path: &Path) -> bool {
 
 fn unreadable(path: &Path, error: &io::Error) -> InputError {
     match error.kind() {
+        io::ErrorKind::NotFound if path.is_symlink() => InputError::DanglingLink(path.to_path_buf()),
         io::ErrorKind::NotFound => InputError::Missing(path.to_path_buf()),
         _ => InputError::Unreadable { path: path.to_path_buf(), why: plain(error) },
     }

@@ -27,7 +27,7 @@ pub enum PublishError {
     },
     /// The output lacks events that the store no longer has.
     #[error(
-        "the output ends at event {tail}, but events up to {published} went elsewhere and are no longer in the store; give a new events file, or new topics and `lookalike topics republish`"
+        "the output ends at event {tail}, but the store no longer has events {} to {}: a run or `sweep close` since then had another output, or none; give a new events file, beside which `lookalike export present` shows where every URL stands, or new topics and `lookalike topics republish`", .tail + 1, .published - 1
     )]
     Behind {
         /// The last event in the output.

@@ -30,7 +30,7 @@ pub struct Summary {
     pub n_records: u64,
     /// Pages that got a document and a cluster, by how.
     pub assigned: BTreeMap<&'static str, u64>,
-    /// URLs at which nothing stands any more.
+    /// Records that say that nothing stands at a URL any more, or that it redirects.
     pub n_gone: u64,
     /// Records that were no pages, by reason.
     pub rejected: BTreeMap<&'static str, u64>,

@@ -10,7 +10,7 @@
 //! could have left.
 
 use super::db::manifest_state;
-use super::open::{OpenError, RocksStore};
+use super::open::{OpenError, RocksStore, check_there};
 use super::settings::Settings;
 use std::fs::{self, File};
 use std::io;
@@ -54,6 +54,9 @@ pub enum BackupError {
     /// The name is taken.
     #[error("{0} is there already; name a new folder")]
     Exists(PathBuf),
+    /// The system lets this user not read the files of the store, or not link to them.
+    #[error("{0}: this user may not read the store's files, or not link to them; run as the user that owns the store")]
+    NotOwner(PathBuf),
     /// The system refuses.
     #[error("{path}: {error}; check the path, its permissions and the space on the disk, and run again")]
     Io {
@@ -87,9 +90,7 @@ pub struct BackedUp {
 /// # Errors
 /// [`BackupError`]
 pub fn back_up(store: &Path, settings: &Settings, to: &Path) -> Result<BackedUp, BackupError> {
-    if !store.join("CURRENT").exists() {
-        return Err(OpenError::Missing(store.to_path_buf()).into());
-    }
+    check_there(store)?;
     let parent = parent_of_new(to)?;
     // Tables can be linked beside the store, whatever file system the backup goes to.
     let view = Scratch::beside(store)?;
@@ -188,6 +189,10 @@ fn view_of(store: &Path, view: &Path) -> Result<BackedUp, BackupError> {
             Ok(Some(made)) if manifest_state(store) == before => {
                 sync_folder(view)?;
                 return Ok(made);
+            }
+            // Where fs.protected_hardlinks is on, nobody but the owner may link.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(BackupError::NotOwner(store.to_path_buf()));
             }
             // A file that was listed is deleted: the manifest has changed.
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io_error(view)(error)),

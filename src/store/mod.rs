@@ -41,6 +41,6 @@ pub use follower::{Follower, FollowerEvents};
 pub use input_notes::StoredInputNotes;
 pub use kept_events::WriterEvents;
 pub use load::RocksLoader;
-pub use open::{OpenError, RocksStore};
+pub use open::{OpenError, RocksStore, holds_store};
 pub use settings::Settings;
 pub use texts::compress_text;

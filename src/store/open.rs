@@ -14,6 +14,7 @@ use crate::document::Seed;
 use crate::ports::{RelatedView, StoreError, StoreRule};
 use crate::related::{RelatedRule, Said};
 use rocksdb::{Cache, ColumnFamily, DB};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -36,6 +37,16 @@ pub enum OpenError {
     /// The folder holds no store.
     #[error("there is no store in {0}; `lookalike run --store {0} INPUT…` creates one")]
     Missing(PathBuf),
+    /// The system lets this process not look into the folder, or not write there.
+    #[error("the store {path} cannot be {verb} ({why}); check its permissions, or run as the user that owns it")]
+    Refused {
+        /// The store's folder.
+        path: PathBuf,
+        /// What was tried: "read" or "written".
+        verb: &'static str,
+        /// What the system says.
+        why: String,
+    },
     /// The process that creates the store is not done, or was killed before it was.
     #[error(
         "the store {0} is not made yet: a `run` is creating it, so that you need only try again, or its creation was interrupted, \
@@ -111,6 +122,11 @@ pub struct RocksStore {
     pub(super) folder: Option<StoreFolder>,
 }
 
+/// Whether a folder holds a store, or the beginning of one.
+pub fn holds_store(folder: &Path) -> bool {
+    folder.join("CURRENT").exists()
+}
+
 impl RocksStore {
     /// Opens a store for writing, or creates it. An existing store must have this `seed`, if one is given. A new
     /// store gets `seed`, or else `new_seed()`.
@@ -124,7 +140,7 @@ impl RocksStore {
         seed: Option<Seed>,
         new_seed: impl FnOnce() -> Seed,
     ) -> Result<Self, OpenError> {
-        if !path.join("CURRENT").exists() && !is_unmade(path) {
+        if !holds_store(path) && !is_unmade(path) {
             return Err(OpenError::NotAStore(path.to_path_buf()));
         }
         let mut options = database_options(settings);
@@ -185,9 +201,7 @@ impl RocksStore {
     /// Like [`Self::open_read_only`], with a block cache that several snapshots share.
     pub(super) fn open_snapshot(path: &Path, shared: &SharedCache) -> Result<Self, OpenError> {
         let settings = &shared.settings;
-        if !path.join("CURRENT").exists() {
-            return Err(OpenError::Missing(path.to_path_buf()));
-        }
+        check_there(path)?;
         let options = database_options(settings);
         let (mut log_error, mut last_missing, mut n_misses, mut is_unmade) = (None, None, 0, false);
         for _ in 0..OPEN_TRIES {
@@ -412,7 +426,9 @@ fn read_seed(row: &[u8]) -> Option<Seed> {
 
 fn open_error(path: &Path, error: rocksdb::Error) -> OpenError {
     let message = error.to_string();
-    if message.contains("lock") && error.kind() == rocksdb::ErrorKind::IOError {
+    if let Some(refusal) = refusal(path, &message) {
+        refusal
+    } else if message.contains("lock") && error.kind() == rocksdb::ErrorKind::IOError {
         OpenError::Locked(path.to_path_buf())
     } else if is_missing(&error) && path.join("CURRENT").exists() {
         OpenError::Store(damaged(message))
@@ -421,6 +437,28 @@ fn open_error(path: &Path, error: rocksdb::Error) -> OpenError {
     } else {
         OpenError::Store(failed(error))
     }
+}
+
+/// Fails where a folder holds no store, or does not show whether it does.
+pub(super) fn check_there(path: &Path) -> Result<(), OpenError> {
+    match path.join("CURRENT").try_exists() {
+        Ok(true) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(refused(path, "read", "permission denied"))
+        }
+        Ok(false) | Err(_) => Err(OpenError::Missing(path.to_path_buf())),
+    }
+}
+
+fn refused(path: &Path, verb: &'static str, why: &str) -> OpenError {
+    OpenError::Refused { path: path.to_path_buf(), verb, why: why.into() }
+}
+
+/// Why a store cannot be opened that the system keeps this process out of; none where RocksDB says something else.
+fn refusal(path: &Path, message: &str) -> Option<OpenError> {
+    let why = ["Permission denied", "Read-only file system"].into_iter().find(|why| message.contains(why))?;
+    let is_readable = std::fs::File::open(path.join("CURRENT")).is_ok() || !holds_store(path);
+    Some(refused(path, if is_readable { "written" } else { "read" }, &why.to_lowercase()))
 }
 
 /// Whether a folder without `CURRENT` is missing, empty, or left by an interrupted creation. A store that has lost

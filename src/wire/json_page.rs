@@ -19,6 +19,7 @@ use base64::Engine as _;
 use serde::Deserialize;
 
 #[derive(Default, Deserialize)]
+#[serde(expecting = "an object")]
 struct JsonPage {
     url: Option<String>,
     fetched_at: Option<String>,
@@ -261,7 +262,9 @@ fn content_of(parsed: JsonPage, limits: &Limits) -> Result<Content, Rejection> {
 /// Distinguishes broken JSON from JSON of the wrong shape.
 fn rejection_of(json: &[u8], error: &serde_json::Error, limits: &Limits) -> Rejection {
     if error.classify() != serde_json::error::Category::Data || !is_object(json) {
-        return Rejection::new(Reason::InvalidJson, format!("not a JSON page: {error}"));
+        // The reader's word for a misspelt `null` or a word without quotes.
+        let why = error.to_string().replace("expected ident", "a word without quotes");
+        return Rejection::new(Reason::InvalidJson, format!("not a JSON page: {why}"));
     }
     let mut rejection = Rejection::new(Reason::InvalidField, format!("the JSON page: {error}"));
     // Other fields are skipped: as values they would take many times their bytes.

@@ -51,7 +51,7 @@ fn what_is_forgotten_was_never_there() {
         let world = world_of(&lines);
         let list = world.write("urls.txt", gone.iter().map(|url| format!("{url}\n")).collect::<String>());
         let before = world.partition();
-        let summary = forget(&world, &["--urls", list.to_str().expect("a path")]);
+        let summary = forget(&world, &["--urls-from", list.to_str().expect("a path")]);
         assert_eq!(summary["n_urls_gone"], gone.len());
         let left: Vec<String> = lines.iter().filter(|line| !gone.contains(&url_of(line))).cloned().collect();
         let never = world_of(&left);
@@ -252,7 +252,9 @@ fn wrong_usage_changes_nothing_and_says_what_to_do() {
     };
     fails(&[], 2, "say what to forget");
     fails(&["--before", "soon"], 2, "is no time");
+    fails(&["--urls-from", "/nowhere/urls.txt"], 2, "/nowhere/urls.txt");
     fails(&["--urls", "/nowhere/urls.txt"], 2, "/nowhere/urls.txt");
+    fails(&["--sweep", "nosuch"], 4, "no page names sweep nosuch");
     fails(&["http://nobody.example/"], 4, "no such sightings");
     fails(&["--host", "nobody.example"], 4, "no such sightings");
     let nowhere = World::new();

@@ -71,7 +71,7 @@ fn a_command_that_fails_says_why_as_json() {
         ("config validate", vec!["--config", missing.as_str()], 2, "usage", "check the path"),
         ("query url", vec!["http://never/"], 4, "not-found", "http://never/"),
         ("query url --json", vec!["http://never/"], 4, "not-found", "http://never/"),
-        ("forget", vec!["--urls", missing.as_str()], 2, "usage", "--urls: "),
+        ("forget", vec!["--urls-from", missing.as_str()], 2, "usage", "--urls-from: "),
     ] {
         let (code, lines) = lines_of(world.command(command).args(arguments));
         let last = lines.last().expect(command);

@@ -52,7 +52,7 @@ fn pages_of_one_topic_are_related() {
     let input = world.write("pages.jsonl", pages());
     let output = build(&world, &input, &["--bags", "--nearest", "1"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("7 pages of 1 files"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("7 pages of 1 file in "), "{}", text(&output.stderr));
 
     let neighbours = rows(world.path("related/neighbours.csv"));
     assert_eq!(neighbours.len(), 2 * 3, "the nearest of each: {neighbours:?}");

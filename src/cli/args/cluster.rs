@@ -1,7 +1,7 @@
 //! The words of `cluster`.
 
 use super::super::table::TableFormat;
-use super::ingest::{INPUTS_HELP, PageDefaults};
+use super::ingest::{FILES_HELP, PageDefaults};
 use crate::dedup::Keep;
 use clap::Args;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ Exit codes:
   3    some input could not be read, the table has the rest; or no record was accepted
   130  stopped by SIGTERM or SIGINT; the same command goes on")]
 pub struct ClusterArgs {
-    #[arg(help = INPUTS_HELP, value_name = "INPUT", required = true)]
+    #[arg(help = FILES_HELP, value_name = "INPUT", required = true)]
     pub inputs: Vec<PathBuf>,
     /// Write the table to this file, or the object of this URL
     #[arg(long, short, value_name = "FILE")]

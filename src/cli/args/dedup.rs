@@ -1,6 +1,6 @@
 //! The words of `dedup`.
 
-use super::ingest::{INPUTS_HELP, PageDefaults};
+use super::ingest::{FILES_HELP, PageDefaults};
 use crate::dedup::Keep;
 use crate::document::PageContent;
 use clap::{Args, ValueEnum};
@@ -53,7 +53,7 @@ Exit codes:
   3    some input could not be read, the corpus holds the rest; or no record was accepted
   130  stopped by SIGTERM or SIGINT; the same command goes on")]
 pub struct DedupArgs {
-    #[arg(help = INPUTS_HELP, value_name = "INPUT", required = true)]
+    #[arg(help = FILES_HELP, value_name = "INPUT", required = true)]
     pub inputs: Vec<PathBuf>,
     /// Write the corpus into this folder, which is created or empty
     #[arg(long, short, value_name = "DIR")]
@@ -69,7 +69,7 @@ pub struct DedupArgs {
     #[arg(long, value_name = "C")]
     pub containment: Option<f64>,
     /// List every record that is not in the corpus here, with the reason and the page that stays: CSV where the name ends
-    /// in .csv, JSON lines otherwise
+    /// in .csv; JSON lines where it ends in .jsonl or .ndjson, or has no ending
     #[arg(long, value_name = "FILE")]
     pub removed: Option<PathBuf>,
     /// What kept records are written as [default: same; jsonl for ARC and WACZ, which cannot be the same]

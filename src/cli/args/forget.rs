@@ -8,9 +8,9 @@ pub struct ForgetArgs {
     /// Forget these URLs
     #[arg(value_name = "URL")]
     pub named_urls: Vec<String>,
-    /// Forget the URLs in this file, a line each; - for standard input
-    #[arg(long, value_name = "FILE")]
-    pub urls: Option<PathBuf>,
+    /// Forget the URLs in this file, one a line; `-` is standard input
+    #[arg(long, alias = "urls", value_name = "FILE")]
+    pub urls_from: Option<PathBuf>,
     /// Forget all URLs of this host, as URLs write it; may be given several times
     #[arg(long = "host", value_name = "HOST")]
     pub hosts: Vec<String>,

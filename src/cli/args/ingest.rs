@@ -8,11 +8,23 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
-/// What inputs are, for every command that reads pages.
-pub(super) const INPUTS_HELP: &str = "\
-Files of JSONL, a JSON array, CSV, TSV, Parquet, WARC, WET, ARC or WACZ, or of one page of HTML or text; folders; patterns; or URLs (s3://, gs://, az://, https://). Plain or \
-compressed with gzip, zstd, xz or bzip2. A folder yields every file below it in order of names, without hidden ones, images, style sheets and the like; `*`, `?`, `[…]` and `**` match where the shell has not. `-` is \
-standard input";
+macro_rules! inputs_help {
+    ($standard_input:literal) => {
+        concat!(
+            "Files of JSONL, a JSON array, CSV, TSV, Parquet, WARC, WET, ARC or WACZ, or of one page of HTML or text; folders; \
+             patterns; or URLs (s3://, gs://, az://, https://). Plain or compressed with gzip, zstd, xz or bzip2. A folder \
+             yields every file below it in order of names, without hidden ones, images, style sheets and the like; `*`, `?`, \
+             `[…]` and `**` match where the shell has not. ",
+            $standard_input
+        )
+    };
+}
+
+/// What inputs are, for commands that read pages once.
+pub(super) const INPUTS_HELP: &str = inputs_help!("`-` is standard input");
+
+/// What inputs are, for commands that read pages again: in another phase, or to go on after an interruption.
+pub(super) const FILES_HELP: &str = inputs_help!("Standard input and pipes cannot be read again; save them to a file");
 
 /// Where records hold the parts of a page, and what a page gets that does not say it itself.
 #[derive(Debug, Args)]
@@ -158,7 +170,7 @@ Exit codes:
   3    some input could not be read, the rest is taken in; or no record was accepted
   130  stopped by SIGTERM or SIGINT; the same command goes on")]
 pub struct BackfillArgs {
-    #[arg(help = INPUTS_HELP, value_name = "INPUT", required_unless_present = "from_sketches")]
+    #[arg(help = FILES_HELP, value_name = "INPUT", required_unless_present = "from_sketches")]
     pub inputs: Vec<PathBuf>,
     /// Read no pages: load the files that `sketch --parquet` left in this folder, of all inputs
     #[arg(long, value_name = "DIR", conflicts_with_all = ["inputs", "sweep", "fetched_at", "url_from", "fields", "map"])]

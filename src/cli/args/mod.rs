@@ -256,14 +256,14 @@ Exit codes:
 Examples:
   lookalike forget https://a.example/private --store crawl.store
   lookalike forget --host www.a.example --dry-run
-  lookalike forget --urls takedown.txt
+  lookalike forget --urls-from takedown.txt
   lookalike forget --before 2020-01-01
 
 Exit codes:
   0    all that is selected is forgotten, or nothing is
   1    failed, or there is no store; the message says why and what to do
   2    wrong usage or configuration; nothing was changed
-  4    the store has none of the URLs and hosts that are named
+  4    the store has none of the URLs and hosts that are named, or no such sweep
   130  stopped by SIGTERM or SIGINT; the same command goes on")]
     Forget(ForgetArgs),
     /// Rewrite the store's files without what is deleted

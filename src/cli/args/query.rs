@@ -306,7 +306,8 @@ Examples:
 Exit codes:
   0    written
   1    failed; the message says why and what to do
-  2    wrong usage or configuration")]
+  2    wrong usage or configuration
+  4    the store has no URL of the host; nothing was written")]
 pub struct ReportArgs {
     /// Write the page to this file; it has the name only when it is whole
     #[arg(long, short, value_name = "FILE")]

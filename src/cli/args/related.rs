@@ -31,7 +31,7 @@ Examples:
     #[command(after_long_help = "\
 Examples:
   lookalike related sample related/
-  lookalike related sample related/ --n 5 --json")]
+  lookalike related sample related/ --limit 5 --json")]
     Sample(SampleArgs),
     /// Score a build by classes that people made: whether URLs of one class are neighbours
     #[command(after_long_help = "\
@@ -99,8 +99,8 @@ pub struct SampleArgs {
     #[arg(value_name = "DIR")]
     pub build: PathBuf,
     /// Show this many URLs
-    #[arg(long, default_value_t = 20, value_name = "N")]
-    pub n: usize,
+    #[arg(long, alias = "n", default_value_t = 20, value_name = "N")]
+    pub limit: usize,
 }
 
 #[derive(Debug, Args)]

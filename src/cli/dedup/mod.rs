@@ -29,7 +29,7 @@ use crate::dedup::{
 use anyhow::Result;
 use clustered::Clustered;
 use errors::dedup_error;
-use plan::Plan;
+use plan::{Plan, is_csv, unfinished};
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -124,14 +124,7 @@ struct RemovedList<'a> {
 
 impl<'a> RemovedList<'a> {
     fn create(path: &'a Path) -> Result<Self> {
-        let is_csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
-        Ok(RemovedList { path, rows: RowWriter::create(Some(&Self::unfinished(path)), !is_csv)? })
-    }
-
-    fn unfinished(path: &Path) -> std::path::PathBuf {
-        let mut name = path.as_os_str().to_os_string();
-        name.push(".unfinished");
-        name.into()
+        Ok(RemovedList { path, rows: RowWriter::create(Some(&unfinished(path)), !is_csv(path)?)? })
     }
 
     fn write(&mut self, record: &RemovedRecord<'_>) -> Result<(), DedupError> {
@@ -140,7 +133,7 @@ impl<'a> RemovedList<'a> {
 
     /// Makes the list durable and moves it to its place.
     fn finish(self) -> Result<()> {
-        let unfinished = Self::unfinished(self.path);
+        let unfinished = unfinished(self.path);
         let finish = || {
             self.rows.finish()?;
             File::open(&unfinished)?.sync_all()?;

@@ -4,7 +4,9 @@ use crate::backfill::is_free;
 use crate::cli::args::{CorpusFormat, DedupArgs};
 use crate::cli::backfill::{input_sizes, reading};
 use crate::cli::exit::usage;
-use crate::cli::wiring::{check_local, refuse_star};
+use crate::cli::output_path::{check_output, check_outside_stores};
+use crate::cli::table::ending_of;
+use crate::cli::wiring::{beside, check_local, refuse_star};
 use crate::config::Config;
 use crate::dedup::CorpusSpec;
 use crate::document::{CanonicalRule, PageContent};
@@ -59,6 +61,12 @@ impl Plan {
                 "--text says which text is written, but records stay as they came; add --format jsonl or parquet",
             ));
         }
+        check_outside_stores("--out", &args.out)?;
+        if let Some(removed) = &args.removed {
+            is_csv(removed)?;
+            check_output("--removed", removed, &inputs)?;
+            check_output("--removed", &unfinished(removed), &inputs)?;
+        }
         let removed = args.removed.as_deref().map(absolute).transpose()?;
         check_names(&rows, removed.as_deref(), &absolute(&args.out)?)?;
         let spec = CorpusSpec {
@@ -78,6 +86,20 @@ impl Plan {
     pub fn n_bytes(&self) -> u64 {
         self.spec.inputs.iter().map(|(_, n_bytes, _)| n_bytes).sum()
     }
+}
+
+/// Whether the list of removed records is CSV, by what its name ends in; JSON lines otherwise.
+pub(super) fn is_csv(removed: &Path) -> Result<bool> {
+    match ending_of(removed).as_deref() {
+        Some("csv") => Ok(true),
+        None | Some("jsonl" | "ndjson") => Ok(false),
+        Some(_) => Err(usage(format!("--removed {}: the name must end in .csv, .jsonl or .ndjson", removed.display()))),
+    }
+}
+
+/// Where the list of removed records grows, beside the place where it will be.
+pub(super) fn unfinished(removed: &Path) -> PathBuf {
+    beside(removed, ".unfinished")
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {

@@ -1,7 +1,7 @@
 //! What a deduplication did.
 
 use super::plan::Plan;
-use crate::cli::output::{no_pages_text, unreadable_text};
+use crate::cli::output::{counted, no_pages_text, unreadable_text};
 use crate::dedup::{Counts, Decided, Finished};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
@@ -42,10 +42,10 @@ pub(super) fn summary_text(summary: &DedupSummary, elapsed: Option<Duration>) ->
     let time = elapsed.map(|elapsed| format!(" in {:.1} s", elapsed.as_secs_f64())).unwrap_or_default();
     let n_removed = counts.n_removed_identical + counts.n_removed_near;
     let mut text = format!(
-        "{} pages of {} files{time}: {} kept in {}, {} removed\n  {} have the same content as a kept page, {} are near one\n  \
+        "{} of {}{time}: {} kept in {}, {} removed\n  {} have the same content as a kept page, {} are near one\n  \
          {} of files became {}\n",
-        n(counts.n_pages),
-        n(*n_inputs as u64),
+        counted(counts.n_pages, "page"),
+        counted(*n_inputs as u64, "file"),
         n(counts.n_kept),
         out.display(),
         n(n_removed),

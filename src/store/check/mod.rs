@@ -46,7 +46,7 @@ impl fmt::Display for Finding {
 pub struct Report {
     /// Whether every invariant holds.
     pub is_sound: bool,
-    /// The number of documents according to `meta`.
+    /// The number of documents according to `meta`, without those that are forgotten.
     pub n_documents: u32,
     /// The number of rows read from each column family.
     pub rows: BTreeMap<&'static str, u64>,
@@ -73,11 +73,10 @@ impl RocksStore {
     /// Checks every invariant. The report names the first `findings_max` findings and counts the rest. Unreadable
     /// data is a finding, not an error.
     pub fn check(&self, findings_max: usize) -> Report {
-        let mut check = Check {
-            store: self,
-            report: Report { n_documents: self.n_documents(), ..Report::default() },
-            findings_max,
-        };
+        // What cannot be read is a finding of the check of documents.
+        let n_forgotten = self.forgotten_documents().unwrap_or_default();
+        let n_documents = self.n_documents().saturating_sub(n_forgotten);
+        let mut check = Check { store: self, report: Report { n_documents, ..Report::default() }, findings_max };
         check.progress();
         let expected = check.documents();
         check.sightings(expected.sighting_sums);

@@ -1,0 +1,82 @@
+//! Refuses outputs that would overwrite what commands read: an input, or a store.
+
+use super::exit::usage;
+use crate::files::url_of;
+use crate::store::holds_store;
+use anyhow::Result;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Fails where an output is one of the inputs, whatever their names, or lies in a store.
+pub(super) fn check_output<P: AsRef<Path>>(flag: &str, out: &Path, inputs: impl IntoIterator<Item = P>) -> Result<()> {
+    let there = out.metadata().ok().filter(Metadata::is_file);
+    let is_out = |input: &Path| {
+        // Symbolic links are followed, and hard links have one number.
+        let number = |metadata: &Metadata| (metadata.dev(), metadata.ino());
+        let is_same = |there| input.metadata().is_ok_and(|metadata| number(&metadata) == number(there));
+        there.as_ref().map_or(url_of(out).is_some() && input == out, is_same)
+    };
+    if let Some(input) = inputs.into_iter().find(|input| is_out(input.as_ref())) {
+        let (out, input) = (out.display(), input.as_ref().display());
+        return Err(usage(format!("{flag} {out} would overwrite the input {input}; give another file")));
+    }
+    check_outside_stores(flag, out)
+}
+
+/// Fails where an output lies in the folder of a store, or is one.
+pub(super) fn check_outside_stores(flag: &str, out: &Path) -> Result<()> {
+    match store_around(out) {
+        Some(store) => {
+            let (out, store) = (out.display(), store.display());
+            Err(usage(format!("{flag} {out} lies in the store {store}, which it would damage; give another path")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The store in whose folder a path lies, or would lie.
+fn store_around(path: &Path) -> Option<PathBuf> {
+    if url_of(path).is_some() {
+        return None;
+    }
+    let whole = std::path::absolute(path).ok()?;
+    let there = whole.ancestors().find_map(|folder| folder.canonicalize().ok())?;
+    there.ancestors().find(|folder| holds_store(folder)).map(Path::to_path_buf)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    /// Lost once: an input, by a command whose output was the input under another name.
+    #[test]
+    fn an_input_is_known_by_any_name_and_a_store_by_any_way() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        for name in ["in.jsonl", "other.jsonl"] {
+            fs::write(path(name), "").expect("written");
+        }
+        symlink(path("in.jsonl"), path("link")).expect("linked");
+        fs::hard_link(path("in.jsonl"), path("hard")).expect("linked");
+        fs::create_dir_all(path("store/deep")).expect("made");
+        fs::write(path("store/CURRENT"), "").expect("written");
+        symlink(path("store"), path("way")).expect("linked");
+        let refused = |out: &str| {
+            let refused = check_output("--out", &path(out), [path("other.jsonl"), path("in.jsonl")]);
+            refused.map_or_else(|error| error.to_string(), |()| String::new())
+        };
+        for out in ["in.jsonl", "store/../in.jsonl", "link", "hard"] {
+            assert!(refused(out).contains("in.jsonl; give another file"), "{out}: {}", refused(out));
+        }
+        for out in ["store", "store/out", "store/deep/out", "store/new/out", "store/CURRENT", "way/out"] {
+            assert!(refused(out).contains("lies in the store"), "{out}: {}", refused(out));
+        }
+        assert_eq!(["out.jsonl", "new/out"].map(refused), ["", ""]);
+        let url = Path::new("s3://bucket/in.jsonl");
+        assert!(check_output("--out", url, [url]).is_err());
+        assert!(check_output("--out", Path::new("/dev/null"), ["/dev/null"]).is_ok(), "a device overwrites nothing");
+    }
+}
