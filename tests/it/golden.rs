@@ -36,7 +36,8 @@ fn words_of_the_content() -> Result<(), Box<dyn std::error::Error>> {
          <div class='post comments'><p>first</p></div><footer>©</footer>",
         "<p>Reply</p>".repeat(5)
     );
-    let index = format!("<title>An index</title><ul>{menu}</ul>");
+    let index =
+        format!("<title>The site</title><nav>Home</nav><h1>An index</h1><ul>{menu}</ul><div class=footer>New</div>");
     let rule = CanonicalRule { content: PageContent::Main };
     let mut canonicaliser = Canonicaliser::new(&rule);
     let mut words = |text: &str, media_type| {
@@ -50,7 +51,7 @@ fn words_of_the_content() -> Result<(), Box<dyn std::error::Error>> {
         "an index zum menü 0 zum menü 1 zum menü 2 zum menü 3 zum menü 4 zum menü 5 zum menü 6 zum menü 7"
     );
     assert_eq!(words("one, two", MediaType::PlainText)?, "one two");
-    assert_eq!(rule.version(), 3);
+    assert_eq!(rule.version(), 4);
     Ok(())
 }
 

@@ -5,8 +5,8 @@
 //! with the landmarks of HTML, and the names that sites give their elements (Readability; [`names`](super::names)). A block is
 //! content unless something speaks against it: a word too many costs a page less than its name.
 //!
-//! This rule is version 3 of the canonical form, frozen. Each step passes over the blocks once, but for one that sorts those
-//! that are short; where names leave next to nothing, the page is judged again without them.
+//! This rule is version 4 of the canonical form, frozen. Each step passes over the blocks once, but for one that sorts those
+//! that are short; where next to nothing is left, the page is judged again with lists as content, then without names.
 
 use super::blocks::{Block, BlockKind, Region, RegionId, RegionKind, append_blocks};
 use rustc_hash::FxHasher;
@@ -68,7 +68,7 @@ const LABELS_MIN: usize = 5;
 const CONTENT_LETTERS_MIN: usize = 40;
 
 /// The content of a page is at least one letter in this many of those that no landmark excludes. Below, the page is an
-/// index whose links are its content, and the whole page counts.
+/// index whose links are its content.
 const CONTENT_SHARE: usize = 4;
 
 /// The part of the page that holds more than this many hundredths of its text is the content, if its name does not
@@ -82,12 +82,15 @@ const LEAD_LETTERS_MIN: usize = 60;
 const TITLE_LETTERS_MIN: usize = 20;
 const TITLE_WORDS_MIN: usize = 4;
 
-/// What a page is judged by.
+/// What a page is judged by, beside its landmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Evidence {
-    /// Also the names that its elements have, which are worth less than the rest.
+    /// Its lists and the names that its elements have.
+    ListsAndNames,
+    /// Names only: a list is content, as in an index.
     Names,
-    NoNames,
+    /// Lists only: names are worth less than the rest.
+    Lists,
 }
 
 /// The blocks of a page's text, judged.
@@ -135,22 +138,24 @@ impl ContentBlocks {
     }
 
     fn judge(&mut self) {
-        self.judge_by(Evidence::Names);
-        if self.counts_whole {
-            self.judge_by(Evidence::NoNames);
+        for evidence in [Evidence::ListsAndNames, Evidence::Names, Evidence::Lists] {
+            self.judge_by(evidence);
+            if !self.counts_whole {
+                break;
+            }
         }
     }
 
     fn judge_by(&mut self, evidence: Evidence) {
         self.verdicts.clear();
         let text = |block: &Block| &self.text[block.range.clone()];
-        self.verdicts.extend(self.blocks.iter().map(|block| by_itself(block, text(block))));
+        self.verdicts.extend(self.blocks.iter().map(|block| by_itself(block, text(block), evidence)));
         self.keep_few_links(evidence);
-        if evidence == Evidence::Names {
+        if evidence != Evidence::Lists {
             self.drop_named();
         }
         self.prefer_main();
-        if evidence == Evidence::Names {
+        if evidence != Evidence::Lists {
             self.prefer_densest();
         }
         self.drop_labels();
@@ -181,8 +186,9 @@ impl ContentBlocks {
                 let n_words = self.n_words(list.clone());
                 let are_names = n_words < ENTRY_WORDS_MIN * n_entries;
                 let n_entries_min = if are_names { LIST_NAMES_MIN } else { LIST_ENTRIES_MIN };
-                let are_titles =
-                    evidence == Evidence::Names && n_blocks > 0 && self.are_titles(list.clone(), n_entries, n_words);
+                let are_titles = evidence == Evidence::ListsAndNames
+                    && n_blocks > 0
+                    && self.are_titles(list.clone(), n_entries, n_words);
                 if n_entries < n_entries_min && !are_titles {
                     self.verdicts[list.clone()].fill(BlockVerdict::Text);
                 }
@@ -347,12 +353,12 @@ fn index(region: RegionId) -> usize {
 }
 
 /// The verdict on a block without its neighbours.
-fn by_itself(block: &Block, text: &str) -> BlockVerdict {
+fn by_itself(block: &Block, text: &str, evidence: Evidence) -> BlockVerdict {
     match block.kind {
         BlockKind::Title => BlockVerdict::Title,
         _ if block.place.is_frame => BlockVerdict::Landmark,
         BlockKind::Heading(_) => BlockVerdict::Heading,
-        _ if is_linked(block) || is_enumeration(block, text) => BlockVerdict::List,
+        _ if evidence != Evidence::Names && (is_linked(block) || is_enumeration(block, text)) => BlockVerdict::List,
         BlockKind::Text | BlockKind::Row => BlockVerdict::Text,
     }
 }
@@ -477,9 +483,19 @@ mod tests {
         assert_eq!(content(&format!("<title>Site</title><h1>Name</h1><p>{PROSE}")), format!("Name {PROSE}"));
         assert_eq!(content("<title>Site</title><h1>Name</h1>"), "Site Name");
         assert_eq!(content(&format!("<p>{PROSE}</p><nav>menu</nav><p>{PROSE}")), format!("{PROSE}|{PROSE}"));
-        let index =
-            format!("<h1>An index of everything that is on this site</h1>{}", "<li><a href=/x>Entry</a>".repeat(99));
-        assert!(read(&index).counts_whole(), "the links of an index are its content");
+    }
+
+    /// Lost once: tables of contents fell apart from one version to the next, because with their links the sidebar counted.
+    #[test]
+    fn an_index_is_its_links_without_its_frame() {
+        let entries: String = (0..99).map(|at| format!("<li><a href=/x>Entry {at}</a>")).collect();
+        let page = |frame: &str| format!("<title>Site</title>{frame}<h1>An index</h1><p>{PROSE}</p><ul>{entries}</ul>");
+        let words = |html: &str| read(html).content().map(tidy).collect::<String>();
+        let expected =
+            tidy(&format!("An index {PROSE} {}", (0..99).map(|at| format!("Entry {at} ")).collect::<String>()));
+        for frame in ["", "<nav>menu</nav>", "<div class=sidebar><p>version 7</p></div>"] {
+            assert_eq!(words(&page(frame)), expected, "{frame}");
+        }
     }
 
     /// Lost once: comments, related pages and sharing counted on most pages of news, as their sites have no landmarks.
