@@ -133,7 +133,7 @@ fn forgotten(args: &ForgetArgs) -> String {
     for (n, what) in [(args.named_urls.len(), "URLs"), (args.hosts.len(), "hosts")] {
         conditions.extend((n > 0).then(|| format!("{n} {what}")));
     }
-    conditions.extend(args.urls.as_ref().map(|path| format!("URLs of {}", path.display())));
+    conditions.extend(args.urls_from.as_ref().map(|path| format!("URLs of {}", path.display())));
     conditions.extend(args.before.as_ref().map(|before| format!("before {before}")));
     conditions.extend(args.sweep.as_ref().map(|sweep| format!("sweep {sweep}")));
     conditions.join(", ")

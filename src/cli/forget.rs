@@ -63,7 +63,7 @@ pub(super) fn forget(config: &Config, args: &ForgetArgs, mode: OutputMode) -> Re
     let reader = open_read_only(config)?;
     check_can_forget(&reader)?;
     if let Some(sweep) = &selection.sweep
-        && !reader.sweeps()?.contains_key(sweep)
+        && !reader.sweeps()?.iter().any(|(name, _)| name == sweep)
     {
         let why = format!("no page names sweep {sweep}; `lookalike sweep list` shows the sweeps");
         return Err(ending(Exit::NotFound, why));
