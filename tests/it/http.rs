@@ -1053,6 +1053,10 @@ fn pages_without_words_have_nothing_to_compare() {
     check(&server.get(&format!("/v1/compare?a={long}&b={short}")), "b has 2 words");
     check(&server.get(&format!("/v1/reuse?url={empty}")), "no words");
     assert_eq!(server.get(&format!("/v1/reuse?url={short}")).status, 200, "short pages can be equal");
+    // Once undocumented: a text of fewer words than a shingle finds the pages that equal it, and no others.
+    let same = world.write("same.txt", "One, two!").display().to_string();
+    let found: Value = serde_json::from_str(&world.ask("query similar --json", &[&same])).expect("JSON");
+    assert_eq!((found[0]["last_seen"]["url"].as_str(), &found[1]), (Some(short), &Value::Null), "{found}");
     let file = world.write("empty.html", "<html></html>").display().to_string();
     for (question, arguments) in [
         ("query similar", vec![file.as_str()]),
