@@ -363,14 +363,14 @@ fn one_cluster_answers_once() {
     assert_eq!(n_found, 1, "{of_another:?}");
 }
 
-/// A hundred thousand links from one host to one page are sixteen fragments to a bag, and one row where they say the same.
+/// A million links from one host to one page are sixteen fragments to a bag, and one row where they say the same.
 #[test]
 fn no_host_floods_a_bag() {
     let world = world();
     let menu = "<a href='http://target.example/'>the same words</a>";
-    let pages: String = (0..1000)
+    let pages: String = (0..2000)
         .map(|n| {
-            let links: String = (0..100)
+            let links: String = (0..500)
                 .map(|k| format!("<a href='http://target.example/'>{} spam{}</a> ", letters(n), letters(k)))
                 .collect();
             page(&format!("http://flood.example/{n}"), "2026-11-01T00:00:00Z", "1", &format!("{menu}{links}")) + "\n"
@@ -398,6 +398,7 @@ fn no_host_floods_a_bag() {
 
 #[test]
 fn a_file_is_asked_about_and_wrong_input_is_refused() {
+    assert!(rows().as_u64() > Some(100_000), "the store takes in what pages say: {}", rows());
     let world = world();
     world.run(&[world.write("pages.jsonl", site().concat())]);
     world.ask("related build", &[]);
