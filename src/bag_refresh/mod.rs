@@ -10,7 +10,7 @@ use crate::query::{self, RedirectWay};
 use crate::related::Target;
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Documents whose URLs are updated in one step.
 const DOCUMENTS_TOGETHER: usize = 64;
@@ -29,6 +29,10 @@ pub fn refresh_bags<S: Snapshot + RelatedRefresh>(
             if stop.try_recv() == Err(TryRecvError::Disconnected) {
                 return Ok(());
             }
+        }
+        if store.related_build()?.is_some() {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            metrics::gauge!("lookalike_related_refreshed_timestamp_seconds").set(now.as_secs_f64());
         }
     }
     Ok(())

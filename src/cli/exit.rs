@@ -103,7 +103,7 @@ pub(super) fn usage(error: impl fmt::Display) -> anyhow::Error {
 pub(super) const RUN_SHOWS_REASONS: &str =
     "`lookalike run` over the same inputs and another store shows the first of each reason";
 
-/// No record of the inputs is a page. The advice says where the reasons are.
+/// No record of the inputs is a page. The advice has the reasons, or says where they are.
 pub(super) fn none_accepted(n_rejected: u64, advice: impl fmt::Display) -> anyhow::Error {
     ending(Exit::Unreadable, format!("no record was accepted: all {n_rejected} were rejected; {advice}"))
 }

@@ -3,7 +3,7 @@
 
 use super::error::{DedupError, io_error};
 use super::keep::Keep;
-use super::records::{Counts, ReadInput};
+use super::records::{Counts, ReadInput, RejectedRecords};
 use crate::document::CanonicalRule;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -82,6 +82,9 @@ pub struct Decided {
     pub inputs: Vec<ReadInput>,
     /// Parts of the inputs that could not be read, and why.
     pub unreadable: Vec<String>,
+    /// The rejected records, by reason.
+    #[serde(default)]
+    pub rejected: BTreeMap<String, RejectedRecords>,
 }
 
 /// The corpus is complete.
@@ -216,6 +219,15 @@ impl Corpus {
         if scratch.exists() { fs::remove_dir_all(&scratch).map_err(io_error(&scratch)) } else { Ok(()) }
     }
 
+    /// Forgets what was begun, so that the folder is free for another specification.
+    ///
+    /// # Errors
+    /// [`DedupError::Io`]
+    pub fn discard(self) -> Result<(), DedupError> {
+        let work = self.folder.join(WORK);
+        fs::remove_dir_all(&work).map_err(io_error(&work))
+    }
+
     /// The end; `None` before that.
     pub fn finished(&self) -> Option<Finished> {
         self.manifest.finished
@@ -302,7 +314,8 @@ mod tests {
         let folder = outer.path().join("out");
         let mut first = Corpus::open(&folder, spec()).expect("begun");
         assert!(matches!(Corpus::open(&folder, spec()), Err(DedupError::FolderInUse(_))));
-        let decided = Decided { counts: Counts::default(), inputs: Vec::new(), unreadable: vec!["x".into()] };
+        let unreadable = vec!["x".into()];
+        let decided = Decided { counts: Counts::default(), inputs: Vec::new(), unreadable, rejected: BTreeMap::new() };
         first.set_decided(decided.clone()).expect("saved");
         drop(first);
         assert_eq!(Corpus::open(&folder, spec()).expect("opens").decided(), Some(&decided));

@@ -5,10 +5,11 @@ use super::error::DedupError;
 use super::keep::{Candidate, Chooser, Keep, Kept, Preference};
 use super::kept_log::{KeptLog, KeptWriter};
 use super::kept_set::KeptSet;
-use super::records::{ClusteredRecord, ClusteredRecords, Counts, Outcome};
+use super::records::{ClusteredRecord, ClusteredRecords, Counts, Outcome, RejectedRecords};
 use super::removed::{Removals, RemovedRecord};
 use super::rows::{KeptRow, PageName, PageSource, Why};
 use crate::document::DocumentId;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -58,6 +59,8 @@ pub struct Decision {
     pub kept: KeptSet,
     /// How many records stay and go.
     pub counts: Counts,
+    /// The rejected records, by reason.
+    pub rejected: BTreeMap<String, RejectedRecords>,
 }
 
 /// Decides which records stay. Pages whose cluster was there before go in favour of what was kept then.
@@ -80,7 +83,11 @@ pub fn decide(
         chooser: &chooser,
         clusters: records.clusters(),
         names: records.inputs().iter().map(|input| input.name.as_str()).collect(),
-        decision: Decision { kept: KeptSet::new(records.inputs().len()), counts: Counts::default() },
+        decision: Decision {
+            kept: KeptSet::new(records.inputs().len()),
+            counts: Counts::default(),
+            rejected: BTreeMap::new(),
+        },
         removals,
         log: known.map(|known| known.log.begin(known.batch)).transpose()?,
     };
@@ -214,6 +221,9 @@ impl Split<'_, '_> {
             }
             Outcome::Rejected(why) => {
                 counts.n_rejected += 1;
+                let source = || self.names.get(input as usize).copied().unwrap_or_default().to_string();
+                let first = || RejectedRecords { n: 0, source: source(), offset, message: why.message.clone() };
+                self.decision.rejected.entry(why.reason.as_str().into()).or_insert_with(first).n += 1;
                 Why::Rejected { reason: why.reason.as_str().into(), message: why.message }
             }
         };

@@ -24,5 +24,5 @@ pub use error::DedupError;
 pub use keep::{Candidate, Chooser, ColumnValues, Keep, Kept, Preference};
 pub use kept_log::KeptLog;
 pub use kept_set::KeptSet;
-pub use records::{ClusteredRecord, ClusteredRecords, Counts, Outcome, ReadInput};
+pub use records::{ClusteredRecord, ClusteredRecords, Counts, Outcome, ReadInput, RejectedRecords};
 pub use removed::{RemovalKind, RemovedRecord};

@@ -79,6 +79,19 @@ pub struct Counts {
     pub n_read_before: u64,
 }
 
+/// The rejected records of one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RejectedRecords {
+    /// How many.
+    pub n: u64,
+    /// The input of the first one.
+    pub source: String,
+    /// Its number in the input.
+    pub offset: i64,
+    /// What is wrong with it.
+    pub message: String,
+}
+
 /// Records with their clusters. Documents are numbered from 1.
 pub trait ClusteredRecords {
     /// The inputs.

@@ -53,7 +53,7 @@ impl History {
     }
 
     /// Begins a batch of pages, in order of arrival, with nothing in the place of a rejected record. The view must show the
-    /// store as it is before the batch; the sketches of the batch's own documents are asked for at its end.
+    /// store as it is before the batch, and know the sketch of each new document from its decision on.
     ///
     /// # Errors
     /// The view's own.
@@ -161,7 +161,7 @@ impl HistoryBatch<'_, '_> {
         Ok(())
     }
 
-    /// What the batch changes. The view must know its new documents by their sketches.
+    /// What the batch changes.
     ///
     /// # Errors
     /// The view's own. The history is then of no more use: open it again.

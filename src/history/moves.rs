@@ -1,4 +1,5 @@
-//! Moves: pairs a missing URL with the place where its last copy turns up, whichever is learnt first.
+//! Moves: pairs a missing URL with the place where its last copy turns up, whichever is learnt first. A last copy without a
+//! shingle proves nothing: pages of so few words are equal by chance.
 
 use super::missing::{MissingIndex, MissingUrl};
 use super::timeline::{Added, Timeline};
@@ -70,7 +71,7 @@ impl<V: View> MoveFinder<'_, '_, V> {
     pub fn find_places(&mut self, missing: Vec<(usize, MissingUrl)>) -> Result<Vec<FoundCopy>, V::Error> {
         missing.iter().for_each(|(_, missing)| self.missing.insert(self.clusters, missing));
         let pages: FxHashMap<Fingerprint, usize> = missing.iter().map(|(page, missing)| (missing.url, *page)).collect();
-        let wanted = self.wanted(missing.into_iter().map(|(_, missing)| missing).collect())?;
+        let wanted = self.wanted(self.with_shingles(missing.into_iter().map(|(_, missing)| missing).collect())?)?;
         let places = self.places(&wanted)?;
         let mut found = Vec::new();
         for (wanted, place) in wanted.into_iter().zip(places) {
@@ -87,7 +88,12 @@ impl<V: View> MoveFinder<'_, '_, V> {
         let Some(StoredSighting { url, moment }) = self.timeline.sightings.last().and_then(Option::as_ref) else {
             return Ok(Vec::new());
         };
-        let answered = self.missing.seen_before(decision.cluster, moment.fetched_at, ANSWERED_MAX);
+        let mut answered = self.missing.seen_before(decision.cluster, moment.fetched_at, ANSWERED_MAX).peekable();
+        // A document without shingles is alone in its cluster, so that the first one speaks for all.
+        let Some(first) = answered.peek() else { return Ok(Vec::new()) };
+        if self.view.sketches(&[first.document])?.iter().any(|sketch| sketch.n_shingles == 0) {
+            return Ok(Vec::new());
+        }
         let answered: Vec<MissingUrl> = answered.filter(|missing| missing.url != *url).collect();
         let stands = self.timeline.states.get(url).is_some_and(|state| state.newest == *moment);
         let Some(to) = self.urls.get(url).filter(|_| stands && !answered.is_empty()) else { return Ok(Vec::new()) };
@@ -95,6 +101,17 @@ impl<V: View> MoveFinder<'_, '_, V> {
         wanted.retain(|wanted| moment.is_later_than(&wanted.copy.moment()));
         let (page, document) = (self.timeline.sightings.len() - 1, decision.document);
         Ok(wanted.into_iter().map(|wanted| self.settle(page, wanted, to.to_string(), document)).collect())
+    }
+
+    /// The missing URLs whose last copy has shingles.
+    fn with_shingles(&self, mut all: Vec<MissingUrl>) -> Result<Vec<MissingUrl>, V::Error> {
+        let documents: BTreeSet<DocumentId> = all.iter().map(|missing| missing.document).collect();
+        let documents: Vec<DocumentId> = documents.into_iter().collect();
+        let sketches = self.view.sketches(&documents)?;
+        let known = documents.into_iter().zip(sketches).filter(|(_, sketch)| sketch.n_shingles > 0);
+        let known: BTreeSet<DocumentId> = known.map(|(document, _)| document).collect();
+        all.retain(|missing| known.contains(&missing.document));
+        Ok(all)
     }
 
     /// All that is known of missing URLs, one question of each kind.

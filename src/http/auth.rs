@@ -199,9 +199,6 @@ impl WriteAccess {
         let unauthorized = |message| Err(HttpError::new(StatusCode::UNAUTHORIZED, "token", message));
         let forbidden = |error, message| Err(HttpError::new(StatusCode::FORBIDDEN, error, message));
         match self {
-            _ if !headers.contains_key(header::AUTHORIZATION) => {
-                unauthorized("closing a sweep needs the token that http.token names: `authorization: Bearer TOKEN`")
-            }
             WriteAccess::Elsewhere => forbidden(
                 "read-only",
                 "this process only reads the store; send the request to the `lookalike run --http-listen` that writes \
@@ -212,6 +209,9 @@ impl WriteAccess {
                 "no token is configured; set http.token to file:PATH or env:NAME and restart, or run \
                  `lookalike sweep close NAME` while nothing writes the store",
             ),
+            WriteAccess::Trusted(..) if !headers.contains_key(header::AUTHORIZATION) => {
+                unauthorized("closing a sweep needs the token that http.token names: `authorization: Bearer TOKEN`")
+            }
             WriteAccess::Trusted(token, _) if !token.is_shown(headers) => {
                 unauthorized("the token is wrong; send the one that http.token names: `authorization: Bearer TOKEN`")
             }

@@ -1,4 +1,5 @@
-//! Lost and found: where the content of a URL stands now, or stood last (Broder 1997, section 1.1).
+//! Lost and found: where the content of a URL stands now, or stood last (Broder 1997, section 1.1). A last copy without a
+//! shingle is looked for nowhere: pages of so few words are equal by chance.
 
 use super::answers::UrlSighting;
 use super::similar::{Comparison, hundredths};
@@ -254,7 +255,14 @@ struct Pool {
 impl Pool {
     /// The pool in which some URLs of one cluster look for their last copies.
     fn read(snapshot: &impl Snapshot, lost: &[&LostUrl]) -> Result<Self, StoreError> {
-        let copies: Vec<&LastCopy> = lost.iter().filter_map(|lost| lost.copy.as_ref()).collect();
+        let mut copies: Vec<&LastCopy> = lost.iter().filter_map(|lost| lost.copy.as_ref()).collect();
+        if let Some(first) = copies.first() {
+            // A document without shingles resembles no other, so that it is alone in its cluster.
+            let documents = snapshot.documents(&[first.document])?;
+            if documents.iter().all(|document| document.sketch.n_shingles == 0) {
+                copies.clear();
+            }
+        }
         let members = members(snapshot, &copies)?;
         let (places, former) = places(snapshot, &members)?;
         let sweeps = places.iter().filter_map(|place| place.moment.sweep.as_deref());

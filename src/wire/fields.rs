@@ -207,7 +207,7 @@ impl FieldMap {
         let url = own.or_else(by_id).or_else(|| fallback.url.clone().map(Ok)).unwrap_or_else(|| {
             let places: Vec<&str> = self.places(Part::Url).collect();
             let message = match places.as_slice() {
-                [] => "the record has no place for a URL; input.url_from (--url-from) makes one".to_string(),
+                [] => "the record has no place for a URL; input.url_from (--url-from record) makes one".to_string(),
                 places => {
                     format!("there is no URL at {}; input.fields.url (--map) names its place", places.join(" or "))
                 }
@@ -341,7 +341,7 @@ fn time_of(value: Option<&Value>, fallback: &Fallback) -> Result<FetchTime, Reje
     let invalid = |why: String| Rejection::new(Reason::InvalidTime, format!("the fetch time: {why}"));
     let Some(value) = value else {
         let message = "the record has no fetch time; input.fields.fetched_at (--map) names its place, input.fetched_at \
-             (--fetched-at) a time";
+             (--fetched-at file-time) a time";
         return fallback.time().ok_or_else(|| Rejection::new(Reason::MissingField, message));
     };
     let number = value.as_f64().or_else(|| value.as_str()?.trim().parse::<f64>().ok());

@@ -195,13 +195,15 @@ fn validated(parsed: JsonPage, fallback: &Fallback, limits: &Limits) -> Result<P
         let message = format!("the page has no {field:?}; input.fields.{field} (--map) names its place, {else_from}");
         Rejection::new(Reason::MissingField, message)
     };
-    let url = parsed.url.clone().ok_or_else(|| missing("url", "input.url_from (--url-from) makes one"))?;
+    let url = parsed.url.clone().ok_or_else(|| missing("url", "input.url_from (--url-from record) makes one"))?;
     limits.check_url(&url)?;
     let fetched_at = match parsed.fetched_at.as_deref() {
         Some(time) => time
             .parse()
             .map_err(|error: crate::document::InvalidTime| Rejection::new(Reason::InvalidTime, error.to_string()))?,
-        None => fallback.time().ok_or_else(|| missing("fetched_at", "input.fetched_at (--fetched-at) a time"))?,
+        None => {
+            fallback.time().ok_or_else(|| missing("fetched_at", "input.fetched_at (--fetched-at file-time) a time"))?
+        }
     };
     let sweep = parsed.sweep.clone();
     limits.check_sweep(sweep.as_deref())?;

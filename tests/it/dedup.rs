@@ -894,3 +894,33 @@ fn what_can_be_read_of_a_cut_off_input_is_deduplicated() {
     assert!(text(&output.stderr).contains("no record was accepted"), "{}", text(&output.stderr));
     assert!(tree(&world.path("none")).is_empty());
 }
+
+/// Once lost: the way out for a corpus of texts alone. Its records were rejected without a reason, and the folder that was
+/// begun refused the corrected command.
+#[test]
+fn records_of_texts_alone_are_refused_with_the_cure_and_the_cure_works() {
+    let world = World::new();
+    let line =
+        |n: usize| serde_json::json!({"text": format!("a text of number {n} and its own words {n}")}).to_string();
+    let input = world.write("texts.jsonl", format!("{}\n{}\n{}\n", line(1), line(2), line(1)));
+    let run =
+        |options: &[&str]| world.dedup_command(std::slice::from_ref(&input), "out", options).output().expect("starts");
+    let mut options: Vec<&str> = Vec::new();
+    for (cure, value) in [("--url-from", "record"), ("--fetched-at", "file-time")] {
+        let refused = run(&options);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(3), "{said}");
+        let first = format!("3 missing-field, first record 0 of {}: ", input.display());
+        assert!(said.contains(&first) && said.contains(&format!("{cure} {value}")), "{said}");
+        assert!(tree(&world.path("out")).is_empty());
+        options.extend([cure, value]);
+    }
+    let found = summary(&run(&options), 0);
+    assert_eq!((&found["n_kept"], &found["n_removed_identical"]), (&2.into(), &1.into()), "{found}");
+
+    // Where only some are rejected, the summary says why.
+    let mixed = world.write("mixed.jsonl", format!("{}\n{{\n", line(1)));
+    let found = summary(&world.dedup_command(&[mixed], "mixed", &options).output().expect("starts"), 0);
+    let rejected = &found["rejected"]["invalid-json"];
+    assert_eq!((&rejected["n"], &rejected["offset"]), (&1.into(), &1.into()), "{found}");
+}

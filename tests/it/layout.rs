@@ -105,7 +105,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("zstd", &["extsort", "files", "store"]),
     ("toml", &["config", "cli"]),
     ("crossbeam", &["pipeline", "backfill", "files"]),
-    ("metrics", &["pipeline", "store", "watch", "http", "cli"]),
+    ("metrics", &["bag_refresh", "pipeline", "store", "watch", "http", "cli"]),
     ("html5gum", &["document"]),
     ("encoding_rs", &["document"]),
 ];

@@ -333,6 +333,27 @@ fn many_sweeps() -> World {
     world
 }
 
+/// Once empty, without the header: the CSV of a list without rows, which tools refuse to load.
+#[test]
+fn tables_without_rows_have_their_header() {
+    let world = World::new();
+    world.run(&[world.write("pages.jsonl", page("http://a/", "2026-01-01T00:00:00Z", "", "one page like no other"))]);
+    let server = Server::open(&world);
+    for (path, header) in [
+        (
+            "/?format=csv",
+            "url,state,fetched_at,sweep,document,last_seen,to,to_document,to_last_seen,resemblance,evidence,score",
+        ),
+        ("/?format=csv&url=no-such-word", "url,fetched_at,sweep,seen,document,cluster,redirects_to"),
+        ("/clusters?format=csv&host=no-such-host", "cluster,pages,texts,hosts,left,url"),
+    ] {
+        let csv = server.wait(path, |answer| answer.status == 200);
+        assert_eq!(csv.body, format!("{header}\n"), "{path}");
+        let json = server.get(&path.replace("csv", "json"));
+        assert_eq!((json.status, json.body.as_str()), (200, "[]"), "{path}");
+    }
+}
+
 /// What is shown is there for programs, too: a cluster over the sweeps, and the URLs that a search finds.
 #[test]
 fn timelines_and_searches_are_tables_for_programs() {

@@ -1,13 +1,13 @@
 //! Related pages: the same answers for any order, batching and way into the store; answers that follow the topics of a
 //! site; whatever is kept is checked and survives.
 
+use crate::harness::server::Server;
 use crate::harness::{World, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A page of HTML as a line of JSON.
 fn page(url: &str, fetched_at: &str, sweep: &str, body: &str) -> String {
@@ -333,8 +333,8 @@ fn a_running_service_brings_bags_up_to_date() {
     world.run(&[world.write("before.jsonl", lines(before))]);
     world.ask("related build --clusters", &[]);
     let old = answers(&world);
-    let mut process = world.run_command(&[]).stdin(Stdio::piped()).spawn().expect("starts");
-    let mut pipe = process.stdin.take().expect("a pipe");
+    let begun = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs_f64();
+    let (server, mut pipe) = Server::of_run(&world);
     pipe.write_all(lines(after).as_bytes()).and_then(|()| pipe.flush()).expect("piped");
     let n_documents = TOPICS.len() * PAGES_A_TOPIC;
     let is_up_to_date = || {
@@ -346,8 +346,14 @@ fn a_running_service_brings_bags_up_to_date() {
         assert!(looks.next().is_some(), "the bags are not brought up to date");
         std::thread::sleep(Duration::from_millis(50));
     }
+    // Once nobody could tell how far the bags lagged behind the pages.
+    server.wait("/metrics", |metrics| {
+        let mut lines = metrics.body.lines();
+        let line = lines.find(|line| line.starts_with("lookalike_related_refreshed_timestamp_seconds "));
+        line.and_then(|line| line.rsplit_once(' ')?.1.parse().ok()).is_some_and(|at: f64| at >= begun)
+    });
     // Killed and not ended: what was refreshed is whole.
-    process.kill().and_then(|()| process.wait()).expect("killed");
+    drop(server);
     assert!(world.ask("verify", &[]).starts_with("sound"));
     let refreshed = answers(&world);
     world.ask("related build", &[]);
@@ -378,14 +384,14 @@ fn one_cluster_answers_once() {
     assert_eq!(n_found, 1, "{of_another:?}");
 }
 
-/// A hundred thousand links from one host to one page are sixteen fragments to a bag, and one row where they say the same.
+/// A million links from one host to one page are sixteen fragments to a bag, and one row where they say the same.
 #[test]
 fn no_host_floods_a_bag() {
     let world = world();
     let menu = "<a href='http://target.example/'>the same words</a>";
-    let pages: String = (0..1000)
+    let pages: String = (0..2000)
         .map(|n| {
-            let links: String = (0..100)
+            let links: String = (0..500)
                 .map(|k| format!("<a href='http://target.example/'>{} spam{}</a> ", letters(n), letters(k)))
                 .collect();
             page(&format!("http://flood.example/{n}"), "2026-11-01T00:00:00Z", "1", &format!("{menu}{links}")) + "\n"
@@ -407,6 +413,7 @@ fn no_host_floods_a_bag() {
         let report = world.ask("verify --json", &[]);
         serde_json::from_str::<Value>(&report).expect("JSON")["rows"]["fragments"].clone()
     };
+    assert!(rows().as_u64() > Some(100_000), "the store takes in what pages say: {}", rows());
     world.ask("related build", &[]);
     assert_eq!((n_fragments(), rows().as_u64()), (17, Some(17)), "a build leaves the rest out of the store");
 }

@@ -34,7 +34,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
-use summary::{DedupSummary, summary_text};
+use summary::{DedupSummary, rejections_text, summary_text};
 
 /// Clusters the inputs, decides which pages stay, and writes those.
 pub(super) fn dedup(mut config: Config, store: Option<&Path>, args: &DedupArgs, mode: OutputMode) -> Result<Exit> {
@@ -73,7 +73,13 @@ pub(super) fn dedup(mut config: Config, store: Option<&Path>, args: &DedupArgs, 
     }
     corpus.remove_scratch().map_err(dedup_error)?;
     let Some(decided) = corpus.decided().cloned() else { return Err(ending(Exit::Failed, "nothing was decided")) };
-    check_accepted(&decided, args)?;
+    if let Some(why) = nothing_accepted(&decided) {
+        // With a store the records count as read, and the folder says so.
+        if store.is_none() {
+            corpus.discard().map_err(dedup_error)?;
+        }
+        return Err(why);
+    }
     let kept = KeptSet::read(&corpus.kept_set()).map_err(dedup_error)?;
     let progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
     let shown = progress.start_backfill(phases);
@@ -113,7 +119,7 @@ fn decide_and_list(
     decision.kept.write(&corpus.kept_set()).map_err(dedup_error)?;
     let counts = Counts { n_read_before, ..decision.counts };
     let inputs = records.inputs().to_vec();
-    corpus.set_decided(Decided { counts, inputs, unreadable }).map_err(dedup_error)
+    corpus.set_decided(Decided { counts, inputs, unreadable, rejected: decision.rejected }).map_err(dedup_error)
 }
 
 /// The list of removed records under way, beside the place where it will be.
@@ -143,17 +149,12 @@ impl<'a> RemovedList<'a> {
     }
 }
 
-/// Fails if no record was accepted, instead of leaving an empty corpus.
-fn check_accepted(decided: &Decided, args: &DedupArgs) -> Result<()> {
-    let counts = &decided.counts;
-    if counts.n_records == 0 || counts.n_rejected < counts.n_records {
-        return Ok(());
-    }
-    let advice = match &args.removed {
-        Some(path) => format!("{} has the reasons", path.display()),
-        None => "--removed FILE with another --out lists each with its reason".into(),
-    };
-    Err(none_accepted(counts.n_rejected, advice))
+/// The error where no record was accepted, instead of an empty corpus.
+fn nothing_accepted(decided: &Decided) -> Option<anyhow::Error> {
+    let Decided { counts, rejected, .. } = decided;
+    let is_empty = counts.n_records > 0 && counts.n_rejected == counts.n_records;
+    let reasons = || format!("by reason:\n{}", rejections_text(rejected).trim_end());
+    is_empty.then(|| none_accepted(counts.n_rejected, reasons()))
 }
 
 fn report(corpus: &Corpus, plan: &Plan, finished: Finished, mode: OutputMode, begun: Option<Instant>) -> Result<Exit> {

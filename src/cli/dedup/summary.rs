@@ -2,9 +2,10 @@
 
 use super::plan::Plan;
 use crate::cli::output::{counted, no_pages_text, unreadable_text};
-use crate::dedup::{Counts, Decided, Finished};
+use crate::dedup::{Counts, Decided, Finished, RejectedRecords};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,6 +21,7 @@ pub(super) struct DedupSummary {
     #[serde(flatten)]
     finished: Finished,
     unreadable: Vec<String>,
+    rejected: BTreeMap<String, RejectedRecords>,
 }
 
 impl DedupSummary {
@@ -31,13 +33,22 @@ impl DedupSummary {
             counts: decided.counts,
             finished,
             unreadable: decided.unreadable.clone(),
+            rejected: decided.rejected.clone(),
         }
     }
 }
 
+/// A line for each reason: how many records, and the first of them.
+pub(super) fn rejections_text(rejected: &BTreeMap<String, RejectedRecords>) -> String {
+    let line = |(reason, RejectedRecords { n, source, offset, message }): (&String, &RejectedRecords)| {
+        format!("    {} {reason}, first record {offset} of {source}: {message}\n", HumanCount(*n))
+    };
+    rejected.iter().map(line).collect()
+}
+
 /// The same for people.
 pub(super) fn summary_text(summary: &DedupSummary, elapsed: Option<Duration>) -> String {
-    let DedupSummary { out, removed, n_inputs, counts, finished, unreadable } = summary;
+    let DedupSummary { out, removed, n_inputs, counts, finished, unreadable, rejected } = summary;
     let n = |n: u64| HumanCount(n);
     let time = elapsed.map(|elapsed| format!(" in {:.1} s", elapsed.as_secs_f64())).unwrap_or_default();
     let n_removed = counts.n_removed_identical + counts.n_removed_near;
@@ -56,6 +67,7 @@ pub(super) fn summary_text(summary: &DedupSummary, elapsed: Option<Duration>) ->
     );
     let advice = if removed.is_some() { "" } else { "; --removed FILE lists each with its reason" };
     text += &no_pages_text(counts.n_gone + counts.n_redirected, counts.n_rejected, advice);
+    text += &rejections_text(rejected);
     if counts.n_read_before > 0 {
         let _ = writeln!(
             text,

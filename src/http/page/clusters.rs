@@ -8,7 +8,7 @@ use super::super::service::Service;
 use super::counted::{counted_at, not_counted};
 use super::frame::page;
 use super::html::{Html, site_and_path};
-use super::sheet::{Format, sheet};
+use super::sheet::{Columns, Format, sheet};
 use crate::document::ClusterId;
 use crate::ports::{Snapshot, Snapshots};
 use crate::query::{ListedCluster, Overview};
@@ -146,6 +146,10 @@ struct ExportedRow<'o> {
     hosts: usize,
     left: u32,
     url: &'o str,
+}
+
+impl Columns for ExportedRow<'_> {
+    const NAMES: &'static [&'static str] = &["cluster", "pages", "texts", "hosts", "left", "url"];
 }
 
 impl<'o> Row<'o> {

@@ -10,7 +10,7 @@ use super::counted::{counted_at, not_counted};
 use super::frame::page;
 use super::html::{Html, site_and_path};
 use super::reuse::text_form;
-use super::sheet::{Format, sheet};
+use super::sheet::{Columns, Format, sheet};
 use super::timeline::day;
 use crate::document::{ClusterId, DocumentId};
 use crate::ports::{KeptEvents, Snapshot, Snapshots, StoreError};
@@ -253,6 +253,23 @@ fn newest_merges(events: &dyn KeptEvents, kept: Range<u64>) -> Result<Vec<Event>
         }
     }
     Ok(merged.into())
+}
+
+impl Columns for MoveRow {
+    const NAMES: &'static [&'static str] = &[
+        "url",
+        "state",
+        "fetched_at",
+        "sweep",
+        "document",
+        "last_seen",
+        "to",
+        "to_document",
+        "to_last_seen",
+        "resemblance",
+        "evidence",
+        "score",
+    ];
 }
 
 /// What moved last, as a table for programs.

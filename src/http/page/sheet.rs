@@ -53,11 +53,22 @@ impl SightingRow {
     }
 }
 
+/// A row of a table whose columns have names, so that a table without rows has a header, too.
+pub(super) trait Columns: Serialize {
+    /// The names of the fields, in their order.
+    const NAMES: &'static [&'static str];
+}
+
+impl Columns for SightingRow {
+    const NAMES: &'static [&'static str] =
+        &["url", "fetched_at", "sweep", "seen", "document", "cluster", "redirects_to"];
+}
+
 /// Rows as CSV under a header, or as an array of objects.
 ///
 /// # Errors
 /// [`HttpError`] where a row cannot be written so.
-pub(super) fn sheet(rows: &[impl Serialize], format: Format) -> Result<Answer, HttpError> {
+pub(super) fn sheet<R: Columns>(rows: &[R], format: Format) -> Result<Answer, HttpError> {
     let failed = |error: String| HttpError::failed(format!("cannot write the table: {error}"));
     match format {
         Format::Json => {
@@ -65,12 +76,28 @@ pub(super) fn sheet(rows: &[impl Serialize], format: Format) -> Result<Answer, H
             Ok(Answer::new(JSON, body))
         }
         Format::Csv => {
-            let mut csv = csv::Writer::from_writer(Vec::new());
+            let mut csv = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+            csv.write_record(R::NAMES).map_err(|error| failed(error.to_string()))?;
             for row in rows {
                 csv.serialize(row).map_err(|error| failed(error.to_string()))?;
             }
             let body = csv.into_inner().map_err(|error| failed(error.to_string()))?;
             Ok(Answer::new("text/csv; charset=utf-8", body))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A header that is written by hand must not say other names than the fields have.
+    #[test]
+    fn the_header_holds_the_names_of_the_fields() {
+        let moment = Observation { fetched_at: FetchTime(0), sweep: None, seen: Seen::Gone };
+        let mut csv = csv::Writer::from_writer(Vec::new());
+        csv.serialize(SightingRow::new("http://a/".into(), moment, None)).expect("a row");
+        let written = String::from_utf8(csv.into_inner().expect("a table")).expect("text");
+        assert_eq!(written.lines().next(), Some(SightingRow::NAMES.join(",").as_str()));
     }
 }
