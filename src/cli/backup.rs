@@ -11,7 +11,10 @@ use std::path::Path;
 
 /// Makes a backup of the store.
 pub(super) fn backup(config: &Config, to: &Path, mode: OutputMode) -> Result<Exit> {
-    check_outside_stores("the folder", to)?;
+    // What is there already is refused in any case.
+    if to.symlink_metadata().is_err() {
+        check_outside_stores("the folder", to)?;
+    }
     let made = store::back_up(&config.store.path, &config.store_settings(), to).map_err(backup_error)?;
     mode.summary(&made, |made| summary(made, to))?;
     Ok(Exit::Done)

@@ -845,7 +845,7 @@ fn errors_are_one_json_object_with_json() {
         ("--json run", vec![missing.as_str()], 2, "usage", "no such file"),
         ("run --json", vec!["--no-such-flag"], 2, "usage", "--no-such-flag"),
         ("--json config validate", vec!["--config", missing.as_str()], 2, "usage", "check the path"),
-        ("query lost --json", vec!["--urls-from", missing.as_str()], 1, "failed", "check the path"),
+        ("query lost --json", vec!["--urls-from", missing.as_str()], 2, "usage", "check the path"),
         ("changes --format csv --json", vec![], 2, "usage", "exclude each other"),
     ] {
         let (code, answer, said) = output_of(world.command(command).args(arguments));
@@ -1024,7 +1024,7 @@ fn no_output_overwrites_what_is_read() {
         ("dedup", vec![pages, "--out", corpus, "--removed", inside], store),
         ("dedup", vec![pages, "--out", inside], store),
         ("export present", vec!["--out", inside], store),
-        ("recluster --threshold 0.5", vec!["--out", inside], store),
+        ("recluster", vec!["--threshold", "0.5", "--out", inside], store),
         ("report", vec!["--out", inside], store),
         ("changes", vec!["--svg", inside], store),
         ("backup", vec![inside], store),
@@ -1057,9 +1057,9 @@ fn a_file_of_events_with_a_hole_is_refused_and_one_that_begins_late_says_so() {
     let (_, _, said) = output_of(&mut world.run_command(&[page(3)]));
     assert!(said.contains("no longer has events 1 to 1") && said.contains("`lookalike export present`"), "{said}");
     let late = world.path("late.jsonl");
-    let (code, _, said) = output_of(world.command("run -q --events").arg(&late).arg(page(3)));
+    let (code, _, said) = output_of(world.command("run -q").arg("--events").arg(&late).arg(page(3)));
     assert!(code == Some(0) && said.contains("begins at event 2"), "{said}");
-    let (code, _, said) = output_of(world.command("run -q --events").arg(&late).arg(page(4)));
+    let (code, _, said) = output_of(world.command("run -q").arg("--events").arg(&late).arg(page(4)));
     assert_eq!((code, said.as_str()), (Some(0), ""));
     assert_eq!(crate::harness::read_events(&late).len(), 2);
 }
@@ -1134,11 +1134,11 @@ fn what_is_mistyped_has_one_code_and_its_place() {
     let folder = world.path(".").display().to_string();
     for (command, arguments, exit, why) in [
         ("query group", vec![missing.as_str()], 2, "check the path"),
-        ("query lost --urls-from", vec![missing.as_str()], 2, "check the path"),
+        ("query lost", vec!["--urls-from", missing.as_str()], 2, "check the path"),
         ("restore", vec![missing.as_str()], 2, "there is no backup in"),
-        ("forget --sweep nosuch", vec![], 4, "no page names sweep nosuch"),
-        ("report --host nosuch", vec!["--out", out.as_str()], 4, "no URL of the host"),
-        ("export present --out", vec!["a.json"], 2, "must end in .csv"),
+        ("forget", vec!["--sweep", "nosuch"], 4, "no page names sweep nosuch"),
+        ("report", vec!["--host", "nosuch", "--out", out.as_str()], 4, "no URL of the host"),
+        ("export present", vec!["--out", "a.json"], 2, "must end in .csv"),
         ("run", vec![folder.as_str()], 2, "dangling.jsonl: this link leads to no file"),
         ("config validate", vec!["--config", good.as_str(), "--config", wrong.as_str()], 2, wrong.as_str()),
     ] {

@@ -856,7 +856,8 @@ fn large_requests_keep_no_small_one_waiting() {
     // Each of the first thousand can have moved to each of the second.
     let a_copy = |n: usize| {
         let (day, sweep) = if n < 1000 { ("2025-11-21T00:00:00Z", "first") } else { (DAY, "second") };
-        page(&format!("http://copy/{n}"), day, sweep, "a copy") + "\n"
+        page(&format!("http://copy/{n}"), day, sweep, "a copy of one text that has as many words as a shingle and more")
+            + "\n"
     };
     world.run(&[world.write("a.jsonl", (0..2000).map(a_copy).collect::<String>())]);
     let server = Server::open(&world);

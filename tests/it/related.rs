@@ -413,7 +413,6 @@ fn no_host_floods_a_bag() {
         let report = world.ask("verify --json", &[]);
         serde_json::from_str::<Value>(&report).expect("JSON")["rows"]["fragments"].clone()
     };
-    assert!(rows().as_u64() > Some(100_000), "the store takes in what pages say: {}", rows());
     world.ask("related build", &[]);
     assert_eq!((n_fragments(), rows().as_u64()), (17, Some(17)), "a build leaves the rest out of the store");
 }
