@@ -1,7 +1,7 @@
 //! What a URL shows without being normalised: its host, its path, and where a reference in it leads.
 
 use super::fingerprint::{Fingerprint, Seed};
-use memchr::{memchr, memmem};
+use memchr::memchr;
 
 /// Returns the host of a URL with its port; empty if it has none. URLs are opaque keys and are never normalised.
 pub fn host_of(url: &str) -> &str {
@@ -39,6 +39,10 @@ pub struct BaseUrl<'u> {
     root: Option<&'u str>,
     scheme: &'u str,
     path: &'u str,
+    /// The path to its last slash, or a slash.
+    folder: &'u str,
+    /// Whether a segment of the folder begins with a dot.
+    has_dots: bool,
     query: &'u str,
 }
 
@@ -49,7 +53,15 @@ impl<'u> BaseUrl<'u> {
         let root = authority.map(|_| &url[..url.len() - rest.len()]);
         let path = path_of(url);
         let query = rest.get(path.len()..).unwrap_or_default();
-        BaseUrl { root, scheme: scheme.unwrap_or_default(), path, query: query.split('#').next().unwrap_or_default() }
+        let folder = path.rfind('/').map_or("/", |end| &path[..=end]);
+        BaseUrl {
+            root,
+            scheme: scheme.unwrap_or_default(),
+            path,
+            folder,
+            has_dots: folder.contains("/."),
+            query: query.split('#').next().unwrap_or_default(),
+        }
     }
 
     /// Resolves a reference, like [`resolve`].
@@ -63,7 +75,7 @@ impl<'u> BaseUrl<'u> {
         if let Some(elsewhere) = reference.strip_prefix("//") {
             return Some(format!("{}://{elsewhere}", self.scheme));
         }
-        let (path, query) = reference.split_at(memchr(b'?', reference.as_bytes()).unwrap_or(reference.len()));
+        let (mut path, query) = reference.split_at(memchr(b'?', reference.as_bytes()).unwrap_or(reference.len()));
         let mut url = String::with_capacity(root.len() + self.path.len() + reference.len() + 1);
         url.push_str(root);
         if path.is_empty() {
@@ -71,11 +83,15 @@ impl<'u> BaseUrl<'u> {
             url.push_str(if query.is_empty() { self.query } else { query });
             return Some(url);
         }
-        if !path.starts_with('/') {
-            url.push_str(self.path.rfind('/').map_or("/", |end| &self.path[..=end]));
+        let mut folder = if path.starts_with('/') { "" } else { self.folder };
+        // The usual way to leave a folder, without reading the whole path once more.
+        while let Some(rest) = path.strip_prefix("../").filter(|_| !self.has_dots) {
+            folder = parent(folder);
+            path = rest;
         }
+        url.push_str(folder);
         url.push_str(path);
-        if memmem::find(&url.as_bytes()[root.len()..], b"/.").is_some() {
+        if self.has_dots || path.starts_with('.') || path.as_bytes().windows(2).any(|bytes| bytes == b"/.") {
             let path = url.split_off(root.len());
             push_without_dots(&path, &mut url);
         }
@@ -98,6 +114,11 @@ fn scheme_of(url: &str) -> Option<&str> {
     let n_bytes = url.bytes().take_while(|byte| is_scheme_byte(byte)).count();
     let is_scheme = url.as_bytes().get(n_bytes) == Some(&b':') && url.as_bytes()[0].is_ascii_alphabetic();
     is_scheme.then(|| &url[..n_bytes])
+}
+
+/// The folder that a folder lies in, each with its last slash; the root lies in itself.
+fn parent(folder: &str) -> &str {
+    folder.strip_suffix('/').and_then(|path| path.rfind('/')).map_or("/", |end| &folder[..=end])
 }
 
 /// Appends a path, which begins with `/`, without segments that are dots (RFC 3986, section 5.2.4).
@@ -173,6 +194,16 @@ mod tests {
             (" http://other/ ", "http://other/"),
         ] {
             assert_eq!(resolve("http://a/b/c/d;p?q", reference).as_deref(), Some(url), "{reference}");
+        }
+        for (base, reference, url) in [
+            ("http://a/b/./c/../d", "../g", "http://a/g"),
+            ("http://a/b/./c/../d", "g", "http://a/b/g"),
+            ("http://a/.b/c", "../g", "http://a/g"),
+            ("http://a/b/c", ".../g", "http://a/b/.../g"),
+            ("http://a/b/c", "..//g", "http://a//g"),
+            ("http://a/b//c", "../g", "http://a/b/g"),
+        ] {
+            assert_eq!(resolve(base, reference).as_deref(), Some(url), "{base} {reference}");
         }
         assert_eq!(resolve("http://a", "g").as_deref(), Some("http://a/g"));
         assert_eq!(resolve("a key", "g"), None);

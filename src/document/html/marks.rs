@@ -8,6 +8,7 @@ use super::reference::{self, CharacterReference};
 use super::scanner::{self, ContentModel, TokenSink};
 use super::text::TextExtractor;
 use crate::document::tag::Tag;
+use memchr::memchr;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -182,7 +183,7 @@ fn attribute<'t>(tag: &'t str, name: &str) -> Option<Cow<'t, str>> {
 /// An attribute's value with its character references decoded. A named one without a semicolon is left as it is before
 /// `=`, a letter or a digit, where it usually is part of a query (WHATWG HTML, section 13.2.5.73).
 fn decoded(value: &str) -> Cow<'_, str> {
-    if !value.contains('&') {
+    if memchr(b'&', value.as_bytes()).is_none() {
         return Cow::Borrowed(value);
     }
     let mut out = String::with_capacity(value.len());
