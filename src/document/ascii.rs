@@ -30,7 +30,7 @@ fn are_of(bytes: u8x64, first: u8, last: u8) -> u8x64 {
 }
 
 /// How many bytes of ASCII a text begins with.
-pub(super) fn prefix(text: &[u8]) -> usize {
+pub(crate) fn prefix(text: &[u8]) -> usize {
     let (blocks, _) = text.as_chunks();
     for (block, at) in blocks.iter().zip((0..).step_by(BLOCK_BYTES)) {
         let others = u8x64::new(*block).to_bitmask();

@@ -21,7 +21,7 @@ mod unicode;
 mod words;
 
 pub use address::{BaseUrl, host_key, host_of, path_of, resolve, url_key};
-pub(crate) use ascii::{BLOCK_BYTES, alphabetic};
+pub(crate) use ascii::{BLOCK_BYTES, alphabetic, prefix as ascii_prefix};
 pub use canonical::{
     CANONICAL_VERSION, CanonicalForm, CanonicalRule, Canonicaliser, NoText, PageContent, content_blocks, mark_text,
     plain_text, tidy_text,

@@ -2,7 +2,9 @@
 
 use super::rule::{RelatedRule, Titles};
 use super::stop_words::{ShortWord, StopWords};
-use crate::document::{BLOCK_BYTES, BaseUrl, Mark, MarkKind, MarkedText, alphabetic, append_words, resolve};
+use crate::document::{
+    BLOCK_BYTES, BaseUrl, Mark, MarkKind, MarkedText, alphabetic, append_words, ascii_prefix, resolve,
+};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -58,6 +60,9 @@ const TARGET_BYTES_MAX: usize = 2048;
 
 /// Words of a link that count, at most. Where a whole page is one link, its words say little about the target.
 const LINK_WORDS_MAX: usize = 64;
+
+/// Shorter ASCII is read with what stands around it.
+const ASCII_MIN: usize = 32;
 
 /// Reads what pages say, with buffers that it reuses.
 #[derive(Clone, Debug)]
@@ -131,7 +136,7 @@ impl FragmentReader {
         let (mut from, mut is_title) = (0, false);
         for (mark, Mark { at, kind }) in page.marks.iter().enumerate() {
             let words = if is_title { &mut self.title } else { &mut self.words };
-            words.append(&page.text[from..*at]);
+            words.append(&page.text, from..*at);
             from = *at;
             let place = self.words.n_words();
             match kind {
@@ -139,11 +144,11 @@ impl FragmentReader {
                 MarkKind::LinkEnds => self.links.iter_mut().last().into_iter().for_each(|link| link.words.end = place),
                 MarkKind::TitleBegins => is_title = true,
                 MarkKind::TitleEnds => is_title = false,
-                MarkKind::Alt(alt) => self.words.append(alt),
+                MarkKind::Alt(alt) => self.words.append(alt, 0..alt.len()),
             }
         }
         let words = if is_title { &mut self.title } else { &mut self.words };
-        words.append(&page.text[from..]);
+        words.append(&page.text, from..page.text.len());
     }
 }
 
@@ -186,30 +191,42 @@ impl Words {
         self.starts.len() - 1
     }
 
-    /// Appends the words of a text: those of the canonical form, cut at digits, which are left out. In scripts without
-    /// spaces the characters that follow one another make words of two.
-    fn append(&mut self, text: &str) {
+    /// Appends the words at a place of a text: those of the canonical form, cut at digits, which are left out. In scripts
+    /// without spaces the characters that follow one another make words of two.
+    fn append(&mut self, text: &str, place: Range<usize>) {
         if self.is_full() {
-        } else if text.is_ascii() {
-            self.append_ascii(text);
-        } else {
-            self.append_mixed(text);
+            return;
         }
+        let (bytes, mut appended, mut read) = (&text.as_bytes()[..place.end], place.start, place.start);
+        while read < place.end {
+            let ascii = read..read + ascii_prefix(&bytes[read..]);
+            read = ascii.end + bytes[ascii.end..].iter().take_while(|byte| !byte.is_ascii()).count();
+            let whole = whole_words(bytes, &place, ascii);
+            // Characters of scripts without spaces make words across what has no letter.
+            let is_apart = || whole.len() >= ASCII_MIN && bytes[whole.clone()].iter().any(u8::is_ascii_alphabetic);
+            if whole == place || is_apart() {
+                self.append_mixed(&text[appended..whole.start]);
+                self.append_ascii(text.as_bytes(), whole.clone());
+                appended = whole.end;
+            }
+        }
+        self.append_mixed(&text[appended..place.end]);
     }
 
-    /// Appends the words of ASCII, which are its runs of letters.
-    fn append_ascii(&mut self, text: &str) {
-        let bytes = text.as_bytes();
+    /// Appends the words of ASCII at a place of a text, which are its runs of letters.
+    fn append_ascii(&mut self, text: &[u8], place: Range<usize>) {
         let (mut begin, mut was_letter) = (None, 0);
-        for (block, at) in bytes.chunks(BLOCK_BYTES).zip((0..).step_by(BLOCK_BYTES)) {
-            let letters = match block.try_into() {
-                Ok(block) => alphabetic(block),
-                Err(_) => {
-                    let mut padded = [0; BLOCK_BYTES];
-                    padded[..block.len()].copy_from_slice(block);
+        for at in place.clone().step_by(BLOCK_BYTES) {
+            let letters = match text[at..].first_chunk() {
+                Some(block) => alphabetic(block),
+                None => {
+                    let (mut padded, rest) = ([0; BLOCK_BYTES], &text[at..]);
+                    padded[..rest.len()].copy_from_slice(rest);
                     alphabetic(&padded)
                 }
             };
+            let n_beyond = BLOCK_BYTES.saturating_sub(place.end - at);
+            let letters = letters << n_beyond >> n_beyond;
             // Bits at which words begin and end in turn.
             let mut edges = letters ^ (letters << 1 | was_letter);
             was_letter = letters >> (BLOCK_BYTES - 1);
@@ -218,12 +235,12 @@ impl Words {
                 edges &= edges - 1;
                 match begin.take() {
                     None => begin = Some(edge),
-                    Some(begin) => self.push_ascii(bytes, begin..edge),
+                    Some(begin) => self.push_ascii(text, begin..edge),
                 }
             }
         }
         if let Some(begin) = begin {
-            self.push_ascii(bytes, begin..bytes.len());
+            self.push_ascii(text, begin..place.end);
         }
     }
 
@@ -247,6 +264,9 @@ impl Words {
     }
 
     fn append_mixed(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
         self.canonical.clear();
         append_words(text, &mut self.canonical);
         let canonical = std::mem::take(&mut self.canonical);
@@ -298,6 +318,17 @@ impl Words {
         let (from, to) = (self.starts[places.start], self.starts[places.end.max(places.start)]);
         // Without the space behind the last word, which goes from the end of the text: `from` may lie behind that.
         if to > from { from..to - 1 } else { 0..0 }
+    }
+}
+
+/// The part of a run of ASCII whose words do not continue in other characters of its place.
+fn whole_words(text: &[u8], place: &Range<usize>, ascii: Range<usize>) -> Range<usize> {
+    let bytes = &text[ascii.clone()];
+    let begin = if ascii.start == place.start { Some(0) } else { bytes.iter().position(u8::is_ascii_whitespace) };
+    let end = if ascii.end == place.end { Some(ascii.len()) } else { bytes.iter().rposition(u8::is_ascii_whitespace) };
+    match (begin, end) {
+        (Some(begin), Some(end)) => ascii.start + begin..ascii.start + end,
+        _ => ascii.start..ascii.start,
     }
 }
 
@@ -378,12 +409,24 @@ mod tests {
     }
 
     proptest! {
+        /// Words are the same, whether the ASCII among other characters is read apart or not.
+        #[test]
+        fn ascii_may_be_read_apart(
+            text in "([a-z]{1,9} ){0,9}((京|都|ä|\u{301}|\u{ad}|\u{a0}|1|\\.| )([a-zA-Z0-9 .]{0,60}|[ .1]{30,40}|([a-z]{1,9} ){3,9})){0,9}",
+        ) {
+            let [mut apart, mut mixed] = [(); 2].map(|()| Words::new(StopWords::Short, 40));
+            apart.append(&text, 0..text.len());
+            mixed.append_mixed(&text);
+            prop_assert_eq!((&apart.text, &apart.starts, apart.n_kept), (&mixed.text, &mixed.starts, mixed.n_kept));
+        }
+
         /// ASCII has the words that it has as any other text.
         #[test]
-        fn ascii_is_read_like_any_text(text in "([a-zA-Z0-9 .,<_@\\[`{\\n]|the |Rose|x86|[a-zA-Z]{14,70}){0,60}") {
+        fn ascii_is_read_like_any_text(begin in 0usize..99, len in 0usize..999, text in "([a-zA-Z0-9 .,<_@\\[`{\\n]|the |Rose|x86|[a-zA-Z]{14,70}){0,60}") {
             let [mut ascii, mut mixed] = [(); 2].map(|()| Words::new(StopWords::Short, 20));
-            ascii.append_ascii(&text);
-            mixed.append_mixed(&text);
+            let begin = begin.min(text.len());
+            ascii.append_ascii(text.as_bytes(), begin..text.len().min(begin + len));
+            mixed.append_mixed(&text[begin..text.len().min(begin + len)]);
             prop_assert_eq!((&ascii.text, &ascii.starts, ascii.n_kept), (&mixed.text, &mixed.starts, mixed.n_kept));
         }
     }
