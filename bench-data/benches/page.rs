@@ -18,6 +18,7 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use lexbor::Lexbor;
 use lookalike::document::{Body, CanonicalForm, Content, FetchTime, MediaType, Page, Seed};
 use lookalike::document::{append_html_text, append_words, decode};
+use lookalike::related::{RelatedRule, SaidReader};
 use lookalike::sketch::{Rule, SketchRule, Sketcher};
 use std::borrow::Cow;
 use std::hint::black_box;
@@ -84,17 +85,27 @@ fn real_pages(c: &mut Criterion) {
     measure_set(c, "warc", &warc_pages());
 }
 
-/// Measures hostile pages of one MiB each against a flat one. In UTF-8 none may cost more than three times as much;
-/// the others consist of letters and need conversion.
+/// Measures hostile pages of one MiB each against a flat one, sketched alone and read for related pages as well. In UTF-8
+/// none may cost more than three times as much; the others consist of letters and need conversion.
 fn hostile_pages(c: &mut Criterion) {
     let mut group = c.benchmark_group("hostile");
     let mut sketcher = Sketcher::new(&SketchRule::default(), &SEED);
     let labelled =
         html_pages::hostile().into_iter().map(|(name, html)| (name, page_of(html.into_bytes(), Some("utf-8"))));
     let bare = html_pages::hostile_bytes().into_iter().map(|(name, bytes)| (name, page_of(bytes, None)));
-    for (name, page) in labelled.chain(bare) {
+    for (name, page) in labelled.clone().chain(bare) {
         group.throughput(Throughput::BytesDecimal(html_of(&page).len() as u64));
         each(&mut group, name, &[page], |page| drop(black_box(sketcher.sketch_page(page, usize::MAX))));
+    }
+    group.finish();
+    let mut group = c.benchmark_group("hostile, read for related pages");
+    let mut reader = SaidReader::new(&RelatedRule::default(), &SEED);
+    for (name, page) in labelled {
+        group.throughput(Throughput::BytesDecimal(html_of(&page).len() as u64));
+        each(&mut group, name, &[page], |page| {
+            drop(black_box(sketcher.sketch_page(page, usize::MAX)));
+            drop(black_box(reader.read(page)));
+        });
     }
 }
 

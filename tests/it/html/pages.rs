@@ -89,6 +89,7 @@ pub(crate) fn hostile() -> Vec<(&'static str, String)> {
         ("empty blocks", repeated("", "<p>")),
         ("open navigation", repeated("", "<nav>a")),
         ("roles", repeated("", "<div role=main>a")),
+        ("links", (0..LEN / 25).map(|n| format!("<a href=/{n:06}>rose</a> ")).collect()),
         ("links over blocks", repeated("<a href=/x>", "a<p>")),
         ("names with commas", repeated("<p>", "a,")),
         ("names with dashes", repeated("", "<a-b>")),
