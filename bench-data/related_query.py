@@ -2,10 +2,11 @@
 """How long `GET /v1/related` takes over a store of many URLs.
 
     cargo build --release --bin lookalike
-    python3 bench-data/related_query.py [--urls 1000000] [--queries 5000]
+    python3 bench-data/related_query.py [--urls 1000000] [--queries 5000] [--linked]
 
-Makes pages that link to one another, one for each URL, streams them through `run` with `related.on`, builds, starts `serve`
-and asks for random URLs one after another: first some to warm up, then those that are timed. The time of an answer is that
+Makes pages that link to one another, one for each URL, or with `--linked` as many as it takes to link to each URL twice, of
+which most are never fetched, as in a crawl. Streams them through `run` with `related.on`, builds, starts `serve` and asks
+for random URLs one after another: first some to warm up, then those that are timed. The time of an answer is that
 of the whole request on loopback. Each answer must name a URL of the same topic first, which shows that the store was
 asked about what it holds.
 """
@@ -22,6 +23,8 @@ from pathlib import Path
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", Path(__file__).resolve().parent.parent / "target")) / "release"
 TOPIC_URLS, TOPIC_WORDS, PAGE_TOPIC_WORDS, PAGE_WORDS, LINKS = 30, 30, 20, 60, 10
+# Links of a page that links to URLs without pages, and words around each.
+LISTED, LISTED_WORDS = 100, 24
 VOCABULARY = 100_000
 SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
 
@@ -31,6 +34,7 @@ def arguments():
     parser.add_argument("--urls", type=int, default=1_000_000)
     parser.add_argument("--queries", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--linked", action="store_true", help="most URLs have no page of their own")
     parser.add_argument("--store", type=Path, help="keep the store in this folder, or ask the one that is there")
     parser.add_argument("--binary", type=Path, default=TARGET / "lookalike")
     return parser.parse_args()
@@ -64,6 +68,9 @@ class Site:
         shared = random.Random(f"{self.seed} {topic}")
         return draw.sample([self.words[int(VOCABULARY ** shared.random()) - 1] for _ in range(TOPIC_WORDS)], PAGE_TOPIC_WORDS)
 
+    def records(self):
+        return map(self.record, range(self.n_urls))
+
     def record(self, page):
         draw = random.Random(self.seed << 40 | page)
         words = self.words_of(self.topic(page), draw)
@@ -78,11 +85,37 @@ class Site:
         return json.dumps({"url": self.url(page), "fetched_at": "2026-01-01T00:00:00Z", "html": html}) + "\n"
 
 
+class LinkedSite(Site):
+    """Pages of links to URLs that lie anywhere. Two pages link to each URL, with other words of its topic around."""
+
+    def __init__(self, n_urls, seed):
+        super().__init__(n_urls, seed)
+        draw = random.Random(seed)
+        self.drawn = [self.words[int(VOCABULARY ** draw.random()) - 1] for _ in range(1 << 22)]
+
+    def records(self):
+        return (self.page_of_links(turn, begin) for turn in range(2) for begin in range(0, self.n_urls, LISTED))
+
+    def page_of_links(self, turn, begin):
+        # Steps that share no divisor with the number of URLs reach each of them once.
+        step = (1, 15_485_863)[turn]
+        links = []
+        for place in range(begin, min(begin + LISTED, self.n_urls)):
+            page = place * step % self.n_urls
+            # The words of a topic lie in even steps; a link has some that follow one another around it.
+            topic = self.topic(page)
+            apart, skipped = topic % 61 + 1, (page + 3 * turn) % (TOPIC_WORDS - LISTED_WORDS + 1)
+            first = topic * 40_503 % ((1 << 22) - 61 * TOPIC_WORDS) + skipped * apart
+            words = self.drawn[first : first + LISTED_WORDS * apart : apart]
+            links.append(f'{" ".join(words[:11])} <a href="{self.url(page)}">{words[11]}</a> {" ".join(words[12:])}')
+        url = f"http://list{begin // LISTED % 997}.example/{turn}/{begin}.html"
+        return json.dumps({"url": url, "fetched_at": "2026-01-01T00:00:00Z", "html": "<p>".join(links)}) + "\n"
+
+
 def make_store(command, site, folder):
     began = time.time()
     run = subprocess.Popen([*command, "run", "-", "--stdin-name", "pages", "--quiet"], stdin=subprocess.PIPE, text=True)
-    for page in range(site.n_urls):
-        run.stdin.write(site.record(page))
+    run.stdin.writelines(site.records())
     run.stdin.close()
     assert run.wait() == 0
     read = time.time()
@@ -105,7 +138,7 @@ def ask(connection, url):
 
 def main():
     args = arguments()
-    site = Site(args.urls, args.seed)
+    site = (LinkedSite if args.linked else Site)(args.urls, args.seed)
     with tempfile.TemporaryDirectory() as folder:
         store = args.store or Path(folder) / "store"
         config = Path(folder) / "config.toml"
