@@ -9,5 +9,7 @@ mod varint;
 
 pub use byte_string::{decode_array, decode_bytes, encode_bytes};
 pub use field::{decode_field, encode_field};
-pub use text::{decode_flag, decode_string, decode_text, encode_flag, encode_text};
+pub use text::{
+    decode_flag, decode_string, decode_string_after, decode_text, encode_flag, encode_string_after, encode_text,
+};
 pub use varint::{decode_varint, encode_varint};

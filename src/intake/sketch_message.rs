@@ -23,7 +23,7 @@ use crate::wire::{Message, Rejection};
 use std::sync::Arc;
 
 /// The version of the message. An owner refuses any other.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 const PAGE: u8 = 0;
 const GONE: u8 = 1;

@@ -3,7 +3,9 @@
 use super::fragment::{FragmentReader, PageText, Passage};
 use super::rule::RelatedRule;
 use super::sampling::{FragmentKey, FragmentKeys};
-use crate::codec::{decode_array, decode_bytes, decode_varint, encode_bytes, encode_varint};
+use crate::codec::{
+    decode_array, decode_string, decode_string_after, decode_varint, encode_bytes, encode_string_after, encode_varint,
+};
 use crate::document::{Content, Fingerprint, MarkedText, Page, Seed, mark_text, url_key};
 use std::borrow::Cow;
 
@@ -31,7 +33,10 @@ impl Target {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
     page: PageText,
-    keys: Vec<FragmentKey>,
+    /// The host in all keys.
+    host: u32,
+    /// What each passage says, in the keys.
+    keys: Vec<u64>,
 }
 
 impl Said {
@@ -47,7 +52,8 @@ impl Said {
 
     /// What the page says about URLs, in the order of the page.
     pub fn fragments(&self) -> impl Iterator<Item = (&Passage, FragmentKey)> {
-        self.page.passages.iter().zip(self.keys.iter().copied())
+        let key = |said: &u64| FragmentKey { host: self.host, said: *said };
+        self.page.passages.iter().zip(self.keys.iter().map(key))
     }
 
     /// The words of a passage, joined by single spaces.
@@ -55,42 +61,41 @@ impl Said {
         self.page.words(passage)
     }
 
-    /// Appends the row: text, title; varint n, n passages: URL, varint begin in the text, varint 2 * length + 1 where the
-    /// title follows, host (4), said (8). Texts follow their lengths (varints), numbers are little-endian.
+    /// Appends the row: text, title, host (4); varint n, n passages: URL, varint begin in the text, varint 2 * length + 1
+    /// where the title follows, said (8). Texts follow their lengths (varints); a URL is written as what it shares with the
+    /// one before it, and the rest. Numbers are little-endian.
     pub fn encode(&self, out: &mut Vec<u8>) {
         encode_bytes(self.page.text.as_bytes(), out);
         encode_bytes(self.page.title.as_bytes(), out);
+        out.extend(self.host.to_le_bytes());
         encode_varint(self.keys.len() as u64, out);
-        for (Passage { target, text, with_title }, key) in self.fragments() {
-            encode_bytes(target.as_bytes(), out);
+        let mut before = "";
+        for (Passage { target, text, with_title }, said) in self.page.passages.iter().zip(&self.keys) {
+            encode_string_after(target, before, out);
+            before = target;
             encode_varint(text.start as u64, out);
             encode_varint(2 * text.len() as u64 + u64::from(*with_title), out);
-            out.extend(key.host.to_le_bytes());
-            out.extend(key.said.to_le_bytes());
+            out.extend(said.to_le_bytes());
         }
     }
 
     /// Reads what [`Self::encode`] appended; `None` where the bytes are no such row.
     pub fn decode(mut bytes: &[u8]) -> Option<Self> {
         let bytes = &mut bytes;
-        let page = PageText { text: text(bytes)?, title: text(bytes)?, passages: Vec::new() };
-        let mut said = Said { page, keys: Vec::new() };
+        let page = PageText { text: decode_string(bytes)?, title: decode_string(bytes)?, passages: Vec::new() };
+        let mut said = Said { page, host: u32::from_le_bytes(decode_array(bytes)?), keys: Vec::new() };
         for _ in 0..decode_varint(bytes)? {
-            let target = text(bytes)?;
+            let before = said.page.passages.last().map_or("", |passage| &passage.target);
+            let target = decode_string_after(before, bytes)?;
             let begin = usize::try_from(decode_varint(bytes)?).ok()?;
             let length = decode_varint(bytes)?;
             let range = begin..begin.checked_add(usize::try_from(length / 2).ok()?)?;
             said.page.text.get(range.clone())?;
             said.page.passages.push(Passage { target, text: range, with_title: length % 2 == 1 });
-            let host = u32::from_le_bytes(decode_array(bytes)?);
-            said.keys.push(FragmentKey { host, said: u64::from_le_bytes(decode_array(bytes)?) });
+            said.keys.push(u64::from_le_bytes(decode_array(bytes)?));
         }
         bytes.is_empty().then_some(said)
     }
-}
-
-fn text(bytes: &mut &[u8]) -> Option<String> {
-    String::from_utf8(decode_bytes(bytes)?.to_vec()).ok()
 }
 
 /// Reads what pages say under one rule and one secret.
@@ -125,9 +130,9 @@ impl SaidReader {
         };
         let text = self.reader.read(&page.url, marked);
         let keys = FragmentKeys::new(&page.url, &self.rule, &self.seed);
-        let key = |(place, passage): (usize, &Passage)| keys.key(place, &text.words(passage));
-        let keys = text.passages.iter().enumerate().map(key).collect();
-        Some(Said { page: text, keys })
+        let said = |(place, passage): (usize, &Passage)| keys.key(place, &text.words(passage)).said;
+        let said = text.passages.iter().enumerate().map(said).collect();
+        Some(Said { page: text, host: keys.host(), keys: said })
     }
 }
 

@@ -27,6 +27,11 @@ impl<'p> FragmentKeys<'p> {
         FragmentKeys { page, host, are_distinct: rule.per_host_max == 0, seed: *seed }
     }
 
+    /// The host in all of them.
+    pub fn host(&self) -> u32 {
+        self.host
+    }
+
     /// The key of words that the page says. The same words from one host are one fragment; where the rule sets no limit a
     /// host, each page and each place on it has one of its own, as in the paper.
     pub fn key(&self, place: usize, words: &str) -> FragmentKey {

@@ -1,6 +1,8 @@
 //! The rows of the intermediate files of a related build: what pages say, counted words, bags, pairs, centers.
 
-use crate::codec::{decode_array, decode_bytes, decode_varint, encode_bytes, encode_varint};
+use crate::codec::{
+    decode_array, decode_bytes, decode_string_after, decode_varint, encode_bytes, encode_string_after, encode_varint,
+};
 use crate::document::FetchTime;
 use crate::extsort::{Row, SortedRow};
 use crate::related::{Bag, FragmentKey, Term, TermCounts};
@@ -164,35 +166,20 @@ fn decode_number(bytes: &mut &[u8]) -> Option<u32> {
     u32::try_from(decode_varint(bytes)?).ok()
 }
 
-/// Appends a text as what it shares with the beginning of the text before it, and the rest.
-pub(super) fn encode_url(url: &str, previous: Option<&str>, out: &mut Vec<u8>) {
-    let previous = previous.unwrap_or_default().as_bytes();
-    let n_shared = url.bytes().zip(previous).take_while(|(ours, theirs)| ours == *theirs).count();
-    encode_varint(n_shared as u64, out);
-    encode_bytes(&url.as_bytes()[n_shared..], out);
-}
-
-pub(super) fn decode_url(previous: Option<&str>, bytes: &mut &[u8]) -> Option<String> {
-    let n_shared = decode_varint(bytes)? as usize;
-    let mut url = previous.unwrap_or_default().as_bytes().get(..n_shared)?.to_vec();
-    url.extend(decode_bytes(bytes)?);
-    String::from_utf8(url).ok()
-}
-
 fn counts_bytes(counts: &Counts) -> usize {
     size_of_val(&**counts)
 }
 
 impl Row for FragmentRow {
     fn encode(&self, previous: Option<&Self>, out: &mut Vec<u8>) {
-        encode_url(&self.target, previous.map(|row| row.target.as_str()), out);
+        encode_string_after(&self.target, previous.map_or("", |row| &row.target), out);
         out.extend(self.key.host.to_le_bytes());
         out.extend(self.key.said.to_le_bytes());
         encode_counts(&self.terms, out);
     }
 
     fn decode(previous: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let target = decode_url(previous.map(|row| row.target.as_str()), bytes)?;
+        let target = decode_string_after(previous.map_or("", |row| &row.target), bytes)?;
         let host = u32::from_le_bytes(decode_array(bytes)?);
         let said = u64::from_le_bytes(decode_array(bytes)?);
         Some(FragmentRow { target, key: FragmentKey { host, said }, terms: decode_counts(bytes)? })
@@ -216,7 +203,7 @@ const NOTHING: u8 = 2;
 
 impl Row for PageRow {
     fn encode(&self, previous: Option<&Self>, out: &mut Vec<u8>) {
-        encode_url(&self.url, previous.map(|row| row.url.as_str()), out);
+        encode_string_after(&self.url, previous.map_or("", |row| &row.url), out);
         out.extend(self.fetched_at.0.0.to_le_bytes());
         match &self.said {
             Said::Terms { content, fragments } => {
@@ -238,7 +225,7 @@ impl Row for PageRow {
     }
 
     fn decode(previous: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let url = decode_url(previous.map(|row| row.url.as_str()), bytes)?;
+        let url = decode_string_after(previous.map_or("", |row| &row.url), bytes)?;
         let fetched_at = Reverse(FetchTime(i64::from_le_bytes(decode_array(bytes)?)));
         let said = match decode_array(bytes)? {
             [TERMS] => {
@@ -280,13 +267,13 @@ impl SortedRow for PageRow {
 
 impl Row for StateRow {
     fn encode(&self, previous: Option<&Self>, out: &mut Vec<u8>) {
-        encode_url(&self.url, previous.map(|row| row.url.as_str()), out);
+        encode_string_after(&self.url, previous.map_or("", |row| &row.url), out);
         encode_bytes(self.redirect_to.as_deref().unwrap_or_default().as_bytes(), out);
         encode_counts(&self.content, out);
     }
 
     fn decode(previous: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let url = decode_url(previous.map(|row| row.url.as_str()), bytes)?;
+        let url = decode_string_after(previous.map_or("", |row| &row.url), bytes)?;
         let redirect_to = String::from_utf8(decode_bytes(bytes)?.to_vec()).ok()?;
         let redirect_to = Some(redirect_to).filter(|target| !target.is_empty());
         Some(StateRow { url, redirect_to, content: decode_counts(bytes)? })
@@ -301,13 +288,13 @@ impl SortedRow for StateRow {
 
 impl Row for CountedRow {
     fn encode(&self, previous: Option<&Self>, out: &mut Vec<u8>) {
-        encode_url(&self.url, previous.map(|row| row.url.as_str()), out);
+        encode_string_after(&self.url, previous.map_or("", |row| &row.url), out);
         encode_counts(&self.content, out);
         encode_counts(&self.anchors, out);
     }
 
     fn decode(previous: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let url = decode_url(previous.map(|row| row.url.as_str()), bytes)?;
+        let url = decode_string_after(previous.map_or("", |row| &row.url), bytes)?;
         Some(CountedRow { url, content: decode_counts(bytes)?, anchors: decode_counts(bytes)? })
     }
 }
@@ -349,12 +336,12 @@ impl SortedRow for FrequencyRow {
 
 impl Row for BagRow {
     fn encode(&self, previous: Option<&Self>, out: &mut Vec<u8>) {
-        encode_url(&self.url, previous.map(|row| row.url.as_str()), out);
+        encode_string_after(&self.url, previous.map_or("", |row| &row.url), out);
         encode_counts(&self.bag.weights().iter().map(|(term, n)| (*term, u32::from(*n))).collect(), out);
     }
 
     fn decode(previous: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let url = decode_url(previous.map(|row| row.url.as_str()), bytes)?;
+        let url = decode_string_after(previous.map_or("", |row| &row.url), bytes)?;
         let weights = decode_counts(bytes)?;
         let weight = |(term, n): &(Term, u32)| Some((*term, u8::try_from(*n).ok()?));
         Some(BagRow { url, bag: Bag::new(weights.iter().map(weight).collect::<Option<_>>()?) })

@@ -1,7 +1,9 @@
 //! The rows of the intermediate files of a build in a store.
 
-use super::rows::{Counts, decode_counts, decode_url, encode_counts, encode_url};
-use crate::codec::{decode_array, decode_string, decode_varint, encode_bytes, encode_varint};
+use super::rows::{Counts, decode_counts, encode_counts};
+use crate::codec::{
+    decode_array, decode_string, decode_string_after, decode_varint, encode_bytes, encode_string_after, encode_varint,
+};
 use crate::document::DocumentId;
 use crate::extsort::{Row, SortedRow};
 use crate::related::{FragmentKey, Target, Term};
@@ -56,14 +58,14 @@ impl Row for StoreFragment {
     fn encode(&self, previous: Option<&Self>, out: &mut Vec<u8>) {
         KeptFragment { target: self.target, key: self.key, document: self.document }.encode(None, out);
         out.push(u8::from(self.is_moved));
-        encode_url(&self.url, previous.map(|row| row.url.as_str()), out);
+        encode_string_after(&self.url, previous.map_or("", |row| &row.url), out);
         encode_bytes(self.words.as_bytes(), out);
     }
 
     fn decode(previous: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
         let KeptFragment { target, key, document } = KeptFragment::decode(None, bytes)?;
         let is_moved = decode_array(bytes)? == [1];
-        let url = decode_url(previous.map(|row| row.url.as_str()), bytes)?;
+        let url = decode_string_after(previous.map_or("", |row| &row.url), bytes)?;
         Some(StoreFragment { target, key, is_moved, document, url, words: decode_string(bytes)? })
     }
 }
