@@ -115,7 +115,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
 fn what_the_dashboards_and_alarms_name_is_told() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut sources = String::new();
-    for room in ["cli", "http", "kafka", "pipeline", "standby", "store", "watch"] {
+    for room in ["bag_refresh", "cli", "http", "kafka", "pipeline", "standby", "store", "watch"] {
         for file in
             fs::read_dir(root.join("src").join(room)).expect("a folder").map(|file| file.expect("a file").path())
         {
