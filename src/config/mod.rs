@@ -325,9 +325,12 @@ impl Config {
         let wrong = |error| ConfigError(format!("the configuration is wrong: {error}"));
         let loaded = builder.add_source(environment).build().map_err(wrong)?;
         environment::check_names(names.iter(), &known_keys()?, &secret_variables(&loaded))?;
-        let config: Config = loaded.try_deserialize().map_err(|error| match first_wrong(files) {
-            Some(file) => ConfigError(format!("the configuration {}: {error}", file.display())),
-            None => wrong(error),
+        let config: Config = loaded.clone().try_deserialize().map_err(|error| {
+            let problem = problem_of(error, loaded);
+            ConfigError(match first_wrong(files) {
+                Some(file) => format!("the configuration {}: {problem}", file.display()),
+                None => format!("the configuration is wrong: {problem}"),
+            })
         })?;
         config.check()?;
         Ok(config)
@@ -468,6 +471,16 @@ impl Config {
     }
 }
 
+/// What is wrong. The loader does not tell which values a key may have; the reader of JSON does.
+fn problem_of(error: config::ConfigError, loaded: config::Config) -> String {
+    let problem = error.to_string();
+    let Some((_, key)) = problem.rsplit_once(" for key ").filter(|_| problem.contains("enum ")) else { return problem };
+    match loaded.try_deserialize().map(serde_json::from_value::<Config>) {
+        Ok(Err(clearer)) => format!("{clearer} for key {key}"),
+        _ => problem,
+    }
+}
+
 /// The first file that makes a configuration wrong, together with those before it; none where the environment does.
 fn first_wrong(files: &[PathBuf]) -> Option<&PathBuf> {
     let mut builder = config::Config::builder().add_source(config::File::from_str(DEFAULT, config::FileFormat::Toml));
@@ -551,6 +564,24 @@ mod tests {
 
     fn shipped(name: &str) -> Config {
         Config::load(&[Path::new(env!("CARGO_MANIFEST_DIR")).join("config").join(name)]).expect(name)
+    }
+
+    /// Lost once: which values a key may have. The message named a type of the program instead.
+    #[test]
+    fn a_wrong_value_is_told_with_the_right_ones() {
+        for (text, parts) in [
+            (
+                "[input]\nsweep_cut = 'fortnight'",
+                ["`fortnight`, expected one of `none`, `day`, `week`", "`input.sweep_cut`"],
+            ),
+            ("[related]\nbags = 3", ["integer `3`", "`related.bags`"]),
+        ] {
+            let problem = with(text).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(parts.iter().all(|part| problem.contains(part)) && !problem.contains("enum"), "{problem}");
+        }
+        let variable = HashMap::from([("LOOKALIKE__RELATED__BAGS".to_string(), "all".to_string())]);
+        let problem = Config::load_over(&[], variable).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(problem.contains("expected one of `content`, `anchors`, `half`"), "{problem}");
     }
 
     /// Lost once: in a merge, five keys of [kafka], which no variable of the environment could set from then on.
