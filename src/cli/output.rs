@@ -89,6 +89,19 @@ pub(super) fn no_pages_text(n_gone: u64, n_rejected: u64, advice: &str) -> Strin
     line("gone or redirected", n_gone, "") + &line("rejected", n_rejected, advice)
 }
 
+/// A line for each reason why records were rejected: how many, and where known the first one's number, input, and what is
+/// wrong with it.
+pub(super) fn rejections_text<'a>(
+    rejected: impl Iterator<Item = (&'a str, u64, Option<(i64, &'a str, &'a str)>)>,
+) -> String {
+    let first =
+        |(offset, source, message): (i64, &str, &str)| format!(", first record {offset} of {source}: {message}");
+    let line = |(reason, n, of_first): (&str, u64, Option<_>)| {
+        format!("    {} {reason}{}\n", HumanCount(n), of_first.map(first).unwrap_or_default())
+    };
+    rejected.map(line).collect()
+}
+
 /// The lines of a summary about what could not be read.
 pub(super) fn unreadable_text<'a>(unreadable: impl IntoIterator<Item = &'a String>) -> String {
     unreadable.into_iter().map(|what| format!("  unreadable: {what}\n")).collect()

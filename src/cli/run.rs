@@ -5,7 +5,7 @@ use super::crash_handler;
 use super::exit::{Exit, ending, usage};
 use super::forget::forget_old;
 use super::heart::Heart;
-use super::output::OutputMode;
+use super::output::{OutputMode, rejections_text};
 use super::page_file::sketch_file;
 use super::roles;
 use super::serve::Server;
@@ -456,7 +456,7 @@ fn exit_of(config: &Config, summary: &Summary, is_interrupted: bool, mode: Outpu
         InputKind::Kafka => Ok(Exit::Done),
         InputKind::Files if is_interrupted => Ok(Exit::Interrupted),
         InputKind::Files if n_accepted == 0 && summary.n_rejected() > 0 => {
-            let reasons = if mode.is_silent() { rejections_text(summary) } else { String::new() };
+            let reasons = if mode.is_silent() { rejections(summary) } else { String::new() };
             let reasons = if reasons.is_empty() { "; the reasons are above".into() } else { format!(":\n{reasons}") };
             Err(ending(Exit::Unreadable, format!("no record was accepted{}", reasons.trim_end())))
         }
@@ -502,7 +502,7 @@ fn summary_text(summary: &Summary, store: &Path) -> String {
     );
     if summary.n_rejected() > 0 {
         let _ = writeln!(text, "  rejected {}", HumanCount(summary.n_rejected()));
-        text += &rejections_text(summary);
+        text += &rejections(summary);
     }
     text + &unreadable_text(summary)
 }
@@ -521,15 +521,9 @@ fn unreadable_text(summary: &Summary) -> String {
     text
 }
 
-/// A line for each reason: how many records, and the first of them.
-fn rejections_text(summary: &Summary) -> String {
-    let mut text = String::new();
-    for (reason, n) in &summary.rejected {
-        let _ = write!(text, "    {} {reason}", HumanCount(*n));
-        if let Some(first) = summary.first_rejections.get(reason) {
-            let _ = write!(text, ", first record {} of {}: {}", first.offset, first.source, first.message);
-        }
-        text.push('\n');
-    }
-    text
+fn rejections(summary: &Summary) -> String {
+    rejections_text(summary.rejected.iter().map(|(reason, n)| {
+        let first = summary.first_rejections.get(reason);
+        (*reason, *n, first.map(|first| (first.offset, first.source.as_str(), first.message.as_str())))
+    }))
 }

@@ -34,7 +34,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
-use summary::{DedupSummary, rejections_text, summary_text};
+use summary::{DedupSummary, rejections, summary_text};
 
 /// Clusters the inputs, decides which pages stay, and writes those.
 pub(super) fn dedup(mut config: Config, store: Option<&Path>, args: &DedupArgs, mode: OutputMode) -> Result<Exit> {
@@ -153,7 +153,7 @@ impl<'a> RemovedList<'a> {
 fn nothing_accepted(decided: &Decided) -> Option<anyhow::Error> {
     let Decided { counts, rejected, .. } = decided;
     let is_empty = counts.n_records > 0 && counts.n_rejected == counts.n_records;
-    let reasons = || format!("by reason:\n{}", rejections_text(rejected).trim_end());
+    let reasons = || format!("by reason:\n{}", rejections(rejected).trim_end());
     is_empty.then(|| none_accepted(counts.n_rejected, reasons()))
 }
 

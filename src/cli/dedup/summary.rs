@@ -1,7 +1,7 @@
 //! What a deduplication did.
 
 use super::plan::Plan;
-use crate::cli::output::{counted, no_pages_text, unreadable_text};
+use crate::cli::output::{counted, no_pages_text, rejections_text, unreadable_text};
 use crate::dedup::{Counts, Decided, Finished, RejectedRecords};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
@@ -38,12 +38,11 @@ impl DedupSummary {
     }
 }
 
-/// A line for each reason: how many records, and the first of them.
-pub(super) fn rejections_text(rejected: &BTreeMap<String, RejectedRecords>) -> String {
-    let line = |(reason, RejectedRecords { n, source, offset, message }): (&String, &RejectedRecords)| {
-        format!("    {} {reason}, first record {offset} of {source}: {message}\n", HumanCount(*n))
-    };
-    rejected.iter().map(line).collect()
+/// Why records were rejected.
+pub(super) fn rejections(rejected: &BTreeMap<String, RejectedRecords>) -> String {
+    rejections_text(rejected.iter().map(|(reason, RejectedRecords { n, source, offset, message })| {
+        (reason.as_str(), *n, Some((*offset, source.as_str(), message.as_str())))
+    }))
 }
 
 /// The same for people.
@@ -67,7 +66,7 @@ pub(super) fn summary_text(summary: &DedupSummary, elapsed: Option<Duration>) ->
     );
     let advice = if removed.is_some() { "" } else { "; --removed FILE lists each with its reason" };
     text += &no_pages_text(counts.n_gone + counts.n_redirected, counts.n_rejected, advice);
-    text += &rejections_text(rejected);
+    text += &rejections(rejected);
     if counts.n_read_before > 0 {
         let _ = writeln!(
             text,
