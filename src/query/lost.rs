@@ -27,6 +27,9 @@ const PLACES_OF_DOCUMENT_MAX: usize = 64;
 /// Documents compared with the last copy: those that the other scores favour.
 const COMPARED_MAX: usize = 256;
 
+/// By how much two resemblances may differ and say the same: about one standard error of a sketch of usual size.
+const RESEMBLANCE_ERROR: f64 = 0.05;
+
 /// Redirects followed one after the other.
 const REDIRECTS_MAX: usize = 8;
 
@@ -340,6 +343,7 @@ impl Pool {
         let mut scored: Vec<(f64, usize)> = ranked.iter().map(key).collect();
         scored.sort_by(|(x, a), (y, b)| y.total_cmp(x).then_with(|| self.places[*a].url.cmp(&self.places[*b].url)));
         scored.truncate(search.limit);
+        self.prefer_successors(snapshot, &moment, &search.ranking, &mut scored)?;
         let mut found = Vec::new();
         if lost.state.as_ref().is_some_and(UrlState::is_alive) && !was_missed {
             found.push(FoundPlace::itself(&lost.url, copy));
@@ -351,6 +355,36 @@ impl Pool {
             found.push(FoundPlace::at(place, evidence, score, comparison));
         }
         Ok(found)
+    }
+
+    /// Of the best places, between which only the error of their resemblance decides, those come first where nothing stood as
+    /// long as the last copy did: a page that moves away comes to a new URL, while its text in another format stood
+    /// beside it before.
+    fn prefer_successors(
+        &self,
+        snapshot: &impl Snapshot,
+        copy: &Observation,
+        ranking: &Ranking,
+        scored: &mut [(f64, usize)],
+    ) -> Result<(), StoreError> {
+        let Some((best, _)) = scored.first().copied() else { return Ok(()) };
+        let error = ranking.score(&PlaceScores { resemblance: RESEMBLANCE_ERROR, ..PlaceScores::default() });
+        let n_alike = scored.iter().take_while(|(score, _)| best - score <= error).count();
+        if n_alike < 2 {
+            return Ok(());
+        }
+        let mut alike = Vec::with_capacity(n_alike);
+        for (score, at) in &scored[..n_alike] {
+            let sightings = snapshot.sightings_of_url(&self.places[*at].url)?;
+            let was_there = |seen: &Observation| seen.seen.document().is_some() && !seen.is_later_than(copy);
+            let is_older = sightings.iter().any(|sighting| was_there(&sighting.moment));
+            alike.push((is_older, *score, *at));
+        }
+        alike.sort_by_key(|(is_older, ..)| *is_older);
+        for (place, (_, score, at)) in scored.iter_mut().zip(alike) {
+            *place = (score, at);
+        }
+        Ok(())
     }
 
     /// The places with the scores that need no reading, best first.

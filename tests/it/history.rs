@@ -368,6 +368,18 @@ fn a_page_that_moved_and_was_lost_there_says_both() {
     assert!(alive.contains("still here"), "{alive}");
 }
 
+/// Lost once: where nine pages of git's manual went. Their text stood beside them in another format, as it still does, and
+/// came before the new URL by a hundredth of resemblance.
+#[test]
+fn a_page_moves_to_a_new_url_rather_than_to_one_that_stood_beside_it() {
+    let world = World::new();
+    let (text, beside, new) = ("http://a/doc.txt", "http://a/doc.html", "http://a/doc.rest");
+    let records = [seen(text, 1, 7), seen(beside, 1, 7), gone(text, 2), seen(beside, 2, 7), seen(new, 2, 7)];
+    run(&world, "pages", &records);
+    let answers = |url: &str| json(&world.ask("query lost --json", &[url]))["answers"].clone();
+    assert_eq!(answers(text), serde_json::json!([new, beside]));
+}
+
 /// A place that is gone, leads elsewhere or has another page by now is a former place, too; the latest comes first.
 #[test]
 fn former_places_say_what_ended_them() {
