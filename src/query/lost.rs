@@ -7,8 +7,8 @@ use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, host_of};
 use crate::ports::{Snapshot, StoreError};
 use crate::sketch::{Sketch, compare};
 use crate::sweep::{
-    Evidence, LastCopy, Observation, PlaceScores, Ranking, Seen, UrlState, documents_between, path_likeness,
-    site_likeness,
+    Evidence, LastCopy, Observation, PlaceScores, Ranking, Seen, UrlState, documents_between, looks_like_html,
+    path_likeness, site_likeness,
 };
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -343,7 +343,7 @@ impl Pool {
         let mut scored: Vec<(f64, usize)> = ranked.iter().map(key).collect();
         scored.sort_by(|(x, a), (y, b)| y.total_cmp(x).then_with(|| self.places[*a].url.cmp(&self.places[*b].url)));
         scored.truncate(search.limit);
-        self.prefer_successors(snapshot, &moment, &search.ranking, &mut scored)?;
+        self.prefer_successors(snapshot, lost, &moment, &search.ranking, &mut scored)?;
         let mut found = Vec::new();
         if lost.state.as_ref().is_some_and(UrlState::is_alive) && !was_missed {
             found.push(FoundPlace::itself(&lost.url, copy));
@@ -357,12 +357,13 @@ impl Pool {
         Ok(found)
     }
 
-    /// Of the best places, between which only the error of their resemblance decides, those come first where nothing stood as
-    /// long as the last copy did: a page that moves away comes to a new URL, while its text in another format stood
-    /// beside it before.
+    /// Of the best places, between which only the error of their resemblance decides, those come first where no page stood as
+    /// long as the last copy did, and of these the ones in its format: a page that moves away comes to a new URL, while its
+    /// text in another format may have stood beside it, or moves with it.
     fn prefer_successors(
         &self,
         snapshot: &impl Snapshot,
+        lost: &LostUrl,
         copy: &Observation,
         ranking: &Ranking,
         scored: &mut [(f64, usize)],
@@ -374,15 +375,15 @@ impl Pool {
             return Ok(());
         }
         let mut alike = Vec::with_capacity(n_alike);
-        for (score, at) in &scored[..n_alike] {
-            let sightings = snapshot.sightings_of_url(&self.places[*at].url)?;
+        for place in &scored[..n_alike] {
+            let url = &self.places[place.1].url;
             let was_there = |seen: &Observation| seen.seen.document().is_some() && !seen.is_later_than(copy);
-            let is_older = sightings.iter().any(|sighting| was_there(&sighting.moment));
-            alike.push((is_older, *score, *at));
+            let is_older = snapshot.sightings_of_url(url)?.iter().any(|sighting| was_there(&sighting.moment));
+            alike.push((is_older, looks_like_html(url) != looks_like_html(&lost.url), *place));
         }
-        alike.sort_by_key(|(is_older, ..)| *is_older);
-        for (place, (_, score, at)) in scored.iter_mut().zip(alike) {
-            *place = (score, at);
+        alike.sort_by_key(|(is_older, is_other_format, _)| (*is_older, *is_other_format));
+        for (place, (.., better)) in scored.iter_mut().zip(alike) {
+            *place = better;
         }
         Ok(())
     }

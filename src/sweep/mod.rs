@@ -7,7 +7,7 @@ mod sighting;
 mod state;
 
 pub use cut::{SweepCut, SweepRow};
-pub use lost::{Evidence, PlaceScores, Ranking, documents_between, path_likeness, site_likeness};
+pub use lost::{Evidence, PlaceScores, Ranking, documents_between, looks_like_html, path_likeness, site_likeness};
 pub use selection::Selection;
 pub use sighting::{Observation, Seen, Sighting};
 pub use state::{LastCopy, UrlState};
