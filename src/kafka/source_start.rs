@@ -121,9 +121,10 @@ impl KafkaSource {
             stop_reason: StopReason::NoStore,
             message: format!(
                 "the store is new, but the group {:?} has read topic {:?} before (partition {partition} up to \
-                 {offset}). If the store has moved, give its path to --store. To start over with a new store, use \
-                 --bootstrap, and new output topics (kafka.events_topic, kafka.assignments_topic, kafka.merges_topic, \
-                 then `lookalike topics create`): the present ones hold events of the old store",
+                 {offset}). If the store has moved, give its path to --store. If it is lost, remove the new one, which \
+                 is empty, and restore a backup. To start over with a new store, use --bootstrap, and new output \
+                 topics (kafka.events_topic, kafka.assignments_topic, kafka.merges_topic, then `lookalike topics \
+                 create`): the present ones hold events of the old store",
                 self.settings.group, self.topic
             ),
         })
