@@ -15,6 +15,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The program's.
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 const PARTS: usize = 32;
 const TOPIC_URLS: u64 = 30;
 const TOPIC_WORDS: u64 = 30;
