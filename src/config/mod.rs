@@ -326,10 +326,9 @@ impl Config {
         let loaded = builder.add_source(environment).build().map_err(wrong)?;
         environment::check_names(names.iter(), &known_keys()?, &secret_variables(&loaded))?;
         let config: Config = loaded.clone().try_deserialize().map_err(|error| {
-            let problem = problem_of(error, loaded);
             ConfigError(match first_wrong(files) {
-                Some(file) => format!("the configuration {}: {problem}", file.display()),
-                None => format!("the configuration is wrong: {problem}"),
+                Some((file, with)) => format!("the configuration {}: {}", file.display(), problem_of(error, with)),
+                None => format!("the configuration is wrong: {}", problem_of(error, loaded)),
             })
         })?;
         config.check()?;
@@ -471,23 +470,27 @@ impl Config {
     }
 }
 
-/// What is wrong. The loader does not tell which values a key may have; the reader of JSON does.
+/// What is wrong. The loader does not tell which values a key may have; the reader of JSON does. It takes variables of the
+/// environment for strings, whatever they are.
 fn problem_of(error: config::ConfigError, loaded: config::Config) -> String {
     let problem = error.to_string();
     let Some((_, key)) = problem.rsplit_once(" for key ").filter(|_| problem.contains("enum ")) else { return problem };
-    match loaded.try_deserialize().map(serde_json::from_value::<Config>) {
-        Ok(Err(clearer)) => format!("{clearer} for key {key}"),
+    let clearer = loaded.try_deserialize().ok().and_then(|json| serde_json::from_value::<Config>(json).err());
+    match clearer.map(|error| error.to_string()) {
+        Some(clearer) if !clearer.starts_with("invalid type: string") => format!("{clearer} for key {key}"),
         _ => problem,
     }
 }
 
-/// The first file that makes a configuration wrong, together with those before it; none where the environment does.
-fn first_wrong(files: &[PathBuf]) -> Option<&PathBuf> {
+/// The first file that makes a configuration wrong, and the configuration with it and those before it; none where the
+/// environment does.
+fn first_wrong(files: &[PathBuf]) -> Option<(&PathBuf, config::Config)> {
     let mut builder = config::Config::builder().add_source(config::File::from_str(DEFAULT, config::FileFormat::Toml));
-    files.iter().find(|file| {
-        let Ok(text) = read(file) else { return false };
+    files.iter().find_map(|file| {
+        let text = read(file).ok()?;
         builder = builder.clone().add_source(config::File::from_str(&text, config::FileFormat::Toml));
-        builder.build_cloned().and_then(|loaded| loaded.try_deserialize::<Config>()).is_err()
+        let loaded = builder.build_cloned().ok()?;
+        loaded.clone().try_deserialize::<Config>().is_err().then_some((file, loaded))
     })
 }
 
