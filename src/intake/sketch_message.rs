@@ -271,9 +271,9 @@ mod tests {
     fn other_versions_and_other_rules_are_refused() {
         let mut bytes = messages()[2].encode(RULE);
         assert_eq!(SketchHeader::read(&bytes, Fingerprint(8)), Ok((header(), Err(SketchMessageError::Rule))));
-        bytes[0] = 3;
-        assert_eq!(SketchHeader::read(&bytes, RULE), Err(SketchMessageError::Version(3)));
-        assert_eq!(SketchMessage::decode(&bytes).err(), Some(SketchMessageError::Version(3)));
+        bytes[0] = VERSION + 1;
+        assert_eq!(SketchHeader::read(&bytes, RULE), Err(SketchMessageError::Version(VERSION + 1)));
+        assert_eq!(SketchMessage::decode(&bytes).err(), Some(SketchMessageError::Version(VERSION + 1)));
         assert_eq!(SketchHeader::read(&[], RULE), Err(SketchMessageError::Damaged));
         assert_eq!(SketchHeader::read(&[VERSION, 0], RULE), Err(SketchMessageError::Damaged));
     }
