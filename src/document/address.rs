@@ -143,6 +143,18 @@ fn push_without_dots(path: &str, url: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A step out of a folder leads where the whole path does, read segment by segment.
+        #[test]
+        fn references_lead_where_whole_paths_do(base in "(/(a|b\\.c|\\.|\\.\\.|\\.\\.\\.)?){0,4}", reference in "((a|b\\.c|\\.|\\.\\.)/){0,4}(a|\\.d|\\.|\\.\\.)") {
+            let folder = base.rfind('/').map_or("/", |end| &base[..=end]);
+            let mut expected = "http://x".to_string();
+            push_without_dots(&[folder, &reference].concat(), &mut expected);
+            prop_assert_eq!(resolve(&format!("http://x{base}"), &reference), Some(expected));
+        }
+    }
 
     #[test]
     fn hosts_and_paths() {
