@@ -6,8 +6,8 @@
 
 `--sets` are folders with pages.jsonl.zst, classes.csv and queries.txt; those of the plain reference's baselines are known by
 name. `--pages` are sweeps of one site, for what reading links costs. `--urls` is the size of the generated bags and of
-the store that is asked, where `--query-urls` says nothing else; of more than a million URLs most have no page. `--only` names
-parts.
+the store that is asked, where `--query-urls` says nothing else; more than a million URLs have no pages, only links to them.
+`--only` names parts.
 Ends with 1 where something is not met. Runs alone on its machine, or times mean nothing.
 """
 import argparse

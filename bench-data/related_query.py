@@ -4,10 +4,10 @@
     cargo build --release --bin lookalike
     python3 bench-data/related_query.py [--urls 1000000] [--queries 5000] [--linked]
 
-Makes pages that link to one another, one for each URL, or with `--linked` as many as it takes to link to each URL twice, of
-which most are never fetched, as in a crawl. Streams them through `run` with `related.on`, builds, starts `serve` and asks
-for random URLs one after another: first some to warm up, then those that are timed. The time of an answer is that
-of the whole request on loopback. Each answer must name a URL of the same topic first, which shows that the store was
+Makes pages that link to one another, one for each URL; with `--linked`, pages of links to URLs that nobody fetched, of which
+a crawl knows most, two links to each. Streams them through `run` with `related.on`, builds, starts `serve` and asks for
+random URLs one after another: first some to warm up, then those that are timed. The time of an answer is that of the whole
+request on loopback. Each answer must name a URL of the same topic first, which shows that the store was
 asked about what it holds.
 """
 import argparse
@@ -34,7 +34,7 @@ def arguments():
     parser.add_argument("--urls", type=int, default=1_000_000)
     parser.add_argument("--queries", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--linked", action="store_true", help="most URLs have no page of their own")
+    parser.add_argument("--linked", action="store_true", help="the URLs have no pages, only links to them")
     parser.add_argument("--store", type=Path, help="keep the store in this folder, or ask the one that is there")
     parser.add_argument("--binary", type=Path, default=TARGET / "lookalike")
     return parser.parse_args()
@@ -105,7 +105,7 @@ class LinkedSite(Site):
             # The words of a topic lie in even steps; a link has some that follow one another around it.
             topic = self.topic(page)
             apart, skipped = topic % 61 + 1, (page + 3 * turn) % (TOPIC_WORDS - LISTED_WORDS + 1)
-            first = topic * 40_503 % ((1 << 22) - 61 * TOPIC_WORDS) + skipped * apart
+            first = topic * 40_503 % (len(self.drawn) - 61 * TOPIC_WORDS) + skipped * apart
             words = self.drawn[first : first + LISTED_WORDS * apart : apart]
             links.append(f'{" ".join(words[:11])} <a href="{self.url(page)}">{words[11]}</a> {" ".join(words[12:])}')
         url = f"http://list{begin // LISTED % 997}.example/{turn}/{begin}.html"
