@@ -33,7 +33,9 @@ fn words_of_the_content() -> Result<(), Box<dyn std::error::Error>> {
          <p>A <a href=/r>rose</a> is a rose is a rose, 薔薇 as well, and so on in sixty letters or more.</p>\
          <h2>See</h2><p>one, two, three, four, five, six, seven, eight, nine</p><h2>All</h2><p>{names}</p>\
          <ul><li name='rose#petal'>Petal</li><li name='lily#leaf'>Leaf</li></ul>{}<p>The end.</p><aside>more</aside>\
-         <div class='post comments'><p>first</p></div><footer>©</footer>",
+         <div class='post comments'><p>first</p></div><p><button>Send</button></p><table><tr><td><a href='#bloom()'>bloom</a>\
+         </table><h3>bloom</h3><pre>void bloom()</pre><dl><dt>Specified by:<dd><a href='plant#bloom()'>bloom</a></dl><h3>wilt\
+         </h3><pre>void wilt()</pre><p>Ends it.</p><footer>©</footer>",
         "<p>Reply</p>".repeat(5)
     );
     let index =
@@ -44,14 +46,14 @@ fn words_of_the_content() -> Result<(), Box<dyn std::error::Error>> {
         canonicaliser.read(&Body::Text(text.into()), media_type).map(|form| form.as_str().to_string())
     };
     let content = "a rose a rose is a rose is a rose 薔 薇 as well and so on in sixty letters or more \
-                   see one two three four five six seven eight nine";
+                   see one two three four five six seven eight nine all wilt void wilt ends it";
     assert_eq!(words(&page, MediaType::Html)?, content);
     assert_eq!(
         words(&index, MediaType::Html)?,
         "an index zum menü 0 zum menü 1 zum menü 2 zum menü 3 zum menü 4 zum menü 5 zum menü 6 zum menü 7"
     );
     assert_eq!(words("one, two", MediaType::PlainText)?, "one two");
-    assert_eq!(rule.version(), 4);
+    assert_eq!(rule.version(), 5);
     Ok(())
 }
 

@@ -11,6 +11,8 @@ use super::scanner::{self, ContentModel, TokenSink};
 use super::text::TextExtractor;
 use crate::document::tag::Tag;
 use memchr::memmem;
+use rustc_hash::FxHasher;
+use std::hash::Hasher;
 use std::ops::Range;
 
 /// A block of a page's text that has at least one letter or digit.
@@ -22,12 +24,36 @@ pub(super) struct Block {
     pub(super) n_letters: usize,
     /// Those of them that lead to other pages or belong to a form.
     pub(super) n_linked: usize,
+    /// Whether two thirds of its letters belong to controls: those of forms, and links that run a script.
+    pub(super) is_control: bool,
     /// Links and controls of forms in it, at most `u16::MAX`.
     pub(super) n_links: u16,
     /// Commas in it, at most `u16::MAX`.
     pub(super) n_commas: u16,
+    /// Whether it links to a member of another page that has the name of the heading before it.
+    pub(super) links_to_namesake: bool,
+    /// The member of which it is the entry in a summary, if any.
+    pub(super) entry: Option<MemberName>,
     pub(super) kind: BlockKind,
     pub(super) place: Place,
+}
+
+/// The hash of the name of a member: a function or method that the manual of a program describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct MemberName(u32);
+
+impl MemberName {
+    pub(super) fn of(name: &[u8]) -> Self {
+        let mut hasher = FxHasher::default();
+        hasher.write(name);
+        MemberName(hasher.finish() as u32)
+    }
+}
+
+impl Block {
+    pub(super) fn is_heading(&self) -> bool {
+        matches!(self.kind, BlockKind::Heading(_))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +129,12 @@ pub(super) fn append_blocks(html: &str, out: &mut String, blocks: &mut Vec<Block
         n_linked: 0,
         n_links: 0,
         linked_from: None,
+        is_in_control: false,
+        n_controlled: 0,
+        heading: begin..begin,
+        links_to_namesake: false,
+        entry: None,
+        open_entry: None,
         role: memmem::Finder::new(b"role"),
         parts: Vec::new(),
         place: Place::default(),
@@ -141,6 +173,16 @@ struct BlockExtractor<'h, 'o> {
     n_links: usize,
     /// Where in the current block an open link or control begins.
     linked_from: Option<usize>,
+    /// Whether that one is a control.
+    is_in_control: bool,
+    /// Letters of the current block that belong to controls.
+    n_controlled: usize,
+    /// Where in the text the last heading is, or its beginning.
+    heading: Range<usize>,
+    links_to_namesake: bool,
+    entry: Option<MemberName>,
+    /// An open link to a member: where in the text it begins, the member's name and its length.
+    open_entry: Option<(usize, MemberName, usize)>,
     /// Finds the name of the attribute.
     role: memmem::Finder<'static>,
     parts: Vec<OpenPart>,
@@ -192,11 +234,20 @@ impl BlockExtractor<'_, '_> {
             Layout::Inline => {}
             Layout::Link => {
                 self.end_linked();
-                self.linked_from = leads_away(&self.html[tag]).then_some(self.text.out.len());
+                let target = Tag::read(self.html[tag].as_bytes()).attribute("href");
+                let is_away = target.is_some_and(leads_away);
+                self.linked_from = is_away.then_some(self.text.out.len());
+                self.is_in_control = target.is_some_and(runs_script);
+                if let Some(member) = target.and_then(member) {
+                    let heading = &self.text.out.as_bytes()[self.heading.clone()];
+                    self.links_to_namesake |= is_away && member == heading;
+                    self.open_entry = Some((self.text.out.len(), MemberName::of(member), member.len()));
+                }
             }
             Layout::Control => {
                 self.end_linked();
                 self.linked_from = Some(self.text.out.len());
+                self.is_in_control = true;
             }
             Layout::Block | Layout::Part(_) => {
                 self.end_block();
@@ -230,7 +281,10 @@ impl BlockExtractor<'_, '_> {
     fn end_element(&mut self, element: &Element, name: TagName) {
         match element.layout {
             Layout::Inline => {}
-            Layout::Link | Layout::Control => self.end_linked(),
+            Layout::Link | Layout::Control => {
+                self.end_linked();
+                self.end_entry();
+            }
             Layout::Heading(_) | Layout::Row | Layout::Title => self.end_block(),
             Layout::Block | Layout::Part(_) => {
                 self.end_block();
@@ -253,20 +307,36 @@ impl BlockExtractor<'_, '_> {
         !title.is_empty() && !title.split(u8::is_ascii_whitespace).any(|word| word == owner)
     }
 
+    /// Ends a link to a member. In a summary its text is the member's name and nothing else.
+    fn end_entry(&mut self) {
+        if let Some((from, name, len)) = self.open_entry.take()
+            && self.entry.is_none()
+            && from >= self.begin
+        {
+            let text = self.text.out.as_bytes()[from..].trim_ascii();
+            self.entry = (text.len() == len && MemberName::of(text) == name).then_some(name);
+        }
+    }
+
     fn end_linked(&mut self) {
         if let Some(from) = self.linked_from.take() {
             let n_linked = n_letters(&self.text.out[from..]);
             self.n_linked += n_linked;
+            self.n_controlled += if self.is_in_control { n_linked } else { 0 };
             self.n_links += usize::from(n_linked > 0);
         }
+        self.is_in_control = false;
     }
 
     /// Ends a block. A link that is open goes on in the next one.
     fn end_block(&mut self) {
         let (begin, end) = (self.begin, self.text.out.len());
         let is_linked = self.linked_from.is_some();
+        let is_in_control = self.is_in_control;
         self.end_linked();
         self.linked_from = is_linked.then_some(end);
+        self.is_in_control = is_in_control && is_linked;
+        let n_controlled = std::mem::take(&mut self.n_controlled);
         self.begin = end;
         let n_linked = std::mem::take(&mut self.n_linked);
         let kind = std::mem::replace(&mut self.kind, BlockKind::Text);
@@ -274,6 +344,12 @@ impl BlockExtractor<'_, '_> {
         let text = &self.text.out[begin..end];
         let n_letters = n_letters(text);
         let n_commas = sum(text, |byte| u8::from(*byte == b','));
+        let links_to_namesake = std::mem::take(&mut self.links_to_namesake);
+        let entry = self.entry.take();
+        if matches!(kind, BlockKind::Heading(_)) {
+            let n_spaces = text.len() - text.trim_ascii_start().len();
+            self.heading = begin + n_spaces..begin + n_spaces + text.trim_ascii().len();
+        }
         if kind == BlockKind::Title && self.title.is_empty() {
             self.title = begin..end.min(begin + TITLE_LEN_MAX);
         }
@@ -284,6 +360,9 @@ impl BlockExtractor<'_, '_> {
                 n_linked,
                 n_links: few(n_links),
                 n_commas: few(n_commas),
+                is_control: 3 * n_controlled > 2 * n_letters,
+                links_to_namesake,
+                entry,
                 kind,
                 place: self.place,
             });
@@ -349,9 +428,24 @@ fn few(n: usize) -> u16 {
     u16::try_from(n).unwrap_or(u16::MAX)
 }
 
-/// Whether an `<a>` leads to another page or place, and not only to a place on this page.
-fn leads_away(tag: &str) -> bool {
-    Tag::read(tag.as_bytes()).attribute("href").is_some_and(|href| !href.trim_ascii_start().starts_with(b"#"))
+/// Whether the target of an `<a>` is another page or place, and not only a place on this page.
+fn leads_away(target: &[u8]) -> bool {
+    !target.trim_ascii_start().starts_with(b"#")
+}
+
+/// Whether the target of an `<a>` is a script.
+fn runs_script(target: &[u8]) -> bool {
+    const SCRIPT: &[u8] = b"javascript:";
+    target.trim_ascii_start().get(..SCRIPT.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCRIPT))
+}
+
+/// The name of the member with parameters that the target of a link is, as Javadoc writes it: `other.html#name(int)`, or
+/// `other.html#name-int-`, where `Z:Z` stands before an underscore.
+fn member(target: &[u8]) -> Option<&[u8]> {
+    let fragment = &target[memchr::memchr(b'#', target)? + 1..];
+    let fragment = fragment.strip_prefix(b"Z:Z").unwrap_or(fragment);
+    let end = memchr::memchr2(b'(', b'-', fragment).filter(|end| *end > 0)?;
+    Some(&fragment[..end])
 }
 
 /// The part of the page that an element names, by its role or else by its name or its classes.
