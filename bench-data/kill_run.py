@@ -42,7 +42,7 @@ def arguments():
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--pages", type=int, default=1_000_000)
     parser.add_argument("--profile", default="tiny", help="of `generate`")
-    parser.add_argument("--seconds-max", type=float, default=1.5, help="the longest life of a process")
+    parser.add_argument("--seconds-max", type=float, default=2, help="the longest life of a process")
     parser.add_argument("--seed", type=int, default=1, help="determines the moments and the settings")
     parser.add_argument("--binary", type=Path, default=TARGET / "lookalike")
     parser.add_argument("--generator", type=Path, default=TARGET / "examples" / "generate")

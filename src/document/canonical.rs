@@ -11,7 +11,8 @@ use std::borrow::Cow;
 pub const CANONICAL_VERSION: u32 = 1;
 
 /// The version of the canonical form that holds the words of a page's own content. Versions are never used again for
-/// another form; 2 took names as a list from eight on, and knew no labels; 3 counted every word of an index.
+/// another form; 2 took names as a list from eight on, and knew no labels; 3 counted every word of an index; 4 took
+/// inherited members as content.
 const MAIN_VERSION: u32 = 5;
 
 /// Which words of a page its canonical form holds. A store keeps the rule it was created with.

@@ -24,8 +24,8 @@ pub(super) struct Block {
     pub(super) n_letters: usize,
     /// Those of them that lead to other pages or belong to a form.
     pub(super) n_linked: usize,
-    /// Whether two thirds of its letters belong to controls: those of forms, and links that run a script.
-    pub(super) is_control: bool,
+    /// Those of them that belong to controls: those of forms, and links that run a script.
+    pub(super) n_controlled: usize,
     /// Links and controls of forms in it, at most `u16::MAX`.
     pub(super) n_links: u16,
     /// Commas in it, at most `u16::MAX`.
@@ -128,9 +128,8 @@ pub(super) fn append_blocks(html: &str, out: &mut String, blocks: &mut Vec<Block
         title: begin..begin,
         n_linked: 0,
         n_links: 0,
-        linked_from: None,
-        is_in_control: false,
         n_controlled: 0,
+        open_link: None,
         heading: begin..begin,
         links_to_namesake: false,
         entry: None,
@@ -171,22 +170,26 @@ struct BlockExtractor<'h, 'o> {
     title: Range<usize>,
     n_linked: usize,
     n_links: usize,
-    /// Where in the current block an open link or control begins.
-    linked_from: Option<usize>,
-    /// Whether that one is a control.
-    is_in_control: bool,
-    /// Letters of the current block that belong to controls.
     n_controlled: usize,
+    open_link: Option<OpenLink>,
     /// Where in the text the last heading is, or its beginning.
     heading: Range<usize>,
     links_to_namesake: bool,
     entry: Option<MemberName>,
-    /// An open link to a member: where in the text it begins, the member's name and its length.
-    open_entry: Option<(usize, MemberName, usize)>,
+    /// An open link to a member: where in the text it begins, and the member's name.
+    open_entry: Option<(usize, &'h [u8])>,
     /// Finds the name of the attribute.
     role: memmem::Finder<'static>,
     parts: Vec<OpenPart>,
     place: Place,
+}
+
+/// A link that leads away, or a control, that is open.
+#[derive(Clone, Copy)]
+struct OpenLink {
+    /// Where in the text it begins, or goes on in the current block.
+    from: usize,
+    is_control: bool,
 }
 
 /// An open element that names a part of the page.
@@ -228,26 +231,20 @@ impl TokenSink for &mut BlockExtractor<'_, '_> {
     }
 }
 
-impl BlockExtractor<'_, '_> {
+impl<'h> BlockExtractor<'h, '_> {
     fn begin_element(&mut self, element: &Element, name: TagName, tag: Range<usize>) {
         match element.layout {
             Layout::Inline => {}
             Layout::Link => {
                 self.end_linked();
-                let target = Tag::read(self.html[tag].as_bytes()).attribute("href");
-                let is_away = target.is_some_and(leads_away);
-                self.linked_from = is_away.then_some(self.text.out.len());
-                self.is_in_control = target.is_some_and(runs_script);
-                if let Some(member) = target.and_then(member) {
-                    let heading = &self.text.out.as_bytes()[self.heading.clone()];
-                    self.links_to_namesake |= is_away && member == heading;
-                    self.open_entry = Some((self.text.out.len(), MemberName::of(member), member.len()));
+                let html = self.html;
+                if let Some(target) = Tag::read(html[tag].as_bytes()).attribute("href") {
+                    self.begin_link(target);
                 }
             }
             Layout::Control => {
                 self.end_linked();
-                self.linked_from = Some(self.text.out.len());
-                self.is_in_control = true;
+                self.open_link = Some(OpenLink { from: self.text.out.len(), is_control: true });
             }
             Layout::Block | Layout::Part(_) => {
                 self.end_block();
@@ -307,35 +304,43 @@ impl BlockExtractor<'_, '_> {
         !title.is_empty() && !title.split(u8::is_ascii_whitespace).any(|word| word == owner)
     }
 
+    fn begin_link(&mut self, target: &'h [u8]) {
+        let from = self.text.out.len();
+        let is_away = leads_away(target);
+        self.open_link = is_away.then(|| OpenLink { from, is_control: runs_script(target) });
+        if let Some(member) = member(target) {
+            let heading = &self.text.out.as_bytes()[self.heading.clone()];
+            self.links_to_namesake |= is_away && member == heading;
+            self.open_entry = Some((from, member));
+        }
+    }
+
     /// Ends a link to a member. In a summary its text is the member's name and nothing else.
     fn end_entry(&mut self) {
-        if let Some((from, name, len)) = self.open_entry.take()
+        if let Some((from, name)) = self.open_entry.take()
             && self.entry.is_none()
             && from >= self.begin
         {
             let text = self.text.out.as_bytes()[from..].trim_ascii();
-            self.entry = (text.len() == len && MemberName::of(text) == name).then_some(name);
+            self.entry = (text == name).then(|| MemberName::of(name));
         }
     }
 
     fn end_linked(&mut self) {
-        if let Some(from) = self.linked_from.take() {
-            let n_linked = n_letters(&self.text.out[from..]);
+        if let Some(link) = self.open_link.take() {
+            let n_linked = n_letters(&self.text.out[link.from..]);
             self.n_linked += n_linked;
-            self.n_controlled += if self.is_in_control { n_linked } else { 0 };
+            self.n_controlled += if link.is_control { n_linked } else { 0 };
             self.n_links += usize::from(n_linked > 0);
         }
-        self.is_in_control = false;
     }
 
     /// Ends a block. A link that is open goes on in the next one.
     fn end_block(&mut self) {
         let (begin, end) = (self.begin, self.text.out.len());
-        let is_linked = self.linked_from.is_some();
-        let is_in_control = self.is_in_control;
+        let open_link = self.open_link;
         self.end_linked();
-        self.linked_from = is_linked.then_some(end);
-        self.is_in_control = is_in_control && is_linked;
+        self.open_link = open_link.map(|link| OpenLink { from: end, ..link });
         let n_controlled = std::mem::take(&mut self.n_controlled);
         self.begin = end;
         let n_linked = std::mem::take(&mut self.n_linked);
@@ -360,7 +365,7 @@ impl BlockExtractor<'_, '_> {
                 n_linked,
                 n_links: few(n_links),
                 n_commas: few(n_commas),
-                is_control: 3 * n_controlled > 2 * n_letters,
+                n_controlled,
                 links_to_namesake,
                 entry,
                 kind,

@@ -74,8 +74,8 @@ const CONTENT_LETTERS_MIN: usize = 40;
 /// Letters of a label before the link that says whose member this is.
 const INHERITED_LABEL_LETTERS_MAX: usize = 20;
 
-/// The content of a page is at least one letter in this many of those that no landmark excludes. Below, the page is an
-/// index whose links are its content.
+/// The content of a page is at least one letter in this many of those that could be content, whatever the lists are. Below, the
+/// page is an index whose links are its content.
 const CONTENT_SHARE: usize = 4;
 
 /// The part of the page that holds more than this many hundredths of its text is the content, if its name does not
@@ -396,7 +396,7 @@ fn by_itself(block: &Block, text: &str, evidence: Evidence) -> BlockVerdict {
         BlockKind::Title => BlockVerdict::Title,
         _ if block.place.is_frame => BlockVerdict::Landmark,
         BlockKind::Heading(_) => BlockVerdict::Heading,
-        _ if block.is_control => BlockVerdict::Control,
+        _ if is_control(block) => BlockVerdict::Control,
         _ if evidence != Evidence::Names && (is_linked(block) || is_enumeration(block, text)) => BlockVerdict::List,
         BlockKind::Text | BlockKind::Row => BlockVerdict::Text,
     }
@@ -417,7 +417,16 @@ fn is_inherited_member(section: &[Block]) -> bool {
 
 /// Whether two thirds of a block are linked.
 fn is_linked(block: &Block) -> bool {
-    3 * block.n_linked > 2 * block.n_letters
+    are_most(block.n_linked, block)
+}
+
+/// Whether two thirds of a block belong to controls.
+fn is_control(block: &Block) -> bool {
+    are_most(block.n_controlled, block)
+}
+
+fn are_most(n_letters: usize, block: &Block) -> bool {
+    3 * n_letters > 2 * block.n_letters
 }
 
 /// Whether a block is names with commas between them, and no program.
@@ -428,7 +437,7 @@ fn is_enumeration(block: &Block, text: &str) -> bool {
         && !text.contains(['(', '=', ';', '"', '\''])
 }
 
-/// Whether the markup says that a block is no content.
+/// Whether a block is no content whatever the lists of the page are.
 fn is_excluded(verdict: BlockVerdict) -> bool {
     use BlockVerdict::{EmptyHeading, Inherited, Landmark, Named, OutsideMain, Title};
     matches!(verdict, Title | Landmark | Named | OutsideMain | Inherited | EmptyHeading)
