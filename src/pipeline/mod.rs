@@ -183,16 +183,20 @@ impl<S: Store> Pipeline<'_, S> {
             let publisher = stages.start_publisher(scope, publisher, events)?;
             // A stage that fails closes the channels of the others: the last one's error is the cause, so it is looked at
             // first, and the source's too. A stage that panicked comes before all of them.
-            let later = [("publisher", publisher), ("syncer", syncer), ("indexer", indexer), ("writer", writer)];
-            let later: Vec<_> =
-                later.into_iter().map(|(name, thread)| joined(name, thread)).collect::<Result<_, _>>()?;
+            let (published, synced) = (joined("publisher", publisher)?, joined("syncer", syncer)?);
+            let (indexed, written) = (joined("indexer", indexer)?, joined("writer", writer)?);
             let decided = joined("decider", decider)?;
-            let ingested = joined("ingest", ingest)?;
+            let (ingested, mut source) = joined("ingest", ingest)?;
             look_ups.into_iter().try_for_each(|thread| joined("look-up", thread))?;
             encoders.into_iter().try_for_each(|thread| joined("encoder", thread))?;
-            later.into_iter().collect::<Result<(), PipelineError>>()?;
+            published?;
+            let durable = synced?;
+            indexed?;
+            written?;
             let next_seq = decided?;
             ingested?;
+            // Only now: where brokers are away, a source that has offsets to commit waits for them.
+            source.committed(&durable);
             Ok::<u64, PipelineError>(next_seq)
         })?;
         // How far publishing came, so that the next run need not look.
@@ -223,9 +227,10 @@ mod tests {
     }
 
     use crate::cluster::{Clusters, MatchRule};
-    use crate::ports::{Incoming, Polled, SourceError};
+    use crate::ports::{Incoming, Polled, ProgressMap, SourceError};
     use crate::sketch::SketchRule;
     use crate::wire::{Origin, Record};
+    use std::sync::Mutex;
     use std::time::Duration;
 
     /// Pages that come one by one, with pauses in which every other stage could end.
@@ -250,6 +255,29 @@ mod tests {
         let summary = pipeline(&store, Slow(0..5)).run().expect("runs");
         assert_eq!((summary.n_records_read, summary.n_records), (5, 5));
         assert_eq!(store.rows().urls.len(), 5);
+    }
+
+    /// Keeps what it is told of.
+    struct Listening(Slow, Arc<Mutex<ProgressMap>>);
+
+    impl Source for Listening {
+        fn poll(&mut self, timeout: Duration) -> Result<Polled, SourceError> {
+            self.0.poll(timeout)
+        }
+
+        fn committed(&mut self, progress: &ProgressMap) {
+            self.1.lock().expect("it").extend(progress.clone());
+        }
+    }
+
+    /// Lost once: the last batches before the end. A consumer group stayed behind after a stop in good order, and one that had
+    /// read a single batch passed for a group that never read, so that a missing store was not noticed as such.
+    #[test]
+    fn the_source_hears_of_the_last_batch() {
+        let (store, told) = (MemoryStore::default(), Arc::default());
+        pipeline(&store, Listening(Slow(0..3), Arc::clone(&told))).run().expect("runs");
+        let told: Vec<i64> = told.lock().expect("it").values().map(|progress| progress.next_offset).collect();
+        assert_eq!(told, [3]);
     }
 
     /// Pages, then silence.

@@ -66,22 +66,26 @@ type Started<'scope, R, T> = Result<(Receiver<R>, Thread<'scope, T>), PipelineEr
 /// The same of a stage that may have several threads.
 type SeveralStarted<'scope, R> = Result<(Receiver<R>, Vec<Thread<'scope, ()>>), PipelineError>;
 
+/// How reading from the source ended, and the source.
+type IngestEnd = (Result<(), PipelineError>, Box<dyn Source>);
+
 impl<'e, S: Store> Stages<'e, S> {
-    /// Starts reading from the source, and the sketchers.
+    /// Starts reading from the source, and the sketchers. The source comes back: it has not heard of the last batches.
     pub fn start_sketching<'scope>(
         &self,
         scope: &'scope Scope<'scope, 'e>,
         source: Box<dyn Source>,
         committed: Receiver<ProgressMap>,
         (sketcher, repeats, keep_originals): (impl Fn() -> RecordSketcher, &'e sketcher::Repeats, bool),
-    ) -> Started<'scope, Ticketed<Vec<SketchedRecord>>, Result<(), PipelineError>> {
+    ) -> Started<'scope, Ticketed<Vec<SketchedRecord>>, IngestEnd> {
         let &Stages { store, settings, backpressure, shutdown, stats, poison, .. } = self;
         let n_sketchers = threads(settings.sketchers, 1);
         let (work_out, work_in) = bounded(CHUNKS_WAITING * n_sketchers);
         let (done_out, done_in) = bounded(settings.in_flight_records_max);
         let ingest = self.start(scope, "ingest", move || {
             let mut source = source;
-            ingest::run(source.as_mut(), &work_out, &committed, backpressure, shutdown, stats)
+            let ended = ingest::run(source.as_mut(), &work_out, &committed, backpressure, shutdown, stats);
+            (ended, source)
         })?;
         for _ in 0..n_sketchers {
             let (work_in, done_out, sketcher) = (work_in.clone(), done_out.clone(), sketcher());
@@ -189,7 +193,7 @@ impl<'e, S: Store> Stages<'e, S> {
         scope: &'scope Scope<'scope, 'e>,
         indexed: Receiver<Written>,
         committed: Sender<ProgressMap>,
-    ) -> Started<'scope, Vec<Outgoing>, Result<(), PipelineError>> {
+    ) -> Started<'scope, Vec<Outgoing>, Result<ProgressMap, PipelineError>> {
         let &Stages { store, backpressure, stats, .. } = self;
         let (events_out, events_in) = bounded(self.n_waiting());
         let syncer = store.syncer();

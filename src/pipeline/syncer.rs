@@ -23,7 +23,7 @@ pub(super) struct Written {
     pub closed: Option<(CloseReply, ClosedSweep, u64)>,
 }
 
-/// Runs until no more batches come, or the publisher has ended.
+/// Runs until no more batches come, or the publisher has ended. Returns how far each partition is durable.
 pub(super) fn run(
     syncer: &dyn Syncer,
     written: &Receiver<Written>,
@@ -31,7 +31,8 @@ pub(super) fn run(
     events: &Sender<Vec<Outgoing>>,
     backpressure: &Backpressure,
     stats: &Stats,
-) -> Result<(), StoreError> {
+) -> Result<ProgressMap, StoreError> {
+    let mut durable = ProgressMap::new();
     while let Ok(first) = written.recv() {
         let group: Vec<Written> = std::iter::once(first).chain(written.try_iter()).collect();
         let begin = Instant::now();
@@ -43,19 +44,20 @@ pub(super) fn run(
             }
             backpressure.release_records(batch.n_records);
             if !batch.progress.is_empty() {
-                // Lag monitors may miss a number; the stream must not wait for them.
+                durable.extend(batch.progress.clone());
+                // Lag monitors may miss a number before the last one; the stream must not wait for them.
                 let _ = committed.try_send(batch.progress);
             }
             if let Some((reply, closed, next_seq)) = batch.closed {
                 reply.send(Ok((closed, next_seq)));
             }
             if !batch.outbox.is_empty() && events.send(batch.outbox).is_err() {
-                return Ok(());
+                return Ok(durable);
             }
             kill_point!("released");
         }
     }
-    Ok(())
+    Ok(durable)
 }
 
 #[cfg(test)]
