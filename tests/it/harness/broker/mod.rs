@@ -12,8 +12,10 @@ use lookalike::wire::{FieldMap, Limits, Record, Rejection};
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, Headers, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -21,7 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 pub const TICK: Duration = Duration::from_millis(100);
 
 /// Values are plain JSON pages.
@@ -333,6 +335,11 @@ pub fn seen(message: &impl Message) -> Seen {
     }
 }
 
+fn is_lost_connection(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode::{AllBrokersDown, BrokerTransportFailure};
+    matches!(error.rdkafka_error_code(), Some(AllBrokersDown | BrokerTransportFailure))
+}
+
 /// All that a reader of committed transactions finds in a topic now, partition by partition.
 pub fn see_all(brokers: &str, topic: &str) -> Vec<Seen> {
     let consumer: BaseConsumer = ClientConfig::new()
@@ -351,10 +358,14 @@ pub fn see_all(brokers: &str, topic: &str) -> Vec<Seen> {
     }
     consumer.assign(&list).expect("an assignment");
     let mut all = Vec::new();
+    let until = Instant::now() + PATIENCE;
     while !unread.is_empty() {
-        match consumer.poll(PATIENCE).expect("the end of a topic") {
+        let polled = consumer.poll(PATIENCE).expect("the end of a topic");
+        match polled {
             Ok(message) => all.push(seen(&message)),
-            Err(rdkafka::error::KafkaError::PartitionEOF(partition)) => unread.retain(|other| *other != partition),
+            Err(KafkaError::PartitionEOF(partition)) => unread.retain(|other| *other != partition),
+            // A broker that has no time for a moment loses its connections; the client opens them again.
+            Err(error) if is_lost_connection(&error) && Instant::now() < until => {}
             Err(error) => panic!("{topic} cannot be read: {error}"),
         }
     }
