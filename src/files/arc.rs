@@ -11,14 +11,13 @@ use super::archive_record::{
 use super::chain::RecordHash;
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
-use super::stream::{Stream, fill};
+use super::stream::{BUFFER_BYTES, Stream, fill};
 use super::warc_date;
 use crate::document::FetchTime;
 use crate::wire::{Limits, Reason, Record, Rejection};
 use memchr::memchr;
 use std::io::{self, BufRead, BufReader};
 
-const BUFFER_BYTES: usize = 128 << 10;
 /// Digits of a date, at least: a day.
 const DATE_DIGITS_MIN: usize = 8;
 /// Digits of a date, at most: a second, and what some writers add.

@@ -1,7 +1,7 @@
 //! Decompression by content: gzip, zstd, xz and bzip2 are recognised whatever the file's name.
 
 use super::gzip_members::{GzipMembers, GzipReader};
-use super::stream::Stream;
+use super::stream::{BUFFER_BYTES, Stream};
 use bzip2::bufread::MultiBzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream as lzma;
@@ -10,8 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer, WriteBuf};
 use zstd::stream::zio;
 
-/// Bytes that are read from a file at once.
-const BUFFER_BYTES: usize = 128 << 10;
 /// The largest zstd window that is accepted (`zstd --long=27`): 128 MiB of memory.
 const WINDOW_LOG_MAX: u32 = 27;
 /// The most memory that unpacking xz may take: 256 MiB. `xz -9` needs 65 MiB.
@@ -241,6 +239,31 @@ pub(super) mod tests {
 
     fn text() -> Vec<u8> {
         (0..20_000).flat_map(|n: u32| format!("{} ", n.wrapping_mul(2_654_435_761)).into_bytes()).collect()
+    }
+
+    /// Notes the addresses of the buffers that it is asked to fill.
+    struct Noting(Arc<Mutex<Vec<usize>>>);
+
+    impl Read for Noting {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.lock().expect("it").push(buffer.as_ptr().addr());
+            buffer.fill(b'x');
+            Ok(buffer.len())
+        }
+    }
+
+    /// Lost once: a copy of every byte from one buffer into the next.
+    #[test]
+    fn uncompressed_bytes_go_straight_into_the_readers_buffer() {
+        let asked: Arc<Mutex<Vec<usize>>> = Arc::default();
+        let mut stream =
+            decompressed(Box::new(Noting(Arc::clone(&asked))), &IdleDecoders::default()).expect("a stream");
+        let mut buffer = vec![0; BUFFER_BYTES];
+        // What was looked at for a signature comes first.
+        while asked.lock().expect("it").len() < 2 {
+            assert!(stream.read(&mut buffer).expect("bytes") > 0);
+        }
+        assert_eq!(asked.lock().expect("it")[1], buffer.as_ptr().addr());
     }
 
     #[test]

@@ -3,12 +3,10 @@
 use super::chain::RecordHash;
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
-use super::stream::{Stream, fill};
+use super::stream::{BUFFER_BYTES, Stream, fill};
 use crate::wire::{Limits, Reason, Record, Rejection};
 use memchr::memchr2;
 use std::io::{self, BufRead, BufReader};
-
-const BUFFER_BYTES: usize = 64 << 10;
 
 /// The elements of the array that a stream holds. Elements over [`Limits::json_bytes_max`] are rejected and not kept.
 pub(super) struct JsonArray {

@@ -3,13 +3,11 @@
 use super::chain::RecordHash;
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
-use super::stream::{Stream, fill};
+use super::stream::{BUFFER_BYTES, Stream, fill};
 use crate::wire::{Limits, Reason, Record, Rejection};
 use memchr::memchr;
 use serde::de::IgnoredAny;
 use std::io::{self, BufRead, BufReader};
-
-const BUFFER_BYTES: usize = 64 << 10;
 
 /// The lines of a stream. Blank lines are not records. Lines over [`Limits::json_bytes_max`] are rejected and not
 /// kept.

@@ -3,12 +3,10 @@
 use super::chain::RecordHash;
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
-use super::stream::{Stream, fill};
+use super::stream::{BUFFER_BYTES, Stream, fill};
 use crate::document::{Body, Content, FetchTime, MediaType, Page};
 use crate::wire::{Limits, Reason, Record, Rejection, url_of_text};
 use std::io::{BufRead, BufReader};
-
-const BUFFER_BYTES: usize = 64 << 10;
 
 /// Names that say what a file is, behind the last dot.
 const NAMES: [(&str, MediaType); 12] = [

@@ -5,6 +5,10 @@ use std::io::{self, BufRead, Read};
 /// A stream of bytes from anywhere.
 pub(super) type Stream = Box<dyn Read + Send>;
 
+/// Bytes that are read from a stream at once. `BufReader` passes on a request that is as large as its own buffer, so the
+/// bytes of an uncompressed stream go straight into the buffer of the format's reader.
+pub(super) const BUFFER_BYTES: usize = 128 << 10;
+
 /// Fills a reader's buffer and returns it; empty only at the end. Retries interrupted system calls.
 pub(super) fn fill<R: BufRead + ?Sized>(reader: &mut R) -> io::Result<&[u8]> {
     while let Err(error) = reader.fill_buf() {

@@ -3,13 +3,12 @@
 use super::chain::RecordHash;
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
-use super::stream::{Stream, fill};
+use super::stream::{BUFFER_BYTES, Stream, fill};
 use crate::wire::{Limits, Reason, Record, Rejection};
 use csv_core::ReadRecordResult;
 use serde_json::{Map, Value};
 use std::io::{BufRead, BufReader};
 
-const BUFFER_BYTES: usize = 64 << 10;
 /// The most columns of a table.
 const COLUMNS_MAX: usize = 10_000;
 
