@@ -241,12 +241,12 @@ pub(super) mod tests {
         (0..20_000).flat_map(|n: u32| format!("{} ", n.wrapping_mul(2_654_435_761)).into_bytes()).collect()
     }
 
-    /// Notes the addresses of the buffers that it is asked to fill.
-    struct Noting(Arc<Mutex<Vec<usize>>>);
+    /// Records the address of each buffer that it is asked to fill.
+    struct Recording(Arc<Mutex<Vec<usize>>>);
 
-    impl Read for Noting {
+    impl Read for Recording {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            self.0.lock().expect("it").push(buffer.as_ptr().addr());
+            self.0.lock().expect("no panic").push(buffer.as_ptr().addr());
             buffer.fill(b'x');
             Ok(buffer.len())
         }
@@ -257,13 +257,13 @@ pub(super) mod tests {
     fn uncompressed_bytes_go_straight_into_the_readers_buffer() {
         let asked: Arc<Mutex<Vec<usize>>> = Arc::default();
         let mut stream =
-            decompressed(Box::new(Noting(Arc::clone(&asked))), &IdleDecoders::default()).expect("a stream");
+            decompressed(Box::new(Recording(Arc::clone(&asked))), &IdleDecoders::default()).expect("a stream");
         let mut buffer = vec![0; BUFFER_BYTES];
-        // What was looked at for a signature comes first.
-        while asked.lock().expect("it").len() < 2 {
+        // The first bytes were read to look for a signature.
+        while asked.lock().expect("no panic").len() < 2 {
             assert!(stream.read(&mut buffer).expect("bytes") > 0);
         }
-        assert_eq!(asked.lock().expect("it")[1], buffer.as_ptr().addr());
+        assert_eq!(asked.lock().expect("no panic")[1], buffer.as_ptr().addr());
     }
 
     #[test]

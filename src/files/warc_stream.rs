@@ -1,13 +1,11 @@
 //! A buffered stream for the WARC parser: it knows its position and normalises signatures.
 
-use super::stream::Stream;
+use super::stream::{BUFFER_BYTES, Stream};
 use fastwarc::stream_io::traits::WarcRead;
 use std::any::Any;
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-const BUFFER_BYTES: usize = 128 << 10;
 
 /// How every record begins.
 const SIGNATURE: &[u8; 5] = b"WARC/";
