@@ -70,7 +70,8 @@ type SeveralStarted<'scope, R> = Result<(Receiver<R>, Vec<Thread<'scope, ()>>), 
 type IngestEnd = (Result<(), PipelineError>, Box<dyn Source>);
 
 impl<'e, S: Store> Stages<'e, S> {
-    /// Starts reading from the source, and the sketchers. The source comes back: it has not heard of the last batches.
+    /// Starts reading from the source, and the sketchers. The thread returns the source, so that the last batches can be
+    /// reported to it.
     pub fn start_sketching<'scope>(
         &self,
         scope: &'scope Scope<'scope, 'e>,

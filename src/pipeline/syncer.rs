@@ -45,7 +45,7 @@ pub(super) fn run(
             backpressure.release_records(batch.n_records);
             if !batch.progress.is_empty() {
                 durable.extend(batch.progress.clone());
-                // Lag monitors may miss a number before the last one; the stream must not wait for them.
+                // Lag monitors may miss an offset before the last one; the stream must not wait for them.
                 let _ = committed.try_send(batch.progress);
             }
             if let Some((reply, closed, next_seq)) = batch.closed {

@@ -360,11 +360,10 @@ pub fn see_all(brokers: &str, topic: &str) -> Vec<Seen> {
     let mut all = Vec::new();
     let until = Instant::now() + PATIENCE;
     while !unread.is_empty() {
-        let polled = consumer.poll(PATIENCE).expect("the end of a topic");
-        match polled {
+        match consumer.poll(PATIENCE).expect("the end of a topic") {
             Ok(message) => all.push(seen(&message)),
             Err(KafkaError::PartitionEOF(partition)) => unread.retain(|other| *other != partition),
-            // A broker that has no time for a moment loses its connections; the client opens them again.
+            // A broker that stalls may lose its connections; the client reconnects.
             Err(error) if is_lost_connection(&error) && Instant::now() < until => {}
             Err(error) => panic!("{topic} cannot be read: {error}"),
         }
