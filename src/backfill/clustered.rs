@@ -18,6 +18,7 @@ use super::sketching::PageInput;
 use super::usage::Phase;
 use crate::cluster::Clusters;
 use crate::document::DocumentId;
+use crate::ports::Loader;
 use crate::sketch::{Estimate, compare};
 
 /// Takes the pages of a source through the phases up to the clusters. No store is loaded, and the work folder
@@ -32,7 +33,7 @@ pub fn cluster(
 ) -> Result<ClusteredPages, BackfillError> {
     measured(&mut checkpoint, context, Phase::Sketching, |checkpoint| ingest(checkpoint, context, input))?;
     warn_of_disk_space(&checkpoint)?;
-    let mut clusters = decide_pairs(&mut checkpoint, context, None)?.clusters;
+    let mut clusters = decide_pairs(&mut checkpoint, context, None, None)?.clusters;
     // A caller may store decisions that follow from the clusters. A resumed run must find the same ones.
     checkpoint.save()?;
     let n = clusters.n_documents() as u32;
@@ -107,11 +108,13 @@ pub(super) struct Decided {
     pub n_compared: u64,
 }
 
-/// Runs the phases from the shingles to the links. Where links are given, they replace the search for pairs.
+/// Runs the phases from the shingles to the links. Where links are given, they replace the search for pairs. With a loader,
+/// the search also writes the store's tables of lists.
 pub(super) fn decide_pairs(
     checkpoint: &mut Checkpoint,
     context: &Context,
     given: Option<GivenLinks>,
+    loader: Option<&dyn Loader>,
 ) -> Result<Decided, BackfillError> {
     let common = measured(checkpoint, context, Phase::ShingleMerging, |checkpoint| {
         run_jobs(partition::document_jobs(checkpoint), checkpoint, context)?;
@@ -125,7 +128,7 @@ pub(super) fn decide_pairs(
         return Ok(Decided { common, clusters, links, n_compared });
     }
     measured(checkpoint, context, Phase::PairFormation, |checkpoint| {
-        run_jobs(lists::list_jobs(checkpoint)?, checkpoint, context)?;
+        run_jobs(lists::list_jobs(checkpoint, loader)?, checkpoint, context)?;
         run_jobs(vec![lists::representative_pairs_job(checkpoint, &common)?], checkpoint, context)
     })?;
     let mut decider = measured(checkpoint, context, Phase::PairMerging, |checkpoint| {

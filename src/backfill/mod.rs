@@ -165,7 +165,7 @@ pub fn cluster_and_load(
         // Creating a store mostly waits for the disk, which the phases before the load leave idle.
         let empty_store = scope.spawn(|| create_store(&growing, loader));
         let empty_store = || empty_store.join().map_err(|_| BackfillError::WorkerPanicked)?;
-        let decided = decide_pairs(&mut checkpoint, context, links)?;
+        let decided = decide_pairs(&mut checkpoint, context, links, Some(loader))?;
         let report = load_store(&mut checkpoint, context, decided, loader, empty_store, handover)?;
         checkpoint.set_report(report)
     })?;

@@ -4,13 +4,14 @@
 //! document that makes its list longer than the limit. Later documents are indexed by the next larger of their
 //! shingles instead. Those lists grow by it and may become common in turn.
 //!
-//! [`common_shingles_job`] counts all lists once and notes the document with which each became common. It then repeats two
-//! steps: index the later documents by other shingles, and count the lists that grew by it. A round can only make a shingle
-//! common earlier. Lists only gain documents that other lists lost, and a list only loses documents behind the one that made
-//! it common, where nothing looks. The rounds therefore end, and then every document is indexed exactly as in the stream.
+//! [`common_shingles_job`] counts the long lists once and notes the document with which each became common. It then repeats
+//! two steps: index the later documents by other shingles, and count the lists that grew by it. A round can only make a
+//! shingle common earlier. Lists only gain documents that other lists lost, and a list only loses documents behind the one
+//! that made it common, where nothing looks. The rounds therefore end, and then every document is indexed exactly as in the
+//! stream.
 
 use super::partition::{each_document_where, n_index_max};
-use super::posting_lists::{PostingFiles, each_list, each_posting_of, lists_of, shingle_ranges};
+use super::posting_lists::{PostingFiles, each_list, each_long_list, each_posting_of, lists_of, shingle_ranges};
 use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
 use crate::backfill::datasets::{
@@ -155,7 +156,7 @@ struct CommonShingleFinder {
     part_rows: u64,
 }
 
-/// What a count of all lists found.
+/// What a count of the long lists found.
 #[derive(Default)]
 struct ListCounts {
     /// The shingles whose lists exceed the limit, each with the document that exceeded it.
@@ -203,17 +204,14 @@ impl CommonShingleFinder {
         Ok(files)
     }
 
-    /// Counts all lists.
+    /// Counts the documents of long lists.
     fn count_lists(&self, context: &Context, files: &PostingFiles) -> Result<ListCounts, BackfillError> {
         let limit = self.rule.cluster.common_limit;
         let mut all = ListCounts::default();
         let count = |range| {
             let mut long = Vec::new();
-            each_list(context, files, range, |shingle, documents| {
-                if documents.len() > limit / 2 {
-                    long.push((shingle, documents.len(), documents.get(limit).copied()));
-                }
-                Ok(())
+            each_long_list(context, files, range, limit / 2, |shingle, documents| {
+                long.push((shingle, documents.len(), documents.get(limit).copied()));
             })?;
             Ok(long)
         };

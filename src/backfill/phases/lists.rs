@@ -1,6 +1,10 @@
 //! Writes the lists of documents that share a shingle, and finds the first pairs in them.
+//!
+//! Where a store will be loaded, the same pass over the postings writes its tables of lists: another one would merge them
+//! once more.
 
 use super::common_shingles::CommonShingles;
+use super::load::ListTables;
 use super::partition::{each_document_where, n_index_max};
 use super::posting_lists::{PostingFiles, ShingleRange, each_list, open_postings, shingle_ranges};
 use crate::backfill::checkpoint::Checkpoint;
@@ -14,6 +18,7 @@ use crate::backfill::jobs::Job;
 use crate::backfill::rows::{Pair, Posting};
 use crate::cluster::{IndexQuery, candidates_by_representatives};
 use crate::document::DocumentId;
+use crate::ports::{Family, Loader};
 use std::sync::Arc;
 
 /// The pairs of neighbours in a list.
@@ -29,16 +34,27 @@ pub(in crate::backfill) fn neighbours(documents: &[DocumentId], is_super: bool) 
     })
 }
 
-/// The jobs that write lists of two documents or more, and the pairs of neighbours in them.
-pub(in crate::backfill) fn list_jobs(checkpoint: &Checkpoint) -> Result<Vec<Job<'static>>, BackfillError> {
+/// The jobs that write lists of two documents or more, and the pairs of neighbours in them; with a loader, also the store's
+/// tables of lists.
+pub(in crate::backfill) fn list_jobs<'a>(
+    checkpoint: &Checkpoint,
+    loader: Option<&'a dyn Loader>,
+) -> Result<Vec<Job<'a>>, BackfillError> {
     let limit = checkpoint.rule().cluster.common_limit;
-    let index =
-        ListSet { dataset: LISTS, files: open_postings(checkpoint)?, n_documents_max: limit + 1, is_super: false };
+    let tables = |family| loader.map(|loader| ListTables::new(loader, family, limit));
+    let index = ListSet {
+        dataset: LISTS,
+        files: open_postings(checkpoint)?,
+        n_documents_max: limit + 1,
+        is_super: false,
+        tables: tables(Family::Postings),
+    };
     let supers = ListSet {
         dataset: SUPER_LISTS,
         files: checkpoint.open_dataset(SUPER_POSTINGS)?,
         n_documents_max: usize::MAX,
         is_super: true,
+        tables: tables(Family::Supers),
     };
     let mut jobs = Vec::new();
     for set in [index, supers].map(Arc::new) {
@@ -52,15 +68,16 @@ pub(in crate::backfill) fn list_jobs(checkpoint: &Checkpoint) -> Result<Vec<Job<
 }
 
 /// All lists of one kind of shingles.
-struct ListSet {
+struct ListSet<'a> {
     dataset: Dataset<Posting>,
     files: PostingFiles,
     /// The documents of a list that count.
     n_documents_max: usize,
     is_super: bool,
+    tables: Option<ListTables<'a>>,
 }
 
-impl ListSet {
+impl ListSet<'_> {
     fn write_range(
         &self,
         context: &Context,
@@ -70,15 +87,19 @@ impl ListSet {
         let mut lists = self.dataset.create(&context.folder, format_args!("{at:04}"))?;
         let part = format!("{}-{at:04}", self.dataset.name());
         let mut pairs = NEIGHBOUR_PAIRS.sorter(&context.folder, part, context.sorter_bytes());
-        each_list(context, &self.files, range, |shingle, documents| {
+        let each = |shingle, documents: &[DocumentId]| {
             let documents = &documents[..documents.len().min(self.n_documents_max)];
             if documents.len() < 2 {
                 return Ok(());
             }
             documents.iter().try_for_each(|document| lists.push(Posting::new(shingle, *document)).map(|_| ()))?;
             neighbours(documents, self.is_super).try_for_each(|pair| pairs.push(pair))
-        })?;
-        let mut files = pairs.finish()?;
+        };
+        let mut files = match &self.tables {
+            Some(tables) => tables.write(context, at, &self.files, range, each)?,
+            None => each_list(context, &self.files, range, each).map(|()| Vec::new())?,
+        };
+        files.extend(pairs.finish()?);
         files.push(lists.finish()?);
         Ok(files)
     }

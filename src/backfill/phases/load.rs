@@ -6,7 +6,7 @@ use super::posting_lists::{PostingFiles, ShingleRange, each_list, open_postings,
 use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
 use crate::backfill::datasets::{
-    Dataset, DatasetFile, EQUIVALENCES, MISSING_URLS, MOD_POSTINGS, SIGHTINGS_BY_DOCUMENT, SIGHTINGS_BY_URL,
+    Dataset, DatasetFile, EQUIVALENCES, LISTS, MISSING_URLS, MOD_POSTINGS, SIGHTINGS_BY_DOCUMENT, SIGHTINGS_BY_URL,
     SUPER_POSTINGS, TEXTS, URLS,
 };
 use crate::backfill::error::{BackfillError, io_error};
@@ -14,9 +14,10 @@ use crate::backfill::ingest_state::Segment;
 use crate::backfill::jobs::{Job, run_jobs};
 use crate::backfill::rows::{EquivalenceRow, LinkRow, Posting, SightingByDocument, SightingByUrl, TextRow, UrlRow};
 use crate::cluster::{ClusterRow, Clusters, Link};
-use crate::document::{FetchTime, Fingerprint};
+use crate::document::{DocumentId, FetchTime, Fingerprint};
 use crate::extsort::{FinishedFile, MergeReader, RunFile, SortedRow, split_points};
 use crate::ports::{Family, LoadDocument, LoadRow, Loader, MissingUrl, StoreRule, StoredSighting, Table};
+use crate::sketch::Shingle;
 use crate::sweep::{Observation, Seen, UrlState};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -104,14 +105,13 @@ impl<'a> TableJobs<'a> {
 
     /// Adds tables of lists of documents.
     fn add_lists(&mut self, checkpoint: &Checkpoint, family: Family, files: PostingFiles) {
-        let limit = checkpoint.rule().cluster.common_limit;
-        let ranges = shingle_ranges(&files, checkpoint.part_rows());
-        self.add(family, ranges, move |context, range: ShingleRange, table| {
-            each_list(context, &files, range, |shingle, documents| {
-                let documents = &documents[..documents.len().min(limit + 1)];
-                Ok(table.put(LoadRow::List(shingle, documents))?)
-            })
-        });
+        let tables = ListTables::new(self.loader, family, checkpoint.rule().cluster.common_limit);
+        let files = Arc::new(files);
+        for (at, range) in shingle_ranges(&files, checkpoint.part_rows()).into_iter().enumerate() {
+            let files = Arc::clone(&files);
+            let write = move |context: &Context| tables.write(context, at, &files, range, |_, _| Ok(()));
+            self.jobs.push(Job::new(tables.name(at), write));
+        }
     }
 
     /// Adds tables of the state of each URL. Their jobs also sort the URLs that miss a page.
@@ -124,6 +124,44 @@ impl<'a> TableJobs<'a> {
                 .push(Job::new(name.clone(), move |context| write_states(context, loader, &name, at, &files, range)));
         }
         Ok(())
+    }
+}
+
+/// Writes the tables of a family of lists, each of a range of shingles.
+#[derive(Clone, Copy)]
+pub(super) struct ListTables<'a> {
+    loader: &'a dyn Loader,
+    family: Family,
+    /// The documents of a list that the store holds.
+    n_documents_max: usize,
+}
+
+impl<'a> ListTables<'a> {
+    /// Creates the writer of a family's tables under a common limit.
+    pub fn new(loader: &'a dyn Loader, family: Family, common_limit: usize) -> Self {
+        ListTables { loader, family, n_documents_max: common_limit + 1 }
+    }
+
+    fn name(&self, at: usize) -> String {
+        format!("{}-{at:04}", table_name(self.family))
+    }
+
+    /// Writes table `at`, of the lists of a range, and calls `each` with every list.
+    pub fn write(
+        &self,
+        context: &Context,
+        at: usize,
+        files: &PostingFiles,
+        range: ShingleRange,
+        mut each: impl FnMut(Shingle, &[DocumentId]) -> Result<(), BackfillError>,
+    ) -> Result<Vec<DatasetFile>, BackfillError> {
+        write_table(context, self.loader, self.family, &self.name(at), |table| {
+            each_list(context, files, range, |shingle, documents| {
+                let kept = &documents[..documents.len().min(self.n_documents_max)];
+                table.put(LoadRow::List(shingle, kept))?;
+                each(shingle, documents)
+            })
+        })
     }
 }
 
@@ -180,7 +218,7 @@ fn write_states(
     Ok(written)
 }
 
-/// Writes all tables.
+/// Writes all tables but those that the jobs of [`super::lists`] wrote.
 pub(in crate::backfill) fn write_tables(
     checkpoint: &mut Checkpoint,
     context: &Context,
@@ -198,9 +236,25 @@ pub(in crate::backfill) fn write_tables(
         // The jobs of pages are few and long in a small batch, and begin first.
         let mut jobs = page_table_jobs(checkpoint, loader)?;
         jobs.extend(document_table_jobs(checkpoint, loader, common, &rows, &links)?);
+        if !has_lists(checkpoint) {
+            jobs.extend(list_table_jobs(checkpoint, loader)?);
+        }
         run_jobs(jobs, checkpoint, context)?;
     }
     run_jobs(missing_url_table_jobs(checkpoint, loader)?, checkpoint, context)
+}
+
+/// Whether the lists are written, and their tables with them: wherever links were not given.
+fn has_lists(checkpoint: &Checkpoint) -> bool {
+    checkpoint.files_of(LISTS.name()).next().is_some()
+}
+
+/// The jobs that write the tables of lists.
+fn list_table_jobs<'a>(checkpoint: &Checkpoint, loader: &'a dyn Loader) -> Result<Vec<Job<'a>>, BackfillError> {
+    let mut tables = TableJobs::new(loader);
+    tables.add_lists(checkpoint, Family::Postings, open_postings(checkpoint)?);
+    tables.add_lists(checkpoint, Family::Supers, checkpoint.open_dataset(SUPER_POSTINGS)?);
+    Ok(tables.jobs)
 }
 
 /// The jobs that write the tables of documents and clusters.
@@ -212,8 +266,6 @@ fn document_table_jobs<'a>(
     links: &'a [LinkRow],
 ) -> Result<Vec<Job<'a>>, BackfillError> {
     let mut tables = TableJobs::new(loader);
-    tables.add_lists(checkpoint, Family::Postings, open_postings(checkpoint)?);
-    tables.add_lists(checkpoint, Family::Supers, checkpoint.open_dataset(SUPER_POSTINGS)?);
     tables.add_merged(checkpoint, Family::ModPostings, MOD_POSTINGS, |posting: Posting, table| {
         Ok(table.put(LoadRow::Posting(posting.shingle(), posting.document()))?)
     })?;

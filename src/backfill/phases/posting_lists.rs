@@ -58,6 +58,64 @@ pub(in crate::backfill) fn each_list(
     if documents.is_empty() { Ok(()) } else { each(shingle, &documents) }
 }
 
+/// Calls `each` with every list of a range that has more than `n_min` documents.
+///
+/// Such lists are rare, so the files are not merged: a list that long has at least its share of documents in some file. All
+/// lists that do are held in memory together, at most the postings of the range.
+pub(in crate::backfill) fn each_long_list(
+    context: &Context,
+    files: &PostingFiles,
+    range: ShingleRange,
+    n_min: usize,
+    mut each: impl FnMut(Shingle, &[DocumentId]),
+) -> Result<(), BackfillError> {
+    let share = n_min / files.len().max(1) + 1;
+    let mut shingles = Vec::new();
+    for file in files {
+        let (mut shingle, mut n_documents) = (0, 0);
+        each_posting(context, file, range, |posting| {
+            n_documents = if posting.shingle() == shingle { n_documents + 1 } else { 1 };
+            shingle = posting.shingle();
+            if n_documents == share {
+                shingles.push(shingle);
+            }
+        })?;
+    }
+    shingles.sort_unstable();
+    shingles.dedup();
+    let mut postings = Vec::new();
+    for file in files {
+        each_posting_of(context, file, &shingles, |posting| postings.push(posting))?;
+    }
+    postings.sort_unstable();
+    for list in postings.chunk_by(|a, b| a.shingle() == b.shingle()).filter(|list| list.len() > n_min) {
+        let documents: Vec<DocumentId> = list.iter().map(|posting| posting.document()).collect();
+        each(list[0].shingle(), &documents);
+    }
+    Ok(())
+}
+
+/// Calls `each` with every posting of a range in a file.
+fn each_posting(
+    context: &Context,
+    file: &Arc<RunFile<Posting>>,
+    (from, to): ShingleRange,
+    mut each: impl FnMut(Posting),
+) -> Result<(), BackfillError> {
+    let mut rows = file.read(from.as_ref());
+    let mut n_rows = 0u64;
+    while let Some(posting) = rows.next_row()?.filter(|posting| to.is_none_or(|to| *posting < to)) {
+        n_rows += 1;
+        if n_rows.is_multiple_of(ROWS_PER_STOP_CHECK) {
+            context.check_stop()?;
+        }
+        if from.is_none_or(|from| posting >= from) {
+            each(posting);
+        }
+    }
+    Ok(())
+}
+
 /// Opens all index postings: the first ones and those that replace common shingles.
 pub(in crate::backfill) fn open_postings(checkpoint: &Checkpoint) -> Result<PostingFiles, BackfillError> {
     let mut files = checkpoint.open_dataset(POSTINGS)?;
@@ -122,4 +180,51 @@ pub(in crate::backfill) fn lists_of(
         documents.truncate(n_max);
     }
     Ok(lists)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backfill::tests::{open_checkpoint, rule};
+    use crate::cluster::MatchRule;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Lost if this fails: a common shingle that the stream knows, wherever its postings lie.
+        #[test]
+        fn long_lists_are_found_without_merging(
+            postings in prop::collection::vec((0u64..12, 1u32..200, 0usize..5), 0..600),
+            n_min in 0usize..40,
+            part_rows in 1u64..600,
+        ) {
+            let folder = tempfile::tempdir().expect("a folder");
+            let (_checkpoint, context) = open_checkpoint(folder.path(), &rule(0, MatchRule::default()), 1 << 20);
+            let mut lists: BTreeMap<Shingle, BTreeSet<DocumentId>> = BTreeMap::new();
+            let mut parts = vec![BTreeSet::new(); 5];
+            for (shingle, document, part) in postings {
+                let document = DocumentId(document);
+                if lists.entry(shingle).or_default().insert(document) {
+                    parts[part].insert(Posting::new(shingle, document));
+                }
+            }
+            let write = |(at, part): (usize, BTreeSet<Posting>)| {
+                let mut writer = POSTINGS.create(&context.folder, at).expect("created");
+                part.into_iter().for_each(|posting| drop(writer.push(posting).expect("written")));
+                POSTINGS.open(&context.folder, &writer.finish().expect("finished").file).expect("opens")
+            };
+            let files: PostingFiles = parts.into_iter().enumerate().map(write).collect();
+            let mut found = BTreeMap::new();
+            for range in shingle_ranges(&files, part_rows) {
+                let add = |shingle, documents: &[DocumentId]| {
+                    assert!(found.insert(shingle, documents.iter().copied().collect::<BTreeSet<_>>()).is_none());
+                };
+                each_long_list(&context, &files, range, n_min, add).expect("read");
+            }
+            lists.retain(|_, documents| documents.len() > n_min);
+            prop_assert_eq!(found, lists);
+        }
+    }
 }
