@@ -6,7 +6,7 @@
 use super::error::BackfillError;
 use super::rows::{
     DocumentRange, DocumentRow, EquivalenceRow, LinkRow, PageRow, Pair, Posting, RowOffset, ShortenedIndex,
-    SightingByDocument, SightingByUrl, TextRow, UrlRow,
+    SightingByDocument, SightingByUrl, TextRow, UrlCount, UrlRow,
 };
 use crate::extsort::{FinishedFile, Row, RunFile, RunFileWriter, SortedRow, Sorter};
 use crate::ports::MissingUrl;
@@ -63,6 +63,8 @@ pub(super) const URLS: Dataset<UrlRow> = Dataset::compressed("urls");
 pub(super) const SIGHTINGS_BY_URL: Dataset<SightingByUrl> = Dataset::compressed("sightings-by-url");
 /// Sightings, document by document.
 pub(super) const SIGHTINGS_BY_DOCUMENT: Dataset<SightingByDocument> = Dataset::compressed("sightings-by-document");
+/// The documents that several URLs carried.
+pub(super) const URL_COUNTS: Dataset<UrlCount> = Dataset::plain("url-counts");
 /// URLs at which a document stood last, for the search for lost pages.
 pub(super) const MISSING_URLS: Dataset<MissingUrl> = Dataset::plain("missing-urls");
 

@@ -54,6 +54,7 @@ pub use rows::{Outcome, PageRow, Visit};
 pub use sketching::{PageInput, sketch_records};
 pub use usage::{Phase, Usage, machine_memory};
 
+use crate::cluster::Clusters;
 use crate::intake::SketchedRecord;
 use crate::ports::{Chunk, EmptyStore, LoadMetadata, Loader, ProgressMap, Sink, SourceError, StartTimes};
 use crate::sweep::SweepRow;
@@ -186,7 +187,7 @@ fn load_store<'a>(
         measured(checkpoint, context, Phase::ClusterFormation, |_| Ok(pairs::cluster_sizes(&mut clusters, &links)))?;
     measured(checkpoint, context, Phase::Load, |checkpoint| {
         load::write_tables(checkpoint, context, loader, &common, &clusters, &links)?;
-        let metadata = load_metadata(checkpoint, &common, &handover);
+        let metadata = load_metadata(checkpoint, &common, &mut clusters, &handover)?;
         empty_store()?.load(&load::tables(checkpoint), &metadata)?;
         match handover.events {
             Some(mut sink) => {
@@ -221,7 +222,13 @@ fn create_store<'a>(folder: &Path, loader: &'a dyn Loader) -> Result<Box<dyn Emp
 }
 
 /// What the store keeps beside its tables.
-fn load_metadata(checkpoint: &Checkpoint, common: &CommonShingles, handover: &Handover) -> LoadMetadata {
+fn load_metadata(
+    checkpoint: &Checkpoint,
+    common: &CommonShingles,
+    clusters: &mut Clusters,
+    handover: &Handover,
+) -> Result<LoadMetadata, BackfillError> {
+    let (counts, equal_clusters) = load::counts(checkpoint, clusters)?;
     let ingested = checkpoint.ingested();
     let takeover = handover.takeover.as_ref();
     let mut progress = takeover.map_or_else(|| ingested.progress_map(), |takeover| takeover.progress.clone());
@@ -232,14 +239,16 @@ fn load_metadata(checkpoint: &Checkpoint, common: &CommonShingles, handover: &Ha
             (row.is_closed, row.n_lost) = (*is_closed, *n_lost);
         }
     }
-    LoadMetadata {
+    Ok(LoadMetadata {
         n_documents: ingested.n_documents(),
         common: common.index_shingles(),
         sweeps: sweeps.into_iter().collect(),
         progress,
         start_times: handover.start_times.clone(),
         next_seq: ingested.counts.n_records,
-    }
+        counts,
+        equal_clusters,
+    })
 }
 
 /// Moves the store to its place in one step, then removes the work folder. After a kill between the two the store is in its

@@ -1,8 +1,8 @@
 //! Bulk loading: how a new store is built from sorted tables instead of batches.
 
 use super::source::{ProgressMap, StartTimes};
-use super::store::StoreError;
-use crate::cluster::{ClusterRow, Link};
+use super::store::{StoreCounts, StoreError};
+use crate::cluster::{ClusterRow, EqualCluster, Link};
 use crate::document::{DocumentId, Fingerprint};
 use crate::history::{MissingUrl, StoredSighting};
 use crate::intake::KeptText;
@@ -140,6 +140,10 @@ pub struct LoadMetadata {
     pub start_times: StartTimes,
     /// The sequence number of the next event. All earlier events count as published.
     pub next_seq: u64,
+    /// What the tables add up to.
+    pub counts: StoreCounts,
+    /// The documents that stand alone at several URLs.
+    pub equal_clusters: Vec<EqualCluster>,
 }
 
 /// Builds a whole store from sorted tables.

@@ -20,7 +20,7 @@ mod store;
 mod watch_positions;
 mod watched_documents;
 
-pub use crate::history::{ClosedSweep, MissingUrl, Present, StoredSighting};
+pub use crate::history::{ClosedSweep, HistoryCounts, MissingUrl, Present, StoredSighting};
 pub use crate::wire::{Outgoing, PresentChange};
 pub use control::{CloseFailure, SweepCloser};
 pub use crash_notes::{CrashNote, CrashNotes, PoisonGuard};

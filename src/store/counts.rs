@@ -80,7 +80,8 @@ impl RocksStore {
         Ok(())
     }
 
-    fn replace_counts(&self, counts: &StoreCounts, clusters: &[EqualCluster]) -> Result<(), StoreError> {
+    /// Keeps these counts instead of those before.
+    pub(super) fn replace_counts(&self, counts: &StoreCounts, clusters: &[EqualCluster]) -> Result<(), StoreError> {
         let (mut rows, metas, seq) = (WriteBatch::default(), self.cf(cf::META)?, self.next_seq());
         self.scan(cf::META, meta::EQUAL, &mut |key, _| {
             rows.delete_cf(metas, key);

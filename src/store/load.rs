@@ -179,7 +179,7 @@ impl EmptyStore for NewStore {
         // The numbers as a later opening of the store reads them.
         store.n_documents.store(metadata.n_documents, Ordering::Release);
         store.next_seq.store(metadata.next_seq, Ordering::Release);
-        store.count_again()?;
+        store.replace_counts(&metadata.counts, &metadata.equal_clusters)?;
         Ok(())
     }
 }

@@ -7,16 +7,20 @@ use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
 use crate::backfill::datasets::{
     Dataset, DatasetFile, EQUIVALENCES, LISTS, MISSING_URLS, MOD_POSTINGS, SIGHTINGS_BY_DOCUMENT, SIGHTINGS_BY_URL,
-    SUPER_POSTINGS, TEXTS, URLS,
+    SUPER_POSTINGS, TEXTS, URL_COUNTS, URLS,
 };
 use crate::backfill::error::{BackfillError, io_error};
 use crate::backfill::ingest_state::Segment;
 use crate::backfill::jobs::{Job, run_jobs};
-use crate::backfill::rows::{EquivalenceRow, LinkRow, Posting, SightingByDocument, SightingByUrl, TextRow, UrlRow};
-use crate::cluster::{ClusterRow, Clusters, Link};
+use crate::backfill::rows::{
+    EquivalenceRow, LinkRow, Posting, SightingByDocument, SightingByUrl, TextRow, UrlCount, UrlRow,
+};
+use crate::cluster::{ClusterRow, Clusters, EqualCluster, Link};
 use crate::document::{DocumentId, FetchTime, Fingerprint};
 use crate::extsort::{FinishedFile, MergeReader, RunFile, SortedRow, split_points};
-use crate::ports::{Family, LoadDocument, LoadRow, Loader, MissingUrl, StoreRule, StoredSighting, Table};
+use crate::ports::{
+    Family, HistoryCounts, LoadDocument, LoadRow, Loader, MissingUrl, StoreCounts, StoreRule, StoredSighting, Table,
+};
 use crate::sketch::Shingle;
 use crate::sweep::{Observation, Seen, UrlState};
 use std::path::PathBuf;
@@ -47,6 +51,11 @@ fn table_name(family: Family) -> &'static str {
     }
 }
 
+/// The name of one of a family's tables, and of the job that writes it.
+fn part_name(family: Family, at: usize) -> String {
+    format!("{}-{at:04}", table_name(family))
+}
+
 /// Rows between two split points: from the first, inclusive, to the second, exclusive.
 type RowRange<R> = (Option<R>, Option<R>);
 
@@ -71,9 +80,9 @@ impl<'a> TableJobs<'a> {
     ) {
         let loader = self.loader;
         for (at, input) in inputs.into_iter().enumerate() {
-            let (name, fill) = (format!("{}-{at:04}", table_name(family)), fill.clone());
-            self.jobs.push(Job::new(name.clone(), move |context| {
-                write_table(context, loader, family, &name, |table| fill(context, input, table))
+            let fill = fill.clone();
+            self.jobs.push(Job::new(part_name(family, at), move |context| {
+                write_table(context, loader, family, at, |table| fill(context, input, table))
             }));
         }
     }
@@ -89,16 +98,7 @@ impl<'a> TableJobs<'a> {
         let files: Vec<Arc<RunFile<R>>> = checkpoint.open_dataset(dataset)?;
         let ranges = ranges_between(split_points(&files, checkpoint.part_rows(), R::clone));
         self.add(family, ranges, move |context, (from, to): RowRange<R>, table| {
-            let mut merge = MergeReader::new(&files, from.as_ref(), to)?;
-            let mut n_rows = 0u64;
-            while let Some(row) = merge.next_row()? {
-                n_rows += 1;
-                if n_rows.is_multiple_of(ROWS_PER_STOP_CHECK) {
-                    context.check_stop()?;
-                }
-                put(row, table)?;
-            }
-            Ok(())
+            each_row(context, &mut MergeReader::new(&files, from.as_ref(), to)?, |row| put(row, table))
         });
         Ok(())
     }
@@ -110,18 +110,28 @@ impl<'a> TableJobs<'a> {
         for (at, range) in shingle_ranges(&files, checkpoint.part_rows()).into_iter().enumerate() {
             let files = Arc::clone(&files);
             let write = move |context: &Context| tables.write(context, at, &files, range, |_, _| Ok(()));
-            self.jobs.push(Job::new(tables.name(at), write));
+            self.jobs.push(Job::new(part_name(family, at), write));
         }
     }
 
-    /// Adds tables of the state of each URL. Their jobs also sort the URLs that miss a page.
-    fn add_states(&mut self, checkpoint: &Checkpoint) -> Result<(), BackfillError> {
+    /// Adds tables of the sightings and the state of each URL. Their jobs also sort the URLs that miss a page.
+    fn add_histories(&mut self, checkpoint: &Checkpoint) -> Result<(), BackfillError> {
         let (loader, files) = (self.loader, checkpoint.open_dataset(SIGHTINGS_BY_URL)?);
         let ranges = ranges_between(split_points(&files, checkpoint.part_rows(), first_of_url));
         for (at, range) in ranges.enumerate() {
-            let (name, files) = (format!("{}-{at:04}", table_name(Family::States)), files.clone());
-            self.jobs
-                .push(Job::new(name.clone(), move |context| write_states(context, loader, &name, at, &files, range)));
+            let (name, files) = (part_name(Family::States, at), files.clone());
+            self.jobs.push(Job::new(name, move |context| write_histories(context, loader, at, &files, range)));
+        }
+        Ok(())
+    }
+
+    /// Adds tables of the sightings of each document. Their jobs also count the URLs of each.
+    fn add_standings(&mut self, checkpoint: &Checkpoint) -> Result<(), BackfillError> {
+        let (loader, files) = (self.loader, checkpoint.open_dataset(SIGHTINGS_BY_DOCUMENT)?);
+        let ranges = ranges_between(split_points(&files, checkpoint.part_rows(), first_of_document));
+        for (at, range) in ranges.enumerate() {
+            let (name, files) = (part_name(Family::SightingsByDocument, at), files.clone());
+            self.jobs.push(Job::new(name, move |context| write_standings(context, loader, at, &files, range)));
         }
         Ok(())
     }
@@ -142,10 +152,6 @@ impl<'a> ListTables<'a> {
         ListTables { loader, family, n_documents_max: common_limit + 1 }
     }
 
-    fn name(&self, at: usize) -> String {
-        format!("{}-{at:04}", table_name(self.family))
-    }
-
     /// Writes table `at`, of the lists of a range, and calls `each` with every list.
     pub fn write(
         &self,
@@ -155,7 +161,7 @@ impl<'a> ListTables<'a> {
         range: ShingleRange,
         mut each: impl FnMut(Shingle, &[DocumentId]) -> Result<(), BackfillError>,
     ) -> Result<Vec<DatasetFile>, BackfillError> {
-        write_table(context, self.loader, self.family, &self.name(at), |table| {
+        write_table(context, self.loader, self.family, at, |table| {
             each_list(context, files, range, |shingle, documents| {
                 let kept = &documents[..documents.len().min(self.n_documents_max)];
                 table.put(LoadRow::List(shingle, kept))?;
@@ -171,16 +177,17 @@ fn ranges_between<R: Clone>(points: Vec<R>) -> impl Iterator<Item = RowRange<R>>
     std::iter::once(None).chain(points.into_iter().map(Some)).zip(tos)
 }
 
-/// Writes a table. Without a row there is none.
+/// Writes table `at` of a family. Without a row there is none.
 fn write_table(
     context: &Context,
     loader: &dyn Loader,
     family: Family,
-    name: &str,
+    at: usize,
     fill: impl FnOnce(&mut dyn Table) -> Result<(), BackfillError>,
 ) -> Result<Vec<DatasetFile>, BackfillError> {
     context.check_stop()?;
-    let path = context.folder.join(name);
+    let name = part_name(family, at);
+    let path = context.folder.join(&name);
     // A killed run may have left an unfinished table.
     if path.exists() {
         std::fs::remove_file(&path).map_err(io_error(&path))?;
@@ -193,29 +200,83 @@ fn write_table(
     }
     let n_bytes = path.metadata().map_err(io_error(&path))?.len();
     // The table's blocks have checksums, which the store verifies at every read. The file needs none of its own.
-    let file = FinishedFile { name: name.to_string(), n_bytes, n_rows, checksum: 0 };
+    let file = FinishedFile { name, n_bytes, n_rows, checksum: 0 };
     Ok(vec![DatasetFile { dataset: table_name(family).to_string(), file }])
 }
 
-fn write_states(
+fn write_histories(
     context: &Context,
     loader: &dyn Loader,
-    name: &str,
     at: usize,
     files: &[Arc<RunFile<SightingByUrl>>],
     (from, to): RowRange<SightingByUrl>,
 ) -> Result<Vec<DatasetFile>, BackfillError> {
     let mut missing_urls = context.sorter(MISSING_URLS, at);
     let mut merge = MergeReader::new(files, from.as_ref(), to)?;
-    let mut written = write_table(context, loader, Family::States, name, |table| {
-        each_history(&mut merge, |url, host, history| {
-            let Some(state) = UrlState::from_history(history, host) else { return Ok(()) };
-            table.put(LoadRow::State(url, &state))?;
-            MissingUrl::from_state(url, &state).map_or(Ok(()), |missing| missing_urls.push(missing))
-        })
+    let mut written = Vec::new();
+    let sightings = write_table(context, loader, Family::Sightings, at, |sightings| {
+        written = write_table(context, loader, Family::States, at, |states| {
+            let put = |sighting: &StoredSighting| Ok(sightings.put(LoadRow::Sighting(sighting))?);
+            each_history(context, &mut merge, put, |url, host, history| {
+                let Some(state) = UrlState::from_history(history, host) else { return Ok(()) };
+                states.put(LoadRow::State(url, &state))?;
+                MissingUrl::from_state(url, &state).map_or(Ok(()), |missing| missing_urls.push(missing))
+            })
+        })?;
+        Ok(())
     })?;
+    written.extend(sightings);
     written.extend(missing_urls.finish()?);
     Ok(written)
+}
+
+fn write_standings(
+    context: &Context,
+    loader: &dyn Loader,
+    at: usize,
+    files: &[Arc<RunFile<SightingByDocument>>],
+    (from, to): RowRange<SightingByDocument>,
+) -> Result<Vec<DatasetFile>, BackfillError> {
+    let mut url_counts = URL_COUNTS.create(&context.folder, format_args!("{at:04}"))?;
+    let mut merge = MergeReader::new(files, from.as_ref(), to)?;
+    let mut written = write_table(context, loader, Family::SightingsByDocument, at, |table| {
+        let (mut current, mut urls) = (None, Vec::new());
+        let mut end = |document: Option<DocumentId>, urls: &mut Vec<Fingerprint>| {
+            urls.sort_unstable();
+            urls.dedup();
+            let n_urls = std::mem::take(urls).len() as u32;
+            let counted = document.filter(|_| n_urls > 1).map(|document| UrlCount { document, n_urls });
+            counted.map_or(Ok(()), |counted| url_counts.push(counted).map(|_| ()))
+        };
+        each_row(context, &mut merge, |SightingByDocument { document, fetched_at, url, sweep }| {
+            if current != Some(document) {
+                end(current.replace(document), &mut urls)?;
+            }
+            urls.push(url);
+            let moment = Observation { fetched_at, seen: Seen::Document(document), sweep };
+            Ok(table.put(LoadRow::SightingByDocument(document, &StoredSighting { url, moment }))?)
+        })?;
+        end(current, &mut urls)
+    })?;
+    written.push(url_counts.finish()?);
+    Ok(written)
+}
+
+/// Calls `each` with every row of a merge.
+fn each_row<R: SortedRow>(
+    context: &Context,
+    merge: &mut MergeReader<R>,
+    mut each: impl FnMut(R) -> Result<(), BackfillError>,
+) -> Result<(), BackfillError> {
+    let mut n_rows = 0u64;
+    while let Some(row) = merge.next_row()? {
+        n_rows += 1;
+        if n_rows.is_multiple_of(ROWS_PER_STOP_CHECK) {
+            context.check_stop()?;
+        }
+        each(row)?;
+    }
+    Ok(())
 }
 
 /// Writes all tables but those that the jobs of [`super::lists`] wrote.
@@ -295,20 +356,8 @@ fn page_table_jobs<'a>(checkpoint: &Checkpoint, loader: &'a dyn Loader) -> Resul
     tables.add_merged(checkpoint, Family::Urls, URLS, |row: UrlRow, table| {
         Ok(table.put(LoadRow::Url(row.key, &row.url))?)
     })?;
-    tables.add_merged(checkpoint, Family::Sightings, SIGHTINGS_BY_URL, |row: SightingByUrl, table| {
-        Ok(table.put(LoadRow::Sighting(&row.sighting))?)
-    })?;
-    tables.add_merged(
-        checkpoint,
-        Family::SightingsByDocument,
-        SIGHTINGS_BY_DOCUMENT,
-        |row: SightingByDocument, table| {
-            let SightingByDocument { document, fetched_at, url, sweep } = row;
-            let moment = Observation { fetched_at, seen: Seen::Document(document), sweep };
-            Ok(table.put(LoadRow::SightingByDocument(document, &StoredSighting { url, moment }))?)
-        },
-    )?;
-    tables.add_states(checkpoint)?;
+    tables.add_standings(checkpoint)?;
+    tables.add_histories(checkpoint)?;
     Ok(tables.jobs)
 }
 
@@ -327,22 +376,32 @@ fn first_of_url(row: &SightingByUrl) -> SightingByUrl {
     SightingByUrl { sighting: StoredSighting { url: row.sighting.url, moment }, host: row.host }
 }
 
-/// Calls `each` with every URL, its host and its sightings.
+/// The first row that the sightings of a document can have.
+fn first_of_document(row: &SightingByDocument) -> SightingByDocument {
+    let SightingByDocument { document, .. } = *row;
+    SightingByDocument { document, fetched_at: FetchTime(i64::MIN), url: Fingerprint(0), sweep: None }
+}
+
+/// Calls `each` with every sighting, and `end` with every URL, its host and its sightings.
 fn each_history(
+    context: &Context,
     merge: &mut MergeReader<SightingByUrl>,
-    mut each: impl FnMut(Fingerprint, u64, &[Observation]) -> Result<(), BackfillError>,
+    mut each: impl FnMut(&StoredSighting) -> Result<(), BackfillError>,
+    mut end: impl FnMut(Fingerprint, u64, &[Observation]) -> Result<(), BackfillError>,
 ) -> Result<(), BackfillError> {
     let mut current: Option<(Fingerprint, u64)> = None;
     let mut history = Vec::new();
-    while let Some(SightingByUrl { sighting, host }) = merge.next_row()? {
+    each_row(context, merge, |SightingByUrl { sighting, host }| {
+        each(&sighting)?;
         if let Some((url, host)) = current.filter(|(url, _)| *url != sighting.url) {
-            each(url, host, &history)?;
+            end(url, host, &history)?;
             history.clear();
         }
         current = Some((sighting.url, host));
         history.push(sighting.moment);
-    }
-    current.map_or(Ok(()), |(url, host)| each(url, host, &history))
+        Ok(())
+    })?;
+    current.map_or(Ok(()), |(url, host)| end(url, host, &history))
 }
 
 fn put_documents(
@@ -387,4 +446,26 @@ pub(in crate::backfill) fn tables(checkpoint: &Checkpoint) -> Vec<(Family, Vec<P
         (family, files.map(|file| checkpoint.folder().join(&file.name)).collect())
     };
     Family::ALL.into_iter().map(tables_of).collect()
+}
+
+/// What the tables add up to, and the documents that stand alone at several URLs, which `clusters` then knows.
+pub(in crate::backfill) fn counts(
+    checkpoint: &Checkpoint,
+    clusters: &mut Clusters,
+) -> Result<(StoreCounts, Vec<EqualCluster>), BackfillError> {
+    let n_rows = |family: Family| checkpoint.files_of(table_name(family)).map(|file| file.n_rows).sum::<u64>();
+    let n_sightings = n_rows(Family::SightingsByDocument);
+    let n_gone = n_rows(Family::Sightings) - n_sightings;
+    let history = HistoryCounts { n_urls: n_rows(Family::States), n_sightings, n_gone };
+    let mut alone = Vec::new();
+    for file in checkpoint.open_dataset(URL_COUNTS)? {
+        let mut rows = file.read_all();
+        while let Some(UrlCount { document, n_urls }) = rows.next_row()? {
+            if clusters.size_of(document) == 1 {
+                alone.push(EqualCluster { document, n_urls });
+            }
+        }
+    }
+    clusters.restore_equal(alone.iter().copied());
+    Ok((StoreCounts { history, clusters: clusters.counts() }, alone))
 }

@@ -212,7 +212,9 @@ mod tests {
             }
             let write = |(at, part): (usize, BTreeSet<Posting>)| {
                 let mut writer = POSTINGS.create(&context.folder, at).expect("created");
-                part.into_iter().for_each(|posting| drop(writer.push(posting).expect("written")));
+                for posting in part {
+                    writer.push(posting).expect("written");
+                }
                 POSTINGS.open(&context.folder, &writer.finish().expect("finished").file).expect("opens")
             };
             let files: PostingFiles = parts.into_iter().enumerate().map(write).collect();

@@ -9,4 +9,4 @@ mod store;
 pub use document::{DocumentRow, RowOffset, TextRow, sketch_bytes};
 pub use page::{Outcome, PageRow, Visit};
 pub use pairs::{DocumentRange, LinkRow, Pair, Posting, ShortenedIndex};
-pub use store::{EquivalenceRow, SightingByDocument, SightingByUrl, UrlRow};
+pub use store::{EquivalenceRow, SightingByDocument, SightingByUrl, UrlCount, UrlRow};

@@ -1,7 +1,7 @@
 //! What the store is loaded with.
 
 use super::fields::{decode_observation, encode_observation};
-use crate::codec::{decode_array, decode_string, decode_text, encode_bytes, encode_text};
+use crate::codec::{decode_array, decode_string, decode_text, decode_varint, encode_bytes, encode_text, encode_varint};
 use crate::document::{DocumentId, FetchTime, Fingerprint};
 use crate::extsort::{Row, SortedRow};
 use crate::ports::{MissingUrl, StoredSighting};
@@ -160,6 +160,27 @@ impl SortedRow for SightingByDocument {
 
     fn n_heap_bytes(&self) -> usize {
         self.sweep.as_ref().map_or(0, String::capacity)
+    }
+}
+
+/// A document that several URLs carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UrlCount {
+    /// The document.
+    pub document: DocumentId,
+    /// URLs that carried it.
+    pub n_urls: u32,
+}
+
+impl Row for UrlCount {
+    fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
+        encode_varint(u64::from(self.document.0), out);
+        encode_varint(u64::from(self.n_urls), out);
+    }
+
+    fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
+        let document = DocumentId(u32::try_from(decode_varint(bytes)?).ok()?);
+        Some(UrlCount { document, n_urls: u32::try_from(decode_varint(bytes)?).ok()? })
     }
 }
 
