@@ -2,6 +2,9 @@
 
 /// A row of a run file.
 pub trait Row: Sized {
+    /// Whether a row's bytes do not depend on the row before it. A reader then keeps no copy of the row that it read last.
+    const IS_INDEPENDENT: bool = false;
+
     /// Appends the row's bytes. `previous` is the row before it in its block: a row may be written as its difference.
     fn encode(&self, previous: Option<&Self>, out: &mut Vec<u8>);
 

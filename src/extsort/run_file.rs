@@ -286,7 +286,9 @@ impl<R: Row + Clone> RunFileReader<R> {
         };
         self.at = self.block.len() - rest.len();
         self.n_left -= 1;
-        self.previous = Some(row.clone());
+        if !R::IS_INDEPENDENT {
+            self.previous = Some(row.clone());
+        }
         Ok(Some(row))
     }
 

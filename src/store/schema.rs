@@ -500,6 +500,9 @@ fn kind_of(seen: &Seen) -> u8 {
     }
 }
 
+/// Bytes of an observation of a document whose sweep has a name of usual length.
+const MOMENT_BYTES: usize = 40;
+
 /// Appends an observation as the end of a key. Keys sort like observations, except that shorter sweep names come
 /// first.
 fn push_moment(moment: &Observation, key: &mut Vec<u8>) {
@@ -532,7 +535,8 @@ fn read_moment(bytes: &[u8]) -> Option<Observation> {
 }
 
 pub(super) fn sighting_key(sighting: &StoredSighting) -> Vec<u8> {
-    let mut key = fingerprint_key(sighting.url).to_vec();
+    let mut key = Vec::with_capacity(16 + MOMENT_BYTES);
+    key.extend(fingerprint_key(sighting.url));
     push_moment(&sighting.moment, &mut key);
     key
 }
@@ -567,12 +571,14 @@ pub(super) fn read_sighting_by_document(key: &[u8]) -> Option<StoredSighting> {
 }
 
 pub(super) fn state_row(state: &UrlState) -> Vec<u8> {
-    let mut row = state.host.to_be_bytes().to_vec();
+    let mut row = Vec::with_capacity(13 + 2 * MOMENT_BYTES);
+    row.extend(state.host.to_be_bytes());
     row.push(u8::from(state.found));
-    let mut newest = Vec::new();
-    push_moment(&state.newest, &mut newest);
-    row.extend((newest.len() as u32).to_be_bytes());
-    row.extend(newest);
+    let at = row.len();
+    row.extend([0; 4]);
+    push_moment(&state.newest, &mut row);
+    let n_newest = (row.len() - at - 4) as u32;
+    row[at..at + 4].copy_from_slice(&n_newest.to_be_bytes());
     // Usually the newest sighting is the last copy.
     if let Some(copy) = state.copy.as_ref().map(LastCopy::moment).filter(|copy| *copy != state.newest) {
         push_moment(&copy, &mut row);
