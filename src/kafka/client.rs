@@ -203,9 +203,10 @@ pub(super) fn held_range<C: ClientContext>(
     }
 }
 
+/// Whether the brokers know no leader of a partition yet, or the client does not know the partition yet.
 fn lacks_leader(error: &KafkaError) -> bool {
-    use RDKafkaErrorCode::{LeaderNotAvailable, NotLeaderForPartition};
-    matches!(error.rdkafka_error_code(), Some(LeaderNotAvailable | NotLeaderForPartition))
+    use RDKafkaErrorCode::{LeaderNotAvailable, NotLeaderForPartition, UnknownPartition};
+    matches!(error.rdkafka_error_code(), Some(LeaderNotAvailable | NotLeaderForPartition | UnknownPartition))
 }
 
 /// The offset that a partition's next message will get. Retries, because a new topic has no leaders for a moment.
