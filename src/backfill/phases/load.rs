@@ -244,7 +244,8 @@ fn write_standings(
         let mut end = |document: Option<DocumentId>, urls: &mut Vec<Fingerprint>| {
             urls.sort_unstable();
             urls.dedup();
-            let n_urls = std::mem::take(urls).len() as u32;
+            let n_urls = urls.len() as u32;
+            urls.clear();
             let counted = document.filter(|_| n_urls > 1).map(|document| UrlCount { document, n_urls });
             counted.map_or(Ok(()), |counted| url_counts.push(counted).map(|_| ()))
         };
