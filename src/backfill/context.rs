@@ -3,11 +3,14 @@
 use super::datasets::{Dataset, DatasetSorter};
 use super::error::BackfillError;
 use super::progress::PhaseProgress;
-use crate::extsort::SortedRow;
+use crate::extsort::{MergeReader, SortedRow};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Rows between two looks at the stop flag.
+pub(super) const ROWS_PER_STOP_CHECK: u64 = 1 << 16;
 
 /// The resources of a backfill.
 #[derive(Clone)]
@@ -31,6 +34,26 @@ impl Context {
     /// [`BackfillError::Stopped`]
     pub fn check_stop(&self) -> Result<(), BackfillError> {
         if self.stop.load(Relaxed) { Err(BackfillError::Stopped) } else { Ok(()) }
+    }
+
+    /// Calls `each` with every row of a merge, as long as nobody stops the backfill.
+    ///
+    /// # Errors
+    /// That of the merge, that of `each`, or [`BackfillError::Stopped`].
+    pub(super) fn each_row<R: SortedRow>(
+        &self,
+        mut merge: MergeReader<R>,
+        mut each: impl FnMut(R) -> Result<(), BackfillError>,
+    ) -> Result<(), BackfillError> {
+        let mut n_rows = 0u64;
+        while let Some(row) = merge.next_row()? {
+            n_rows += 1;
+            if n_rows.is_multiple_of(ROWS_PER_STOP_CHECK) {
+                self.check_stop()?;
+            }
+            each(row)?;
+        }
+        Ok(())
     }
 
     /// Bytes that the sorters of one thread may hold together.

@@ -4,7 +4,7 @@ use super::common_shingles::CommonShingles;
 use super::partition::{each_indexed_document, n_index_max, page_jobs};
 use super::posting_lists::{PostingFiles, ShingleRange, each_list, open_postings, shingle_ranges};
 use crate::backfill::checkpoint::Checkpoint;
-use crate::backfill::context::Context;
+use crate::backfill::context::{Context, ROWS_PER_STOP_CHECK};
 use crate::backfill::datasets::{
     Dataset, DatasetFile, EQUIVALENCES, LISTS, MISSING_URLS, MOD_POSTINGS, SIGHTINGS_BY_DOCUMENT, SIGHTINGS_BY_URL,
     SUPER_POSTINGS, TEXTS, URL_COUNTS, URLS,
@@ -17,7 +17,7 @@ use crate::backfill::rows::{
 };
 use crate::cluster::{ClusterRow, Clusters, EqualCluster, Link};
 use crate::document::{DocumentId, FetchTime, Fingerprint};
-use crate::extsort::{FinishedFile, MergeReader, RunFile, SortedRow, split_points};
+use crate::extsort::{FinishedFile, MergeReader, SortedRow, split_points};
 use crate::ports::{
     Family, HistoryCounts, LoadDocument, LoadRow, Loader, MissingUrl, StoreCounts, StoreRule, StoredSighting, Table,
 };
@@ -28,9 +28,6 @@ use std::sync::Arc;
 
 /// Rows of a table whose rows are in memory.
 const ROWS_PER_TABLE: usize = 4 << 20;
-
-/// Rows between two looks at the stop flag.
-const ROWS_PER_STOP_CHECK: u64 = 1 << 16;
 
 /// The name of a family's tables in the manifest and the report.
 fn table_name(family: Family) -> &'static str {
@@ -95,12 +92,9 @@ impl<'a> TableJobs<'a> {
         dataset: Dataset<R>,
         put: impl Fn(R, &mut dyn Table) -> Result<(), BackfillError> + Clone + Send + 'a,
     ) -> Result<(), BackfillError> {
-        let files: Vec<Arc<RunFile<R>>> = checkpoint.open_dataset(dataset)?;
-        let ranges = ranges_between(split_points(&files, checkpoint.part_rows(), R::clone));
-        self.add(family, ranges, move |context, (from, to): RowRange<R>, table| {
-            each_row(context, &mut MergeReader::new(&files, from.as_ref(), to)?, |row| put(row, table))
-        });
-        Ok(())
+        self.add_ranges(checkpoint, family, dataset, R::clone, move |context, loader, at, merge| {
+            write_table(context, loader, family, at, |table| context.each_row(merge, |row| put(row, table)))
+        })
     }
 
     /// Adds tables of lists of documents.
@@ -114,24 +108,26 @@ impl<'a> TableJobs<'a> {
         }
     }
 
-    /// Adds tables of the sightings and the state of each URL. Their jobs also sort the URLs that miss a page.
-    fn add_histories(&mut self, checkpoint: &Checkpoint) -> Result<(), BackfillError> {
-        let (loader, files) = (self.loader, checkpoint.open_dataset(SIGHTINGS_BY_URL)?);
-        let ranges = ranges_between(split_points(&files, checkpoint.part_rows(), first_of_url));
-        for (at, range) in ranges.enumerate() {
-            let (name, files) = (part_name(Family::States, at), files.clone());
-            self.jobs.push(Job::new(name, move |context| write_histories(context, loader, at, &files, range)));
-        }
-        Ok(())
-    }
-
-    /// Adds tables of the sightings of each document. Their jobs also count the URLs of each.
-    fn add_standings(&mut self, checkpoint: &Checkpoint) -> Result<(), BackfillError> {
-        let (loader, files) = (self.loader, checkpoint.open_dataset(SIGHTINGS_BY_DOCUMENT)?);
-        let ranges = ranges_between(split_points(&files, checkpoint.part_rows(), first_of_document));
-        for (at, range) in ranges.enumerate() {
-            let (name, files) = (part_name(Family::SightingsByDocument, at), files.clone());
-            self.jobs.push(Job::new(name, move |context| write_standings(context, loader, at, &files, range)));
+    /// Adds jobs that each write tables of a range of a data set's rows, among them one of `family`. `floor` moves a row down
+    /// to where a range may begin.
+    fn add_ranges<R: SortedRow + Sync + 'a>(
+        &mut self,
+        checkpoint: &Checkpoint,
+        family: Family,
+        dataset: Dataset<R>,
+        floor: impl Fn(&R) -> R,
+        write: impl Fn(&Context, &dyn Loader, usize, MergeReader<R>) -> Result<Vec<DatasetFile>, BackfillError>
+        + Clone
+        + Send
+        + 'a,
+    ) -> Result<(), BackfillError> {
+        let (loader, files) = (self.loader, checkpoint.open_dataset(dataset)?);
+        let ranges = ranges_between(split_points(&files, checkpoint.part_rows(), floor));
+        for (at, (from, to)) in ranges.enumerate() {
+            let (files, write) = (files.clone(), write.clone());
+            self.jobs.push(Job::new(part_name(family, at), move |context| {
+                write(context, loader, at, MergeReader::new(&files, from.as_ref(), to)?)
+            }));
         }
         Ok(())
     }
@@ -204,20 +200,19 @@ fn write_table(
     Ok(vec![DatasetFile { dataset: table_name(family).to_string(), file }])
 }
 
+/// Writes tables of the sightings and the state of each URL, and sorts the URLs that miss a page.
 fn write_histories(
     context: &Context,
     loader: &dyn Loader,
     at: usize,
-    files: &[Arc<RunFile<SightingByUrl>>],
-    (from, to): RowRange<SightingByUrl>,
+    merge: MergeReader<SightingByUrl>,
 ) -> Result<Vec<DatasetFile>, BackfillError> {
     let mut missing_urls = context.sorter(MISSING_URLS, at);
-    let mut merge = MergeReader::new(files, from.as_ref(), to)?;
     let mut written = Vec::new();
     let sightings = write_table(context, loader, Family::Sightings, at, |sightings| {
         written = write_table(context, loader, Family::States, at, |states| {
             let put = |sighting: &StoredSighting| Ok(sightings.put(LoadRow::Sighting(sighting))?);
-            each_history(context, &mut merge, put, |url, host, history| {
+            each_history(context, merge, put, |url, host, history| {
                 let Some(state) = UrlState::from_history(history, host) else { return Ok(()) };
                 states.put(LoadRow::State(url, &state))?;
                 MissingUrl::from_state(url, &state).map_or(Ok(()), |missing| missing_urls.push(missing))
@@ -230,15 +225,14 @@ fn write_histories(
     Ok(written)
 }
 
+/// Writes a table of the sightings of each document, and counts the URLs of each.
 fn write_standings(
     context: &Context,
     loader: &dyn Loader,
     at: usize,
-    files: &[Arc<RunFile<SightingByDocument>>],
-    (from, to): RowRange<SightingByDocument>,
+    merge: MergeReader<SightingByDocument>,
 ) -> Result<Vec<DatasetFile>, BackfillError> {
     let mut url_counts = URL_COUNTS.create(&context.folder, format_args!("{at:04}"))?;
-    let mut merge = MergeReader::new(files, from.as_ref(), to)?;
     let mut written = write_table(context, loader, Family::SightingsByDocument, at, |table| {
         let (mut current, mut urls) = (None, Vec::new());
         let mut end = |document: Option<DocumentId>, urls: &mut Vec<Fingerprint>| {
@@ -249,7 +243,7 @@ fn write_standings(
             let counted = document.filter(|_| n_urls > 1).map(|document| UrlCount { document, n_urls });
             counted.map_or(Ok(()), |counted| url_counts.push(counted).map(|_| ()))
         };
-        each_row(context, &mut merge, |SightingByDocument { document, fetched_at, url, sweep }| {
+        context.each_row(merge, |SightingByDocument { document, fetched_at, url, sweep }| {
             if current != Some(document) {
                 end(current.replace(document), &mut urls)?;
             }
@@ -261,23 +255,6 @@ fn write_standings(
     })?;
     written.push(url_counts.finish()?);
     Ok(written)
-}
-
-/// Calls `each` with every row of a merge.
-fn each_row<R: SortedRow>(
-    context: &Context,
-    merge: &mut MergeReader<R>,
-    mut each: impl FnMut(R) -> Result<(), BackfillError>,
-) -> Result<(), BackfillError> {
-    let mut n_rows = 0u64;
-    while let Some(row) = merge.next_row()? {
-        n_rows += 1;
-        if n_rows.is_multiple_of(ROWS_PER_STOP_CHECK) {
-            context.check_stop()?;
-        }
-        each(row)?;
-    }
-    Ok(())
 }
 
 /// Writes all tables but those that the jobs of [`super::lists`] wrote.
@@ -357,8 +334,14 @@ fn page_table_jobs<'a>(checkpoint: &Checkpoint, loader: &'a dyn Loader) -> Resul
     tables.add_merged(checkpoint, Family::Urls, URLS, |row: UrlRow, table| {
         Ok(table.put(LoadRow::Url(row.key, &row.url))?)
     })?;
-    tables.add_standings(checkpoint)?;
-    tables.add_histories(checkpoint)?;
+    tables.add_ranges(
+        checkpoint,
+        Family::SightingsByDocument,
+        SIGHTINGS_BY_DOCUMENT,
+        first_of_document,
+        write_standings,
+    )?;
+    tables.add_ranges(checkpoint, Family::States, SIGHTINGS_BY_URL, first_of_url, write_histories)?;
     Ok(tables.jobs)
 }
 
@@ -386,13 +369,13 @@ fn first_of_document(row: &SightingByDocument) -> SightingByDocument {
 /// Calls `each` with every sighting, and `end` with every URL, its host and its sightings.
 fn each_history(
     context: &Context,
-    merge: &mut MergeReader<SightingByUrl>,
+    merge: MergeReader<SightingByUrl>,
     mut each: impl FnMut(&StoredSighting) -> Result<(), BackfillError>,
     mut end: impl FnMut(Fingerprint, u64, &[Observation]) -> Result<(), BackfillError>,
 ) -> Result<(), BackfillError> {
     let mut current: Option<(Fingerprint, u64)> = None;
     let mut history = Vec::new();
-    each_row(context, merge, |SightingByUrl { sighting, host }| {
+    context.each_row(merge, |SightingByUrl { sighting, host }| {
         each(&sighting)?;
         if let Some((url, host)) = current.filter(|(url, _)| *url != sighting.url) {
             end(url, host, &history)?;

@@ -9,6 +9,7 @@ use crate::document::DocumentId;
 use crate::extsort::{MergeReader, RunFile, split_points};
 use crate::sketch::Shingle;
 use std::collections::BTreeMap;
+use std::slice;
 use std::sync::Arc;
 
 /// Open files of postings.
@@ -18,9 +19,6 @@ pub(in crate::backfill) type PostingFiles = Vec<Arc<RunFile<Posting>>>;
 /// take longer: each part syncs files of its own, and a pair that shares shingles of several parts is written in
 /// each.
 const PARTS_MIN: u64 = 4;
-
-/// Rows between two looks at the stop flag.
-const ROWS_PER_STOP_CHECK: u64 = 1 << 16;
 
 /// A range of shingles: from the first posting, inclusive, to the second, exclusive.
 pub(in crate::backfill) type ShingleRange = (Option<Posting>, Option<Posting>);
@@ -41,20 +39,16 @@ pub(in crate::backfill) fn each_list(
     range: ShingleRange,
     mut each: impl FnMut(Shingle, &[DocumentId]) -> Result<(), BackfillError>,
 ) -> Result<(), BackfillError> {
-    let mut merge = MergeReader::new(files, range.0.as_ref(), range.1)?;
-    let (mut shingle, mut documents, mut n_rows) = (0, Vec::new(), 0u64);
-    while let Some(posting) = merge.next_row()? {
-        n_rows += 1;
-        if n_rows.is_multiple_of(ROWS_PER_STOP_CHECK) {
-            context.check_stop()?;
-        }
+    let (mut shingle, mut documents) = (0, Vec::new());
+    context.each_row(MergeReader::new(files, range.0.as_ref(), range.1)?, |posting| {
         if posting.shingle() != shingle && !documents.is_empty() {
             each(shingle, &documents)?;
             documents.clear();
         }
         shingle = posting.shingle();
         documents.push(posting.document());
-    }
+        Ok(())
+    })?;
     if documents.is_empty() { Ok(()) } else { each(shingle, &documents) }
 }
 
@@ -73,12 +67,13 @@ pub(in crate::backfill) fn each_long_list(
     let mut shingles = Vec::new();
     for file in files {
         let (mut shingle, mut n_documents) = (0, 0);
-        each_posting(context, file, range, |posting| {
+        context.each_row(MergeReader::new(slice::from_ref(file), range.0.as_ref(), range.1)?, |posting| {
             n_documents = if posting.shingle() == shingle { n_documents + 1 } else { 1 };
             shingle = posting.shingle();
             if n_documents == share {
                 shingles.push(shingle);
             }
+            Ok(())
         })?;
     }
     shingles.sort_unstable();
@@ -91,27 +86,6 @@ pub(in crate::backfill) fn each_long_list(
     for list in postings.chunk_by(|a, b| a.shingle() == b.shingle()).filter(|list| list.len() > n_min) {
         let documents: Vec<DocumentId> = list.iter().map(|posting| posting.document()).collect();
         each(list[0].shingle(), &documents);
-    }
-    Ok(())
-}
-
-/// Calls `each` with every posting of a range in a file.
-fn each_posting(
-    context: &Context,
-    file: &Arc<RunFile<Posting>>,
-    (from, to): ShingleRange,
-    mut each: impl FnMut(Posting),
-) -> Result<(), BackfillError> {
-    let mut rows = file.read(from.as_ref());
-    let mut n_rows = 0u64;
-    while let Some(posting) = rows.next_row()?.filter(|posting| to.is_none_or(|to| *posting < to)) {
-        n_rows += 1;
-        if n_rows.is_multiple_of(ROWS_PER_STOP_CHECK) {
-            context.check_stop()?;
-        }
-        if from.is_none_or(|from| posting >= from) {
-            each(posting);
-        }
     }
     Ok(())
 }
