@@ -108,8 +108,8 @@ impl<'a> TableJobs<'a> {
         }
     }
 
-    /// Adds jobs that each write tables of a range of a data set's rows, among them one of `family`. `floor` moves a row down
-    /// to where a range may begin.
+    /// Adds jobs that each write tables of a range of a data set's rows, among them one of `family`. `floor` moves a row
+    /// down to where a range may begin.
     fn add_ranges<R: SortedRow + Sync + 'a>(
         &mut self,
         checkpoint: &Checkpoint,
