@@ -180,7 +180,9 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
     }
     table.set_format_version(5);
     let mut options = base_options(name);
-    if is_read_by_key(name) {
+    // Documents come in the order of their keys, so that files do not overlap, and only those that exist are asked for: their
+    // filters would never spare reading a block.
+    if is_read_by_key(name) && name != cf::DOCS {
         table.set_bloom_filter(FILTER_BITS, false);
     }
     if is_read_by_key(name) && !is_derived(name) {
