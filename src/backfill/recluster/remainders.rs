@@ -1,7 +1,7 @@
 //! What is left of clusters that lose documents: which of the others still belong together.
 
 use super::cluster_diff::{ClusterDiff, diff_events};
-use super::policy::ReclusterPolicy;
+use super::policy::{ReclusterPolicy, Representative};
 use super::reclustering::recluster_parts;
 use super::store_lists::Parts;
 use super::verify::LinkRule;
@@ -47,7 +47,8 @@ pub fn forget<S: Snapshot + LinkView + Sync>(
         let cluster = &store.rule().cluster;
         let policy = match cluster.policy {
             ClusterPolicy::Components => ReclusterPolicy::Components,
-            ClusterPolicy::Star => ReclusterPolicy::Star,
+            // The stream compares with the first document of a cluster, not with the best connected one.
+            ClusterPolicy::Star => ReclusterPolicy::Greedy(Representative::First),
         };
         let rule = LinkRule { threshold: cluster.threshold, containment: None };
         let found = recluster_parts(store, context, rule, policy, Some(&parts))?.links;
