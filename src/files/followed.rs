@@ -29,6 +29,8 @@ pub struct FollowedFolders {
     current: Option<Followed>,
     /// Files that were read to their end, and whose last records are perhaps not durable yet.
     ended: VecDeque<Followed>,
+    /// The names of files of which records were read here.
+    read_here: HashSet<String>,
     /// What was said to be unreadable at the last look.
     unreadable: HashSet<String>,
 }
@@ -58,6 +60,7 @@ impl FollowedFolders {
             seen: Look::default(),
             current: None,
             ended: VecDeque::new(),
+            read_here: HashSet::new(),
             unreadable: HashSet::new(),
         }
     }
@@ -100,9 +103,15 @@ impl FollowedFolders {
 
     /// Remembers a file that is read. One with faults is not noted, so that another process tries it again.
     fn end(&mut self) -> Result<(), SourceError> {
-        let Some(mut current) = self.current.take().filter(|current| !current.has_faults) else { return Ok(()) };
+        let Some(mut current) = self.current.take() else { return Ok(()) };
         current.n_records = self.files.next_offset(&current.name);
-        if self.ended.is_empty() && current.n_records == current.n_before {
+        if current.n_records > current.n_before {
+            self.read_here.insert(current.name.clone());
+        }
+        if current.has_faults {
+            return Ok(());
+        }
+        if self.ended.is_empty() && !self.read_here.contains(&current.name) {
             return self.notes.note_taken_in(&current.name, current.state).map_err(lost);
         }
         self.ended.push_back(current);
@@ -112,14 +121,15 @@ impl FollowedFolders {
     /// Notes the files of which all is durable, given how far the one that is behind all that is durable has come.
     fn note_durable(&mut self, progress: &ProgressMap) -> Result<(), StoreError> {
         let durable = |file: &Followed| progress.get(&(file.name.clone(), 0)).map(|progress| progress.next_offset);
-        // Records become durable in the order of reading: with one of a file, all those of the files before it.
-        let is_current_durable = self.current.as_ref().is_some_and(|current| durable(current).is_some());
-        let n_whole = if is_current_durable {
-            self.ended.len()
-        } else {
-            let last = self.ended.iter().rposition(|file| durable(file).is_some());
-            last.map_or(0, |last| last + usize::from(durable(&self.ended[last]) >= Some(self.ended[last].n_records)))
+        // Records become durable in the order of reading: with one of a file, all those of the files before it. What was read of
+        // it in an earlier state came before some of them, and proves nothing.
+        let is_begun = |file: &Followed| durable(file) > Some(file.n_before);
+        let n_before = match &self.current {
+            Some(current) if is_begun(current) => self.ended.len(),
+            _ => self.ended.iter().rposition(is_begun).unwrap_or(0),
         };
+        let is_whole = |file: &&Followed| durable(file) >= Some(file.n_records);
+        let n_whole = n_before + self.ended.iter().skip(n_before).take_while(is_whole).count();
         self.ended.drain(..n_whole).try_for_each(|file| self.notes.note_taken_in(&file.name, file.state))
     }
 }
@@ -204,6 +214,9 @@ impl Look {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ports::Progress;
+    use crate::wire::Limits;
+    use std::sync::{Arc, Mutex};
 
     fn state(n_bytes: u64, changed_at: i64) -> InputState {
         InputState { n_bytes, changed_at: Some(FetchTime(changed_at)) }
@@ -229,6 +242,57 @@ mod tests {
         assert_eq!(look(&[("b", state(6, 12)), ("a", state(9, 11))], 9), none);
         assert_eq!(look(&[("b", state(6, 12)), ("a", state(9, 11))], 10), ["b"]);
         assert_eq!(look(&[("s3://crawl/c", state(1, 99))], 10), ["s3://crawl/c"]);
+    }
+
+    #[derive(Clone, Default)]
+    struct Notes(Arc<Mutex<Vec<String>>>);
+
+    impl InputNotes for Notes {
+        fn taken_in(&self, _: &str) -> Result<Option<InputState>, StoreError> {
+            Ok(None)
+        }
+
+        fn note_taken_in(&self, input: &str, _: InputState) -> Result<(), StoreError> {
+            self.0.lock().expect("locked").push(input.to_string());
+            Ok(())
+        }
+    }
+
+    /// Lost once: the records of "g", after a kill. "f" was touched while much of it waited to be written, and the first of
+    /// its records that became durable passed for a record read after "g".
+    #[test]
+    fn a_file_is_noted_when_its_records_are_durable() {
+        let file = |name: &str, n_before, n_records| Followed {
+            name: name.to_string(),
+            state: state(1, 1),
+            has_faults: false,
+            n_before,
+            n_records,
+        };
+        let source = FileSource::new(Vec::new(), ProgressMap::new(), Limits::default(), None);
+        let notes = Notes::default();
+        let mut followed = FollowedFolders::new(source, Vec::new(), Duration::ZERO, Box::new(notes.clone()));
+        let noted_after = |durable: &[(&str, i64)], followed: &mut FollowedFolders| {
+            let progress = |(name, next_offset): &(&str, i64)| {
+                ((name.to_string(), 0), Progress { next_offset: *next_offset, ..Progress::default() })
+            };
+            followed.note_durable(&durable.iter().map(progress).collect()).expect("noted");
+            std::mem::take(&mut *notes.0.lock().expect("locked"))
+        };
+        followed.ended.extend([file("f", 0, 8000), file("empty", 0, 0), file("g", 0, 10)]);
+        followed.current = Some(file("f", 8000, 8000));
+        let none: [&str; 0] = [];
+        assert_eq!(noted_after(&[("f", 100)], &mut followed), none);
+        assert_eq!(noted_after(&[("g", 9)], &mut followed), ["f", "empty"]);
+        // Read again without news.
+        let again = followed.current.take().expect("a file");
+        followed.ended.push_back(again);
+        assert_eq!(noted_after(&[("f", 8000)], &mut followed), none);
+        assert_eq!(noted_after(&[("g", 10), ("f", 8000)], &mut followed), ["g", "f"]);
+        // A later file proves all before it.
+        followed.ended.extend([file("g", 10, 12), file("empty", 0, 0)]);
+        followed.current = Some(file("h", 0, 0));
+        assert_eq!(noted_after(&[("h", 1)], &mut followed), ["g", "empty"]);
     }
 
     #[test]
