@@ -55,7 +55,7 @@ pub(crate) use input_file::no_objects;
 pub use input_file::{InputFile, open_text, state_of, url_of};
 pub use inputs::{InputError, NamedFile, input_files, named_files};
 pub use link_file::{LinkFile, LinkFileError, LinkFooter, link_schema};
-pub use new_file::NewFile;
+pub use new_file::{NewFile, rename_durably};
 pub use parquet_writer::{ColumnKind, ParquetWriter};
 pub use sketch_file::{
     ContentColumns, InputNumber, SketchFileError, SketchFileWriter, SketchFiles, SketchFooter, sketch_schema,

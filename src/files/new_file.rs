@@ -43,11 +43,21 @@ impl NewFile {
     pub fn finish(mut self) -> io::Result<()> {
         if let Some(growing) = &self.growing {
             self.file.sync_all()?;
-            fs::rename(growing, &self.path)?;
+            rename_durably(growing, &self.path)?;
             self.growing = None;
         }
         Ok(())
     }
+}
+
+/// Gives a file that is durable another name in its folder, which is durable then, too.
+///
+/// # Errors
+/// Where the system refuses.
+pub fn rename_durably(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)?;
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 impl Write for NewFile {

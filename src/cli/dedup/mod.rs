@@ -26,6 +26,7 @@ use crate::dedup::{
     Corpus, Counts, Decided, DedupError, Finished, KeptSet, KnownPages, List, Preference, RemovedRecord, Workspace,
     decide,
 };
+use crate::files::rename_durably;
 use anyhow::Result;
 use clustered::Clustered;
 use errors::dedup_error;
@@ -143,7 +144,7 @@ impl<'a> RemovedList<'a> {
         let finish = || {
             self.rows.finish()?;
             File::open(&unfinished)?.sync_all()?;
-            std::fs::rename(&unfinished, self.path)
+            rename_durably(&unfinished, self.path)
         };
         finish().map_err(|error| dedup_error(DedupError::io(self.path, error)))
     }
