@@ -46,9 +46,19 @@ impl KeptLog {
         format!("kept-{batch:020}")
     }
 
-    /// Begins a batch, which its first event names. What an interrupted run wrote of it is written again.
+    fn description(&self, batch: u64) -> PathBuf {
+        self.folder.join(format!("{}.{DESCRIPTION}", Self::name(batch)))
+    }
+
+    /// Begins a batch, which its first event names. What an interrupted run wrote of it is written again: as long as its rows
+    /// are not whole, nothing describes them.
     pub(super) fn begin(&self, batch: u64) -> Result<KeptWriter, DedupError> {
         fs::create_dir_all(&self.folder).map_err(io_error(&self.folder))?;
+        let description = self.description(batch);
+        if description.exists() {
+            let remove = || fs::remove_file(&description).and_then(|()| File::open(&self.folder)?.sync_all());
+            remove().map_err(io_error(&description))?;
+        }
         Ok(KeptWriter { rows: RunFileWriter::create(&self.folder, &Self::name(batch), true)? })
     }
 
@@ -57,7 +67,7 @@ impl KeptLog {
         let finished = writer.rows.finish()?;
         let path = self.folder.join(&finished.name);
         File::open(&path).and_then(|file| file.sync_all()).map_err(io_error(&path))?;
-        let description = self.folder.join(format!("{}.{DESCRIPTION}", Self::name(batch)));
+        let description = self.description(batch);
         let new = description.with_extension("new");
         let write = || {
             let mut file = File::create(&new)?;
@@ -137,6 +147,14 @@ mod tests {
             rows.into_iter().for_each(|n| writer.push(row(n)).expect("written"));
             log.finish(batch, writer).expect("finished");
         }
+        // Lost once: all later batches, where one was begun again, and did not end, that had a description from before.
+        let mut writer = log.begin(900).expect("begun");
+        writer.push(row(5)).expect("written");
+        drop(writer);
+        assert_eq!(before(901), [1, 2, 9, 4]);
+        let mut writer = log.begin(900).expect("begun");
+        writer.push(row(5)).expect("written");
+        log.finish(900, writer).expect("finished");
         // A batch that was killed: no description, no rows.
         drop(log.begin(30).expect("begun"));
         assert_eq!(
