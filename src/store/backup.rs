@@ -7,7 +7,7 @@
 //! ```
 //! RocksDB writes a table once and appends to its manifest before it deletes one. While the manifest stays as it is, the
 //! tables that it names are there. Of the logs only the last one grows, and any beginning of it is a state that a crash
-//! could have left.
+//! could have left. The log of kept pages, which `dedup` has in a folder of its own, must stay as it is meanwhile, too.
 
 use super::db::manifest_state;
 use super::open::{OpenError, RocksStore, check_there};
@@ -15,13 +15,20 @@ use super::settings::Settings;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// How often a view is tried while the writer changes its manifest.
 const TRIES: u32 = 200;
 
 /// A writer flushes for moments, and rests for seconds.
 const PAUSE: Duration = Duration::from_millis(25);
+
+/// The folder of the log of kept pages; see [`KeptLog`](crate::dedup::KeptLog).
+const KEPT_LOG: &str = "dedup";
+
+/// Ends the name of a description in that log, which is there as long as the rows that it describes are whole. They have its
+/// name without the end.
+const DESCRIPTION: &str = ".json";
 
 /// The files of a store that a backup holds.
 enum FileKind {
@@ -184,11 +191,14 @@ impl Drop for Scratch {
 fn view_of(store: &Path, view: &Path) -> Result<BackedUp, BackupError> {
     for _ in 0..TRIES {
         let before = manifest_state(store);
+        let kept_before = descriptions(&store.join(KEPT_LOG)).map_err(io_error(store))?;
         let made = before.as_ref().map(|manifest| try_view(store, view, manifest)).transpose();
         match made {
             Ok(Some(made)) if manifest_state(store) == before => {
-                sync_folder(view)?;
-                return Ok(made);
+                if descriptions(&store.join(KEPT_LOG)).map_err(io_error(store))? == kept_before {
+                    sync_folder(view)?;
+                    return Ok(made);
+                }
             }
             // Where fs.protected_hardlinks is on, nobody but the owner may link.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -228,7 +238,45 @@ fn try_view(store: &Path, view: &Path, (current, n_manifest): &(String, u64)) ->
     fs::write(view.join("CURRENT"), current)?;
     File::open(view.join("CURRENT"))?.sync_all()?;
     add(current.len() as u64, false);
+    for n_bytes in copy_kept_log(store, view)? {
+        add(n_bytes, false);
+    }
     Ok(made)
+}
+
+/// The descriptions in a log of kept pages, with their sizes and when they were written; none where there is no log.
+fn descriptions(log: &Path) -> io::Result<Vec<(String, u64, SystemTime)>> {
+    if !log.exists() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for name in names(log)?.into_iter().filter(|name| name.ends_with(DESCRIPTION)) {
+        match log.join(&name).metadata() {
+            Ok(metadata) => found.push((name, metadata.len(), metadata.modified()?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Copies the log of kept pages from one store's folder to another's. Returns the lengths of its files.
+fn copy_kept_log(from: &Path, to: &Path) -> io::Result<Vec<u64>> {
+    let (from, to) = (from.join(KEPT_LOG), to.join(KEPT_LOG));
+    let descriptions = descriptions(&from)?;
+    if descriptions.is_empty() {
+        return Ok(Vec::new());
+    }
+    fs::create_dir(&to)?;
+    let mut lengths = Vec::new();
+    for (description, ..) in descriptions {
+        for name in [description.trim_end_matches(DESCRIPTION), &description] {
+            lengths.push(copy(&from.join(name), &to.join(name))?);
+        }
+    }
+    File::open(&to)?.sync_all()?;
+    Ok(lengths)
 }
 
 /// The names of a folder's files, without those of folders.
@@ -262,6 +310,7 @@ fn copy_files(from: &Path, to: &Path) -> Result<(), BackupError> {
     for name in names.into_iter().filter(|name| kind_of(name).is_some()) {
         copy(&from.join(&name), &to.join(&name)).map_err(io_error(&to.join(&name)))?;
     }
+    copy_kept_log(from, to).map_err(io_error(&to.join(KEPT_LOG)))?;
     sync_folder(to)
 }
 
