@@ -150,6 +150,7 @@ impl RocksStore {
         retry_while_full(|| self.should_stop(), write)?;
         kill_point!("forgotten");
         self.next_seq.store(next_seq, Ordering::Release);
+        self.durable.fetch_max(next_seq, Ordering::Release);
         self.check_folder()
     }
 

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     use crate::document::Seed;
-    use crate::ports::{Batch, Store, StoreRule};
+    use crate::ports::{Batch, Remainders, Store, StoreRule};
     use crate::store::Settings;
     use std::path::Path;
 
@@ -263,6 +263,17 @@ mod tests {
         assert_eq!((rows(&store), store.kept_range()), (21..40, Some(21..40)));
         write(&store, 1, 41);
         assert_eq!((rows(&store), store.kept_range()), (41..41, None));
+    }
+
+    /// Lost once: what a run forgot, to those who ask for events, until the next page came.
+    #[test]
+    fn what_tells_of_something_forgotten_can_be_read_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = open(folder.path(), 100);
+        write(&store, 2, 2);
+        let event = Outgoing::new(2, None, r#"{"type":"forgotten","seq":2}"#.into());
+        store.forget(&Forgotten::default(), &Remainders::default(), &[event]).expect("forgotten");
+        assert_eq!(store.writer_events().range().expect("read"), Some(0..3));
     }
 
     /// Lost if this fails: a reader would take what an older program left for all events, and miss those in between.
