@@ -13,7 +13,7 @@ use super::db::sync_log;
 use super::disk_full::retry_while_full;
 use super::fragment::BufferedFragment;
 use super::posting_buffer::{Chains, Part};
-use super::rocks_error::{damaged, failed};
+use super::rocks_error::failed;
 use super::schema::{self, PostingKind, cf, meta};
 use crate::document::{DocumentId, Fingerprint};
 use crate::ports::StoreError;
@@ -178,10 +178,11 @@ impl Run {
 /// Records that runs hold all that documents up to `last` add to the derived families. Not synced: if the record is lost, the next
 /// start writes the run again.
 fn raise_indexed(db: &DB, last: DocumentId) -> Result<(), StoreError> {
-    let beyond = last.0.checked_add(1).ok_or_else(|| damaged("the last document"))?;
+    // Behind all rows that begin with the document's number.
+    let beyond = [&last.0.to_be_bytes()[..], &[0xff]].concat();
     let mut rows = WriteBatch::default();
     rows.put_cf(family(db, cf::META)?, meta::INDEXED_UP_TO, last.0.to_be_bytes());
-    rows.delete_range_cf(family(db, cf::PENDING)?, 0u32.to_be_bytes(), beyond.to_be_bytes());
+    rows.delete_range_cf(family(db, cf::PENDING)?, &[][..], &beyond);
     kill_point!("run-complete");
     db.write(rows).map_err(failed)?;
     kill_point!("run-noted");
