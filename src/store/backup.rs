@@ -191,14 +191,15 @@ impl Drop for Scratch {
 fn view_of(store: &Path, view: &Path) -> Result<BackedUp, BackupError> {
     for _ in 0..TRIES {
         let before = manifest_state(store);
-        let kept_before = descriptions(&store.join(KEPT_LOG)).map_err(io_error(store))?;
+        let kept_before = descriptions(store).map_err(io_error(store))?;
         let made = before.as_ref().map(|manifest| try_view(store, view, manifest)).transpose();
         match made {
-            Ok(Some(made)) if manifest_state(store) == before => {
-                if descriptions(&store.join(KEPT_LOG)).map_err(io_error(store))? == kept_before {
-                    sync_folder(view)?;
-                    return Ok(made);
-                }
+            Ok(Some(made))
+                if manifest_state(store) == before
+                    && descriptions(store).is_ok_and(|descriptions| descriptions == kept_before) =>
+            {
+                sync_folder(view)?;
+                return Ok(made);
             }
             // Where fs.protected_hardlinks is on, nobody but the owner may link.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -244,13 +245,14 @@ fn try_view(store: &Path, view: &Path, (current, n_manifest): &(String, u64)) ->
     Ok(made)
 }
 
-/// The descriptions in a log of kept pages, with their sizes and when they were written; none where there is no log.
-fn descriptions(log: &Path) -> io::Result<Vec<(String, u64, SystemTime)>> {
+/// The descriptions in a store's log of kept pages, with their sizes and when they were written; none where there is no log.
+fn descriptions(store: &Path) -> io::Result<Vec<(String, u64, SystemTime)>> {
+    let log = store.join(KEPT_LOG);
     if !log.exists() {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();
-    for name in names(log)?.into_iter().filter(|name| name.ends_with(DESCRIPTION)) {
+    for name in names(&log)?.into_iter().filter(|name| name.ends_with(DESCRIPTION)) {
         match log.join(&name).metadata() {
             Ok(metadata) => found.push((name, metadata.len(), metadata.modified()?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -263,8 +265,8 @@ fn descriptions(log: &Path) -> io::Result<Vec<(String, u64, SystemTime)>> {
 
 /// Copies the log of kept pages from one store's folder to another's. Returns the lengths of its files.
 fn copy_kept_log(from: &Path, to: &Path) -> io::Result<Vec<u64>> {
+    let descriptions = descriptions(from)?;
     let (from, to) = (from.join(KEPT_LOG), to.join(KEPT_LOG));
-    let descriptions = descriptions(&from)?;
     if descriptions.is_empty() {
         return Ok(Vec::new());
     }
