@@ -21,6 +21,7 @@ use crate::wire::{Event, EventBody, Reason};
 use anyhow::Result;
 use indicatif::HumanCount;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -112,8 +113,8 @@ fn inputs(old: &RocksStore, args: &MigrateArgs, mode: OutputMode) -> Result<Vec<
     if !args.reread {
         return if args.inputs.is_empty() { Ok(Vec::new()) } else { input_files(&args.inputs).map_err(usage) };
     }
-    let mut names: Vec<String> = old.progress()?.into_keys().map(|(source, _)| source).collect();
-    names.dedup();
+    // In the order of their names, so that the same command finds the same inputs.
+    let names: BTreeSet<String> = old.progress()?.into_keys().map(|(source, _)| source).collect();
     let is_there = |name: &String| Path::new(name).is_file() || url_of(Path::new(name)).is_some();
     let (there, others): (Vec<_>, Vec<_>) = names.into_iter().partition(is_there);
     if there.is_empty() {
