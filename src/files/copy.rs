@@ -127,8 +127,10 @@ pub struct RecordCopier {
 }
 
 impl RecordCopier {
-    /// Creates a copier that reads inputs as `source` does.
-    pub fn new(source: &FileSource) -> Self {
+    /// Creates a copier that reads inputs as `source` does. Originals of WARC revisits are searched in `archives`: inputs are
+    /// copied in any order, and some may have been copied before.
+    pub fn new(source: &FileSource, archives: impl IntoIterator<Item = PathBuf>) -> Self {
+        archives.into_iter().for_each(|path| source.pass_over(path));
         let settings = source.settings().clone();
         // What was accepted once is not judged again.
         let pages = PageReader::new(settings.limits.clone(), FutureLimit::NONE);
@@ -398,7 +400,7 @@ mod tests {
             wants: &|offset| wanted.contains(&offset),
             passed: &|_| true,
         };
-        RecordCopier::new(&source(Vec::new())).copy(&job)?;
+        RecordCopier::new(&source(Vec::new()), []).copy(&job)?;
         let file = Box::new(File::open(output).expect("opens"));
         let mut stream = decompressed(file, &Default::default()).expect("opens");
         let mut bytes = Vec::new();

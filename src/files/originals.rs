@@ -4,7 +4,7 @@ use super::gzip_members::GzipMembers;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most originals whose place is kept: 2 million, which take some 100 MiB. Revisits of later ones are rejected.
 const ORIGINALS_MAX: usize = 2 << 20;
@@ -48,14 +48,17 @@ impl Location {
 /// The places of originals by the digest of their payload, for all inputs of a source. Memory is bounded, and a digest
 /// is kept as a hash: after reading the record at a place, compare the digests.
 #[derive(Clone, Default)]
-pub(super) struct Originals(Arc<Mutex<Places>>);
+pub(super) struct Originals {
+    places: Arc<Mutex<Places>>,
+    /// Files that hold originals and were not read, because what needs their pages has them. Locked while they are read, so
+    /// that others that need an original wait for them.
+    unread: Arc<Mutex<Vec<ReadFile>>>,
+}
 
 #[derive(Default)]
 struct Places {
     hasher: RandomState,
     by_digest: HashMap<u64, Place>,
-    /// Files that hold originals and were not read, because the store has their pages.
-    unread: Vec<ReadFile>,
 }
 
 /// Reads a file for the places of its originals alone.
@@ -64,7 +67,7 @@ pub(super) type ReadFile = Box<dyn FnOnce(&Originals) + Send>;
 impl Originals {
     /// Keeps the place of an original; of several with one digest, the first.
     pub(super) fn insert(&self, digest: &str, place: Place) {
-        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = self.places();
         let key = places.hasher.hash_one(digest);
         if places.by_digest.len() < ORIGINALS_MAX {
             places.by_digest.entry(key).or_insert(place);
@@ -73,24 +76,30 @@ impl Originals {
 
     /// Keeps a file in mind that is read once an original is not found elsewhere.
     pub(super) fn add_unread(&self, read: ReadFile) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).unread.push(read);
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner).push(read);
     }
 
     /// Where a record with this digest may be. Reads the files that were not read, if it must.
     pub(super) fn get(&self, digest: &str) -> Option<Place> {
         self.known(digest).or_else(|| {
-            let unread = std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).unread);
-            if unread.is_empty() {
-                return None;
+            let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+            if !unread.is_empty() {
+                tracing::info!(
+                    "a revisit has its original in one of {} files that are read again for it",
+                    unread.len()
+                );
+                unread.drain(..).for_each(|read| read(self));
             }
-            tracing::info!("a revisit has its original in one of {} files that are read again for it", unread.len());
-            unread.into_iter().for_each(|read| read(self));
             self.known(digest)
         })
     }
 
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn known(&self, digest: &str) -> Option<Place> {
-        let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = self.places();
         places.by_digest.get(&places.hasher.hash_one(digest)).cloned()
     }
 }

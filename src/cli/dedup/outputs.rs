@@ -7,7 +7,7 @@ use crate::cli::exit::{Exit, ending};
 use crate::cli::wiring::file_source;
 use crate::config::Config;
 use crate::dedup::{Corpus, Decided, DedupError, Finished, KeptSet, ReadInput};
-use crate::files::{CopyError, CopyJob, RecordCopier};
+use crate::files::{CopyError, CopyFormat, CopyJob, RecordCopier};
 use crate::ports::ProgressMap;
 use anyhow::{Result, anyhow};
 use std::collections::HashMap;
@@ -24,7 +24,9 @@ pub(super) fn write(
     context: &Context,
 ) -> Result<Finished> {
     let source = file_source(config, Vec::new(), ProgressMap::new())?;
-    let (copier, next) = (RecordCopier::new(&source), AtomicUsize::new(0));
+    let writes_text = plan.formats.iter().any(|format| *format != CopyFormat::Same);
+    let archives = plan.inputs.iter().filter(|_| writes_text).cloned();
+    let (copier, next) = (RecordCopier::new(&source, archives), AtomicUsize::new(0));
     let n_records = decided.inputs.iter().map(|input| input.n_records as u64).sum();
     context.progress.begin(PhaseName { name: "writing pages", reads_pages: false }, n_records);
     let at: HashMap<&str, usize> =
