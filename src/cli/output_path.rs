@@ -35,13 +35,37 @@ pub(super) fn check_outside_stores(flag: &str, out: &Path) -> Result<()> {
     }
 }
 
+/// Fails where events would be written to a folder that is read: the next look would take them for pages.
+pub(super) fn check_not_read(events: &str, inputs: &[PathBuf]) -> Result<()> {
+    if matches!(events, "" | "-") {
+        return Ok(());
+    }
+    let there = nearest_folder(Path::new(events));
+    let holds = |input: &&PathBuf| {
+        let folder = input.canonicalize().ok().filter(|folder| folder.is_dir());
+        folder.zip(there.as_ref()).is_some_and(|(folder, there)| there.starts_with(folder))
+    };
+    match inputs.iter().find(holds) {
+        Some(folder) => Err(usage(format!(
+            "the events file {events} lies in {}, which is read, so that events would be taken for pages; give another path",
+            folder.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// What is there of a path, without links.
+fn nearest_folder(path: &Path) -> Option<PathBuf> {
+    let whole = std::path::absolute(path).ok()?;
+    whole.ancestors().find_map(|folder| folder.canonicalize().ok())
+}
+
 /// The store in whose folder a path lies, or would lie.
 fn store_around(path: &Path) -> Option<PathBuf> {
     if url_of(path).is_some() {
         return None;
     }
-    let whole = std::path::absolute(path).ok()?;
-    let there = whole.ancestors().find_map(|folder| folder.canonicalize().ok())?;
+    let there = nearest_folder(path)?;
     there.ancestors().find(|folder| holds_store(folder)).map(Path::to_path_buf)
 }
 
@@ -50,6 +74,18 @@ mod tests {
     use super::*;
     use std::fs;
     use std::os::unix::fs::symlink;
+
+    /// Lost once: the disk, to a followed folder whose events were read as pages, and told of in further events.
+    #[test]
+    fn events_do_not_go_where_pages_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir_all(path("in/deep")).expect("made");
+        fs::create_dir(path("inside")).expect("made");
+        let is_refused = |events: &str| check_not_read(&path(events).to_string_lossy(), &[path("in")]).is_err();
+        assert_eq!(["in/events.jsonl", "in/deep/e", "inside/e", "e"].map(is_refused), [true, true, false, false]);
+        assert!(check_not_read("-", &[".".into()]).is_ok() && check_not_read("", &[".".into()]).is_ok());
+    }
 
     /// Lost once: an input, by a command whose output was the input under another name.
     #[test]

@@ -6,6 +6,7 @@ use super::exit::{Exit, ending, usage};
 use super::forget::forget_old;
 use super::heart::Heart;
 use super::output::{OutputMode, rejections_text};
+use super::output_path::check_not_read;
 use super::page_file::sketch_file;
 use super::roles;
 use super::serve::Server;
@@ -48,6 +49,7 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
     if args.role == Some(Role::Sketcher) {
         return roles::sketch(&config, metrics, args.accept_gap, mode);
     }
+    check_not_read(&config.events.file, &args.inputs)?;
     // Before the store is opened: a mistyped path must not create one.
     let inputs = if args.follow { followed(&config, &args)? } else { file_inputs(&config, &args)? };
     telemetry::start_logs(&config.log)?;

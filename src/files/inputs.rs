@@ -53,8 +53,8 @@ pub enum InputError {
     },
 }
 
-/// The files that paths name, in their order. A folder yields the files below it, in order of names, without hidden ones and
-/// those whose names say that they hold no pages, such as images. A path that does not exist and holds `*`, `?` or `[…]` is a pattern; `**` crosses folders. `-` stays as it is. URLs of
+/// The files that paths name, in their order. A folder yields the files below it, in order of names, without hidden ones, stores
+/// and those whose names say that they hold no pages, such as images. A path that does not exist and holds `*`, `?` or `[…]` is a pattern; `**` crosses folders. `-` stays as it is. URLs of
 /// object stores name objects, folders and patterns alike; those of the web name one file each.
 ///
 /// # Errors
@@ -143,8 +143,10 @@ impl Listing {
     }
 
     fn add_folder(&mut self, folder: &Path) -> Result<(), InputError> {
-        let is_shown =
-            |entry: &walkdir::DirEntry| entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".");
+        let is_shown = |entry: &walkdir::DirEntry| {
+            let is_hidden = || entry.file_name().as_encoded_bytes().starts_with(b".");
+            entry.depth() == 0 || !(is_hidden() || entry.file_type().is_dir() && is_own_folder(entry.path()))
+        };
         let n_before = self.files.len();
         let entries = walkdir::WalkDir::new(folder).follow_links(true).sort_by_file_name();
         for entry in entries.into_iter().filter_entry(is_shown) {
@@ -167,6 +169,13 @@ impl Listing {
         }
         if self.files.len() == n_before { Err(InputError::EmptyFolder(folder.to_path_buf())) } else { Ok(()) }
     }
+}
+
+/// Whether a folder is a store, or one in which a command works. Their files are no pages, also where they lie in the folder
+/// that is read.
+fn is_own_folder(folder: &Path) -> bool {
+    let holds = |names: [&str; 2]| names.iter().all(|name| folder.join(name).exists());
+    holds(["CURRENT", "IDENTITY"]) || holds(["manifest.json", "lock"])
 }
 
 /// A file to read, and its name below the folder that was named.
@@ -295,6 +304,22 @@ mod tests {
             (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error} does not say {part:?}"),
             (found, expected) => panic!("{paths:?}: {found:?} is not {expected:?}"),
         }
+    }
+
+    #[test]
+    fn folders_of_the_program_hold_no_pages() {
+        // Read once, and each of their files rejected at every run: the files of a store in the folder that was read.
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in
+            ["a.jsonl", "store/CURRENT", "store/IDENTITY", "x.backfill/manifest.json", "x.backfill/lock", "b/CURRENT"]
+        {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            std::fs::write(path, "x").expect("written");
+        }
+        let found = |path: &Path| input_files(&[path.to_path_buf()]).expect("listed").len();
+        assert_eq!(found(folder.path()), 2);
+        assert_eq!(found(&folder.path().join("store")), 2, "what is named is read");
     }
 
     #[test]
