@@ -21,6 +21,8 @@ use crate::files::input_files;
 use crate::wire::Reason;
 use anyhow::Result;
 use serde::Serialize;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -74,12 +76,23 @@ pub(super) fn cluster(mut config: Config, args: &ClusterArgs, mode: OutputMode) 
     let counts = written?;
     let n_clusters = counts.n_kept;
     drop(records);
-    std::fs::remove_dir_all(&context.folder).map_err(|error| file_error("remove", &context.folder, &error))?;
+    remove_work(&context.folder).map_err(|error| file_error("remove", &context.folder, &error))?;
     check_accepted(&counts, &args.out)?;
     let summary =
         ClusterSummary { out: args.out.clone(), n_inputs, n_clusters, counts, unreadable: clustered.unreadable };
     mode.summary(&summary, |summary| summary_text(summary, begun.elapsed()))?;
     Ok(if summary.unreadable.is_empty() { Exit::Done } else { Exit::Unreadable })
+}
+
+/// Removes a work folder. It loses its name first: after a kill in between, the same command must not take it for unfinished
+/// work.
+fn remove_work(folder: &Path) -> io::Result<()> {
+    let aside = beside(folder, ".removed");
+    if aside.exists() {
+        fs::remove_dir_all(&aside)?;
+    }
+    fs::rename(folder, &aside)?;
+    fs::remove_dir_all(&aside)
 }
 
 fn columns(names: &[String]) -> Result<Vec<Column>> {
