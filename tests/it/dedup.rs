@@ -834,6 +834,8 @@ fn wrong_use_is_refused_and_leaves_nothing() {
     refused(&run(&[parquet], "out", &["--keep", "rank"]), "there is no column rank; the file has ");
     let nowhere = world.path("nowhere/removed.csv").display().to_string();
     refused(&run(first, "out", &["--removed", &nowhere]), "is no folder");
+    let folder = world.path("").display().to_string();
+    refused(&run(first, "out", &["--removed", &folder]), "this is a folder");
     let star = world.dedup_command(first, "out", &[]).env("LOOKALIKE__CLUSTER__POLICY", "star").output();
     refused(&star.expect("starts"), "star");
     for name in ["a", "b"] {

@@ -32,7 +32,7 @@ use clustered::Clustered;
 use errors::dedup_error;
 use plan::{Plan, is_csv, unfinished};
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use summary::{DedupSummary, rejections, summary_text};
@@ -123,15 +123,19 @@ fn decide_and_list(
     corpus.set_decided(Decided { counts, inputs, unreadable, rejected: decision.rejected }).map_err(dedup_error)
 }
 
-/// The list of removed records under way, beside the place where it will be.
+/// The list of removed records under way, beside the place where it will be. A device or a pipe is written directly.
 struct RemovedList<'a> {
     path: &'a Path,
+    growing: Option<PathBuf>,
     rows: RowWriter,
 }
 
 impl<'a> RemovedList<'a> {
     fn create(path: &'a Path) -> Result<Self> {
-        Ok(RemovedList { path, rows: RowWriter::create(Some(&unfinished(path)), !is_csv(path)?)? })
+        let is_device = path.metadata().is_ok_and(|metadata| !metadata.is_file());
+        let growing = (!is_device).then(|| unfinished(path));
+        let rows = RowWriter::create(Some(growing.as_deref().unwrap_or(path)), !is_csv(path)?)?;
+        Ok(RemovedList { path, growing, rows })
     }
 
     fn write(&mut self, record: &RemovedRecord<'_>) -> Result<(), DedupError> {
@@ -140,11 +144,11 @@ impl<'a> RemovedList<'a> {
 
     /// Makes the list durable and moves it to its place.
     fn finish(self) -> Result<()> {
-        let unfinished = unfinished(self.path);
         let finish = || {
             self.rows.finish()?;
-            File::open(&unfinished)?.sync_all()?;
-            rename_durably(&unfinished, self.path)
+            let Some(growing) = &self.growing else { return Ok(()) };
+            File::open(growing)?.sync_all()?;
+            rename_durably(growing, self.path)
         };
         finish().map_err(|error| dedup_error(DedupError::io(self.path, error)))
     }

@@ -64,6 +64,9 @@ impl Plan {
         check_outside_stores("--out", &args.out)?;
         if let Some(removed) = &args.removed {
             is_csv(removed)?;
+            if removed.is_dir() {
+                return Err(usage(format!("--removed {}: this is a folder; give a file", removed.display())));
+            }
             check_output("--removed", removed, &inputs)?;
             check_output("--removed", &unfinished(removed), &inputs)?;
         }
