@@ -5,6 +5,8 @@ use super::exit::{Exit, usage};
 use super::log_line;
 use super::output::print;
 use crate::config::{Config, LogFormat};
+use crate::http::TokenError;
+use crate::ports::SecretReference;
 use anyhow::Result;
 
 /// Loads the configuration; flags win over everything.
@@ -29,6 +31,12 @@ pub(super) fn config(config: &Config, command: &ConfigCommand, json: bool) -> Re
             print(config, false, |_| text)
         }
         ConfigCommand::Validate => {
+            let tokens = [("http.token", &config.http.token), ("http.read_token", &config.http.read_token)];
+            for (setting, place) in tokens {
+                if !place.is_empty() && SecretReference::parse(place).is_none() {
+                    return Err(usage(TokenError::Bare(setting)));
+                }
+            }
             print(&serde_json::json!({"is_valid": true}), json, |_| "the configuration is valid\n".to_string())
         }
     }

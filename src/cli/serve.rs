@@ -9,7 +9,7 @@ use super::telemetry::{self, Metrics};
 use super::wiring::watch_signals;
 use crate::backfill::machine_memory;
 use crate::config::Config;
-use crate::http::{self, Access, Service, WriteAccess};
+use crate::http::{self, Access, Service, Token, WriteAccess};
 use crate::ports::KeptEvents;
 use crate::store::{self, Follower, WriterEvents};
 use anyhow::{Result, anyhow};
@@ -35,7 +35,10 @@ pub(super) fn serve(mut config: Config, args: ServeArgs, mode: OutputMode) -> Re
         tracing::warn!("`serve` posts to no web hooks, so that each event has one sender: the `run` of this store");
     }
     let shutdown = watch_signals()?;
-    let server = Server::open(&config, &Metrics::start(None)?, WriteAccess::Elsewhere, None)?;
+    // Only where a token is needed to read.
+    let place = if config.http.read_token.is_empty() { "" } else { &config.http.token };
+    let operator = Token::read("http.token", place).map_err(usage)?;
+    let server = Server::open(&config, &Metrics::start(None)?, WriteAccess::Elsewhere(operator), None)?;
     if mode.json {
         let started = serde_json::json!({"store": config.store.path, "url": server.url()});
         print(&started, true, |_| String::new())?;

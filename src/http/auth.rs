@@ -136,7 +136,9 @@ impl Access {
     pub fn new(read_token: &str, write: WriteAccess) -> Result<Self, TokenError> {
         let read = Token::read("http.read_token", read_token)?;
         match (&read, &write) {
-            (Some(read), WriteAccess::Trusted(token, _)) if read == token => Err(TokenError::Same),
+            (Some(read), WriteAccess::Trusted(token, _) | WriteAccess::Elsewhere(Some(token))) if read == token => {
+                Err(TokenError::Same)
+            }
             _ => Ok(Access { read, write }),
         }
     }
@@ -150,7 +152,7 @@ impl Access {
     pub(super) fn role(&self, headers: &HeaderMap) -> Role {
         let shows = |token: &Token| token.is_shown(headers) || token.is_password(headers);
         match &self.write {
-            WriteAccess::Trusted(token, _) if shows(token) => Role::Operator,
+            WriteAccess::Trusted(token, _) | WriteAccess::Elsewhere(Some(token)) if shows(token) => Role::Operator,
             _ if self.read.as_ref().is_some_and(shows) => Role::Reader,
             _ if headers.contains_key(header::AUTHORIZATION) => Role::Unknown,
             _ => Role::None,
@@ -176,7 +178,8 @@ impl Access {
     /// [`HttpError`]: 401 where the request shows no token, or not the right one; 403 where no token would help, or the
     /// token is that of a reader.
     pub(super) fn authorize(&self, headers: &HeaderMap) -> Result<&dyn SweepCloser, HttpError> {
-        if self.read.as_ref().is_some_and(|read| read.is_shown(headers)) {
+        let may_any = !matches!(self.write, WriteAccess::Elsewhere(_));
+        if may_any && self.read.as_ref().is_some_and(|read| read.is_shown(headers)) {
             let message = "this token reads; closing a sweep needs the one that http.token names";
             return Err(HttpError::new(StatusCode::FORBIDDEN, "read-only", message));
         }
@@ -186,8 +189,8 @@ impl Access {
 
 /// Which requests may change the store through this server.
 pub enum WriteAccess {
-    /// None: this process only reads.
-    Elsewhere,
+    /// None: this process only reads. Who shows the token that closes sweeps elsewhere may read, too.
+    Elsewhere(Option<Token>),
     /// None: no token is configured.
     Disabled,
     /// Those that show the token; the closer closes sweeps.
@@ -199,7 +202,7 @@ impl WriteAccess {
         let unauthorized = |message| Err(HttpError::new(StatusCode::UNAUTHORIZED, "token", message));
         let forbidden = |error, message| Err(HttpError::new(StatusCode::FORBIDDEN, error, message));
         match self {
-            WriteAccess::Elsewhere => forbidden(
+            WriteAccess::Elsewhere(_) => forbidden(
                 "read-only",
                 "this process only reads the store; send the request to the `lookalike run --http-listen` that writes \
                  it, or run `lookalike sweep close NAME` while none does",
@@ -290,6 +293,20 @@ mod tests {
             Token(token.as_bytes().to_vec())
         }
         assert!(matches!(access(token), Err(TokenError::Same)));
+        // Lost once: an operator's way to read what `serve` shows, whose token only `run` knew.
+        let place = file(read_token);
+        let elsewhere = |token: &str| {
+            Access::new(&format!("file:{}", place.path().display()), WriteAccess::Elsewhere(Some(read_token_of(token))))
+        };
+        assert!(matches!(elsewhere(read_token), Err(TokenError::Same)));
+        let serving = elsewhere(token).expect("two tokens");
+        for shown in [token, read_token] {
+            let headers = HeaderMap::from_iter([(
+                header::AUTHORIZATION,
+                HeaderValue::from_str(&format!("Bearer {shown}")).expect("a value"),
+            )]);
+            assert!(serving.check_read("/", &headers).is_ok() && serving.authorize(&headers).is_err());
+        }
         let access = access(read_token).expect("two tokens");
         let headers = |value: String| {
             HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_str(&value).expect("a value"))])
