@@ -29,7 +29,8 @@ impl<'a, R: SortedRow> Sorter<'a, R> {
     pub fn push(&mut self, row: R) -> Result<(), RunFileError> {
         if self.rows.capacity() == 0 {
             // Memory that nothing touches costs nothing. Growth by doubling would cost half as much again.
-            self.rows.reserve_exact(self.n_bytes_max / size_of::<R>() + 1);
+            // More than the system has is not needed at once.
+            let _ = self.rows.try_reserve_exact(self.n_bytes_max / size_of::<R>() + 1);
         }
         self.n_bytes += size_of::<R>() + row.n_heap_bytes();
         self.rows.push(row);

@@ -180,7 +180,7 @@ pub(super) fn parse_json_page_or(json: &[u8], fallback: &Fallback, limits: &Limi
     parsed.url = parsed.url.or_else(|| fallback.url.clone());
     parsed.sweep = parsed.sweep.filter(|sweep| !sweep.is_empty()).or_else(|| fallback.sweep.clone());
     let mut known = Rejection::new(Reason::InvalidJson, "");
-    known.url = parsed.url.clone().filter(|url| url.len() <= limits.url_bytes_max);
+    known.url = parsed.url.clone().filter(|url| limits.is_shown(url));
     known.sweep = parsed.sweep.clone().filter(|sweep| sweep.len() <= limits.sweep_bytes_max);
     known.fetched_at = parsed.fetched_at.as_deref().map_or(fallback.fetched_at, |time| time.parse().ok());
     validated(parsed, fallback, limits).map_err(|wrong| Rejection {
@@ -271,7 +271,7 @@ fn rejection_of(json: &[u8], error: &serde_json::Error, limits: &Limits) -> Reje
     let mut rejection = Rejection::new(Reason::InvalidField, format!("the JSON page: {error}"));
     // Other fields are skipped: as values they would take many times their bytes.
     let page: Option<JsonUrl> = serde_json::from_slice(json).ok();
-    rejection.url = page.and_then(|page| page.url).filter(|url| url.len() <= limits.url_bytes_max);
+    rejection.url = page.and_then(|page| page.url).filter(|url| limits.is_shown(url));
     rejection
 }
 

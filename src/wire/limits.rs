@@ -39,6 +39,11 @@ impl Limits {
         self.body_bytes_max * 6 + self.url_bytes_max * 6 + (64 << 10)
     }
 
+    /// Whether a rejection can name a URL. An empty one is none.
+    pub(super) fn is_shown(&self, url: &str) -> bool {
+        !url.is_empty() && url.len() <= self.url_bytes_max
+    }
+
     /// Creates the rejection of a body over the limit.
     pub fn body_too_large(&self, n_bytes: usize) -> Rejection {
         let max = self.body_bytes_max;

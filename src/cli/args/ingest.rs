@@ -177,7 +177,7 @@ pub struct BackfillArgs {
     pub from_sketches: Option<PathBuf>,
     /// Search for no pairs: take the links between the documents of these sketches from this file, which
     /// deploy/spark/link_job.py wrote. Each link is confirmed by the sketches of its documents
-    #[arg(long, value_name = "FILE", requires = "from_sketches")]
+    #[arg(long, value_name = "FILE", requires = "from_sketches", conflicts_with = "inputs")]
     pub links: Option<PathBuf>,
     /// Memory for everything that grows with the input [default: a third of the machine's]
     #[arg(long, value_name = "MIB")]
