@@ -105,3 +105,19 @@ fn what_cannot_be_followed() {
     }
     assert!(!world.path("store").exists());
 }
+
+/// Lost once: a clean run over a folder. The store that lay in it was read as pages, each file rejected at every run.
+#[test]
+fn a_store_in_the_folder_that_is_read_holds_no_pages() {
+    let world = World::new();
+    fs::create_dir(world.path("crawl")).expect("made");
+    world.write("crawl/pages.jsonl", sample_lines()[..20].join("\n") + "\n");
+    let store = world.path("crawl/own.store");
+    for _ in 0..2 {
+        let output = world.command_on("run", &store).arg(world.path("crawl")).output().expect("starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let stats = world.command_on("stats --json", &store).output().expect("starts");
+        let stats: serde_json::Value = serde_json::from_slice(&stats.stdout).expect("JSON");
+        assert_eq!((&stats["n_events"], &stats["n_sightings"]), (&20.into(), &20.into()));
+    }
+}
