@@ -5,8 +5,7 @@ use super::exit::{Exit, usage};
 use super::log_line;
 use super::output::print;
 use crate::config::{Config, LogFormat};
-use crate::http::TokenError;
-use crate::ports::SecretReference;
+use crate::http::Token;
 use anyhow::Result;
 
 /// Loads the configuration; flags win over everything.
@@ -33,8 +32,8 @@ pub(super) fn config(config: &Config, command: &ConfigCommand, json: bool) -> Re
         ConfigCommand::Validate => {
             let tokens = [("http.token", &config.http.token), ("http.read_token", &config.http.read_token)];
             for (setting, place) in tokens {
-                if !place.is_empty() && SecretReference::parse(place).is_none() {
-                    return Err(usage(TokenError::Bare(setting)));
+                if !place.is_empty() {
+                    Token::place(setting, place).map_err(usage)?;
                 }
             }
             print(&serde_json::json!({"is_valid": true}), json, |_| "the configuration is valid\n".to_string())

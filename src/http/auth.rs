@@ -59,13 +59,21 @@ impl Token {
         if from.is_empty() {
             return Ok(None);
         }
-        let reference = SecretReference::parse(from).ok_or(TokenError::Bare(setting))?;
+        let reference = Self::place(setting, from)?;
         let text = reference.read().map_err(|why| TokenError::Unreadable { setting, from: from.into(), why })?;
         let token = text.as_bytes();
         if token.len() < TOKEN_BYTES_MIN || !token.iter().all(u8::is_ascii_graphic) {
             return Err(TokenError::Weak { setting, from: from.into() });
         }
         Ok(Some(Token(token.to_vec())))
+    }
+
+    /// The place that a setting names. Reads nothing.
+    ///
+    /// # Errors
+    /// [`TokenError::Bare`]
+    pub fn place(setting: &'static str, from: &str) -> Result<SecretReference, TokenError> {
+        SecretReference::parse(from).ok_or(TokenError::Bare(setting))
     }
 
     /// Whether a request shows the token as `Bearer`.
@@ -178,8 +186,8 @@ impl Access {
     /// [`HttpError`]: 401 where the request shows no token, or not the right one; 403 where no token would help, or the
     /// token is that of a reader.
     pub(super) fn authorize(&self, headers: &HeaderMap) -> Result<&dyn SweepCloser, HttpError> {
-        let may_any = !matches!(self.write, WriteAccess::Elsewhere(_));
-        if may_any && self.read.as_ref().is_some_and(|read| read.is_shown(headers)) {
+        let only_reads = matches!(self.write, WriteAccess::Elsewhere(_));
+        if !only_reads && self.read.as_ref().is_some_and(|read| read.is_shown(headers)) {
             let message = "this token reads; closing a sweep needs the one that http.token names";
             return Err(HttpError::new(StatusCode::FORBIDDEN, "read-only", message));
         }
@@ -293,26 +301,22 @@ mod tests {
             Token(token.as_bytes().to_vec())
         }
         assert!(matches!(access(token), Err(TokenError::Same)));
-        // Lost once: an operator's way to read what `serve` shows, whose token only `run` knew.
-        let place = file(read_token);
-        let elsewhere = |token: &str| {
-            Access::new(&format!("file:{}", place.path().display()), WriteAccess::Elsewhere(Some(read_token_of(token))))
-        };
-        assert!(matches!(elsewhere(read_token), Err(TokenError::Same)));
-        let serving = elsewhere(token).expect("two tokens");
-        for shown in [token, read_token] {
-            let headers = HeaderMap::from_iter([(
-                header::AUTHORIZATION,
-                HeaderValue::from_str(&format!("Bearer {shown}")).expect("a value"),
-            )]);
-            assert!(serving.check_read("/", &headers).is_ok() && serving.authorize(&headers).is_err());
-        }
         let access = access(read_token).expect("two tokens");
         let headers = |value: String| {
             HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_str(&value).expect("a value"))])
         };
         let basic = |password: &str| headers(format!("Basic {}", STANDARD.encode(format!("anna:{password}"))));
         let bearer = |token: &str| headers(format!("Bearer {token}"));
+        // Lost once: what `serve` shows, to operators. Only `run` knew their token.
+        let place = file(read_token);
+        let elsewhere = |token: &str| {
+            Access::new(&format!("file:{}", place.path().display()), WriteAccess::Elsewhere(Some(read_token_of(token))))
+        };
+        assert!(matches!(elsewhere(read_token), Err(TokenError::Same)));
+        let serving = elsewhere(token).expect("two tokens");
+        for headers in [token, read_token].map(bearer) {
+            assert!(serving.check_read("/", &headers).is_ok() && serving.authorize(&headers).is_err());
+        }
         let may = |headers: &HeaderMap| (access.check_read("/", headers).is_ok(), access.authorize(headers).is_ok());
         assert_eq!(may(&HeaderMap::new()), (false, false));
         assert_eq!(may(&bearer("0123456789abcdef-wrong")), (false, false));
