@@ -4,6 +4,7 @@ use super::super::answer_table::AnswerFormat;
 use super::super::table::TableFormat;
 use crate::backfill::{ReclusterPolicy, Representative};
 use crate::query::By;
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -69,7 +70,7 @@ Examples:
         /// A file, HTML or text
         file: PathBuf,
         /// Show at most this many documents
-        #[arg(long, default_value_t = 10, value_name = "N", value_parser = at_least_one)]
+        #[arg(long, default_value_t = 10, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
         limit: usize,
     },
     /// Find pages that are about the same: other pages that links speak of alike, and that have the same words
@@ -96,7 +97,7 @@ Exit codes:
         #[arg(long, value_name = "FILE", conflicts_with = "of")]
         urls_from: Option<PathBuf>,
         /// Show at most this many pages for each
-        #[arg(long, default_value_t = 10, value_name = "N", value_parser = at_least_one)]
+        #[arg(long, default_value_t = 10, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
         limit: usize,
         /// Show every URL, also copies and versions of pages that are listed already
         #[arg(long)]
@@ -140,7 +141,7 @@ Examples:
         #[arg(long, value_name = "FILE", conflicts_with = "url")]
         urls_from: Option<PathBuf>,
         /// Show at most this many places for each URL
-        #[arg(long, default_value_t = 10, value_name = "N", value_parser = at_least_one)]
+        #[arg(long, default_value_t = 10, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
         limit: usize,
     },
 }
@@ -430,13 +431,4 @@ pub struct CompareArgs {
     /// they are still there]
     #[arg(long, value_name = "INPUT", num_args = 1.., requires = "passages")]
     pub from: Vec<PathBuf>,
-}
-
-/// Reads how many answers there may be.
-fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("must be at least 1".into()),
-        Ok(number) => Ok(number),
-        Err(_) => Err("is no whole number".into()),
-    }
 }
