@@ -36,7 +36,7 @@ impl Context {
         if self.stop.load(Relaxed) { Err(BackfillError::Stopped) } else { Ok(()) }
     }
 
-    /// Calls `each` with every row of a merge, as long as nobody stops the backfill.
+    /// Calls `each` with every row of a merge, until somebody stops the backfill.
     ///
     /// # Errors
     /// That of the merge, that of `each`, or [`BackfillError::Stopped`].

@@ -75,7 +75,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    /// Lost once: the disk, to a followed folder whose events were read as pages, and told of in further events.
+    /// Lost once: all space on the disk. Events in a followed folder were read as pages, and each of them became a further event.
     #[test]
     fn events_do_not_go_where_pages_are_read() {
         let folder = tempfile::tempdir().expect("a folder");

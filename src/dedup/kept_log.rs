@@ -147,7 +147,7 @@ mod tests {
             rows.into_iter().for_each(|n| writer.push(row(n)).expect("written"));
             log.finish(batch, writer).expect("finished");
         }
-        // Lost once: all later batches, where one was begun again, and did not end, that had a description from before.
+        // Lost once: all later batches. One that began again and failed left cut rows under the description of the whole ones.
         let mut writer = log.begin(900).expect("begun");
         writer.push(row(5)).expect("written");
         drop(writer);
