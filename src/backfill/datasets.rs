@@ -48,6 +48,10 @@ pub(super) const SHORTENED_INDEXES: Dataset<ShortenedIndex> = Dataset::plain("sh
 pub(super) const LISTS: Dataset<Posting> = Dataset::plain("lists");
 /// Lists of two documents or more under one super shingle.
 pub(super) const SUPER_LISTS: Dataset<Posting> = Dataset::plain("super-lists");
+/// The lists under one index shingle whose documents are in several clusters once neighbours are decided.
+pub(super) const MIXED_LISTS: Dataset<Posting> = Dataset::plain("mixed-lists");
+/// The lists under one super shingle whose documents are in several clusters once neighbours are decided.
+pub(super) const MIXED_SUPER_LISTS: Dataset<Posting> = Dataset::plain("mixed-super-lists");
 /// Pairs of neighbours in a list.
 pub(super) const NEIGHBOUR_PAIRS: Dataset<Pair> = Dataset::plain("neighbour-pairs");
 /// Pairs of a document and a representative of one of its common shingles.

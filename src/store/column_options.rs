@@ -71,7 +71,7 @@ pub(super) fn run_options(name: &str) -> Options {
 /// fast algorithm: a load writes all files at once, and compaction rewrites them later.
 pub(super) fn table_options(name: &str) -> Options {
     let mut options = family_options(name, None);
-    if name != cf::TEXTS {
+    if !is_compact(name) {
         options.set_bottommost_compression_type(DBCompressionType::Lz4);
     }
     options
@@ -110,6 +110,11 @@ const RUNS_MAX: i32 = 16;
 /// Sorted runs of a family with random keys at which RocksDB slows writing down; at twice as many it stops writing.
 /// Merging large runs may take minutes, and new runs arrive meanwhile.
 const RUNS_SLOW: i32 = 64;
+
+/// Whether a family's rows leave nothing to compress: sketches are coded to the bit, and each text is compressed by itself.
+fn is_compact(name: &str) -> bool {
+    matches!(name, cf::DOCS | cf::TEXTS)
+}
 
 /// Whether look-ups in a family use whole keys.
 fn is_read_by_key(name: &str) -> bool {
@@ -211,8 +216,7 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
         options.set_compression_type(DBCompressionType::Zstd);
         options.set_compression_options(WINDOW_BITS, FAST_LEVEL, 0, 0);
     }
-    if name == cf::TEXTS {
-        // Each row is compressed by itself.
+    if is_compact(name) {
         options.set_compression_type(DBCompressionType::None);
     }
     if is_queue(name) {

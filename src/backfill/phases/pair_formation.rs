@@ -1,5 +1,9 @@
 //! Forms <document, document, count> from the lists, for as many documents at a time as their pairs fit in memory.
 //!
+//! Only mixed lists form pairs: those whose documents are in several clusters. Most families of pages are one cluster once
+//! their neighbours are decided, so that mixed lists are few. The pass that counts the pairs writes them to files of their
+//! own, and each pass after it reads these.
+//!
 //! A pair that shares a shingle takes four bytes: the earlier document, in a slot of the later one. One pass counts
 //! the slots and a second one fills them, so that nothing grows and all threads fill at once. All threads then sort the
 //! slots of each document. A document that stands in several slots shares as many shingles.
@@ -7,12 +11,13 @@
 use super::posting_lists::PostingFiles;
 use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
-use crate::backfill::datasets::{LISTS, SUPER_LISTS};
+use crate::backfill::datasets::{Dataset, DatasetFile, LISTS, MIXED_LISTS, MIXED_SUPER_LISTS, SUPER_LISTS};
 use crate::backfill::error::BackfillError;
 use crate::backfill::rows::{DocumentRange, Pair, Posting};
 use crate::backfill::sketching::in_order;
 use crate::document::DocumentId;
 use crate::extsort::RunFile;
+use crate::sketch::Shingle;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
@@ -43,35 +48,52 @@ impl Lists {
         Ok(Self::new(index, supers, checkpoint.rule().cluster.common_limit))
     }
 
+    /// Opens the mixed lists of a backfill.
+    pub fn open_mixed(checkpoint: &Checkpoint) -> Result<Self, BackfillError> {
+        let (index, supers) = (checkpoint.open_dataset(MIXED_LISTS)?, checkpoint.open_dataset(MIXED_SUPER_LISTS)?);
+        Ok(Self::new(index, supers, checkpoint.rule().cluster.common_limit))
+    }
+
+    /// Opens the mixed lists that [`Lists::document_ranges`] wrote, in the place of all lists.
+    pub fn into_mixed(self, context: &Context, files: &[DatasetFile]) -> Result<Self, BackfillError> {
+        let open = |dataset: Dataset<Posting>| {
+            let files = files.iter().filter(|file| file.dataset == dataset.name());
+            files.map(|file| dataset.open(&context.folder, &file.file)).collect::<Result<PostingFiles, _>>()
+        };
+        Ok(Self::new(open(MIXED_LISTS)?, open(MIXED_SUPER_LISTS)?, self.common_limit))
+    }
+
     /// Uses the lists in some files. Of a super shingle's list the first `common_limit` and one documents nominate.
     pub fn new(index: PostingFiles, supers: PostingFiles, common_limit: usize) -> Self {
         Lists { index, supers, common_limit }
     }
 
-    /// Calls `each` with every list whose documents are in several clusters, and with the cluster of each document.
-    fn each_list(
+    /// Calls `each` with every mixed list: its shingle, its documents, and the cluster of each document.
+    fn each_mixed_list(
         context: &Context,
         file: &Arc<RunFile<Posting>>,
         cluster_of: &[u32],
-        mut each: impl FnMut(&[DocumentId], &[u32]),
+        mut each: impl FnMut(Shingle, &[DocumentId], &[u32]) -> Result<(), BackfillError>,
     ) -> Result<(), BackfillError> {
         let mut rows = file.read_all();
-        let (mut shingle, mut documents, mut clusters) = (None, Vec::new(), Vec::new());
-        let mut end = |documents: &mut Vec<DocumentId>| {
+        let (mut shingle, mut documents, mut clusters) = (0, Vec::new(), Vec::new());
+        let mut end = |shingle, documents: &mut Vec<DocumentId>| {
             clusters.clear();
             clusters.extend(documents.iter().map(|document| cluster_of[document.0 as usize - 1]));
             if clusters.iter().any(|cluster| *cluster != clusters[0]) {
-                each(documents, &clusters);
+                each(shingle, documents, &clusters)?;
             }
             documents.clear();
+            Ok::<_, BackfillError>(())
         };
         while let Some(posting) = rows.next_row()? {
-            if shingle.replace(posting.shingle()) != Some(posting.shingle()) {
-                end(&mut documents);
+            if posting.shingle() != shingle {
+                end(shingle, &mut documents)?;
+                shingle = posting.shingle();
             }
             documents.push(posting.document());
         }
-        end(&mut documents);
+        end(shingle, &mut documents)?;
         context.check_stop()
     }
 
@@ -80,27 +102,36 @@ impl Lists {
         if is_super { at.min(self.common_limit + 1) } else { at }
     }
 
-    /// Splits the documents into ranges whose pairs fit in a quarter of the memory, or that cannot be split further.
-    pub fn document_ranges(&self, context: &Context, cluster_of: &[u32]) -> Result<Vec<DocumentRange>, BackfillError> {
+    /// Splits the documents into ranges whose pairs fit in a quarter of the memory, or that cannot be split further. Also
+    /// returns the files of the mixed lists, which are all that forms pairs as long as clusters only grow.
+    pub fn document_ranges(
+        &self,
+        context: &Context,
+        cluster_of: &[u32],
+    ) -> Result<(Vec<DocumentRange>, Vec<DatasetFile>), BackfillError> {
         let n_documents_each = cluster_of.len().div_ceil(COUNTERS_MAX).max(1);
         let n_counters = cluster_of.len().div_ceil(n_documents_each);
         let mut sum = PairCounts { n_documents: cluster_of.len(), n_documents_each, counts: vec![0; n_counters] };
-        for (files, is_super) in [(&self.index, false), (&self.supers, true)] {
-            let count = |file: &Arc<RunFile<Posting>>| {
+        let mut mixed = Vec::new();
+        for (files, dataset, is_super) in [(&self.index, MIXED_LISTS, false), (&self.supers, MIXED_SUPER_LISTS, true)] {
+            let count = |(at, file): (usize, &Arc<RunFile<Posting>>)| {
                 let mut counts = vec![0u64; n_counters];
-                Self::each_list(context, file, cluster_of, |documents, _| {
+                let mut writer = dataset.create(&context.folder, format_args!("{at:04}"))?;
+                Self::each_mixed_list(context, file, cluster_of, |shingle, documents, _| {
                     for (at, document) in documents.iter().enumerate() {
                         counts[(document.0 as usize - 1) / n_documents_each] += self.n_earlier(at, is_super) as u64;
                     }
+                    documents.iter().try_for_each(|document| writer.push(Posting::new(shingle, *document)).map(|_| ()))
                 })?;
-                Ok(counts)
+                Ok((counts, writer.finish()?))
             };
-            context.run_parallel(files.iter().collect(), count, |counts| {
+            context.run_parallel(files.iter().enumerate().collect(), count, |(counts, file)| {
                 sum.counts.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
+                mixed.push(file);
                 Ok(())
             })?;
         }
-        Ok(sum.ranges(context.memory / 4 / size_of::<u32>() as u64))
+        Ok((sum.ranges(context.memory / 4 / size_of::<u32>() as u64), mixed))
     }
 
     /// Forms the pairs of different clusters whose later document is in a range.
@@ -165,7 +196,7 @@ impl Lists {
         mut each: impl FnMut(usize, &[u32]),
     ) -> Result<(), BackfillError> {
         let mut others = Vec::new();
-        Self::each_list(context, file, cluster_of, |documents, clusters| {
+        Self::each_mixed_list(context, file, cluster_of, |_, documents, clusters| {
             let begin = documents.partition_point(|document| document.0 <= range.from);
             let end = documents.partition_point(|document| document.0 <= range.to);
             for at in begin..end {
@@ -176,6 +207,7 @@ impl Lists {
                     each((documents[at].0 - 1 - range.from) as usize, &others);
                 }
             }
+            Ok(())
         })
     }
 }
@@ -321,5 +353,49 @@ impl PairCounts {
             ranges.push(DocumentRange { from: from as u32, to: self.n_documents as u32 });
         }
         ranges
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn posting_file(context: &Context, lists: &[(Shingle, &[u32])]) -> PostingFiles {
+        let mut writer = LISTS.create(&context.folder, 0).expect("created");
+        for (shingle, documents) in lists {
+            for document in *documents {
+                writer.push(Posting::new(*shingle, DocumentId(*document))).expect("written");
+            }
+        }
+        vec![LISTS.open(&context.folder, &writer.finish().expect("finished").file).expect("opens")]
+    }
+
+    #[test]
+    fn lists_within_one_cluster_are_left_behind() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let context = Context {
+            folder: folder.path().to_path_buf(),
+            n_threads: 2,
+            memory: 1 << 20,
+            stop: Arc::default(),
+            progress: Arc::default(),
+        };
+        let lists: &[(Shingle, &[u32])] = &[(3, &[1, 2]), (5, &[2, 4]), (7, &[1, 2, 4]), (9, &[3, 4])];
+        let lists = Lists::new(posting_file(&context, lists), PostingFiles::new(), 1000);
+        // 1 and 2 are one cluster, and so are 3 and 4.
+        let cluster_of = [1, 1, 3, 3];
+        let (ranges, files) = lists.document_ranges(&context, &cluster_of).expect("counted");
+        assert_eq!(files.iter().map(|file| file.file.n_rows).sum::<u64>(), 5, "2 and 4; 1, 2 and 4");
+        let mixed = lists.into_mixed(&context, &files).expect("opens");
+        let mut found = Vec::new();
+        for range in ranges {
+            let mut pairs = mixed.form_pairs(&context, &cluster_of, range).expect("formed");
+            let add = |pair: Pair| {
+                found.push((pair.later().0, pair.earlier().0, pair.n_shared));
+                Ok(())
+            };
+            pairs.each(&context, |_| true, add).expect("read");
+        }
+        assert_eq!(found, [(4, 1, 1), (4, 2, 2)]);
     }
 }

@@ -174,10 +174,10 @@ impl<'a> PairDecider<'a> {
             return Ok(());
         }
         let mut meter = Meter::start();
-        let lists = Lists::open(checkpoint)?;
         let first = steps.reached().map_or(0, |reached| reached.later().0);
         let mut cluster_of = self.cluster_of_each();
-        let ranges = self.pair_ranges(checkpoint, &lists, &cluster_of)?;
+        let ranges = self.pair_ranges(checkpoint, &cluster_of)?;
+        let lists = Lists::open_mixed(checkpoint)?;
         checkpoint.add_usage(Phase::PairFormation, meter.lap(0));
         for range in ranges.into_iter().filter(|range| range.from >= first) {
             self.context.progress.begin(Phase::PairFormation, 0);
@@ -208,20 +208,20 @@ impl<'a> PairDecider<'a> {
         self.decide(&batch, false)
     }
 
-    /// The ranges of documents whose pairs are formed together. A job writes them, so that a resumed run forms the
-    /// same pairs together and finds the same links.
+    /// The ranges of documents whose pairs are formed together. A job writes them and the mixed lists, so that a resumed run
+    /// forms the same pairs together and finds the same links.
     fn pair_ranges(
         &self,
         checkpoint: &mut Checkpoint,
-        lists: &Lists,
         cluster_of: &[u32],
     ) -> Result<Vec<DocumentRange>, BackfillError> {
+        let lists = Lists::open(checkpoint)?;
         let job = Job::new(PAIR_RANGES.name(), |context| {
+            let (ranges, mut files) = lists.document_ranges(context, cluster_of)?;
             let mut writer = PAIR_RANGES.create(&context.folder, 0)?;
-            for range in lists.document_ranges(context, cluster_of)? {
-                writer.push(range)?;
-            }
-            Ok(vec![writer.finish()?])
+            ranges.into_iter().try_for_each(|range| writer.push(range).map(|_| ()))?;
+            files.push(writer.finish()?);
+            Ok(files)
         });
         run_jobs(vec![job], checkpoint, self.context)?;
         let mut ranges = Vec::new();

@@ -54,7 +54,9 @@ pub(super) fn recluster_parts<S: Snapshot + LinkView + Sync>(
     }
     reclustering.compare_batch()?;
     let mut names = reclustering.names();
-    for range in lists.document_ranges(context, &names)? {
+    let (ranges, mixed) = lists.document_ranges(context, &names)?;
+    let lists = lists.into_mixed(context, &mixed)?;
+    for range in ranges {
         lists.form_pairs(context, &names, range)?.each(context, |_| true, |pair| reclustering.add(pair))?;
         reclustering.compare_batch()?;
         names = reclustering.names();
