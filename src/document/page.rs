@@ -1,5 +1,6 @@
 //! Pages as crawlers send them: URL, time, sweep, content.
 
+use jiff::{SignedDuration, civil::DateTime, fmt::temporal::DateTimeParser};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -142,6 +143,12 @@ fn may_be_bad(byte: u8) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FetchTime(pub i64);
 
+/// Where moments are counted from.
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+
+/// Offsets from UTC are shorter.
+const OFFSET_END: SignedDuration = SignedDuration::from_hours(24);
+
 /// The text is not a moment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an RFC 3339 time such as 2026-11-21T08:00:00Z, nor 14 digits such as 20261121080000")]
@@ -153,9 +160,26 @@ impl FromStr for FetchTime {
 
     fn from_str(text: &str) -> Result<Self, InvalidTime> {
         let written = rfc3339_from_digits(text);
-        let time: Result<jiff::Timestamp, _> = written.as_deref().unwrap_or(text).parse();
-        Ok(FetchTime(time.map_err(|_| InvalidTime(text.chars().take(64).collect()))?.as_microsecond()))
+        let time = time_from_rfc3339(written.as_deref().unwrap_or(text));
+        time.ok_or_else(|| InvalidTime(text.chars().take(64).collect()))
     }
+}
+
+impl FetchTime {
+    /// Its date and time of day in UTC; none beyond the year 9999.
+    pub fn in_utc(self) -> Option<DateTime> {
+        EPOCH.checked_add(SignedDuration::from_micros(self.0)).ok()
+    }
+}
+
+/// Reads an RFC 3339 time. Unlike [`jiff::Timestamp`], which ends a day before the year 9999 does and has offsets of up to 25
+/// hours, it holds what RFC 3339 can write, and no more.
+fn time_from_rfc3339(text: &str) -> Option<FetchTime> {
+    let pieces = DateTimeParser::new().parse_pieces(text).ok()?;
+    let offset = SignedDuration::from_secs(pieces.to_numeric_offset()?.seconds().into());
+    let local = pieces.date().to_datetime(pieces.time()?);
+    let utc = local.checked_sub(offset).ok().filter(|_| offset.abs() < OFFSET_END)?;
+    i64::try_from(utc.duration_since(EPOCH).as_micros()).ok().map(FetchTime)
 }
 
 /// Rewrites 14 digits as RFC 3339.
@@ -167,9 +191,9 @@ fn rfc3339_from_digits(text: &str) -> Option<String> {
 
 impl fmt::Display for FetchTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_microsecond(self.0) {
-            Ok(time) => time.fmt(f),
-            Err(_) => write!(f, "{} us", self.0),
+        match self.in_utc() {
+            Some(time) => write!(f, "{time}Z"),
+            None => write!(f, "{} us", self.0),
         }
     }
 }
@@ -262,6 +286,9 @@ mod tests {
             ("2014-08-01T02:00:00.25+02:00", "2014-08-01T00:00:00.25Z"),
             ("1969-12-31T23:59:59Z", "1969-12-31T23:59:59Z"),
             ("20240131235959", "2024-01-31T23:59:59Z"),
+            ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+            ("9999-12-31T23:59:59-00:00", "9999-12-31T23:59:59Z"),
+            ("2014-08-01T00:00:00+23:59", "2014-07-31T00:01:00Z"),
         ] {
             assert_eq!(text.parse::<FetchTime>().expect(text).to_string(), shown);
         }
@@ -270,5 +297,24 @@ mod tests {
         {
             assert!(text.parse::<FetchTime>().is_err(), "{text}");
         }
+    }
+
+    /// Lost once: the last day of the year 9999, by which dumps say "never", as no time at all; and that no clock is 25 hours
+    /// ahead of UTC.
+    #[test]
+    fn times_are_those_of_rfc_3339() {
+        for text in ["9999-12-31T00:00:00Z", "9999-12-31T23:59:59Z", "9999-12-31T23:59:59.999999Z"] {
+            assert_eq!(text.parse::<FetchTime>().expect(text).to_string(), text);
+        }
+        for text in [
+            "2014-08-01T00:00:00+24:00",
+            "2014-08-01T00:00:00+25:00",
+            "2014-08-01T00:00:00-25:59",
+            "9999-12-31T23:59:59-00:01",
+            "2014-08-01T00:00:00",
+        ] {
+            assert!(text.parse::<FetchTime>().is_err(), "{text}");
+        }
+        assert_eq!(FetchTime(i64::MAX).to_string(), format!("{} us", i64::MAX));
     }
 }

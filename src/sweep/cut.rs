@@ -1,7 +1,6 @@
 //! Sweeps: dated crawls, named by the crawler or cut by date.
 
 use crate::document::FetchTime;
-use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 
 /// How to assign a sweep to pages that name none, by the date (UTC) of fetching.
@@ -24,9 +23,7 @@ pub enum SweepCut {
 impl SweepCut {
     /// Returns the name of the sweep that contains a moment. The names of one cut sort by date.
     pub fn name(self, time: FetchTime) -> Option<String> {
-        let date = |time: FetchTime| -> Option<Date> {
-            Some(Timestamp::from_microsecond(time.0).ok()?.to_zoned(TimeZone::UTC).date())
-        };
+        let date = |time: FetchTime| time.in_utc().map(|time| time.date());
         match self {
             SweepCut::None => None,
             SweepCut::Day => date(time).map(|date| date.to_string()),
