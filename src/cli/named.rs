@@ -12,6 +12,10 @@ pub(super) fn version(snapshot: &impl Snapshot, of: &str, sweep: Option<&str>) -
         (NamedDocument::Found(document), _) => Ok(document),
         (NamedDocument::NeverSeen, _) => Err(never_seen(snapshot, of)),
         (NamedDocument::NoDocument, _) => Err(ending(Exit::NotFound, format!("there is no document {of}"))),
+        (NamedDocument::OtherSweep, sweep) => {
+            let message = format!("sweep {} did not see document {of}", sweep.unwrap_or_default());
+            Err(ending(Exit::NotFound, message))
+        }
         (NamedDocument::NoPage, Some(sweep)) => {
             let message = format!("sweep {sweep} saw no page at {of}; `query url` shows what was seen when");
             Err(ending(Exit::NotFound, message))

@@ -24,6 +24,10 @@ pub(super) fn version(snapshot: &impl Snapshot, of: &str, sweep: Option<&str>) -
         (NamedDocument::Found(document), _) => Ok(document),
         (NamedDocument::NeverSeen, _) => Err(HttpError::never_seen(snapshot, of)),
         (NamedDocument::NoDocument, _) => Err(HttpError::not_found(format!("there is no document {}", shortened(of)))),
+        (NamedDocument::OtherSweep, sweep) => {
+            let (of, sweep) = (shortened(of), shortened(sweep.unwrap_or_default()));
+            Err(HttpError::not_found(format!("sweep {sweep} did not see document {of}")))
+        }
         (NamedDocument::NoPage, Some(sweep)) => {
             let (of, sweep) = (shortened(of), shortened(sweep));
             Err(HttpError::not_found(format!("sweep {sweep} saw no page at {of}; /v1/url shows what was seen when")))

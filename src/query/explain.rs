@@ -101,6 +101,8 @@ pub enum NamedDocument {
     NeverSeen,
     /// The URL was seen, but never a page there.
     NoPage,
+    /// The document of the number is there, and the sweep did not see it.
+    OtherSweep,
 }
 
 /// The document that a text names: by its number, or by a URL, whose newest page counts.

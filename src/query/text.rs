@@ -4,6 +4,7 @@ use super::answers::url as url_history;
 use super::explain::{NamedDocument, named_document};
 use crate::document::{CanonicalRule, ClusterId, Content, DocumentId, Page, tidy_text};
 use crate::ports::{DocumentText, Snapshot, SoughtPage, StoreError};
+use crate::sweep::Observation;
 use serde::Serialize;
 
 /// The kept text of a document, or why there is none.
@@ -84,14 +85,23 @@ pub fn sought_page(snapshot: &impl Snapshot, document: DocumentId) -> Result<Sou
     Ok(SoughtPage { document, places, sweeps })
 }
 
-/// The document that a text names as of [`named_document`], or that a sweep saw last at a URL.
+/// The document that a text names as of [`named_document`], or that a sweep saw last at a URL. A document that is named by its
+/// number is one that the sweep saw anywhere.
 ///
 /// # Errors
 /// [`StoreError`]
 pub fn named_version(snapshot: &impl Snapshot, name: &str, sweep: Option<&str>) -> Result<NamedDocument, StoreError> {
     let Some(sweep) = sweep else { return named_document(snapshot, name) };
+    let is_of_sweep = |moment: &Observation| moment.sweep.as_deref() == Some(sweep);
+    if name.parse::<u32>().is_ok() {
+        let named = named_document(snapshot, name)?;
+        let NamedDocument::Found(document) = named else { return Ok(named) };
+        let sightings = snapshot.sightings_of_document(document)?;
+        let is_seen = sightings.iter().any(|sighting| is_of_sweep(&sighting.moment));
+        return Ok(if is_seen { named } else { NamedDocument::OtherSweep });
+    }
     let sightings = url_history(snapshot, name)?.sightings;
-    let of_sweep = sightings.iter().rev().filter(|sighting| sighting.moment.sweep.as_deref() == Some(sweep));
+    let of_sweep = sightings.iter().rev().filter(|sighting| is_of_sweep(&sighting.moment));
     Ok(match of_sweep.into_iter().find_map(|sighting| sighting.moment.seen.document()) {
         Some(document) => NamedDocument::Found(document),
         None if sightings.is_empty() => NamedDocument::NeverSeen,

@@ -1149,3 +1149,23 @@ fn what_is_mistyped_has_one_code_and_its_place() {
     }
     assert!(!Path::new(&out).exists());
 }
+
+/// Lost once: that a document is there. `query text 1 --sweep` took its number for a URL that was never seen.
+#[test]
+fn a_document_of_another_sweep_is_said_to_be_there() {
+    let world = World::new().with("store.keep_text", "canonical");
+    world.run(&[world.write("1.jsonl", sweep_of(&["http://a/1"], "1"))]);
+    world.run(&[world.write("2.jsonl", page("http://a/2", DAY, "2", &body(2)) + "\n")]);
+    let text = |of: &str, sweep: &str| output_of(world.command("query text").args([of, "--sweep", sweep]));
+    for (of, sweep, why) in [
+        ("1", "2", "sweep 2 did not see document 1"),
+        ("3", "2", "there is no document 3"),
+        ("http://a/1", "2", "sweep 2 saw no page at http://a/1"),
+        ("http://a/3", "2", "http://a/3 was never seen"),
+    ] {
+        let (code, _, said) = text(of, sweep);
+        assert!(code == Some(4) && said.contains(why), "{of}: {said}");
+    }
+    let (code, said, _) = text("1", "1");
+    assert!(code == Some(0) && said.contains("word1x0"), "{said}");
+}
