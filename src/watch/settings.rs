@@ -1,7 +1,7 @@
 //! The settings of a watch.
 
 use super::post::Hook;
-use crate::document::DocumentId;
+use crate::document::{DocumentId, host_of};
 use crate::ports::SecretReference;
 use crate::wire::EventType;
 use serde::{Deserialize, Serialize};
@@ -59,6 +59,17 @@ impl WatchSettings {
         if !(0.0..=1.0).contains(&self.threshold) {
             return Some(format!("threshold = {} of {name:?} must be from 0 to 1", self.threshold));
         }
+        if let Some(host) = self.hosts.iter().find(|host| host_of(&format!("http://{host}/")) != **host) {
+            let only = match host_of(host) {
+                "" => "the host alone, such as \"www.example.org\"".to_string(),
+                only => format!("{only:?}"),
+            };
+            return Some(format!("hosts of {name:?} has {host:?}, which is no host and no URL is on; write {only}"));
+        }
+        if self.clusters.contains(&DocumentId(0)) {
+            let why = "a cluster is named by a document, and documents are numbered from 1";
+            return Some(format!("clusters of {name:?} has 0, which matches nothing; {why}"));
+        }
         let is_bare = !self.secret.is_empty() && SecretReference::parse(&self.secret).is_none();
         is_bare.then(|| {
             format!("secret of {name:?} must be file:PATH or env:NAME; it does not belong in the configuration itself")
@@ -111,6 +122,26 @@ mod tests {
         ] {
             let problem = problem(&watches, keep_events).expect(word);
             assert!(problem.contains(word) && !problem.contains("hunter2"), "{problem}");
+        }
+    }
+
+    /// Lost once: every event of a watch whose host was written as a URL, or whose document was 0. The settings were valid.
+    #[test]
+    fn what_no_event_can_match_is_refused() {
+        let good = WatchSettings { name: "a".into(), url: "http://127.0.0.1:9/x".into(), ..WatchSettings::default() };
+        let on = |host: &str| WatchSettings { hosts: vec!["b.example".into(), host.into()], ..good.clone() };
+        let of = |document| WatchSettings { clusters: vec![DocumentId(1), DocumentId(document)], ..good.clone() };
+        for watch in [on("www.example.org"), on("example.org:8080"), on("[::1]:80"), on("münchen.example"), of(2)] {
+            assert_eq!(watch.problem(), None);
+        }
+        for (watch, advice) in [
+            (on("https://example.org"), "write \"example.org\""),
+            (on("https://example.org:81/path"), "write \"example.org:81\""),
+            (on("example.org/path"), "write the host alone"),
+            (of(0), "numbered from 1"),
+        ] {
+            let problem = watch.problem().expect(advice);
+            assert!(problem.contains(advice), "{problem}");
         }
     }
 }
