@@ -405,6 +405,8 @@ impl Config {
     /// [`ConfigError`] that names the key and says what is wrong with it.
     pub fn check_fields(&self) -> Result<(), ConfigError> {
         self.fetched_at()?;
+        let wrong = |wrong: wire::Rejection| ConfigError(format!("input.sweep (--sweep): {}", wrong.message));
+        self.limits.check_sweep(Some(&self.input.sweep)).map_err(wrong)?;
         let (fields, is_kafka) = (&self.input.fields, self.input.from == InputKind::Kafka);
         let needs_url = self.url_from()?.is_none() || is_kafka;
         if let Some(problem) = fields.problem(needs_url) {

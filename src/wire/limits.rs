@@ -61,17 +61,20 @@ impl Limits {
         Rejection::new(Reason::TooLarge, message)
     }
 
-    /// Checks the length of a sweep's name.
+    /// Checks whether a text can be a sweep's name: not too long, without control characters.
     ///
     /// # Errors
-    /// A [`Rejection`] if it is too long.
+    /// A [`Rejection`] that says what is wrong.
     pub fn check_sweep(&self, sweep: Option<&str>) -> Result<(), Rejection> {
-        let max = self.sweep_bytes_max;
-        if sweep.is_some_and(|sweep| sweep.len() > max) {
-            let message = format!("the sweep's name is longer than limits.sweep_bytes_max = {max} bytes");
-            return Err(Rejection::new(Reason::InvalidField, message));
+        let (name, max) = (sweep.unwrap_or_default(), self.sweep_bytes_max);
+        let invalid = |message: String| Err(Rejection::new(Reason::InvalidField, message));
+        if name.len() > max {
+            invalid(format!("the sweep's name is longer than limits.sweep_bytes_max = {max} bytes"))
+        } else if name.chars().any(char::is_control) {
+            invalid("the sweep's name has control characters, such as line ends; leave them out".into())
+        } else {
+            Ok(())
         }
-        Ok(())
     }
 
     /// Returns the content of a page that redirects to an absolute URL or a reference, as in a `Location` header.

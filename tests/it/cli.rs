@@ -47,6 +47,7 @@ fn every_bad_record_gets_one_rejection_and_the_rest_is_processed() {
         (features, Reason::TooLarge),
         (page("http://a", DAY, "s", &"\u{1}\u{2}\u{fffd}".repeat(100)), Reason::NotText),
         (page("http://a b", DAY, "s", "x"), Reason::InvalidUrl),
+        (page("http://a", DAY, "two\nlines", "x"), Reason::InvalidField),
     ];
     let mut text = good(0) + "\n\n";
     for (n, (line, _)) in bad.iter().enumerate() {
