@@ -7,7 +7,7 @@ use super::table::{TableColumns, TableWriter, column};
 use super::wiring::{beside, new_seed, open_read_only, watch_signals};
 use crate::backfill::{BackfillError, Context, map_clusters};
 use crate::config::Config;
-use crate::store::RocksStore;
+use crate::store::{RocksStore, ScratchFolder};
 use anyhow::Result;
 
 /// The columns of the mapping.
@@ -27,17 +27,18 @@ pub(super) const COLUMNS: TableColumns = TableColumns {
 pub(super) fn export(config: &Config, args: &ExportMappingArgs, mut rows: TableWriter) -> Result<()> {
     let old = RocksStore::open_read_only(&args.from, &config.store_settings())?;
     let new = open_read_only(config)?;
-    let folder = beside(&config.store.path, &format!(".mapping-{}", std::process::id()));
-    std::fs::create_dir(&folder).map_err(|error| file_error("create", &folder, &error))?;
+    let store = &config.store.path;
+    let folder = ScratchFolder::beside(&beside(store, ".mapping"));
+    let folder = folder.map_err(|error| file_error("create a folder beside", store, &error))?;
     let context = Context {
-        folder: folder.clone(),
+        folder: folder.path().to_path_buf(),
         n_threads: 1,
         memory: memory_limit(args.memory),
         stop: watch_signals()?,
         progress: Default::default(),
     };
     let mapped = map_clusters::<anyhow::Error>(&context, &old, &new, &new_seed()?, |row| Ok(rows.write(&row)?));
-    std::fs::remove_dir_all(&folder).map_err(|error| file_error("remove", &folder, &error))?;
+    drop(folder);
     mapped.map_err(|error| match error.downcast_ref() {
         Some(BackfillError::Stopped) => ending(Exit::Interrupted, "stopped; nothing was written"),
         _ => error,

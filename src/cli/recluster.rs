@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::document::{ClusterId, DocumentId};
 use crate::ports::Snapshot;
 use crate::query::ExportRow;
-use crate::store::RocksStore;
+use crate::store::{RocksStore, ScratchFolder};
 use anyhow::Result;
 use indicatif::HumanCount;
 use serde::Serialize;
@@ -46,10 +46,10 @@ pub(super) fn recluster(config: &Config, args: &ReclusterArgs, mode: OutputMode)
         _ => open_read_only(config)?,
     };
     let beside = args.out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = beside.join(format!(".lookalike-recluster-{}", std::process::id()));
-    std::fs::create_dir(&folder).map_err(|error| file_error("create", &folder, &error))?;
+    let folder = ScratchFolder::beside(&beside.join(".lookalike-recluster"));
+    let folder = folder.map_err(|error| file_error("create a folder beside", &args.out, &error))?;
     let context = Context {
-        folder: folder.clone(),
+        folder: folder.path().to_path_buf(),
         n_threads: std::thread::available_parallelism().map_or(1, usize::from),
         memory: memory_limit(args.memory),
         stop: watch_signals()?,
@@ -58,7 +58,7 @@ pub(super) fn recluster(config: &Config, args: &ReclusterArgs, mode: OutputMode)
     store.stops_with(Arc::clone(&context.stop));
     let rule = LinkRule { threshold: args.threshold, containment: args.containment };
     let reclustered = backfill::recluster(&store, &context, rule, policy);
-    std::fs::remove_dir_all(&folder).map_err(|error| file_error("remove", &folder, &error))?;
+    drop(folder);
     let reclustered = match reclustered {
         Err(BackfillError::Stopped) => return Err(ending(Exit::Interrupted, "stopped; nothing was written")),
         reclustered => reclustered?,

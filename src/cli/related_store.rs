@@ -20,7 +20,7 @@ use crate::ports::{
 };
 use crate::query::{self, NO_RELATED, RelatedQuestion, RelatedTo};
 use crate::related::{RelatedRule, Said, SaidReader};
-use crate::store::{Finding, Report, RocksStore};
+use crate::store::{Finding, Report, RocksStore, ScratchFolder};
 use anyhow::Result;
 use indicatif::HumanCount;
 use serde::Serialize;
@@ -129,30 +129,29 @@ pub(super) fn recount(
             .push("bags of related pages against what documents say, because of what was found".to_string());
         return Ok(());
     }
-    let folder = work_folder(store.path(), &format!(".verify-{}", std::process::id()));
-    if let Err(error) = std::fs::create_dir(&folder) {
-        let what = "bags of related pages against what documents say: cannot create";
-        report.unchecked.push(format!("{what} {}: {error}", folder.display()));
-        return Ok(());
-    }
+    let folder = work_folder(store.path(), ".verify");
+    let folder = match ScratchFolder::beside(&folder) {
+        Ok(folder) => folder,
+        Err(error) => {
+            let what = "bags of related pages against what documents say: cannot create";
+            report.unchecked.push(format!("{what} {}: {error}", folder.display()));
+            return Ok(());
+        }
+    };
     let context = Context {
-        folder: folder.clone(),
+        folder: folder.path().to_path_buf(),
         n_threads: 1,
         memory: memory_limit(None),
         stop,
         progress: Default::default(),
     };
-    let recounted = backfill::related::recount_related(store, &build, &context, &mut |difference| {
+    backfill::related::recount_related(store, &build, &context, &mut |difference| {
         let (family, key, what) = match difference {
             Difference::Bag(target) => ("bags", format!("{:016x}", target.0), "it is not made of what documents say"),
             Difference::Term(term) => ("terms", format!("{:08x}", term.0), "it does not count the bags with a term"),
         };
         report.add_finding(Finding { family, key, what: what.to_string() }, findings_max);
-    });
-    if let Err(error) = std::fs::remove_dir_all(&folder) {
-        tracing::warn!("cannot remove {}: {error}", folder.display());
-    }
-    recounted
+    })
 }
 
 /// What the inputs told.

@@ -11,6 +11,7 @@
 
 use super::db::manifest_state;
 use super::open::{OpenError, RocksStore, check_there};
+use super::scratch_folder::{ScratchFolder, parent_of};
 use super::settings::Settings;
 use std::fs::{self, File};
 use std::io;
@@ -100,15 +101,15 @@ pub fn back_up(store: &Path, settings: &Settings, to: &Path) -> Result<BackedUp,
     check_there(store)?;
     let parent = parent_of_new(to)?;
     // Tables can be linked beside the store, whatever file system the backup goes to.
-    let view = Scratch::beside(store)?;
-    let mut made = view_of(store, &view.folder)?;
+    let view = scratch_beside(store)?;
+    let mut made = view_of(store, view.path())?;
     // A backup that cannot be opened is none, such as that of a store in the making.
-    made.n_documents = RocksStore::open_read_only(&view.folder, settings)?.n_documents();
-    match fs::rename(&view.folder, to) {
+    made.n_documents = RocksStore::open_read_only(view.path(), settings)?.n_documents();
+    match fs::rename(view.path(), to) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-            let growing = Scratch::beside(to)?;
-            copy_files(&view.folder, &growing.folder)?;
-            fs::rename(&growing.folder, to).map_err(io_error(to))?;
+            let growing = scratch_beside(to)?;
+            copy_files(view.path(), growing.path())?;
+            fs::rename(growing.path(), to).map_err(io_error(to))?;
             made.n_bytes_shared = 0;
         }
         moved => moved.map_err(io_error(to))?,
@@ -124,9 +125,9 @@ pub fn back_up(store: &Path, settings: &Settings, to: &Path) -> Result<BackedUp,
 /// [`BackupError`]
 pub fn restore(backup: &Path, store: &Path) -> Result<(), BackupError> {
     let parent = parent_of_new(store)?;
-    let growing = Scratch::beside(store)?;
-    copy_files(backup, &growing.folder)?;
-    fs::rename(&growing.folder, store).map_err(io_error(store))?;
+    let growing = scratch_beside(store)?;
+    copy_files(backup, growing.path())?;
+    fs::rename(growing.path(), store).map_err(io_error(store))?;
     sync_folder(parent)
 }
 
@@ -140,51 +141,9 @@ fn parent_of_new(folder: &Path) -> Result<&Path, BackupError> {
     Ok(parent)
 }
 
-/// The folder in which a path lies.
-fn parent_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// A folder that is removed unless it is renamed. It is locked as long as its process works on it.
-struct Scratch {
-    folder: PathBuf,
-    _lock: File,
-}
-
-impl Scratch {
-    fn beside(path: &Path) -> Result<Self, BackupError> {
-        remove_abandoned(path);
-        let mut name = path.file_name().unwrap_or(path.as_os_str()).to_os_string();
-        name.push(format!(".{}.part", std::process::id()));
-        let folder = path.with_file_name(name);
-        fs::create_dir(&folder).map_err(io_error(&folder))?;
-        let lock = File::open(&folder).map_err(io_error(&folder))?;
-        lock.lock().map_err(io_error(&folder))?;
-        Ok(Scratch { folder, _lock: lock })
-    }
-}
-
-/// Removes the scratch folders that killed processes left beside a path. A folder that is still in use is locked.
-fn remove_abandoned(path: &Path) {
-    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return };
-    for entry in fs::read_dir(parent_of(path)).into_iter().flatten().flatten() {
-        let sibling = entry.file_name();
-        let number =
-            sibling.to_str().and_then(|sibling| sibling.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".part"));
-        if number.is_some_and(|number| number.parse::<u32>().is_ok())
-            && File::open(entry.path()).is_ok_and(|folder| folder.try_lock().is_ok())
-        {
-            // What stays takes space, and nothing else.
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Nothing is there once it is renamed.
-        let _ = fs::remove_dir_all(&self.folder);
-    }
+/// A folder for work beside a path. Where there can be none, the folder that takes none is at fault.
+fn scratch_beside(path: &Path) -> Result<ScratchFolder, BackupError> {
+    ScratchFolder::beside(path).map_err(io_error(parent_of(path)))
 }
 
 /// Fills an empty folder with a view of the store.
@@ -324,28 +283,12 @@ fn sync_folder(folder: &Path) -> Result<(), BackupError> {
 mod tests {
     use super::*;
 
-    /// Lost once: the space of a copy for each backup that was killed.
+    /// Lost once: the folder that cannot be written to. The message named one in it of which nobody had heard.
     #[test]
-    fn what_killed_processes_left_is_removed_and_nothing_else() {
+    fn a_folder_that_takes_no_other_is_named() {
         let outer = tempfile::tempdir().expect("a folder");
-        let folder = |name: &str| outer.path().join(name);
-        for name in ["store.17.part", "store.18.part", "store.x.part", "store.19", "other.17.part"] {
-            fs::create_dir(folder(name)).expect("made");
-            fs::write(folder(name).join("table"), "rows").expect("written");
-        }
-        let at_work = File::open(folder("store.18.part")).expect("a folder");
-        at_work.try_lock().expect("locked");
-        let scratch = Scratch::beside(&folder("store")).expect("a folder");
-        assert!(!folder("store.17.part").exists());
-        for name in ["store.18.part", "store.x.part", "store.19", "other.17.part"] {
-            assert!(folder(name).exists(), "{name}");
-        }
-        remove_abandoned(&folder("store"));
-        assert!(scratch.folder.exists(), "a process does not remove its own");
-        drop(at_work);
-        fs::rename(&scratch.folder, folder("backup")).expect("renamed");
-        drop(scratch);
-        remove_abandoned(&folder("store"));
-        assert!(!folder("store.18.part").exists() && folder("backup").exists());
+        let gone = outer.path().join("gone");
+        let error = scratch_beside(&gone.join("store")).expect_err("no folder");
+        assert!(matches!(&error, BackupError::Io { path, .. } if *path == gone), "{error}");
     }
 }

@@ -1170,3 +1170,18 @@ fn a_document_of_another_sweep_is_said_to_be_there() {
     let (code, said, _) = text("1", "1");
     assert!(code == Some(0) && said.contains("word1x0"), "{said}");
 }
+
+/// Lost once: the space of the folder that each killed `recluster` left beside its table.
+#[test]
+fn what_a_killed_recluster_left_is_removed() {
+    let world = World::new();
+    world.run(&[world.write("pages.jsonl", sweep_of(&["http://a/1", "http://a/2"], "1"))]);
+    let left = world.path(".lookalike-recluster.17.part");
+    fs::create_dir(&left).expect("made");
+    fs::write(left.join("run"), "rows").expect("written");
+    let out = world.path("out.csv").display().to_string();
+    world.ask("recluster -q --threshold 0.9", &["--out", &out]);
+    let names = fs::read_dir(world.path(".")).expect("a folder").map(|entry| entry.expect("an entry").file_name());
+    let names: Vec<_> = names.filter(|name| name.to_string_lossy().contains("recluster")).collect();
+    assert!(names.is_empty(), "{names:?}");
+}
