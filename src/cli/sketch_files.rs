@@ -10,7 +10,7 @@ use super::wiring::{OPEN_SEED, check_local, inputs, watch_signals};
 use crate::backfill::{self, BackfillError, Context, PhaseName, PhaseProgress};
 use crate::config::Config;
 use crate::document::Seed;
-use crate::files::{Input, InputNumber, SketchFileWriter, SketchFooter};
+use crate::files::{Input, InputNumber, SketchFileWriter, SketchFooter, state_of};
 use crate::intake::SketchedRecord;
 use crate::ports::{Chunk, ProgressMap, StoreRule};
 use anyhow::Result;
@@ -81,7 +81,7 @@ impl FolderWriter<'_> {
     fn write(&self, input: Input, number: InputNumber, written: &mut Written) -> Result<()> {
         let FolderWriter { config, folder, rule, seed, context, mode, .. } = self;
         let footer = self.footer(&input, number)?;
-        if is_there(folder, &footer)? {
+        if is_there(folder, &footer)? && !self.is_changed(&input, &footer)? {
             written.n_inputs_there += 1;
             return Ok(());
         }
@@ -113,6 +113,17 @@ impl FolderWriter<'_> {
         file.finish().map_err(failed)?;
         written.n_inputs += 1;
         Ok(())
+    }
+
+    /// Whether an input was changed after its sketches were written. What has a name of its own may come from anywhere, at any
+    /// time.
+    fn is_changed(&self, input: &Input, footer: &SketchFooter) -> Result<bool> {
+        let (None, Input::File(input)) = (self.name, input) else { return Ok(false) };
+        let changed_at = |path: &Path| -> Result<_> {
+            let state = state_of(path).map_err(|error| file_error("read", path, &error))?;
+            Ok(state.and_then(|state| state.changed_at))
+        };
+        Ok(changed_at(input)? > changed_at(&self.folder.join(footer.file_name()))?)
     }
 
     /// What the file of an input says of itself.

@@ -1,6 +1,6 @@
 //! Sketches that were made elsewhere give the store that the pages give.
 
-use crate::harness::{World, sweeps, text};
+use crate::harness::{World, page, sweeps, text};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -144,6 +144,25 @@ fn files_do_not_depend_on_who_makes_them() {
     let alone = World::new().with("pipeline.sketchers", 1);
     alone.sketch(&[], &sweeps());
     assert!(files == alone.sketch_files(), "one thread makes other bytes");
+}
+
+/// Lost once: an input that was edited and kept its size was passed over, and its old pages were loaded.
+#[test]
+fn what_changed_is_sketched_again() {
+    let world = World::new();
+    let line =
+        |word: &str| page("http://a/1", "2026-11-21T00:00:00Z", "1", &format!("one {word} three four five")) + "\n";
+    let input = world.write("pages.jsonl", line("two"));
+    world.sketch(&[], std::slice::from_ref(&input));
+    let before = world.sketch_files();
+    world.sketch(&[], std::slice::from_ref(&input));
+    assert!(before == world.sketch_files(), "nothing changed");
+    let written_at = world.path("sketches").join(&before[0].0).metadata().expect("a file").modified().expect("a time");
+    world.write("pages.jsonl", line("six"));
+    let edited = fs::File::options().append(true).open(&input).expect("a file");
+    edited.set_modified(written_at + Duration::from_secs(1)).expect("dated");
+    world.sketch(&[], std::slice::from_ref(&input));
+    assert!(before != world.sketch_files(), "the old pages");
 }
 
 /// A pipe stands in for a file that is somewhere else.

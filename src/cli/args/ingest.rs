@@ -228,7 +228,8 @@ pub struct SketchArgs {
     #[arg(long, conflicts_with = "explain")]
     pub time: bool,
     /// Write the records of each input with their sketches into a Parquet file in this folder, for
-    /// `backfill --from-sketches`. Inputs whose file is there are passed over
+    /// `backfill --from-sketches`. Inputs whose file is there are passed over, unless they changed after
+    /// it was written
     #[arg(long, value_name = "DIR", conflicts_with_all = ["explain", "time", "page"])]
     pub parquet: Option<PathBuf>,
     /// The number of the input among all inputs, from 1, and how many there are; needed where each is sketched by a command
