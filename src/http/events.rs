@@ -111,7 +111,8 @@ impl Wanted {
             ..EventFilter::default()
         };
         let cluster = request.given("cluster").map(|cluster| {
-            cluster.parse().map(DocumentId).map_err(|_| bad("cluster must be the number of a cluster".into()))
+            let number = cluster.parse().ok().filter(|number| *number > 0);
+            number.map(DocumentId).ok_or_else(|| bad("cluster must be the number of a cluster, 1 or more".into()))
         });
         Ok(Wanted { from, filter, cluster: cluster.transpose()? })
     }

@@ -291,6 +291,8 @@ fn wrong_requests_get_their_errors() {
     check(server.get("/v1/events?from=-1"), 400, "bad-parameter", "from");
     check(server.get("/v1/events?type=moved,gnoe"), 400, "bad-parameter", "gnoe");
     check(server.get("/v1/events?cluster=x"), 400, "bad-parameter", "cluster");
+    // Wrong once: a stream without events, since no cluster is 0.
+    check(server.get("/v1/events?cluster=0"), 400, "bad-parameter", "1 or more");
     check(server.get("/v1/events?limit=3"), 400, "bad-parameter", "accept");
     check(server.get("/v1/events?since=3"), 400, "unknown-parameter", "since");
 
