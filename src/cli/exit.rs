@@ -121,8 +121,9 @@ pub(super) fn file_error(verb: &str, path: &Path, error: &io::Error) -> anyhow::
         _ => "check the disk and the path",
     };
     let why = without_system_number(&error.to_string());
-    // A file to read that is not there is a wrong command line, whatever the command.
-    let is_mistyped = verb == "read" && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+    // A file to read that is not there, or a folder, is a wrong command line, whatever the command.
+    let is_no_file = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory);
+    let is_mistyped = verb == "read" && is_no_file;
     let exit = if is_mistyped { Exit::Usage } else { Exit::Failed };
     ending(exit, format!("cannot {verb} {}: {why}; {advice}", path.display()))
 }

@@ -55,7 +55,7 @@ use answer_table::AnswerFormat;
 use anyhow::Result;
 use args::{Args, Command, DlqCommand, TopicsCommand};
 use audit_trail::{Change, audited};
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use exit::Exit;
 use output::OutputMode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -67,7 +67,7 @@ pub fn main() -> ExitCode {
     let _points = fail::FailScenario::setup();
     // Holds until a configuration is loaded.
     log_line::set_format(LogFormat::guess(&[]));
-    let args = match Args::try_parse() {
+    let args = match parsed_arguments() {
         Ok(args) => args,
         Err(error) => return refuse(&error),
     };
@@ -75,6 +75,21 @@ pub fn main() -> ExitCode {
     let as_json = args.global.json;
     let exit = dispatch(args).unwrap_or_else(|error| exit::report(&error, as_json));
     ExitCode::from(exit as u8)
+}
+
+/// Reads the command line.
+fn parsed_arguments() -> Result<Args, clap::Error> {
+    let mut command = taking_negative_numbers(Args::command());
+    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Args::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+/// Takes `-1` behind a flag for its value, so that the message names the values that the flag allows.
+fn taking_negative_numbers(command: clap::Command) -> clap::Command {
+    let takes_value = |arg: &clap::Arg| arg.get_action().takes_values() && !arg.is_positional();
+    command
+        .mut_args(|arg| if takes_value(&arg) { arg.allow_negative_numbers(true) } else { arg })
+        .mut_subcommands(taking_negative_numbers)
 }
 
 /// Prints help and the version, or what is wrong with the command line.

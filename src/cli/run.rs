@@ -87,11 +87,16 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
     // Releases the clients that wait for the writer.
     drop(close_requests);
     heart.end()?;
-    mode.summary(&summary, |summary| summary_text(summary, &config.store.path))?;
+    let has_read = !store.progress()?.is_empty();
+    let is_interrupted = shutdown.load(Ordering::Relaxed);
+    mode.summary(&summary, |summary| match summary.n_records == 0 && summary.n_unreadable == 0 {
+        true if !is_interrupted => nothing_new(has_read, &config.store.path),
+        _ => summary_text(summary, &config.store.path),
+    })?;
     if args.follow {
         return Ok(Exit::Done);
     }
-    exit_of(&config, &summary, shutdown.load(Ordering::Relaxed), mode)
+    exit_of(&config, &summary, is_interrupted, mode)
 }
 
 /// What a stream is opened with, at the start and each time that it was interrupted to forget.
@@ -467,11 +472,18 @@ fn exit_of(config: &Config, summary: &Summary, is_interrupted: bool, mode: Outpu
     }
 }
 
+/// What a run says that came to the end of its inputs and took nothing from them, into a store that has read a record or not.
+fn nothing_new(has_read: bool, store: &Path) -> String {
+    let store = store.display();
+    if has_read {
+        format!("nothing new: {store} already holds every record of these inputs\n")
+    } else {
+        format!("no page was read: these inputs hold no record, and {store} is empty\n")
+    }
+}
+
 /// What a run did.
 fn summary_text(summary: &Summary, store: &Path) -> String {
-    if summary.n_records == 0 && summary.n_unreadable == 0 {
-        return format!("nothing new: {} already holds every record of these inputs\n", store.display());
-    }
     let mut text = String::new();
     let seconds = summary.seconds.max(0.001);
     let _ = writeln!(

@@ -1151,6 +1151,19 @@ fn what_is_mistyped_has_one_code_and_its_place() {
     assert!(!Path::new(&out).exists());
 }
 
+/// Wrong once: a run over an empty file into a new store said that the store held every record of it.
+#[test]
+fn a_run_that_reads_no_page_says_so() {
+    let world = World::new();
+    let empty = world.write("empty.jsonl", "");
+    let store = world.path("store").display().to_string();
+    let (code, _, said) = output_of(world.command("run").arg(&empty));
+    assert_eq!(
+        (code, said),
+        (Some(0), format!("no page was read: these inputs hold no record, and {store} is empty\n"))
+    );
+}
+
 /// Lost once: that a document is there. `query text 1 --sweep` took its number for a URL that was never seen.
 #[test]
 fn a_document_of_another_sweep_is_said_to_be_there() {
@@ -1169,6 +1182,35 @@ fn a_document_of_another_sweep_is_said_to_be_there() {
     }
     let (code, said, _) = text("1", "1");
     assert!(code == Some(0) && said.contains("word1x0"), "{said}");
+}
+
+/// Wrong once: `--threshold -1` was "unexpected", with advice to write `-- -1`; `--limit 0` found nothing anywhere; --links was
+/// ignored beside pages; any place of a token was valid; a folder in place of a file was a failure, not a mistake.
+#[test]
+fn values_out_of_range_are_told_with_the_range() {
+    let world = World::new();
+    let pages = world.write("pages.jsonl", sweep_of(&["http://a/1"], "1"));
+    world.run(std::slice::from_ref(&pages));
+    let (pages, folder, out) = (pages.display().to_string(), world.path("."), world.path("out.csv"));
+    let (folder, out) = (folder.display().to_string(), out.display().to_string());
+    for (command, arguments, why) in [
+        ("recluster", vec!["--threshold", "-1", "--out", &out], "it must be over 0 and at most 1"),
+        ("query reuse", vec![&pages, "--threshold", "-0.5"], "it must be from 0 to 1"),
+        ("query lost", vec!["http://a/1", "--limit", "-1"], "invalid value '-1' for '--limit <N>'"),
+        ("query lost", vec!["http://a/1", "--limit", "0"], "1.."),
+        ("query similar", vec![&pages, "--limit", "0"], "1.."),
+        ("query related", vec!["http://a/1", "--limit", "0"], "1.."),
+        ("query similar", vec![&folder], "Is a directory; check the path"),
+        ("backfill", vec![&pages, "--from-sketches", &folder, "--links", &pages], "cannot be used with"),
+        ("run", vec![&pages, "--sweep", "two\nlines"], "control characters"),
+    ] {
+        let (code, _, said) = output_of(world.command(command).args(&arguments));
+        assert!(code == Some(2) && said.contains(why), "{command} {arguments:?}: {code:?} {said}");
+    }
+    for setting in ["LOOKALIKE__HTTP__TOKEN", "LOOKALIKE__HTTP__READ_TOKEN"] {
+        let (code, _, said) = output_of(bare(&["config", "validate"]).env(setting, "hunter2"));
+        assert!(code == Some(2) && said.contains("env:NAME") && !said.contains("hunter2"), "{setting}: {said}");
+    }
 }
 
 /// Lost once: the space of the folder that each killed `recluster` left beside its table.
