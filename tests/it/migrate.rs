@@ -308,6 +308,25 @@ fn the_inputs_give_what_texts_cannot() {
     assert_mapping(&world);
 }
 
+/// Lost once: the numbers of documents, which were others each time, and with them any interrupted command.
+#[test]
+fn files_are_read_again_in_the_order_of_their_names() {
+    let world = World::new();
+    let names = ["a", "b", "c", "d", "e", "f"];
+    for name in names.iter().rev() {
+        let words: String = (0..20).map(|n| format!("{name}{n} ")).collect();
+        let line = page(&format!("http://{name}/"), "2017-09-02T00:00:00Z", "1", &words) + "\n";
+        world.run(&[world.write(&format!("{name}.jsonl"), line)]);
+    }
+    let output = migrate_command(&world, &[]).arg("--reread").output().expect("starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for (document, name) in (1..).zip(names) {
+        let answer = ask_new(&world, "query url", &[&format!("http://{name}/"), "--json"]);
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        assert_eq!(answer["sightings"][0]["document"], document, "{name}");
+    }
+}
+
 /// Lost if this fails: pages that neither the inputs nor texts have are missing, and nobody is told.
 #[test]
 fn pages_that_the_inputs_lack_come_from_texts_or_are_told() {
