@@ -4,7 +4,7 @@
 use super::error::DedupError;
 use super::keep::{Candidate, Chooser, Keep, Kept, Preference};
 use super::kept_log::{KeptLog, KeptWriter};
-use super::kept_set::KeptSet;
+use super::record_set::RecordSet;
 use super::records::{ClusteredRecord, ClusteredRecords, Counts, Outcome, RejectedRecords};
 use super::removed::{Removals, RemovedRecord};
 use super::rows::{KeptRow, PageName, PageSource, Why};
@@ -56,7 +56,7 @@ pub struct List<'a> {
 /// Which records stay.
 pub struct Decision {
     /// Those records.
-    pub kept: KeptSet,
+    pub kept: RecordSet,
     /// How many records stay and go.
     pub counts: Counts,
     /// The rejected records, by reason.
@@ -84,7 +84,7 @@ pub fn decide(
         clusters: records.clusters(),
         names: records.inputs().iter().map(|input| input.name.as_str()).collect(),
         decision: Decision {
-            kept: KeptSet::new(records.inputs().len()),
+            kept: RecordSet::new(records.inputs().len()),
             counts: Counts::default(),
             rejected: BTreeMap::new(),
         },

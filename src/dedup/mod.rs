@@ -5,7 +5,7 @@
 //!   of a batch, or                                             └─────▶ removed records, joined with the kept pages
 //!   of a store's newest records                                        and sorted by position
 //! ```
-//! Nothing here reads or writes pages. [`ClusteredRecords`] says what was clustered; the [`KeptSet`] names the records that
+//! Nothing here reads or writes pages. [`ClusteredRecords`] says what was clustered; the kept set names the records that
 //! the second pass over the inputs writes. A [`Corpus`] is the folder of the output: it remembers how far the work is.
 
 mod corpus;
@@ -13,7 +13,7 @@ mod decide;
 mod error;
 mod keep;
 mod kept_log;
-mod kept_set;
+mod record_set;
 mod records;
 mod removed;
 mod rows;
@@ -23,6 +23,6 @@ pub use decide::{Decision, KnownPages, List, Workspace, decide};
 pub use error::DedupError;
 pub use keep::{Candidate, Chooser, ColumnValues, Keep, Kept, Preference};
 pub use kept_log::KeptLog;
-pub use kept_set::KeptSet;
+pub use record_set::RecordSet;
 pub use records::{ClusteredRecord, ClusteredRecords, Counts, Outcome, ReadInput, RejectedRecords};
 pub use removed::{RemovalKind, RemovedRecord};

@@ -23,7 +23,7 @@ use super::wiring::{check_share, watch_signals};
 use crate::backfill::{Context, PhaseName, PhaseProgress};
 use crate::config::Config;
 use crate::dedup::{
-    Corpus, Counts, Decided, DedupError, Finished, KeptSet, KnownPages, List, Preference, RemovedRecord, Workspace,
+    Corpus, Counts, Decided, DedupError, Finished, KnownPages, List, Preference, RecordSet, RemovedRecord, Workspace,
     decide,
 };
 use crate::files::rename_durably;
@@ -81,7 +81,7 @@ pub(super) fn dedup(mut config: Config, store: Option<&Path>, args: &DedupArgs, 
         }
         return Err(why);
     }
-    let kept = KeptSet::read(&corpus.kept_set()).map_err(dedup_error)?;
+    let kept = RecordSet::read(&corpus.kept_set()).map_err(dedup_error)?;
     let progress = telemetry::Progress::new(config.log.progress_seconds, mode.hides_progress());
     let shown = progress.start_backfill(phases);
     let written = outputs::write(&config, &corpus, &plan, &decided, &kept, &context);

@@ -6,7 +6,7 @@ use crate::backfill::{Context, PhaseName};
 use crate::cli::exit::{Exit, ending};
 use crate::cli::wiring::file_source;
 use crate::config::Config;
-use crate::dedup::{Corpus, Decided, DedupError, Finished, KeptSet, ReadInput};
+use crate::dedup::{Corpus, Decided, DedupError, Finished, ReadInput, RecordSet};
 use crate::files::{CopyError, CopyFormat, CopyJob, RecordCopier};
 use crate::ports::ProgressMap;
 use anyhow::{Result, anyhow};
@@ -20,7 +20,7 @@ pub(super) fn write(
     corpus: &Corpus,
     plan: &Plan,
     decided: &Decided,
-    kept: &KeptSet,
+    kept: &RecordSet,
     context: &Context,
 ) -> Result<Finished> {
     let source = file_source(config, Vec::new(), ProgressMap::new())?;
@@ -67,7 +67,7 @@ struct Shards<'a> {
     corpus: &'a Corpus,
     plan: &'a Plan,
     decided: &'a Decided,
-    kept: &'a KeptSet,
+    kept: &'a RecordSet,
     context: &'a Context,
     /// Inputs with records, by name.
     at: HashMap<&'a str, usize>,

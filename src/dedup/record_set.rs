@@ -1,4 +1,4 @@
-//! The kept set: a bit for each record of each input, in a file.
+//! A set of records: a bit for each record of each input, which can be kept in a file.
 
 use super::error::{DedupError, io_error};
 use crate::codec::{decode_array, decode_bytes, decode_varint, encode_bytes, encode_varint};
@@ -7,16 +7,16 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
-/// Which records of which inputs stay.
+/// Records of inputs, by their number in each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeptSet {
+pub struct RecordSet {
     inputs: Vec<Vec<u8>>,
 }
 
-impl KeptSet {
+impl RecordSet {
     /// Creates an empty set over inputs.
     pub fn new(n_inputs: usize) -> Self {
-        KeptSet { inputs: vec![Vec::new(); n_inputs] }
+        RecordSet { inputs: vec![Vec::new(); n_inputs] }
     }
 
     /// Adds a record.
@@ -28,14 +28,14 @@ impl KeptSet {
         bits[offset / 8] |= 1 << (offset % 8);
     }
 
-    /// Whether a record stays.
+    /// Whether a record is in it.
     pub fn contains(&self, input: usize, offset: i64) -> bool {
         let byte = usize::try_from(offset).ok().and_then(|at| self.inputs.get(input)?.get(at / 8));
         byte.is_some_and(|byte| byte >> (offset % 8) & 1 == 1)
     }
 
-    /// How many records of an input stay.
-    pub fn n_kept(&self, input: usize) -> u64 {
+    /// How many records of an input are in it.
+    pub fn n_records(&self, input: usize) -> u64 {
         self.inputs.get(input).map_or(0, |bits| bits.iter().map(|byte| u64::from(byte.count_ones())).sum())
     }
 
@@ -58,7 +58,7 @@ impl KeptSet {
         write().map_err(io_error(path))
     }
 
-    /// Reads the set that [`KeptSet::write`] wrote.
+    /// Reads the set that [`RecordSet::write`] wrote.
     ///
     /// # Errors
     /// [`DedupError::Damaged`] where the file holds something else.
@@ -68,14 +68,14 @@ impl KeptSet {
     }
 }
 
-fn decode(bytes: &[u8]) -> Option<KeptSet> {
+fn decode(bytes: &[u8]) -> Option<RecordSet> {
     let (mut rows, mut checksum) = bytes.split_at(bytes.len().checked_sub(8)?);
     if HighwayHasher::default().hash64(rows) != u64::from_le_bytes(decode_array(&mut checksum)?) {
         return None;
     }
     let n_inputs = decode_varint(&mut rows)?;
     let inputs = (0..n_inputs).map(|_| decode_bytes(&mut rows).map(<[u8]>::to_vec)).collect::<Option<_>>()?;
-    rows.is_empty().then_some(KeptSet { inputs })
+    rows.is_empty().then_some(RecordSet { inputs })
 }
 
 #[cfg(test)]
@@ -87,23 +87,23 @@ mod tests {
     proptest! {
         #[test]
         fn it_holds_what_was_inserted(records in prop::collection::btree_set((0usize..3, 0i64..300), 0..200)) {
-            let mut set = KeptSet::new(3);
+            let mut set = RecordSet::new(3);
             records.iter().for_each(|(input, offset)| set.insert(*input, *offset));
             let folder = tempfile::tempdir().expect("a folder");
             let path = folder.path().join("kept");
             set.write(&path).expect("written");
-            let read = KeptSet::read(&path).expect("read");
+            let read = RecordSet::read(&path).expect("read");
             let found: BTreeSet<(usize, i64)> = (0..4)
                 .flat_map(|input| (-1..301).map(move |offset| (input, offset)))
                 .filter(|(input, offset)| read.contains(*input, *offset))
                 .collect();
             prop_assert_eq!(&found, &records);
-            prop_assert_eq!((0..3).map(|input| set.n_kept(input)).sum::<u64>(), records.len() as u64);
+            prop_assert_eq!((0..3).map(|input| set.n_records(input)).sum::<u64>(), records.len() as u64);
             let mut bytes = fs::read(&path).expect("bytes");
             let at = bytes.len() / 2;
             bytes[at] ^= 4;
             fs::write(&path, bytes).expect("written");
-            prop_assert!(matches!(KeptSet::read(&path), Err(DedupError::Damaged(_))));
+            prop_assert!(matches!(RecordSet::read(&path), Err(DedupError::Damaged(_))));
         }
     }
 }
