@@ -3,7 +3,7 @@
 use super::args::ClusterArgs;
 use super::backfill::{context, memory_limit};
 use super::dedup::errors::dedup_error;
-use super::dedup::{column, without_store};
+use super::dedup::{column, revisits, without_store};
 use super::exit::{Exit, file_error, none_accepted, usage};
 use super::output::{OutputMode, counted, no_pages_text, unreadable_text};
 use super::output_path::check_output;
@@ -113,6 +113,7 @@ fn decide_each(
     args: &ClusterArgs,
 ) -> Result<Decided> {
     let values = column::values(config, &args.keep, records.inputs(), context)?;
+    let revisits = revisits::revisits(config, &args.keep, records.inputs(), context)?;
     context.progress.begin(PhaseName { name: "choosing pages", reads_pages: false }, 0);
     let work = Workspace { folder: &context.folder, memory: context.memory, stop: &context.stop };
     let mut removals = Vec::new();
@@ -121,7 +122,7 @@ fn decide_each(
         Ok(())
     };
     let list = List { each: &mut each, with_containment: false };
-    let preference = Preference { keep: &args.keep, values: &values };
+    let preference = Preference { keep: &args.keep, values: &values, revisits: &revisits };
     let decision = decide(records, preference, None, &work, Some(list)).map_err(dedup_error)?;
     Ok(Decided { decision, removals })
 }

@@ -116,7 +116,7 @@ fn choose(
 ) -> Result<Chooser, DedupError> {
     let clusters = records.clusters();
     let cluster_of = |document: DocumentId| clusters.get(document.0 as usize - 1).copied();
-    let Preference { keep, values } = preference;
+    let Preference { keep, values, revisits } = preference;
     let n_words = if *keep == Keep::Longest { records.n_words()? } else { Vec::new() };
     let mut chooser = Chooser::new(keep.clone(), clusters.len());
     if let Some(known) = known {
@@ -145,7 +145,8 @@ fn choose(
         {
             let value = values.get(record.input, record.offset);
             let n_words = n_words.get(document.0 as usize - 1).copied().unwrap_or_default();
-            chooser.offer(cluster, &Candidate { number, document, n_words, fetched_at, value });
+            let is_revisit = revisits.contains(record.input as usize, record.offset);
+            chooser.offer(cluster, &Candidate { number, document, n_words, fetched_at, value, is_revisit });
         }
         number += 1;
         Ok(())

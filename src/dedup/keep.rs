@@ -1,5 +1,6 @@
 //! The choice: which page of a cluster stays. It depends on the pages alone, not on the order in which they are offered.
 
+use super::record_set::RecordSet;
 use crate::document::{DocumentId, FetchTime};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -25,6 +26,7 @@ impl Keep {
     /// What a page offers. The highest rank stays.
     fn rank(&self, candidate: &Candidate) -> i64 {
         match self {
+            _ if candidate.is_revisit => i64::MIN,
             Keep::Longest => i64::from(candidate.n_words),
             Keep::Newest => candidate.fetched_at.0,
             Keep::First => 0,
@@ -77,6 +79,8 @@ pub struct Candidate {
     pub fetched_at: FetchTime,
     /// Its value in the column of [`Keep::Column`].
     pub value: Option<f64>,
+    /// Whether it is of [`Preference::revisits`].
+    pub is_revisit: bool,
 }
 
 /// The values of a column, for the records of all inputs in their order; 8 bytes each. None are kept as NaN.
@@ -103,13 +107,15 @@ impl ColumnValues {
     }
 }
 
-/// Which page of a cluster stays, with the values that [`Keep::Column`] needs.
+/// Which page of a cluster stays, and what is known of the records for that.
 #[derive(Clone, Copy)]
 pub struct Preference<'a> {
     /// Which page stays.
     pub keep: &'a Keep,
     /// The values of the column; none for any other choice.
     pub values: &'a ColumnValues,
+    /// Records that refer to the content of another one and are copied without it. They come after all other pages.
+    pub revisits: &'a RecordSet,
 }
 
 /// The page that stays.
@@ -217,7 +223,7 @@ mod tests {
     fn candidate((number, n_words, time): (u64, u32, i64)) -> Candidate {
         let value = (n_words != 3).then(|| f64::from(n_words) - 1.5);
         let (document, fetched_at) = (DocumentId(number as u32 + 1), FetchTime(time));
-        Candidate { number, document, n_words, fetched_at, value }
+        Candidate { number, document, n_words, fetched_at, value, is_revisit: false }
     }
 
     fn chosen(keep: Keep, pages: &[(u64, u32, i64)]) -> Option<Kept> {
@@ -237,6 +243,20 @@ mod tests {
         pages.iter().for_each(|page| chooser.offer(CLUSTER, &candidate(*page)));
         assert_eq!(chooser.kept_document(CLUSTER), Some(DocumentId(6)));
         assert!(chooser.removes_any(CLUSTER));
+    }
+
+    /// Lost once: the content of a page of which a newer revisit stayed, a record without it.
+    #[test]
+    fn a_revisit_stays_where_there_is_nothing_else() {
+        let revisit = |page| Candidate { is_revisit: true, ..candidate(page) };
+        let chosen = |pages: &[Candidate]| {
+            let mut chooser = Chooser::new(Keep::Newest, 5);
+            pages.iter().for_each(|page| chooser.offer(CLUSTER, page));
+            chooser.kept(CLUSTER)
+        };
+        let (older, newer) = (candidate((4, 10, -7)), candidate((6, 10, -5)));
+        assert_eq!(chosen(&[older, revisit((5, 10, 9)), newer, revisit((7, 10, 8))]), Some(Kept::Record(6)));
+        assert_eq!(chosen(&[revisit((5, 10, 8)), revisit((7, 10, 9))]), Some(Kept::Record(5)));
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod parquet_writer;
 mod read_error;
 mod record_reader;
 mod record_writer;
+mod revisits;
 mod row_copy;
 mod row_groups;
 mod sketch_file;
@@ -57,6 +58,7 @@ pub use inputs::{InputError, NamedFile, input_files, named_files};
 pub use link_file::{LinkFile, LinkFileError, LinkFooter, link_schema};
 pub use new_file::{NewFile, rename_durably};
 pub use parquet_writer::{ColumnKind, ParquetWriter};
+pub use revisits::read_revisits;
 pub use sketch_file::{
     ContentColumns, InputNumber, SketchFileError, SketchFileWriter, SketchFiles, SketchFooter, sketch_schema,
 };

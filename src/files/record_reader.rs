@@ -15,6 +15,11 @@ pub(super) trait RecordReader: Send {
     /// because records that are skipped need no decoding.
     fn decode(&mut self) -> Record;
 
+    /// Whether the current record is a revisit: it has no content of its own, but refers to that of another record.
+    fn is_revisit(&self) -> bool {
+        false
+    }
+
     /// The names of the columns, if the file is a table. Its records are JSON objects with these names.
     fn columns(&self) -> Option<&[String]> {
         None

@@ -247,8 +247,12 @@ impl RecordReader for WarcRecords {
     }
 
     fn decode(&mut self) -> Record {
-        self.record.original = if self.record.header.kind == "revisit" { self.original() } else { None };
+        self.record.original = if self.is_revisit() { self.original() } else { None };
         self.record.decode(self.fault.take(), self.last_time, &self.defaults, &self.limits)
+    }
+
+    fn is_revisit(&self) -> bool {
+        self.record.header.kind == "revisit"
     }
 
     fn keep_bytes(&mut self, next: bool) {

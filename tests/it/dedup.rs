@@ -368,6 +368,88 @@ fn every_format_and_compression_keeps_the_same_pages_as_they_came() {
     }
 }
 
+/// A WARC record of a capture with a digest: a response with a text, or a revisit.
+fn capture(kind: &str, url: &str, time: &str, digest: &str, text: &str) -> String {
+    let block = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n{text}");
+    format!(
+        "WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\nWARC-Date: {time}\r\nWARC-Payload-Digest: \
+         sha1:{digest}\r\nContent-Type: application/http; msgtype=response\r\nContent-Length: {}\r\n\r\n{block}\r\n\r\n",
+        block.len()
+    )
+}
+
+/// Words that are in no other text.
+fn words(name: &str) -> String {
+    (0..40).map(|n| format!("{name}{n}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Lost once: the content of every page that was revisited. With `--keep newest` the revisit stayed as it came, without the
+/// content, and the original went.
+#[test]
+fn a_revisit_does_not_stay_instead_of_its_original() {
+    let (world, old, new) = (World::new(), "2020-01-01T00:00:00Z", "2021-01-01T00:00:00Z");
+    let original = capture("response", "http://a/1", old, "A", &words("a"));
+    // Of this one, only the revisit is a page.
+    let no_page = capture("response", "", old, "B", &words("b"));
+    let revisits = ["A", "B"].map(|digest| capture("revisit", &format!("http://b/{digest}"), new, digest, ""));
+    let inputs = [
+        world.write("0.warc.gz", [gzipped(original.as_bytes()), gzipped(no_page.as_bytes())].concat()),
+        world.write("1.warc", revisits.concat()),
+    ];
+    let store = world.path("corpus.store").display().to_string();
+    for (out, arguments) in [("out", &[][..]), ("held", &["--store", &store])] {
+        world.dedup(&inputs, out, &[&["--keep", "newest"], arguments].concat());
+        let found = ["0.warc.gz", "1.warc"].map(|name| text(&unpacked(&world.path(out).join(name))));
+        assert_eq!(found, [original.clone(), revisits[1].clone()], "{out}");
+    }
+    // Text has the content: the choice is free.
+    world.dedup(&inputs, "text", &["--keep", "newest", "--format", "jsonl"]);
+    assert!(unpacked(&world.path("text/0.jsonl.gz")).is_empty());
+    let kept = text(&unpacked(&world.path("text/1.jsonl")));
+    assert!(kept.lines().count() == 2 && kept.contains(&words("a")) && kept.contains(&words("b")), "{kept}");
+    // The table goes by records as they came.
+    let mut command = world.command_without_store("cluster -q --keep newest --columns url,keep");
+    let output = command.arg("--out").arg(world.path("table.csv")).args(&inputs).output().expect("starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = fs::read_to_string(world.path("table.csv")).expect("a table");
+    assert_eq!(table, "url,keep\nhttp://a/1,true\n,false\nhttp://b/A,false\nhttp://b/B,true\n");
+}
+
+/// Lost once: the whole corpus, where a run was killed between the output that has the original of a revisit and the one that
+/// has the revisit. The next run did not read the original's file again, and ended with "is not the file that was read before".
+#[test]
+fn the_text_of_a_revisit_is_found_in_a_file_that_is_written_already() {
+    let mut n_whole = 0;
+    loop {
+        // One thread: the outputs are written in their order.
+        let world = World::new().with("pipeline.sketchers", 1);
+        let original = capture("response", "http://a/1", "2020-01-01T00:00:00Z", "A", &words("a"));
+        let revisit = capture("revisit", "http://a/1", "2021-01-01T00:00:00Z", "A", "");
+        // What follows is no page, and takes a moment to read.
+        let more = format!("WARC/1.0\r\nWARC-Type: metadata\r\nContent-Length: {}\r\n\r\n", 30 << 20);
+        let more = [revisit.as_bytes(), more.as_bytes(), &vec![b'x'; 30 << 20], b"\r\n\r\n"].concat();
+        let inputs = [world.write("0.warc", original), world.write("1.warc", more)];
+        let options = ["--keep", "newest", "--format", "jsonl"];
+        let mut process = world.dedup_command(&inputs, "out", &options).stdout(Stdio::null()).spawn().expect("starts");
+        while !world.path("out/0.jsonl").exists() {
+            assert!(process.try_wait().expect("a status").is_none_or(|status| status.success()));
+            std::hint::spin_loop();
+        }
+        process.kill().expect("killed");
+        process.wait().expect("ended");
+        let is_killed_between = !world.path("out/1.jsonl").exists();
+        world.dedup(&inputs, "out", &options);
+        assert_eq!(fs::read(world.path("out/0.jsonl")).expect("an output"), b"");
+        let kept = fs::read_to_string(world.path("out/1.jsonl")).expect("an output");
+        assert!(kept.lines().count() == 1 && kept.contains(&words("a")), "{kept}");
+        if is_killed_between {
+            return;
+        }
+        n_whole += 1;
+        assert!(n_whole < 20, "no run was killed between two outputs");
+    }
+}
+
 /// The rows of a list of removed records.
 fn removed_rows(path: &Path) -> Vec<Value> {
     fs::read_to_string(path).expect("a list").lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()

@@ -10,11 +10,12 @@ pub(super) mod column;
 pub(super) mod errors;
 mod outputs;
 mod plan;
+pub(super) mod revisits;
 mod summary;
 mod with_store;
 pub(super) mod without_store;
 
-use super::args::DedupArgs;
+use super::args::{CorpusFormat, DedupArgs};
 use super::backfill::{context, memory_limit};
 use super::exit::{Exit, ending, none_accepted};
 use super::output::{OutputMode, RowWriter};
@@ -101,6 +102,11 @@ fn decide_and_list(
 ) -> Result<()> {
     let Clustered { mut records, known, unreadable, n_read_before } = clustered;
     let values = column::values(config, &args.keep, records.inputs(), context)?;
+    let revisits = match args.format {
+        None | Some(CorpusFormat::Same) => revisits::revisits(config, &args.keep, records.inputs(), context)?,
+        // Written as text, a revisit has the content of its original.
+        Some(CorpusFormat::Jsonl | CorpusFormat::Parquet) => RecordSet::default(),
+    };
     context.progress.begin(PhaseName { name: "choosing pages", reads_pages: false }, 0);
     let work = Workspace { folder: &context.folder, memory: context.memory, stop: &context.stop };
     let known = known.as_ref().map(|known| KnownPages {
@@ -113,7 +119,7 @@ fn decide_and_list(
         let mut each = |record: &RemovedRecord<'_>| list.as_mut().map_or(Ok(()), |list| list.write(record));
         let with_containment = args.containment.is_some();
         let list = args.removed.is_some().then_some(List { each: &mut each, with_containment });
-        let preference = Preference { keep: &args.keep, values: &values };
+        let preference = Preference { keep: &args.keep, values: &values, revisits: &revisits };
         decide(records.as_mut(), preference, known.as_ref(), &work, list).map_err(dedup_error)?
     };
     list.map_or(Ok(()), RemovedList::finish)?;
