@@ -13,6 +13,8 @@ pub(super) enum PageField {
     Sweep,
     Text,
     Body,
+    /// A JSON array, as `dedup --format parquet` writes it; where a row has a text, the text counts.
+    Features,
     ContentType,
     HttpStatus,
     RedirectTo,
@@ -28,6 +30,7 @@ impl PageField {
             PageField::Sweep => &[Part::Sweep],
             PageField::Text => &[Part::Text],
             PageField::Body => &[Part::Html, Part::Body],
+            PageField::Features => &[Part::Features],
             PageField::ContentType => &[Part::ContentType],
             PageField::HttpStatus => &[Part::HttpStatus],
             PageField::RedirectTo => &[Part::RedirectTo],
@@ -43,6 +46,7 @@ impl PageField {
             PageField::Sweep => "sweep",
             PageField::Text => "text",
             PageField::Body => "body",
+            PageField::Features => "features",
             PageField::ContentType => "content_type",
             PageField::HttpStatus => "http_status",
             PageField::RedirectTo => "redirect_to",
@@ -59,6 +63,7 @@ const HABITS: &[(PageField, &[&str])] = &[
     (PageField::Sweep, &["sweep", "dump", "crawl"]),
     (PageField::Text, &["text"]),
     (PageField::Body, &["html", "content", "body"]),
+    (PageField::Features, &["features"]),
     (PageField::ContentType, &["content_type", "content_mime_type", "mime_type"]),
     (PageField::HttpStatus, &["http_status", "fetch_status"]),
     (PageField::RedirectTo, &["redirect_to", "fetch_redirect"]),
@@ -67,7 +72,7 @@ const HABITS: &[(PageField, &[&str])] = &[
 
 /// The columns that hold a page, by their place in `columns`, which are the paths of single values: a nested column has
 /// several parts. Places that are configured take the place of habits. By habit, a column at the top is preferred to a
-/// nested one of the same name. Of text and a body, the text counts.
+/// nested one of the same name. Of text and a body, the text counts, and of a body and features, the body.
 ///
 /// # Errors
 /// [`ReadError::Unusable`] where a configured column is not there, or there is no content, or no URL or time and no
@@ -98,6 +103,9 @@ pub(super) fn page_columns(
     if found.iter().any(|(_, field)| *field == PageField::Text) {
         found.retain(|(_, field)| *field != PageField::Body);
     }
+    if found.iter().any(|(_, field)| *field == PageField::Body) {
+        found.retain(|(_, field)| *field != PageField::Features);
+    }
     let lacks = |fields: &[PageField]| !found.iter().any(|(_, field)| fields.contains(field));
     let names = |wanted: &[PageField]| {
         let names = HABITS.iter().filter(|(field, _)| wanted.contains(field)).flat_map(|(_, names)| names.iter());
@@ -106,7 +114,12 @@ pub(super) fn page_columns(
     let has_url = fallback.url.is_some() || (fallback.is_id_url && !lacks(&[PageField::Id]));
     for (wanted, has_fallback, what, advice) in [
         (&[PageField::Url][..], has_url, "the URL", ", with --map url=COLUMN, or give --url-from record"),
-        (&[PageField::Text, PageField::Body], false, "the content", ", with --map text=COLUMN or html=COLUMN"),
+        (
+            &[PageField::Text, PageField::Body, PageField::Features],
+            false,
+            "the content",
+            ", with --map text=COLUMN or html=COLUMN",
+        ),
         (
             &[PageField::FetchedAt],
             fallback.fetched_at.is_some(),
@@ -198,6 +211,10 @@ mod tests {
         let both = ["x.url", "url", "html", "text", "crawl_date"];
         check(&both, false, Ok(&[("url", "url"), ("crawl_date", "fetched_at"), ("text", "text")]));
         check(&["url", "content"], true, Ok(&[("url", "url"), ("content", "body")]));
+        let features = ["url", "date", "text", "features"];
+        let found = [("url", "url"), ("date", "fetched_at"), ("text", "text"), ("features", "features")];
+        check(&features, false, Ok(&found));
+        check(&["url", "html", "features"], true, Ok(&[("url", "url"), ("html", "body")]));
     }
 
     #[test]

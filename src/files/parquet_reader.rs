@@ -21,6 +21,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::file::reader::Length;
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
 use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
@@ -217,10 +218,18 @@ struct JsonRow<'a> {
 impl Serialize for JsonRow<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut page = serializer.serialize_map(None)?;
+        let has_text =
+            self.columns.iter().any(|column| column.field == PageField::Text && column.cell(self.at).is_some());
         for column in self.columns {
             let name = column.field.name();
             let cell = column.cell(self.at);
             match cell {
+                Some(_) if column.field == PageField::Features && has_text => {}
+                Some(Cell::Text(text)) if column.field == PageField::Features => {
+                    // What is no JSON is rejected as a text: it is no array.
+                    let features = serde_json::from_str(&text).unwrap_or_else(|_| Value::String(text.into_owned()));
+                    page.serialize_entry(name, &features)?;
+                }
                 Some(Cell::Text(text)) => page.serialize_entry(name, &text)?,
                 Some(Cell::Number(number)) => page.serialize_entry(name, &number)?,
                 Some(Cell::Bytes(bytes)) if column.field == PageField::Body => {

@@ -659,6 +659,36 @@ fn any_input_becomes_a_table_of_text() {
     assert_eq!(world.dedup(&outputs, "again", &[])["n_kept"], kept.len());
 }
 
+/// Lost once: every page of features. The reader of tables did not know the column in which the writer puts them.
+#[test]
+fn a_table_of_features_is_read_again() {
+    let world = World::new();
+    let features = |name: &str| (0..30).map(|n| format!("{name}{n}\"\u{e9}")).collect::<Vec<_>>();
+    let head = |url| serde_json::json!({"url": url, "fetched_at": "2026-01-01T00:00:00Z"});
+    let lines: String = [
+        ("http://a/", "features", serde_json::json!(features("a"))),
+        ("http://b/", "features", serde_json::json!(features("b"))),
+        ("http://c/", "text", words("c").into()),
+    ]
+    .into_iter()
+    .map(|(url, content, value)| {
+        let mut page = head(url);
+        page[content] = value;
+        format!("{page}\n")
+    })
+    .collect();
+    let pages = world.write("pages.jsonl", &lines);
+    assert_eq!(world.dedup(std::slice::from_ref(&pages), "table", &["--format", "parquet"])["n_kept"], 3);
+    let table = world.path("table/pages.parquet");
+    assert_eq!(world.dedup(std::slice::from_ref(&table), "again", &[])["n_kept"], 3);
+    // The same pages, with the same contents.
+    world.dedup(std::slice::from_ref(&table), "lines", &["--format", "jsonl"]);
+    let parsed = |text: &str| -> Vec<Value> { text.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect() };
+    assert_eq!(parsed(&fs::read_to_string(world.path("lines/pages.jsonl")).expect("lines")), parsed(&lines));
+    let both = world.dedup(&[pages, table], "both", &[]);
+    assert_eq!((&both["n_kept"], &both["n_removed_identical"]), (&3.into(), &3.into()), "{both}");
+}
+
 #[test]
 fn another_threshold_and_containment_keep_other_pages() {
     let (world, pages) = (World::new(), sample());
