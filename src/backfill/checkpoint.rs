@@ -42,6 +42,9 @@ pub struct BackfillSpec {
     pub reading: String,
     /// The inputs: the name and the size in bytes of each.
     pub inputs: Vec<(String, u64)>,
+    /// Where the events go: a file by its absolute path, or `-`.
+    #[serde(default)]
+    pub events: Option<String>,
 }
 
 /// A kind of work that is done in phases, each in jobs, and resumed after a kill.
@@ -71,6 +74,8 @@ impl Work for MakeStore {
             () if found.rule != wanted.rule => Some("other rules"),
             () if found.reading != wanted.reading => Some("other limits, sweeps or store.keep_text"),
             () if !has_inputs(&found.inputs, &wanted.inputs, is_read) => Some("other inputs"),
+            // Events that were not asked for at first may be: they are published in the end.
+            () if found.events.is_some() && found.events != wanted.events => Some("another --events"),
             () => None,
         }
     }
@@ -474,7 +479,8 @@ mod tests {
     use crate::cluster::MatchRule;
 
     fn open(folder: &Path) -> Result<Checkpoint, BackfillError> {
-        let spec = BackfillSpec { rule: rule(0, MatchRule::default()), reading: String::new(), inputs: Vec::new() };
+        let rule = rule(0, MatchRule::default());
+        let spec = BackfillSpec { rule, reading: String::new(), inputs: Vec::new(), events: None };
         Checkpoint::open(folder, spec, 8, None, || Seed([9; 4]))
     }
 
@@ -490,6 +496,7 @@ mod tests {
             rule: rule(index_size, MatchRule::default()),
             reading: reading.into(),
             inputs: if input.is_empty() { Vec::new() } else { vec![(input.into(), 1)] },
+            events: None,
         };
         for (spec, seed, expected) in [
             (spec(7, "", ""), None, "other rules"),

@@ -206,7 +206,7 @@ fn page(rule: &StoreRule, number: usize, shingles: BTreeSet<Shingle>, n_supers: 
 
 /// Opens a work folder inside a folder, and a context for it.
 pub(super) fn open_checkpoint(folder: &Path, rule: &StoreRule, memory: u64) -> (Checkpoint, Context) {
-    let spec = BackfillSpec { rule: rule.clone(), reading: String::new(), inputs: Vec::new() };
+    let spec = BackfillSpec { rule: rule.clone(), reading: String::new(), inputs: Vec::new(), events: None };
     let (seed, folder) = (Seed([1, 2, 3, 4]), folder.join("work"));
     let checkpoint = Checkpoint::open(&folder, spec, 8, Some(seed), || seed).expect("opens");
     (checkpoint, Context { folder, n_threads: 2, memory, stop: Arc::default(), progress: Arc::default() })

@@ -3,6 +3,7 @@
 use super::args::BackfillArgs;
 use super::exit::{Exit, RUN_SHOWS_REASONS, ending, file_error, none_accepted, usage};
 use super::output::{OutputMode, counted, no_pages_text, unreadable_text};
+use super::output_path::check_not_read;
 use super::telemetry;
 use super::wiring::{OPEN_SEED, beside, events_sink, file_source, future_limit, new_seed, refuse_star, watch_signals};
 use crate::backfill::{
@@ -28,9 +29,11 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode)
     args.page_defaults.override_in(&mut config)?;
     let advice = "such a store; or backfill with \"components\", and `recluster --policy star` shows the stars in it";
     refuse_star(&config, advice)?;
+    args.events.as_ref().map_or(Ok(()), |events| check_not_read("--events", Path::new(events), &args.inputs))?;
     // Before the work folder is created: a mistyped path must leave nothing behind.
     let inputs = BackfillInputs::open(&mut config, &args)?;
-    let spec = inputs.spec(&config)?;
+    let events = args.events.as_deref().map(whole_name).transpose()?;
+    let spec = BackfillSpec { events, ..inputs.spec(&config)? };
     telemetry::start_logs(&config.log)?;
     let shutdown = watch_signals()?;
     let start = args.then_from_kafka.as_deref().map(|start| then_from_kafka(&config, start)).transpose()?;
@@ -70,6 +73,15 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode)
         table + &summary_text(report, n_files, &config.store.path, begun.elapsed())
     })?;
     exit_of(&report)
+}
+
+/// The name of an events file that does not depend on the current folder.
+fn whole_name(events: &str) -> Result<String> {
+    let whole = match events {
+        "-" => return Ok(events.into()),
+        events => std::path::absolute(events).map_err(|error| usage(format!("--events {events}: {error}")))?,
+    };
+    Ok(whole.to_string_lossy().into_owned())
 }
 
 /// What a backfill reads.
@@ -129,7 +141,7 @@ impl BackfillInputs {
                 let links = links.iter().map(|(path, _)| path.clone());
                 let paths: Vec<PathBuf> = files.paths().into_iter().chain(links).collect();
                 let (reading, inputs) = (files.reading().to_string(), input_sizes(&paths)?);
-                Ok(BackfillSpec { rule: config.rule(), reading, inputs })
+                Ok(BackfillSpec { rule: config.rule(), reading, inputs, events: None })
             }
         }
     }
@@ -263,7 +275,7 @@ pub(super) fn backfill_spec(config: &Config, inputs: &[PathBuf]) -> Result<Backf
         Some(_) => reading(config)? + ", texts",
         None => reading(config)?,
     };
-    Ok(BackfillSpec { rule: config.rule(), reading, inputs: input_sizes(inputs)? })
+    Ok(BackfillSpec { rule: config.rule(), reading, inputs: input_sizes(inputs)?, events: None })
 }
 
 /// All settings that change how records are read, as text.

@@ -170,7 +170,7 @@ fn spec(config: &Config, old: &RocksStore, inputs: &[PathBuf]) -> Result<Backfil
     // Inputs may grow meanwhile: what the view lacks does not count.
     let inputs = inputs.iter().map(|input| (input.display().to_string(), 0));
     let inputs = std::iter::once((format!("store {}", old.id()), 0)).chain(inputs).collect();
-    Ok(BackfillSpec { rule: config.rule(), reading: reading_of_all, inputs })
+    Ok(BackfillSpec { rule: config.rule(), reading: reading_of_all, inputs, events: None })
 }
 
 /// Opens the old store as it was when the work began. The view is made once, before anything is read of it.

@@ -35,19 +35,21 @@ pub(super) fn check_outside_stores(flag: &str, out: &Path) -> Result<()> {
     }
 }
 
-/// Fails where events would be written to a folder that is read: the next look would take them for pages.
-pub(super) fn check_not_read(events: &str, inputs: &[PathBuf]) -> Result<()> {
-    if matches!(events, "" | "-") {
+/// Fails where an output would lie in a folder that is read: the next look, or the next run, would take it for pages. The name
+/// of no file, or of standard output, is free.
+pub(super) fn check_not_read(flag: &str, out: &Path, inputs: &[PathBuf]) -> Result<()> {
+    if matches!(out.as_os_str().as_encoded_bytes(), b"" | b"-") {
         return Ok(());
     }
-    let there = nearest_folder(Path::new(events));
+    let there = nearest_folder(out);
     let holds = |input: &&PathBuf| {
         let folder = input.canonicalize().ok().filter(|folder| folder.is_dir());
         folder.zip(there.as_ref()).is_some_and(|(folder, there)| there.starts_with(folder))
     };
     match inputs.iter().find(holds) {
         Some(folder) => Err(usage(format!(
-            "the events file {events} lies in {}, which is read, so that events would be taken for pages; give another path",
+            "{flag} {} lies in {}, which is read, so that it would be taken for pages; give another path",
+            out.display(),
             folder.display()
         ))),
         None => Ok(()),
@@ -82,9 +84,9 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         fs::create_dir_all(path("in/deep")).expect("made");
         fs::create_dir(path("inside")).expect("made");
-        let is_refused = |events: &str| check_not_read(&path(events).to_string_lossy(), &[path("in")]).is_err();
+        let is_refused = |events: &str| check_not_read("--events", &path(events), &[path("in")]).is_err();
         assert_eq!(["in/events.jsonl", "in/deep/e", "inside/e", "e"].map(is_refused), [true, true, false, false]);
-        assert!(check_not_read("-", &[".".into()]).is_ok() && check_not_read("", &[".".into()]).is_ok());
+        assert!(["-", ""].iter().all(|out| check_not_read("--events", Path::new(out), &[".".into()]).is_ok()));
     }
 
     /// Lost once: an input, by a command whose output was the input under another name.

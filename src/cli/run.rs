@@ -49,7 +49,7 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
     if args.role == Some(Role::Sketcher) {
         return roles::sketch(&config, metrics, args.accept_gap, mode);
     }
-    check_not_read(&config.events.file, &args.inputs)?;
+    check_not_read("the events file", Path::new(&config.events.file), &args.inputs)?;
     // Before the store is opened: a mistyped path must not create one.
     let inputs = if args.follow { followed(&config, &args)? } else { file_inputs(&config, &args)? };
     telemetry::start_logs(&config.log)?;

@@ -223,6 +223,37 @@ fn events_of_backfill_and_stream_form_one_sequence() {
     assert_eq!(fold(&world.events()), streamed.partition());
 }
 
+/// Lost once: all space on the disk, with events that the next run read as pages; and every event, where a backfill that was
+/// begun with `--events` was resumed without: the file stayed empty.
+#[test]
+fn events_go_where_they_were_to_go_and_not_where_pages_are_read() {
+    let world = World::new();
+    let folder = world.path("crawl");
+    std::fs::create_dir(&folder).expect("made");
+    std::fs::copy(&sweeps()[0], folder.join("pages.jsonl.zst")).expect("copied");
+    let begin = |events: &str| {
+        let mut command = world.backfill_command(std::slice::from_ref(&folder));
+        command.arg("--events").arg(world.path(events));
+        command
+    };
+    refused(begin("crawl/events.jsonl").output().expect("starts"), "which is read");
+    assert!(!world.path("crawl/events.jsonl").exists() && !world.path("store.backfill").exists());
+    let mut process = begin("events.jsonl").spawn().expect("starts");
+    while !world.path("store.backfill/manifest.json").exists() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    process.kill().expect("killed");
+    process.wait().expect("ended");
+    if !world.path("store").exists() {
+        let without = world.backfill_command(std::slice::from_ref(&folder)).output().expect("starts");
+        refused(without, "another --events");
+        refused(begin("other.jsonl").output().expect("starts"), "another --events");
+        let output = begin("events.jsonl").output().expect("starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    assert_eq!(world.n_events(), 164);
+}
+
 #[test]
 fn bad_records_and_unreadable_files_are_reported() {
     let world = World::new();
