@@ -990,6 +990,48 @@ fn a_folder_keeps_its_paths() {
     assert_eq!(tree(&world.path("again")), tree(&world.path("out")), "a clean corpus stays as it is");
 }
 
+/// Lost once: every run but the first, where the corpus lies in the folder that is read. What an earlier run, or a killed one,
+/// had written counted as further inputs, with which nothing could be resumed.
+#[test]
+fn a_corpus_in_the_folder_that_is_read_is_no_input() {
+    let (world, pages) = (World::new(), sample());
+    fs::create_dir(world.path("in")).expect("made");
+    for file in 0..2 {
+        let lines: Vec<u8> = pages.iter().filter(|page| page.at.0 == file).flat_map(|page| page.line.clone()).collect();
+        world.write(&format!("in/{file}.jsonl"), lines);
+    }
+    let run = |arguments: &[&str]| {
+        let mut command = world.command_without_store("dedup --json --memory 4 . --out clean");
+        command.current_dir(world.path("in")).args(arguments).output().expect("starts")
+    };
+    refused(&run(&["--removed", "removed.jsonl"]), "--removed removed.jsonl lies in ., which is read");
+    assert_eq!(tree(&world.path("in")).len(), 2, "nothing is left");
+    let list = ["--removed", "clean/removed.jsonl"];
+    let first = summary(&run(&list), 0);
+    assert_eq!((&first["n_inputs"], &first["n_pages"]), (&2.into(), &419.into()));
+    let written = tree(&world.path("in/clean"));
+    assert_eq!(written.len(), 3);
+    assert_eq!(summary(&run(&list), 0), first);
+    // As a kill leaves it after the first output.
+    fs::remove_dir_all(world.path("in/clean")).expect("removed");
+    let mut process = {
+        let mut command = world.command_without_store("dedup -q --memory 4 . --out clean");
+        command.current_dir(world.path("in")).args(list).spawn().expect("starts")
+    };
+    while !world.path("in/clean/0.jsonl").exists() {
+        assert!(process.try_wait().expect("a status").is_none_or(|status| status.success()));
+        std::hint::spin_loop();
+    }
+    process.kill().expect("killed");
+    process.wait().expect("ended");
+    assert_eq!(summary(&run(&list), 0)["n_inputs"], 2);
+    assert_eq!(tree(&world.path("in/clean")).len(), 3);
+    refused(
+        &world.dedup_command(&[world.path("in/clean")], "in/clean", &[]).output().expect("starts"),
+        "holds all inputs",
+    );
+}
+
 #[test]
 fn what_can_be_read_of_a_cut_off_input_is_deduplicated() {
     let (world, pages) = (World::new(), sample());

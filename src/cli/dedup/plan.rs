@@ -4,7 +4,7 @@ use crate::backfill::is_free;
 use crate::cli::args::{CorpusFormat, DedupArgs};
 use crate::cli::backfill::{input_sizes, reading};
 use crate::cli::exit::usage;
-use crate::cli::output_path::{check_output, check_outside_stores};
+use crate::cli::output_path::{check_not_read, check_output, check_outside_stores};
 use crate::cli::table::ending_of;
 use crate::cli::wiring::{beside, check_local, refuse_star};
 use crate::config::Config;
@@ -39,11 +39,14 @@ impl Plan {
             refuse_star(config, "a store of them, which --store takes")?;
         }
         let named = named_files(&args.inputs).map_err(usage)?;
+        // There once the command has run or was killed: what it wrote is no input of it.
+        let out = args.out.canonicalize().ok();
+        let is_output = |whole: &str| out.as_ref().is_some_and(|out| Path::new(whole).starts_with(out));
         let sizes = input_sizes(&named.iter().map(|file| file.path.clone()).collect::<Vec<_>>())?;
         let mut seen = BTreeSet::new();
         let (mut inputs, mut rows, mut formats) = (Vec::new(), Vec::new(), Vec::new());
         for (file, (whole, n_bytes)) in named.into_iter().zip(sizes) {
-            if seen.insert(whole.clone()) {
+            if !is_output(&whole) && seen.insert(whole.clone()) {
                 let format = match args.format {
                     Some(CorpusFormat::Same) => CopyFormat::Same,
                     Some(CorpusFormat::Jsonl) => CopyFormat::Jsonl,
@@ -55,6 +58,10 @@ impl Plan {
                 rows.push((whole, n_bytes, output_name(&file.name, format)?));
                 inputs.push(file.path);
             }
+        }
+        if inputs.is_empty() {
+            let out = args.out.display();
+            return Err(usage(format!("--out {out} holds all inputs, and is not read; give another folder")));
         }
         if args.text.is_some() && formats.iter().all(|format| *format == CopyFormat::Same) {
             return Err(usage(
@@ -69,6 +76,9 @@ impl Plan {
             }
             check_output("--removed", removed, &inputs)?;
             check_output("--removed", &unfinished(removed), &inputs)?;
+            if !absolute(removed)?.starts_with(absolute(&args.out)?) {
+                check_not_read("--removed", removed, &args.inputs)?;
+            }
         }
         let removed = args.removed.as_deref().map(absolute).transpose()?;
         check_names(&rows, removed.as_deref(), &absolute(&args.out)?)?;
