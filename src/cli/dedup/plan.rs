@@ -44,7 +44,7 @@ impl Plan {
         let is_output = |whole: &str| out.as_ref().is_some_and(|out| Path::new(whole).starts_with(out));
         let sizes = input_sizes(&named.iter().map(|file| file.path.clone()).collect::<Vec<_>>())?;
         let mut seen = BTreeSet::new();
-        let (mut inputs, mut rows, mut formats) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut inputs, mut names, mut rows, mut formats) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (file, (whole, n_bytes)) in named.into_iter().zip(sizes) {
             if !is_output(&whole) && seen.insert(whole.clone()) {
                 let format = match args.format {
@@ -55,10 +55,12 @@ impl Plan {
                     None => CopyFormat::Jsonl,
                 };
                 formats.push(format);
-                rows.push((whole, n_bytes, output_name(&file.name, format)?));
+                rows.push((whole, n_bytes, output_name(&file.name, format, false)?));
+                names.push(file.name);
                 inputs.push(file.path);
             }
         }
+        tell_apart(&mut rows, &names, &formats)?;
         if inputs.is_empty() {
             let out = args.out.display();
             return Err(usage(format!("--out {out} holds all inputs, and is not read; give another folder")));
@@ -119,8 +121,20 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|error| usage(format!("{}: {error}", path.display())))
 }
 
-/// The name of an input's output.
-fn output_name(name: &Path, format: CopyFormat) -> Result<String> {
+/// Gives outputs that would have one name, such as those of `a.warc` and `a.arc`, names that keep what their inputs end in.
+fn tell_apart(rows: &mut [(String, u64, String)], names: &[PathBuf], formats: &[CopyFormat]) -> Result<()> {
+    let mut n_named: BTreeMap<String, usize> = BTreeMap::new();
+    rows.iter().for_each(|(_, _, output)| *n_named.entry(output.clone()).or_default() += 1);
+    for (((_, _, output), name), format) in rows.iter_mut().zip(names).zip(formats) {
+        if n_named.get(output).is_some_and(|n| *n > 1) {
+            *output = output_name(name, *format, true)?;
+        }
+    }
+    Ok(())
+}
+
+/// The name of an input's output. With `keeps_end`, an output of text is named after all of the input's name.
+fn output_name(name: &Path, format: CopyFormat, keeps_end: bool) -> Result<String> {
     let text =
         name.to_str().ok_or_else(|| usage(format!("{}: the name is not UTF-8; rename the file", name.display())))?;
     let (end, keeps_compression) = match format {
@@ -128,10 +142,13 @@ fn output_name(name: &Path, format: CopyFormat) -> Result<String> {
         CopyFormat::Jsonl => (".jsonl", true),
         CopyFormat::Parquet => (".parquet", false),
     };
+    if keeps_end && !keeps_compression {
+        return Ok(format!("{text}{end}"));
+    }
     let compression =
         [".gz", ".zst", ".zstd", ".xz", ".bz2"].into_iter().find(|end| text.ends_with(end)).unwrap_or_default();
     let stem = text.strip_suffix(compression).unwrap_or(text);
-    let plain = stem.rsplit_once('.').filter(|(before, end)| !before.is_empty() && !end.contains('/'));
+    let plain = stem.rsplit_once('.').filter(|(before, end)| !keeps_end && !before.is_empty() && !end.contains('/'));
     let compression = if keeps_compression { compression } else { "" };
     Ok(format!("{}{end}{compression}", plain.map_or(stem, |(before, _)| before)))
 }
@@ -147,7 +164,7 @@ fn check_names(rows: &[(String, u64, String)], removed: Option<&Path>, out: &Pat
         if let Some(other) = by_name.insert(name, input) {
             return Err(usage(format!(
                 "{other} and {input} would both be written to {name}; give the folder that holds both, whose paths are \
-                 kept, or another --out for each"
+                 kept, or another --out for each, or rename one"
             )));
         }
         if Path::new(name).components().next().is_some_and(|first| first.as_os_str() == ".dedup") {
@@ -175,10 +192,30 @@ mod tests {
             (".hidden", ".hidden.jsonl"),
             ("b.d/pages", "b.d/pages.jsonl"),
         ] {
-            assert_eq!(output_name(Path::new(name), CopyFormat::Jsonl).expect(name), expected);
-            assert_eq!(output_name(Path::new(name), CopyFormat::Same).expect(name), name);
+            assert_eq!(output_name(Path::new(name), CopyFormat::Jsonl, false).expect(name), expected);
+            assert_eq!(output_name(Path::new(name), CopyFormat::Same, false).expect(name), name);
             let stem = expected.split(".jsonl").next().expect("a stem");
-            assert_eq!(output_name(Path::new(name), CopyFormat::Parquet).expect(name), format!("{stem}.parquet"));
+            assert_eq!(
+                output_name(Path::new(name), CopyFormat::Parquet, false).expect(name),
+                format!("{stem}.parquet")
+            );
         }
+    }
+
+    /// Refused once: a folder in which two files differ only in their ends.
+    #[test]
+    fn outputs_of_one_name_are_told_apart() {
+        let named = |format, names: &[&str]| {
+            let names: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+            let row = |name: &PathBuf| (String::new(), 0, output_name(name, format, false).expect("a name"));
+            let mut rows: Vec<_> = names.iter().map(row).collect();
+            tell_apart(&mut rows, &names, &vec![format; names.len()]).expect("named");
+            rows.into_iter().map(|(_, _, output)| output).collect::<Vec<_>>()
+        };
+        let inputs = ["a.warc", "a.warc.gz", "a.arc", "d.x/a.arc"];
+        assert_eq!(named(CopyFormat::Jsonl, &inputs), ["a.warc.jsonl", "a.jsonl.gz", "a.arc.jsonl", "d.x/a.jsonl"]);
+        let expected = ["a.warc.parquet", "a.warc.gz.parquet", "a.arc.parquet", "d.x/a.parquet"];
+        assert_eq!(named(CopyFormat::Parquet, &inputs), expected);
+        assert_eq!(named(CopyFormat::Same, &["a", "a"]), ["a", "a"]);
     }
 }
