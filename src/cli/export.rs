@@ -18,7 +18,7 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Links whose documents are read at once.
 const LINKS_AT_ONCE: usize = 4096;
@@ -198,14 +198,19 @@ fn require_related_clusters(store: &RocksStore) -> Result<()> {
 
 fn table(args: &ExportArgs, columns: &TableColumns, json: bool) -> Result<TableWriter> {
     let columns = chosen(columns.all, columns.default, &args.columns)?;
-    let out = args.out.as_deref();
+    let out = out_file(args);
     out.map_or(Ok(()), |out| check_outside_stores("--out", out))?;
     TableWriter::create(out, TableFormat::choose(args.format, json, out)?, columns)
 }
 
+/// Where the table goes; none for standard output.
+fn out_file(args: &ExportArgs) -> Option<&Path> {
+    args.out.as_deref().filter(|out| out.as_os_str() != "-")
+}
+
 /// Fails where a table would overwrite one of the files of events that it is made from.
 fn check_events(args: &ExportArgs, files: &[PathBuf]) -> Result<()> {
-    args.out.as_deref().map_or(Ok(()), |out| check_output("--out", out, files))
+    out_file(args).map_or(Ok(()), |out| check_output("--out", out, files))
 }
 
 /// Writes the events of files as they come.

@@ -114,17 +114,18 @@ pub(super) enum RowWriter {
 }
 
 impl RowWriter {
-    /// Writes to a file, or to standard output.
-    pub fn create(path: Option<&Path>, json: bool) -> Result<Self> {
+    /// Writes to a file, or to standard output. CSV begins with the names of the columns, whether or not there are rows.
+    pub fn create(path: Option<&Path>, json: bool, columns: &[&str]) -> Result<Self> {
         let out: Box<dyn Write> = match path {
             None => Box::new(stdout().lock()),
             Some(path) => Box::new(File::create(path).map_err(|error| file_error("write", path, &error))?),
         };
-        Ok(if json {
-            RowWriter::Json(BufWriter::new(out))
-        } else {
-            RowWriter::Csv(Box::new(csv::Writer::from_writer(out)))
-        })
+        if json {
+            return Ok(RowWriter::Json(BufWriter::new(out)));
+        }
+        let mut csv = csv::WriterBuilder::new().has_headers(false).from_writer(out);
+        csv.write_record(columns).map_err(csv_error)?;
+        Ok(RowWriter::Csv(Box::new(csv)))
     }
 
     /// Writes a row.

@@ -24,8 +24,12 @@ pub(super) fn check_output<P: AsRef<Path>>(flag: &str, out: &Path, inputs: impl 
     check_outside_stores(flag, out)
 }
 
-/// Fails where an output lies in the folder of a store, or is one.
+/// Fails where an output lies in the folder of a store, or is one, or is named `-`, which is meant for standard output.
 pub(super) fn check_outside_stores(flag: &str, out: &Path) -> Result<()> {
+    if out.as_os_str() == "-" {
+        let why = "this cannot go to standard output; give a path, which may be ./- where that is meant";
+        return Err(usage(format!("{flag} -: {why}")));
+    }
     match store_around(out) {
         Some(store) => {
             let (out, store) = (out.display(), store.display());
@@ -113,6 +117,9 @@ mod tests {
             assert!(refused(out).contains("lies in the store"), "{out}: {}", refused(out));
         }
         assert_eq!(["out.jsonl", "new/out"].map(refused), ["", ""]);
+        // Made once, and looked for on standard output: a file of this name.
+        let dash = |out: &str| check_outside_stores("--out", Path::new(out)).map_err(|error| error.to_string());
+        assert!(dash("-").is_err_and(|why| why.contains("cannot go to standard output")) && dash("./-").is_ok());
         let url = Path::new("s3://bucket/in.jsonl");
         assert!(check_output("--out", url, [url]).is_err());
         assert!(check_output("--out", Path::new("/dev/null"), ["/dev/null"]).is_ok(), "a device overwrites nothing");

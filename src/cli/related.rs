@@ -160,8 +160,8 @@ fn table_path(out: &Path, table: &str, json: bool) -> PathBuf {
 
 fn write_rows(built: &Built, out: &Path, args: &BuildArgs, json: bool) -> Result<()> {
     let urls = built.urls()?;
-    let create = |table: &str| RowWriter::create(Some(&table_path(out, table, json)), json);
-    let mut rows = create("neighbours")?;
+    let create = |table: &str, columns: &[&str]| RowWriter::create(Some(&table_path(out, table, json)), json, columns);
+    let mut rows = create("neighbours", &["url", "related", "similarity"])?;
     built.each_neighbours::<anyhow::Error>(|id, neighbours| {
         let url = urls.url(id);
         let most = if args.nearest == 0 { usize::MAX } else { args.nearest };
@@ -172,14 +172,14 @@ fn write_rows(built: &Built, out: &Path, args: &BuildArgs, json: bool) -> Result
         Ok(())
     })?;
     rows.finish()?;
-    let mut rows = create("centers")?;
+    let mut rows = create("centers", &["url", "center"])?;
     built.each_center::<anyhow::Error>(|id, center| {
         Ok(rows.write(&CenterRow { url: urls.url(id), center: urls.url(center) })?)
     })?;
     rows.finish()?;
     if args.bags {
         let words = built.words()?;
-        let mut rows = RowWriter::create(Some(&out.join(BAGS)), true)?;
+        let mut rows = RowWriter::create(Some(&out.join(BAGS)), true, &[])?;
         built.each_bag::<anyhow::Error>(|url, bag| {
             let weight = |(term, weight): &(Term, u8)| Some((words.get(term)?.clone(), *weight));
             let bag = bag.weights().iter().filter_map(weight).collect();

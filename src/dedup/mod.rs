@@ -25,4 +25,4 @@ pub use keep::{Candidate, Chooser, ColumnValues, Keep, Kept, Preference};
 pub use kept_log::KeptLog;
 pub use record_set::RecordSet;
 pub use records::{ClusteredRecord, ClusteredRecords, Counts, Outcome, ReadInput, RejectedRecords};
-pub use removed::{RemovalKind, RemovedRecord};
+pub use removed::{REMOVED_COLUMNS, RemovalKind, RemovedRecord};

@@ -30,7 +30,22 @@ pub enum RemovalKind {
     Rejected,
 }
 
-/// A row of the list. The order of the fields is that of the columns.
+/// The columns of the list.
+pub const REMOVED_COLUMNS: [&str; 11] = [
+    "source",
+    "record",
+    "url",
+    "kind",
+    "resemblance",
+    "containment",
+    "kept_url",
+    "kept_source",
+    "kept_record",
+    "reason",
+    "message",
+];
+
+/// A row of the list. The order of the fields is that of the [columns](REMOVED_COLUMNS).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RemovedRecord<'a> {
     /// The input, by its absolute path.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 impl World {
@@ -127,11 +127,44 @@ fn a_wrong_command_leaves_nothing_behind() {
         assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
         assert!(!world.path("table.csv").exists() && !world.path("table.csv.cluster").exists());
     }
+    let mut command = world.command_without_store("cluster --out -");
+    let output = command.current_dir(world.path("")).args(sweeps()).output().expect("starts");
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(!world.path("-").exists() && !world.path("-.cluster").exists());
     let output = world.cluster_command(&[world.write("none.jsonl", "no page\n")], "none.csv", &[]).output();
     let output = output.expect("starts");
     assert_eq!(output.status.code(), Some(3));
     assert!(text(&output.stderr).contains("all 1 were rejected; "), "{}", text(&output.stderr));
     assert!(fs::read_to_string(world.path("none.csv")).expect("a table").contains("invalid-json"));
+}
+
+/// Lost once: the place of the table. A kill while the work folder was removed left half of it, which the same command took for
+/// unfinished work and could not read, for ever.
+#[test]
+fn a_run_that_was_killed_while_it_cleans_up_can_be_repeated() {
+    let world = World::new();
+    let expected = world.cluster(&sweeps(), "expected.jsonl", &[]);
+    let table = world.path("table.jsonl");
+    let mut n_killed = 0;
+    for _ in 0..40 {
+        let mut process =
+            world.cluster_command(&sweeps(), "table.jsonl", &[]).stdout(Stdio::null()).spawn().expect("starts");
+        while !table.exists() {
+            assert!(process.try_wait().expect("a status").is_none_or(|status| status.success()));
+            std::hint::spin_loop();
+        }
+        process.kill().expect("killed");
+        process.wait().expect("ended");
+        let left = ["table.jsonl.cluster", "table.jsonl.cluster.removed"].map(|name| world.path(name).exists());
+        n_killed += u32::from(left.contains(&true));
+        assert_eq!(world.cluster(&sweeps(), "table.jsonl", &[]), expected);
+        assert!(!world.path("table.jsonl.cluster.removed").exists(), "what was left is removed");
+        fs::remove_file(&table).expect("removed");
+        if n_killed == 10 {
+            return;
+        }
+    }
+    assert!(n_killed > 0, "no run was killed while it cleaned up");
 }
 
 /// Lost if this fails: who runs the program for a summary must do without its bar.

@@ -536,6 +536,21 @@ fn every_record_is_kept_or_listed_once() {
     }
 }
 
+/// Lost once: the names of the columns, where nothing goes; and a device, over which the list was renamed.
+#[test]
+fn a_list_without_rows_has_its_header_and_a_device_stays() {
+    let world = World::new();
+    let input = world.write("pages.jsonl", page("http://a/", "2026-01-01T00:00:00Z", "1", &words("a")));
+    let (list, device) = (world.path("removed.csv"), world.path("null"));
+    std::os::unix::fs::symlink("/dev/null", &device).expect("linked");
+    for (out, removed) in [("csv", &list), ("device", &device)] {
+        world.dedup(std::slice::from_ref(&input), out, &["--removed", &removed.display().to_string()]);
+    }
+    let header = "source,record,url,kind,resemblance,containment,kept_url,kept_source,kept_record,reason,message\n";
+    assert_eq!(fs::read_to_string(list).expect("a list"), header);
+    assert_eq!(fs::read_link(device).expect("a link"), Path::new("/dev/null"));
+}
+
 /// Text for other programs: it holds the words of the pages, so that nothing more goes when it is deduplicated again.
 #[test]
 fn text_in_json_lines_holds_the_same_pages() {
@@ -948,6 +963,7 @@ fn wrong_use_is_refused_and_leaves_nothing() {
     refused(&run(first, "out", &["--removed", &nowhere]), "is no folder");
     let folder = world.path("").display().to_string();
     refused(&run(first, "out", &["--removed", &folder]), "this is a folder");
+    refused(&run(first, "out", &["--removed", "-"]), "--removed -: this cannot go to standard output");
     let star = world.dedup_command(first, "out", &[]).env("LOOKALIKE__CLUSTER__POLICY", "star").output();
     refused(&star.expect("starts"), "star");
     for name in ["a", "b"] {

@@ -24,8 +24,8 @@ use super::wiring::{check_share, watch_signals};
 use crate::backfill::{Context, PhaseName, PhaseProgress};
 use crate::config::Config;
 use crate::dedup::{
-    Corpus, Counts, Decided, DedupError, Finished, KnownPages, List, Preference, RecordSet, RemovedRecord, Workspace,
-    decide,
+    Corpus, Counts, Decided, DedupError, Finished, KnownPages, List, Preference, REMOVED_COLUMNS, RecordSet,
+    RemovedRecord, Workspace, decide,
 };
 use crate::files::rename_durably;
 use anyhow::Result;
@@ -140,7 +140,7 @@ impl<'a> RemovedList<'a> {
     fn create(path: &'a Path) -> Result<Self> {
         let is_device = path.metadata().is_ok_and(|metadata| !metadata.is_file());
         let growing = (!is_device).then(|| unfinished(path));
-        let rows = RowWriter::create(Some(growing.as_deref().unwrap_or(path)), !is_csv(path)?)?;
+        let rows = RowWriter::create(Some(growing.as_deref().unwrap_or(path)), !is_csv(path)?, &REMOVED_COLUMNS)?;
         Ok(RemovedList { path, growing, rows })
     }
 
