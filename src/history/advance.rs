@@ -3,7 +3,7 @@
 
 use super::counts::HistoryCounts;
 use super::effects::{ContentChange, HistoryEffects, LatePage, Move, MoveEvidence, Present};
-use super::missing::{MissingIndex, MissingUrl};
+use super::missing::MissingIndex;
 use super::moves::{FoundCopy, MoveFinder};
 use super::page_sighting::PageSighting;
 use super::timeline::{Added, Timeline};
@@ -68,25 +68,25 @@ impl History {
         Ok(HistoryBatch { seed: self.seed, pages, urls, timeline, reports, counts: &mut self.counts })
     }
 
-    /// The effects of a timeline that marks URLs as lost, one for each sighting. Later batches will mark those `to_be_lost`,
-    /// descending.
+    /// The effects of a timeline that marks URLs as lost, one for each sighting; the `late` marks change nothing that stands
+    /// there. Later batches will mark those `to_be_lost`, descending.
     pub(super) fn close<V: View>(
         &mut self,
         view: &V,
         decider: &mut Decider,
         mut timeline: Timeline,
         urls: &FxHashMap<Fingerprint, &str>,
+        late: Vec<LatePage>,
         to_be_lost: &[Fingerprint],
     ) -> Result<HistoryEffects, V::Error> {
         self.counts.n_gone += timeline.sightings.len() as u64;
         let Some(missing) = &mut self.missing else { return Ok(timeline.into_effects()) };
         let lost = timeline.sightings.iter().flatten().map(|sighting| sighting.url).enumerate();
-        let state_of = |url: Fingerprint| MissingUrl::from_state(url, timeline.states.get(&url)?);
-        let lost = lost.filter_map(|(at, url)| Some((at, state_of(url)?))).collect();
+        let lost = lost.filter_map(|(at, url)| Some((at, timeline.newly_missing(url)?))).collect();
         let clusters = decider.clusters();
         let moves =
             MoveFinder { view, clusters, missing, timeline: &mut timeline, urls, to_be_lost }.find_places(lost)?;
-        Reports { moves, ..Reports::default() }.into_effects(view, decider, timeline)
+        Reports { moves, late, ..Reports::default() }.into_effects(view, decider, timeline)
     }
 }
 

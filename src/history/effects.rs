@@ -59,10 +59,10 @@ pub struct Present {
     pub cluster: Option<ClusterId>,
 }
 
-/// A page that comes late: a newer sighting of its URL is known.
+/// A page or a mark of loss that comes late: a newer sighting of its URL is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatePage {
-    /// The page of the batch, by number.
+    /// The page of the batch, by number; of a sweep that is closed, the lost URL.
     pub page: usize,
     /// What stands at its URL now, where that differs from before the batch: the page undid a mark of loss.
     pub present: Option<Present>,

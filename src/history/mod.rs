@@ -19,7 +19,7 @@ mod timeline;
 mod view;
 
 pub use advance::{History, HistoryBatch};
-pub use closing::{ClosedSweep, ClosingBatch, SweepClosing};
+pub use closing::{ClosedSweep, ClosingBatch, LostPage, SweepClosing};
 pub use counts::HistoryCounts;
 pub use effects::{ContentChange, HistoryEffects, LatePage, Move, MoveEvidence, Present};
 pub use missing::MissingUrl;

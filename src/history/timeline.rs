@@ -6,7 +6,7 @@ use super::page_sighting::PageSighting;
 use super::view::{StoredSighting, View};
 use crate::cluster::Decision;
 use crate::document::{DocumentId, Fingerprint, Seed, host_key};
-use crate::sweep::{Observation, SweepRow, UrlState};
+use crate::sweep::{LastCopy, Observation, SweepRow, UrlState};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -25,6 +25,14 @@ pub(super) struct Added {
     pub is_repeated: bool,
     /// Whether the page's document stood at the URL before; none where only the URL's whole history says.
     pub has_stood: Option<bool>,
+}
+
+/// A URL that a sweep marks as lost.
+pub(super) struct Marked {
+    /// What stood there when the sweep began.
+    pub document: DocumentId,
+    /// Whether a newer sighting or mark is what counts there.
+    pub is_late: bool,
 }
 
 /// What a batch does to the timelines of its URLs.
@@ -158,6 +166,38 @@ impl Timeline {
         let of_batch = earlier.iter().flatten().filter(|sighting| sighting.url == last.url);
         Ok(of_batch.into_iter().any(|sighting| sighting.moment.seen.document() == document)
             || has_stood(&view.observations(last.url)?, document))
+    }
+
+    /// Marks a URL as lost, which is in this state. Nothing where no page stood there when the sweep began.
+    pub fn mark<V: View>(
+        &mut self,
+        view: &V,
+        url: Fingerprint,
+        state: UrlState,
+        mark: &Observation,
+    ) -> Result<Option<Marked>, V::Error> {
+        let (copy, after) = if state.newest < *mark {
+            (state.copy.clone(), UrlState { newest: mark.clone(), found: false, ..state.clone() })
+        } else {
+            let mut history = view.observations(url)?;
+            let copy =
+                history.iter().filter(|moment| *moment < mark).filter_map(LastCopy::from_observation).next_back();
+            history.push(mark.clone());
+            let Some(after) = UrlState::from_history(&history, state.host) else { return Ok(None) };
+            (copy, UrlState { found: state.found, ..after })
+        };
+        let Some(copy) = copy else { return Ok(None) };
+        let is_late = after.newest != *mark;
+        self.was_missing.extend(MissingUrl::from_state(url, &state).map(|missing| (url, missing)));
+        self.sightings.push(Some(StoredSighting { url, moment: mark.clone() }));
+        self.states.insert(url, after);
+        Ok(Some(Marked { document: copy.document, is_late }))
+    }
+
+    /// The URL, where the batch makes it missing.
+    pub fn newly_missing(&self, url: Fingerprint) -> Option<MissingUrl> {
+        let missing = MissingUrl::from_state(url, self.states.get(&url)?)?;
+        (self.was_missing.get(&url) != Some(&missing)).then_some(missing)
     }
 
     /// URLs that are missing no more after the batch, and URLs that are missing from now on.

@@ -54,7 +54,8 @@ pub trait View: SketchView {
     /// The view's own, as for all of these.
     fn states(&self, urls: &[Fingerprint]) -> Result<Vec<Option<UrlState>>, Self::Error>;
 
-    /// All sightings of a URL, oldest first. Asked only for a URL whose new sighting comes late.
+    /// All sightings of a URL, oldest first. Asked only for a URL whose new sighting comes late, or where a page
+    /// comes back.
     ///
     /// # Errors
     /// The view's own.

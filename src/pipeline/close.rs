@@ -36,7 +36,7 @@ pub struct OfflineCloser<'a, S: Store> {
 
 impl<S: Store> OfflineCloser<'_, S> {
     /// Marks as lost every URL that was alive before the sweep began, on a host that the sweep visited, and was not seen
-    /// since it began. The mark is dated at the sweep's beginning, so a page of the sweep that comes late undoes it.
+    /// until it ended. The mark is dated at the sweep's beginning, so a page of the sweep that comes late undoes it.
     ///
     /// # Errors
     /// [`CloseError`]

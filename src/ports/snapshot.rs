@@ -180,7 +180,7 @@ pub trait Snapshot {
     /// [`StoreError`]
     fn clusters(&self) -> Result<Clusters, StoreError>;
 
-    /// All sightings of a URL, oldest first.
+    /// All sightings of a URL, oldest first, without the marks of loss that do not count ([`counted`](crate::sweep::counted)).
     ///
     /// # Errors
     /// [`StoreError`]

@@ -4,7 +4,7 @@ use super::lost::{LostSearch, lost_many};
 use crate::document::{DocumentId, FetchTime, host_of};
 use crate::ports::{Snapshot, StoreError};
 use crate::sketch::compare;
-use crate::sweep::{Evidence, Observation, Seen, Sighting};
+use crate::sweep::{Evidence, Observation, Seen, Sighting, counted};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -165,10 +165,11 @@ impl Count {
 
     /// Counts the history of a URL.
     fn add(&mut self, url: &str, history: &[Observation]) {
+        let history = counted(history);
         let mut before: Option<DocumentId> = None;
         let mut stands = false;
         let mut named = std::collections::HashSet::new();
-        for moment in history {
+        for &moment in &history {
             let name = self.row_of(url, moment);
             let Some(document) = moment.seen.document() else {
                 if stands {
@@ -194,13 +195,13 @@ impl Count {
             self.all.n_urls += u64::from(is_first);
             (before, stands) = (Some(document), true);
         }
-        self.bury(url, history);
+        self.bury(url, &history);
     }
 
     /// Counts the life of a URL that is dead now.
-    fn bury(&mut self, url: &str, history: &[Observation]) {
+    fn bury(&mut self, url: &str, history: &[&Observation]) {
         let first = history.iter().find(|moment| moment.seen.document().is_some());
-        let (Some(first), Some(last)) = (first, history.iter().max()) else { return };
+        let (Some(first), Some(last)) = (first, history.last()) else { return };
         let last_copy = history.iter().rposition(|moment| moment.seen.document().is_some()).unwrap_or(0);
         let Some(death) = history.get(last_copy + 1).filter(|_| !matches!(last.seen, Seen::Document(_))) else {
             return;

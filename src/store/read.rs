@@ -13,7 +13,7 @@ use crate::ports::{
     StoreError, StoreRule, StoredDocument, StoredSighting,
 };
 use crate::sketch::{Equivalences, Shingle};
-use crate::sweep::{Observation, Sighting, SweepRow, UrlState};
+use crate::sweep::{Observation, Sighting, SweepRow, UrlState, counted};
 use rocksdb::{DBPinnableSlice, ReadOptions};
 use rustc_hash::FxHashSet;
 use std::collections::{BTreeSet, HashMap};
@@ -436,8 +436,9 @@ impl Snapshot for RocksStore {
     }
 
     fn sightings_of_url(&self, url: &str) -> Result<Vec<Sighting>, StoreError> {
-        let moments = self.history_of(url_key(&self.seed, url))?;
-        Ok(moments.into_iter().map(|moment| Sighting { url: url.to_string(), moment }).collect())
+        let history = self.history_of(url_key(&self.seed, url))?;
+        let counted = counted(&history).into_iter().cloned();
+        Ok(counted.map(|moment| Sighting { url: url.to_string(), moment }).collect())
     }
 
     fn sightings_of_document(&self, document: DocumentId) -> Result<Vec<Sighting>, StoreError> {

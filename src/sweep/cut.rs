@@ -50,7 +50,7 @@ pub struct SweepRow {
     pub n_gone: u64,
     /// Whether the sweep is closed.
     pub is_closed: bool,
-    /// URLs that the sweep should have seen and did not, counted when it closed.
+    /// URLs that the sweep should have seen and did not, counted when they were marked.
     pub n_lost: u64,
 }
 

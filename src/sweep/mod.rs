@@ -10,4 +10,4 @@ pub use cut::{SweepCut, SweepRow};
 pub use lost::{Evidence, PlaceScores, Ranking, documents_between, looks_like_html, path_likeness, site_likeness};
 pub use selection::Selection;
 pub use sighting::{Observation, Seen, Sighting};
-pub use state::{LastCopy, UrlState};
+pub use state::{LastCopy, UrlState, counted};

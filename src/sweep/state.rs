@@ -27,6 +27,23 @@ impl LastCopy {
     }
 }
 
+/// Returns the sightings of a history that count, oldest first. A `lost` mark does not count if its sweep saw the URL
+/// after all, or if no page stood there when the sweep began: told of all that came late, closing the sweep would not
+/// have set it.
+pub fn counted(history: &[Observation]) -> Vec<&Observation> {
+    let mut all: Vec<&Observation> = history.iter().collect();
+    all.sort_unstable();
+    let mut counted: Vec<&Observation> = Vec::with_capacity(all.len());
+    for moment in all {
+        let stands = counted.last().is_some_and(|last| last.seen.document().is_some());
+        let contradicts = |other: &Observation| other.seen != Seen::Lost && other.sweep == moment.sweep;
+        if moment.seen != Seen::Lost || (stands && !history.iter().any(contradicts)) {
+            counted.push(moment);
+        }
+    }
+    counted
+}
+
 /// The state of a URL. It depends on the set of its sightings, not on their order; only `found` does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UrlState {
@@ -41,24 +58,21 @@ pub struct UrlState {
 }
 
 impl UrlState {
-    /// Returns the state that a history gives; `None` if it is empty. A `lost` mark does not count if its sweep saw
-    /// the URL after all.
+    /// Returns the state that a history gives; `None` if it is empty.
     pub fn from_history(history: &[Observation], host: u64) -> Option<Self> {
-        let is_void = |mark: &Observation| {
-            let contradicts = |other: &Observation| other.seen != Seen::Lost && other.sweep == mark.sweep;
-            mark.seen == Seen::Lost && history.iter().any(contradicts)
-        };
-        let newest = history.iter().filter(|moment| !is_void(moment)).max()?.clone();
+        let newest = counted(history).pop().or_else(|| history.iter().max())?.clone();
         let copy =
             history.iter().filter(|moment| moment.seen.document().is_some()).max().and_then(LastCopy::from_observation);
         Some(UrlState { newest, copy, host, found: false })
     }
 
-    /// Returns the state after one more sighting. Returns `None` if the sighting comes late, is a `lost` mark or
-    /// contradicts one; then only the whole history gives the state.
+    /// Returns the state after one more sighting. Returns `None` if the sighting comes late, is a `lost` mark,
+    /// contradicts one, or is a page where none stood, from which on a later mark may count; then only the whole
+    /// history gives the state.
     pub fn after(&self, moment: &Observation) -> Option<Self> {
         let is_contradicted = self.newest.seen == Seen::Lost && moment.sweep == self.newest.sweep;
-        if *moment <= self.newest || is_contradicted || moment.seen == Seen::Lost {
+        let comes_back = !self.is_alive() && moment.seen.document().is_some();
+        if *moment <= self.newest || is_contradicted || comes_back || moment.seen == Seen::Lost {
             return None;
         }
         let copy = LastCopy::from_observation(moment);
@@ -105,12 +119,29 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_counts_only_where_a_page_stood() {
+        let (before, mark) = (page(1, 7, 1), moment(5, Seen::Lost, 3));
+        let newest = |history: &[&Observation]| {
+            let history: Vec<Observation> = history.iter().map(|moment| (*moment).clone()).collect();
+            UrlState::from_history(&history, 0).expect("a state").newest
+        };
+        for end in
+            [moment(3, Seen::Gone, 2), moment(3, Seen::Lost, 2), moment(3, Seen::Redirect("http://b/".into()), 2)]
+        {
+            assert_eq!(newest(&[&before, &mark, &end]), end);
+            // From a page between the two on, the mark counts again.
+            let (back, later) = (page(4, 7, 0), page(6, 7, 0));
+            assert_eq!(newest(&[&before, &mark, &end, &back]), mark);
+            assert_eq!(newest(&[&before, &mark, &end, &later]), later);
+        }
+    }
+
+    #[test]
     fn missing_urls() {
         let gone = UrlState::from_history(&[page(1, 7, 0), moment(2, Seen::Gone, 0)], 0).expect("a state");
         assert!(gone.missing_copy().is_some());
         assert!(UrlState { found: true, ..gone.clone() }.missing_copy().is_none());
-        let back = UrlState { found: true, ..gone.clone() }.after(&page(3, 7, 0)).expect("later");
-        assert!(back.missing_copy().is_none() && !back.found);
+        assert_eq!(gone.after(&page(3, 7, 0)), None, "the history must be asked");
         let redirect = gone.after(&moment(3, Seen::Redirect("http://b/".into()), 0)).expect("later");
         assert!(redirect.missing_copy().is_none(), "a redirect says where it went");
         assert!(UrlState::from_history(&[moment(2, Seen::Gone, 0)], 0).expect("a state").missing_copy().is_none());

@@ -26,13 +26,13 @@ impl Outgoing {
 }
 
 /// What an event changes in the present state of its URL. A page that comes late, after a newer one, is reported like any
-/// other, while the URL keeps what stands there.
+/// other, while the URL keeps what stands there. So is a loss on a sweep that is closed late.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PresentChange {
     /// What the event itself says: nearly always.
     #[default]
     AsTold,
-    /// Nothing: its page comes late.
+    /// Nothing: its page or its loss comes late.
     Nothing,
     /// Its page comes late and undoes a mark of loss: this stands there now.
     To(Present),

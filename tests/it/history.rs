@@ -583,6 +583,246 @@ fn however_pages_are_batched_the_events_are_the_same() {
     assert!(n_moves > 200, "{n_moves} moves are too few to mean anything");
 }
 
+/// A record of the model: when it was fetched, in hours, by which sweep, and what it found.
+#[derive(Clone, Debug)]
+struct Fetched {
+    url: String,
+    hour: u32,
+    sweep: Option<u32>,
+    found: Found,
+}
+
+impl Fetched {
+    fn time(&self) -> String {
+        format!("2026-11-{:02}T{:02}:00:00Z", self.hour / 24, self.hour % 24)
+    }
+
+    fn record(&self) -> String {
+        let (time, sweep) = (self.time(), self.sweep.map(|sweep| sweep.to_string()).unwrap_or_default());
+        match &self.found {
+            Found::Page(number) => page(&self.url, &time, &sweep, &body(*number, 40)),
+            Found::Gone => {
+                serde_json::json!({"url": self.url, "fetched_at": time, "sweep": sweep, "gone": true}).to_string()
+            }
+            Found::Redirect(to) => serde_json::json!({
+                "url": self.url, "fetched_at": time, "sweep": sweep, "http_status": 301, "redirect_to": to
+            })
+            .to_string(),
+        }
+    }
+}
+
+/// Five daily sweeps over two hosts, which see some URLs from midnight to three, and visits of nobody's sweep at noon.
+fn world_of_sweeps(seed: u64) -> Vec<Fetched> {
+    let mut below = random(seed);
+    let mut records = Vec::new();
+    for day in 1..=5 {
+        let visits_b = below(3) > 0;
+        for n in 0..12 {
+            let url = format!("http://{}/{n}", if n < 8 { "a" } else { "b" });
+            for (sweep, hour, odds) in [(Some(day), below(4) as u32, 3), (None, 12, 8)] {
+                if below(odds) != 0 || (n >= 8 && sweep.is_some() && !visits_b) {
+                    continue;
+                }
+                let found = match below(8) {
+                    0 => Found::Gone,
+                    1 => Found::Redirect("http://a/0".into()),
+                    _ => Found::Page(below(6) as u32),
+                };
+                // Rejected: it leads nowhere.
+                if n > 0 || !matches!(found, Found::Redirect(_)) {
+                    records.push(Fetched { url: url.clone(), hour: day * 24 + hour, sweep, found });
+                }
+            }
+        }
+    }
+    records
+}
+
+/// The history of each URL in plain lists, with a mark where a sweep that was closed when it ended missed the URL: the
+/// time, what was found, and by which sweep.
+fn plain_sweeps(records: &[Fetched]) -> BTreeMap<String, Vec<(String, String, String)>> {
+    let sweep_of = |fetched: &Fetched| fetched.sweep.map(|sweep| sweep.to_string()).unwrap_or_default();
+    let mut histories: BTreeMap<String, Vec<(u32, String, String)>> = BTreeMap::new();
+    for fetched in records {
+        let found = match &fetched.found {
+            Found::Page(_) => "page",
+            Found::Gone => "gone",
+            Found::Redirect(_) => "redirect",
+        };
+        histories.entry(fetched.url.clone()).or_default().push((fetched.hour, found.into(), sweep_of(fetched)));
+    }
+    histories.values_mut().for_each(|history| history.sort());
+    for sweep in 1..=5 {
+        let of_sweep = || records.iter().filter(move |fetched| fetched.sweep == Some(sweep));
+        let hours = of_sweep().map(|fetched| fetched.hour);
+        let (Some(first), Some(last)) = (hours.clone().min(), hours.max()) else { continue };
+        let hosts: BTreeSet<&str> = of_sweep().map(|fetched| &fetched.url[..8]).collect();
+        for (_, history) in histories.iter_mut().filter(|(url, _)| hosts.contains(&url[..8])) {
+            let n_before = history.iter().filter(|(hour, ..)| *hour < first).count();
+            let stood = n_before > 0 && history[n_before - 1].1 == "page";
+            if stood && !history.iter().any(|(hour, ..)| (first..=last).contains(hour)) {
+                history.insert(n_before, (first, "lost".into(), sweep.to_string()));
+            }
+        }
+    }
+    let told = |(hour, found, sweep): (u32, String, String)| {
+        when(format!("2026-11-{:02}T{:02}:00:00Z", hour / 24, hour % 24), found, sweep)
+    };
+    histories.into_iter().map(|(url, history)| (url, history.into_iter().map(told).collect())).collect()
+}
+
+/// A sighting. Of a mark of loss only the day: it is dated at the first page of its sweep that is known when that is closed.
+fn when(mut time: String, found: String, sweep: String) -> (String, String, String) {
+    time.truncate(if found == "lost" { 10 } else { time.len() });
+    (time, found, sweep)
+}
+
+/// A sighting in an answer.
+fn seen_at(moment: &Value) -> (String, String, String) {
+    let [time, found, sweep] = ["fetched_at", "seen", "sweep"].map(|name| moment[name].as_str().unwrap_or_default());
+    when(time.into(), found.into(), sweep.into())
+}
+
+/// What `query lost` answers for each URL, without the numbers of documents, which follow the order of arrival.
+fn places(world: &World, urls: &[&String]) -> Vec<Value> {
+    let asked = world.write("urls", lines(urls));
+    let answers = world.ask("query lost --json", &["--urls-from", asked.to_str().expect("a path")]);
+    let place = |answer: Value| {
+        let former = answer["former_places"].as_array().expect("a list").iter();
+        let former: Vec<Value> =
+            former.map(|place| serde_json::json!([place["url"], seen_at(&place["newest"])])).collect();
+        serde_json::json!([answer["url"], seen_at(&answer["newest"]), answer["answers"], former])
+    };
+    answers.lines().map(json).map(place).collect()
+}
+
+/// The URLs at which a page stands, to a consumer of the events: the newest record, unless a later sweep lost the URL, and
+/// no record of that sweep came since (deploy/consumer.py).
+fn present_by_events(events: &[Event]) -> BTreeSet<String> {
+    let mut newest: BTreeMap<String, (String, u8)> = BTreeMap::new();
+    let mut lost: BTreeMap<(String, String), String> = BTreeMap::new();
+    for event in events {
+        let rank = match event.kind() {
+            EventType::Assigned => 2,
+            EventType::Redirected => 1,
+            EventType::Gone | EventType::Lost => 0,
+            _ => continue,
+        };
+        let (url, time) = (event.url.clone().expect("a URL"), event.fetched_at.expect("a time").to_string());
+        let key = (url.clone(), event.sweep.clone().unwrap_or_default());
+        if event.kind() == EventType::Lost {
+            lost.insert(key, time);
+            continue;
+        }
+        lost.remove(&key);
+        let known = newest.entry(url).or_default();
+        *known = known.clone().max((time, rank));
+    }
+    let is_lost = |url: &String, seen: &String| lost.iter().any(|((other, _), time)| other == url && time > seen);
+    let stands = newest.iter().filter(|(url, (time, rank))| *rank == 2 && !is_lost(url, time));
+    stands.map(|(url, _)| url.clone()).collect()
+}
+
+/// Lost once: what a sweep missed, where a newer sweep had seen or marked it before the older one was closed; and a redirect
+/// of before a mark, where it came after the mark.
+#[test]
+fn the_order_of_closing_does_not_matter() {
+    let mut n_marks = 0;
+    for seed in 0..5 {
+        let records = world_of_sweeps(seed);
+        let expected = plain_sweeps(&records);
+        let urls: Vec<&String> = expected.keys().collect();
+        n_marks += expected.values().flatten().filter(|(_, found, _)| found == "lost").count();
+        let mut below = random(seed + 100);
+        let mut shuffled = records.clone();
+        let mut sweeps: Vec<u32> = (1..=5).filter(|day| records.iter().any(|at| at.sweep == Some(*day))).collect();
+        let in_order = sweeps.clone();
+        (1..shuffled.len()).for_each(|at| shuffled.swap(at, below(at as u64 + 1) as usize));
+        (1..sweeps.len()).for_each(|at| sweeps.swap(at, below(at as u64 + 1) as usize));
+        let as_json = |records: &[Fetched]| records.iter().map(Fetched::record).collect::<Vec<_>>();
+        let worlds = [1, 7, 1000].map(|batch| World::new().with("pipeline.batch_records_max", batch));
+        // Each sweep is closed when it has ended, and what comes later is of later times.
+        for sweep in &in_order {
+            let (from, end, to) = (sweep * 24, sweep * 24 + 4, (sweep + 1) * 24);
+            let between = |from: u32, to: u32| {
+                let hours = from..to;
+                as_json(&records.iter().filter(|at| hours.contains(&at.hour)).cloned().collect::<Vec<_>>())
+            };
+            run(&worlds[0], &format!("{sweep}-a"), &between(from, end));
+            close(&worlds[0], &sweep.to_string());
+            run(&worlds[0], &format!("{sweep}-b"), &between(end, to));
+        }
+        // All pages are there in some order, and then sweeps are closed in some order.
+        run(&worlds[1], "pages", &as_json(&shuffled));
+        sweeps.iter().for_each(|sweep| _ = close(&worlds[1], &sweep.to_string()));
+        // Pages come after sweeps were closed. Then all of these are closed again.
+        let n_part = shuffled.len().div_ceil(4);
+        for (n, part) in shuffled.chunks(n_part).enumerate() {
+            run(&worlds[2], &format!("pages-{n}"), &as_json(part));
+            let arrived = &shuffled[..n * n_part + part.len()];
+            for sweep in sweeps.iter().skip(n).filter(|sweep| arrived.iter().any(|at| at.sweep == Some(**sweep))) {
+                close(&worlds[2], &sweep.to_string());
+            }
+        }
+        sweeps.iter().rev().for_each(|sweep| _ = close(&worlds[2], &sweep.to_string()));
+
+        let answers = worlds.each_ref().map(|world| places(world, &urls));
+        for (way, world) in worlds.iter().enumerate() {
+            assert_eq!(answers[way], answers[0], "seed {seed}, way {way}");
+            for (url, history) in &expected {
+                let told = json(&world.ask("query url --json", &[url]));
+                let told = told["sightings"].as_array().expect("a list").iter().map(seen_at);
+                assert_eq!(told.collect::<Vec<_>>(), *history, "seed {seed}, way {way}, {url}");
+            }
+            let stand =
+                expected.iter().filter(|(_, history)| history.last().is_some_and(|(_, found, _)| found == "page"));
+            let stand: BTreeSet<String> = stand.map(|(url, _)| url.clone()).collect();
+            assert_eq!(present_by_events(&world.events()), stand, "seed {seed}, way {way}");
+            // Closed again, every sweep has nothing left to mark, and tells nothing.
+            let n_events = world.events().len();
+            sweeps.iter().for_each(|sweep| assert_eq!(close(world, &sweep.to_string())["n_lost"], 0, "seed {seed}"));
+            assert_eq!(world.events().len(), n_events, "seed {seed}, way {way}");
+            let verify = world.command("verify").output().expect("starts");
+            assert!(verify.status.success(), "{}{}", text(&verify.stdout), text(&verify.stderr));
+        }
+    }
+    assert!(n_marks > 30, "{n_marks} marks are too few to mean anything");
+}
+
+/// Lost once: what an older sweep had missed, once a newer one had seen or marked it.
+#[test]
+fn a_sweep_closed_after_a_newer_one_marks_what_it_missed() {
+    let world = World::new();
+    let [stays, back, away, elsewhere] =
+        ["http://a/stays", "http://a/back", "http://a/away", "http://a/new"].map(String::from);
+    let first = [seen(&stays, 1, 1), seen(&back, 1, 2), seen(&away, 1, 3)];
+    let second = [seen(&stays, 2, 1), seen(&elsewhere, 2, 3)];
+    let third = [seen(&stays, 3, 1), seen(&back, 3, 4), seen(&elsewhere, 3, 3)];
+    run(&world, "pages", &[&first[..], &second, &third].concat());
+    assert_eq!(close(&world, "3")["n_lost"], 1);
+    let n_events = world.events().len();
+    let closed = close(&world, "2");
+    assert_eq!((&closed["n_lost"], &closed["n_hosts"], &closed["n_moved"]), (&2.into(), &1.into(), &0.into()));
+    let events = world.events();
+    // Each with what stood there then. The move was told when the newer sweep was closed.
+    let lost = events[n_events..].iter().filter(|event| event.kind() == EventType::Lost);
+    let lost: BTreeSet<(String, u32)> =
+        lost.map(|event| (event.url.clone().expect("a URL"), event.document().expect("a document").0)).collect();
+    assert_eq!(lost, BTreeSet::from([(back.clone(), 2), (away.clone(), 3)]));
+    assert_eq!(events.len(), n_events + 3, "and that the sweep is closed");
+    assert_eq!(moves(&events), [(away.clone(), elsewhere.clone(), MoveEvidence::Same)]);
+
+    let answer = |url: &String| json(&world.ask("query lost --json", &[url]));
+    assert_eq!(answer(&back)["answers"][0], serde_json::json!(back));
+    assert_eq!(answer(&away)["newest"]["sweep"], "2", "the mark of the newer sweep does not count");
+    // A page of the older sweep takes its mark back, and the one of the newer sweep counts.
+    run(&world, "late", &[seen(&away, 2, 3)]);
+    assert_eq!(answer(&away)["newest"]["sweep"], "3");
+    let verify = world.command("verify").output().expect("starts");
+    assert!(verify.status.success(), "{}{}", text(&verify.stdout), text(&verify.stderr));
+}
+
 /// What stood where, day by day, in a small world whose pages move and leave redirects behind, some in circles,
 /// some to URLs that were never seen; the same for the same seed.
 fn world_of_redirects(seed: u64) -> BTreeMap<String, BTreeMap<u32, Found>> {

@@ -256,8 +256,8 @@ fn kill_9_at_random_where_nobody_listens() {
 }
 
 /// Pages of two sweeps, in groups of six. On the second sweep the first page is unchanged, the second has changed,
-/// the third has moved, and the fourth is gone. The last two are not seen again, although one of them has moved:
-/// closing the sweep finds both lost.
+/// the third has moved, and the fourth is gone. It does not see the last two, although one of them has moved: closing
+/// the sweep finds both lost, also the one that a third sweep has seen by then.
 fn pages_that_come_and_go(n_pages: usize) -> String {
     let words = |n: usize, last: &str| (0..29).map(|word| format!("w{n}x{word} ")).collect::<String>() + last;
     let at = |url: String, day: usize, text: &str| {
@@ -276,7 +276,8 @@ fn pages_that_come_and_go(n_pages: usize) -> String {
         4 => at(format!("http://a/new/{n}"), 2, &words(n, "new")),
         _ => String::new(),
     });
-    first.chain(second).collect()
+    let third = (0..n_pages).filter(|n| n % 6 == 5).map(|n| at(format!("http://a/{n}"), 3, &words(n, "old")));
+    first.chain(second).chain(third).collect()
 }
 
 fn close_command(world: &World) -> Command {
@@ -309,7 +310,7 @@ fn kill_9_while_pages_go_and_a_sweep_is_closed() {
     });
     let sixth = N_PAGES / 6;
     let expected = [
-        ("Assigned", N_PAGES + 4 * sixth),
+        ("Assigned", N_PAGES + 5 * sixth),
         ("Changed", sixth),
         ("Gone", 2 * sixth),
         ("Lost", 2 * sixth),
