@@ -6,7 +6,7 @@ use super::page_sighting::PageSighting;
 use super::view::{StoredSighting, View};
 use crate::cluster::Decision;
 use crate::document::{DocumentId, Fingerprint, Seed, host_key};
-use crate::sweep::{LastCopy, Observation, SweepRow, UrlState};
+use crate::sweep::{LastCopy, Observation, SweepRow, UrlState, counted};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -147,13 +147,16 @@ impl Timeline {
         let mut added = Added { previous, is_repeated, has_stood: Some(has_stood), ..Added::default() };
         history.push(moment.clone());
         let host = known.map_or_else(|| host_key(seed, url), |state| state.host);
-        let found_copy = known.filter(|state| state.found).and_then(|state| state.copy.clone());
+        let found_copy = known.filter(|state| state.found).and_then(|state| state.copy.as_ref());
         if let Some(mut state) = UrlState::from_history(&history, host) {
             if state.newest != *moment {
                 let has_changed = known.is_none_or(|known| known.newest != state.newest);
                 added.late = Some(has_changed.then(|| state.newest.clone()));
             }
-            state.found = found_copy.is_some() && state.copy == found_copy && !state.is_alive();
+            let is_found = |found: &LastCopy| {
+                state.copy.as_ref().is_some_and(|copy| is_of_one_life(&history, &found.moment(), &copy.moment()))
+            };
+            state.found = !state.is_alive() && found_copy.is_some_and(is_found);
             self.states.insert(*key, state);
         }
         Ok(added)
@@ -236,6 +239,13 @@ impl Timeline {
             ..HistoryEffects::default()
         }
     }
+}
+
+/// Whether two copies are of one document that stood all the time between them.
+fn is_of_one_life(history: &[Observation], older: &Observation, newer: &Observation) -> bool {
+    let between = |other: &&Observation| *other > older && *other < newer;
+    older.seen == newer.seen
+        && counted(history).into_iter().filter(between).all(|other| other.seen.document().is_some())
 }
 
 /// Whether a document is in a history.

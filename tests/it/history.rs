@@ -819,8 +819,29 @@ fn a_sweep_closed_after_a_newer_one_marks_what_it_missed() {
     // A page of the older sweep takes its mark back, and the one of the newer sweep counts.
     run(&world, "late", &[seen(&away, 2, 3)]);
     assert_eq!(answer(&away)["newest"]["sweep"], "3");
+    assert_eq!(moves(&world.events()).len(), 1, "that loss was told");
     let verify = world.command("verify").output().expect("starts");
     assert!(verify.status.success(), "{}{}", text(&verify.stdout), text(&verify.stderr));
+}
+
+/// Told twice once: a move, where an older copy of the same page came after it.
+#[test]
+fn an_older_copy_of_the_same_page_tells_no_second_move() {
+    let (old, new) = ("http://a/old", "http://a/new");
+    for (late, n_moves) in [
+        (vec![seen(old, 2, 7)], 1),
+        // Another page was lost there.
+        (vec![seen(old, 2, 8), seen("http://a/other", 5, 8)], 2),
+        // It was gone before, came back, and went again.
+        (vec![gone(old, 2), seen(old, 1, 7)], 1),
+        (vec![gone(old, 6), seen(old, 5, 7), seen(new, 7, 7)], 2),
+    ] {
+        let world = World::new();
+        run(&world, "pages", &[seen(old, 1, 7), gone(old, 3), seen(new, 4, 7)]);
+        assert_eq!(moves(&world.events()).len(), 1);
+        run(&world, "late", &late);
+        assert_eq!(moves(&world.events()).len(), n_moves, "{late:?}");
+    }
 }
 
 /// What stood where, day by day, in a small world whose pages move and leave redirects behind, some in circles,
