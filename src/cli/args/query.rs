@@ -188,7 +188,7 @@ Examples:
     List,
     /// Mark as lost the URLs that a finished sweep should have seen and did not
     ///
-    /// These are the URLs, on hosts that the sweep visited, that were alive before it began and were not seen since.
+    /// These are the URLs, on hosts that the sweep visited, that were alive before it began and were not seen until it ended.
     /// It writes marks and events as `run` does, which must not be running over the store.
     #[command(after_long_help = "\
 Examples:
@@ -196,7 +196,7 @@ Examples:
   lookalike sweep close 2026-11 --events events.jsonl
 
 Exit codes:
-  0    closed; closing a sweep again changes nothing that is closed already
+  0    closed; closing a sweep again marks only what late pages have shown since
   1    failed; the same command goes on
   2    wrong usage or configuration
   4    no page names this sweep")]
