@@ -214,7 +214,8 @@ fn main() -> Result<()> {
     let (work_folder, store) = (folder.join("work"), folder.join("store"));
     std::fs::create_dir_all(&folder)?;
     let memory = memory_mib << 20;
-    let spec = BackfillSpec { rule: rule.clone(), reading: format!("{documents} documents"), inputs: Vec::new() };
+    let reading = format!("{documents} documents");
+    let spec = BackfillSpec { rule: rule.clone(), reading, inputs: Vec::new(), events: None };
     let seed = Seed([1, 2, 3, 4]);
     let checkpoint = Checkpoint::open(&work_folder, spec, backfill::part_rows(memory), Some(seed), || seed)?;
     let mut checkpoint = checkpoint.with_interval(CHECKPOINT_INTERVAL);
