@@ -20,10 +20,11 @@ use crate::backfill::jobs::{Job, Steps, run_jobs};
 use crate::backfill::report::ClusterSizes;
 use crate::backfill::rows::{DocumentRange, LinkRow, Pair};
 use crate::backfill::sketch_cache::{MinShared, SketchCache, open_sketches};
+use crate::backfill::sketching::in_order;
 use crate::backfill::usage::{Meter, Phase};
 use crate::cluster::{Clusters, MatchRule};
 use crate::document::{ClusterId, DocumentId};
-use crate::extsort::MergeReader;
+use crate::extsort::{MergeReader, RunFile};
 use crate::sketch::Rule;
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -105,25 +106,23 @@ impl<'a> PairDecider<'a> {
         }
         let files = checkpoint.open_dataset(dataset)?;
         self.context.progress.begin(Phase::PairMerging, files.iter().map(|file| file.n_rows()).sum());
-        let reached = steps.reached();
-        let mut merge = MergeReader::new(&files, reached.as_ref(), None)?;
-        let (mut batch, mut n_batches) = (Vec::with_capacity(BATCH_PAIRS), 0);
-        while let Some(pair) = merge.next_row()? {
-            self.context.progress.advance(1);
-            if Some(pair) == reached || !self.min_shared.makes_candidate(&pair) {
-                continue;
-            }
-            batch.push(pair);
-            if batch.len() == BATCH_PAIRS {
+        let (context, reached, min_shared) = (self.context, steps.reached(), Arc::clone(&self.min_shared));
+        let mut n_batches = 0;
+        // One thread merges the next batches while all threads decide one.
+        let (decided, read) = in_order(
+            context,
+            |send| read_batches(context, &files, reached, &min_shared, send),
+            || |batch: Vec<Pair>| batch,
+            |batch| {
                 self.decide(&batch, is_represented)?;
                 n_batches += 1;
-                if n_batches % STEP_BATCHES == 0 {
-                    steps.record(checkpoint, &self.links, pair)?;
+                match batch.last() {
+                    Some(last) if n_batches % STEP_BATCHES == 0 => steps.record(checkpoint, &self.links, *last),
+                    _ => Ok(()),
                 }
-                batch.clear();
-            }
-        }
-        self.decide(&batch, is_represented)?;
+            },
+        );
+        decided.and(read)?;
         steps.finish(checkpoint, &self.links)
     }
 
@@ -239,6 +238,33 @@ impl<'a> PairDecider<'a> {
         let n = self.clusters.n_documents() as u32;
         (1..=n).map(|document| self.clusters.cluster_of(DocumentId(document)).0).collect()
     }
+}
+
+/// Sends the pairs of some files that share enough, in batches and in order, from the one after `reached` on. Ends early once
+/// `send` returns false.
+fn read_batches(
+    context: &Context,
+    files: &[Arc<RunFile<Pair>>],
+    reached: Option<Pair>,
+    min_shared: &MinShared,
+    send: &dyn Fn(Vec<Pair>) -> bool,
+) -> Result<(), BackfillError> {
+    let mut merge = MergeReader::new(files, reached.as_ref(), None)?;
+    let mut batch = Vec::with_capacity(BATCH_PAIRS);
+    while let Some(pair) = merge.next_row()? {
+        context.progress.advance(1);
+        if Some(pair) == reached || !min_shared.makes_candidate(&pair) {
+            continue;
+        }
+        batch.push(pair);
+        if batch.len() == BATCH_PAIRS && !send(std::mem::replace(&mut batch, Vec::with_capacity(BATCH_PAIRS))) {
+            return Ok(());
+        }
+    }
+    if !batch.is_empty() {
+        send(batch);
+    }
+    Ok(())
 }
 
 /// Counts the clusters that the links make.
