@@ -146,13 +146,15 @@ fn a_run_that_was_killed_while_it_cleans_up_can_be_repeated() {
     let expected = world.cluster(&sweeps(), "expected.jsonl", &[]);
     let table = world.path("table.jsonl");
     let mut n_killed = 0;
-    for _ in 0..40 {
+    for n in 0..40 {
         let mut process =
             world.cluster_command(&sweeps(), "table.jsonl", &[]).stdout(Stdio::null()).spawn().expect("starts");
         while !table.exists() {
             assert!(process.try_wait().expect("a status").is_none_or(|status| status.success()));
             std::hint::spin_loop();
         }
+        // The folder goes within a millisecond.
+        std::thread::sleep(Duration::from_micros(100) * (n % 10));
         process.kill().expect("killed");
         process.wait().expect("ended");
         let left = ["table.jsonl.cluster", "table.jsonl.cluster.removed"].map(|name| world.path(name).exists());
