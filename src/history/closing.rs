@@ -137,7 +137,7 @@ impl SweepClosing {
         decider: &mut Decider,
         history: &mut History,
     ) -> Result<(Vec<LostPage>, HistoryEffects), V::Error> {
-        let mark = Observation { fetched_at: self.row.first, seen: Seen::Lost, sweep: Some(self.closed.sweep.clone()) };
+        let mark = mark_of(&self.closed.sweep, &self.row);
         let (states, names) = (view.states(keys)?, view.urls(keys)?);
         let mut timeline = Timeline::default();
         let (mut lost, mut late) = (Vec::with_capacity(keys.len()), Vec::new());
@@ -156,6 +156,11 @@ impl SweepClosing {
         self.row.n_lost += lost.len() as u64;
         Ok((lost, effects))
     }
+}
+
+/// The mark of loss that a sweep sets.
+fn mark_of(name: &str, row: &SweepRow) -> Observation {
+    Observation { fetched_at: row.first, seen: Seen::Lost, sweep: Some(name.to_string()) }
 }
 
 /// The URLs that a sweep should have seen and did not. Histories are read only where the state does not tell: of URLs that
@@ -213,7 +218,9 @@ fn has_missed(history: &[Observation], name: &str, row: &SweepRow) -> bool {
         let is_in_time = (row.first..=row.last).contains(&moment.fetched_at) && moment.seen != Seen::Lost;
         is_in_time || moment.sweep.as_deref() == Some(name)
     };
-    let before = counted(history).into_iter().rev().find(|moment| moment.fetched_at < row.first);
+    // Another sweep that began at the same moment may have lost the URL first.
+    let mark = mark_of(name, row);
+    let before = counted(history).into_iter().rev().find(|moment| **moment < mark);
     before.is_some_and(|moment| moment.seen.document().is_some()) && !history.iter().any(is_known)
 }
 

@@ -79,8 +79,8 @@ impl Timeline {
         Ok(())
     }
 
-    /// Adds the next page, or nothing in the place of a rejected record. Only a late page costs a look at its URL's whole
-    /// history.
+    /// Adds the next page, or nothing in the place of a rejected record. Only a page that comes late, or back to where none stood, costs a
+    /// look at its URL's whole history.
     pub fn add<V: View>(
         &mut self,
         view: &V,
@@ -179,7 +179,8 @@ impl Timeline {
         state: UrlState,
         mark: &Observation,
     ) -> Result<Option<Marked>, V::Error> {
-        let (copy, after) = if state.newest < *mark {
+        // Where no page stands, another mark may be of the same moment: the whole history says which of them counts.
+        let (copy, after) = if state.is_alive() && state.newest < *mark {
             (state.copy.clone(), UrlState { newest: mark.clone(), found: false, ..state.clone() })
         } else {
             let mut history = view.observations(url)?;

@@ -824,6 +824,26 @@ fn a_sweep_closed_after_a_newer_one_marks_what_it_missed() {
     assert!(verify.status.success(), "{}{}", text(&verify.stdout), text(&verify.stderr));
 }
 
+/// Lost once: which of two sweeps that began at the same moment had lost a URL. Closing the second one wrote another state
+/// than the URL's sightings give, and told the move again.
+#[test]
+fn of_two_sweeps_that_begin_at_one_moment_the_first_loses_a_url() {
+    let world = World::new();
+    let of_sweep = |url: &str, sweep: &str, number| page(url, &time(2), sweep, &body(number, 40));
+    let records = [
+        seen("http://a/old", 1, 7),
+        of_sweep("http://a/x", "x", 1),
+        of_sweep("http://a/y", "y", 2),
+        seen("http://a/new", 3, 7),
+    ];
+    run(&world, "pages", &records);
+    assert_eq!([close(&world, "x"), close(&world, "y")].map(|closed| closed["n_lost"].as_u64()), [Some(1), Some(0)]);
+    assert_eq!(json(&world.ask("query lost --json", &["http://a/old"]))["newest"]["sweep"], "x");
+    assert_eq!(moves(&world.events()).len(), 1);
+    let verify = world.command("verify").output().expect("starts");
+    assert!(verify.status.success(), "{}{}", text(&verify.stdout), text(&verify.stderr));
+}
+
 /// Told twice once: a move, where an older copy of the same page came after it.
 #[test]
 fn an_older_copy_of_the_same_page_tells_no_second_move() {
