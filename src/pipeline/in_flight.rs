@@ -136,6 +136,14 @@ impl InFlight {
         urls.filter(|(key, _)| keys.contains(key)).map(|(key, url)| (*key, url.as_str())).collect()
     }
 
+    /// The sightings of a URL. A batch that has any has the state of the URL, too.
+    fn sightings_of(&self, url: Fingerprint) -> impl Iterator<Item = &StoredSighting> {
+        let has_state =
+            move |decided: &&DecidedBatch| decided.batch.states.binary_search_by_key(&url, |(other, _)| *other).is_ok();
+        let sightings = self.batches.iter().filter(has_state).flat_map(|decided| &decided.batch.sightings);
+        sightings.filter(move |sighting| sighting.url == url)
+    }
+
     fn sightings(&self) -> impl Iterator<Item = &StoredSighting> {
         self.batches.iter().flat_map(|decided| &decided.batch.sightings)
     }
@@ -144,7 +152,7 @@ impl InFlight {
     pub fn complete_observations(&self, url: Fingerprint, stored: Vec<Observation>) -> Vec<Observation> {
         let n_stored = stored.len();
         let mut all: Vec<StoredSighting> = stored.into_iter().map(|moment| StoredSighting { url, moment }).collect();
-        all.extend(self.sightings().filter(|sighting| sighting.url == url).cloned());
+        all.extend(self.sightings_of(url).cloned());
         if all.len() > n_stored {
             all.sort_unstable_by(StoredSighting::cmp_stored);
             all.dedup();
