@@ -350,11 +350,11 @@ fn time_of(value: Option<&Value>, fallback: &Fallback) -> Result<FetchTime, Reje
     }
     if let Some(number) = number {
         let seconds = if number.abs() < MILLISECONDS_FROM { number } else { number / 1e3 };
-        let time = jiff::SignedDuration::try_from_secs_f64(seconds).ok().map(jiff::Timestamp::from_duration);
-        return match time {
-            Some(Ok(time)) => Ok(FetchTime(time.as_microsecond())),
-            _ => Err(invalid(format!("{number} is not a time since 1970"))),
-        };
+        let time = jiff::SignedDuration::try_from_secs_f64(seconds).ok();
+        let time = time.and_then(|time| i64::try_from(time.as_micros()).ok()).map(FetchTime);
+        return time
+            .filter(|time| time.in_utc().is_some())
+            .ok_or_else(|| invalid(format!("{number} is not a time up to the year 9999")));
     }
     let written = text(value, "time of the fetch")?;
     let zoned = written.parse::<FetchTime>();
