@@ -172,14 +172,18 @@ fn numbered(inputs: Vec<Input>, args: &SketchArgs) -> Result<Vec<(Input, InputNu
     Ok(inputs.into_iter().zip((1..).map(number)).collect())
 }
 
-/// Whether the sketches of an input are there.
+/// Whether the sketches of an input are there. Those of an input that had another size are not.
 fn is_there(folder: &Path, footer: &SketchFooter) -> Result<bool> {
     let path = folder.join(footer.file_name());
     if !path.exists() {
         return Ok(false);
     }
-    if SketchFooter::read(&path).map_err(usage)? == *footer {
+    let found = SketchFooter::read(&path).map_err(usage)?;
+    if found == *footer {
         return Ok(true);
+    }
+    if found.is_of_other_size(footer) {
+        return Ok(false);
     }
     let path = path.display();
     Err(usage(format!("{path} holds other sketches than these; remove it, or name another folder for --parquet")))

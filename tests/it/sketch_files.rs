@@ -163,6 +163,9 @@ fn what_changed_is_sketched_again() {
     edited.set_modified(written_at + Duration::from_secs(1)).expect("dated");
     world.sketch(&[], std::slice::from_ref(&input));
     assert!(before != world.sketch_files(), "the old pages");
+    // Refused once, as if it were another input.
+    world.write("pages.jsonl", line("two") + &line("six"));
+    world.sketch(&[], std::slice::from_ref(&input));
 }
 
 /// A pipe stands in for a file that is somewhere else.

@@ -62,6 +62,11 @@ pub struct SketchFooter {
 }
 
 impl SketchFooter {
+    /// Whether it differs from another one in nothing but the input's size.
+    pub fn is_of_other_size(&self, other: &Self) -> bool {
+        self.n_bytes != other.n_bytes && (SketchFooter { n_bytes: other.n_bytes, ..self.clone() }) == *other
+    }
+
     /// The footer of an input's sketches.
     pub fn new(
         input: InputNumber,
