@@ -9,11 +9,12 @@ pub(super) fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// An empty folder that is removed unless it is renamed. It is locked as long as its process works on it.
+/// An empty folder that is removed unless it is renamed. It is locked as long as its process works on it. On file systems that
+/// lock no folders it is not, and nothing but its own process removes it.
 #[derive(Debug)]
 pub struct ScratchFolder {
     folder: PathBuf,
-    _lock: File,
+    _lock: Option<File>,
 }
 
 impl ScratchFolder {
@@ -26,10 +27,14 @@ impl ScratchFolder {
         let mut name = path.file_name().unwrap_or(path.as_os_str()).to_os_string();
         name.push(format!(".{}.part", std::process::id()));
         let folder = path.with_file_name(name);
-        fs::create_dir(&folder)?;
-        let lock = File::open(&folder)?;
-        lock.lock()?;
-        Ok(ScratchFolder { folder, _lock: lock })
+        loop {
+            fs::create_dir(&folder)?;
+            let lock = File::open(&folder).and_then(|lock| lock.lock().map(|()| lock)).ok();
+            // Before it is locked, another process may take it for abandoned.
+            if folder.exists() {
+                return Ok(ScratchFolder { folder, _lock: lock });
+            }
+        }
     }
 
     /// Where it is.
