@@ -11,7 +11,9 @@
 use super::posting_lists::PostingFiles;
 use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
-use crate::backfill::datasets::{Dataset, DatasetFile, LISTS, MIXED_LISTS, MIXED_SUPER_LISTS, SUPER_LISTS};
+use crate::backfill::datasets::{
+    Dataset, DatasetFile, DatasetWriter, LISTS, MIXED_LISTS, MIXED_SUPER_LISTS, SUPER_LISTS,
+};
 use crate::backfill::error::BackfillError;
 use crate::backfill::rows::{DocumentRange, Pair, Posting};
 use crate::backfill::sketching::in_order;
@@ -102,12 +104,13 @@ impl Lists {
         if is_super { at.min(self.common_limit + 1) } else { at }
     }
 
-    /// Splits the documents into ranges whose pairs fit in a quarter of the memory, or that cannot be split further. Also
-    /// returns the files of the mixed lists, which are all that forms pairs as long as clusters only grow.
+    /// Splits the documents into ranges whose pairs fit in a quarter of the memory, or that cannot be split further. With
+    /// `writes_mixed`, also returns the files of the mixed lists, which are all that forms pairs as long as clusters only grow.
     pub fn document_ranges(
         &self,
         context: &Context,
         cluster_of: &[u32],
+        writes_mixed: bool,
     ) -> Result<(Vec<DocumentRange>, Vec<DatasetFile>), BackfillError> {
         let n_documents_each = cluster_of.len().div_ceil(COUNTERS_MAX).max(1);
         let n_counters = cluster_of.len().div_ceil(n_documents_each);
@@ -116,18 +119,20 @@ impl Lists {
         for (files, dataset, is_super) in [(&self.index, MIXED_LISTS, false), (&self.supers, MIXED_SUPER_LISTS, true)] {
             let count = |(at, file): (usize, &Arc<RunFile<Posting>>)| {
                 let mut counts = vec![0u64; n_counters];
-                let mut writer = dataset.create(&context.folder, format_args!("{at:04}"))?;
+                let create = || dataset.create(&context.folder, format_args!("{at:04}"));
+                let mut writer = writes_mixed.then(create).transpose()?;
                 Self::each_mixed_list(context, file, cluster_of, |shingle, documents, _| {
                     for (at, document) in documents.iter().enumerate() {
                         counts[(document.0 as usize - 1) / n_documents_each] += self.n_earlier(at, is_super) as u64;
                     }
+                    let Some(writer) = &mut writer else { return Ok(()) };
                     documents.iter().try_for_each(|document| writer.push(Posting::new(shingle, *document)).map(|_| ()))
                 })?;
-                Ok((counts, writer.finish()?))
+                Ok((counts, writer.map(DatasetWriter::finish).transpose()?))
             };
             context.run_parallel(files.iter().enumerate().collect(), count, |(counts, file)| {
                 sum.counts.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
-                mixed.push(file);
+                mixed.extend(file);
                 Ok(())
             })?;
         }
@@ -384,7 +389,7 @@ mod tests {
         let lists = Lists::new(posting_file(&context, lists), PostingFiles::new(), 1000);
         // 1 and 2 are one cluster, and so are 3 and 4.
         let cluster_of = [1, 1, 3, 3];
-        let (ranges, files) = lists.document_ranges(&context, &cluster_of).expect("counted");
+        let (ranges, files) = lists.document_ranges(&context, &cluster_of, true).expect("counted");
         assert_eq!(files.iter().map(|file| file.file.n_rows).sum::<u64>(), 5, "2 and 4; 1, 2 and 4");
         let mixed = lists.into_mixed(&context, &files).expect("opens");
         let mut found = Vec::new();

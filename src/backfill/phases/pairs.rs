@@ -216,7 +216,7 @@ impl<'a> PairDecider<'a> {
     ) -> Result<Vec<DocumentRange>, BackfillError> {
         let lists = Lists::open(checkpoint)?;
         let job = Job::new(PAIR_RANGES.name(), |context| {
-            let (ranges, mut files) = lists.document_ranges(context, cluster_of)?;
+            let (ranges, mut files) = lists.document_ranges(context, cluster_of, true)?;
             let mut writer = PAIR_RANGES.create(&context.folder, 0)?;
             ranges.into_iter().try_for_each(|range| writer.push(range).map(|_| ()))?;
             files.push(writer.finish()?);

@@ -54,8 +54,10 @@ pub(super) fn recluster_parts<S: Snapshot + LinkView + Sync>(
     }
     reclustering.compare_batch()?;
     let mut names = reclustering.names();
-    let (ranges, mixed) = lists.document_ranges(context, &names)?;
-    let lists = lists.into_mixed(context, &mixed)?;
+    // Under the other policies a document may leave its cluster for another: all lists form pairs.
+    let only_grow = policy == ReclusterPolicy::Components;
+    let (ranges, mixed) = lists.document_ranges(context, &names, only_grow)?;
+    let lists = if only_grow { lists.into_mixed(context, &mixed)? } else { lists };
     for range in ranges {
         lists.form_pairs(context, &names, range)?.each(context, |_| true, |pair| reclustering.add(pair))?;
         reclustering.compare_batch()?;
