@@ -11,8 +11,8 @@ use anyhow::Result;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The revisits, where `--keep` may prefer one. An original comes before its revisits and has as many words, so that
-/// `longest` and `first` never do; a WARC file has no columns.
+/// The revisits, where `--keep` may prefer one to its original. An original comes before its revisits and has as many words, so
+/// that `longest` and `first` never do; a WARC file has no columns.
 pub(in crate::cli) fn revisits(
     config: &Config,
     keep: &Keep,
