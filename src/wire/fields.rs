@@ -521,6 +521,7 @@ mod tests {
             (r#""20240131235959""#, Ok("2024-01-31T23:59:59Z")),
             ("20241331235959", Err(Reason::InvalidTime)),
             ("20240131235959.5", Err(Reason::InvalidTime)),
+            ("253402214400000", Ok("9999-12-31T00:00:00Z")),
             ("1700000000000000", Err(Reason::InvalidTime)),
             ("1e300", Err(Reason::InvalidTime)),
             (r#""soon""#, Err(Reason::InvalidTime)),
