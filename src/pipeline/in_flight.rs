@@ -207,7 +207,13 @@ mod tests {
 
     fn in_flight(sightings: Vec<StoredSighting>) -> InFlight {
         let (mut in_flight, _) = InFlight::new();
-        let batch = Batch { sightings, ..Batch::default() };
+        let state = |sighting: &StoredSighting| {
+            UrlState::from_history(std::slice::from_ref(&sighting.moment), 0).map(|state| (sighting.url, state))
+        };
+        let mut states: Vec<(Fingerprint, UrlState)> = sightings.iter().filter_map(state).collect();
+        states.sort_unstable_by_key(|(url, _)| *url);
+        states.dedup_by_key(|(url, _)| *url);
+        let batch = Batch { sightings, states, ..Batch::default() };
         in_flight.add(Arc::new(batch), BatchIndex::default(), Vec::new());
         in_flight
     }
