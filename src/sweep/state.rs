@@ -28,19 +28,20 @@ impl LastCopy {
 }
 
 /// Returns the sightings of a history that count, oldest first. A `lost` mark does not count if its sweep saw the URL
-/// after all, or if no page stood there when the sweep began: told of all that came late, closing the sweep would not
+/// after all, or if no page stood there when the sweep began: had everything come in time, closing the sweep would not
 /// have set it.
 pub fn counted(history: &[Observation]) -> Vec<&Observation> {
-    let mut all: Vec<&Observation> = history.iter().collect();
-    all.sort_unstable();
-    let mut counted: Vec<&Observation> = Vec::with_capacity(all.len());
-    for moment in all {
-        let stands = counted.last().is_some_and(|last| last.seen.document().is_some());
+    let mut counted: Vec<&Observation> = history.iter().collect();
+    counted.sort_unstable();
+    let mut stands = false;
+    counted.retain(|moment| {
         let contradicts = |other: &Observation| other.seen != Seen::Lost && other.sweep == moment.sweep;
-        if moment.seen != Seen::Lost || (stands && !history.iter().any(contradicts)) {
-            counted.push(moment);
+        let counts = moment.seen != Seen::Lost || (stands && !history.iter().any(contradicts));
+        if counts {
+            stands = moment.seen.document().is_some();
         }
-    }
+        counts
+    });
     counted
 }
 
