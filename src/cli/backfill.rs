@@ -3,7 +3,7 @@
 use super::args::BackfillArgs;
 use super::exit::{Exit, RUN_SHOWS_REASONS, ending, file_error, none_accepted, usage};
 use super::output::{OutputMode, counted, no_pages_text, unreadable_text};
-use super::output_path::check_not_read;
+use super::output_path::{absolute, check_not_read};
 use super::telemetry;
 use super::wiring::{OPEN_SEED, beside, events_sink, file_source, future_limit, new_seed, refuse_star, watch_signals};
 use crate::backfill::{
@@ -77,11 +77,10 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode)
 
 /// The name of an events file that does not depend on the current folder.
 fn whole_name(events: &str) -> Result<String> {
-    let whole = match events {
-        "-" => return Ok(events.into()),
-        events => std::path::absolute(events).map_err(|error| usage(format!("--events {events}: {error}")))?,
-    };
-    Ok(whole.to_string_lossy().into_owned())
+    if events == "-" {
+        return Ok(events.into());
+    }
+    Ok(absolute(Path::new(events))?.to_string_lossy().into_owned())
 }
 
 /// What a backfill reads.

@@ -60,6 +60,11 @@ pub(super) fn check_not_read(flag: &str, out: &Path, inputs: &[PathBuf]) -> Resu
     }
 }
 
+/// A path that does not depend on the current folder. Links in it stay.
+pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| usage(format!("{}: {error}", path.display())))
+}
+
 /// What is there of a path, without links.
 fn nearest_folder(path: &Path) -> Option<PathBuf> {
     let whole = std::path::absolute(path).ok()?;

@@ -45,8 +45,7 @@ pub(super) fn recluster(config: &Config, args: &ReclusterArgs, mode: OutputMode)
         true if config.store.path.exists() => open_store(config)?,
         _ => open_read_only(config)?,
     };
-    let beside = args.out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = ScratchFolder::beside(&beside.join(".lookalike-recluster"));
+    let folder = ScratchFolder::beside(&args.out.with_file_name(".lookalike-recluster"));
     let folder = folder.map_err(|error| file_error("create a folder beside", &args.out, &error))?;
     let context = Context {
         folder: folder.path().to_path_buf(),

@@ -283,7 +283,7 @@ fn sync_folder(folder: &Path) -> Result<(), BackupError> {
 mod tests {
     use super::*;
 
-    /// Lost once: the folder that cannot be written to. The message named one in it of which nobody had heard.
+    /// Lost once: which folder cannot be written to. The message named a folder for work inside it instead.
     #[test]
     fn a_folder_that_takes_no_other_is_named() {
         let outer = tempfile::tempdir().expect("a folder");

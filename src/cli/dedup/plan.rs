@@ -4,7 +4,7 @@ use crate::backfill::is_free;
 use crate::cli::args::{CorpusFormat, DedupArgs};
 use crate::cli::backfill::{input_sizes, reading};
 use crate::cli::exit::usage;
-use crate::cli::output_path::{check_not_read, check_output, check_outside_stores};
+use crate::cli::output_path::{absolute, check_not_read, check_output, check_outside_stores};
 use crate::cli::table::ending_of;
 use crate::cli::wiring::{beside, check_local, refuse_star};
 use crate::config::Config;
@@ -115,10 +115,6 @@ pub(super) fn is_csv(removed: &Path) -> Result<bool> {
 /// Where the list of removed records grows, beside the place where it will be.
 pub(super) fn unfinished(removed: &Path) -> PathBuf {
     beside(removed, ".unfinished")
-}
-
-fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).map_err(|error| usage(format!("{}: {error}", path.display())))
 }
 
 /// Gives outputs that would have one name, such as those of `a.warc` and `a.arc`, names that keep what their inputs end in.
