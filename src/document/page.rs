@@ -111,6 +111,9 @@ impl MediaType {
 /// How many characters at a body's beginning decide whether it is text.
 const JUDGED_CHARS: usize = 4096;
 
+/// A text has at most one bad character among so many.
+const BAD_SHARE: usize = 5;
+
 /// Returns why a decoded body is not text, judging by its beginning.
 pub(super) fn binary_sign(text: &str) -> Option<&'static str> {
     if text.trim_start().starts_with("%PDF-") {
@@ -118,8 +121,10 @@ pub(super) fn binary_sign(text: &str) -> Option<&'static str> {
     }
     let beginning = &text.as_bytes()[..text.len().min(JUDGED_CHARS * 4)];
     let (blocks, rest) = beginning.as_chunks::<64>();
-    let may_be_bad = |bytes: &[u8]| bytes.iter().fold(false, |any, byte| any | may_be_bad(*byte));
-    if !blocks.iter().any(|block| may_be_bad(block)) && !may_be_bad(rest) {
+    let count = |bytes: &[u8]| bytes.iter().fold(0u8, |n, byte| n + u8::from(may_be_bad(*byte)));
+    let bad_max: usize = blocks.iter().map(|block| usize::from(count(block))).sum::<usize>() + usize::from(count(rest));
+    // Of the characters that are judged, there is at least one for each four of these bytes.
+    if bad_max * BAD_SHARE <= beginning.len() / 4 {
         return None;
     }
     let (mut n, mut bad) = (0usize, 0usize);
@@ -128,7 +133,7 @@ pub(super) fn binary_sign(text: &str) -> Option<&'static str> {
         let control = c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{c}' | '\u{1b}' | '\u{85}');
         bad += usize::from(control || c == char::REPLACEMENT_CHARACTER);
     }
-    (bad * 5 > n).then_some("more than a fifth of its beginning is control characters or undecodable bytes")
+    (bad * BAD_SHARE > n).then_some("more than a fifth of its beginning is control characters or undecodable bytes")
 }
 
 /// Whether a UTF-8 byte is or begins a character that counts against a text; a few others match too. It has no
@@ -228,6 +233,14 @@ mod tests {
         assert_eq!(binary_sign(&padded(&"\0".repeat(24))), None);
         assert!(binary_sign(&padded(&"\0".repeat(25))).is_some());
         assert_eq!(binary_sign(&format!("{}{}", "a".repeat(JUDGED_CHARS), "\0".repeat(99_999))), None);
+        // Characters of one to four bytes count alike.
+        for good in ["a", "ä", "字", "😀"] {
+            for n_good in [40, JUDGED_CHARS * 4 / 5 - 1, JUDGED_CHARS * 4 / 5] {
+                let text = |n_bad| format!("{}{}", "\0".repeat(n_bad), good.repeat(n_good));
+                assert_eq!(binary_sign(&text(n_good / 4)), None, "{n_good} {good}");
+                assert!(binary_sign(&text(n_good / 4 + 1)).is_some(), "{n_good} {good}");
+            }
+        }
     }
 
     #[test]
