@@ -99,9 +99,9 @@ impl SweepClosing {
         Ok(Some(SweepClosing { row, left, is_over, closed }))
     }
 
-    /// What all batches come to.
-    pub fn closed(self) -> ClosedSweep {
-        self.closed
+    /// What all batches so far come to, with the URLs that are still to be marked.
+    pub fn closed(&self) -> ClosedSweep {
+        self.closed.clone()
     }
 
     /// The next batch; none after the last. The view must show what the batch before wrote.

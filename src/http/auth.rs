@@ -288,6 +288,7 @@ mod tests {
             fn close(
                 &self,
                 _: &str,
+                _: crate::ports::ClosingPart,
                 _: std::time::Duration,
             ) -> Result<(crate::ports::ClosedSweep, u64), crate::ports::CloseFailure> {
                 Err(crate::ports::CloseFailure::Ended)

@@ -4,7 +4,7 @@ use super::answer::{Answer, json, json_at};
 use super::error::{HttpError, shortened};
 use super::request::QueryRequest;
 use super::service::{Service, ms};
-use crate::ports::{CloseFailure, Snapshot, Snapshots};
+use crate::ports::{CloseFailure, ClosingPart, Snapshot, Snapshots};
 use crate::query::{self, By, ChangeRow, Changes, LostSearch, Sweep};
 use axum::http::StatusCode;
 use serde::Serialize;
@@ -69,7 +69,8 @@ pub(super) fn close<V: Snapshots>(
     let name = request.name()?;
     // A little less than the answer may take, so that the client learns what goes on.
     let patience = ms(service.settings.response_ms_max) * 9 / 10;
-    let closed = service.admission.access.authorize(&request.headers)?.close(name, patience);
+    let closer = service.admission.access.authorize(&request.headers)?;
+    let closed = closer.close(name, ClosingPart::Rest, patience);
     let (closed, seq) = closed.map_err(|why| match why {
         CloseFailure::Unknown => {
             HttpError::not_found(format!("there is no sweep {:?}; /v1/sweeps lists them", shortened(name)))

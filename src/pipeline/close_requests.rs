@@ -1,6 +1,6 @@
 //! Requests from other threads to close a sweep, for the one writer.
 
-use crate::ports::{CloseFailure, ClosedSweep, SweepCloser};
+use crate::ports::{CloseFailure, ClosedSweep, ClosingPart, SweepCloser};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded, never};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ type CloseResult = Result<(ClosedSweep, u64), CloseFailure>;
 /// A sweep to close.
 pub(super) struct CloseRequest {
     pub sweep: String,
+    pub part: ClosingPart,
     pub reply: CloseReply,
 }
 
@@ -57,9 +58,9 @@ impl CloseRequests {
 struct CloseClient(Sender<CloseRequest>);
 
 impl SweepCloser for CloseClient {
-    fn close(&self, sweep: &str, patience: Duration) -> CloseResult {
+    fn close(&self, sweep: &str, part: ClosingPart, patience: Duration) -> CloseResult {
         let (reply, result) = bounded(1);
-        let request = CloseRequest { sweep: sweep.to_string(), reply: CloseReply(reply) };
+        let request = CloseRequest { sweep: sweep.to_string(), part, reply: CloseReply(reply) };
         self.0.try_send(request).map_err(|error| match error {
             TrySendError::Full(_) => CloseFailure::Busy,
             TrySendError::Disconnected(_) => CloseFailure::Ended,
@@ -80,7 +81,7 @@ mod tests {
     #[test]
     fn every_request_gets_a_result() {
         let (client, close_requests) = CloseRequests::channel();
-        let ask = || client.close("s", Duration::ZERO);
+        let ask = || client.close("s", ClosingPart::Rest, Duration::ZERO);
         for _ in 0..WAITING_MAX {
             assert_eq!(ask(), Err(CloseFailure::Late));
         }
@@ -89,10 +90,10 @@ mod tests {
         std::thread::scope(|scope| {
             let waiting = close_requests.requests().iter().take(WAITING_MAX).map(|request| request.reply);
             waiting.for_each(|answer| answer.send(Err(CloseFailure::Unknown)));
-            let asked = scope.spawn(|| client.close("s", Duration::from_secs(60)));
+            let asked = scope.spawn(|| client.close("s", ClosingPart::Rest, Duration::from_secs(60)));
             close_requests.requests().recv().expect("asked").reply.send(Ok((closed.clone(), 7)));
             assert_eq!(asked.join().expect("no panic"), Ok((closed, 7)));
-            let asked = scope.spawn(|| client.close("s", Duration::from_secs(60)));
+            let asked = scope.spawn(|| client.close("s", ClosingPart::Rest, Duration::from_secs(60)));
             drop(close_requests.requests().recv().expect("asked"));
             assert_eq!(asked.join().expect("no panic"), Err(CloseFailure::Ended));
         });

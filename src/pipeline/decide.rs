@@ -17,7 +17,7 @@ use crate::cluster::{BatchIndex, Decider, Decision, Effects};
 use crate::document::{DocumentId, Fingerprint};
 use crate::history::{ClosedSweep, History, HistoryBatch, HistoryEffects, PageSighting, SweepClosing};
 use crate::intake::SketchedPage;
-use crate::ports::{Batch, CloseFailure, Outgoing, Store, StoreError};
+use crate::ports::{Batch, CloseFailure, ClosingPart, Outgoing, Store, StoreError};
 use crate::wire::EventLog;
 use crossbeam::channel::{Receiver, Sender};
 use rustc_hash::FxHashMap;
@@ -63,6 +63,8 @@ pub(super) struct DecideStage<'a, S: Store> {
     pub gauge: StoreGauge,
     pub visibility: &'a Visibility,
     pub in_flight: InFlight,
+    /// The sweep of which a batch was closed last, and how to go on; none once pages came.
+    pub closing: Option<(String, SweepClosing)>,
 }
 
 impl<S: Store> DecideStage<'_, S> {
@@ -81,6 +83,7 @@ impl<S: Store> DecideStage<'_, S> {
             while let Some(prepared) = sequencer.pop() {
                 let is_sent = match prepared? {
                     Prepared::Pages(looked_up) => {
+                        self.closing = None;
                         let decided = self.decide(looked_up)?;
                         send(Decided::Pages(Box::new(decided)))
                     }
@@ -94,19 +97,26 @@ impl<S: Store> DecideStage<'_, S> {
         Ok(self.next_seq)
     }
 
-    /// Closes a sweep, batch by batch, while pages wait. False where a later stage has ended.
+    /// Closes a sweep, or a batch of it, while pages wait. False where a later stage has ended.
     fn close(
         &mut self,
-        CloseRequest { sweep, reply }: CloseRequest,
+        CloseRequest { sweep, part, reply }: CloseRequest,
         send: &mut impl FnMut(Decided) -> bool,
     ) -> Result<bool, PipelineError> {
-        // Which URLs are lost is asked of all that are stored.
-        if !self.visibility.wait_for(self.in_flight.n_decided()) {
-            return Ok(false);
-        }
-        let Some(mut closing) = SweepClosing::begin(self.store, &sweep, &self.history)? else {
-            reply.send(Err(CloseFailure::Unknown));
-            return Ok(true);
+        let begun = self.closing.take().filter(|(name, _)| *name == sweep).map(|(_, closing)| closing);
+        let mut closing = match begun {
+            Some(closing) => closing,
+            None => {
+                // Which URLs are lost is asked of all that are stored.
+                if !self.visibility.wait_for(self.in_flight.n_decided()) {
+                    return Ok(false);
+                }
+                let Some(closing) = SweepClosing::begin(self.store, &sweep, &self.history)? else {
+                    reply.send(Err(CloseFailure::Unknown));
+                    return Ok(true);
+                };
+                closing
+            }
         };
         let nothing = FxHashMap::default();
         loop {
@@ -120,8 +130,13 @@ impl<S: Store> DecideStage<'_, S> {
             if !send(Decided::Closing(batch, events)) {
                 return Ok(false);
             }
+            if part == ClosingPart::Batch {
+                break;
+            }
         }
-        Ok(send(Decided::Closed(reply, closing.closed(), self.next_seq)))
+        let closed = closing.closed();
+        self.closing = (part == ClosingPart::Batch).then_some((sweep, closing));
+        Ok(send(Decided::Closed(reply, closed, self.next_seq)))
     }
 
     fn decide(&mut self, looked_up: LookedUp) -> Result<DecidedPages, PipelineError> {

@@ -160,6 +160,7 @@ impl<S: Store> Pipeline<'_, S> {
             gauge,
             visibility: &visibility,
             in_flight,
+            closing: None,
         };
         let sketcher = || {
             RecordSketcher::new(self.sketcher.clone(), self.limits.clone(), self.sweep_cut, self.future)

@@ -16,12 +16,21 @@ pub enum CloseFailure {
     Ended,
 }
 
+/// How much of closing a sweep is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClosingPart {
+    /// All that is left to do.
+    Rest,
+    /// The next batch: it marks some URLs, or ends the sweep where none are left.
+    Batch,
+}
+
 /// Asks the writer of a store to close a sweep.
 pub trait SweepCloser: Send + Sync {
-    /// Marks as lost every URL that the sweep should have seen and did not. On return the result is durable. The
-    /// number returned is the sequence number of the next event.
+    /// Marks as lost every URL that the sweep should have seen and did not, or the first of them. On return the result is
+    /// durable. The number returned is the sequence number of the next event.
     ///
     /// # Errors
     /// [`CloseFailure`]
-    fn close(&self, sweep: &str, patience: Duration) -> Result<(ClosedSweep, u64), CloseFailure>;
+    fn close(&self, sweep: &str, part: ClosingPart, patience: Duration) -> Result<(ClosedSweep, u64), CloseFailure>;
 }

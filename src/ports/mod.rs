@@ -22,7 +22,7 @@ mod watched_documents;
 
 pub use crate::history::{ClosedSweep, HistoryCounts, MissingUrl, Present, StoredSighting};
 pub use crate::wire::{Outgoing, PresentChange};
-pub use control::{CloseFailure, SweepCloser};
+pub use control::{CloseFailure, ClosingPart, SweepCloser};
 pub use crash_notes::{CrashNote, CrashNotes, PoisonGuard};
 pub use forget::{Forgotten, ForgottenUrl, Remainders};
 pub use input_notes::{InputNotes, InputState};

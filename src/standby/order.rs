@@ -18,12 +18,8 @@ pub(super) enum Step {
     },
     /// The event follows from a record that was told before.
     Follows,
-    /// It closed this sweep.
-    Close {
-        sweep: String,
-        /// Whether the sweep is closed with this event.
-        is_last: bool,
-    },
+    /// It closed this sweep, or began to.
+    Close { sweep: String },
 }
 
 /// What the owner of the pages in `topic` did.
@@ -38,7 +34,7 @@ pub(super) fn step(event: &PublishedEvent, topic: &str) -> Result<Step, String> 
         return Err("`forget` or `recluster` caused it, which no page tells".into());
     }
     if let Some(sweep) = event.source.strip_prefix(SWEEP_SOURCE) {
-        return Ok(Step::Close { sweep: sweep.to_string(), is_last: kind == EventType::SweepClosed });
+        return Ok(Step::Close { sweep: sweep.to_string() });
     }
     if event.source != topic {
         return Err(format!("its page came from {:?}, and this configuration reads topic {topic:?}", event.source));
@@ -103,9 +99,9 @@ mod tests {
 
     #[test]
     fn sweeps_are_closed_where_the_events_say_so() {
-        let close = |is_last| Ok(Step::Close { sweep: "s 1".into(), is_last });
-        assert_eq!(of("lost", "sweep s 1", r#","document":3"#), close(false));
-        assert_eq!(of("sweep-closed", "sweep s 1", r#","n_lost":3"#), close(true));
+        let close = Ok(Step::Close { sweep: "s 1".into() });
+        assert_eq!(of("lost", "sweep s 1", r#","document":3"#), close);
+        assert_eq!(of("sweep-closed", "sweep s 1", r#","n_lost":3"#), close);
     }
 
     /// Lost if this fails: the promise of equal bytes, where a store follows what its pages cannot give.

@@ -4,8 +4,8 @@ use super::order::{Step, step};
 use super::published_events::{Answer, PublishedEvents};
 use super::shelves::{Shelves, Unavailable};
 use crate::ports::{
-    CloseFailure, Incoming, Polled, Progress, ProgressMap, PublishedEvent, Reading, Source, SourceError, StopReason,
-    SweepCloser,
+    CloseFailure, ClosingPart, Incoming, Polled, Progress, ProgressMap, PublishedEvent, Reading, Source, SourceError,
+    StopReason, SweepCloser,
 };
 use crate::wire::Rejection;
 use std::sync::Arc;
@@ -27,8 +27,6 @@ pub struct StandbySource {
     next: u64,
     /// The record to be taken next, and the event that tells it.
     wanted: Option<(Wanted, Arc<PublishedEvent>)>,
-    /// The sweep that is being closed: the next events follow from it.
-    closing: Option<String>,
     closer: Box<dyn SweepCloser>,
 }
 
@@ -52,16 +50,7 @@ impl StandbySource {
         let is_known = |(source, at): (&String, &Progress)| source == topic && at.next_offset >= 0;
         let begun = stored.iter().filter(|((source, _), at)| is_known((source, *at)));
         let shelves = Shelves::new(topic.into(), begun.map(|((_, partition), _)| *partition), bytes_max);
-        StandbySource {
-            pages,
-            topic: topic.into(),
-            published,
-            shelves,
-            next: next_seq,
-            wanted: None,
-            closing: None,
-            closer,
-        }
+        StandbySource { pages, topic: topic.into(), published, shelves, next: next_seq, wanted: None, closer }
     }
 
     /// Takes the record that is wanted; none where it has not been read.
@@ -102,25 +91,39 @@ impl StandbySource {
             Step::Take { partition, offset, told } => {
                 self.wanted = Some((Wanted { partition, offset, told }, event));
             }
-            Step::Close { sweep, is_last } => {
-                if self.closing.as_ref() != Some(&sweep) {
-                    // What came before must be decided before.
-                    if !self.published.is_compared(event.seq, timeout) {
-                        return Ok(true);
-                    }
-                    self.close(&sweep, &event)?;
+            // A batch at a time, so that this store never has more of the closing than its owner published. The owner may die, and
+            // take pages before it goes on.
+            Step::Close { sweep } => {
+                // What came before must be decided before.
+                if !self.published.is_compared(event.seq, timeout) {
+                    return Ok(true);
                 }
-                self.closing = Some(sweep).filter(|_| !is_last);
+                let Some(next_seq) = self.close_batch(&sweep, &event)? else { return Ok(true) };
+                // The batch gives these events. They may be compared already, and are not kept then.
+                self.next = next_seq;
+                return Ok(false);
             }
         }
         self.next += 1;
         Ok(false)
     }
 
-    fn close(&self, sweep: &str, event: &PublishedEvent) -> Result<(), SourceError> {
-        match self.closer.close(sweep, CLOSE_MAX) {
-            // The stream is ending, and says why.
-            Ok(_) | Err(CloseFailure::Ended) => Ok(()),
+    /// Closes the next batch of a sweep, to which an event belongs. Returns the number behind its events; none where the stream
+    /// is ending.
+    fn close_batch(&self, sweep: &str, event: &PublishedEvent) -> Result<Option<u64>, SourceError> {
+        match self.closer.close(sweep, ClosingPart::Batch, CLOSE_MAX) {
+            Ok((_, next_seq)) if next_seq > event.seq => Ok(Some(next_seq)),
+            Ok(_) => Err(SourceError {
+                stop_reason: StopReason::Diverged,
+                message: format!(
+                    "event {} (in {}) tells of closing the sweep {sweep:?}, of which nothing is left to close here: this store is \
+                     not from the past of the owner's. Keep both stores, report it, and start from a newer backup of the owner's \
+                     store",
+                    event.seq, event.place
+                ),
+            }),
+            // The stream says why.
+            Err(CloseFailure::Ended) => Ok(None),
             Err(why) => Err(not_followed(event, &format!("the sweep {sweep:?} cannot be closed here: {why:?}"))),
         }
     }
@@ -250,13 +253,18 @@ mod tests {
         }
     }
 
-    /// Notes what is closed.
-    struct Closer(Arc<Mutex<Vec<String>>>);
+    /// The sweeps of which a batch was closed, each with the event where it began.
+    type Closed = Arc<Mutex<Vec<(u64, String)>>>;
+
+    /// Notes what is closed: a batch has two events.
+    struct Closer(Arc<PublishedEvents>, Closed);
 
     impl SweepCloser for Closer {
-        fn close(&self, sweep: &str, _: Duration) -> Result<(ClosedSweep, u64), CloseFailure> {
-            self.0.lock().expect("a list").push(sweep.to_string());
-            Err(CloseFailure::Ended)
+        fn close(&self, sweep: &str, part: ClosingPart, _: Duration) -> Result<(ClosedSweep, u64), CloseFailure> {
+            assert_eq!(part, ClosingPart::Batch);
+            let next = self.0.next();
+            self.1.lock().expect("a list").push((next, sweep.to_string()));
+            Ok((ClosedSweep { sweep: sweep.to_string(), n_hosts: 0, n_lost: 0, n_moved: None }, next + 2))
         }
     }
 
@@ -268,15 +276,12 @@ mod tests {
         PublishedEvent { place, seq, message: Message { value: Some(json.into()), ..Message::default() } }
     }
 
-    fn standby(
-        pages: &[(i32, i64)],
-        events: Vec<PublishedEvent>,
-    ) -> (StandbySource, Arc<PublishedEvents>, Arc<Mutex<Vec<String>>>) {
+    fn standby(pages: &[(i32, i64)], events: Vec<PublishedEvent>) -> (StandbySource, Arc<PublishedEvents>, Closed) {
         let (published, stop) = (Arc::new(PublishedEvents::from(0)), Arc::new(AtomicBool::new(false)));
         published.set_end(events.len() as u64);
         published.read(&mut Events(events.into(), Arc::clone(&stop)), &stop);
         let closed = Arc::default();
-        let closer = Box::new(Closer(Arc::clone(&closed)));
+        let closer = Box::new(Closer(Arc::clone(&published), Arc::clone(&closed)));
         let pages = Box::new(Pages(pages.iter().copied().collect()));
         let source =
             StandbySource::new(pages, ("pages", &ProgressMap::new()), Arc::clone(&published), 0, closer, 1 << 20);
@@ -308,21 +313,30 @@ mod tests {
         assert!(matches!(source.poll(Duration::ZERO), Ok(Polled::End)));
     }
 
-    /// Lost if this fails: the URLs that a sweep lost, which depend on what came before its end.
+    /// Lost if this fails: the URLs that a sweep lost, which depend on what came before its end. Lost once: the standby, whose
+    /// store had the whole closing, where its owner died within it and took a page before it went on.
     #[test]
-    fn a_sweep_is_closed_once_everything_before_is_compared() {
+    fn a_sweep_is_closed_batch_by_batch_once_everything_before_is_compared() {
+        let lost = |seq, offset| event(seq, "lost", "sweep s", 0, offset, r#","document":1"#);
         let events = vec![
             event(0, "gone", "pages", 0, 0, ""),
-            event(1, "lost", "sweep s", 0, 0, r#","document":1"#),
-            event(2, "sweep-closed", "sweep s", 0, 1, r#","n_lost":1"#),
+            lost(1, 0),
+            lost(2, 1),
             event(3, "gone", "pages", 0, 1, ""),
+            lost(4, 0),
+            event(5, "sweep-closed", "sweep s", 0, 1, r#","n_lost":1"#),
+            event(6, "gone", "pages", 0, 2, ""),
         ];
-        let (mut source, published, closed) = standby(&[(0, 0), (0, 1)], events);
+        let (mut source, published, closed) = standby(&[(0, 0), (0, 1), (0, 2)], events);
+        let closed = || closed.lock().expect("a list").clone();
         assert_eq!(taken(&mut source).expect("in order"), [(0, 0)]);
-        assert!(closed.lock().expect("a list").is_empty(), "the page before is not decided");
+        assert_eq!(closed(), [], "the page before is not decided");
         published.compared(1);
         assert_eq!(taken(&mut source).expect("in order"), [(0, 1)]);
-        assert_eq!(*closed.lock().expect("a list"), ["s"]);
+        assert_eq!(closed(), [(1, "s".to_string())]);
+        published.compared(4);
+        assert_eq!(taken(&mut source).expect("in order"), [(0, 2)]);
+        assert_eq!(closed(), [(1, "s".to_string()), (4, "s".to_string())]);
     }
 
     #[test]
