@@ -4,7 +4,10 @@ use super::args::{FollowArgs, Role};
 use super::exit::{Exit, ending, usage};
 use super::heart::{self, Heart};
 use super::output::OutputMode;
-use super::run::{Flow, Start, kafka_source, open_kafka_source, poison_tracker, start_watches, stream};
+use super::run::{
+    Flow, Start, forget_and_tell, kafka_source, open_kafka_source, poison_tracker, start_watches, stream,
+    stream_and_forget,
+};
 use super::telemetry::{self, Metrics, Progress};
 use super::wiring::{future_limit, open_sink, open_store, watch_signals};
 use crate::config::{Config, InputKind};
@@ -180,10 +183,10 @@ impl Following<'_> {
         let start = Start { role: args.role, bootstrap: true, accept_gap: true };
         // A record that killed the owner is told as poison; the others it survived.
         let poison = Arc::new(PoisonTracker::default());
-        let (pages, _) = kafka_source(&earliest, &start, store, (&stored, None), &poison)?;
+        let (pages, positions) = kafka_source(&earliest, &start, store, (&stored, None), &poison)?;
         let (closer, close_requests) = CloseRequests::channel();
         let topic = (config.kafka.topic.as_str(), &stored);
-        let bytes_max = WAITING_BYTES_MAX / stored.len().max(1);
+        let bytes_max = WAITING_BYTES_MAX / positions.len().max(1);
         let source = StandbySource::new(pages, topic, Arc::clone(published), next_seq, Box::new(closer), bytes_max);
         let flow = Flow {
             source: Box::new(source),
@@ -252,15 +255,20 @@ fn own(following: &Following<'_>) -> Result<()> {
     let Following { config, args, store, shutdown, mode } = *following;
     let heart = Heart::start(config, shutdown)?;
     let begun = SystemTime::now();
-    let poison = Arc::new(poison_tracker(config, store)?);
-    let source = open_kafka_source(config, &Start { role: args.role, ..Start::default() }, store, &poison)?;
-    let sink = open_sink(config, store, begun, shutdown)?;
-    let progress = Progress::new(config.log.progress_seconds, mode.hides_progress());
-    let close_requests = CloseRequests::default();
-    let (future, stats, stop) = (future_limit(config), Arc::default(), Arc::clone(shutdown));
-    let flow = Flow { source, sink, poison, close_requests, progress, future, stats, stop };
+    forget_and_tell(config, store, mode, shutdown)?;
+    let stats = Arc::default();
+    let flow = || {
+        let poison = Arc::new(poison_tracker(config, store)?);
+        let source = open_kafka_source(config, &Start { role: args.role, ..Start::default() }, store, &poison)?;
+        let sink = open_sink(config, store, begun, shutdown)?;
+        let progress = Progress::new(config.log.progress_seconds, mode.hides_progress());
+        let close_requests = CloseRequests::default();
+        let (future, stats, stop) = (future_limit(config), Arc::clone(&stats), Arc::clone(shutdown));
+        Ok(Flow { source, sink, poison, close_requests, progress, future, stats, stop })
+    };
+    let first = flow()?;
     // Hooks have one sender: the owner, which this is now.
     let _watches = start_watches(config, store)?;
-    stream(config, store, flow, shutdown)?;
+    stream_and_forget((config, store, mode), first, flow, true, shutdown)?;
     heart.end()
 }

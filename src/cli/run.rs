@@ -59,9 +59,7 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
 
     let mut store = open_store(&config)?;
     store.stops_with(Arc::clone(&shutdown));
-    if let Some(forgotten) = forget_old(&config, &store, &shutdown)? {
-        mode.note(forgotten.trim_end());
-    }
+    forget_and_tell(&config, &store, mode, &shutdown)?;
     let (write_access, close_requests) = write_access(&config)?;
     let server_metrics = metrics.as_ref().filter(|_| args.http_listen.is_some());
     let open = |metrics| Server::open(&config, metrics, write_access, Some(store.writer_events()));
@@ -70,20 +68,11 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
     let stats = Arc::new(Stats::default());
     let opening = Opening { config: &config, args: &args, store: &store, begun, shutdown: &shutdown, mode };
     let flow = || opening.flow(&inputs, close_requests.clone(), &stats);
-    let mut next = flow()?;
+    let first = flow()?;
     let heart = Heart::start(&config, &shutdown)?;
     let _watches = start_watches(&config, &store)?;
     let is_endless = args.follow || config.input.from == InputKind::Kafka;
-    let summary = loop {
-        let (summary, is_due) = stream_while_young(&config, &store, next, is_endless, &shutdown)?;
-        if !is_due {
-            break summary;
-        }
-        if let Some(forgotten) = forget_old(&config, &store, &shutdown)? {
-            mode.note(forgotten.trim_end());
-        }
-        next = flow()?;
-    };
+    let summary = stream_and_forget((&config, &store, mode), first, flow, is_endless, &shutdown)?;
     // Releases the clients that wait for the writer.
     drop(close_requests);
     heart.end()?;
@@ -184,6 +173,39 @@ pub(super) struct Flow {
     pub stats: Arc<Stats>,
     /// When set, the stream ends cleanly.
     pub stop: Arc<AtomicBool>,
+}
+
+/// Forgets what is older than `[retention]` keeps it, and says so.
+pub(super) fn forget_and_tell(
+    config: &Config,
+    store: &RocksStore,
+    mode: OutputMode,
+    shutdown: &Arc<AtomicBool>,
+) -> Result<()> {
+    if let Some(forgotten) = forget_old(config, store, shutdown)? {
+        mode.note(forgotten.trim_end());
+    }
+    Ok(())
+}
+
+/// Takes records into a store until they end or a signal comes. Where the source has no end, what grows older than
+/// `[retention]` keeps it is forgotten between two streams; `reopen` opens each after the first.
+pub(super) fn stream_and_forget(
+    (config, store, mode): (&Config, &RocksStore, OutputMode),
+    first: Flow,
+    reopen: impl Fn() -> Result<Flow>,
+    is_endless: bool,
+    shutdown: &Arc<AtomicBool>,
+) -> Result<Summary> {
+    let mut next = first;
+    loop {
+        let (summary, is_due) = stream_while_young(config, store, next, is_endless, shutdown)?;
+        if !is_due {
+            return Ok(summary);
+        }
+        forget_and_tell(config, store, mode, shutdown)?;
+        next = reopen()?;
+    }
 }
 
 /// Takes records into a store until they end, a signal comes, or something in the store is older than `[retention]` keeps it,

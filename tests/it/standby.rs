@@ -96,9 +96,11 @@ impl Crawl {
         self.seen().iter().map(|seen| seen.text().to_string()).collect()
     }
 
+    /// Partitions show a transaction one after the other, so that there may be holes yet.
     fn n_terminal(&self) -> usize {
-        let is_terminal = |line: &String| serde_json::from_str::<Event>(line).expect("an event").kind().is_terminal();
-        self.lines().iter().filter(|line| is_terminal(line)).count()
+        let is_terminal =
+            |seen: &Seen| serde_json::from_str::<Event>(seen.text()).expect("an event").kind().is_terminal();
+        see_all(&self.events.brokers, &self.events.name).iter().filter(|seen| is_terminal(seen)).count()
     }
 
     /// Waits until so many records have their events.
@@ -316,6 +318,72 @@ fn a_killed_standby_goes_on() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let clusters = |store| text(&crawl.end("export clusters", store).stdout);
     assert_eq!(clusters("standby"), clusters("owner"));
+}
+
+/// Lost once: every standby, for good, where an owner was killed while it closed a sweep, and took a page before it closed the
+/// rest.
+#[test]
+fn a_closing_that_was_interrupted_is_followed() {
+    let Some(crawl) = Crawl::new(1) else { return };
+    let n_urls = 20_000;
+    let seen = |n: usize, day: u32, sweep: &str| {
+        page(&format!("http://a/{n}"), &format!("2026-01-{day:02}T00:00:00Z"), sweep, &format!("text number {n}"))
+    };
+    let mut lines: Vec<String> = (0..n_urls).map(|n| seen(n, 1, "1")).collect();
+    lines.push(seen(0, 2, "2"));
+    crawl.pages.send_json(0, &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut owner = crawl.start("run -q", "owner");
+    crawl.await_events(lines.len(), &mut [&mut owner]);
+    owner.stop();
+    let closing = || -> (u64, bool) {
+        let sweeps: Value = serde_json::from_slice(&crawl.end("sweep list --json", "owner").stdout).expect("JSON");
+        let sweep = &sweeps[1];
+        (sweep["n_lost"].as_u64().expect("a number"), sweep["is_closed"].as_bool().expect("a bool"))
+    };
+    let news = News::of(&crawl.events);
+    let mut process = crawl.command("sweep close 2", "owner").stderr(Stdio::null()).spawn().expect("starts");
+    while !news.has_come() {}
+    process.kill().expect("killed");
+    process.wait().expect("ended");
+    assert!(!closing().1, "it was closed before it was killed: it has too few URLs for this machine");
+    crawl.send(&[seen(n_urls, 3, "3")], 1);
+    let mut owner = crawl.start("run -q", "owner");
+    crawl.await_events(lines.len() + 1, &mut [&mut owner]);
+    owner.stop();
+    assert!(crawl.command("sweep close 2", "owner").status().expect("runs").success());
+    assert_eq!(closing(), (n_urls as u64 - 1, true));
+    let output = crawl.end("follow --once", "standby");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lost = |store| text(&crawl.end("query lost", store).stdout);
+    assert_eq!(lost("standby"), lost("owner"));
+}
+
+/// Kept once, for ever: what was older than its retention, from the moment a standby took over.
+#[test]
+fn who_takes_over_forgets_what_grows_old() {
+    let Some(crawl) = Crawl::new(1) else { return };
+    let lines = of_every_kind();
+    crawl.send(&lines, 1);
+    let mut owner = crawl.start("run -q", "owner");
+    crawl.await_events(lines.len(), &mut [&mut owner]);
+    let world = World::new().with("retention.days", 1).with("retention.every_ms", 200);
+    let mut standby = Process::start(crawl.command_in(&world, "follow -q", crawl.world.path("standby")));
+    std::thread::sleep(Duration::from_secs(2));
+    owner.kill();
+    let n_forgotten = || crawl.lines().iter().filter(|line| line.starts_with(r#"{"type":"forgotten""#)).count();
+    let await_forgotten = |n: usize, standby: &mut Process| {
+        let until = Instant::now() + LONG;
+        while n_forgotten() < n {
+            standby.check_alive();
+            assert!(Instant::now() < until, "only {} of {n} URLs are forgotten", n_forgotten());
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    };
+    await_forgotten(3, &mut standby);
+    // What comes later, too.
+    crawl.send(&[page("http://b/", "2026-01-03T00:00:00Z", "u", "another text")], 1);
+    await_forgotten(4, &mut standby);
+    standby.stop();
 }
 
 /// Lost if this fails: events twice or never, where an owner stood still and wakes up beside its successor.
