@@ -52,7 +52,7 @@ impl FollowedFolders {
     /// Follows what `paths` name, and takes in what `files` does not know yet; `files` has no inputs of its own.
     pub fn new(files: FileSource, paths: Vec<PathBuf>, between_looks: Duration, notes: Box<dyn InputNotes>) -> Self {
         FollowedFolders {
-            files,
+            files: files.growing(),
             paths,
             between_looks,
             next_look: Instant::now(),
@@ -102,20 +102,20 @@ impl FollowedFolders {
     }
 
     /// Remembers a file that is read. One with faults is not noted, so that another process tries it again.
-    fn end(&mut self) -> Result<(), SourceError> {
-        let Some(mut current) = self.current.take() else { return Ok(()) };
+    fn end(&mut self) {
+        let Some(mut current) = self.current.take() else { return };
         current.n_records = self.files.next_offset(&current.name);
         if current.n_records > current.n_before {
             self.read_here.insert(current.name.clone());
         }
         if current.has_faults {
-            return Ok(());
+            return;
         }
         if self.ended.is_empty() && !self.read_here.contains(&current.name) {
-            return self.notes.note_taken_in(&current.name, current.state).map_err(lost);
+            warn_unnoted(self.notes.note_taken_in(&current.name, current.state));
+        } else {
+            self.ended.push_back(current);
         }
-        self.ended.push_back(current);
-        Ok(())
     }
 
     /// Notes the files of which all is durable, given how far the one that is behind all that is durable has come.
@@ -140,7 +140,7 @@ impl Source for FollowedFolders {
         loop {
             if self.current.is_some() {
                 match self.files.poll(deadline.saturating_duration_since(Instant::now()))? {
-                    Polled::End => self.end()?,
+                    Polled::End => self.end(),
                     Polled::Unreadable(what) => {
                         self.current.iter_mut().for_each(|current| current.has_faults = true);
                         return Ok(Polled::Unreadable(what));
@@ -160,13 +160,18 @@ impl Source for FollowedFolders {
     }
 
     fn committed(&mut self, progress: &ProgressMap) {
-        if let Err(error) = self.note_durable(progress) {
-            tracing::warn!("cannot note which files are read to their end; the next start reads them again: {error}");
-        }
+        warn_unnoted(self.note_durable(progress));
     }
 
     fn readings(&mut self) -> Vec<Reading> {
         self.files.readings()
+    }
+}
+
+/// Warns of a note that could not be taken, as while the disk is full.
+fn warn_unnoted(noted: Result<(), StoreError>) {
+    if let Err(error) = noted {
+        tracing::warn!("cannot note which files are read to their end; the next start reads them again: {error}");
     }
 }
 

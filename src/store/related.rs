@@ -9,6 +9,7 @@
 use super::champions::{ChampionChange, ChampionRow};
 use super::column_options;
 use super::db::{family, synced};
+use super::disk_full::retry_while_full;
 use super::fragment::fragments_of;
 use super::open::RocksStore;
 use super::rocks_error::{damaged, failed};
@@ -354,7 +355,8 @@ impl RelatedRefresh for RocksStore {
         build.refreshed_up_to = refreshed_up_to;
         self.put_build(&build, &mut rows)?;
         // Not synced: what a crash takes back is made anew.
-        self.db.write(rows).map_err(failed)
+        let write = || self.db.write(WriteBatch::from_data(rows.data())).map_err(failed);
+        retry_while_full(|| self.should_stop(), write)
     }
 }
 

@@ -133,19 +133,28 @@ impl<S: KeptEvents + WatchPositions + WatchedDocuments> Delivery<S> {
             for event in events {
                 if self.is_wanted(&event)? {
                     if !self.deliver(&event) {
-                        return self.store.note_position(&self.name, next);
+                        return self.note(next);
                     }
-                    self.store.note_position(&self.name, event.seq + 1)?;
+                    self.note(event.seq + 1)?;
                     noted = event.seq + 1;
                 }
                 next = event.seq + 1;
             }
             if next - noted >= UNNOTED_MAX {
-                self.store.note_position(&self.name, next)?;
+                self.note(next)?;
                 noted = next;
             }
         }
-        self.store.note_position(&self.name, next)
+        self.note(next)
+    }
+
+    /// Notes the next event. While the disk is full, as the store's writer reports, delivering goes on without notes; a kill
+    /// then makes the hook hear events again.
+    fn note(&self, next: u64) -> Result<(), StoreError> {
+        match self.store.note_position(&self.name, next) {
+            Err(StoreError::DiskFull(_)) => Ok(()),
+            noted => noted,
+        }
     }
 
     /// Where to go on. A new watch begins with the next event.
@@ -154,7 +163,7 @@ impl<S: KeptEvents + WatchPositions + WatchedDocuments> Delivery<S> {
             return Ok(next);
         }
         let next = self.store.newest();
-        self.store.note_position(&self.name, next)?;
+        self.note(next)?;
         Ok(next)
     }
 
@@ -168,7 +177,7 @@ impl<S: KeptEvents + WatchPositions + WatchedDocuments> Delivery<S> {
             self.name
         );
         metrics::counter!("lookalike_webhook_skipped_total", "watch" => self.name.clone()).increment(n_skipped);
-        self.store.note_position(&self.name, first)?;
+        self.note(first)?;
         Ok(first)
     }
 

@@ -1,5 +1,6 @@
 //! Watches: a hook gets every event that it wants, in order, whoever fails or is killed.
 
+use crate::harness::disk::SmallDisk;
 use crate::harness::server::Server;
 use crate::harness::{World, ended, sample_lines, text, wait_until};
 use lookalike::wire::{Event, EventType};
@@ -12,6 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio_native_tls::native_tls::{Identity, TlsAcceptor};
 
 const SECRET: &str = "a secret of the tests";
@@ -182,6 +184,42 @@ fn over_failures_and_kills_a_hook_gets_every_event_in_order() {
     assert!(n_delivered - delivered.len() <= 4, "one again for each kill, at most");
     assert!(hook.n_requests.load(Ordering::Relaxed) as usize > n_delivered, "some failed");
     world.ask("verify", &[]);
+}
+
+/// Lost once: all events from a full disk on, until the next start. The watch ended when it could not note its position.
+#[test]
+fn a_watch_outlives_a_full_disk() {
+    let hook = Hook::open(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        false
+    });
+    let world =
+        watching(1_000_000, &format!("[[watch]]\nname = \"all\"\nurl = \"http://{}/hook?a=1\"\n", hook.address))
+            .with("pipeline.batch_records_max", 16)
+            .with("store.posting_buffer_mib", 0);
+    let Some(disk) = SmallDisk::mounted_on(world.path("store"), 160 << 20) else {
+        return println!("skipped: only root may mount a small disk");
+    };
+    world.run(&[world.write("first.jsonl", sample_lines()[..1].join("\n") + "\n")]);
+    let ballast = disk.fill_but(500 << 10);
+    let (mut server, mut pipe) = Server::of_run(&world);
+    let pages: String = sample_lines().iter().map(|line| format!("{line}\n")).collect();
+    let feeder = std::thread::spawn(move || pipe.write_all(pages.as_bytes()).map(|()| pipe));
+    wait_until("a full disk", || server.get("/metrics").body.contains("lookalike_disk_full 1\n"));
+    let n_durable = world.n_events();
+    wait_until("deliveries", || hook.delivered().len() >= n_durable);
+    fs::remove_file(ballast).expect("removed");
+    let pipe = feeder.join().expect("no panic").expect("fed");
+    wait_until("all deliveries", || {
+        world.n_events() > 600
+            && server.get("/metrics").body.contains("lookalike_webhook_lag_events{watch=\"all\"} 0\n")
+    });
+    drop(pipe);
+    assert!(ended(&mut server.process).success());
+    let mut numbers: Vec<u64> = hook.delivered().iter().map(|one| one.seq).collect();
+    numbers.dedup();
+    assert!(numbers.into_iter().eq(0..world.n_events() as u64), "every event, in order");
+    drop(disk);
 }
 
 /// Lost if this fails: that a hook which was down for too long has missed something.
