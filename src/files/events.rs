@@ -136,6 +136,14 @@ impl EventFile {
         Ok(floor)
     }
 
+    fn sync(&mut self) -> Result<(), SinkError> {
+        self.file.sync_data().map_err(|error| {
+            // A second attempt would succeed and mean nothing: the system forgets what it could not write.
+            self.state = FileState::Lost;
+            failed(&self.path, &error)
+        })
+    }
+
     fn cut(&mut self, n_bytes: u64) -> io::Result<()> {
         self.file.set_len(n_bytes)?;
         self.file.sync_data()
@@ -154,6 +162,10 @@ impl Sink for EventFile {
         if self.state == FileState::Lost {
             return Err(lost(&self.path));
         }
+        if self.state == FileState::Unchecked && self.is_regular {
+            // A killed process may have left lines that only the system's memory holds. What is published is forgotten.
+            self.sync()?;
+        }
         let last_seq = self.repaired()?;
         self.state = FileState::Ready;
         Ok(last_seq)
@@ -170,14 +182,7 @@ impl Sink for EventFile {
             return Err(failed(&self.path, &error));
         }
         kill_point!("events-written");
-        if self.is_regular
-            && let Err(error) = self.file.sync_data()
-        {
-            // A second attempt would succeed and mean nothing: the system forgets what it could not write.
-            self.state = FileState::Lost;
-            return Err(failed(&self.path, &error));
-        }
-        Ok(())
+        if self.is_regular { self.sync() } else { Ok(()) }
     }
 }
 
