@@ -179,8 +179,9 @@ impl ArchiveRecord {
             return Ok(content);
         }
         let missing = || {
-            let message = "the capture that the WARC revisit refers to is not before it in the inputs; give the files that \
-                           hold it, too, in order";
+            let message = "the capture that the WARC revisit refers to is not before it in the inputs, or in a file where \
+                           it cannot be found again; give the files that hold it, too, in order, plain or as gzip with a \
+                           member for each record";
             Err(Rejection::new(Reason::Revisit, message))
         };
         match self.original.clone().unwrap_or_else(missing)? {

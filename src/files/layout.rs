@@ -65,9 +65,8 @@ impl InputLayout {
     /// Settles the layout of records that are JSON pages whatever is configured.
     pub(super) fn settle_as_page(&mut self) {
         self.is_undecided = false;
-        let RecordLayout { fallback, url_from, .. } = &*self.layout;
         let fields = FieldMap { preset: Preset::Page, ..FieldMap::default() };
-        self.layout = Arc::new(RecordLayout { fields, fallback: fallback.clone(), url_from: *url_from });
+        self.layout = Arc::new(RecordLayout { fields, ..RecordLayout::clone(&self.layout) });
     }
 
     /// The time of pages that have none.
@@ -88,8 +87,9 @@ impl InputLayout {
         if self.is_undecided {
             self.recognise(&columns.iter().map(|column| column.to_ascii_lowercase()).collect());
         }
-        let RecordLayout { fields, fallback, .. } = &*self.layout;
-        fields.check_columns(columns, fallback).map_err(ReadError::Unusable)
+        let layout = Arc::make_mut(&mut self.layout);
+        layout.is_table = true;
+        layout.fields.check_columns(columns, &layout.fallback).map_err(ReadError::Unusable)
     }
 
     /// Turns a JSON record into one that knows its layout. The first JSON object settles the layout.

@@ -34,6 +34,12 @@ pub(super) enum ReadError {
     /// A table that ends within a row.
     #[error("the last row is incomplete; run again once the file has grown, or complete the row")]
     UnfinishedRow,
+    /// A table that may still be written and ends without a line end.
+    #[error(
+        "the last row has no line end, so that it may be cut; it is read once the file has grown: end it with a line end \
+         if it is whole"
+    )]
+    UnendedRow,
     /// A file that is not what it says, or lacks what its pages need.
     #[error("{0}")]
     Unusable(String),
@@ -74,6 +80,7 @@ impl ReadError {
             | ReadError::Format(_)
             | ReadError::UnfinishedArray
             | ReadError::UnfinishedRow
+            | ReadError::UnendedRow
             | ReadError::Unusable(_)
             | ReadError::Parquet(_)
             | ReadError::Replaced { .. }

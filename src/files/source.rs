@@ -84,6 +84,8 @@ pub(super) struct ReadSettings {
     pub(super) pages: PageSettings,
     pub(super) idle: IdleDecoders,
     originals: Originals,
+    /// Whether files may still be written.
+    may_grow: bool,
 }
 
 /// The current input.
@@ -127,7 +129,13 @@ impl FileSource {
             inputs,
             stdin: Some(Box::new(io::stdin())),
             progress,
-            settings: ReadSettings { limits, pages, idle: IdleDecoders::default(), originals: Originals::default() },
+            settings: ReadSettings {
+                limits,
+                pages,
+                idle: IdleDecoders::default(),
+                originals: Originals::default(),
+                may_grow: false,
+            },
             read: Arc::new(read),
             current: None,
         }
@@ -151,6 +159,13 @@ impl FileSource {
     #[must_use]
     pub fn with_fetched_at(mut self, fetched_at: Option<TimeFrom>) -> Self {
         self.settings.pages.fetched_at = fetched_at;
+        self
+    }
+
+    /// Reads files that may still be written: what may be cut is left until it is whole.
+    #[must_use]
+    pub(super) fn growing(mut self) -> Self {
+        self.settings.may_grow = true;
         self
     }
 
@@ -465,7 +480,9 @@ pub(super) fn open_records(
     layout: &mut InputLayout,
     settings: &ReadSettings,
 ) -> Result<OpenRecords, ReadError> {
-    let ReadSettings { limits, pages, idle, originals } = settings;
+    let ReadSettings { limits, pages, idle, originals, may_grow } = settings;
+    // An object is whole when it is there.
+    let may_grow = *may_grow && file.is_some_and(|file| url_of(&file.path).is_none());
     layout.check()?;
     let Decompressed { stream, compression, members } = decompressed_as(stream, idle)?;
     let names_column = |column: &str| layout.fields().names_column(column);
@@ -480,7 +497,7 @@ pub(super) fn open_records(
     let records: Box<dyn RecordReader> = match format {
         FileFormat::Jsonl => Box::new(JsonLines::new(stream, limits)),
         FileFormat::JsonArray => Box::new(JsonArray::new(stream, limits)),
-        FileFormat::Table(delimiter) => Box::new(Table::open(stream, delimiter, limits)?),
+        FileFormat::Table(delimiter) => Box::new(Table::open(stream, delimiter, limits, may_grow)?),
         FileFormat::Page(media_type) => {
             let time = layout.fetched_at().or(layout.file_time());
             Box::new(PageFile::new(stream, media_type, name, time, pages.sweep.clone(), limits))

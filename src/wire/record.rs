@@ -86,7 +86,7 @@ impl MappedRecord {
     /// # Errors
     /// As [`MappedRecord::page`].
     pub fn page_in(&self, json: &[u8], limits: &Limits) -> Result<Page, Rejection> {
-        let RecordLayout { fields, fallback, url_from } = &*self.layout;
+        let RecordLayout { fields, fallback, url_from, is_table } = &*self.layout;
         let numbered;
         let fallback = match (url_from, &fallback.url) {
             (Some(UrlFrom::Record), Some(path)) => {
@@ -96,7 +96,7 @@ impl MappedRecord {
             }
             _ => fallback,
         };
-        if fields.is_plain() && !fallback.is_id_url {
+        if fields.is_plain() && !fallback.is_id_url && !is_table {
             return parse_json_page_or(json, fallback, limits);
         }
         fields.page(json, fallback, limits)
@@ -112,12 +112,15 @@ pub struct RecordLayout {
     pub fallback: Fallback,
     /// What makes the URL of a record that has none.
     pub url_from: Option<UrlFrom>,
+    /// Whether the records are the rows of a table. Their cells are text, and the names of its columns are found whatever
+    /// their case.
+    pub is_table: bool,
 }
 
 impl RecordLayout {
     /// Whether the records are plain JSON pages.
     pub fn is_plain(&self) -> bool {
-        self.fields.is_plain() && self.fallback.is_empty()
+        self.fields.is_plain() && self.fallback.is_empty() && !self.is_table
     }
 
     /// Sets what makes the URL of a record that has none. `path` is that of the input.

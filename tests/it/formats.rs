@@ -537,6 +537,41 @@ fn records_without_url_or_time_get_them() {
     }
 }
 
+/// Lost once: every row of a table with a status or a `gone`, and silently the URL, the time and the sweep of columns whose
+/// names had capitals, unless some option moved a part elsewhere.
+#[test]
+fn the_cells_of_a_table_are_text() {
+    let rows = "URL,Fetched_At,Sweep,http_status,gone,redirect_to,text\n\
+                http://a/0,2026-01-01T00:00:00,s,200,,,a text\n\
+                http://a/1,2026-01-01 00:00:00,s,404,,,\n\
+                http://a/2,1767225600,s,301,,http://a/0,\n\
+                http://a/3,1767225600000,s,,true,,\n\
+                http://a/4,20260101000000,s,,1,,\n\
+                http://a/5,2026-01-01T00:00:00Z,s,,0,,another text\n";
+    let options: [&[&str]; 4] = [
+        &[],
+        &["--map", "sweep=sweep"],
+        &["--url-from", "record", "--fetched-at", "2020-01-01T00:00:00Z"],
+        &["--fields", "page"],
+    ];
+    for options in options {
+        let world = World::new();
+        let input = world.write("rows.csv", rows);
+        let output = world.run_command(&[input]).args(options).output().expect("starts");
+        assert!(output.status.success(), "{options:?}: {}", text(&output.stderr));
+        let lines = world.events().into_iter().map(|event| serde_json::to_value(event).expect("JSON"));
+        let seen: Vec<String> = lines
+            .map(|event| {
+                [&event["type"], &event["url"], &event["fetched_at"], &event["sweep"]].map(Value::to_string).join(" ")
+            })
+            .collect();
+        let expected = ["assigned", "gone", "redirected", "gone", "gone", "assigned"].into_iter().enumerate();
+        let expected: Vec<String> =
+            expected.map(|(n, kind)| format!(r#""{kind}" "http://a/{n}" "2026-01-01T00:00:00Z" "s""#)).collect();
+        assert_eq!(seen, expected, "{options:?}");
+    }
+}
+
 /// Exit code and a part of what is said on standard error for an input that cannot be what it should be.
 #[test]
 fn wrong_inputs_are_told_clearly() {
