@@ -145,8 +145,9 @@ fn value_of(value: &Value) -> Option<f64> {
 
 fn value_of_text(text: &str) -> Option<f64> {
     let text = text.trim();
-    let number = text.parse::<f64>().ok().filter(|number| !number.is_nan());
-    number.or_else(|| text.parse::<FetchTime>().ok().map(|time| time.0 as f64))
+    // First as a time: its 14 digits would also be a number.
+    let time = text.parse::<FetchTime>().ok().map(|time| time.0 as f64);
+    time.or_else(|| text.parse::<f64>().ok().filter(|number| !number.is_nan()))
 }
 
 /// The values of the single column of a batch.
@@ -192,6 +193,8 @@ mod tests {
             (json!(true), Some(1.0)),
             (json!(" 12.5 "), Some(12.5)),
             (json!("1970-01-01T00:00:01Z"), Some(1e6)),
+            (json!("19700101000001"), Some(1e6)),
+            (json!("1970010100000"), Some(1970010100000.0)),
             (json!("good"), None),
             (json!("NaN"), None),
             (json!(null), None),

@@ -10,7 +10,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Field};
 use lookalike::document::FetchTime;
 use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, GzipLevel, ZstdLevel};
+use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -115,6 +115,7 @@ fn tables_give_the_pages_of_jsonl() {
         Compression::GZIP(GzipLevel::default()),
         Compression::ZSTD(ZstdLevel::default()),
         Compression::LZ4_RAW,
+        Compression::BROTLI(BrotliLevel::default()),
     ] {
         let world = World::new();
         let input = write(&world.path("pages.parquet"), table(&pages), compression);
