@@ -106,6 +106,14 @@ pub struct Status {
     pub is_kept: bool,
 }
 
+/// How many documents the store holds: those that were not forgotten.
+///
+/// # Errors
+/// [`StoreError`]
+pub fn n_documents_left(snapshot: &impl Snapshot) -> Result<u32, StoreError> {
+    Ok(snapshot.n_documents().saturating_sub(snapshot.n_forgotten()?))
+}
+
 /// What the store adds up to, without counting, unless an older program wrote to it last.
 ///
 /// # Errors
@@ -114,7 +122,7 @@ pub fn status(snapshot: &(impl Snapshot + RelatedView)) -> Result<Status, StoreE
     let kept = snapshot.kept_counts()?;
     let is_kept = kept.is_some();
     let StoreCounts { history, clusters } = kept.map_or_else(|| snapshot.counted(), Ok)?;
-    let n_documents = u64::from(snapshot.n_documents().saturating_sub(snapshot.n_forgotten()?));
+    let n_documents = u64::from(n_documents_left(snapshot)?);
     let n_merges = clusters.n_documents_of_similar - clusters.n_of_similar;
     Ok(Status {
         n_urls: history.n_urls,

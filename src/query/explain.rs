@@ -111,8 +111,11 @@ pub enum NamedDocument {
 /// [`StoreError`]
 pub fn named_document(snapshot: &impl Snapshot, name: &str) -> Result<NamedDocument, StoreError> {
     if let Ok(number) = name.parse() {
-        let is_there = (1..=snapshot.n_documents()).contains(&number);
-        return Ok(if is_there { NamedDocument::Found(DocumentId(number)) } else { NamedDocument::NoDocument });
+        let document = DocumentId(number);
+        // One that was forgotten has no sightings.
+        let is_there = (1..=snapshot.n_documents()).contains(&number)
+            && !snapshot.sightings_of_document_after(document, None, 1)?.is_empty();
+        return Ok(if is_there { NamedDocument::Found(document) } else { NamedDocument::NoDocument });
     }
     let sightings = url_history(snapshot, name)?.sightings;
     let document = sightings.iter().rev().find_map(|sighting| sighting.moment.seen.document());

@@ -31,7 +31,7 @@ pub use answers::{
 };
 pub use audit::{AuditRow, Finding, Remedy, audit};
 pub use changes::{By, ChangeRow, Changes, N_TENTHS, changes, changes_within};
-pub use clusters::{ExportRow, Status, export, export_page, status};
+pub use clusters::{ExportRow, Status, export, export_page, n_documents_left, status};
 pub use compared_texts::{ComparedTexts, PassageRow, TextOrigin};
 pub use content::{BlockRow, ContentExplanation, explain_content};
 pub use differences::{Piece, differences};

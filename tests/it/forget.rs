@@ -65,6 +65,21 @@ fn what_is_forgotten_was_never_there() {
     }
 }
 
+/// Told once: that the store is damaged and must be restored, where somebody asked for a document that was forgotten.
+#[test]
+fn the_number_of_a_forgotten_document_is_unknown() {
+    let lines =
+        ["a", "b"].map(|name| page(&format!("http://{name}/"), "2026-01-01T00:00:00Z", "1", &format!("text {name}")));
+    let world = world_of(&lines);
+    forget(&world, &["http://a/"]);
+    for arguments in ["explain 1 2", "explain 2 1", "query text 1", "explain 3 2"] {
+        let output = world.command(arguments).output().expect("starts");
+        let told = text(&output.stderr);
+        assert!(output.status.code() == Some(4) && told.contains("there is no document"), "{arguments}: {told}");
+    }
+    world.ask("explain 2 2", &[]);
+}
+
 /// Refused once: a store with related pages could not forget. It now forgets what pages say of others, and its next build is
 /// that of a store that never saw them.
 #[test]

@@ -6,6 +6,7 @@ use super::super::request::QueryRequest;
 use super::super::service::Service;
 use super::html::Html;
 use crate::ports::{Snapshot, Snapshots};
+use crate::query;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
@@ -101,7 +102,9 @@ fn whole(title: &str, url: &str, main: Html, foot: Html) -> String {
 fn foot<V: Snapshots>(service: &Service<V>, snapshot: &V::Snapshot) -> Html {
     let mut html = Html::default();
     let seconds = service.snapshots.staleness().staleness_ms / 1000;
-    html.raw("<span>").number(u64::from(snapshot.n_documents())).raw(" documents</span><span>");
+    // A page is shown even where the store cannot say how many it has forgotten.
+    let n_documents = query::n_documents_left(snapshot).unwrap_or_else(|_| snapshot.n_documents());
+    html.raw("<span>").number(u64::from(n_documents)).raw(" documents</span><span>");
     match seconds {
         0..5 => html.raw("up to date"),
         _ => html.number(seconds).raw("&nbsp;s behind the store"),

@@ -44,7 +44,8 @@ const SWEEPS_MAX: usize = 12;
 pub(super) fn overview_page<V: Snapshots>(service: &Service<V>, snapshot: &V::Snapshot) -> Result<Answer, HttpError> {
     let mut html = Html::default();
     let sweeps = query::sweeps(snapshot)?;
-    if snapshot.n_documents() == 0 && sweeps.is_empty() {
+    let n_documents = query::n_documents_left(snapshot)?;
+    if n_documents == 0 && sweeps.is_empty() {
         empty(&mut html);
         return Ok(page(service, snapshot, StatusCode::OK, "An empty store", "", html));
     }
@@ -56,7 +57,7 @@ pub(super) fn overview_page<V: Snapshots>(service: &Service<V>, snapshot: &V::Sn
     match &counted {
         None => not_counted(&mut html),
         Some(counted) => {
-            facts(&mut html, &counted.overview, counted.changes.as_ref(), snapshot.n_documents());
+            facts(&mut html, &counted.overview, counted.changes.as_ref(), n_documents);
             html.raw("<p class=\"note\">");
             counted_at(&mut html, counted, snapshot.next_seq());
             html.raw("</p>");
